@@ -1,0 +1,43 @@
+// Hello is a whole MCP server with two tools.
+//
+// Try it without a host:
+//
+//	go run ./example/hello < example/hello/session.jsonl
+package main
+
+import (
+	"context"
+	"log"
+
+	"example.com/mcp"
+)
+
+type greetIn struct {
+	Name string `json:"name" jsonschema:"whom to greet"`
+}
+
+func greet(ctx context.Context, in greetIn) (string, error) {
+	return "Hello, " + in.Name + "!", nil
+}
+
+type addIn struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+type sum struct {
+	Sum int `json:"sum"`
+}
+
+func add(ctx context.Context, in addIn) (sum, error) {
+	return sum{in.A + in.B}, nil
+}
+
+func main() {
+	s := &mcp.Server{Name: "hello", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets somebody."}, greet)
+	mcp.AddTool(s, mcp.Tool{Name: "add", Description: "Adds two numbers."}, add)
+	if err := s.ServeStdio(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,2009 @@
+// SPDX-License-Identifier: MIT
+
+// Package mcp is a Model Context Protocol server over stdin and stdout, in
+// three files that are made to be copied into a program. It needs nothing but
+// the standard library.
+//
+// This is a whole server:
+//
+//	package main
+//
+//	import (
+//		"context"
+//		"log"
+//
+//		"example.com/mcp"
+//	)
+//
+//	type greetIn struct {
+//		Name string `json:"name" jsonschema:"whom to greet"`
+//	}
+//
+//	func greet(ctx context.Context, in greetIn) (string, error) {
+//		return "Hello, " + in.Name + "!", nil
+//	}
+//
+//	func main() {
+//		s := &mcp.Server{Name: "greeter", Version: "1.0.0"}
+//		mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets somebody."}, greet)
+//		if err := s.ServeStdio(context.Background()); err != nil {
+//			log.Fatal(err)
+//		}
+//	}
+//
+// # Tools
+//
+// A tool is an ordinary function; [AddTool] derives the schema of its
+// arguments from its parameter and checks them before it is called. Handlers
+// run concurrently, each on a goroutine of its own.
+//
+// # Cancellation
+//
+// A handler's context ends when the client cancels the request or goes away,
+// and [context.Cause] tells why: a [*CancelledError], [ErrClosed], or what
+// ended the context that was given to [Server.Serve]. A handler that returns
+// then, within [Server.Drain], has had the time to clean up behind itself.
+//
+// # Protocol
+//
+// All revisions are served, 2024-11-05 to 2025-11-25, which open a session
+// with initialize, and 2026-07-28, whose requests each speak for themselves,
+// in any mixture on one connection.
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Server is what is offered to clients. Set its fields before it serves and
+// leave them alone from then on; tools may come and go at any time. A Server
+// must not be copied.
+type Server struct {
+	Name    string // required: for programs
+	Version string // required
+
+	Title        string // for people
+	Instructions string // for the model: how the tools go together
+	WebsiteURL   string
+	Icons        []Icon
+
+	// Drain bounds how long Serve waits for handlers, and for the client to
+	// take what is written, after the handlers were cancelled. 0 means one
+	// second.
+	Drain time.Duration
+
+	// Linger is how long handlers may go on after the client has closed its
+	// end, before they are cancelled. 0 means not at all.
+	Linger time.Duration
+
+	// MaxConcurrent is how many handlers run at once; further requests wait,
+	// and are served in the order of their arrival. 0 means no limit.
+	MaxConcurrent int
+
+	// MaxMessage is how many bytes one message of the client may have. A
+	// longer one is refused without being kept. 0 means 64 MiB.
+	MaxMessage int
+
+	// PageSize is how many items are sent in one page of a list. 0 means all.
+	PageSize int
+
+	// CacheTTL is how long a client of revision 2026-07-28 may keep lists and
+	// the like; CachePublic is set if all users may share them.
+	CacheTTL    time.Duration
+	CachePublic bool
+
+	// Extensions and Experimental are capabilities to declare, by their names.
+	Extensions, Experimental map[string]any
+
+	// ErrorLog takes the library's own diagnostics: bad messages, panics of
+	// handlers. nil means the standard logger of package log. What comes while
+	// an earlier line blocks, or more often than 20 times a second, is dropped.
+	ErrorLog *log.Logger
+
+	// Trace takes every line read and written, after the time and "in" or
+	// "out". nil means none.
+	Trace io.Writer
+
+	mu       sync.Mutex // guards what follows
+	tools    []*tool    // in the order in which they came
+	byName   map[string]*tool
+	lastSeq  int
+	offered  uint8 // the kinds that there ever was something of, a bit for each
+	sessions map[*session]struct{}
+}
+
+// An Icon is a picture for people to recognise something by. Src is an https
+// or a data URI; Sizes holds values such as "48x48" or "any"; Theme is "light"
+// or "dark".
+type Icon struct {
+	Src      string   `json:"src"`
+	MIMEType string   `json:"mimeType,omitempty"`
+	Sizes    []string `json:"sizes,omitempty"`
+	Theme    string   `json:"theme,omitempty"`
+}
+
+// A Tool describes a tool to people and models.
+type Tool struct {
+	Name         string          // required: 1 to 128 of A-Z a-z 0-9 _ - .
+	Title        string          // for people
+	Description  string          // for the model
+	InputSchema  json.RawMessage // nil: derived from the handler's parameter
+	OutputSchema json.RawMessage // nil: none; see SchemaOf
+	Annotations  ToolAnnotations
+	Icons        []Icon
+	Meta         map[string]any
+}
+
+// ToolAnnotations are hints on what a tool does. Hosts use them, say, to
+// decide whether to ask the user first.
+type ToolAnnotations struct {
+	Title           string
+	ReadOnlyHint    Hint // changes nothing; hosts assume No
+	DestructiveHint Hint // may undo or delete; hosts assume Yes
+	IdempotentHint  Hint // twice is the same as once; hosts assume No
+	OpenWorldHint   Hint // deals with the outside world; hosts assume Yes
+}
+
+// A Hint is Yes, No, or, by default, not given.
+type Hint uint8
+
+const (
+	Yes Hint = iota + 1
+	No
+)
+
+// A Result is everything that a tool can return.
+type Result struct {
+	Content           []Content
+	StructuredContent any  // marshalled as JSON; nil: none
+	IsError           bool // the model is told that the call failed
+	Meta              map[string]any
+}
+
+// A Content is one block of what a tool returns: use [Text], [Image], [Audio],
+// [ResourceLink] or [EmbeddedResource]. Clients whose protocol revision does
+// not know the type are sent a text in its place.
+type Content struct {
+	Type        string // "text", "image", "audio", "resource_link" or "resource"; "" is text
+	Text        string
+	Data        []byte // of an image or audio
+	MIMEType    string // of Data
+	Link        *Resource
+	Resource    *ResourceContents
+	Annotations *Annotations
+	Meta        map[string]any
+}
+
+// Text returns a block of text.
+func Text(s string) Content { return Content{Type: "text", Text: s} }
+
+// Image returns a picture. Data is the file's bytes.
+func Image(data []byte, mimeType string) Content {
+	return Content{Type: "image", Data: data, MIMEType: mimeType}
+}
+
+// Audio returns a recording. Data is the file's bytes.
+func Audio(data []byte, mimeType string) Content {
+	return Content{Type: "audio", Data: data, MIMEType: mimeType}
+}
+
+// ResourceLink returns a pointer to a resource that the client may read.
+func ResourceLink(r Resource) Content { return Content{Type: "resource_link", Link: &r} }
+
+// EmbeddedResource returns the contents of a resource themselves.
+func EmbeddedResource(r ResourceContents) Content { return Content{Type: "resource", Resource: &r} }
+
+// A Resource describes something that can be read.
+type Resource struct {
+	URI         string // required
+	Name        string // required
+	Title       string
+	Description string
+	MIMEType    string
+	Size        int64 // in bytes
+	Annotations *Annotations
+	Icons       []Icon
+	Meta        map[string]any
+}
+
+// ResourceContents is what reading a resource gives: a Blob if that is not
+// nil, and Text otherwise.
+type ResourceContents struct {
+	URI      string
+	MIMEType string
+	Text     string
+	Blob     []byte
+	Meta     map[string]any
+}
+
+// Annotations say for whom something is and how much it matters.
+type Annotations struct {
+	Audience     []string `json:"audience,omitempty"`     // "user", "assistant"
+	Priority     float64  `json:"priority,omitempty"`     // up to 1, most important
+	LastModified string   `json:"lastModified,omitempty"` // as in RFC 3339
+}
+
+// An Error, returned by a handler, becomes an error of the protocol: the call
+// as such was wrong. Any other error of a tool is shown to the model, which
+// can do something about it.
+type Error struct {
+	Code    int // your own are outside of -32768 to -32000
+	Message string
+	Data    any // marshalled as JSON; nil: none
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Is reports whether e says that the client cannot be asked, which is
+// [errors.ErrUnsupported] in Go's words.
+func (e *Error) Is(target error) bool {
+	return e.Code == codeCapability && target == errors.ErrUnsupported
+}
+
+// The codes of the protocol.
+const (
+	codeParse      = -32700
+	codeInvalid    = -32600
+	codeMethod     = -32601
+	codeParams     = -32602
+	codeInternal   = -32603
+	codeCapability = -32021
+	codeVersion    = -32022
+)
+
+func invalid(what string) *Error {
+	return &Error{Code: codeInvalid, Message: "Invalid Request: " + what}
+}
+
+func badParams(what string) *Error {
+	return &Error{Code: codeParams, Message: "Invalid params: " + what}
+}
+
+// excerpt is as much of the client's words as may be repeated in a message.
+func excerpt(s string) string {
+	if len(s) > 100 {
+		s = s[:100] + "..."
+	}
+	return s
+}
+
+// ---- tools ----
+
+// AddTool adds a tool, or replaces the one of the same name, and tells the
+// clients that are connected. It may be called at any time, also by a handler.
+//
+// In is a struct, or a map with string keys, and the schema of the arguments
+// is derived from it; see [SchemaOf]. The arguments are checked before h is
+// called. If t.InputSchema is set it is sent as it stands, the checks are h's
+// business, and In may be anything, such as json.RawMessage.
+//
+// Out decides what becomes of the result: a string is a text; [Content] and
+// []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
+// any other type is structured output and the same JSON as a text. There, nil
+// slices and maps are sent as empty ones, and nil pointers not at all.
+//
+// An error of h is a result that the model can read, with exactly the error's
+// text, unless it is an [*Error]. If h returns the error of its context, the
+// text is that of the context's cause.
+//
+// AddTool panics if the name breaks the protocol's rule or a type cannot be
+// described. Names that some hosts refuse, over 64 bytes or with a dot, are
+// reported to ErrorLog.
+func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
+	where := fmt.Sprintf("mcp: tool %q", t.Name)
+	in := derive(reflect.TypeFor[In](), where+": In", t.InputSchema == nil)
+	out := derive(reflect.TypeFor[Out](), "", false)
+	if t.InputSchema == nil {
+		t.InputSchema = in.append(nil, nil, nil)
+	}
+	s.addTool(where, &tool{Tool: t, call: func(ctx context.Context, args []byte) (*Result, error) {
+		var v In
+		if err := in.unmarshal(args, &v); err != nil {
+			return nil, err
+		}
+		res, err := h(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		return resultOf(res, out)
+	}})
+}
+
+// A tool is a Tool and how it is called.
+type tool struct {
+	Tool
+	call    func(ctx context.Context, args []byte) (*Result, error)
+	meta    string                // Meta as JSON
+	seq     int                   // its place in the list; cursors hold it
+	encoded [revModern + 1][]byte // for the list, by revision, when it was asked for
+}
+
+func (s *Server) addTool(where string, t *tool) {
+	for _, c := range []byte(t.Name) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
+			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
+		}
+	}
+	if len(t.Name) == 0 || len(t.Name) > 128 {
+		panic(where + ": the name must have 1 to 128 bytes")
+	}
+	if len(t.Name) > 64 || strings.Contains(t.Name, ".") {
+		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
+	}
+	for _, schema := range []*json.RawMessage{&t.InputSchema, &t.OutputSchema} {
+		if *schema != nil {
+			compact, err := appendCompact(nil, *schema) // a line holds no newlines
+			if err != nil || compact[0] != '{' {
+				panic(where + ": a schema must be a JSON object")
+			}
+			*schema = compact
+		}
+	}
+	if rootType(t.InputSchema) != "object" {
+		panic(where + `: In must be a struct or a map, and InputSchema have "type": "object"`)
+	}
+	if len(t.Meta) > 0 { // now, and not under the lock: it may run code of the user's
+		raw, err := marshal(t.Meta)
+		if err != nil {
+			panic(where + ": Meta: " + err.Error())
+		}
+		t.meta = string(raw)
+	}
+	s.mu.Lock()
+	if old := s.byName[t.Name]; old != nil {
+		t.seq = old.seq
+		s.tools[slices.Index(s.tools, old)] = t
+	} else {
+		s.lastSeq++
+		t.seq = s.lastSeq
+		s.tools = append(s.tools, t)
+	}
+	if s.byName == nil {
+		s.byName = make(map[string]*tool)
+	}
+	s.byName[t.Name] = t
+	s.offered |= 1 << tools
+	s.mu.Unlock()
+	s.changed(tools)
+}
+
+// rootType returns the type that a schema gives to the whole value.
+func rootType(schema []byte) string {
+	var raw []byte
+	pick(schema, want{"type", &raw})
+	typ, _ := text(raw)
+	return typ
+}
+
+// encode returns t as a revision knows it. The caller must hold Server.mu.
+func (t *tool) encode(rev revision) []byte {
+	if t.encoded[rev] != nil {
+		return t.encoded[rev]
+	}
+	b := appendString(cat(nil, `{"name":`), t.Name)
+	if rev >= rev2025_06_18 {
+		b = member(b, "title", t.Title)
+	}
+	b = cat(member(b, "description", t.Description), `,"inputSchema":`, string(t.InputSchema))
+	switch {
+	case t.OutputSchema == nil || rev < rev2025_06_18:
+	case rev == revModern || rootType(t.OutputSchema) == "object":
+		b = cat(b, `,"outputSchema":`, string(t.OutputSchema))
+	case !bytes.Contains(t.OutputSchema, []byte(`"$ref"`)): // which would no longer point where it should
+		b = cat(b, `,"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]}`)
+	}
+	if a := t.Annotations; a != (ToolAnnotations{}) && rev >= rev2025_03_26 {
+		n := len(b)
+		b = member(b, "title", a.Title)
+		for i, hint := range []Hint{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint} {
+			if hint != 0 {
+				b = cat(b, `,"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
+				b = strconv.AppendBool(b, hint == Yes)
+			}
+		}
+		b = append(slices.Insert(b, n, []byte(`,"annotations":{`)...), '}')
+		b = slices.Delete(b, n+len(`,"annotations":{`), n+len(`,"annotations":{,`))
+	}
+	if len(t.Icons) > 0 && rev >= rev2025_11_25 {
+		b = cat(b, `,"icons":`, iconsOf(t.Icons))
+	}
+	if t.meta != "" && rev >= rev2025_06_18 {
+		b = cat(b, `,"_meta":`, t.meta)
+	}
+	t.encoded[rev] = append(b, '}')
+	return t.encoded[rev]
+}
+
+// member appends a member that is left out when it is empty.
+func member(b []byte, name, val string) []byte {
+	if val == "" {
+		return b
+	}
+	return appendString(cat(b, `,"`, name, `":`), val)
+}
+
+func iconsOf(icons []Icon) string {
+	raw, _ := marshal(icons) // strings cannot fail
+	return string(raw)
+}
+
+// RemoveTools removes the tools of these names, as far as there are any, and
+// tells the clients that are connected. Calls under way go on.
+func (s *Server) RemoveTools(names ...string) {
+	s.mu.Lock()
+	before := len(s.tools)
+	s.tools = slices.DeleteFunc(s.tools, func(t *tool) bool { return slices.Contains(names, t.Name) })
+	for _, name := range names {
+		delete(s.byName, name)
+	}
+	after := len(s.tools)
+	s.mu.Unlock()
+	if after != before {
+		s.changed(tools)
+	}
+}
+
+func (s *Server) tool(name string) *tool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byName[name]
+}
+
+// appendList appends one page of the tools. A cursor is the place in the list
+// after which the page begins, so it stays good when tools come and go.
+func (s *Server) appendList(b []byte, rev revision, cursor []byte) ([]byte, *Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	after := 0
+	if cursor != nil && string(cursor) != `""` {
+		position, _ := text(cursor)
+		n, err := strconv.Atoi(position)
+		if err != nil || n < 0 || n > s.lastSeq {
+			return nil, &Error{Code: codeParams, Message: "Invalid cursor"}
+		}
+		after = n
+	}
+	from, _ := slices.BinarySearchFunc(s.tools, after+1, func(t *tool, seq int) int { return t.seq - seq })
+	page := s.tools[from:]
+	if s.PageSize > 0 && len(page) > s.PageSize {
+		page = page[:s.PageSize]
+	}
+	b = cat(b, `"tools":[`)
+	for _, t := range page {
+		b = append(append(b, t.encode(rev)...), ',')
+	}
+	b = cat(chop(b), `],`)
+	if from+len(page) < len(s.tools) {
+		b = cat(b, `"nextCursor":"`, strconv.Itoa(page[len(page)-1].seq), `",`)
+	}
+	return b, nil
+}
+
+// resultOf makes a Result of what a handler returned.
+func resultOf(out any, s *schema) (*Result, error) {
+	switch out := out.(type) {
+	case nil, struct{}:
+		return &Result{}, nil
+	case string:
+		return &Result{Content: []Content{Text(out)}}, nil
+	case Content:
+		return &Result{Content: []Content{out}}, nil
+	case []Content:
+		return &Result{Content: out}, nil
+	case *Result:
+		if out == nil {
+			out = &Result{}
+		}
+		return out, nil
+	}
+	raw, err := s.encode(nil, reflect.ValueOf(out), 0)
+	if err != nil {
+		return nil, &Error{Code: codeInternal, Message: "Internal error: " + err.Error()}
+	}
+	if string(raw) == "null" {
+		return &Result{}, nil
+	}
+	return &Result{Content: []Content{Text(string(raw))}, StructuredContent: json.RawMessage(raw)}, nil
+}
+
+// answer is the line with which a call of a tool is answered.
+func (r *request) answer(res *Result, err error) []byte {
+	var fault *Error
+	switch {
+	case err == nil:
+	case err == r.ctx.Err():
+		err = context.Cause(r.ctx) // which tells the reader more
+	case errors.As(err, &fault) && (r.rev == revModern || fault.Code != codeCapability):
+		return appendError(nil, r.id, fault)
+	}
+	if err != nil {
+		res = &Result{Content: []Content{Text(err.Error())}, IsError: true}
+	}
+	b, err := res.append(r.open(), r.rev)
+	var meta []byte
+	if err == nil && len(res.Meta) > 0 {
+		if meta, err = marshal(res.Meta); err == nil {
+			meta = meta[1 : len(meta)-1]
+		}
+	}
+	if err != nil {
+		r.session.logf("%v: the result has no JSON form: %v", r, err)
+		return appendError(nil, r.id, &Error{Code: codeInternal, Message: "Internal error"})
+	}
+	return r.end(b, meta, false)
+}
+
+// append appends the members of the result of a call.
+func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
+	b = cat(b, `"content":[`)
+	for _, c := range res.Content {
+		if b, err = c.append(b, rev); err != nil {
+			return nil, err
+		}
+		b = append(b, ',')
+	}
+	b = cat(chop(b), `],`)
+	if res.StructuredContent != nil && rev >= rev2025_06_18 {
+		raw, err := marshal(res.StructuredContent)
+		if err != nil {
+			return nil, err
+		}
+		if raw[0] == '{' || rev == revModern {
+			b = cat(b, `"structuredContent":`, string(raw), `,`)
+		} else {
+			b = cat(b, `"structuredContent":{"result":`, string(raw), `},`)
+		}
+	}
+	if res.IsError {
+		b = cat(b, `"isError":true,`)
+	}
+	return b, nil
+}
+
+// append appends one block of content as a revision knows it.
+func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
+	switch {
+	case c.Type == "audio" && rev < rev2025_03_26:
+		c = Text(fmt.Sprintf("[audio, %s, %d bytes]", c.MIMEType, len(c.Data)))
+	case c.Type == "resource_link" && c.Link != nil && rev < rev2025_06_18:
+		c = Text(c.Link.Name + ": " + c.Link.URI)
+	}
+	switch {
+	case c.Type == "text" || c.Type == "":
+		b = appendString(cat(b, `{"type":"text","text":`), c.Text)
+	case c.Type == "image" || c.Type == "audio":
+		b = base64.StdEncoding.AppendEncode(cat(b, `{"type":"`, c.Type, `","data":"`), c.Data)
+		b = appendString(cat(b, `","mimeType":`), c.MIMEType)
+	case c.Type == "resource_link" && c.Link != nil:
+		if b, err = c.Link.append(cat(b, `{"type":"resource_link",`), rev); err != nil {
+			return nil, err
+		}
+		return append(b, '}'), nil
+	case c.Type == "resource" && c.Resource != nil:
+		if b, err = c.Resource.append(cat(b, `{"type":"resource","resource":`), rev); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
+	}
+	if b, err = appendMeta(appendAnnotations(b, c.Annotations), c.Meta, rev); err != nil {
+		return nil, err
+	}
+	return append(b, '}'), nil
+}
+
+// append appends the members of r as a revision knows them.
+func (r *Resource) append(b []byte, rev revision) ([]byte, error) {
+	b = appendString(cat(b, `"uri":`), r.URI)
+	b = appendString(cat(b, `,"name":`), r.Name)
+	if rev >= rev2025_06_18 {
+		b = member(b, "title", r.Title)
+	}
+	b = member(member(b, "description", r.Description), "mimeType", r.MIMEType)
+	if r.Size > 0 {
+		b = strconv.AppendInt(cat(b, `,"size":`), r.Size, 10)
+	}
+	b = appendAnnotations(b, r.Annotations)
+	if len(r.Icons) > 0 && rev >= rev2025_11_25 {
+		b = cat(b, `,"icons":`, iconsOf(r.Icons))
+	}
+	return appendMeta(b, r.Meta, rev)
+}
+
+func appendAnnotations(b []byte, a *Annotations) []byte {
+	if a == nil {
+		return b
+	}
+	raw, _ := marshal(a) // strings and a number
+	return cat(b, `,"annotations":`, string(raw))
+}
+
+// append appends the contents as a revision knows them.
+func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
+	b = appendString(cat(b, `{"uri":`), r.URI)
+	b = member(b, "mimeType", r.MIMEType)
+	if r.Blob != nil {
+		b = base64.StdEncoding.AppendEncode(cat(b, `,"blob":"`), r.Blob)
+		b = append(b, '"')
+	} else {
+		b = appendString(cat(b, `,"text":`), r.Text)
+	}
+	if b, err = appendMeta(b, r.Meta, rev); err != nil {
+		return nil, err
+	}
+	return append(b, '}'), nil
+}
+
+// appendMeta appends the _meta of something inside of a result.
+func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
+	if len(meta) == 0 || rev < rev2025_06_18 {
+		return b, nil
+	}
+	raw, err := marshal(meta)
+	return cat(b, `,"_meta":`, string(raw)), err
+}
+
+// ---- verbs ----
+
+// requestKey finds the request in a handler's context.
+type requestKey struct{}
+
+func requestOf(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	return r
+}
+
+// A Request is what a handler may want to know of the request it serves.
+type Request struct {
+	Method          string          // "tools/call"
+	ID              json.RawMessage // as the client wrote it
+	ProtocolVersion string          // the revision it is served by
+	ClientName      string          // may be empty in 2026-07-28
+	ClientVersion   string
+	Capabilities    json.RawMessage // what the client can do: an object
+	Meta            json.RawMessage // the request's _meta, an object; nil if there is none
+}
+
+// RequestFrom returns the request that is served under a handler's context,
+// and nil for any other context. It may be kept.
+func RequestFrom(ctx context.Context) *Request {
+	r := requestOf(ctx)
+	if r == nil {
+		return nil
+	}
+	name, version, _ := implementation(r.client)
+	return &Request{
+		Method: r.method, ID: r.id, ProtocolVersion: r.rev.String(),
+		ClientName: name, ClientVersion: version,
+		Capabilities: r.caps, Meta: r.meta,
+	}
+}
+
+// Progress tells the client how far a handler has come: done, in any unit, of
+// total, if that is known and not 0. The message, which may be empty, is for
+// people.
+//
+// It does nothing if the client did not ask for progress, if done is not more
+// than the last time, or if ctx is not a handler's. It returns when the client
+// was told, and at the latest when the request is over; after that it does
+// nothing either. It may be called concurrently.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
+func Progress(ctx context.Context, done, total float64, message string) {
+	r := requestOf(ctx)
+	if r == nil || r.token == nil || math.IsNaN(done) || math.IsInf(done, 0) {
+		return
+	}
+	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,"progress":`)
+	b = strconv.AppendFloat(b, done, 'g', -1, 64)
+	if total > 0 && !math.IsInf(total, 0) {
+		b = strconv.AppendFloat(cat(b, `,"total":`), total, 'g', -1, 64)
+	}
+	if message != "" && r.rev >= rev2025_03_26 {
+		b = appendString(cat(b, `,"message":`), message)
+	}
+	r.session.notify(r, cat(b, `}}`), func() bool {
+		if r.reported && done <= r.progress {
+			return false
+		}
+		r.reported, r.progress = true, done
+		return true
+	})
+}
+
+// A Root is a place in the file system that the client works on.
+type Root struct {
+	URI  string `json:"uri"` // begins with file://
+	Name string `json:"name"`
+}
+
+// Roots asks the client for its roots. It returns when the client has
+// answered, and at the latest when ctx ends, the request is cancelled, or the
+// client is gone; the error then is [context.Cause] or [ErrClosed]. It is
+// [errors.ErrUnsupported] when the client cannot be asked.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/client/roots.
+func Roots(ctx context.Context, key string) ([]Root, error) {
+	raw, err := ask(ctx, "roots", "roots/list", "{}")
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Roots []Root `json:"roots"`
+	}
+	if err := derive(reflect.TypeOf(answer), "", false).unmarshal(raw, &answer); err != nil {
+		return nil, fmt.Errorf("mcp: roots/list: the client's answer makes no sense: %w", err)
+	}
+	return answer.Roots, nil
+}
+
+// ask asks the client, if it has the capability.
+func ask(ctx context.Context, capability, method, params string) (json.RawMessage, error) {
+	r := requestOf(ctx)
+	able := false
+	if r != nil && r.rev != revModern {
+		for key := range members(r.caps) {
+			able = able || string(key) == capability
+		}
+	}
+	if !able {
+		return nil, &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability",
+			Data: map[string]any{"requiredCapabilities": map[string]any{capability: struct{}{}}}}
+	}
+	return r.session.ask(ctx, r, method, params)
+}
+
+// ---- what a server says of itself ----
+
+// A revision is a dated version of the protocol. Those before revModern are
+// the legacy era.
+type revision int
+
+const (
+	rev2024_11_05 revision = iota + 1
+	rev2025_03_26
+	rev2025_06_18
+	rev2025_11_25
+	revModern
+)
+
+func (v revision) String() string {
+	return [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}[v]
+}
+
+// Keys of _meta.
+const (
+	keyVersion      = "io.modelcontextprotocol/protocolVersion"
+	keyCaps         = "io.modelcontextprotocol/clientCapabilities"
+	keyClient       = "io.modelcontextprotocol/clientInfo"
+	keyLevel        = "io.modelcontextprotocol/logLevel"
+	keyServer       = "io.modelcontextprotocol/serverInfo"
+	keySubscription = "io.modelcontextprotocol/subscriptionId"
+)
+
+// levels are those of log messages, in order.
+var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// A kind is a kind of thing that a server offers, and has a list of.
+type kind int
+
+const (
+	tools kind = iota
+	prompts
+	resources
+	kinds
+)
+
+var kindNames = [kinds]string{"tools", "prompts", "resources"}
+
+// A method is what we know about a method of the protocol.
+type method struct {
+	name           string
+	legacy, modern bool   // the eras that have it
+	kind           kind   // that it belongs to, or -1
+	list           string // the member of its result, if it is a list
+	lasting        bool   // its params are needed after the reader has gone on
+}
+
+var methods = [...]method{
+	{"tools/call", true, true, tools, "", true},
+	{"tools/list", true, true, tools, "tools", false},
+	{"prompts/get", true, true, prompts, "", true},
+	{"prompts/list", true, true, prompts, "prompts", false},
+	{"resources/read", true, true, resources, "", true},
+	{"resources/list", true, true, resources, "resources", false},
+	{"resources/templates/list", true, true, resources, "resourceTemplates", false},
+	{"resources/subscribe", true, false, resources, "", false},
+	{"resources/unsubscribe", true, false, resources, "", false},
+	{"completion/complete", true, true, -1, "", true},
+	{"logging/setLevel", true, false, -1, "", false},
+	{"ping", true, false, -1, "", false},
+	{"initialize", true, false, -1, "", false},
+	{"server/discover", false, true, -1, "", false},
+	{"subscriptions/listen", false, true, -1, "", true},
+}
+
+// lookup returns a method that no era has if there is none of that name.
+func lookup(name string) method {
+	for i := range methods {
+		if methods[i].name == name {
+			return methods[i]
+		}
+	}
+	return method{kind: -1}
+}
+
+func (r *request) String() string {
+	if r.name == "" {
+		return r.method + " (id " + string(r.id) + ")"
+	}
+	return r.method + " " + r.name + " (id " + string(r.id) + ")"
+}
+
+// open begins the answer of r. Members of the result are to follow, each with
+// a comma behind it, and then end.
+func (r *request) open() []byte {
+	b := cat(make([]byte, 0, 512), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
+	if r.rev == revModern {
+		b = cat(b, `"resultType":"complete",`)
+	}
+	return b
+}
+
+// end completes it. Meta holds members of the result's _meta.
+func (r *request) end(b, meta []byte, cached bool) []byte {
+	c := r.session
+	switch {
+	case r.rev != revModern && len(meta) > 0:
+		b = cat(b, `"_meta":{`, string(meta), `}`)
+	case r.rev == revModern:
+		if cached {
+			b = cat(b, c.caching)
+		}
+		if b = cat(b, `"_meta":{`, string(meta)); len(meta) > 0 {
+			b = append(b, ',')
+		}
+		who := c.identity
+		if r.method == "server/discover" {
+			who = c.srv.identity(revModern)
+		}
+		b = cat(b, `"`+keyServer+`":`, who, `}`)
+	}
+	return cat(chop(b), `}}`)
+}
+
+// chop takes away the comma behind the last member.
+//
+//go:noinline
+func chop(b []byte) []byte { return bytes.TrimSuffix(b, []byte(",")) }
+
+// cat appends all parts to b. Being called, and not copied to where it is
+// called, makes a program that serves smaller by 100 KB.
+//
+//go:noinline
+func cat(b []byte, parts ...string) []byte {
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return b
+}
+
+// tag is the member of _meta that names r's stream.
+func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.id) }
+
+// ack is the notification with which a stream begins: what we will tell of
+// what was asked for.
+func (r *request) ack() []byte {
+	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag(), `},"notifications":{`)
+	for k, name := range kindNames {
+		if r.stream.kinds&(1<<k) != 0 {
+			b = cat(b, `"`, name, `ListChanged":true,`)
+		}
+	}
+	return cat(chop(b), `}}}`)
+}
+
+// failed is the answer of a handler that did not return.
+func (r *request) failed() []byte {
+	const message = "Internal error"
+	if r.method == "tools/call" {
+		return r.answer(nil, errors.New(message))
+	}
+	return appendError(nil, r.id, &Error{Code: codeInternal, Message: message})
+}
+
+// appendError appends an error as an answer; a nil id is sent as null.
+func appendError(b, id []byte, e *Error) []byte {
+	if id == nil {
+		id = []byte("null")
+	}
+	code := e.Code
+	if code == 0 {
+		code = codeInternal
+	}
+	b = cat(b, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(code), `,"message":`)
+	b = appendString(b, e.Message)
+	if e.Data != nil {
+		if data, err := marshal(e.Data); err == nil {
+			b = cat(b, `,"data":`, string(data))
+		}
+	}
+	return cat(b, `}}`)
+}
+
+// implementation returns what a client says of itself, and whether it is an
+// object with a name and a version.
+func implementation(raw []byte) (name, version string, ok bool) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return "", "", false
+	}
+	var rawName, rawVersion []byte
+	pick(raw, want{"name", &rawName}, want{"version", &rawVersion})
+	name, named := text(rawName)
+	version, versioned := text(rawVersion)
+	return name, version, named && versioned
+}
+
+// identity is who the server is, as a revision knows it.
+func (s *Server) identity(rev revision) string {
+	b := appendString(cat(nil, `{"name":`), s.Name)
+	b = member(b, "version", s.Version)
+	if rev >= rev2025_06_18 {
+		b = member(b, "title", s.Title)
+	}
+	if rev >= rev2025_11_25 {
+		if b = member(b, "websiteUrl", s.WebsiteURL); len(s.Icons) > 0 {
+			b = cat(b, `,"icons":`, iconsOf(s.Icons))
+		}
+	}
+	return string(append(b, '}'))
+}
+
+// caching is the hints of the modern era on what may be kept, and by whom.
+func (s *Server) caching() string {
+	scope := "private"
+	if s.CachePublic {
+		scope = "public"
+	}
+	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
+}
+
+// appendAbilities appends the capabilities, no more than there are, and the
+// instructions.
+func (s *Server) appendAbilities(b []byte, rev revision, offered uint8) []byte {
+	caps := make(map[string]any)
+	for k, name := range kindNames {
+		if offered&(1<<k) != 0 {
+			caps[name] = map[string]bool{"listChanged": true}
+		}
+	}
+	if len(s.Experimental) > 0 {
+		caps["experimental"] = s.Experimental
+	}
+	if len(s.Extensions) > 0 && rev == revModern {
+		caps["extensions"] = s.Extensions
+	}
+	raw, err := marshal(caps)
+	if err != nil {
+		s.logf("mcp: Extensions or Experimental: %v", err)
+		raw = []byte("{}")
+	}
+	b = cat(b, `"capabilities":`, string(raw), `,`)
+	if s.Instructions != "" {
+		b = append(appendString(cat(b, `"instructions":`), s.Instructions), ',')
+	}
+	return b
+}
+
+func (s *Server) offers() uint8 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.offered
+}
+
+func (s *Server) maxMessage() int {
+	if s.MaxMessage > 0 {
+		return s.MaxMessage
+	}
+	return 64 << 20
+}
+
+func (s *Server) join(c *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions == nil {
+		s.sessions = make(map[*session]struct{})
+	}
+	s.sessions[c] = struct{}{}
+}
+
+func (s *Server) leave(c *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, c)
+}
+
+// changed tells every client that a list is another one now.
+func (s *Server) changed(k kind) {
+	s.mu.Lock()
+	sessions := make([]*session, 0, len(s.sessions))
+	for c := range s.sessions {
+		sessions = append(sessions, c)
+	}
+	s.mu.Unlock()
+	for _, c := range sessions {
+		c.changed(k)
+	}
+}
+
+func (s *Server) logf(format string, args ...any) {
+	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
+}
+
+// ---- schemas from types ----
+
+// SchemaOf returns the JSON Schema that [AddTool] derives from T, for
+// [Tool.OutputSchema] or for a look at it in a test.
+//
+// Fields are named and embedded structs are flattened as encoding/json does. A
+// pointer, omitempty, omitzero or a default makes a field optional. Every
+// other member is refused. Tags say more of a field:
+//
+//	jsonschema:"text"            its description
+//	enum:"a,b"                   the values it may have, or its elements may
+//	default:"x"                  what it is when absent: text, or JSON if it is no string
+//	minimum:"0" maximum:"9"      of a number
+//	minLength:"1" maxLength:"9"  of a string, in characters, or of a list
+//	format:"email"               of a string: email, uri, date or date-time
+//
+// A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
+// unmarshals itself from text is a string too. Where a type contains itself
+// the schema ends with a plain object. SchemaOf panics if T cannot be
+// described: with interfaces, say, or types with a JSON form of their own.
+func SchemaOf[T any]() json.RawMessage {
+	return derive(reflect.TypeFor[T](), "mcp: SchemaOf", true).append(nil, nil, nil)
+}
+
+// A schema is what we know about the JSON form of a type.
+type schema struct {
+	typ    reflect.Type
+	kind   string  // the JSON type, or "" if we cannot tell
+	fields []field // of a struct
+	elem   *schema // of a list or a map
+	format string
+	strict bool // it was told to the client, and is enforced
+	custom bool // has methods that marshal it
+	text   bool // has a method that unmarshals it from text
+	base64 bool
+}
+
+// A field is a member of an object and what its tags say.
+type field struct {
+	name     string
+	index    []int // as for reflect.Value.FieldByIndex
+	schema   *schema
+	optional bool
+
+	omitEmpty, omitZero, quoted bool // json options
+
+	doc, format      string
+	enum             []string
+	preset           []byte // the default, as JSON
+	minimum, maximum string
+	shortest         int
+	longest          int // -1: no limit
+}
+
+// derive describes t. If it cannot it panics, if it must, saying where.
+func derive(t reflect.Type, where string, must bool) *schema {
+	return deriver{must: must, known: make(map[reflect.Type]*schema)}.schema(t, where)
+}
+
+type deriver struct {
+	must  bool
+	known map[reflect.Type]*schema // by which recursion ends
+}
+
+func (d deriver) fail(where, what string) {
+	if d.must {
+		panic(where + ": " + what)
+	}
+}
+
+func (d deriver) schema(t reflect.Type, where string) *schema {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if s := d.known[t]; s != nil {
+		return s
+	}
+	s := &schema{typ: t, strict: d.must}
+	d.known[t] = s
+	has := reflect.PointerTo(t).Implements
+	s.custom = has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[encoding.TextMarshaler]())
+	s.text = has(reflect.TypeFor[encoding.TextUnmarshaler]())
+	switch k := t.Kind(); {
+	case t.PkgPath() == "time" && t.Name() == "Time": // the type itself would pull in its methods
+		s.kind, s.format = "string", "date-time"
+	case has(reflect.TypeFor[json.Unmarshaler]()) || s.custom && !s.text || t == reflect.TypeFor[json.Number]():
+		d.fail(where, t.String()+" has a JSON form of its own, which cannot be described: set the schema by hand")
+	case s.text:
+		s.kind = "string"
+	case k == reflect.Bool:
+		s.kind = "boolean"
+	case reflect.Int <= k && k <= reflect.Uintptr:
+		s.kind = "integer"
+	case k == reflect.Float32 || k == reflect.Float64:
+		s.kind = "number"
+	case k == reflect.String:
+		s.kind = "string"
+	case k == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		s.kind, s.base64 = "string", true
+	case k == reflect.Slice:
+		s.kind, s.elem = "array", d.schema(t.Elem(), where+"[]")
+	case k == reflect.Map && t.Key().Kind() == reflect.String:
+		s.kind, s.elem = "object", d.schema(t.Elem(), where+"[]")
+	case k == reflect.Struct:
+		s.kind, s.fields = "object", d.fields(t, where)
+	default:
+		d.fail(where, "a "+t.String()+" cannot be described: set the schema by hand")
+		if k == reflect.Map || k == reflect.Array {
+			s.elem = d.schema(t.Elem(), where+"[]")
+		}
+	}
+	return s
+}
+
+// fields returns the fields of a struct by the rules of encoding/json: of
+// several with one name the least deep one counts, then the one whose name was
+// given in a tag, and then none.
+func (d deriver) fields(t reflect.Type, where string) []field {
+	type candidate struct {
+		field
+		tagged bool
+		where  string
+		from   reflect.StructField
+	}
+	var all []candidate
+	var collect func(t reflect.Type, index []int, where string, above []reflect.Type)
+	collect = func(t reflect.Type, index []int, where string, above []reflect.Type) {
+		if slices.Contains(above, t) {
+			return // embeds itself: what is further down is hidden anyway
+		}
+		above = append(above[:len(above):len(above)], t)
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			elem := f.Type
+			if elem.Kind() == reflect.Pointer {
+				elem = elem.Elem()
+			}
+			embedded := f.Anonymous && elem.Kind() == reflect.Struct
+			if name == "-" && options == "" && !strings.Contains(f.Tag.Get("json"), ",") || !f.IsExported() && !embedded {
+				continue
+			}
+			at := where + "." + f.Name
+			index := append(index[:len(index):len(index)], i)
+			if embedded && name == "" {
+				if !f.IsExported() && f.Type.Kind() == reflect.Pointer {
+					d.fail(at, "an embedded pointer to an unexported type cannot be set")
+				}
+				collect(elem, index, at, above)
+				continue
+			}
+			if !f.IsExported() {
+				continue
+			}
+			tagged := name != ""
+			if !tagged {
+				name = f.Name
+			}
+			new := field{name: name, index: index, optional: f.Type.Kind() == reflect.Pointer}
+			for options != "" {
+				var option string
+				switch option, options, _ = strings.Cut(options, ","); option {
+				case "omitempty":
+					new.optional, new.omitEmpty = true, true
+				case "omitzero":
+					new.optional, new.omitZero = true, true
+				case "string":
+					new.quoted = true
+					d.fail(at, "the json option string cannot be described")
+				}
+			}
+			all = append(all, candidate{new, tagged, at, f})
+		}
+	}
+	collect(t, nil, where, nil)
+
+	var fields []field
+	for i, c := range all {
+		if !slices.ContainsFunc(all, func(o candidate) bool {
+			switch {
+			case o.name != c.name || slices.Equal(o.index, c.index):
+				return false
+			case len(o.index) != len(c.index):
+				return len(o.index) < len(c.index)
+			}
+			return o.tagged || !c.tagged
+		}) {
+			f := &all[i].field
+			f.schema = d.schema(c.from.Type, c.where)
+			if d.must {
+				d.tags(f, c.from.Tag, c.where)
+			}
+			fields = append(fields, *f)
+		}
+	}
+	return fields
+}
+
+// tags reads what the tags of a field say, and panics if it makes no sense.
+func (d deriver) tags(f *field, tag reflect.StructTag, where string) {
+	s, elem := f.schema, f.schema
+	if s.kind == "array" {
+		elem = s.elem
+	}
+	f.doc = tag.Get("jsonschema")
+	f.longest = -1
+	if v, ok := tag.Lookup("enum"); ok {
+		f.enum = strings.Split(v, ",")
+		if elem.kind != "string" && elem.kind != "integer" || elem.text || elem.base64 {
+			d.fail(where, "enum is for strings and integers")
+		}
+	}
+	if v, ok := tag.Lookup("format"); ok {
+		f.format = v
+		if s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, v) {
+			d.fail(where, `format is for strings, and "email", "uri", "date" or "date-time"`)
+		}
+	}
+	for key, to := range map[string]*string{"minimum": &f.minimum, "maximum": &f.maximum} {
+		v, ok := tag.Lookup(key)
+		if *to = v; ok && (s.kind != "integer" && s.kind != "number" || skipNumber([]byte(v+" "), 0) != len(v)) {
+			d.fail(where, key+" is for numbers, and a number")
+		}
+	}
+	for key, to := range map[string]*int{"minLength": &f.shortest, "maxLength": &f.longest} {
+		if v, ok := tag.Lookup(key); ok {
+			n, err := strconv.Atoi(v)
+			if *to = n; err != nil || n < 0 || s.kind != "string" && s.kind != "array" {
+				d.fail(where, key+" is for strings and lists, and a number of characters or elements")
+			}
+		}
+	}
+	if v, ok := tag.Lookup("default"); ok {
+		f.optional, f.preset = true, []byte(v)
+		if s.kind == "string" {
+			f.preset = appendString(nil, v)
+		}
+		var bad faults
+		if skip(append(f.preset, ' '), 0, 0) != len(f.preset) {
+			bad.add(nil, "is no JSON")
+		} else if s.kind != "" {
+			f.check(reflect.New(s.typ).Elem(), f.preset, &place{name: "default"}, &bad)
+		}
+		if len(bad.lines) > 0 {
+			d.fail(where, bad.Error())
+		}
+	}
+	if s.kind == "integer" { // enums and bounds must be possible
+		for _, v := range f.enum {
+			if skipNumber([]byte(v+" "), 0) != len(v) {
+				d.fail(where, "enum: "+v+" is no number")
+			}
+		}
+	}
+}
+
+// append appends s as JSON Schema, with what the tags of its field say, if it
+// is of one. Every node has one type, and nothing refers to anything.
+func (s *schema) append(b []byte, f *field, above []*schema) []byte {
+	if f == nil {
+		f = &field{longest: -1}
+	}
+	b = cat(b, `{"type":"`, s.kind, `"`)
+	if f.doc != "" {
+		b = appendString(cat(b, `,"description":`), f.doc)
+	}
+	if f.preset != nil {
+		b = cat(b, `,"default":`, string(f.preset))
+	}
+	if len(f.enum) > 0 && s.kind != "array" {
+		b = cat(b, `,"enum":[`)
+		for _, v := range f.enum {
+			if s.kind == "string" {
+				v = string(appendString(nil, v))
+			}
+			b = cat(b, v, `,`)
+		}
+		b = append(chop(b), ']')
+	}
+	unit := `Length":`
+	if s.kind == "array" {
+		unit = `Items":`
+	}
+	if f.shortest > 0 {
+		b = cat(b, `,"min`, unit, strconv.Itoa(f.shortest))
+	}
+	if f.longest >= 0 {
+		b = cat(b, `,"max`, unit, strconv.Itoa(f.longest))
+	}
+	if f.minimum != "" {
+		b = cat(b, `,"minimum":`, f.minimum)
+	} else if s.kind == "integer" && s.typ.Kind() >= reflect.Uint {
+		b = cat(b, `,"minimum":0`)
+	}
+	if f.maximum != "" {
+		b = cat(b, `,"maximum":`, f.maximum)
+	}
+	if format := s.format + f.format; format != "" {
+		b = cat(b, `,"format":"`, format, `"`)
+	}
+	if s.base64 {
+		b = cat(b, `,"contentEncoding":"base64"`)
+	}
+	switch {
+	case s.kind == "array":
+		b = s.elem.append(cat(b, `,"items":`), &field{enum: f.enum, longest: -1}, above)
+	case s.kind == "object" && slices.Contains(above, s):
+		b = cat(b, `,"properties":{}`)
+	case s.kind == "object":
+		above = append(above[:len(above):len(above)], s)
+		b = cat(b, `,"properties":{`)
+		var required []byte
+		for i := range s.fields {
+			p := &s.fields[i]
+			b = p.schema.append(append(appendString(b, p.name), ':'), p, above)
+			b = append(b, ',')
+			if !p.optional {
+				required = append(appendString(required, p.name), ',')
+			}
+		}
+		b = append(chop(b), '}')
+		if required != nil {
+			b = cat(b, `,"required":[`, string(chop(required)), `]`)
+		}
+		if b = cat(b, `,"additionalProperties":`); s.elem != nil {
+			b = s.elem.append(b, nil, above)
+		} else {
+			b = cat(b, "false")
+		}
+	}
+	return append(b, '}')
+}
+
+// ---- arguments by their schema ----
+
+// faults is what is wrong with the arguments of one call, all told at once.
+type faults struct{ lines []string }
+
+func (f *faults) Error() string { return "Invalid arguments: " + strings.Join(f.lines, "; ") }
+
+// enough keeps a call that is wrong all over from costing more than a right one.
+func (f *faults) enough() bool { return len(f.lines) >= 10 }
+
+func (f *faults) add(at *place, format string, args ...any) {
+	f.lines = append(f.lines, at.String()+fmt.Sprintf(format, args...))
+}
+
+// A place is where in the arguments we are, made up only when it is told.
+type place struct {
+	in    *place
+	name  string
+	index int
+}
+
+func (p *place) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.name == "":
+		return strings.TrimSuffix(p.in.String(), " ") + "[" + strconv.Itoa(p.index) + "] "
+	case p.in == nil:
+		return excerpt(p.name) + " "
+	}
+	return strings.TrimSuffix(p.in.String(), " ") + "." + excerpt(p.name) + " "
+}
+
+// unmarshal sets what v points to from the arguments of a call.
+func (s *schema) unmarshal(args []byte, v any) error {
+	if args == nil || string(args) == "null" {
+		args = []byte("{}")
+	}
+	var bad faults
+	s.set(reflect.ValueOf(v).Elem(), args, nil, &bad)
+	if len(bad.lines) > 0 {
+		return &bad
+	}
+	return nil
+}
+
+// set sets v, which is of the type that s describes or points to one, from
+// raw, which is valid JSON. What does not fit is a fault.
+func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
+	for v.Kind() == reflect.Pointer {
+		if string(raw) == "null" {
+			v.SetZero()
+			return
+		}
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		v = v.Elem()
+	}
+	str, isText := text(raw)
+	ok := false
+	switch s.kind {
+	case "":
+		if u, custom := v.Addr().Interface().(json.Unmarshaler); custom {
+			if err := u.UnmarshalJSON(raw); err != nil {
+				bad.add(at, "is not valid: %v", err)
+			}
+		} else if v.Kind() == reflect.Interface && v.NumMethod() == 0 {
+			if val := dynamic(raw); val != nil {
+				v.Set(reflect.ValueOf(val))
+			}
+		} else {
+			bad.add(at, "cannot be made a %v", s.typ)
+		}
+		return
+	case "string":
+		if ok = isText; ok {
+			s.setText(v, str, at, bad)
+		}
+	case "boolean":
+		// Models write numbers and booleans as strings now and then.
+		if isText {
+			raw = []byte(str)
+		}
+		if ok = string(raw) == "true" || string(raw) == "false"; ok {
+			v.SetBool(raw[0] == 't')
+		}
+	case "integer", "number":
+		if isText {
+			raw = []byte(str)
+		}
+		if ok = len(raw) > 0 && skipNumber(raw, 0) == len(raw); ok {
+			s.setNumber(v, string(raw), at, bad)
+		}
+	case "array":
+		if ok = raw[0] == '['; ok {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+			for _, val := range members(raw) {
+				n := v.Len()
+				v.Grow(1)
+				v.SetLen(n + 1)
+				v.Index(n).SetZero()
+				if s.elem.set(v.Index(n), val, &place{in: at, index: n}, bad); bad.enough() {
+					break
+				}
+			}
+		}
+	case "object":
+		if ok = raw[0] == '{'; ok && s.elem != nil {
+			s.setMap(v, raw, at, bad)
+		} else if ok {
+			s.setStruct(v, raw, at, bad)
+		}
+	}
+	if !ok {
+		article := "a "
+		if s.kind[0] == 'i' || s.kind[0] == 'a' || s.kind[0] == 'o' {
+			article = "an "
+		}
+		got := string(raw[:min(len(raw), 40)])
+		if isText {
+			got = string(appendString(nil, str[:min(len(str), 40)]))
+		}
+		bad.add(at, "must be %s%s, got %s", article, s.kind, got)
+	}
+}
+
+func (s *schema) setText(v reflect.Value, str string, at *place, bad *faults) {
+	switch {
+	case s.text:
+		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str)); err != nil {
+			if s.format == "date-time" {
+				err = errors.New("not a time as in RFC 3339")
+			}
+			bad.add(at, "is not valid: %v", err)
+		}
+	case s.base64:
+		b, err := base64.StdEncoding.DecodeString(str)
+		if err != nil {
+			bad.add(at, "must be base64")
+		}
+		v.SetBytes(b)
+	default:
+		v.SetString(str)
+	}
+}
+
+// setNumber takes a number with a fraction or an exponent for an integer if it
+// is one, and refuses what v cannot hold.
+func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) {
+	if s.kind == "number" {
+		f, err := strconv.ParseFloat(num, v.Type().Bits())
+		if err != nil {
+			bad.add(at, "must be a %v, got %s", v.Type(), excerpt(num))
+		}
+		v.SetFloat(f)
+		return
+	}
+	if whole, fraction, ok := strings.Cut(num, "."); ok && strings.Trim(fraction, "0") == "" {
+		num = whole
+	}
+	if strings.ContainsAny(num, ".eE") {
+		if f, err := strconv.ParseFloat(num, 64); err == nil && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
+			num = strconv.FormatFloat(f, 'f', 0, 64)
+		}
+	}
+	var err error
+	if v.CanInt() {
+		var n int64
+		n, err = strconv.ParseInt(num, 10, v.Type().Bits())
+		v.SetInt(n)
+	} else {
+		var n uint64
+		n, err = strconv.ParseUint(strings.Replace(num, "-0", "0", 1), 10, v.Type().Bits())
+		v.SetUint(n)
+	}
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		bad.add(at, "must be in the range of %v, got %s", v.Type(), excerpt(num))
+	case err != nil && num[0] == '-' && !strings.ContainsAny(num, ".eE"):
+		bad.add(at, "must be at least 0, got %s", excerpt(num))
+	case err != nil:
+		bad.add(at, "must be an integer, got %s", excerpt(num))
+	}
+}
+
+func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
+	v.Set(reflect.MakeMap(v.Type()))
+	for key, val := range members(raw) {
+		k := reflect.New(v.Type().Key()).Elem()
+		k.SetString(string(key))
+		inside := &place{in: at, name: string(key)}
+		if v.MapIndex(k).IsValid() {
+			bad.add(inside, "came twice")
+		}
+		e := reflect.New(v.Type().Elem()).Elem()
+		s.elem.set(e, val, inside, bad)
+		v.SetMapIndex(k, e)
+		if bad.enough() {
+			break
+		}
+	}
+}
+
+func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) {
+	seen := make([]bool, len(s.fields))
+	for key, val := range members(raw) {
+		i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == string(key) })
+		switch inside := (&place{in: at, name: string(key)}); {
+		case i < 0 && !s.strict:
+		case i < 0:
+			bad.add(inside, "is unknown%s", s.nearest(string(key)))
+		case seen[i]:
+			bad.add(inside, "came twice")
+		case string(val) == "null" && s.fields[i].optional:
+			// As good as absent.
+		default:
+			seen[i] = true
+			s.fields[i].check(fieldOf(v, s.fields[i].index), val, inside, bad)
+		}
+		if bad.enough() {
+			return
+		}
+	}
+	for i := range s.fields {
+		f := &s.fields[i]
+		switch inside := (&place{in: at, name: f.name}); {
+		case seen[i]:
+		case f.preset != nil:
+			f.check(fieldOf(v, f.index), f.preset, inside, bad)
+		case !f.optional && s.strict:
+			bad.add(inside, "is required")
+		}
+	}
+}
+
+// fieldOf is reflect.Value.FieldByIndex that makes the embedded structs that
+// it finds missing on the way.
+func fieldOf(v reflect.Value, index []int) reflect.Value {
+	for _, i := range index {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+			v = v.Elem()
+		}
+		v = v.Field(i)
+	}
+	return v
+}
+
+// check sets v from raw and holds it against what the tags say.
+func (f *field) check(v reflect.Value, raw []byte, at *place, bad *faults) {
+	before := len(bad.lines)
+	if f.schema.set(v, raw, at, bad); len(bad.lines) > before || !f.schema.strict {
+		return
+	}
+	for v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if f.schema.kind == "array" {
+		f.checkLength(v.Len(), "elements", at, bad)
+		for i := range v.Len() {
+			f.checkEnum(v.Index(i), &place{in: at, index: i}, bad)
+		}
+		return
+	}
+	f.checkEnum(v, at, bad)
+	switch f.schema.kind {
+	case "string":
+		str, _ := text(raw)
+		f.checkLength(utf8.RuneCountInString(str), "characters", at, bad)
+		if !wellFormed(f.format, str) {
+			bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
+		}
+	case "integer", "number":
+		for _, limit := range []struct {
+			bound, name string
+			wrong       int
+		}{{f.minimum, "least", -1}, {f.maximum, "most", 1}} {
+			if limit.bound != "" && compare(v, limit.bound) == limit.wrong {
+				bad.add(at, "must be at %s %s, got %v", limit.name, limit.bound, v)
+			}
+		}
+	}
+}
+
+func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
+	if n < f.shortest {
+		bad.add(at, "must have at least %d %s, got %d", f.shortest, unit, n)
+	}
+	if f.longest >= 0 && n > f.longest {
+		bad.add(at, "must have at most %d %s, got %d", f.longest, unit, n)
+	}
+}
+
+func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
+	if f.enum == nil || bad.enough() {
+		return
+	}
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return
+		}
+		v = v.Elem()
+	}
+	if got := fmt.Sprint(v); !slices.Contains(f.enum, got) {
+		bad.add(at, "must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
+	}
+}
+
+// compare compares a number with a bound: exactly, where both are integers.
+func compare(v reflect.Value, bound string) int {
+	switch n, err := strconv.ParseInt(bound, 10, 64); {
+	case err == nil && v.CanInt():
+		return cmp.Compare(v.Int(), n)
+	case err == nil && v.CanUint() && n >= 0:
+		return cmp.Compare(v.Uint(), uint64(n))
+	}
+	b, _ := strconv.ParseFloat(bound, 64)
+	switch {
+	case v.CanInt():
+		return cmp.Compare(float64(v.Int()), b)
+	case v.CanUint():
+		return cmp.Compare(float64(v.Uint()), b)
+	}
+	return cmp.Compare(v.Float(), b)
+}
+
+// wellFormed holds a string against a format, as far as a slip is likely.
+func wellFormed(format, s string) bool {
+	switch format {
+	case "email":
+		name, host, _ := strings.Cut(s, "@")
+		return name != "" && host != "" && !strings.ContainsAny(s, " \t\r\n") && !strings.Contains(host, "@")
+	case "uri":
+		scheme, rest, _ := strings.Cut(s, ":")
+		return scheme != "" && rest != "" && !strings.ContainsAny(s, " \t\r\n")
+	case "date", "date-time": // by their looks: package time would cost users 60 KB
+		shape := strings.Map(func(r rune) rune {
+			if '0' <= r && r <= '9' {
+				return '0'
+			}
+			return r
+		}, s)
+		if format == "date" {
+			return shape == "0000-00-00"
+		}
+		clock, zone := shape[:min(len(shape), 19)], strings.TrimLeft(shape[min(len(shape), 19):], ".0")
+		return clock == "0000-00-00T00:00:00" && (zone == "Z" || zone == "+00:00" || zone == "-00:00")
+	}
+	return true
+}
+
+// nearest tells which names there are, the one most like name first.
+func (s *schema) nearest(name string) string {
+	if len(s.fields) == 0 {
+		return ", none is wanted"
+	}
+	names := make([]string, len(s.fields))
+	for i, f := range s.fields {
+		names[i] = f.name
+	}
+	best := 0
+	for i := range names {
+		if distance(names[i], name) < distance(names[best], name) {
+			best = i
+		}
+	}
+	names[0], names[best] = names[best], names[0]
+	more := ""
+	if len(names) > 8 {
+		names, more = names[:8], ", ..."
+	}
+	return " (there is " + strings.Join(names, ", ") + more + ")"
+}
+
+// distance counts the edits that make one name of the other, where case and _
+// and - do not matter.
+func distance(a, b string) int {
+	plain := func(r rune) rune {
+		if r == '_' || r == '-' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}
+	a, b = strings.Map(plain, a), strings.Map(plain, excerpt(b))
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// dynamic returns the value of valid JSON in the types of encoding/json.
+func dynamic(raw []byte) any {
+	switch raw[0] {
+	case '{':
+		m := make(map[string]any)
+		for key, val := range members(raw) {
+			m[string(key)] = dynamic(val)
+		}
+		return m
+	case '[':
+		list := []any{}
+		for _, val := range members(raw) {
+			list = append(list, dynamic(val))
+		}
+		return list
+	case '"':
+		str, _ := text(raw)
+		return str
+	case 't', 'f':
+		return raw[0] == 't'
+	case 'n':
+		return nil
+	}
+	f, _ := strconv.ParseFloat(string(raw), 64)
+	return f
+}
+
+// ---- values to JSON ----
+
+// marshal is json.Marshal with the differences that encode has.
+func marshal(v any) ([]byte, error) {
+	if v == nil {
+		return []byte("null"), nil
+	}
+	return derive(reflect.TypeOf(v), "", false).encode(nil, reflect.ValueOf(v), 0)
+}
+
+// encode appends the JSON form of v, which is of the type that s describes, or
+// points to one. It is that of encoding/json, which it saves the binary, but
+// nil slices and maps are empty, nil pointers in structs are left out, and
+// there are no escapes for HTML.
+func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
+	if depth++; depth > 1000 {
+		return nil, errors.New("a value contains itself")
+	}
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		if v.IsNil() {
+			return cat(b, "null"), nil
+		}
+		if v = v.Elem(); v.Kind() != reflect.Pointer && v.Type() != s.typ {
+			s = derive(v.Type(), "", false) // what an interface holds
+		}
+	}
+	if s.custom {
+		method := v
+		if v.CanAddr() {
+			method = v.Addr()
+		}
+		switch m := method.Interface().(type) {
+		case json.Marshaler:
+			raw, err := m.MarshalJSON()
+			if err != nil {
+				return nil, err
+			}
+			return appendCompact(b, raw)
+		case encoding.TextMarshaler:
+			txt, err := m.MarshalText()
+			return appendString(b, string(txt)), err
+		}
+	}
+	switch k := v.Kind(); {
+	case k == reflect.Bool:
+		return strconv.AppendBool(b, v.Bool()), nil
+	case v.CanInt():
+		return strconv.AppendInt(b, v.Int(), 10), nil
+	case v.CanUint():
+		return strconv.AppendUint(b, v.Uint(), 10), nil
+	case v.CanFloat():
+		return appendFloat(b, v.Float(), v.Type().Bits())
+	case k == reflect.String && v.Type() == reflect.TypeFor[json.Number]():
+		return appendCompact(b, []byte(v.String()))
+	case k == reflect.String:
+		return appendString(b, v.String()), nil
+	case s.base64:
+		b = base64.StdEncoding.AppendEncode(append(b, '"'), v.Bytes())
+		return append(b, '"'), nil
+	case k == reflect.Slice || k == reflect.Array:
+		b = append(b, '[')
+		for i := range v.Len() {
+			if b, err = s.elem.encode(b, v.Index(i), depth); err != nil {
+				return nil, err
+			}
+			b = append(b, ',')
+		}
+		return append(chop(b), ']'), nil
+	case k == reflect.Map:
+		return s.encodeMap(b, v, depth)
+	case k == reflect.Struct:
+		return s.encodeStruct(b, v, depth)
+	}
+	return nil, fmt.Errorf("a %v has no JSON form", v.Type())
+}
+
+func (s *schema) encodeMap(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
+	keys, vals := make([]string, 0, v.Len()), make(map[string]reflect.Value, v.Len())
+	for it := v.MapRange(); it.Next(); {
+		k := it.Key()
+		key := fmt.Sprint(k) // integers and strings, if it has no method for it
+		if m, ok := k.Interface().(encoding.TextMarshaler); ok && k.Kind() != reflect.String {
+			txt, err := m.MarshalText()
+			if err != nil {
+				return nil, err
+			}
+			key = string(txt)
+		} else if k.Kind() == reflect.String {
+			key = k.String()
+		} else if !k.CanInt() && !k.CanUint() {
+			return nil, fmt.Errorf("a %v has no JSON form", v.Type())
+		}
+		keys, vals[key] = append(keys, key), it.Value()
+	}
+	slices.Sort(keys)
+	b = append(b, '{')
+	for _, key := range keys {
+		b = append(appendString(b, key), ':')
+		if b, err = s.elem.encode(b, vals[key], depth); err != nil {
+			return nil, err
+		}
+		b = append(b, ',')
+	}
+	return append(chop(b), '}'), nil
+}
+
+func (s *schema) encodeStruct(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
+	b = append(b, '{')
+	for i := range s.fields {
+		f := &s.fields[i]
+		val, err := v.FieldByIndexErr(f.index)
+		if err != nil || f.omitted(val) { // an embedded pointer is nil
+			continue
+		}
+		b = append(appendString(b, f.name), ':')
+		quote := ""
+		if f.quoted && (val.Kind() == reflect.Bool || val.CanInt() || val.CanUint() || val.CanFloat()) {
+			quote = `"`
+		}
+		if b, err = f.schema.encode(cat(b, quote), val, depth); err != nil {
+			return nil, err
+		}
+		b = cat(b, quote, ",")
+	}
+	return append(chop(b), '}'), nil
+}
+
+// omitted reports whether a field is left out because of its value.
+func (f *field) omitted(v reflect.Value) bool {
+	switch k := v.Kind(); {
+	case k == reflect.Pointer && v.IsNil():
+		return true
+	case f.omitEmpty && (k == reflect.Map || k == reflect.Slice || k == reflect.String || k == reflect.Array):
+		return v.Len() == 0
+	case f.omitEmpty && k != reflect.Struct:
+		return v.IsZero()
+	case !f.omitZero:
+		return false
+	}
+	if v.CanAddr() {
+		v = v.Addr()
+	}
+	if z, ok := v.Interface().(interface{ IsZero() bool }); ok {
+		return z.IsZero()
+	}
+	return reflect.Indirect(v).IsZero()
+}
+
+// appendFloat appends f as encoding/json does, which is as ECMAScript does.
+func appendFloat(b []byte, f float64, bits int) ([]byte, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, fmt.Errorf("%v has no JSON form", f)
+	}
+	format, size := byte('f'), math.Abs(f)
+	if bits == 32 {
+		size = float64(float32(size))
+	}
+	if size != 0 && (size < 1e-6 || size >= 1e21) {
+		format = 'e'
+	}
+	b = strconv.AppendFloat(b, f, format, -1, bits)
+	if n := len(b); format == 'e' && n >= 4 && b[n-4] == 'e' && b[n-2] == '0' { // e-09 is e-9
+		b = append(b[:n-2], b[n-1])
+	}
+	return b, nil
+}
+
+// appendCompact appends JSON that somebody else has made, without blanks.
+func appendCompact(b, raw []byte) ([]byte, error) {
+	i := blank(raw, 0)
+	end := skip(raw, i, 0)
+	if end < 0 || blank(raw, end) < len(raw) || !utf8.Valid(raw) {
+		return nil, fmt.Errorf("not valid JSON: %.100q", raw)
+	}
+	for i < end {
+		next := i + 1
+		if raw[i] == '"' {
+			next = skipString(raw, i)
+		}
+		b = append(b, raw[i:next]...)
+		i = blank(raw, next)
+	}
+	return b, nil
+}

@@ -1,0 +1,1505 @@
+// SPDX-License-Identifier: MIT
+
+package mcp
+
+// One client.
+//
+//	r ──▶ read ──▶ accept ──▶ request ──▶ begin ──▶ handle ──▶ respond ──▶ write ──▶ w
+//	        │         │           │                   │           ▲          ▲
+//	        │         │           └── serve: what needs no user code, ───────┤
+//	        │         │               is answered on the spot     │          │
+//	        │         └── notice: initialized, cancelled          │          │
+//	        │         └── deliver: the answer to a question ──▶ ask ─────────┘
+//	        └── EOF: see cancel.go
+//
+// Everything up to begin runs on one goroutine, the reader, so that line N has
+// taken effect before line N+1 is looked at: a cancel cannot overtake its
+// request. From handle on a request has a goroutine of its own. The reader
+// never waits for a handler, for a write, or for a lock that is held across
+// either: whatever the rest of the program does, the client is heard.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"log"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	outputBound = 16 << 20 // unsent bytes above which the reader takes no further line
+	aheadBound  = 1 << 20  // bytes that it goes on listening all the same
+	noteBound   = 64 << 10 // unsent diagnostics above which they are dropped
+	traceBound  = 64 << 20 // the same for the trace
+	keepBuffer  = 64 << 10 // larger buffers are let go after use
+	maxBatch    = 10_000   // members of one batch
+	maxStreams  = 64       // open subscriptions/listen requests
+	maxDepth    = 10_000   // of nesting, as in encoding/json
+)
+
+// A session is one client: the two ends of a connection and what is going on
+// between them.
+type session struct {
+	srv    *Server
+	r      io.Reader
+	ctx    context.Context // parent of every handler's; ends when the session does
+	cancel context.CancelCauseFunc
+	out    outlet // to the client
+	trace  outlet // to Server.Trace
+	notes  outlet // to Server.ErrorLog
+
+	identity, caching string // as the modern era wants them on its answers
+
+	wg     sync.WaitGroup // requests that were begun, and writers of their own
+	eof    chan struct{}  // closed when the client is heard to have closed its end
+	closed chan struct{}  // closed when closing is set
+
+	mu        sync.Mutex            // guards what follows, for a few lines at a time
+	closing   bool                  // no request is begun any more
+	deaf      bool                  // no question is asked any more
+	failure   error                 // what Serve returns
+	requests  map[string]*request   // owed an answer, by raw id
+	forgotten map[*request]struct{} // cancelled by the client, and still running
+	running   int                   // handlers, where Server.MaxConcurrent counts them
+	waiting   []*request            // for their turn to run
+	asked     map[string]*question  // awaiting the client's answer, by our id
+	lastAsked int64
+	streams   []*stream // where changes are told, oldest first
+	legacy    legacy    // written by the reader alone, which so may read it without mu
+	noted     int       // diagnostics of the current second
+	noteTime  int64
+}
+
+// legacy is what a client of the older revisions has told once and for all.
+type legacy struct {
+	rev          revision // 0 before initialize
+	client, caps []byte
+	stream       *stream
+}
+
+// A request is one request of the client, from accept to respond.
+type request struct {
+	session *session
+	id      []byte // the raw token, echoed byte for byte
+	method  string
+	name    string // of the tool, prompt or resource, for people
+	rev     revision
+	params
+	batch  *batch
+	tool   *tool   // of tools/call
+	stream *stream // of subscriptions/listen
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	client, caps []byte // of the client, by the era
+
+	reported bool    // guarded by session.mu, and so is
+	progress float64 // the last that was reported
+}
+
+// params holds the members of a request's params that we know, as raw JSON.
+type params struct {
+	meta, name, arguments, cursor, notifications    []byte
+	protocolVersion, capabilities, clientInfo       []byte
+	metaVersion, metaCaps, metaClient, level, token []byte
+	requestID, reason                               []byte
+}
+
+// A batch collects the answers to one line of several messages.
+type batch struct {
+	owed    int // answers still to come, and one while the line is being read
+	answers []byte
+}
+
+// A question is a request to the client that awaits its answer. The channel
+// has room for one reply: whoever delivers never waits.
+type question struct{ answer chan reply }
+
+type reply struct {
+	result json.RawMessage
+	err    error
+}
+
+func (q *question) tell(a reply) {
+	select {
+	case q.answer <- a:
+	default: // told already
+	}
+}
+
+// Serve speaks MCP with one client, reading messages from r, one to a line,
+// and writing to w, until the client closes its end, ctx ends, or w fails. It
+// then cancels the handlers and waits up to [Server.Drain] for them.
+//
+// It returns nil when the session came to an ordinary end, the end of ctx
+// being one; an error that is [ErrDrain] when handlers outlived the drain; and
+// otherwise the error of r or w.
+//
+// Many sessions of one Server may run at once. Serve closes neither r nor w.
+// When it returns because ctx has ended, a Read of r may still be under way:
+// close r to end it.
+func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
+	return s.serve(ctx, r, w, s.Trace)
+}
+
+func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
+	if s.Name == "" || s.Version == "" {
+		return fmt.Errorf("mcp: Server.Name and Server.Version must be set")
+	}
+	c := &session{
+		srv: s, r: r,
+		eof:       make(chan struct{}),
+		closed:    make(chan struct{}),
+		requests:  make(map[string]*request),
+		forgotten: make(map[*request]struct{}),
+		asked:     make(map[string]*question),
+	}
+	c.out.w, c.trace.w, c.notes.w = w, trace, logWriter{s.ErrorLog}
+	c.identity, c.caching = s.identity(0), s.caching()
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	defer c.cancel(nil)
+	s.join(c)
+	defer s.leave(c)
+	go c.read()
+	return c.wait()
+}
+
+// ---- read ----
+
+// An input is the bytes that were read and not yet taken.
+type input struct {
+	buf   []byte // buf[:start] is taken
+	start int
+	seen  int        // buf[start:seen] holds no newline
+	any   bool       // the first line was looked at for a byte order mark
+	skip  bool       // inside of a line that is too long
+	err   error      // of the last Read
+	ear   chan heard // of a Read that is under way; nil if there is none
+}
+
+type heard struct {
+	b   []byte
+	err error
+}
+
+// read is the reader. It returns when r has nothing more to give and all of it
+// was taken, or when the session is over.
+func (c *session) read() {
+	var in input
+	defer c.closeDoor()
+	for {
+		if !c.room(&in) {
+			return
+		}
+		line, whole := in.line(c.srv.maxMessage())
+		if line != nil {
+			if whole {
+				c.accept(line, len(line) > keepBuffer)
+			} else {
+				c.tooLong(line)
+			}
+			continue
+		}
+		c.handOff()
+		if in.err != nil {
+			c.hear(&in)
+			return
+		}
+		in.fill(c.r)
+	}
+}
+
+// room waits while too much output is unsent, and reports whether the session
+// is still on. That bounds the memory that a client can use up which writes
+// and does not read. It keeps an ear on the input meanwhile, so that the end
+// of it is heard in any case: then the read is left to a goroutine of its own,
+// which ends with it.
+func (c *session) room(in *input) bool {
+	for {
+		full := c.out.more(outputBound)
+		if full == nil {
+			return true
+		}
+		c.handOff()
+		var ear chan heard
+		if len(in.buf)-in.start < aheadBound && in.err == nil {
+			if in.ear == nil {
+				in.ear = make(chan heard, 1)
+				go func(ear chan heard) {
+					b := make([]byte, keepBuffer)
+					n, err := c.r.Read(b)
+					ear <- heard{b[:n], err}
+				}(in.ear)
+			}
+			ear = in.ear
+		}
+		select {
+		case <-full:
+		case <-c.closed:
+			return false
+		case h := <-ear:
+			in.take(h)
+			if in.err != nil {
+				c.hear(in)
+			}
+		}
+	}
+}
+
+// hear is called when r has come to its end, the second time in vain.
+func (c *session) hear(in *input) {
+	select {
+	case <-c.eof:
+		return
+	default:
+	}
+	if in.err != io.EOF && !closedPipe(in.err) {
+		c.fail(fmt.Errorf("mcp: read: %w", in.err))
+	}
+	close(c.eof)
+}
+
+// fill reads once.
+func (in *input) fill(r io.Reader) {
+	if in.ear != nil {
+		in.take(<-in.ear)
+		return
+	}
+	switch {
+	case in.start == len(in.buf):
+		in.start, in.seen, in.buf = 0, 0, in.buf[:0]
+		if cap(in.buf) == 0 || cap(in.buf) > keepBuffer {
+			in.buf = make([]byte, 0, keepBuffer/2)
+		}
+	case in.start > 0:
+		n := copy(in.buf, in.buf[in.start:])
+		in.seen -= in.start
+		in.start, in.buf = 0, in.buf[:n]
+	}
+	if cap(in.buf)-len(in.buf) < 512 {
+		in.buf = slices.Grow(in.buf, len(in.buf)+keepBuffer/2)
+	}
+	n, err := r.Read(in.buf[len(in.buf):cap(in.buf)])
+	in.buf, in.err = in.buf[:len(in.buf)+n], err
+}
+
+// take adds what was heard while there was no room.
+func (in *input) take(h heard) {
+	in.ear = nil
+	in.buf, in.err = append(in.buf, h.b...), h.err
+}
+
+// line returns the next line without its end, or nil if there is no whole one.
+// What comes after the last newline is a line too, if it is the last there is.
+// A line of more than max bytes is cut there, and not whole; the rest of it is
+// skipped as it comes. The line is valid until the next fill, or for good if
+// it is longer than keepBuffer.
+func (in *input) line(max int) (line []byte, whole bool) {
+	for in.start < len(in.buf) {
+		end := bytes.IndexByte(in.buf[in.seen:], '\n')
+		next := in.seen + end + 1
+		if end < 0 {
+			if in.err == nil && (in.skip || len(in.buf)-in.start <= max) {
+				if in.seen = len(in.buf); in.skip {
+					in.start = in.seen
+				}
+				return nil, false
+			}
+			next = len(in.buf)
+		}
+		line, skipped := in.buf[in.start:next], in.skip
+		in.start, in.seen, in.skip = next, next, end < 0
+		if skipped {
+			continue // its beginning was told already
+		}
+		if len(line) > keepBuffer { // it keeps the buffer
+			in.buf = bytes.Clone(in.buf[next:])
+			in.start, in.seen = 0, 0
+		}
+		if !in.any {
+			line, in.any = bytes.TrimPrefix(line, []byte("\ufeff")), true
+		}
+		line = bytes.Trim(line, " \t\r\n")
+		switch {
+		case len(line) > max:
+			return line[:max:max], false
+		case len(line) > 0:
+			return line, true
+		}
+	}
+	return nil, false
+}
+
+// ---- accept ----
+
+// An envelope is the outside of one message, in slices of its line.
+type envelope struct {
+	jsonrpc, id, method, params, result, err []byte
+	twice                                    string // a member that came twice
+}
+
+// open takes a message apart and returns how far it is valid JSON: len(m), or
+// -1. Names are matched exactly. What it found before a fault stays found.
+func (e *envelope) open(m []byte) (end int) {
+	if m[0] != '{' {
+		return skip(m, 0, 0)
+	}
+	end, e.twice = pick(m, want{"jsonrpc", &e.jsonrpc}, want{"id", &e.id}, want{"method", &e.method},
+		want{"params", &e.params}, want{"result", &e.result}, want{"error", &e.err})
+	return end
+}
+
+// accept takes one line. It may keep the line if keep is set.
+func (c *session) accept(line []byte, keep bool) {
+	c.record("in  ", line)
+	switch {
+	case !utf8.Valid(line):
+		c.refuse(nil, nil, &Error{Code: codeParse, Message: "Parse error: not UTF-8"})
+	case line[0] == '[':
+		c.batch(line, keep)
+	default:
+		c.message(line, keep, nil)
+	}
+}
+
+// batch takes a line of several messages, which one revision knows.
+func (c *session) batch(line []byte, keep bool) {
+	count := 0
+	end := walk(line, 0, 0, func(_, _ []byte) bool { count++; return true })
+	switch {
+	case end != len(line):
+		c.refuse(nil, nil, &Error{Code: codeParse, Message: "Parse error"})
+	case c.legacy.rev != rev2025_03_26:
+		c.refuse(nil, nil, invalid("batching is not supported"))
+	case count == 0:
+		c.refuse(nil, nil, invalid("empty batch"))
+	case count > maxBatch:
+		c.refuse(nil, nil, invalid("more than "+strconv.Itoa(maxBatch)+" messages in a batch"))
+	default:
+		b := &batch{owed: 1}
+		for _, m := range members(line) {
+			c.message(m, keep, b)
+		}
+		c.mu.Lock()
+		c.settle(b, nil)
+		c.mu.Unlock()
+	}
+}
+
+// message takes one message and finds out which of the three kinds it is.
+func (c *session) message(m []byte, keep bool, b *batch) {
+	var e envelope
+	if e.open(m) != len(m) {
+		c.refuse(b, nil, &Error{Code: codeParse, Message: "Parse error"})
+		return
+	}
+	id := e.id
+	if !validID(id) || e.twice == "id" {
+		id = nil
+	}
+	version, _ := text(e.jsonrpc)
+	_, named := text(e.method)
+	switch {
+	case m[0] != '{':
+		c.refuse(b, nil, invalid("a message must be an object"))
+	case e.method == nil && (e.result != nil || e.err != nil):
+		c.deliver(&e) // and never answer it, whatever is wrong with it
+	case e.twice != "":
+		c.refuse(b, id, invalid(e.twice+" came twice"))
+	case string(e.id) == "null":
+		c.refuse(b, nil, invalid("id must not be null"))
+	case e.id != nil && id == nil:
+		c.refuse(b, nil, invalid("id must be a string or an integer"))
+	case e.method == nil:
+		c.refuse(b, id, invalid("method missing"))
+	case !named:
+		c.refuse(b, id, invalid("method must be a string"))
+	case version != "2.0" && id != nil:
+		c.refuse(b, id, invalid(`jsonrpc must be "2.0"`))
+	case version != "2.0":
+		c.logf("notification ignored: jsonrpc must be \"2.0\"") // notifications have no answers
+	case id == nil:
+		c.notice(&e)
+	default:
+		c.request(&e, keep, b)
+	}
+}
+
+// tooLong takes the beginning of a line of more than Server.MaxMessage bytes.
+func (c *session) tooLong(line []byte) {
+	c.record("in ", append(line[:min(len(line), 1000):min(len(line), 1000)], "... (cut: too long)"...))
+	err := invalid("a message of more than " + strconv.Itoa(c.srv.maxMessage()) + " bytes")
+	var e envelope
+	e.open(line)
+	switch {
+	case e.method == nil && (e.result != nil || e.err != nil):
+		if q := c.answered(e.id); q != nil {
+			q.tell(reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.srv.maxMessage())})
+		}
+		c.logf("answer ignored: %v", err)
+	case validID(e.id) && e.twice != "id" && !bytes.HasSuffix(line, e.id): // where it may be cut
+		c.refuse(nil, e.id, err)
+	default:
+		c.refuse(nil, nil, err)
+	}
+}
+
+// notice takes a notification. There is no answer, whatever is wrong with it.
+func (c *session) notice(e *envelope) {
+	switch method, _ := text(e.method); method {
+	case "notifications/cancelled":
+		var p params
+		p.read(e.params)
+		if validID(p.requestID) {
+			reason, _ := text(p.reason)
+			c.forget(p.requestID, reason)
+		}
+	case "notifications/initialized":
+		c.mu.Lock()
+		if st := c.legacy.stream; st != nil && st.held {
+			st.held = false
+			for k := range kinds {
+				if st.missed&(1<<k) != 0 {
+					c.change(st, k)
+				}
+			}
+		}
+		c.mu.Unlock()
+	case "notifications/progress", "notifications/roots/list_changed":
+		// Nobody remembers what these would change.
+	default:
+		c.logf("notification ignored: unknown method %.100q", method)
+	}
+}
+
+// deliver takes the client's answer to a question of ours.
+func (c *session) deliver(e *envelope) {
+	q := c.answered(e.id)
+	switch {
+	case q == nil:
+		c.logf("answer ignored: nobody waits for %.100s", e.id)
+	case e.err == nil:
+		q.tell(reply{result: bytes.Clone(e.result)})
+	default:
+		var code, message []byte
+		if e.err[0] == '{' {
+			pick(e.err, want{"code", &code}, want{"message", &message})
+		}
+		why, _ := text(message)
+		q.tell(reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%s)", why, code)})
+	}
+}
+
+// answered takes the question with this id out of the map.
+func (c *session) answered(id []byte) *question {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.asked[string(id)]
+	delete(c.asked, string(id))
+	return q
+}
+
+// ---- request ----
+
+// request takes a request: it finds the era, refuses what cannot be served,
+// and either answers on the spot or begins a handler.
+func (c *session) request(e *envelope, keep bool, b *batch) {
+	name, _ := text(e.method)
+	m := lookup(name)
+	c.mu.Lock()
+	_, dup := c.requests[string(e.id)]
+	c.mu.Unlock()
+	if dup { // under its own id, the answer would mislead the owner of the first
+		c.refuse(b, nil, invalid("id "+string(e.id)+" is in use"))
+		return
+	}
+	r := &request{session: c, id: e.id, method: name, batch: b}
+	if m.lasting && !keep { // the line will be overwritten while a handler runs
+		n := len(e.id)
+		own := append(append(make([]byte, 0, n+len(e.params)), e.id...), e.params...)
+		r.id, e.params = own[:n:n], own[n:]
+		if len(own) == n {
+			e.params = nil
+		}
+	}
+	err := r.params.read(e.params)
+	if err == nil {
+		err = c.era(r, m)
+	}
+	var line []byte
+	if err == nil {
+		line, err = c.serve(r)
+	}
+	switch {
+	case err != nil:
+		c.reply(b, appendError(nil, r.id, err))
+	case line != nil:
+		c.reply(b, line)
+	default:
+		c.begin(r)
+	}
+}
+
+// read takes params apart. The values stay raw.
+func (p *params) read(raw []byte) *Error {
+	if raw == nil || string(raw) == "null" {
+		return nil
+	}
+	if raw[0] != '{' {
+		return badParams("params must be an object")
+	}
+	_, twice := pick(raw, want{"_meta", &p.meta}, want{"name", &p.name}, want{"arguments", &p.arguments},
+		want{"cursor", &p.cursor}, want{"notifications", &p.notifications},
+		want{"protocolVersion", &p.protocolVersion}, want{"capabilities", &p.capabilities},
+		want{"clientInfo", &p.clientInfo}, want{"requestId", &p.requestID}, want{"reason", &p.reason})
+	if twice == "" && p.meta != nil {
+		if p.meta[0] != '{' {
+			return badParams("_meta must be an object")
+		}
+		_, twice = pick(p.meta, want{"progressToken", &p.token}, want{keyVersion, &p.metaVersion},
+			want{keyCaps, &p.metaCaps}, want{keyClient, &p.metaClient}, want{keyLevel, &p.level})
+	}
+	if twice != "" {
+		return badParams(twice + " came twice")
+	}
+	if p.token != nil && !validID(p.token) {
+		return badParams("progressToken must be a string or an integer")
+	}
+	return nil
+}
+
+// era finds the revision by which r is served. A claim in its own _meta makes
+// a request modern; any other belongs to the session that initialize opened.
+func (c *session) era(r *request, m method) *Error {
+	if r.metaVersion != nil {
+		version, isText := text(r.metaVersion)
+		_, _, named := implementation(r.metaClient)
+		switch level, levelText := text(r.level); {
+		case !isText:
+			return badParams(keyVersion + " must be a string")
+		case r.metaCaps == nil:
+			return &Error{Code: codeParams, Message: "Missing required _meta field " + keyCaps}
+		case r.metaCaps[0] != '{':
+			return badParams(keyCaps + " must be an object")
+		case r.metaClient != nil && !named:
+			return badParams(keyClient + " must be an object with name and version")
+		case version != revModern.String():
+			return &Error{Code: codeVersion, Message: "Unsupported protocol version", Data: map[string]any{
+				"supported": []string{revModern.String()}, "requested": version}}
+		case r.level != nil && (!levelText || !slices.Contains(levels[:], level)):
+			return &Error{Code: codeParams, Message: "Invalid log level: " + level}
+		case r.batch != nil:
+			return invalid("batching is not supported")
+		}
+		r.rev = revModern
+		r.caps, r.client = r.metaCaps, r.metaClient
+		if !m.modern {
+			err := &Error{Code: codeMethod, Message: "Method not found: " + excerpt(r.method)}
+			if r.method == "initialize" {
+				err.Data = map[string]any{"supported": []string{revModern.String()}}
+			}
+			return err
+		}
+		return nil
+	}
+	r.rev, r.client, r.caps = c.legacy.rev, c.legacy.client, c.legacy.caps
+	switch {
+	case !m.legacy && !m.modern:
+		return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(r.method)}
+	case m.legacy && (r.rev != 0 || r.method == "ping" || r.method == "initialize"):
+		return nil
+	}
+	return &Error{Code: codeParams, Message: "Missing required _meta fields " + keyVersion + " and " + keyCaps + " (or send initialize first)"}
+}
+
+// serve answers what needs no code of the user's. When it returns neither an
+// answer nor an error, r is to be given to a handler.
+func (c *session) serve(r *request) ([]byte, *Error) {
+	switch r.method {
+	case "initialize":
+		return c.initialize(r)
+	case "ping":
+		return r.end(r.open(), nil, false), nil
+	case "server/discover":
+		return c.discover(r), nil
+	case "subscriptions/listen":
+		return nil, c.filter(r)
+	}
+	m := lookup(r.method)
+	if offered := c.srv.offers(); m.kind < 0 || offered&(1<<m.kind) == 0 {
+		// Hosts of the legacy era drop a server that does not know a list.
+		if m.list != "" && r.rev != revModern {
+			return r.end(cat(r.open(), `"`, m.list, `":[],`), nil, false), nil
+		}
+		return nil, &Error{Code: codeMethod, Message: "Method not found: " + excerpt(r.method)}
+	}
+	if m.list != "" {
+		b, err := c.srv.appendList(r.open(), r.rev, r.cursor)
+		if err != nil {
+			return nil, err
+		}
+		return r.end(b, nil, true), nil
+	}
+	name, isText := text(r.params.name)
+	switch {
+	case !isText:
+		return nil, badParams("name is required")
+	case r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null":
+		return nil, badParams("arguments must be an object")
+	}
+	if r.tool = c.srv.tool(name); r.tool == nil {
+		return nil, &Error{Code: codeParams, Message: "Unknown tool: " + excerpt(name)}
+	}
+	r.name = name
+	return nil, nil
+}
+
+// initialize opens the legacy session.
+func (c *session) initialize(r *request) ([]byte, *Error) {
+	version, isText := text(r.protocolVersion)
+	_, _, named := implementation(r.clientInfo)
+	switch {
+	case r.batch != nil:
+		return nil, invalid("initialize must not be part of a batch")
+	case c.legacy.rev != 0:
+		return nil, invalid("initialize came twice")
+	case !isText:
+		return nil, badParams("protocolVersion is required")
+	case r.capabilities == nil || r.capabilities[0] != '{':
+		return nil, badParams("capabilities is required")
+	case !named:
+		return nil, badParams("clientInfo with name and version is required")
+	}
+	rev := rev2025_11_25
+	for known := rev2024_11_05; known < revModern; known++ {
+		if version == known.String() {
+			rev = known
+		}
+	}
+	offered := c.srv.offers()
+	st := &stream{kinds: offered, held: true}
+	c.mu.Lock()
+	c.legacy = legacy{rev: rev, client: bytes.Clone(r.clientInfo), caps: bytes.Clone(r.capabilities), stream: st}
+	c.streams = append(c.streams, st)
+	c.mu.Unlock()
+	r.rev = rev
+	b := cat(r.open(), `"protocolVersion":"`, rev.String(), `","serverInfo":`, c.srv.identity(rev), `,`)
+	return r.end(c.srv.appendAbilities(b, rev, offered), nil, false), nil
+}
+
+// discover tells a modern client what there is.
+func (c *session) discover(r *request) []byte {
+	b := cat(r.open(), `"supportedVersions":["`, revModern.String(), `"],`)
+	return r.end(c.srv.appendAbilities(b, revModern, c.srv.offers()), nil, true)
+}
+
+// A stream is where changes are told: to the legacy session as such, to a
+// modern client on each subscriptions/listen request of its own.
+type stream struct {
+	request *request     // of subscriptions/listen; nil for the legacy session
+	kinds   uint8        // whose lists are watched, a bit for each
+	told    [kinds]int64 // where in the output a change was told last
+	held    bool         // notifications/initialized has not come yet
+	missed  uint8        // the changes before that
+}
+
+// filter reads what a subscriptions/listen request asks for, and keeps what we
+// can promise.
+func (c *session) filter(r *request) *Error {
+	if r.notifications == nil || r.notifications[0] != '{' {
+		return badParams("notifications is required")
+	}
+	st := &stream{request: r}
+	offered := c.srv.offers()
+	for key, val := range members(r.notifications) {
+		for k, m := range kindNames {
+			if string(key) == m+"ListChanged" {
+				switch string(val) {
+				case "true":
+					st.kinds |= 1 << k & offered
+				case "false":
+				default:
+					return badParams(string(key) + " must be true or false")
+				}
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.streams) >= maxStreams {
+		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
+	}
+	r.stream = st
+	return nil
+}
+
+// ---- begin ----
+
+// begin gives r to a handler: at once on a goroutine of its own, or when its
+// turn comes. From here on it can be cancelled and will be waited for.
+func (c *session) begin(r *request) {
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing { // nobody would wait for it
+		cancel(nil)
+		return
+	}
+	c.requests[string(r.id)] = r
+	if r.batch != nil {
+		r.batch.owed++
+	}
+	c.wg.Add(1)
+	switch max := c.srv.MaxConcurrent; {
+	case r.stream != nil: // waits, and does not work
+		c.streams = append(c.streams, r.stream)
+		c.emit(r.ack())
+	case max > 0 && c.running >= max:
+		c.waiting = append(c.waiting, r)
+		return
+	default:
+		c.running++
+	}
+	go c.handle(r)
+}
+
+// ---- handle ----
+
+// handle runs the handler of r and answers. A panic, or a call of
+// runtime.Goexit, costs this one request and nothing else.
+func (c *session) handle(r *request) {
+	var line []byte
+	returned := false
+	defer func() {
+		if !returned {
+			c.logf("%v did not return: %v\n%s", r, recover(), debug.Stack())
+			line = r.failed()
+		}
+		c.respond(r, line)
+		c.finish(r)
+	}()
+	line = r.run()
+	returned = true
+}
+
+// run calls the handler and returns the line that answers r, or nil for none.
+func (r *request) run() []byte {
+	if r.stream != nil {
+		<-r.ctx.Done()
+		if context.Cause(r.ctx) == ErrClosed {
+			return nil
+		}
+		return r.end(r.open(), []byte(r.tag()), false) // we end it, and say so
+	}
+	if _, gone := context.Cause(r.ctx).(*CancelledError); gone {
+		return nil // before its turn came
+	}
+	res, err := r.tool.call(r.ctx, r.arguments)
+	return r.answer(res, err)
+}
+
+// ---- respond ----
+
+// respond writes the answer of r, unless the client has cancelled it. The
+// entry goes first: the client may use the id again as soon as it has read the
+// line, and whatever else belongs to r comes too late from here on.
+func (c *session) respond(r *request, line []byte) {
+	c.mu.Lock()
+	if c.requests[string(r.id)] == r {
+		delete(c.requests, string(r.id))
+		c.settle(r.batch, line)
+	}
+	if r.stream != nil {
+		c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == r.stream })
+	}
+	c.mu.Unlock()
+	c.write()
+}
+
+// finish lets go of r when its handler is through, and lets the next one in.
+func (c *session) finish(r *request) {
+	r.cancel(nil)
+	c.mu.Lock()
+	delete(c.forgotten, r)
+	if r.stream == nil {
+		if len(c.waiting) > 0 {
+			go c.handle(c.waiting[0])
+			c.waiting = c.waiting[1:]
+		} else {
+			c.running--
+		}
+	}
+	c.mu.Unlock()
+	c.wg.Done()
+}
+
+// reply answers what never became a handler's. Only the reader calls it, and
+// writes when it has taken all that was read.
+func (c *session) reply(b *batch, line []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b != nil {
+		b.owed++
+	}
+	c.settle(b, line)
+}
+
+// refuse answers a message that is not a proper request. A nil id is sent as
+// null, which is how JSON-RPC speaks of an id that could not be read.
+func (c *session) refuse(b *batch, id []byte, err *Error) {
+	c.logf("refused: %s", err.Message)
+	c.reply(b, appendError(nil, id, err))
+}
+
+// settle sends line, or puts it with the other answers of its batch, which go
+// out when the last one is there. A nil line is an answer that will not come.
+// The caller must hold c.mu.
+func (c *session) settle(b *batch, line []byte) {
+	if b == nil {
+		if line != nil {
+			c.emit(line)
+		}
+		return
+	}
+	if line != nil {
+		b.answers = append(append(b.answers, ','), line...)
+	}
+	if b.owed--; b.owed == 0 && len(b.answers) > 0 {
+		b.answers[0] = '['
+		c.emit(append(b.answers, ']'))
+	}
+}
+
+// notify sends a notification that belongs to r, before the answer of r or not
+// at all, if ok, which is called under c.mu, agrees. It returns when the line
+// is written, so that it stands alone: there are clients that drop progress
+// which they read together with the answer. It waits no longer than r lasts.
+func (c *session) notify(r *request, line []byte, ok func() bool) {
+	c.mu.Lock()
+	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
+		c.mu.Unlock()
+		return
+	}
+	mark := c.emit(line)
+	c.handOffLocked()
+	c.mu.Unlock()
+	for written := c.out.until(mark); written != nil; written = c.out.until(mark) {
+		select {
+		case <-written:
+		case <-r.ctx.Done():
+			return
+		}
+	}
+}
+
+// ask sends the client a request on behalf of r and waits for the answer, but
+// no longer than ctx, r and the client last.
+func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
+	q := &question{make(chan reply, 1)}
+	c.mu.Lock()
+	if c.requests[string(r.id)] != r { // cancelled, or answered long ago
+		c.mu.Unlock()
+		<-r.ctx.Done()
+		return nil, context.Cause(r.ctx)
+	}
+	if c.deaf {
+		c.mu.Unlock()
+		return nil, ErrClosed
+	}
+	c.lastAsked++
+	id := strconv.FormatInt(c.lastAsked, 10)
+	c.asked[id] = q
+	c.emit([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
+	c.handOffLocked()
+	c.mu.Unlock()
+
+	var cause error
+	select {
+	case a := <-q.answer:
+		c.answered([]byte(id))
+		return a.result, a.err
+	case <-ctx.Done():
+		cause = context.Cause(ctx)
+	case <-r.ctx.Done(): // the handler asks with a context of its own
+		cause = context.Cause(r.ctx)
+	}
+	c.mu.Lock()
+	if _, open := c.asked[id]; open && !c.deaf { // tell the client not to bother
+		delete(c.asked, id)
+		c.emit([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
+		c.handOffLocked()
+	}
+	c.mu.Unlock()
+	return nil, cause
+}
+
+// changed tells the client that the list of this kind is another one now.
+func (c *session) changed(k kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return
+	}
+	for _, st := range c.streams {
+		c.change(st, k)
+	}
+	c.handOffLocked()
+}
+
+// change tells one stream, unless the last time it was told has not even been
+// written yet. The caller must hold c.mu.
+func (c *session) change(st *stream, k kind) {
+	switch {
+	case st.kinds&(1<<k) == 0 || c.out.holds(st.told[k]):
+	case st.held:
+		st.missed |= 1 << k
+	default:
+		b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/`, kindNames[k], `/list_changed"`)
+		if st.request != nil {
+			b = cat(b, `,"params":{"_meta":{`, st.request.tag(), `}}`)
+		}
+		st.told[k] = c.emit(append(b, '}'))
+	}
+}
+
+// ---- write ----
+
+// emit appends a line to the output and returns the position behind it. The
+// caller must hold c.mu, and see to it that the line is written afterwards.
+func (c *session) emit(line []byte) int64 {
+	c.record("out ", line)
+	return c.out.add(line)
+}
+
+// write writes what there is to write, unless somebody else is at it.
+func (c *session) write() {
+	if c.out.turn() {
+		c.writeOn()
+	}
+}
+
+func (c *session) writeOn() {
+	if err := c.out.run(); err != nil {
+		c.broken(err)
+	}
+}
+
+// handOff is write for the reader: a goroutine does it.
+func (c *session) handOff() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closing {
+		c.handOffLocked()
+	}
+}
+
+// handOffLocked is handOff for those who hold c.mu and know that the drain
+// waiter is not through: the session is not closing, or a request is running.
+func (c *session) handOffLocked() {
+	if c.out.turn() {
+		c.wg.Go(c.writeOn)
+	}
+}
+
+// An outlet is the turn to write: senders append whole lines to a buffer, and
+// whoever finds nobody writing writes until it is empty. Its lock is never
+// held while w is written to.
+type outlet struct {
+	w io.Writer
+
+	mu      sync.Mutex
+	buf     []byte // whole lines
+	spare   []byte // was written last; used again
+	added   int64  // bytes, ever
+	taken   int64  // of these, handed to w
+	written int64  // of these, accepted by w
+	writing bool
+	stopped bool          // nothing is handed to w any more
+	change  chan struct{} // closed when written, or stopped, changes; nil if nobody waits
+}
+
+// add appends line and returns the position behind it.
+func (o *outlet) add(line []byte) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.stopped {
+		o.buf = append(append(o.buf, line...), '\n')
+		o.added += int64(len(line)) + 1
+	}
+	return o.added
+}
+
+// Write is add for those who need an io.Writer.
+func (o *outlet) Write(line []byte) (int, error) {
+	o.add(bytes.TrimSuffix(line, []byte("\n")))
+	return len(line), nil
+}
+
+// turn reports whether the caller has got the turn to write: it must call run.
+func (o *outlet) turn() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.writing || len(o.buf) == 0 {
+		return false
+	}
+	o.writing = true
+	return true
+}
+
+// run writes until there is nothing left.
+func (o *outlet) run() (err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.buf) > 0 && err == nil {
+		b := o.buf
+		o.buf, o.spare = o.spare[:0], nil
+		o.taken += int64(len(b))
+		o.mu.Unlock()
+		var n int
+		if n, err = o.w.Write(b); err == nil && n < len(b) {
+			err = io.ErrShortWrite
+		}
+		o.mu.Lock()
+		if cap(b) <= keepBuffer {
+			o.spare = b[:0]
+		}
+		o.written += int64(len(b))
+		o.wake()
+	}
+	o.writing = false
+	if err != nil {
+		o.stopLocked()
+	}
+	return err
+}
+
+// stop sees to it that nothing is written that is not being written already.
+func (o *outlet) stop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stopLocked()
+}
+
+func (o *outlet) stopLocked() {
+	o.stopped, o.buf = true, nil
+	o.wake()
+}
+
+func (o *outlet) wake() {
+	if o.change != nil {
+		close(o.change)
+		o.change = nil
+	}
+}
+
+// until returns nil when all before the position mark has been written, or
+// never will be; otherwise a channel that is closed when it is worth another
+// look.
+func (o *outlet) until(mark int64) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.untilLocked(mark)
+}
+
+func (o *outlet) untilLocked(mark int64) <-chan struct{} {
+	if o.written >= mark || o.stopped {
+		return nil
+	}
+	if o.change == nil {
+		o.change = make(chan struct{})
+	}
+	return o.change
+}
+
+// more is until for when no more than n bytes are unsent.
+func (o *outlet) more(n int64) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.untilLocked(o.added - n)
+}
+
+// holds reports whether the line before the position mark has not been handed
+// to w yet.
+func (o *outlet) holds(mark int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return mark > o.taken
+}
+
+// ---- diagnostics ----
+
+// record adds one line to the trace.
+func (c *session) record(direction string, line []byte) {
+	if c.trace.w == nil || c.trace.more(traceBound) != nil {
+		return
+	}
+	log.New(&c.trace, direction, log.LstdFlags|log.Lmicroseconds|log.Lmsgprefix).Print(string(line))
+	if c.trace.turn() {
+		go c.trace.run() // wait waits for it
+	}
+}
+
+// logf tells Server.ErrorLog. It never waits: a host that does not read our
+// stderr, or a client that talks rubbish without end, costs only the lines
+// that are dropped.
+func (c *session) logf(format string, args ...any) {
+	c.mu.Lock()
+	if now := time.Now().Unix(); now != c.noteTime {
+		c.noted, c.noteTime = 0, now
+	}
+	c.noted++
+	drop := c.noted > 20 || c.notes.more(noteBound) != nil
+	c.mu.Unlock()
+	if drop {
+		return
+	}
+	c.notes.add(fmt.Appendf(nil, "mcp: "+format, args...))
+	if c.notes.turn() {
+		go c.notes.run() // wait waits for it
+	}
+}
+
+// A logWriter is a log.Logger as an io.Writer.
+type logWriter struct{ *log.Logger }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	if w.Logger == nil {
+		w.Logger = log.Default()
+	}
+	w.Print(string(b))
+	return len(b), nil
+}
+
+// ---- JSON ----
+
+// walk steps over the object or array that begins at b[i] and returns the
+// index behind it, or -1 if it is not valid JSON. It calls each, which may be
+// nil, with every value and its key, until that returns false; a value that is
+// broken off is passed as far as it goes. It is as strict as encoding/json,
+// and leaves UTF-8 to others.
+func walk(b []byte, i, depth int, each func(key, val []byte) bool) int {
+	if depth++; depth > maxDepth {
+		return -1
+	}
+	object, closer := b[i] == '{', byte(']')
+	if object {
+		closer = '}'
+	}
+	if i = blank(b, i+1); i < len(b) && b[i] == closer {
+		return i + 1
+	}
+	for i < len(b) {
+		var key []byte
+		if object {
+			start := i
+			if i = skipString(b, i); i < 0 {
+				return -1
+			}
+			key = b[start+1 : i-1]
+			if i = blank(b, i); i == len(b) || b[i] != ':' {
+				return -1
+			}
+			i = blank(b, i+1)
+		}
+		start := i
+		i = skip(b, i, depth)
+		if each != nil {
+			end := i
+			if end < 0 {
+				end = len(b)
+			}
+			if bytes.IndexByte(key, '\\') >= 0 {
+				key = appendText(nil, key)
+			}
+			if !each(key, b[start:end]) {
+				return -1
+			}
+		}
+		if i < 0 {
+			return -1
+		}
+		if i = blank(b, i); i == len(b) {
+			return -1
+		}
+		switch b[i] {
+		case ',':
+			i = blank(b, i+1)
+		case closer:
+			return i + 1
+		default:
+			return -1
+		}
+	}
+	return -1
+}
+
+// skip returns the index behind the value that begins at b[i], or -1.
+func skip(b []byte, i, depth int) int {
+	if i >= len(b) {
+		return -1
+	}
+	switch b[i] {
+	case '{', '[':
+		return walk(b, i, depth, nil)
+	case '"':
+		return skipString(b, i)
+	case 't':
+		return skipWord(b, i, "true")
+	case 'f':
+		return skipWord(b, i, "false")
+	case 'n':
+		return skipWord(b, i, "null")
+	}
+	return skipNumber(b, i)
+}
+
+func blank(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
+		i++
+	}
+	return i
+}
+
+func skipWord(b []byte, i int, word string) int {
+	if end := i + len(word); end <= len(b) && string(b[i:end]) == word {
+		return end
+	}
+	return -1
+}
+
+func skipString(b []byte, i int) int {
+	if b[i] != '"' {
+		return -1
+	}
+	for i++; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1
+		case c < ' ':
+			return -1
+		case c == '\\':
+			if i++; i == len(b) {
+				return -1
+			}
+			switch b[i] {
+			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			case 'u':
+				if _, ok := hex4(b[i+1:]); !ok {
+					return -1
+				}
+				i += 4
+			default:
+				return -1
+			}
+		}
+	}
+	return -1
+}
+
+func skipNumber(b []byte, i int) int {
+	if b[i] == '-' {
+		i++
+	}
+	start := i
+	if i = digits(b, i); i == start || b[start] == '0' && i > start+1 {
+		return -1
+	}
+	if i < len(b) && b[i] == '.' {
+		start = i + 1
+		if i = digits(b, start); i == start {
+			return -1
+		}
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		start = i
+		if i = digits(b, start); i == start {
+			return -1
+		}
+	}
+	return i
+}
+
+func digits(b []byte, i int) int {
+	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func hex4(b []byte) (r rune, ok bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	for _, c := range b[:4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// members yields the members of a valid object, or the elements of a valid
+// array, which have no key.
+func members(b []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, val []byte) bool) { walk(b, 0, 0, yield) }
+}
+
+// A want is a member that is looked for, and where its value is to go.
+type want struct {
+	name string
+	to   *[]byte
+}
+
+// pick walks over an object and takes out what is wanted. It returns where the
+// object ends, as walk does, and the name of a wanted member that came twice.
+func pick(obj []byte, wanted ...want) (end int, twice string) {
+	end = walk(obj, 0, 0, func(key, val []byte) bool {
+		for _, w := range wanted {
+			if w.name == string(key) {
+				if *w.to != nil {
+					twice = w.name
+				}
+				*w.to = val
+			}
+		}
+		return true
+	})
+	return end, twice
+}
+
+// validID reports whether raw is a string or an integer.
+func validID(raw []byte) bool {
+	if len(raw) == 0 || raw[0] == '"' {
+		return len(raw) > 0
+	}
+	if raw[0] == '-' {
+		raw = raw[1:]
+	}
+	n := digits(raw, 0)
+	if n == 0 {
+		return false
+	}
+	fraction, dot := bytes.CutPrefix(raw[n:], []byte("."))
+	return len(bytes.Trim(fraction, "0")) == 0 && (dot || len(fraction) == 0)
+}
+
+// text returns the string that raw, which is valid JSON or nil, stands for,
+// and whether it is a string at all.
+func text(raw []byte) (s string, ok bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	raw = raw[1 : len(raw)-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw), true
+	}
+	return string(appendText(make([]byte, 0, len(raw)), raw)), true
+}
+
+// appendText appends the text of a valid JSON string, given without quotes.
+func appendText(b, raw []byte) []byte {
+	for {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 {
+			return append(b, raw...)
+		}
+		b = append(b, raw[:i]...)
+		c := raw[i+1]
+		raw = raw[i+2:]
+		switch c {
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			r, _ := hex4(raw)
+			raw = raw[4:]
+			if utf16.IsSurrogate(r) {
+				low := rune(-1)
+				if len(raw) >= 6 && raw[0] == '\\' && raw[1] == 'u' {
+					low, _ = hex4(raw[2:])
+				}
+				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+					raw = raw[6:]
+				}
+			}
+			b = utf8.AppendRune(b, r)
+			continue
+		}
+		b = append(b, c)
+	}
+}
+
+// appendString appends s as a JSON string, byte for byte as encoding/json
+// would without its escapes for HTML.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		size, escape := 1, ""
+		switch {
+		case c == '"':
+			escape = `\"`
+		case c == '\\':
+			escape = `\\`
+		case c == '\b':
+			escape = `\b`
+		case c == '\f':
+			escape = `\f`
+		case c == '\n':
+			escape = `\n`
+		case c == '\r':
+			escape = `\r`
+		case c == '\t':
+			escape = `\t`
+		case c < ' ':
+			escape = `\u00` + string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15])
+		default:
+			var r rune
+			switch r, size = utf8.DecodeRuneInString(s[i:]); {
+			case r == utf8.RuneError && size == 1:
+				escape = `\ufffd`
+			case r == '\u2028':
+				escape = `\u2028`
+			case r == '\u2029':
+				escape = `\u2029`
+			}
+		}
+		if escape != "" {
+			b = append(append(b, s[start:i]...), escape...)
+			start = i + size
+		}
+		i += size
+	}
+	return append(append(b, s[start:]...), '"')
+}
