@@ -57,12 +57,17 @@ import (
 	"context"
 	"encoding"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
+	"log/slog"
 	"math"
+	"math/bits"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strconv"
@@ -110,6 +115,14 @@ type Server struct {
 	CacheTTL    time.Duration
 	CachePublic bool
 
+	// StateKey seals what a client of revision 2026-07-28 carries for us while
+	// it answers a question. nil means a random one, so that questions do not
+	// survive a restart.
+	StateKey []byte
+
+	// Logging is set if handlers log to the client, with [LogHandler].
+	Logging bool
+
 	// Extensions and Experimental are capabilities to declare, by their names.
 	Extensions, Experimental map[string]any
 
@@ -122,12 +135,13 @@ type Server struct {
 	// "out". nil means none.
 	Trace io.Writer
 
-	mu       sync.Mutex // guards what follows
-	tools    []*tool    // in the order in which they came
-	byName   map[string]*tool
+	mu       sync.Mutex     // guards what follows
+	lists    [kinds][]*item // in the order in which they came
+	items    map[itemName]*item
 	lastSeq  int
 	offered  uint8 // the kinds that there ever was something of, a bit for each
 	sessions map[*session]struct{}
+	random   []byte // in place of StateKey
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https
@@ -188,8 +202,23 @@ type Content struct {
 	MIMEType    string // of Data
 	Link        *Resource
 	Resource    *ResourceContents
+	ToolUse     *ToolUse    // of a "tool_use", in conversations with a model
+	ToolResult  *ToolResult // of a "tool_result", likewise
 	Annotations *Annotations
 	Meta        map[string]any
+}
+
+// A ToolUse is a model's wish to call a tool.
+type ToolUse struct {
+	ID    string
+	Name  string
+	Input json.RawMessage // an object
+}
+
+// A ToolResult is the answer to a [ToolUse].
+type ToolResult struct {
+	ID     string // of the ToolUse
+	Result Result
 }
 
 // Text returns a block of text.
@@ -211,9 +240,10 @@ func ResourceLink(r Resource) Content { return Content{Type: "resource_link", Li
 // EmbeddedResource returns the contents of a resource themselves.
 func EmbeddedResource(r ResourceContents) Content { return Content{Type: "resource", Resource: &r} }
 
-// A Resource describes something that can be read.
+// A Resource describes something that can be read, or a whole family of it:
+// if the URI has variables in braces it is a template.
 type Resource struct {
-	URI         string // required
+	URI         string // required: "file:///notes.txt", "note://{id}", "file:///{+path}"
 	Name        string // required
 	Title       string
 	Description string
@@ -222,10 +252,14 @@ type Resource struct {
 	Annotations *Annotations
 	Icons       []Icon
 	Meta        map[string]any
+
+	// Complete suggests values for the variables of a template, by name.
+	Complete map[string]CompleteFunc
 }
 
 // ResourceContents is what reading a resource gives: a Blob if that is not
-// nil, and Text otherwise.
+// nil, and Text otherwise. Where they are empty, a [ReadFunc]'s URI is the one
+// that is read and its MIMEType that of the [Resource].
 type ResourceContents struct {
 	URI      string
 	MIMEType string
@@ -265,6 +299,7 @@ const (
 	codeMethod     = -32601
 	codeParams     = -32602
 	codeInternal   = -32603
+	codeNotFound   = -32002 // of a resource, in the legacy era
 	codeCapability = -32021
 	codeVersion    = -32022
 )
@@ -314,29 +349,27 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 	if t.InputSchema == nil {
 		t.InputSchema = in.append(nil, nil, nil)
 	}
-	s.addTool(where, &tool{Tool: t, call: func(ctx context.Context, args []byte) (*Result, error) {
-		var v In
-		if err := in.unmarshal(args, &v); err != nil {
-			return nil, err
-		}
-		res, err := h(ctx, v)
-		if err != nil {
-			return nil, err
-		}
-		return resultOf(res, out)
-	}})
+	checkTool(s, where, &t)
+	meta := frozen(where, t.Meta)
+	s.add(tools, &item{
+		name:   t.Name,
+		encode: func(rev revision) []byte { return t.encode(rev, meta) },
+		call: func(ctx context.Context, args []byte) (*Result, error) {
+			var v In
+			if err := in.unmarshal(args, &v); err != nil {
+				return nil, err
+			}
+			res, err := h(ctx, v)
+			if err != nil {
+				return nil, err
+			}
+			return resultOf(res, out)
+		},
+	})
 }
 
-// A tool is a Tool and how it is called.
-type tool struct {
-	Tool
-	call    func(ctx context.Context, args []byte) (*Result, error)
-	meta    string                // Meta as JSON
-	seq     int                   // its place in the list; cursors hold it
-	encoded [revModern + 1][]byte // for the list, by revision, when it was asked for
-}
-
-func (s *Server) addTool(where string, t *tool) {
+// checkTool panics if there is something wrong with t.
+func checkTool(s *Server, where string, t *Tool) {
 	for _, c := range []byte(t.Name) {
 		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
 			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
@@ -345,7 +378,7 @@ func (s *Server) addTool(where string, t *tool) {
 	if len(t.Name) == 0 || len(t.Name) > 128 {
 		panic(where + ": the name must have 1 to 128 bytes")
 	}
-	if len(t.Name) > 64 || strings.Contains(t.Name, ".") {
+	if s != nil && (len(t.Name) > 64 || strings.Contains(t.Name, ".")) {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
 	for _, schema := range []*json.RawMessage{&t.InputSchema, &t.OutputSchema} {
@@ -360,29 +393,6 @@ func (s *Server) addTool(where string, t *tool) {
 	if rootType(t.InputSchema) != "object" {
 		panic(where + `: In must be a struct or a map, and InputSchema have "type": "object"`)
 	}
-	if len(t.Meta) > 0 { // now, and not under the lock: it may run code of the user's
-		raw, err := marshal(t.Meta)
-		if err != nil {
-			panic(where + ": Meta: " + err.Error())
-		}
-		t.meta = string(raw)
-	}
-	s.mu.Lock()
-	if old := s.byName[t.Name]; old != nil {
-		t.seq = old.seq
-		s.tools[slices.Index(s.tools, old)] = t
-	} else {
-		s.lastSeq++
-		t.seq = s.lastSeq
-		s.tools = append(s.tools, t)
-	}
-	if s.byName == nil {
-		s.byName = make(map[string]*tool)
-	}
-	s.byName[t.Name] = t
-	s.offered |= 1 << tools
-	s.mu.Unlock()
-	s.changed(tools)
 }
 
 // rootType returns the type that a schema gives to the whole value.
@@ -393,11 +403,8 @@ func rootType(schema []byte) string {
 	return typ
 }
 
-// encode returns t as a revision knows it. The caller must hold Server.mu.
-func (t *tool) encode(rev revision) []byte {
-	if t.encoded[rev] != nil {
-		return t.encoded[rev]
-	}
+// encode returns t as a revision knows it.
+func (t *Tool) encode(rev revision, meta string) []byte {
 	b := appendString(cat(nil, `{"name":`), t.Name)
 	if rev >= rev2025_06_18 {
 		b = member(b, "title", t.Title)
@@ -422,14 +429,7 @@ func (t *tool) encode(rev revision) []byte {
 		b = append(slices.Insert(b, n, []byte(`,"annotations":{`)...), '}')
 		b = slices.Delete(b, n+len(`,"annotations":{`), n+len(`,"annotations":{,`))
 	}
-	if len(t.Icons) > 0 && rev >= rev2025_11_25 {
-		b = cat(b, `,"icons":`, iconsOf(t.Icons))
-	}
-	if t.meta != "" && rev >= rev2025_06_18 {
-		b = cat(b, `,"_meta":`, t.meta)
-	}
-	t.encoded[rev] = append(b, '}')
-	return t.encoded[rev]
+	return append(trimmings(b, rev, t.Icons, meta), '}')
 }
 
 // member appends a member that is left out when it is empty.
@@ -440,36 +440,92 @@ func member(b []byte, name, val string) []byte {
 	return appendString(cat(b, `,"`, name, `":`), val)
 }
 
-func iconsOf(icons []Icon) string {
-	raw, _ := marshal(icons) // strings cannot fail
+// RemoveTools removes the tools of these names, as far as there are any, and
+// tells the clients that are connected. Calls under way go on.
+func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
+
+// ---- what a server offers ----
+
+// An item is one thing that a server offers: it stands in the list of its kind
+// and is found by its name, which for a resource is the URI.
+type item struct {
+	name    string
+	encode  func(revision) []byte // as an element of the list
+	encoded [revModern + 1][]byte // what encode returned, when it was asked for
+	seq     int                   // its place in the list; cursors hold it
+
+	call     func(ctx context.Context, args []byte) (*Result, error) // of a tool
+	prompt   *Prompt
+	get      PromptFunc // of a prompt
+	mimeType string
+	read     ReadFunc // of a resource, or a template
+	complete map[string]CompleteFunc
+}
+
+type itemName struct {
+	kind kind
+	name string
+}
+
+// frozen is a Meta as JSON: made at once and not when a list is asked for,
+// because it may run code of the user's.
+func frozen(where string, meta map[string]any) string {
+	if len(meta) == 0 {
+		return ""
+	}
+	raw, err := marshal(meta)
+	if err != nil {
+		panic(where + ": Meta: " + err.Error())
+	}
 	return string(raw)
 }
 
-// RemoveTools removes the tools of these names, as far as there are any, and
-// tells the clients that are connected. Calls under way go on.
-func (s *Server) RemoveTools(names ...string) {
+func (s *Server) add(k kind, it *item) {
 	s.mu.Lock()
-	before := len(s.tools)
-	s.tools = slices.DeleteFunc(s.tools, func(t *tool) bool { return slices.Contains(names, t.Name) })
-	for _, name := range names {
-		delete(s.byName, name)
+	key := itemName{k, it.name}
+	if old := s.items[key]; old != nil {
+		it.seq = old.seq
+		s.lists[k][slices.Index(s.lists[k], old)] = it
+	} else {
+		s.lastSeq++
+		it.seq = s.lastSeq
+		s.lists[k] = append(s.lists[k], it)
 	}
-	after := len(s.tools)
+	if s.items == nil {
+		s.items = make(map[itemName]*item)
+	}
+	s.items[key] = it
+	s.offered |= 1 << k.capability()
+	if len(it.complete) > 0 {
+		s.offered |= 1 << completions
+	}
+	s.mu.Unlock()
+	s.changed(k)
+}
+
+func (s *Server) remove(k kind, names []string) {
+	s.mu.Lock()
+	before := len(s.lists[k])
+	s.lists[k] = slices.DeleteFunc(s.lists[k], func(it *item) bool { return slices.Contains(names, it.name) })
+	for _, name := range names {
+		delete(s.items, itemName{k, name})
+	}
+	after := len(s.lists[k])
 	s.mu.Unlock()
 	if after != before {
-		s.changed(tools)
+		s.changed(k)
 	}
 }
 
-func (s *Server) tool(name string) *tool {
+func (s *Server) find(k kind, name string) *item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.byName[name]
+	return s.items[itemName{k, name}]
 }
 
-// appendList appends one page of the tools. A cursor is the place in the list
-// after which the page begins, so it stays good when tools come and go.
-func (s *Server) appendList(b []byte, rev revision, cursor []byte) ([]byte, *Error) {
+// appendList appends one page of a list. A cursor is the place in the list
+// after which the page begins, so it stays good when items come and go.
+func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]byte, *Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	after := 0
@@ -481,17 +537,20 @@ func (s *Server) appendList(b []byte, rev revision, cursor []byte) ([]byte, *Err
 		}
 		after = n
 	}
-	from, _ := slices.BinarySearchFunc(s.tools, after+1, func(t *tool, seq int) int { return t.seq - seq })
-	page := s.tools[from:]
+	from, _ := slices.BinarySearchFunc(s.lists[k], after+1, func(it *item, seq int) int { return it.seq - seq })
+	page := s.lists[k][from:]
 	if s.PageSize > 0 && len(page) > s.PageSize {
 		page = page[:s.PageSize]
 	}
-	b = cat(b, `"tools":[`)
-	for _, t := range page {
-		b = append(append(b, t.encode(rev)...), ',')
+	b = cat(b, `"`, kindNames[k], `":[`)
+	for _, it := range page {
+		if it.encoded[rev] == nil {
+			it.encoded[rev] = it.encode(rev)
+		}
+		b = append(append(b, it.encoded[rev]...), ',')
 	}
 	b = cat(chop(b), `],`)
-	if from+len(page) < len(s.tools) {
+	if from+len(page) < len(s.lists[k]) {
 		b = cat(b, `"nextCursor":"`, strconv.Itoa(page[len(page)-1].seq), `",`)
 	}
 	return b, nil
@@ -524,14 +583,10 @@ func resultOf(out any, s *schema) (*Result, error) {
 	return &Result{Content: []Content{Text(string(raw))}, StructuredContent: json.RawMessage(raw)}, nil
 }
 
-// answer is the line with which a call of a tool is answered.
-func (r *request) answer(res *Result, err error) []byte {
-	var fault *Error
-	switch {
-	case err == nil:
-	case err == r.ctx.Err():
-		err = context.Cause(r.ctx) // which tells the reader more
-	case errors.As(err, &fault) && (r.rev == revModern || fault.Code != codeCapability):
+// toolAnswer is the line that answers the call of a tool.
+func (r *request) toolAnswer(res *Result, err error) []byte {
+	err = r.reason(err)
+	if fault, ok := asError(err); ok && (r.rev == revModern || fault.Code != codeCapability) {
 		return appendError(nil, r.id, fault)
 	}
 	if err != nil {
@@ -545,10 +600,109 @@ func (r *request) answer(res *Result, err error) []byte {
 		}
 	}
 	if err != nil {
-		r.session.logf("%v: the result has no JSON form: %v", r, err)
-		return appendError(nil, r.id, &Error{Code: codeInternal, Message: "Internal error"})
+		return r.unfit(err)
 	}
 	return r.end(b, meta, false)
+}
+
+// reason is why a handler failed: what it says, or if that is just the error
+// of its context, the cause, which tells the reader more.
+func (r *request) reason(err error) error {
+	if err != nil && err == r.ctx.Err() {
+		return context.Cause(r.ctx)
+	}
+	return err
+}
+
+func asError(err error) (e *Error, ok bool) {
+	ok = errors.As(err, &e)
+	return e, ok
+}
+
+// failure is the line that answers r if the handler of a prompt, a resource or
+// a completion failed.
+func (r *request) failure(err error) []byte {
+	err = r.reason(err)
+	fault, ok := asError(err)
+	if !ok {
+		fault = &Error{Code: codeInternal, Message: err.Error()}
+	}
+	return appendError(nil, r.id, fault)
+}
+
+// unfit is the line that answers r if what its handler returned cannot be sent.
+func (r *request) unfit(err error) []byte {
+	r.session.logf("%v: the result has no JSON form: %v", r, err)
+	return appendError(nil, r.id, &Error{Code: codeInternal, Message: "Internal error"})
+}
+
+// promptAnswer is the line that answers prompts/get.
+func (r *request) promptAnswer(messages []Message, err error) []byte {
+	if err != nil {
+		return r.failure(err)
+	}
+	b := r.open()
+	if d := r.item.prompt.Description; d != "" {
+		b = append(appendString(cat(b, `"description":`), d), ',')
+	}
+	b = cat(b, `"messages":[`)
+	for _, m := range messages {
+		if m.Role == "" {
+			m.Role = "user"
+		}
+		b = cat(appendString(cat(b, `{"role":`), m.Role), `,"content":`)
+		if b, err = m.Content.append(b, r.rev); err != nil {
+			return r.unfit(err)
+		}
+		b = cat(b, `},`)
+	}
+	return r.end(cat(chop(b), `],`), nil, false)
+}
+
+// notFound is the error for a resource that is not there.
+func (r *request) notFound() *Error {
+	e := &Error{Code: codeNotFound, Message: "Resource not found", Data: map[string]string{"uri": r.name}}
+	if r.rev == revModern {
+		e.Code = codeParams
+	}
+	return e
+}
+
+// readAnswer is the line that answers resources/read.
+func (r *request) readAnswer(contents []ResourceContents, err error) []byte {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return appendError(nil, r.id, r.notFound())
+	case err != nil:
+		return r.failure(err)
+	}
+	b := cat(r.open(), `"contents":[`)
+	for _, c := range contents {
+		if c.URI == "" {
+			c.URI = r.name
+		}
+		if c.MIMEType == "" {
+			c.MIMEType = r.item.mimeType
+		}
+		if b, err = c.append(b, r.rev); err != nil {
+			return r.unfit(err)
+		}
+		b = append(b, ',')
+	}
+	return r.end(cat(chop(b), `],`), nil, true)
+}
+
+// completeAnswer is the line that answers completion/complete.
+func (r *request) completeAnswer(values []string, err error) []byte {
+	if err != nil {
+		return r.failure(err)
+	}
+	b := cat(r.open(), `"completion":{"values":[`)
+	for _, v := range values[:min(len(values), 100)] {
+		b = append(appendString(b, v), ',')
+	}
+	b = cat(chop(b), `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`)
+	return r.end(cat(strconv.AppendBool(b, len(values) > 100), `},`), nil, false)
 }
 
 // append appends the members of the result of a call.
@@ -593,14 +747,29 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		b = base64.StdEncoding.AppendEncode(cat(b, `{"type":"`, c.Type, `","data":"`), c.Data)
 		b = appendString(cat(b, `","mimeType":`), c.MIMEType)
 	case c.Type == "resource_link" && c.Link != nil:
-		if b, err = c.Link.append(cat(b, `{"type":"resource_link",`), rev); err != nil {
-			return nil, err
+		var meta []byte
+		if len(c.Link.Meta) > 0 {
+			if meta, err = marshal(c.Link.Meta); err != nil {
+				return nil, err
+			}
 		}
-		return append(b, '}'), nil
+		return append(c.Link.append(cat(b, `{"type":"resource_link","uri":`), rev, string(meta)), '}'), nil
 	case c.Type == "resource" && c.Resource != nil:
 		if b, err = c.Resource.append(cat(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
 		}
+	case c.Type == "tool_use" && c.ToolUse != nil:
+		b = appendString(cat(b, `{"type":"tool_use","id":`), c.ToolUse.ID)
+		b = appendString(cat(b, `,"name":`), c.ToolUse.Name)
+		if b, err = appendCompact(cat(b, `,"input":`), c.ToolUse.Input); err != nil {
+			return nil, err
+		}
+	case c.Type == "tool_result" && c.ToolResult != nil:
+		b = append(appendString(cat(b, `{"type":"tool_result","toolUseId":`), c.ToolResult.ID), ',')
+		if b, err = c.ToolResult.Result.append(b, rev); err != nil {
+			return nil, err
+		}
+		b = chop(b)
 	default:
 		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	}
@@ -610,9 +779,9 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// append appends the members of r as a revision knows them.
-func (r *Resource) append(b []byte, rev revision) ([]byte, error) {
-	b = appendString(cat(b, `"uri":`), r.URI)
+// append appends r, from the value of the URI on, as a revision knows it.
+func (r *Resource) append(b []byte, rev revision, meta string) []byte {
+	b = appendString(b, r.URI)
 	b = appendString(cat(b, `,"name":`), r.Name)
 	if rev >= rev2025_06_18 {
 		b = member(b, "title", r.Title)
@@ -621,11 +790,7 @@ func (r *Resource) append(b []byte, rev revision) ([]byte, error) {
 	if r.Size > 0 {
 		b = strconv.AppendInt(cat(b, `,"size":`), r.Size, 10)
 	}
-	b = appendAnnotations(b, r.Annotations)
-	if len(r.Icons) > 0 && rev >= rev2025_11_25 {
-		b = cat(b, `,"icons":`, iconsOf(r.Icons))
-	}
-	return appendMeta(b, r.Meta, rev)
+	return trimmings(appendAnnotations(b, r.Annotations), rev, r.Icons, meta)
 }
 
 func appendAnnotations(b []byte, a *Annotations) []byte {
@@ -659,6 +824,275 @@ func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 	}
 	raw, err := marshal(meta)
 	return cat(b, `,"_meta":`, string(raw)), err
+}
+
+// ---- resources ----
+
+// A ReadFunc reads a resource. Vars holds the values of the variables of a
+// template: percent-decoded, never empty, and such that they cannot lead out of
+// where they stand: without a slash in {name}, without a ".." between slashes
+// in {+name}. An error that is [fs.ErrNotExist] says that there is no such
+// resource.
+type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
+
+// A CompleteFunc suggests values that begin with, or are like, what was typed
+// so far, the best first; no more than 100 are sent. Known holds the other
+// arguments that have a value already.
+type CompleteFunc func(ctx context.Context, typed string, known map[string]string) ([]string, error)
+
+// AddResource adds a resource or a template, or replaces the one of the same
+// URI, and tells the clients that are connected. A URI that is read is looked
+// up as it is, and then matched with the templates in the order in which they
+// were added.
+//
+// {name} stands for one segment of a path, {+name} for anything. AddResource
+// panics if the URI or the name is missing or the braces make no sense.
+func (s *Server) AddResource(r Resource, read ReadFunc) {
+	where := fmt.Sprintf("mcp: resource %q", r.URI)
+	parts, err := parseTemplate(r.URI)
+	if err == nil && (r.Name == "" || !strings.Contains(parts[0], ":")) {
+		err = errors.New("a resource has a name, and a URI with a scheme")
+	}
+	for name := range r.Complete {
+		if !isVariable(parts, name) {
+			err = fmt.Errorf("Complete: there is no variable %q", name)
+		}
+	}
+	if err != nil {
+		panic(where + ": " + err.Error())
+	}
+	meta := frozen(where, r.Meta)
+	k := resources
+	if len(parts) > 1 {
+		k = templates
+	}
+	s.add(k, &item{name: r.URI, mimeType: r.MIMEType, read: read, complete: r.Complete, encode: func(rev revision) []byte {
+		uri := `{"uri":`
+		if k == templates {
+			uri = `{"uriTemplate":`
+		}
+		return append(r.append([]byte(uri), rev, meta), '}')
+	}})
+}
+
+// RemoveResources removes the resources and templates of these URIs, as far as
+// there are any, and tells the clients that are connected.
+func (s *Server) RemoveResources(uris ...string) {
+	s.remove(resources, uris)
+	s.remove(templates, uris)
+}
+
+// ResourceUpdated tells the clients that have subscribed to the resource that
+// it has changed. It does not wait for them.
+func (s *Server) ResourceUpdated(uri string) {
+	for _, c := range s.everybody() {
+		c.updated(uri)
+	}
+}
+
+// resource finds who reads a URI, and the values of the variables.
+func (s *Server) resource(uri string) (*item, map[string]string) {
+	if it := s.find(resources, uri); it != nil {
+		return it, nil
+	}
+	s.mu.Lock()
+	list := slices.Clone(s.lists[templates])
+	s.mu.Unlock()
+	for _, it := range list {
+		parts, _ := parseTemplate(it.name)
+		vars := make(map[string]string)
+		if matchTemplate(parts, uri, vars, make(map[[2]int]bool)) {
+			return it, vars
+		}
+	}
+	return nil, nil
+}
+
+// parseTemplate splits a URI template: what is at odd places is a variable,
+// with the + in front if it has one, the rest is literal.
+func parseTemplate(uri string) (parts []string, err error) {
+	for rest := uri; ; {
+		literal, after, more := strings.Cut(rest, "{")
+		parts = append(parts, literal)
+		if strings.Contains(literal, "}") {
+			return nil, errors.New("there is a } without its {")
+		}
+		if !more {
+			return parts, nil
+		}
+		variable, after, closed := strings.Cut(after, "}")
+		name := strings.TrimPrefix(variable, "+")
+		bad := strings.IndexFunc(name, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		switch {
+		case !closed || name == "" || bad >= 0:
+			return nil, errors.New("a variable is written {name} or {+name}")
+		case isVariable(parts, name):
+			return nil, errors.New("a variable stands there twice")
+		case len(parts) > 1 && literal == "":
+			return nil, errors.New("there must be something between two variables")
+		}
+		parts = append(parts, variable)
+		rest = after
+	}
+}
+
+func isVariable(parts []string, name string) bool {
+	for i := 1; i < len(parts); i += 2 {
+		if strings.TrimPrefix(parts[i], "+") == name {
+			return true
+		}
+	}
+	return false
+}
+
+// matchTemplate reports whether uri fits the parts of a template, and puts the
+// values of the variables into vars. It remembers in failed, by what was left
+// of both, what it need not try again.
+func matchTemplate(parts []string, uri string, vars map[string]string, failed map[[2]int]bool) bool {
+	rest, ok := strings.CutPrefix(uri, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	state := [2]int{len(parts), len(rest)}
+	if len(rest) > 4096 || failed[state] {
+		return false
+	}
+	name, reserved := strings.CutPrefix(parts[1], "+")
+	for end := 1; end <= len(rest); end++ {
+		if !reserved && strings.IndexByte("/?#", rest[end-1]) >= 0 {
+			break
+		}
+		if !strings.HasPrefix(rest[end:], parts[2]) || !matchTemplate(parts[2:], rest[end:], vars, failed) {
+			continue
+		}
+		if value, ok := unescape(rest[:end], reserved); ok {
+			vars[name] = value
+			return true
+		}
+	}
+	failed[state] = true
+	return false
+}
+
+// unescape decodes the value of a variable, and refuses one that would lead
+// somewhere else when it is made part of a path.
+func unescape(s string, reserved bool) (string, bool) {
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '%' {
+			n, err := strconv.ParseUint(s[i+1:min(i+3, len(s))], 16, 8)
+			if err != nil || i+2 >= len(s) {
+				return "", false
+			}
+			c = byte(n)
+			i += 2
+		}
+		b = append(b, c)
+	}
+	value := string(b)
+	if !utf8.ValidString(value) || strings.Contains(value, "\x00") || !reserved && strings.ContainsAny(value, `/\`) {
+		return "", false
+	}
+	for _, segment := range strings.FieldsFunc(value, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if segment == ".." || segment == "." && !reserved {
+			return "", false
+		}
+	}
+	return value, true
+}
+
+// ---- prompts ----
+
+// A Prompt is a message, or several, that a user may start from.
+type Prompt struct {
+	Name        string // required
+	Title       string
+	Description string
+	Arguments   []Argument
+	Icons       []Icon
+	Meta        map[string]any
+}
+
+// An Argument is what a user fills in.
+type Argument struct {
+	Name        string // required
+	Title       string
+	Description string
+	Required    bool
+	Complete    CompleteFunc // suggests values; may be nil
+}
+
+// A Message is one turn of a conversation.
+type Message struct {
+	Role    string // "user" or "assistant"; "" is user
+	Content Content
+}
+
+// A PromptFunc makes the messages of a prompt. The required arguments are
+// there, and no others than the prompt has.
+type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, error)
+
+// AddPrompt adds a prompt, or replaces the one of the same name, and tells the
+// clients that are connected. It panics if a name is missing or comes twice.
+func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
+	where := fmt.Sprintf("mcp: prompt %q", p.Name)
+	complete := make(map[string]CompleteFunc)
+	for i, a := range p.Arguments {
+		if a.Name == "" || slices.ContainsFunc(p.Arguments[:i], func(b Argument) bool { return a.Name == b.Name }) {
+			panic(where + ": an argument needs a name of its own")
+		}
+		if a.Complete != nil {
+			complete[a.Name] = a.Complete
+		}
+	}
+	if p.Name == "" {
+		panic("mcp: a prompt needs a name")
+	}
+	meta := frozen(where, p.Meta)
+	s.add(prompts, &item{name: p.Name, prompt: &p, get: get, complete: complete, encode: func(rev revision) []byte {
+		return p.encode(rev, meta)
+	}})
+}
+
+// RemovePrompts removes the prompts of these names, as far as there are any,
+// and tells the clients that are connected.
+func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
+
+// encode returns p as a revision knows it.
+func (p *Prompt) encode(rev revision, meta string) []byte {
+	b := appendString(cat(nil, `{"name":`), p.Name)
+	if rev >= rev2025_06_18 {
+		b = member(b, "title", p.Title)
+	}
+	b = member(b, "description", p.Description)
+	if len(p.Arguments) > 0 {
+		b = cat(b, `,"arguments":[`)
+		for _, a := range p.Arguments {
+			b = appendString(cat(b, `{"name":`), a.Name)
+			if rev >= rev2025_06_18 {
+				b = member(b, "title", a.Title)
+			}
+			if b = member(b, "description", a.Description); a.Required {
+				b = cat(b, `,"required":true`)
+			}
+			b = cat(b, `},`)
+		}
+		b = append(chop(b), ']')
+	}
+	return append(trimmings(b, rev, p.Icons, meta), '}')
+}
+
+// trimmings appends what newer revisions know of everything.
+func trimmings(b []byte, rev revision, icons []Icon, meta string) []byte {
+	if len(icons) > 0 && rev >= rev2025_11_25 {
+		raw, _ := marshal(icons) // strings cannot fail
+		b = cat(b, `,"icons":`, string(raw))
+	}
+	if meta != "" && rev >= rev2025_06_18 {
+		b = cat(b, `,"_meta":`, meta)
+	}
+	return b
 }
 
 // ---- verbs ----
@@ -729,46 +1163,580 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	})
 }
 
+// LogHandler returns a handler for package log/slog that logs to the client,
+// under the name of a logger, which may be empty. It needs the context of the
+// request: use slog's functions that take one.
+//
+// What is below the level that the client has asked for is dropped, and so is
+// everything outside of a request, after its end, from clients that asked for
+// none, or if [Server.Logging] is not set. The levels are slog's and those of
+// the protocol between and above them: Info+2 is notice, Error+4 critical,
+// Error+8 alert, Error+12 emergency.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
+func LogHandler(name string) slog.Handler { return &logHandler{name: name} }
+
+// A logHandler holds what is to be in the data of each message: attributes,
+// and groups, which are open from there on.
+type logHandler struct {
+	name  string
+	outer *logHandler
+	attrs []slog.Attr
+	group string
+}
+
+func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	r := requestOf(ctx)
+	return r != nil && r.session.srv.Logging && levelOf(level) >= r.session.logLevel(r)
+}
+
+// levelOf returns the index of a level of slog in levels.
+func levelOf(level slog.Level) int {
+	for i, above := range []slog.Level{slog.LevelInfo, slog.LevelInfo + 2, slog.LevelWarn, slog.LevelError, slog.LevelError + 4, slog.LevelError + 8, slog.LevelError + 12} {
+		if level < above {
+			return i
+		}
+	}
+	return len(levels) - 1
+}
+
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logHandler{name: h.name, outer: h, attrs: attrs}
+}
+
+func (h *logHandler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	return &logHandler{name: h.name, outer: h, group: name}
+}
+
+// Handle sends the message as a string, or if there are attributes, as an
+// object with the message as "msg".
+func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
+	r := requestOf(ctx)
+	if !h.Enabled(ctx, record.Level) {
+		return nil
+	}
+	var own []slog.Attr
+	record.Attrs(func(a slog.Attr) bool { own = append(own, a); return true })
+	data := make(map[string]any)
+	for at := h; at != nil; at = at.outer { // from the inside out
+		if at.group == "" {
+			own = append(slices.Clone(at.attrs), own...)
+			continue
+		}
+		own = []slog.Attr{{Key: at.group, Value: slog.GroupValue(own...)}}
+	}
+	addAttrs(data, own)
+	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
+	if h.name != "" {
+		b = append(appendString(cat(b, `"logger":`), h.name), ',')
+	}
+	b = cat(b, `"data":`)
+	if len(data) == 0 {
+		b = appendString(b, record.Message)
+	} else {
+		data[slog.MessageKey] = record.Message
+		raw, err := marshal(data)
+		if err != nil {
+			return err
+		}
+		b = append(b, raw...)
+	}
+	r.session.notify(r, cat(b, `}}`), func() bool { return true })
+	return nil
+}
+
+// addAttrs adds attributes to an object, by the rules of slog.Handler.
+func addAttrs(data map[string]any, attrs []slog.Attr) {
+	for _, a := range attrs {
+		a.Value = a.Value.Resolve()
+		switch {
+		case a.Equal(slog.Attr{}):
+		case a.Value.Kind() == slog.KindGroup && a.Key == "":
+			addAttrs(data, a.Value.Group())
+		case a.Value.Kind() == slog.KindGroup:
+			inner := make(map[string]any)
+			if addAttrs(inner, a.Value.Group()); len(inner) > 0 {
+				data[a.Key] = inner
+			}
+		case a.Value.Kind() == slog.KindDuration:
+			data[a.Key] = a.Value.String()
+		default:
+			val := a.Value.Any()
+			if err, ok := val.(error); ok {
+				val = err.Error()
+			}
+			if _, err := marshal(val); err != nil {
+				val = fmt.Sprint(val)
+			}
+			data[a.Key] = val
+		}
+	}
+}
+
+// ---- asking ----
+
+// ErrInputRequired says that a question has been noted and will be asked when
+// the handler has returned this error.
+var ErrInputRequired = errors.New("mcp: the client has to answer a question first")
+
+// ErrDeclined and ErrDismissed are errors of [Elicit], [ElicitSchema] and
+// [ElicitURL]: the user said no, or went away without a word.
+var (
+	ErrDeclined  = errors.New("mcp: the user declined")
+	ErrDismissed = errors.New("mcp: the user dismissed the question")
+)
+
 // A Root is a place in the file system that the client works on.
 type Root struct {
 	URI  string `json:"uri"` // begins with file://
 	Name string `json:"name"`
 }
 
-// Roots asks the client for its roots. It returns when the client has
-// answered, and at the latest when ctx ends, the request is cancelled, or the
-// client is gone; the error then is [context.Cause] or [ErrClosed]. It is
-// [errors.ErrUnsupported] when the client cannot be asked.
+// Roots asks the client for its roots. See [Elicit] on asking.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/roots.
 func Roots(ctx context.Context, key string) ([]Root, error) {
-	raw, err := ask(ctx, "roots", "roots/list", "{}")
-	if err != nil {
-		return nil, err
-	}
 	var answer struct {
 		Roots []Root `json:"roots"`
 	}
-	if err := derive(reflect.TypeOf(answer), "", false).unmarshal(raw, &answer); err != nil {
-		return nil, fmt.Errorf("mcp: roots/list: the client's answer makes no sense: %w", err)
+	if raw, err := ask(ctx, key, "roots", "", "roots/list", "{}"); err != nil {
+		return nil, err
+	} else if err := decode(raw, &answer); err != nil {
+		return nil, fmt.Errorf("mcp: roots/list: %w", err)
 	}
 	return answer.Roots, nil
 }
 
-// ask asks the client, if it has the capability.
-func ask(ctx context.Context, capability, method, params string) (json.RawMessage, error) {
+// decode sets what v points to from a client's answer, and does not mind
+// members that it does not know.
+func decode(raw []byte, v any) error {
+	return derive(reflect.TypeOf(v), "", false).unmarshal(raw, v)
+}
+
+// ask asks the client, if it has the capability, and the mode of it that is
+// wanted. It returns the result.
+func ask(ctx context.Context, key, capability, mode, method, params string) (json.RawMessage, error) {
 	r := requestOf(ctx)
-	able := false
-	if r != nil && r.rev != revModern {
-		for key := range members(r.caps) {
-			able = able || string(key) == capability
+	if r == nil || !able(r.caps, capability, mode) {
+		var needs any = struct{}{}
+		if mode != "" {
+			needs = map[string]any{mode: needs}
+		}
+		return nil, &Error{Code: codeCapability, Message: "This request needs the " + strings.TrimSuffix(capability+"."+mode, ".") + " capability",
+			Data: map[string]any{"requiredCapabilities": map[string]any{capability: needs}}}
+	}
+	if r.rev != revModern {
+		return r.session.ask(ctx, r, method, params)
+	}
+	if answer, ok := r.given[key]; ok {
+		return answer, nil
+	}
+	r.session.note(r, need{key, method, params})
+	return nil, fmt.Errorf("%w: %s", ErrInputRequired, key)
+}
+
+// able reports whether a client has declared a capability, and the mode of it,
+// if that is not "".
+func able(caps []byte, capability, mode string) bool {
+	var in []byte
+	if len(caps) > 0 && caps[0] == '{' {
+		pick(caps, want{capability, &in})
+	}
+	if len(in) == 0 || in[0] != '{' || mode == "" {
+		return len(in) > 0 && in[0] == '{'
+	}
+	var sub []byte
+	pick(in, want{mode, &sub})
+	return len(sub) > 0 && sub[0] == '{'
+}
+
+// Elicit asks the user to fill in a form, which is derived from T, a struct of
+// strings, numbers, booleans and lists of strings with an enum, by the rules
+// and tags of [SchemaOf] and one more:
+//
+//	titles:"A,B"  what the values of the enum are called
+//
+// Message says what it is for. It must not ask for secrets.
+//
+// If the user fills it in, Elicit returns the form, checked; otherwise the
+// error is [ErrDeclined] or [ErrDismissed]. What else can happen is the same
+// for everything that asks the client:
+//
+// Clients of the older revisions are sent a request, and the call returns when
+// they have answered. In revision 2026-07-28 a question travels in the result
+// of the handler's own request: the call returns an error that is
+// [ErrInputRequired], the handler returns it, like any error, the client asks,
+// repeats its request with the answer, and the handler runs again from its
+// top, where the same call now returns the answer at once. So what stands
+// above a question runs again: keep side effects below the last one. Questions
+// go out together if all are asked and errors.Join of their errors is returned.
+//
+// The key tells the questions of a handler apart. The call ends with ctx, with
+// the request, and when the client is gone; the error then is [context.Cause]
+// or [ErrClosed]. It is [errors.ErrUnsupported] when the client cannot be
+// asked, and returning it is right.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
+func Elicit[T any](ctx context.Context, key, message string) (T, error) {
+	var form T
+	s := derive(reflect.TypeFor[T](), "mcp: Elicit", true)
+	rev := rev2025_11_25
+	if r := requestOf(ctx); r != nil {
+		rev = r.rev
+	}
+	schema, err := s.appendForm(nil, rev)
+	if err != nil {
+		return form, err
+	}
+	content, err := ElicitSchema(ctx, key, message, schema)
+	if err != nil {
+		return form, err
+	}
+	if err := s.unmarshal(content, &form); err != nil {
+		return form, fmt.Errorf("mcp: the user's answer: %w", err)
+	}
+	return form, nil
+}
+
+// ElicitSchema is [Elicit] with a form that is described by hand. It returns
+// what the user filled in, an object, unchecked.
+func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessage) (json.RawMessage, error) {
+	form, err := appendCompact(nil, schema)
+	if err != nil {
+		return nil, err
+	}
+	r, mode := requestOf(ctx), ""
+	b := []byte("{")
+	if r != nil && r.rev >= rev2025_11_25 {
+		b = cat(b, `"mode":"form",`)
+		if able(r.caps, "elicitation", "url") { // if modes are named, so must this be
+			mode = "form"
 		}
 	}
-	if !able {
-		return nil, &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability",
-			Data: map[string]any{"requiredCapabilities": map[string]any{capability: struct{}{}}}}
+	b = cat(appendString(cat(b, `"message":`), message), `,"requestedSchema":`, string(form), `}`)
+	return elicit(ctx, key, mode, b)
+}
+
+// ElicitURL asks the user to go to a page, say to log in. It returns nil when
+// the user agrees, which does not mean that they have been there yet.
+func ElicitURL(ctx context.Context, key, message, url string) error {
+	b := appendString(cat(nil, `{"mode":"url","message":`), message)
+	b = appendString(cat(b, `,"url":`), url)
+	if r := requestOf(ctx); r != nil && r.rev != revModern {
+		b = cat(b, `,"elicitationId":"`, strconv.FormatUint(rand.Uint64(), 36), `"`)
 	}
-	return r.session.ask(ctx, r, method, params)
+	_, err := elicit(ctx, key, "url", append(b, '}'))
+	return err
+}
+
+func elicit(ctx context.Context, key, mode string, params []byte) (json.RawMessage, error) {
+	raw, err := ask(ctx, key, "elicitation", mode, "elicitation/create", string(params))
+	if err != nil {
+		return nil, err
+	}
+	var action, content []byte
+	if raw[0] == '{' {
+		pick(raw, want{"action", &action}, want{"content", &content})
+	}
+	switch did, _ := text(action); did {
+	case "accept":
+		return content, nil
+	case "decline":
+		return nil, ErrDeclined
+	case "cancel":
+		return nil, ErrDismissed
+	}
+	return nil, fmt.Errorf("mcp: elicitation/create: the client's answer makes no sense: %.100s", raw)
+}
+
+// A SampleRequest asks the client's model to go on with a conversation.
+type SampleRequest struct {
+	Messages         []SampleMessage
+	MaxTokens        int // required
+	SystemPrompt     string
+	Temperature      *float64
+	StopSequences    []string
+	IncludeContext   string          // "none", "thisServer" or "allServers"; "" is none
+	ModelPreferences json.RawMessage // an object, as in the protocol
+	Tools            []Tool          // that the model may call
+	ToolChoice       string          // "auto", "required" or "none"; "" leaves it to the client
+}
+
+// A SampleMessage is one turn of a conversation with a model.
+type SampleMessage struct {
+	Role    string // "user" or "assistant"; "" is user
+	Content []Content
+}
+
+// A SampleResult is what the model said.
+type SampleResult struct {
+	SampleMessage
+	Model      string
+	StopReason string // "endTurn", "stopSequence", "maxTokens", "toolUse", or the client's own
+}
+
+// Sample asks the client's model. See [Elicit] on asking. A request with tools
+// needs a client that has declared sampling.tools.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/client/sampling.
+func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, error) {
+	rev := rev2025_11_25
+	if r := requestOf(ctx); r != nil {
+		rev = r.rev
+	}
+	b := []byte(`{"messages":[`)
+	for _, m := range req.Messages {
+		if m.Role == "" {
+			m.Role = "user"
+		}
+		b = cat(appendString(cat(b, `{"role":`), m.Role), `,"content":`)
+		if len(m.Content) != 1 {
+			b = append(b, '[')
+		}
+		var err error
+		for _, block := range m.Content {
+			if b, err = block.append(b, rev); err != nil {
+				return nil, err
+			}
+			b = append(b, ',')
+		}
+		if b = chop(b); len(m.Content) != 1 {
+			b = append(b, ']')
+		}
+		b = cat(b, `},`)
+	}
+	b = cat(chop(b), `],"maxTokens":`, strconv.Itoa(req.MaxTokens))
+	b = member(b, "systemPrompt", req.SystemPrompt)
+	rest := struct {
+		Temperature      *float64        `json:"temperature"`
+		StopSequences    []string        `json:"stopSequences,omitempty"`
+		ModelPreferences json.RawMessage `json:"modelPreferences,omitempty"`
+	}{req.Temperature, req.StopSequences, req.ModelPreferences}
+	raw, err := marshal(rest)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > len("{}") {
+		b = cat(b, `,`, string(raw[1:len(raw)-1]))
+	}
+	mode := ""
+	if b = member(b, "includeContext", req.IncludeContext); req.IncludeContext != "" && req.IncludeContext != "none" && rev >= rev2025_11_25 {
+		mode = "context"
+	}
+	if len(req.Tools) > 0 || req.ToolChoice != "" {
+		mode = "tools"
+		b = cat(b, `,"tools":[`)
+		for _, t := range req.Tools {
+			checkTool(nil, "mcp: Sample: tool "+t.Name, &t)
+			b = append(append(b, t.encode(rev, frozen("mcp: Sample", t.Meta))...), ',')
+		}
+		if b = append(chop(b), ']'); req.ToolChoice != "" {
+			b = append(appendString(cat(b, `,"toolChoice":{"mode":`), req.ToolChoice), '}')
+		}
+	}
+	answer, err := ask(ctx, key, "sampling", mode, "sampling/createMessage", string(append(b, '}')))
+	if err != nil {
+		return nil, err
+	}
+	var res struct {
+		Role       string          `json:"role"`
+		Content    json.RawMessage `json:"content"`
+		Model      string          `json:"model"`
+		StopReason string          `json:"stopReason"`
+	}
+	if err := decode(answer, &res); err != nil {
+		return nil, fmt.Errorf("mcp: sampling/createMessage: %w", err)
+	}
+	out := &SampleResult{SampleMessage{res.Role, nil}, res.Model, res.StopReason}
+	blocks := []byte(res.Content)
+	if len(blocks) == 0 || blocks[0] != '[' {
+		blocks = slices.Concat([]byte("["), blocks, []byte("]"))
+	}
+	for _, raw := range members(blocks) {
+		var c wireContent
+		if err := decode(raw, &c); err != nil {
+			return nil, fmt.Errorf("mcp: sampling/createMessage: %w", err)
+		}
+		out.Content = append(out.Content, c.content())
+	}
+	return out, nil
+}
+
+// A wireContent is a block of content as a client sends it.
+type wireContent struct {
+	Type     string          `json:"type"`
+	Text     string          `json:"text"`
+	Data     []byte          `json:"data"`
+	MIMEType string          `json:"mimeType"`
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Input    json.RawMessage `json:"input"`
+}
+
+func (c *wireContent) content() Content {
+	if c.Type == "tool_use" {
+		return Content{Type: c.Type, ToolUse: &ToolUse{ID: c.ID, Name: c.Name, Input: c.Input}}
+	}
+	return Content{Type: c.Type, Text: c.Text, Data: c.Data, MIMEType: c.MIMEType}
+}
+
+// ---- rounds of the modern era ----
+
+// stateLife is how long a user may take over a question.
+const stateLife = time.Hour
+
+// readAnswers takes the answers of this and earlier rounds from a request of
+// the modern era. The state comes back from the client, who may have changed
+// it or taken it from elsewhere: it counts only with our seal, which covers
+// what it was made for.
+func (s *Server) readAnswers(r *request) *Error {
+	r.sealed = strings.Join([]string{r.method, r.name, string(r.arguments)}, "\x00")
+	if compact, err := appendCompact(nil, r.arguments); err == nil {
+		r.sealed = strings.Join([]string{r.method, r.name, string(compact)}, "\x00")
+	}
+	r.given = make(map[string]json.RawMessage)
+	if r.state != nil {
+		state, _ := text(r.state)
+		payload, ok := s.unseal(state, r.sealed)
+		if !ok {
+			return &Error{Code: codeParams, Message: "Invalid or expired requestState"}
+		}
+		for key, val := range members(payload) {
+			r.given[string(key)] = val
+		}
+	}
+	if r.responses == nil || string(r.responses) == "null" {
+		return nil
+	}
+	if r.responses[0] != '{' {
+		return badParams("inputResponses must be an object")
+	}
+	for key, val := range members(r.responses) {
+		if val[0] != '{' {
+			return badParams("inputResponses." + excerpt(string(key)) + " must be an object")
+		}
+		r.given[string(key)] = val
+	}
+	return nil
+}
+
+// roundAnswer is the line that asks the client, if that is why a handler has
+// returned; otherwise nil.
+func (r *request) roundAnswer(err error) []byte {
+	needs := r.session.noted(r)
+	if len(needs) == 0 || !errors.Is(err, ErrInputRequired) {
+		return nil
+	}
+	b := cat(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
+	for _, n := range needs {
+		b = cat(appendString(b, n.key), `:{"method":"`, n.method, `","params":`, n.params, `},`)
+	}
+	given, _ := marshal(r.given) // valid JSON already
+	b = appendString(cat(chop(b), `},"requestState":`), r.session.srv.seal(given, r.sealed))
+	return r.end(append(b, ','), nil, false)
+}
+
+// seal makes a requestState of the answers so far: when it expires, what it
+// says, and a code that only we can make of both and of what it is for.
+func (s *Server) seal(payload []byte, what string) string {
+	expiry := strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36)
+	code := s.code(expiry, payload, what)
+	return expiry + "." + base64.RawURLEncoding.EncodeToString(payload) + "." + base64.RawURLEncoding.EncodeToString(code[:])
+}
+
+func (s *Server) unseal(state, what string) (payload []byte, ok bool) {
+	expiry, rest, _ := strings.Cut(state, ".")
+	body, sum, _ := strings.Cut(rest, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(body)
+	got, err2 := base64.RawURLEncoding.DecodeString(sum)
+	until, err3 := strconv.ParseInt(expiry, 36, 64)
+	want := s.code(expiry, payload, what)
+	differ := byte(0)
+	for i := range min(len(got), len(want)) { // takes as long, wherever the first difference is
+		differ |= got[i] ^ want[i]
+	}
+	return payload, errors.Join(err, err2, err3) == nil && len(got) == len(want) && differ == 0 && time.Now().Unix() < until
+}
+
+// code is the HMAC-SHA256 of a state under the Server's key.
+func (s *Server) code(expiry string, payload []byte, what string) [32]byte {
+	s.mu.Lock()
+	key := s.StateKey
+	if key == nil {
+		if s.random == nil {
+			for range 4 { // a ChaCha8 that the runtime has seeded from the system
+				s.random = binary.BigEndian.AppendUint64(s.random, rand.Uint64())
+			}
+		}
+		key = s.random
+	}
+	s.mu.Unlock()
+	of := sha256([]byte(what))
+	return hmac(key, slices.Concat([]byte(expiry), []byte{0}, of[:], payload))
+}
+
+// hmac and sha256 are RFC 2104 and FIPS 180-4. Package crypto has them too, but
+// whoever imports it pays for its self-tests: 160 KB, and as much time as the
+// rest of the start, in every program, also those that never ask.
+func hmac(key, message []byte) [32]byte {
+	if len(key) > 64 {
+		sum := sha256(key)
+		key = sum[:]
+	}
+	inner, outer := bytes.Repeat([]byte{0x36}, 64), bytes.Repeat([]byte{0x5c}, 64)
+	for i, k := range key {
+		inner[i] ^= k
+		outer[i] ^= k
+	}
+	sum := sha256(append(inner, message...))
+	return sha256(append(outer, sum[:]...))
+}
+
+func sha256(message []byte) (sum [32]byte) {
+	h := [8]uint32{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}
+	b := append(bytes.Clone(message), 0x80)
+	b = append(b, make([]byte, (120-len(b)%64)%64)...)
+	b = binary.BigEndian.AppendUint64(b, uint64(len(message))*8)
+	for ; len(b) > 0; b = b[64:] {
+		var w [64]uint32
+		for i := range w {
+			if i < 16 {
+				w[i] = binary.BigEndian.Uint32(b[4*i:])
+				continue
+			}
+			x, y := w[i-15], w[i-2]
+			w[i] = w[i-16] + w[i-7] + (bits.RotateLeft32(x, -7) ^ bits.RotateLeft32(x, -18) ^ x>>3) +
+				(bits.RotateLeft32(y, -17) ^ bits.RotateLeft32(y, -19) ^ y>>10)
+		}
+		v := h
+		for i := range w {
+			a, e := v[0], v[4]
+			t1 := v[7] + (bits.RotateLeft32(e, -6) ^ bits.RotateLeft32(e, -11) ^ bits.RotateLeft32(e, -25)) + (e&v[5] ^ ^e&v[6]) + sha256K[i] + w[i]
+			t2 := (bits.RotateLeft32(a, -2) ^ bits.RotateLeft32(a, -13) ^ bits.RotateLeft32(a, -22)) + (a&v[1] ^ a&v[2] ^ v[1]&v[2])
+			v = [8]uint32{t1 + t2, a, v[1], v[2], v[3] + t1, e, v[5], v[6]}
+		}
+		for i := range h {
+			h[i] += v[i]
+		}
+	}
+	for i, x := range h {
+		binary.BigEndian.PutUint32(sum[4*i:], x)
+	}
+	return sum
+}
+
+var sha256K = [64]uint32{
+	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+	0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+	0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+	0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+	0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+	0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+	0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+	0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 }
 
 // ---- what a server says of itself ----
@@ -809,36 +1777,53 @@ const (
 	tools kind = iota
 	prompts
 	resources
+	templates // belong to resources, but for the list
 	kinds
+	completions = kinds // these have no list, but are declared too
+	logging     = kinds + 1
 )
 
-var kindNames = [kinds]string{"tools", "prompts", "resources"}
+// kindNames are what a list is called in its result.
+var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
+
+// capability is the kind under which k is declared and its changes are told.
+func (k kind) capability() kind {
+	if k == templates {
+		return resources
+	}
+	return k
+}
 
 // A method is what we know about a method of the protocol.
 type method struct {
 	name           string
-	legacy, modern bool   // the eras that have it
-	kind           kind   // that it belongs to, or -1
-	list           string // the member of its result, if it is a list
-	lasting        bool   // its params are needed after the reader has gone on
+	legacy, modern bool // the eras that have it
+	kind           kind // that it belongs to
+	list           bool // it is the list of its kind
+	lasting        bool // it is for a handler: its params are needed after the reader has gone on
+	asks           bool // its handler may ask the client
 }
 
 var methods = [...]method{
-	{"tools/call", true, true, tools, "", true},
-	{"tools/list", true, true, tools, "tools", false},
-	{"prompts/get", true, true, prompts, "", true},
-	{"prompts/list", true, true, prompts, "prompts", false},
-	{"resources/read", true, true, resources, "", true},
-	{"resources/list", true, true, resources, "resources", false},
-	{"resources/templates/list", true, true, resources, "resourceTemplates", false},
-	{"resources/subscribe", true, false, resources, "", false},
-	{"resources/unsubscribe", true, false, resources, "", false},
-	{"completion/complete", true, true, -1, "", true},
-	{"logging/setLevel", true, false, -1, "", false},
-	{"ping", true, false, -1, "", false},
-	{"initialize", true, false, -1, "", false},
-	{"server/discover", false, true, -1, "", false},
-	{"subscriptions/listen", false, true, -1, "", true},
+	{"tools/call", true, true, tools, false, true, true},
+	{"tools/list", true, true, tools, true, false, false},
+	{"prompts/get", true, true, prompts, false, true, true},
+	{"prompts/list", true, true, prompts, true, false, false},
+	{"resources/read", true, true, resources, false, true, true},
+	{"resources/list", true, true, resources, true, false, false},
+	{"resources/templates/list", true, true, templates, true, false, false},
+	{"resources/subscribe", true, false, resources, false, false, false},
+	{"resources/unsubscribe", true, false, resources, false, false, false},
+	{"completion/complete", true, true, completions, false, true, false},
+	{"logging/setLevel", true, false, logging, false, false, false},
+	{"ping", true, false, 0, false, false, false},
+	{"initialize", true, false, 0, false, false, false},
+	{"server/discover", false, true, 0, false, false, false},
+	{"subscriptions/listen", false, true, 0, false, true, false},
+}
+
+func noMethod(r *request) *Error {
+	return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(r.method)}
 }
 
 // lookup returns a method that no era has if there is none of that name.
@@ -848,7 +1833,7 @@ func lookup(name string) method {
 			return methods[i]
 		}
 	}
-	return method{kind: -1}
+	return method{}
 }
 
 func (r *request) String() string {
@@ -913,10 +1898,17 @@ func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.
 // what was asked for.
 func (r *request) ack() []byte {
 	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag(), `},"notifications":{`)
-	for k, name := range kindNames {
+	for k, name := range kindNames[:templates] {
 		if r.stream.kinds&(1<<k) != 0 {
 			b = cat(b, `"`, name, `ListChanged":true,`)
 		}
+	}
+	if len(r.stream.uris) > 0 {
+		b = cat(b, `"resourceSubscriptions":[`)
+		for uri := range r.stream.uris {
+			b = append(appendString(b, uri), ',')
+		}
+		b = append(chop(b), ']')
 	}
 	return cat(chop(b), `}}}`)
 }
@@ -925,7 +1917,7 @@ func (r *request) ack() []byte {
 func (r *request) failed() []byte {
 	const message = "Internal error"
 	if r.method == "tools/call" {
-		return r.answer(nil, errors.New(message))
+		return r.toolAnswer(nil, errors.New(message))
 	}
 	return appendError(nil, r.id, &Error{Code: codeInternal, Message: message})
 }
@@ -970,11 +1962,9 @@ func (s *Server) identity(rev revision) string {
 		b = member(b, "title", s.Title)
 	}
 	if rev >= rev2025_11_25 {
-		if b = member(b, "websiteUrl", s.WebsiteURL); len(s.Icons) > 0 {
-			b = cat(b, `,"icons":`, iconsOf(s.Icons))
-		}
+		b = member(b, "websiteUrl", s.WebsiteURL)
 	}
-	return string(append(b, '}'))
+	return string(append(trimmings(b, rev, s.Icons, ""), '}'))
 }
 
 // caching is the hints of the modern era on what may be kept, and by whom.
@@ -990,10 +1980,19 @@ func (s *Server) caching() string {
 // instructions.
 func (s *Server) appendAbilities(b []byte, rev revision, offered uint8) []byte {
 	caps := make(map[string]any)
-	for k, name := range kindNames {
+	for k, name := range kindNames[:templates] {
 		if offered&(1<<k) != 0 {
 			caps[name] = map[string]bool{"listChanged": true}
 		}
+	}
+	if offered&(1<<resources) != 0 {
+		caps["resources"] = map[string]bool{"subscribe": true, "listChanged": true}
+	}
+	if offered&(1<<completions) != 0 && rev >= rev2025_03_26 {
+		caps["completions"] = struct{}{}
+	}
+	if offered&(1<<logging) != 0 {
+		caps["logging"] = struct{}{}
 	}
 	if len(s.Experimental) > 0 {
 		caps["experimental"] = s.Experimental
@@ -1016,6 +2015,9 @@ func (s *Server) appendAbilities(b []byte, rev revision, offered uint8) []byte {
 func (s *Server) offers() uint8 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.Logging {
+		return s.offered | 1<<logging
+	}
 	return s.offered
 }
 
@@ -1043,15 +2045,20 @@ func (s *Server) leave(c *session) {
 
 // changed tells every client that a list is another one now.
 func (s *Server) changed(k kind) {
+	for _, c := range s.everybody() {
+		c.changed(k.capability())
+	}
+}
+
+// everybody returns a copy of the sessions, to talk to without the lock.
+func (s *Server) everybody() []*session {
 	s.mu.Lock()
 	sessions := make([]*session, 0, len(s.sessions))
 	for c := range s.sessions {
 		sessions = append(sessions, c)
 	}
 	s.mu.Unlock()
-	for _, c := range sessions {
-		c.changed(k)
-	}
+	return sessions
 }
 
 func (s *Server) logf(format string, args ...any) {
@@ -1105,8 +2112,10 @@ type field struct {
 	omitEmpty, omitZero, quoted bool // json options
 
 	doc, format      string
-	enum             []string
-	preset           []byte // the default, as JSON
+	enum, titles     []string
+	form             revision // of a form, which may have titles
+	list             bool     // it stands for the elements of a list in a form
+	preset           []byte   // the default, as JSON
 	minimum, maximum string
 	shortest         int
 	longest          int // -1: no limit
@@ -1270,6 +2279,11 @@ func (d deriver) tags(f *field, tag reflect.StructTag, where string) {
 			d.fail(where, "enum is for strings and integers")
 		}
 	}
+	if v, ok := tag.Lookup("titles"); ok {
+		if f.titles = strings.Split(v, ","); len(f.titles) != len(f.enum) {
+			d.fail(where, "titles is for an enum, as many as that has values")
+		}
+	}
 	if v, ok := tag.Lookup("format"); ok {
 		f.format = v
 		if s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, v) {
@@ -1320,6 +2334,9 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	if f == nil {
 		f = &field{longest: -1}
 	}
+	if f.list && f.titles != nil && f.form >= rev2025_11_25 {
+		return cat(b, `{`, string(f.appendChoice(nil, true)[1:]), `}`) // has no type, by the protocol's schema
+	}
 	b = cat(b, `{"type":"`, s.kind, `"`)
 	if f.doc != "" {
 		b = appendString(cat(b, `,"description":`), f.doc)
@@ -1328,14 +2345,7 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 		b = cat(b, `,"default":`, string(f.preset))
 	}
 	if len(f.enum) > 0 && s.kind != "array" {
-		b = cat(b, `,"enum":[`)
-		for _, v := range f.enum {
-			if s.kind == "string" {
-				v = string(appendString(nil, v))
-			}
-			b = cat(b, v, `,`)
-		}
-		b = append(chop(b), ']')
+		b = f.appendChoice(b, s.kind == "string")
 	}
 	unit := `Length":`
 	if s.kind == "array" {
@@ -1363,7 +2373,7 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	}
 	switch {
 	case s.kind == "array":
-		b = s.elem.append(cat(b, `,"items":`), &field{enum: f.enum, longest: -1}, above)
+		b = s.elem.append(cat(b, `,"items":`), &field{enum: f.enum, titles: f.titles, form: f.form, list: true, longest: -1}, above)
 	case s.kind == "object" && slices.Contains(above, s):
 		b = cat(b, `,"properties":{}`)
 	case s.kind == "object":
@@ -1389,6 +2399,64 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 		}
 	}
 	return append(b, '}')
+}
+
+// appendChoice appends the values of an enum; in a form, with their titles.
+func (f *field) appendChoice(b []byte, quoted bool) []byte {
+	titled := f.titles != nil && f.form >= rev2025_11_25
+	switch {
+	case titled && f.list:
+		b = cat(b, `,"anyOf":[`)
+	case titled:
+		b = cat(b, `,"oneOf":[`)
+	default:
+		b = cat(b, `,"enum":[`)
+	}
+	for i, v := range f.enum {
+		if quoted {
+			v = string(appendString(nil, v))
+		}
+		if titled {
+			v = `{"const":` + v + `,"title":` + string(appendString(nil, f.titles[i])) + `}`
+		}
+		b = cat(b, v, `,`)
+	}
+	b = append(chop(b), ']')
+	if f.titles != nil && f.form == rev2025_06_18 {
+		raw, _ := marshal(f.titles)
+		b = cat(b, `,"enumNames":`, string(raw))
+	}
+	return b
+}
+
+// appendForm appends s as a form that a revision knows, or returns an error if
+// it does not.
+func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
+	b = cat(b, `{"type":"object","properties":{`)
+	var required []byte
+	for i := range s.fields {
+		f := s.fields[i]
+		list := f.schema.kind == "array" && f.schema.elem.kind == "string" && f.enum != nil
+		switch {
+		case list && rev < rev2025_11_25:
+			return nil, fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
+		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.base64):
+			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
+		case rev < rev2025_11_25 && f.schema.kind != "boolean":
+			f.preset = nil
+		}
+		f.form = rev
+		b = f.schema.append(append(appendString(b, f.name), ':'), &f, nil)
+		b = append(b, ',')
+		if !f.optional {
+			required = append(appendString(required, f.name), ',')
+		}
+	}
+	b = append(chop(b), '}')
+	if required != nil {
+		b = cat(b, `,"required":[`, string(chop(required)), `]`)
+	}
+	return append(b, '}'), nil
 }
 
 // ---- arguments by their schema ----

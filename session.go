@@ -29,6 +29,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf16"
@@ -43,6 +44,7 @@ const (
 	keepBuffer  = 64 << 10 // larger buffers are let go after use
 	maxBatch    = 10_000   // members of one batch
 	maxStreams  = 64       // open subscriptions/listen requests
+	maxWatched  = 10_000   // resources that one of them, or a legacy session, watches
 	maxDepth    = 10_000   // of nesting, as in encoding/json
 )
 
@@ -75,7 +77,7 @@ type session struct {
 	lastAsked int64
 	streams   []*stream // where changes are told, oldest first
 	legacy    legacy    // written by the reader alone, which so may read it without mu
-	noted     int       // diagnostics of the current second
+	notesNow  int       // diagnostics of the current second
 	noteTime  int64
 }
 
@@ -84,6 +86,7 @@ type legacy struct {
 	rev          revision // 0 before initialize
 	client, caps []byte
 	stream       *stream
+	level        int // from which on log messages are sent: an index of levels
 }
 
 // A request is one request of the client, from accept to respond.
@@ -94,25 +97,37 @@ type request struct {
 	name    string // of the tool, prompt or resource, for people
 	rev     revision
 	params
-	batch  *batch
-	tool   *tool   // of tools/call
-	stream *stream // of subscriptions/listen
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	batch    *batch
+	stream   *stream           // of subscriptions/listen
+	item     *item             // what it is about, if that is one thing
+	vars     map[string]string // arguments of a prompt, variables of a template
+	typed    string            // so far, of what is to be completed
+	complete CompleteFunc
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
 
 	client, caps []byte // of the client, by the era
 
-	reported bool    // guarded by session.mu, and so is
+	given  map[string]json.RawMessage // the client's answers to questions of earlier rounds
+	sealed string                     // what a requestState belongs to
+
+	reported bool    // guarded by session.mu, like all that follows
 	progress float64 // the last that was reported
+	needs    []need  // questions to be answered before the next round
 }
 
 // params holds the members of a request's params that we know, as raw JSON.
 type params struct {
-	meta, name, arguments, cursor, notifications    []byte
+	meta, name, arguments, uri, cursor              []byte
+	notifications, ref, argument, context           []byte
+	setLevel, responses, state                      []byte
 	protocolVersion, capabilities, clientInfo       []byte
 	metaVersion, metaCaps, metaClient, level, token []byte
 	requestID, reason                               []byte
 }
+
+// A need is a question of the modern era, which travels in a result.
+type need struct{ key, method, params string }
 
 // A batch collects the answers to one line of several messages.
 type batch struct {
@@ -225,6 +240,11 @@ func (c *session) read() {
 // which ends with it.
 func (c *session) room(in *input) bool {
 	for {
+		select {
+		case <-c.closed:
+			return false
+		default:
+		}
 		full := c.out.more(outputBound)
 		if full == nil {
 			return true
@@ -537,7 +557,10 @@ func (c *session) request(e *envelope, keep bool, b *batch) {
 	}
 	var line []byte
 	if err == nil {
-		line, err = c.serve(r)
+		line, err = c.serve(r, m)
+	}
+	if err == nil && r.rev == revModern && m.asks {
+		err = c.srv.readAnswers(r)
 	}
 	switch {
 	case err != nil:
@@ -558,7 +581,9 @@ func (p *params) read(raw []byte) *Error {
 		return badParams("params must be an object")
 	}
 	_, twice := pick(raw, want{"_meta", &p.meta}, want{"name", &p.name}, want{"arguments", &p.arguments},
-		want{"cursor", &p.cursor}, want{"notifications", &p.notifications},
+		want{"uri", &p.uri}, want{"cursor", &p.cursor}, want{"notifications", &p.notifications},
+		want{"ref", &p.ref}, want{"argument", &p.argument}, want{"context", &p.context},
+		want{"level", &p.setLevel}, want{"inputResponses", &p.responses}, want{"requestState", &p.state},
 		want{"protocolVersion", &p.protocolVersion}, want{"capabilities", &p.capabilities},
 		want{"clientInfo", &p.clientInfo}, want{"requestId", &p.requestID}, want{"reason", &p.reason})
 	if twice == "" && p.meta != nil {
@@ -603,7 +628,7 @@ func (c *session) era(r *request, m method) *Error {
 		r.rev = revModern
 		r.caps, r.client = r.metaCaps, r.metaClient
 		if !m.modern {
-			err := &Error{Code: codeMethod, Message: "Method not found: " + excerpt(r.method)}
+			err := noMethod(r)
 			if r.method == "initialize" {
 				err.Data = map[string]any{"supported": []string{revModern.String()}}
 			}
@@ -614,7 +639,7 @@ func (c *session) era(r *request, m method) *Error {
 	r.rev, r.client, r.caps = c.legacy.rev, c.legacy.client, c.legacy.caps
 	switch {
 	case !m.legacy && !m.modern:
-		return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(r.method)}
+		return noMethod(r)
 	case m.legacy && (r.rev != 0 || r.method == "ping" || r.method == "initialize"):
 		return nil
 	}
@@ -623,7 +648,7 @@ func (c *session) era(r *request, m method) *Error {
 
 // serve answers what needs no code of the user's. When it returns neither an
 // answer nor an error, r is to be given to a handler.
-func (c *session) serve(r *request) ([]byte, *Error) {
+func (c *session) serve(r *request, m method) ([]byte, *Error) {
 	switch r.method {
 	case "initialize":
 		return c.initialize(r)
@@ -634,33 +659,161 @@ func (c *session) serve(r *request) ([]byte, *Error) {
 	case "subscriptions/listen":
 		return nil, c.filter(r)
 	}
-	m := lookup(r.method)
-	if offered := c.srv.offers(); m.kind < 0 || offered&(1<<m.kind) == 0 {
-		// Hosts of the legacy era drop a server that does not know a list.
-		if m.list != "" && r.rev != revModern {
-			return r.end(cat(r.open(), `"`, m.list, `":[],`), nil, false), nil
-		}
-		return nil, &Error{Code: codeMethod, Message: "Method not found: " + excerpt(r.method)}
+	offered := c.srv.offers() & (1 << m.kind.capability())
+	// Hosts of the legacy era drop a server that does not know a list.
+	if offered == 0 && (!m.list || r.rev == revModern) {
+		return nil, noMethod(r)
 	}
-	if m.list != "" {
-		b, err := c.srv.appendList(r.open(), r.rev, r.cursor)
+	if m.list {
+		b, err := c.srv.appendList(r.open(), m.kind, r.rev, r.cursor)
 		if err != nil {
 			return nil, err
 		}
 		return r.end(b, nil, true), nil
 	}
-	name, isText := text(r.params.name)
-	switch {
-	case !isText:
-		return nil, badParams("name is required")
-	case r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null":
-		return nil, badParams("arguments must be an object")
+	return c.lookUp(r)
+}
+
+// lookUp finds what a request is about and checks what it says of it.
+func (c *session) lookUp(r *request) ([]byte, *Error) {
+	var args map[string]string // of a prompt, or known to a completion
+	var err *Error
+	switch r.method {
+	case "tools/call":
+		name, isText := text(r.params.name)
+		switch {
+		case !isText:
+			return nil, badParams("name is required")
+		case r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null":
+			return nil, badParams("arguments must be an object")
+		}
+		if r.name, r.item = name, c.srv.find(tools, name); r.item == nil {
+			return nil, &Error{Code: codeParams, Message: "Unknown tool: " + excerpt(name)}
+		}
+	case "prompts/get":
+		name, isText := text(r.params.name)
+		if !isText {
+			return nil, badParams("name is required")
+		}
+		if r.name, r.item = name, c.srv.find(prompts, name); r.item == nil {
+			return nil, &Error{Code: codeParams, Message: "Unknown prompt: " + excerpt(name)}
+		}
+		if args, err = stringsOf(r.arguments, "arguments"); err != nil {
+			return nil, err
+		}
+		for name := range args {
+			if !slices.ContainsFunc(r.item.prompt.Arguments, func(a Argument) bool { return a.Name == name }) {
+				return nil, &Error{Code: codeParams, Message: "Unknown argument: " + excerpt(name)}
+			}
+		}
+		for _, a := range r.item.prompt.Arguments {
+			if _, there := args[a.Name]; a.Required && !there {
+				return nil, &Error{Code: codeParams, Message: "Missing required argument: " + a.Name}
+			}
+		}
+		r.vars = args
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		uri, isText := text(r.uri)
+		if !isText {
+			return nil, badParams("uri is required")
+		}
+		if r.name = uri; r.method != "resources/read" {
+			return c.subscribe(r, r.method == "resources/subscribe")
+		}
+		if r.item, r.vars = c.srv.resource(uri); r.item == nil {
+			return nil, r.notFound()
+		}
+	case "completion/complete":
+		return nil, c.completion(r)
+	case "logging/setLevel":
+		level, _ := text(r.setLevel)
+		n := slices.Index(levels[:], level)
+		if n < 0 {
+			return nil, &Error{Code: codeParams, Message: "Invalid log level: " + excerpt(level)}
+		}
+		c.mu.Lock()
+		c.legacy.level = n
+		c.mu.Unlock()
+		return r.end(r.open(), nil, false), nil
 	}
-	if r.tool = c.srv.tool(name); r.tool == nil {
-		return nil, &Error{Code: codeParams, Message: "Unknown tool: " + excerpt(name)}
-	}
-	r.name = name
 	return nil, nil
+}
+
+// stringsOf reads an object of strings.
+func stringsOf(raw []byte, what string) (map[string]string, *Error) {
+	m := make(map[string]string)
+	if raw == nil || string(raw) == "null" {
+		return m, nil
+	}
+	if raw[0] != '{' {
+		return nil, badParams(what + " must be an object")
+	}
+	for key, val := range members(raw) {
+		s, isText := text(val)
+		if !isText {
+			return nil, badParams(what + "." + excerpt(string(key)) + " must be a string")
+		}
+		m[string(key)] = s
+	}
+	return m, nil
+}
+
+// completion finds who completes an argument.
+func (c *session) completion(r *request) *Error {
+	if r.ref == nil || r.ref[0] != '{' || r.argument == nil || r.argument[0] != '{' {
+		return badParams("ref and argument are required")
+	}
+	var typ, name, uri, argument, typed, known []byte
+	pick(r.ref, want{"type", &typ}, want{"name", &name}, want{"uri", &uri})
+	pick(r.argument, want{"name", &argument}, want{"value", &typed})
+	if r.context != nil && r.context[0] == '{' {
+		pick(r.context, want{"arguments", &known})
+	}
+	kindOf, _ := text(typ)
+	arg, named := text(argument)
+	value, valued := text(typed)
+	if !named || !valued {
+		return badParams("argument.name and argument.value are required")
+	}
+	there := false
+	switch kindOf {
+	case "ref/prompt":
+		r.name, _ = text(name)
+		if r.item = c.srv.find(prompts, r.name); r.item != nil {
+			there = slices.ContainsFunc(r.item.prompt.Arguments, func(a Argument) bool { return a.Name == arg })
+		}
+	case "ref/resource":
+		r.name, _ = text(uri)
+		if r.item = c.srv.find(templates, r.name); r.item == nil {
+			r.item, _ = c.srv.resource(r.name)
+		}
+		if r.item != nil {
+			parts, _ := parseTemplate(r.item.name)
+			there = isVariable(parts, arg)
+		}
+	}
+	if !there {
+		return badParams("there is no such argument to complete")
+	}
+	vars, err := stringsOf(known, "context.arguments")
+	if err != nil {
+		return err
+	}
+	r.complete, r.typed, r.vars = r.item.complete[arg], value, vars
+	return nil
+}
+
+// subscribe has the legacy session told, or no longer, when a resource changes.
+func (c *session) subscribe(r *request, on bool) ([]byte, *Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := c.legacy.stream
+	if !on {
+		delete(st.uris, r.name)
+	} else if err := st.watch(r.name); err != nil {
+		return nil, err
+	}
+	return r.end(r.open(), nil, false), nil
 }
 
 // initialize opens the legacy session.
@@ -688,7 +841,7 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	offered := c.srv.offers()
 	st := &stream{kinds: offered, held: true}
 	c.mu.Lock()
-	c.legacy = legacy{rev: rev, client: bytes.Clone(r.clientInfo), caps: bytes.Clone(r.capabilities), stream: st}
+	c.legacy = legacy{rev: rev, level: len(levels), client: bytes.Clone(r.clientInfo), caps: bytes.Clone(r.capabilities), stream: st}
 	c.streams = append(c.streams, st)
 	c.mu.Unlock()
 	r.rev = rev
@@ -705,11 +858,12 @@ func (c *session) discover(r *request) []byte {
 // A stream is where changes are told: to the legacy session as such, to a
 // modern client on each subscriptions/listen request of its own.
 type stream struct {
-	request *request     // of subscriptions/listen; nil for the legacy session
-	kinds   uint8        // whose lists are watched, a bit for each
-	told    [kinds]int64 // where in the output a change was told last
-	held    bool         // notifications/initialized has not come yet
-	missed  uint8        // the changes before that
+	request *request         // of subscriptions/listen; nil for the legacy session
+	kinds   uint8            // whose lists are watched, a bit for each
+	told    [kinds]int64     // where in the output a change was told last
+	uris    map[string]int64 // the same for the resources that are watched
+	held    bool             // notifications/initialized has not come yet
+	missed  uint8            // the changes before that
 }
 
 // filter reads what a subscriptions/listen request asks for, and keeps what we
@@ -721,8 +875,8 @@ func (c *session) filter(r *request) *Error {
 	st := &stream{request: r}
 	offered := c.srv.offers()
 	for key, val := range members(r.notifications) {
-		for k, m := range kindNames {
-			if string(key) == m+"ListChanged" {
+		for k, name := range kindNames[:templates] {
+			if string(key) == name+"ListChanged" {
 				switch string(val) {
 				case "true":
 					st.kinds |= 1 << k & offered
@@ -732,6 +886,23 @@ func (c *session) filter(r *request) *Error {
 				}
 			}
 		}
+		if string(key) == "resourceSubscriptions" {
+			if val[0] != '[' {
+				return badParams("resourceSubscriptions must be an array")
+			}
+			for _, raw := range members(val) {
+				uri, isText := text(raw)
+				if !isText {
+					return badParams("resourceSubscriptions must hold strings")
+				}
+				if err := st.watch(uri); err != nil {
+					return err
+				}
+			}
+			if offered&(1<<resources) == 0 {
+				st.uris = nil
+			}
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -739,6 +910,20 @@ func (c *session) filter(r *request) *Error {
 		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
 	}
 	r.stream = st
+	return nil
+}
+
+// watch adds a resource to those whose changes are told.
+func (st *stream) watch(uri string) *Error {
+	if len(st.uris) >= maxWatched {
+		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
+	}
+	if st.uris == nil {
+		st.uris = make(map[string]int64)
+	}
+	if _, again := st.uris[uri]; !again {
+		st.uris[uri] = 0
+	}
 	return nil
 }
 
@@ -804,8 +989,32 @@ func (r *request) run() []byte {
 	if _, gone := context.Cause(r.ctx).(*CancelledError); gone {
 		return nil // before its turn came
 	}
-	res, err := r.tool.call(r.ctx, r.arguments)
-	return r.answer(res, err)
+	switch r.method {
+	case "tools/call":
+		res, err := r.item.call(r.ctx, r.arguments)
+		if line := r.roundAnswer(err); line != nil {
+			return line
+		}
+		return r.toolAnswer(res, err)
+	case "prompts/get":
+		messages, err := r.item.get(r.ctx, r.vars)
+		if line := r.roundAnswer(err); line != nil {
+			return line
+		}
+		return r.promptAnswer(messages, err)
+	case "resources/read":
+		contents, err := r.item.read(r.ctx, r.name, r.vars)
+		if line := r.roundAnswer(err); line != nil {
+			return line
+		}
+		return r.readAnswer(contents, err)
+	}
+	var values []string // of completion/complete
+	var err error
+	if r.complete != nil {
+		values, err = r.complete(r.ctx, r.typed, r.vars)
+	}
+	return r.completeAnswer(values, err)
 }
 
 // ---- respond ----
@@ -943,6 +1152,35 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	return nil, cause
 }
 
+// note keeps a question of the modern era for the result of this round.
+func (c *session) note(r *request, n need) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.ContainsFunc(r.needs, func(o need) bool { return o.key == n.key }) {
+		r.needs = append(r.needs, n)
+	}
+}
+
+// noted returns the questions of this round.
+func (c *session) noted(r *request) []need {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return r.needs
+}
+
+// logLevel returns from which level on a request wants log messages.
+func (c *session) logLevel(r *request) int {
+	if r.rev == revModern {
+		if level, ok := text(r.level); ok {
+			return slices.Index(levels[:], level)
+		}
+		return len(levels)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.legacy.level
+}
+
 // changed tells the client that the list of this kind is another one now.
 func (c *session) changed(k kind) {
 	c.mu.Lock()
@@ -956,20 +1194,47 @@ func (c *session) changed(k kind) {
 	c.handOffLocked()
 }
 
-// change tells one stream, unless the last time it was told has not even been
-// written yet. The caller must hold c.mu.
+// change tells one stream. The caller must hold c.mu.
 func (c *session) change(st *stream, k kind) {
 	switch {
-	case st.kinds&(1<<k) == 0 || c.out.holds(st.told[k]):
+	case st.kinds&(1<<k) == 0:
 	case st.held:
 		st.missed |= 1 << k
 	default:
-		b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/`, kindNames[k], `/list_changed"`)
-		if st.request != nil {
-			b = cat(b, `,"params":{"_meta":{`, st.request.tag(), `}}`)
-		}
-		st.told[k] = c.emit(append(b, '}'))
+		st.told[k] = c.tell(st, st.told[k], kindNames[k]+"/list_changed", "")
 	}
+}
+
+// updated tells the client that a resource that it watches has changed.
+func (c *session) updated(uri string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return
+	}
+	for _, st := range c.streams {
+		if told, watched := st.uris[uri]; watched {
+			st.uris[uri] = c.tell(st, told, "resources/updated", `"uri":`+string(appendString(nil, uri)))
+		}
+	}
+	c.handOffLocked()
+}
+
+// tell sends a notification on a stream and returns the position behind it,
+// unless the last one of its sort, at told, has not even been handed to the
+// writer yet: then that one will do. The caller must hold c.mu.
+func (c *session) tell(st *stream, told int64, method, params string) int64 {
+	if c.out.holds(told) {
+		return told
+	}
+	if st.request != nil {
+		params = `"_meta":{` + st.request.tag() + `},` + params
+	}
+	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `"`)
+	if params != "" {
+		b = cat(b, `,"params":{`, strings.TrimSuffix(params, ","), `}`)
+	}
+	return c.emit(append(b, '}'))
 }
 
 // ---- write ----
@@ -1155,10 +1420,10 @@ func (c *session) record(direction string, line []byte) {
 func (c *session) logf(format string, args ...any) {
 	c.mu.Lock()
 	if now := time.Now().Unix(); now != c.noteTime {
-		c.noted, c.noteTime = 0, now
+		c.notesNow, c.noteTime = 0, now
 	}
-	c.noted++
-	drop := c.noted > 20 || c.notes.more(noteBound) != nil
+	c.notesNow++
+	drop := c.notesNow > 20 || c.notes.more(noteBound) != nil
 	c.mu.Unlock()
 	if drop {
 		return
