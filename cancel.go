@@ -171,7 +171,7 @@ func (c *session) wait() error {
 	case <-idle:
 	case <-limit.C:
 		c.closeDoor()
-		late = fmt.Errorf("%w (%v): %s", ErrDrain, drain, c.abandon())
+		late = fmt.Errorf("%w: %s", ErrDrain, c.abandon())
 	}
 	c.out.stop()
 	over := late != nil
@@ -217,13 +217,11 @@ func (c *session) abandon() string {
 // closedPipe reports whether err means that the other end is gone, or that our
 // own end was closed under us: neither is a failure.
 func closedPipe(err error) bool {
-	for _, e := range []error{io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE, syscall.ECONNRESET} {
-		if errors.Is(err, e) {
-			return true
-		}
+	gone := []error{io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE, syscall.ECONNRESET}
+	if runtime.GOOS == "windows" {
+		gone = append(gone, syscall.Errno(109), syscall.Errno(232)) // ERROR_BROKEN_PIPE, ERROR_NO_DATA
 	}
-	var n syscall.Errno // ERROR_BROKEN_PIPE, ERROR_NO_DATA
-	return runtime.GOOS == "windows" && errors.As(err, &n) && (n == 109 || n == 232)
+	return slices.ContainsFunc(gone, func(e error) bool { return errors.Is(err, e) })
 }
 
 // stdioTaken guards what there is only one of: the process's stdin and stdout.

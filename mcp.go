@@ -354,18 +354,27 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 	s.add(tools, &item{
 		name:   t.Name,
 		encode: func(rev revision) []byte { return t.encode(rev, meta) },
-		call: func(ctx context.Context, args []byte) (*Result, error) {
+		check:  checkCall,
+		run: func(r *request) []byte {
 			var v In
-			if err := in.unmarshal(args, &v); err != nil {
-				return nil, err
+			if err := in.unmarshal(r.arguments, &v); err != nil {
+				return r.toolAnswer(nil, err)
 			}
-			res, err := h(ctx, v)
+			res, err := h(r.ctx, v)
 			if err != nil {
-				return nil, err
+				return r.toolAnswer(nil, err)
 			}
-			return resultOf(res, out)
+			return r.toolAnswer(resultOf(res, out))
 		},
 	})
+}
+
+// checkCall checks what can be known of the arguments before the handler runs.
+func checkCall(r *request) *Error {
+	if r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null" {
+		return badParams("arguments must be an object")
+	}
+	return nil
 }
 
 // checkTool panics if there is something wrong with t.
@@ -414,20 +423,21 @@ func (t *Tool) encode(rev revision, meta string) []byte {
 	case t.OutputSchema == nil || rev < rev2025_06_18:
 	case rev == revModern || rootType(t.OutputSchema) == "object":
 		b = cat(b, `,"outputSchema":`, string(t.OutputSchema))
-	case !bytes.Contains(t.OutputSchema, []byte(`"$ref"`)): // which would no longer point where it should
+	case !strings.Contains(string(t.OutputSchema), `"$ref"`): // which would no longer point where it should
 		b = cat(b, `,"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]}`)
 	}
 	if a := t.Annotations; a != (ToolAnnotations{}) && rev >= rev2025_03_26 {
-		n := len(b)
-		b = member(b, "title", a.Title)
+		b = cat(b, `,"annotations":{`)
+		if a.Title != "" {
+			b = append(appendString(cat(b, `"title":`), a.Title), ',')
+		}
 		for i, hint := range []Hint{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint} {
 			if hint != 0 {
-				b = cat(b, `,"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
-				b = strconv.AppendBool(b, hint == Yes)
+				b = cat(b, `"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
+				b = append(strconv.AppendBool(b, hint == Yes), ',')
 			}
 		}
-		b = append(slices.Insert(b, n, []byte(`,"annotations":{`)...), '}')
-		b = slices.Delete(b, n+len(`,"annotations":{`), n+len(`,"annotations":{,`))
+		b = append(chop(b), '}')
 	}
 	return append(trimmings(b, rev, t.Icons, meta), '}')
 }
@@ -454,11 +464,11 @@ type item struct {
 	encoded [revModern + 1][]byte // what encode returned, when it was asked for
 	seq     int                   // its place in the list; cursors hold it
 
-	call     func(ctx context.Context, args []byte) (*Result, error) // of a tool
-	prompt   *Prompt
-	get      PromptFunc // of a prompt
-	mimeType string
-	read     ReadFunc // of a resource, or a template
+	match func(uri string) (vars map[string]string, ok bool) // of a template
+	check func(*request) *Error                              // on the reader, before run; nil: all is well
+	run   func(*request) []byte                              // returns the line that answers the request
+
+	args     []string // the arguments of a prompt, the variables of a template
 	complete map[string]CompleteFunc
 }
 
@@ -585,6 +595,9 @@ func resultOf(out any, s *schema) (*Result, error) {
 
 // toolAnswer is the line that answers the call of a tool.
 func (r *request) toolAnswer(res *Result, err error) []byte {
+	if line := r.question(err); line != nil {
+		return line
+	}
 	err = r.reason(err)
 	if fault, ok := asError(err); ok && (r.rev == revModern || fault.Code != codeCapability) {
 		return appendError(nil, r.id, fault)
@@ -614,14 +627,37 @@ func (r *request) reason(err error) error {
 	return err
 }
 
+// asError is errors.As for an *Error, without its 8 KB.
 func asError(err error) (e *Error, ok bool) {
-	ok = errors.As(err, &e)
-	return e, ok
+	switch err := err.(type) {
+	case *Error:
+		return err, err != nil
+	case interface{ Unwrap() error }:
+		return asError(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range err.Unwrap() {
+			if e, ok = asError(err); ok {
+				return e, ok
+			}
+		}
+	}
+	return nil, false
+}
+
+// question is the line that asks the client, if that is why a handler returned.
+func (r *request) question(err error) []byte {
+	if round := r.session.round(r); round != nil && errors.Is(err, ErrInputRequired) {
+		return round()
+	}
+	return nil
 }
 
 // failure is the line that answers r if the handler of a prompt, a resource or
 // a completion failed.
 func (r *request) failure(err error) []byte {
+	if line := r.question(err); line != nil {
+		return line
+	}
 	err = r.reason(err)
 	fault, ok := asError(err)
 	if !ok {
@@ -637,13 +673,13 @@ func (r *request) unfit(err error) []byte {
 }
 
 // promptAnswer is the line that answers prompts/get.
-func (r *request) promptAnswer(messages []Message, err error) []byte {
+func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
 	if err != nil {
 		return r.failure(err)
 	}
 	b := r.open()
-	if d := r.item.prompt.Description; d != "" {
-		b = append(appendString(cat(b, `"description":`), d), ',')
+	if description != "" {
+		b = append(appendString(cat(b, `"description":`), description), ',')
 	}
 	b = cat(b, `"messages":[`)
 	for _, m := range messages {
@@ -669,7 +705,7 @@ func (r *request) notFound() *Error {
 }
 
 // readAnswer is the line that answers resources/read.
-func (r *request) readAnswer(contents []ResourceContents, err error) []byte {
+func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return appendError(nil, r.id, r.notFound())
@@ -682,7 +718,7 @@ func (r *request) readAnswer(contents []ResourceContents, err error) []byte {
 			c.URI = r.name
 		}
 		if c.MIMEType == "" {
-			c.MIMEType = r.item.mimeType
+			c.MIMEType = mimeType
 		}
 		if b, err = c.append(b, r.rev); err != nil {
 			return r.unfit(err)
@@ -853,8 +889,12 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	if err == nil && (r.Name == "" || !strings.Contains(parts[0], ":")) {
 		err = errors.New("a resource has a name, and a URI with a scheme")
 	}
+	var names []string
+	for i := 1; i < len(parts); i += 2 {
+		names = append(names, strings.TrimPrefix(parts[i], "+"))
+	}
 	for name := range r.Complete {
-		if !isVariable(parts, name) {
+		if !slices.Contains(names, name) {
 			err = fmt.Errorf("Complete: there is no variable %q", name)
 		}
 	}
@@ -866,13 +906,26 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	if len(parts) > 1 {
 		k = templates
 	}
-	s.add(k, &item{name: r.URI, mimeType: r.MIMEType, read: read, complete: r.Complete, encode: func(rev revision) []byte {
-		uri := `{"uri":`
-		if k == templates {
-			uri = `{"uriTemplate":`
-		}
-		return append(r.append([]byte(uri), rev, meta), '}')
-	}})
+	s.add(k, &item{
+		name: r.URI,
+		encode: func(rev revision) []byte {
+			uri := `{"uri":`
+			if k == templates {
+				uri = `{"uriTemplate":`
+			}
+			return append(r.append([]byte(uri), rev, meta), '}')
+		},
+		match: func(uri string) (map[string]string, bool) {
+			vars := make(map[string]string)
+			return vars, matchTemplate(parts, uri, vars, make(map[[2]int]bool))
+		},
+		run: func(q *request) []byte {
+			contents, err := read(q.ctx, q.name, q.vars)
+			return q.readAnswer(contents, err, r.MIMEType)
+		},
+		args:     names,
+		complete: r.Complete,
+	})
 }
 
 // RemoveResources removes the resources and templates of these URIs, as far as
@@ -890,18 +943,13 @@ func (s *Server) ResourceUpdated(uri string) {
 	}
 }
 
-// resource finds who reads a URI, and the values of the variables.
-func (s *Server) resource(uri string) (*item, map[string]string) {
-	if it := s.find(resources, uri); it != nil {
-		return it, nil
-	}
+// match finds the template that a URI fits, and the values of the variables.
+func (s *Server) match(uri string) (*item, map[string]string) {
 	s.mu.Lock()
 	list := slices.Clone(s.lists[templates])
 	s.mu.Unlock()
 	for _, it := range list {
-		parts, _ := parseTemplate(it.name)
-		vars := make(map[string]string)
-		if matchTemplate(parts, uri, vars, make(map[[2]int]bool)) {
+		if vars, ok := it.match(uri); ok {
 			return it, vars
 		}
 	}
@@ -926,7 +974,7 @@ func parseTemplate(uri string) (parts []string, err error) {
 		switch {
 		case !closed || name == "" || bad >= 0:
 			return nil, errors.New("a variable is written {name} or {+name}")
-		case isVariable(parts, name):
+		case slices.Contains(parts, name) || slices.Contains(parts, "+"+name):
 			return nil, errors.New("a variable stands there twice")
 		case len(parts) > 1 && literal == "":
 			return nil, errors.New("there must be something between two variables")
@@ -934,15 +982,6 @@ func parseTemplate(uri string) (parts []string, err error) {
 		parts = append(parts, variable)
 		rest = after
 	}
-}
-
-func isVariable(parts []string, name string) bool {
-	for i := 1; i < len(parts); i += 2 {
-		if strings.TrimPrefix(parts[i], "+") == name {
-			return true
-		}
-	}
-	return false
 }
 
 // matchTemplate reports whether uri fits the parts of a template, and puts the
@@ -1038,11 +1077,12 @@ type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, er
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	complete := make(map[string]CompleteFunc)
-	for i, a := range p.Arguments {
-		if a.Name == "" || slices.ContainsFunc(p.Arguments[:i], func(b Argument) bool { return a.Name == b.Name }) {
+	var args []string
+	for _, a := range p.Arguments {
+		if a.Name == "" || slices.Contains(args, a.Name) {
 			panic(where + ": an argument needs a name of its own")
 		}
-		if a.Complete != nil {
+		if args = append(args, a.Name); a.Complete != nil {
 			complete[a.Name] = a.Complete
 		}
 	}
@@ -1050,9 +1090,35 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 		panic("mcp: a prompt needs a name")
 	}
 	meta := frozen(where, p.Meta)
-	s.add(prompts, &item{name: p.Name, prompt: &p, get: get, complete: complete, encode: func(rev revision) []byte {
-		return p.encode(rev, meta)
-	}})
+	s.add(prompts, &item{
+		name:   p.Name,
+		encode: func(rev revision) []byte { return p.encode(rev, meta) },
+		check:  p.check,
+		run: func(r *request) []byte {
+			messages, err := get(r.ctx, r.vars)
+			return r.promptAnswer(messages, err, p.Description)
+		},
+		args:     args,
+		complete: complete,
+	})
+}
+
+// check takes the arguments of a request and holds them against the prompt.
+func (p *Prompt) check(r *request) (err *Error) {
+	if r.vars, err = stringsOf(r.arguments, "arguments"); err != nil {
+		return err
+	}
+	for name := range r.vars {
+		if !slices.ContainsFunc(p.Arguments, func(a Argument) bool { return a.Name == name }) {
+			return &Error{Code: codeParams, Message: "Unknown argument: " + excerpt(name)}
+		}
+	}
+	for _, a := range p.Arguments {
+		if _, there := r.vars[a.Name]; a.Required && !there {
+			return &Error{Code: codeParams, Message: "Missing required argument: " + a.Name}
+		}
+	}
+	return nil
 }
 
 // RemovePrompts removes the prompts of these names, as far as there are any,
@@ -1331,6 +1397,10 @@ func ask(ctx context.Context, key, capability, mode, method, params string) (jso
 	if r.rev != revModern {
 		return r.session.ask(ctx, r, method, params)
 	}
+	r.once.Do(r.takeAnswers)
+	if r.badState != nil {
+		return nil, r.badState
+	}
 	if answer, ok := r.given[key]; ok {
 		return answer, nil
 	}
@@ -1588,48 +1658,41 @@ func (c *wireContent) content() Content {
 // stateLife is how long a user may take over a question.
 const stateLife = time.Hour
 
-// readAnswers takes the answers of this and earlier rounds from a request of
+// takeAnswers takes the answers of this and earlier rounds from a request of
 // the modern era. The state comes back from the client, who may have changed
 // it or taken it from elsewhere: it counts only with our seal, which covers
 // what it was made for.
-func (s *Server) readAnswers(r *request) *Error {
-	r.sealed = strings.Join([]string{r.method, r.name, string(r.arguments)}, "\x00")
-	if compact, err := appendCompact(nil, r.arguments); err == nil {
-		r.sealed = strings.Join([]string{r.method, r.name, string(compact)}, "\x00")
-	}
+func (r *request) takeAnswers() {
+	arguments, _ := appendCompact(nil, r.arguments)
+	r.sealed = strings.Join([]string{r.method, r.name, string(arguments)}, "\x00")
 	r.given = make(map[string]json.RawMessage)
 	if r.state != nil {
 		state, _ := text(r.state)
-		payload, ok := s.unseal(state, r.sealed)
+		payload, ok := r.session.srv.unseal(state, r.sealed)
 		if !ok {
-			return &Error{Code: codeParams, Message: "Invalid or expired requestState"}
+			r.badState = &Error{Code: codeParams, Message: "Invalid or expired requestState"}
+			return
 		}
 		for key, val := range members(payload) {
 			r.given[string(key)] = val
 		}
 	}
 	if r.responses == nil || string(r.responses) == "null" {
-		return nil
+		return
 	}
 	if r.responses[0] != '{' {
-		return badParams("inputResponses must be an object")
+		r.badState = badParams("inputResponses must be an object")
+		return
 	}
 	for key, val := range members(r.responses) {
-		if val[0] != '{' {
-			return badParams("inputResponses." + excerpt(string(key)) + " must be an object")
+		if r.given[string(key)] = val; val[0] != '{' {
+			r.badState = badParams("inputResponses." + excerpt(string(key)) + " must be an object")
 		}
-		r.given[string(key)] = val
 	}
-	return nil
 }
 
-// roundAnswer is the line that asks the client, if that is why a handler has
-// returned; otherwise nil.
-func (r *request) roundAnswer(err error) []byte {
-	needs := r.session.noted(r)
-	if len(needs) == 0 || !errors.Is(err, ErrInputRequired) {
-		return nil
-	}
+// ask is the line that asks the client the questions of this round.
+func (r *request) ask(needs []need) []byte {
 	b := cat(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
 	for _, n := range needs {
 		b = cat(appendString(b, n.key), `:{"method":"`, n.method, `","params":`, n.params, `},`)
@@ -2632,7 +2695,10 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 		v.SetInt(n)
 	} else {
 		var n uint64
-		n, err = strconv.ParseUint(strings.Replace(num, "-0", "0", 1), 10, v.Type().Bits())
+		if num == "-0" {
+			num = "0"
+		}
+		n, err = strconv.ParseUint(num, 10, v.Type().Bits())
 		v.SetUint(n)
 	}
 	switch {

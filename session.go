@@ -108,12 +108,15 @@ type request struct {
 
 	client, caps []byte // of the client, by the era
 
-	given  map[string]json.RawMessage // the client's answers to questions of earlier rounds
-	sealed string                     // what a requestState belongs to
+	once     sync.Once                  // fills in the next three
+	given    map[string]json.RawMessage // the client's answers, of this and earlier rounds
+	sealed   string                     // what a requestState belongs to
+	badState *Error
 
-	reported bool    // guarded by session.mu, like all that follows
-	progress float64 // the last that was reported
-	needs    []need  // questions to be answered before the next round
+	reported bool                // guarded by session.mu, like all that follows
+	progress float64             // the last that was reported
+	needs    []need              // questions to be answered before the next round
+	round    func([]need) []byte // asks them
 }
 
 // params holds the members of a request's params that we know, as raw JSON.
@@ -559,9 +562,6 @@ func (c *session) request(e *envelope, keep bool, b *batch) {
 	if err == nil {
 		line, err = c.serve(r, m)
 	}
-	if err == nil && r.rev == revModern && m.asks {
-		err = c.srv.readAnswers(r)
-	}
 	switch {
 	case err != nil:
 		c.reply(b, appendError(nil, r.id, err))
@@ -674,69 +674,53 @@ func (c *session) serve(r *request, m method) ([]byte, *Error) {
 	return c.lookUp(r)
 }
 
-// lookUp finds what a request is about and checks what it says of it.
+// lookUp finds what a request is about, and checks what it says of it.
 func (c *session) lookUp(r *request) ([]byte, *Error) {
-	var args map[string]string // of a prompt, or known to a completion
-	var err *Error
+	k, raw, required := tools, r.params.name, "name is required"
 	switch r.method {
-	case "tools/call":
-		name, isText := text(r.params.name)
-		switch {
-		case !isText:
-			return nil, badParams("name is required")
-		case r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null":
-			return nil, badParams("arguments must be an object")
-		}
-		if r.name, r.item = name, c.srv.find(tools, name); r.item == nil {
-			return nil, &Error{Code: codeParams, Message: "Unknown tool: " + excerpt(name)}
-		}
 	case "prompts/get":
-		name, isText := text(r.params.name)
-		if !isText {
-			return nil, badParams("name is required")
-		}
-		if r.name, r.item = name, c.srv.find(prompts, name); r.item == nil {
-			return nil, &Error{Code: codeParams, Message: "Unknown prompt: " + excerpt(name)}
-		}
-		if args, err = stringsOf(r.arguments, "arguments"); err != nil {
-			return nil, err
-		}
-		for name := range args {
-			if !slices.ContainsFunc(r.item.prompt.Arguments, func(a Argument) bool { return a.Name == name }) {
-				return nil, &Error{Code: codeParams, Message: "Unknown argument: " + excerpt(name)}
-			}
-		}
-		for _, a := range r.item.prompt.Arguments {
-			if _, there := args[a.Name]; a.Required && !there {
-				return nil, &Error{Code: codeParams, Message: "Missing required argument: " + a.Name}
-			}
-		}
-		r.vars = args
+		k = prompts
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
-		uri, isText := text(r.uri)
-		if !isText {
-			return nil, badParams("uri is required")
-		}
-		if r.name = uri; r.method != "resources/read" {
-			return c.subscribe(r, r.method == "resources/subscribe")
-		}
-		if r.item, r.vars = c.srv.resource(uri); r.item == nil {
-			return nil, r.notFound()
-		}
+		k, raw, required = resources, r.uri, "uri is required"
 	case "completion/complete":
 		return nil, c.completion(r)
 	case "logging/setLevel":
-		level, _ := text(r.setLevel)
-		n := slices.Index(levels[:], level)
-		if n < 0 {
-			return nil, &Error{Code: codeParams, Message: "Invalid log level: " + excerpt(level)}
-		}
-		c.mu.Lock()
-		c.legacy.level = n
-		c.mu.Unlock()
-		return r.end(r.open(), nil, false), nil
+		return c.setLevel(r)
+	}
+	name, isText := text(raw)
+	if !isText {
+		return nil, badParams(required)
+	}
+	r.name = name
+	switch r.method {
+	case "resources/subscribe", "resources/unsubscribe":
+		return c.subscribe(r)
+	}
+	if r.item = c.srv.find(k, name); r.item == nil && k == resources {
+		r.item, r.vars = c.srv.match(name)
+	}
+	switch {
+	case r.item == nil && k == resources:
+		return nil, r.notFound()
+	case r.item == nil:
+		return nil, &Error{Code: codeParams, Message: "Unknown " + strings.TrimSuffix(kindNames[k], "s") + ": " + excerpt(name)}
+	case r.item.check != nil:
+		return nil, r.item.check(r)
 	}
 	return nil, nil
+}
+
+// setLevel sets from which level on the legacy session wants log messages.
+func (c *session) setLevel(r *request) ([]byte, *Error) {
+	level, _ := text(r.params.setLevel)
+	n := slices.Index(levels[:], level)
+	if n < 0 {
+		return nil, &Error{Code: codeParams, Message: "Invalid log level: " + excerpt(level)}
+	}
+	c.mu.Lock()
+	c.legacy.level = n
+	c.mu.Unlock()
+	return r.end(r.open(), nil, false), nil
 }
 
 // stringsOf reads an object of strings.
@@ -775,24 +759,19 @@ func (c *session) completion(r *request) *Error {
 	if !named || !valued {
 		return badParams("argument.name and argument.value are required")
 	}
-	there := false
+	k, raw := prompts, name
 	switch kindOf {
 	case "ref/prompt":
-		r.name, _ = text(name)
-		if r.item = c.srv.find(prompts, r.name); r.item != nil {
-			there = slices.ContainsFunc(r.item.prompt.Arguments, func(a Argument) bool { return a.Name == arg })
-		}
 	case "ref/resource":
-		r.name, _ = text(uri)
-		if r.item = c.srv.find(templates, r.name); r.item == nil {
-			r.item, _ = c.srv.resource(r.name)
-		}
-		if r.item != nil {
-			parts, _ := parseTemplate(r.item.name)
-			there = isVariable(parts, arg)
-		}
+		k, raw = templates, uri
+	default:
+		return badParams("ref.type must be ref/prompt or ref/resource")
 	}
-	if !there {
+	r.name, _ = text(raw)
+	if r.item = c.srv.find(k, r.name); r.item == nil && k == templates {
+		r.item, _ = c.srv.match(r.name)
+	}
+	if r.item == nil || !slices.Contains(r.item.args, arg) {
 		return badParams("there is no such argument to complete")
 	}
 	vars, err := stringsOf(known, "context.arguments")
@@ -804,11 +783,11 @@ func (c *session) completion(r *request) *Error {
 }
 
 // subscribe has the legacy session told, or no longer, when a resource changes.
-func (c *session) subscribe(r *request, on bool) ([]byte, *Error) {
+func (c *session) subscribe(r *request) ([]byte, *Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.legacy.stream
-	if !on {
+	if r.method == "resources/unsubscribe" {
 		delete(st.uris, r.name)
 	} else if err := st.watch(r.name); err != nil {
 		return nil, err
@@ -989,27 +968,10 @@ func (r *request) run() []byte {
 	if _, gone := context.Cause(r.ctx).(*CancelledError); gone {
 		return nil // before its turn came
 	}
-	switch r.method {
-	case "tools/call":
-		res, err := r.item.call(r.ctx, r.arguments)
-		if line := r.roundAnswer(err); line != nil {
-			return line
-		}
-		return r.toolAnswer(res, err)
-	case "prompts/get":
-		messages, err := r.item.get(r.ctx, r.vars)
-		if line := r.roundAnswer(err); line != nil {
-			return line
-		}
-		return r.promptAnswer(messages, err)
-	case "resources/read":
-		contents, err := r.item.read(r.ctx, r.name, r.vars)
-		if line := r.roundAnswer(err); line != nil {
-			return line
-		}
-		return r.readAnswer(contents, err)
+	if r.method != "completion/complete" {
+		return r.item.run(r)
 	}
-	var values []string // of completion/complete
+	var values []string
 	var err error
 	if r.complete != nil {
 		values, err = r.complete(r.ctx, r.typed, r.vars)
@@ -1156,16 +1118,22 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 func (c *session) note(r *request, n need) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r.round = r.ask
 	if !slices.ContainsFunc(r.needs, func(o need) bool { return o.key == n.key }) {
 		r.needs = append(r.needs, n)
 	}
 }
 
-// noted returns the questions of this round.
-func (c *session) noted(r *request) []need {
+// round returns what makes the line that asks the questions of this round, or
+// nil if there are none.
+func (c *session) round(r *request) func() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return r.needs
+	if r.round == nil {
+		return nil
+	}
+	needs, ask := r.needs, r.round
+	return func() []byte { return ask(needs) }
 }
 
 // logLevel returns from which level on a request wants log messages.
