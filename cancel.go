@@ -236,7 +236,8 @@ var stdioTaken atomic.Bool
 // os.Stderr and os.Stdin is the null device, so that a stray fmt.Println, or a
 // child process that was given them, cannot disturb the protocol. Code that
 // runs at the same time must not assign to them. A closed stdout is an
-// ordinary end and not a SIGPIPE. All this is undone when ServeStdio returns.
+// ordinary end and not a SIGPIPE. All this is undone when ServeStdio returns;
+// only SIGPIPE stays harmless after an [ErrDrain].
 //
 // If [Server.Trace] is nil and the environment variable MCP_TRACE names a
 // file, what would be traced is appended to that file.
@@ -244,7 +245,7 @@ var stdioTaken atomic.Bool
 // There is one stdin: ServeStdio returns an error at once if it is already
 // serving. When ctx or a signal ended it, a read of stdin is still under way
 // and takes what is typed next with it.
-func (s *Server) ServeStdio(ctx context.Context) error {
+func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	if !stdioTaken.CompareAndSwap(false, true) {
 		return errors.New("mcp: stdin and stdout are being served already")
 	}
@@ -264,7 +265,11 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	// Notify and not Ignore: children inherit what is ignored.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
-	defer signal.Stop(pipe)
+	defer func() {
+		if !errors.Is(err, ErrDrain) { // else a write may be under way, and fail while main cleans up
+			signal.Stop(pipe)
+		}
+	}()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"path"
+	"strings"
+
+	"example.com/mcp"
+)
+
+// A whole server and a whole session. In a program it is ServeStdio that
+// speaks with the host; here the host's lines come from a string.
+func Example() {
+	type greetIn struct {
+		Name string `json:"name" jsonschema:"whom to greet"`
+	}
+	greet := func(ctx context.Context, in greetIn) (string, error) {
+		return "Hello, " + in.Name + "!", nil
+	}
+
+	s := &mcp.Server{Name: "greeter", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets somebody."}, greet)
+
+	host := strings.NewReader(`
+{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"host","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"greet","arguments":{"name":"Ann"}}}
+`)
+	if err := s.Serve(context.Background(), host, os.Stdout); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"greeter","version":"1.0.0"},"capabilities":{"tools":{"listChanged":true}}}}
+	// {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"Hello, Ann!"}]}}
+}
+
+// Tags say what an argument must be like. Arguments are checked before the
+// handler is called, a result that is a struct is structured output, and the
+// model can read an error.
+func ExampleAddTool() {
+	type rootIn struct {
+		X     float64 `json:"x" jsonschema:"the number"`
+		Scale string  `json:"scale" enum:"linear,decibel" default:"linear"`
+		Round int     `json:"round" minimum:"0" maximum:"9" default:"2"`
+	}
+	type rootOut struct {
+		Root float64 `json:"root"`
+	}
+	root := func(ctx context.Context, in rootIn) (rootOut, error) {
+		if in.X < 0 {
+			return rootOut{}, fmt.Errorf("%v has no real root", in.X)
+		}
+		y, unit := math.Sqrt(in.X), math.Pow10(in.Round)
+		if in.Scale == "decibel" {
+			y = 20 * math.Log10(y)
+		}
+		return rootOut{math.Round(y*unit) / unit}, nil
+	}
+
+	s := &mcp.Server{Name: "maths", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "root", Description: "The square root."}, root)
+
+	call(s, "root", `{"x":2}`)
+	call(s, "root", `{"x":-1}`)
+	call(s, "root", `{"scale":"log","rounds":3}`)
+	// Output:
+	// {"content":[{"type":"text","text":"{\"root\":1.41}"}],"structuredContent":{"root":1.41}}
+	// {"content":[{"type":"text","text":"-1 has no real root"}],"isError":true}
+	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of linear, decibel, got \"log\"; rounds is unknown (there is round, scale, x); x is required"}],"isError":true}
+}
+
+// With a schema written by hand the arguments come as they are, to be checked
+// by the handler.
+func ExampleAddTool_raw() {
+	s := &mcp.Server{Name: "raw", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{
+		Name:        "count",
+		Description: "Counts the arguments.",
+		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":{"type":"number"}}`),
+	}, func(ctx context.Context, arguments json.RawMessage) (string, error) {
+		var m map[string]float64
+		if err := json.Unmarshal(arguments, &m); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%d numbers", len(m)), nil
+	})
+
+	call(s, "count", `{"a":1,"b":2.5}`)
+	// Output:
+	// {"content":[{"type":"text","text":"2 numbers"}]}
+}
+
+// A Result is everything by hand. Handlers that have nothing but blocks to
+// return can return a Content or a []Content instead.
+func ExampleResult() {
+	s := &mcp.Server{Name: "camera", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "shoot"}, func(ctx context.Context, _ struct{}) (*mcp.Result, error) {
+		return &mcp.Result{
+			Content: []mcp.Content{
+				mcp.Text("A dark room."),
+				mcp.Image([]byte("GIF89a"), "image/gif"),
+				mcp.ResourceLink(mcp.Resource{URI: "file:///tmp/1.gif", Name: "1.gif"}),
+				mcp.EmbeddedResource(mcp.ResourceContents{URI: "file:///tmp/1.txt", Text: "f/2.8"}),
+			},
+			Meta: map[string]any{"example.com/shot": 1},
+		}, nil
+	})
+
+	call(s, "shoot", `{}`)
+	// Output:
+	// {"content":[{"type":"text","text":"A dark room."},{"type":"image","data":"R0lGODlh","mimeType":"image/gif"},{"type":"resource_link","uri":"file:///tmp/1.gif","name":"1.gif"},{"type":"resource","resource":{"uri":"file:///tmp/1.txt","text":"f/2.8"}}],"_meta":{"example.com/shot":1}}
+}
+
+// Most errors are for the model. An Error is for the host: it refuses the call
+// as such.
+func ExampleError() {
+	s := &mcp.Server{Name: "bank", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, in struct {
+		Amount int `json:"amount"`
+	}) (string, error) {
+		if in.Amount > 1000 {
+			return "", errors.New("no more than 1000 at a time")
+		}
+		return "", &mcp.Error{Code: 1, Message: "not signed in"}
+	})
+
+	call(s, "pay", `{"amount":5000}`)
+	call(s, "pay", `{"amount":5}`)
+	// Output:
+	// {"content":[{"type":"text","text":"no more than 1000 at a time"}],"isError":true}
+	// {"code":1,"message":"not signed in"}
+}
+
+// Progress is for clients that ask for it; for others it does nothing.
+func ExampleProgress() {
+	s := &mcp.Server{Name: "zip", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "unpack"}, func(ctx context.Context, in struct {
+		Files []string `json:"files"`
+	}) (string, error) {
+		for i, name := range in.Files {
+			if err := ctx.Err(); err != nil {
+				return "", err
+			}
+			mcp.Progress(ctx, float64(i+1), float64(len(in.Files)), name)
+		}
+		return "unpacked", nil
+	})
+
+	call(s, "unpack", `{"files":["a.txt","b.txt"]}`)
+	// Output:
+	// notifications/progress {"progressToken":"p","progress":1,"total":2,"message":"a.txt"}
+	// notifications/progress {"progressToken":"p","progress":2,"total":2,"message":"b.txt"}
+	// {"content":[{"type":"text","text":"unpacked"}]}
+}
+
+// The cause of a handler's context tells why it should stop.
+func ExampleCancelledError() {
+	working := make(chan struct{})
+	s := &mcp.Server{Name: "cook", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "boil"}, func(ctx context.Context, _ struct{}) (string, error) {
+		close(working)
+		<-ctx.Done()
+		var cancelled *mcp.CancelledError
+		switch cause := context.Cause(ctx); {
+		case errors.As(cause, &cancelled):
+			fmt.Println("the user has changed their mind:", cancelled.Reason)
+		case cause == mcp.ErrClosed:
+			fmt.Println("the host has gone away")
+		}
+		return "", ctx.Err() // nobody is sent this
+	})
+
+	r, host := io.Pipe()
+	go func() {
+		fmt.Fprintln(host, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"boil","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+		<-working
+		fmt.Fprintln(host, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"tea instead"}}`)
+		host.Close()
+	}()
+	if err := s.Serve(context.Background(), r, os.Stdout); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// the user has changed their mind: tea instead
+}
+
+// A handler may ask the client what the user is working on. Not every client
+// can be asked.
+func ExampleRoots() {
+	s := &mcp.Server{Name: "tidy", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "where"}, func(ctx context.Context, _ struct{}) (string, error) {
+		roots, err := mcp.Roots(ctx, "roots")
+		if errors.Is(err, errors.ErrUnsupported) {
+			return "I cannot tell.", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		var names []string
+		for _, r := range roots {
+			names = append(names, path.Base(r.URI))
+		}
+		return "In " + strings.Join(names, " and ") + ".", nil
+	})
+
+	call(s, "where", `{}`)
+	// Output:
+	// {"content":[{"type":"text","text":"In website and api."}]}
+}
+
+// Who is it that calls?
+func ExampleRequestFrom() {
+	s := &mcp.Server{Name: "mirror", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
+		r := mcp.RequestFrom(ctx)
+		return fmt.Sprintf("%s %s, revision %s, request %s", r.ClientName, r.ClientVersion, r.ProtocolVersion, r.ID), nil
+	})
+
+	call(s, "who", `{}`)
+	// Output:
+	// {"content":[{"type":"text","text":"host 1, revision 2025-11-25, request \"call\""}]}
+}
+
+// AddTool describes a tool's arguments by itself. Its result is described only
+// if you say so.
+func ExampleSchemaOf() {
+	type weather struct {
+		Sky     string  `json:"sky" enum:"clear,cloudy"`
+		Celsius float64 `json:"celsius" jsonschema:"in the shade"`
+		Wind    *int    `json:"wind"` // a pointer: optional
+	}
+	tool := mcp.Tool{Name: "weather", OutputSchema: mcp.SchemaOf[weather]()}
+
+	fmt.Println(string(tool.OutputSchema))
+	// Output:
+	// {"type":"object","properties":{"sky":{"type":"string","enum":["clear","cloudy"]},"celsius":{"type":"number","description":"in the shade"},"wind":{"type":"integer"}},"required":["sky","celsius"],"additionalProperties":false}
+}
+
+// Serve takes any pair of a reader and a writer, so a server can be tested, or
+// served on a socket. It returns nil when the client has closed its end.
+func ExampleServer_Serve() {
+	s := &mcp.Server{Name: "echo", Version: "1.0.0"}
+
+	var out strings.Builder
+	err := s.Serve(context.Background(), strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), &out)
+	fmt.Print(out.String())
+	fmt.Println(err)
+	// Output:
+	// {"jsonrpc":"2.0","id":1,"result":{}}
+	// <nil>
+}
+
+// call is the host of these examples: it calls one tool in a session of its
+// own, says what it works on if it is asked, and prints what the server has to
+// say of the call.
+func call(s *mcp.Server, tool, arguments string) {
+	host, conn := net.Pipe()
+	done := make(chan error)
+	go func() { done <- s.Serve(context.Background(), conn, conn) }()
+
+	fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"host","version":"1"}}}`)
+	fmt.Fprintln(host, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	fmt.Fprintf(host, `{"jsonrpc":"2.0","id":"call","method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":"p"}}}`+"\n", tool, arguments)
+
+	lines := json.NewDecoder(host)
+	for over := false; !over; {
+		var m struct {
+			ID                    any
+			Method                string
+			Params, Result, Error json.RawMessage
+		}
+		if err := lines.Decode(&m); err != nil {
+			fmt.Println(err)
+			break
+		}
+		switch {
+		case m.Method == "roots/list":
+			fmt.Fprintf(host, `{"jsonrpc":"2.0","id":%v,"result":{"roots":[{"uri":"file:///home/ann/website"},{"uri":"file:///home/ann/api"}]}}`+"\n", m.ID)
+		case m.Method != "":
+			fmt.Println(m.Method, string(m.Params))
+		case m.ID == "call":
+			fmt.Println(string(m.Result) + string(m.Error))
+			over = true
+		}
+	}
+	host.Close()
+	if err := <-done; err != nil {
+		fmt.Println(err)
+	}
+}
