@@ -62,6 +62,7 @@ func (c *session) forget(id []byte, reason string) {
 	r := c.requests[string(id)]
 	if r != nil {
 		delete(c.requests, string(id))
+		c.drop(r.stream)
 		c.forgotten[r] = struct{}{}
 		c.settle(r.batch, nil)
 	}
@@ -194,7 +195,11 @@ func (c *session) wait() error {
 func (c *session) abandon() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for range c.waiting {
+	for _, r := range c.waiting { // they are not at work, and never will be
+		if c.requests[string(r.id)] == r {
+			delete(c.requests, string(r.id))
+		}
+		delete(c.forgotten, r)
 		c.wg.Done()
 	}
 	c.waiting = nil

@@ -127,7 +127,7 @@ type Server struct {
 	Extensions, Experimental map[string]any
 
 	// ErrorLog takes the library's own diagnostics: bad messages, panics of
-	// handlers. nil means the standard logger of package log. What comes while
+	// handlers, requests that the client has cancelled. nil means the standard logger of package log. What comes while
 	// an earlier line blocks, or more often than 20 times a second, is dropped.
 	ErrorLog *log.Logger
 
@@ -477,17 +477,23 @@ type itemName struct {
 	name string
 }
 
+// jsonOf is an object that the user has given, as JSON; "" if it is empty.
+func jsonOf(m map[string]any) (string, error) {
+	if len(m) == 0 {
+		return "", nil
+	}
+	raw, err := marshal(m)
+	return string(raw), err
+}
+
 // frozen is a Meta as JSON: made at once and not when a list is asked for,
 // because it may run code of the user's.
 func frozen(where string, meta map[string]any) string {
-	if len(meta) == 0 {
-		return ""
-	}
-	raw, err := marshal(meta)
+	raw, err := jsonOf(meta)
 	if err != nil {
 		panic(where + ": Meta: " + err.Error())
 	}
-	return string(raw)
+	return raw
 }
 
 func (s *Server) add(k kind, it *item) {
@@ -583,7 +589,7 @@ func resultOf(out any, s *schema) (*Result, error) {
 		}
 		return out, nil
 	}
-	raw, err := s.encode(nil, reflect.ValueOf(out), 0)
+	raw, err := s.encode(nil, reflect.ValueOf(&out).Elem(), 0) // as an interface: Out may be one
 	if err != nil {
 		return nil, &Error{Code: codeInternal, Message: "Internal error: " + err.Error()}
 	}
@@ -606,16 +612,11 @@ func (r *request) toolAnswer(res *Result, err error) []byte {
 		res = &Result{Content: []Content{Text(err.Error())}, IsError: true}
 	}
 	b, err := res.append(r.open(), r.rev)
-	var meta []byte
-	if err == nil && len(res.Meta) > 0 {
-		if meta, err = marshal(res.Meta); err == nil {
-			meta = meta[1 : len(meta)-1]
-		}
-	}
-	if err != nil {
+	meta, err2 := jsonOf(res.Meta)
+	if err := errors.Join(err, err2); err != nil {
 		return r.unfit(err)
 	}
-	return r.end(b, meta, false)
+	return r.end(b, []byte(meta[min(1, len(meta)):max(0, len(meta)-1)]), false)
 }
 
 // reason is why a handler failed: what it says, or if that is just the error
@@ -783,13 +784,8 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		b = base64.StdEncoding.AppendEncode(cat(b, `{"type":"`, c.Type, `","data":"`), c.Data)
 		b = appendString(cat(b, `","mimeType":`), c.MIMEType)
 	case c.Type == "resource_link" && c.Link != nil:
-		var meta []byte
-		if len(c.Link.Meta) > 0 {
-			if meta, err = marshal(c.Link.Meta); err != nil {
-				return nil, err
-			}
-		}
-		return append(c.Link.append(cat(b, `{"type":"resource_link","uri":`), rev, string(meta)), '}'), nil
+		meta, err := jsonOf(c.Link.Meta)
+		return append(c.Link.append(cat(b, `{"type":"resource_link","uri":`), rev, meta), '}'), err
 	case c.Type == "resource" && c.Resource != nil:
 		if b, err = c.Resource.append(cat(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
@@ -809,7 +805,7 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 	default:
 		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	}
-	if b, err = appendMeta(appendAnnotations(b, c.Annotations), c.Meta, rev); err != nil {
+	if b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev); err != nil {
 		return nil, err
 	}
 	return append(b, '}'), nil
@@ -826,14 +822,18 @@ func (r *Resource) append(b []byte, rev revision, meta string) []byte {
 	if r.Size > 0 {
 		b = strconv.AppendInt(cat(b, `,"size":`), r.Size, 10)
 	}
-	return trimmings(appendAnnotations(b, r.Annotations), rev, r.Icons, meta)
+	return trimmings(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
 }
 
-func appendAnnotations(b []byte, a *Annotations) []byte {
+func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 	if a == nil {
 		return b
 	}
-	raw, _ := marshal(a) // strings and a number
+	known := *a
+	if rev < rev2025_06_18 {
+		known.LastModified = ""
+	}
+	raw, _ := marshal(known) // strings and a number
 	return cat(b, `,"annotations":`, string(raw))
 }
 
@@ -855,11 +855,8 @@ func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) 
 
 // appendMeta appends the _meta of something inside of a result.
 func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
-	if len(meta) == 0 || rev < rev2025_06_18 {
-		return b, nil
-	}
-	raw, err := marshal(meta)
-	return cat(b, `,"_meta":`, string(raw)), err
+	raw, err := jsonOf(meta)
+	return trimmings(b, rev, nil, raw), err
 }
 
 // ---- resources ----
@@ -1368,10 +1365,15 @@ func Roots(ctx context.Context, key string) ([]Root, error) {
 	var answer struct {
 		Roots []Root `json:"roots"`
 	}
-	if raw, err := ask(ctx, key, "roots", "", "roots/list", "{}"); err != nil {
+	raw, err := ask(ctx, key, "roots", "", "roots/list", "{}")
+	if err != nil {
 		return nil, err
-	} else if err := decode(raw, &answer); err != nil {
-		return nil, fmt.Errorf("mcp: roots/list: %w", err)
+	}
+	if err = decode(raw, &answer); err == nil && answer.Roots == nil {
+		err = errors.New("it has no roots")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mcp: roots/list: the client's answer makes no sense: %w", err)
 	}
 	return answer.Roots, nil
 }
@@ -1980,7 +1982,7 @@ func (r *request) ack() []byte {
 func (r *request) failed() []byte {
 	const message = "Internal error"
 	if r.method == "tools/call" {
-		return r.toolAnswer(nil, errors.New(message))
+		return r.toolAnswer(&Result{Content: []Content{Text(message)}, IsError: true}, nil)
 	}
 	return appendError(nil, r.id, &Error{Code: codeInternal, Message: message})
 }
@@ -2039,40 +2041,34 @@ func (s *Server) caching() string {
 	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
 }
 
-// appendAbilities appends the capabilities, no more than there are, and the
-// instructions.
-func (s *Server) appendAbilities(b []byte, rev revision, offered uint8) []byte {
-	caps := make(map[string]any)
-	for k, name := range kindNames[:templates] {
+// abilities is the capabilities, no more than there are, and the instructions.
+func (c *session) abilities(rev revision, offered uint8) string {
+	b := []byte(`"capabilities":{`)
+	for k, name := range kindNames[:resources] {
 		if offered&(1<<k) != 0 {
-			caps[name] = map[string]bool{"listChanged": true}
+			b = cat(b, `"`, name, `":{"listChanged":true},`)
 		}
 	}
 	if offered&(1<<resources) != 0 {
-		caps["resources"] = map[string]bool{"subscribe": true, "listChanged": true}
+		b = cat(b, `"resources":{"subscribe":true,"listChanged":true},`)
 	}
 	if offered&(1<<completions) != 0 && rev >= rev2025_03_26 {
-		caps["completions"] = struct{}{}
+		b = cat(b, `"completions":{},`)
 	}
 	if offered&(1<<logging) != 0 {
-		caps["logging"] = struct{}{}
+		b = cat(b, `"logging":{},`)
 	}
-	if len(s.Experimental) > 0 {
-		caps["experimental"] = s.Experimental
+	if c.experimental != "" {
+		b = cat(b, `"experimental":`, c.experimental, `,`)
 	}
-	if len(s.Extensions) > 0 && rev == revModern {
-		caps["extensions"] = s.Extensions
+	if c.extensions != "" && rev == revModern {
+		b = cat(b, `"extensions":`, c.extensions, `,`)
 	}
-	raw, err := marshal(caps)
-	if err != nil {
-		s.logf("mcp: Extensions or Experimental: %v", err)
-		raw = []byte("{}")
+	b = cat(chop(b), `},`)
+	if s := c.srv.Instructions; s != "" {
+		b = append(appendString(cat(b, `"instructions":`), s), ',')
 	}
-	b = cat(b, `"capabilities":`, string(raw), `,`)
-	if s.Instructions != "" {
-		b = append(appendString(cat(b, `"instructions":`), s.Instructions), ',')
-	}
-	return b
+	return string(b)
 }
 
 func (s *Server) offers() uint8 {
@@ -2374,7 +2370,7 @@ func (d deriver) tags(f *field, tag reflect.StructTag, where string) {
 		}
 		var bad faults
 		if skip(append(f.preset, ' '), 0, 0) != len(f.preset) {
-			bad.add(nil, "is no JSON")
+			bad.add(&place{name: "default"}, "is no JSON")
 		} else if s.kind != "" {
 			f.check(reflect.New(s.typ).Elem(), f.preset, &place{name: "default"}, &bad)
 		}
@@ -2549,10 +2545,23 @@ func (p *place) String() string {
 		return ""
 	case p.name == "":
 		return strings.TrimSuffix(p.in.String(), " ") + "[" + strconv.Itoa(p.index) + "] "
-	case p.in == nil:
-		return excerpt(p.name) + " "
 	}
-	return strings.TrimSuffix(p.in.String(), " ") + "." + excerpt(p.name) + " "
+	name := excerpt(p.name)
+	if strings.ContainsFunc(name, unicode.IsControl) { // it is to be one line
+		name = string(appendString(nil, name))
+	}
+	if p.in == nil {
+		return name + " "
+	}
+	return strings.TrimSuffix(p.in.String(), " ") + "." + name + " "
+}
+
+// member is the place of a member of the object at p.
+func (p *place) member(name string) *place {
+	if name == "" {
+		name = `""`
+	}
+	return &place{in: p, name: name}
 }
 
 // unmarshal sets what v points to from the arguments of a call.
@@ -2680,14 +2689,7 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 		v.SetFloat(f)
 		return
 	}
-	if whole, fraction, ok := strings.Cut(num, "."); ok && strings.Trim(fraction, "0") == "" {
-		num = whole
-	}
-	if strings.ContainsAny(num, ".eE") {
-		if f, err := strconv.ParseFloat(num, 64); err == nil && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
-			num = strconv.FormatFloat(f, 'f', 0, 64)
-		}
-	}
+	num = integer(num)
 	var err error
 	if v.CanInt() {
 		var n int64
@@ -2711,12 +2713,30 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 	}
 }
 
+// integer writes a number without its fraction and exponent, if it is an
+// integer; one that nothing can hold may come out a smaller one that nothing
+// can hold either.
+func integer(num string) string {
+	mantissa, e, _ := strings.Cut(strings.ToLower(num), "e")
+	exponent, _ := strconv.Atoi(e)
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	fraction = strings.TrimRight(fraction, "0")
+	digits, behind := whole+fraction, len(fraction)-exponent
+	if behind <= 0 {
+		return digits + strings.Repeat("0", min(-behind, 30))
+	}
+	if point := len(digits) - behind; point > 0 && digits[:point] != "-" && strings.Trim(digits[point:], "0") == "" {
+		return digits[:point]
+	}
+	return num
+}
+
 func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeMap(v.Type()))
 	for key, val := range members(raw) {
 		k := reflect.New(v.Type().Key()).Elem()
 		k.SetString(string(key))
-		inside := &place{in: at, name: string(key)}
+		inside := at.member(string(key))
 		if v.MapIndex(k).IsValid() {
 			bad.add(inside, "came twice")
 		}
@@ -2733,7 +2753,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 	seen := make([]bool, len(s.fields))
 	for key, val := range members(raw) {
 		i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == string(key) })
-		switch inside := (&place{in: at, name: string(key)}); {
+		switch inside := at.member(string(key)); {
 		case i < 0 && !s.strict:
 		case i < 0:
 			bad.add(inside, "is unknown%s", s.nearest(string(key)))
@@ -2751,7 +2771,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 	}
 	for i := range s.fields {
 		f := &s.fields[i]
-		switch inside := (&place{in: at, name: f.name}); {
+		switch inside := at.member(f.name); {
 		case seen[i]:
 		case f.preset != nil:
 			f.check(fieldOf(v, f.index), f.preset, inside, bad)

@@ -22,6 +22,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -59,7 +60,8 @@ type session struct {
 	trace  outlet // to Server.Trace
 	notes  outlet // to Server.ErrorLog
 
-	identity, caching string // as the modern era wants them on its answers
+	identity, caching        string // as the modern era wants them on its answers
+	experimental, extensions string // capabilities, as JSON
 
 	wg     sync.WaitGroup // requests that were begun, and writers of their own
 	eof    chan struct{}  // closed when the client is heard to have closed its end
@@ -171,7 +173,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 
 func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
 	if s.Name == "" || s.Version == "" {
-		return fmt.Errorf("mcp: Server.Name and Server.Version must be set")
+		return errors.New("mcp: Server.Name and Server.Version must be set")
 	}
 	c := &session{
 		srv: s, r: r,
@@ -183,6 +185,12 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	}
 	c.out.w, c.trace.w, c.notes.w = w, trace, logWriter{s.ErrorLog}
 	c.identity, c.caching = s.identity(0), s.caching()
+	var err1, err2 error // here and not later: it may run code of the user's
+	c.experimental, err1 = jsonOf(s.Experimental)
+	c.extensions, err2 = jsonOf(s.Extensions)
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("mcp: Server.Experimental or Extensions: %w", err)
+	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
 	s.join(c)
@@ -250,7 +258,7 @@ func (c *session) room(in *input) bool {
 		}
 		full := c.out.more(outputBound)
 		if full == nil {
-			return true
+			return !c.out.over()
 		}
 		c.handOff()
 		var ear chan heard
@@ -317,27 +325,37 @@ func (in *input) fill(r io.Reader) {
 
 // take adds what was heard while there was no room.
 func (in *input) take(h heard) {
-	in.ear = nil
-	in.buf, in.err = append(in.buf, h.b...), h.err
+	n := copy(in.buf, in.buf[in.start:])
+	in.seen -= in.start
+	in.start, in.ear = 0, nil
+	in.buf, in.err = append(in.buf[:n], h.b...), h.err
 }
 
 // line returns the next line without its end, or nil if there is no whole one.
 // What comes after the last newline is a line too, if it is the last there is.
-// A line of more than max bytes is cut there, and not whole; the rest of it is
-// skipped as it comes. The line is valid until the next fill, or for good if
-// it is longer than keepBuffer.
-func (in *input) line(max int) (line []byte, whole bool) {
-	for in.start < len(in.buf) {
+// A line of more than limit bytes is cut there, and not whole; the rest of it
+// is skipped as it comes. The line is valid until the next fill, or for good
+// if it is longer than keepBuffer.
+func (in *input) line(limit int) (line []byte, whole bool) {
+	for {
+		if !in.skip { // blanks before a message do not count, and so do not blank lines
+			in.start = blank(in.buf, in.start)
+			in.seen = max(in.seen, in.start)
+		}
+		if in.start == len(in.buf) {
+			return nil, false
+		}
 		end := bytes.IndexByte(in.buf[in.seen:], '\n')
 		next := in.seen + end + 1
+		cut := end < 0 && in.err == nil
 		if end < 0 {
-			if in.err == nil && (in.skip || len(in.buf)-in.start <= max) {
-				if in.seen = len(in.buf); in.skip {
-					in.start = in.seen
-				}
-				return nil, false
-			}
 			next = len(in.buf)
+		}
+		if cut && (in.skip || !tooMuch(in.buf[in.start:], limit)) {
+			if in.seen = next; in.skip {
+				in.start = next
+			}
+			return nil, false
 		}
 		line, skipped := in.buf[in.start:next], in.skip
 		in.start, in.seen, in.skip = next, next, end < 0
@@ -353,13 +371,19 @@ func (in *input) line(max int) (line []byte, whole bool) {
 		}
 		line = bytes.Trim(line, " \t\r\n")
 		switch {
-		case len(line) > max:
-			return line[:max:max], false
+		case cut || len(line) > limit:
+			n := min(len(line), limit)
+			return line[:n:n], false
 		case len(line) > 0:
 			return line, true
 		}
 	}
-	return nil, false
+}
+
+// tooMuch reports whether the beginning of a line is longer than a message may
+// be. Blanks at its end may be behind the message, up to a point.
+func tooMuch(b []byte, limit int) bool {
+	return len(b) > 2*limit || len(b) > limit && len(bytes.TrimRight(b, " \t\r")) > limit
 }
 
 // ---- accept ----
@@ -469,7 +493,7 @@ func (c *session) tooLong(line []byte) {
 			q.tell(reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.srv.maxMessage())})
 		}
 		c.logf("answer ignored: %v", err)
-	case validID(e.id) && e.twice != "id" && !bytes.HasSuffix(line, e.id): // where it may be cut
+	case validID(e.id) && e.twice != "id" && len(e.id) < cap(e.id): // at the end it may be cut
 		c.refuse(nil, e.id, err)
 	default:
 		c.refuse(nil, nil, err)
@@ -586,12 +610,14 @@ func (p *params) read(raw []byte) *Error {
 		want{"level", &p.setLevel}, want{"inputResponses", &p.responses}, want{"requestState", &p.state},
 		want{"protocolVersion", &p.protocolVersion}, want{"capabilities", &p.capabilities},
 		want{"clientInfo", &p.clientInfo}, want{"requestId", &p.requestID}, want{"reason", &p.reason})
+	absent(&p.meta, &p.cursor)
 	if twice == "" && p.meta != nil {
 		if p.meta[0] != '{' {
 			return badParams("_meta must be an object")
 		}
 		_, twice = pick(p.meta, want{"progressToken", &p.token}, want{keyVersion, &p.metaVersion},
 			want{keyCaps, &p.metaCaps}, want{keyClient, &p.metaClient}, want{keyLevel, &p.level})
+		absent(&p.token, &p.metaClient, &p.level)
 	}
 	if twice != "" {
 		return badParams(twice + " came twice")
@@ -600,6 +626,15 @@ func (p *params) read(raw []byte) *Error {
 		return badParams("progressToken must be a string or an integer")
 	}
 	return nil
+}
+
+// absent makes null as good as absent.
+func absent(optional ...*[]byte) {
+	for _, val := range optional {
+		if string(*val) == "null" {
+			*val = nil
+		}
+	}
 }
 
 // era finds the revision by which r is served. A claim in its own _meta makes
@@ -825,13 +860,13 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	c.mu.Unlock()
 	r.rev = rev
 	b := cat(r.open(), `"protocolVersion":"`, rev.String(), `","serverInfo":`, c.srv.identity(rev), `,`)
-	return r.end(c.srv.appendAbilities(b, rev, offered), nil, false), nil
+	return r.end(cat(b, c.abilities(rev, offered)), nil, false), nil
 }
 
 // discover tells a modern client what there is.
 func (c *session) discover(r *request) []byte {
 	b := cat(r.open(), `"supportedVersions":["`, revModern.String(), `"],`)
-	return r.end(c.srv.appendAbilities(b, revModern, c.srv.offers()), nil, true)
+	return r.end(cat(b, c.abilities(revModern, c.srv.offers())), nil, true)
 }
 
 // A stream is where changes are told: to the legacy session as such, to a
@@ -885,7 +920,11 @@ func (c *session) filter(r *request) *Error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.streams) >= maxStreams {
+	open := len(c.streams)
+	if c.legacy.stream != nil {
+		open--
+	}
+	if open >= maxStreams {
 		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
 	}
 	r.stream = st
@@ -904,6 +943,11 @@ func (st *stream) watch(uri string) *Error {
 		st.uris[uri] = 0
 	}
 	return nil
+}
+
+// drop ends a stream, if there is one. The caller must hold c.mu.
+func (c *session) drop(gone *stream) {
+	c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == gone })
 }
 
 // ---- begin ----
@@ -990,9 +1034,7 @@ func (c *session) respond(r *request, line []byte) {
 		delete(c.requests, string(r.id))
 		c.settle(r.batch, line)
 	}
-	if r.stream != nil {
-		c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == r.stream })
-	}
+	c.drop(r.stream)
 	c.mu.Unlock()
 	c.write()
 }
@@ -1026,9 +1068,15 @@ func (c *session) reply(b *batch, line []byte) {
 }
 
 // refuse answers a message that is not a proper request. A nil id is sent as
-// null, which is how JSON-RPC speaks of an id that could not be read.
+// null, which is how JSON-RPC speaks of an id that could not be read; so is one
+// in use, whose owner would take this for the answer.
 func (c *session) refuse(b *batch, id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
+	c.mu.Lock()
+	if c.requests[string(id)] != nil {
+		id = nil
+	}
+	c.mu.Unlock()
 	c.reply(b, appendError(nil, id, err))
 }
 
@@ -1077,6 +1125,11 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 // no longer than ctx, r and the client last.
 func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	q := &question{make(chan reply, 1)}
+	for _, over := range []context.Context{r.ctx, ctx} {
+		if over.Err() != nil {
+			return nil, context.Cause(over)
+		}
+	}
 	c.mu.Lock()
 	if c.requests[string(r.id)] != r { // cancelled, or answered long ago
 		c.mu.Unlock()
@@ -1105,7 +1158,7 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 		cause = context.Cause(r.ctx)
 	}
 	c.mu.Lock()
-	if _, open := c.asked[id]; open && !c.deaf { // tell the client not to bother
+	if _, open := c.asked[id]; open && !c.deaf && !c.closing { // tell the client not to bother
 		delete(c.asked, id)
 		c.emit([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 		c.handOffLocked()
@@ -1321,6 +1374,13 @@ func (o *outlet) stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.stopLocked()
+}
+
+// over reports whether it has come to that.
+func (o *outlet) over() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stopped
 }
 
 func (o *outlet) stopLocked() {
