@@ -26,6 +26,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -214,7 +215,7 @@ func (c *session) abandon() string {
 		return "the client does not read what is written"
 	}
 	if more := len(names) - 10; more > 0 {
-		names = append(names[:10], fmt.Sprintf("and %d more", more))
+		names = append(names[:10], "and "+strconv.Itoa(more)+" more")
 	}
 	return strings.Join(names, "; ")
 }

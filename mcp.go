@@ -116,7 +116,7 @@ type Server struct {
 	CachePublic bool
 
 	// StateKey seals what a client of revision 2026-07-28 carries for us while
-	// it answers a question. nil means a random one, so that questions do not
+	// it answers a question. None means a random one, so that questions do not
 	// survive a restart.
 	StateKey []byte
 
@@ -612,7 +612,16 @@ func (r *request) toolAnswer(res *Result, err error) []byte {
 		res = &Result{Content: []Content{Text(err.Error())}, IsError: true}
 	}
 	b, err := res.append(r.open(), r.rev)
-	meta, err2 := jsonOf(res.Meta)
+	theirs := res.Meta
+	if _, ours := theirs[keyServer]; ours { // which end appends
+		theirs = make(map[string]any)
+		for key, val := range res.Meta {
+			if key != keyServer {
+				theirs[key] = val
+			}
+		}
+	}
+	meta, err2 := jsonOf(theirs)
 	if err := errors.Join(err, err2); err != nil {
 		return r.unfit(err)
 	}
@@ -645,8 +654,12 @@ func asError(err error) (e *Error, ok bool) {
 	return nil, false
 }
 
-// question is the line that asks the client, if that is why a handler returned.
+// question is the line that asks the client, if that is why a handler returned,
+// and not also for a reason that no answer can change.
 func (r *request) question(err error) []byte {
+	if _, hopeless := asError(err); hopeless {
+		return nil
+	}
 	if round := r.session.round(r); round != nil && errors.Is(err, ErrInputRequired) {
 		return round()
 	}
@@ -661,7 +674,7 @@ func (r *request) failure(err error) []byte {
 	}
 	err = r.reason(err)
 	fault, ok := asError(err)
-	if !ok {
+	if !ok || fault.Code == codeCapability && r.rev != revModern {
 		fault = &Error{Code: codeInternal, Message: err.Error()}
 	}
 	return appendError(nil, r.id, fault)
@@ -688,7 +701,7 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 			m.Role = "user"
 		}
 		b = cat(appendString(cat(b, `{"role":`), m.Role), `,"content":`)
-		if b, err = m.Content.append(b, r.rev); err != nil {
+		if b, err = m.Content.append(b, r.rev, false); err != nil {
 			return r.unfit(err)
 		}
 		b = cat(b, `},`)
@@ -746,7 +759,7 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
 	b = cat(b, `"content":[`)
 	for _, c := range res.Content {
-		if b, err = c.append(b, rev); err != nil {
+		if b, err = c.append(b, rev, false); err != nil {
 			return nil, err
 		}
 		b = append(b, ',')
@@ -757,9 +770,11 @@ func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if raw[0] == '{' || rev == revModern {
+		switch {
+		case string(raw) == "null":
+		case raw[0] == '{' || rev == revModern:
 			b = cat(b, `"structuredContent":`, string(raw), `,`)
-		} else {
+		default:
 			b = cat(b, `"structuredContent":{"result":`, string(raw), `},`)
 		}
 	}
@@ -769,13 +784,14 @@ func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
 	return b, nil
 }
 
-// append appends one block of content as a revision knows it.
-func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
+// append appends one block of content as a revision knows it. Some types are
+// for conversations with a model alone.
+func (c Content) append(b []byte, rev revision, sampling bool) (_ []byte, err error) {
 	switch {
 	case c.Type == "audio" && rev < rev2025_03_26:
-		c = Text(fmt.Sprintf("[audio, %s, %d bytes]", c.MIMEType, len(c.Data)))
+		c.Type, c.Text = "text", fmt.Sprintf("[audio, %s, %d bytes]", c.MIMEType, len(c.Data))
 	case c.Type == "resource_link" && c.Link != nil && rev < rev2025_06_18:
-		c = Text(c.Link.Name + ": " + c.Link.URI)
+		c.Type, c.Text = "text", c.Link.Name+": "+c.Link.URI
 	}
 	switch {
 	case c.Type == "text" || c.Type == "":
@@ -784,19 +800,26 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		b = base64.StdEncoding.AppendEncode(cat(b, `{"type":"`, c.Type, `","data":"`), c.Data)
 		b = appendString(cat(b, `","mimeType":`), c.MIMEType)
 	case c.Type == "resource_link" && c.Link != nil:
-		meta, err := jsonOf(c.Link.Meta)
-		return append(c.Link.append(cat(b, `{"type":"resource_link","uri":`), rev, meta), '}'), err
+		link := *c.Link // which has annotations and a _meta in the same place as the block
+		if c.Annotations != nil {
+			link.Annotations = c.Annotations
+		}
+		if c.Meta == nil {
+			c.Meta = link.Meta
+		}
+		c.Annotations = nil
+		b = link.append(cat(b, `{"type":"resource_link","uri":`), rev, "")
 	case c.Type == "resource" && c.Resource != nil:
 		if b, err = c.Resource.append(cat(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
 		}
-	case c.Type == "tool_use" && c.ToolUse != nil:
+	case c.Type == "tool_use" && c.ToolUse != nil && sampling:
 		b = appendString(cat(b, `{"type":"tool_use","id":`), c.ToolUse.ID)
 		b = appendString(cat(b, `,"name":`), c.ToolUse.Name)
 		if b, err = appendCompact(cat(b, `,"input":`), c.ToolUse.Input); err != nil {
 			return nil, err
 		}
-	case c.Type == "tool_result" && c.ToolResult != nil:
+	case c.Type == "tool_result" && c.ToolResult != nil && sampling:
 		b = append(appendString(cat(b, `{"type":"tool_result","toolUseId":`), c.ToolResult.ID), ',')
 		if b, err = c.ToolResult.Result.append(b, rev); err != nil {
 			return nil, err
@@ -819,7 +842,7 @@ func (r *Resource) append(b []byte, rev revision, meta string) []byte {
 		b = member(b, "title", r.Title)
 	}
 	b = member(member(b, "description", r.Description), "mimeType", r.MIMEType)
-	if r.Size > 0 {
+	if r.Size > 0 && !strings.Contains(r.URI, "{") {
 		b = strconv.AppendInt(cat(b, `,"size":`), r.Size, 10)
 	}
 	return trimmings(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
@@ -883,6 +906,9 @@ type CompleteFunc func(ctx context.Context, typed string, known map[string]strin
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	parts, err := parseTemplate(r.URI)
+	if err == nil && read == nil {
+		err = errors.New("the ReadFunc is missing")
+	}
 	if err == nil && (r.Name == "" || !strings.Contains(parts[0], ":")) {
 		err = errors.New("a resource has a name, and a URI with a scheme")
 	}
@@ -892,7 +918,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	}
 	for name := range r.Complete {
 		if !slices.Contains(names, name) {
-			err = fmt.Errorf("Complete: there is no variable %q", name)
+			err = fmt.Errorf("there is no variable %q to complete", name)
 		}
 	}
 	if err != nil {
@@ -913,8 +939,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 			return append(r.append([]byte(uri), rev, meta), '}')
 		},
 		match: func(uri string) (map[string]string, bool) {
-			vars := make(map[string]string)
-			return vars, matchTemplate(parts, uri, vars, make(map[[2]int]bool))
+			return matchTemplate(parts, uri)
 		},
 		run: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
@@ -967,7 +992,9 @@ func parseTemplate(uri string) (parts []string, err error) {
 		}
 		variable, after, closed := strings.Cut(after, "}")
 		name := strings.TrimPrefix(variable, "+")
-		bad := strings.IndexFunc(name, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		bad := strings.IndexFunc(name, func(r rune) bool {
+			return r != '_' && (r|0x20 < 'a' || 'z' < r|0x20) && (r < '0' || '9' < r)
+		})
 		switch {
 		case !closed || name == "" || bad >= 0:
 			return nil, errors.New("a variable is written {name} or {+name}")
@@ -981,32 +1008,48 @@ func parseTemplate(uri string) (parts []string, err error) {
 	}
 }
 
-// matchTemplate reports whether uri fits the parts of a template, and puts the
-// values of the variables into vars. It remembers in failed, by what was left
-// of both, what it need not try again.
-func matchTemplate(parts []string, uri string, vars map[string]string, failed map[[2]int]bool) bool {
-	rest, ok := strings.CutPrefix(uri, parts[0])
-	if !ok || len(parts) == 1 {
-		return ok && rest == ""
+// matchTemplate reports whether uri fits the parts of a template, and returns
+// the values of the variables: the shortest that the first can have, then the
+// second. If one of these is refused there is no looking for others.
+func matchTemplate(parts []string, uri string) (map[string]string, bool) {
+	ends := make([]int, len(parts)/2)
+	if !fit(parts, uri, 0, ends) {
+		return nil, false
 	}
-	state := [2]int{len(parts), len(rest)}
-	if len(rest) > 4096 || failed[state] {
+	vars := make(map[string]string, len(ends))
+	at := 0
+	for i, end := range ends {
+		at += len(parts[2*i])
+		name, reserved := strings.CutPrefix(parts[2*i+1], "+")
+		value, ok := unescape(uri[at:end], reserved)
+		if !ok {
+			return nil, false
+		}
+		vars[name], at = value, end
+	}
+	return vars, true
+}
+
+// fit finds where in uri the variables end, if parts are to fit what is from
+// the index at on. Whether one can end somewhere does not depend on where it
+// began, and no beginning is before an earlier one: what is in ends already was
+// tried in vain, and so is what lies before it. That makes the time linear.
+func fit(parts []string, uri string, at int, ends []int) bool {
+	if !strings.HasPrefix(uri[at:], parts[0]) {
 		return false
 	}
-	name, reserved := strings.CutPrefix(parts[1], "+")
-	for end := 1; end <= len(rest); end++ {
-		if !reserved && strings.IndexByte("/?#", rest[end-1]) >= 0 {
-			break
+	if at += len(parts[0]); len(parts) == 1 {
+		return at == len(uri)
+	}
+	for end := max(at, ends[0]) + 1; end <= len(uri); end++ {
+		if parts[1][0] != '+' && strings.IndexByte("/?#", uri[end-1]) >= 0 {
+			return false
 		}
-		if !strings.HasPrefix(rest[end:], parts[2]) || !matchTemplate(parts[2:], rest[end:], vars, failed) {
-			continue
-		}
-		if value, ok := unescape(rest[:end], reserved); ok {
-			vars[name] = value
+		ends[0] = end
+		if strings.IndexByte(uri[max(0, end-2):end], '%') < 0 && fit(parts[2:], uri, end, ends[1:]) { // not inside of an escape
 			return true
 		}
 	}
-	failed[state] = true
 	return false
 }
 
@@ -1030,7 +1073,7 @@ func unescape(s string, reserved bool) (string, bool) {
 	if !utf8.ValidString(value) || strings.Contains(value, "\x00") || !reserved && strings.ContainsAny(value, `/\`) {
 		return "", false
 	}
-	for _, segment := range strings.FieldsFunc(value, func(r rune) bool { return r == '/' || r == '\\' }) {
+	for segment := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if segment == ".." || segment == "." && !reserved {
 			return "", false
 		}
@@ -1085,6 +1128,9 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	}
 	if p.Name == "" {
 		panic("mcp: a prompt needs a name")
+	}
+	if get == nil {
+		panic(where + ": a PromptFunc is missing")
 	}
 	meta := frozen(where, p.Meta)
 	s.add(prompts, &item{
@@ -1327,16 +1373,27 @@ func addAttrs(data map[string]any, attrs []slog.Attr) {
 		case a.Value.Kind() == slog.KindDuration:
 			data[a.Key] = a.Value.String()
 		default:
-			val := a.Value.Any()
-			if err, ok := val.(error); ok {
-				val = err.Error()
-			}
-			if _, err := marshal(val); err != nil {
-				val = fmt.Sprint(val)
-			}
-			data[a.Key] = val
+			data[a.Key] = loggable(a.Value.Any())
 		}
 	}
+}
+
+// loggable is the JSON form of a value. One that has none, or whose methods
+// panic, costs no more than itself: that is how package slog does it.
+func loggable(val any) (raw json.RawMessage) {
+	defer func() {
+		if p := recover(); p != nil {
+			raw = appendString(nil, fmt.Sprintf("!PANIC: %v", p))
+		}
+	}()
+	if err, ok := val.(error); ok {
+		val = fmt.Sprint(err) // Sprint can bear a nil that Error cannot
+	}
+	raw, err := marshal(val)
+	if err != nil {
+		return appendString(nil, "!ERROR: "+err.Error())
+	}
+	return raw
 }
 
 // ---- asking ----
@@ -1365,7 +1422,7 @@ func Roots(ctx context.Context, key string) ([]Root, error) {
 	var answer struct {
 		Roots []Root `json:"roots"`
 	}
-	raw, err := ask(ctx, key, "roots", "", "roots/list", "{}")
+	raw, err := ask(ctx, key, 0, "roots", "", "roots/list", "{}")
 	if err != nil {
 		return nil, err
 	}
@@ -1378,26 +1435,27 @@ func Roots(ctx context.Context, key string) ([]Root, error) {
 	return answer.Roots, nil
 }
 
-// decode sets what v points to from a client's answer, and does not mind
-// members that it does not know.
+// decode sets what v points to from a client's answer, an object, and does not
+// mind members that it does not know.
 func decode(raw []byte, v any) error {
+	if raw[0] != '{' {
+		return fmt.Errorf("must be an object, got %.100s", raw)
+	}
 	return derive(reflect.TypeOf(v), "", false).unmarshal(raw, v)
 }
 
-// ask asks the client, if it has the capability, and the mode of it that is
-// wanted. It returns the result.
-func ask(ctx context.Context, key, capability, mode, method, params string) (json.RawMessage, error) {
+// ask asks the client, if its revision knows the question, and it has the
+// capability and the mode of it that is wanted. It returns the result.
+func ask(ctx context.Context, key string, since revision, capability, mode, method, params string) (json.RawMessage, error) {
 	r := requestOf(ctx)
-	if r == nil || !able(r.caps, capability, mode) {
-		var needs any = struct{}{}
-		if mode != "" {
-			needs = map[string]any{mode: needs}
-		}
-		return nil, &Error{Code: codeCapability, Message: "This request needs the " + strings.TrimSuffix(capability+"."+mode, ".") + " capability",
-			Data: map[string]any{"requiredCapabilities": map[string]any{capability: needs}}}
+	if r == nil || r.rev < since || !able(r.caps, capability, mode) {
+		return nil, unable(capability, mode)
 	}
 	if r.rev != revModern {
 		return r.session.ask(ctx, r, method, params)
+	}
+	if !lookup(r.method).asks { // its result has no room for questions
+		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
 	r.once.Do(r.takeAnswers)
 	if r.badState != nil {
@@ -1408,6 +1466,16 @@ func ask(ctx context.Context, key, capability, mode, method, params string) (jso
 	}
 	r.session.note(r, need{key, method, params})
 	return nil, fmt.Errorf("%w: %s", ErrInputRequired, key)
+}
+
+// unable says that a client has not declared a capability, or the mode of it.
+func unable(capability, mode string) error {
+	var needs any = struct{}{}
+	if mode != "" {
+		needs = map[string]any{mode: needs}
+	}
+	return &Error{Code: codeCapability, Message: "This request needs the " + strings.TrimSuffix(capability+"."+mode, ".") + " capability",
+		Data: map[string]any{"requiredCapabilities": map[string]any{capability: needs}}}
 }
 
 // able reports whether a client has declared a capability, and the mode of it,
@@ -1489,7 +1557,7 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 		}
 	}
 	b = cat(appendString(cat(b, `"message":`), message), `,"requestedSchema":`, string(form), `}`)
-	return elicit(ctx, key, mode, b)
+	return elicit(ctx, key, rev2025_06_18, mode, b)
 }
 
 // ElicitURL asks the user to go to a page, say to log in. It returns nil when
@@ -1500,12 +1568,12 @@ func ElicitURL(ctx context.Context, key, message, url string) error {
 	if r := requestOf(ctx); r != nil && r.rev != revModern {
 		b = cat(b, `,"elicitationId":"`, strconv.FormatUint(rand.Uint64(), 36), `"`)
 	}
-	_, err := elicit(ctx, key, "url", append(b, '}'))
+	_, err := elicit(ctx, key, rev2025_11_25, "url", append(b, '}'))
 	return err
 }
 
-func elicit(ctx context.Context, key, mode string, params []byte) (json.RawMessage, error) {
-	raw, err := ask(ctx, key, "elicitation", mode, "elicitation/create", string(params))
+func elicit(ctx context.Context, key string, since revision, mode string, params []byte) (json.RawMessage, error) {
+	raw, err := ask(ctx, key, since, "elicitation", mode, "elicitation/create", string(params))
 	if err != nil {
 		return nil, err
 	}
@@ -1515,7 +1583,9 @@ func elicit(ctx context.Context, key, mode string, params []byte) (json.RawMessa
 	}
 	switch did, _ := text(action); did {
 	case "accept":
-		return content, nil
+		if mode == "url" || len(content) > 0 && content[0] == '{' {
+			return content, nil
+		}
 	case "decline":
 		return nil, ErrDeclined
 	case "cancel":
@@ -1560,7 +1630,11 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		rev = r.rev
 	}
 	b := []byte(`{"messages":[`)
+	mode, since := "", revision(0)
 	for _, m := range req.Messages {
+		if len(m.Content) != 1 && rev < rev2025_11_25 {
+			return nil, fmt.Errorf("mcp: Sample: several blocks in a message: %w in revision %v", errors.ErrUnsupported, rev)
+		}
 		if m.Role == "" {
 			m.Role = "user"
 		}
@@ -1570,7 +1644,13 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		}
 		var err error
 		for _, block := range m.Content {
-			if b, err = block.append(b, rev); err != nil {
+			switch block.Type {
+			case "tool_use", "tool_result":
+				mode = "tools"
+			case "resource", "resource_link":
+				return nil, fmt.Errorf("mcp: Sample: content of type %q", block.Type)
+			}
+			if b, err = block.append(b, rev, true); err != nil {
 				return nil, err
 			}
 			b = append(b, ',')
@@ -1594,9 +1674,10 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 	if len(raw) > len("{}") {
 		b = cat(b, `,`, string(raw[1:len(raw)-1]))
 	}
-	mode := ""
 	if b = member(b, "includeContext", req.IncludeContext); req.IncludeContext != "" && req.IncludeContext != "none" && rev >= rev2025_11_25 {
-		mode = "context"
+		if r := requestOf(ctx); r != nil && !able(r.caps, "sampling", "context") {
+			return nil, unable("sampling", "context")
+		}
 	}
 	if len(req.Tools) > 0 || req.ToolChoice != "" {
 		mode = "tools"
@@ -1609,7 +1690,10 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 			b = append(appendString(cat(b, `,"toolChoice":{"mode":`), req.ToolChoice), '}')
 		}
 	}
-	answer, err := ask(ctx, key, "sampling", mode, "sampling/createMessage", string(append(b, '}')))
+	if mode == "tools" {
+		since = rev2025_11_25
+	}
+	answer, err := ask(ctx, key, since, "sampling", mode, "sampling/createMessage", string(append(b, '}')))
 	if err != nil {
 		return nil, err
 	}
@@ -1624,7 +1708,10 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 	}
 	out := &SampleResult{SampleMessage{res.Role, nil}, res.Model, res.StopReason}
 	blocks := []byte(res.Content)
-	if len(blocks) == 0 || blocks[0] != '[' {
+	if len(blocks) == 0 || string(blocks) == "null" {
+		return nil, errors.New("mcp: sampling/createMessage: content is required")
+	}
+	if blocks[0] != '[' {
 		blocks = slices.Concat([]byte("["), blocks, []byte("]"))
 	}
 	for _, raw := range members(blocks) {
@@ -1646,13 +1733,14 @@ type wireContent struct {
 	ID       string          `json:"id"`
 	Name     string          `json:"name"`
 	Input    json.RawMessage `json:"input"`
+	Meta     map[string]any  `json:"_meta"`
 }
 
 func (c *wireContent) content() Content {
 	if c.Type == "tool_use" {
-		return Content{Type: c.Type, ToolUse: &ToolUse{ID: c.ID, Name: c.Name, Input: c.Input}}
+		return Content{Type: c.Type, ToolUse: &ToolUse{ID: c.ID, Name: c.Name, Input: c.Input}, Meta: c.Meta}
 	}
-	return Content{Type: c.Type, Text: c.Text, Data: c.Data, MIMEType: c.MIMEType}
+	return Content{Type: c.Type, Text: c.Text, Data: c.Data, MIMEType: c.MIMEType, Meta: c.Meta}
 }
 
 // ---- rounds of the modern era ----
@@ -1668,7 +1756,7 @@ func (r *request) takeAnswers() {
 	arguments, _ := appendCompact(nil, r.arguments)
 	r.sealed = strings.Join([]string{r.method, r.name, string(arguments)}, "\x00")
 	r.given = make(map[string]json.RawMessage)
-	if r.state != nil {
+	if r.state != nil && string(r.state) != "null" {
 		state, _ := text(r.state)
 		payload, ok := r.session.srv.unseal(state, r.sealed)
 		if !ok {
@@ -1707,30 +1795,34 @@ func (r *request) ask(needs []need) []byte {
 // seal makes a requestState of the answers so far: when it expires, what it
 // says, and a code that only we can make of both and of what it is for.
 func (s *Server) seal(payload []byte, what string) string {
-	expiry := strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36)
+	return s.stamp(strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36), payload, what)
+}
+
+func (s *Server) stamp(expiry string, payload []byte, what string) string {
 	code := s.code(expiry, payload, what)
 	return expiry + "." + base64.RawURLEncoding.EncodeToString(payload) + "." + base64.RawURLEncoding.EncodeToString(code[:])
 }
 
+// unseal accepts what seal has made, to the byte: base64 is lax about its last
+// character and about newlines.
 func (s *Server) unseal(state, what string) (payload []byte, ok bool) {
 	expiry, rest, _ := strings.Cut(state, ".")
-	body, sum, _ := strings.Cut(rest, ".")
+	body, _, _ := strings.Cut(rest, ".")
 	payload, err := base64.RawURLEncoding.DecodeString(body)
-	got, err2 := base64.RawURLEncoding.DecodeString(sum)
-	until, err3 := strconv.ParseInt(expiry, 36, 64)
-	want := s.code(expiry, payload, what)
+	until, err2 := strconv.ParseInt(expiry, 36, 64)
+	want := s.stamp(expiry, payload, what)
 	differ := byte(0)
-	for i := range min(len(got), len(want)) { // takes as long, wherever the first difference is
-		differ |= got[i] ^ want[i]
+	for i := range min(len(state), len(want)) { // takes as long, wherever the first difference is
+		differ |= state[i] ^ want[i]
 	}
-	return payload, errors.Join(err, err2, err3) == nil && len(got) == len(want) && differ == 0 && time.Now().Unix() < until
+	return payload, errors.Join(err, err2) == nil && len(state) == len(want) && differ == 0 && time.Now().Unix() < until
 }
 
 // code is the HMAC-SHA256 of a state under the Server's key.
 func (s *Server) code(expiry string, payload []byte, what string) [32]byte {
 	s.mu.Lock()
 	key := s.StateKey
-	if key == nil {
+	if len(key) == 0 { // also when it was taken from a variable that is not set
 		if s.random == nil {
 			for range 4 { // a ChaCha8 that the runtime has seeded from the system
 				s.random = binary.BigEndian.AppendUint64(s.random, rand.Uint64())
@@ -1821,6 +1913,9 @@ const (
 func (v revision) String() string {
 	return [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}[v]
 }
+
+// supported is the member of an error that names what a request may claim.
+const supported = `"supported":["2026-07-28"]`
 
 // Keys of _meta.
 const (
@@ -2206,12 +2301,14 @@ func (d deriver) schema(t reflect.Type, where string) *schema {
 	s := &schema{typ: t, strict: d.must}
 	d.known[t] = s
 	has := reflect.PointerTo(t).Implements
-	s.custom = has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[encoding.TextMarshaler]())
+	s.custom = marshals(t)
+	s.base64 = t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !marshals(t.Elem())
 	s.text = has(reflect.TypeFor[encoding.TextUnmarshaler]())
+	number := t == reflect.TypeFor[json.Number]()
 	switch k := t.Kind(); {
 	case t.PkgPath() == "time" && t.Name() == "Time": // the type itself would pull in its methods
 		s.kind, s.format = "string", "date-time"
-	case has(reflect.TypeFor[json.Unmarshaler]()) || s.custom && !s.text || t == reflect.TypeFor[json.Number]():
+	case has(reflect.TypeFor[json.Unmarshaler]()) || d.must && (s.custom && !s.text || number):
 		d.fail(where, t.String()+" has a JSON form of its own, which cannot be described: set the schema by hand")
 	case s.text:
 		s.kind = "string"
@@ -2219,25 +2316,35 @@ func (d deriver) schema(t reflect.Type, where string) *schema {
 		s.kind = "boolean"
 	case reflect.Int <= k && k <= reflect.Uintptr:
 		s.kind = "integer"
-	case k == reflect.Float32 || k == reflect.Float64:
+	case k == reflect.Float32 || k == reflect.Float64 || number:
 		s.kind = "number"
 	case k == reflect.String:
 		s.kind = "string"
-	case k == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
-		s.kind, s.base64 = "string", true
+	case s.base64:
+		s.kind = "string"
 	case k == reflect.Slice:
-		s.kind, s.elem = "array", d.schema(t.Elem(), where+"[]")
-	case k == reflect.Map && t.Key().Kind() == reflect.String:
-		s.kind, s.elem = "object", d.schema(t.Elem(), where+"[]")
-	case k == reflect.Struct:
-		s.kind, s.fields = "object", d.fields(t, where)
+		s.kind = "array"
+	case k == reflect.Map && t.Key().Kind() == reflect.String, k == reflect.Struct:
+		s.kind = "object"
 	default:
 		d.fail(where, "a "+t.String()+" cannot be described: set the schema by hand")
-		if k == reflect.Map || k == reflect.Array {
-			s.elem = d.schema(t.Elem(), where+"[]")
-		}
+	}
+	// encode looks inside, whatever the kind, when the methods are not for it or
+	// out of its reach.
+	switch k := t.Kind(); {
+	case d.must && s.kind != "array" && s.kind != "object":
+	case k == reflect.Slice || k == reflect.Array || k == reflect.Map:
+		s.elem = d.schema(t.Elem(), where+"[]")
+	case k == reflect.Struct:
+		s.fields = d.fields(t, where)
 	}
 	return s
+}
+
+// marshals reports whether t, or a pointer to it, has methods that marshal it.
+func marshals(t reflect.Type) bool {
+	has := reflect.PointerTo(t).Implements
+	return has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
 // fields returns the fields of a struct by the rules of encoding/json: of
@@ -2260,6 +2367,11 @@ func (d deriver) fields(t reflect.Type, where string) []field {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if strings.ContainsFunc(name, func(r rune) bool {
+				return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
+			}) {
+				name = "" // as encoding/json reads it
+			}
 			elem := f.Type
 			if elem.Kind() == reflect.Pointer {
 				elem = elem.Elem()
@@ -2270,14 +2382,11 @@ func (d deriver) fields(t reflect.Type, where string) []field {
 			}
 			at := where + "." + f.Name
 			index := append(index[:len(index):len(index)], i)
-			if embedded && name == "" {
-				if !f.IsExported() && f.Type.Kind() == reflect.Pointer {
-					d.fail(at, "an embedded pointer to an unexported type cannot be set")
-				}
-				collect(elem, index, at, above)
-				continue
+			if !f.IsExported() && f.Type.Kind() == reflect.Pointer {
+				d.fail(at, "an embedded pointer to an unexported type cannot be set")
 			}
-			if !f.IsExported() {
+			if embedded && name == "" {
+				collect(elem, index, at, above)
 				continue
 			}
 			tagged := name != ""
@@ -2427,7 +2536,7 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	if format := s.format + f.format; format != "" {
 		b = cat(b, `,"format":"`, format, `"`)
 	}
-	if s.base64 {
+	if s.base64 && !s.text {
 		b = cat(b, `,"contentEncoding":"base64"`)
 	}
 	switch {
@@ -2491,6 +2600,9 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 // appendForm appends s as a form that a revision knows, or returns an error if
 // it does not.
 func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
+	if s.kind != "object" || s.elem != nil {
+		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
+	}
 	b = cat(b, `{"type":"object","properties":{`)
 	var required []byte
 	for i := range s.fields {
@@ -2499,6 +2611,8 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 		switch {
 		case list && rev < rev2025_11_25:
 			return nil, fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
+		case f.enum != nil && (f.schema.kind == "integer" || f.shortest > 0 || f.longest >= 0) && !list:
+			panic("mcp: Elicit: " + f.name + ": a choice is of strings, and has no bounds")
 		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.base64):
 			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
 		case rev < rev2025_11_25 && f.schema.kind != "boolean":
@@ -2547,7 +2661,7 @@ func (p *place) String() string {
 		return strings.TrimSuffix(p.in.String(), " ") + "[" + strconv.Itoa(p.index) + "] "
 	}
 	name := excerpt(p.name)
-	if strings.ContainsFunc(name, unicode.IsControl) { // it is to be one line
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) { // it is to be one line
 		name = string(appendString(nil, name))
 	}
 	if p.in == nil {
@@ -2599,7 +2713,7 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 				bad.add(at, "is not valid: %v", err)
 			}
 		} else if v.Kind() == reflect.Interface && v.NumMethod() == 0 {
-			if val := dynamic(raw); val != nil {
+			if val, _ := dynamic(raw, 0, at, bad); val != nil {
 				v.Set(reflect.ValueOf(val))
 			}
 		} else {
@@ -2681,6 +2795,10 @@ func (s *schema) setText(v reflect.Value, str string, at *place, bad *faults) {
 // setNumber takes a number with a fraction or an exponent for an integer if it
 // is one, and refuses what v cannot hold.
 func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) {
+	if v.Kind() == reflect.String { // a json.Number
+		v.SetString(num)
+		return
+	}
 	if s.kind == "number" {
 		f, err := strconv.ParseFloat(num, v.Type().Bits())
 		if err != nil {
@@ -2717,13 +2835,16 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 // integer; one that nothing can hold may come out a smaller one that nothing
 // can hold either.
 func integer(num string) string {
-	mantissa, e, _ := strings.Cut(strings.ToLower(num), "e")
-	exponent, _ := strconv.Atoi(e)
+	mantissa, exponent := num, 0
+	if i := strings.IndexAny(num, "eE"); i >= 0 {
+		mantissa = num[:i]
+		exponent, _ = strconv.Atoi(num[i+1:])
+	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	fraction = strings.TrimRight(fraction, "0")
 	digits, behind := whole+fraction, len(fraction)-exponent
 	if behind <= 0 {
-		return digits + strings.Repeat("0", min(-behind, 30))
+		return digits + "000000000000000000000000000000"[:min(-behind, 30)]
 	}
 	if point := len(digits) - behind; point > 0 && digits[:point] != "-" && strings.Trim(digits[point:], "0") == "" {
 		return digits[:point]
@@ -2735,8 +2856,12 @@ func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeMap(v.Type()))
 	for key, val := range members(raw) {
 		k := reflect.New(v.Type().Key()).Elem()
-		k.SetString(string(key))
 		inside := at.member(string(key))
+		if u, ok := k.Addr().Interface().(encoding.TextUnmarshaler); !ok {
+			k.SetString(string(key))
+		} else if err := u.UnmarshalText(key); err != nil {
+			bad.add(inside, "is not valid: %v", err)
+		}
 		if v.MapIndex(k).IsValid() {
 			bad.add(inside, "came twice")
 		}
@@ -2759,7 +2884,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 			bad.add(inside, "is unknown%s", s.nearest(string(key)))
 		case seen[i]:
 			bad.add(inside, "came twice")
-		case string(val) == "null" && s.fields[i].optional:
+		case string(val) == "null" && (s.fields[i].optional || !s.strict && s.fields[i].schema.kind != ""):
 			// As good as absent.
 		default:
 			seen[i] = true
@@ -2950,31 +3075,53 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// dynamic returns the value of valid JSON in the types of encoding/json.
-func dynamic(raw []byte) any {
-	switch raw[0] {
-	case '{':
-		m := make(map[string]any)
-		for key, val := range members(raw) {
-			m[string(key)] = dynamic(val)
-		}
-		return m
-	case '[':
+// dynamic returns the value at b[i], in the types of encoding/json, and the
+// index behind it. It goes over valid JSON once, however deep that is nested.
+func dynamic(b []byte, i int, at *place, bad *faults) (any, int) {
+	if b[i] == '{' || b[i] == '[' {
+		var object map[string]any
 		list := []any{}
-		for _, val := range members(raw) {
-			list = append(list, dynamic(val))
+		if b[i] == '{' {
+			object = make(map[string]any)
 		}
-		return list
+		for i = blank(b, i+1); b[i] != '}' && b[i] != ']'; {
+			var key string
+			if object != nil {
+				end := skipString(b, i)
+				key, _ = text(b[i:end])
+				i = blank(b, blank(b, end)+1)
+			}
+			var val any
+			if val, i = dynamic(b, i, at, bad); object != nil {
+				object[key] = val
+			} else {
+				list = append(list, val)
+			}
+			if i = blank(b, i); b[i] == ',' {
+				i = blank(b, i+1)
+			}
+		}
+		if object != nil {
+			return object, i + 1
+		}
+		return list, i + 1
+	}
+	end := skip(b, i, 0)
+	switch raw := b[i:end]; raw[0] {
 	case '"':
 		str, _ := text(raw)
-		return str
+		return str, end
 	case 't', 'f':
-		return raw[0] == 't'
+		return raw[0] == 't', end
 	case 'n':
-		return nil
+		return nil, end
+	default:
+		f, err := strconv.ParseFloat(string(raw), 64)
+		if err != nil && !bad.enough() {
+			bad.add(at, "must be in the range of float64, got %s", excerpt(string(raw)))
+		}
+		return f, end
 	}
-	f, _ := strconv.ParseFloat(string(raw), 64)
-	return f
 }
 
 // ---- values to JSON ----
@@ -2995,9 +3142,12 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 	if depth++; depth > 1000 {
 		return nil, errors.New("a value contains itself")
 	}
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		if v.IsNil() {
+	for hops := 0; v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface; hops++ {
+		switch {
+		case v.IsNil():
 			return cat(b, "null"), nil
+		case hops > 1000:
+			return nil, errors.New("a value points to itself")
 		}
 		if v = v.Elem(); v.Kind() != reflect.Pointer && v.Type() != s.typ {
 			s = derive(v.Type(), "", false) // what an interface holds
@@ -3030,7 +3180,11 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 	case v.CanFloat():
 		return appendFloat(b, v.Float(), v.Type().Bits())
 	case k == reflect.String && v.Type() == reflect.TypeFor[json.Number]():
-		return appendCompact(b, []byte(v.String()))
+		num := cmp.Or(v.String(), "0")
+		if skipNumber([]byte(num), 0) != len(num) {
+			return nil, fmt.Errorf("not a number: %.100q", num)
+		}
+		return cat(b, num), nil
 	case k == reflect.String:
 		return appendString(b, v.String()), nil
 	case s.base64:
@@ -3057,16 +3211,21 @@ func (s *schema) encodeMap(b []byte, v reflect.Value, depth int) (_ []byte, err 
 	keys, vals := make([]string, 0, v.Len()), make(map[string]reflect.Value, v.Len())
 	for it := v.MapRange(); it.Next(); {
 		k := it.Key()
-		key := fmt.Sprint(k) // integers and strings, if it has no method for it
-		if m, ok := k.Interface().(encoding.TextMarshaler); ok && k.Kind() != reflect.String {
+		key := ""
+		switch m, ok := k.Interface().(encoding.TextMarshaler); {
+		case k.Kind() == reflect.String:
+			key = k.String()
+		case ok:
 			txt, err := m.MarshalText()
 			if err != nil {
 				return nil, err
 			}
 			key = string(txt)
-		} else if k.Kind() == reflect.String {
-			key = k.String()
-		} else if !k.CanInt() && !k.CanUint() {
+		case k.CanInt():
+			key = strconv.FormatInt(k.Int(), 10)
+		case k.CanUint():
+			key = strconv.FormatUint(k.Uint(), 10)
+		default:
 			return nil, fmt.Errorf("a %v has no JSON form", v.Type())
 		}
 		keys, vals[key] = append(keys, key), it.Value()
@@ -3092,14 +3251,14 @@ func (s *schema) encodeStruct(b []byte, v reflect.Value, depth int) (_ []byte, e
 			continue
 		}
 		b = append(appendString(b, f.name), ':')
-		quote := ""
-		if f.quoted && (val.Kind() == reflect.Bool || val.CanInt() || val.CanUint() || val.CanFloat()) {
-			quote = `"`
-		}
-		if b, err = f.schema.encode(cat(b, quote), val, depth); err != nil {
+		n := len(b)
+		if b, err = f.schema.encode(b, val, depth); err != nil {
 			return nil, err
 		}
-		b = cat(b, quote, ",")
+		if k := f.schema.typ.Kind(); f.quoted && !f.schema.custom && (k <= reflect.Float64 || k == reflect.String) {
+			b = appendString(b[:n], string(b[n:]))
+		}
+		b = append(b, ',')
 	}
 	return append(chop(b), '}'), nil
 }
@@ -3109,20 +3268,23 @@ func (f *field) omitted(v reflect.Value) bool {
 	switch k := v.Kind(); {
 	case k == reflect.Pointer && v.IsNil():
 		return true
-	case f.omitEmpty && (k == reflect.Map || k == reflect.Slice || k == reflect.String || k == reflect.Array):
-		return v.Len() == 0
-	case f.omitEmpty && k != reflect.Struct:
-		return v.IsZero()
-	case !f.omitZero:
-		return false
+	case f.omitEmpty && (k == reflect.Map || k == reflect.Slice || k == reflect.String || k == reflect.Array) && v.Len() == 0:
+		return true
+	case f.omitEmpty && k != reflect.Struct && k != reflect.Array && v.IsZero():
+		return true
+	case !f.omitZero || k == reflect.Interface && v.IsNil():
+		return f.omitZero
+	case !v.CanInterface(): // an unexported struct is embedded
+	case k != reflect.Pointer && k != reflect.Interface:
+		p := reflect.New(v.Type()) // the method may be of the pointer
+		p.Elem().Set(v)
+		if z, ok := p.Interface().(interface{ IsZero() bool }); ok {
+			return z.IsZero()
+		}
+	case v.Type().Implements(reflect.TypeFor[interface{ IsZero() bool }]()):
+		return v.Interface().(interface{ IsZero() bool }).IsZero()
 	}
-	if v.CanAddr() {
-		v = v.Addr()
-	}
-	if z, ok := v.Interface().(interface{ IsZero() bool }); ok {
-		return z.IsZero()
-	}
-	return reflect.Indirect(v).IsZero()
+	return v.IsZero()
 }
 
 // appendFloat appends f as encoding/json does, which is as ECMAScript does.
@@ -3131,10 +3293,11 @@ func appendFloat(b []byte, f float64, bits int) ([]byte, error) {
 		return nil, fmt.Errorf("%v has no JSON form", f)
 	}
 	format, size := byte('f'), math.Abs(f)
+	low, high := 1e-6, 1e21
 	if bits == 32 {
-		size = float64(float32(size))
+		low, high = float64(float32(low)), float64(float32(high))
 	}
-	if size != 0 && (size < 1e-6 || size >= 1e21) {
+	if size != 0 && (size < low || size >= high) {
 		format = 'e'
 	}
 	b = strconv.AppendFloat(b, f, format, -1, bits)

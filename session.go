@@ -222,24 +222,25 @@ type heard struct {
 func (c *session) read() {
 	var in input
 	defer c.closeDoor()
-	for {
-		if !c.room(&in) {
-			return
-		}
+	for c.room(&in) {
 		line, whole := in.line(c.srv.maxMessage())
-		if line != nil {
-			if whole {
-				c.accept(line, len(line) > keepBuffer)
-			} else {
-				c.tooLong(line)
+		switch {
+		case whole:
+			c.accept(line, len(line) > keepBuffer)
+		case line != nil:
+			c.tooLong(line)
+		default:
+			c.handOff()
+			if in.err != nil {
+				c.hear(&in)
+				return
 			}
-			continue
+			in.fill(c.r)
 		}
-		c.handOff()
-		if in.err != nil {
-			c.hear(&in)
-			return
-		}
+	}
+	// The session ends, but a client that is still writing must come to reading.
+	for in.err == nil && !c.out.over() {
+		in.start = len(in.buf)
 		in.fill(c.r)
 	}
 }
@@ -483,7 +484,7 @@ func (c *session) message(m []byte, keep bool, b *batch) {
 
 // tooLong takes the beginning of a line of more than Server.MaxMessage bytes.
 func (c *session) tooLong(line []byte) {
-	c.record("in ", append(line[:min(len(line), 1000):min(len(line), 1000)], "... (cut: too long)"...))
+	c.record("in  ", append(line[:min(len(line), 1000):min(len(line), 1000)], "... (cut: too long)"...))
 	err := invalid("a message of more than " + strconv.Itoa(c.srv.maxMessage()) + " bytes")
 	var e envelope
 	e.open(line)
@@ -493,7 +494,7 @@ func (c *session) tooLong(line []byte) {
 			q.tell(reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.srv.maxMessage())})
 		}
 		c.logf("answer ignored: %v", err)
-	case validID(e.id) && e.twice != "id" && len(e.id) < cap(e.id): // at the end it may be cut
+	case validID(e.id) && utf8.Valid(e.id) && e.twice != "id" && len(e.id) < cap(e.id): // at the end it may be cut
 		c.refuse(nil, e.id, err)
 	default:
 		c.refuse(nil, nil, err)
@@ -653,10 +654,10 @@ func (c *session) era(r *request, m method) *Error {
 		case r.metaClient != nil && !named:
 			return badParams(keyClient + " must be an object with name and version")
 		case version != revModern.String():
-			return &Error{Code: codeVersion, Message: "Unsupported protocol version", Data: map[string]any{
-				"supported": []string{revModern.String()}, "requested": version}}
+			return &Error{Code: codeVersion, Message: "Unsupported protocol version",
+				Data: json.RawMessage(cat(appendString([]byte(`{"requested":`), version), `,`, supported, `}`))}
 		case r.level != nil && (!levelText || !slices.Contains(levels[:], level)):
-			return &Error{Code: codeParams, Message: "Invalid log level: " + level}
+			return &Error{Code: codeParams, Message: "Invalid log level: " + excerpt(level)}
 		case r.batch != nil:
 			return invalid("batching is not supported")
 		}
@@ -665,7 +666,7 @@ func (c *session) era(r *request, m method) *Error {
 		if !m.modern {
 			err := noMethod(r)
 			if r.method == "initialize" {
-				err.Data = map[string]any{"supported": []string{revModern.String()}}
+				err.Data = json.RawMessage(`{` + supported + `}`)
 			}
 			return err
 		}
@@ -933,15 +934,16 @@ func (c *session) filter(r *request) *Error {
 
 // watch adds a resource to those whose changes are told.
 func (st *stream) watch(uri string) *Error {
+	if _, again := st.uris[uri]; again {
+		return nil
+	}
 	if len(st.uris) >= maxWatched {
 		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
 	}
 	if st.uris == nil {
 		st.uris = make(map[string]int64)
 	}
-	if _, again := st.uris[uri]; !again {
-		st.uris[uri] = 0
-	}
+	st.uris[uri] = 0
 	return nil
 }
 
@@ -1376,7 +1378,7 @@ func (o *outlet) stop() {
 	o.stopLocked()
 }
 
-// over reports whether it has come to that.
+// over reports whether that was so.
 func (o *outlet) over() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

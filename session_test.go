@@ -3,15 +3,45 @@
 package mcp
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
+	stdhmac "crypto/hmac"
+	stdsha256 "crypto/sha256"
+	"encoding"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"log"
+	"log/slog"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/iotest"
+	"testing/slogtest"
 	"testing/synctest"
+	"time"
+	"unicode/utf8"
 )
 
 // ---- the other end ----
@@ -52,13 +82,63 @@ func serveDeaf(t *testing.T, s *Server) *client {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c.cancel = cancel
 	go func() {
-		err := s.Serve(ctx, r, w)
+		in, out := wired(r, w)
+		err := s.Serve(ctx, in, out)
 		r.CloseWithError(io.ErrClosedPipe) // as an exiting process would
 		w.Close()
 		cancel(nil)
 		c.done <- err
 	}()
 	return c
+}
+
+// What goes over the wire is appended to the file that MCP_TEST_WIRE names, for
+// .ci/schema to check: an object a line, with the session and "in" or "out".
+var (
+	wireLog, _ = os.OpenFile(os.Getenv("MCP_TEST_WIRE"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	wires      atomic.Int64
+)
+
+// A wire is one direction of a session, seen from the server, and records it.
+type wire struct {
+	r                  io.Reader
+	w                  io.Writer
+	session, direction string
+	line               []byte
+}
+
+// wired returns the two ends of a session as they are, or such that they record.
+func wired(r io.Reader, w io.Writer) (io.Reader, io.Writer) {
+	if wireLog == nil {
+		return r, w
+	}
+	session := fmt.Sprintf("%d.%d", os.Getpid(), wires.Add(1))
+	return &wire{r: r, session: session, direction: "in"}, &wire{w: w, session: session, direction: "out"}
+}
+
+func (w *wire) Read(b []byte) (int, error) {
+	n, err := w.r.Read(b)
+	if w.record(b[:n]); err != nil && len(w.line) > 0 {
+		w.record([]byte("\n")) // the last line has none
+	}
+	return n, err
+}
+
+func (w *wire) Write(b []byte) (int, error) {
+	w.record(b)
+	return w.w.Write(b)
+}
+
+func (w *wire) record(b []byte) {
+	for {
+		head, rest, whole := bytes.Cut(b, []byte("\n"))
+		if w.line = append(w.line, head...); !whole {
+			return
+		}
+		raw, _ := json.Marshal(map[string]string{"session": w.session, w.direction: string(w.line)})
+		wireLog.Write(append(raw, '\n'))
+		w.line, b = w.line[:0], rest
+	}
 }
 
 func (c *client) listen() {
@@ -176,30 +256,7933 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return reflect.DeepEqual(value(a), value(b))
 }
 
-// ---- sample ----
+// ---- shorthands ----
 
-func TestSample(t *testing.T) {
+const (
+	pingLine = `{"jsonrpc":"2.0","id":"p","method":"ping"}`
+	pongLine = `{"jsonrpc":"2.0","id":"p","result":{}}`
+	ping     = "\n> " + pingLine + "\n< " + pongLine + "\n"
+	legacyPV = "2025-11-25"
+)
+
+// play runs a transcript in a session of its own, after initialize if version
+// is not "", and sees it end well.
+func play(t *testing.T, s *Server, version, transcript string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{}
-		AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct {
+		c := serve(t, s)
+		if version != "" {
+			c.initialize(version, `{"roots":{}}`)
+		}
+		c.talk(transcript)
+		c.end()
+	})
+}
+
+// feed serves what r holds and returns the lines that were answered.
+func feed(t *testing.T, s *Server, r io.Reader) (lines []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		if s.Name == "" {
+			s.Name, s.Version, s.ErrorLog = "demo", "1.0.0", log.New(io.Discard, "", 0)
+		}
+		if err := s.Serve(context.Background(), r, &out); err != nil {
+			t.Error("Serve:", err)
+		}
+		lines = strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	})
+	return lines
+}
+
+// call is a line that calls a tool, said a result of one text, failed the same
+// with isError, and wrong an error of the protocol. Ids are raw.
+func call(id, tool, args string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, args)
+}
+
+func said(id, text string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`, id, quote(text))
+}
+
+func failed(id, text string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}],"isError":true}}`, id, quote(text))
+}
+
+func wrong(id string, code int, message string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, quote(message))
+}
+
+func quote(s string) string {
+	raw, _ := json.Marshal(s)
+	return string(raw)
+}
+
+func wantPanic(t *testing.T, want string, f func()) {
+	t.Helper()
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, want) {
+			t.Errorf("panic %q, want %q", got, want)
+		}
+	}()
+	f()
+}
+
+type none = struct{}
+
+// demo is the server of PROTOCOL.md, as far as tools go.
+func demo() *Server {
+	s := &Server{Instructions: "Demo server."}
+	AddTool(s, Tool{Name: "echo", Title: "Echo", Description: "Returns its text", Annotations: ToolAnnotations{ReadOnlyHint: Yes}},
+		func(ctx context.Context, in struct {
 			Text string `json:"text"`
 		}) (string, error) {
-			Progress(ctx, 1, 2, "half")
+			Progress(ctx, 1, 1, "echoing")
 			return in.Text, nil
 		})
-		c := serve(t, s)
-		c.talk(`
-			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},$META}}
-			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"hi"}],$SRV}}
+	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ none) (string, error) {
+		<-ctx.Done()
+		Progress(ctx, 1, 1, "too late")
+		return "late", ctx.Err()
+	})
+	AddTool(s, Tool{Name: "count"}, func(ctx context.Context, in struct {
+		To int `json:"to"`
+	}) (string, error) {
+		for i := range in.To {
+			Progress(ctx, float64(i+1), float64(in.To), "")
+			Progress(ctx, float64(i+1), float64(in.To), "not more than before")
+			Progress(ctx, float64(i), float64(in.To), "less")
+		}
+		return fmt.Sprint(in.To), nil
+	})
+	AddTool(s, Tool{Name: "grow"}, func(context.Context, none) (string, error) {
+		AddTool(s, Tool{Name: "extra"}, func(context.Context, none) (string, error) { return "", nil })
+		return "added", nil
+	})
+	AddTool(s, Tool{Name: "list_things"}, func(context.Context, none) ([]string, error) { return []string{"a"}, nil })
+	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) ([]Root, error) { return Roots(ctx, "roots") })
+	return s
+}
+
+// emptied has the tools capability, and no tool.
+func emptied() *Server {
+	s := demo()
+	s.RemoveTools("echo", "slow", "count", "grow", "list_things", "ask")
+	s.Instructions = ""
+	return s
+}
+
+// ---- the traps of PROTOCOL.md ----
+
+func TestTraps(t *testing.T) {
+	const missing = "Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)"
+	initialize := func(version string) string {
+		return `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n"
+	}
+	initialized := func(version string) string {
+		return `< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + version + `","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}}` + "\n"
+	}
+	for _, tt := range []struct {
+		name       string
+		server     func() *Server
+		version    string // of initialize; "": none
+		transcript string
+	}{
+		{"T01 ids are raw tokens", demo, "", `
+			> {"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}
+			< {"jsonrpc":"2.0","id":9007199254740993,"result":{}}
+			> {"jsonrpc":"2.0","id":"","method":"ping"}
+			< {"jsonrpc":"2.0","id":"","result":{}}
+			> {"jsonrpc":"2.0","id":0,"method":"ping"}
+			< {"jsonrpc":"2.0","id":0,"result":{}}`},
+		{"T02 null id", demo, "", `
+			> {"jsonrpc":"2.0","id":null,"method":"ping"}
+			< ` + wrong("null", -32600, "Invalid Request: id must not be null")},
+		{"T03 fractional and boolean ids", demo, "", `
 			> {"jsonrpc":"2.0","id":1.5,"method":"ping"}
-			< {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: id must be a string or an integer"}}
-		`)
-		c.initialize("2025-11-25", "{}")
+			< ` + wrong("null", -32600, "Invalid Request: id must be a string or an integer") + `
+			> {"jsonrpc":"2.0","id":true,"method":"ping"}
+			< ` + wrong("null", -32600, "Invalid Request: id must be a string or an integer")},
+		{"T04 notifications are never answered", demo, "", `
+			> {"jsonrpc":"2.0","method":"notifications/no_such_thing"}
+			> {"jsonrpc":"2.0","method":"tools/list"}
+			> {"jsonrpc":"2.0","method":"tools/call","params":7}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{"x":1}}}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled"}` + ping},
+		{"T05 garbage", demo, "", `
+			> {"jsonrpc":"2.0","id":1,
+			< ` + wrong("null", -32700, "Parse error") + ping},
+		{"T06 invalid requests echo a usable id", demo, "", `
+			> {"id":3,"method":"ping"}
+			< ` + wrong("3", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
+			> {"jsonrpc":"2.0","id":4,"method":7}
+			< ` + wrong("4", -32600, "Invalid Request: method must be a string")},
+		{"T07 key case matters", demo, "", `
+			> {"jsonrpc":"2.0","id":5,"Method":"ping"}
+			< ` + wrong("5", -32600, "Invalid Request: method missing")},
+		{"T09 initialize never says 2026-07-28", emptied, "", initialize("2026-07-28") + initialized("2025-11-25")},
+		{"T10 no era", demo, "", `
+			> ` + call("1", "echo", `{"text":"hi"}`) + `
+			< ` + wrong("1", -32602, missing) + `
+			> {"jsonrpc":"2.0","id":2,"method":"no/such"}
+			< ` + wrong("2", -32601, "Method not found: no/such") + `
+			> {"jsonrpc":"2.0","id":3,"method":"server/discover"}
+			< ` + wrong("3", -32602, missing) + ping},
+		{"T11 no gate on initialized", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + `
+			> {"jsonrpc":"2.0","id":2,"method":"prompts/list"}
+			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
+			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
+			< {"jsonrpc":"2.0","id":3,"result":{"tools":[]}}`},
+		{"T12 probe, then fall back", emptied, "", `
+			> {"jsonrpc":"2.0","id":"p","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
+			< {"jsonrpc":"2.0","id":"p","error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2099-01-01"}}}
+			> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{$META}}
+			< {"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private",$SRV}}
+			` + initialize("2025-06-18") + initialized("2025-06-18")},
+		{"T13 the shape follows the request", emptied, legacyPV, `
+			> {"jsonrpc":"2.0","id":7,"method":"tools/list","params":{$META}}
+			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}
+			> {"jsonrpc":"2.0","id":8,"method":"tools/list"}
+			< {"jsonrpc":"2.0","id":8,"result":{"tools":[]}}`},
+		{"T14 half an envelope", demo, legacyPV, `
+			> {"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}
+			< ` + wrong("9", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + `
+			> {"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01"}}}
+			< ` + wrong("10", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + `
+			> {"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":{}}}}
+			< ` + wrong("11", -32602, "Invalid params: io.modelcontextprotocol/protocolVersion must be a string") + `
+			> {"jsonrpc":"2.0","id":12,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]}}}
+			< ` + wrong("12", -32602, "Invalid params: io.modelcontextprotocol/clientCapabilities must be an object") + `
+			> {"jsonrpc":"2.0","id":13,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"c"}}}}
+			< ` + wrong("13", -32602, "Invalid params: io.modelcontextprotocol/clientInfo must be an object with name and version")},
+		{"T15 a legacy date in the envelope", demo, legacyPV, `
+			> {"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}}}
+			< {"jsonrpc":"2.0","id":10,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}}`},
+		{"T16 removed methods", demo, legacyPV, `
+			> {"jsonrpc":"2.0","id":11,"method":"ping","params":{$META}}
+			< ` + wrong("11", -32601, "Method not found: ping") + `
+			> {"jsonrpc":"2.0","id":12,"method":"logging/setLevel","params":{$META}}
+			< ` + wrong("12", -32601, "Method not found: logging/setLevel") + `
+			> {"jsonrpc":"2.0","id":13,"method":"resources/subscribe","params":{$META}}
+			< ` + wrong("13", -32601, "Method not found: resources/subscribe") + `
+			> {"jsonrpc":"2.0","id":14,"method":"tasks/get","params":{$META}}
+			< ` + wrong("14", -32601, "Method not found: tasks/get") + `
+			> {"jsonrpc":"2.0","id":15,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"},$META}}
+			< {"jsonrpc":"2.0","id":15,"error":{"code":-32601,"message":"Method not found: initialize","data":{"supported":["2026-07-28"]}}}`},
+		{"T17 the log level is checked before the method", demo, "", `
+			> {"jsonrpc":"2.0","id":12,"method":"prompts/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"loud"}}}
+			< ` + wrong("12", -32602, "Invalid log level: loud")},
+		{"T18 tool failures", demo, legacyPV, `
+			> {"jsonrpc":"2.0","id":13,"method":"tools/call","params":{"name":"nope"}}
+			< ` + wrong("13", -32602, "Unknown tool: nope") + `
+			> {"jsonrpc":"2.0","id":14,"method":"tools/call","params":{"arguments":{}}}
+			< ` + wrong("14", -32602, "Invalid params: name is required") + `
+			> ` + call("15", "echo", `{"text":5}`) + `
+			< ` + failed("15", "Invalid arguments: text must be a string, got 5") + `
+			> ` + call("16", "echo", `["text"]`) + `
+			< ` + wrong("16", -32602, "Invalid params: arguments must be an object") + `
+			> {"jsonrpc":"2.0","id":17,"method":"tools/call"}
+			< ` + wrong("17", -32602, "Invalid params: name is required") + `
+			> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":["echo"]}
+			< ` + wrong("18", -32602, "Invalid params: params must be an object") + `
+			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":7}}
+			< ` + wrong("19", -32602, "Invalid params: name is required")},
+		{"T20 cancelled requests are silent", demo, "", `
+			> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":{"name":"slow","arguments":{},"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
+			> {"jsonrpc":"2.0","id":"18","method":"tools/call","params":{"name":"slow","arguments":{},$META}}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":18,"reason":"user"}}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"never-seen"}}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"18","reason":"user"}}` + ping + `
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p"}}`},
+		{"T21 initialize cannot be cancelled", emptied, "", initialize("2025-11-25") + initialized("2025-11-25") + `
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + ping},
+		{"T22 progress", demo, legacyPV, `
+			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":"count","arguments":{"to":2},"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
+			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1,"total":2}}
+			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":2,"total":2}}
+			< {"jsonrpc":"2.0","id":19,"result":{"resultType":"complete","content":[{"type":"text","text":"2"}],$SRV}}
+			> {"jsonrpc":"2.0","id":20,"method":"tools/call","params":{"name":"count","arguments":{"to":1},"_meta":{"progressToken":"7"}}}
+			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"7","progress":1,"total":1}}
+			< ` + said("20", "1") + `
+			> ` + call("21", "count", `{"to":1}`) + `
+			< ` + said("21", "1") + `
+			> {"jsonrpc":"2.0","id":22,"method":"tools/call","params":{"name":"count","arguments":{"to":1},"_meta":{"progressToken":1.5}}}
+			< ` + wrong("22", -32602, "Invalid params: progressToken must be a string or an integer")},
+		{"T24 listen", demo, "", `
+			> {"jsonrpc":"2.0","id":21,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["demo://a"]},$META}}
+			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":21},"notifications":{"toolsListChanged":true}}}
+			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"grow",$META}}
+			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":21}}}
+			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":21}}` + ping},
+		{"T25 listen without a filter", demo, "", `
+			> {"jsonrpc":"2.0","id":22,"method":"subscriptions/listen","params":{$META}}
+			< ` + wrong("22", -32602, "Invalid params: notifications is required") + `
+			> {"jsonrpc":"2.0","id":23,"method":"subscriptions/listen","params":{"notifications":[],$META}}
+			< ` + wrong("23", -32602, "Invalid params: notifications is required") + `
+			> {"jsonrpc":"2.0","id":24,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":1},$META}}
+			< ` + wrong("24", -32602, "Invalid params: toolsListChanged must be true or false")},
+		{"T26 nothing unsolicited to modern clients", demo, "", `
+			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"grow",$META}}
+			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}`},
+		{"T27 undeclared capability", demo, legacyPV, `
+			> {"jsonrpc":"2.0","id":23,"method":"tools/call","params":{"name":"ask","arguments":{},$META}}
+			< {"jsonrpc":"2.0","id":23,"error":{"code":-32021,"message":"This request needs the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`},
+		{"T29 batches in 2025-03-26", demo, "2025-03-26", `
+			> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":"b","method":"nope"}]
+			< [{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"b","error":{"code":-32601,"message":"Method not found: nope"}}]
+			> []
+			< ` + wrong("null", -32600, "Invalid Request: empty batch")},
+		{"T29 batches in 2025-06-18", demo, "2025-06-18", `
+			> [{"jsonrpc":"2.0","id":1,"method":"ping"}]
+			< ` + wrong("null", -32600, "Invalid Request: batching is not supported")},
+		{"T30 output that is no object", demo, legacyPV, `
+			> {"jsonrpc":"2.0","id":25,"method":"tools/call","params":{"name":"list_things"}}
+			< {"jsonrpc":"2.0","id":25,"result":{"content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":{"result":["a"]}}}
+			> {"jsonrpc":"2.0","id":26,"method":"tools/call","params":{"name":"list_things",$META}}
+			< {"jsonrpc":"2.0","id":26,"result":{"resultType":"complete","content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":["a"],$SRV}}`},
+		{"T31 tasks", demo, legacyPV, `
+			> {"jsonrpc":"2.0","id":27,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"task":{"ttl":60000}}}
+			< ` + said("27", "x") + `
+			> {"jsonrpc":"2.0","id":28,"method":"tasks/get","params":{"taskId":"t"}}
+			< ` + wrong("28", -32601, "Method not found: tasks/get")},
+		{"T32 cursors", demo, legacyPV, `
+			> {"jsonrpc":"2.0","id":29,"method":"tools/list","params":{"cursor":"bogus"}}
+			< ` + wrong("29", -32602, "Invalid cursor") + `
+			> {"jsonrpc":"2.0","id":30,"method":"tools/list","params":{"cursor":7}}
+			< ` + wrong("30", -32602, "Invalid cursor")},
+		{"T33 our ids are another namespace", demo, legacyPV, `
+			> ` + call("1", "ask", "{}") + `
+			< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
+			> ` + call("2", "slow", "{}") + `
+			> {"jsonrpc":"2.0","id":2,"result":{"roots":[]}}
+			> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///a"}]}}
+			< {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[{\"uri\":\"file:///a\",\"name\":\"\"}]"}],"structuredContent":{"result":[{"uri":"file:///a","name":""}]}}}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`},
+		{"T34 capability off", func() *Server { return &Server{} }, legacyPV, `
+			> {"jsonrpc":"2.0","id":30,"method":"resources/list"}
+			< {"jsonrpc":"2.0","id":30,"result":{"resources":[]}}
+			> {"jsonrpc":"2.0","id":31,"method":"resources/templates/list"}
+			< {"jsonrpc":"2.0","id":31,"result":{"resourceTemplates":[]}}
+			> {"jsonrpc":"2.0","id":32,"method":"tools/list"}
+			< {"jsonrpc":"2.0","id":32,"result":{"tools":[]}}
+			> {"jsonrpc":"2.0","id":33,"method":"resources/read","params":{"uri":"demo://a"}}
+			< ` + wrong("33", -32601, "Method not found: resources/read") + `
+			> {"jsonrpc":"2.0","id":34,"method":"prompts/get","params":{"name":"x"}}
+			< ` + wrong("34", -32601, "Method not found: prompts/get") + `
+			> {"jsonrpc":"2.0","id":35,"method":"completion/complete","params":{}}
+			< ` + wrong("35", -32601, "Method not found: completion/complete") + `
+			> {"jsonrpc":"2.0","id":36,"method":"logging/setLevel","params":{"level":"info"}}
+			< ` + wrong("36", -32601, "Method not found: logging/setLevel") + `
+			> {"jsonrpc":"2.0","id":37,"method":"resources/list","params":{$META}}
+			< ` + wrong("37", -32601, "Method not found: resources/list") + `
+			> {"jsonrpc":"2.0","id":38,"method":"tools/list","params":{$META}}
+			< ` + wrong("38", -32601, "Method not found: tools/list") + `
+			> {"jsonrpc":"2.0","id":39,"method":"server/discover","params":{$META}}
+			< {"jsonrpc":"2.0","id":39,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":0,"cacheScope":"private",$SRV}}`},
+		{"T37 falsy ids", emptied, "", `
+			> {"jsonrpc":"2.0","id":0,"method":"tools/list","params":{$META}}
+			< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) { play(t, tt.server(), tt.version, tt.transcript) })
+	}
+}
+
+// T36, and what becomes of a call that is under way: its handler is told why,
+// and what it returns is written.
+func TestEOFWithWorkUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, demo())
+		c.initialize(legacyPV, `{}`)
 		c.talk(`
-			> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{"progressToken":7}}}
-			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1,"total":2,"message":"half"}}
-			< {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"hi"}]}}
-		`)
+			> {"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{},$META}}
+			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{}}}
+			> ` + call("1", "slow", "{}"))
+		c.in.Close()
+		if err := <-c.done; err != nil {
+			t.Error("Serve:", err)
+		}
+		c.want(failed("1", ErrClosed.Error()))
+	})
+}
+
+// ---- the transcripts of PROTOCOL.md ----
+
+const demoTools = `
+	{"name":"echo","title":"Echo","description":"Returns its text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
+	{"name":"slow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
+	{"name":"count","inputSchema":{"type":"object","properties":{"to":{"type":"integer"}},"required":["to"],"additionalProperties":false}},
+	{"name":"grow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
+	{"name":"list_things","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
+	{"name":"ask","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}`
+
+func TestTranscriptLegacy(t *testing.T) {
+	play(t, demo(), "", strings.Replace(`
+		> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{}},"roots":{"listChanged":true}},"clientInfo":{"name":"c","version":"1"}}}
+		< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"},"instructions":"Demo server."}}
+		> {"jsonrpc":"2.0","method":"notifications/initialized"}
+		> {"jsonrpc":"2.0","id":2,"method":"ping"}
+		< {"jsonrpc":"2.0","id":2,"result":{}}
+		> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
+		< {"jsonrpc":"2.0","id":3,"result":{"tools":[$TOOLS]}}
+		> {"jsonrpc":"2.0","id":"call-1","method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{"progressToken":"t1"}}}
+		< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t1","progress":1,"total":1,"message":"echoing"}}
+		< {"jsonrpc":"2.0","id":"call-1","result":{"content":[{"type":"text","text":"hi"}]}}
+		> {"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo","arguments":{}}}
+		< {"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"Invalid arguments: text is required"}],"isError":true}}
+		# a question to the client on the way
+		> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":{"name":"ask","arguments":{}}}
+		< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
+		> {"jsonrpc":"2.0","method":"notifications/roots/list_changed"}
+		> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///home","name":"Home"}]}}
+		< {"jsonrpc":"2.0","id":18,"result":{"content":[{"type":"text","text":"[{\"uri\":\"file:///home\",\"name\":\"Home\"}]"}],"structuredContent":{"result":[{"uri":"file:///home","name":"Home"}]}}}
+		# list change is unsolicited
+		> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":"grow","arguments":{}}}
+		< {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
+		< {"jsonrpc":"2.0","id":19,"result":{"content":[{"type":"text","text":"added"}]}}
+		# cancellation: no answer for 20
+		> {"jsonrpc":"2.0","id":20,"method":"tools/call","params":{"name":"slow","arguments":{}}}
+		> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":20,"reason":"user"}}
+		> {"jsonrpc":"2.0","id":21,"method":"no/such"}
+		< {"jsonrpc":"2.0","id":21,"error":{"code":-32601,"message":"Method not found: no/such"}}
+		> {"jsonrpc":"2.0","id":22,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
+		< {"jsonrpc":"2.0","id":22,"error":{"code":-32600,"message":"Invalid Request: initialize came twice"}}
+		> {"jsonrpc":"2.0","id":23,"method":"notifications/initialized"}
+		< {"jsonrpc":"2.0","id":23,"error":{"code":-32601,"message":"Method not found: notifications/initialized"}}`,
+		"$TOOLS", strings.ReplaceAll(demoTools, "\n", ""), 1))
+}
+
+func TestTranscriptModern(t *testing.T) {
+	play(t, demo(), "", strings.Replace(`
+		> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}
+		< {"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"instructions":"Demo server.","ttlMs":0,"cacheScope":"private",$SRV}}
+		> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}}
+		< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[$TOOLS],"ttlMs":0,"cacheScope":"private",$SRV}}
+		> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{"progressToken":1,"io.modelcontextprotocol/logLevel":"info","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
+		< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"total":1,"message":"echoing"}}
+		< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"hi"}],$SRV}}
+		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{},$META}}
+		< {"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","content":[{"type":"text","text":"Invalid arguments: text is required"}],"isError":true,$SRV}}
+		# subscription
+		> {"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},$META}}
+		< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}
+		> {"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"grow","arguments":{},$META}}
+		< {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}
+		< {"jsonrpc":"2.0","id":10,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}
+		> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L"}}
+		# cancellation: no answer for 11
+		> {"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"slow",$META}}
+		> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":11}}
+		# errors
+		> {"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
+		< {"jsonrpc":"2.0","id":11,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}
+		> {"jsonrpc":"2.0","id":13,"method":"no/such","params":{$META}}
+		< {"jsonrpc":"2.0","id":13,"error":{"code":-32601,"message":"Method not found: no/such"}}
+		> {"jsonrpc":"2.0","id":14,"method":"tools/call","params":{"name":"nope",$META}}
+		< {"jsonrpc":"2.0","id":14,"error":{"code":-32602,"message":"Unknown tool: nope"}}`,
+		"$TOOLS", strings.ReplaceAll(demoTools, "\n", ""), 1))
+}
+
+// When the server ends a stream, it says so with a result.
+func TestServerEndsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, demo())
+		c.talk(`
+			> {"jsonrpc":"2.0","id":14,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},$META}}
+			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":14},"notifications":{"toolsListChanged":true}}}`)
+		c.cancel(errors.New("operator"))
+		if err := <-c.done; err != nil {
+			t.Error("Serve:", err)
+		}
+		c.want(`{"jsonrpc":"2.0","id":14,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":14,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`)
+	})
+}
+
+// ---- revisions ----
+
+func TestInitialize(t *testing.T) {
+	const client = `"capabilities":{},"clientInfo":{"name":"c","version":"1"}`
+	for _, tt := range []struct{ params, want string }{
+		{`{"protocolVersion":"2024-11-05",` + client + `}`, "2024-11-05"},
+		{`{"protocolVersion":"2025-03-26",` + client + `}`, "2025-03-26"},
+		{`{"protocolVersion":"2025-06-18",` + client + `}`, "2025-06-18"},
+		{`{"protocolVersion":"2025-11-25",` + client + `}`, "2025-11-25"},
+		{`{"protocolVersion":"2025-11-25","unknown":null,` + client + `}`, "2025-11-25"},
+		{`{"protocolVersion":"2026-07-28",` + client + `}`, "2025-11-25"},
+		{`{"protocolVersion":"2099-01-01",` + client + `}`, "2025-11-25"},
+		{`{"protocolVersion":"1.0",` + client + `}`, "2025-11-25"},
+		{`{"protocolVersion":"",` + client + `}`, "2025-11-25"},
+		{`{"protocolVersion":20251125,` + client + `}`, "protocolVersion is required"},
+		{`{` + client + `}`, "protocolVersion is required"},
+		{`{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"}}`, "capabilities is required"},
+		{`{"protocolVersion":"2025-11-25","capabilities":[],"clientInfo":{"name":"c","version":"1"}}`, "capabilities is required"},
+		{`{"protocolVersion":"2025-11-25","capabilities":{}}`, "clientInfo with name and version is required"},
+		{`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c"}}`, "clientInfo with name and version is required"},
+		{`[]`, "params must be an object"},
+	} {
+		want := wrong("1", -32602, "Invalid params: "+tt.want)
+		if strings.HasPrefix(tt.want, "20") {
+			want = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + tt.want + `","capabilities":{},"serverInfo":{"name":"demo","version":"1.0.0"}}}`
+		}
+		play(t, &Server{}, "", `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":`+tt.params+"}\n< "+want+ping)
+	}
+}
+
+// One server, all revisions. What stands in «...» is sent in the revisions
+// whose letters stand before the colon.
+func TestRevisions(t *testing.T) {
+	icon := []Icon{{Src: "https://x/i.png", MIMEType: "image/png", Sizes: []string{"48x48"}, Theme: "dark"}}
+	notes := &Annotations{Audience: []string{"user"}, Priority: 0.5, LastModified: "2025-01-02T03:04:05Z"}
+	meta := map[string]any{"k": 1}
+	s := &Server{Name: "demo", Version: "1.0.0", Title: "Demo", WebsiteURL: "https://x", Icons: icon, Instructions: "Be kind.",
+		CacheTTL: 90 * time.Second, CachePublic: true, Experimental: map[string]any{"e": none{}}, Extensions: map[string]any{"x/y": none{}}}
+	AddTool(s, Tool{Name: "full", Title: "Full", Description: "Has it all.", Icons: icon, Meta: meta,
+		Annotations:  ToolAnnotations{Title: "Other", ReadOnlyHint: Yes, DestructiveHint: No, IdempotentHint: No, OpenWorldHint: Yes},
+		OutputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, _ none) (*Result, error) {
+			Progress(ctx, 0, 0, "on it")
+			return &Result{StructuredContent: map[string]int{"n": 1}, Meta: meta, Content: []Content{
+				{Type: "text", Text: "<t>\u2028", Annotations: notes, Meta: meta},
+				Image([]byte("i"), "image/png"),
+				Audio([]byte("a"), "audio/wav"),
+				ResourceLink(Resource{URI: "demo://a", Name: "a", Title: "A", Description: "d", MIMEType: "text/plain", Size: 3, Annotations: notes, Icons: icon, Meta: meta}),
+				EmbeddedResource(ResourceContents{URI: "demo://t", MIMEType: "text/plain", Meta: meta}),
+				EmbeddedResource(ResourceContents{URI: "demo://b", Blob: []byte{}}),
+			}}, nil
+		})
+	AddTool(s, Tool{Name: "list", OutputSchema: SchemaOf[[]int](), Annotations: ToolAnnotations{ReadOnlyHint: No}},
+		func(context.Context, none) ([]int, error) { return nil, nil })
+	AddTool(s, Tool{Name: "ref", OutputSchema: json.RawMessage(`{"$ref":"#/$defs/x","$defs":{"x":{"type":"array"}}}`)},
+		func(context.Context, none) (none, error) { return none{}, nil })
+
+	const (
+		ICON  = `"icons":[{"src":"https://x/i.png","mimeType":"image/png","sizes":["48x48"],"theme":"dark"}]`
+		NOTES = `"annotations":{"audience":["user"],"priority":0.5«CDM:,"lastModified":"2025-01-02T03:04:05Z"»}`
+		ARGS  = `"inputSchema":{"type":"object","properties":{},"additionalProperties":false}`
+	)
+	transcript := strings.NewReplacer("$ICON", ICON, "$NOTES", NOTES, "$ARGS", ARGS, "\n\t\t\t", "").Replace(`
+		«ABCD:> {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"$VERSION","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
+		< {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"$VERSION","capabilities":{"tools":{"listChanged":true},"experimental":{"e":{}}},"instructions":"Be kind.",
+			"serverInfo":{"name":"demo","version":"1.0.0"«CD:,"title":"Demo"»«D:,"websiteUrl":"https://x",$ICON»}}}»
+		«M:> {"jsonrpc":"2.0","id":0,"method":"server/discover","params":{$META}}
+		< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"experimental":{"e":{}},"extensions":{"x/y":{}}},"instructions":"Be kind.",
+			"ttlMs":90000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}}»
+		> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{«M:$META»}}
+		< {"jsonrpc":"2.0","id":1,"result":{«M:"resultType":"complete",»"tools":[
+			{"name":"full",«CDM:"title":"Full",»"description":"Has it all.",$ARGS«CDM:,"outputSchema":{"type":"object"}»
+			«BCDM:,"annotations":{"title":"Other","readOnlyHint":true,"destructiveHint":false,"idempotentHint":false,"openWorldHint":true}»«DM:,$ICON»«CDM:,"_meta":{"k":1}»},
+			{"name":"list",$ARGS«CD:,"outputSchema":{"type":"object","properties":{"result":{"type":"array","items":{"type":"integer"}}},"required":["result"]}»
+			«M:,"outputSchema":{"type":"array","items":{"type":"integer"}}»«BCDM:,"annotations":{"readOnlyHint":false}»},
+			{"name":"ref",$ARGS«M:,"outputSchema":{"$ref":"#/$defs/x","$defs":{"x":{"type":"array"}}}»}]
+			«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
+		> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"full","_meta":{"progressToken":0«M:,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}»}}}
+		< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0,"progress":0«BCDM:,"message":"on it"»}}
+		< {"jsonrpc":"2.0","id":2,"result":{«M:"resultType":"complete",»"content":[
+			{"type":"text","text":"<t>\u2028",$NOTES«CDM:,"_meta":{"k":1}»},
+			{"type":"image","data":"aQ==","mimeType":"image/png"},
+			«A:{"type":"text","text":"[audio, audio/wav, 1 bytes]"}»«BCDM:{"type":"audio","data":"YQ==","mimeType":"audio/wav"}»,
+			«AB:{"type":"text","text":"a: demo://a"}»
+			«CDM:{"type":"resource_link","uri":"demo://a","name":"a","title":"A","description":"d","mimeType":"text/plain","size":3,$NOTES«DM:,$ICON»,"_meta":{"k":1}}»,
+			{"type":"resource","resource":{"uri":"demo://t","mimeType":"text/plain","text":""«CDM:,"_meta":{"k":1}»}},
+			{"type":"resource","resource":{"uri":"demo://b","blob":""}}]
+			«CDM:,"structuredContent":{"n":1}»
+			,"_meta":{"k":1«M:,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}»}}}
+		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list"«M:,$META»}}
+		< {"jsonrpc":"2.0","id":3,"result":{«M:"resultType":"complete",»"content":[{"type":"text","text":"[]"}]«CD:,"structuredContent":{"result":[]}»«M:,"structuredContent":[],$SRV»}}`)
+	choice := regexp.MustCompile(`«([A-M]+):([^«»]*)»`) // the innermost
+	for i, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			script := strings.ReplaceAll(transcript, "$VERSION", version)
+			for choice.MatchString(script) {
+				script = choice.ReplaceAllStringFunc(script, func(s string) string {
+					if m := choice.FindStringSubmatch(s); strings.Contains(m[1], "ABCDM"[i:i+1]) {
+						return m[2]
+					}
+					return ""
+				})
+			}
+			play(t, s, "", script)
+		})
+	}
+}
+
+// ---- framing ----
+
+func TestFraming(t *testing.T) {
+	const p1, p2 = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+	two := []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`}
+	for _, tt := range []struct {
+		name  string
+		input string
+	}{
+		{"plain", p1 + "\n" + p2 + "\n"},
+		{"CRLF", p1 + "\r\n" + p2 + "\r\n"},
+		{"byte order mark", "\ufeff" + p1 + "\n" + p2 + "\n"},
+		{"blank lines", "\n\r\n  \n\t\n" + p1 + "\n\n \n" + p2 + "\n\n"},
+		{"blanks around", "  " + p1 + " \n\t" + p2 + "\t \r\n"},
+		{"no newline at the end", p1 + "\n" + p2},
+		{"no newline, but a blank", p1 + "\n" + p2 + " "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for name, r := range map[string]io.Reader{
+				"at once":       strings.NewReader(tt.input),
+				"one by one":    iotest.OneByteReader(strings.NewReader(tt.input)),
+				"data with EOF": iotest.DataErrReader(strings.NewReader(tt.input)),
+				"by halves":     iotest.HalfReader(strings.NewReader(tt.input)),
+			} {
+				if got := feed(t, demo(), r); !slices.Equal(got, two) {
+					t.Errorf("%s: got %q", name, got)
+				}
+			}
+		})
+	}
+}
+
+// What we write is one line each, whatever is in it, and ends with \n alone.
+func TestOutputIsLines(t *testing.T) {
+	text := "a\r\nb\x00\x7f\u2028\u2029\xff\\\" \U0001f600"
+	s := &Server{}
+	AddTool(s, Tool{Name: "t", Description: text, Meta: map[string]any{text: text}, InputSchema: json.RawMessage("{\n\t\"type\": \"object\",\r\n\t\"x\": \"a b\\n\"\n}")},
+		func(context.Context, json.RawMessage) (*Result, error) {
+			return &Result{Content: []Content{Text(text)}, StructuredContent: json.RawMessage("{\n\"a\": 1\r\n}")}, nil
+		})
+	got := feed(t, s, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	if len(got) != 2 {
+		t.Fatalf("got %d lines: %q", len(got), got)
+	}
+	for _, line := range got {
+		var v struct {
+			Result struct {
+				Tools   []struct{ Description string }
+				Content []struct{ Text string }
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &v); err != nil || strings.ContainsAny(line, "\r\u2028\u2029") {
+			t.Errorf("%v: %q", err, line)
+		}
+		want := strings.ToValidUTF8(text, "\ufffd")
+		if r := v.Result; len(r.Tools) == 1 && r.Tools[0].Description != want || len(r.Content) == 1 && r.Content[0].Text != want {
+			t.Errorf("got %q", line)
+		}
+	}
+	if !strings.Contains(got[0], `"inputSchema":{"type":"object","x":"a b\n"}`) || !strings.Contains(got[1], `"structuredContent":{"a":1}`) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestLongLines(t *testing.T) {
+	long := strings.Repeat("x", 10<<20)
+	s := &Server{}
+	out(long, nil)(s)
+	lines := feed(t, s, strings.NewReader(
+		`{"jsonrpc":"2.0","id":0,"method":"ping","params":{"x":"`+long+`"}}`+"\n"+
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	if len(lines) != 2 || lines[0] != `{"jsonrpc":"2.0","id":0,"result":{}}` || !strings.HasPrefix(lines[1], `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"`+long+`"}],`) {
+		t.Errorf("got %d lines, %.100q", len(lines), lines)
+	}
+}
+
+func TestTooLongLines(t *testing.T) {
+	const max = 300
+	refused := func(id string) string {
+		return wrong(id, -32600, "Invalid Request: a message of more than 300 bytes")
+	}
+	x, blanks := strings.Repeat("x", max), strings.Repeat(" ", max)
+	fit := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":""}}`
+	for _, tt := range []struct{ name, line, want string }{
+		{"just fits", fit[:len(fit)-3] + x[:max-len(fit)] + `"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`},
+		{"just fits, between blanks", blanks[:9] + fit[:len(fit)-3] + x[:max-len(fit)] + `"}}` + blanks[:9], `{"jsonrpc":"2.0","id":1,"result":{}}`},
+		{"one more", fit[:len(fit)-3] + x[:max-len(fit)+1] + `"}}`, refused("1")},
+		{"the id is seen", `{"jsonrpc":"2.0","id":"a","method":"ping","params":"` + x + `"}`, refused(`"a"`)},
+		{"the id comes later", `{"jsonrpc":"2.0","method":"ping","params":"` + x + `","id":7}`, refused("null")},
+		{"the id is cut", `{"jsonrpc":"2.0","id":` + strings.Repeat("7", max) + `,"method":"ping"}`, refused("null")},
+		{"the id looks like where it is cut", `{"id":7,"method":"ping","params":"` + strings.Repeat("7", max) + `"}`, refused("7")},
+		{"the id is none", `{"jsonrpc":"2.0","id":1.5,"method":"ping","params":"` + x + `"}`, refused("null")},
+		{"the id comes twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","params":"` + x + `"}`, refused("null")},
+		{"rubbish", x + x, refused("null")},
+		{"a batch", "[" + fit + "," + x + "]", refused("null")},
+		{"an answer", `{"jsonrpc":"2.0","id":1,"result":"` + x + `"}`, ""},
+		{"an error as an answer", `{"jsonrpc":"2.0","id":1,"error":{"message":"` + x + `"}}`, ""},
+		{"in many pieces", `{"jsonrpc":"2.0","id":9,"method":"ping","params":"` + strings.Repeat(x, 200) + `"}`, refused("9")},
+		{"blanks within", `{"jsonrpc":"2.0","id":9,"method":"ping","params":[` + blanks + `]}`, refused("9")},
+		{"blanks before", blanks + fit, `{"jsonrpc":"2.0","id":1,"result":{}}`},
+		{"blanks behind", fit + blanks, `{"jsonrpc":"2.0","id":1,"result":{}}`},
+		{"nothing but blanks", blanks + blanks, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := []string{tt.want, pongLine}
+			if tt.want == "" {
+				want = want[1:]
+			}
+			in := tt.line + "\n" + pingLine + "\n"
+			for name, r := range map[string]io.Reader{"at once": strings.NewReader(in), "one by one": iotest.OneByteReader(strings.NewReader(in))} {
+				got := feed(t, &Server{MaxMessage: max}, r)
+				if len(got) != len(want) || !sameJSON(t, "["+strings.Join(got, ",")+"]", "["+strings.Join(want, ",")+"]") {
+					t.Errorf("%s: got  %q\nwant %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A question whose answer is too long is at an end all the same.
+func TestTooLongAnswer(t *testing.T) {
+	s := demo()
+	s.MaxMessage = 300
+	play(t, s, legacyPV, `
+		> `+call("1", "ask", "{}")+`
+		< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
+		> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"`+strings.Repeat("x", 300)+`"}]}}
+		< `+failed("1", "mcp: the client's answer is longer than 300 bytes"))
+}
+
+// The eleven of PAINS, item 4, and more: a bad line costs one answer at most,
+// one line of the log, and nothing else.
+func TestBadLines(t *testing.T) {
+	for _, tt := range []struct{ line, answer, log string }{
+		{`not json`, wrong("null", -32700, "Parse error"), "Parse error"},
+		{`5`, wrong("null", -32600, "Invalid Request: a message must be an object"), "must be an object"},
+		{`null`, wrong("null", -32600, "Invalid Request: a message must be an object"), "must be an object"},
+		{`"ping"`, wrong("null", -32600, "Invalid Request: a message must be an object"), "must be an object"},
+		{`[]`, wrong("null", -32600, "Invalid Request: batching is not supported"), "batching"},
+		{`{}`, wrong("null", -32600, "Invalid Request: method missing"), "method missing"},
+		{`{"jsonrpc":"2.0","id":1}`, wrong("1", -32600, "Invalid Request: method missing"), "method missing"},
+		{`{"jsonrpc":"1.0","id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
+		{`{"jsonrpc":2.0,"id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
+		{`{"method":"notifications/initialized"}`, "", "jsonrpc must be"},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping"} `, `{"jsonrpc":"2.0","id":1,"result":{}}`, ""},
+		{"\ufeff" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, ""},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, wrong("null", -32600, "Invalid Request: batching is not supported"), "batching"},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":"` + strings.Repeat("x", 1000) + `"}`, wrong("1", -32600, "Invalid Request: a message of more than 1000 bytes"), "more than 1000 bytes"},
+		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\x01" + `ng"}`, wrong("null", -32700, "Parse error"), "Parse error"},
+		{`{"jsonrpc":"2.0","id":01,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping",}`, wrong("null", -32700, "Parse error"), "Parse error"},
+		{`{"jsonrpc":"2.0","method":"notifications/none"}`, "", "unknown method \"notifications/none\""},
+		// Shaped like answers: never answered.
+		{`{"jsonrpc":"2.0","id":99,"result":{}}`, "", "nobody waits for 99"},
+		{`{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}`, "", "nobody waits for 99"},
+		{`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, "", "nobody waits"},
+		{`{"result":null}`, "", "nobody waits"},
+		{`{"jsonrpc":"1.0","id":[],"result":1,"error":5}`, "", "nobody waits"},
+		{`{"jsonrpc":"2.0","id":1,"id":2,"result":{},"result":{}}`, "", "nobody waits"},
+		{`{"error":"x","id":1.5}`, "", "nobody waits"},
+	} {
+		t.Run(tt.line[:min(len(tt.line), 60)], func(t *testing.T) {
+			var diary bytes.Buffer
+			lines := feed(t, &Server{Name: "demo", Version: "1", MaxMessage: 1000, ErrorLog: log.New(&diary, "", 0)}, strings.NewReader(tt.line+"\n"+pingLine+"\n"))
+			want := []string{tt.answer, pongLine}
+			if tt.answer == "" {
+				want = want[1:]
+			}
+			if len(lines) != len(want) || !sameJSON(t, lines[0], want[0]) || lines[len(lines)-1] != pongLine {
+				t.Errorf("got %q, want %q", lines, want)
+			}
+			if said := strings.Count(diary.String(), "\n"); !strings.Contains(diary.String(), tt.log) || (said != 0) != (tt.log != "") || said > 1 {
+				t.Errorf("log %q, want %q", diary.String(), tt.log)
+			}
+		})
+	}
+}
+
+func TestErrorLogIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var diary bytes.Buffer
+		c := serve(t, &Server{ErrorLog: log.New(&diary, "", 0)})
+		for range 2 {
+			for range 50 {
+				c.send("rubbish")
+			}
+			if got := c.recv(); len(got) != 50 {
+				t.Errorf("%d answers", len(got))
+			}
+			time.Sleep(time.Second) // for the clock of the bubble
+		}
 		c.end()
+		if n := strings.Count(diary.String(), "\n"); n != 40 {
+			t.Errorf("%d lines in two seconds, want 40", n)
+		}
+	})
+}
+
+// ---- JSON-RPC ----
+
+// Ids are echoed byte for byte.
+func TestIDs(t *testing.T) {
+	for _, id := range []string{
+		`0`, `-0`, `-1`, `7`, `1.0`, `-2.000`, `9007199254740993`, `18446744073709551616`, strings.Repeat("9", 100),
+		`""`, `"0"`, `"null"`, `"a b"`, `"\u0061"`, `"\"\\\/\n"`, `"\ud83d\ude00"`, `"é"`, `"` + strings.Repeat("x", 5000) + `"`,
+	} {
+		got := feed(t, demo(), strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`))
+		if want := `{"jsonrpc":"2.0","id":` + id + `,"result":{}}`; len(got) != 1 || got[0] != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	for _, id := range []string{`null`, `1.5`, `1e3`, `true`, `[1]`, `{"id":1}`} {
+		got := feed(t, demo(), strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`))
+		if len(got) != 1 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) {
+			t.Errorf("id %s: got %q", id, got)
+		}
+	}
+}
+
+func TestJSONRPC(t *testing.T) {
+	for _, tt := range []struct{ name, version, transcript string }{
+		{"names may be escaped", "", `
+			> {"jsonrpc":"\u0032.0","\u0069d":1,"meth\u006fd":"p\u0069ng"}
+			< {"jsonrpc":"2.0","id":1,"result":{}}`},
+		{"names in another case are unknown", legacyPV, `
+			> {"jsonrpc":"2.0","id":1,"method":"ping","ID":2,"Method":"no/such","PARAMS":7,"Result":1}
+			< {"jsonrpc":"2.0","id":1,"result":{}}
+			> {"JSONRPC":"2.0","id":2,"method":"ping"}
+			< ` + wrong("2", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
+			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"Name":"echo","name":"count","Arguments":{"text":"x"},"arguments":{"to":0}}}
+			< ` + said("3", "0")},
+		{"members that come twice", legacyPV, `
+			> {"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}
+			< ` + wrong("1", -32600, "Invalid Request: method came twice") + `
+			> {"jsonrpc":"2.0","id":1,"id":1,"method":"ping"}
+			< ` + wrong("null", -32600, "Invalid Request: id came twice") + `
+			> {"jsonrpc":"2.0","id":1,"method":"ping","params":{},"\u0070arams":{}}
+			< ` + wrong("1", -32600, "Invalid Request: params came twice") + `
+			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","name":"echo"}}
+			< ` + wrong("1", -32602, "Invalid params: name came twice") + `
+			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1,"progressToken":2}}}
+			< ` + wrong("1", -32602, "Invalid params: progressToken came twice") + `
+			> {"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}
+			< {"jsonrpc":"2.0","id":1,"result":{}}`},
+		{"null is as good as absent", legacyPV, `
+			> {"jsonrpc":"2.0","id":1,"method":"ping","params":null}
+			< {"jsonrpc":"2.0","id":1,"result":{}}
+			> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_things","arguments":null,"_meta":null}}
+			< {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":{"result":["a"]}}}
+			> {"jsonrpc":"2.0","id":3,"method":"prompts/list","params":{"cursor":null,"_meta":{"progressToken":null}}}
+			< {"jsonrpc":"2.0","id":3,"result":{"prompts":[]}}
+			> {"jsonrpc":"2.0","id":4,"method":"tools/list","params":{"cursor":null}}
+			< {"jsonrpc":"2.0","id":4,"result":{"tools":[` + strings.ReplaceAll(demoTools, "\n", "") + `]}}`},
+		{"an id in use", legacyPV, `
+			> ` + call("7", "slow", "{}") + `
+			> ` + call("7", "echo", `{"text":"x"}`) + `
+			< ` + wrong("null", -32600, "Invalid Request: id 7 is in use") + `
+			> {"jsonrpc":"2.0","id":7,"method":"ping"}
+			< ` + wrong("null", -32600, "Invalid Request: id 7 is in use") + `
+			# nor may a request that is wrong in itself be answered under it
+			> {"id":7,"method":"ping"}
+			< ` + wrong("null", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
+			> {"jsonrpc":"2.0","id":7}
+			< ` + wrong("null", -32600, "Invalid Request: method missing") + `
+			> ` + call(`"7"`, "echo", `{"text":"another id"}`) + `
+			< ` + said(`"7"`, "another id") + `
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}
+			> {"jsonrpc":"2.0","id":7,"method":"ping"}
+			< {"jsonrpc":"2.0","id":7,"result":{}}
+			> ` + call("7", "echo", `{"text":"once"}`) + `
+			< ` + said("7", "once") + `
+			> ` + call("7", "echo", `{"text":"again"}`) + `
+			< ` + said("7", "again")},
+		{"an open listen keeps its id", "", `
+			> {"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},$META}}
+			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{}}}
+			> {"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},$META}}
+			< ` + wrong("null", -32600, "Invalid Request: id 1 is in use")},
+	} {
+		t.Run(tt.name, func(t *testing.T) { play(t, demo(), tt.version, tt.transcript) })
+	}
+}
+
+func TestBatches(t *testing.T) {
+	const b = "2025-03-26"
+	refused := wrong("null", -32600, "Invalid Request: batching is not supported")
+	one := `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`
+	for _, tt := range []struct{ name, version, transcript string }{
+		{"mixed", b, `
+			> [{"jsonrpc":"2.0","id":1,"method":"ping"},1,{"jsonrpc":"2.0","id":null,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},[],{"jsonrpc":"2.0","id":5,"result":{}}]
+			< [{"jsonrpc":"2.0","id":1,"result":{}},` + wrong("null", -32600, "Invalid Request: a message must be an object") + `,` + wrong("null", -32600, "Invalid Request: id must not be null") + `,` + wrong("null", -32600, "Invalid Request: a message must be an object") + `]`},
+		{"answered when the last is done", b, `
+			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","id":2,"method":"ping"},` + call("3", "slow", "{}") + `]` + ping + `
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}
+			< [{"jsonrpc":"2.0","id":2,"result":{}}]`},
+		{"with a handler's answer", b, `
+			> [` + call("1", "echo", `{"text":"x"}`) + `]
+			< [` + said("1", "x") + `]`},
+		{"all cancelled", b, `
+			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]` + ping},
+		{"only notifications", b, `> [{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","method":"notifications/y"}]` + ping},
+		{"only answers", b, `> [{"jsonrpc":"2.0","id":1,"result":{}}]` + ping},
+		{"an id twice", b, `
+			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","id":1,"method":"ping"}]
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}
+			< [` + wrong("null", -32600, "Invalid Request: id 1 is in use") + `]`},
+		{"not JSON", b, `
+			> [{"jsonrpc":"2.0","id":1,"method":"ping"},]
+			< ` + wrong("null", -32700, "Parse error") + ping},
+		{"too many", b, `
+			> [` + strings.Repeat("1,", 10_000) + `1]
+			< ` + wrong("null", -32600, "Invalid Request: more than 10000 messages in a batch") + ping},
+		{"initialize inside", b, `
+			> [{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}]
+			< [` + wrong("1", -32600, "Invalid Request: initialize must not be part of a batch") + `]`},
+		{"a modern claim inside", b, `
+			> [{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}}]
+			< [` + wrong("1", -32600, "Invalid Request: batching is not supported") + `]`},
+		{"the answer to a question inside", b, `
+			> [` + call(`"a"`, "ask", "{}") + `]
+			< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
+			> [{"jsonrpc":"2.0","id":1,"result":{"roots":[]}},{"jsonrpc":"2.0","id":2,"method":"ping"}]
+			< [{"jsonrpc":"2.0","id":2,"result":{}}]
+			< [` + said(`"a"`, "[]") + `]`},
+		{"before initialize", "", "> " + one + "\n< " + refused + ping},
+		{"2025-06-18", "2025-06-18", "> " + one + "\n< " + refused + ping},
+		{"2025-11-25", "2025-11-25", "> " + one + "\n< " + refused + ping},
+	} {
+		t.Run(tt.name, func(t *testing.T) { play(t, demo(), tt.version, tt.transcript) })
+	}
+}
+
+// ---- schemas ----
+
+type (
+	point struct {
+		X int `json:"x"`
+		Y int `json:"y,omitempty"`
+	}
+	tree struct {
+		Name string  `json:"name"`
+		Kids []tree  `json:"kids,omitempty"`
+		Up   *tree   `json:"up"`
+		More treeMap `json:"more,omitzero"`
+	}
+	treeMap map[string]tree
+	base    struct {
+		ID     string `json:"id"`
+		Hidden string `json:"-"`
+		Dash   bool   `json:"-,"`
+		secret int
+	}
+	left struct {
+		X string `json:"X"` // counts, because the name is in the tag
+		Y int    // two of one name at one depth: none
+	}
+	right   struct{ X, Y int }
+	pointer struct{ *point }
+	custom  struct{}
+)
+
+func (custom) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
+
+// schemaCases are types and what they look like to a model.
+var schemaCases = []struct {
+	name   string
+	schema func() json.RawMessage
+	want   string
+}{
+	{"nothing", SchemaOf[none], `{"type":"object","properties":{},"additionalProperties":false}`},
+	{"scalars", SchemaOf[struct {
+		S string  `json:"s"`
+		B bool    `json:"b"`
+		I int8    `json:"i"`
+		U uint64  `json:"u"`
+		F float32 `json:"f"`
+	}], `{"type":"object","properties":{"s":{"type":"string"},"b":{"type":"boolean"},"i":{"type":"integer"},"u":{"type":"integer","minimum":0},"f":{"type":"number"}},"required":["s","b","i","u","f"],"additionalProperties":false}`},
+	{"what is optional", SchemaOf[struct {
+		A int  `json:"a,omitempty"`
+		B int  `json:"b,omitzero"`
+		C *int `json:"c"`
+		D int  `json:"d" default:"3"`
+		E int  `json:"e"`
+	}], `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"},"c":{"type":"integer"},"d":{"type":"integer","default":3},"e":{"type":"integer"}},"required":["e"],"additionalProperties":false}`},
+	{"tags", SchemaOf[struct {
+		S string   `json:"s" jsonschema:"one, or \"two\"" enum:"a,b" default:"a"`
+		N int      `json:"n" enum:"1,2" minimum:"1" maximum:"2"`
+		F float64  `json:"f" minimum:"-0.5" maximum:"1e3"`
+		L []string `json:"l" enum:"x,y" minLength:"1" maxLength:"2" default:"[\"x\"]"`
+		M string   `json:"m" minLength:"0" maxLength:"0" format:"email"`
+		D []int    `json:"d,omitempty" jsonschema:"days"`
+	}], `{"type":"object","properties":{"s":{"type":"string","description":"one, or \"two\"","default":"a","enum":["a","b"]},"n":{"type":"integer","enum":[1,2],"minimum":1,"maximum":2},` +
+		`"f":{"type":"number","minimum":-0.5,"maximum":1e3},"l":{"type":"array","default":["x"],"minItems":1,"maxItems":2,"items":{"type":"string","enum":["x","y"]}},` +
+		`"m":{"type":"string","maxLength":0,"format":"email"},"d":{"type":"array","description":"days","items":{"type":"integer"}}},"required":["n","f","m"],"additionalProperties":false}`},
+	{"text and bytes", SchemaOf[struct {
+		T time.Time     `json:"t"`
+		B []byte        `json:"b"`
+		A netip.Addr    `json:"a"`
+		D time.Duration `json:"d"`
+	}], `{"type":"object","properties":{"t":{"type":"string","format":"date-time"},"b":{"type":"string","contentEncoding":"base64"},"a":{"type":"string"},"d":{"type":"integer"}},"required":["t","b","a","d"],"additionalProperties":false}`},
+	{"lists and maps", SchemaOf[struct {
+		P []*point         `json:"p"`
+		M map[string][]int `json:"m"`
+		Q point            `json:"q"` // a type for the second time is the same
+	}], `{"type":"object","properties":{"p":{"type":"array","items":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x"],"additionalProperties":false}},` +
+		`"m":{"type":"object","properties":{},"additionalProperties":{"type":"array","items":{"type":"integer"}}},` +
+		`"q":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x"],"additionalProperties":false}},"required":["p","m","q"],"additionalProperties":false}`},
+	{"embedding", SchemaOf[struct{ base }],
+		`{"type":"object","properties":{"id":{"type":"string"},"-":{"type":"boolean"}},"required":["id","-"],"additionalProperties":false}`},
+	{"names in conflict", SchemaOf[struct {
+		base
+		left
+		right
+		ID int `json:"id"` // the least deep one counts
+	}], `{"type":"object","properties":{"-":{"type":"boolean"},"X":{"type":"string"},"id":{"type":"integer"}},"required":["-","X","id"],"additionalProperties":false}`},
+	{"recursion", SchemaOf[tree], `{"type":"object","properties":{"name":{"type":"string"},"kids":{"type":"array","items":{"type":"object","properties":{}}},"up":{"type":"object","properties":{}},` +
+		`"more":{"type":"object","properties":{},"additionalProperties":{"type":"object","properties":{}}}},"required":["name"],"additionalProperties":false}`},
+	{"a map", SchemaOf[map[string]string], `{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`},
+	{"a pointer", SchemaOf[**point], `{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x"],"additionalProperties":false}`},
+	{"a list", SchemaOf[[]string], `{"type":"array","items":{"type":"string"}}`},
+}
+
+func TestSchemas(t *testing.T) {
+	for _, tt := range schemaCases {
+		got := tt.schema()
+		if string(got) != tt.want { // to the byte: the order of fields counts
+			t.Errorf("%s: got  %s\nwant %s", tt.name, got, tt.want)
+		}
+		var v any
+		if err := json.Unmarshal(got, &v); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		acceptable(t, tt.name, v)
+	}
+}
+
+// acceptable holds every node of a schema against what model providers accept.
+func acceptable(t *testing.T, where string, v any) {
+	node, ok := v.(map[string]any)
+	if !ok {
+		t.Errorf("%s: %v is no object", where, v)
+		return
+	}
+	typ, _ := node["type"].(string)
+	if !slices.Contains([]string{"string", "integer", "number", "boolean", "array", "object"}, typ) {
+		t.Errorf("%s: type %v", where, node["type"])
+	}
+	for key, val := range node {
+		switch key {
+		case "type", "description", "default", "enum", "format", "contentEncoding", "required",
+			"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems":
+			if val == nil {
+				t.Errorf("%s: %s is null", where, key)
+			}
+		case "properties":
+			for name, p := range val.(map[string]any) {
+				acceptable(t, where+"."+name, p)
+			}
+		case "items":
+			acceptable(t, where+"[]", val)
+		case "additionalProperties":
+			if val != false {
+				acceptable(t, where+"[]", val)
+			}
+		default:
+			t.Errorf("%s: %s is not known to everybody", where, key)
+		}
+	}
+	if _, ok := node["properties"]; ok != (typ == "object") {
+		t.Errorf("%s: a %s, properties: %v", where, typ, ok)
+	}
+	if _, ok := node["items"]; ok != (typ == "array") {
+		t.Errorf("%s: a %s, items: %v", where, typ, ok)
+	}
+}
+
+func TestWrongRegistration(t *testing.T) {
+	add := func(name string, tool Tool) func() {
+		return func() {
+			tool.Name = name
+			AddTool(&Server{}, tool, func(context.Context, none) (string, error) { return "", nil })
+		}
+	}
+	in := func(f func(*Server)) func() { return func() { f(&Server{}) } }
+	for _, tt := range []struct {
+		want string
+		f    func()
+	}{
+		{`mcp: tool "": the name must have 1 to 128 bytes`, add("", Tool{})},
+		{`: the name must have 1 to 128 bytes`, add(strings.Repeat("x", 129), Tool{})},
+		{`mcp: tool "a b": the name must be made of A-Z, a-z, 0-9, _, - and .`, add("a b", Tool{})},
+		{`mcp: tool "é": the name must`, add("é", Tool{})},
+		{`mcp: tool "[x]": the name must`, add("[x]", Tool{})},
+		{`a schema must be a JSON object`, add("x", Tool{InputSchema: json.RawMessage(`[]`)})},
+		{`a schema must be a JSON object`, add("x", Tool{InputSchema: json.RawMessage(`{"type":"object"`)})},
+		{`a schema must be a JSON object`, add("x", Tool{OutputSchema: json.RawMessage(`true`)})},
+		{`"type": "object"`, add("x", Tool{InputSchema: json.RawMessage(`{"type":"string"}`)})},
+		{`"type": "object"`, add("x", Tool{InputSchema: json.RawMessage(`{"type":["object"]}`)})},
+		{`mcp: tool "x": Meta: `, add("x", Tool{Meta: map[string]any{"f": func() {}}})},
+		{`mcp: tool "x": In must be a struct or a map`, in(toolOf[string])},
+		{`mcp: tool "x": In must be a struct or a map`, in(toolOf[[]int])},
+		{`mcp: tool "x": In: json.RawMessage has a JSON form of its own`, in(toolOf[json.RawMessage])},
+		{`mcp: tool "x": In.F: a func() cannot be described`, in(toolOf[struct{ F func() }])},
+		{`mcp: tool "x": In.A.B[]: a interface {} cannot be described`, in(toolOf[struct{ A struct{ B []any } }])},
+		{`In.M: a map[int]string cannot be described`, in(toolOf[struct{ M map[int]string }])},
+		{`In.A: a [2]int cannot be described`, in(toolOf[struct{ A [2]int }])},
+		{`In.C: a complex128 cannot be described`, in(toolOf[struct{ C complex128 }])},
+		{`In.C: mcp.custom has a JSON form of its own`, in(toolOf[struct{ C custom }])},
+		{`In.S: the json option string cannot be described`, in(toolOf[struct {
+			S int `json:",string"`
+		}])},
+		{`In.point: an embedded pointer to an unexported type cannot be set`, in(toolOf[pointer])},
+		{`In.A: enum is for strings and integers`, in(toolOf[struct {
+			A bool `enum:"true"`
+		}])},
+		{`In.A: enum: x is no number`, in(toolOf[struct {
+			A int `enum:"1,x"`
+		}])},
+		{`In.A: minimum is for numbers, and a number`, in(toolOf[struct {
+			A int `minimum:"one"`
+		}])},
+		{`In.A: maximum is for numbers`, in(toolOf[struct {
+			A string `maximum:"1"`
+		}])},
+		{`In.A: minLength is for strings and lists`, in(toolOf[struct {
+			A int `minLength:"1"`
+		}])},
+		{`In.A: maxLength is for strings and lists, and a number`, in(toolOf[struct {
+			A string `maxLength:"-1"`
+		}])},
+		{`In.A: format is for strings`, in(toolOf[struct {
+			A string `format:"zip"`
+		}])},
+		{`In.A: Invalid arguments: default must be an integer`, in(toolOf[struct {
+			A int `default:"5.5"`
+		}])},
+		{`In.A: Invalid arguments: default is no JSON`, in(toolOf[struct {
+			A int `default:"1 2"`
+		}])},
+		{`In.A: Invalid arguments: default must be one of a, b`, in(toolOf[struct {
+			A string `default:"c" enum:"a,b"`
+		}])},
+		{`In.A: Invalid arguments: default must be at most 3`, in(toolOf[struct {
+			A int `default:"4" maximum:"3"`
+		}])},
+		{`mcp: SchemaOf: a chan int cannot be described`, func() { SchemaOf[chan int]() }},
+	} {
+		wantPanic(t, tt.want, tt.f)
+	}
+	var diary bytes.Buffer
+	s := &Server{ErrorLog: log.New(&diary, "", 0)}
+	for _, name := range []string{"a.b", strings.Repeat("x", 65), strings.Repeat("x", 64), "A-z_9"} {
+		AddTool(s, Tool{Name: name}, func(context.Context, none) (string, error) { return "", nil })
+	}
+	if got := diary.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"a.b"`) {
+		t.Errorf("log %q", got)
+	}
+}
+
+// toolOf adds a tool x that returns its arguments as encoding/json sees them.
+func toolOf[In any](s *Server) { toolAs[In](s, "x") }
+
+func toolAs[In any](s *Server, name string) {
+	AddTool(s, Tool{Name: name}, func(_ context.Context, in In) (string, error) {
+		raw, err := json.Marshal(in)
+		return string(raw), err
+	})
+}
+
+// ---- arguments ----
+
+func TestArguments(t *testing.T) {
+	type text struct {
+		Text string `json:"text"`
+	}
+	type several struct {
+		Name  string   `json:"name"`
+		Count int      `json:"count"`
+		Unit  string   `json:"unit" enum:"mm,inch"`
+		Tags  []string `json:"tags,omitempty" enum:"a,b" maxLength:"2"`
+		At    *point   `json:"at,omitempty"`
+	}
+	type numbers struct {
+		I int64   `json:"i,omitempty"`
+		U uint64  `json:"u,omitempty"`
+		B int8    `json:"b,omitempty"`
+		C uint8   `json:"c,omitempty"`
+		F float64 `json:"f,omitempty"`
+		G float32 `json:"g,omitempty"`
+		T bool    `json:"t,omitempty"`
+		P *int    `json:"p,omitempty"`
+	}
+	type bounds struct {
+		N int64   `json:"n,omitempty" minimum:"-2" maximum:"9007199254740992"`
+		U uint64  `json:"u,omitempty" minimum:"3" maximum:"9007199254740992"`
+		F float64 `json:"f,omitempty" minimum:"0.5" maximum:"1.5"`
+		S string  `json:"s,omitempty" minLength:"2" maxLength:"3"`
+		L []int   `json:"l,omitempty" minLength:"1" maxLength:"2"`
+		E int     `json:"e,omitempty" enum:"1,2"`
+		M string  `json:"m,omitempty" format:"email"`
+		R string  `json:"r,omitempty" format:"uri"`
+		D string  `json:"d,omitempty" format:"date"`
+		T string  `json:"t,omitempty" format:"date-time"`
+	}
+	type defaults struct {
+		S string   `json:"s" default:"x"`
+		N *int     `json:"n" default:"5"`
+		L []string `json:"l" default:"[\"a\",\"b\"]"`
+		B bool     `json:"b" default:"true"`
+	}
+	type forms struct {
+		T *time.Time  `json:"t,omitempty"`
+		B []byte      `json:"b,omitempty"`
+		A *netip.Addr `json:"a,omitempty"`
+	}
+	type nested struct {
+		A []struct {
+			B map[string]point `json:"b"`
+		} `json:"a"`
+	}
+	const bad = "Invalid arguments: "
+	for _, tt := range []struct {
+		add        func(s *Server, name string)
+		args, want string
+	}{
+		// What is missing, unknown, or of a wrong type.
+		{toolAs[text], `{"text":"hi"}`, `{"text":"hi"}`},
+		{toolAs[text], `{"text":""}`, `{"text":""}`},
+		{toolAs[*text], `{"text":"pointer"}`, `{"text":"pointer"}`},
+		{toolAs[text], `{}`, bad + "text is required"},
+		{toolAs[text], `null`, bad + "text is required"},
+		{toolAs[text], `{"text":null}`, bad + "text must be a string, got null"},
+		{toolAs[text], `{"text":5}`, bad + "text must be a string, got 5"},
+		{toolAs[text], `{"text":true}`, bad + "text must be a string, got true"},
+		{toolAs[text], `{"text":["a"]}`, bad + `text must be a string, got ["a"]`},
+		{toolAs[text], `{"text":"a","text":"b"}`, bad + "text came twice"},
+		{toolAs[text], `{"text":"a","t\u0065xt":"b"}`, bad + "text came twice"},
+		{toolAs[text], `{"text":"a","Text":"b"}`, bad + "Text is unknown (there is text)"},
+		{toolAs[text], `{"text":"a","start_rfc3339":"x"}`, bad + "start_rfc3339 is unknown (there is text)"},
+		{toolAs[none], `{"x":1}`, bad + "x is unknown, none is wanted"},
+		{toolAs[several], `{"name":"n","count":1,"units":"mm"}`, bad + "units is unknown (there is unit, count, name, tags, at); unit is required"},
+		{toolAs[several], `{"name":"n","count":1,"unit":"mm","TAG":"mm"}`, bad + "TAG is unknown (there is tags, count, unit, name, at)"},
+		{toolAs[several], `{"name":1,"count":"x","unit":"cm","at":{"x":{}}}`, bad + `name must be a string, got 1; count must be an integer, got "x"; unit must be one of mm, inch, got "cm"; at.x must be an integer, got {}`},
+		{toolAs[several], `{"name":"n","count":1,"unit":"mm","tags":["a","c"]}`, bad + `tags[1] must be one of a, b, got "c"`},
+		{toolAs[several], `{"name":"n","count":1,"unit":"mm","tags":"a"}`, bad + `tags must be an array, got "a"`},
+		{toolAs[several], `{"name":"n","count":1,"unit":"mm","tags":null,"at":null}`, `{"name":"n","count":1,"unit":"mm"}`},
+		{toolAs[several], `{"unit":"mm","count":1,"name":"n","at":{"x":1}}`, `{"name":"n","count":1,"unit":"mm","at":{"x":1}}`},
+		{toolAs[map[string]int], `{"a":1,"b":"2"}`, `{"a":1,"b":2}`},
+		{toolAs[map[string]int], `{"a":1,"a":2}`, bad + "a came twice"},
+		{toolAs[map[string]int], `{"a":"x"}`, bad + `a must be an integer, got "x"`},
+		// Paths.
+		{toolAs[nested], `{"a":[{"b":{"k":{"x":1}}}]}`, `{"a":[{"b":{"k":{"x":1}}}]}`},
+		{toolAs[nested], `{"a":[{"b":{}},{"b":{"k":{"x":"?"}}}]}`, bad + `a[1].b.k.x must be an integer, got "?"`},
+		{toolAs[nested], `{"a":[{"b":{"k":{}}}]}`, bad + "a[0].b.k.x is required"},
+		{toolAs[nested], `{"a":[{"b":{"k":{"x":1,"z":1}}}]}`, bad + "a[0].b.k.z is unknown (there is x, y)"},
+		{toolAs[nested], `{"a":[7]}`, bad + "a[0] must be an object, got 7"},
+		{toolAs[tree], `{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d"}}]}]}`, `{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d","up":null}}],"up":null}],"up":null}`},
+		// Numbers are exact, and models may write them as strings.
+		{toolAs[numbers], `{"i":9007199254740993,"u":18446744073709551615}`, `{"i":9007199254740993,"u":18446744073709551615}`},
+		{toolAs[numbers], `{"i":-9223372036854775808,"b":-128,"c":255}`, `{"i":-9223372036854775808,"b":-128,"c":255}`},
+		{toolAs[numbers], `{"i":9007199254740993.0,"u":1e3,"c":-0}`, `{"i":9007199254740993,"u":1000}`},
+		{toolAs[numbers], `{"i":1e18,"u":12.5e1}`, `{"i":1000000000000000000,"u":125}`},
+		{toolAs[numbers], `{"i":5.0,"p":null,"f":1}`, `{"i":5,"f":1}`},
+		{toolAs[numbers], `{"i":"5","f":"-2.5e3","t":"true","p":"0"}`, `{"i":5,"f":-2500,"t":true,"p":0}`},
+		{toolAs[numbers], `{"i":5.5}`, bad + "i must be an integer, got 5.5"},
+		{toolAs[numbers], `{"i":"5.5","u":"0x10","f":"","b":" 5"}`, bad + `i must be an integer, got 5.5; u must be an integer, got "0x10"; f must be a number, got ""; b must be an integer, got " 5"`},
+		{toolAs[numbers], `{"t":1}`, bad + "t must be a boolean, got 1"},
+		{toolAs[numbers], `{"t":"True"}`, bad + `t must be a boolean, got "True"`},
+		{toolAs[numbers], `{"i":true,"f":[]}`, bad + "i must be an integer, got true; f must be a number, got []"},
+		{toolAs[numbers], `{"i":9223372036854775808,"b":128,"c":256,"u":18446744073709551616}`, bad + "i must be in the range of int64, got 9223372036854775808; b must be in the range of int8, got 128; c must be in the range of uint8, got 256; u must be in the range of uint64, got 18446744073709551616"},
+		{toolAs[numbers], `{"u":-1}`, bad + "u must be at least 0, got -1"},
+		{toolAs[numbers], `{"g":1e300}`, bad + "g must be a float32, got 1e300"},
+		// What the tags say.
+		{toolAs[bounds], `{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":2,"m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`,
+			`{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":2,"m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`},
+		{toolAs[bounds], `{"n":-3,"u":2,"f":0.25}`, bad + "n must be at least -2, got -3; u must be at least 3, got 2; f must be at least 0.5, got 0.25"},
+		{toolAs[bounds], `{"n":9007199254740993,"u":9007199254740993,"f":2}`, bad + "n must be at most 9007199254740992, got 9007199254740993; u must be at most 9007199254740992, got 9007199254740993; f must be at most 1.5, got 2"},
+		{toolAs[bounds], `{"s":"é","l":[],"e":3}`, bad + `s must have at least 2 characters, got 1; l must have at least 1 elements, got 0; e must be one of 1, 2, got "3"`},
+		{toolAs[bounds], `{"s":"abcd","l":[1,2,3]}`, bad + "s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
+		{toolAs[bounds], `{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, bad + `m must be of the format email, got "a"; r must be of the format uri, got "b"; d must be of the format date, got "1.1.2025"; t must be of the format date-time, got "2025-01-02"`},
+		{toolAs[defaults], `{}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
+		{toolAs[defaults], `{"s":null,"n":null,"l":null,"b":null}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
+		{toolAs[defaults], `{"s":"","n":0,"l":[],"b":false}`, `{"s":"","n":0,"l":[],"b":false}`},
+		{toolAs[forms], `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`},
+		{toolAs[forms], `{"t":"today","b":"?","a":"x"}`, bad + `t is not valid: not a time as in RFC 3339; b must be base64; a is not valid: ParseAddr("x"): unable to parse IP`},
+		// It stays short, and one line.
+		{toolAs[text], `{"text":[` + strings.Repeat("1,", 100) + `1]}`, bad + "text must be a string, got [" + strings.Repeat("1,", 19) + "1"},
+		{toolAs[map[string]int], `{` + strings.Repeat(`"k":"x",`, 100) + `"k":1}`, ""},
+		{toolAs[text], `{"text":"a","b\nc":1}`, bad + `"b\nc" is unknown (there is text)`},
+		{toolAs[text], `{"text":"a","":1}`, bad + `"" is unknown (there is text)`},
+	} {
+		t.Run(tt.args[:min(len(tt.args), 60)], func(t *testing.T) {
+			s := &Server{}
+			tt.add(s, "x")
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, s)
+				c.initialize(legacyPV, "{}")
+				c.send(call("1", "x", tt.args))
+				switch {
+				case tt.want == "": // anything short
+					if got := c.recv(); len(got) != 1 || len(got[0]) > 1000 || strings.Contains(got[0], `\n`) {
+						t.Errorf("got %q", got)
+					}
+				case strings.HasPrefix(tt.want, bad):
+					c.want(failed("1", tt.want))
+				default:
+					c.want(said("1", tt.want))
+				}
+				c.end()
+			})
+		})
+	}
+}
+
+// A schema written by hand goes out as it stands, and the handler sees the
+// arguments as they came.
+func TestRawTool(t *testing.T) {
+	s := &Server{}
+	AddTool(s, Tool{Name: "raw", InputSchema: json.RawMessage("{\n  \"type\": \"object\",\n  \"oneOf\": [ { \"required\": [\"a b\"] } ]\n}\n")},
+		func(_ context.Context, args json.RawMessage) (string, error) { return string(args), nil })
+	AddTool(s, Tool{Name: "any", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(_ context.Context, args map[string]any) (string, error) { return fmt.Sprint(args), nil })
+	AddTool(s, Tool{Name: "loose", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(_ context.Context, in point) (string, error) { return fmt.Sprint(in), nil })
+	play(t, s, legacyPV, `
+		> {"jsonrpc":"2.0","id":1,"method":"tools/list"}
+		< {"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"raw","inputSchema":{"type":"object","oneOf":[{"required":["a b"]}]}},{"name":"any","inputSchema":{"type":"object"}},{"name":"loose","inputSchema":{"type":"object"}}]}}
+		> `+call("2", "raw", `{"n":1.0, "n":null,"N":"\u0041"}`)+`
+		< `+said("2", `{"n":1.0, "n":null,"N":"\u0041"}`)+`
+		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"raw"}}
+		< `+said("3", "{}")+`
+		> `+call("4", "raw", "[]")+`
+		< `+wrong("4", -32602, "Invalid params: arguments must be an object")+`
+		> `+call("5", "any", `{"a":[1.5,{"b":null}],"c":"\n","d":true}`)+`
+		< `+said("5", "map[a:[1.5 map[b:<nil>]] c:\n d:true]")+`
+		> `+call("6", "loose", `{"y":2,"z":3}`)+`
+		< `+said("6", "{0 2}"))
+}
+
+// ---- results ----
+
+// out is a tool that returns v and err.
+func out[T any](v T, err error) func(*Server) {
+	return func(s *Server) {
+		AddTool(s, Tool{Name: "x"}, func(context.Context, none) (T, error) { return v, err })
+	}
+}
+
+func TestResults(t *testing.T) {
+	type reply struct {
+		List []int          `json:"list"`
+		Map  map[string]int `json:"map"`
+		Ptr  *int           `json:"ptr"`
+		Str  string         `json:"str"`
+		Skip string         `json:"skip,omitempty"`
+	}
+	const empty = `{"list":[],"map":{},"str":"<&>"}`
+	texts := func(texts ...string) string {
+		for i := range texts {
+			texts[i] = `{"type":"text","text":` + quote(texts[i]) + `}`
+		}
+		return `"content":[` + strings.Join(texts, ",") + `]`
+	}
+	isError := func(text string) string { return texts(text) + `,"isError":true` }
+	r := reply{Str: "<&>"}
+	var nilReply *reply
+	var nilResult *Result
+	for _, tt := range []struct {
+		name   string
+		add    func(*Server)
+		result string // in 2025-11-25; or an error
+		modern string // structuredContent, if it is another
+	}{
+		{"string", out("hi", nil), texts("hi"), ""},
+		{"empty string", out("", nil), texts(""), ""},
+		{"content", out(Text("hi"), nil), texts("hi"), ""},
+		{"contents", out([]Content{Text("a"), {Text: "no type is text"}}, nil), texts("a", "no type is text"), ""},
+		{"nil contents", out([]Content(nil), nil), texts(), ""},
+		{"nothing", out(none{}, nil), texts(), ""},
+		{"result", out(&Result{Content: []Content{Text("a")}, StructuredContent: 1, IsError: true}, nil), texts("a") + `,"structuredContent":{"result":1},"isError":true`, "1"},
+		{"nil result", out(nilResult, nil), texts(), ""},
+		{"struct", out(r, nil), texts(empty) + `,"structuredContent":` + empty, ""},
+		{"pointer", out(&r, nil), texts(empty) + `,"structuredContent":` + empty, ""},
+		{"nil pointer", out(nilReply, nil), texts(), ""},
+		{"slice", out([]string{"a"}, nil), texts(`["a"]`) + `,"structuredContent":{"result":["a"]}`, `["a"]`},
+		{"nil slice", out([]string(nil), nil), texts(`[]`) + `,"structuredContent":{"result":[]}`, `[]`},
+		{"map", out(map[string]any{"b": nil, "a": []int(nil)}, nil), texts(`{"a":[],"b":null}`) + `,"structuredContent":{"a":[],"b":null}`, ""},
+		{"nil map", out(map[string]int(nil), nil), texts(`{}`) + `,"structuredContent":{}`, ""},
+		{"number", out(1.5, nil), texts(`1.5`) + `,"structuredContent":{"result":1.5}`, "1.5"},
+		{"raw", out(json.RawMessage("{\n\"a\" : 1}"), nil), texts(`{"a":1}`) + `,"structuredContent":{"a":1}`, ""},
+		{"any: nil", out[any](nil, nil), texts(), ""},
+		{"any: string", out[any]("hi", nil), texts("hi"), ""},
+		{"any: struct", out[any](r, nil), texts(empty) + `,"structuredContent":` + empty, ""},
+		{"any: pointer", out[any](&r, nil), texts(empty) + `,"structuredContent":` + empty, ""},
+		{"any: map", out[any](map[string]any{"a": 1}, nil), texts(`{"a":1}`) + `,"structuredContent":{"a":1}`, ""},
+		{"any: slice", out[any]([]int{1}, nil), texts(`[1]`) + `,"structuredContent":{"result":[1]}`, "[1]"},
+		{"error", out("not told", errors.New("disk full\n<now>")), isError("disk full\n<now>"), ""},
+		{"empty error", out("", errors.New("")), isError(""), ""},
+		{"protocol error", out("", error(&Error{Code: 7, Message: "no", Data: map[string]int{"a": 1}})), `{"code":7,"message":"no","data":{"a":1}}`, ""},
+		{"wrapped protocol error", out("", fmt.Errorf("so: %w", &Error{Code: -32602, Message: "no"})), `{"code":-32602,"message":"no"}`, ""},
+		{"protocol error without a code", out("", error(&Error{Message: "no"})), `{"code":-32603,"message":"no"}`, ""},
+		{"joined errors", out("", errors.Join(errors.New("a"), errors.New("b"))), isError("a\nb"), ""},
+		{"not JSON", out(math.NaN(), nil), `{"code":-32603,"message":"Internal error: NaN has no JSON form"}`, ""},
+		{"content that lacks its data", out(Content{Type: "resource"}, nil), `{"code":-32603,"message":"Internal error"}`, ""},
+		{"content of no known type", out(Content{Type: "video"}, nil), `{"code":-32603,"message":"Internal error"}`, ""},
+		{"panic", func(s *Server) {
+			AddTool(s, Tool{Name: "x"}, func(context.Context, none) (string, error) { panic("secret") })
+		}, isError("Internal error"), ""},
+		{"Goexit", func(s *Server) {
+			AddTool(s, Tool{Name: "x"}, func(context.Context, none) (string, error) { runtime.Goexit(); return "", nil })
+		}, isError("Internal error"), ""},
+		{"deadline of its own", func(s *Server) {
+			AddTool(s, Tool{Name: "x"}, func(ctx context.Context, _ none) (string, error) {
+				ctx, cancel := context.WithTimeout(ctx, 0)
+				defer cancel()
+				<-ctx.Done()
+				return "", ctx.Err()
+			})
+		}, isError("context deadline exceeded"), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var diary bytes.Buffer
+			s := &Server{ErrorLog: log.New(&diary, "", 0)}
+			tt.add(s)
+			answer, modern := `"result":{`+tt.result+`}`, `"result":{"resultType":"complete",`+tt.result+`,$SRV}`
+			if tt.modern != "" {
+				modern = regexp.MustCompile(`\{"result":([^{}]*)\}`).ReplaceAllString(modern, strings.ReplaceAll(tt.modern, "$", "$$"))
+			}
+			if tt.result[0] == '{' {
+				answer = `"error":` + tt.result
+				modern = answer
+			}
+			play(t, s, legacyPV, `
+				> `+call("1", "x", "{}")+`
+				< {"jsonrpc":"2.0","id":1,`+answer+`}
+				> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x",$META}}
+				< {"jsonrpc":"2.0","id":2,`+modern+`}`+ping)
+			if stack := strings.Contains(diary.String(), "goroutine "); stack != (tt.name == "panic" || tt.name == "Goexit") {
+				t.Errorf("log %q", diary.String())
+			}
+		})
+	}
+}
+
+// The five constructors of content, as they are sent.
+func TestContent(t *testing.T) {
+	for _, tt := range []struct {
+		c    Content
+		want string
+	}{
+		{Text(""), `{"type":"text","text":""}`},
+		{Image(nil, "image/png"), `{"type":"image","data":"","mimeType":"image/png"}`},
+		{Audio([]byte{255, 254}, "audio/wav"), `{"type":"audio","data":"//4=","mimeType":"audio/wav"}`},
+		{ResourceLink(Resource{URI: "file:///a", Name: "a"}), `{"type":"resource_link","uri":"file:///a","name":"a"}`},
+		{EmbeddedResource(ResourceContents{URI: "file:///a"}), `{"type":"resource","resource":{"uri":"file:///a","text":""}}`},
+		{EmbeddedResource(ResourceContents{URI: "file:///a", MIMEType: "x/y", Blob: []byte("b"), Text: "not this"}), `{"type":"resource","resource":{"uri":"file:///a","mimeType":"x/y","blob":"Yg=="}}`},
+		{Content{Type: "image", Data: []byte("b"), MIMEType: "x/y", Annotations: &Annotations{Audience: []string{"user"}}, Meta: map[string]any{"a": nil}},
+			`{"type":"image","data":"Yg==","mimeType":"x/y","annotations":{"audience":["user"]},"_meta":{"a":null}}`},
+	} {
+		s := &Server{}
+		out(tt.c, nil)(s)
+		play(t, s, legacyPV, "> "+call("1", "x", "{}")+"\n"+`< {"jsonrpc":"2.0","id":1,"result":{"content":[`+tt.want+`]}}`)
+	}
+}
+
+// What ended the context is what the model reads.
+func TestContextErrors(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(*client)
+		want string
+	}{
+		{"EOF", func(c *client) { c.in.Close() }, ErrClosed.Error()},
+		{"Serve's context", func(c *client) { c.cancel(errors.New("power cut")) }, "power cut"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, demo())
+				c.initialize(legacyPV, "{}")
+				c.send(call("1", "slow", "{}"))
+				synctest.Wait()
+				tt.end(c)
+				if err := <-c.done; err != nil {
+					t.Error("Serve:", err)
+				}
+				c.want(failed("1", tt.want))
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // and the client's cancel, what the handler sees
+		causes := make(chan error, 1)
+		s := &Server{}
+		AddTool(s, Tool{Name: "x"}, func(ctx context.Context, _ none) (string, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return "", nil
+		})
+		c := serve(t, s)
+		c.initialize(legacyPV, "{}")
+		c.send(call("1", "x", "{}"))
+		c.want() // it has begun
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"user\u0021"}}`)
+		var cancelled *CancelledError
+		if err := <-causes; !errors.As(err, &cancelled) || cancelled.Reason != "user!" {
+			t.Errorf("cause %v", err)
+		}
+		c.end()
+	})
+}
+
+func TestRequestFrom(t *testing.T) {
+	if RequestFrom(context.Background()) != nil {
+		t.Error("a request out of nothing")
+	}
+	s := &Server{}
+	var kept []*Request
+	AddTool(s, Tool{Name: "x"}, func(ctx context.Context, _ none) (none, error) {
+		kept = append(kept, RequestFrom(ctx))
+		return none{}, nil
+	})
+	play(t, s, legacyPV, `
+		> `+call(`"\u0061"`, "x", "{}")+`
+		< {"jsonrpc":"2.0","id":"a","result":{"content":[]}}
+		> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x","_meta":{"a":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"x":{}},"io.modelcontextprotocol/clientInfo":{"name":"n","version":"2"}}}}
+		< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[],$SRV}}
+		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"x",$META}}
+		< {"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","content":[],$SRV}}`)
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	for i, want := range []Request{
+		{"tools/call", raw(`"\u0061"`), "2025-11-25", "c", "1", raw(`{"roots":{}}`), nil},
+		{"tools/call", raw("2"), "2026-07-28", "n", "2", raw(`{"x":{}}`), raw(`{"a":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"x":{}},"io.modelcontextprotocol/clientInfo":{"name":"n","version":"2"}}`)},
+		{"tools/call", raw("3"), "2026-07-28", "", "", raw(`{}`), raw(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`)},
+	} {
+		if got := *kept[i]; !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+q\nwant %+q", got, want)
+		}
+	}
+}
+
+// ---- lists ----
+
+func (c *client) tools(cursor, next string, names ...string) {
+	c.t.Helper()
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + cursor + `}}`)
+	var v struct {
+		Result struct {
+			Tools      []struct{ Name string }
+			NextCursor *string
+		}
+	}
+	got := c.recv()
+	if len(got) != 1 || json.Unmarshal([]byte(got[0]), &v) != nil {
+		c.t.Fatalf("got %q", got)
+	}
+	var list []string
+	for _, tool := range v.Result.Tools {
+		list = append(list, tool.Name)
+	}
+	if !slices.Equal(list, names) || (v.Result.NextCursor == nil) != (next == "") || next != "" && *v.Result.NextCursor != next {
+		c.t.Errorf("got %s\nwant %q and %q", got[0], names, next)
+	}
+}
+
+// Pages keep their place when tools come and go; the order is that in which
+// they came.
+func TestPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{PageSize: 2}
+		for _, name := range []string{"e", "d", "c", "b", "a"} {
+			toolAs[none](s, name)
+		}
+		c := serve(t, s)
+		c.initialize("2024-11-05", "{}")
+		c.send(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
+		c.recv()
+		c.tools("", "2", "e", "d")
+		c.tools(`"cursor":""`, "2", "e", "d")
+		c.tools(`"cursor":"2"`, "4", "c", "b")
+		c.tools(`"cursor":"4"`, "", "a")
+		c.tools(`"cursor":"5"`, "")
+		s.RemoveTools("d", "b", "none of that name")
+		c.want(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		c.tools(`"cursor":"2"`, "", "c", "a")
+		c.tools("", "3", "e", "c")
+		toolAs[none](s, "d") // again: comes last now
+		toolAs[none](s, "c") // replaced: keeps its place
+		c.recv()
+		c.tools(`"cursor":"1"`, "5", "c", "a")
+		c.tools(`"cursor":"5"`, "", "d")
+		for _, cursor := range []string{`"7"`, `"-1"`, `"x"`, `"1.0"`, `2`, `{}`} {
+			c.talk(`
+				> {"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":` + cursor + `}}
+				< ` + wrong("2", -32602, "Invalid cursor"))
+		}
+		s.RemoveTools("d", "c")
+		s.RemoveTools("d", "c") // nothing changes
+		c.want(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		c.end()
+	})
+}
+
+func TestListsAreTheSameTwice(t *testing.T) {
+	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	server := func() *Server {
+		s := demo()
+		AddTool(s, Tool{Name: "meta", Meta: map[string]any{"c": 1, "a": 2, "b": map[string]int{"y": 1, "x": 2}}},
+			func(context.Context, none) (string, error) { return "", nil })
+		return s
+	}
+	first := feed(t, server(), strings.NewReader(list+"\n"+list))
+	for range 5 {
+		if again := feed(t, server(), strings.NewReader(list+"\n"+list)); first[0] != first[1] || !slices.Equal(first, again) {
+			t.Errorf("got %q\nand %q", first, again)
+		}
+	}
+}
+
+func TestReplacedTool(t *testing.T) {
+	s := &Server{}
+	out("old", nil)(s)
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, s)
+		c.initialize(legacyPV, "{}")
+		c.talk("> " + call("1", "x", "{}") + "\n< " + said("1", "old"))
+		out("new", nil)(s)
+		c.talk(`
+			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
+			> ` + call("2", "x", "{}") + `
+			< ` + said("2", "new"))
+		c.tools("", "", "x")
+		s.RemoveTools("x")
+		c.talk(`
+			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
+			> ` + call("3", "x", "{}") + `
+			< ` + wrong("3", -32602, "Unknown tool: x"))
+		c.tools("", "")
+		c.end()
+	})
+}
+
+const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+
+func changedOn(id string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}}`
+}
+
+// listen opens a stream and sees its acknowledgement.
+func (c *client) listenTo(id, filter, honoured string) {
+	c.t.Helper()
+	c.talk(`
+		> {"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{"notifications":` + filter + `,$META}}
+		< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"notifications":` + honoured + `}}`)
+}
+
+func (c *client) forget(id string) {
+	c.t.Helper()
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+}
+
+// A change is told to a legacy session once initialized has come, and to each
+// stream that has asked for it.
+func TestListChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := demo()
+		n := 0
+		grow := func() {
+			t.Helper()
+			n++
+			toolAs[none](s, fmt.Sprint("t", n))
+		}
+		c := serve(t, s)
+		grow()
+		c.want() // nobody to tell
+		c.listenTo("1", `{"toolsListChanged":true}`, `{"toolsListChanged":true}`)
+		c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+		if got := c.recv(); len(got) != 1 {
+			t.Fatalf("got %q", got)
+		}
+		grow()
+		c.want(changedOn("1"))
+		grow()
+		c.want(changedOn("1"))
+		c.talk(`> {"jsonrpc":"2.0","method":"notifications/initialized"}
+			< ` + changed + `
+			> {"jsonrpc":"2.0","method":"notifications/initialized"}` + ping)
+		c.listenTo(`"1"`, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"x":1}`, `{"toolsListChanged":true}`)
+		c.listenTo("2", `{"toolsListChanged":false}`, `{}`)
+		c.listenTo("3", `{"promptsListChanged":true}`, `{}`)
+		grow()
+		got := c.recv()
+		slices.Sort(got)
+		if want := []string{changedOn(`"1"`), changedOn("1"), changed}; !slices.Equal(got, want) {
+			t.Errorf("got %q\nwant %q", got, want)
+		}
+		c.forget("1")
+		c.forget("2")
+		grow()
+		c.want(changed, changedOn(`"1"`))
+		c.end()
+	})
+}
+
+// A server without tools does not promise to tell of them.
+func TestNothingPromised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{}
+		c := serve(t, s)
+		c.initialize(legacyPV, "{}")
+		c.listenTo("1", `{"toolsListChanged":true}`, `{}`)
+		toolAs[none](s, "x")
+		c.want()
+		c.listenTo("2", `{"toolsListChanged":true}`, `{"toolsListChanged":true}`)
+		toolAs[none](s, "y")
+		c.want(changedOn("2"))
+		c.end()
+	})
+}
+
+func TestStreamLimit(t *testing.T) {
+	for _, version := range []string{"", legacyPV} {
+		synctest.Test(t, func(t *testing.T) {
+			c := serve(t, demo())
+			if version != "" {
+				c.initialize(version, "{}") // is no stream that counts
+			}
+			for i := range 64 {
+				c.listenTo(fmt.Sprint(i), "{}", "{}")
+			}
+			c.talk(`
+				> {"jsonrpc":"2.0","id":64,"method":"subscriptions/listen","params":{"notifications":{},$META}}
+				< ` + wrong("64", -32603, "Subscription limit reached") + ping)
+			c.forget("7")
+			c.listenTo("64", "{}", "{}")
+			c.end()
+		})
+	}
+}
+
+// A cancel of a stream counts from the next line on, whatever the scheduler
+// makes of it.
+func TestCancelledStreamIsSilent(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, demo())
+		c.initialize(legacyPV, "{}")
+		for i := range 10 {
+			id := fmt.Sprint(`"L`, i, `"`)
+			c.listenTo(id, `{"toolsListChanged":true}`, `{"toolsListChanged":true}`)
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}` + "\n" + call("1", "grow", "{}"))
+			c.want(changed, said("1", "added"))
+		}
+		c.end()
+	})
+}
+
+// ---- questions ----
+
+func TestRoots(t *testing.T) {
+	const ask = `< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}` + "\n"
+	none := said("1", "[]")
+	for _, tt := range []struct{ name, answer, want string }{
+		{"roots", `"result":{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"x":1}`, said("1", `[{file:///a A} {file:///b }]`)},
+		{"no roots", `"result":{"roots":[]}`, none},
+		{"an error", `"error":{"code":-32601,"message":"Method not found"}`, failed("1", "mcp: the client answered with an error: Method not found (-32601)")},
+		{"an error of no shape", `"error":"x"`, failed("1", "mcp: the client answered with an error:  ()")},
+		{"both", `"result":{"roots":[]},"error":{"code":1,"message":"m"}`, failed("1", "mcp: the client answered with an error: m (1)")},
+		{"no object", `"result":5`, "makes no sense"},
+		{"nothing", `"result":null`, "makes no sense"},
+		{"no member", `"result":{}`, "makes no sense"},
+		{"null", `"result":{"roots":null}`, "makes no sense"},
+		{"no list", `"result":{"roots":{}}`, "makes no sense"},
+		{"no root", `"result":{"roots":[7]}`, "makes no sense"},
+		{"no URI", `"result":{"roots":[{"uri":7}]}`, "makes no sense"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &Server{}
+			AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+				roots, err := Roots(ctx, "k")
+				return fmt.Sprint(roots), err
+			})
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, s)
+				c.initialize(legacyPV, `{"roots":{"listChanged":true}}`)
+				c.talk("> " + call("1", "ask", "{}") + "\n" + ask)
+				c.send(`{"jsonrpc":"2.0","id":"1","result":{"roots":[]}}`) // an id of another type: nobody's
+				c.want()
+				c.send(`{"jsonrpc":"2.0","id":1,` + tt.answer + `}`)
+				if tt.want[0] == '{' {
+					c.want(tt.want)
+				} else if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) || !strings.Contains(got[0], tt.want) {
+					t.Errorf("got %q", got)
+				}
+				c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`) // once more: nobody's
+				c.end()
+			})
+		})
+	}
+}
+
+// Who cannot be asked is not asked.
+func TestRootsUnsupported(t *testing.T) {
+	s := &Server{}
+	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
+		_, err := Roots(ctx, "k")
+		if _, outside := Roots(context.Background(), "k"); !errors.Is(outside, errors.ErrUnsupported) {
+			t.Error("outside of a handler:", outside)
+		}
+		return fmt.Sprint(errors.Is(err, errors.ErrUnsupported)), nil
+	})
+	AddTool(s, Tool{Name: "fail"}, func(ctx context.Context, _ none) (string, error) {
+		_, err := Roots(ctx, "k")
+		return "", err
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, s)
+		c.initialize(legacyPV, `{"Roots":{},"sampling":{"roots":{}}}`)
+		c.talk(`
+			> ` + call("1", "ask", "{}") + `
+			< ` + said("1", "true") + `
+			> ` + call("2", "fail", "{}") + `
+			< ` + failed("2", "This request needs the roots capability") + `
+			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fail","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{}}}}}
+			< {"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This request needs the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`)
+		c.end()
+	})
+}
+
+// A question that is given up on is taken back: by its own context, and when
+// the client cancels the request for which it was asked.
+func TestQuestionsAreTakenBack(t *testing.T) {
+	s := &Server{}
+	AddTool(s, Tool{Name: "impatient"}, func(ctx context.Context, _ none) (string, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errors.New("no patience"))
+		defer cancel()
+		_, err := Roots(ctx, "k")
+		return "", err
+	})
+	AddTool(s, Tool{Name: "patient"}, func(ctx context.Context, _ none) (string, error) {
+		_, err := Roots(context.WithoutCancel(ctx), "k")
+		return "", err
+	})
+	asked := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list","params":{}}`, id)
+	}
+	takenBack := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"no longer needed"}}`, id)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, s)
+		c.initialize(legacyPV, `{"roots":{}}`)
+		c.send(call("7", "impatient", "{}"))
+		c.want(asked(1))
+		time.Sleep(time.Second) // by the clock of the bubble
+		c.want(takenBack(1), failed("7", "no patience"))
+		c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
+		c.want() // too late
+
+		for i, tool := range []string{"impatient", "patient"} {
+			c.send(call("8", tool, "{}"))
+			c.want(asked(i + 2))
+			c.forget("8")
+			c.want(takenBack(i + 2))
+		}
+
+		// When the client is gone nothing is taken back.
+		c.send(call("9", "patient", "{}"))
+		c.want(asked(4))
+		c.in.Close()
+		if err := <-c.done; err != nil {
+			t.Error("Serve:", err)
+		}
+		c.want(failed("9", ErrClosed.Error()))
+	})
+}
+
+// Many handlers may ask at once, and each gets its own answer.
+func TestManyQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, demo())
+		c.initialize(legacyPV, `{"roots":{}}`)
+		for i := range 10 {
+			c.send(call(fmt.Sprint(100+i), "ask", "{}"))
+			c.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list","params":{}}`, i+1))
+		}
+		for i := 9; i >= 0; i-- {
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"roots":[{"uri":"file:///%d","name":""}]}}`, i+1, i))
+			root := fmt.Sprintf(`[{"uri":"file:///%d","name":""}]`, i)
+			c.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":%s}],"structuredContent":{"result":%s}}}`, 100+i, quote(root), root))
+		}
+		c.end()
+	})
+}
+
+// ---- short transcripts ----
+
+// script plays a transcript as talk does, whose lines are written short:
+//
+//	> 1 ping {...}        a request; {} may be left out
+//	> 1+ tools/list {...} one of the modern era
+//	> notifications/x {}  a notification
+//	< 1 {...}             a result
+//	< 1+ {...}            one of the modern era; 1* has the caching hints as well
+//	< 1! -32602 text      an error; {...} behind it is its data
+//	< notifications/x {}  a notification; {} may be left out
+func (c *client) script(lines string) {
+	c.t.Helper()
+	c.talk(long(lines))
+}
+
+// ask sends one line of a script and returns what comes then.
+func (c *client) ask(line string) []string {
+	c.t.Helper()
+	c.send(strings.TrimSpace(strings.TrimPrefix(long(line), ">")))
+	return c.recv()
+}
+
+// modern is what makes a request one of the modern era.
+const modernFeat = `"_meta":{"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{}}`
+
+// long writes a script out.
+func long(lines string) string {
+	var b strings.Builder
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSpace(line)
+		m := shortLine.FindStringSubmatch(line)
+		if m == nil {
+			if line != "" && line[0] != '#' {
+				panic("bad line: " + line)
+			}
+			continue
+		}
+		dir, id, mark, method, text, object := m[1], m[2], m[3], m[4], m[5], m[6]
+		into := func(first, last string) string { // more members for object
+			inner := strings.TrimSuffix(strings.TrimPrefix(object, "{"), "}")
+			return "{" + strings.Join(slices.DeleteFunc([]string{first, inner, last}, func(s string) bool { return s == "" }), ",") + "}"
+		}
+		fmt.Fprintf(&b, `%s {"jsonrpc":"2.0"`, dir)
+		if id != "" {
+			b.WriteString(`,"id":` + id)
+		}
+		switch {
+		case mark == "!":
+			fmt.Fprintf(&b, `,"error":{"code":%s,"message":%s`, method, appendString(nil, text))
+			if object != "" {
+				b.WriteString(`,"data":` + object)
+			}
+			b.WriteString("}")
+		case mark == "+" && method != "":
+			fmt.Fprintf(&b, `,"method":%q,"params":%s`, method, into("", modernFeat))
+		case method != "":
+			fmt.Fprintf(&b, `,"method":%q`, method)
+			if object != "" {
+				b.WriteString(`,"params":` + object)
+			}
+		case mark == "+":
+			b.WriteString(`,"result":` + into(`"resultType":"complete"`, "$SRV"))
+		case mark == "*":
+			b.WriteString(`,"result":` + into(`"resultType":"complete","ttlMs":0,"cacheScope":"private"`, "$SRV"))
+		default:
+			b.WriteString(`,"result":` + object)
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
+}
+
+var shortLine = regexp.MustCompile(`^([<>]) (?:(-?\d+|null|"[^"]*")([+*!]?) ?)?([a-z]+[a-zA-Z_/]*|-?\d+)? ?([^{]*?) ?(\{.*\})?$`)
+
+// inBubble runs f with a client, of a legacy session if version is not "".
+func inBubble(t *testing.T, s *Server, version string, f func(c *client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		c := serve(t, s)
+		if version != "" {
+			c.initialize(version, "{}")
+		}
+		f(c)
+		c.end()
+	})
+}
+
+// eras are both ways to speak: the version to initialize with, and the mark of
+// a request.
+var eras = []struct{ name, version, plus string }{{"legacy", "2025-11-25", ""}, {"modern", "", "+"}}
+
+func texts(s string) ReadFunc {
+	return func(context.Context, string, map[string]string) ([]ResourceContents, error) {
+		return []ResourceContents{{Text: s}}, nil
+	}
+}
+
+func words(list ...string) CompleteFunc {
+	return func(context.Context, string, map[string]string) ([]string, error) { return list, nil }
+}
+
+func saysFeat(content ...Content) PromptFunc {
+	return func(context.Context, map[string]string) (list []Message, _ error) {
+		for _, c := range content {
+			list = append(list, Message{Content: c})
+		}
+		return list, nil
+	}
+}
+
+// mustPanic checks that every function panics, with its key in the message.
+func mustPanic(t *testing.T, cases map[string]func()) {
+	t.Helper()
+	for want, f := range cases {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, want) {
+					t.Errorf("panic %q, want one about %q", got, want)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// ---- resources ----
+
+func TestResourceList(t *testing.T) {
+	full := Resource{
+		Name: "full", Title: "Full", Description: "All of it", MIMEType: "text/plain", Size: 3,
+		Annotations: &Annotations{Audience: []string{"user", "assistant"}, Priority: 0.5, LastModified: "2026-01-02T03:04:05Z"},
+		Icons:       []Icon{{Src: "data:,x", MIMEType: "image/png", Sizes: []string{"any"}, Theme: "dark"}},
+		Meta:        map[string]any{"example.com/a": 1},
+	}
+	s := &Server{}
+	for _, uri := range []string{"demo://full", "demo://bare", "demo://{x}/full", "demo://{x}/bare"} {
+		r := Resource{Name: "bare"}
+		if strings.HasSuffix(uri, "full") {
+			r = full
+		}
+		r.URI = uri
+		s.AddResource(r, texts(""))
+	}
+	const common = `"name":"full","description":"All of it","mimeType":"text/plain","annotations":{"audience":["user","assistant"],"priority":0.5}`
+	more := strings.Replace(common, `0.5`, `0.5,"lastModified":"2026-01-02T03:04:05Z"`, 1) + `,"title":"Full","_meta":{"example.com/a":1}`
+	most := more + `,"icons":[{"src":"data:,x","mimeType":"image/png","sizes":["any"],"theme":"dark"}]`
+	for version, members := range map[string]string{"2024-11-05": common, "2025-03-26": common, "2025-06-18": more, "2025-11-25": most, "": most} {
+		members = strings.Join(strings.Fields(members), " ")
+		ask, answer := "", ""
+		if version == "" {
+			ask, answer = "+", "*"
+		}
+		inBubble(t, s, version, func(c *client) {
+			c.script(fmt.Sprintf(`
+				> 1%[1]s resources/list
+				< 1%[2]s {"resources":[{"uri":"demo://full","size":3,%[3]s},{"uri":"demo://bare","name":"bare"}]}
+				> 2%[1]s resources/templates/list
+				< 2%[2]s {"resourceTemplates":[{"uriTemplate":"demo://{x}/full",%[3]s},{"uriTemplate":"demo://{x}/bare","name":"bare"}]}`,
+				ask, answer, members))
+		})
+	}
+}
+
+func TestResourceRead(t *testing.T) {
+	s := &Server{}
+	add := func(name string, err error, contents ...ResourceContents) {
+		s.AddResource(Resource{URI: "demo://" + name, Name: name, MIMEType: "text/x"},
+			func(context.Context, string, map[string]string) ([]ResourceContents, error) { return contents, err })
+	}
+	add("text", nil, ResourceContents{Text: "A\n<b>"})
+	add("blob", nil, ResourceContents{Blob: []byte{0, 255}, Text: "not this", MIMEType: "image/png"})
+	add("empty", nil, ResourceContents{}, ResourceContents{Blob: []byte{}})
+	add("many", nil, ResourceContents{URI: "demo://many/1", Text: "1"}, ResourceContents{URI: "demo://many/2", Meta: map[string]any{"k": "v"}})
+	add("nothing", nil)
+	add("gone", fmt.Errorf("open: %w", &fs.PathError{Op: "open", Path: "/etc/secret", Err: fs.ErrNotExist}))
+	add("burns", errors.New("disk on fire"))
+	add("refuses", fmt.Errorf("wrapped: %w", &Error{Code: 7, Message: "not you", Data: map[string]int{"n": 1}}))
+	add("codeless", &Error{Message: "no code"})
+	add("odd", nil, ResourceContents{Meta: map[string]any{"c": make(chan int)}})
+	s.AddResource(Resource{URI: "demo://panics", Name: "p"}, func(context.Context, string, map[string]string) ([]ResourceContents, error) { panic("secret") })
+	s.AddResource(Resource{URI: "demo://t/{x}/{+y}", Name: "t"}, func(_ context.Context, uri string, vars map[string]string) ([]ResourceContents, error) {
+		return []ResourceContents{{Text: fmt.Sprint(uri, " ", vars)}}, nil
+	})
+	for _, test := range []struct{ uri, want string }{
+		{"text", `{"contents":[{"uri":"demo://text","mimeType":"text/x","text":"A\n<b>"}]}`},
+		{"blob", `{"contents":[{"uri":"demo://blob","mimeType":"image/png","blob":"AP8="}]}`},
+		{"empty", `{"contents":[{"uri":"demo://empty","mimeType":"text/x","text":""},{"uri":"demo://empty","mimeType":"text/x","blob":""}]}`},
+		{"many", `{"contents":[{"uri":"demo://many/1","mimeType":"text/x","text":"1"},{"uri":"demo://many/2","mimeType":"text/x","text":"","_meta":{"k":"v"}}]}`},
+		{"nothing", `{"contents":[]}`},
+		{"t/a%20b/c/d", `{"contents":[{"uri":"demo://t/a%20b/c/d","text":"demo://t/a%20b/c/d map[x:a b y:c/d]"}]}`},
+		{"gone", `! NOTFOUND Resource not found {"uri":"demo://gone"}`},
+		{"unknown", `! NOTFOUND Resource not found {"uri":"demo://unknown"}`},
+		{"burns", `! -32603 disk on fire`},
+		{"refuses", `! 7 not you {"n":1}`},
+		{"codeless", `! -32603 no code`},
+		{"odd", `! -32603 Internal error`},
+		{"panics", `! -32603 Internal error`},
+	} {
+		for _, era := range eras {
+			answer, code := " ", "-32002"
+			if era.plus != "" {
+				answer, code = "* ", "-32602"
+			}
+			if test.want[0] == '!' {
+				answer = ""
+			}
+			inBubble(t, s, era.version, func(c *client) {
+				c.script(fmt.Sprintf("> 1%s resources/read {\"uri\":\"demo://%s\"}\n< 1%s%s", era.plus, test.uri, answer, strings.Replace(test.want, "NOTFOUND", code, 1)))
+			})
+		}
+	}
+	inBubble(t, s, "2025-03-26", func(c *client) {
+		c.script(`
+			# contents have a _meta only from 2025-06-18 on
+			> 1 resources/read {"uri":"demo://many"}
+			< 1 {"contents":[{"uri":"demo://many/1","mimeType":"text/x","text":"1"},{"uri":"demo://many/2","mimeType":"text/x","text":""}]}
+			> 2 resources/read {}
+			< 2! -32602 Invalid params: uri is required
+			> 3 resources/read {"uri":5}
+			< 3! -32602 Invalid params: uri is required
+			> 4 resources/read
+			< 4! -32602 Invalid params: uri is required`)
+		s.RemoveResources("demo://text", "demo://never")
+		c.script(`< notifications/resources/list_changed`)
+		s.RemoveResources("demo://t/{x}/{+y}")
+		c.script(`
+			< notifications/resources/list_changed
+			> 5 resources/read {"uri":"demo://text"}
+			< 5! -32002 Resource not found {"uri":"demo://text"}
+			> 6 resources/read {"uri":"demo://t/a/b"}
+			< 6! -32002 Resource not found {"uri":"demo://t/a/b"}`)
+	})
+}
+
+func TestResourceRegistration(t *testing.T) {
+	s := &Server{}
+	add := func(r Resource) func() { return func() { s.AddResource(r, texts("")) } }
+	for _, uri := range []string{"", "noscheme", "{scheme}://a", "x://{", "x://{a", "x://}", "x://a}b", "x://{}", "x://{+}", "x://{a}{b}",
+		"x://{a}/{a}", "x://{a}/{+a}", "x://{a-b}", "x://{/a}", "x://{a*}", "x://{a,b}", "x://{{a}}", "x://{?q}"} {
+		mustPanic(t, map[string]func(){fmt.Sprintf("%q", uri): add(Resource{URI: uri, Name: "n"})})
+	}
+	mustPanic(t, map[string]func(){
+		`"x:y"`:                add(Resource{URI: "x:y"}),
+		`no variable "b"`:      add(Resource{URI: "x://{a}", Name: "n", Complete: map[string]CompleteFunc{"b": words()}}),
+		`no variable "c"`:      add(Resource{URI: "x://c", Name: "n", Complete: map[string]CompleteFunc{"c": words()}}),
+		`"x:m": Meta`:          add(Resource{URI: "x:m", Name: "n", Meta: map[string]any{"f": math.NaN()}}),
+		`"x:nil"`:              func() { s.AddResource(Resource{URI: "x:nil", Name: "n"}, nil) },
+		`"nil"`:                func() { s.AddPrompt(Prompt{Name: "nil"}, nil) },
+		`prompt needs a name`:  func() { s.AddPrompt(Prompt{}, saysFeat()) },
+		`prompt "p": an argum`: func() { s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{}}}, saysFeat()) },
+		`prompt "q": an argum`: func() { s.AddPrompt(Prompt{Name: "q", Arguments: []Argument{{Name: "a"}, {Name: "a"}}}, saysFeat()) },
+		`prompt "r": Meta`:     func() { s.AddPrompt(Prompt{Name: "r", Meta: map[string]any{"f": func() {}}}, saysFeat()) },
+	})
+	if len(s.items) != 0 {
+		t.Errorf("%d items were added all the same", len(s.items))
+	}
+}
+
+func TestSubscribe(t *testing.T) {
+	s := &Server{}
+	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
+	synctest.Test(t, func(t *testing.T) {
+		c, other := serve(t, s), serve(t, s)
+		c.script(`
+			> 1 resources/subscribe {"uri":"demo://a"}
+			< 1! -32602 Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)
+			> 2+ resources/subscribe {"uri":"demo://a"}
+			< 2! -32601 Method not found: resources/subscribe
+			> 3+ resources/unsubscribe {"uri":"demo://a"}
+			< 3! -32601 Method not found: resources/unsubscribe`)
+		c.initialize("2025-11-25", "{}")
+		other.initialize("2024-11-05", "{}")
+		s.ResourceUpdated("demo://a")
+		c.script(`
+			# nobody has subscribed yet
+			> 4 resources/subscribe {"uri":"demo://a"}
+			< 4 {}
+			> 5 resources/subscribe {"uri":"demo://a"}
+			< 5 {}
+			> 6 resources/subscribe {"uri":"demo://nobody/knows?\"it\""}
+			< 6 {}
+			> 7 resources/subscribe {}
+			< 7! -32602 Invalid params: uri is required
+			> 8 resources/unsubscribe {"uri":["demo://a"]}
+			< 8! -32602 Invalid params: uri is required`)
+		s.ResourceUpdated("demo://a")
+		s.ResourceUpdated("demo://b")
+		c.script(`< notifications/resources/updated {"uri":"demo://a"}`)
+		s.ResourceUpdated(`demo://nobody/knows?"it"`)
+		c.script(`
+			< notifications/resources/updated {"uri":"demo://nobody/knows?\"it\""}
+			> 9 resources/unsubscribe {"uri":"demo://a"}
+			< 9 {}
+			> 10 resources/unsubscribe {"uri":"demo://a"}
+			< 10 {}
+			> 11 resources/unsubscribe {"uri":"demo://never"}
+			< 11 {}`)
+		s.ResourceUpdated("demo://a")
+		c.end()
+		other.end()
+		s.ResourceUpdated("demo://a") // to nobody
+	})
+	inBubble(t, &Server{}, "2025-11-25", func(c *client) {
+		c.script(`
+			> 1 resources/subscribe {"uri":"demo://a"}
+			< 1! -32601 Method not found: resources/subscribe
+			> 2 resources/templates/list
+			< 2 {"resourceTemplates":[]}
+			> 3+ resources/templates/list
+			< 3! -32601 Method not found: resources/templates/list`)
+	})
+}
+
+// What a client can have us remember is bounded, but what we remember already
+// can be asked for again.
+func TestSubscriptionsAreBounded(t *testing.T) {
+	s := &Server{}
+	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
+	inBubble(t, s, "2025-11-25", func(c *client) {
+		var many []string
+		st := s.everybody()[0].legacy.stream
+		for i := range maxWatched {
+			uri := fmt.Sprintf("demo://%d", i)
+			many = append(many, strconv.Quote(uri))
+			if err := st.watch(uri); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		c.script(`
+			> 1 resources/subscribe {"uri":"demo://one/more"}
+			< 1! -32603 Subscription limit reached
+			> 2 resources/subscribe {"uri":"demo://7"}
+			< 2 {}
+			> 3 resources/unsubscribe {"uri":"demo://7"}
+			< 3 {}
+			> 4 resources/subscribe {"uri":"demo://one/more"}
+			< 4 {}
+			> 5+ subscriptions/listen {"notifications":{"resourceSubscriptions":[` + strings.Join(many, ",") + `,"demo://one/more"]}}
+			< 5! -32603 Subscription limit reached`)
+	})
+}
+
+// A client that does not read is told of many changes once.
+func TestUpdatesCoalesce(t *testing.T) {
+	s := &Server{}
+	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
+	for _, era := range eras {
+		synctest.Test(t, func(t *testing.T) {
+			c := serveDeaf(t, s)
+			expect := `
+				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{"resourcesListChanged":true,"resourceSubscriptions":["demo://a"]}}
+				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":"1"},"notifications":{"resourcesListChanged":true}}
+				< notifications/resources/updated {"_meta":{"io.modelcontextprotocol/subscriptionId":1},"uri":"demo://a"}
+				< notifications/resources/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":1}}
+				< notifications/resources/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":"1"}}`
+			if era.version == "" {
+				c.send(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourcesListChanged":true,"resourceSubscriptions":["demo://a"]},`+modernFeat+`}}`,
+					`{"jsonrpc":"2.0","id":"1","method":"subscriptions/listen","params":{"notifications":{"resourcesListChanged":true},`+modernFeat+`}}`)
+			} else {
+				c.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+					`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+					`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"demo://a"}}`)
+				expect = `
+				< 1 {"protocolVersion":"2025-11-25","capabilities":{"resources":{"listChanged":true,"subscribe":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}
+				< 2 {}
+				< notifications/resources/updated {"uri":"demo://a"}
+				< notifications/resources/list_changed`
+			}
+			synctest.Wait()
+			for range 5 {
+				s.ResourceUpdated("demo://a")
+				s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
+			}
+			go c.listen()
+			c.script(expect)
+			s.ResourceUpdated("demo://a")
+			if got := c.recv(); len(got) != 1 {
+				t.Errorf("%s: what comes later was told %d times: %q", era.name, len(got), got)
+			}
+			c.end()
+		})
+	}
+}
+
+// ---- templates ----
+
+func TestTemplates(t *testing.T) {
+	for _, test := range []struct{ template, fits, refused string }{ // fits: URIs and their values, a blank written as _
+		{"note://{id}", `note://7 id=7  note://{id} id={id}  note://a+b&c=d;e,f:g@h id=a+b&c=d;e,f:g@h  note://é id=é`,
+			`note:// note:/7 Note://7 note://7/8 note://7/ note://7?q note://7#f xnote://7`},
+		{"note://{id}/", `note://7/ id=7`, `note://7 note://7//`},
+		{"note://{id}/x", ``, `note://7/xx note://7/`},
+		{"db://{groesse}", `db://7 groesse=7`, ``},
+		{"db://{table}/{row}", `db://t/r table=t,row=r`, `db:///r db://t/ db://t/r/s db://../r db://t/..`},
+		{"db://{a}-{b}", `db://1-2-3 a=1,b=2-3  db://1--2 a=1,b=-2`, `db://12 db://-2 db://1-`},
+		{"db://{a}.txt", `db://1.txt.txt a=1.txt`, `db://.txt`},
+
+		{"file:///{+path}", `file:///a/b.txt path=a/b.txt  file:///a?b#c path=a?b#c  file:///./a path=./a`, `file:/// file://a`},
+		{"file:///{+path}/x", `file:///x/x/x path=x/x`, `file:///x`},
+		{"file:///{+dir}/{name}.txt", `file:///a/b/c.txt dir=a/b,name=c  file:///a/b.txt/c.txt dir=a/b.txt,name=c`,
+			`file:///a/.txt file:///c.txt file:///a/b/c.md file:///a/b.txt/c`},
+		{"file:///{+a}/x/{+b}", `file:///1/x/2/x/3 a=1,b=2/x/3`, ``},
+		{"file:///{+a}/x/{b}", `file:///1/x/2/x/3 a=1/x/2,b=3`, ``}, // the first try leads nowhere
+		{"x:{+a}/{b}-{+c}!{d}", `x:1/2/3-4!5-6!7 a=1/2,b=3,c=4,d=5-6!7`, `x:1/2-3!4/5 x:1-2!3`},
+
+		// Escapes are decoded once, and never taken apart.
+		{"p://{x}", `p://%41%62%C3%a9 x=Abé  p://%25%32%46 x=%2F  p://%3F%23%20 x=?#_`, `p://% p://%4 p://a%4 p://%zz p://%+1 p://%ff p://%c3 p://a%00b`},
+		{"p://{x}2{y}", `p://%202%20 x=_,y=_`, `p://%2F`},
+		{"p://{x}F", ``, `p://%2F`},
+
+		// No value leads out of its place.
+		{"p://{x}", `p://... x=...  p://..a x=..a  p://a..b x=a..b`, `p://a%2Fb p://a%2fb p://a%5Cb p://a\b p://.. p://. p://%2e%2E p://%2e`},
+		{"p://{+x}", `p://a/..b/c.. x=a/..b/c..  p://a%2Fb x=a/b`,
+			`p://.. p://../a p://a/.. p://a/../b p://a/%2e%2e/b p://a%2F..%2Fb p://a\..\b p://a%5c.. p://a%00b`},
+		{"p://{x}.{y}", `p://a..b x=a,y=.b`, `p://a.. p://...a`},
+		{"file:///{+a}/{b}", ``, `file:///../x/y file:///x/..`},
+	} {
+		s := &Server{}
+		s.AddResource(Resource{URI: test.template, Name: "n"}, texts(""))
+		check := func(uri, want string) {
+			got := "no"
+			if it, vars := s.match(uri); it != nil {
+				got = ""
+				for _, name := range it.args {
+					got += "," + name + "=" + strings.ReplaceAll(vars[name], " ", "_")
+				}
+				if got = got[1:]; len(vars) != len(it.args) {
+					t.Errorf("%s in %s: %v", uri, test.template, vars)
+				}
+			}
+			if got != want {
+				t.Errorf("%s in %s: got %s, want %s", uri, test.template, got, want)
+			}
+		}
+		for pair := range slices.Chunk(strings.Fields(test.fits), 2) {
+			check(pair[0], pair[1])
+		}
+		for _, uri := range strings.Fields(test.refused) {
+			check(uri, "no")
+		}
+	}
+}
+
+// A resource that has the very URI goes before all templates, and these in the
+// order in which they were added.
+func TestTemplateOrder(t *testing.T) {
+	s := &Server{}
+	for _, uri := range []string{"x://{+all}", "x://{a}/one", "x://1/one", "x://1/{b}", "y://{a}", "y://{+all}"} {
+		s.AddResource(Resource{URI: uri, Name: "n"}, texts(uri))
+	}
+	inBubble(t, s, "2025-11-25", func(c *client) {
+		check := func(uri, by string) {
+			t.Helper()
+			c.script(`
+				> 1 resources/read {"uri":"` + uri + `"}
+				< 1 {"contents":[{"uri":"` + uri + `","text":"` + by + `"}]}`)
+		}
+		check("x://1/one", "x://1/one")
+		check("x://2/one", "x://{+all}")
+		check("y://2", "y://{a}")
+		check("y://2/3", "y://{+all}")
+		s.RemoveResources("x://{+all}")
+		c.script("< notifications/resources/list_changed")
+		check("x://2/one", "x://{a}/one")
+		check("x://1/two", "x://1/{b}")
+		s.AddResource(Resource{URI: "x://{a}/one", Name: "again"}, texts("replaced"))
+		c.script("< notifications/resources/list_changed")
+		check("x://2/one", "replaced")
+	})
+}
+
+// Input that would take a naive matcher years.
+func TestTemplateIsFast(t *testing.T) {
+	for template, uri := range map[string]string{
+		"x:{+a}/{+b}/{+c}/{+d}/{+e}/{+f}/{+g}!":   "x:" + strings.Repeat("a/", 2000),
+		"x:{+a}a{+b}a{+c}a{+d}a{+e}b":             "x:" + strings.Repeat("a", 4000),
+		"x:{a}-{b}-{c}-{d}-{e}-{f}-{g}-{h}-{i}/j": "x:" + strings.Repeat("-", 4000),
+		"x:{+a}/{+b}/{+c}":                        "x:%00" + strings.Repeat("/a", 2000),
+		"x:{+a}":                                  "x:" + strings.Repeat("../", 1<<20),
+	} {
+		s := &Server{}
+		s.AddResource(Resource{URI: template, Name: "n"}, texts(""))
+		start := time.Now()
+		if it, vars := s.match(uri); it != nil {
+			t.Errorf("%s: a match: %.100v", template, vars)
+		}
+		t.Logf("%v %s", time.Since(start), template)
+	}
+}
+
+func FuzzTemplate(f *testing.F) {
+	f.Add("file:///{+dir}/{name}.txt", "file:///a/b/c.txt", "a/b", "c")
+	f.Add("x:{a}-{b}", "x:%2e%2E-%2F", "..", "%2F")
+	f.Add("x:{+a}a{+b}", "x:aaaa", "/a//b\\c/./?#", "é\x00")
+	f.Add("x:{", "x:%", "../..", "\xff")
+	f.Fuzz(func(t *testing.T, template, uri, dir, name string) {
+		match := func(template, uri string) (map[string]string, bool) {
+			parts, err := parseTemplate(template)
+			if err != nil {
+				return nil, false
+			}
+			vars, ok := matchTemplate(parts, uri)
+			if !ok {
+				return nil, false
+			}
+			for i := 1; i < len(parts); i += 2 {
+				varName, reserved := strings.CutPrefix(parts[i], "+")
+				if value, ok := vars[varName]; !ok || !harmless(value, reserved) {
+					t.Errorf("%q in %q: %s = %q, %t", uri, template, varName, value, ok)
+				}
+			}
+			return vars, true
+		}
+		match(template, uri)
+		uri = "file:///" + expanded(dir, true) + "/" + expanded(name, false) + ".txt"
+		vars, ok := match("file:///{+dir}/{name}.txt", uri)
+		if want := harmless(dir, true) && harmless(name, false); ok != want {
+			t.Errorf("%q matched: %t, want %t", uri, ok, want)
+		} else if ok && (vars["dir"] != dir || vars["name"] != name) {
+			t.Errorf("%q gave %q, want %q and %q", uri, vars, dir, name)
+		}
+	})
+}
+
+// harmless says what a value may be, in other words than the library does.
+func harmless(value string, reserved bool) bool {
+	segments := strings.Split(strings.ReplaceAll(value, `\`, "/"), "/")
+	return value != "" && utf8.ValidString(value) && !strings.Contains(value, "\x00") && !slices.Contains(segments, "..") &&
+		(reserved || len(segments) == 1 && value != ".")
+}
+
+// expanded is the simple, or the reserved, expansion of RFC 6570.
+func expanded(value string, reserved bool) string {
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		switch {
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0,
+			reserved && strings.IndexByte(":/?#[]@!$&'()*+,;=", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// ---- prompts ----
+
+func TestPrompts(t *testing.T) {
+	s := &Server{}
+	s.AddPrompt(Prompt{
+		Name: "greet", Title: "Greet", Description: "Greets",
+		Arguments: []Argument{{Name: "name", Title: "Name", Description: "whom", Required: true}, {Name: "how"}},
+		Icons:     []Icon{{Src: "data:,x"}}, Meta: map[string]any{"k": "v"},
+	}, func(_ context.Context, args map[string]string) ([]Message, error) {
+		return []Message{{Content: Text(fmt.Sprint(args))}, {"assistant", Text("hm")}}, nil
+	})
+	fails := func(name string, err error) {
+		s.AddPrompt(Prompt{Name: name}, func(context.Context, map[string]string) ([]Message, error) { return nil, err })
+	}
+	fails("empty", nil)
+	fails("burns", errors.New("disk on fire"))
+	fails("refuses", errors.Join(errors.New("x"), &Error{Code: -32602, Message: "not so"}))
+	s.AddPrompt(Prompt{Name: "panics"}, func(context.Context, map[string]string) ([]Message, error) { panic("secret") })
+	s.AddPrompt(Prompt{Name: "lacks"}, saysFeat(Content{Type: "image/png"}))
+	const args = `"arguments":[{"name":"name","description":"whom","required":true},{"name":"how"}]`
+	const titled = `"arguments":[{"name":"name","title":"Name","description":"whom","required":true},{"name":"how"}]`
+	others := `,{"name":"empty"},{"name":"burns"},{"name":"refuses"},{"name":"panics"},{"name":"lacks"}`
+	for version, members := range map[string]string{
+		"2024-11-05": args, "2025-03-26": args,
+		"2025-06-18": titled + `,"title":"Greet","_meta":{"k":"v"}`,
+		"2025-11-25": titled + `,"title":"Greet","_meta":{"k":"v"},"icons":[{"src":"data:,x"}]`,
+	} {
+		inBubble(t, s, version, func(c *client) {
+			c.script(`
+				> 1 prompts/list
+				< 1 {"prompts":[{"name":"greet","description":"Greets",` + members + `}` + others + `]}`)
+		})
+	}
+	greeted := func(args string) string {
+		return ` {"description":"Greets","messages":[{"role":"user","content":{"type":"text","text":"` + args + `"}},{"role":"assistant","content":{"type":"text","text":"hm"}}]}`
+	}
+	for params, want := range map[string]string{
+		`{"name":"greet","arguments":{"name":"Ann"}}`:         greeted("map[name:Ann]"),
+		`{"name":"greet","arguments":{"name":"","how":"so"}}`: greeted("map[how:so name:]"),
+		`{"name":"greet","arguments":{"\u006eame":"\u0041"}}`: greeted("map[name:A]"),
+		`{"name":"greet"}`:                                      `! -32602 Missing required argument: name`,
+		`{"name":"greet","arguments":null}`:                     `! -32602 Missing required argument: name`,
+		`{"name":"greet","arguments":{}}`:                       `! -32602 Missing required argument: name`,
+		`{"name":"greet","arguments":{"Name":"Ann"}}`:           `! -32602 Unknown argument: Name`,
+		`{"name":"greet","arguments":{"name":"Ann","who":"x"}}`: `! -32602 Unknown argument: who`,
+		`{"name":"greet","arguments":{"name":5}}`:               `! -32602 Invalid params: arguments.name must be a string`,
+		`{"name":"greet","arguments":{"name":null}}`:            `! -32602 Invalid params: arguments.name must be a string`,
+		`{"name":"greet","arguments":["Ann"]}`:                  `! -32602 Invalid params: arguments must be an object`,
+		`{"name":"greet","arguments":"Ann"}`:                    `! -32602 Invalid params: arguments must be an object`,
+		`{"name":"nope"}`:                                       `! -32602 Unknown prompt: nope`,
+		`{"name":7}`:                                            `! -32602 Invalid params: name is required`,
+		`{}`:                                                    `! -32602 Invalid params: name is required`,
+		`{"name":"empty"}`:                                      ` {"messages":[]}`,
+		`{"name":"burns"}`:                                      `! -32603 disk on fire`,
+		`{"name":"refuses"}`:                                    `! -32602 not so`,
+		`{"name":"panics"}`:                                     `! -32603 Internal error`,
+		`{"name":"lacks"}`:                                      `! -32603 Internal error`,
+	} {
+		for _, era := range eras {
+			plus := era.plus
+			if want[0] == '!' {
+				plus = ""
+			}
+			inBubble(t, s, era.version, func(c *client) {
+				c.script("> 1" + era.plus + " prompts/get " + params + "\n< 1" + plus + want)
+			})
+		}
+	}
+}
+
+// Content that a revision does not know becomes a text.
+func TestPromptContent(t *testing.T) {
+	meta, notes := map[string]any{"k": 1}, &Annotations{Audience: []string{"user"}}
+	s := &Server{}
+	s.AddPrompt(Prompt{Name: "all"}, saysFeat(
+		Content{Text: "plain", Meta: meta, Annotations: notes},
+		Image([]byte{1}, "image/png"),
+		Audio([]byte{1, 2}, "audio/wav"),
+		ResourceLink(Resource{URI: "demo://a", Name: "a", Title: "A", Size: 5, Meta: meta}),
+		Content{Type: "resource_link", Link: &Resource{URI: "demo://a", Name: "a"}, Meta: meta, Annotations: notes},
+		EmbeddedResource(ResourceContents{URI: "demo://b", MIMEType: "text/x", Text: "B", Meta: meta}),
+		EmbeddedResource(ResourceContents{URI: "demo://c", Blob: []byte{3}}),
+	))
+	blocks := [...][2]string{ // as it is, and as it was
+		{`"type":"text","text":"plain","annotations":{"audience":["user"]},"_meta":{"k":1}`, `"type":"text","text":"plain","annotations":{"audience":["user"]}`},
+		{`"type":"image","data":"AQ==","mimeType":"image/png"`, ``},
+		{`"type":"audio","data":"AQI=","mimeType":"audio/wav"`, `"type":"text","text":"[audio, audio/wav, 2 bytes]"`},
+		{`"type":"resource_link","uri":"demo://a","name":"a","title":"A","size":5,"_meta":{"k":1}`, `"type":"text","text":"a: demo://a"`},
+		{`"type":"resource_link","uri":"demo://a","name":"a","annotations":{"audience":["user"]},"_meta":{"k":1}`, `"type":"text","text":"a: demo://a","annotations":{"audience":["user"]}`},
+		{`"type":"resource","resource":{"uri":"demo://b","mimeType":"text/x","text":"B","_meta":{"k":1}}`, `"type":"resource","resource":{"uri":"demo://b","mimeType":"text/x","text":"B"}`},
+		{`"type":"resource","resource":{"uri":"demo://c","blob":"Aw=="}`, ``},
+	}
+	since := [...]string{"2025-06-18", "", "2025-03-26", "2025-06-18", "2025-06-18", "2025-06-18", ""}
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", ""} {
+		var messages []string
+		for i, b := range blocks {
+			block := b[0]
+			if version != "" && version < since[i] {
+				block = b[1]
+			}
+			messages = append(messages, `{"role":"user","content":{`+block+`}}`)
+		}
+		plus := ""
+		if version == "" {
+			plus = "+"
+		}
+		inBubble(t, s, version, func(c *client) {
+			c.script("> 1" + plus + ` prompts/get {"name":"all"}` + "\n< 1" + plus + ` {"messages":[` + strings.Join(messages, ",") + `]}`)
+		})
+	}
+}
+
+// ---- completion ----
+
+func TestCompletion(t *testing.T) {
+	var many []string
+	for i := range 150 {
+		many = append(many, strconv.Itoa(i))
+	}
+	s := &Server{}
+	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{
+		{Name: "echo", Complete: func(_ context.Context, typed string, known map[string]string) ([]string, error) {
+			return []string{typed, fmt.Sprint(known)}, nil
+		}},
+		{Name: "many", Complete: words(many...)},
+		{Name: "full", Complete: words(many[:100]...)},
+		{Name: "none", Complete: words()},
+		{Name: "plain"},
+		{Name: "burns", Complete: func(context.Context, string, map[string]string) ([]string, error) {
+			return nil, errors.New("disk on fire")
+		}},
+		{Name: "refuses", Complete: func(context.Context, string, map[string]string) ([]string, error) {
+			return nil, &Error{Code: 3, Message: "no"}
+		}},
+		{Name: "panics", Complete: func(context.Context, string, map[string]string) ([]string, error) { panic("secret") }},
+	}}, saysFeat())
+	s.AddResource(Resource{URI: "db://{table}/{+row}", Name: "row", Complete: map[string]CompleteFunc{"row": words("r1", "r2")}}, texts(""))
+	s.AddResource(Resource{URI: "db://fixed", Name: "fixed"}, texts(""))
+
+	list := func(values []string, total int, more bool) string {
+		quoted, _ := json.Marshal(values)
+		return fmt.Sprintf(` {"completion":{"values":%s,"total":%d,"hasMore":%t}}`, quoted, total, more)
+	}
+	const unknown = "! -32602 Invalid params: there is no such argument to complete"
+	prompt := func(arg string) string {
+		return `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"` + arg + `","value":"v"}}`
+	}
+	ref := func(ref string) string { return `{"ref":` + ref + `,"argument":{"name":"row","value":""}}` }
+	for params, want := range map[string]string{
+		prompt("echo"): list([]string{"v", "map[]"}, 2, false),
+		`{"ref":{"type":"ref/prompt","name":"p","title":"x"},"argument":{"name":"echo","value":""},"context":{"arguments":{"many":"7","other":"x"}}}`: list([]string{"", "map[many:7 other:x]"}, 2, false),
+		`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"echo","value":""},"context":{}}`:                                                 list([]string{"", "map[]"}, 2, false),
+		`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"echo","value":""},"context":{"arguments":{"many":7}}}`:                           "! -32602 Invalid params: context.arguments.many must be a string",
+		prompt("many"):    list(many[:100], 150, true),
+		prompt("full"):    list(many[:100], 100, false),
+		prompt("none"):    list([]string{}, 0, false),
+		prompt("plain"):   list([]string{}, 0, false),
+		prompt("burns"):   "! -32603 disk on fire",
+		prompt("refuses"): "! 3 no",
+		prompt("panics"):  "! -32603 Internal error",
+		prompt("nope"):    unknown,
+		ref(`{"type":"ref/prompt","name":"nope"}`):                                                           unknown,
+		ref(`{"type":"ref/resource","uri":"db://{table}/{+row}"}`):                                           list([]string{"r1", "r2"}, 2, false),
+		ref(`{"type":"ref/resource","uri":"db://users/some/row"}`):                                           list([]string{"r1", "r2"}, 2, false),
+		ref(`{"type":"ref/resource","uri":"db://fixed"}`):                                                    unknown,
+		ref(`{"type":"ref/resource","uri":"nope://x"}`):                                                      unknown,
+		ref(`{"type":"ref/resource","name":"db://{table}/{+row}"}`):                                          unknown,
+		ref(`{"type":"ref/tool","name":"p"}`):                                                                "! -32602 Invalid params: ref.type must be ref/prompt or ref/resource",
+		ref(`"p"`):                                                                                           "! -32602 Invalid params: ref and argument are required",
+		`{"ref":{"type":"ref/resource","uri":"db://{table}/{+row}"},"argument":{"name":"table","value":""}}`: list([]string{}, 0, false),
+		`{"ref":{"type":"ref/resource","uri":"db://{table}/{+row}"},"argument":{"name":"+row","value":""}}`:  unknown,
+		`{"ref":{"type":"ref/prompt","name":"p"}}`:                                                           "! -32602 Invalid params: ref and argument are required",
+		`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"echo"}}`:                                "! -32602 Invalid params: argument.name and argument.value are required",
+		`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"echo","value":1}}`:                      "! -32602 Invalid params: argument.name and argument.value are required",
+	} {
+		for _, era := range eras {
+			plus := era.plus
+			if want[0] == '!' {
+				plus = ""
+			}
+			inBubble(t, s, era.version, func(c *client) {
+				c.script("> 1" + era.plus + " completion/complete " + params + "\n< 1" + plus + want)
+			})
+		}
+	}
+	// 2024-11-05 has the method, but not the capability.
+	synctest.Test(t, func(t *testing.T) {
+		for version, declared := range map[string]bool{"2024-11-05": false, "2025-03-26": true, "2025-11-25": true} {
+			c := serve(t, s)
+			c.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+			if got := c.recv(); strings.Contains(got[0], `"completions":{}`) != declared {
+				t.Errorf("%s: %s", version, got)
+			}
+			c.script("> 2 completion/complete " + prompt("none") + "\n< 2" + list([]string{}, 0, false))
+			c.end()
+		}
+	})
+	// Without anything to complete there is neither.
+	bare := &Server{}
+	bare.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a"}}}, saysFeat())
+	bare.AddResource(Resource{URI: "db://{table}", Name: "t"}, texts(""))
+	inBubble(t, bare, "2025-11-25", func(c *client) {
+		c.script(`
+			> 1+ server/discover
+			< 1* {"supportedVersions":["2026-07-28"],"capabilities":{"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true}}}
+			> 2+ completion/complete ` + prompt("a") + `
+			< 2! -32601 Method not found: completion/complete
+			> 3 completion/complete ` + prompt("a") + `
+			< 3! -32601 Method not found: completion/complete`)
+	})
+}
+
+// MRTR-01: no input_required answers completion/complete.
+func TestCompletionDoesNotAsk(t *testing.T) {
+	s := &Server{}
+	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a", Complete: func(ctx context.Context, _ string, _ map[string]string) ([]string, error) {
+		_, err := Roots(ctx, "roots")
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("got %v, want one that is ErrUnsupported", err)
+		}
+		return nil, err
+	}}}}, saysFeat())
+	inBubble(t, s, "", func(c *client) {
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""},"_meta":{"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{"roots":{}}}}}`)
+		if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"error":{"code":-32`) {
+			t.Errorf("got %q, want an error", got)
+		}
+	})
+}
+
+// ---- lists ----
+
+// lists are the four kinds of things that come in lists.
+var lists = [kinds]struct {
+	method, key, name string
+	add               func(s *Server, name, description string)
+	remove            func(s *Server, names ...string)
+	change            string
+}{
+	{"tools/list", "tools", "name", func(s *Server, name, description string) {
+		AddTool(s, Tool{Name: name, Description: description}, func(context.Context, struct{}) (string, error) { return "", nil })
+	}, (*Server).RemoveTools, "tools"},
+	{"prompts/list", "prompts", "name", func(s *Server, name, description string) {
+		s.AddPrompt(Prompt{Name: name, Description: description}, saysFeat())
+	}, (*Server).RemovePrompts, "prompts"},
+	{"resources/list", "resources", "uri", func(s *Server, name, description string) {
+		s.AddResource(Resource{URI: "x:" + name, Name: name, Description: description}, texts(""))
+	}, removeResources("x:"), "resources"},
+	{"resources/templates/list", "resourceTemplates", "uriTemplate", func(s *Server, name, description string) {
+		s.AddResource(Resource{URI: "x:{v}" + name, Name: name, Description: description}, texts(""))
+	}, removeResources("x:{v}"), "resources"},
+}
+
+func removeResources(prefix string) func(*Server, ...string) {
+	return func(s *Server, names ...string) {
+		for i := range names {
+			names[i] = prefix + names[i]
+		}
+		s.RemoveResources(names...)
+	}
+}
+
+// page asks for a page of a list. It returns the names, with a description
+// behind them if they have one, and the next cursor as raw JSON.
+func (c *client) page(method, key, meta, cursor string) (names, next string) {
+	c.t.Helper()
+	params := strings.Trim(cursor+","+meta, ",")
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`)
+	got := c.recv()
+	var answer struct{ Result map[string]json.RawMessage }
+	if len(got) != 1 || json.Unmarshal([]byte(got[0]), &answer) != nil || answer.Result == nil {
+		c.t.Fatalf("%s {%s}: got %q", method, params, got)
+	}
+	var items []struct{ Name, Description string }
+	if err := json.Unmarshal(answer.Result[key], &items); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, it := range items {
+		names += it.Name + it.Description
+	}
+	return names, string(answer.Result["nextCursor"])
+}
+
+func TestFourLists(t *testing.T) {
+	for _, list := range lists {
+		for _, era := range eras {
+			meta := ""
+			if era.version == "" {
+				meta = modernFeat
+			}
+			s := &Server{PageSize: 2}
+			for _, name := range "abcdefgh" {
+				list.add(s, string(name), "")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, s)
+				if era.version != "" { // without initialized: nothing is told of changes
+					c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+					c.recv()
+				}
+				check := func(cursor, want string) (next string) {
+					t.Helper()
+					names, next := c.page(list.method, list.key, meta, cursor)
+					if names != want {
+						t.Errorf("%s %s: got %q after %s, want %q", era.name, list.method, names, cursor, want)
+					}
+					if next != "" {
+						next = `"cursor":` + next
+					}
+					return next
+				}
+				first := check("", "ab")
+				if again := check(`"cursor":""`, "ab"); again != first {
+					t.Errorf("cursor %s, and then %s", first, again)
+				}
+				second := check(first, "cd")
+				list.remove(s, "a", "d", "nobody")
+				check(first, "ce")
+				list.add(s, "i", "")
+				list.add(s, "e", "!") // replaced, where it stands
+				check(first, "ce!")
+				third := check(second, "e!f")
+				list.remove(s, "f") // where the cursor stands
+				list.add(s, "b", "?")
+				list.add(s, "d", "") // is new, and so the last
+				check("", "b?c")
+				last := check(third, "gh")
+				if end := check(last, "id"); end != "" {
+					t.Errorf("%s: the last page has a %s", list.method, end)
+				}
+				list.remove(s, "i", "d")
+				if end := check(last, ""); end != "" {
+					t.Errorf("%s: an empty page has a %s", list.method, end)
+				}
+				for _, bad := range []string{`"bogus"`, `"-1"`, `"1x"`, `"99999"`, `"99999999999999999999"`, `" "`, `5`, `["1"]`, `{}`} {
+					c.script("> 2" + era.plus + " " + list.method + ` {"cursor":` + bad + "}\n< 2! -32602 Invalid cursor")
+				}
+				c.end()
+			})
+		}
+	}
+}
+
+func TestCachingHints(t *testing.T) {
+	for _, test := range []struct {
+		ttl    time.Duration
+		public bool
+		want   string
+	}{
+		{0, false, `"ttlMs":0,"cacheScope":"private"`},
+		{90 * time.Second, true, `"ttlMs":90000,"cacheScope":"public"`},
+		{1500 * time.Microsecond, false, `"ttlMs":1,"cacheScope":"private"`},
+		{-time.Second, true, `"ttlMs":0,"cacheScope":"public"`},
+	} {
+		s := &Server{CacheTTL: test.ttl, CachePublic: test.public, PageSize: 1}
+		for _, list := range lists {
+			list.add(s, "a", "")
+			list.add(s, "b", "")
+		}
+		inBubble(t, s, "2025-11-25", func(c *client) {
+			for _, asked := range []string{`tools/list`, `prompts/list`, `resources/list`, `resources/templates/list`, `server/discover`,
+				`resources/read {"uri":"x:a"}`, `resources/read {"uri":"x:7a"}`} {
+				if got := c.ask("> 1+ " + asked)[0]; !strings.Contains(got, test.want) {
+					t.Errorf("%s: %s", asked, got)
+				}
+				if got := c.ask("> 1 " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
+					t.Errorf("legacy %s: %s", asked, got)
+				}
+			}
+			for _, asked := range []string{`prompts/get {"name":"a"}`, `tools/call {"name":"a"}`, `resources/read {"uri":"x:nope"}`} {
+				if got := c.ask("> 1+ " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
+					t.Errorf("%s: %s", asked, got)
+				}
+			}
+		})
+	}
+}
+
+// ---- changes ----
+
+func TestUnsolicitedChanges(t *testing.T) {
+	for _, list := range lists {
+		told := "< notifications/" + list.change + "/list_changed"
+		s := &Server{}
+		list.add(s, "a", "")
+		synctest.Test(t, func(t *testing.T) {
+			c, early, modern := serve(t, s), serve(t, s), serve(t, s)
+			modern.ask("> 1+ server/discover")
+			early.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+			early.recv()
+			c.initialize("2025-11-25", "{}")
+			list.add(s, "b", "")
+			c.script(told)
+			list.add(s, "b", "replaced")
+			c.script(told)
+			list.remove(s, "nobody")
+			c.script("")
+			list.remove(s, "a", "nobody")
+			c.script(told)
+			early.script("> 1 ping\n< 1 {}\n> notifications/initialized\n" + told + "\n> notifications/initialized\n> 2 ping\n< 2 {}")
+			list.add(s, "c", "")
+			early.script(told)
+			c.script(told)
+			c.end()
+			early.end()
+			modern.end() // was told nothing
+		})
+	}
+	// Of what was not declared, nothing is told.
+	s := &Server{}
+	lists[tools].add(s, "a", "")
+	inBubble(t, s, "2025-11-25", func(c *client) {
+		lists[prompts].add(s, "b", "")
+		lists[templates].add(s, "c", "")
+		s.ResourceUpdated("x:c")
+		c.script("> 1 ping\n< 1 {}")
+	})
+}
+
+func TestListen(t *testing.T) {
+	s := &Server{}
+	lists[tools].add(s, "a", "")
+	lists[resources].add(s, "a", "")
+	const tag = `"_meta":{"io.modelcontextprotocol/subscriptionId":`
+	inBubble(t, s, "", func(c *client) {
+		c.script(`
+			> 1+ subscriptions/listen
+			< 1! -32602 Invalid params: notifications is required
+			> 1+ subscriptions/listen {"notifications":[]}
+			< 1! -32602 Invalid params: notifications is required
+			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}
+			< 1! -32602 Invalid params: toolsListChanged must be true or false
+			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}
+			< 1! -32602 Invalid params: resourceSubscriptions must be an array
+			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}
+			< 1! -32602 Invalid params: resourceSubscriptions must hold strings
+			> 1 subscriptions/listen {"notifications":{}}
+			< 1! -32602 Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)
+			# the ack has what will be honoured, and the id as it came
+			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["x:a","x:a"],"unknown":7}}
+			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
+			> "1"+ subscriptions/listen {"notifications":{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[]}}
+			< notifications/subscriptions/acknowledged {` + tag + `"1"},"notifications":{"toolsListChanged":true,"resourcesListChanged":true}}
+			> 0+ subscriptions/listen {"notifications":{"promptsListChanged":true}}
+			< notifications/subscriptions/acknowledged {` + tag + `0},"notifications":{}}
+			> 1+ subscriptions/listen {"notifications":{}}
+			< null! -32600 Invalid Request: id 1 is in use`)
+		lists[tools].add(s, "b", "")
+		c.script(`
+			< notifications/tools/list_changed {` + tag + `1}}
+			< notifications/tools/list_changed {` + tag + `"1"}}`)
+		lists[templates].add(s, "b", "")
+		c.script(`< notifications/resources/list_changed {` + tag + `"1"}}`)
+		lists[prompts].add(s, "b", "") // was not there when it was asked for
+		s.ResourceUpdated("x:b")
+		s.ResourceUpdated("x:a")
+		c.script(`
+			< notifications/resources/updated {` + tag + `1},"uri":"x:a"}
+			> notifications/cancelled {"requestId":1}`)
+		lists[tools].remove(s, "b")
+		s.ResourceUpdated("x:a")
+		c.script(`
+			< notifications/tools/list_changed {` + tag + `"1"}}
+			# the id is free again, and the stream a new one
+			> 1+ subscriptions/listen {"notifications":{"promptsListChanged":true}}
+			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"promptsListChanged":true}}`)
+		lists[prompts].remove(s, "b")
+		c.script(`< notifications/prompts/list_changed {` + tag + `1}}`)
+		// When we end it we say so, on each.
+		c.cancel(errors.New("enough"))
+		got := c.recv()
+		slices.Sort(got)
+		for i, id := range []string{`"1"`, `0`, `1`} {
+			want := `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete",` + tag + id + `,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
+			if len(got) != 3 || !sameJSON(t, got[i], want) {
+				t.Errorf("got %q, want %s", got, want)
+			}
+		}
+	})
+}
+
+func TestOpenStreamsAreBounded(t *testing.T) {
+	s := &Server{}
+	lists[tools].add(s, "a", "")
+	inBubble(t, s, "", func(c *client) {
+		for i := range maxStreams {
+			c.ask(fmt.Sprintf(`> %d+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`, i))
+		}
+		c.script(`
+			> 64+ subscriptions/listen {"notifications":{}}
+			< 64! -32603 Subscription limit reached
+			> notifications/cancelled {"requestId":7}
+			> 64+ subscriptions/listen {"notifications":{}}
+			< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":64},"notifications":{}}`)
+		lists[tools].add(s, "b", "")
+		if got := c.recv(); len(got) != maxStreams-1 {
+			t.Errorf("%d were told", len(got))
+		}
+	})
+}
+
+// SUB-10: not a word from when the cancel was read, however late the goroutine
+// of the stream gets to run.
+func TestNothingAfterTheCancelOfAStream(t *testing.T) {
+	s := &Server{}
+	lists[tools].add(s, "a", "")
+	inBubble(t, s, "", func(c *client) {
+		for i := range maxStreams {
+			c.ask(fmt.Sprintf(`> %d+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`, i))
+		}
+		session := s.everybody()[0]
+		for i := range maxStreams {
+			session.forget([]byte(strconv.Itoa(i)), "")
+			session.mu.Lock()
+			for _, st := range session.streams {
+				if string(st.request.id) == strconv.Itoa(i) {
+					t.Errorf("stream %d is still told", i)
+				}
+			}
+			session.mu.Unlock()
+		}
+		lists[tools].add(s, "b", "")
+		c.script("> 1 ping\n< 1 {}")
+	})
+}
+
+// ---- logging ----
+
+// doer adds a tool that does what the returned function is set to.
+func doer(s *Server) (do *func(ctx context.Context)) {
+	do = new(func(context.Context))
+	AddTool(s, Tool{Name: "do"}, func(ctx context.Context, _ struct{}) (struct{}, error) {
+		(*do)(ctx)
+		return struct{}{}, nil
+	})
+	return do
+}
+
+// doAt is a call of the tool with a level, which is raw JSON.
+func doAt(level string) string {
+	return `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"do","_meta":{"` + keyLevel + `":` + level + `,"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{}}}}` + "\n"
+}
+
+const done = `< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[],$SRV}}` + "\n"
+
+func logged(params string) string {
+	return `< {"jsonrpc":"2.0","method":"notifications/message","params":{` + params + `}}` + "\n"
+}
+
+// inRequest gives a slog.Handler the context of a request.
+type inRequest struct {
+	slog.Handler
+	ctx context.Context
+}
+
+func (h inRequest) Enabled(_ context.Context, l slog.Level) bool { return h.Handler.Enabled(h.ctx, l) }
+func (h inRequest) Handle(_ context.Context, r slog.Record) error {
+	return h.Handler.Handle(h.ctx, r)
+}
+func (h inRequest) WithAttrs(a []slog.Attr) slog.Handler {
+	return inRequest{h.Handler.WithAttrs(a), h.ctx}
+}
+func (h inRequest) WithGroup(name string) slog.Handler {
+	return inRequest{h.Handler.WithGroup(name), h.ctx}
+}
+
+// The messages of the protocol have no time. So what slogtest finds amiss must
+// be that, and nothing else.
+func TestSlog(t *testing.T) {
+	s := &Server{Logging: true}
+	do := doer(s)
+	inBubble(t, s, "", func(c *client) {
+		begun, release := make(chan context.Context), make(chan struct{})
+		*do = func(ctx context.Context) { begun <- ctx; <-release }
+		c.talk(doAt(`"debug"`))
+		err := slogtest.TestHandler(inRequest{LogHandler("x"), <-begun}, func() (messages []map[string]any) {
+			for _, line := range c.recv() {
+				var m struct {
+					Params struct {
+						Level string
+						Data  any
+					}
+				}
+				if err := json.Unmarshal([]byte(line), &m); err != nil {
+					t.Fatal(err)
+				}
+				data, ok := m.Params.Data.(map[string]any)
+				if !ok { // without attributes it is just the message
+					data = map[string]any{slog.MessageKey: m.Params.Data}
+				}
+				data[slog.LevelKey] = m.Params.Level
+				messages = append(messages, data)
+			}
+			return messages
+		})
+		for problem := range strings.SplitSeq(fmt.Sprint(err), "\n") {
+			if !strings.HasPrefix(problem, `missing key "time"`) {
+				t.Error(problem)
+			}
+		}
+		close(release)
+		c.talk(done)
+	})
+}
+
+func TestLogLevels(t *testing.T) {
+	s := &Server{Logging: true}
+	do := doer(s)
+	of := map[slog.Level]string{-8: "debug", -4: "debug", -1: "debug", 0: "info", 1: "info", 2: "notice", 3: "notice", 4: "warning", 7: "warning",
+		8: "error", 11: "error", 12: "critical", 15: "critical", 16: "alert", 19: "alert", 20: "emergency", 99: "emergency"}
+	ordered := slices.Sorted(maps.Keys(of))
+	*do = func(ctx context.Context) {
+		l := slog.New(LogHandler(""))
+		for _, level := range ordered {
+			enabled := l.Enabled(ctx, level)
+			before := requestOf(ctx).session.out.added
+			if l.Log(ctx, level, "m"); enabled != (requestOf(ctx).session.out.added > before) {
+				t.Errorf("%v: enabled: %t, but sent: %t", level, enabled, !enabled)
+			}
+		}
+	}
+	from := func(name string) (lines string) {
+		for _, level := range ordered {
+			if slices.Index(levels[:], of[level]) >= slices.Index(levels[:], name) {
+				lines += logged(`"level":"` + of[level] + `","data":"m"`)
+			}
+		}
+		return lines
+	}
+	inBubble(t, s, "", func(c *client) {
+		for _, level := range levels {
+			c.talk(doAt(`"`+level+`"`) + from(level) + done)
+		}
+		for _, bad := range []string{`"loud"`, `"INFO"`, `""`, `3`, `["info"]`, `"` + strings.Repeat("x", 1<<16) + `"`} {
+			c.send(strings.TrimPrefix(strings.TrimSpace(doAt(bad)), "> "))
+			if got := c.recv(); len(got) != 1 || len(got[0]) > 500 || !strings.Contains(got[0], `"code":-32602,"message":"Invalid log level: `) {
+				t.Errorf("level %s: got %s", bad, got)
+			}
+		}
+		c.script("> 1+ tools/call {\"name\":\"do\"}\n< 1+ {\"content\":[]}") // asks for none
+	})
+	inBubble(t, s, "2025-11-25", func(c *client) {
+		const call = "> 1 tools/call {\"name\":\"do\"}\n"
+		c.script(call + `< 1 {"content":[]}`)
+		for _, level := range []string{"emergency", "warning", "debug"} {
+			c.script(`> 2 logging/setLevel {"level":"` + level + `"}` + "\n< 2 {}\n" + call +
+				strings.ReplaceAll(strings.ReplaceAll(from(level), `{"jsonrpc":"2.0","method":"notifications/message","params":`, "notifications/message "), "}}", "}") +
+				`< 1 {"content":[]}`)
+		}
+		c.script(`
+			> 3 logging/setLevel {"level":"error"}
+			< 3 {}
+			> 3 logging/setLevel {"level":"loud"}
+			< 3! -32602 Invalid log level: loud
+			> 3 logging/setLevel {"level":"Debug"}
+			< 3! -32602 Invalid log level: Debug
+			> 4+ logging/setLevel {"level":"debug"}
+			< 4! -32601 Method not found: logging/setLevel`)
+		for _, bad := range []string{`{}`, `{"level":3}`, `{"level":null}`, `{"level":["debug"]}`} {
+			if got := c.ask("> 3 logging/setLevel " + bad); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
+				t.Errorf("%s: got %s", bad, got)
+			}
+		}
+		// None of these has changed it; and a modern request has a level of its own.
+		*do = func(ctx context.Context) { slog.New(LogHandler("l")).WarnContext(ctx, "w") }
+		c.script(call + `< 1 {"content":[]}`)
+		c.talk(doAt(`"info"`) + logged(`"level":"warning","logger":"l","data":"w"`) + done)
+	})
+}
+
+type valuer struct{ v slog.Value }
+
+func (v valuer) LogValue() slog.Value { return v.v }
+
+type nilError struct{ text string }
+
+func (e *nilError) Error() string { return e.text }
+
+type panicky struct{}
+
+func (panicky) MarshalJSON() ([]byte, error) { panic("oh") }
+
+func TestLogData(t *testing.T) {
+	s := &Server{Logging: true}
+	do := doer(s)
+	group := slog.Group
+	loop := map[string]any{}
+	loop["loop"] = loop
+	for _, test := range []struct {
+		name string
+		log  func(ctx context.Context, l *slog.Logger)
+		want string
+	}{
+		{"message", func(ctx context.Context, l *slog.Logger) { l.InfoContext(ctx, "a <b> \n") }, `"a <b> \n"`},
+		{"empty", func(ctx context.Context, l *slog.Logger) { l.InfoContext(ctx, "") }, `""`},
+		{"kinds", func(ctx context.Context, l *slog.Logger) {
+			l.InfoContext(ctx, "m", "i", int64(math.MinInt64), "u", uint64(math.MaxUint64), "f", 1.5, "b", true, "s", "x", "n", nil,
+				"t", time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), "d", 1500*time.Millisecond)
+		}, `{"msg":"m","i":-9223372036854775808,"u":18446744073709551615,"f":1.5,"b":true,"s":"x","n":null,"t":"2026-01-02T03:04:05.000000006Z","d":"1.5s"}`},
+		{"values", func(ctx context.Context, l *slog.Logger) {
+			l.InfoContext(ctx, "m", "struct", struct {
+				A int `json:"a"`
+			}{1}, "list", []int{1, 2}, "map", map[string]int{"k": 1}, "raw", json.RawMessage(`{"x": 1}`), "bytes", []byte("hi"))
+		}, `{"msg":"m","struct":{"a":1},"list":[1,2],"map":{"k":1},"raw":{"x":1},"bytes":"aGk="}`},
+		{"errors", func(ctx context.Context, l *slog.Logger) {
+			l.InfoContext(ctx, "m", "err", fmt.Errorf("outer: %w", fs.ErrNotExist), "g", slog.GroupValue(slog.Any("err", errors.New("inner"))))
+		}, `{"msg":"m","err":"outer: file does not exist","g":{"err":"inner"}}`},
+		{"no JSON form", func(ctx context.Context, l *slog.Logger) {
+			l.InfoContext(ctx, "m", "nan", math.NaN(), "complex", 1i, "fine", 1, "raw", json.RawMessage("{"), "list", []any{math.Inf(-1)}, "loop", loop)
+		}, `{"msg":"m","nan":"!ERROR: NaN has no JSON form","complex":"!ERROR: a complex128 has no JSON form","fine":1,"raw":"!ERROR: not valid JSON: \"{\"","list":"!ERROR: -Inf has no JSON form","loop":"!ERROR: a value contains itself"}`},
+		{"panics", func(ctx context.Context, l *slog.Logger) {
+			l.InfoContext(ctx, "m", "fine", 1, "err", (*nilError)(nil), "json", panicky{})
+		}, `{"msg":"m","fine":1,"err":"<nil>","json":"!PANIC: oh"}`},
+		{"groups", func(ctx context.Context, l *slog.Logger) {
+			l.With("a", 1).WithGroup("g").With("b", 2).WithGroup("h").InfoContext(ctx, "m", "c", 3, group("i", "d", 4), group("", "e", 5), group("empty"))
+		}, `{"msg":"m","a":1,"g":{"b":2,"h":{"c":3,"i":{"d":4},"e":5}}}`},
+		{"empty groups", func(ctx context.Context, l *slog.Logger) {
+			l.WithGroup("g").WithGroup("").InfoContext(ctx, "m", group("h", group("i")))
+		}, `"m"`},
+		{"siblings", func(ctx context.Context, l *slog.Logger) {
+			base := l.With("a", 1)
+			base.With("b", 2)
+			base.With("c", 3).InfoContext(ctx, "m")
+		}, `{"msg":"m","a":1,"c":3}`},
+		{"LogValuer", func(ctx context.Context, l *slog.Logger) {
+			l.With("w", valuer{slog.StringValue("with")}).InfoContext(ctx, "m",
+				"v", valuer{slog.IntValue(1)}, "vv", valuer{slog.AnyValue(valuer{slog.DurationValue(time.Second)})},
+				"g", valuer{slog.GroupValue(slog.Any("in", valuer{slog.BoolValue(true)}))}, "", valuer{slog.GroupValue(slog.Int("inline", 1))})
+		}, `{"msg":"m","w":"with","v":1,"vv":"1s","g":{"in":true},"inline":1}`},
+		{"later wins", func(ctx context.Context, l *slog.Logger) { l.With("a", 1).InfoContext(ctx, "m", "a", 2, slog.Attr{}) }, `{"msg":"m","a":2}`},
+	} {
+		inBubble(t, s, "", func(c *client) {
+			*do = func(ctx context.Context) { test.log(ctx, slog.New(LogHandler("lo\"g"))) }
+			c.t.Log(test.name)
+			c.talk(doAt(`"info"`) + logged(`"level":"info","logger":"lo\"g","data":`+test.want) + done)
+		})
+	}
+}
+
+// Where nobody listens, logging does nothing, and says so beforehand.
+func TestLogToNobody(t *testing.T) {
+	l := slog.New(LogHandler("x"))
+	silent := func(name string, ctx context.Context) {
+		t.Helper()
+		if l.Enabled(ctx, slog.LevelError+99) {
+			t.Errorf("%s: enabled", name)
+		}
+		l.ErrorContext(ctx, name)
+		if err := l.Handler().Handle(ctx, slog.Record{Level: slog.LevelError, Message: name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	silent("no request", context.Background())
+	off := &Server{}
+	do := doer(off)
+	*do = func(ctx context.Context) { silent("off", ctx) }
+	inBubble(t, off, "2025-11-25", func(c *client) {
+		c.talk(doAt(`"debug"`) + done)
+		c.script(`
+			> 1 tools/call {"name":"do"}
+			< 1 {"content":[]}
+			> 2 logging/setLevel {"level":"debug"}
+			< 2! -32601 Method not found: logging/setLevel
+			> 3+ server/discover
+			< 3* {"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}`)
+	})
+	on := &Server{Logging: true}
+	do = doer(on)
+	inBubble(t, on, "", func(c *client) {
+		c.script(`
+			> 1+ server/discover
+			< 1* {"supportedVersions":["2026-07-28"],"capabilities":{"logging":{},"tools":{"listChanged":true}}}`)
+		var late context.Context
+		*do = func(ctx context.Context) { late = context.WithoutCancel(ctx) }
+		c.talk(doAt(`"debug"`) + done)
+		l.ErrorContext(late, "after its end")
+		*do = func(ctx context.Context) {
+			<-ctx.Done()
+			l.ErrorContext(context.WithoutCancel(ctx), "cancelled")
+		}
+		c.talk(doAt(`"debug"`) + `> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		*do = func(ctx context.Context) { l.ErrorContext(late, "of another that had the same id") }
+		c.talk(doAt(`"debug"`) + done)
+	})
+}
+
+// ---- the request ----
+
+func TestRequestOfEveryHandler(t *testing.T) {
+	if r := RequestFrom(context.Background()); r != nil {
+		t.Errorf("outside: %+v", r)
+	}
+	s := &Server{}
+	var got []*Request
+	saw := func(ctx context.Context) { got = append(got, RequestFrom(context.WithoutCancel(ctx))) }
+	*doer(s) = saw
+	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a", Complete: func(ctx context.Context, _ string, _ map[string]string) ([]string, error) {
+		saw(ctx)
+		return nil, nil
+	}}}}, func(ctx context.Context, _ map[string]string) ([]Message, error) { saw(ctx); return nil, nil })
+	read := func(ctx context.Context, _ string, _ map[string]string) ([]ResourceContents, error) {
+		saw(ctx)
+		return nil, nil
+	}
+	s.AddResource(Resource{URI: "x:a", Name: "a"}, read)
+	s.AddResource(Resource{URI: "x:{v}", Name: "b"}, read)
+	const trace = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`
+	methods := []struct{ method, params string }{
+		{"tools/call", `"name":"do"`}, {"prompts/get", `"name":"p"`}, {"resources/read", `"uri":"x:a"`}, {"resources/read", `"uri":"x:b"`},
+		{"completion/complete", `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`},
+	}
+	ids := []string{`1`, `0`, `-7`, `9007199254740993`, `2.0`, `"1"`, `""`, `"\u0061\"é"`}
+	var want []*Request
+	inBubble(t, s, "", func(c *client) {
+		call := func(id, method, params, meta string) {
+			if meta != "" {
+				params += `,"_meta":` + meta
+			}
+			c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`)
+			synctest.Wait()
+		}
+		for _, m := range methods {
+			for _, id := range ids {
+				const meta = `{"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{"roots":{}},` + trace + `}`
+				call(id, m.method, m.params, meta)
+				want = append(want, &Request{m.method, json.RawMessage(id), "2026-07-28", "", "", json.RawMessage(`{"roots":{}}`), json.RawMessage(meta)})
+			}
+			const meta = `{"` + keyClient + `":{"name":"mod\u0065rn","version":"2","title":"T"},"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{}}`
+			call("1", m.method, m.params, meta)
+			want = append(want, &Request{m.method, json.RawMessage("1"), "2026-07-28", "modern", "2", json.RawMessage(`{}`), json.RawMessage(meta)})
+		}
+		c.recv()
+		c.initialize("2025-06-18", `{"sampling":{}}`)
+		for _, m := range methods {
+			for _, meta := range []string{"", `{` + trace + `,"progressToken":1}`} {
+				call("1", m.method, m.params, meta)
+				want = append(want, &Request{m.method, json.RawMessage("1"), "2025-06-18", "c", "1", json.RawMessage(`{"sampling":{}}`), json.RawMessage(meta)})
+			}
+		}
+		c.send(`{"jsonrpc":"2.0","id":2,"method":"ping","params":{"filler":"` + strings.Repeat("x", keepBuffer) + `"}}`) // so that buffers are used again
+		c.recv()
+	})
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) {
+			t.Fatalf("%d requests, want %d", len(got), len(want))
+		}
+		if want[i].Meta = want[i].Meta[:len(want[i].Meta):len(want[i].Meta)]; len(want[i].Meta) == 0 {
+			want[i].Meta = nil
+		}
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Errorf("got  %s\nwant %s", asText(got[i]), asText(want[i]))
+		}
+	}
+}
+
+func asText(r *Request) string { return fmt.Sprintf("%+q", *r) }
+
+// ---- asking ----
+
+const everyCap = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{}}`
+
+// An askFunc is a handler that asks; see asker.
+type askFunc func(context.Context) (string, error)
+
+// asker returns a server whose tools "ask" and "other", prompts of these
+// names, resources ask:a and ask:b, and completion of a prompt all do ask.
+func asker(ask askFunc) *Server {
+	s := &Server{}
+	for _, name := range []string{"ask", "other"} {
+		AddTool(s, Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, _ json.RawMessage) (string, error) {
+			return ask(ctx)
+		})
+		complete := func(ctx context.Context, _ string, _ map[string]string) ([]string, error) {
+			text, err := ask(ctx)
+			return []string{text}, err
+		}
+		s.AddPrompt(Prompt{Name: name, Arguments: []Argument{{Name: "a", Complete: complete}}}, func(ctx context.Context, _ map[string]string) ([]Message, error) {
+			text, err := ask(ctx)
+			return []Message{{Content: Text(text)}}, err
+		})
+		s.AddResource(Resource{URI: "ask:" + name[:1], Name: name}, func(ctx context.Context, _ string, _ map[string]string) ([]ResourceContents, error) {
+			text, err := ask(ctx)
+			return []ResourceContents{{Text: text}}, err
+		})
+	}
+	return s
+}
+
+// told makes a text of what a verb returned, but leaves alone the errors that
+// a handler is to return.
+func told(v any, err error) (string, error) {
+	var cancelled *CancelledError
+	_, ofProtocol := asError(err)
+	switch {
+	case ofProtocol, errors.Is(err, ErrInputRequired), errors.Is(err, errors.ErrUnsupported):
+		return "", err
+	case errors.Is(err, ErrDeclined):
+		return "declined", nil
+	case errors.Is(err, ErrDismissed):
+		return "dismissed", nil
+	case err == ErrClosed:
+		return "closed", nil
+	case errors.As(err, &cancelled):
+		return "cancelled " + cancelled.Reason, nil
+	case err != nil:
+		return "error: " + err.Error(), nil
+	}
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case json.RawMessage:
+		return string(v), nil
+	case *SampleResult:
+		text := fmt.Sprintf("%s/%s/%s", v.Role, v.Model, v.StopReason)
+		for _, c := range v.Content {
+			text += fmt.Sprintf(" %s:%s%s%s", c.Type, c.Text, c.MIMEType, c.Data)
+			if c.ToolUse != nil {
+				text += fmt.Sprintf("%s,%s,%s,%v", c.ToolUse.ID, c.ToolUse.Name, c.ToolUse.Input, c.Meta)
+			}
+		}
+		return text, nil
+	}
+	return fmt.Sprintf("%+v", v), nil
+}
+
+func confirm(ctx context.Context, key string) (bool, error) {
+	form, err := Elicit[struct {
+		OK bool `json:"ok"`
+	}](ctx, key, "Sure?")
+	return form.OK, err
+}
+
+const (
+	confirmForm = `{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}`
+	confirmAsk  = `{"mode":"form","message":"Sure?","requestedSchema":` + confirmForm + `}`
+	confirmYes  = `{"action":"accept","content":{"ok":true}}`
+)
+
+func askOnce(ctx context.Context) (string, error) { return told(confirm(ctx, "k")) }
+
+func callAsk(id any) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{"name":"ask"}}`, id)
+}
+
+func textOf(id any, text string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":{"content":[{"type":"text","text":%s}]}}`, id, appendString(nil, text))
+}
+
+// modern returns the line of a request of the modern era; more are members of
+// its params, each with a comma before it.
+func modernAsk(id any, method, params, caps string, more ...string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":%q,"params":{%s%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}}}`,
+		id, method, params, strings.Join(more, ""), caps)
+}
+
+func modernText(id any, text string) string {
+	return strings.Replace(textOf(id, text), `"content"`, `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}},"resultType":"complete","content"`, 1)
+}
+
+func questionLine(id any, method, params string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":%q,"params":%s}`, id, method, params)
+}
+
+func answer(id any, result string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":%s}`, id, result)
+}
+
+func withdrawn(id any) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%v,"reason":"no longer needed"}}`, id)
+}
+
+func refused(id any, code int, message string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"error":{"code":%d,"message":%q}}`, id, code, message)
+}
+
+const badState = "Invalid or expired requestState"
+
+// round checks that the one line which came answers id with these questions
+// and nothing more than belongs to them, and returns the requestState.
+func (c *client) round(id any, inputRequests string) string {
+	c.t.Helper()
+	var m struct {
+		Result struct{ RequestState string }
+	}
+	got := c.recv()
+	if len(got) != 1 || json.Unmarshal([]byte(got[0]), &m) != nil || m.Result.RequestState == "" {
+		c.t.Fatalf("no questions: %q", got)
+	}
+	want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":{"resultType":"input_required","inputRequests":%s,"requestState":%q,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`,
+		id, inputRequests, m.Result.RequestState)
+	const each = `{"method":` // a key that comes twice would be hidden otherwise
+	if !sameJSON(c.t, got[0], want) || strings.Count(got[0], each) != strings.Count(want, each) {
+		c.t.Errorf("got  %s\nwant %s", got[0], want)
+	}
+	return m.Result.RequestState
+}
+
+func formOf[T any](rev revision) string {
+	b, err := derive(reflect.TypeFor[T](), "mcp: Elicit", true).appendForm(nil, rev)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return "unsupported"
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(string(b), `{"type":"object","properties":`), "}")
+}
+
+func TestForms(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		form             func(revision) string
+		want, in2025June string // the latter where it differs
+	}{
+		{"nothing", formOf[struct{}], `{}`, ""},
+		{"string", formOf[struct {
+			A string `json:"a" jsonschema:"who" minLength:"1" maxLength:"9"`
+		}], `{"a":{"type":"string","description":"who","minLength":1,"maxLength":9}},"required":["a"]`, ""},
+		{"formats", formOf[struct {
+			A string    `format:"email"`
+			B string    `format:"uri"`
+			C string    `format:"date"`
+			D time.Time `json:"D,omitzero"`
+		}], `{"A":{"type":"string","format":"email"},"B":{"type":"string","format":"uri"},"C":{"type":"string","format":"date"},"D":{"type":"string","format":"date-time"}},"required":["A","B","C"]`, ""},
+		{"numbers", formOf[struct {
+			A int      `minimum:"-1" maximum:"9"`
+			B *float64 `minimum:"0.5"`
+			C uint8    `json:",omitempty"`
+		}], `{"A":{"type":"integer","minimum":-1,"maximum":9},"B":{"type":"number","minimum":0.5},"C":{"type":"integer","minimum":0}},"required":["A"]`, ""},
+		{"boolean", formOf[struct {
+			A bool
+			B bool `default:"true"`
+		}], `{"A":{"type":"boolean"},"B":{"type":"boolean","default":true}},"required":["A"]`, ""},
+		{"choice", formOf[struct {
+			A string `enum:"x,y"`
+		}], `{"A":{"type":"string","enum":["x","y"]}},"required":["A"]`, ""},
+		{"choice with titles", formOf[struct {
+			A string `enum:"x,y" titles:"X,\"Y\""`
+		}], `{"A":{"type":"string","oneOf":[{"const":"x","title":"X"},{"const":"y","title":"\"Y\""}]}},"required":["A"]`,
+			`{"A":{"type":"string","enum":["x","y"],"enumNames":["X","\"Y\""]}},"required":["A"]`},
+		{"several", formOf[struct {
+			A []string `enum:"x,y" minLength:"1" maxLength:"2" jsonschema:"which"`
+		}], `{"A":{"type":"array","description":"which","minItems":1,"maxItems":2,"items":{"type":"string","enum":["x","y"]}}},"required":["A"]`, "unsupported"},
+		{"several with titles", formOf[struct {
+			A []string `enum:"x,y" titles:"X,Y" default:"[\"x\"]"`
+		}], `{"A":{"type":"array","default":["x"],"items":{"anyOf":[{"const":"x","title":"X"},{"const":"y","title":"Y"}]}}}`, "unsupported"},
+		{"defaults", formOf[struct {
+			A string  `default:"\"x\""`
+			B int     `default:"7"`
+			C float64 `default:"0.5"`
+			D string  `enum:"x,y" default:"y"`
+		}], `{"A":{"type":"string","default":"\"x\""},"B":{"type":"integer","default":7},"C":{"type":"number","default":0.5},"D":{"type":"string","default":"y","enum":["x","y"]}}`,
+			`{"A":{"type":"string"},"B":{"type":"integer"},"C":{"type":"number"},"D":{"type":"string","enum":["x","y"]}}`},
+	} {
+		for rev := rev2025_06_18; rev <= revModern; rev++ {
+			want := test.want
+			if rev == rev2025_06_18 && test.in2025June != "" {
+				want = test.in2025June
+			}
+			if got := test.form(rev); got != want {
+				t.Errorf("%s in %v:\ngot  %s\nwant %s", test.name, rev, got, want)
+			}
+		}
+	}
+}
+
+func elicits[T any]() func() {
+	return func() { Elicit[T](context.Background(), "k", "m") }
+}
+
+func TestFormsThatPanic(t *testing.T) {
+	for _, test := range []struct {
+		elicit func()
+		names  string // what the panic says
+	}{
+		{elicits[struct{ Deep struct{ B int } }](), "Deep"},
+		{elicits[struct{ Bytes []byte }](), "Bytes"},
+		{elicits[struct{ Map map[string]string }](), "Map"},
+		{elicits[struct{ Free []string }](), "Free"},
+		{elicits[struct {
+			Nums []int `enum:"1,2"`
+		}](), "Nums"},
+		{elicits[struct{ Any any }](), "Any"},
+		{elicits[struct {
+			Short string `enum:"x,y" titles:"X"`
+		}](), "Short"},
+		{elicits[struct {
+			Odd string `format:"phone"`
+		}](), "Odd"},
+		{elicits[struct {
+			Preset int `default:"x"`
+		}](), "Preset"},
+		{elicits[string](), "struct"},
+		{elicits[[]string](), "struct"},
+		{elicits[map[string]string](), "struct"},
+		{elicits[time.Time](), "struct"},
+		{elicits[struct{ Fine string }](), ""},
+	} {
+		func() {
+			defer func() {
+				r := recover()
+				if (r != nil) != (test.names != "") || !strings.Contains(fmt.Sprint(r), test.names) {
+					t.Errorf("want a panic that says %q, got %v", test.names, r)
+				}
+			}()
+			test.elicit()
+		}()
+	}
+}
+
+// An asked is a question, as it is on the wire in both eras, and its answer.
+type asked struct{ key, method, params, answer string }
+
+type trip struct {
+	City  string   `json:"city" minLength:"2"`
+	Days  int      `json:"days,omitempty" minimum:"1"`
+	Class string   `json:"class" enum:"a,b" default:"a"`
+	Extra []string `json:"extra,omitempty" enum:"x,y"`
+}
+
+const tripAsk = `{"mode":"form","message":"Where \"to\"?\n","requestedSchema":{"type":"object","properties":{"city":{"type":"string","minLength":2},` +
+	`"days":{"type":"integer","minimum":1},"class":{"type":"string","default":"a","enum":["a","b"]},"extra":{"type":"array","items":{"type":"string","enum":["x","y"]}}},"required":["city"]}}`
+
+func askTrip(ctx context.Context) (string, error) {
+	return told(Elicit[trip](ctx, "k", "Where \"to\"?\n"))
+}
+
+func askByHand(ctx context.Context) (string, error) {
+	return told(ElicitSchema(ctx, "k", "?", json.RawMessage("{ \"type\":\"object\",\n\"properties\" : {} }")))
+}
+
+func askURL(ctx context.Context) (string, error) {
+	return told("agreed", ElicitURL(ctx, "k", "Log in", "https://x/?a=1&b=2"))
+}
+
+func askRoots(ctx context.Context) (string, error) { return told(Roots(ctx, "k")) }
+
+func askModel(req SampleRequest) askFunc {
+	return func(ctx context.Context) (string, error) { return told(Sample(ctx, "k", req)) }
+}
+
+func saysAsk(c ...Content) SampleRequest {
+	return SampleRequest{MaxTokens: 9, Messages: []SampleMessage{{Content: c}}}
+}
+
+const (
+	byHandAsk = `{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}`
+	urlAsk    = `{"mode":"url","message":"Log in","url":"https://x/?a=1&b=2"}`
+	hiAsk     = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":9}`
+	hiAnswer  = `{"role":"assistant","content":{"type":"text","text":"yo"},"model":"m","stopReason":"endTurn","_meta":{"x":1},"more":[]}`
+)
+
+var lookUpTool = Tool{Name: "look", Description: "Looks.", InputSchema: SchemaOf[struct{ Q string }]()}
+
+const lookUpWire = `"tools":[{"name":"look","description":"Looks.","inputSchema":{"type":"object","properties":{"Q":{"type":"string"}},"required":["Q"],"additionalProperties":false}}]`
+
+// One handler, both eras: what is asked, what is answered, what comes of it.
+func TestAsk(t *testing.T) {
+	const create, sample = "elicitation/create", "sampling/createMessage"
+	temperature := 0.5
+	one := func(ask askFunc, method, params, answer, want string) func() (askFunc, [][]asked, string) {
+		return func() (askFunc, [][]asked, string) {
+			return ask, [][]asked{{{"k", method, params, answer}}}, want
+		}
+	}
+	form := func(answer, want string) func() (askFunc, [][]asked, string) {
+		return one(askTrip, create, tripAsk, answer, want)
+	}
+	model := func(req SampleRequest, params, answer, want string) func() (askFunc, [][]asked, string) {
+		return one(askModel(req), sample, params, answer, want)
+	}
+	yes := asked{"k", create, confirmAsk, confirmYes}
+	keyed := func(a asked, key string) asked { a.key = key; return a }
+
+	for name, test := range map[string]func() (askFunc, [][]asked, string){
+		"no question": func() (askFunc, [][]asked, string) {
+			return func(context.Context) (string, error) { return "x", nil }, nil, "x"
+		},
+		"accept":           form(`{"action":"accept","content":{"city":"Rome","days":2,"class":"b","extra":["y","x"]}}`, "{City:Rome Days:2 Class:b Extra:[y x]}"),
+		"default":          form(`{"action":"accept","content":{"city":"Rome","days":null}}`, "{City:Rome Days:0 Class:a Extra:[]}"),
+		"decline":          form(`{"action":"decline","content":{}}`, "declined"),
+		"cancel":           form(`{"action":"cancel"}`, "dismissed"),
+		"form too short":   form(`{"action":"accept","content":{"city":"R","days":0,"extra":["z"]}}`, `error: mcp: the user's answer: Invalid arguments: city must have at least 2 characters, got 1; days must be at least 1, got 0; extra[0] must be one of x, y, got "z"`),
+		"form of no type":  form(`{"action":"accept","content":{"city":5}}`, "error: mcp: the user's answer: Invalid arguments: city must be a string, got 5"),
+		"no content":       form(`{"action":"accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"accept"}`),
+		"content no form":  form(`{"action":"accept","content":"Rome"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"accept","content":"Rome"}`),
+		"no such action":   form(`{"action":"Accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"Accept"}`),
+		"action no string": form(`{"action":5}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":5}`),
+		"no action":        form(`{}`, "error: mcp: elicitation/create: the client's answer makes no sense: {}"),
+
+		"by hand":            one(askByHand, create, byHandAsk, `{"action":"accept","content":{"x":[1]}}`, `{"x":[1]}`),
+		"by hand declined":   one(askByHand, create, byHandAsk, `{"action":"decline"}`, "declined"),
+		"by hand no content": one(askByHand, create, byHandAsk, `{"action":"accept"}`, `error: mcp: elicitation/create: the client's answer makes no sense: {"action":"accept"}`),
+		"url":                one(askURL, create, urlAsk, `{"action":"accept"}`, "agreed"),
+		"url declined":       one(askURL, create, urlAsk, `{"action":"decline"}`, "declined"),
+		"url dismissed":      one(askURL, create, urlAsk, `{"action":"cancel"}`, "dismissed"),
+		"bad schema": func() (askFunc, [][]asked, string) {
+			return func(ctx context.Context) (string, error) {
+				return told(ElicitSchema(ctx, "k", "?", json.RawMessage(`{"type":`)))
+			}, nil, `error: not valid JSON: "{\"type\":"`
+		},
+
+		"roots":         one(askRoots, "roots/list", `{}`, `{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"_meta":{}}`, "[{URI:file:///a Name:A} {URI:file:///b Name:}]"),
+		"no root":       one(askRoots, "roots/list", `{}`, `{"roots":[]}`, "[]"),
+		"roots missing": one(askRoots, "roots/list", `{}`, `{}`, "error: mcp: roots/list: the client's answer makes no sense: it has no roots"),
+		"roots no list": one(askRoots, "roots/list", `{}`, `{"roots":{}}`, "error: mcp: roots/list: the client's answer makes no sense: Invalid arguments: roots must be an array, got {}"),
+
+		"text":  model(saysAsk(Text("hi")), hiAsk, hiAnswer, "assistant/m/endTurn text:yo"),
+		"image": model(saysAsk(Image([]byte("abc"), "image/png")), `{"messages":[{"role":"user","content":{"type":"image","data":"YWJj","mimeType":"image/png"}}],"maxTokens":9}`, `{"role":"assistant","content":{"type":"image","data":"YWJj","mimeType":"image/gif"},"model":"m"}`, "assistant/m/ image:image/gifabc"),
+		"audio": model(saysAsk(Audio([]byte("abc"), "audio/wav")), `{"messages":[{"role":"user","content":{"type":"audio","data":"YWJj","mimeType":"audio/wav"}}],"maxTokens":9}`, `{"role":"assistant","content":[{"type":"audio","data":"YWJj","mimeType":"audio/ogg"},{"type":"text","text":"!"}],"model":"m"}`, "assistant/m/ audio:audio/oggabc text:!"),
+		"several blocks": model(saysAsk(Text("a"), Text("b")), `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"maxTokens":9}`,
+			`{"role":"assistant","content":[],"model":"m"}`, "assistant/m/"),
+		"everything": model(SampleRequest{Messages: []SampleMessage{{Content: []Content{Text("hi")}}, {Role: "assistant", Content: []Content{Text("yo")}}, {Content: []Content{Text("so")}}},
+			MaxTokens: 9, SystemPrompt: "be <brief>", Temperature: &temperature, StopSequences: []string{"\n", "."}, IncludeContext: "thisServer",
+			ModelPreferences: json.RawMessage(`{"hints":[{"name":"x"}], "costPriority":0.3}`)},
+			`{"messages":[{"role":"user","content":{"type":"text","text":"hi"}},{"role":"assistant","content":{"type":"text","text":"yo"}},{"role":"user","content":{"type":"text","text":"so"}}],"maxTokens":9,"systemPrompt":"be <brief>","temperature":0.5,"stopSequences":["\n","."],"includeContext":"thisServer","modelPreferences":{"hints":[{"name":"x"}],"costPriority":0.3}}`,
+			hiAnswer, "assistant/m/endTurn text:yo"),
+		"tools": model(SampleRequest{Messages: saysAsk(Text("hi")).Messages, MaxTokens: 9, Tools: []Tool{lookUpTool}, ToolChoice: "required"},
+			strings.TrimSuffix(hiAsk, "}")+`,`+lookUpWire+`,"toolChoice":{"mode":"required"}}`,
+			`{"role":"assistant","content":[{"type":"text","text":"hm"},{"type":"tool_use","id":"1","name":"look","input":{"Q":"x"},"_meta":{"cache":"c"}}],"model":"m","stopReason":"toolUse"}`, `assistant/m/toolUse text:hm tool_use:1,look,{"Q":"x"},map[cache:c]`),
+		"tool results": model(SampleRequest{MaxTokens: 9, Tools: []Tool{lookUpTool}, Messages: []SampleMessage{{Content: []Content{Text("hi")}},
+			{Role: "assistant", Content: []Content{{Type: "tool_use", ToolUse: &ToolUse{ID: "1", Name: "look", Input: json.RawMessage(`{"Q":"x"}`)}, Meta: map[string]any{"cache": "c"}}}},
+			{Content: []Content{{Type: "tool_result", ToolResult: &ToolResult{ID: "1", Result: Result{Content: []Content{Text("no")}, IsError: true}}}}}}},
+			`{"messages":[{"role":"user","content":{"type":"text","text":"hi"}},{"role":"assistant","content":{"type":"tool_use","id":"1","name":"look","input":{"Q":"x"},"_meta":{"cache":"c"}}},`+
+				`{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[{"type":"text","text":"no"}],"isError":true}}],"maxTokens":9,`+lookUpWire+`}`, hiAnswer, "assistant/m/endTurn text:yo"),
+		"model says nothing": model(saysAsk(Text("hi")), hiAsk, `{}`, "error: mcp: sampling/createMessage: content is required"),
+		"model says null":    model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":null,"model":"m"}`, "error: mcp: sampling/createMessage: content is required"),
+		"model says 5":       model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":[5],"model":"m"}`, "error: mcp: sampling/createMessage: must be an object, got 5"),
+		"model is no string": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"text","text":"x"},"model":5}`, "error: mcp: sampling/createMessage: Invalid arguments: model must be a string, got 5"),
+		"model has no bytes": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"image","data":"?"},"model":"m"}`, "error: mcp: sampling/createMessage: Invalid arguments: data must be base64"),
+		"bad preferences": func() (askFunc, [][]asked, string) {
+			return askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: not valid JSON: "{"`
+		},
+		"bad content": func() (askFunc, [][]asked, string) {
+			return askModel(saysAsk(Content{Type: "tool_use"})), nil, `error: content of type "tool_use" lacks what belongs to it`
+		},
+		"content that is none of a model's": func() (askFunc, [][]asked, string) {
+			return askModel(saysAsk(ResourceLink(Resource{URI: "a:b", Name: "b"}))), nil, `error: mcp: Sample: content of type "resource_link"`
+		},
+
+		"three rounds": func() (askFunc, [][]asked, string) {
+			return func(ctx context.Context) (string, error) {
+				n := 0
+				for _, key := range []string{"a", "b", "c"} {
+					ok, err := confirm(ctx, key)
+					if err != nil && !errors.Is(err, ErrDeclined) {
+						return "", err
+					}
+					if n *= 2; ok {
+						n++
+					}
+				}
+				return strconv.Itoa(n), nil
+			}, [][]asked{{keyed(yes, "a")}, {{"b", create, confirmAsk, `{"action":"decline"}`}}, {keyed(yes, "c")}}, "5"
+		},
+		"several at once": func() (askFunc, [][]asked, string) {
+			return func(ctx context.Context) (string, error) {
+				ok, err := confirm(ctx, "a \"<>")
+				roots, err2 := Roots(ctx, "b")
+				said, err3 := Sample(ctx, "", saysAsk(Text("hi")))
+				if err := errors.Join(err, err2, err3); err != nil {
+					return "", fmt.Errorf("not yet: %w", err)
+				}
+				last, err := confirm(ctx, "last")
+				return fmt.Sprintf("%v %v %v %v", ok, len(roots), said.Model, last), err
+			}, [][]asked{{keyed(yes, "a \"<>"), {"b", "roots/list", `{}`, `{"roots":[]}`}, {"", sample, hiAsk, hiAnswer}}, {keyed(yes, "last")}}, "true 0 m true"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ask, rounds, want := test()
+			mint := regexp.MustCompile(`,"elicitationId":"[0-9a-z]{8,}"`)
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, asker(ask))
+				c.initialize("2025-11-25", everyCap)
+				c.send(callAsk("1"))
+				for i, q := range slices.Concat(rounds...) {
+					got := c.recv()
+					if len(got) != 1 {
+						t.Fatalf("question %d: got %q", i, got)
+					}
+					url := strings.Contains(q.params, `"mode":"url"`)
+					if bare := mint.ReplaceAllString(got[0], ""); (bare != got[0]) != url || !sameJSON(t, bare, questionLine(i+1, q.method, q.params)) {
+						t.Errorf("got  %s\nwant %s", got[0], questionLine(i+1, q.method, q.params))
+					}
+					c.send(answer(i+1, q.answer))
+				}
+				c.want(textOf(1, want))
+				c.end()
+			})
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, asker(ask))
+				more := ""
+				for i, round := range rounds {
+					c.send(modernAsk(i, "tools/call", `"name":"ask","arguments":{}`, everyCap, more))
+					inputs, answers := "", ""
+					for _, q := range round {
+						inputs += fmt.Sprintf(`,%q:{"method":%q,"params":%s}`, q.key, q.method, q.params)
+						answers += fmt.Sprintf(`,%q:%s`, q.key, q.answer)
+					}
+					state := c.round(i, "{"+inputs[1:]+"}")
+					more = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, answers[1:], state)
+				}
+				c.send(modernAsk(`"last"`, "tools/call", `"name":"ask","arguments":{}`, everyCap, more))
+				c.want(modernText(`"last"`, want))
+				c.end()
+			})
+		})
+	}
+}
+
+// What a client has not declared is not asked for; what it is asked has the
+// form of its revision.
+func TestAskWithin(t *testing.T) {
+	const (
+		create, sample = "elicitation/create", "sampling/createMessage"
+		formJune       = `{"message":"Sure?","requestedSchema":` + confirmForm + `}`
+		noise          = `[audio, audio/wav, 3 bytes]`
+	)
+	with := func(f func(*SampleRequest)) askFunc {
+		r := saysAsk(Text("hi"))
+		f(&r)
+		return askModel(r)
+	}
+	tools := with(func(r *SampleRequest) { r.Tools = []Tool{lookUpTool} })
+	context_ := with(func(r *SampleRequest) { r.IncludeContext = "allServers" })
+	both := with(func(r *SampleRequest) { r.Tools, r.IncludeContext = []Tool{lookUpTool}, "thisServer" })
+	choice := with(func(r *SampleRequest) { r.ToolChoice = "none" })
+	two := askModel(saysAsk(Text("a"), Text("b")))
+	results := askModel(saysAsk(Content{Type: "tool_result", ToolResult: &ToolResult{ID: "1"}}))
+	bodyOf := func(more string) string { return strings.TrimSuffix(hiAsk, "}") + more + "}" }
+
+	for i, test := range []struct {
+		version, caps string
+		ask           askFunc
+		method        string // "" if it is not asked
+		params        string // what is asked, or what the error says is missing; "" is any
+	}{
+		{"2024-11-05", `{"elicitation":{}}`, askOnce, "", ""},
+		{"2025-03-26", `{"elicitation":{"form":{},"url":{}}}`, askOnce, "", ""},
+		{"2025-03-26", `{"elicitation":{"url":{}}}`, askURL, "", ""},
+		{"2025-06-18", `{"elicitation":{}}`, askOnce, create, formJune},
+		{"2025-06-18", `{"elicitation":{"url":{}}}`, askOnce, create, formJune},
+		{"2025-06-18", `{"elicitation":{"form":{},"url":{}}}`, askURL, "", ""},
+		{"2025-06-18", `{"elicitation":{}}`, askTrip, "", ""}, // has a choice of several
+		{"2025-06-18", `{}`, askOnce, "", ""},
+		{"2025-11-25", `{}`, askOnce, "", ""},
+		{"2025-11-25", `{"elicitation":true}`, askOnce, "", ""},
+		{"2025-11-25", `{"elicitation":{}}`, askOnce, create, confirmAsk},
+		{"2025-11-25", `{"elicitation":{"form":{}}}`, askOnce, create, confirmAsk},
+		{"2025-11-25", `{"elicitation":{"url":{}}}`, askOnce, "", ""},
+		{"2025-11-25", `{"elicitation":{}}`, askURL, "", ""},
+		{"2025-11-25", `{"elicitation":{"form":{}}}`, askURL, "", ""},
+		{"2025-11-25", `{"elicitation":{"url":{}}}`, askURL, create, ""},
+		{"2026-07-28", `{}`, askOnce, "", `{"elicitation":{}}`},
+		{"2026-07-28", `{"elicitation":{}}`, askOnce, create, confirmAsk},
+		{"2026-07-28", `{"elicitation":{"url":{}}}`, askOnce, "", `{"elicitation":{"form":{}}}`},
+		{"2026-07-28", `{"elicitation":{"form":{}}}`, askURL, "", `{"elicitation":{"url":{}}}`},
+		{"2026-07-28", `{"elicitation":{"url":{}}}`, askURL, create, urlAsk},
+
+		{"2024-11-05", `{}`, askRoots, "", ""},
+		{"2024-11-05", `{"roots":{"listChanged":true}}`, askRoots, "roots/list", `{}`},
+		{"2026-07-28", `{}`, askRoots, "", `{"roots":{}}`},
+		{"2026-07-28", `{"roots":{}}`, askRoots, "roots/list", `{}`},
+
+		{"2024-11-05", `{"roots":{}}`, askModel(saysAsk(Text("hi"))), "", ""},
+		{"2024-11-05", `{"sampling":{}}`, askModel(saysAsk(Text("hi"))), sample, hiAsk},
+		{"2024-11-05", `{"sampling":{}}`, askModel(saysAsk(Audio([]byte("abc"), "audio/wav"))), sample, strings.Replace(hiAsk, "hi", noise, 1)},
+		{"2024-11-05", `{"sampling":{}}`, context_, sample, bodyOf(`,"includeContext":"allServers"`)},
+		{"2025-06-18", `{"sampling":{"tools":{}}}`, tools, "", ""},
+		{"2025-06-18", `{"sampling":{"tools":{}}}`, two, "", ""},
+		{"2025-06-18", `{"sampling":{"tools":{}}}`, results, "", ""},
+		{"2025-11-25", `{"sampling":{}}`, two, sample, ""},
+		{"2025-11-25", `{"sampling":{}}`, tools, "", ""},
+		{"2025-11-25", `{"sampling":{}}`, choice, "", ""},
+		{"2025-11-25", `{"sampling":{}}`, results, "", ""},
+		{"2025-11-25", `{"sampling":{"tools":{}}}`, results, sample, ""},
+		{"2025-11-25", `{"sampling":{"tools":{}}}`, tools, sample, bodyOf(`,` + lookUpWire)},
+		{"2025-11-25", `{"sampling":{}}`, context_, "", ""},
+		{"2025-11-25", `{"sampling":{}}`, with(func(r *SampleRequest) { r.IncludeContext = "none" }), sample, bodyOf(`,"includeContext":"none"`)},
+		{"2025-11-25", `{"sampling":{"context":{}}}`, context_, sample, bodyOf(`,"includeContext":"allServers"`)},
+		{"2025-11-25", `{"sampling":{"context":{}}}`, both, "", ""},
+		{"2025-11-25", `{"sampling":{"tools":{}}}`, both, "", ""},
+		{"2026-07-28", `{}`, askModel(saysAsk(Text("hi"))), "", `{"sampling":{}}`},
+		{"2026-07-28", `{"sampling":{}}`, tools, "", `{"sampling":{"tools":{}}}`},
+		{"2026-07-28", `{"sampling":{}}`, context_, "", `{"sampling":{"context":{}}}`},
+		{"2026-07-28", `{"sampling":{"tools":{}}}`, both, "", `{"sampling":{"context":{}}}`},
+		{"2026-07-28", `{"sampling":{"tools":{},"context":{}}}`, both, sample, ""},
+	} {
+		t.Run(fmt.Sprint(i, test.version, test.caps), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got error
+				c := serve(t, asker(func(ctx context.Context) (string, error) {
+					text, err := test.ask(ctx)
+					got = err
+					return text, err
+				}))
+				eraLine := modernAsk(1, "tools/call", `"name":"ask"`, test.caps)
+				if test.version != "2026-07-28" {
+					c.initialize(test.version, test.caps)
+					eraLine = callAsk(1)
+				}
+				c.send(eraLine)
+				lines := c.recv()
+				if len(lines) != 1 {
+					t.Fatalf("got %q", lines)
+				}
+				var m struct {
+					Method string
+					Params json.RawMessage
+					Error  struct {
+						Code int
+						Data struct{ RequiredCapabilities json.RawMessage }
+					}
+					Result struct {
+						IsError       bool
+						InputRequests map[string]struct {
+							Method string
+							Params json.RawMessage
+						}
+					}
+				}
+				json.Unmarshal([]byte(lines[0]), &m)
+				params := m.Params
+				switch k, modernly := m.Result.InputRequests["k"]; {
+				case modernly:
+					m.Method, params = k.Method, k.Params
+				case test.method == "" && (!errors.Is(got, errors.ErrUnsupported) || m.Result.IsError == (m.Error.Code == codeCapability)):
+					t.Errorf("want that to be unsupported, got %v: %s", got, lines[0])
+				case m.Error.Code != 0:
+					params = m.Error.Data.RequiredCapabilities
+				}
+				if m.Method != test.method || test.params != "" && !sameJSON(t, string(params), test.params) {
+					t.Errorf("got  %s\nwant %s %s", lines[0], test.method, test.params)
+				}
+				if m.Method != "" && test.version != "2026-07-28" {
+					c.send(`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`)
+					c.want(textOf(1, "error: mcp: the client answered with an error: no (-1)"))
+				}
+				c.end()
+			})
+		})
+	}
+}
+
+// Handlers of all kinds may ask, but a completion of the modern era has no way
+// to; and codes of one era stay there.
+func TestAskFrom(t *testing.T) {
+	const complete = `"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"a","value":""}`
+	const asks = `{"k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
+	results := map[string]string{
+		"tools/call":          `"content":[{"type":"text","text":"true"}]`,
+		"prompts/get":         `"messages":[{"role":"user","content":{"type":"text","text":"true"}}]`,
+		"resources/read":      `"contents":[{"uri":"ask:a","text":"true"}]`,
+		"completion/complete": `"completion":{"values":["true"],"total":1,"hasMore":false}`,
+	}
+	for method, params := range map[string]string{"tools/call": `"name":"ask"`, "prompts/get": `"name":"ask"`, "resources/read": `"uri":"ask:a"`, "completion/complete": complete} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, asker(askOnce))
+				c.send(modernAsk(1, method, params, everyCap))
+				if method == "completion/complete" {
+					c.want(refused(1, codeInternal, "mcp: completion/complete cannot ask the client: unsupported operation"))
+					c.send(modernAsk(2, method, params, everyCap, `,"inputResponses":{"k":`+confirmYes+`},"requestState":"x"`))
+					c.want(refused(2, codeInternal, "mcp: completion/complete cannot ask the client: unsupported operation"))
+				} else {
+					state := c.round(1, asks)
+					c.send(modernAsk(2, method, params, everyCap, `,"inputResponses":{"k":`+confirmYes+`},"requestState":"`+state+`"`))
+					cache := ""
+					if method == "resources/read" {
+						cache = `"ttlMs":0,"cacheScope":"private",`
+					}
+					c.talk(`< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete",` + results[method] + `,` + cache + `$SRV}}`)
+					c.send(modernAsk(3, method, params, `{}`))
+					c.want(`{"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This request needs the elicitation capability","data":{"requiredCapabilities":{"elicitation":{}}}}}`)
+				}
+				c.initialize("2025-11-25", `{"elicitation":{}}`)
+				c.send(`{"jsonrpc":"2.0","id":4,"method":"` + method + `","params":{` + params + `}}`)
+				c.want(questionLine(1, "elicitation/create", confirmAsk))
+				c.send(answer(1, confirmYes))
+				c.want(answer(4, `{`+results[method]+`}`))
+				c.end()
+			})
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, asker(askOnce))
+				c.initialize("2025-11-25", `{}`)
+				c.send(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`)
+				if method == "tools/call" {
+					c.want(answer(1, `{"content":[{"type":"text","text":"This request needs the elicitation capability"}],"isError":true}`))
+				} else {
+					c.want(refused(1, codeInternal, "This request needs the elicitation capability"))
+				}
+				c.end()
+			})
+		})
+	}
+}
+
+// How a question of the older revisions ends without an answer that counts.
+func TestAskEnds(t *testing.T) {
+	q := questionLine(1, "elicitation/create", confirmAsk)
+	for name, test := range map[string]struct {
+		ask  askFunc
+		play func(*client)
+	}{
+		"deadline": {func(ctx context.Context) (string, error) {
+			ctx, stop := context.WithTimeout(ctx, time.Minute)
+			defer stop()
+			return askOnce(ctx)
+		}, func(c *client) {
+			time.Sleep(time.Minute - 1)
+			c.want()
+			time.Sleep(1)
+			c.want(withdrawn(1), textOf(1, "error: context deadline exceeded"))
+			c.send(answer(1, confirmYes)) // too late
+		}},
+		"own cause": {func(ctx context.Context) (string, error) {
+			ctx, stop := context.WithTimeoutCause(ctx, time.Minute, errors.New("lunch"))
+			defer stop()
+			return askOnce(ctx)
+		}, func(c *client) {
+			time.Sleep(time.Minute)
+			c.want(withdrawn(1), textOf(1, "error: lunch"))
+		}},
+		"cancelled": {askOnce, func(c *client) {
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"bored"}}`)
+			c.want(withdrawn(1))
+			c.send(answer(1, confirmYes))
+		}},
+		"cancelled, own context": {func(ctx context.Context) (string, error) { return askOnce(context.WithoutCancel(ctx)) }, func(c *client) {
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			c.want(withdrawn(1))
+		}},
+		"asked after the cancel": {func(ctx context.Context) (string, error) {
+			askOnce(ctx)
+			askOnce(context.WithoutCancel(ctx))
+			Progress(ctx, 1, 1, "")
+			return "", nil
+		}, func(c *client) {
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"bored"}}`)
+			c.want(withdrawn(1))
+		}},
+		"answer before the cancel": {askOnce, func(c *client) {
+			c.send(answer(1, confirmYes), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			if got := c.recv(); len(got) > 1 || len(got) == 1 && !sameJSON(c.t, got[0], textOf(1, "true")) {
+				c.t.Errorf("got %q", got)
+			}
+		}},
+		"error": {askOnce, func(c *client) {
+			c.send(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"no \"thanks\"","data":[]}}`)
+			c.want(textOf(1, `error: mcp: the client answered with an error: no "thanks" (-32042)`))
+			c.send(answer(1, confirmYes))
+		}},
+		"error that is none": {askOnce, func(c *client) {
+			c.send(`{"jsonrpc":"2.0","id":1,"error":"no"}`)
+			c.want(textOf(1, `error: mcp: the client answered with an error:  ()`))
+		}},
+		"result null": {askOnce, badResult("null")},
+		"result 5":    {askOnce, badResult("5")},
+		"result []":   {askOnce, badResult("[]")},
+		"result text": {askOnce, badResult(`"accept"`)},
+		"roots null":  {askRoots, badResult("null")},
+		"roots []":    {askRoots, badResult("[]")},
+		"sample null": {askModel(saysAsk(Text("hi"))), badResult("null")},
+		"sample text": {askModel(saysAsk(Text("hi"))), badResult(`"yo"`)},
+		"strange ids": {askOnce, func(c *client) {
+			for _, id := range []string{`"1"`, `1.0`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
+				c.send(answer(id, confirmYes))
+			}
+			c.want()
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`) // an id of neither side
+			c.want()
+			c.send(answer(1, confirmYes), answer(1, `{"action":"decline"}`))
+			c.want(textOf(1, "true"))
+		}},
+		"EOF":              {askOnce, hangUp},
+		"EOF, own context": {func(ctx context.Context) (string, error) { return askOnce(context.WithoutCancel(ctx)) }, hangUp},
+		"asked after EOF": {func(ctx context.Context) (string, error) {
+			askOnce(ctx)
+			return askOnce(context.WithoutCancel(ctx))
+		}, hangUp},
+		"end of Serve's context": {askOnce, func(c *client) {
+			c.cancel(errors.New("closing time"))
+			got := c.recv() // it may say that it no longer asks
+			if len(got) > 1 && got[0] == withdrawn(1) {
+				got = got[1:]
+			}
+			if len(got) != 1 || !sameJSON(c.t, got[0], textOf(1, "error: closing time")) {
+				c.t.Errorf("got %q", got)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := asker(test.ask)
+				c := serve(t, s)
+				c.initialize("2025-11-25", everyCap)
+				c.send(callAsk(1))
+				if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":1,"method":`) || strings.Contains(got[0], "elicit") && !sameJSON(t, got[0], q) {
+					t.Fatalf("got %q", got)
+				}
+				test.play(c)
+				for _, open := range s.everybody() {
+					if synctest.Wait(); len(open.asked) > 0 {
+						t.Errorf("%d questions are kept", len(open.asked))
+					}
+				}
+				c.end()
+			})
+		})
+	}
+}
+
+func badResult(result string) func(*client) {
+	return func(c *client) {
+		c.send(answer(1, result))
+		if got := c.recv(); len(got) != 1 || !regexp.MustCompile(`"error: mcp: [a-z/A-Z]+: .*`+regexp.QuoteMeta(strings.ReplaceAll(result, `"`, `\"`))+`"`).MatchString(got[0]) {
+			c.t.Errorf("got %q", got)
+		}
+	}
+}
+
+func hangUp(c *client) {
+	before := time.Now()
+	c.in.Close()
+	c.want(textOf(1, "closed"))
+	if time.Since(before) != 0 {
+		c.t.Error("that took its time")
+	}
+}
+
+// A question that cannot be answered in time is not asked, after EOF it fails
+// at once also while handlers linger, and nobody is asked outside of a handler.
+func TestAskInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := asker(func(ctx context.Context) (string, error) {
+			late, stop := context.WithCancelCause(ctx)
+			stop(errors.New("too late"))
+			text, _ := askOnce(late)
+			time.Sleep(time.Second) // EOF comes here
+			start := time.Now()
+			text2, _ := askOnce(ctx)
+			return fmt.Sprint(text, ", ", text2, ", ", ctx.Err(), time.Since(start)), nil
+		})
+		s.Linger = time.Hour
+		c := serve(t, s)
+		c.initialize("2025-11-25", everyCap)
+		c.send(callAsk(1))
+		c.want()
+		c.in.Close()
+		time.Sleep(time.Second)
+		c.want(textOf(1, "error: too late, closed, <nil> 0s"))
+		c.end()
+		for _, ask := range []askFunc{askOnce, askURL, askRoots, askByHand, askModel(saysAsk(Text("hi")))} {
+			if text, err := ask(t.Context()); text != "" || !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("outside of a handler: %q, %v", text, err)
+			}
+		}
+	})
+}
+
+// Our ids and the client's are two things, ours never come again, and answers
+// find their question in any order.
+func TestAskIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, asker(func(ctx context.Context) (string, error) {
+			var wg sync.WaitGroup
+			said := make([]string, 3)
+			for i := range said {
+				wg.Go(func() {
+					time.Sleep(time.Duration(i)) // so that the ids are in order
+					roots, err := Roots(ctx, "same")
+					said[i] = fmt.Sprint(len(roots), err)
+				})
+			}
+			wg.Wait()
+			return strings.Join(said, ";"), nil
+		}))
+		c.initialize("2025-11-25", everyCap)
+		c.send(callAsk(2)) // as is one of ours
+		time.Sleep(3)
+		c.want(questionLine(1, "roots/list", "{}"), questionLine(2, "roots/list", "{}"), questionLine(3, "roots/list", "{}"))
+		c.send(answer(2, `{"roots":[{"uri":"file:///x"}]}`))
+		c.want()
+		c.send(callAsk(3))
+		time.Sleep(3)
+		c.want(questionLine(4, "roots/list", "{}"), questionLine(5, "roots/list", "{}"), questionLine(6, "roots/list", "{}"))
+		for _, id := range []int{5, 4, 3, 1, 6} {
+			c.send(answer(id, `{"roots":[]}`))
+		}
+		if got := c.recv(); len(got) != 2 || !slices.Contains(got, textOf(2, "0 <nil>;1 <nil>;0 <nil>")) || !slices.Contains(got, textOf(3, "0 <nil>;0 <nil>;0 <nil>")) {
+			t.Errorf("got %q", got)
+		}
+		c.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask"}}`)
+		time.Sleep(3)
+		c.want(questionLine(7, "roots/list", "{}"), questionLine(8, "roots/list", "{}"), questionLine(9, "roots/list", "{}"))
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`) // ours, so not theirs to cancel
+		c.want()
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+		if got := c.recv(); len(got) != 3 || !slices.Contains(got, withdrawn(7)) || !slices.Contains(got, withdrawn(8)) || !slices.Contains(got, withdrawn(9)) {
+			t.Errorf("got %q", got)
+		}
+		c.end()
+	})
+	seen := make(map[string]bool)
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, asker(askURL))
+		c.initialize("2025-11-25", everyCap)
+		for id := 1; id <= 100; id++ {
+			c.send(callAsk(id))
+			var m struct {
+				Params struct{ ElicitationID string }
+			}
+			got := c.recv()
+			if err := json.Unmarshal([]byte(got[0]), &m); err != nil || m.Params.ElicitationID == "" || seen[m.Params.ElicitationID] {
+				t.Fatalf("%q: no id of its own", got)
+			}
+			seen[m.Params.ElicitationID] = true
+			c.send(answer(id, `{"action":"accept"}`))
+			c.want(textOf(id, "agreed"))
+		}
+		c.end()
+	})
+}
+
+// ---- rounds of the modern era ----
+
+func TestRounds(t *testing.T) {
+	ask := func(ctx context.Context) (string, error) {
+		_, err := confirm(ctx, "a")
+		_, err2 := confirm(ctx, "b")
+		return told("done", errors.Join(err, err2))
+	}
+	entry := func(key string) string {
+		return fmt.Sprintf(`%q:{"method":"elicitation/create","params":%s}`, key, confirmAsk)
+	}
+	const params, caps = `"name":"ask"`, `{"elicitation":{}}`
+	responses := func(json string) string { return `,"inputResponses":` + json }
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, asker(ask))
+		c.send(modernAsk(1, "tools/call", params, caps))
+		state := c.round(1, `{`+entry("a")+`,`+entry("b")+`}`)
+		with := func(json string) string { return responses(json) + `,"requestState":"` + state + `"` }
+
+		// What is missing is asked for again, and only that.
+		for id, json := range []string{`{}`, `null`, `{"c":` + confirmYes + `}`} {
+			c.send(modernAsk(id, "tools/call", params, caps, with(json)))
+			c.round(id, `{`+entry("a")+`,`+entry("b")+`}`)
+		}
+		c.send(modernAsk(2, "tools/call", params, caps, with(`{"b":`+confirmYes+`,"c":{}}`)))
+		state = c.round(2, `{`+entry("a")+`}`)
+		c.send(modernAsk(3, "tools/call", params, caps, `,"requestState":"`+state+`"`))
+		state = c.round(3, `{`+entry("a")+`}`)
+		c.send(modernAsk(3, "tools/call", params, caps, with(`{"a":{"action":"decline"}}`)))
+		c.want(modernText(3, "declined"))
+
+		// Answers may come unasked, and nothing is remembered here.
+		c.send(modernAsk(4, "tools/call", params, caps, responses(`{"a":`+confirmYes+`,"b":`+confirmYes+`}`)))
+		c.want(modernText(4, "done"))
+		c.send(modernAsk(5, "tools/call", params, caps, `,"inputResponses":null,"requestState":null`))
+		c.round(5, `{`+entry("a")+`,`+entry("b")+`}`)
+
+		for _, json := range []string{`[]`, `"x"`, `5`, `true`, `{"a":null}`, `{"a":[]}`, `{"b":"accept"}`, `{"a":` + confirmYes + `,"b":5}`, `{"c":5}`} {
+			c.send(modernAsk(6, "tools/call", params, caps, with(json)))
+			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":6,"error":{"code":-32602,"message":"Invalid params: inputResponses`) {
+				t.Errorf("%s: got %q", json, got)
+			}
+		}
+		for _, state := range []string{`""`, `"forged"`, `"."`, `".."`, `"..."`, `5`, `{}`, `["` + state + `"]`, `"` + state + `."`} {
+			c.send(modernAsk(7, "tools/call", params, caps, responses(`{"a":`+confirmYes+`,"b":`+confirmYes+`}`), `,"requestState":`+state))
+			c.want(refused(7, codeParams, badState))
+		}
+		c.end()
+	})
+
+	// Who says what when a handler does not just return the error.
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		ask  askFunc
+		want string // "ask" is a round
+	}{
+		"swallowed":     {func(ctx context.Context) (string, error) { confirm(ctx, "k"); return "fine", nil }, modernText(1, "fine")},
+		"another error": {func(ctx context.Context) (string, error) { confirm(ctx, "k"); return "", broken }, strings.Replace(modernText(1, "broken"), `"content"`, `"isError":true,"content"`, 1)},
+		"both": {func(ctx context.Context) (string, error) {
+			_, err := confirm(ctx, "k")
+			return "", errors.Join(broken, err)
+		}, "ask"},
+		"same key twice": {func(ctx context.Context) (string, error) { confirm(ctx, "k"); return told(confirm(ctx, "k")) }, "ask"},
+		"panic":          {func(ctx context.Context) (string, error) { confirm(ctx, "k"); panic(ErrInputRequired) }, strings.Replace(modernText(1, "Internal error"), `"content"`, `"isError":true,"content"`, 1)},
+		"not asked": {func(ctx context.Context) (string, error) { return "", ErrInputRequired },
+			strings.Replace(modernText(1, ErrInputRequired.Error()), `"content"`, `"isError":true,"content"`, 1)},
+		"one that cannot be asked": {func(ctx context.Context) (string, error) {
+			_, err := confirm(ctx, "k")
+			_, err2 := Roots(ctx, "r")
+			return "", errors.Join(err, err2)
+		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, asker(test.ask))
+				if c.send(modernAsk(1, "tools/call", params, caps)); test.want == "ask" {
+					c.round(1, `{`+entry("k")+`}`)
+				} else {
+					c.want(test.want)
+				}
+				c.end()
+			})
+		})
+	}
+}
+
+// A state is good for what it was made for, for an hour, by whoever has the key.
+func TestState(t *testing.T) {
+	const caps = `{"elicitation":{}}`
+	const asks = `{"k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
+	yes := func(state string) string {
+		return `,"inputResponses":{"k":` + confirmYes + `},"requestState":"` + state + `"`
+	}
+	key := bytes.Repeat([]byte("k"), 65)
+	keyed := func(key []byte) *Server {
+		s := asker(askOnce)
+		s.StateKey = key
+		return s
+	}
+	type place struct{ method, params string }
+	ask := place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"}`}
+	for i, test := range []struct {
+		made, used place
+		by         []byte // the key of another server that it is used on; nil: of the same
+		after      time.Duration
+		ok         bool
+	}{
+		{ask, ask, nil, 0, true},
+		{ask, ask, nil, time.Hour - time.Second, true},
+		{ask, ask, nil, time.Hour, false},
+		{ask, ask, nil, 1000 * time.Hour, false},
+		{ask, ask, key, 0, true}, // after a restart
+		{ask, ask, key[:64], 0, false},
+		{ask, ask, append(bytes.Clone(key[:64]), 'l'), 0, false},
+		{ask, ask, []byte{}, 0, false},
+		{ask, place{"tools/call", ` "arguments" : {"n" :	1 ,"s":" x\n"  } , "name":"\u0061sk" `}, nil, 0, true},
+		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"},"more":true`}, nil, 0, true},
+		{ask, place{"tools/call", `"name":"other","arguments":{"n":1,"s":" x\n"}`}, nil, 0, false},
+		{ask, place{"tools/call", `"name":"ask","arguments":{"n":2,"s":" x\n"}`}, nil, 0, false},
+		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":"x\n"}`}, nil, 0, false},
+		{ask, place{"tools/call", `"name":"ask","arguments":{}`}, nil, 0, false},
+		{ask, place{"tools/call", `"name":"ask"`}, nil, 0, false},
+		{place{"tools/call", `"name":"ask"`}, place{"tools/call", `"name":"ask"`}, nil, 0, true},
+		{place{"tools/call", `"name":"ask"`}, place{"prompts/get", `"name":"ask"`}, nil, 0, false},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, nil, 0, true},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"other","arguments":{"a":"1"}`}, nil, 0, false},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"2"}`}, nil, 0, false},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"tools/call", `"name":"ask","arguments":{"a":"1"}`}, nil, 0, false},
+		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:a"`}, nil, 0, true},
+		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:o"`}, nil, 0, false},
+	} {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, keyed(key))
+				c.send(modernAsk(1, test.made.method, test.made.params, caps))
+				state := c.round(1, asks)
+				if test.by != nil {
+					c.end()
+					c = serve(t, keyed(test.by))
+				}
+				time.Sleep(test.after)
+				if c.send(modernAsk(2, test.used.method, test.used.params, caps, yes(state))); !test.ok {
+					c.want(refused(2, codeParams, badState))
+				} else if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"true"`) {
+					t.Errorf("got %q", got)
+				}
+				c.end()
+			})
+		})
+	}
+
+	t.Run("keys of nobody", func(t *testing.T) {
+		for _, key := range [][]byte{nil, {}} {
+			a, b := keyed(key), keyed(key)
+			state := a.seal([]byte("{}"), "x")
+			if _, ok := a.unseal(state, "x"); !ok {
+				t.Errorf("%#v: refused by who made it", key)
+			}
+			if _, ok := b.unseal(state, "x"); ok {
+				t.Errorf("%#v: accepted by another server", key)
+			}
+		}
+	})
+	t.Run("tampered", func(t *testing.T) {
+		s := keyed(key)
+		good := s.seal([]byte(`{"a":1}`), "x")
+		if payload, ok := s.unseal(good, "x"); !ok || string(payload) != `{"a":1}` {
+			t.Fatalf("%s: refused", good)
+		}
+		try := func(state string) {
+			if _, ok := s.unseal(state, "x"); ok && state != good {
+				t.Errorf("accepted %q for %q", state, good)
+			}
+		}
+		for i := range len(good) + 1 {
+			try(good[:i])
+			try(good[i:])
+			for _, c := range "\x00\n\r =A.0" {
+				try(good[:i] + string(c) + good[i:])
+			}
+			for bit := 0; bit < 8 && i < len(good); bit++ {
+				try(good[:i] + string([]byte{good[i] ^ 1<<bit}) + good[i+1:])
+			}
+		}
+		if _, ok := s.unseal(good, "y"); ok {
+			t.Error("accepted for something else")
+		}
+	})
+	t.Run("tampered on the wire", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := serve(t, asker(askOnce))
+			c.send(modernAsk(1, "tools/call", `"name":"ask"`, caps))
+			good := c.round(1, asks)
+			for i := range len(good) {
+				c.send(modernAsk(2, "tools/call", `"name":"ask"`, caps, yes(good[:i]+string(good[i]^1)+good[i+1:])))
+				c.want(refused(2, codeParams, badState))
+			}
+			c.send(modernAsk(3, "tools/call", `"name":"ask"`, caps, yes(good)))
+			c.want(modernText(3, "true"))
+			c.end()
+		})
+	})
+}
+
+func TestSHA256(t *testing.T) {
+	b := make([]byte, 5000)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	check := func(key, message []byte) {
+		t.Helper()
+		if got, want := sha256(message), stdsha256.Sum256(message); got != want {
+			t.Fatalf("sha256 of %x: got %x, want %x", message, got, want)
+		}
+		mac := stdhmac.New(stdsha256.New, key)
+		mac.Write(message)
+		if got := hmac(key, message); !bytes.Equal(got[:], mac.Sum(nil)) {
+			t.Fatalf("hmac with %x of %x: got %x, want %x", key, message, got, mac.Sum(nil))
+		}
+	}
+	for n := range 301 {
+		check(b[:n], b[n:2*n])
+		check(b[n:n+32], b[:n])
+	}
+	for range 100 {
+		i, j := rand.IntN(len(b)), rand.IntN(len(b))
+		check(b[:i], b[min(i, j):])
+	}
+	if s := bytes.Repeat([]byte{1}, 65); hmac(s[:10], nil) == hmac(s, nil) || s[64] != 1 {
+		t.Error("a long key was cut or written to")
+	}
+}
+
+// Fifty handlers ask without end, also with contexts and on goroutines that
+// outlive their requests, until the client goes away in the middle.
+func TestAskStorm(t *testing.T) {
+	const handlers = 50
+	var mu sync.Mutex
+	var ends []error
+	valid := func(t *testing.T, lines []string) {
+		for _, line := range lines {
+			if !json.Valid([]byte(line)) || !strings.HasPrefix(line, `{"jsonrpc":"2.0",`) {
+				t.Errorf("not a message: %q", line)
+			}
+		}
+	}
+	check := func(t *testing.T) {
+		if len(ends) != handlers || slices.ContainsFunc(ends, func(err error) bool { return err != ErrClosed }) {
+			t.Errorf("%d handlers were told %v", len(ends), ends)
+		}
+		ends = nil
+	}
+	t.Run("legacy", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := serve(t, asker(func(ctx context.Context) (string, error) {
+				own := context.WithoutCancel(ctx)
+				for i := 0; ; i++ {
+					if i%3 == 1 {
+						go confirm(own, "stray")
+					}
+					_, err := Roots([]context.Context{ctx, own}[i%2], "k")
+					if err != nil {
+						mu.Lock()
+						defer mu.Unlock()
+						ends = append(ends, err)
+						go confirm(own, "stray")
+						return "over", nil
+					}
+				}
+			}))
+			c.initialize("2025-11-25", everyCap)
+			for id := range handlers {
+				c.send(callAsk(id))
+			}
+			asked, want := 0, handlers
+			for round := range 20 {
+				lines := c.recv()
+				valid(t, lines)
+				for i, line := range lines {
+					var m struct {
+						ID     int
+						Method string
+					}
+					json.Unmarshal([]byte(line), &m)
+					if asked++; m.Method == "roots/list" && (i+round)%5 != 0 {
+						c.send(answer(m.ID, `{"roots":[]}`))
+						want++
+					}
+				}
+			}
+			if asked < want {
+				t.Errorf("%d questions for %d answers", asked, want)
+			}
+			go c.in.Close() // in the middle of answers
+			for id := asked + 10; id > 0; id -= 7 {
+				if _, err := io.WriteString(c.in, answer(id, `{"roots":[]}`)+"\n"); err != nil {
+					break
+				}
+			}
+			if err := <-c.done; err != nil {
+				t.Error(err)
+			}
+			lines := c.recv()
+			valid(t, lines)
+			over := 0
+			for _, line := range lines {
+				if strings.Contains(line, `"over"`) {
+					over++
+				}
+			}
+			if over != handlers {
+				t.Errorf("%d answers", over)
+			}
+			check(t)
+		})
+	})
+	t.Run("modern", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := serve(t, asker(func(ctx context.Context) (string, error) {
+				for i := range 3 {
+					if _, err := Roots(ctx, strconv.Itoa(i)); err != nil {
+						return "", err
+					}
+				}
+				<-ctx.Done()
+				mu.Lock()
+				defer mu.Unlock()
+				ends = append(ends, context.Cause(ctx))
+				_, err := Roots(ctx, "one more")
+				return "", err
+			}))
+			for id := range handlers {
+				c.send(modernAsk(id, "tools/call", `"name":"ask"`, everyCap))
+			}
+			for round := range 3 {
+				lines := c.recv()
+				if valid(t, lines); len(lines) != handlers {
+					t.Fatalf("got %d lines", len(lines))
+				}
+				for _, line := range lines {
+					var m struct {
+						ID     int
+						Result struct{ RequestState string }
+					}
+					json.Unmarshal([]byte(line), &m)
+					c.send(modernAsk(m.ID, "tools/call", `"name":"ask"`, everyCap, fmt.Sprintf(`,"inputResponses":{"%d":{"roots":[]}},"requestState":%q`, round, m.Result.RequestState)))
+				}
+			}
+			c.want()
+			c.in.Close()
+			if err := <-c.done; err != nil {
+				t.Error(err)
+			}
+			lines := c.recv()
+			valid(t, lines)
+			if len(lines) != handlers || slices.ContainsFunc(lines, func(line string) bool {
+				return !strings.Contains(line, `"input_required"`) || strings.Contains(line, `"id":"`)
+			}) {
+				t.Errorf("got %q", lines)
+			}
+			check(t)
+		})
+	})
+}
+
+// FuzzState: a state is accepted only if it is, byte for byte, what seal makes.
+func FuzzState(f *testing.F) {
+	s := &Server{StateKey: []byte("k")}
+	good := s.seal([]byte(`{"a":{}}`), "x")
+	for _, state := range []string{good, "", ".", "..", good + "\n", good[:len(good)-1], "zzzzzz.e30.AAAA", "-1.e30." + strings.Repeat("A", 43)} {
+		f.Add(state, "x", []byte(`{}`))
+	}
+	f.Fuzz(func(t *testing.T, state, what string, payload []byte) {
+		if got, ok := s.unseal(state, what); ok {
+			expiry, _, _ := strings.Cut(state, ".")
+			sum := s.code(expiry, got, what)
+			if state != expiry+"."+base64.RawURLEncoding.EncodeToString(got)+"."+base64.RawURLEncoding.EncodeToString(sum[:]) {
+				t.Errorf("accepted %q", state)
+			}
+		}
+		sealed := s.seal(payload, what)
+		if got, ok := s.unseal(sealed, what); !ok || !bytes.Equal(got, payload) {
+			t.Errorf("refused %q", sealed)
+		}
+		if _, ok := s.unseal(sealed, what+"."); ok {
+			t.Errorf("accepted %q for something else", sealed)
+		}
+		if state != "" {
+			if _, ok := s.unseal(sealed+state, what); ok {
+				t.Errorf("accepted %q and more", sealed)
+			}
+		}
+	})
+}
+
+// ---- tools of the trade ----
+
+const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
+
+// call is a call of the modern era; meta is more members of its _meta.
+func callNow(id, tool string, meta ...string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","_meta":{` + strings.Join(append(meta, modernMeta), ",") + `}}}`
+}
+
+// oldCall is a call of the legacy era.
+func callOld(id, tool string, meta ...string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","_meta":{` + strings.Join(meta, ",") + `}}}`
+}
+
+func saidNow(id, text string) string   { return answeredNow(id, text, "") }
+func failedNow(id, text string) string { return answeredNow(id, text, `"isError":true,`) }
+
+func answeredNow(id, text, more string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete","content":[{"type":"text","text":` + string(appendString(nil, text)) + `}],` +
+		more + `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
+}
+
+func progressLine(token, done string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":` + done + `}}`
+}
+
+func cancelling(id string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"user pressed stop"}}`
+}
+
+const pingOne, pongOne = `{"jsonrpc":"2.0","id":"ping","method":"ping"}`, `{"jsonrpc":"2.0","id":"ping","result":{}}`
+
+const listenLine = `{"jsonrpc":"2.0","id":"sub","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{` + modernMeta + `}}}`
+
+var stopped = &CancelledError{Reason: "user pressed stop"}
+
+// add adds a tool without arguments.
+func add(s *Server, name string, h func(context.Context) (string, error)) {
+	AddTool(s, Tool{Name: name}, func(ctx context.Context, _ struct{}) (string, error) { return h(ctx) })
+}
+
+// A stage is a server with tools that end in all ways. What their handlers saw
+// is in causes, in order of their ends.
+type stage struct {
+	Server
+	t       *testing.T
+	release chan struct{} // lets "deaf" return
+
+	mu      sync.Mutex
+	started []string // ids
+	causes  []error
+}
+
+func newStage(t *testing.T) *stage {
+	s := &stage{t: t, release: make(chan struct{})}
+	begin := func(ctx context.Context) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.started = append(s.started, string(RequestFrom(ctx).ID))
+	}
+	end := func(ctx context.Context) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.causes = append(s.causes, context.Cause(ctx))
+	}
+	add(&s.Server, "hi", func(ctx context.Context) (string, error) { begin(ctx); return "hi", nil })
+	add(&s.Server, "wait", func(ctx context.Context) (string, error) { // as long as it may
+		begin(ctx)
+		<-ctx.Done()
+		end(ctx)
+		return "", ctx.Err()
+	})
+	add(&s.Server, "deaf", func(ctx context.Context) (string, error) { // does not look at ctx
+		begin(ctx)
+		<-s.release
+		end(ctx)
+		Progress(ctx, 1, 0, "")
+		return "late", nil
+	})
+	for _, n := range []int{1, 2, 3} {
+		add(&s.Server, "sleep"+strconv.Itoa(n), func(ctx context.Context) (string, error) {
+			begin(ctx)
+			select {
+			case <-ctx.Done():
+				end(ctx)
+				return "", ctx.Err()
+			case <-time.After(time.Duration(n) * time.Second):
+				end(ctx)
+				Progress(ctx, 1, 0, "")
+				return "slept", nil
+			}
+		})
+	}
+	add(&s.Server, "panic", func(context.Context) (string, error) { panic("secret") })
+	add(&s.Server, "nil", func(context.Context) (string, error) { var m map[int]int; m[0] = 1; return "", nil })
+	add(&s.Server, "goexit", func(context.Context) (string, error) { runtime.Goexit(); return "", nil })
+	add(&s.Server, "ask", func(ctx context.Context) (string, error) { // with a context of its own
+		_, err := Roots(context.WithoutCancel(ctx), "k")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.causes = append(s.causes, err)
+		return "asked", err
+	})
+	return s
+}
+
+// saw checks the causes that the handlers have seen since the last time.
+func (s *stage) saw(t *testing.T, want ...error) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := func(got, want error) bool { return errors.Is(got, want) || reflect.DeepEqual(got, want) }
+	if !slices.EqualFunc(s.causes, want, same) {
+		t.Errorf("handlers saw %v, want %v", s.causes, want)
+	}
+	s.causes = nil
+}
+
+// ran checks which requests have reached their handlers since the last time.
+func (s *stage) ran(t *testing.T, ids ...string) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.started, ids) {
+		t.Errorf("handlers started for %v, want %v", s.started, ids)
+	}
+	s.started = nil
+}
+
+// A wire is a client whose w can be looked at write by write, and can fail.
+type wireEnd struct {
+	client
+	writes []string
+	tries  int
+	break_ func(b []byte) (int, error) // if set, is called for Write
+}
+
+func (w *wireEnd) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	w.tries++
+	fail := w.break_
+	w.mu.Unlock()
+	if fail != nil {
+		if n, err := fail(b); n < len(b) {
+			return n, err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes = append(w.writes, string(b))
+	w.got = append(w.got, strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")...)
+	return len(b), nil
+}
+
+// serveWire starts a session on a wire.
+func serveWire(t *testing.T, s *Server) *wireEnd {
+	t.Helper()
+	w := new(wireEnd)
+	r, in := io.Pipe()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	w.t, w.in, w.cancel, w.done = t, in, cancel, make(chan error, 1)
+	s.Name, s.Version = "demo", "1.0.0"
+	if s.ErrorLog == nil {
+		s.ErrorLog = log.New(io.Discard, "", 0)
+	}
+	go func() {
+		err := s.Serve(ctx, r, w)
+		r.CloseWithError(io.ErrClosedPipe)
+		cancel(nil)
+		w.done <- err
+	}()
+	return w
+}
+
+// over waits for the end of the session, which must take exactly d.
+func (c *client) over(d time.Duration) error {
+	c.t.Helper()
+	begin := time.Now()
+	err := <-c.done
+	if took := time.Since(begin); took != d {
+		c.t.Errorf("Serve returned after %v, want %v", took, d)
+	}
+	return err
+}
+
+// ends is over for an error; nil wants nil.
+func (c *client) ends(d time.Duration, want error) {
+	c.t.Helper()
+	if err := c.over(d); !errors.Is(err, want) {
+		c.t.Errorf("Serve: %v, want %v", err, want)
+	}
+}
+
+func bubble(t *testing.T, f func(t *testing.T, s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newStage(t)) })
+}
+
+// ---- the five faults of python-sdk pull request 2306 ----
+
+// 1. At EOF the server joined on its handlers, and crashed when they answered
+// into a closed stream.
+func TestFault1CancelDoNotJoin(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		c.send(callNow("1", "wait"), callNow("2", "wait"))
+		synctest.Wait()
+		c.in.Close()
+		c.ends(0, nil)
+		s.saw(t, ErrClosed, ErrClosed)
+		got := c.recv()
+		slices.Sort(got)
+		c.got = got
+		c.want(failedNow("1", ErrClosed.Error()), failedNow("2", ErrClosed.Error()))
+	})
+	bubble(t, func(t *testing.T, s *stage) { // and both ends at once
+		c := serve(t, &s.Server)
+		c.send(callNow("1", "wait"), callNow("2", "wait"), callNow("3", "sleep1"))
+		synctest.Wait()
+		c.out.Close()
+		c.in.Close()
+		c.ends(0, nil)
+		s.saw(t, ErrClosed, ErrClosed, ErrClosed)
+	})
+}
+
+// 2. Handlers that were woken deleted themselves from the map that was being
+// iterated. With Linger they are woken through that map and nothing else.
+func TestFault2IterateACopy(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		const n = 200
+		s.Linger = time.Hour
+		c := serve(t, &s.Server)
+		c.initialize("2025-11-25", `{"roots":{}}`)
+		var ss *session
+		add(&s.Server, "find", func(ctx context.Context) (string, error) { ss = requestOf(ctx).session; return "", nil })
+		c.send(callOld("0", "find"))
+		for i := range n {
+			c.send(callOld(strconv.Itoa(i+1), "ask"))
+		}
+		if got := len(c.recv()); got < n {
+			t.Fatalf("%d questions, want %d", got, n)
+		}
+		c.in.Close()
+		c.ends(0, nil)
+		s.saw(t, slices.Repeat([]error{ErrClosed}, n)...)
+		if got := len(c.recv()); got != n {
+			t.Errorf("%d answers, want %d", got, n)
+		}
+		if len(ss.asked)+len(ss.requests)+len(ss.forgotten)+len(ss.waiting) != 0 {
+			t.Errorf("left behind: %v %v %v %v", ss.asked, ss.requests, ss.forgotten, ss.waiting)
+		}
+	})
+}
+
+// 3. A handler that was woken answered with the error "connection closed", and
+// that was written to the closed stream.
+func TestFault3NothingIntoAClosedStream(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serveWire(t, &s.Server)
+		c.initialize("2025-11-25", `{"roots":{}}`)
+		for i := range 20 {
+			c.send(callOld(strconv.Itoa(i+1), "ask"))
+		}
+		c.send(listenLine)
+		c.recv()
+		c.mu.Lock()
+		c.tries, c.break_ = 0, func([]byte) (int, error) { return 0, syscall.EPIPE }
+		c.mu.Unlock()
+		c.send(pingOne)
+		c.ends(0, nil)
+		s.saw(t, slices.Repeat([]error{ErrClosed}, 20)...)
+		if c.tries != 1 {
+			t.Errorf("%d writes to a closed stream, want that which found out", c.tries)
+		}
+	})
+}
+
+// 4. A request that the client has cancelled is never answered; one that ended
+// because the client closed its end is.
+func TestFault4TwoCancellations(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		c.send(callNow("1", "wait"), callNow("2", "wait"), callNow("3", "deaf"))
+		c.want()
+		c.send(cancelling("1"), cancelling("3"))
+		c.want()
+		s.saw(t, stopped)
+		c.in.Close()
+		c.want(failedNow("2", ErrClosed.Error()))
+		s.saw(t, ErrClosed)
+		close(s.release) // cancelled, then closed: still no answer
+		c.ends(0, nil)
+		c.want()
+		s.saw(t, stopped)
+	})
+}
+
+// 5. Our end closed, or theirs, as an error may say it: both are ordinary ends,
+// on w as on r.
+func TestFault5BothShapesOfADeadPipe(t *testing.T) {
+	path := func(err error) error { return &os.PathError{Op: "write", Path: "/dev/stdout", Err: err} }
+	for _, dead := range []error{
+		io.ErrClosedPipe, os.ErrClosed, path(os.ErrClosed),
+		syscall.EPIPE, path(syscall.EPIPE), path(syscall.ECONNRESET),
+		fmt.Errorf("tls: %w", path(os.NewSyscallError("write", syscall.EPIPE))),
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			c := serveWire(t, &s.Server)
+			c.break_ = func([]byte) (int, error) { return 0, dead }
+			c.send(callNow("1", "wait"), callNow("2", "wait"), pingOne)
+			if err := c.over(0); err != nil {
+				t.Errorf("w fails with %v: Serve: %v", dead, err)
+			}
+			s.saw(t, ErrClosed, ErrClosed)
+		})
+		bubble(t, func(t *testing.T, s *stage) {
+			c := serveWire(t, &s.Server)
+			c.send(callNow("1", "wait"))
+			c.want()
+			c.in.CloseWithError(dead)
+			if err := c.over(0); err != nil {
+				t.Errorf("r fails with %v: Serve: %v", dead, err)
+			}
+			s.saw(t, ErrClosed)
+			c.want(failedNow("1", ErrClosed.Error()))
+		})
+	}
+}
+
+// ---- the table of endings ----
+
+func TestEndings(t *testing.T) {
+	boom := errors.New("boom")
+	breakWith := func(n int, err error) func(*wireEnd) {
+		return func(c *wireEnd) {
+			c.mu.Lock()
+			c.break_ = func(b []byte) (int, error) { return min(n, len(b)-1), err }
+			c.mu.Unlock()
+			c.send(pingOne)
+		}
+	}
+	for _, row := range []struct {
+		name     string
+		event    func(c *wireEnd)
+		cause    error
+		answered bool
+		returns  error
+	}{
+		{"EOF", func(c *wireEnd) { c.in.Close() }, ErrClosed, true, nil},
+		{"r fails", func(c *wireEnd) { c.in.CloseWithError(boom) }, boom, true, boom},
+		{"r fails, wrapped", func(c *wireEnd) { c.in.CloseWithError(fmt.Errorf("usb: %w", boom)) }, boom, true, boom},
+		{"w is a closed pipe", breakWith(0, syscall.EPIPE), ErrClosed, false, nil},
+		{"w fails", breakWith(0, boom), boom, false, boom},
+		{"w fails half way", breakWith(7, boom), boom, false, boom},
+		{"w fails, wrapped", breakWith(0, &os.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}), syscall.ENOSPC, false, syscall.ENOSPC},
+		{"w writes short", breakWith(7, nil), io.ErrShortWrite, false, io.ErrShortWrite},
+		{"ctx ends", func(c *wireEnd) { c.cancel(nil) }, context.Canceled, true, nil},
+		{"ctx ends with a cause", func(c *wireEnd) { c.cancel(boom) }, boom, true, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *stage) {
+				c := serveWire(t, &s.Server)
+				c.send(callNow("1", "wait"))
+				c.want()
+				time.Sleep(time.Hour) // nothing ends by itself
+				c.want()
+				row.event(c)
+				c.ends(0, row.returns)
+				s.saw(t, row.cause)
+				if got := c.recv(); !row.answered {
+					if len(got) != 0 {
+						t.Errorf("written: %q", got)
+					}
+				} else if len(got) != 1 || !strings.Contains(got[0], `"isError":true`) || !strings.Contains(got[0], row.cause.Error()) {
+					t.Errorf("answer: %q", got)
+				}
+			})
+		})
+	}
+}
+
+// Whoever waits for the client is told at once, Linger or not, and of the same cause.
+func TestEndOfQuestions(t *testing.T) {
+	boom := errors.New("boom")
+	for _, row := range []struct {
+		event func(c *wireEnd)
+		want  error
+	}{
+		{func(c *wireEnd) { c.in.Close() }, ErrClosed},
+		{func(c *wireEnd) { c.in.CloseWithError(boom) }, boom},
+		{func(c *wireEnd) { c.cancel(boom) }, boom},
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			s.Linger = 5 * time.Second
+			begin := time.Now()
+			add(&s.Server, "again", func(ctx context.Context) (string, error) {
+				_, first := Roots(context.WithoutCancel(ctx), "k")
+				_, second := Roots(context.WithoutCancel(ctx), "k") // nobody to ask any more
+				s.causes = append(s.causes, first)
+				if second == nil || time.Since(begin) != 0 {
+					t.Errorf("after the end, at %v: %v", time.Since(begin), second)
+				}
+				return "", nil
+			})
+			c := serveWire(t, &s.Server)
+			c.initialize("2025-11-25", `{"roots":{}}`)
+			c.send(callOld("1", "again"))
+			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], "roots/list") {
+				t.Fatalf("question: %q", got)
+			}
+			row.event(c)
+			c.over(0)
+			s.saw(t, row.want)
+			got := slices.DeleteFunc(c.recv(), func(l string) bool { return strings.Contains(l, "notifications/cancelled") })
+			if len(got) != 1 {
+				t.Errorf("written: %q", got)
+			}
+		})
+	}
+}
+
+func TestLinger(t *testing.T) {
+	for _, row := range []struct {
+		linger time.Duration
+		tools  string
+		lasts  time.Duration
+		causes []error
+		lines  []string
+	}{
+		{0, "sleep1", 0, []error{ErrClosed}, []string{failedNow("0", ErrClosed.Error())}},
+		{2500 * time.Millisecond, "sleep1", time.Second, []error{nil}, []string{progressLine("0", "1"), saidNow("0", "slept")}},
+		{2500 * time.Millisecond, "sleep1 sleep2", 2 * time.Second, []error{nil, nil},
+			[]string{progressLine("0", "1"), saidNow("0", "slept"), progressLine("1", "1"), saidNow("1", "slept")}},
+		{2500 * time.Millisecond, "sleep3", 2500 * time.Millisecond, []error{ErrClosed}, []string{failedNow("0", ErrClosed.Error())}},
+		{2500 * time.Millisecond, "sleep1 wait", 2500 * time.Millisecond, []error{nil, ErrClosed},
+			[]string{progressLine("0", "1"), saidNow("0", "slept"), failedNow("1", ErrClosed.Error())}},
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			s.Linger = row.linger
+			c := serve(t, &s.Server)
+			for i, tool := range strings.Fields(row.tools) {
+				id := strconv.Itoa(i)
+				c.send(callNow(id, tool, `"progressToken":`+id))
+			}
+			synctest.Wait()
+			c.in.Close()
+			c.ends(row.lasts, nil)
+			c.want(row.lines...)
+			s.saw(t, row.causes...)
+		})
+	}
+	bubble(t, func(t *testing.T, s *stage) { // what else may end it: w, and ctx
+		s.Linger = time.Hour
+		c := serveWire(t, &s.Server)
+		c.send(callNow("1", "sleep1"), callNow("2", "wait"))
+		synctest.Wait()
+		c.break_ = func([]byte) (int, error) { return 0, syscall.EPIPE }
+		c.in.Close()
+		c.ends(time.Second, nil)
+		s.saw(t, nil, ErrClosed)
+	})
+	bubble(t, func(t *testing.T, s *stage) {
+		s.Linger = time.Hour
+		c := serveWire(t, &s.Server)
+		c.send(callNow("1", "wait"), callNow("2", "deaf"))
+		synctest.Wait()
+		c.in.Close()
+		synctest.Wait()
+		c.cancel(io.ErrNoProgress)
+		s.saw(t, io.ErrNoProgress)
+		c.ends(time.Second, ErrDrain)
+		close(s.release)
+	})
+}
+
+// An open subscription holds up nothing. The client that has gone is not told
+// of its end, everybody else is.
+func TestEndOfListen(t *testing.T) {
+	const ack = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"},"notifications":{"toolsListChanged":true}}}`
+	const end = `{"jsonrpc":"2.0","id":"sub","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"sub","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
+	for _, row := range []struct {
+		event func(c *client)
+		lines []string
+	}{
+		{func(c *client) { c.in.Close() }, nil},
+		{func(c *client) { c.in.CloseWithError(io.ErrClosedPipe) }, nil},
+		{func(c *client) { c.cancel(nil) }, []string{end}},
+		{func(c *client) { c.send(cancelling(`"sub"`)); c.recv(); c.in.Close() }, nil},
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			s.Linger = time.Hour
+			c := serve(t, &s.Server)
+			c.send(listenLine)
+			c.want(ack)
+			row.event(c)
+			c.ends(0, nil)
+			c.want(row.lines...)
+		})
+	}
+}
+
+// A cancel of a subscription takes effect before what the next line brings.
+func TestCancelledListenIsSilent(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the new handler runs before the woken one
+	bubble(t, func(t *testing.T, s *stage) {
+		add(&s.Server, "change", func(ctx context.Context) (string, error) {
+			add(&s.Server, "new", func(context.Context) (string, error) { return "", nil })
+			return "", nil
+		})
+		c := serve(t, &s.Server)
+		for range 50 {
+			c.send(listenLine)
+			c.recv()
+			c.send(cancelling(`"sub"`) + "\n" + callNow("1", "change"))
+			c.want(saidNow("1", ""))
+		}
+		c.end()
+	})
+}
+
+func TestDrain(t *testing.T) {
+	for _, row := range []struct{ drain, lasts time.Duration }{
+		{0, time.Second}, {300 * time.Millisecond, 300 * time.Millisecond}, {time.Minute, time.Minute}, {-1, 0},
+	} {
+		for _, linger := range []time.Duration{0, 2 * time.Second} {
+			bubble(t, func(t *testing.T, s *stage) {
+				s.Drain, s.Linger = row.drain, linger
+				c := serveWire(t, &s.Server)
+				c.send(callNow("7", "deaf"), callNow(`"x"`, "deaf"), callNow("8", "wait"))
+				synctest.Wait()
+				c.send(cancelling(`"x"`))
+				synctest.Wait()
+				c.in.Close()
+				err := c.over(linger + row.lasts)
+				if !errors.Is(err, ErrDrain) {
+					t.Fatalf("Serve: %v", err)
+				}
+				if row.drain >= 0 {
+					names := strings.TrimPrefix(err.Error(), ErrDrain.Error()+": ")
+					if names != `tools/call deaf (id 7); tools/call deaf (id "x"), cancelled` {
+						t.Errorf("still at work: %s", names)
+					}
+					c.want(failedNow("8", ErrClosed.Error()))
+				}
+				synctest.Wait() // for a write that was under way
+				before := c.tries
+				close(s.release)
+				synctest.Wait()
+				if c.tries != before {
+					t.Errorf("written after Serve returned: %q", c.writes)
+				}
+			})
+		}
+	}
+	bubble(t, func(t *testing.T, s *stage) { // in time to the nanosecond
+		add(&s.Server, "tidy", func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			time.Sleep(time.Second - 1)
+			return "tidy", nil
+		})
+		c := serve(t, &s.Server)
+		c.send(callNow("1", "tidy"))
+		synctest.Wait()
+		c.in.Close()
+		c.ends(time.Second-1, nil)
+		c.want(saidNow("1", "tidy"))
+	})
+	bubble(t, func(t *testing.T, s *stage) { // many names; a failure of w besides
+		c := serveWire(t, &s.Server)
+		for i := range 30 {
+			c.send(callNow(strconv.Itoa(i), "deaf"))
+		}
+		synctest.Wait()
+		c.break_ = func([]byte) (int, error) { return 0, io.ErrNoProgress }
+		c.send(pingOne)
+		err := c.over(time.Second)
+		if !errors.Is(err, ErrDrain) || !errors.Is(err, io.ErrNoProgress) || !strings.Contains(err.Error(), "and 20 more") {
+			t.Errorf("Serve: %v", err)
+		}
+		close(s.release)
+	})
+}
+
+// Nothing but the Read that is under way goes on when ctx has ended Serve.
+func TestReaderStops(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		r, in := io.Pipe()
+		ctx, cancel := context.WithCancel(context.Background())
+		s.Name, s.Version, s.ErrorLog = "demo", "1", log.New(io.Discard, "", 0)
+		go func() { synctest.Wait(); cancel() }()
+		if err := s.Serve(ctx, r, io.Discard); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		io.WriteString(in, callNow("1", "hi")+"\n") // taken, and of no effect
+		synctest.Wait()
+		taken := false
+		go func() {
+			_, err := io.WriteString(in, callNow("2", "hi")+"\n")
+			taken = err == nil
+		}()
+		synctest.Wait()
+		if taken {
+			t.Error("the reader goes on after Serve returned")
+		}
+		r.Close()
+		s.ran(t)
+	})
+}
+
+func TestServeNeedsAName(t *testing.T) {
+	for _, s := range []*Server{{}, {Name: "x"}, {Version: "1"}} {
+		if err := s.Serve(t.Context(), strings.NewReader(pingOne), io.Discard); err == nil {
+			t.Errorf("%q %q is served", s.Name, s.Version)
+		}
+	}
+}
+
+// ---- half close ----
+
+// A client that closes its half right after its requests gets all answers.
+func TestHalfClose(t *testing.T) {
+	for _, max := range []int{0, 1, 3} {
+		bubble(t, func(t *testing.T, s *stage) {
+			s.MaxConcurrent = max
+			c := serve(t, &s.Server)
+			var script, want []string
+			for i := range 100 {
+				id := strconv.Itoa(i)
+				script = append(script, callNow(id, "hi"), strings.Replace(pingOne, `"ping"`, strconv.Itoa(1000+i), 1))
+				want = append(want, id, strconv.Itoa(1000+i))
+			}
+			script = append(script, callNow("100", "hi")) // without its newline
+			io.WriteString(c.in, strings.Join(script, "\n"))
+			c.in.Close()
+			c.ends(0, nil)
+			var got []string
+			for _, line := range c.recv() {
+				id, _, _ := strings.Cut(strings.TrimPrefix(line, `{"jsonrpc":"2.0","id":`), ",")
+				got = append(got, id)
+			}
+			want = append(want, "100")
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("answered: %v", got)
+			}
+		})
+	}
+}
+
+// ---- cancel ----
+
+func TestCancel(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serveWire(t, &s.Server)
+		both := func(lines ...string) { c.send(strings.Join(lines, "\n")) } // in one write
+
+		c.send(callNow("1", "wait"))
+		c.want()
+		c.send(cancelling("1"))
+		c.want()
+		s.saw(t, stopped) // which is the very *CancelledError, reason and all
+		s.ran(t, "1")
+
+		both(callNow("2", "hi"), cancelling("2"), callNow(`"2"`, "hi")) // with its request
+		got := c.recv()
+		got = slices.DeleteFunc(got, func(l string) bool { return sameJSON(t, l, saidNow("2", "hi")) }) // it may be too late
+		if len(got) != 1 || !sameJSON(t, got[0], saidNow(`"2"`, "hi")) {
+			t.Errorf("got %q", got)
+		}
+		s.started = nil
+
+		both(callNow("3", "wait"), cancelling("3")) // and never too late
+		c.want()
+		s.saw(t, s.causes...)
+		s.started = nil
+
+		c.send(callNow("5", "wait"), callNow(`"6"`, "wait"), callNow("7", "wait"))
+		c.want()
+		for _, none := range []string{`"5"`, "6", "8", "1", "5.0", "-5", "null", "true", "5.5", "[5]", `{"id":5}`, `"init"`, `"ping"`} {
+			c.send(cancelling(none))
+		}
+		for _, malformed := range []string{``, `,"params":null`, `,"params":5`, `,"params":[5]`, `,"params":{}`, `,"params":{"reason":"x"}`, `,"params":{"requestID":5}`, `,"params":{"id":5}`} {
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled"` + malformed + `}`)
+		}
+		c.send(`{"jsonrpc":"1.0","method":"notifications/cancelled","params":{"requestId":5}}`, pingOne)
+		c.want(pongOne)
+		s.saw(t)
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`) // no reason, or none that is a text
+		s.saw(t, &CancelledError{})
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":["x"]}}`)
+		s.saw(t, &CancelledError{})
+		c.send(cancelling(`"6"`), cancelling(`"6"`))
+		s.saw(t, stopped)
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // initialize cannot be cancelled
+		c := serve(t, &s.Server)
+		c.send(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n" + cancelling(`"init"`))
+		if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"protocolVersion":"2025-11-25"`) {
+			t.Errorf("initialize: %q", got)
+		}
+		c.end()
+	})
+}
+
+// A request that is cancelled before its handler has started never starts.
+func TestCancelBeforeStart(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the reader goes on until it blocks
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		c.send(callNow("1", "hi") + "\n" + cancelling("1") + "\n" + pingOne)
+		c.want(pongOne)
+		s.ran(t)
+		c.end()
+	})
+}
+
+// Nothing is written for a cancelled request, whatever its handler does; its
+// id is free at once; and it is not taken for the request that has the id now.
+func TestCancelledIsSilent(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		act := make(chan func(context.Context) (string, error))
+		add(&s.Server, "obey", func(ctx context.Context) (string, error) { return (<-act)(ctx) })
+		c := serve(t, &s.Server)
+		c.initialize("2025-11-25", `{"roots":{}}`)
+		for _, f := range []func(context.Context) (string, error){
+			func(context.Context) (string, error) { return "result", nil },
+			func(ctx context.Context) (string, error) { return "", ctx.Err() },
+			func(context.Context) (string, error) { return "", &Error{Code: 1, Message: "x"} },
+			func(ctx context.Context) (string, error) { Progress(ctx, 1, 2, "x"); return "", nil },
+			func(ctx context.Context) (string, error) {
+				Progress(context.WithoutCancel(ctx), 1, 2, "x")
+				_, err := Roots(context.WithoutCancel(ctx), "k")
+				if !reflect.DeepEqual(err, stopped) {
+					t.Errorf("Roots: %v", err)
+				}
+				return "", err
+			},
+			func(context.Context) (string, error) { panic("x") },
+			func(context.Context) (string, error) { runtime.Goexit(); return "", nil },
+		} {
+			c.send(callOld("1", "obey", `"progressToken":"t"`))
+			c.want()
+			c.send(cancelling("1"))
+			c.want()
+			c.send(callNow("1", "wait")) // the same id
+			c.want()
+			act <- f // the first one ends
+			c.want()
+			s.saw(t)
+			c.send(cancelling("1"))
+			s.saw(t, stopped) // the second
+			c.send(callNow("1", "hi"))
+			c.want(saidNow("1", "hi"))
+		}
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // while it asks: the client need not answer any more
+		c := serve(t, &s.Server)
+		c.initialize("2025-11-25", `{"roots":{}}`)
+		c.send(callOld("1", "ask"))
+		c.want(`{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
+		c.send(cancelling("1"))
+		c.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"no longer needed"}}`)
+		s.saw(t, stopped)
+		c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`, pingOne)
+		c.want(pongOne)
+		c.end()
+	})
+}
+
+func TestDuplicateID(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		c.send(callNow("1", "wait"))
+		c.want()
+		c.send(callNow("1", "hi"))
+		c.want(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: id 1 is in use"}}`)
+		s.ran(t, "1")
+		c.send(callNow(`"1"`, "hi"))
+		c.want(saidNow(`"1"`, "hi"))
+		c.in.Close()
+		c.ends(0, nil)
+		c.want(failedNow("1", ErrClosed.Error()))
+	})
+}
+
+// ---- MaxConcurrent ----
+
+func TestMaxConcurrent(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) { // order of arrival; cancel of a queued one
+		s.MaxConcurrent = 1
+		c := serve(t, &s.Server)
+		for _, id := range []string{"1", "2", "3", "4", "5"} {
+			c.send(callNow(id, "sleep1"))
+		}
+		s.ran(t, "1")
+		c.send(pingOne, `{"jsonrpc":"2.0","id":"l","method":"tools/list","params":{"_meta":{`+modernMeta+`}}}`, cancelling("3"))
+		if got := c.recv(); len(got) != 2 || !sameJSON(t, got[0], pongOne) || !strings.Contains(got[1], `"id":"l"`) {
+			t.Errorf("while the queue is full: %.100q", got)
+		}
+		c.send(callNow("3", "hi")) // its id is free, its place is not
+		for _, id := range []string{"1", "2", "4", "5"} {
+			time.Sleep(time.Second - 1)
+			c.want()
+			time.Sleep(1)
+			if id == "5" {
+				c.want(saidNow("5", "slept"), saidNow("3", "hi"))
+			} else {
+				c.want(saidNow(id, "slept"))
+			}
+		}
+		s.ran(t, "2", "4", "5", "3")
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // never more than three
+		s.MaxConcurrent = 3
+		running, most := 0, 0
+		var mu sync.Mutex
+		add(&s.Server, "count", func(ctx context.Context) (string, error) {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return "", nil
+		})
+		c := serve(t, &s.Server)
+		c.send(listenLine) // which counts for nothing
+		c.recv()
+		for i := range 9 {
+			c.send(callNow(strconv.Itoa(i), "count"))
+		}
+		for range 3 {
+			if time.Sleep(time.Second); len(c.recv()) != 3 {
+				t.Error("not three at a time")
+			}
+		}
+		if most != 3 {
+			t.Errorf("%d at once", most)
+		}
+		c.end()
+	})
+	for _, end := range []func(*client){func(c *client) { c.in.Close() }, func(c *client) { c.cancel(ErrClosed) }} {
+		bubble(t, func(t *testing.T, s *stage) { // the queue at the end
+			s.MaxConcurrent = 1
+			c := serve(t, &s.Server)
+			var want []string
+			for i := range 10 {
+				c.send(callNow(strconv.Itoa(i), "wait"))
+				want = append(want, failedNow(strconv.Itoa(i), ErrClosed.Error()))
+			}
+			c.want()
+			end(c)
+			c.ends(0, nil)
+			c.want(want...)
+		})
+	}
+	for _, dies := range []string{"panic", "nil", "goexit"} {
+		bubble(t, func(t *testing.T, s *stage) {
+			s.MaxConcurrent = 1
+			c := serve(t, &s.Server)
+			c.send(callNow("1", dies), callNow("2", dies), callNow("3", "hi"))
+			c.want(failedNow("1", "Internal error"), failedNow("2", "Internal error"), saidNow("3", "hi"))
+			c.end()
+		})
+	}
+	bubble(t, func(t *testing.T, s *stage) { // ErrDrain with a queue
+		s.MaxConcurrent = 1
+		c := serveWire(t, &s.Server)
+		c.send(callNow("1", "deaf"))
+		for i := range 50 {
+			c.send(callNow(strconv.Itoa(i+2), "hi"))
+		}
+		c.send(cancelling("5"), callNow("5", "hi"))
+		synctest.Wait()
+		c.in.Close()
+		if err := c.over(time.Second); !errors.Is(err, ErrDrain) || !strings.HasSuffix(err.Error(), ": tools/call deaf (id 1)") {
+			t.Errorf("Serve: %v", err)
+		}
+		s.ran(t, "1")
+		close(s.release)
+		s.ran(t)
+		if c.tries != 0 {
+			t.Errorf("written: %q", c.writes)
+		}
+	})
+}
+
+// ---- the client that does not read ----
+
+func TestDeafClient(t *testing.T) {
+	// fill sends for lists of a MiB until more is unsent than the bound, and a call.
+	fill := func(s *stage) (c *client) {
+		AddTool(&s.Server, Tool{Name: "big", Description: strings.Repeat("x", 1<<20)}, func(context.Context, struct{}) (string, error) { return "", nil })
+		c = serveDeaf(s.t, &s.Server)
+		for i := range 15 {
+			c.send(`{"jsonrpc":"2.0","id":` + strconv.Itoa(i) + `,"method":"tools/list","params":{"_meta":{` + modernMeta + `}}}`)
+		}
+		c.send(callNow("0", "hi"))
+		s.ran(s.t, "0")
+		c.send(`{"jsonrpc":"2.0","id":15,"method":"tools/list","params":{"_meta":{` + modernMeta + `}}}`)
+		c.send(callNow("16", "hi"))
+		s.ran(s.t)
+		return c
+	}
+	bubble(t, func(t *testing.T, s *stage) { // is heard
+		c := serveDeaf(t, &s.Server)
+		c.send(callNow("0", "hi")) // from here on somebody is stuck in a Write
+		for i := range 10 {
+			c.send(callNow(strconv.Itoa(i+1), "wait"))
+		}
+		synctest.Wait()
+		for i := range 10 {
+			c.send(cancelling(strconv.Itoa(i + 1)))
+		}
+		s.saw(t, slices.Repeat([]error{stopped}, 10)...)
+		go c.listen()
+		c.want(saidNow("0", "hi"))
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // EOF above the bound
+		c := fill(s)
+		c.in.Close()
+		err := c.over(time.Second)
+		if !errors.Is(err, ErrDrain) || !strings.HasSuffix(err.Error(), "the client does not read what is written") {
+			t.Errorf("Serve: %v", err)
+		}
+		s.ran(t)
+	})
+	bubble(t, func(t *testing.T, s *stage) { // ctx above the bound
+		c := fill(s)
+		c.cancel(nil)
+		c.ends(time.Second, ErrDrain)
+		s.ran(t)
+	})
+	bubble(t, func(t *testing.T, s *stage) { // it goes away above the bound
+		c := fill(s)
+		c.out.Close()
+		c.ends(0, nil)
+		s.ran(t)
+	})
+	for _, eof := range []bool{false, true} {
+		bubble(t, func(t *testing.T, s *stage) { // it reads at last
+			c := fill(s)
+			if c.send(callNow("17", "hi")); eof {
+				c.in.Close()
+				time.Sleep(time.Second / 2)
+			}
+			go func() {
+				for lines := bufio.NewReaderSize(c.out, 1<<20); ; {
+					line, err := lines.ReadString('\n')
+					if err != nil {
+						return
+					}
+					c.mu.Lock()
+					c.got = append(c.got, line)
+					c.mu.Unlock()
+				}
+			}()
+			got := c.recv()
+			var ids []string
+			for _, line := range got {
+				id, _, _ := strings.Cut(strings.TrimPrefix(line, `{"jsonrpc":"2.0","id":`), ",")
+				ids = append(ids, id)
+			}
+			if len(ids) == 19 {
+				slices.Sort(ids[17:]) // two that ran at once
+			}
+			if got := strings.Join(ids, " "); got != "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 0 15 16 17" {
+				t.Errorf("answered: %s", got)
+			}
+			c.end()
+		})
+	}
+}
+
+// A Progress that waits for the client to read is woken by all that ends it.
+func TestBlockedProgress(t *testing.T) {
+	boom := errors.New("boom")
+	for _, row := range []struct {
+		event func(*client)
+		cause error
+		lasts time.Duration // of Serve; the client never reads
+		err   error
+	}{
+		{func(c *client) { c.send(cancelling("1")); synctest.Wait(); c.in.Close() }, stopped, time.Second, ErrDrain},
+		{func(c *client) { c.in.Close() }, ErrClosed, time.Second, ErrDrain},
+		{func(c *client) { c.cancel(boom) }, boom, time.Second, ErrDrain},
+		{func(c *client) { c.out.Close() }, ErrClosed, 0, nil},
+		{func(c *client) { c.out.CloseWithError(boom) }, boom, 0, boom},
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			add(&s.Server, "tell", func(ctx context.Context) (string, error) {
+				Progress(context.WithoutCancel(ctx), 1, 0, "")
+				s.causes = append(s.causes, context.Cause(ctx))
+				return "told", nil
+			})
+			c := serveDeaf(t, &s.Server)
+			c.send(callNow("1", "tell", `"progressToken":1`))
+			time.Sleep(time.Hour)
+			s.saw(t)
+			row.event(c)
+			s.saw(t, row.cause)
+			c.ends(row.lasts, row.err)
+		})
+	}
+	bubble(t, func(t *testing.T, s *stage) { // and by its being read
+		c := serveDeaf(t, &s.Server)
+		c.send(callNow("1", "sleep1", `"progressToken":1`))
+		time.Sleep(time.Hour)
+		go c.listen()
+		c.want(progressLine("1", "1"), saidNow("1", "slept"))
+		c.end()
+	})
+}
+
+// What the reader hears above the bound does not pile up where it was taken.
+func TestInputIsBounded(t *testing.T) {
+	var in input
+	line := []byte(strings.Repeat("x", 999) + "\n")
+	in.take(heard{bytes.Repeat(line, 2), nil})
+	for range 100_000 { // always a line ahead
+		if got, whole := in.line(1 << 20); len(got) != 999 || !whole {
+			t.Fatalf("line of %d bytes", len(got))
+		}
+		in.take(heard{line, nil})
+	}
+	if cap(in.buf) > aheadBound {
+		t.Errorf("%d bytes are kept for %d", cap(in.buf), len(in.buf)-in.start)
+	}
+}
+
+// ---- progress ----
+
+func TestProgress(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		var kept context.Context
+		add(&s.Server, "steps", func(ctx context.Context) (string, error) {
+			for _, done := range []float64{-1, 0, 0, math.NaN(), math.Inf(1), math.Inf(-1), 0.5, 0.25, 2, 1e21} {
+				Progress(ctx, done, math.NaN(), "")
+			}
+			kept = context.WithoutCancel(ctx)
+			return "done", nil
+		})
+		c := serveWire(t, &s.Server)
+		for _, token := range []string{`7`, `"7"`, `"\u0041 \\"`, `9007199254740993`, `-0`, `7.0`, `""`} {
+			c.writes = nil
+			c.send(callNow("1", "steps", `"progressToken":`+token))
+			c.recv()
+			want := []string{}
+			for _, done := range []string{"-1", "0", "0.5", "2", "1e+21"} {
+				want = append(want, progressLine(token, done)+"\n") // each in a write of its own, the token verbatim
+			}
+			if want = append(want, saidNow("1", "done")+"\n"); !slices.Equal(c.writes, want) {
+				t.Errorf("writes: %q\nwant %q", c.writes, want)
+			}
+		}
+		Progress(kept, 1e22, 0, "too late")
+		c.send(callNow("1", "steps")) // no token, no line
+		c.want(saidNow("1", "done"))
+		Progress(kept, 1e22, 0, "too late")
+		Progress(context.Background(), 1, 0, "not a handler's")
+		for _, token := range []string{`1.5`, `true`, `{}`} {
+			c.send(callNow("1", "steps", `"progressToken":`+token))
+			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], "-32602") {
+				t.Errorf("token %s: %q", token, got)
+			}
+		}
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // concurrent callers, some of whom outlive the handler
+		add(&s.Server, "crowd", func(ctx context.Context) (string, error) {
+			var first sync.WaitGroup
+			for i := range 40 {
+				f := func() {
+					for n := range 20 {
+						Progress(ctx, float64(20*n+i), 0, "")
+					}
+				}
+				if i%2 == 0 {
+					first.Go(f)
+				} else {
+					go f()
+				}
+			}
+			first.Wait()
+			return "done", nil
+		})
+		c := serve(t, &s.Server)
+		var wg sync.WaitGroup
+		for id := range 5 {
+			wg.Go(func() { c.send(callNow(strconv.Itoa(id), "crowd", `"progressToken":`+strconv.Itoa(id))) })
+		}
+		wg.Wait()
+		last, ended := [5]float64{}, [5]bool{}
+		form := regexp.MustCompile(`"progressToken":(\d),"progress":(\d+)`)
+		for _, line := range c.recv() {
+			m := form.FindStringSubmatch(line)
+			if m == nil {
+				ended[line[len(`{"jsonrpc":"2.0","id":`)]-'0'] = true
+				continue
+			}
+			done, _ := strconv.ParseFloat(m[2], 64)
+			if id := m[1][0] - '0'; ended[id] || done <= last[id] && done > 0 {
+				t.Errorf("%s after %v, answered: %v", line, last[id], ended[id])
+			} else {
+				last[id] = done
+			}
+		}
+		if ended != [5]bool{true, true, true, true, true} {
+			t.Errorf("answered: %v", ended)
+		}
+		c.end()
+	})
+}
+
+// ---- handlers that do not return ----
+
+type explosive struct{}
+
+func (explosive) MarshalJSON() ([]byte, error) { panic("secret") }
+func (explosive) Error() string                { panic("secret") }
+
+func TestPanic(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		var out bytes.Buffer
+		s.ErrorLog = log.New(&out, "", 0)
+		AddTool(&s.Server, Tool{Name: "result"}, func(context.Context, struct{}) (explosive, error) { return explosive{}, nil })
+		add(&s.Server, "error", func(context.Context) (string, error) { return "", explosive{} })
+		add(&s.Server, "value", func(context.Context) (string, error) { panic(explosive{}) })
+		c := serve(t, &s.Server)
+		for _, dies := range []string{"panic", "nil", "goexit", "result", "error", "value"} {
+			out.Reset()
+			c.send(callNow("1", "sleep1"))
+			synctest.Wait()
+			c.send(callNow("2", dies))
+			c.want(failedNow("2", "Internal error"))
+			if text := out.String(); !strings.Contains(text, dies+" (id 2) did not return") || !strings.Contains(text, "session_test.go:") {
+				t.Errorf("%s: log: %s", dies, text)
+			}
+			time.Sleep(time.Second)
+			c.want(saidNow("1", "slept"))
+		}
+		c.end()
+	})
+}
+
+// A jam is a writer that nobody empties.
+type jam struct{ release chan struct{} }
+
+func (j jam) Write(b []byte) (int, error) { <-j.release; return len(b), nil }
+
+func TestBlockedErrorLog(t *testing.T) {
+	for _, row := range []struct {
+		own bool // the handler logs too
+		err error
+	}{{false, nil}, {true, ErrDrain}} {
+		bubble(t, func(t *testing.T, s *stage) {
+			s.ErrorLog = log.New(jam{s.release}, "", 0)
+			add(&s.Server, "log", func(context.Context) (string, error) {
+				jam{s.release}.Write(nil) // as by ErrorLog, but for its mutex, which no bubble sees through
+				return "logged", nil
+			})
+			c := serve(t, &s.Server)
+			c.send("rubbish", callNow("1", "panic"), pingOne)
+			if got := c.recv(); len(got) != 3 {
+				t.Errorf("got %q", got)
+			}
+			if row.own {
+				c.send(callNow("2", "log"))
+			}
+			for i := range 100 {
+				c.send(callNow(strconv.Itoa(i+10), "nil"))
+			}
+			c.recv()
+			c.send(pingOne)
+			c.want(pongOne)
+			c.in.Close()
+			c.ends(time.Second, row.err)
+			close(s.release)
+		})
+	}
+}
+
+// ---- many ----
+
+func TestManyServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var wg sync.WaitGroup
+		clients := make([]*client, 10)
+		for n := range clients {
+			s, name := &Server{}, "server"+strconv.Itoa(n)
+			add(s, name, func(context.Context) (string, error) { return name, nil })
+			clients[n] = serve(t, s)
+			wg.Go(func() {
+				for id := range 20 {
+					clients[n].send(callNow(strconv.Itoa(id), name), callNow(strconv.Itoa(id+100), "server"+strconv.Itoa((n+1)%10)))
+				}
+				clients[n].in.Close()
+			})
+		}
+		wg.Wait()
+		for n, c := range clients {
+			mine, unknown, all := 0, 0, c.recv()
+			for _, line := range all {
+				if strings.Contains(line, `"text":"server`+strconv.Itoa(n)+`"`) {
+					mine++
+				} else if strings.Contains(line, "Unknown tool") {
+					unknown++
+				}
+			}
+			if mine != 20 || unknown != 20 || len(all) != 40 {
+				t.Errorf("server%d: %d of its own, %d unknown, %d", n, mine, unknown, len(all))
+			}
+			c.ends(0, nil)
+		}
+	})
+}
+
+func TestManySessions(t *testing.T) {
+	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	bubble(t, func(t *testing.T, s *stage) {
+		add(&s.Server, "who", func(ctx context.Context) (string, error) {
+			_, err := Roots(ctx, "k")
+			return "", err
+		})
+		cs := make([]*client, 5)
+		for i := range cs {
+			cs[i] = serve(t, &s.Server)
+			cs[i].initialize("2025-11-25", `{"roots":{}}`)
+			cs[i].send(callOld("1", "wait")) // the same id everywhere
+			cs[i].send(callOld("2", "who"))
+			cs[i].want(`{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
+		}
+		add(&s.Server, "new", func(context.Context) (string, error) { return "", nil })
+		for _, c := range cs {
+			c.want(changed)
+		}
+		cs[0].send(cancelling("1")) // its own alone
+		s.saw(t, stopped)
+		cs[1].send(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}`)
+		cs[1].want(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"mcp: the client answered with an error: no (1)"}],"isError":true}}`)
+		cs[2].in.Close()
+		cs[2].ends(0, nil)
+		cs[2].recv()
+		s.saw(t, ErrClosed)
+		s.RemoveTools("new", "none")
+		s.RemoveTools("none")
+		for _, i := range []int{0, 1, 3, 4} {
+			cs[i].want(changed)
+			cs[i].cancel(nil)
+			cs[i].ends(0, nil)
+		}
+		if cs[2].want(); len(s.sessions) != 0 {
+			t.Errorf("%d sessions are still known", len(s.sessions))
+		}
+	})
+}
+
+func TestToolsComeAndGo(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		c.initialize("2025-11-25", "{}")
+		c.send(listenLine)
+		var wg sync.WaitGroup
+		for n := range 4 {
+			wg.Go(func() {
+				for i := range 50 {
+					name := fmt.Sprintf("t%d%d", n, i%5)
+					add(&s.Server, name, func(context.Context) (string, error) { return name, nil })
+					s.RemoveTools(name)
+				}
+			})
+		}
+		wg.Go(func() {
+			for i := range 100 {
+				id := strconv.Itoa(2*i + 1)
+				c.send(`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/list"}`, callOld(strconv.Itoa(2*i+2), fmt.Sprintf("t1%d", i%5)))
+			}
+		})
+		wg.Wait()
+		answers := 0
+		for _, line := range c.recv() {
+			if strings.HasPrefix(line, `{"jsonrpc":"2.0","id":`) {
+				answers++
+			}
+		}
+		if answers != 200 {
+			t.Errorf("%d answers, want 200", answers)
+		}
+		c.in.Close()
+		c.ends(0, nil)
+	})
+}
+
+// ---- trace ----
+
+func TestTrace(t *testing.T) {
+	script := []string{pingOne, callNow("1", "hi"), "", "rubbish", " " + callNow("2", "panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingOne}
+	play := func(t *testing.T, s *stage) (lines, wrote []string) {
+		c := serveWire(t, &s.Server)
+		for _, line := range script {
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, "in   "+line)
+			}
+			c.send(line)
+			for _, answer := range c.recv() {
+				lines = append(lines, "out  "+answer)
+			}
+		}
+		c.end()
+		return lines, c.writes
+	}
+	var plain []string
+	bubble(t, func(t *testing.T, s *stage) { _, plain = play(t, s) })
+	bubble(t, func(t *testing.T, s *stage) {
+		var out bytes.Buffer
+		s.Trace = &out
+		want, wrote := play(t, s)
+		var got []string
+		stamp := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} `)
+		for line := range strings.Lines(out.String()) {
+			if !stamp.MatchString(line) {
+				t.Errorf("no time: %s", line)
+			}
+			got = append(got, strings.TrimSuffix(stamp.ReplaceAllString(line, ""), "\n"))
+		}
+		squeeze := func(lines []string) string {
+			return regexp.MustCompile(`(?m)^(in|out) +`).ReplaceAllString(strings.Join(lines, "\n"), "$1 ")
+		}
+		if squeeze(got) != squeeze(want) {
+			t.Errorf("trace:\n%s\nwant:\n%s", squeeze(got), squeeze(want))
+		}
+		if !slices.Equal(wrote, plain) {
+			t.Errorf("with a trace: %q\nwithout: %q", wrote, plain)
+		}
+	})
+	bubble(t, func(t *testing.T, s *stage) {
+		s.Trace = jam{s.release}
+		c := serve(t, &s.Server)
+		for range 50 {
+			c.send(callNow("1", "hi"), pingOne)
+			if got := c.recv(); len(got) != 2 {
+				t.Errorf("got %q", got)
+			}
+		}
+		c.in.Close()
+		c.ends(time.Second, nil)
+		close(s.release)
+	})
+}
+
+// ---- nothing is left behind ----
+
+// Fifty handlers ask in a loop while the client answers, and it goes away in
+// the midst of that. The bubble itself finds goroutines that stay.
+func TestAskUntilTheEnd(t *testing.T) {
+	for _, end := range []func(*client){
+		func(c *client) { c.in.Close() },
+		func(c *client) { c.out.Close() },
+		func(c *client) { c.cancel(nil) },
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			var asks atomic.Int32
+			add(&s.Server, "loop", func(ctx context.Context) (string, error) {
+				for {
+					if _, err := Roots(ctx, "k"); err != nil {
+						return "", err
+					}
+					asks.Add(1)
+				}
+			})
+			c := serveDeaf(t, &s.Server)
+			c.send(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+			asked := regexp.MustCompile(`"id":(\d+),"method":"roots/list"`)
+			go func() {
+				lines := bufio.NewScanner(c.out)
+				for n := 0; lines.Scan(); {
+					if m := asked.FindStringSubmatch(lines.Text()); m != nil {
+						io.WriteString(c.in, `{"jsonrpc":"2.0","id":`+m[1]+`,"result":{"roots":[{"uri":"file:///"}]}}`+"\n")
+						if n++; n == 1000 {
+							end(c)
+						}
+					}
+				}
+			}()
+			for i := range 50 {
+				c.send(callOld(strconv.Itoa(i), "loop"))
+			}
+			if c.ends(0, nil); asks.Load() < 500 {
+				t.Errorf("%d questions were answered", asks.Load())
+			}
+		})
+	}
+}
+
+const patience = 60 * time.Second // with a process that should long have ended
+
+func TestMain(m *testing.M) {
+	switch os.Getenv("MCP_TEST_CHILD") {
+	case "server":
+		os.Exit(childServer())
+	case "reader": // what a handler may start: it reads its stdin and prints
+		b, err := io.ReadAll(os.Stdin)
+		fmt.Printf("reader got %d bytes, %v\n", len(b), err)
+		os.Exit(0)
+	case "host":
+		os.Exit(childHost())
+	}
+	code := m.Run()
+	var left string
+	if code == 0 && !eventually(5*time.Second, func() bool { left = leftovers(); return left == "" }) {
+		fmt.Fprintf(os.Stderr, "goroutines are left behind:\n\n%s\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leftovers returns the stacks of other goroutines that are in this package.
+func leftovers() string {
+	buf := make([]byte, 1<<20)
+	stacks := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	return strings.Join(slices.DeleteFunc(stacks[1:], func(s string) bool {
+		return !strings.Contains(s, "example.com/mcp")
+	}), "\n\n")
+}
+
+// eventually waits for what cannot be waited for in any other way.
+func eventually(limit time.Duration, ok func() bool) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return ok()
+}
+
+// raceBuild is whether the race detector is in: it is slow, and bears no more
+// than 8128 goroutines.
+var raceBuild = sync.OnceValue(func() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+})
+
+// ---- the child ----
+
+// A report is what the child leaves behind. It is written by a deferred call
+// of its main: if it is there, cleanup has run.
+type report struct {
+	Err      string         // of ServeStdio
+	Drain    bool           // Err is an ErrDrain
+	Ended    map[string]int // how many handlers were told to end, by what
+	Restored bool           // os.Stdin and os.Stdout
+	Again    string         // the error of serving once more
+	Sys      uint64         // memory had from the system, which never shrinks
+}
+
+// childServer is the main of a server. Its manners are set in the environment.
+func childServer() (code int) {
+	var mu sync.Mutex
+	rep := report{Ended: make(map[string]int)}
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		b, _ := json.Marshal(rep)
+		if err := os.WriteFile(os.Getenv("MCP_TEST_REPORT"), b, 0o600); err != nil {
+			code = 3
+		}
+	}()
+
+	duration := func(name string, preset time.Duration) time.Duration {
+		d, _ := time.ParseDuration(os.Getenv(name))
+		return cmp.Or(d, preset)
+	}
+	s := &Server{Name: "child", Version: "1",
+		Drain: duration("MCP_TEST_DRAIN", 30*time.Second), Linger: duration("MCP_TEST_LINGER", 0)}
+	if os.Getenv("MCP_TEST_OWNTRACE") != "" {
+		s.Trace = os.Stderr
+	}
+	waiting, changed := 0, sync.NewCond(&mu)
+	came := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		waiting++
+		changed.Broadcast()
+	}
+	ended := func(cause error) {
+		mu.Lock()
+		defer mu.Unlock()
+		rep.Ended[cause.Error()]++
+	}
+	type none struct{}
+	AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct{ Text string }) (string, error) {
+		return in.Text, nil
+	})
+	AddTool(s, Tool{Name: "big"}, func(ctx context.Context, in struct{ Size int }) (string, error) {
+		return strings.Repeat("x", in.Size), nil
+	})
+	AddTool(s, Tool{Name: "wait"}, func(ctx context.Context, _ none) (string, error) {
+		came()
+		<-ctx.Done()
+		ended(context.Cause(ctx))
+		return "", ctx.Err()
+	})
+	AddTool(s, Tool{Name: "hang"}, func(ctx context.Context, _ none) (string, error) {
+		came()
+		select {}
+	})
+	AddTool(s, Tool{Name: "arrived"}, func(ctx context.Context, in struct{ N int }) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for waiting < in.N {
+			changed.Wait()
+		}
+		return "yes", nil
+	})
+	AddTool(s, Tool{Name: "roots"}, func(ctx context.Context, in struct{ Detached bool }) (string, error) {
+		if in.Detached {
+			ctx = context.WithoutCancel(ctx)
+		}
+		_, err := Roots(ctx, "r")
+		if err != nil {
+			ended(err)
+		}
+		return "", err
+	})
+	AddTool(s, Tool{Name: "panic"}, func(ctx context.Context, _ none) (string, error) { panic("the secret") })
+	AddTool(s, Tool{Name: "goexit"}, func(ctx context.Context, _ none) (string, error) {
+		runtime.Goexit()
+		return "", nil
+	})
+	AddTool(s, Tool{Name: "stray"}, func(ctx context.Context, _ none) (string, error) {
+		fmt.Println("stray print")
+		self, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		cmd := exec.CommandContext(ctx, self)
+		cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=reader")
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		return "ran", cmd.Run()
+	})
+	AddTool(s, Tool{Name: "second"}, func(ctx context.Context, _ none) (string, error) {
+		return "", s.ServeStdio(ctx)
+	})
+
+	stdin, stdout := os.Stdin, os.Stdout
+	err := s.ServeStdio(context.Background())
+	if os.Getenv("MCP_TEST_AFTER") != "" { // stdin is at its end
+		fmt.Println(`"after"`)
+		if err := s.ServeStdio(context.Background()); err != nil {
+			rep.Again = err.Error()
+		}
+	}
+	if d := duration("MCP_TEST_CLEANUP", 0); d > 0 { // is slow, and begins now
+		fmt.Fprintln(os.Stderr, "cleaning up")
+		time.Sleep(d)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	rep.Restored = os.Stdin == stdin && os.Stdout == stdout
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	rep.Sys = m.Sys
+	if err != nil {
+		rep.Err, rep.Drain = err.Error(), errors.Is(err, ErrDrain)
+		return 1
+	}
+	return 0
+}
+
+// childHost starts a server, has ten calls of it under way, tells its process
+// id, and never ends.
+func childHost() int {
+	self, _ := os.Executable()
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=server")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return 2
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		return 2
+	}
+	io.WriteString(in, opening+callsProc(1, 10, "wait", "{}")+callProc(11, "arrived", `{"N":10}`))
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if strings.Contains(lines.Text(), `"id":11,`) {
+			fmt.Println(cmd.Process.Pid)
+		}
+	}
+	return 1
+}
+
+// ---- its parent ----
+
+const opening = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+`
+
+func callProc(id int, tool, arguments string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`+"\n", id, tool, arguments)
+}
+
+func callsProc(from, to int, tool, arguments string) string {
+	var b strings.Builder
+	for id := from; id <= to; id++ {
+		b.WriteString(callProc(id, tool, arguments))
+	}
+	return b.String()
+}
+
+func pingProc(id int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", id)
+}
+
+// A message is any line of the server.
+type procMessage struct {
+	ID     int
+	Method string
+	Result *struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	Error *struct{ Code int }
+}
+
+func (m procMessage) text() string {
+	if m.Result == nil || len(m.Result.Content) != 1 {
+		return ""
+	}
+	return m.Result.Content[0].Text
+}
+
+// A proc is a child with its pipes.
+type proc struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	dir      string // where it runs
+	file     string // its report
+	in, out  *os.File
+	lines    *bufio.Reader // of out
+	errs     bytes.Buffer  // stderr, complete when it has ended
+	ended    chan struct{}
+	overtime func()
+}
+
+// newProc makes a child without starting it.
+func newProc(t *testing.T, env ...string) *proc {
+	t.Helper()
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	p := &proc{t: t, dir: t.TempDir(), ended: make(chan struct{}), overtime: cancel}
+	p.file = filepath.Join(p.dir, "report")
+	p.cmd = exec.CommandContext(ctx, self)
+	p.cmd.Dir, p.cmd.WaitDelay, p.cmd.Stderr = p.dir, 10*time.Second, &p.errs
+	p.cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=server", "MCP_TEST_REPORT="+p.file, "MCP_TRACE=",
+		"GORACE=atexit_sleep_ms=0", "GOCOVERDIR="+t.TempDir())
+	p.cmd.Env = append(p.cmd.Env, env...)
+	return p
+}
+
+// start starts it, with pipes where nothing else was set.
+func (p *proc) start() *proc {
+	p.t.Helper()
+	var theirs []*os.File
+	pipe := func() (r, w *os.File) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.t.Cleanup(func() { r.Close(); w.Close() })
+		return r, w
+	}
+	if p.cmd.Stdin == nil {
+		r, w := pipe()
+		p.cmd.Stdin, p.in, theirs = r, w, append(theirs, r)
+	}
+	if p.cmd.Stdout == nil {
+		r, w := pipe()
+		p.cmd.Stdout, p.out, theirs = w, r, append(theirs, w)
+		p.lines = bufio.NewReaderSize(r, 1<<16)
+	}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, f := range theirs {
+		f.Close()
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.ended)
+	}()
+	p.t.Cleanup(func() { p.overtime(); <-p.ended })
+	return p
+}
+
+func beginProc(t *testing.T, env ...string) *proc {
+	t.Helper()
+	p := newProc(t, env...).start()
+	p.send(opening)
+	p.next(0)
+	return p
+}
+
+func (p *proc) send(s string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, s); err != nil {
+		p.t.Fatalf("send: %v", err)
+	}
+}
+
+// recv reads one line, and whatever it is, it is JSON-RPC.
+func (p *proc) recv() procMessage {
+	p.t.Helper()
+	line, err := p.lines.ReadString('\n')
+	if err != nil {
+		p.t.Fatalf("recv: %v after %q", err, line)
+	}
+	return parseProc(p.t, line)
+}
+
+func parseProc(t *testing.T, line string) (m procMessage) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(line), &m); err != nil || !strings.HasPrefix(line, `{"jsonrpc":"2.0",`) {
+		t.Fatalf("not JSON-RPC: %.200q (%v)", line, err)
+	}
+	return m
+}
+
+// next reads the answer to id, which is the next line.
+func (p *proc) next(id int) procMessage {
+	p.t.Helper()
+	m := p.recv()
+	if m.ID != id || m.Method != "" {
+		p.t.Fatalf("got %+v, want the answer to %d", m, id)
+	}
+	return m
+}
+
+// arrived returns when n handlers wait.
+func (p *proc) arrived(n int) {
+	p.t.Helper()
+	p.send(callProc(1e6, "arrived", fmt.Sprintf(`{"N":%d}`, n)))
+	p.next(1e6)
+}
+
+// answers reads to the end: ids from to to, each once, in any order.
+func (p *proc) answers(from, to int, check func(m procMessage) bool) {
+	p.t.Helper()
+	rest, err := io.ReadAll(p.lines)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	answeredProc(p.t, string(rest), from, to, check)
+}
+
+func answeredProc(t *testing.T, out string, from, to int, check func(m procMessage) bool) {
+	t.Helper()
+	seen := make(map[int]bool)
+	for line := range strings.Lines(out) {
+		m := parseProc(t, line)
+		if seen[m.ID] || m.ID < from || m.ID > to {
+			t.Fatalf("unexpected, or twice: %.200s", line)
+		}
+		if seen[m.ID] = true; m.Error != nil || m.Result == nil || !check(m) {
+			t.Fatalf("wrong answer: %.200s", line)
+		}
+	}
+	if len(seen) != to-from+1 {
+		t.Fatalf("%d of %d answers", len(seen), to-from+1)
+	}
+}
+
+func anything(procMessage) bool { return true }
+
+// closed is the answer of a handler that returned the error of its context.
+func toldClosed(m procMessage) bool { return m.Result.IsError && m.text() == ErrClosed.Error() }
+
+// wait waits for the end and checks how it came about.
+func (p *proc) wait(state string) (rep report) {
+	p.t.Helper()
+	<-p.ended
+	if got := p.cmd.ProcessState.String(); got != state {
+		p.t.Fatalf("ended with %s, want %s; stderr: %.5000s", got, state, p.errs.String())
+	}
+	b, err := os.ReadFile(p.file)
+	if strings.HasPrefix(state, "signal:") {
+		if err == nil {
+			p.t.Fatal("cleanup ran in a process that was killed")
+		}
+		return rep
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &rep)
+	}
+	if err != nil {
+		p.t.Fatalf("cleanup did not run: %v", err)
+	}
+	if state == "exit status 0" && rep.Err != "" || !rep.Restored {
+		p.t.Errorf("report: %+v", rep)
+	}
+	return rep
+}
+
+// told checks that n handlers were told to end, and all by this cause.
+func (p *proc) told(rep report, n int, cause string) {
+	p.t.Helper()
+	if len(rep.Ended) != 1 || rep.Ended[cause] != n {
+		p.t.Errorf("handlers were told %v, want %q %d times", rep.Ended, cause, n)
+	}
+}
+
+func onUnix(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" || runtime.GOOS == "plan9" || runtime.GOOS == "js" || runtime.GOOS == "wasip1" {
+		t.Skip("needs Unix")
+	}
+}
+
+// ---- EOF ----
+
+// TestProcPrintf is `printf ... | server`: no answer is lost.
+func TestProcPrintf(t *testing.T) {
+	many := 10
+	if os.Getenv("MCP_TEST_LONG") != "" {
+		many = 100
+	}
+	for _, tt := range []struct {
+		n, times  int
+		tool, arg string
+		check     func(procMessage) bool
+	}{
+		{0, 10, "", "", anything}, // initialize and nothing else
+		{1, 100, "echo", `{"Text":"hi"}`, func(m procMessage) bool { return m.text() == "hi" }},
+		{50, 100, "echo", `{"Text":"hi"}`, func(m procMessage) bool { return m.text() == "hi" }},
+		{1000, many, "echo", `{"Text":"hi"}`, func(m procMessage) bool { return m.text() == "hi" }},
+		{50, 10, "wait", `{}`, toldClosed},
+		{1000, 3, "wait", `{}`, toldClosed},
+	} {
+		input := opening + callsProc(1, tt.n, tt.tool, tt.arg)
+		t.Run(fmt.Sprint(tt.n, tt.tool), func(t *testing.T) {
+			t.Parallel()
+			for i := range tt.times {
+				t.Run("", func(t *testing.T) {
+					p := newProc(t)
+					var out bytes.Buffer
+					p.cmd.Stdin, p.cmd.Stdout = strings.NewReader(input), &out
+					if i%2 == 1 { // the last line is a line without its end, too
+						p.cmd.Stdin = strings.NewReader(strings.TrimSuffix(input, "\n"))
+					}
+					p.start().wait("exit status 0")
+					answeredProc(t, out.String(), 0, tt.n, func(m procMessage) bool { return m.ID == 0 || tt.check(m) })
+					if errs := p.errs.String(); errs != "" {
+						t.Errorf("stderr: %s", errs)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestProcNothing: a stdin with nothing in it is an ordinary end.
+func TestProcNothing(t *testing.T) {
+	p := newProc(t)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	p.cmd.Stdin = null
+	p.start()
+	p.answers(1, 0, anything)
+	p.wait("exit status 0")
+	if errs := p.errs.String(); errs != "" {
+		t.Errorf("stderr: %s", errs)
+	}
+}
+
+func TestProcThousandAtEOF(t *testing.T) {
+	p := beginProc(t)
+	p.send(callsProc(1, 1000, "wait", "{}"))
+	p.arrived(1000)
+	p.in.Close()
+	p.answers(1, 1000, toldClosed)
+	p.told(p.wait("exit status 0"), 1000, ErrClosed.Error())
+}
+
+// TestProcQuestionsAtEOF: those who wait for the client are told that it is
+// gone, even if nothing can end their context, and even if handlers may linger.
+func TestProcQuestionsAtEOF(t *testing.T) {
+	for _, linger := range []string{"0s", "50s"} {
+		t.Run(linger, func(t *testing.T) {
+			p := beginProc(t, "MCP_TEST_LINGER="+linger)
+			p.send(callsProc(1, 50, "roots", `{"Detached":false}`) + callsProc(51, 100, "roots", `{"Detached":true}`))
+			for range 100 {
+				if m := p.recv(); m.Method != "roots/list" {
+					t.Fatalf("got %+v, want a question", m)
+				}
+			}
+			begun := time.Now()
+			p.in.Close()
+			p.answers(1, 100, toldClosed)
+			p.told(p.wait("exit status 0"), 100, ErrClosed.Error())
+			if took := time.Since(begun); took > 25*time.Second {
+				t.Errorf("it took %v", took) // the time to linger, or to drain
+			}
+		})
+	}
+}
+
+func TestProcHangAtEOF(t *testing.T) {
+	p := beginProc(t, "MCP_TEST_DRAIN=200ms")
+	p.send(callsProc(1, 3, "hang", "{}") + callsProc(4, 6, "wait", "{}"))
+	p.arrived(6)
+	begun := time.Now()
+	p.in.Close()
+	p.answers(4, 6, toldClosed)
+	rep := p.wait("exit status 1")
+	if !rep.Drain || strings.Count(rep.Err, "hang") != 3 || strings.Contains(rep.Err, "wait") {
+		t.Errorf("%q: want an ErrDrain that names the three hanging calls and no other", rep.Err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestProcHostKilled: the one who holds the other ends dies without a word.
+func TestProcHostKilled(t *testing.T) {
+	p := newProc(t, "MCP_TEST_CHILD=host")
+	r, w, err := os.Pipe() // stderr of both: it ends when both have ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p.cmd.Stderr = w
+	p.start()
+	w.Close()
+	var pid int
+	if _, err := fmt.Fscanln(p.lines, &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	r.SetReadDeadline(time.Now().Add(patience))
+	if b, err := io.ReadAll(r); err != nil || len(b) > 0 {
+		if server, err := os.FindProcess(pid); err == nil {
+			server.Kill()
+		}
+		t.Fatalf("the server lives on, or complains: %v, %s", err, b)
+	}
+	var rep report
+	b, err := os.ReadFile(p.file)
+	if err == nil {
+		err = json.Unmarshal(b, &rep)
+	}
+	if err != nil || rep.Err != "" {
+		t.Fatalf("report: %v, %s", err, b)
+	}
+	p.told(rep, 10, ErrClosed.Error())
+}
+
+// ---- a client that does not read ----
+
+func TestProcReaderGone(t *testing.T) {
+	onUnix(t)
+	for _, both := range []bool{false, true} {
+		t.Run(fmt.Sprint("both=", both), func(t *testing.T) {
+			p := beginProc(t)
+			p.send(callsProc(1, 50, "wait", "{}"))
+			p.arrived(50)
+			p.out.Close()
+			if both {
+				p.in.Close()
+			} else {
+				p.send(callProc(51, "echo", `{"Text":"hi"}`)) // which is how it finds out
+			}
+			p.told(p.wait("exit status 0"), 50, ErrClosed.Error())
+			if errs := p.errs.String(); errs != "" {
+				t.Errorf("stderr: %s", errs)
+			}
+		})
+	}
+}
+
+// TestProcUnread: answers are due, more than the pipe holds, and the client
+// does not take them.
+func TestProcUnread(t *testing.T) {
+	onUnix(t)
+	due := func(t *testing.T, env ...string) *proc {
+		p := beginProc(t, env...)
+		p.send(callsProc(1, 8, "big", `{"Size":200000}`))
+		if _, err := p.lines.ReadByte(); err != nil { // it has begun to write
+			t.Fatal(err)
+		}
+		return p
+	}
+	t.Run("leaves", func(t *testing.T) {
+		p := due(t)
+		p.in.Close()
+		p.out.Close()
+		p.wait("exit status 0")
+	})
+	t.Run("stops reading", func(t *testing.T) {
+		p := due(t)
+		p.out.Close()
+		p.wait("exit status 0")
+	})
+	t.Run("half leaves", func(t *testing.T) {
+		p := due(t, "MCP_TEST_DRAIN=1s")
+		begun := time.Now()
+		p.in.Close()
+		if rep := p.wait("exit status 1"); !rep.Drain || !strings.Contains(rep.Err, "does not read") {
+			t.Errorf("%q: want an ErrDrain that tells why", rep.Err)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+	t.Run("leaves during cleanup", func(t *testing.T) {
+		p := newProc(t, "MCP_TEST_DRAIN=1s", "MCP_TEST_CLEANUP=1s")
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		p.cmd.Stderr = w
+		p.start()
+		w.Close()
+		p.send(opening + callsProc(1, 8, "big", `{"Size":200000}`))
+		p.next(0)
+		p.in.Close()
+		if line, err := bufio.NewReader(r).ReadString('\n'); line != "cleaning up\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+		p.out.Close() // the write that ServeStdio left behind fails only now
+		p.wait("exit status 1")
+	})
+}
+
+// TestProcFlood: a client that writes and does not read costs bounded memory,
+// and misses nothing when it reads at last.
+func TestProcFlood(t *testing.T) {
+	n, size := 100_000, 2000
+	if raceBuild() { // fewer, as all of them might be at work at once
+		n, size = 7000, 20_000
+	}
+	for _, tt := range []struct {
+		name string
+		n    int
+		line func(id int) string
+	}{
+		{"pings", 100_000, pingProc},
+		{"calls", n, func(id int) string { return callProc(id, "big", fmt.Sprintf(`{"Size":%d}`, size)) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := beginProc(t)
+			var sent atomic.Int64
+			go func() {
+				w := bufio.NewWriterSize(p.in, 1<<12)
+				for id := range tt.n {
+					w.WriteString(tt.line(id + 1))
+					sent.Add(1)
+				}
+				w.Flush()
+				p.in.Close()
+			}()
+			last, since := int64(0), time.Now()
+			eventually(patience/3, func() bool { // until it is stuck, or through
+				if n := sent.Load(); n != last {
+					last, since = n, time.Now()
+				}
+				return time.Since(since) > time.Second
+			})
+			seen, count := make([]bool, tt.n+1), 0
+			for {
+				line, err := p.lines.ReadSlice('\n')
+				if err != nil {
+					if err != io.EOF {
+						t.Error(err)
+					}
+					break
+				}
+				digits, _, _ := strings.Cut(strings.TrimPrefix(string(line[:40]), `{"jsonrpc":"2.0","id":`), ",")
+				id, err := strconv.Atoi(digits)
+				if err != nil || id < 1 || id > tt.n || seen[id] {
+					t.Fatalf("unexpected, or twice: %.200s", line)
+				}
+				seen[id] = true
+				count++
+			}
+			if count != tt.n {
+				t.Errorf("%d of %d answers", count, tt.n)
+			}
+			rep := p.wait("exit status 0")
+			t.Logf("stuck after %d of %d; %d MiB", last, tt.n, rep.Sys>>20)
+			if rep.Sys > 150<<20 {
+				t.Errorf("the server took %d MiB", rep.Sys>>20)
+			}
+		})
+	}
+}
+
+// TestFullAtEOF: the end of the input is heard even when no line is taken any
+// more because so much output is unsent.
+func TestFullAtEOF(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Drain: time.Minute}
+		AddTool(s, Tool{Name: "big"}, func(ctx context.Context, _ struct{}) (string, error) {
+			return strings.Repeat("x", outputBound), nil
+		})
+		AddTool(s, Tool{Name: "late"}, func(ctx context.Context, _ struct{}) (string, error) {
+			t.Error("a line was taken")
+			return "", nil
+		})
+		c := serveDeaf(t, s)
+		c.send(strings.TrimSuffix(opening+callProc(1, "big", "{}"), "\n"))
+		synctest.Wait()
+		c.send(strings.TrimSuffix(callProc(2, "late", "{}"), "\n"))
+		begun := time.Now()
+		c.in.Close()
+		if err := <-c.done; !errors.Is(err, ErrDrain) || time.Since(begun) != time.Minute {
+			t.Errorf("Serve: %v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+// ---- signals ----
+
+func TestProcSignal(t *testing.T) {
+	onUnix(t)
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		for _, n := range []int{0, 20} {
+			t.Run(fmt.Sprintf("%v with %d handlers", sig, n), func(t *testing.T) {
+				p := beginProc(t)
+				p.send(callsProc(1, n, "wait", "{}"))
+				p.arrived(n)
+				if err := p.cmd.Process.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
+				// Newer releases of Go name the signal.
+				cause := regexp.MustCompile(`^(context canceled|` + sig.String() + ` signal received)$`)
+				p.answers(1, n, func(m procMessage) bool { return m.Result.IsError && cause.MatchString(m.text()) })
+				rep := p.wait("exit status 0")
+				for told, count := range rep.Ended {
+					if !cause.MatchString(told) || count != n {
+						t.Errorf("handlers were told %v", rep.Ended)
+					}
+				}
+				if n > 0 && len(rep.Ended) != 1 {
+					t.Errorf("handlers were told %v", rep.Ended)
+				}
+			})
+		}
+		t.Run(fmt.Sprintf("%v twice", sig), func(t *testing.T) {
+			p := beginProc(t)
+			p.send(callProc(1, "hang", "{}") + callProc(2, "wait", "{}"))
+			p.arrived(2)
+			p.cmd.Process.Signal(sig)
+			p.next(2) // the first was heard
+			dead := eventually(patience/2, func() bool {
+				p.cmd.Process.Signal(sig)
+				select {
+				case <-p.ended:
+					return true
+				default:
+					return false
+				}
+			})
+			if !dead {
+				t.Fatal("it does not die")
+			}
+			p.wait("signal: " + sig.String())
+		})
+	}
+}
+
+// ---- the process's stdin, stdout and stderr ----
+
+func TestProcGuard(t *testing.T) {
+	p := beginProc(t, "MCP_TEST_AFTER=1")
+	p.send(callProc(1, "stray", "{}") + pingProc(2)) // what comes after is none of the reader's
+	p.send(callProc(3, "second", "{}"))
+	got := map[int]procMessage{}
+	for range 3 {
+		m := p.recv()
+		got[m.ID] = m
+	}
+	if got[1].text() != "ran" || got[2].Result == nil || !strings.Contains(got[3].text(), "already") {
+		t.Errorf("got %+v", got)
+	}
+	p.send(callProc(4, "stray", "{}")) // the one that was refused has undone nothing
+	p.next(4)
+	p.in.Close()
+	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\n" {
+		t.Errorf("stdout ends with %q", rest)
+	}
+	rep := p.wait("exit status 0")
+	if rep.Again != "" {
+		t.Errorf("serving again: %s", rep.Again)
+	}
+	errs := p.errs.String()
+	if strings.Count(errs, "stray print\n") != 2 || strings.Count(errs, "reader got 0 bytes, <nil>\n") != 2 {
+		t.Errorf("stderr: %s", errs)
+	}
+}
+
+func TestProcPanic(t *testing.T) {
+	p := beginProc(t)
+	for id, tool := range []string{1: "panic", 2: "goexit", 3: "panic"} {
+		if id > 0 {
+			p.send(callProc(id, tool, "{}"))
+			if m := p.next(id); !m.Result.IsError || m.text() == "" || strings.Contains(m.text(), "secret") {
+				t.Errorf("%s: got %q", tool, m.text())
+			}
+			p.send(pingProc(10 + id))
+			p.next(10 + id)
+		}
+	}
+	p.in.Close()
+	p.answers(1, 0, anything)
+	p.wait("exit status 0")
+	if errs := p.errs.String(); strings.Count(errs, "the secret") != 2 || !strings.Contains(errs, "session_test.go:") {
+		t.Errorf("stderr: %s", errs)
+	}
+}
+
+// TestProcStderrFull: nobody reads stderr, and it takes no more.
+func TestProcStderrFull(t *testing.T) {
+	onUnix(t)
+	p := newProc(t, "MCP_TEST_DRAIN=500ms")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
+		w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		for err = nil; err == nil; {
+			_, err = w.Write(chunk)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	p.cmd.Stderr = w
+	p.start()
+	p.send(opening)
+	p.next(0)
+	for id := 1; id <= 100; id++ {
+		p.send("garbage\n" + callProc(id, "panic", "{}"))
+		for range 2 {
+			p.recv()
+		}
+		p.send(pingProc(1000 + id))
+		p.next(1000 + id)
+	}
+	begun := time.Now()
+	p.in.Close()
+	p.answers(1, 0, anything)
+	p.wait("exit status 0")
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestProcTrace(t *testing.T) {
+	dialogue := func(p *proc) (in, out []string) {
+		in = strings.Split(strings.TrimSuffix(opening+callsProc(1, 20, "echo", `{"Text":"hi"}`), "\n"), "\n")
+		p.send(strings.Join(in, "\n") + "\n")
+		p.in.Close()
+		rest, _ := io.ReadAll(p.lines)
+		p.wait("exit status 0")
+		return in, strings.Split(strings.TrimSuffix(string(rest), "\n"), "\n")
+	}
+	t.Run("file", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "trace")
+		in, out := dialogue(newProc(t, "MCP_TRACE="+file).start())
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} (in |out) ? ?(\{.*\})$`)
+		var gotIn, gotOut []string
+		asked := map[int]bool{}
+		for line := range strings.Lines(string(b)) {
+			m := shape.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+			if m == nil {
+				t.Fatalf("trace: %q", line)
+			}
+			msg := parseProc(t, m[2])
+			if m[1] == "in " {
+				gotIn = append(gotIn, m[2])
+				asked[msg.ID] = true
+			} else if gotOut = append(gotOut, m[2]); !asked[msg.ID] {
+				t.Errorf("answered before it was asked: %s", line)
+			}
+		}
+		if !slices.Equal(gotIn, in) || !slices.Equal(gotOut, out) {
+			t.Errorf("the trace is not what was said:\n%s", b)
+		}
+	})
+	t.Run("off", func(t *testing.T) {
+		p := newProc(t).start()
+		dialogue(p)
+		if files, _ := os.ReadDir(p.dir); len(files) != 1 || p.errs.Len() > 0 {
+			t.Errorf("files %v, stderr %s", files, p.errs.String())
+		}
+	})
+	t.Run("own", func(t *testing.T) { // goes before
+		p := newProc(t, "MCP_TEST_OWNTRACE=1", "MCP_TRACE=trace").start()
+		in, out := dialogue(p)
+		if files, _ := os.ReadDir(p.dir); len(files) != 1 || strings.Count(p.errs.String(), "\n") != len(in)+len(out) {
+			t.Errorf("files %v, stderr %s", files, p.errs.String())
+		}
+	})
+	t.Run("impossible", func(t *testing.T) { // is told, and no reason not to serve
+		p := newProc(t, "MCP_TRACE="+filepath.Join("no", "such", "place")).start()
+		dialogue(p)
+		if errs := p.errs.String(); strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "MCP_TRACE") {
+			t.Errorf("stderr: %s", errs)
+		}
+	})
+}
+
+type slowWriter struct {
+	b   bytes.Buffer
+	nap time.Duration
+}
+
+func (w *slowWriter) Write(b []byte) (int, error) {
+	time.Sleep(w.nap) // in a bubble
+	return w.b.Write(b)
+}
+
+// TestTraceAtEOF: what is still to be traced or told when the session is over
+// is waited for, as long as there is time to drain.
+func TestTraceAtEOF(t *testing.T) {
+	for _, nap := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			trace, notes := slowWriter{nap: nap}, slowWriter{nap: 200 * time.Millisecond}
+			c := serve(t, &Server{Trace: &trace, ErrorLog: log.New(&notes, "", 0)})
+			c.send(strings.Split(strings.Repeat("garbage\n", 9)+"garbage", "\n")...)
+			c.in.Close()
+			if err := <-c.done; err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+			for b, n := range map[*bytes.Buffer]int{&trace.b: 20, &notes.b: 10} {
+				if got := strings.Count(b.String(), "\n"); got != n {
+					t.Errorf("%d lines, want %d:\n%s", got, n, b)
+				}
+			}
+		})
+	}
+}
+
+// TestProcTerminal: a person gets a hint. The master of a pseudoterminal is
+// as good a terminal as its slave here, and needs no ioctl.
+func TestProcTerminal(t *testing.T) {
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if runtime.GOOS != "linux" || err != nil {
+		t.Skip("no pseudoterminals: ", err)
+	}
+	defer pty.Close()
+	p := newProc(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p.cmd.Stdin, p.cmd.Stderr = pty, w
+	p.start()
+	w.Close()
+	errs := bufio.NewReader(r)
+	if line, err := errs.ReadString('\n'); !strings.Contains(line, "child is an MCP server") || !strings.Contains(line, "Ctrl-C") {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	p.cmd.Process.Signal(os.Interrupt) // Ctrl-C, once
+	p.answers(1, 0, anything)
+	p.wait("exit status 0")
+	if more, _ := io.ReadAll(errs); len(more) > 0 {
+		t.Errorf("more on stderr: %s", more)
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]*os.File{"pipe": r, "pipe's end": w, "null device": null, "file": file} {
+		if terminal(f) {
+			t.Errorf("a %s is taken for a terminal", name)
+		}
+		if f.Close(); terminal(f) {
+			t.Errorf("a closed %s is taken for a terminal", name)
+		}
+	}
+}
+
+// ---- many at once ----
+
+// TestSlowAndFast: whatever handlers do, others are served without any time
+// passing.
+func TestSlowAndFast(t *testing.T) {
+	sleepers := 10_000
+	if raceBuild() {
+		sleepers = 5000
+	}
+	for _, tt := range []struct{ n, max int }{{50, 0}, {sleepers, 0}, {50, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &Server{MaxConcurrent: tt.max}
+			asleep, most := 0, 0
+			var mu sync.Mutex
+			AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
+				mu.Lock()
+				asleep++
+				most = max(most, asleep)
+				mu.Unlock()
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Hour):
+				}
+				mu.Lock()
+				asleep--
+				mu.Unlock()
+				return "", ctx.Err()
+			})
+			AddTool(s, Tool{Name: "fast"}, func(ctx context.Context, _ struct{}) (string, error) { return "fast", nil })
+			c := serve(t, s)
+			c.initialize("2025-11-25", "{}")
+			c.send(strings.TrimSuffix(callsProc(1, tt.n, "slow", "{}"), "\n"))
+			begun := time.Now()
+			fast := []string{`{"jsonrpc":"2.0","id":-1,"method":"ping"}`, `{"jsonrpc":"2.0","id":-2,"method":"tools/list"}`}
+			if tt.max == 0 {
+				fast = append(fast, strings.TrimSuffix(callProc(-3, "fast", "{}"), "\n"))
+			}
+			for i, line := range fast {
+				c.send(line)
+				if got := c.recv(); len(got) != 1 || !strings.HasPrefix(got[0], fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result"`, -1-i)) {
+					t.Fatalf("%s: got %.200q", line, got)
+				}
+			}
+			if want := cmp.Or(tt.max, tt.n); most != want || time.Since(begun) != 0 {
+				t.Errorf("%d were asleep at once, want %d; it took %v", most, want, time.Since(begun))
+			}
+			c.in.Close()
+			if err := <-c.done; err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+			answeredProc(t, strings.Join(c.recv(), "\n")+"\n", 1, tt.n, toldClosed)
+			if time.Since(begun) != 0 {
+				t.Errorf("the end took %v", time.Since(begun))
+			}
+		})
+	}
+}
+
+// Everything here is held against encoding/json, which the library does
+// without.
+
+// ---- a session ----
+
+const fuzzMeta = `"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`
+
+func fuzzServer(option byte) *Server {
+	s := &Server{Name: "demo", Version: "1", ErrorLog: log.New(io.Discard, "", 0), Drain: 20 * time.Second}
+	s.MaxConcurrent = int(option & 1)
+	s.PageSize = int(option >> 1 & 1)
+	if option&8 != 0 {
+		s.MaxMessage = 150
+	}
+	AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct {
+		Text string     `json:"text"`
+		N    int        `json:"n,omitempty" minimum:"1" maximum:"9"`
+		When *time.Time `json:"when"`
+	}) (map[string]any, error) {
+		Progress(ctx, 1, 2, in.Text)
+		return map[string]any{in.Text: in}, nil
+	})
+	AddTool(s, Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil })
+	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
+		<-ctx.Done()
+		return "late", ctx.Err()
+	})
+	AddTool(s, Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) ([]Root, error) { return Roots(ctx, "r") })
+	AddTool(s, Tool{Name: "panic"}, func(context.Context, struct{}) (string, error) { panic("!") })
+	AddTool(s, Tool{Name: "grow"}, func(context.Context, map[string]string) (string, error) {
+		AddTool(s, Tool{Name: "more"}, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+		return "", &Error{Code: 1, Message: "\xff", Data: 1.5}
+	})
+	return s
+}
+
+// owed judges what a line of the client is owed: an answer, under which id. It
+// reports doubt where that depends on what was said before.
+func owed(line []byte) (id string, answers int, doubt bool) {
+	if !utf8.Valid(line) || !json.Valid(line) {
+		return "null", 1, false
+	}
+	if line[0] == '[' {
+		return "null", 1, true
+	}
+	var m map[string]json.RawMessage
+	if json.Unmarshal(line, &m) != nil {
+		return "null", 1, false
+	}
+	_, byMethod := m["method"]
+	if !byMethod && (m["result"] != nil || m["error"] != nil) {
+		return "", 0, false
+	}
+	twice := duplicates(line, "jsonrpc", "id", "method", "params", "result", "error")
+	var method string
+	named := byMethod && m["method"][0] == '"' && json.Unmarshal(m["method"], &method) == nil
+	if raw := m["id"]; raw != nil {
+		id = string(raw)
+		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) {
+			id = "null"
+		}
+		if duplicates(line, "id") {
+			return "null", 1, duplicates(line, "jsonrpc", "method", "params", "result", "error")
+		}
+		return id, 1, method == "subscriptions/listen"
+	}
+	if named && !twice {
+		return "", 0, method == "notifications/cancelled"
+	}
+	return "null", 1, false
+}
+
+// duplicates reports whether one of the names comes twice in an object.
+func duplicates(object []byte, names ...string) bool {
+	seen := make(map[string]bool)
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.Token()
+	for d.More() {
+		key, _ := d.Token()
+		name := key.(string)
+		if seen[name] && (names == nil || slices.Contains(names, name)) {
+			return true
+		}
+		seen[name] = true
+		var val json.RawMessage
+		d.Decode(&val)
+	}
+	return false
+}
+
+func FuzzServe(f *testing.F) {
+	legacy := `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}` + "\n"
+	call := func(id, tool, args string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}` + "\n"
+	}
+	for i, seed := range []string{
+		legacy + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + call("1", "echo", `{"text":"hi","n":"5","when":null}`) + call("2", "raw", `{"a" : [1, "x"]}`) + call("3", "slow", "{}") + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3,"reason":"r"}}`,
+		legacy + call("1", "roots", "{}") + `{"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///","name":null}]}}` + "\n" + call(`"p"`, "panic", "null") + call("4", "grow", `{"a":"b"}`) + call("5", "grow", `{"":1}`),
+		legacy + `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":"b","method":"nope"},7,{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"slow"}}]` + "\n[]\n[[]]\n[1,]",
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + `\ud83d\ude00\ud800","n":5.0},` + fuzzMeta + "}}\r\n" + `{"jsonrpc":"2.0","id":8,"method":"tools/list","params":{"cursor":"1",` + fuzzMeta + "}}",
+		`{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + fuzzMeta + "}}\n" + `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"grow",` + fuzzMeta + "}}\n" + `{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{` + fuzzMeta + "}}",
+		"\ufeff" + `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":null,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":1.5,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":5,"Method":"ping"}` + "\n" + `{"id":3,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":4,"method":7}`,
+		`{"jsonrpc":"2.0","id":1,` + "\n" + `{"jsonrpc":"2.0","method":"tools/list"}` + "\n" + `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","i\u0064":5.0,"method":"ping","error":null}` + "\n" + `{"result":{},"id":{}}` + "\n" + `{"id":"z","error":{"code":1,"message":"m"}}` + "\n\xff\n\n \t\r\n" + `{"jsonrpc":"2.0","id":"a","method":"tools/list","params":{"cursor":"bogus"}}`,
+		`{"jsonrpc":"2.0","id":"` + "\xff" + `","method":"ping","params":{"long":"` + strings.Repeat("x", 200) + `"}}` + "\n" + `{"jsonrpc":"2.0","id":6,"method":"ping","params":{"long":"` + strings.Repeat("x", 200),
+	} {
+		for option := range byte(16) {
+			if option%5 == byte(i%5) || option&7 == 0 || option == 12 {
+				f.Add(option, []byte(seed))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, option byte, input []byte) {
+		s := fuzzServer(option)
+		var in io.Reader = bytes.NewReader(input)
+		if option&4 != 0 {
+			in = iotest.OneByteReader(in)
+		}
+		var out bytes.Buffer
+		if err := s.Serve(context.Background(), in, &out); err != nil {
+			t.Fatalf("Serve: %v", err)
+		}
+		may, lines, total, doubt := make(map[string]int), 0, 0, false
+		for i, line := range bytes.Split(input, []byte("\n")) {
+			if i == 0 {
+				line = bytes.TrimPrefix(line, []byte("\ufeff"))
+			}
+			doubt = doubt || len(line) > s.maxMessage()
+			if line = bytes.Trim(line, " \t\r"); len(line) == 0 {
+				continue
+			}
+			lines++
+			id, n, d := owed(line)
+			may[id] += n
+			total += n
+			doubt = doubt || d
+		}
+		got := make(map[string]int)
+		answers := 0
+		if out.Len() > 0 && out.Bytes()[out.Len()-1] != '\n' {
+			t.Errorf("no newline at the end: %q", &out)
+		}
+		for line := range bytes.Lines(out.Bytes()) {
+			line = line[:len(line)-1]
+			if !utf8.Valid(line) || !json.Valid(line) {
+				t.Errorf("not JSON: %q", line)
+				continue
+			}
+			list := []json.RawMessage{line}
+			if line[0] == '[' {
+				json.Unmarshal(line, &list)
+			}
+			for _, one := range list {
+				var m map[string]json.RawMessage
+				if err := json.Unmarshal(one, &m); err != nil || string(m["jsonrpc"]) != `"2.0"` || duplicates(one) {
+					t.Errorf("no message: %s", one)
+				}
+				if m["method"] == nil {
+					answers++
+					got[string(m["id"])]++
+					if (m["result"] == nil) == (m["error"] == nil) || m["id"] == nil {
+						t.Errorf("no answer: %s", one)
+					}
+				}
+			}
+		}
+		if !doubt {
+			for id, n := range may { // the second of two at once is refused as null
+				if (got[id] > n || n == 1 && got[id] < n) && id != "null" {
+					t.Errorf("%d answers for id %s, asked %d times", got[id], id, n)
+				}
+			}
+			if answers != total {
+				t.Errorf("%d answers, %d owed:\n%s", answers, total, &out)
+			}
+		} else if !bytes.Contains(input, []byte("[")) && answers > lines {
+			t.Errorf("%d answers to %d lines", answers, lines)
+		}
+	})
+}
+
+// TestBlanks has lines that are too long only because of blanks in front.
+func TestBlanks(t *testing.T) {
+	in := strings.Repeat(" ", 200) + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + strings.Repeat("\r", 140) + `{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n"
+	for i, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in)), iotest.HalfReader(strings.NewReader(in))} {
+		var out bytes.Buffer
+		fuzzServer(8).Serve(t.Context(), r, &out)
+		if bytes.Count(out.Bytes(), []byte("\n")) != 2 || bytes.Contains(out.Bytes(), []byte("Parse")) {
+			t.Errorf("%d: %s", i, &out)
+		}
+	}
+}
+
+// ---- the scanner ----
+
+func FuzzEnvelope(f *testing.F) {
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,2.5e-3,-0,"\u00e9"]},"result":null,"error":true}`,
+		`{"i\u0064":1,"id":2}`, `{"ID":1,"":{},"id":[]}`, "[1,]", `{"a":1,}`, `{"a"}`, `{"a":}`, `{,}`, `[01]`, `[-]`, `[1.]`, `[1e]`, `[1e+5,0.1E-7]`,
+		`"\x"`, `"\v"`, `"\u12"`, `"\u12g4"`, "\"\x1f\"", `"abc`, `tru`, `nul`, `falsey`, ` { "a" : [ ] , "b" : { } } `, `{"a":1}x`, `[[[{"a":[{}]}]]]`, `{"\"":"\\"}`, `[1 2]`, `{"a" 1}`, `{1:2}`, `-01`, `"\`, `[`, `{"id":`, `1.0e`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if !utf8.Valid(b) {
+			return
+		}
+		i := blank(b, 0)
+		end := skip(b, i, 0)
+		valid := end >= 0 && blank(b, end) == len(b)
+		if want := json.Valid(b); valid != want {
+			t.Fatalf("%.200q: valid: got %v, want %v", b, valid, want)
+		}
+		compact, err := appendCompact(nil, b)
+		if (err == nil) != valid {
+			t.Errorf("appendCompact: %v", err)
+		}
+		if i < len(b) { // as accept would, which never sees an empty line
+			var e envelope
+			e.open(b[i:]) // must not panic
+		}
+		if !valid {
+			return
+		}
+		var want bytes.Buffer
+		if json.Compact(&want, b); !bytes.Equal(compact, want.Bytes()) {
+			t.Errorf("appendCompact: got %q, want %q", compact, &want)
+		}
+		var bad faults
+		var plain any
+		got, n := dynamic(b, i, nil, &bad)
+		if err := json.Unmarshal(b, &plain); n != end || (bad.lines == nil) != (err == nil) || err == nil && !reflect.DeepEqual(got, plain) {
+			t.Errorf("dynamic: got %v %v, want %v %v", got, bad.lines, plain, err)
+		}
+		b = b[i:end]
+		isID := b[0] == '"' || isWhole(string(b)) && !bytes.ContainsAny(b, "eE")
+		if validID(b) != isID {
+			t.Errorf("validID(%s) = %v", b, !isID)
+		}
+		var list []json.RawMessage
+		if b[0] == '[' && json.Unmarshal(b, &list) == nil {
+			for key, val := range members(b) {
+				if key != nil || len(list) == 0 || string(val) != string(list[0]) {
+					t.Fatalf("member %s: %s", key, val)
+				}
+				list = list[1:]
+			}
+			if len(list) > 0 {
+				t.Errorf("not found: %s", list)
+			}
+		}
+		if b[0] != '{' {
+			return
+		}
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal(b, &m); err != nil {
+			t.Fatal(err)
+		}
+		var e envelope
+		if n := e.open(b); n != len(b) {
+			t.Errorf("open: %d of %d", n, len(b))
+		}
+		for name, got := range map[string][]byte{"jsonrpc": e.jsonrpc, "id": e.id, "method": e.method, "params": e.params, "result": e.result, "error": e.err} {
+			if (got == nil) != (m[name] == nil) || string(got) != string(m[name]) {
+				t.Errorf("%s: got %s, want %s", name, got, m[name])
+			}
+		}
+		if twice := duplicates(b, "jsonrpc", "id", "method", "params", "result", "error"); twice != (e.twice != "") {
+			t.Errorf("twice: got %q, want %v", e.twice, twice)
+		}
+		all := make(map[string]string)
+		for key, val := range members(b) {
+			all[string(key)] = string(val)
+		}
+		if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
+			t.Errorf("members: got %q, want %q", all, m)
+		}
+	})
+}
+
+func TestDepth(t *testing.T) {
+	for _, nest := range [][3]string{{"[", "", "]"}, {`{"":`, "1", "}"}, {`[{"":`, "[]", "}]"}} {
+		for _, n := range []int{4999, 5000, 5001, 9999, 10000, 10001} {
+			b := []byte(strings.Repeat(nest[0], n) + nest[1] + strings.Repeat(nest[2], n))
+			if got, want := skip(b, 0, 0) == len(b), json.Valid(b); got != want {
+				t.Errorf("%d of %s: got %v, want %v", n, nest[0], got, want)
+			} else if want {
+				dynamic(b, 0, nil, nil) // in no time
+			}
+		}
+	}
+}
+
+func FuzzText(f *testing.F) {
+	for _, seed := range []string{"", "plain", `\"\\\/\b\f\n\r\t`, `\u00e9\uD83D\uDE00`, `\ud800`, `\ud800\ud800\udc00`, `\udc00\ud800x`, `\ud800\u0041`, `\uFFFD\ud800\n`, "\x00\x1f\x7f", "<>&", "\u2028\u2029\ufffd", "\xff\xc3\x28\xed\xa0\x80", `a\`, `"`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		enc.Encode(s)
+		if got := appendString([]byte("x"), s); string(got) != "x"+strings.TrimSuffix(want.String(), "\n") {
+			t.Errorf("appendString: got %s, want %s", got, &want)
+		}
+		for _, raw := range []string{`"` + s + `"`, s, want.String()[:want.Len()-1]} {
+			if !json.Valid([]byte(raw)) || raw != strings.TrimSpace(raw) {
+				continue
+			}
+			var plain string
+			err := json.Unmarshal([]byte(raw), &plain)
+			got, ok := text([]byte(raw))
+			switch {
+			case ok != (raw[0] == '"') || ok && err != nil:
+				t.Errorf("text(%q): %v, want %v", raw, ok, err)
+			case ok && utf8.ValidString(raw) && got != plain:
+				t.Errorf("text(%q) = %q, want %q", raw, got, plain)
+			}
+		}
+	})
+}
+
+// isWhole reports whether a JSON number has no fraction but zeros.
+func isWhole(num string) bool {
+	if num == "" || num[0] != '-' && (num[0] < '0' || num[0] > '9') {
+		return false
+	}
+	mantissa, _, _ := strings.Cut(num, "e")
+	_, fraction, _ := strings.Cut(mantissa, ".")
+	return strings.Trim(fraction, "0") == ""
+}
+
+// ---- types ----
+
+type (
+	color   uint8 // text, by methods of the value
+	lang    string
+	valJSON struct{ A int }
+	ptrJSON struct {
+		A int `json:"a"`
+		B []string
+	}
+	ptrList []int          // text, by a method of the pointer
+	ptrMap  map[string]int // JSON, by a method of the pointer
+	inJSON  struct{ A, B int }
+	inText  map[string]bool
+	blob    []byte // text, and no base64
+	seven   int
+	three   struct{ A int }
+	Deep    struct {
+		ID   int8 `json:"id"`
+		Deep string
+		X, Y int
+	}
+	Left struct {
+		*Deep
+		X    float32 `json:",omitzero"`
+		Same bool
+		Tag  int `json:"tag"`
+	}
+	Right struct {
+		Deep
+		Y    string `json:"Y"`
+		Same bool
+		Tag  string
+	}
+	hidden struct {
+		Shown, ID int
+		private   int
+	}
+	Plain  string
+	secret int
+	Cycle  struct {
+		*Cycle
+		V int
+	}
+	conflicts struct {
+		Left
+		Right
+		hidden
+		Plain
+		secret
+		Named Deep `json:"named"`
+		Tag2  bool `json:"tag"`
+	}
+	embeds struct {
+		*Left
+		*hidden
+		Right `json:"right,omitempty"`
+		*Cycle
+		fmt.Stringer
+	}
+	tagged struct {
+		hidden  `json:"hidden,omitzero"`
+		Bad     int `json:"it's"`
+		Worse   int `json:"☺,omitempty"`
+		Space   int `json:"a b<>&"`
+		Dash    int `json:"-,"`
+		None    int `json:"-"`
+		Comma   int `json:",omitempty,string"`
+		Ümlaut  int
+		Under_  int `json:"_\"_"`
+		private int
+	}
+	numbers struct {
+		B   bool    `json:"b,omitempty"`
+		I   int     `json:"i,omitempty"`
+		I8  int8    `json:"i8,omitempty"`
+		I16 int16   `json:"i16,omitempty"`
+		I32 int32   `json:"i32,omitempty"`
+		I64 int64   `json:"i64,omitempty"`
+		U   uint    `json:"u,omitempty"`
+		U8  uint8   `json:"u8,omitempty"`
+		U16 uint16  `json:"u16,omitempty"`
+		U32 uint32  `json:"u32,omitempty"`
+		U64 uint64  `json:"u64,omitempty"`
+		Ptr uintptr `json:"ptr,omitempty"`
+		F32 float32 `json:"f32,omitempty"`
+		F64 float64 `json:"f64,omitempty"`
+	}
+	nested struct {
+		S    string                       `json:"s,omitempty"`
+		By   []byte                       `json:"by,omitempty"`
+		L    []int                        `json:"l,omitempty"`
+		LL   [][]string                   `json:"ll,omitempty"`
+		LP   []*float32                   `json:"lp,omitempty"`
+		M    map[string]float32           `json:"m,omitempty"`
+		ML   map[lang]map[string][]uint16 `json:"ml,omitempty"`
+		N    numbers                      `json:"n,omitzero"`
+		P    *string                      `json:"p"`
+		PP   **int8                       `json:"pp"`
+		T    *time.Time                   `json:"t"`
+		C    color                        `json:"c,omitempty"`
+		CL   []color                      `json:"cl,omitempty"`
+		Self *nested                      `json:"self"`
+		List []nested                     `json:"list,omitempty"`
+		Right
+		*Left
+	}
+	required struct {
+		A string    `json:"a"`
+		B bool      `json:"b"`
+		N int       `json:"n" minimum:"-1" maximum:"9"`
+		F float64   `json:"f" minimum:"0.5"`
+		E string    `json:"e" enum:"x,y"`
+		L []int8    `json:"l" minLength:"1" maxLength:"2" enum:"1,2,3"`
+		D uint8     `json:"d" default:"7" maximum:"8"`
+		W string    `json:"w" default:"é" maxLength:"3"`
+		T time.Time `json:"t"`
+	}
+	loose struct {
+		numbers
+		nested
+		Any any         `json:"any"`
+		Num json.Number `json:"num"`
+		Out valJSON     `json:"out"`
+		In  inJSON      `json:"in"`
+	}
+)
+
+func (c color) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "#%d<\xff", c), nil }
+func (c *color) UnmarshalText(b []byte) error {
+	n, err := fmt.Sscanf(string(b), "#%d", c)
+	return errIf(n != 1 || err != nil)
+}
+func (l *lang) UnmarshalText(b []byte) error {
+	*l = lang(strings.ToLower(string(b)))
+	return errIf(len(b) > 5)
+}
+func (v valJSON) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, ` [ %d, "<\u2028 " ] `, v.A), nil
+}
+func (v *ptrJSON) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `{"p" : %d}`, v.A), nil }
+func (v *ptrList) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%v", *v), nil }
+func (v *ptrMap) MarshalJSON() ([]byte, error) {
+	if len(*v) > 2 {
+		return []byte("{,}"), nil
+	}
+	return []byte("7"), nil
+}
+func (v *inJSON) UnmarshalJSON(b []byte) error { v.A = int(b[0]); return errIf(b[0] == 't') }
+func (v *inText) UnmarshalText(b []byte) error { return nil }
+func (b *blob) UnmarshalText(t []byte) error   { *b = append(*b, t...); return nil }
+func (b blob) MarshalText() ([]byte, error)    { return b, nil }
+func (s seven) IsZero() bool                   { return s == 7 }
+func (t *three) IsZero() bool                  { return t.A == 3 }
+func (s seven) String() string                 { return "seven" }
+
+// structOf returns a struct with a field of each type. An interface is given
+// as a nil pointer to it.
+func structOf(tag string, vals ...any) reflect.Type {
+	var fields []reflect.StructField
+	for i, v := range vals {
+		t := reflect.TypeOf(v)
+		if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Interface {
+			t = t.Elem()
+		}
+		fields = append(fields, reflect.StructField{Name: "F" + strconv.Itoa(i), Type: t, Tag: reflect.StructTag(tag)})
+	}
+	return reflect.StructOf(fields)
+}
+
+func errIf(bad bool) error {
+	if bad {
+		return fmt.Errorf("bad")
+	}
+	return nil
+}
+
+// A source makes values of the bytes of a fuzzer.
+type source []byte
+
+func (s *source) next(n int) int {
+	if len(*s) == 0 {
+		return 0
+	}
+	b := (*s)[0]
+	*s = (*s)[1:]
+	return int(b) % n
+}
+
+func (s *source) bits() uint64 {
+	switch i := s.next(10); i {
+	case 0, 1, 2, 3:
+		return uint64(s.next(256))
+	case 4:
+		return -uint64(s.next(256))
+	case 5:
+		return math.Float64bits(math.Pow10(s.next(50) - 25))
+	default:
+		var b [8]byte
+		for i := range b {
+			b[i] = byte(s.next(256))
+		}
+		return binary.LittleEndian.Uint64(b[:]) >> (i % 5 * 8)
+	}
+}
+
+func (s *source) text() string {
+	n := min(s.next(12), len(*s))
+	str := string((*s)[:n])
+	*s = (*s)[n:]
+	return str
+}
+
+// value sets v. Nil is only what encoding/json and we write in the same way.
+func (s *source) value(v reflect.Value, depth int) {
+	switch x := v.Addr().Interface().(type) {
+	case *time.Time:
+		*x = time.Unix(int64(s.bits()>>31), int64(s.bits()>>40)).UTC()
+		if s.next(2) == 0 {
+			*x = time.Time{}
+		}
+		return
+	case *json.Number:
+		*x = json.Number([]string{"", "0", "-1.5e+9", "007", "true", " 1", "12345678901234567890", "1 "}[s.next(8)])
+		return
+	case *json.RawMessage:
+		*x = json.RawMessage([]string{"null", ` {"a" : "<\u2028" , "b":[ ] }`, "1.50", "[1,]", "", "\"\u2029\""}[s.next(6)])
+		return
+	case *fmt.Stringer:
+		*x = []fmt.Stringer{nil, seven(7), seven(0), time.UTC}[s.next(3)]
+		return
+	}
+	n := min(s.next(4), len(*s), 6-depth)
+	switch k := v.Kind(); {
+	case k == reflect.Bool:
+		v.SetBool(s.next(2) == 1)
+	case v.CanInt():
+		v.SetInt(int64(s.bits()))
+	case v.CanUint():
+		v.SetUint(s.bits())
+	case k == reflect.Float32:
+		v.SetFloat([]float64{float64(math.Float32frombits(uint32(s.bits()))), float64(float32(math.Pow10(s.next(50) - 25)))}[s.next(2)])
+	case k == reflect.Float64:
+		v.SetFloat(math.Float64frombits(s.bits()))
+	case k == reflect.String:
+		v.SetString(s.text())
+	case k == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		s.value(v.Elem(), depth+1)
+	case k == reflect.Interface:
+		t := []reflect.Type{nil, reflect.TypeFor[bool](), reflect.TypeFor[string](), reflect.TypeFor[float32](), reflect.TypeFor[int64](), reflect.TypeFor[time.Time](), reflect.TypeFor[*ptrJSON](), reflect.TypeFor[ptrMap](), reflect.TypeFor[three](), reflect.TypeFor[*any](), reflect.TypeFor[inJSON](), reflect.TypeFor[func()](), reflect.TypeFor[[]any](), reflect.TypeFor[map[string]any](), reflect.TypeFor[Right]()}[s.next(15)]
+		if t != nil && depth < 6 {
+			p := reflect.New(t).Elem()
+			s.value(p, depth+1)
+			v.Set(p)
+		}
+	case k == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), max(n, 0), max(n, 0)))
+		fallthrough
+	case k == reflect.Array:
+		for i := range v.Len() {
+			s.value(v.Index(i), depth+1)
+		}
+	case k == reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range n {
+			key, val := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			s.value(key, depth+1)
+			s.value(val, depth+1)
+			v.SetMapIndex(key, val)
+		}
+	case k == reflect.Struct:
+		for i := range v.NumField() {
+			f, tag := v.Type().Field(i), v.Type().Field(i).Tag.Get("json")
+			null := strings.Contains(tag, ",omitempty") || f.Anonymous && tag == "" // and not just empty
+			switch e := v.Field(i); {
+			case null && (e.Kind() == reflect.Pointer || e.Kind() == reflect.Slice) && (depth > 4 || s.next(3) == 0):
+			case f.Type == reflect.TypeFor[*Cycle](), depth > 4 && e.Kind() == reflect.Pointer && v.Type() == reflect.TypeFor[nested]():
+			case f.IsExported():
+				s.value(e, depth+1)
+			case f.Anonymous && e.Kind() == reflect.Struct:
+				s.value(reflect.NewAt(e.Type(), e.Addr().UnsafePointer()).Elem(), depth+1)
+			case f.Anonymous && e.Kind() == reflect.Pointer:
+				p := reflect.NewAt(e.Type(), e.Addr().UnsafePointer()).Elem()
+				p.Set(reflect.New(e.Type().Elem()))
+				s.value(p.Elem(), depth+1)
+			}
+		}
+	}
+}
+
+// judge is json.Marshal without escapes for HTML.
+func judge(v any) (string, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// ---- values to JSON ----
+
+var (
+	anyInput  = (*any)(nil)
+	empties   = []any{true, 1.5, "", []int{}, map[string]int{}, new(int), anyInput, [0]int{}, [1]int{}, three{}, uint8(1), new(any), time.Time{}, color(1), json.Number("")}
+	zeros     = []any{1, new(int), anyInput, time.Time{}, new(time.Time), seven(1), three{}, &three{}, [2]float32{}, []int{}, (*fmt.Stringer)(nil), map[int8]three{}, ptrList{}}
+	quotables = []any{1, new(float32), "", color(1), []int{}, anyInput, json.Number(""), new(bool), Plain(""), valJSON{}, uint64(1), inText{}}
+	methods_  = []any{valJSON{}, &valJSON{}, ptrJSON{}, &ptrJSON{}, ptrList{}, &ptrList{}, ptrMap{}, &ptrMap{}, inJSON{}, inText{}, []color{}, map[color]bool{}, map[lang]ptrList{},
+		map[time.Month]time.Duration{}, map[uint16]*ptrMap{}, json.RawMessage{}, &json.RawMessage{}, time.Time{}, [2]ptrJSON{}, []any{}, []byte{}, [3]byte{}, new(*int), blob{}}
+	encoded = []reflect.Type{
+		reflect.TypeFor[conflicts](), reflect.TypeFor[embeds](), reflect.TypeFor[tagged](), reflect.TypeFor[numbers](), reflect.TypeFor[Left](),
+		reflect.TypeFor[any](), reflect.TypeFor[[]float32](), reflect.TypeFor[map[string]float64](), reflect.TypeFor[ptrList](), reflect.TypeFor[ptrMap](),
+		reflect.TypeFor[[][]byte](), reflect.TypeFor[map[int64]any](), reflect.TypeFor[[]json.Number](), reflect.TypeFor[Cycle](), reflect.TypeFor[time.Time](), reflect.TypeFor[struct{ F func() }](),
+		structOf(`json:",omitempty"`, empties...), structOf(`json:",omitzero"`, zeros...), structOf(`json:",omitempty,omitzero"`, slices.Concat(empties, zeros)...),
+		structOf(`json:",string"`, quotables...), structOf(`json:",string,omitempty"`, quotables...), structOf("", methods_...),
+	}
+)
+
+func FuzzEncode(f *testing.F) {
+	for i := range encoded {
+		f.Add(byte(i), []byte{})
+		for seed := range 12 {
+			b := make([]byte, 400)
+			for j, x := 0, uint64(i*100+seed)*2654435761+1; j < len(b); j++ {
+				x = x*6364136223846793005 + 1442695040888963407
+				b[j] = byte(x >> 56)
+			}
+			f.Add(byte(i), b)
+		}
+	}
+	f.Add(byte(8), []byte{3, 0, 19, 1, 0, 46, 1, 0, 47, 1})
+	f.Fuzz(func(t *testing.T, which byte, data []byte) {
+		v := reflect.New(encoded[int(which)%len(encoded)])
+		src := source(data)
+		src.value(v.Elem(), 0)
+		for _, v := range []any{v.Elem().Interface(), v.Interface(), []any{v.Interface()}} {
+			want, err := judge(v)
+			got, fault := marshal(v)
+			if (fault == nil) != (err == nil) || err == nil && string(got) != want {
+				t.Errorf("%T:\ngot  %s %v\nwant %s %v", v, got, fault, want, err)
+			}
+		}
+	})
+}
+
+func TestEncode(t *testing.T) {
+	var self any
+	self = &self
+	loop := map[string]any{}
+	loop["loop"] = []any{loop}
+	node := &Cycle{}
+	node.Cycle = node
+	type list struct{ Next *list }
+	round := &list{}
+	round.Next = round
+	type nils struct {
+		L []int
+		M map[string]int
+		B []byte
+		P *int
+		I any
+		J *ptrJSON
+		E *[]int `json:",omitempty"`
+		Q *int   `json:",string"`
+	}
+	for _, test := range []struct {
+		v    any
+		want string // "" for an error
+	}{
+		{nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {&nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {(*nils)(nil), "null"}, {nil, "null"},
+		{[]*int{nil}, "[null]"}, {map[string]*int{"a": nil}, `{"a":null}`}, {[][]int{nil}, "[[]]"}, {[]int(nil), "[]"}, {map[int]int(nil), "{}"},
+		{json.RawMessage(nil), "null"}, {struct{ R json.RawMessage }{}, `{"R":null}`}, {(*time.Time)(nil), "null"}, {struct{ J json.Marshaler }{}, `{"J":null}`},
+		{float32(1e-6), "0.000001"}, {1e-7, "1e-7"}, {1e21, "1e+21"}, {float32(1e21), "1e+21"}, {math.Copysign(0, -1), "-0"}, {"<&>\u2028\xff", `"<&>\u2028\ufffd"`},
+		{map[time.Month]int{1: 1, 10: 2}, `{"1":1,"10":2}`}, {json.RawMessage("\"\xff\""), ""},
+		{math.NaN(), ""}, {float32(math.Inf(-1)), ""}, {[]float64{math.Inf(1)}, ""}, {make(chan int), ""}, {func() {}, ""}, {1i, ""},
+		{self, ""}, {loop, ""}, {round, ""}, {[]any{&self}, ""}, {map[struct{}]int{{}: 1}, ""}, {node, `{"V":0}`},
+	} {
+		if got, err := marshal(test.v); string(got) != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%T: got %s %v, want %s", test.v, got, err, test.want)
+		}
+	}
+}
+
+// TestFields compares names and their order with what encoding/json writes, also
+// of types made up of what tags there are.
+func TestFields(t *testing.T) {
+	types := slices.Clone(encoded)
+	names := []string{"", "a", "A", "b", "F1", "it's", "x y", "é", "-", `q\"`, "\u2028", "0", "string"}
+	opts := []string{"", ",", ",omitempty", ",string", ",omitzero", ",nonsense,omitempty", ", omitempty"}
+	for x := range 2000 {
+		src := source(binary.LittleEndian.AppendUint64(nil, uint64(x+1)*0x9e3779b97f4a7c15))
+		var fields []reflect.StructField
+		for i := range 1 + src.next(4) {
+			typ := []reflect.Type{reflect.TypeFor[int](), reflect.TypeFor[*string](), reflect.TypeFor[[]bool](), reflect.TypeFor[Deep]()}[src.next(4)]
+			fields = append(fields, reflect.StructField{Name: "F" + strconv.Itoa(i), Type: typ, Tag: reflect.StructTag(`json:"` + names[src.next(len(names))] + opts[src.next(len(opts))] + `"`)})
+		}
+		types = append(types, reflect.StructOf(fields))
+	}
+	for _, typ := range types {
+		if typ.Kind() != reflect.Struct || marshals(typ) {
+			continue
+		}
+		v := reflect.New(typ)
+		src := source(bytes.Repeat([]byte{1}, 4000))
+		src.value(v.Elem(), 0)
+		line, err := judge(v.Interface())
+		if err != nil {
+			continue
+		}
+		var got, want []string
+		for _, f := range derive(typ, "", false).fields {
+			if fv, err := v.Elem().FieldByIndexErr(f.index); err == nil && !f.omitted(fv) {
+				got = append(got, f.name)
+			}
+		}
+		d := json.NewDecoder(strings.NewReader(line))
+		for d.Token(); d.More(); {
+			key, _ := d.Token()
+			want = append(want, key.(string))
+			var val json.RawMessage
+			d.Decode(&val)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: got %q, want %q", typ, got, want)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) { // as net.IP is
+	if got := string(SchemaOf[struct{ A, B []byte }]()); strings.Count(got, "base64") != 2 {
+		t.Error(got)
+	}
+	if got := string(SchemaOf[struct{ A blob }]()); strings.Contains(got, "base64") {
+		t.Error(got)
+	}
+}
+
+// ---- arguments ----
+
+// plain writes arguments the way encoding/json wants them, where we know better,
+// and reports whether they fit the schema.
+func plain(s *schema, t reflect.Type, val any, fits *bool) any {
+	for ; t.Kind() == reflect.Pointer; t = t.Elem() {
+		if val == nil {
+			return nil
+		}
+	}
+	str, isText := val.(string)
+	num, isNum := val.(json.Number)
+	if isText && json.Valid([]byte(str)) && strings.Trim(str, "-+.eE0123456789") == "" {
+		num, isNum = json.Number(str), true
+	}
+	ok := true
+	switch p := reflect.New(t).Interface(); {
+	case s.kind == "": // has a method, or is an interface
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) || t == reflect.TypeFor[[]byte]():
+		ok = isText
+	case t == reflect.TypeFor[json.Number]() || t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64:
+		ok, val = isNum, num
+	case t.Kind() == reflect.Bool:
+		if _, ok = val.(bool); str == "true" || str == "false" {
+			ok, val = true, str == "true"
+		}
+	case t.Kind() == reflect.String:
+		ok = isText
+	case reflect.Int <= t.Kind() && t.Kind() <= reflect.Uintptr:
+		whole, fraction, _ := strings.Cut(string(num), ".")
+		if strings.Trim(fraction, "0") == "" {
+			num = json.Number(whole)
+		}
+		if f, err := num.Float64(); err == nil && strings.ContainsAny(string(num), "eE") && math.Abs(f) <= 1<<53 {
+			num = json.Number(strconv.FormatFloat(f, 'f', -1, 64))
+		}
+		if num == "-0" {
+			num = "0"
+		}
+		ok, val = isNum && json.Unmarshal([]byte(num), p) == nil, num
+	case t.Kind() == reflect.Slice:
+		var list []any
+		list, ok = val.([]any)
+		for i := range list {
+			list[i] = plain(s.elem, t.Elem(), list[i], fits)
+		}
+	case t.Kind() == reflect.Map:
+		var m map[string]any
+		m, ok = val.(map[string]any)
+		for key := range m {
+			m[key] = plain(s.elem, t.Elem(), m[key], fits)
+		}
+	default:
+		var m map[string]any
+		m, ok = val.(map[string]any)
+		for key, val := range m {
+			i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == key })
+			if i < 0 || val == nil && (s.fields[i].optional || !s.strict && s.fields[i].schema.kind != "") {
+				*fits = *fits && (i >= 0 || !s.strict)
+				delete(m, key)
+			}
+		}
+		for _, f := range s.fields {
+			if m[f.name] == nil && f.preset != nil {
+				json.Unmarshal(f.preset, &val)
+				m[f.name] = val
+				if n, isNum := val.(float64); isNum {
+					m[f.name] = json.Number(strconv.FormatFloat(n, 'f', -1, 64))
+				}
+			}
+			if val, there := m[f.name]; there {
+				m[f.name] = plain(f.schema, t.FieldByIndex(f.index).Type, val, fits)
+			} else if ok && s.strict && !f.optional {
+				*fits = false
+			}
+		}
+		val = m
+	}
+	*fits = *fits && ok
+	return val
+}
+
+func anyTwice(raw json.RawMessage) bool {
+	var m map[string]json.RawMessage
+	var list []json.RawMessage
+	if raw[0] == '{' && json.Unmarshal(raw, &m) == nil {
+		list = slices.Collect(maps.Values(m))
+		if duplicates(raw) {
+			return true
+		}
+	} else {
+		json.Unmarshal(raw, &list)
+	}
+	return slices.ContainsFunc(list, anyTwice)
+}
+
+func FuzzArguments(f *testing.F) {
+	types := []any{numbers{}, nested{}, required{}, numbers{}, nested{}, loose{}, Right{}, map[string]int8{}, &required{}}
+	const lenient = 3
+	slips := []string{`"5"`, `5.0`, `1e2`, `null`, `"true"`, `"false"`, `[]`, `{}`, `-1`, `300`, `1e400`, `""`, `"AA=="`, `"A"`, `[null]`, `-0.0`, `1.5`, `"1e1"`, `{"x":1,"x":2}`, `9007199254740993.0`, `18446744073709551615`, `"#5"`, `"x"`, `[1,2,3]`, `"2024-01-01T00:00:00Z"`, `3`}
+	one := `{"a":"","b":"true","n":9,"f":"0.5","e":"y","l":[1,"3"],"d":8.0,"t":"2024-02-29T00:00:00.5+01:00"}`
+	for i := range types {
+		for j, seed := range []string{
+			one, `{"i":5.0,"i8":"-128","u":-0,"u64":18446744073709551615,"i64":-9223372036854775808,"f32":1e39,"b":"true"}`, `{"i":1e2,"u8":256,"f64":"1.5e3","f32":1,"i16":null}`, `{"u":-1,"i32":1.50e1,"i8":1.5,"ptr":"0x1"}`,
+			`{"by":"AA==","by":"A","l":null}`, `{"l":[1,2.0,"3"],"ll":[["a"],[]],"lp":[null,1e-1],"m":{"":1,"a":null},"ml":{"EN":{"x":[1]}}}`, `{"self":{"self":{"p":"x"},"list":[{"pp":1},{"pp":null}]},"id":3,"Y":"y"}`, `{"t":"2024-01-01T00:00:00Z","c":"#7","cl":["#1","#x"],"n":{"b":true}}`,
+			`{"ml":{"toolong":{}},"by":"_-"}`, `{"any":{"a":[1,null,"x",1e400]},"raw":null,"num":"12","out":{"A":1},"in":true}`, `{"S":"x","s\u0000":1,"":2}`, `{"num":1.0,"any":null,"in":null,"raw":[ 1 ],"out":{"a":1,"A":2}}`, strings.Replace(one, "9", "-2", 1), strings.Replace(one, `[1,"3"]`, `[1,4]`, 1), strings.Replace(one, `8.0`, `null,"w":"éééé"`, 1), `{"a":1}`,
+			`{"i":5.0}`, `{"i":5.5}`, `{"i":1.5e1}`, `{"i":15e-1}`, `{"i8":-128}`, `{"i8":300}`, `{"u":-0}`, `{"f32":1e39}`, `{"f32":0.1}`, `{"b":"true"}`, `{"by":"A"}`, `{"by":"AA=="}`, `{"i":1,"i":1}`, `{"num":null}`, `{"any":1e400}`, `{"any":null,"in":null}`,
+		} {
+			f.Add(byte(i), []byte(seed))
+			f.Add(byte(i), []byte(seed)[1+j%4:])
+		}
+	}
+	f.Fuzz(func(t *testing.T, which byte, data []byte) {
+		n := int(which) % len(types)
+		typ := reflect.TypeOf(types[n])
+		if !json.Valid(data) || !utf8.Valid(data) || data[0] != '{' { // make it a fitting value, with a slip or two
+			src := source(data)
+			v := reflect.New(typ).Elem()
+			src.value(v, 0)
+			line, err := judge(v.Interface())
+			if err != nil {
+				return
+			}
+			data = []byte(line)
+			for range src.next(3) {
+				at := src.next(256)*256 + src.next(256)
+				if at = at%len(data) + 1 + bytes.IndexByte(data[at%len(data):], ':'); at > 0 && at < len(data) {
+					if end := skip(data, at, 0); end > 0 {
+						data = slices.Replace(data, at, end, []byte(slips[src.next(len(slips))])...)
+					}
+				}
+			}
+			if !json.Valid(data) || !utf8.Valid(data) || data[0] != '{' {
+				return
+			}
+		}
+		s := derive(typ, "fuzz", n < lenient || n > 5)
+		got, want := reflect.New(typ), reflect.New(typ)
+		fault := s.unmarshal(data, got.Interface())
+		if anyTwice(data) {
+			if s.strict && fault == nil {
+				t.Errorf("twice: %s", data)
+			}
+			return
+		}
+		var val any
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if err := d.Decode(&val); err != nil {
+			t.Fatal(err)
+		}
+		fits := true
+		norm, _ := json.Marshal(plain(s, typ, val, &fits))
+		d = json.NewDecoder(bytes.NewReader(norm))
+		d.DisallowUnknownFields()
+		err := d.Decode(want.Interface())
+		if r, ok := reflect.Indirect(want.Elem()).Interface().(required); ok && err == nil && fits {
+			fits = -1 <= r.N && r.N <= 9 && r.F >= 0.5 && (r.E == "x" || r.E == "y") && len(r.L) >= 1 && len(r.L) <= 2 && r.D <= 8 && utf8.RuneCountInString(r.W) <= 3
+			for _, n := range r.L {
+				fits = fits && 1 <= n && n <= 3
+			}
+		}
+		if (fault == nil) != (fits && err == nil) {
+			t.Errorf("%s\ngot  %v\nwant %v %v of %s", data, fault, fits, err, norm)
+		} else if fault == nil && !reflect.DeepEqual(got.Interface(), want.Interface()) {
+			t.Errorf("%s\ngot  %+v\nwant %+v of %s", data, got.Elem(), want.Elem(), norm)
+		}
 	})
 }

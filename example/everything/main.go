@@ -68,8 +68,8 @@ func addContent(s *mcp.Server) {
 			}),
 		}, nil
 	})
-	tool(s, "test_error_handling", "Fails.", func(context.Context) (string, error) {
-		return "", errors.New("This tool intentionally returns an error for testing")
+	tool(s, "test_error_handling", "Fails.", func(context.Context) (*mcp.Result, error) {
+		return &mcp.Result{Content: []mcp.Content{mcp.Text("This tool intentionally returns an error for testing")}, IsError: true}, nil
 	})
 	mcp.AddTool(s, mcp.Tool{
 		Name: "json_schema_2020_12_tool", Description: "Has a schema written by hand.",

@@ -1,0 +1,286 @@
+#!/usr/bin/env node
+// Holds every line that a server wrote against the official JSON schema of its revision.
+//
+//   node check.mjs [--min N] FILE...   what MCP_TEST_WIRE has recorded, or traces of MCP_TRACE
+//   node check.mjs --self-test         wrong messages, each of which must be refused
+//
+// Fails if there is a violation, or if fewer than N definitions were seen at all.
+
+import { readFileSync } from 'node:fs';
+import { ALL, LEGACY, MODERN, problems, schemas } from './spec.mjs';
+
+const MINIMUM = 80;
+
+// What answers a method. Notifications and requests of the server name theirs in the schema.
+const BOTH = {
+  'tools/list': 'ListToolsResult', 'tools/call': 'CallToolResult',
+  'prompts/list': 'ListPromptsResult', 'prompts/get': 'GetPromptResult',
+  'resources/list': 'ListResourcesResult', 'resources/templates/list': 'ListResourceTemplatesResult',
+  'resources/read': 'ReadResourceResult', 'completion/complete': 'CompleteResult'
+};
+const RESULTS = {
+  legacy: {
+    ...BOTH, initialize: 'InitializeResult', ping: 'EmptyResult', 'logging/setLevel': 'EmptyResult',
+    'resources/subscribe': 'EmptyResult', 'resources/unsubscribe': 'EmptyResult'
+  },
+  modern: { ...BOTH, 'server/discover': 'DiscoverResult', 'subscriptions/listen': 'SubscriptionsListenResult' }
+};
+const MAY_ASK = ['tools/call', 'prompts/get', 'resources/read'];
+
+// Errors that belong to some revisions only, and those that newer schemas have a definition for.
+const CODES = { [-32002]: LEGACY, [-32020]: [], [-32021]: [MODERN], [-32022]: [MODERN], [-32042]: ['2025-11-25'] };
+const ERRORS = {
+  [-32042]: 'URLElicitationRequiredError', [-32021]: 'MissingRequiredClientCapabilityError',
+  [-32022]: 'UnsupportedProtocolVersionError', [-32700]: 'ParseError', [-32600]: 'InvalidRequestError',
+  [-32601]: 'MethodNotFoundError', [-32602]: 'InvalidParamsError', [-32603]: 'InternalError'
+};
+const KEY = 'io.modelcontextprotocol/';
+
+// ---- JSON ----
+
+// mark makes a string of every number, its own text with a mark in front, and counts the tokens.
+function mark(json) {
+  let [tokens, inside] = [0, false];
+  const text = json.replace(/\\.|"|-?\d[\d.eE+-]*/g, (t) => {
+    if (t === '"') inside = !inside;
+    if (t[0] === '\\' || (inside ? t !== '"' : t === '"')) return t;
+    tokens++;
+    return inside ? t : `"\\u0000${t}"`;
+  });
+  return { text, tokens };
+}
+
+// count counts the tokens that are left in a value: fewer, if a member came twice.
+function count(value) {
+  let n = 0;
+  for (const todo = [value]; todo.length;) {
+    const v = todo.pop();
+    if (typeof v === 'string') n++;
+    if (isObject(v)) n += Object.keys(v).length;
+    if (v && typeof v === 'object') for (const inner of Object.values(v)) todo.push(inner);
+  }
+  return n;
+}
+
+// parse returns the value of a line, and its twin with marks: 1, 1.0 and "1" are three ids.
+function parse(line) {
+  const { text, tokens } = mark(line);
+  const twin = JSON.parse(text);
+  return { value: JSON.parse(line), twin, twice: tokens !== count(twin) };
+}
+
+const each = (v) => (Array.isArray(v) ? v : [v]);
+const isObject = (v) => v !== null && typeof v === 'object' && !Array.isArray(v);
+
+// ---- sessions ----
+
+// A Verdict is what is wrong with a message, and which definitions it was held against.
+class Verdict {
+  wrong = [];
+  held = [];
+
+  hold(revision, def, value) {
+    this.wrong.push(...problems(revision, def, value));
+    if (schemas[revision].has(def)) this.held.push([revision, def]);
+  }
+
+  blame(yes, what) {
+    if (yes) this.wrong.push(what);
+  }
+
+  // either takes over the first of several verdicts that is good, or else the first.
+  either(verdicts, otherwise) {
+    const i = Math.max(0, verdicts.findIndex((v) => v.wrong.length === 0));
+    this.wrong.push(...(verdicts[i]?.wrong ?? [otherwise]));
+    this.held.push(...(verdicts[i]?.held ?? []));
+    return i;
+  }
+}
+
+const judge = (f) => {
+  const v = new Verdict();
+  f(v);
+  return v;
+};
+
+// A session remembers what was asked, in both directions.
+class Session {
+  open = new Map(); // requests of the client without an answer, by id
+  asked = new Set(); // ids of the server's requests
+  revision; // of the legacy era, after initialize
+
+  // heard takes what the client wrote. Much of it is wrong on purpose: that is not our business.
+  heard(line) {
+    let both;
+    try {
+      both = parse(line.replace(/^\ufeff/, ''));
+    } catch {
+      return;
+    }
+    each(both.value).forEach((m, i) => {
+      const x = each(both.twin)[i];
+      if (typeof x?.id !== 'string' || !('method' in m) && ('result' in m || 'error' in m)) return;
+      const meta = isObject(m.params?._meta) ? m.params._meta : {};
+      const r = { method: m.method, modern: `${KEY}protocolVersion` in meta, level: `${KEY}logLevel` in meta, token: x.params?._meta?.progressToken };
+      this.open.set(x.id, [...(this.open.get(x.id) ?? []), r]);
+    });
+  }
+
+  // said takes a line that the server wrote.
+  said(v, line) {
+    let both;
+    try {
+      both = parse(line);
+    } catch {
+      return v.blame(true, 'not JSON');
+    }
+    v.blame(both.twice, 'a member comes twice');
+    each(both.value).forEach((m, i) => this.message(v, m, each(both.twin)[i]));
+    if (Array.isArray(both.value)) {
+      v.blame(this.revision !== '2025-03-26', `a batch in revision ${this.revision}`);
+      v.blame(both.value.length === 0, 'an empty batch');
+      v.hold('2025-03-26', 'JSONRPCBatchResponse', both.value.map((m) => (m?.id === null ? { ...m, id: 0 } : m)));
+    }
+  }
+
+  message(v, m, x) {
+    const members = isObject(m) ? Object.keys(m).sort().join() : 'none';
+    if (/^(error,id,jsonrpc|id,jsonrpc,result)$/.test(members)) this.response(v, m, x);
+    else if (/^jsonrpc,method(,params)?$/.test(members)) this.notification(v, m, x);
+    else if (/^id,jsonrpc,method(,params)?$/.test(members)) this.request(v, m, x);
+    else v.blame(true, `the members of a message cannot be: ${members}`);
+  }
+
+  // response finds the request that is answered. Where a client has used an id again before it
+  // had read the answer there may be several: one that is answered well will do.
+  response(v, m, x) {
+    if (m.id === null) return this.refusal(v, m);
+    const open = this.open.get(x.id) ?? [];
+    const i = v.either(open.map((r) => judge((w) => this.answer(w, r, m))), 'an answer to no request');
+    const [r] = open.splice(i, 1);
+    if (r?.method === 'initialize' && m.result && !v.wrong.length) this.revision = m.result.protocolVersion;
+  }
+
+  // refusal is the one thing that is written and that the schemas do not know: JSON-RPC has
+  // "id":null for a request whose id could not be read, they want a string or an integer, or none.
+  refusal(v, m) {
+    v.blame(![-32700, -32600].includes(m.error?.code), '"id":null is for what could not be read');
+    this.fault(v, this.revision ? [this.revision] : ALL, { ...m, id: 0 });
+  }
+
+  fault(v, revisions, m) {
+    const code = m.error?.code;
+    for (const r of revisions) {
+      v.hold(r, 'JSONRPCMessage', m);
+      v.hold(r, schemas[r].has('JSONRPCError') ? 'JSONRPCError' : 'JSONRPCErrorResponse', m);
+      v.blame(CODES[code] && !CODES[code].includes(r), `${r} has no error ${code}`);
+      if (schemas[r].has(ERRORS[code])) v.hold(r, ERRORS[code], schemas[r].part(ERRORS[code], m));
+    }
+  }
+
+  answer(v, r, m) {
+    const own = r.method === 'initialize' && LEGACY.includes(m.result?.protocolVersion) && [m.result.protocolVersion];
+    const revisions = r.modern ? [MODERN] : own || (this.revision ? [this.revision] : m.error ? ALL : LEGACY);
+    if ('error' in m) return this.fault(v, revisions, m);
+    let def = RESULTS[r.modern ? 'modern' : 'legacy'][r.method];
+    if (!def) return v.blame(true, `a result of ${r.method}, which ${revisions} does not have`);
+    if (!isObject(m.result)) return v.blame(true, 'a result that is no object');
+    for (const key in m.result) v.blame(m.result[key] === null, `result.${key} is null`);
+    v.blame(def === 'EmptyResult' && Object.keys(m.result).length, 'an EmptyResult that is not {}');
+    if (r.modern && m.result.resultType === 'input_required' && MAY_ASK.includes(r.method)) {
+      def = 'InputRequiredResult';
+      v.blame(!m.result.inputRequests && !m.result.requestState, 'an InputRequiredResult that asks nothing');
+    } else v.blame(r.modern && m.result.resultType !== 'complete', `resultType of ${r.method}: ${m.result.resultType}`);
+    for (const revision of revisions) {
+      v.hold(revision, 'JSONRPCMessage', m);
+      v.hold(revision, def, m.result);
+    }
+  }
+
+  // notification finds the revisions that it may be of. Log messages name no request: of them
+  // we know only who may get any.
+  notification(v, m, x) {
+    const requests = [...this.open].flatMap(([id, list]) => list.map((r) => ({ id, ...r })));
+    const about = x.params?._meta?.[`${KEY}subscriptionId`];
+    const legacy = this.revision ? [this.revision] : [];
+    const of = (test) => requests.filter(test).flatMap((r) => (r.modern ? [MODERN] : legacy));
+    let from = legacy;
+    if (m.method === 'notifications/progress') from = of((r) => r.token !== undefined && r.token === x.params?.progressToken);
+    else if (m.method === 'notifications/message') from = [...legacy, ...of((r) => r.modern && r.level)];
+    else if (about !== undefined) from = of((r) => r.method === 'subscriptions/listen' && r.id === about);
+    else if (m.method === 'notifications/cancelled' && !this.asked.has(x.params?.requestId)) from = [];
+    v.either([...new Set(from)].map((r) => judge((w) => this.named(w, r, 'notifications', m))), `${m.method} that belongs to no request, subscription or session`);
+  }
+
+  // request takes a question of the server. The modern era asks inside of results.
+  request(v, m, x) {
+    v.blame(this.asked.has(x.id), `id ${m.id} was used before`);
+    this.asked.add(x.id);
+    if (this.revision) this.named(v, this.revision, 'requests', m);
+    else v.blame(true, 'a request without a session');
+  }
+
+  named(v, revision, kind, m) {
+    const def = schemas[revision][kind][m.method] ?? m.method;
+    v.hold(revision, 'JSONRPCMessage', m);
+    v.hold(revision, def, schemas[revision].part(def, m));
+  }
+}
+
+class Checker {
+  sessions = new Map();
+  seen = Object.fromEntries(ALL.map((r) => [r, {}]));
+  violations = [];
+  lines = 0;
+
+  feed(name, direction, text) {
+    if (!this.sessions.has(name)) this.sessions.set(name, new Session());
+    const [session, line] = [this.sessions.get(name), text.trim()];
+    if (direction === 'in') return session.heard(line);
+    const v = judge((v) => session.said(v, line));
+    for (const [r, def] of v.held) this.seen[r][def] = (this.seen[r][def] ?? 0) + 1;
+    if (v.wrong.length) this.violations.push({ name, line, wrong: v.wrong });
+    this.lines++;
+  }
+
+  read(file) {
+    readFileSync(file, 'utf8').split('\n').filter(Boolean).forEach((text, i) => {
+      const trace = /^\d{4}\/\d\d\/\d\d [\d:.]+ (in|out) +(.*)$/.exec(text);
+      const r = trace ? { session: 0, [trace[1]]: trace[2] } : JSON.parse(text);
+      const direction = 'in' in r ? 'in' : 'out';
+      if (typeof r[direction] !== 'string') throw new Error(`${file}:${i + 1}: neither a record nor a trace`);
+      this.feed(`${file} ${r.session}`, direction, r[direction]);
+    });
+  }
+
+  report(minimum) {
+    for (const r of ALL) {
+      const known = [RESULTS[r === MODERN ? 'modern' : 'legacy'], schemas[r].notifications, schemas[r].requests].flatMap(Object.values);
+      const list = (names) => [...new Set(names)].sort().join(', ') || 'none';
+      console.log(`${r}: ${list(Object.entries(this.seen[r]).map(([def, n]) => `${def} ${n}`))}`);
+      console.log(`  never seen: ${list(known.filter((def) => !this.seen[r][def] && !/Task/.test(def)))}`);
+    }
+    for (const { name, line, wrong } of this.violations) {
+      console.log(`\nVIOLATION in ${name}\n  ${line.length > 1000 ? `${line.slice(0, 1000)}...` : line}\n  - ${wrong.join('\n  - ')}`);
+    }
+    const count = ALL.reduce((n, r) => n + Object.keys(this.seen[r]).length, 0);
+    console.log(`\n${this.lines} lines, ${count} definitions (at least ${minimum} are wanted), ${this.violations.length} violations`);
+    return this.violations.length === 0 && count >= minimum;
+  }
+}
+
+// ---- main ----
+
+const args = process.argv.slice(2);
+if (args[0] === '--self-test') {
+  const { selfTest } = await import('./selftest.mjs');
+  process.exit(selfTest(Checker) ? 0 : 1);
+}
+const minimum = args[0] === '--min' ? Number(args.splice(0, 2)[1]) : MINIMUM;
+if (args.length === 0) {
+  console.error('usage: check.mjs [--min N] FILE... | --self-test');
+  process.exit(2);
+}
+const c = new Checker();
+for (const file of args) c.read(file);
+process.exit(c.report(minimum) ? 0 : 1);

@@ -1,0 +1,71 @@
+// The official schemas of all revisions, and what is wrong with a value by one of them.
+
+import { readFileSync } from 'node:fs';
+import Ajv from 'ajv';
+import Ajv2020 from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+
+export const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
+export const MODERN = '2026-07-28';
+export const ALL = [...LEGACY, MODERN];
+
+// The official schemas allow members that they do not know. We do not: what a revision has no
+// name for, an older client may refuse. Only what is the user's own stays open.
+function close(node, name) {
+  if (!node || typeof node !== 'object' || /^(_meta|inputSchema|outputSchema|allOf)$|MetaObject$/.test(name)) return node;
+  for (const [key, val] of Object.entries(node)) close(val, key);
+  if (node.type === 'object' && node.properties && !('additionalProperties' in node)) node.additionalProperties = false;
+  return node;
+}
+
+export const schemas = Object.fromEntries(ALL.map((revision) => {
+  const spec = JSON.parse(readFileSync(new URL(`spec/${revision}.schema.json`, import.meta.url)));
+  const place = spec.$defs ? '$defs' : 'definitions';
+  const defs = spec[place];
+  const ajv = new (place === '$defs' ? Ajv2020 : Ajv)({ strict: false, allErrors: true, verbose: true });
+  addFormats(ajv);
+  ajv.addSchema(close(spec), revision);
+  // The members of a union of definitions, by the method that each has as a constant.
+  const union = (name) => Object.fromEntries((defs[name]?.anyOf ?? []).map(({ $ref }) => {
+    const def = $ref.split('/').pop();
+    return [defs[def].properties.method.const, def];
+  }));
+  return [revision, {
+    has: (def) => def in defs,
+    // The part of a message that a definition speaks of: older ones of requests and notifications
+    // leave jsonrpc and id to the envelope, some of errors mean the member alone.
+    part: (def, m) => {
+      const named = defs[def]?.properties ?? {};
+      const { jsonrpc, id, ...rest } = m;
+      return named.jsonrpc ? m : named.code ? m.error : rest;
+    },
+    validator: (def) => ajv.getSchema(`${revision}#/${place}/${def}`),
+    notifications: union('ServerNotification'), requests: union('ServerRequest')
+  }];
+}));
+
+// problems returns what is wrong with a value, in words that begin with where.
+export function problems(revision, def, value) {
+  if (!schemas[revision].has(def)) return [`${revision} has no ${def}`];
+  const validate = schemas[revision].validator(def);
+  return validate(value) ? [] : explain(revision, validate.errors).slice(0, 6).map((w) => `${revision} ${def}: ${w}`);
+}
+
+// explain makes words of errors. Of a union it tells about the branch that was meant: whose
+// constants are there, and that has the least against the value.
+function explain(revision, errors) {
+  const inside = (e, union) => `${e.instancePath}/`.startsWith(`${union.instancePath}/`);
+  const unions = errors.filter((e, i) => e.keyword === 'anyOf' && !errors.slice(i + 1).some((u) => u.keyword === 'anyOf' && inside(e, u)));
+  const words = errors.filter((e) => !unions.some((u) => inside(e, u)))
+    .map((e) => `${e.instancePath} ${e.message} ${e.params.additionalProperty ?? e.params.allowedValue ?? ''}`.trim());
+  for (const u of unions) {
+    const branches = u.schema.filter((b) => b.$ref).map((b) => {
+      const validate = schemas[revision].validator(b.$ref.split('/').pop());
+      validate(u.data);
+      return explain(revision, validate.errors ?? []).map((w) => `${u.instancePath}${w[0] === '/' ? '' : ' '}${w}`);
+    });
+    const cost = (b) => b.length + 100 * b.filter((w) => w.includes('must be equal to constant')).length;
+    words.push(...branches.sort((a, b) => cost(a) - cost(b))[0]);
+  }
+  return [...new Set(words)];
+}
