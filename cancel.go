@@ -227,7 +227,12 @@ func closedPipe(err error) bool {
 	if runtime.GOOS == "windows" {
 		gone = append(gone, syscall.Errno(109), syscall.Errno(232)) // ERROR_BROKEN_PIPE, ERROR_NO_DATA
 	}
-	return slices.ContainsFunc(gone, func(e error) bool { return errors.Is(err, e) })
+	for _, e := range gone {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // stdioTaken guards what there is only one of: the process's stdin and stdout.

@@ -2458,13 +2458,15 @@ func (d deriver) tags(f *field, tag reflect.StructTag, where string) {
 			d.fail(where, `format is for strings, and "email", "uri", "date" or "date-time"`)
 		}
 	}
-	for key, to := range map[string]*string{"minimum": &f.minimum, "maximum": &f.maximum} {
+	for i, to := range []*string{&f.minimum, &f.maximum} {
+		key := []string{"minimum", "maximum"}[i]
 		v, ok := tag.Lookup(key)
 		if *to = v; ok && (s.kind != "integer" && s.kind != "number" || skipNumber([]byte(v+" "), 0) != len(v)) {
 			d.fail(where, key+" is for numbers, and a number")
 		}
 	}
-	for key, to := range map[string]*int{"minLength": &f.shortest, "maxLength": &f.longest} {
+	for i, to := range []*int{&f.shortest, &f.longest} {
+		key := []string{"minLength", "maxLength"}[i]
 		if v, ok := tag.Lookup(key); ok {
 			n, err := strconv.Atoi(v)
 			if *to = n; err != nil || n < 0 || s.kind != "string" && s.kind != "array" {
