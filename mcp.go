@@ -344,6 +344,9 @@ func excerpt(s string) string {
 // reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
+	if h == nil {
+		panic(where + ": the handler is missing")
+	}
 	in := derive(reflect.TypeFor[In](), where+": In", t.InputSchema == nil)
 	out := derive(reflect.TypeFor[Out](), "", false)
 	if t.InputSchema == nil {
@@ -887,7 +890,8 @@ func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 // A ReadFunc reads a resource. Vars holds the values of the variables of a
 // template: percent-decoded, never empty, and such that they cannot lead out of
 // where they stand: without a slash in {name}, without a ".." between slashes
-// in {+name}. An error that is [fs.ErrNotExist] says that there is no such
+// in {+name}, which may begin with one, though: [os.Root] is how to keep to a
+// directory. An error that is [fs.ErrNotExist] says that there is no such
 // resource.
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
 
@@ -2637,9 +2641,16 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 // ---- arguments by their schema ----
 
 // faults is what is wrong with the arguments of one call, all told at once.
-type faults struct{ lines []string }
+type faults struct {
+	lines []string
+	depth int // of the value that is looked at
+}
 
 func (f *faults) Error() string { return "Invalid arguments: " + strings.Join(f.lines, "; ") }
+
+// maxArgsDepth is how deep arguments may be nested that go into a type which
+// contains itself. A json.RawMessage or an any takes more.
+const maxArgsDepth = 100
 
 // enough keeps a call that is wrong all over from costing more than a right one.
 func (f *faults) enough() bool { return len(f.lines) >= 10 }
@@ -2705,6 +2716,12 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 			v.Set(reflect.New(v.Type().Elem()))
 		}
 		v = v.Elem()
+	}
+	bad.depth++
+	defer func() { bad.depth-- }()
+	if bad.depth > maxArgsDepth { // every level looks at all that is below it
+		bad.add(at, "is nested too deeply")
+		return
 	}
 	str, isText := text(raw)
 	ok := false

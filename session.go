@@ -1670,7 +1670,7 @@ func pick(obj []byte, wanted ...want) (end int, twice string) {
 	end = walk(obj, 0, 0, func(key, val []byte) bool {
 		for _, w := range wanted {
 			if w.name == string(key) {
-				if *w.to != nil {
+				if *w.to != nil && twice != "id" { // which matters most
 					twice = w.name
 				}
 				*w.to = val
