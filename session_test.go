@@ -2384,7 +2384,7 @@ func TestSubscribe(t *testing.T) {
 			< 4 {}
 			> 5 resources/subscribe {"uri":"demo://a"}
 			< 5 {}
-			> 6 resources/subscribe {"uri":"demo://nobody/knows?\"it\""}
+			> 6 resources/subscribe {"uri":"demo://nobody/knows?%22it%22"}
 			< 6 {}
 			> 7 resources/subscribe {}
 			< 7! -32602 Invalid params: uri is required
@@ -2393,9 +2393,9 @@ func TestSubscribe(t *testing.T) {
 		s.ResourceUpdated("demo://a")
 		s.ResourceUpdated("demo://b")
 		c.script(`< notifications/resources/updated {"uri":"demo://a"}`)
-		s.ResourceUpdated(`demo://nobody/knows?"it"`)
+		s.ResourceUpdated(`demo://nobody/knows?%22it%22`)
 		c.script(`
-			< notifications/resources/updated {"uri":"demo://nobody/knows?\"it\""}
+			< notifications/resources/updated {"uri":"demo://nobody/knows?%22it%22"}
 			> 9 resources/unsubscribe {"uri":"demo://a"}
 			< 9 {}
 			> 10 resources/unsubscribe {"uri":"demo://a"}
