@@ -135,8 +135,9 @@ func (c *session) wait() error {
 	idle := make(chan struct{})
 	go func() { // the drain waiter
 		<-c.closed
-		c.wg.Wait()
 		c.write() // what the reader still had to say
+		c.wg.Wait()
+		c.write()
 		close(idle)
 	}()
 
@@ -163,7 +164,7 @@ func (c *session) wait() error {
 	}
 
 	drain := c.srv.Drain
-	if drain == 0 {
+	if drain <= 0 {
 		drain = time.Second
 	}
 	limit := time.NewTimer(drain)
