@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"math"
 	"net"
 	"os"
@@ -259,17 +261,114 @@ func ExampleServer_Serve() {
 	// <nil>
 }
 
+// A question stops the handler until the user has answered, or makes it run
+// again: it need not care which.
+func ExampleElicit() {
+	type confirm struct {
+		Sure bool `json:"sure" jsonschema:"tick to go ahead"`
+	}
+	s := &mcp.Server{Name: "files", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "remove"}, func(ctx context.Context, in struct {
+		Path string `json:"path"`
+	}) (string, error) {
+		c, err := mcp.Elicit[confirm](ctx, "confirm", "Delete "+in.Path+"?")
+		if err != nil {
+			return "", err // not answered yet, declined or dismissed
+		}
+		if !c.Sure {
+			return "kept " + in.Path, nil
+		}
+		return "deleted " + in.Path, nil
+	})
+
+	call(s, "remove", `{"path":"a.txt"}`)
+	// Output:
+	// the user is asked: Delete a.txt?
+	// {"content":[{"type":"text","text":"deleted a.txt"}]}
+}
+
+// A URI with a variable is a template for many resources.
+func ExampleServer_AddResource() {
+	notes := map[string]string{"1": "Buy milk."}
+	s := &mcp.Server{Name: "notes", Version: "1.0.0"}
+	s.AddResource(mcp.Resource{URI: "note://{id}", Name: "note", MIMEType: "text/plain"},
+		func(ctx context.Context, uri string, vars map[string]string) ([]mcp.ResourceContents, error) {
+			text, ok := notes[vars["id"]]
+			if !ok {
+				return nil, fs.ErrNotExist
+			}
+			return []mcp.ResourceContents{{Text: text}}, nil
+		})
+
+	send(s, "resources/read", `"uri":"note://1"`)
+	send(s, "resources/read", `"uri":"note://2"`)
+	// Output:
+	// {"contents":[{"uri":"note://1","mimeType":"text/plain","text":"Buy milk."}]}
+	// {"code":-32002,"message":"Resource not found","data":{"uri":"note://2"}}
+}
+
+// An argument can suggest its values while the user types.
+func ExampleServer_AddPrompt() {
+	s := &mcp.Server{Name: "reviews", Version: "1.0.0"}
+	s.AddPrompt(mcp.Prompt{
+		Name: "review",
+		Arguments: []mcp.Argument{{Name: "language", Required: true,
+			Complete: func(ctx context.Context, typed string, known map[string]string) ([]string, error) {
+				var fit []string
+				for _, name := range []string{"Go", "Groovy", "Rust"} {
+					if strings.HasPrefix(name, typed) {
+						fit = append(fit, name)
+					}
+				}
+				return fit, nil
+			}}},
+	}, func(ctx context.Context, args map[string]string) ([]mcp.Message, error) {
+		return []mcp.Message{{Content: mcp.Text("Please review my " + args["language"] + " code.")}}, nil
+	})
+
+	send(s, "completion/complete", `"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"language","value":"G"}`)
+	send(s, "prompts/get", `"name":"review","arguments":{"language":"Go"}`)
+	// Output:
+	// {"completion":{"values":["Go","Groovy"],"total":2,"hasMore":false}}
+	// {"messages":[{"role":"user","content":{"type":"text","text":"Please review my Go code."}}]}
+}
+
+// The context ties a log message to the request of the client that is to see it.
+func ExampleLogHandler() {
+	logger := slog.New(mcp.LogHandler("fetcher"))
+	s := &mcp.Server{Name: "web", Version: "1.0.0", Logging: true}
+	mcp.AddTool(s, mcp.Tool{Name: "fetch"}, func(ctx context.Context, in struct {
+		URL string `json:"url"`
+	}) (string, error) {
+		logger.InfoContext(ctx, "fetching", "url", in.URL)
+		return "fetched", nil
+	})
+
+	call(s, "fetch", `{"url":"https://example.com"}`)
+	// Output:
+	// notifications/message {"level":"info","logger":"fetcher","data":{"msg":"fetching","url":"https://example.com"}}
+	// {"content":[{"type":"text","text":"fetched"}]}
+}
+
 // call is the host of these examples: it calls one tool in a session of its
-// own, says what it works on if it is asked, and prints what the server has to
-// say of the call.
+// own, answers what it is asked, and prints what the server has to say of the
+// call.
 func call(s *mcp.Server, tool, arguments string) {
+	send(s, "tools/call", fmt.Sprintf(`"name":%q,"arguments":%s`, tool, arguments))
+}
+
+// send is call for any method.
+func send(s *mcp.Server, method, params string) {
 	host, conn := net.Pipe()
 	done := make(chan error)
 	go func() { done <- s.Serve(context.Background(), conn, conn) }()
 
-	fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"host","version":"1"}}}`)
+	fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{},"elicitation":{}},"clientInfo":{"name":"host","version":"1"}}}`)
 	fmt.Fprintln(host, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	fmt.Fprintf(host, `{"jsonrpc":"2.0","id":"call","method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":"p"}}}`+"\n", tool, arguments)
+	if s.Logging {
+		fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"info"}}`)
+	}
+	fmt.Fprintf(host, `{"jsonrpc":"2.0","id":"call","method":%q,"params":{%s,"_meta":{"progressToken":"p"}}}`+"\n", method, params)
 
 	lines := json.NewDecoder(host)
 	for over := false; !over; {
@@ -285,6 +384,11 @@ func call(s *mcp.Server, tool, arguments string) {
 		switch {
 		case m.Method == "roots/list":
 			fmt.Fprintf(host, `{"jsonrpc":"2.0","id":%v,"result":{"roots":[{"uri":"file:///home/ann/website"},{"uri":"file:///home/ann/api"}]}}`+"\n", m.ID)
+		case m.Method == "elicitation/create":
+			var question struct{ Message string }
+			json.Unmarshal(m.Params, &question)
+			fmt.Println("the user is asked:", question.Message)
+			fmt.Fprintf(host, `{"jsonrpc":"2.0","id":%v,"result":{"action":"accept","content":{"sure":true}}}`+"\n", m.ID)
 		case m.Method != "":
 			fmt.Println(m.Method, string(m.Params))
 		case m.ID == "call":
