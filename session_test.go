@@ -675,6 +675,190 @@ func TestTranscriptModern(t *testing.T) {
 		"$TOOLS", strings.ReplaceAll(demoTools, "\n", ""), 1))
 }
 
+// ---- the transcripts of the protocol, whole ----
+
+// wholeDemo is the server of both transcripts.
+func wholeDemo() *Server {
+	s := &Server{Name: "demo", Version: "1.0.0", Instructions: "Demo server.", Logging: true, StateKey: []byte("key")}
+	log := func(name string) *slog.Logger { return slog.New(LogHandler(name)) }
+	AddTool(s, Tool{Name: "echo", Title: "Echo", Description: "Returns its text", Annotations: ToolAnnotations{ReadOnlyHint: Yes}},
+		func(ctx context.Context, in struct {
+			Text string `json:"text"`
+		}) (string, error) {
+			log("echo").InfoContext(ctx, "called")
+			Progress(ctx, 1, 1, "echoing")
+			return in.Text, nil
+		})
+	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	AddTool(s, Tool{Name: "ask_name"}, func(ctx context.Context, _ struct{}) (string, error) {
+		log("ask_name").InfoContext(ctx, "asking")
+		who, err := Elicit[struct {
+			Name string `json:"name"`
+		}](ctx, "who", "Your name?")
+		return "Hello " + who.Name, err
+	})
+	AddTool(s, Tool{Name: "grow"}, func(ctx context.Context, _ struct{}) (string, error) {
+		AddTool(s, Tool{Name: "grown"}, func(context.Context, struct{}) (string, error) { return "", nil })
+		return "added", nil
+	})
+	s.AddResource(Resource{URI: "demo://a", Name: "a", MIMEType: "text/plain"},
+		func(context.Context, string, map[string]string) ([]ResourceContents, error) {
+			return []ResourceContents{{Text: "A"}}, nil
+		})
+	s.AddPrompt(Prompt{Name: "greet", Arguments: []Argument{{Name: "name", Required: true,
+		Complete: func(context.Context, string, map[string]string) ([]string, error) { return []string{"Ann", "Abe"}, nil }}}},
+		func(_ context.Context, args map[string]string) ([]Message, error) {
+			return []Message{{Content: Text("Greet " + args["name"])}}, nil
+		})
+	return s
+}
+
+// wholeTools is what stands in its list of tools.
+var wholeTools = strings.Join(strings.Fields(`
+	{"name":"echo","title":"Echo","description":"Returns#its#text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},
+		"required":["text"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
+	{"name":"slow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
+	{"name":"ask_name","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
+	{"name":"grow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}`), "")
+
+func TestWholeLegacyTranscript(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := wholeDemo()
+		s.Title = "Demo"
+		c := serve(t, s)
+		play := func(transcript string) {
+			c.talk(strings.ReplaceAll(strings.ReplaceAll(transcript, "$TOOLS", wholeTools), "Returns#its#text", "Returns its text"))
+		}
+		play(`
+			> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{}},"roots":{"listChanged":true}},"clientInfo":{"name":"c","version":"1"}}}
+			< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}},"serverInfo":{"name":"demo","title":"Demo","version":"1.0.0"},"instructions":"Demo server."}}
+			> {"jsonrpc":"2.0","method":"notifications/initialized"}
+			> {"jsonrpc":"2.0","id":2,"method":"ping"}
+			< {"jsonrpc":"2.0","id":2,"result":{}}
+			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
+			< {"jsonrpc":"2.0","id":3,"result":{"tools":[$TOOLS]}}
+			> {"jsonrpc":"2.0","id":"call-1","method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{"progressToken":"t1"}}}
+			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t1","progress":1,"total":1,"message":"echoing"}}
+			< {"jsonrpc":"2.0","id":"call-1","result":{"content":[{"type":"text","text":"hi"}]}}
+			> {"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo","arguments":{}}}
+			< {"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"Invalid arguments: text is required"}],"isError":true}}
+			> {"jsonrpc":"2.0","id":6,"method":"resources/list"}
+			< {"jsonrpc":"2.0","id":6,"result":{"resources":[{"uri":"demo://a","name":"a","mimeType":"text/plain"}]}}
+			> {"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"demo://a"}}
+			< {"jsonrpc":"2.0","id":7,"result":{"contents":[{"uri":"demo://a","mimeType":"text/plain","text":"A"}]}}
+			> {"jsonrpc":"2.0","id":8,"method":"resources/read","params":{"uri":"demo://none"}}
+			< {"jsonrpc":"2.0","id":8,"error":{"code":-32002,"message":"Resource not found","data":{"uri":"demo://none"}}}
+			> {"jsonrpc":"2.0","id":9,"method":"resources/templates/list"}
+			< {"jsonrpc":"2.0","id":9,"result":{"resourceTemplates":[]}}
+			> {"jsonrpc":"2.0","id":10,"method":"resources/subscribe","params":{"uri":"demo://a"}}
+			< {"jsonrpc":"2.0","id":10,"result":{}}
+		`)
+		s.ResourceUpdated("demo://a")
+		play(`
+			< {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"demo://a"}}
+			> {"jsonrpc":"2.0","id":11,"method":"resources/unsubscribe","params":{"uri":"demo://a"}}
+			< {"jsonrpc":"2.0","id":11,"result":{}}
+			> {"jsonrpc":"2.0","id":12,"method":"prompts/list"}
+			< {"jsonrpc":"2.0","id":12,"result":{"prompts":[{"name":"greet","arguments":[{"name":"name","required":true}]}]}}
+			> {"jsonrpc":"2.0","id":13,"method":"prompts/get","params":{"name":"greet","arguments":{"name":"Ann"}}}
+			< {"jsonrpc":"2.0","id":13,"result":{"messages":[{"role":"user","content":{"type":"text","text":"Greet Ann"}}]}}
+			> {"jsonrpc":"2.0","id":14,"method":"prompts/get","params":{"name":"greet"}}
+			< {"jsonrpc":"2.0","id":14,"error":{"code":-32602,"message":"Missing required argument: name"}}
+			> {"jsonrpc":"2.0","id":15,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":"A"}}}
+			< {"jsonrpc":"2.0","id":15,"result":{"completion":{"values":["Ann","Abe"],"total":2,"hasMore":false}}}
+			> {"jsonrpc":"2.0","id":16,"method":"logging/setLevel","params":{"level":"info"}}
+			< {"jsonrpc":"2.0","id":16,"result":{}}
+			> {"jsonrpc":"2.0","id":17,"method":"logging/setLevel","params":{"level":"loud"}}
+			< {"jsonrpc":"2.0","id":17,"error":{"code":-32602,"message":"Invalid log level: loud"}}
+			# a tool that asks the user: server request, then the client's answer, then the result; a log line on the way
+			> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":{"name":"ask_name","arguments":{}}}
+			< {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"ask_name","data":"asking"}}
+			< {"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}
+			> {"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"name":"Bo"}}}
+			< {"jsonrpc":"2.0","id":18,"result":{"content":[{"type":"text","text":"Hello Bo"}]}}
+			# list change is unsolicited
+			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":"grow","arguments":{}}}
+			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
+			< {"jsonrpc":"2.0","id":19,"result":{"content":[{"type":"text","text":"added"}]}}
+			# cancellation: no answer for 20
+			> {"jsonrpc":"2.0","id":20,"method":"tools/call","params":{"name":"slow","arguments":{}}}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":20,"reason":"user"}}
+			> {"jsonrpc":"2.0","id":21,"method":"no/such"}
+			< {"jsonrpc":"2.0","id":21,"error":{"code":-32601,"message":"Method not found: no/such"}}
+			# client closes stdin; server exits 0
+		`)
+		c.end()
+	})
+}
+
+func TestWholeModernTranscript(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := wholeDemo()
+		c := serve(t, s)
+		play := func(transcript string) {
+			c.talk(strings.NewReplacer("$TOOLS", strings.ReplaceAll(wholeTools, "#", " "),
+				"$STATE", s.seal([]byte("{}"), "tools/call\x00ask_name\x00{}")).Replace(transcript))
+		}
+		play(`
+			> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}
+			< {"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}},"instructions":"Demo server.","ttlMs":0,"cacheScope":"private",$SRV}}
+			> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}}
+			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[$TOOLS],"ttlMs":0,"cacheScope":"private",$SRV}}
+			> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{"progressToken":1,"io.modelcontextprotocol/logLevel":"info","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
+			< {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"echo","data":"called"}}
+			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"total":1,"message":"echoing"}}
+			< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"hi"}],$SRV}}
+			> {"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"demo://a",$META}}
+			< {"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","contents":[{"uri":"demo://a","mimeType":"text/plain","text":"A"}],"ttlMs":0,"cacheScope":"private",$SRV}}
+			> {"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"demo://none",$META}}
+			< {"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"Resource not found","data":{"uri":"demo://none"}}}
+			> {"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"greet","arguments":{"name":"Ann"},$META}}
+			< {"jsonrpc":"2.0","id":5,"result":{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"Greet Ann"}}],$SRV}}
+			> {"jsonrpc":"2.0","id":6,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":"A"},$META}}
+			< {"jsonrpc":"2.0","id":6,"result":{"resultType":"complete","completion":{"values":["Ann","Abe"],"total":2,"hasMore":false},$SRV}}
+			# MRTR round 1, then the retry with a new id
+			> {"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask_name","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}
+			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}},"requestState":"$STATE",$SRV}}
+			> {"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"ask_name","arguments":{},"inputResponses":{"who":{"action":"accept","content":{"name":"Bo"}}},"requestState":"$STATE","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}
+			< {"jsonrpc":"2.0","id":8,"result":{"resultType":"complete","content":[{"type":"text","text":"Hello Bo"}],$SRV}}
+			# same tool, no elicitation capability on this request
+			> {"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"ask_name","arguments":{},$META}}
+			< {"jsonrpc":"2.0","id":9,"error":{"code":-32021,"message":"This request needs the elicitation capability","data":{"requiredCapabilities":{"elicitation":{}}}}}
+			# subscription; the change notification and the answer of call 10 may come in either order
+			> {"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://a"]},$META}}
+			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://a"]}}}
+			> {"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"grow","arguments":{},$META}}
+			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}
+			< {"jsonrpc":"2.0","id":10,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}
+		`)
+		s.ResourceUpdated("demo://a")
+		play(`
+			< {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"uri":"demo://a"}}
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L"}}
+			# errors of the modern era
+			> {"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
+			< {"jsonrpc":"2.0","id":11,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}
+			> {"jsonrpc":"2.0","id":12,"method":"tools/list"}
+			< {"jsonrpc":"2.0","id":12,"error":{"code":-32602,"message":"Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)"}}
+			> {"jsonrpc":"2.0","id":13,"method":"logging/setLevel","params":{"level":"info",$META}}
+			< {"jsonrpc":"2.0","id":13,"error":{"code":-32601,"message":"Method not found: logging/setLevel"}}
+			# second listen, then the operator sends SIGTERM: graceful end, then exit
+			> {"jsonrpc":"2.0","id":14,"method":"subscriptions/listen","params":{"notifications":{"promptsListChanged":true},$META}}
+			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":14},"notifications":{"promptsListChanged":true}}}
+		`)
+		c.cancel(errors.New("SIGTERM")) // as ServeStdio does
+		play(`
+			< {"jsonrpc":"2.0","id":14,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":14,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}
+		`)
+		if err := <-c.done; err != nil {
+			t.Error("Serve:", err)
+		}
+	})
+}
+
 // When the server ends a stream, it says so with a result.
 func TestServerEndsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
