@@ -38,8 +38,9 @@ import (
 var ErrClosed = errors.New("mcp: the client has closed the connection")
 
 // ErrDrain is returned, wrapped, by Serve when handlers went on after
-// [Server.Drain] had passed. Their goroutines are still there, but nothing
-// that they return is written any more.
+// [Server.Drain] had passed, or the client did not read what was written for
+// it. Their goroutines are still there, but nothing that they return is written
+// any more.
 var ErrDrain = errors.New("mcp: still at work when the time to drain was over")
 
 // CancelledError is the cause of a handler's context when the client has
@@ -65,12 +66,20 @@ func (c *session) forget(id []byte, reason string) {
 		delete(c.requests, string(id))
 		c.drop(r.stream)
 		c.forgotten[r] = struct{}{}
+		for i, w := range c.waiting {
+			if w == r { // it never began to run
+				c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
+				delete(c.forgotten, r)
+				c.wg.Done()
+				break
+			}
+		}
 		c.settle(r.batch, nil)
 	}
 	c.mu.Unlock()
 	if r != nil {
 		r.cancel(&CancelledError{Reason: reason})
-		c.logf("%v cancelled by the client: %s", r, reason)
+		c.logf("%v cancelled by the client: %s", r, oneLine(reason))
 	}
 }
 
@@ -81,7 +90,7 @@ func (c *session) forget(id []byte, reason string) {
 // of its own, which nobody cancels.
 func (c *session) hangUp(cause error) {
 	c.mu.Lock()
-	c.deaf = true
+	c.deaf = cause
 	asked := make([]*question, 0, len(c.asked))
 	for _, q := range c.asked {
 		asked = append(asked, q)
@@ -99,7 +108,7 @@ func (c *session) hangUp(cause error) {
 }
 
 // closeDoor sees to it that no request is begun any more: from here on the
-// WaitGroup only counts down. The second time it does nothing.
+// WaitGroup does not rise from zero. The second time it does nothing.
 func (c *session) closeDoor() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +188,7 @@ func (c *session) wait() error {
 	c.out.stop()
 	over := late != nil
 	for _, side := range []*outlet{&c.notes, &c.trace} {
-		for rest := side.more(0); rest != nil && !over; rest = side.more(0) {
+		for rest := side.end(); rest != nil && !over; rest = side.end() {
 			select {
 			case <-rest:
 			case <-limit.C: // nobody reads our stderr: no reason to stay

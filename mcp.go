@@ -100,7 +100,8 @@ type Server struct {
 	Linger time.Duration
 
 	// MaxConcurrent is how many handlers run at once; further requests wait,
-	// and are served in the order of their arrival. 0 means no limit.
+	// without bound, and are served in the order of their arrival. 0 means no
+	// limit.
 	MaxConcurrent int
 
 	// MaxMessage is how many bytes one message of the client may have. A
@@ -127,12 +128,14 @@ type Server struct {
 	Extensions, Experimental map[string]any
 
 	// ErrorLog takes the library's own diagnostics: bad messages, panics of
-	// handlers, requests that the client has cancelled. nil means the standard logger of package log. What comes while
-	// an earlier line blocks, or more often than 20 times a second, is dropped.
+	// handlers, requests that the client has cancelled. nil means the standard
+	// logger of package log. More than 20 a second are dropped, and so are all
+	// when 64 KiB of them are waiting for an earlier one to be written.
 	ErrorLog *log.Logger
 
 	// Trace takes every line read and written, after the time and "in" or
-	// "out". nil means none.
+	// "out". nil means none. A client or a Server does not wait for it: when
+	// 64 MiB are unwritten, lines are left out.
 	Trace io.Writer
 
 	mu       sync.Mutex     // guards what follows
@@ -316,6 +319,15 @@ func badParams(what string) *Error {
 func excerpt(s string) string {
 	if len(s) > 100 {
 		s = s[:100] + "..."
+	}
+	return s
+}
+
+// oneLine is an excerpt that cannot be taken for the next line of a log.
+func oneLine(s string) string {
+	s = excerpt(s)
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) >= 0 {
+		s = string(appendString(nil, s))
 	}
 	return s
 }
@@ -704,7 +716,7 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 			m.Role = "user"
 		}
 		b = cat(appendString(cat(b, `{"role":`), m.Role), `,"content":`)
-		if b, err = m.Content.append(b, r.rev, false); err != nil {
+		if b, err = m.Content.append(b, r.rev); err != nil {
 			return r.unfit(err)
 		}
 		b = cat(b, `},`)
@@ -762,7 +774,7 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
 	b = cat(b, `"content":[`)
 	for _, c := range res.Content {
-		if b, err = c.append(b, rev, false); err != nil {
+		if b, err = c.append(b, rev); err != nil {
 			return nil, err
 		}
 		b = append(b, ',')
@@ -787,12 +799,11 @@ func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
 	return b, nil
 }
 
-// append appends one block of content as a revision knows it. Some types are
-// for conversations with a model alone.
-func (c Content) append(b []byte, rev revision, sampling bool) (_ []byte, err error) {
+// append appends one block of content as a revision knows it.
+func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 	switch {
 	case c.Type == "audio" && rev < rev2025_03_26:
-		c.Type, c.Text = "text", fmt.Sprintf("[audio, %s, %d bytes]", c.MIMEType, len(c.Data))
+		c.Type, c.Text = "text", "[audio, "+c.MIMEType+", "+strconv.Itoa(len(c.Data))+" bytes]"
 	case c.Type == "resource_link" && c.Link != nil && rev < rev2025_06_18:
 		c.Type, c.Text = "text", c.Link.Name+": "+c.Link.URI
 	}
@@ -816,20 +827,8 @@ func (c Content) append(b []byte, rev revision, sampling bool) (_ []byte, err er
 		if b, err = c.Resource.append(cat(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
 		}
-	case c.Type == "tool_use" && c.ToolUse != nil && sampling:
-		b = appendString(cat(b, `{"type":"tool_use","id":`), c.ToolUse.ID)
-		b = appendString(cat(b, `,"name":`), c.ToolUse.Name)
-		if b, err = appendCompact(cat(b, `,"input":`), c.ToolUse.Input); err != nil {
-			return nil, err
-		}
-	case c.Type == "tool_result" && c.ToolResult != nil && sampling:
-		b = append(appendString(cat(b, `{"type":"tool_result","toolUseId":`), c.ToolResult.ID), ',')
-		if b, err = c.ToolResult.Result.append(b, rev); err != nil {
-			return nil, err
-		}
-		b = chop(b)
 	default:
-		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
+		return nil, errors.New("content of type " + oneLine(c.Type) + " lacks what belongs to it")
 	}
 	if b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev); err != nil {
 		return nil, err
@@ -985,6 +984,7 @@ func (s *Server) match(uri string) (*item, map[string]string) {
 // parseTemplate splits a URI template: what is at odd places is a variable,
 // with the + in front if it has one, the rest is literal.
 func parseTemplate(uri string) (parts []string, err error) {
+	var names []string
 	for rest := uri; ; {
 		literal, after, more := strings.Cut(rest, "{")
 		parts = append(parts, literal)
@@ -1002,12 +1002,12 @@ func parseTemplate(uri string) (parts []string, err error) {
 		switch {
 		case !closed || name == "" || bad >= 0:
 			return nil, errors.New("a variable is written {name} or {+name}")
-		case slices.Contains(parts, name) || slices.Contains(parts, "+"+name):
+		case slices.Contains(names, name):
 			return nil, errors.New("a variable stands there twice")
 		case len(parts) > 1 && literal == "":
 			return nil, errors.New("there must be something between two variables")
 		}
-		parts = append(parts, variable)
+		parts, names = append(parts, variable), append(names, name)
 		rest = after
 	}
 }
@@ -1651,10 +1651,13 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 			switch block.Type {
 			case "tool_use", "tool_result":
 				mode = "tools"
+				b, err = block.appendTool(b, rev)
 			case "resource", "resource_link":
-				return nil, fmt.Errorf("mcp: Sample: content of type %q", block.Type)
+				err = fmt.Errorf("mcp: Sample: content of type %q", block.Type)
+			default:
+				b, err = block.append(b, rev)
 			}
-			if b, err = block.append(b, rev, true); err != nil {
+			if err != nil {
 				return nil, err
 			}
 			b = append(b, ',')
@@ -1726,6 +1729,27 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		out.Content = append(out.Content, c.content())
 	}
 	return out, nil
+}
+
+// appendTool is append for the types that only a conversation with a model has.
+func (c Content) appendTool(b []byte, rev revision) (_ []byte, err error) {
+	switch {
+	case c.Type == "tool_use" && c.ToolUse != nil:
+		b = appendString(cat(b, `{"type":"tool_use","id":`), c.ToolUse.ID)
+		b = appendString(cat(b, `,"name":`), c.ToolUse.Name)
+		b, err = appendCompact(cat(b, `,"input":`), c.ToolUse.Input)
+	case c.Type == "tool_result" && c.ToolResult != nil:
+		b = append(appendString(cat(b, `{"type":"tool_result","toolUseId":`), c.ToolResult.ID), ',')
+		b, err = c.ToolResult.Result.append(b, rev)
+		b = chop(b)
+	default:
+		err = fmt.Errorf("mcp: Sample: content of type %q lacks what belongs to it", c.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err = appendMeta(b, c.Meta, rev)
+	return append(b, '}'), err
 }
 
 // A wireContent is a block of content as a client sends it.
@@ -2001,10 +2025,11 @@ func lookup(name string) method {
 }
 
 func (r *request) String() string {
-	if r.name == "" {
-		return r.method + " (id " + string(r.id) + ")"
+	name := ""
+	if r.name != "" {
+		name = " " + oneLine(r.name)
 	}
-	return r.method + " " + r.name + " (id " + string(r.id) + ")"
+	return r.method + name + " (id " + excerpt(string(r.id)) + ")"
 }
 
 // open begins the answer of r. Members of the result are to follow, each with
@@ -2371,9 +2396,9 @@ func (d deriver) fields(t reflect.Type, where string) []field {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if strings.ContainsFunc(name, func(r rune) bool {
+			if strings.IndexFunc(name, func(r rune) bool {
 				return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
-			}) {
+			}) >= 0 {
 				name = "" // as encoding/json reads it
 			}
 			elem := f.Type
@@ -2673,10 +2698,7 @@ func (p *place) String() string {
 	case p.name == "":
 		return strings.TrimSuffix(p.in.String(), " ") + "[" + strconv.Itoa(p.index) + "] "
 	}
-	name := excerpt(p.name)
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) { // it is to be one line
-		name = string(appendString(nil, name))
-	}
+	name := oneLine(p.name)
 	if p.in == nil {
 		return name + " "
 	}
@@ -2858,6 +2880,7 @@ func integer(num string) string {
 	if i := strings.IndexAny(num, "eE"); i >= 0 {
 		mantissa = num[:i]
 		exponent, _ = strconv.Atoi(num[i+1:])
+		exponent = max(exponent, -1<<30) // less could not be negated
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	fraction = strings.TrimRight(fraction, "0")
@@ -3009,13 +3032,16 @@ func compare(v reflect.Value, bound string) int {
 		return cmp.Compare(v.Uint(), uint64(n))
 	}
 	b, _ := strconv.ParseFloat(bound, 64)
+	var f float64
 	switch {
 	case v.CanInt():
-		return cmp.Compare(float64(v.Int()), b)
+		f = float64(v.Int())
 	case v.CanUint():
-		return cmp.Compare(float64(v.Uint()), b)
+		f = float64(v.Uint())
+	default:
+		f = v.Float()
 	}
-	return cmp.Compare(v.Float(), b)
+	return cmp.Compare(f, b)
 }
 
 // wellFormed holds a string against a format, as far as a slip is likely.

@@ -46,6 +46,7 @@ const (
 	maxBatch    = 10_000   // members of one batch
 	maxStreams  = 64       // open subscriptions/listen requests
 	maxWatched  = 10_000   // resources that one of them, or a legacy session, watches
+	maxURI      = 8 << 10  // bytes in the URI of one that is watched
 	maxDepth    = 10_000   // of nesting, as in encoding/json
 )
 
@@ -69,7 +70,7 @@ type session struct {
 
 	mu        sync.Mutex            // guards what follows, for a few lines at a time
 	closing   bool                  // no request is begun any more
-	deaf      bool                  // no question is asked any more
+	deaf      error                 // why no question is asked any more
 	failure   error                 // what Serve returns
 	requests  map[string]*request   // owed an answer, by raw id
 	forgotten map[*request]struct{} // cancelled by the client, and still running
@@ -161,7 +162,7 @@ func (q *question) tell(a reply) {
 // then cancels the handlers and waits up to [Server.Drain] for them.
 //
 // It returns nil when the session came to an ordinary end, the end of ctx
-// being one; an error that is [ErrDrain] when handlers outlived the drain; and
+// being one; an error that is [ErrDrain] when something outlived the drain; and
 // otherwise the error of r or w.
 //
 // Many sessions of one Server may run at once. Serve closes neither r nor w.
@@ -364,7 +365,9 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 			continue // its beginning was told already
 		}
 		if len(line) > keepBuffer { // it keeps the buffer
-			in.buf = bytes.Clone(in.buf[next:])
+			if in.buf = in.buf[next:]; len(in.buf) <= len(line) {
+				in.buf = bytes.Clone(in.buf)
+			}
 			in.start, in.seen = 0, 0
 		}
 		if !in.any {
@@ -384,7 +387,7 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 // tooMuch reports whether the beginning of a line is longer than a message may
 // be. Blanks at its end may be behind the message, up to a point.
 func tooMuch(b []byte, limit int) bool {
-	return len(b) > 2*limit || len(b) > limit && len(bytes.TrimRight(b, " \t\r")) > limit
+	return len(b) > limit+keepBuffer || len(b) > limit && len(bytes.TrimRight(b[limit:], " \t\r")) > 0
 }
 
 // ---- accept ----
@@ -543,7 +546,7 @@ func (c *session) deliver(e *envelope) {
 			pick(e.err, want{"code", &code}, want{"message", &message})
 		}
 		why, _ := text(message)
-		q.tell(reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%s)", why, code)})
+		q.tell(reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%.20s)", excerpt(why), code)})
 	}
 }
 
@@ -565,9 +568,14 @@ func (c *session) request(e *envelope, keep bool, b *batch) {
 	m := lookup(name)
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
+	full := b != nil && len(b.answers) > outputBound
 	c.mu.Unlock()
-	if dup { // under its own id, the answer would mislead the owner of the first
-		c.refuse(b, nil, invalid("id "+string(e.id)+" is in use"))
+	switch {
+	case dup: // under its own id, the answer would mislead the owner of the first
+		c.refuse(b, nil, invalid("id "+excerpt(string(e.id))+" is in use"))
+		return
+	case full:
+		c.refuse(b, e.id, &Error{Code: codeInternal, Message: "The answers to one batch are too long"})
 		return
 	}
 	r := &request{session: c, id: e.id, method: name, batch: b}
@@ -929,6 +937,7 @@ func (c *session) filter(r *request) *Error {
 		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
 	}
 	r.stream = st
+	r.id, r.params = bytes.Clone(r.id), params{} // it may be open for long
 	return nil
 }
 
@@ -937,7 +946,7 @@ func (st *stream) watch(uri string) *Error {
 	if _, again := st.uris[uri]; again {
 		return nil
 	}
-	if len(st.uris) >= maxWatched {
+	if len(st.uris) >= maxWatched || len(uri) > maxURI {
 		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
 	}
 	if st.uris == nil {
@@ -1138,9 +1147,9 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 		<-r.ctx.Done()
 		return nil, context.Cause(r.ctx)
 	}
-	if c.deaf {
-		c.mu.Unlock()
-		return nil, ErrClosed
+	if c.deaf != nil {
+		defer c.mu.Unlock()
+		return nil, c.deaf
 	}
 	c.lastAsked++
 	id := strconv.FormatInt(c.lastAsked, 10)
@@ -1160,7 +1169,7 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 		cause = context.Cause(r.ctx)
 	}
 	c.mu.Lock()
-	if _, open := c.asked[id]; open && !c.deaf && !c.closing { // tell the client not to bother
+	if _, open := c.asked[id]; open && c.deaf == nil && !c.closing { // tell the client not to bother
 		delete(c.asked, id)
 		c.emit([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 		c.handOffLocked()
@@ -1371,7 +1380,18 @@ func (o *outlet) run() (err error) {
 	return err
 }
 
-// stop sees to it that nothing is written that is not being written already.
+// end stops o if all has been written; otherwise it is more(0).
+func (o *outlet) end() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rest := o.untilLocked(o.added)
+	if rest == nil {
+		o.stopLocked()
+	}
+	return rest
+}
+
+// stop sees to it that nothing more is handed to w.
 func (o *outlet) stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -859,6 +859,49 @@ func TestWholeModernTranscript(t *testing.T) {
 	})
 }
 
+// ---- what a review has found ----
+
+func TestHostile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := &Server{ErrorLog: log.New(&out, "", 0), MaxConcurrent: 1}
+		AddTool(s, Tool{Name: "n", Description: strings.Repeat("x", 1<<20)}, func(ctx context.Context, in struct{ N int }) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		s.AddResource(Resource{URI: "x:{a}b{b}", Name: "x"}, func(context.Context, string, map[string]string) ([]ResourceContents, error) { return nil, nil })
+		c := serve(t, s)
+		c.initialize("2025-03-26", "{}")
+
+		// A number whose exponent is not one.
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments":{"N":1e-99999999999999999999}}}`)
+		c.want(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Invalid arguments: N must be an integer, got 1e-99999999999999999999"}],"isError":true}}`)
+
+		// A reason that would forge a line of the log, from a request before its turn.
+		for _, id := range []string{"2", "3"} {
+			c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"n","arguments":{"N":1}}}`)
+		}
+		for _, id := range []string{"3", "2"} {
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no\nmcp: forged"}}`)
+		}
+		c.want()
+		if text := out.String(); strings.Contains(text, "\nmcp: forged") || strings.Count(text, "\n") != 2 {
+			t.Errorf("log: %s", text)
+		}
+
+		// Something large to watch.
+		c.send(`{"jsonrpc":"2.0","id":4,"method":"resources/subscribe","params":{"uri":"x:` + strings.Repeat("a", maxURI) + `"}}`)
+		c.want(`{"jsonrpc":"2.0","id":4,"error":{"code":-32603,"message":"Subscription limit reached"}}`)
+
+		// A small line that asks for a large one.
+		c.send("[" + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":5,"method":"tools/list"},`, 100), ",") + "]")
+		if got := c.recv(); len(got) != 1 || len(got[0]) > outputBound+2<<20 || strings.Count(got[0], "too long") != 84 {
+			t.Errorf("%d bytes, %d errors", len(got[0]), strings.Count(got[0], "too long"))
+		}
+		c.end()
+	})
+}
+
 // When the server ends a stream, it says so with a result.
 func TestServerEndsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -4090,7 +4133,7 @@ func TestAsk(t *testing.T) {
 			return askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: not valid JSON: "{"`
 		},
 		"bad content": func() (askFunc, [][]asked, string) {
-			return askModel(saysAsk(Content{Type: "tool_use"})), nil, `error: content of type "tool_use" lacks what belongs to it`
+			return askModel(saysAsk(Content{Type: "tool_use"})), nil, `error: mcp: Sample: content of type "tool_use" lacks what belongs to it`
 		},
 		"content that is none of a model's": func() (askFunc, [][]asked, string) {
 			return askModel(saysAsk(ResourceLink(Resource{URI: "a:b", Name: "b"}))), nil, `error: mcp: Sample: content of type "resource_link"`
