@@ -1401,8 +1401,9 @@ func (o *outlet) stop() {
 // over reports whether that was so.
 func (o *outlet) over() bool {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.stopped
+	over := o.stopped
+	o.mu.Unlock()
+	return over
 }
 
 func (o *outlet) stopLocked() {
@@ -1447,8 +1448,9 @@ func (o *outlet) more(n int64) <-chan struct{} {
 // to w yet.
 func (o *outlet) holds(mark int64) bool {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	return mark > o.taken
+	held := mark > o.taken
+	o.mu.Unlock()
+	return held
 }
 
 // ---- diagnostics ----
