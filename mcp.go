@@ -37,6 +37,16 @@
 // arguments from its parameter and checks them before it is called. Handlers
 // run concurrently, each on a goroutine of its own.
 //
+// Resources, with [Server.AddResource], are what clients can read, and prompts,
+// with [Server.AddPrompt], what their users can start from.
+//
+// # In a handler
+//
+// [Progress] tells how far it has come, [LogHandler] logs to the client, and
+// [RequestFrom] knows who is asking. [Elicit], [ElicitURL], [Sample] and [Roots]
+// ask back; what the protocol makes of that differs by its revision, and the
+// handler reads the same.
+//
 // # Cancellation
 //
 // A handler's context ends when the client cancels the request or goes away,
@@ -79,8 +89,8 @@ import (
 )
 
 // A Server is what is offered to clients. Set its fields before it serves and
-// leave them alone from then on; tools may come and go at any time. A Server
-// must not be copied.
+// leave them alone from then on; what it offers may come and go at any time. A
+// Server must not be copied.
 type Server struct {
 	Name    string // required: for programs
 	Version string // required
@@ -134,8 +144,8 @@ type Server struct {
 	ErrorLog *log.Logger
 
 	// Trace takes every line read and written, after the time and "in" or
-	// "out". nil means none. A client or a Server does not wait for it: when
-	// 64 MiB are unwritten, lines are left out.
+	// "out". nil means none. Nobody waits for it: when 64 MiB are unwritten,
+	// lines are left out.
 	Trace io.Writer
 
 	mu       sync.Mutex     // guards what follows

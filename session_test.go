@@ -608,74 +608,7 @@ const demoTools = `
 	{"name":"list_things","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
 	{"name":"ask","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}`
 
-func TestTranscriptLegacy(t *testing.T) {
-	play(t, demo(), "", strings.Replace(`
-		> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{}},"roots":{"listChanged":true}},"clientInfo":{"name":"c","version":"1"}}}
-		< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"},"instructions":"Demo server."}}
-		> {"jsonrpc":"2.0","method":"notifications/initialized"}
-		> {"jsonrpc":"2.0","id":2,"method":"ping"}
-		< {"jsonrpc":"2.0","id":2,"result":{}}
-		> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
-		< {"jsonrpc":"2.0","id":3,"result":{"tools":[$TOOLS]}}
-		> {"jsonrpc":"2.0","id":"call-1","method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{"progressToken":"t1"}}}
-		< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t1","progress":1,"total":1,"message":"echoing"}}
-		< {"jsonrpc":"2.0","id":"call-1","result":{"content":[{"type":"text","text":"hi"}]}}
-		> {"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo","arguments":{}}}
-		< {"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"Invalid arguments: text is required"}],"isError":true}}
-		# a question to the client on the way
-		> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":{"name":"ask","arguments":{}}}
-		< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
-		> {"jsonrpc":"2.0","method":"notifications/roots/list_changed"}
-		> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///home","name":"Home"}]}}
-		< {"jsonrpc":"2.0","id":18,"result":{"content":[{"type":"text","text":"[{\"uri\":\"file:///home\",\"name\":\"Home\"}]"}],"structuredContent":{"result":[{"uri":"file:///home","name":"Home"}]}}}
-		# list change is unsolicited
-		> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":"grow","arguments":{}}}
-		< {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
-		< {"jsonrpc":"2.0","id":19,"result":{"content":[{"type":"text","text":"added"}]}}
-		# cancellation: no answer for 20
-		> {"jsonrpc":"2.0","id":20,"method":"tools/call","params":{"name":"slow","arguments":{}}}
-		> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":20,"reason":"user"}}
-		> {"jsonrpc":"2.0","id":21,"method":"no/such"}
-		< {"jsonrpc":"2.0","id":21,"error":{"code":-32601,"message":"Method not found: no/such"}}
-		> {"jsonrpc":"2.0","id":22,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
-		< {"jsonrpc":"2.0","id":22,"error":{"code":-32600,"message":"Invalid Request: initialize came twice"}}
-		> {"jsonrpc":"2.0","id":23,"method":"notifications/initialized"}
-		< {"jsonrpc":"2.0","id":23,"error":{"code":-32601,"message":"Method not found: notifications/initialized"}}`,
-		"$TOOLS", strings.ReplaceAll(demoTools, "\n", ""), 1))
-}
-
-func TestTranscriptModern(t *testing.T) {
-	play(t, demo(), "", strings.Replace(`
-		> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}
-		< {"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"instructions":"Demo server.","ttlMs":0,"cacheScope":"private",$SRV}}
-		> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}}
-		< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[$TOOLS],"ttlMs":0,"cacheScope":"private",$SRV}}
-		> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{"progressToken":1,"io.modelcontextprotocol/logLevel":"info","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
-		< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"total":1,"message":"echoing"}}
-		< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"hi"}],$SRV}}
-		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{},$META}}
-		< {"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","content":[{"type":"text","text":"Invalid arguments: text is required"}],"isError":true,$SRV}}
-		# subscription
-		> {"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},$META}}
-		< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}
-		> {"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"grow","arguments":{},$META}}
-		< {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}
-		< {"jsonrpc":"2.0","id":10,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}
-		> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L"}}
-		# cancellation: no answer for 11
-		> {"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"slow",$META}}
-		> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":11}}
-		# errors
-		> {"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
-		< {"jsonrpc":"2.0","id":11,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}
-		> {"jsonrpc":"2.0","id":13,"method":"no/such","params":{$META}}
-		< {"jsonrpc":"2.0","id":13,"error":{"code":-32601,"message":"Method not found: no/such"}}
-		> {"jsonrpc":"2.0","id":14,"method":"tools/call","params":{"name":"nope",$META}}
-		< {"jsonrpc":"2.0","id":14,"error":{"code":-32602,"message":"Unknown tool: nope"}}`,
-		"$TOOLS", strings.ReplaceAll(demoTools, "\n", ""), 1))
-}
-
-// ---- the transcripts of the protocol, whole ----
+// ---- the transcripts of the protocol ----
 
 // wholeDemo is the server of both transcripts.
 func wholeDemo() *Server {
@@ -724,7 +657,7 @@ var wholeTools = strings.Join(strings.Fields(`
 	{"name":"ask_name","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
 	{"name":"grow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}`), "")
 
-func TestWholeLegacyTranscript(t *testing.T) {
+func TestTranscriptLegacy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := wholeDemo()
 		s.Title = "Demo"
@@ -794,7 +727,7 @@ func TestWholeLegacyTranscript(t *testing.T) {
 	})
 }
 
-func TestWholeModernTranscript(t *testing.T) {
+func TestTranscriptModern(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := wholeDemo()
 		c := serve(t, s)
