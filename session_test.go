@@ -1283,8 +1283,7 @@ func TestBatches(t *testing.T) {
 		{"the answer to a question inside", b, `
 			> [` + call(`"a"`, "ask", "{}") + `]
 			< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
-			> [{"jsonrpc":"2.0","id":1,"result":{"roots":[]}},{"jsonrpc":"2.0","id":2,"method":"ping"}]
-			< [{"jsonrpc":"2.0","id":2,"result":{}}]
+			> [{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}]
 			< [` + said(`"a"`, "[]") + `]`},
 		{"before initialize", "", "> " + one + "\n< " + refused + ping},
 		{"2025-06-18", "2025-06-18", "> " + one + "\n< " + refused + ping},
@@ -7037,7 +7036,7 @@ func TestProcUnread(t *testing.T) {
 func TestProcFlood(t *testing.T) {
 	pings, n, size := 100_000, 100_000, 2000
 	if raceBuild() { // fewer, as all of them might be at work at once
-		pings, n, size = 20_000, 3000, 20_000
+		pings, n, size = 20_000, 7000, 20_000
 	}
 	for _, tt := range []struct {
 		name string
@@ -7088,7 +7087,7 @@ func TestProcFlood(t *testing.T) {
 			}
 			rep := p.wait("exit status 0")
 			t.Logf("stuck after %d of %d; %d MiB", last, tt.n, rep.Sys>>20)
-			if rep.Sys > 150<<20 {
+			if rep.Sys > 220<<20 { // without the bound it is 300
 				t.Errorf("the server took %d MiB", rep.Sys>>20)
 			}
 		})
