@@ -12,11 +12,17 @@ package mcp
 //	        │         └── deliver: the answer to a question ──▶ ask ─────────┘
 //	        └── EOF: see cancel.go
 //
-// Everything up to begin runs on one goroutine, the reader, so that line N has
-// taken effect before line N+1 is looked at: a cancel cannot overtake its
-// request. From handle on a request has a goroutine of its own. The reader
-// never waits for a handler, for a write, or for a lock that is held across
-// either: whatever the rest of the program does, the client is heard.
+// Everything up to begin runs on one goroutine at a time, the one that has the
+// turn to read, so that line N has taken effect before line N+1 is looked at: a
+// cancel cannot overtake its request. A request that comes while no other runs
+// it serves itself, which saves waking another thread; the rest get goroutines
+// of their own. It also writes the answers, when it has taken all that was read.
+//
+// While it serves or writes it can be relieved: when that lasts a millisecond,
+// or the handler asks the client something, a new goroutine gets the turn, and
+// the old one ends with its work. So whatever handlers and the client do, the
+// client is heard; and the turn is never waited for, nor is a lock that is held
+// across a handler or a write.
 
 import (
 	"bytes"
@@ -48,6 +54,8 @@ const (
 	maxWatched  = 10_000   // resources that one of them, or a legacy session, watches
 	maxURI      = 8 << 10  // bytes in the URI of one that is watched
 	maxDepth    = 10_000   // of nesting, as in encoding/json
+
+	stint = time.Millisecond // of work, after which whoever has the turn to read is relieved
 )
 
 // A session is one client: the two ends of a connection and what is going on
@@ -64,11 +72,17 @@ type session struct {
 	identity, caching        string // as the modern era wants them on its answers
 	experimental, extensions string // capabilities, as JSON
 
-	wg     sync.WaitGroup // requests that were begun, and writers of their own
+	in    input       // of whoever has the turn to read
+	lone  *request    // which that one is to serve itself
+	watch *time.Timer // relieves it
+
+	wg     sync.WaitGroup // requests that were begun, and writes
 	eof    chan struct{}  // closed when the client is heard to have closed its end
 	closed chan struct{}  // closed when closing is set
 
 	mu        sync.Mutex            // guards what follows, for a few lines at a time
+	turn      int                   // to read: each goroutine that gets it has a number of its own
+	busy      bool                  // that one is at work and can be relieved
 	closing   bool                  // no request is begun any more
 	deaf      error                 // why no question is asked any more
 	failure   error                 // what Serve returns
@@ -79,7 +93,7 @@ type session struct {
 	asked     map[string]*question  // awaiting the client's answer, by our id
 	lastAsked int64
 	streams   []*stream // where changes are told, oldest first
-	legacy    legacy    // written by the reader alone, which so may read it without mu
+	legacy    legacy    // written only with the turn to read, which so is enough to read it
 	notesNow  int       // diagnostics of the current second
 	noteTime  int64
 }
@@ -100,6 +114,7 @@ type request struct {
 	name    string // of the tool, prompt or resource, for people
 	rev     revision
 	params
+	turn     int // to read, of the goroutine that serves it; 0 if that one never had it
 	batch    *batch
 	stream   *stream           // of subscriptions/listen
 	item     *item             // what it is about, if that is one thing
@@ -196,7 +211,10 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	defer c.cancel(nil)
 	s.join(c)
 	defer s.leave(c)
-	go c.read()
+	c.watch = time.AfterFunc(stint, c.relieve)
+	defer c.watch.Stop()
+	c.work() // which is nobody's, and so:
+	c.relieve()
 	return c.wait()
 }
 
@@ -218,32 +236,91 @@ type heard struct {
 	err error
 }
 
-// read is the reader. It returns when r has nothing more to give and all of it
-// was taken, or when the session is over.
-func (c *session) read() {
-	var in input
-	defer c.closeDoor()
-	for c.room(&in) {
+// read is what the goroutine does that has the turn to read, until it is
+// relieved, r has nothing more to give and all of it was taken, or the session
+// is over.
+func (c *session) read(turn int) {
+	in := &c.in
+	for c.room(in) {
 		line, whole := in.line(c.srv.maxMessage())
 		switch {
 		case whole:
 			c.accept(line, len(line) > keepBuffer)
+			if r := c.lone; r != nil {
+				c.lone, r.turn = nil, turn
+				c.work()
+				c.handle(r)
+				if !c.resume(turn) {
+					return
+				}
+			}
 		case line != nil:
 			c.tooLong(line)
 		default:
-			c.handOff()
+			if !c.flush(turn) {
+				return
+			}
 			if in.err != nil {
-				c.hear(&in)
+				c.hear(in)
+				c.closeDoor()
 				return
 			}
 			in.fill(c.r)
 		}
 	}
+	c.closeDoor()
 	// The session ends, but a client that is still writing must come to reading.
 	for in.err == nil && !c.out.over() {
 		in.start = len(in.buf)
 		in.fill(c.r)
 	}
+}
+
+// relieve gives the turn to read to a new goroutine, if the one that has it is
+// at work. It may come late, and relieve somebody who has just begun.
+func (c *session) relieve() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy {
+		c.busy = false
+		c.turn++
+		go c.read(c.turn)
+	}
+}
+
+// work begins what may last, on the goroutine that has the turn to read.
+func (c *session) work() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy = true
+	c.watch.Reset(stint)
+}
+
+// resume ends that, and reports whether the goroutine still has the turn.
+func (c *session) resume(turn int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turn != turn {
+		return false // and the watch is on another
+	}
+	c.watch.Stop()
+	c.busy = false
+	return true
+}
+
+// flush writes what there is to write, and reports what resume does.
+func (c *session) flush(turn int) bool {
+	c.mu.Lock()
+	if c.closing || !c.out.turn() {
+		c.mu.Unlock()
+		return true
+	}
+	c.wg.Add(1)
+	c.mu.Unlock()
+	c.work()
+	c.writeOn()
+	c.wg.Done()
+	return c.resume(turn)
 }
 
 // room waits while too much output is unsent, and reports whether the session
@@ -963,8 +1040,9 @@ func (c *session) drop(gone *stream) {
 
 // ---- begin ----
 
-// begin gives r to a handler: at once on a goroutine of its own, or when its
-// turn comes. From here on it can be cancelled and will be waited for.
+// begin sees to it that r is given to a handler: at once on this goroutine or
+// another, or when others are through. From here on it can be cancelled and
+// will be waited for.
 func (c *session) begin(r *request) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
@@ -988,6 +1066,10 @@ func (c *session) begin(r *request) {
 		return
 	default:
 		c.running++
+		if c.running == 1 && r.batch == nil { // the members of a batch are taken one after the other
+			c.lone = r
+			return
+		}
 	}
 	go c.handle(r)
 }
@@ -1001,6 +1083,7 @@ func (c *session) handle(r *request) {
 	returned := false
 	defer func() {
 		if !returned {
+			c.relieve() // Goexit ends this goroutine
 			c.logf("%v did not return: %v\n%s", r, recover(), debug.Stack())
 			line = r.failed()
 		}
@@ -1046,8 +1129,11 @@ func (c *session) respond(r *request, line []byte) {
 		c.settle(r.batch, line)
 	}
 	c.drop(r.stream)
+	later := c.busy && c.turn == r.turn // whoever has the turn flushes before it reads on
 	c.mu.Unlock()
-	c.write()
+	if !later {
+		c.write()
+	}
 }
 
 // finish lets go of r when its handler is through, and lets the next one in.
@@ -1136,6 +1222,7 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 // no longer than ctx, r and the client last.
 func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	q := &question{make(chan reply, 1)}
+	c.relieve() // else nobody would hear the answer
 	for _, over := range []context.Context{r.ctx, ctx} {
 		if over.Err() != nil {
 			return nil, context.Cause(over)

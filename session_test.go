@@ -5294,7 +5294,7 @@ func TestFault5BothShapesOfADeadPipe(t *testing.T) {
 			c.send(callNow("1", "wait"))
 			c.want()
 			c.in.CloseWithError(dead)
-			if err := c.over(0); err != nil {
+			if err := c.over(stint); err != nil {
 				t.Errorf("r fails with %v: Serve: %v", dead, err)
 			}
 			s.saw(t, ErrClosed)
@@ -5404,8 +5404,8 @@ func TestLinger(t *testing.T) {
 		lines  []string
 	}{
 		{0, "sleep1", 0, []error{ErrClosed}, []string{failedNow("0", ErrClosed.Error())}},
-		{2500 * time.Millisecond, "sleep1", time.Second, []error{nil}, []string{progressLine("0", "1"), saidNow("0", "slept")}},
-		{2500 * time.Millisecond, "sleep1 sleep2", 2 * time.Second, []error{nil, nil},
+		{2500 * time.Millisecond, "sleep1", time.Second - stint, []error{nil}, []string{progressLine("0", "1"), saidNow("0", "slept")}},
+		{2500 * time.Millisecond, "sleep1 sleep2", 2*time.Second - stint, []error{nil, nil},
 			[]string{progressLine("0", "1"), saidNow("0", "slept"), progressLine("1", "1"), saidNow("1", "slept")}},
 		{2500 * time.Millisecond, "sleep3", 2500 * time.Millisecond, []error{ErrClosed}, []string{failedNow("0", ErrClosed.Error())}},
 		{2500 * time.Millisecond, "sleep1 wait", 2500 * time.Millisecond, []error{nil, ErrClosed},
@@ -5418,7 +5418,7 @@ func TestLinger(t *testing.T) {
 				id := strconv.Itoa(i)
 				c.send(callNow(id, tool, `"progressToken":`+id))
 			}
-			synctest.Wait()
+			time.Sleep(stint)
 			c.in.Close()
 			c.ends(row.lasts, nil)
 			c.want(row.lines...)
@@ -5432,7 +5432,7 @@ func TestLinger(t *testing.T) {
 		synctest.Wait()
 		c.break_ = func([]byte) (int, error) { return 0, syscall.EPIPE }
 		c.in.Close()
-		c.ends(time.Second, nil)
+		c.ends(time.Second-stint, nil)
 		s.saw(t, nil, ErrClosed)
 	})
 	bubble(t, func(t *testing.T, s *stage) {
@@ -5534,7 +5534,7 @@ func TestDrain(t *testing.T) {
 		})
 		c := serve(t, &s.Server)
 		c.send(callNow("1", "tidy"))
-		synctest.Wait()
+		time.Sleep(stint)
 		c.in.Close()
 		c.ends(time.Second-1, nil)
 		c.want(saidNow("1", "tidy"))
@@ -5645,8 +5645,10 @@ func TestCancel(t *testing.T) {
 		s.started = nil
 
 		both(callNow("3", "wait"), cancelling("3")) // and never too late
+		time.Sleep(stint)
 		c.want()
-		s.started, s.causes = nil, nil // if it started at all
+		s.saw(t, stopped)
+		s.started = nil
 
 		c.send(callNow("5", "wait"), callNow(`"6"`, "wait"), callNow("7", "wait"))
 		c.want()
@@ -5677,11 +5679,15 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A request that is cancelled before its handler has started never starts.
+// A request that is cancelled before its handler has started never starts:
+// while another runs, it is for the scheduler to say when it does.
 func TestCancelBeforeStart(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the reader goes on, most of the time, until it blocks
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
+		c.send(callNow("0", "wait"))
+		time.Sleep(stint)
+		s.ran(t, "0")
 		for range 20 {
 			c.send(callNow("1", "wait") + "\n" + cancelling("1") + "\n" + pingOne)
 			c.want(pongOne)
@@ -5689,7 +5695,9 @@ func TestCancelBeforeStart(t *testing.T) {
 		if len(s.started) > 10 {
 			t.Errorf("%d of 20 handlers were started", len(s.started))
 		}
-		c.end()
+		c.in.Close()
+		c.ends(0, nil)
+		c.want(failedNow("0", ErrClosed.Error()))
 	})
 }
 
@@ -5769,17 +5777,19 @@ func TestMaxConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) { // order of arrival; cancel of a queued one
 		s.MaxConcurrent = 1
 		c := serve(t, &s.Server)
+		begun := time.Now()
 		for _, id := range []string{"1", "2", "3", "4", "5"} {
 			c.send(callNow(id, "sleep1"))
 		}
+		time.Sleep(stint)
 		s.ran(t, "1")
 		c.send(pingOne, `{"jsonrpc":"2.0","id":"l","method":"tools/list","params":{"_meta":{`+modernMeta+`}}}`, cancelling("3"))
 		if got := c.recv(); len(got) != 2 || !sameJSON(t, got[0], pongOne) || !strings.Contains(got[1], `"id":"l"`) {
 			t.Errorf("while the queue is full: %.100q", got)
 		}
 		c.send(callNow("3", "hi")) // its id is free, its place is not
-		for _, id := range []string{"1", "2", "4", "5"} {
-			time.Sleep(time.Second - 1)
+		for i, id := range []string{"1", "2", "4", "5"} {
+			time.Sleep(time.Until(begun.Add(time.Duration(i+1)*time.Second - 1)))
 			c.want()
 			time.Sleep(1)
 			if id == "5" {
@@ -7402,8 +7412,8 @@ func TestTerminal(t *testing.T) {
 
 // ---- many at once ----
 
-// TestSlowAndFast: whatever handlers do, others are served without any time
-// passing.
+// TestSlowAndFast: whatever handlers do, others are served at once, as soon as
+// the first of them has given away the turn to read.
 func TestSlowAndFast(t *testing.T) {
 	sleepers := 10_000
 	if raceBuild() {
@@ -7443,7 +7453,7 @@ func TestSlowAndFast(t *testing.T) {
 					t.Fatalf("%s: got %.200q", line, got)
 				}
 			}
-			if want := cmp.Or(tt.max, tt.n); most != want || time.Since(begun) != 0 {
+			if want := cmp.Or(tt.max, tt.n); most != want || time.Since(begun) > stint {
 				t.Errorf("%d were asleep at once, want %d; it took %v", most, want, time.Since(begun))
 			}
 			c.in.Close()
@@ -7451,7 +7461,7 @@ func TestSlowAndFast(t *testing.T) {
 				t.Errorf("Serve: %v", err)
 			}
 			answeredProc(t, strings.Join(c.recv(), "\n")+"\n", 1, tt.n, toldClosed)
-			if time.Since(begun) != 0 {
+			if time.Since(begun) > stint {
 				t.Errorf("the end took %v", time.Since(begun))
 			}
 		})
