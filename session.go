@@ -114,7 +114,6 @@ type request struct {
 	name    string // of the tool, prompt or resource, for people
 	rev     revision
 	params
-	turn     int // to read, of the goroutine that serves it; 0 if that one never had it
 	batch    *batch
 	stream   *stream           // of subscriptions/listen
 	item     *item             // what it is about, if that is one thing
@@ -247,7 +246,7 @@ func (c *session) read(turn int) {
 		case whole:
 			c.accept(line, len(line) > keepBuffer)
 			if r := c.lone; r != nil {
-				c.lone, r.turn = nil, turn
+				c.lone = nil
 				c.work()
 				c.handle(r)
 				if !c.resume(turn) {
@@ -1083,7 +1082,7 @@ func (c *session) handle(r *request) {
 	returned := false
 	defer func() {
 		if !returned {
-			c.relieve() // Goexit ends this goroutine
+			c.relieve() // Goexit takes this goroutine with it
 			c.logf("%v did not return: %v\n%s", r, recover(), debug.Stack())
 			line = r.failed()
 		}
@@ -1129,7 +1128,7 @@ func (c *session) respond(r *request, line []byte) {
 		c.settle(r.batch, line)
 	}
 	c.drop(r.stream)
-	later := c.busy && c.turn == r.turn // whoever has the turn flushes before it reads on
+	later := c.busy // whoever has the turn to read flushes before it reads on
 	c.mu.Unlock()
 	if !later {
 		c.write()

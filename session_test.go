@@ -5771,6 +5771,223 @@ func TestDuplicateID(t *testing.T) {
 	})
 }
 
+// ---- the turn to read ----
+
+// whose adds the tools by which it shows who serves a request.
+func whose(s *stage) (goroutines func() []int) {
+	var seen []int
+	add(&s.Server, "count", func(context.Context) (string, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		seen = append(seen, runtime.NumGoroutine())
+		return "counted", nil
+	})
+	return func() []int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		defer func() { seen = nil }()
+		return seen
+	}
+}
+
+// A request that comes while no other runs costs no goroutine, and whatever
+// became of those before it does not change that.
+func TestTurnServesItself(t *testing.T) {
+	for _, before := range []string{"", "hi", "wait", "panic", "goexit", "ask", "sleep1"} {
+		bubble(t, func(t *testing.T, s *stage) {
+			goroutines := whose(s)
+			c := serveWire(t, &s.Server)
+			if before != "" {
+				c.send(callNow("1", before))
+				time.Sleep(stint)
+				c.send(callNow("2", "hi"), cancelling("1"))
+				time.Sleep(2 * time.Second)
+				c.recv()
+			}
+			synctest.Wait()
+			idle := runtime.NumGoroutine()
+			for range 3 {
+				c.send(callNow("3", "count"))
+				c.want(saidNow("3", "counted"))
+			}
+			if got := goroutines(); !slices.Equal(got, []int{idle, idle, idle}) {
+				t.Errorf("after %q: %d goroutines at rest, %d when at work", before, idle, got)
+			}
+			c.send(callNow("4", "deaf")) // it is relieved, and the next has company
+			time.Sleep(stint)
+			c.send(callNow("5", "count"))
+			c.want(saidNow("5", "counted"))
+			if got := goroutines(); !slices.Equal(got, []int{idle + 2}) {
+				t.Errorf("after %q: %d goroutines at rest, %d when two are at work", before, idle, got)
+			}
+			close(s.release)
+			c.want(saidNow("4", "late"))
+			if n := runtime.NumGoroutine(); n != idle {
+				t.Errorf("after %q: %d goroutines at rest, and later %d", before, idle, n)
+			}
+			c.send(callNow("6", "hi"))
+			c.want(saidNow("6", "hi"))
+			for session := range s.sessions {
+				if session.watch.Stop() {
+					t.Errorf("after %q: the watch ticks at rest", before)
+				}
+			}
+			c.end()
+		})
+	}
+}
+
+// Answers of requests that were read together go out together, and do not wait
+// for one that lasts.
+func TestTurnWritesTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serveWire(t, &s.Server)
+		var lines, answers []string
+		for i := range 100 {
+			lines = append(lines, callNow(strconv.Itoa(i), "hi"))
+			answers = append(answers, saidNow(strconv.Itoa(i), "hi"))
+		}
+		c.send(strings.Join(lines, "\n"))
+		c.want(answers...)
+		if len(c.writes) != 1 {
+			t.Errorf("%d writes for 100 answers", len(c.writes))
+		}
+		c.send(callNow("1", "hi") + "\n" + callNow("2", "sleep1") + "\n" + callNow("3", "hi") + "\n" + pingOne)
+		c.want()
+		time.Sleep(stint)
+		got := c.recv()
+		slices.Sort(got)
+		c.got = got
+		c.want(pongOne, saidNow("1", "hi"), saidNow("3", "hi"))
+		time.Sleep(time.Second - stint)
+		c.want(saidNow("2", "slept"))
+		c.end()
+	})
+}
+
+// Whoever is at work longer than a millisecond is relieved, and not sooner; who
+// asks is relieved at once.
+func TestTurnIsGivenAway(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		begin := time.Now()
+		heard := func(after time.Duration) {
+			t.Helper()
+			c.send(pingOne)
+			c.want(pongOne)
+			if took := time.Since(begin); took != after {
+				t.Errorf("heard after %v, want %v", took, after)
+			}
+		}
+		c.send(callNow("1", "sleep1"))
+		heard(stint)
+		time.Sleep(time.Second)
+		c.want(saidNow("1", "slept"))
+		c.initialize("2025-11-25", `{"roots":{}}`)
+		c.want()
+		begin = time.Now()
+		c.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask"}}`)
+		c.want(`{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
+		heard(0)
+		c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
+		c.want(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"asked"}]}}`)
+		heard(0)
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // a write that lasts
+		c := serveDeaf(t, &s.Server)
+		begin := time.Now()
+		c.send(pingOne, pingOne, pingOne) // the first fills the pipe
+		if took := time.Since(begin); took != stint {
+			t.Errorf("heard after %v, want %v", took, stint)
+		}
+		go c.listen()
+		c.want(pongOne, pongOne, pongOne)
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // who waits for another request
+		met := make(chan struct{})
+		add(&s.Server, "meet", func(context.Context) (string, error) { met <- struct{}{}; return "met", nil })
+		add(&s.Server, "met", func(context.Context) (string, error) { <-met; return "met", nil })
+		c := serve(t, &s.Server)
+		c.send(callNow("1", "meet") + "\n" + callNow("2", "met"))
+		time.Sleep(stint)
+		if got := c.recv(); len(got) != 2 {
+			t.Errorf("got %q", got)
+		}
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // the watch is on whoever works now
+		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(stint * 3 / 5); return "short", nil })
+		c := serveWire(t, &s.Server)
+		begin := time.Now()
+		c.send(callNow("1", "short") + "\n" + callNow("2", "short") + "\n" + callNow("3", "sleep2") + "\n" + callNow("4", "hi"))
+		time.Sleep(stint*11/5 - 1)
+		c.want()
+		time.Sleep(1)
+		got := c.recv()
+		slices.Sort(got)
+		c.got = got
+		c.want(saidNow("1", "short"), saidNow("2", "short"), saidNow("4", "hi"))
+		c.send(callNow("5", "deaf")) // its work ends while another has the turn, and is watched in turn
+		c.send(callNow("6", "hi"))
+		c.want(saidNow("6", "hi"))
+		time.Sleep(time.Until(begin.Add(stint*6/5 + 2*time.Second)))
+		c.want(saidNow("3", "slept"))
+		close(s.release)
+		c.want(saidNow("5", "late"))
+		c.end()
+	})
+}
+
+// One that was relieved comes back from its work while the next is at his own:
+// the watch stays on that one, and the turn is not there twice.
+func TestTurnIsNotTakenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serveDeaf(t, &s.Server)
+		begin := time.Now()
+		c.send(callNow("1", "deaf"))
+		c.send(pingOne) // is answered by the next, whose write lasts
+		if took := time.Since(begin); took != stint {
+			t.Errorf("heard after %v, want %v", took, stint)
+		}
+		synctest.Wait()
+		close(s.release)
+		c.send(pingOne)
+		if took := time.Since(begin); took != 2*stint {
+			t.Errorf("heard after %v, want %v", took, 2*stint)
+		}
+		go c.listen()
+		if got := c.recv(); len(got) != 3 {
+			t.Errorf("got %q", got)
+		}
+		c.end()
+	})
+}
+
+// The members of a batch are read together: none of them is waited for.
+func TestTurnInABatch(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		c.initialize("2025-03-26", "{}")
+		old := func(id, tool string) string {
+			return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `"}}`
+		}
+		begin := time.Now()
+		c.send("[" + old("1", "sleep1") + "," + old("2", "sleep1") + "," + old("3", "sleep1") + "]")
+		c.send(pingOne)
+		c.want(pongOne)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("heard after %v", took)
+		}
+		time.Sleep(time.Second)
+		if got := c.recv(); len(got) != 1 || strings.Count(got[0], "slept") != 3 {
+			t.Errorf("got %q", got)
+		}
+		c.end()
+	})
+}
+
 // ---- MaxConcurrent ----
 
 func TestMaxConcurrent(t *testing.T) {
