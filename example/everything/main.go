@@ -20,7 +20,7 @@ var (
 	wav, _ = base64.StdEncoding.DecodeString("UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA=")
 )
 
-func main() {
+func server() *mcp.Server {
 	s := &mcp.Server{
 		Name: "everything", Title: "Everything", Version: "1.0.0",
 		Instructions: "A server with one of everything, to test clients with.",
@@ -32,7 +32,11 @@ func main() {
 	addRounds(s)
 	addPrompts(s)
 	addResources(s)
-	if err := s.ServeStdio(context.Background()); err != nil {
+	return s
+}
+
+func main() {
+	if err := server().ServeStdio(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"example.com/mcp"
+)
+
+// A service is the store as hosts see it: its methods are the handlers.
+type service struct {
+	store
+	server *mcp.Server
+}
+
+func newServer(st store) *mcp.Server {
+	s := &mcp.Server{
+		Name: "notes", Version: "1.0.0", Title: "Notes",
+		Instructions: "The user's own notes. Search them before you add one.",
+	}
+	v := service{st, s}
+
+	reads := mcp.ToolAnnotations{ReadOnlyHint: mcp.Yes, OpenWorldHint: mcp.No}
+	adds := mcp.ToolAnnotations{DestructiveHint: mcp.No, OpenWorldHint: mcp.No}
+	deletes := mcp.ToolAnnotations{DestructiveHint: mcp.Yes, IdempotentHint: mcp.Yes, OpenWorldHint: mcp.No}
+	notes := mcp.SchemaOf[notesOut]()
+	mcp.AddTool(s, mcp.Tool{Name: "list_notes", Description: "Lists the newest notes.", OutputSchema: notes, Annotations: reads}, v.listTool)
+	mcp.AddTool(s, mcp.Tool{Name: "search_notes", Description: "Finds notes by a text in them.", OutputSchema: notes, Annotations: reads}, v.searchTool)
+	mcp.AddTool(s, mcp.Tool{Name: "add_note", Description: "Writes a note.", OutputSchema: mcp.SchemaOf[note](), Annotations: adds}, v.addTool)
+	mcp.AddTool(s, mcp.Tool{Name: "delete_note", Description: "Deletes a note, if the user agrees.", Annotations: deletes}, v.deleteTool)
+
+	s.AddResource(mcp.Resource{URI: listURI, Name: "notes", Description: "All notes, one to a line.", MIMEType: "text/plain"}, v.readList)
+	s.AddResource(mcp.Resource{
+		URI: noteURI("{id}"), Name: "note", Description: "The text of a note.", MIMEType: "text/plain",
+		Complete: map[string]mcp.CompleteFunc{"id": v.completeID},
+	}, v.readNote)
+
+	s.AddPrompt(mcp.Prompt{
+		Name: "summarise", Description: "Sums up the notes on a topic.",
+		Arguments: []mcp.Argument{{Name: "topic", Description: "a word in them", Required: true, Complete: v.completeWord}},
+	}, v.summarise)
+	return s
+}
+
+const listURI = "notes://all"
+
+func noteURI(id string) string { return "note://" + id }
+
+type (
+	listIn struct {
+		Limit int `json:"limit" jsonschema:"how many at most" minimum:"1" default:"20"`
+	}
+	searchIn struct {
+		Text string `json:"text" jsonschema:"a word or a phrase" minLength:"1"`
+	}
+	addIn struct {
+		Text string `json:"text" minLength:"1"`
+	}
+	deleteIn struct {
+		ID string `json:"id"`
+	}
+	notesOut struct {
+		Notes []note `json:"notes" jsonschema:"the oldest first"`
+	}
+)
+
+func (v service) listTool(_ context.Context, in listIn) (notesOut, error) {
+	notes, err := v.all()
+	return notesOut{notes[max(0, len(notes)-in.Limit):]}, err
+}
+
+func (v service) searchTool(_ context.Context, in searchIn) (notesOut, error) {
+	notes, err := v.search(in.Text)
+	return notesOut{notes}, err
+}
+
+// addTool tells those who follow the list. What another process adds they can
+// read as well, but nobody tells them: that would take a watch on the file.
+func (v service) addTool(_ context.Context, in addIn) (note, error) {
+	n, err := v.add(in.Text)
+	if err == nil {
+		v.server.ResourceUpdated(listURI)
+	}
+	return n, err
+}
+
+func (v service) deleteTool(ctx context.Context, in deleteIn) (string, error) {
+	n, err := v.get(in.ID)
+	if err != nil {
+		return "", err
+	}
+	type confirm struct {
+		Sure bool `json:"sure" jsonschema:"tick to delete it for good"`
+	}
+	c, err := mcp.Elicit[confirm](ctx, "confirm", fmt.Sprintf("Delete the note %q?", n.Text))
+	if err != nil {
+		return "", err // not answered yet, declined or dismissed
+	}
+	if !c.Sure {
+		return "", mcp.ErrDeclined
+	}
+	// What is above may have run twice; this runs once.
+	if err := v.delete(n.ID); err != nil {
+		return "", err
+	}
+	v.server.ResourceUpdated(listURI)
+	v.server.ResourceUpdated(noteURI(n.ID))
+	return "Deleted.", nil
+}
+
+func (v service) readList(context.Context, string, map[string]string) ([]mcp.ResourceContents, error) {
+	notes, err := v.all()
+	var text strings.Builder
+	err = show(&text, err, notes...)
+	return []mcp.ResourceContents{{Text: text.String()}}, err
+}
+
+func (v service) readNote(_ context.Context, _ string, vars map[string]string) ([]mcp.ResourceContents, error) {
+	n, err := v.get(vars["id"]) // fs.ErrNotExist becomes the protocol's "not found"
+	return []mcp.ResourceContents{{Text: n.Text}}, err
+}
+
+func (v service) completeID(_ context.Context, typed string, _ map[string]string) ([]string, error) {
+	notes, err := v.all()
+	var ids []string
+	for _, n := range slices.Backward(notes) { // the newest are the likeliest
+		if strings.HasPrefix(n.ID, typed) {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids, err
+}
+
+func (v service) completeWord(_ context.Context, typed string, _ map[string]string) ([]string, error) {
+	notes, err := v.all()
+	var words []string
+	for _, n := range notes {
+		for _, word := range strings.Fields(strings.ToLower(n.Text)) {
+			if strings.HasPrefix(word, strings.ToLower(typed)) {
+				words = append(words, word)
+			}
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words), err
+}
+
+func (v service) summarise(_ context.Context, args map[string]string) ([]mcp.Message, error) {
+	notes, err := v.search(args["topic"])
+	if err == nil && len(notes) == 0 {
+		err = fmt.Errorf("there is no note on %q", args["topic"])
+	}
+	messages := []mcp.Message{{Content: mcp.Text("Please sum up my notes on " + args["topic"] + ".")}}
+	for _, n := range notes {
+		embedded := mcp.ResourceContents{URI: noteURI(n.ID), MIMEType: "text/plain", Text: n.Text}
+		messages = append(messages, mcp.Message{Content: mcp.EmbeddedResource(embedded)})
+	}
+	return messages, err
+}
