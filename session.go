@@ -1302,14 +1302,11 @@ func (c *session) logLevel(r *request) int {
 // changed tells the client that the list of this kind is another one now.
 func (c *session) changed(k kind) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing {
-		return
-	}
 	for _, st := range c.streams {
 		c.change(st, k)
 	}
-	c.handOffLocked()
+	c.mu.Unlock()
+	c.handOff()
 }
 
 // change tells one stream. The caller must hold c.mu.
@@ -1326,16 +1323,13 @@ func (c *session) change(st *stream, k kind) {
 // updated tells the client that a resource that it watches has changed.
 func (c *session) updated(uri string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing {
-		return
-	}
 	for _, st := range c.streams {
 		if told, watched := st.uris[uri]; watched {
 			st.uris[uri] = c.tell(st, told, "resources/updated", `"uri":`+string(appendString(nil, uri)))
 		}
 	}
-	c.handOffLocked()
+	c.mu.Unlock()
+	c.handOff()
 }
 
 // tell sends a notification on a stream and returns the position behind it,
@@ -1377,7 +1371,8 @@ func (c *session) writeOn() {
 	}
 }
 
-// handOff is write for the reader: a goroutine does it.
+// handOff is write for those who must not wait: a goroutine does it, or, when
+// the session is closing, whoever answers next or the drain waiter.
 func (c *session) handOff() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5494,6 +5494,29 @@ func TestCancelledListenIsSilent(t *testing.T) {
 	})
 }
 
+// What changes while handlers linger is told before they answer.
+func TestChangesWhileLingering(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		s.Linger = time.Minute
+		add(&s.Server, "change", func(context.Context) (string, error) {
+			time.Sleep(time.Second)
+			s.RemoveTools("nil")
+			s.ResourceUpdated("test://x")
+			return "changed", nil
+		})
+		s.AddResource(Resource{URI: "test://x", Name: "x"}, texts("x"))
+		c := serve(t, &s.Server)
+		c.initialize("2025-11-25", "{}")
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"test://x"}}`)
+		c.want(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		c.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"change"}}`)
+		c.in.Close()
+		c.ends(time.Second, nil)
+		c.want(changed, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://x"}}`,
+			`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"changed"}]}}`)
+	})
+}
+
 func TestDrain(t *testing.T) {
 	for _, row := range []struct{ drain, lasts time.Duration }{
 		{0, time.Second}, {300 * time.Millisecond, 300 * time.Millisecond}, {time.Minute, time.Minute}, {-1, time.Second},
