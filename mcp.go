@@ -583,11 +583,15 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 	if s.PageSize > 0 && len(page) > s.PageSize {
 		page = page[:s.PageSize]
 	}
-	b = cat(b, `"`, kindNames[k], `":[`)
+	size := 0
 	for _, it := range page {
 		if it.encoded[rev] == nil {
 			it.encoded[rev] = it.encode(rev)
 		}
+		size += len(it.encoded[rev]) + 1
+	}
+	b = cat(roomFor(b, size), `"`, kindNames[k], `":[`)
+	for _, it := range page {
 		b = append(append(b, it.encoded[rev]...), ',')
 	}
 	b = cat(chop(b), `],`)

@@ -1406,20 +1406,25 @@ type outlet struct {
 	change  chan struct{} // closed when written, or stopped, changes; nil if nobody waits
 }
 
-// add appends line and returns the position behind it.
+// add appends line, which it may keep, and returns the position behind it.
 func (o *outlet) add(line []byte) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.stopped {
+	switch {
+	case o.stopped:
+		return o.added
+	case len(o.buf) == 0 && len(line) > keepBuffer:
+		o.buf = append(line, '\n')
+	default:
 		o.buf = append(append(o.buf, line...), '\n')
-		o.added += int64(len(line)) + 1
 	}
+	o.added += int64(len(line)) + 1
 	return o.added
 }
 
 // Write is add for those who need an io.Writer.
 func (o *outlet) Write(line []byte) (int, error) {
-	o.add(bytes.TrimSuffix(line, []byte("\n")))
+	o.add(bytes.Clone(bytes.TrimSuffix(line, []byte("\n"))))
 	return len(line), nil
 }
 
@@ -1853,10 +1858,19 @@ func appendText(b, raw []byte) []byte {
 	}
 }
 
+// roomFor sees to it that n bytes can be appended to b, and something more, if
+// they are many: to append them bit by bit would copy them several times.
+func roomFor(b []byte, n int) []byte {
+	if n > keepBuffer {
+		b = slices.Grow(b, n+n/64+keepBuffer)
+	}
+	return b
+}
+
 // appendString appends s as a JSON string, byte for byte as encoding/json
 // would without its escapes for HTML.
 func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
+	b = append(roomFor(b, len(s)), '"')
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]

@@ -8650,3 +8650,180 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+// ---- speed ----
+
+// A load is a session as a client sees it that only counts the answers.
+type load struct {
+	tb    testing.TB
+	lines chan []byte // to be sent
+	out   io.ReadCloser
+	buf   []byte
+	done  chan error
+}
+
+// loaded starts a session of s over real pipes, or in memory.
+func loaded(tb testing.TB, s *Server, real bool) *load {
+	l := &load{tb: tb, lines: make(chan []byte), buf: make([]byte, 1<<18), done: make(chan error, 1)}
+	var r, w, in = io.ReadCloser(nil), io.WriteCloser(nil), io.WriteCloser(nil)
+	if r, in = io.Pipe(); real {
+		r, in = osPipe(tb)
+	}
+	if l.out, w = io.Pipe(); real {
+		l.out, w = osPipe(tb)
+	}
+	s.Name, s.Version = "demo", "1.0.0"
+	go func() {
+		defer in.Close()
+		for lines := range l.lines {
+			in.Write(lines)
+		}
+	}()
+	go func() {
+		l.done <- s.Serve(context.Background(), r, w)
+		w.Close()
+	}()
+	l.play([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`+"\n"), 1)
+	return l
+}
+
+func osPipe(tb testing.TB) (io.ReadCloser, io.WriteCloser) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r, w
+}
+
+// play sends lines and waits for n in return.
+func (l *load) play(lines []byte, n int) {
+	l.lines <- lines
+	for n > 0 {
+		k, err := l.out.Read(l.buf)
+		if err != nil {
+			l.tb.Fatal(err)
+		}
+		n -= bytes.Count(l.buf[:k], []byte("\n"))
+	}
+}
+
+// end closes the client's end and waits for the server's.
+func (l *load) end() {
+	close(l.lines)
+	go io.Copy(io.Discard, l.out)
+	if err := <-l.done; err != nil {
+		l.tb.Errorf("Serve: %v", err)
+	}
+}
+
+// quick is a server with the tools that are measured, and n more.
+func quick(n int) *Server {
+	s := new(Server)
+	type textIn struct{ Text string }
+	type sumIn struct{ A, B int }
+	AddTool(s, Tool{Name: "echo"}, func(_ context.Context, in textIn) (string, error) { return in.Text, nil })
+	AddTool(s, Tool{Name: "add"}, func(_ context.Context, in sumIn) (sumIn, error) { return sumIn{in.A + in.B, 0}, nil })
+	AddTool(s, Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(_ context.Context, in json.RawMessage) (string, error) { return "raw", nil })
+	AddTool(s, Tool{Name: "sleep"}, func(ctx context.Context, _ struct{}) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+	for i := range n {
+		AddTool(s, Tool{Name: "tool_" + strconv.Itoa(i), Description: "One of many."}, func(_ context.Context, in textIn) (string, error) { return "", nil })
+	}
+	return s
+}
+
+func BenchmarkCall(b *testing.B) {
+	for _, over := range []string{"pipe", "memory"} {
+		for _, flight := range []int{1, 16, 64} {
+			for tool, args := range map[string]string{"echo": `{"Text":"hello"}`, "add": `{"A":1,"B":2}`, "raw": `{"Text":"hello"}`} {
+				b.Run(fmt.Sprintf("%s/%d/%s", over, flight, tool), func(b *testing.B) {
+					l := loaded(b, quick(0), over == "pipe")
+					defer l.end()
+					lines := []byte(callsProc(1, flight, tool, args))
+					b.ReportAllocs()
+					for b.Loop() {
+						l.play(lines, flight)
+					}
+					b.ReportMetric(float64(flight)*float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+				})
+			}
+		}
+	}
+}
+
+func BenchmarkText(b *testing.B) {
+	for _, size := range []int{1 << 10, 64 << 10, 1 << 20, 16 << 20} {
+		b.Run(strconv.Itoa(size>>10)+"KiB", func(b *testing.B) {
+			l := loaded(b, quick(0), true)
+			defer l.end()
+			line := []byte(callProc(1, "echo", `{"Text":"`+strings.Repeat("All work and no play. ", size/22)+`"}`))
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				l.play(line, 1)
+			}
+		})
+	}
+}
+
+func BenchmarkList(b *testing.B) {
+	for _, n := range []int{10, 1000, 10_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			l := loaded(b, quick(n), true)
+			defer l.end()
+			b.ReportAllocs()
+			for b.Loop() {
+				l.play([]byte(listLine), 1)
+			}
+		})
+	}
+}
+
+const listLine = `{"jsonrpc":"2.0","id":0,"method":"tools/list"}` + "\n"
+
+func BenchmarkAddTool(b *testing.B) {
+	type in struct {
+		Path  string            `json:"path" jsonschema:"what to look at"`
+		Depth int               `json:"depth" minimum:"0" maximum:"9" default:"1"`
+		Sort  string            `json:"sort,omitempty" enum:"name,size,time"`
+		Tags  []string          `json:"tags,omitempty"`
+		More  map[string]string `json:"more,omitempty"`
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		AddTool(new(Server), Tool{Name: "x"}, func(context.Context, in) (string, error) { return "", nil })
+	}
+}
+
+// BenchmarkStart is from nothing to the end of a session of two requests.
+func BenchmarkStart(b *testing.B) {
+	lines := opening + callProc(1, "add", `{"A":1,"B":2}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		s := quick(0)
+		s.Name, s.Version = "demo", "1.0.0"
+		if err := s.Serve(context.Background(), strings.NewReader(lines), io.Discard); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAsleep(b *testing.B) {
+	const n = 10_000
+	lines := []byte(callsProc(1, n, "sleep", "{}") + listLine)
+	b.ReportAllocs()
+	for b.Loop() {
+		var before, after runtime.MemStats
+		b.StopTimer()
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		b.StartTimer()
+		l := loaded(b, quick(0), false)
+		l.play(lines, 1)
+		b.StopTimer()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse)/n, "B/handler")
+		b.StartTimer()
+		l.end() // EOF with all of them in flight
+	}
+}
