@@ -221,7 +221,9 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 
 // An input is the bytes that were read and not yet taken.
 type input struct {
-	buf   []byte // buf[:start] is taken
+	long  [][]byte // the beginning of a line that is longer than the buffer
+	held  int      // bytes in long
+	buf   []byte   // buf[:start] is taken
 	start int
 	seen  int        // buf[start:seen] holds no newline
 	any   bool       // the first line was looked at for a byte order mark
@@ -383,22 +385,17 @@ func (in *input) fill(r io.Reader) {
 		in.take(<-in.ear)
 		return
 	}
-	switch {
-	case in.start == len(in.buf):
-		in.start, in.seen, in.buf = 0, 0, in.buf[:0]
-		if cap(in.buf) == 0 || cap(in.buf) > keepBuffer {
-			in.buf = make([]byte, 0, keepBuffer/2)
-		}
-	case in.start > 0:
-		n := copy(in.buf, in.buf[in.start:])
-		in.seen -= in.start
-		in.start, in.buf = 0, in.buf[:n]
+	n := copy(in.buf, in.buf[in.start:])
+	in.seen -= in.start
+	in.start, in.buf = 0, in.buf[:n]
+	if n == cap(in.buf) && n > 0 {
+		in.long, in.held = append(in.long, in.buf), in.held+n
 	}
-	if cap(in.buf)-len(in.buf) < 512 {
-		in.buf = slices.Grow(in.buf, len(in.buf)+keepBuffer/2)
+	if n == cap(in.buf) || n == 0 && cap(in.buf) > keepBuffer {
+		in.seen, in.buf = 0, make([]byte, 0, keepBuffer)
 	}
-	n, err := r.Read(in.buf[len(in.buf):cap(in.buf)])
-	in.buf, in.err = in.buf[:len(in.buf)+n], err
+	n, in.err = r.Read(in.buf[len(in.buf):cap(in.buf)])
+	in.buf = in.buf[:len(in.buf)+n]
 }
 
 // take adds what was heard while there was no room.
@@ -416,11 +413,11 @@ func (in *input) take(h heard) {
 // if it is longer than keepBuffer.
 func (in *input) line(limit int) (line []byte, whole bool) {
 	for {
-		if !in.skip { // blanks before a message do not count, and so do not blank lines
+		if !in.skip && in.held == 0 { // blanks before a message do not count, and so do not blank lines
 			in.start = blank(in.buf, in.start)
 			in.seen = max(in.seen, in.start)
 		}
-		if in.start == len(in.buf) {
+		if in.start == len(in.buf) && (in.held == 0 || in.err == nil) {
 			return nil, false
 		}
 		end := bytes.IndexByte(in.buf[in.seen:], '\n')
@@ -429,7 +426,7 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 		if end < 0 {
 			next = len(in.buf)
 		}
-		if cut && (in.skip || !tooMuch(in.buf[in.start:], limit)) {
+		if cut && (in.skip || !in.tooMuch(limit)) {
 			if in.seen = next; in.skip {
 				in.start = next
 			}
@@ -440,11 +437,9 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 		if skipped {
 			continue // its beginning was told already
 		}
-		if len(line) > keepBuffer { // it keeps the buffer
-			if in.buf = in.buf[next:]; len(in.buf) <= len(line) {
-				in.buf = bytes.Clone(in.buf)
-			}
-			in.start, in.seen = 0, 0
+		if in.held > 0 || len(line) > keepBuffer {
+			line = bytes.Join(append(in.long, line), nil)
+			in.long, in.held = nil, 0
 		}
 		if !in.any {
 			line, in.any = bytes.TrimPrefix(line, []byte("\ufeff")), true
@@ -462,8 +457,10 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 
 // tooMuch reports whether the beginning of a line is longer than a message may
 // be. Blanks at its end may be behind the message, up to a point.
-func tooMuch(b []byte, limit int) bool {
-	return len(b) > limit+keepBuffer || len(b) > limit && len(bytes.TrimRight(b[limit:], " \t\r")) > 0
+func (in *input) tooMuch(limit int) bool {
+	b := in.buf[in.start:]
+	over := in.held + len(b) - limit
+	return over > keepBuffer || over > 0 && len(bytes.TrimRight(b[max(0, len(b)-over):], " \t\r")) > 0
 }
 
 // ---- accept ----
