@@ -530,8 +530,11 @@ func (c *session) message(m []byte, keep bool, b *batch) {
 	if !validID(id) || e.twice == "id" {
 		id = nil
 	}
-	version, _ := text(e.jsonrpc)
-	_, named := text(e.method)
+	version := string(e.jsonrpc) == `"2.0"`
+	if !version { // it may be written with escapes
+		str, _ := text(e.jsonrpc)
+		version = str == "2.0"
+	}
 	switch {
 	case m[0] != '{':
 		c.refuse(b, nil, invalid("a message must be an object"))
@@ -545,11 +548,11 @@ func (c *session) message(m []byte, keep bool, b *batch) {
 		c.refuse(b, nil, invalid("id must be a string or an integer"))
 	case e.method == nil:
 		c.refuse(b, id, invalid("method missing"))
-	case !named:
+	case e.method[0] != '"':
 		c.refuse(b, id, invalid("method must be a string"))
-	case version != "2.0" && id != nil:
+	case !version && id != nil:
 		c.refuse(b, id, invalid(`jsonrpc must be "2.0"`))
-	case version != "2.0":
+	case !version:
 		c.logf("notification ignored: jsonrpc must be \"2.0\"") // notifications have no answers
 	case id == nil:
 		c.notice(&e)
@@ -637,8 +640,12 @@ func (c *session) answered(id []byte) *question {
 // request takes a request: it finds the era, refuses what cannot be served,
 // and either answers on the spot or begins a handler.
 func (c *session) request(e *envelope, keep bool, b *batch) {
-	name, _ := text(e.method)
-	m := lookup(name)
+	m := lookup(string(e.method[1 : len(e.method)-1]))
+	if m.name == "" { // it may be written with escapes
+		name, _ := text(e.method)
+		m = lookup(name)
+		m.name = name
+	}
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
 	full := b != nil && len(b.answers) > outputBound
@@ -651,7 +658,7 @@ func (c *session) request(e *envelope, keep bool, b *batch) {
 		c.refuse(b, e.id, &Error{Code: codeInternal, Message: "The answers to one batch are too long"})
 		return
 	}
-	r := &request{session: c, id: e.id, method: name, batch: b}
+	r := &request{session: c, id: e.id, method: m.name, batch: b}
 	if m.lasting && !keep { // the line will be overwritten while a handler runs
 		n := len(e.id)
 		own := append(append(make([]byte, 0, n+len(e.params)), e.id...), e.params...)
@@ -1776,7 +1783,7 @@ func pick(obj []byte, wanted ...want) (end int, twice string) {
 		for _, w := range wanted {
 			if w.name == string(key) {
 				if *w.to != nil && twice != "id" { // which matters most
-					twice = w.name
+					twice = string(key)
 				}
 				*w.to = val
 			}
