@@ -383,13 +383,13 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 		run: func(r *request) []byte {
 			var v In
 			if err := in.unmarshal(r.arguments, &v); err != nil {
-				return r.toolAnswer(nil, err)
+				return r.toolError(err)
 			}
 			res, err := h(r.ctx, v)
 			if err != nil {
-				return r.toolAnswer(nil, err)
+				return r.toolError(err)
 			}
-			return r.toolAnswer(resultOf(res, out))
+			return r.toolAnswer(res, out)
 		},
 	})
 }
@@ -601,35 +601,36 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 	return b, nil
 }
 
-// resultOf makes a Result of what a handler returned.
-func resultOf(out any, s *schema) (*Result, error) {
+// toolAnswer is the line that answers the call of a tool with what its handler
+// returned, which s describes if it is none of the types that we know.
+func (r *request) toolAnswer(out any, s *schema) []byte {
 	switch out := out.(type) {
 	case nil, struct{}:
-		return &Result{}, nil
+		return r.resultAnswer(&Result{})
 	case string:
-		return &Result{Content: []Content{Text(out)}}, nil
+		return r.textAnswer(out, nil, false)
 	case Content:
-		return &Result{Content: []Content{out}}, nil
+		return r.resultAnswer(&Result{Content: []Content{out}})
 	case []Content:
-		return &Result{Content: out}, nil
+		return r.resultAnswer(&Result{Content: out})
 	case *Result:
 		if out == nil {
 			out = &Result{}
 		}
-		return out, nil
+		return r.resultAnswer(out)
 	}
 	raw, err := s.encode(nil, reflect.ValueOf(&out).Elem(), 0) // as an interface: Out may be one
-	if err != nil {
-		return nil, &Error{Code: codeInternal, Message: "Internal error: " + err.Error()}
+	switch {
+	case err != nil:
+		return r.toolError(&Error{Code: codeInternal, Message: "Internal error: " + err.Error()})
+	case string(raw) == "null":
+		return r.resultAnswer(&Result{})
 	}
-	if string(raw) == "null" {
-		return &Result{}, nil
-	}
-	return &Result{Content: []Content{Text(string(raw))}, StructuredContent: json.RawMessage(raw)}, nil
+	return r.textAnswer(string(raw), raw, false)
 }
 
-// toolAnswer is the line that answers the call of a tool.
-func (r *request) toolAnswer(res *Result, err error) []byte {
+// toolError is the same for the error of a handler.
+func (r *request) toolError(err error) []byte {
 	if line := r.question(err); line != nil {
 		return line
 	}
@@ -637,9 +638,17 @@ func (r *request) toolAnswer(res *Result, err error) []byte {
 	if fault, ok := asError(err); ok && (r.rev == revModern || fault.Code != codeCapability) {
 		return appendError(nil, r.id, fault)
 	}
-	if err != nil {
-		res = &Result{Content: []Content{Text(err.Error())}, IsError: true}
-	}
+	return r.textAnswer(err.Error(), nil, true)
+}
+
+// textAnswer is the same for a text, and perhaps structured output.
+func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
+	b := appendString(cat(r.open(), `"content":[{"type":"text","text":`), text)
+	return r.end(outcome(cat(b, `}],`), structured, isError, r.rev), nil, false)
+}
+
+// resultAnswer is the same for everything.
+func (r *request) resultAnswer(res *Result) []byte {
 	b, err := res.append(r.open(), r.rev)
 	theirs := res.Meta
 	if _, ours := theirs[keyServer]; ours { // which end appends
@@ -794,23 +803,28 @@ func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
 		b = append(b, ',')
 	}
 	b = cat(chop(b), `],`)
-	if res.StructuredContent != nil && rev >= rev2025_06_18 {
-		raw, err := marshal(res.StructuredContent)
-		if err != nil {
+	var structured []byte
+	if res.StructuredContent != nil {
+		if structured, err = marshal(res.StructuredContent); err != nil {
 			return nil, err
 		}
-		switch {
-		case string(raw) == "null":
-		case raw[0] == '{' || rev == revModern:
-			b = cat(b, `"structuredContent":`, string(raw), `,`)
-		default:
-			b = cat(b, `"structuredContent":{"result":`, string(raw), `},`)
-		}
 	}
-	if res.IsError {
+	return outcome(b, structured, res.IsError, rev), nil
+}
+
+// outcome appends what follows the content of a result.
+func outcome(b, structured []byte, isError bool, rev revision) []byte {
+	switch {
+	case structured == nil || string(structured) == "null" || rev < rev2025_06_18:
+	case structured[0] == '{' || rev == revModern:
+		b = append(append(cat(b, `"structuredContent":`), structured...), ',')
+	default:
+		b = append(append(cat(b, `"structuredContent":{"result":`), structured...), "},"...)
+	}
+	if isError {
 		b = cat(b, `"isError":true,`)
 	}
-	return b, nil
+	return b
 }
 
 // append appends one block of content as a revision knows it.

@@ -33,6 +33,7 @@ import (
 	"io"
 	"iter"
 	"log"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -1688,29 +1689,48 @@ func skipString(b []byte, i int) int {
 	if b[i] != '"' {
 		return -1
 	}
-	for i++; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '"':
-			return i + 1
-		case c < ' ':
+	for i++; ; i++ {
+		i = literal(b, i, 0)
+		switch {
+		case i == len(b) || b[i] < ' ':
 			return -1
-		case c == '\\':
-			if i++; i == len(b) {
+		case b[i] == '"':
+			return i + 1
+		}
+		if i++; i == len(b) { // behind a backslash
+			return -1
+		}
+		switch b[i] {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		case 'u':
+			if _, ok := hex4(b[i+1:]); !ok {
 				return -1
 			}
-			switch b[i] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			case 'u':
-				if _, ok := hex4(b[i+1:]); !ok {
-					return -1
-				}
-				i += 4
-			default:
-				return -1
-			}
+			i += 4
+		default:
+			return -1
 		}
 	}
-	return -1
+}
+
+// literal returns the index of the first byte in s[i:] that does not stand for
+// itself in a JSON string. If all bits of high are set, ASCII alone does. It
+// looks at eight bytes at a time, because a text may be long.
+func literal[T string | []byte](s T, i int, high uint64) int {
+	const each = 0x0101010101010101
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		quote, backslash := w^each*'"', w^each*'\\'
+		// The highest bit of a byte in x-each*n &^ x tells that it is below n.
+		if ((w-each*' ')&^w|(quote-each)&^quote|(backslash-each)&^backslash|w&high)&(each<<7) != 0 {
+			break
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' && uint64(s[i])&high&0x80 == 0 {
+		i++
+	}
+	return i
 }
 
 func skipNumber(b []byte, i int) int {
@@ -1876,12 +1896,8 @@ func roomFor(b []byte, n int) []byte {
 func appendString(b []byte, s string) []byte {
 	b = append(roomFor(b, len(s)), '"')
 	start := 0
-	for i := 0; i < len(s); {
+	for i := literal(s, 0, math.MaxUint64); i < len(s); i = literal(s, i, math.MaxUint64) {
 		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
 		size, escape := 1, ""
 		switch {
 		case c == '"':
