@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"example.com/mcp/peers/tools"
+)
+
+// A proc is a server at work, seen by a client that costs as little as it can:
+// one goroutine, requests written in advance, answers searched for their ids.
+// Whatever goes wrong is a panic, which makes the measurement void.
+type proc struct {
+	cmd    *exec.Cmd
+	in     *os.File
+	out    *os.File
+	lines  *bufio.Reader // of out
+	asleep chan struct{} // closed when all handlers are
+	said   []byte        // to stderr, at first
+	alarm  *time.Timer   // kills a server that does not answer
+	ended  bool
+}
+
+const patience = time.Minute
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// must asks a server that is gone why.
+func (p *proc) must(err error) {
+	if err != nil {
+		p.end()
+		panic(err)
+	}
+}
+
+// answers has room for the longest one. The servers share it, as they run one
+// after the other.
+var answers = bufio.NewReaderSize(nil, 24<<20)
+
+func start(s *server, env ...string) *proc {
+	stdin, in, err := os.Pipe()
+	must(err)
+	out, stdout, err := os.Pipe()
+	must(err)
+	// Fd makes reads and writes plain system calls: Go's poller would otherwise
+	// stand between the server and the clock.
+	in.Fd()
+	out.Fd()
+	answers.Reset(out)
+	p := &proc{cmd: exec.Command(s.bin), in: in, out: out, lines: answers, asleep: make(chan struct{})}
+	s.proc = p
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, p
+	p.cmd.Env = append(os.Environ(), env...)
+	must(p.cmd.Start())
+	stdin.Close()
+	stdout.Close()
+	p.alarm = time.AfterFunc(patience, func() { p.cmd.Process.Kill() })
+	return p
+}
+
+// ready starts a server and opens a session of revision 2025-11-25.
+func ready(s *server, env ...string) *proc {
+	p := start(s, env...)
+	p.play(newScript(1, false, "initialize",
+		same(`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"peers","version":"1"}`),
+		same(`"protocolVersion":"2025-11-25"`)), 0, 1, 1)
+	_, err := p.in.WriteString(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+	must(err)
+	return p
+}
+
+// end closes the server's stdin and waits for it to go, reading what it still
+// has to say.
+func (p *proc) end() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	answered := p.alarm.Stop()
+	p.alarm.Reset(patience)
+	p.in.Close()
+	io.Copy(io.Discard, p.out)
+	p.out.Close()
+	err := p.cmd.Wait()
+	switch ended := p.alarm.Stop(); {
+	case !answered:
+		err = fmt.Errorf("no answer within %v", patience)
+	case !ended:
+		err = fmt.Errorf("no end within %v of EOF", patience)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("%v %s", err, bytes.TrimSpace(p.said)))
+	}
+}
+
+// total is the CPU time of a server that has ended.
+func (p *proc) total() time.Duration {
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+}
+
+// cost is what the server spends on something, in nanoseconds.
+func (p *proc) cost(something func()) float64 {
+	before := p.spent()
+	something()
+	return float64(p.spent() - before)
+}
+
+// Write takes what the server writes to stderr.
+func (p *proc) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("asleep\n")) {
+		close(p.asleep)
+	}
+	p.said = append(p.said, b[:min(len(b), 200-len(p.said))]...)
+	return len(b), nil
+}
+
+// sleep puts tools.Many handlers to sleep.
+func (p *proc) sleep() {
+	naps := newScript(tools.Many, false, "tools/call", same(`"name":"sleep","arguments":{"ms":0}`), nil)
+	_, err := p.in.Write(naps.lines)
+	p.must(err)
+	select {
+	case <-p.asleep:
+	case <-time.After(patience):
+		panic("the handlers do not start")
+	}
+}
+
+// A text appends what belongs to the request with an id.
+type text func(b []byte, id int) []byte
+
+func same(s string) text { return func(b []byte, _ int) []byte { return append(b, s...) } }
+
+func greeting(b []byte, id int) []byte {
+	return strconv.AppendInt(append(b, "Good morning, "...), int64(id), 10)
+}
+
+// A script is requests, one on each line, numbered from 1.
+type script struct {
+	lines []byte
+	begin []int // of each line, and the end of the last
+	sent  []time.Time
+	took  []time.Duration // the answers, in the order of their arrival
+	want  text            // what they must contain
+	buf   []byte
+}
+
+// claims are what a client of revision 2026-07-28 sends with every request.
+const claims = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientInfo":{"name":"peers","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},`
+
+func newScript(n int, modern bool, method string, params, want text) *script {
+	s := &script{begin: []int{0}, want: want, sent: make([]time.Time, n), took: make([]time.Duration, 0, n)}
+	for id := 1; id <= n; id++ {
+		s.lines = fmt.Appendf(s.lines, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{`, id, method)
+		if modern {
+			s.lines = append(s.lines, claims...)
+		}
+		s.lines = append(params(s.lines, id), "}}\n"...)
+		s.begin = append(s.begin, len(s.lines))
+	}
+	return s
+}
+
+func echoes(n int, modern bool, t text) *script {
+	return newScript(n, modern, "tools/call",
+		func(b []byte, id int) []byte {
+			return append(t(append(b, `"name":"echo","arguments":{"text":"`...), id), `"}`...)
+		},
+		func(b []byte, id int) []byte { return append(t(append(b, `"text":"`...), id), '"') })
+}
+
+func sums(n int, modern bool) *script {
+	return newScript(n, modern, "tools/call",
+		func(b []byte, id int) []byte { return fmt.Appendf(b, `"name":"add","arguments":{"a":%d,"b":1}`, id) },
+		func(b []byte, id int) []byte {
+			return append(strconv.AppendInt(append(b, `"structuredContent":{"sum":`...), int64(id)+1, 10), '}')
+		})
+}
+
+// play sends some requests of the script, keeping window of them in flight, and
+// checks all answers. What these allow to be sent goes out in one write.
+func (p *proc) play(s *script, from, to, window int) {
+	p.alarm.Reset(patience)
+	s.took = s.took[:0]
+	for sent := from; len(s.took) < to-from; {
+		next := min(from+len(s.took)+window, to)
+		now := time.Now()
+		_, err := p.in.Write(s.lines[s.begin[sent]:s.begin[next]])
+		p.must(err)
+		for ; sent < next; sent++ {
+			s.sent[sent] = now
+		}
+		for first := true; first || p.lines.Buffered() > 0; first = false {
+			line, err := p.lines.ReadSlice('\n')
+			p.must(err)
+			s.check(line)
+		}
+	}
+}
+
+// check finds the request that is answered, and what the answer must contain.
+func (s *script) check(line []byte) {
+	_, rest, _ := bytes.Cut(line, []byte(`"id":`))
+	id := 0
+	for len(rest) > 0 && '0' <= rest[0] && rest[0] <= '9' {
+		id, rest = 10*id+int(rest[0]-'0'), rest[1:]
+	}
+	if id == 0 && bytes.Contains(line, []byte(`"method":"notifications/`)) {
+		return
+	}
+	if id == 0 || id > len(s.sent) || s.sent[id-1].IsZero() {
+		panic(fmt.Sprintf("an answer that nobody waits for: %.200s", line))
+	}
+	s.took = append(s.took, time.Since(s.sent[id-1]))
+	s.sent[id-1] = time.Time{}
+	s.buf = s.want(s.buf[:0], id)
+	if !bytes.Contains(line, s.buf) || bytes.Contains(line, []byte(`"error"`)) || bytes.Contains(line, []byte(`"isError":true`)) {
+		panic(fmt.Sprintf("a wrong answer: %.200s", line))
+	}
+}

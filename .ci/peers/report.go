@@ -1,0 +1,222 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+type report struct {
+	scenarios []scenario
+	values    map[string][]float64 // of all rounds, by their key
+}
+
+func key(s scenario, m measure, srv *server) string {
+	return s.name + "\n" + m.name + "\n" + srv.name
+}
+
+// play lets a server play a scenario and keeps what was measured. A server that
+// has only failed in it is not asked again.
+func (r *report) play(s scenario, srv *server) {
+	if srv.cannot[s.name] != "" && math.IsNaN(r.value(s, s.measures[0], srv)) {
+		return
+	}
+	defer func() {
+		if why := recover(); why != nil {
+			srv.cannot[s.name] = fmt.Sprint(why)
+			if p := srv.proc; p != nil && !p.ended {
+				p.cmd.Process.Kill()
+				p.cmd.Wait()
+			}
+		}
+	}()
+	values := s.play(srv)
+	if srv.proc != nil {
+		srv.proc.end()
+	}
+	for i, v := range values {
+		k := key(s, s.measures[i], srv)
+		r.values[k] = append(r.values[k], v)
+	}
+}
+
+func median(values []float64) float64 {
+	v := slices.Sorted(slices.Values(values))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// value is the median of all rounds, or not a number.
+func (r *report) value(s scenario, m measure, srv *server) float64 {
+	if values := r.values[key(s, m, srv)]; len(values) > 0 {
+		return median(values)
+	}
+	return math.NaN()
+}
+
+// cell is a figure, and beside that of a peer how many times of it ours is.
+func (r *report) cell(s scenario, m measure, srv *server) string {
+	v, ratio := r.value(s, m, srv), r.value(s, m, ours)/r.value(s, m, srv)
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case math.IsNaN(ratio) || srv == ours:
+		return m.unit(v)
+	}
+	return fmt.Sprintf("%s (%s)", m.unit(v), figures(ratio))
+}
+
+// table prints everything and returns how many goals were missed.
+func (r *report) table(w io.Writer) (missed int) {
+	fmt.Fprintf(w, "%s\n\n", r.about())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, srv := range servers {
+		fmt.Fprint(t, "\t", srv.name)
+	}
+	fmt.Fprintln(t)
+	goals := 0
+	for _, s := range r.scenarios {
+		fmt.Fprintf(t, "%s%s\n", s.name, strings.Repeat("\t", len(servers)+1))
+		for _, m := range s.measures {
+			fmt.Fprint(t, "  ", m.name)
+			for _, srv := range servers {
+				fmt.Fprint(t, "\t", r.cell(s, m, srv))
+			}
+			fmt.Fprint(t, "\t")
+			for _, g := range m.goals {
+				said, ok := r.goal(s, m, g)
+				if goals++; !ok {
+					missed++
+				}
+				fmt.Fprint(t, said, " ")
+			}
+			fmt.Fprintln(t)
+		}
+	}
+	t.Flush()
+	for _, s := range r.scenarios {
+		for _, srv := range servers {
+			if why := srv.cannot[s.name]; why != "" {
+				fmt.Fprintf(w, "- %s, %s, measured in %d rounds: %s\n", srv.name, s.name, len(r.values[key(s, s.measures[0], srv)]), why)
+			}
+		}
+	}
+	fmt.Fprintf(w, "\n%d of %d goals are met.\n", goals-missed, goals)
+	return missed
+}
+
+// goal tells a goal, and whether it is met. What was not measured misses it.
+func (r *report) goal(s scenario, m measure, g goal) (string, bool) {
+	v, said := r.value(s, m, ours), m.unit(g.bound)
+	if g.peer != nil {
+		v, said = v/r.value(s, m, g.peer), fmt.Sprint(g.bound, " ", g.peer.name)
+	}
+	sign, ok := "≤", v <= g.bound
+	if m.rate {
+		sign, ok = "≥", v >= g.bound
+	}
+	if ok {
+		return fmt.Sprintf("ok %s %s", sign, said), true
+	}
+	return fmt.Sprintf("MISSED %s %s", sign, said), false
+}
+
+// about tells what was compared, when and where.
+func (r *report) about() string {
+	return fmt.Sprintf("%s, %s %s, %s %s, %s, %s/%s with %d CPUs. In brackets: ours / theirs.",
+		time.Now().Format(time.DateOnly), gosdk.name, gosdk.version, mcpgo.name, mcpgo.version,
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+}
+
+// headlines calls f with each measure that has a title.
+func (r *report) headlines(f func(scenario, measure)) {
+	for _, s := range r.scenarios {
+		for _, m := range s.measures {
+			if m.title != "" {
+				f(s, m)
+			}
+		}
+	}
+}
+
+func (r *report) markdown(w io.Writer) {
+	fmt.Fprint(w, "\n|")
+	for _, srv := range servers {
+		fmt.Fprint(w, " | ", srv.name)
+	}
+	fmt.Fprintln(w, " |\n|---"+strings.Repeat("|---:", len(servers))+"|")
+	r.headlines(func(s scenario, m measure) {
+		fmt.Fprint(w, "| ", m.title)
+		for _, srv := range servers {
+			fmt.Fprint(w, " | ", r.cell(s, m, srv))
+		}
+		fmt.Fprintln(w, " |")
+	})
+	fmt.Fprintf(w, "\n%s\n", r.about())
+}
+
+// svg draws a group of bars for each main measure, of which the longest has the
+// whole width. All colours can be read on black and on white.
+func (r *report) svg() []byte {
+	const left, top, width, bar = 230, 30, 300, 9
+	var key, bars []byte
+	for i, srv := range servers {
+		key = fmt.Appendf(key, "<path class=\"s%d\" d=\"M%d 5h9v9h-9\"/><text x=\"%d\" y=\"14\">%s</text>\n",
+			i, left+90*i, left+90*i+13, srv.name)
+	}
+	y := top
+	r.headlines(func(s scenario, m measure) {
+		longest := 0.0
+		for _, srv := range servers {
+			if v := r.value(s, m, srv); v > longest {
+				longest = v
+			}
+		}
+		bars = fmt.Appendf(bars, "<text class=\"e\" x=\"%d\" y=\"%d\">%s</text>\n", left-8, y+2*bar+4, m.title)
+		for i, srv := range servers {
+			if v := r.value(s, m, srv); v > 0 {
+				long := max(width*v/longest, 0.5)
+				bars = fmt.Appendf(bars, "<path class=\"s%d\" d=\"M%d %dh%.1fv%dH%d\"/><text class=\"v\" x=\"%.0f\" y=\"%d\">%s</text>\n",
+					i, left, y, long, bar-1, left, left+long+4, y+bar-2, m.unit(v))
+			}
+			y += bar
+		}
+		y += bar
+	})
+	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">
+<title>%s</title>
+<style>text{fill:#808080}.e{text-anchor:end}.v{font-size:8px}.s0{fill:#e0483e}.s1{fill:#4f8fd0}.s2{fill:#9a86c8}.s3{fill:#999}</style>
+%s%s</svg>
+`, left+width+60, y, r.about(), key, bars)
+}
+
+// Units.
+
+func duration(ns float64) string {
+	switch {
+	case ns < 1e6:
+		return figures(ns/1e3) + " µs"
+	case ns < 1e9:
+		return figures(ns/1e6) + " ms"
+	}
+	return figures(ns/1e9) + " s"
+}
+
+func size(bytes float64) string { return fmt.Sprintf("%.2f MB", bytes/1e6) }
+
+func times(x float64) string { return figures(x) + "×" }
+
+func number(x float64) string { return fmt.Sprintf("%.0f", x) }
+
+// figures shows what matters of a number: three digits or so.
+func figures(x float64) string {
+	digits := 3
+	if x >= 0.1 || x == 0 {
+		digits = max(2-int(math.Log10(max(x, 1))), 0)
+	}
+	return fmt.Sprintf("%.*f", digits, x)
+}

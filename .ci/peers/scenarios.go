@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/mcp/peers/tools"
+)
+
+// A scenario is played to every server. It returns a value for each measure.
+type scenario struct {
+	name     string
+	once     bool // one round is enough
+	play     func(*server) []float64
+	measures []measure
+}
+
+// A measure is one row of the table.
+type measure struct {
+	name  string
+	unit  func(float64) string
+	rate  bool   // more is better
+	title string // in the chart and the short table; "" is not there
+	goals []goal
+}
+
+// A goal bounds the ratio of ours to that of a peer, or our own figure if there
+// is no peer: from below for a rate, else from above.
+type goal struct {
+	peer  *server
+	bound float64
+}
+
+func scenarios(dir string) []scenario {
+	return []scenario{
+		callScenario("echo", false, 1),
+		callScenario("echo", false, 16),
+		callScenario("echo", false, 64),
+		callScenario("echo", true, 1),
+		callScenario("echo", true, 16),
+		callScenario("echo", true, 64),
+		callScenario("add", false, 1),
+		callScenario("add", false, 64),
+		textScenario("64 KiB", 64<<10),
+		textScenario("1 MiB", 1<<20),
+		textScenario("16 MiB", 16<<20),
+		{name: "tools/list of 10,000", play: playList, measures: []measure{
+			{name: "start to first answer", unit: duration, title: "10,000 tools: start to list", goals: []goal{{gosdk, 0.03}}},
+			{name: "CPU per list", unit: duration, title: "10,000 tools: CPU per list", goals: []goal{{gosdk, 0.02}}},
+		}},
+		{name: "10,000 asleep", play: playAsleep, measures: []measure{
+			{name: "peak memory", unit: size, title: "10,000 asleep: memory", goals: []goal{{gosdk, 0.5}}},
+			{name: "CPU to start and end", unit: duration, title: "10,000 asleep: CPU", goals: []goal{{gosdk, 0.1}}},
+		}},
+		{name: "start", play: playStart, measures: []measure{
+			{name: "to first answer", unit: duration, title: "Start to first answer", goals: []goal{{gosdk, 0.4}}},
+			{name: "peak memory after first call", unit: size, title: "Memory after first call", goals: []goal{{gosdk, 0.35}}},
+		}},
+		{name: "at rest", once: true, play: playRest, measures: []measure{
+			{name: "CPU per second", unit: duration},
+			{name: "threads", unit: number},
+		}},
+		{name: "stripped", once: true, play: func(srv *server) []float64 {
+			if srv == ours {
+				return []float64{sizeOf(srv.bin), sizeOf(dir + "/hello"), sizeOf(dir + "/everything")}
+			}
+			return []float64{sizeOf(srv.bin)}
+		}, measures: []measure{
+			{name: "this server", unit: size, title: "Size of the program"},
+			{name: "example/hello", unit: size, goals: []goal{{nil, 2.25e6}}},
+			{name: "example/everything", unit: size, goals: []goal{{nil, 2.9e6}}},
+		}},
+	}
+}
+
+// some is how often to do what a full run does n times.
+func some(n int) int {
+	if *quick {
+		return max(n/4, 1)
+	}
+	return n
+}
+
+func callScenario(tool string, modern bool, window int) scenario {
+	below := []goal{{gosdk, 1}, {mcpgo, 1}}
+	cpu := measure{name: "CPU per call", unit: duration}
+	rate := measure{name: "calls per second", unit: number, rate: true}
+	p50 := measure{name: "latency, median", unit: duration, goals: below}
+	p99 := measure{name: "latency, p99", unit: duration, goals: below}
+	legacyEcho := tool == "echo" && !modern
+	switch window {
+	case 1:
+		cpu.goals = []goal{{gosdk, 0.08}, {mcpgo, 0.16}}
+		if legacyEcho {
+			cpu.title, p99.title = "CPU per call, 1 in flight", "Latency p99, 1 in flight"
+		}
+	case 64:
+		cpu.goals = []goal{{gosdk, 0.04}, {mcpgo, 0.12}}
+		rate.goals = []goal{{gosdk, 15}}
+		if legacyEcho {
+			cpu.title, rate.title = "CPU per call, 64 in flight", "Calls/s, 64 in flight: more is better"
+		}
+	}
+	revision, open := "", ready
+	if modern { // which has no session to open
+		revision, open = " 2026-07-28", start
+	}
+	play := func(srv *server) []float64 {
+		n, warm := some(5000), 500
+		calls := sums
+		if tool == "echo" {
+			calls = func(n int, modern bool) *script { return echoes(n, modern, greeting) }
+		}
+		s := calls(warm+n, modern)
+		p := open(srv)
+		p.play(s, 0, warm, window)
+		var elapsed time.Duration
+		cpu := p.cost(func() {
+			began := time.Now()
+			p.play(s, warm, warm+n, window)
+			elapsed = time.Since(began)
+		})
+		slices.Sort(s.took)
+		return []float64{cpu / float64(n), float64(n) / elapsed.Seconds(), float64(s.took[n/2]), float64(s.took[n*99/100])}
+	}
+	return scenario{
+		name: fmt.Sprintf("%s%s, %d in flight", tool, revision, window),
+		play: play, measures: []measure{cpu, rate, p50, p99},
+	}
+}
+
+func textScenario(name string, length int) scenario {
+	const line = `They said \"good morning\" to everybody whom they met on their way to the town.\n`
+	text := strings.Repeat(line, length/len(line))
+	text += strings.Repeat("x", length-len(text))
+	cpu := measure{name: "CPU per MB", unit: duration, goals: []goal{{gosdk, 0.15}}}
+	memory := measure{name: "peak memory, of the message", unit: times}
+	switch name {
+	case "1 MiB":
+		cpu.title = "CPU per MB of text"
+	case "16 MiB": // with less, the program itself is most of it
+		memory.goals = []goal{{nil, 8}}
+		memory.title = "Memory per byte, 16 MiB of text"
+	}
+	play := func(srv *server) []float64 {
+		n := some(max(8<<20/length, 1))
+		warm := max(n/8, 1)
+		s := echoes(warm+n, false, same(text))
+		p := ready(srv)
+		p.play(s, 0, warm, 1)
+		var peak float64
+		cpu := p.cost(func() {
+			p.play(s, warm, warm+n, 1)
+			peak = p.peak()
+		})
+		return []float64{cpu / (float64(n*length) / 1e6), peak / float64(length)}
+	}
+	return scenario{name: name + " of text", play: play, measures: []measure{cpu, memory}}
+}
+
+func playList(srv *server) []float64 {
+	n := some(4)
+	s := newScript(1+n, false, "tools/list", same(""), same(`"name":"`+tools.Name(tools.Many-1)+`"`))
+	began := time.Now()
+	p := ready(srv, fmt.Sprint("PEERS_TOOLS=", tools.Many))
+	p.play(s, 0, 1, 1)
+	first := time.Since(began)
+	return []float64{float64(first), p.cost(func() { p.play(s, 1, 1+n, 1) }) / float64(n)}
+}
+
+func playAsleep(srv *server) []float64 {
+	p := ready(srv)
+	before := p.spent()
+	p.sleep()
+	peak := p.peak()
+	p.end()
+	return []float64{peak, float64(p.total() - before)}
+}
+
+func playStart(srv *server) []float64 {
+	var first, peak []float64
+	for range some(20) {
+		began := time.Now()
+		p := ready(srv)
+		first = append(first, float64(time.Since(began)))
+		p.play(echoes(1, false, greeting), 0, 1, 1)
+		peak = append(peak, p.peak())
+		p.end()
+	}
+	return []float64{median(first), median(peak)}
+}
+
+func playRest(srv *server) []float64 {
+	p := ready(srv)
+	threads := p.threads()
+	time.Sleep(time.Second) // the Go runtime takes that long to come to rest
+	seconds := some(4)
+	return []float64{p.cost(func() { time.Sleep(time.Duration(seconds) * time.Second) }) / float64(seconds), threads}
+}
+
+func sizeOf(bin string) float64 {
+	f, err := os.Stat(bin)
+	must(err)
+	return float64(f.Size())
+}

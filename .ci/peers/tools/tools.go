@@ -1,0 +1,59 @@
+// Package tools is what every server of the comparison offers: the arguments,
+// the results, and the one handler that does more than return.
+package tools
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Many is how many tools are listed and how many handlers sleep at once.
+const Many = 10_000
+
+// More is how many tools a server has beside echo, add and sleep.
+func More() int {
+	n, _ := strconv.Atoi(os.Getenv("PEERS_TOOLS"))
+	return n
+}
+
+// Name is what the tool i of these is called.
+func Name(i int) string { return "tool" + strconv.Itoa(i) }
+
+type Echo struct {
+	Text string `json:"text" jsonschema:"what to say"`
+}
+
+type Add struct {
+	A int `json:"a" jsonschema:"a number"`
+	B int `json:"b" jsonschema:"another one"`
+}
+
+type Sum struct {
+	Sum int `json:"sum" jsonschema:"of a and b"`
+}
+
+type Sleep struct {
+	MS int `json:"ms,omitempty" jsonschema:"how long; 0 is until the end"`
+}
+
+var asleep atomic.Int32
+
+// Wait sleeps. It tells the driver on stderr when Many do, so that the driver
+// need not ask, which would cost time.
+func (s Sleep) Wait(ctx context.Context) {
+	if asleep.Add(1) == Many {
+		os.Stderr.WriteString("asleep\n")
+	}
+	defer asleep.Add(-1)
+	var end <-chan time.Time
+	if s.MS > 0 {
+		end = time.After(time.Duration(s.MS) * time.Millisecond)
+	}
+	select {
+	case <-end:
+	case <-ctx.Done():
+	}
+}
