@@ -78,8 +78,12 @@ func (c *session) forget(id []byte, reason string) {
 	}
 	c.mu.Unlock()
 	if r != nil {
-		r.cancel(&CancelledError{Reason: reason})
-		c.logf("%v cancelled by the client: %s", r, oneLine(reason))
+		why := &CancelledError{Reason: oneLine(reason)}
+		if r.stream == nil { // which ends in no other way
+			c.logf("%v was %s", r, strings.TrimPrefix(why.Error(), "mcp: "))
+		}
+		why.Reason = reason
+		r.cancel(why)
 	}
 }
 
@@ -141,6 +145,12 @@ func (c *session) fail(err error) {
 // wait returns when the session is over. It waits for the end to begin, brings
 // the news to everybody, and gives them a bounded time.
 func (c *session) wait() error {
+	var cause error
+	select {
+	case <-c.eof:
+		cause = ErrClosed
+	case <-c.ctx.Done():
+	}
 	idle := make(chan struct{})
 	go func() { // the drain waiter
 		<-c.closed
@@ -150,9 +160,10 @@ func (c *session) wait() error {
 		close(idle)
 	}()
 
-	select {
-	case <-c.eof:
-		cause := ErrClosed
+	if cause == nil {
+		c.hangUp(context.Cause(c.ctx))
+		c.closeDoor()
+	} else {
 		c.mu.Lock()
 		if c.failure != nil {
 			cause = c.failure
@@ -167,9 +178,6 @@ func (c *session) wait() error {
 			}
 		}
 		c.cancel(cause)
-	case <-c.ctx.Done():
-		c.hangUp(context.Cause(c.ctx))
-		c.closeDoor()
 	}
 
 	drain := c.srv.Drain

@@ -5796,13 +5796,24 @@ func TestDuplicateID(t *testing.T) {
 
 // ---- the turn to read ----
 
-// whose adds the tools by which it shows who serves a request.
-func whose(s *stage) (goroutines func() []int) {
+// goroutines counts those that are at work for a session.
+func goroutines() (n int) {
+	all := make([]byte, 1<<20)
+	for one := range bytes.SplitSeq(all[:runtime.Stack(all, true)], []byte("\n\n")) {
+		if bytes.Contains(one, []byte("example.com/mcp.(*session)")) {
+			n++
+		}
+	}
+	return n
+}
+
+// whose adds a tool by which it shows who serves a request.
+func whose(s *stage) (counts func() []int) {
 	var seen []int
 	add(&s.Server, "count", func(context.Context) (string, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		seen = append(seen, runtime.NumGoroutine())
+		seen = append(seen, goroutines())
 		return "counted", nil
 	})
 	return func() []int {
@@ -5818,7 +5829,7 @@ func whose(s *stage) (goroutines func() []int) {
 func TestTurnServesItself(t *testing.T) {
 	for _, before := range []string{"", "hi", "wait", "panic", "goexit", "ask", "sleep1"} {
 		bubble(t, func(t *testing.T, s *stage) {
-			goroutines := whose(s)
+			counts := whose(s)
 			c := serveWire(t, &s.Server)
 			if before != "" {
 				c.send(callNow("1", before))
@@ -5828,24 +5839,24 @@ func TestTurnServesItself(t *testing.T) {
 				c.recv()
 			}
 			synctest.Wait()
-			idle := runtime.NumGoroutine()
+			idle := goroutines()
 			for range 3 {
 				c.send(callNow("3", "count"))
 				c.want(saidNow("3", "counted"))
 			}
-			if got := goroutines(); !slices.Equal(got, []int{idle, idle, idle}) {
+			if got := counts(); !slices.Equal(got, []int{idle, idle, idle}) {
 				t.Errorf("after %q: %d goroutines at rest, %d when at work", before, idle, got)
 			}
 			c.send(callNow("4", "deaf")) // it is relieved, and the next has company
 			time.Sleep(stint)
 			c.send(callNow("5", "count"))
 			c.want(saidNow("5", "counted"))
-			if got := goroutines(); !slices.Equal(got, []int{idle + 2}) {
+			if got := counts(); !slices.Equal(got, []int{idle + 2}) {
 				t.Errorf("after %q: %d goroutines at rest, %d when two are at work", before, idle, got)
 			}
 			close(s.release)
 			c.want(saidNow("4", "late"))
-			if n := runtime.NumGoroutine(); n != idle {
+			if n := goroutines(); n != idle {
 				t.Errorf("after %q: %d goroutines at rest, and later %d", before, idle, n)
 			}
 			c.send(callNow("6", "hi"))
