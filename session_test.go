@@ -8662,6 +8662,317 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
+// ---- soak ----
+
+// A soaker is a client that does anything at any time, and knows what it may be
+// told in return. Positions count its lines.
+type soaker struct {
+	*client
+	*rand.Rand
+	unsent []string
+	sent   int
+	heard  int // the position up to which the server must have read
+	calls  []*soaked
+	asked  map[string]int // questions: the position of the answer; 0: none; -1: withdrawn
+	over   bool
+}
+
+type soaked struct {
+	id, what        string
+	lasts           time.Duration
+	deaf            bool
+	sent, cancelled int // positions
+	answers         int
+	progress        float64
+}
+
+func (r *soaked) open() bool { return r.answers == 0 && r.cancelled == 0 }
+
+// soakServer does what it is told, and takes as long as it is told.
+func soakServer() *Server {
+	s := &Server{Logging: true}
+	logger := slog.New(LogHandler(""))
+	AddTool(s, Tool{Name: "do"}, func(ctx context.Context, in struct {
+		What  string        `json:"what"`
+		Lasts time.Duration `json:"lasts"`
+		Deaf  bool          `json:"deaf"`
+	}) (text string, err error) {
+		text = string(RequestFrom(ctx).ID)
+		logger.InfoContext(ctx, text)
+		Progress(ctx, 1, 0, "")
+		work := ctx
+		if in.Deaf {
+			work = context.WithoutCancel(ctx)
+		}
+		select {
+		case <-work.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(in.Lasts):
+		}
+		Progress(ctx, 2, 0, "")
+		switch in.What {
+		case "panic":
+			panic("as told")
+		case "goexit":
+			runtime.Goexit()
+		case "change":
+			AddTool(s, Tool{Name: "extra"}, func(context.Context, none) (string, error) { return "", nil })
+		case "ask":
+			_, err = Roots(work, "k")
+		case "stray":
+			time.AfterFunc(100*time.Microsecond, func() {
+				Progress(ctx, 3, 0, "")
+				logger.InfoContext(ctx, text)
+			})
+		}
+		return text, err
+	})
+	return s
+}
+
+func (c *soaker) queue(line string) {
+	c.sent++
+	c.unsent = append(c.unsent, line)
+}
+
+// flush writes in one piece, which may fail at the end.
+func (c *soaker) flush() {
+	if c.unsent != nil {
+		io.WriteString(c.in, strings.Join(append(c.unsent, ""), "\n"))
+	}
+	c.unsent = nil
+}
+
+func (c *soaker) request(what string) *soaked {
+	r := &soaked{id: strconv.Itoa(len(c.calls)), what: what, lasts: c.time(), deaf: c.IntN(3) == 0, sent: c.sent + 1}
+	if what == "endless" || what == "stuck" {
+		r.lasts, r.deaf = time.Hour, what == "stuck"
+	}
+	c.calls = append(c.calls, r)
+	meta := `"progressToken":` + r.id
+	if c.IntN(2) == 0 {
+		meta += `,"io.modelcontextprotocol/logLevel":"info",` + modernMeta
+	}
+	switch what {
+	case "ping":
+		c.queue(strings.Replace(pingLine, `"p"`, r.id, 1))
+	case "listen":
+		c.queue(strings.Replace(listenLine, `"sub"`, r.id, 1))
+	default:
+		c.queue(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"do","arguments":{"what":%q,"lasts":%d,"deaf":%v},"_meta":{%s}}}`,
+			r.id, what, r.lasts, r.deaf, meta))
+	}
+	return r
+}
+
+// time is about what matters to the turn to read.
+func (c *soaker) time() time.Duration {
+	return []time.Duration{0, 0, 1, time.Millisecond - 1, time.Millisecond, time.Millisecond + 1, time.Duration(c.IntN(3e6))}[c.IntN(7)]
+}
+
+func (c *soaker) forget(r *soaked) {
+	if c.queue(cancelling(r.id)); r.open() {
+		r.cancelled = c.sent
+	}
+}
+
+// act does one thing, or a few.
+func (c *soaker) act() {
+	whats := []string{"", "", "", "", "ping", "panic", "goexit", "change", "ask", "ask", "ask", "stray", "endless", "listen"}
+	r := c.request(whats[c.IntN(len(whats))])
+	if c.IntN(4) == 0 {
+		c.forget([]*soaked{r, c.calls[c.IntN(len(c.calls))]}[c.IntN(2)])
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.asked)) {
+		if c.asked[id] == 0 && c.IntN(3) == 0 || c.IntN(20) == 0 { // some twice, or too late
+			c.queue(answer(id, []string{`{"roots":[]}`, `7`}[c.IntN(2)]))
+			c.asked[id] = cmp.Or(c.asked[id], c.sent)
+		}
+	}
+}
+
+// take checks what was received since the last time.
+func (c *soaker) take() {
+	c.mu.Lock()
+	got := c.got
+	c.got = nil
+	c.mu.Unlock()
+	for _, line := range got {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Result struct{ Content []struct{ Text string } }
+			Params struct {
+				ProgressToken, RequestID, Data json.RawMessage
+				Progress                       float64
+				Meta                           map[string]json.RawMessage `json:"_meta"`
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil || !strings.HasPrefix(line, `{"jsonrpc":"2.0",`) {
+			c.t.Fatalf("not a message: %s", line)
+		}
+		p := &m.Params
+		of := string(slices.Concat(m.ID, p.ProgressToken, bytes.Trim(p.Data, `"`), p.RequestID, p.Meta["io.modelcontextprotocol/subscriptionId"]))
+		at, asked := c.asked[of]
+		switch {
+		case m.Method == "roots/list":
+			if c.asked[of] = 0; asked {
+				c.t.Errorf("asked twice: %s", line)
+			}
+			continue
+		case m.Method == "notifications/cancelled":
+			if c.asked[of] = -1; !asked || at < 0 || 0 < at && at <= c.heard {
+				c.t.Errorf("not asked, or not any more: %s", line)
+			}
+			continue
+		case m.Method == "notifications/tools/list_changed" && of == "":
+			continue
+		}
+		n, err := strconv.Atoi(of)
+		if err != nil || n >= len(c.calls) {
+			c.t.Fatalf("for nobody: %s", line)
+		}
+		r := c.calls[n]
+		switch content := m.Result.Content; {
+		case r.answers > 0:
+			c.t.Errorf("after the answer: %s", line)
+		case r.cancelled > 0 && r.cancelled <= c.heard:
+			c.t.Errorf("after the cancel: %s", line)
+		case p.ProgressToken != nil && p.Progress <= r.progress:
+			c.t.Errorf("no more than %v: %s", r.progress, line)
+		case m.Method == "" && !c.over && (r.what == "listen" || r.what == "" && (len(content) != 1 || content[0].Text != r.id)):
+			c.t.Errorf("wrong answer: %s", line)
+		}
+		if c.heard = max(c.heard, r.sent); m.Method == "" {
+			r.answers++
+		}
+		r.progress = max(r.progress, p.Progress)
+	}
+}
+
+// settle sees everything come to its end, and no goroutine left that was not
+// there at the beginning, or two that are there once something was served.
+func (c *soaker) settle(goroutines int) {
+	for _, r := range c.calls {
+		if r.open() && (r.what == "ask" || r.what == "endless" || r.what == "listen") {
+			c.forget(r)
+		}
+	}
+	c.flush()
+	time.Sleep(time.Minute)
+	c.take()
+	for _, r := range c.calls {
+		if r.open() {
+			c.t.Errorf("%s (%s) was not answered", r.id, r.what)
+		}
+	}
+	for id, at := range c.asked {
+		if at == 0 {
+			c.t.Errorf("question %s was not withdrawn", id)
+		}
+	}
+	for try := 0; runtime.NumGoroutine() > goroutines+2; try++ { // it is not exact while others come and go
+		if runtime.Gosched(); try == 1000 {
+			c.t.Fatalf("%d goroutines, and %d at the beginning", runtime.NumGoroutine(), goroutines)
+		}
+	}
+}
+
+// TestSoak has clients do random things, about the same for the same seed. The
+// bubble sees that no goroutine stays for good.
+func TestSoak(t *testing.T) {
+	sessions := 1000
+	if os.Getenv("MCP_TEST_LONG") != "" {
+		sessions = 20_000
+	} else if raceBuild() { // which is run twenty times over
+		sessions = 50
+	}
+	for seed := range sessions {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { soak(t, rand.New(rand.NewPCG(uint64(seed), 0))) })
+		})
+	}
+}
+
+func soak(t *testing.T, rng *rand.Rand) {
+	s := soakServer()
+	s.MaxConcurrent = []int{0, 0, 1, 3}[rng.IntN(4)]
+	s.Linger = []time.Duration{0, 0, time.Millisecond, 500 * time.Millisecond}[rng.IntN(4)]
+	c := &soaker{client: serve(t, s), Rand: rng, asked: make(map[string]int)}
+	c.initialize("2025-11-25", `{"roots":{}}`)
+	synctest.Wait()
+	goroutines := runtime.NumGoroutine()
+	for range c.IntN(40) {
+		if c.act(); c.IntN(2) == 0 {
+			c.flush()
+			time.Sleep(c.time())
+			c.take()
+		}
+		if c.IntN(10) == 0 {
+			c.settle(goroutines)
+		}
+	}
+
+	stuck, how := c.IntN(6) == 0, c.IntN(6)
+	if stuck { // but it may not have begun when the end comes
+		c.request("stuck")
+		for ping := c.request("ping"); how > 3 && ping.open(); c.take() {
+			c.flush()
+			time.Sleep(time.Millisecond)
+		}
+	}
+	c.take()
+	c.over = true
+	read, begin, broken := c.sent, time.Now(), errors.New("broken")
+	var want error
+	switch how {
+	default:
+		c.flush()
+		c.in.Close()
+	case 3:
+		want = broken
+		c.flush()
+		c.in.CloseWithError(broken)
+	case 4:
+		read = 0
+		c.out.Close()
+		c.request("ping") // it must write, to notice
+		c.flush()
+	case 5:
+		read = c.heard
+		c.cancel(nil)
+	}
+	err := <-c.done
+	took, limit, linger := time.Since(begin), 5*time.Millisecond, time.Duration(0)
+	for _, r := range c.calls {
+		switch {
+		case r.what == "stuck":
+			want, limit, linger = ErrDrain, limit+time.Second, s.Linger
+		case r.deaf: // even if it was cancelled long ago
+			limit += r.lasts
+		case how < 4 && r.open():
+			linger = min(linger+r.lasts, s.Linger)
+			fallthrough
+		default: // who serves a request does not read
+			limit += min(r.lasts, time.Millisecond)
+		}
+	}
+	if took > limit+linger || stuck && took < time.Second || !errors.Is(err, want) {
+		t.Errorf("ending %d: Serve took %v of %v: %v, want %v", how, took, limit+linger, err, want)
+	}
+	time.Sleep(2 * time.Hour) // until what is stuck has come back, in vain
+	c.take()
+	for _, r := range c.calls {
+		owed := 1
+		if r.what == "stuck" || r.what == "listen" && how < 3 {
+			owed = 0
+		}
+		if r.cancelled == 0 && r.sent <= read && r.answers != owed {
+			t.Errorf("ending %d: %s (%s) was answered %d times", how, r.id, r.what, r.answers)
+		}
+	}
+}
+
 // ---- speed ----
 
 // A load is a session as a client sees it that only counts the answers.

@@ -1,0 +1,99 @@
+// Soak plays random sessions with servers of its own, many at a time, and
+// checks what a client may rely on: every request is answered once, under its
+// own id and by the right handler, unless it was cancelled; nothing is said of
+// a request after its answer or once its cancel was heard; questions are
+// withdrawn, changes told; the server ends in time, whatever happens to it, and
+// keeps no goroutine and no file. It wants a Unix.
+//
+//	go run -C .ci/soak . -for 10m -race
+//
+// What a client decides follows from -seed and the number of the session, so
+// that `-seed S -only N` plays session N again, as far as timing lets it.
+package main
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"log"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+func main() {
+	log.SetFlags(0)
+	length := flag.Duration("for", time.Minute, "how long to play")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of all decisions")
+	parallel := flag.Int("parallel", 2*runtime.NumCPU(), "sessions at a time")
+	race := flag.Bool("race", false, "build the server with the race detector")
+	only := flag.Int64("only", 0, "play this session alone, again and again")
+	keepOn := flag.Bool("k", false, "go on after a violation")
+	flag.Parse()
+
+	dir, err := os.MkdirTemp("", "soak")
+	if err != nil {
+		log.Fatal(err)
+	}
+	code := play(dir, *length, *seed, *parallel, *race, *only, *keepOn)
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func play(dir string, length time.Duration, seed uint64, parallel int, race bool, only int64, keepOn bool) int {
+	server := filepath.Join(dir, "server")
+	build := exec.Command("go", "build", fmt.Sprintf("-race=%v", race), "-o", server, "./server")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		log.Print("building the server: ", err)
+		return 1
+	}
+
+	var (
+		workers sync.WaitGroup
+		last    atomic.Int64
+		stop    atomic.Bool
+
+		mu     sync.Mutex
+		count  = make(map[string]int)
+		in     int
+		out    int
+		faulty int
+	)
+	over := time.Now().Add(length)
+	for range parallel {
+		workers.Go(func() {
+			for time.Now().Before(over) && !stop.Load() {
+				s := newSession(server, seed, cmp.Or(only, last.Add(1)))
+				s.play()
+				mu.Lock()
+				count[s.ending]++
+				in, out = in+s.sent, out+s.got
+				if len(s.faults) > 0 {
+					faulty++
+					fmt.Print(s.report())
+					stop.Store(!keepOn)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	sessions := 0
+	endings := ""
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		sessions += count[name]
+		endings += fmt.Sprintf(" %s %d,", name, count[name])
+	}
+	fmt.Printf("seed %d: %d sessions, %d messages in, %d out, endings:%s violations in %d sessions\n", seed, sessions, in, out, endings, faulty)
+	if faulty > 0 || sessions == 0 {
+		return 1
+	}
+	return 0
+}
