@@ -129,10 +129,11 @@ func addRunning(s *mcp.Server) {
 		}
 		return "done", nil
 	})
-	mcp.AddTool(s, mcp.Tool{Name: "slow", Description: "Takes a while, and can be cancelled."},
+	mcp.AddTool(s, mcp.Tool{Name: "slow", Description: "Tells that it has begun, takes a while, and can be cancelled."},
 		func(ctx context.Context, in struct {
 			Seconds float64 `json:"seconds" default:"60" minimum:"0"`
 		}) (string, error) {
+			mcp.Progress(ctx, 0, in.Seconds, "begun")
 			return "done", pause(ctx, time.Duration(in.Seconds*float64(time.Second)))
 		})
 	change := func(context.Context, none) (string, error) { return "called", nil }

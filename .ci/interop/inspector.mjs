@@ -1,0 +1,44 @@
+// The Inspector's command line, a process for each request: node inspector.mjs legacy|modern COMMAND [ARG...]
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { take } from './steps.mjs';
+
+const [era, ...server] = process.argv.slice(2);
+const inspector = fileURLToPath(new URL('node_modules/.bin/mcp-inspector', import.meta.url));
+
+async function inspect(method, ...options) {
+  const args = ['--cli', '--format', 'json', '--protocol-era', era, ...server, '--method', method, ...options];
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [inspector, ...args]);
+  process.stderr.write(stderr);
+  return JSON.parse(stdout).result;
+}
+
+await take({
+  async 'tools/list'() {
+    const { tools } = await inspect('tools/list', '--strict'); // which also looks for schemas that hosts refuse
+    assert.ok(tools.some((t) => t.name === 'add'));
+  },
+  async 'tools/call'() {
+    const { structuredContent } = await inspect('tools/call', '--tool-name', 'add', '--tool-arg', 'a=2', 'b=3');
+    assert.deepEqual(structuredContent, { sum: 5 });
+  },
+  async 'resources/list'() {
+    assert.equal((await inspect('resources/list')).resources[0].uri, 'test://static-text');
+  },
+  async 'resources/templates/list'() {
+    assert.equal((await inspect('resources/templates/list')).resourceTemplates[0].uriTemplate, 'test://template/{id}/data');
+  },
+  async 'resources/read'() {
+    assert.equal(JSON.parse((await inspect('resources/read', '--uri', 'test://template/42/data')).contents[0].text).id, '42');
+  },
+  async 'prompts/list'() {
+    assert.equal((await inspect('prompts/list')).prompts.length, 5);
+  },
+  async 'prompts/get'() {
+    const { messages } = await inspect('prompts/get', '--prompt-name', 'test_prompt_with_arguments', '--prompt-args', 'arg1=x', 'arg2=y');
+    assert.match(messages[0].content.text, /arg1='x', arg2='y'/);
+  }
+});

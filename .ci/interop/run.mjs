@@ -1,0 +1,219 @@
+#!/usr/bin/env node
+// Real clients against a real server: each starts example/everything as a child
+// of its own, uses all of it that it can, and closes its end in its own way.
+//
+//   node run.mjs [--cache DIR] [--only PATTERN] EVERYTHING
+//
+// EVERYTHING is the built server. What is needed is installed into DIR, or into
+// a temporary directory; --only takes a pattern that the client's line must
+// match. The exit status is 1 if anything failed. Python and Rust are skipped,
+// and the table says so, where python3 and cargo are not installed.
+//
+// A client is a program here in its own language. It is given the command of
+// the server, and writes a line for each step: "ok STEP", "FAILED STEP: WHY" or,
+// if the library cannot do it, "not STEP: WHY". What it cannot see is checked
+// here, with the records that go/wrap has made: that each server ended by itself,
+// with status 0, and that each request was answered once.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, realpathSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const { values: options, positionals } = parseArgs({
+  options: { cache: { type: 'string' }, only: { type: 'string', default: '' } }, allowPositionals: true
+});
+if (positionals.length !== 1) throw new Error('usage: run.mjs [--cache DIR] [--only PATTERN] EVERYTHING');
+const server = realpathSync(positionals[0]);
+if (options.cache) mkdirSync(options.cache, { recursive: true });
+const work = options.cache ? realpathSync(options.cache) : mkdtempSync(join(tmpdir(), 'interop-'));
+const path = (...parts) => join(work, ...parts);
+cpSync(here, work, { recursive: true });
+rmSync(path('seen'), { recursive: true, force: true });
+
+const read = (...parts) => readFileSync(path(...parts), 'utf8');
+const npm = (name) => JSON.parse(read('package.json')).dependencies[name];
+
+const pip = (n) => read(`requirements-${n}.txt`).match(/^mcp==(.*)$/m)[1];
+const go = (module) => read('go', 'go.mod').match(`${module} v(.*)`)[1];
+const node = (...args) => [process.execPath, ...args];
+const [legacy, modern] = ['2025-11-25', '2026-07-28'];
+const clients = [
+  { needs: 'npm', name: '@modelcontextprotocol/sdk', version: npm('@modelcontextprotocol/sdk'), argv: node('ts.mjs', 'v1') },
+  ...['legacy', 'auto', 'modern'].map((mode) => (
+    { needs: 'npm', name: '@modelcontextprotocol/client', version: npm('@modelcontextprotocol/client'), mode, argv: node('ts.mjs', mode) }
+  )),
+  ...['legacy', 'modern'].map((mode) => (
+    { needs: 'npm', name: '@modelcontextprotocol/inspector', version: npm('@modelcontextprotocol/inspector'), mode, argv: node('inspector.mjs', mode) }
+  )),
+  ...['supergateway', 'mcp-proxy'].flatMap((name) => ['legacy', 'modern'].map((mode) => (
+    { needs: 'npm', name, version: npm(name), mode, argv: node('gateway.mjs', name, mode) }
+  ))),
+  { needs: 'python1', name: 'mcp (Python)', version: pip(1), argv: [path('python1', 'bin', 'python'), 'client.py', 'v1'] },
+  ...['legacy', 'auto', 'modern'].map((mode) => (
+    { needs: 'python2', name: 'mcp (Python)', version: pip(2), mode, argv: [path('python2', 'bin', 'python'), 'client.py', mode] }
+  )),
+  ...['modelcontextprotocol/go-sdk', 'mark3labs/mcp-go'].flatMap((name) => [legacy, modern].map((version) => (
+    { needs: 'go', name: `github.com/${name}`, version: go(name), argv: [path('bin', name.split('/')[1]), version] }
+  ))),
+  ...['legacy', 'auto', 'modern'].map((mode) => (
+    { needs: 'rust', name: 'rmcp (Rust)', version: read('rust', 'Cargo.toml').match(/rmcp.*"=(.*?)"/)[1], mode, argv: [path('target', 'debug', 'interop'), mode] }
+  ))
+];
+
+/** Runs a program, its output to files in dir if there is one; says how it ended. */
+async function run(argv, { dir, env, cwd = work, seconds = 600 } = {}) {
+  const log = (name) => (dir ? openSync(join(dir, name), 'w') : 'pipe');
+  const child = spawn(argv[0], argv.slice(1), { cwd, env: { ...process.env, ...env }, stdio: ['ignore', log('stdout'), log('stderr')] });
+  let text = '';
+  child.stdout?.on('data', (data) => (text += data));
+  child.stderr?.on('data', (data) => (text += data));
+  const timer = setTimeout(() => child.kill('SIGKILL'), seconds * 1000);
+  const [code, signal] = await once(child, 'close').finally(() => clearTimeout(timer));
+  return { ended: signal ?? `status ${code}`, ok: code === 0, text };
+}
+
+async function must(argv) {
+  const { ok, text } = await run(argv);
+  if (!ok) throw new Error(`${argv.join(' ')}: ${text.slice(-2000)}`);
+}
+
+/** Runs commands one after the other, unless a cache has what they made of the same lock file. */
+async function install(name, lock, ...commands) {
+  const stamp = path(`installed-${name}`);
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === read(lock)) return;
+  for (const argv of commands) await must(argv);
+  writeFileSync(stamp, read(lock));
+}
+
+/** Makes a virtual environment of Python, if there is Python. */
+const python = (n) => async () => {
+  need('python3');
+  const [env, list] = [`python${n}`, `requirements-${n}.txt`];
+  await install(env, list, ['python3', '-m', 'venv', env],
+    [path(env, 'bin', 'python'), '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-deps', '--no-compile', '-r', list]);
+};
+
+const found = (program) => process.env.PATH.split(delimiter).some((dir) => existsSync(join(dir, program)));
+function need(program) {
+  if (!found(program)) throw Object.assign(new Error(`there is no ${program}`), { absent: true });
+}
+
+const installers = {
+  go: () => must(['go', 'build', '-C', 'go', '-o', path('bin') + '/', './...']),
+  npm: () => install('npm', 'package-lock.json', ['npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error']),
+  python1: python(1),
+  python2: python(2),
+  rust: async () => {
+    need('cargo');
+    await must(['cargo', 'build', '--quiet', '--manifest-path', 'rust/Cargo.toml', '--target-dir', 'target']);
+  }
+};
+
+/** Waits for the records of all servers, for ten seconds at most. */
+async function ends(dir) {
+  const records = () => readdirSync(dir).filter((f) => f.endsWith('.end')).map((f) => JSON.parse(readFileSync(join(dir, f), 'utf8')));
+  const watcher = watch(dir);
+  const late = AbortSignal.timeout(10_000);
+  while (records().some((r) => !r.end) && !late.aborted) await once(watcher, 'change', { signal: late }).catch(() => {});
+  watcher.close();
+  return records();
+}
+
+/** What the servers' traces show: the revisions spoken, and the requests that were not answered once. */
+function wire(dir) {
+  const [eras, wrong] = [new Set(), []];
+  let cancels = 0;
+  for (const file of readdirSync(dir).filter((f) => f.endsWith('.trace'))) {
+    const owed = new Map();
+    for (const line of readFileSync(join(dir, file), 'utf8').trim().split('\n')) {
+      const [, way, json] = line.match(/^\S+ \S+ (in|out) +(.*)$/);
+      const { id, method, params, result } = JSON.parse(json);
+      const key = JSON.stringify(id);
+      const version = way === 'in' ? params?._meta?.['io.modelcontextprotocol/protocolVersion'] : result?.protocolVersion;
+      if (version) eras.add(version);
+      if (way === 'in' && method === 'notifications/cancelled') {
+        owed.delete(JSON.stringify(params.requestId));
+        cancels++;
+      }
+      if (way === 'in' && method && id !== undefined) owed.set(key, method);
+      if (way === 'out' && !method && !owed.delete(key)) wrong.push(`${file}: nobody asked: ${json}`);
+    }
+    // A stream of changes ends with the client, and then nothing is owed for it.
+    for (const [id, method] of owed) if (method !== 'subscriptions/listen') wrong.push(`${file}: ${method}, id ${id}, was not answered`);
+  }
+  return { eras: [...eras].join(', ') || '-', cancels, wrong };
+}
+
+/** Runs one client and prints its lines; returns its row of the table. */
+async function visit(client, number) {
+  const label = `${client.name} ${client.version} ${client.mode ?? ''}`.trim();
+  const dir = path('seen', String(number));
+  mkdirSync(dir, { recursive: true });
+  const began = Date.now();
+  const { ended, ok } = await run([...client.argv, path('bin', 'wrap'), dir, server], { dir, seconds: 180 });
+  const seconds = ((Date.now() - began) / 1000).toFixed(1);
+
+  const lines = readFileSync(join(dir, 'stdout'), 'utf8').split('\n').filter((l) => /^(ok|not|FAILED) /.test(l));
+  const check = (good, step, why) => lines.push(good ? `ok ${step}` : `FAILED ${step}: ${why}`);
+  check(ok, 'client ended', ended);
+  const servers = await ends(dir);
+  for (const { pid, end } of servers) {
+    if (end) continue;
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {} // it has ended after all, and what was killed is its parent
+  }
+  const bad = servers.filter((s) => s.end !== 'exit status 0');
+  check(servers.length > 0 && bad.length === 0, 'server ended', JSON.stringify(bad));
+  const { eras, cancels, wrong } = wire(dir);
+  if (lines.includes('ok cancel')) check(cancels > 0, 'cancel reaches the server', 'no notification');
+  check(wrong.length === 0, 'answered once', wrong.join('; '));
+
+  for (const line of lines) console.log(`${label}: ${line}`);
+  const said = (word) => lines.filter((l) => l.startsWith(word)).map((l) => l.slice(word.length + 1));
+  if (said('FAILED').length > 0) console.log(`${label}: its stderr:\n${readFileSync(join(dir, 'stderr'), 'utf8').slice(-4000)}`);
+  const exercised = [said('ok').join(', '), ...said('not').map((l) => `not ${l}`), ...said('FAILED').map((l) => `**FAILED** ${l}`)];
+  // How many servers ended with which status, and after which signal, if it was not the end of its stdin.
+  const ways = servers.map((s) => [s.end ?? 'killed', ...(s.signals ?? [])].join(', '));
+  const ending = [...new Set(ways)].map((way) => `${ways.filter((w) => w === way).length} × ${way}`);
+  return {
+    failed: said('FAILED').length > 0,
+    cells: [client.name, client.version, [client.mode, eras].filter(Boolean).join(': '), exercised.join('; '),
+      ending.join('; '), `${seconds} s`]
+  };
+}
+
+const chosen = clients.filter((c) => `${c.name} ${c.version} ${c.mode ?? ''}`.match(options.only));
+const needed = new Set(['go', ...chosen.map((c) => c.needs)]);
+const installed = Object.fromEntries([...needed].map((n) => [n, installers[n]().catch((e) => e)]));
+const rows = [];
+try {
+  const wrapped = await installed.go;
+  if (wrapped) throw wrapped;
+  for (const [number, client] of chosen.entries()) {
+    const problem = await installed[client.needs];
+    if (!problem) {
+      rows.push(await visit(client, number));
+      continue;
+    }
+    const why = problem.absent ? `NOT CHECKED: ${problem.message}` : `**FAILED** ${problem.message}`;
+    console.log(`${client.name} ${client.version}: ${why}`);
+    rows.push({ failed: !problem.absent, absent: problem.absent, cells: [client.name, client.version, client.mode ?? '-', why.split('\n')[0], '', ''] });
+  }
+} finally {
+  await Promise.all(Object.values(installed));
+  if (!options.cache) rmSync(work, { recursive: true, force: true });
+}
+console.log('');
+for (const cells of [['client', 'version', 'era', 'exercised', 'servers ended', 'time'], Array(6).fill('---'), ...rows.map((r) => r.cells)]) {
+  console.log(`| ${cells.map((c) => c.replaceAll('|', '\\|')).join(' | ')} |`);
+}
+const failed = rows.filter((r) => r.failed).length;
+const absent = rows.filter((r) => r.absent).length;
+console.log(`\n${rows.length - failed - absent} of ${rows.length} clients without a fault, ${absent} not checked`);
+process.exit(failed > 0 || absent === rows.length ? 1 : 0);
