@@ -310,19 +310,25 @@ func (c *session) resume(turn int) bool {
 	return true
 }
 
-// flush writes what there is to write, and reports what resume does.
+// flush writes what there is to write, and reports what resume does. Others
+// leave their answers to whoever is busy, up to the last moment: so it looks
+// again when it is not.
 func (c *session) flush(turn int) bool {
-	c.mu.Lock()
-	if c.closing || !c.out.turn() {
+	for {
+		c.mu.Lock()
+		if c.closing || !c.out.turn() {
+			c.mu.Unlock()
+			return true
+		}
+		c.wg.Add(1)
 		c.mu.Unlock()
-		return true
+		c.work()
+		c.writeOn()
+		c.wg.Done()
+		if !c.resume(turn) {
+			return false
+		}
 	}
-	c.wg.Add(1)
-	c.mu.Unlock()
-	c.work()
-	c.writeOn()
-	c.wg.Done()
-	return c.resume(turn)
 }
 
 // room waits while too much output is unsent, and reports whether the session
