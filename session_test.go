@@ -141,6 +141,21 @@ func (w *wire) record(b []byte) {
 	}
 }
 
+// A tracer records what a process of its own hears and says, as its
+// Server.Trace; of a flood only the beginning.
+type tracer struct{ lines int }
+
+func (tr *tracer) Write(b []byte) (int, error) {
+	for line := range bytes.Lines(b) {
+		stamped := strings.SplitN(strings.TrimSuffix(string(line), "\n"), " ", 4) // date, time, direction
+		if tr.lines++; tr.lines <= 1000 && len(stamped) == 4 {
+			raw, _ := json.Marshal(map[string]string{"session": strconv.Itoa(os.Getpid()), stamped[2]: strings.TrimSpace(stamped[3])})
+			wireLog.Write(append(raw, '\n'))
+		}
+	}
+	return len(b), nil
+}
+
 func (c *client) listen() {
 	for lines := bufio.NewReader(c.out); ; {
 		line, err := lines.ReadString('\n')
@@ -279,7 +294,8 @@ func feed(t *testing.T, s *Server, r io.Reader) (lines []string) {
 		if s.Name == "" {
 			s.Name, s.Version, s.ErrorLog = "demo", "1.0.0", log.New(io.Discard, "", 0)
 		}
-		if err := s.Serve(context.Background(), r, &out); err != nil {
+		in, w := wired(r, &out)
+		if err := s.Serve(context.Background(), in, w); err != nil {
 			t.Error("Serve:", err)
 		}
 		lines = strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -5139,7 +5155,8 @@ func serveWire(t *testing.T, s *Server) *wireEnd {
 		s.ErrorLog = log.New(io.Discard, "", 0)
 	}
 	go func() {
-		err := s.Serve(ctx, r, w)
+		in, out := wired(r, w)
+		err := s.Serve(ctx, in, out)
 		r.CloseWithError(io.ErrClosedPipe)
 		cancel(nil)
 		w.done <- err
@@ -6789,6 +6806,9 @@ func childServer() (code int) {
 		return "", s.ServeStdio(ctx)
 	})
 
+	if wireLog != nil && os.Getenv("MCP_TRACE") == "" {
+		s.Trace = new(tracer)
+	}
 	stdin, stdout := os.Stdin, os.Stdout
 	err := s.ServeStdio(context.Background())
 	if os.Getenv("MCP_TEST_AFTER") != "" { // stdin is at its end
@@ -7837,7 +7857,8 @@ func FuzzServe(f *testing.F) {
 			in = iotest.OneByteReader(in)
 		}
 		var out bytes.Buffer
-		if err := s.Serve(context.Background(), in, &out); err != nil {
+		r, w := wired(in, &out)
+		if err := s.Serve(context.Background(), r, w); err != nil {
 			t.Fatalf("Serve: %v", err)
 		}
 		may, lines, total, doubt := make(map[string]int), 0, 0, false
@@ -9052,6 +9073,103 @@ func quick(n int) *Server {
 		AddTool(s, Tool{Name: "tool_" + strconv.Itoa(i), Description: "One of many."}, func(_ context.Context, in textIn) (string, error) { return "", nil })
 	}
 	return s
+}
+
+// TestAllocations holds what a request costs, from its line to its answer's.
+func TestAllocations(t *testing.T) {
+	if raceBuild() {
+		t.Skip("the race detector allocates too")
+	}
+	for _, tt := range []struct {
+		name, line string
+		max        float64
+	}{
+		{"ping", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", 3},
+		{"raw tool", callProc(1, "raw", `{"Text":"hello"}`), 13},
+		{"typed tool", callProc(1, "echo", `{"Text":"hello"}`), 17},
+		{"structured output", callProc(1, "add", `{"A":1,"B":2}`), 18},
+		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 17},
+		{"list", listLine, 6},
+	} {
+		l := loaded(t, quick(0), false)
+		lines := []byte(tt.line)
+		if n := testing.AllocsPerRun(1000, func() { l.play(lines, 1) }); n > tt.max {
+			t.Errorf("%s: %v allocations, want %v at most", tt.name, n, tt.max)
+		}
+		l.end()
+	}
+}
+
+// allocated is how many bytes f allocates.
+func allocated(f func()) float64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return float64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// TestCostGrowsAsItShould: with the bytes of a text and of a list, and neither
+// with the number of tools nor with the length of the session.
+func TestCostGrowsAsItShould(t *testing.T) {
+	if raceBuild() {
+		t.Skip("the race detector allocates too")
+	}
+	const calls = 1000
+	cost := func(tools int, line string, n int) float64 {
+		l := loaded(t, quick(tools), false)
+		defer l.end()
+		lines := []byte(line)
+		l.play(lines, 1)
+		return allocated(func() {
+			for range n {
+				l.play(lines, 1)
+			}
+		}) / float64(n)
+	}
+	say := callProc(1, "echo", `{"Text":"hello"}`)
+	if few, many := cost(10, say, calls), cost(10_000, say, calls); many > 1.1*few {
+		t.Errorf("a call costs %.0f bytes with ten tools, %.0f with 10,000", few, many)
+	}
+	if few, many := cost(1000, listLine, 10), cost(10_000, listLine, 10); many > 11*few {
+		t.Errorf("a list costs %.0f bytes with 1,000 tools, %.0f with 10,000", few, many)
+	}
+	text := func(n int) string { return callProc(1, "echo", `{"Text":"`+strings.Repeat("x", n)+`"}`) }
+	for _, size := range []int{1 << 20, 16 << 20} {
+		if n := cost(0, text(size), 2); n > 4.5*float64(size) {
+			t.Errorf("%d bytes there and back cost %.1f times as many", size, n/float64(size))
+		}
+	}
+}
+
+// TestManyCalls: a long session leaves the memory where it was.
+func TestManyCalls(t *testing.T) {
+	n := 100_000
+	if os.Getenv("MCP_TEST_LONG") != "" {
+		n = 1_000_000
+	}
+	if raceBuild() {
+		n = 2000
+	}
+	l := loaded(t, quick(0), true)
+	defer l.end()
+	lines := []byte(callsProc(1, 45, "echo", `{"Text":"hello"}`) + callsProc(46, 50, "nope", "{}"))
+	use := func() (bytes uint64, goroutines int) {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse, runtime.NumGoroutine()
+	}
+	l.play(lines, 50)
+	before, goroutines := use()
+	for range n / 50 {
+		l.play(lines, 50)
+	}
+	after, goroutines2 := use()
+	if after > before+256<<10 || goroutines2 > goroutines+1 { // the watch comes and goes
+		t.Errorf("%d bytes and %d goroutines before, %d and %d after %d calls", before, goroutines, after, goroutines2, n)
+	}
 }
 
 func BenchmarkCall(b *testing.B) {

@@ -156,6 +156,8 @@ class Session {
   response(v, m, x) {
     if (m.id === null) return this.refusal(v, m);
     const open = this.open.get(x.id) ?? [];
+    // A line that is too long is answered before its end, and on record only then.
+    if (!open.length && m.error?.code === -32600) return this.fault(v, this.revision ? [this.revision] : ALL, m);
     const i = v.either(open.map((r) => judge((w) => this.answer(w, r, m))), 'an answer to no request');
     const [r] = open.splice(i, 1);
     if (r?.method === 'initialize' && m.result && !v.wrong.length) this.revision = m.result.protocolVersion;
