@@ -266,7 +266,8 @@ var stdioTaken atomic.Bool
 // child process that was given them, cannot disturb the protocol. Code that
 // runs at the same time must not assign to them. A closed stdout is an
 // ordinary end and not a SIGPIPE. All this is undone when ServeStdio returns;
-// only SIGPIPE stays harmless after an [ErrDrain].
+// only SIGPIPE stays harmless after an [ErrDrain], and a first SIGINT or SIGTERM
+// for a second, so that main gets to its end.
 //
 // If [Server.Trace] is nil and the environment variable MCP_TRACE names a
 // file, what would be traced is appended to that file.
@@ -300,8 +301,9 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 		}
 	}()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	context.AfterFunc(ctx, stop)
+	// Some hosts close stdin and send SIGTERM at once: main shall get to its end.
+	defer time.AfterFunc(time.Second, stop)
 
 	if terminal(in) {
 		fmt.Fprintf(os.Stderr, "%s is an MCP server: it is meant to be started by an MCP host and speaks JSON-RPC on stdin and stdout. Ctrl-D or Ctrl-C ends it.\n", s.Name)

@@ -7449,6 +7449,46 @@ func TestProcSignal(t *testing.T) {
 	}
 }
 
+// TestProcSignalAtEOF: a host closes stdin and does not wait. The program ends
+// all the same as it should; a second signal is in earnest.
+func TestProcSignalAtEOF(t *testing.T) {
+	onUnix(t)
+	for _, twice := range []bool{false, true} {
+		t.Run(fmt.Sprint("twice=", twice), func(t *testing.T) {
+			p := newProc(t, "MCP_TEST_CLEANUP="+map[bool]string{false: "100ms", true: "30s"}[twice])
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			p.cmd.Stderr = w
+			p.start()
+			w.Close()
+			p.send(opening)
+			p.next(0)
+			p.in.Close()
+			if line, err := bufio.NewReader(r).ReadString('\n'); line != "cleaning up\n" {
+				t.Fatalf("got %q, %v", line, err)
+			}
+			p.cmd.Process.Signal(syscall.SIGTERM)
+			if !twice {
+				p.wait("exit status 0")
+				return
+			}
+			eventually(patience/2, func() bool {
+				p.cmd.Process.Signal(syscall.SIGTERM)
+				select {
+				case <-p.ended:
+					return true
+				default:
+					return false
+				}
+			})
+			p.wait("signal: terminated")
+		})
+	}
+}
+
 // ---- the process's stdin, stdout and stderr ----
 
 func TestProcGuard(t *testing.T) {
