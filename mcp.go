@@ -3281,38 +3281,44 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 }
 
 func (s *schema) encodeMap(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
-	keys, vals := make([]string, 0, v.Len()), make(map[string]reflect.Value, v.Len())
+	type entry struct{ Key, Value reflect.Value } // as package fmt has it, so that one sort serves both
+	entries := make([]entry, 0, v.Len())
 	for it := v.MapRange(); it.Next(); {
-		k := it.Key()
-		key := ""
-		switch m, ok := k.Interface().(encoding.TextMarshaler); {
-		case k.Kind() == reflect.String:
-			key = k.String()
-		case ok:
-			txt, err := m.MarshalText()
+		key := it.Key()
+		if key.Kind() != reflect.String {
+			name, err := s.encodeKey(key)
 			if err != nil {
 				return nil, err
 			}
-			key = string(txt)
-		case k.CanInt():
-			key = strconv.FormatInt(k.Int(), 10)
-		case k.CanUint():
-			key = strconv.FormatUint(k.Uint(), 10)
-		default:
-			return nil, fmt.Errorf("a %v has no JSON form", v.Type())
+			key = reflect.ValueOf(name)
 		}
-		keys, vals[key] = append(keys, key), it.Value()
+		entries = append(entries, entry{key, it.Value()})
 	}
-	slices.Sort(keys)
+	slices.SortStableFunc(entries, func(x, y entry) int { return strings.Compare(x.Key.String(), y.Key.String()) })
 	b = append(b, '{')
-	for _, key := range keys {
-		b = append(appendString(b, key), ':')
-		if b, err = s.elem.encode(b, vals[key], depth); err != nil {
+	for _, e := range entries {
+		b = append(appendString(b, e.Key.String()), ':')
+		if b, err = s.elem.encode(b, e.Value, depth); err != nil {
 			return nil, err
 		}
 		b = append(b, ',')
 	}
 	return append(chop(b), '}'), nil
+}
+
+// encodeKey returns what a key that is no string is called in JSON.
+func (s *schema) encodeKey(k reflect.Value) (string, error) {
+	m, ok := k.Interface().(encoding.TextMarshaler)
+	switch {
+	case ok:
+		name, err := m.MarshalText()
+		return string(name), err
+	case k.CanInt():
+		return strconv.FormatInt(k.Int(), 10), nil
+	case k.CanUint():
+		return strconv.FormatUint(k.Uint(), 10), nil
+	}
+	return "", fmt.Errorf("a %v has no JSON form", s.typ)
 }
 
 func (s *schema) encodeStruct(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
