@@ -333,6 +333,26 @@ func excerpt(s string) string {
 	return s
 }
 
+// cut is strings.Cut at one byte: package strings goes about that as about any
+// other string, which makes a program larger by 8 KB.
+func cut(s string, sep byte) (before, after string, found bool) {
+	i := strings.IndexByte(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// commas splits a list.
+func commas(s string) (list []string) {
+	for more := true; more; {
+		var one string
+		one, s, more = cut(s, ',')
+		list = append(list, one)
+	}
+	return list
+}
+
 // oneLine is an excerpt that cannot be taken for the next line of a log.
 func oneLine(s string) string {
 	s = excerpt(s)
@@ -412,7 +432,7 @@ func checkTool(s *Server, where string, t *Tool) {
 	if len(t.Name) == 0 || len(t.Name) > 128 {
 		panic(where + ": the name must have 1 to 128 bytes")
 	}
-	if s != nil && (len(t.Name) > 64 || strings.Contains(t.Name, ".")) {
+	if s != nil && (len(t.Name) > 64 || strings.ContainsAny(t.Name, ".")) {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
 	for _, schema := range []*json.RawMessage{&t.InputSchema, &t.OutputSchema} {
@@ -448,7 +468,7 @@ func (t *Tool) encode(rev revision, meta string) []byte {
 	case t.OutputSchema == nil || rev < rev2025_06_18:
 	case rev == revModern || rootType(t.OutputSchema) == "object":
 		b = cat(b, `,"outputSchema":`, string(t.OutputSchema))
-	case !strings.Contains(string(t.OutputSchema), `"$ref"`): // which would no longer point where it should
+	case !refers(string(t.OutputSchema)): // which would no longer point where it should
 		b = cat(b, `,"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]}`)
 	}
 	if a := t.Annotations; a != (ToolAnnotations{}) && rev >= rev2025_03_26 {
@@ -467,12 +487,31 @@ func (t *Tool) encode(rev revision, meta string) []byte {
 	return append(trimmings(b, rev, t.Icons, meta), '}')
 }
 
+// refers reports whether there is a $ref in a schema.
+func refers(schema string) (found bool) {
+	for more := true; more && !found; {
+		_, schema, more = cut(schema, '"')
+		found = strings.HasPrefix(schema, `$ref"`)
+	}
+	return found
+}
+
 // member appends a member that is left out when it is empty.
 func member(b []byte, name, val string) []byte {
 	if val == "" {
 		return b
 	}
 	return appendString(cat(b, `,"`, name, `":`), val)
+}
+
+// rawMember is member for a value that is JSON already.
+//
+//go:noinline
+func rawMember(b []byte, name, val string) []byte {
+	if val == "" {
+		return b
+	}
+	return cat(b, `,"`, name, `":`, val)
 }
 
 // RemoveTools removes the tools of these names, as far as there are any, and
@@ -872,7 +911,7 @@ func (r *Resource) append(b []byte, rev revision, meta string) []byte {
 		b = member(b, "title", r.Title)
 	}
 	b = member(member(b, "description", r.Description), "mimeType", r.MIMEType)
-	if r.Size > 0 && !strings.Contains(r.URI, "{") {
+	if r.Size > 0 && !strings.ContainsAny(r.URI, "{") {
 		b = strconv.AppendInt(cat(b, `,"size":`), r.Size, 10)
 	}
 	return trimmings(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
@@ -2303,9 +2342,9 @@ func SchemaOf[T any]() json.RawMessage {
 // A schema is what we know about the JSON form of a type.
 type schema struct {
 	typ    reflect.Type
-	kind   string  // the JSON type, or "" if we cannot tell
-	fields []field // of a struct
-	elem   *schema // of a list or a map
+	kind   string   // the JSON type, or "" if we cannot tell
+	fields []*field // of a struct
+	elem   *schema  // of a list or a map
 	format string
 	strict bool // it was told to the client, and is enforced
 	custom bool // has methods that marshal it
@@ -2315,11 +2354,16 @@ type schema struct {
 
 // A field is a member of an object and what its tags say.
 type field struct {
-	name     string
-	index    []int // as for reflect.Value.FieldByIndex
-	schema   *schema
-	optional bool
+	name   string
+	named  bool   // by its tag
+	outer  *field // what it is embedded in
+	index  []int  // as for reflect.Value.FieldByIndex
+	typ    reflect.Type
+	tag    reflect.StructTag
+	where  string // to name it in a panic
+	schema *schema
 
+	optional                    bool
 	omitEmpty, omitZero, quoted bool // json options
 
 	doc, format      string
@@ -2342,8 +2386,11 @@ type deriver struct {
 	known map[reflect.Type]*schema // by which recursion ends
 }
 
-func (d deriver) fail(where, what string) {
-	if d.must {
+// refuse panics if something is wrong, unless there is no need to describe it.
+//
+//go:noinline
+func (d deriver) refuse(wrong bool, where, what string) {
+	if wrong && d.must {
 		panic(where + ": " + what)
 	}
 }
@@ -2366,7 +2413,7 @@ func (d deriver) schema(t reflect.Type, where string) *schema {
 	case t.PkgPath() == "time" && t.Name() == "Time": // the type itself would pull in its methods
 		s.kind, s.format = "string", "date-time"
 	case has(reflect.TypeFor[json.Unmarshaler]()) || d.must && (s.custom && !s.text || number):
-		d.fail(where, t.String()+" has a JSON form of its own, which cannot be described: set the schema by hand")
+		d.refuse(true, where, t.String()+" has a JSON form of its own, which cannot be described: set the schema by hand")
 	case s.text:
 		s.kind = "string"
 	case k == reflect.Bool:
@@ -2384,7 +2431,7 @@ func (d deriver) schema(t reflect.Type, where string) *schema {
 	case k == reflect.Map && t.Key().Kind() == reflect.String, k == reflect.Struct:
 		s.kind = "object"
 	default:
-		d.fail(where, "a "+t.String()+" cannot be described: set the schema by hand")
+		d.refuse(true, where, "a "+t.String()+" cannot be described: set the schema by hand")
 	}
 	// encode looks inside, whatever the kind, when the methods are not for it or
 	// out of its reach.
@@ -2407,131 +2454,119 @@ func marshals(t reflect.Type) bool {
 // fields returns the fields of a struct by the rules of encoding/json: of
 // several with one name the least deep one counts, then the one whose name was
 // given in a tag, and then none.
-func (d deriver) fields(t reflect.Type, where string) []field {
-	type candidate struct {
-		field
-		tagged bool
-		where  string
-		from   reflect.StructField
-	}
-	var all []candidate
-	var collect func(t reflect.Type, index []int, where string, above []reflect.Type)
-	collect = func(t reflect.Type, index []int, where string, above []reflect.Type) {
-		if slices.Contains(above, t) {
-			return // embeds itself: what is further down is hidden anyway
-		}
-		above = append(above[:len(above):len(above)], t)
-		for i := range t.NumField() {
-			f := t.Field(i)
-			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if strings.IndexFunc(name, func(r rune) bool {
-				return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
-			}) >= 0 {
-				name = "" // as encoding/json reads it
-			}
-			elem := f.Type
-			if elem.Kind() == reflect.Pointer {
-				elem = elem.Elem()
-			}
-			embedded := f.Anonymous && elem.Kind() == reflect.Struct
-			if name == "-" && options == "" && !strings.Contains(f.Tag.Get("json"), ",") || !f.IsExported() && !embedded {
-				continue
-			}
-			at := where + "." + f.Name
-			index := append(index[:len(index):len(index)], i)
-			if !f.IsExported() && f.Type.Kind() == reflect.Pointer {
-				d.fail(at, "an embedded pointer to an unexported type cannot be set")
-			}
-			if embedded && name == "" {
-				collect(elem, index, at, above)
-				continue
-			}
-			tagged := name != ""
-			if !tagged {
-				name = f.Name
-			}
-			new := field{name: name, index: index, optional: f.Type.Kind() == reflect.Pointer}
-			for options != "" {
-				var option string
-				switch option, options, _ = strings.Cut(options, ","); option {
-				case "omitempty":
-					new.optional, new.omitEmpty = true, true
-				case "omitzero":
-					new.optional, new.omitZero = true, true
-				case "string":
-					new.quoted = true
-					d.fail(at, "the json option string cannot be described")
-				}
-			}
-			all = append(all, candidate{new, tagged, at, f})
-		}
-	}
-	collect(t, nil, where, nil)
-
-	var fields []field
-	for i, c := range all {
-		if !slices.ContainsFunc(all, func(o candidate) bool {
-			switch {
-			case o.name != c.name || slices.Equal(o.index, c.index):
-				return false
-			case len(o.index) != len(c.index):
-				return len(o.index) < len(c.index)
-			}
-			return o.tagged || !c.tagged
-		}) {
-			f := &all[i].field
-			f.schema = d.schema(c.from.Type, c.where)
+func (d deriver) fields(t reflect.Type, where string) (fields []*field) {
+	all := d.collect(nil, &field{typ: t, where: where})
+	for _, f := range all {
+		if !slices.ContainsFunc(all, f.hidden) {
+			f.schema = d.schema(f.typ, f.where)
 			if d.must {
-				d.tags(f, c.from.Tag, c.where)
+				d.tags(f)
 			}
-			fields = append(fields, *f)
+			fields = append(fields, f)
 		}
 	}
 	return fields
 }
 
+// hidden reports whether o takes the place of f.
+func (f *field) hidden(o *field) bool {
+	if o == f || o.name != f.name {
+		return false
+	}
+	return len(o.index) < len(f.index) || len(o.index) == len(f.index) && (o.named || !f.named)
+}
+
+// collect appends the fields of a struct, and of those that it embeds.
+func (d deriver) collect(all []*field, outer *field) []*field {
+	for above := outer.outer; above != nil; above = above.outer {
+		if above.typ == outer.typ {
+			return all // embeds itself: what is further down is hidden anyway
+		}
+	}
+	for i := range outer.typ.NumField() {
+		in := outer.typ.Field(i)
+		pointer, elem := in.Type.Kind() == reflect.Pointer, in.Type
+		if pointer {
+			elem = elem.Elem()
+		}
+		embedded := in.Anonymous && elem.Kind() == reflect.Struct
+		tag := in.Tag.Get("json")
+		if tag == "-" || !in.IsExported() && !embedded {
+			continue
+		}
+		options := commas(tag)
+		has := func(option string) bool { return slices.Contains(options[1:], option) }
+		f := &field{
+			name:      options[0],
+			outer:     outer,
+			index:     append(slices.Clip(outer.index), i),
+			typ:       in.Type,
+			tag:       in.Tag,
+			where:     outer.where + "." + in.Name,
+			omitEmpty: has("omitempty"),
+			omitZero:  has("omitzero"),
+			quoted:    has("string"),
+		}
+		if strings.IndexFunc(f.name, oddInName) >= 0 {
+			f.name = "" // as encoding/json reads it
+		}
+		d.refuse(pointer && !in.IsExported(), f.where, "an embedded pointer to an unexported type cannot be set")
+		if f.named = f.name != ""; embedded && !f.named {
+			f.typ = elem
+			all = d.collect(all, f)
+			continue
+		}
+		d.refuse(f.quoted, f.where, "the json option string cannot be described")
+		f.optional = pointer || f.omitEmpty || f.omitZero
+		f.name = cmp.Or(f.name, in.Name)
+		all = append(all, f)
+	}
+	return all
+}
+
+// oddInName reports whether encoding/json refuses a name because of r.
+func oddInName(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
+}
+
 // tags reads what the tags of a field say, and panics if it makes no sense.
-func (d deriver) tags(f *field, tag reflect.StructTag, where string) {
-	s, elem := f.schema, f.schema
+func (d deriver) tags(f *field) {
+	s, elem, where := f.schema, f.schema, f.where
 	if s.kind == "array" {
 		elem = s.elem
 	}
-	f.doc = tag.Get("jsonschema")
+	f.doc = f.tag.Get("jsonschema")
 	f.longest = -1
-	if v, ok := tag.Lookup("enum"); ok {
-		f.enum = strings.Split(v, ",")
-		if elem.kind != "string" && elem.kind != "integer" || elem.text || elem.base64 {
-			d.fail(where, "enum is for strings and integers")
-		}
+	if v, ok := f.tag.Lookup("enum"); ok {
+		f.enum = commas(v)
+		d.refuse(elem.kind != "string" && elem.kind != "integer" || elem.text || elem.base64, where, "enum is for strings and integers")
 	}
-	if v, ok := tag.Lookup("titles"); ok {
-		if f.titles = strings.Split(v, ","); len(f.titles) != len(f.enum) {
-			d.fail(where, "titles is for an enum, as many as that has values")
-		}
+	if v, ok := f.tag.Lookup("titles"); ok {
+		f.titles = commas(v)
+		d.refuse(len(f.titles) != len(f.enum), where, "titles is for an enum, as many as that has values")
 	}
-	if v, ok := tag.Lookup("format"); ok {
+	if v, ok := f.tag.Lookup("format"); ok {
 		f.format = v
-		if s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, v) {
-			d.fail(where, `format is for strings, and "email", "uri", "date" or "date-time"`)
-		}
+		d.refuse(s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, v),
+			where, `format is for strings, and "email", "uri", "date" or "date-time"`)
 	}
 	for i, to := range []*string{&f.minimum, &f.maximum} {
 		key := []string{"minimum", "maximum"}[i]
-		v, ok := tag.Lookup(key)
-		if *to = v; ok && (s.kind != "integer" && s.kind != "number" || skipNumber([]byte(v+" "), 0) != len(v)) {
-			d.fail(where, key+" is for numbers, and a number")
+		if v, ok := f.tag.Lookup(key); ok {
+			*to = v
+			d.refuse(s.kind != "integer" && s.kind != "number" || !isNumber(v), where, key+" is for numbers, and a number")
 		}
 	}
 	for i, to := range []*int{&f.shortest, &f.longest} {
 		key := []string{"minLength", "maxLength"}[i]
-		if v, ok := tag.Lookup(key); ok {
+		if v, ok := f.tag.Lookup(key); ok {
 			n, err := strconv.Atoi(v)
-			if *to = n; err != nil || n < 0 || s.kind != "string" && s.kind != "array" {
-				d.fail(where, key+" is for strings and lists, and a number of characters or elements")
-			}
+			*to = n
+			d.refuse(err != nil || n < 0 || s.kind != "string" && s.kind != "array",
+				where, key+" is for strings and lists, and a number of characters or elements")
 		}
 	}
-	if v, ok := tag.Lookup("default"); ok {
+	if v, ok := f.tag.Lookup("default"); ok {
 		f.optional, f.preset = true, []byte(v)
 		if s.kind == "string" {
 			f.preset = appendString(nil, v)
@@ -2542,15 +2577,11 @@ func (d deriver) tags(f *field, tag reflect.StructTag, where string) {
 		} else if s.kind != "" {
 			f.check(reflect.New(s.typ).Elem(), f.preset, &place{name: "default"}, &bad)
 		}
-		if len(bad.lines) > 0 {
-			d.fail(where, bad.Error())
-		}
+		d.refuse(len(bad.lines) > 0, where, bad.Error())
 	}
 	if s.kind == "integer" { // enums and bounds must be possible
 		for _, v := range f.enum {
-			if skipNumber([]byte(v+" "), 0) != len(v) {
-				d.fail(where, "enum: "+v+" is no number")
-			}
+			d.refuse(!isNumber(v), where, "enum: "+v+" is no number")
 		}
 	}
 }
@@ -2565,38 +2596,30 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 		return cat(b, `{`, string(f.appendChoice(nil, true)[1:]), `}`) // has no type, by the protocol's schema
 	}
 	b = cat(b, `{"type":"`, s.kind, `"`)
-	if f.doc != "" {
-		b = appendString(cat(b, `,"description":`), f.doc)
-	}
-	if f.preset != nil {
-		b = cat(b, `,"default":`, string(f.preset))
-	}
+	b = member(b, "description", f.doc)
+	b = rawMember(b, "default", string(f.preset))
 	if len(f.enum) > 0 && s.kind != "array" {
 		b = f.appendChoice(b, s.kind == "string")
 	}
-	unit := `Length":`
+	unit := "Length"
 	if s.kind == "array" {
-		unit = `Items":`
+		unit = "Items"
 	}
 	if f.shortest > 0 {
-		b = cat(b, `,"min`, unit, strconv.Itoa(f.shortest))
+		b = rawMember(b, "min"+unit, strconv.Itoa(f.shortest))
 	}
 	if f.longest >= 0 {
-		b = cat(b, `,"max`, unit, strconv.Itoa(f.longest))
+		b = rawMember(b, "max"+unit, strconv.Itoa(f.longest))
 	}
-	if f.minimum != "" {
-		b = cat(b, `,"minimum":`, f.minimum)
-	} else if s.kind == "integer" && s.typ.Kind() >= reflect.Uint {
-		b = cat(b, `,"minimum":0`)
+	minimum := f.minimum
+	if minimum == "" && s.kind == "integer" && s.typ.Kind() >= reflect.Uint {
+		minimum = "0"
 	}
-	if f.maximum != "" {
-		b = cat(b, `,"maximum":`, f.maximum)
-	}
-	if format := s.format + f.format; format != "" {
-		b = cat(b, `,"format":"`, format, `"`)
-	}
+	b = rawMember(b, "minimum", minimum)
+	b = rawMember(b, "maximum", f.maximum)
+	b = member(b, "format", s.format+f.format)
 	if s.base64 && !s.text {
-		b = cat(b, `,"contentEncoding":"base64"`)
+		b = member(b, "contentEncoding", "base64")
 	}
 	switch {
 	case s.kind == "array":
@@ -2604,22 +2627,9 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	case s.kind == "object" && slices.Contains(above, s):
 		b = cat(b, `,"properties":{}`)
 	case s.kind == "object":
-		above = append(above[:len(above):len(above)], s)
-		b = cat(b, `,"properties":{`)
-		var required []byte
-		for i := range s.fields {
-			p := &s.fields[i]
-			b = p.schema.append(append(appendString(b, p.name), ':'), p, above)
-			b = append(b, ',')
-			if !p.optional {
-				required = append(appendString(required, p.name), ',')
-			}
-		}
-		b = append(chop(b), '}')
-		if required != nil {
-			b = cat(b, `,"required":[`, string(chop(required)), `]`)
-		}
-		if b = cat(b, `,"additionalProperties":`); s.elem != nil {
+		above = append(slices.Clip(above), s)
+		b = cat(appendFields(b, s.fields, above), `,"additionalProperties":`)
+		if s.elem != nil {
 			b = s.elem.append(b, nil, above)
 		} else {
 			b = cat(b, "false")
@@ -2628,17 +2638,33 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	return append(b, '}')
 }
 
+// appendFields appends what the schema of an object says of its fields.
+func appendFields(b []byte, fields []*field, above []*schema) []byte {
+	b = cat(b, `,"properties":{`)
+	var required []byte
+	for _, f := range fields {
+		b = append(f.schema.append(append(appendString(b, f.name), ':'), f, above), ',')
+		if !f.optional {
+			required = append(appendString(required, f.name), ',')
+		}
+	}
+	b = append(chop(b), '}')
+	if required != nil {
+		b = cat(b, `,"required":[`, string(chop(required)), `]`)
+	}
+	return b
+}
+
 // appendChoice appends the values of an enum; in a form, with their titles.
 func (f *field) appendChoice(b []byte, quoted bool) []byte {
-	titled := f.titles != nil && f.form >= rev2025_11_25
+	titled, key := f.titles != nil && f.form >= rev2025_11_25, "enum"
 	switch {
 	case titled && f.list:
-		b = cat(b, `,"anyOf":[`)
+		key = "anyOf"
 	case titled:
-		b = cat(b, `,"oneOf":[`)
-	default:
-		b = cat(b, `,"enum":[`)
+		key = "oneOf"
 	}
+	b = cat(b, `,"`, key, `":[`)
 	for i, v := range f.enum {
 		if quoted {
 			v = string(appendString(nil, v))
@@ -2651,7 +2677,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 	b = append(chop(b), ']')
 	if f.titles != nil && f.form == rev2025_06_18 {
 		raw, _ := marshal(f.titles)
-		b = cat(b, `,"enumNames":`, string(raw))
+		b = rawMember(b, "enumNames", string(raw))
 	}
 	return b
 }
@@ -2662,10 +2688,9 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 	if s.kind != "object" || s.elem != nil {
 		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
 	}
-	b = cat(b, `{"type":"object","properties":{`)
-	var required []byte
-	for i := range s.fields {
-		f := s.fields[i]
+	var fields []*field
+	for _, known := range s.fields {
+		f := *known
 		list := f.schema.kind == "array" && f.schema.elem.kind == "string" && f.enum != nil
 		switch {
 		case list && rev < rev2025_11_25:
@@ -2678,17 +2703,9 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 			f.preset = nil
 		}
 		f.form = rev
-		b = f.schema.append(append(appendString(b, f.name), ':'), &f, nil)
-		b = append(b, ',')
-		if !f.optional {
-			required = append(appendString(required, f.name), ',')
-		}
+		fields = append(fields, &f)
 	}
-	b = append(chop(b), '}')
-	if required != nil {
-		b = cat(b, `,"required":[`, string(chop(required)), `]`)
-	}
-	return append(b, '}'), nil
+	return append(appendFields(cat(b, `{"type":"object"`), fields, nil), '}'), nil
 }
 
 // ---- arguments by their schema ----
@@ -2805,7 +2822,7 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 		if isText {
 			raw = []byte(str)
 		}
-		if ok = len(raw) > 0 && skipNumber(raw, 0) == len(raw); ok {
+		if ok = isNumber(string(raw)); ok {
 			s.setNumber(v, string(raw), at, bad)
 		}
 	case "array":
@@ -2884,9 +2901,6 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 		v.SetInt(n)
 	} else {
 		var n uint64
-		if num == "-0" {
-			num = "0"
-		}
 		n, err = strconv.ParseUint(num, 10, v.Type().Bits())
 		v.SetUint(n)
 	}
@@ -2904,23 +2918,26 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 // integer; one that nothing can hold may come out a smaller one that nothing
 // can hold either.
 func integer(num string) string {
-	mantissa, exponent := num, 0
-	if i := strings.IndexAny(num, "eE"); i >= 0 {
-		mantissa = num[:i]
-		exponent, _ = strconv.Atoi(num[i+1:])
-		exponent = max(exponent, -1<<30) // less could not be negated
+	mantissa, power, found := cut(num, 'e')
+	if !found {
+		mantissa, power, _ = cut(num, 'E')
 	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	fraction = strings.TrimRight(fraction, "0")
-	digits, behind := whole+fraction, len(fraction)-exponent
-	if behind <= 0 {
-		return digits + "000000000000000000000000000000"[:min(-behind, 30)]
+	exponent, _ := strconv.Atoi(power)
+	whole, fraction, _ := cut(mantissa, '.')
+	digits, behind := whole+fraction, len(fraction)-max(exponent, -1<<30) // less could not be negated
+	for ; behind > 0 && len(digits) > 1 && digits != "-0" && digits[len(digits)-1] == '0'; behind-- {
+		digits = digits[:len(digits)-1]
 	}
-	if point := len(digits) - behind; point > 0 && digits[:point] != "-" && strings.Trim(digits[point:], "0") == "" {
-		return digits[:point]
+	switch {
+	case behind > 0:
+		return num
+	case digits == "-0":
+		return "0"
 	}
-	return num
+	return digits + "000000000000000000000000000000"[:min(-behind, 30)]
 }
+
+func isNumber(s string) bool { return s != "" && skipNumber([]byte(s), 0) == len(s) }
 
 func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeMap(v.Type()))
@@ -2947,7 +2964,7 @@ func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) {
 	seen := make([]bool, len(s.fields))
 	for key, val := range members(raw) {
-		i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == string(key) })
+		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch inside := at.member(string(key)); {
 		case i < 0 && !s.strict:
 		case i < 0:
@@ -2964,8 +2981,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 			return
 		}
 	}
-	for i := range s.fields {
-		f := &s.fields[i]
+	for i, f := range s.fields {
 		switch inside := at.member(f.name); {
 		case seen[i]:
 		case f.preset != nil:
@@ -3076,10 +3092,10 @@ func compare(v reflect.Value, bound string) int {
 func wellFormed(format, s string) bool {
 	switch format {
 	case "email":
-		name, host, _ := strings.Cut(s, "@")
-		return name != "" && host != "" && !strings.ContainsAny(s, " \t\r\n") && !strings.Contains(host, "@")
+		name, host, _ := cut(s, '@')
+		return name != "" && host != "" && !strings.ContainsAny(s, " \t\r\n") && !strings.ContainsAny(host, "@")
 	case "uri":
-		scheme, rest, _ := strings.Cut(s, ":")
+		scheme, rest, _ := cut(s, ':')
 		return scheme != "" && rest != "" && !strings.ContainsAny(s, " \t\r\n")
 	case "date", "date-time": // by their looks: package time would cost users 60 KB
 		shape := strings.Map(func(r rune) rune {
@@ -3091,8 +3107,11 @@ func wellFormed(format, s string) bool {
 		if format == "date" {
 			return shape == "0000-00-00"
 		}
-		clock, zone := shape[:min(len(shape), 19)], strings.TrimLeft(shape[min(len(shape), 19):], ".0")
-		return clock == "0000-00-00T00:00:00" && (zone == "Z" || zone == "+00:00" || zone == "-00:00")
+		zone, ok := strings.CutPrefix(shape, "0000-00-00T00:00:00")
+		for zone != "" && (zone[0] == '.' || zone[0] == '0') {
+			zone = zone[1:]
+		}
+		return ok && (zone == "Z" || zone == "+00:00" || zone == "-00:00")
 	}
 	return true
 }
@@ -3254,7 +3273,7 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 		return appendFloat(b, v.Float(), v.Type().Bits())
 	case k == reflect.String && v.Type() == reflect.TypeFor[json.Number]():
 		num := cmp.Or(v.String(), "0")
-		if skipNumber([]byte(num), 0) != len(num) {
+		if !isNumber(num) {
 			return nil, fmt.Errorf("not a number: %.100q", num)
 		}
 		return cat(b, num), nil
@@ -3323,8 +3342,7 @@ func (s *schema) encodeKey(k reflect.Value) (string, error) {
 
 func (s *schema) encodeStruct(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
 	b = append(b, '{')
-	for i := range s.fields {
-		f := &s.fields[i]
+	for _, f := range s.fields {
 		val, err := v.FieldByIndexErr(f.index)
 		if err != nil || f.omitted(val) { // an embedded pointer is nil
 			continue

@@ -8609,7 +8609,7 @@ func plain(s *schema, t reflect.Type, val any, fits *bool) any {
 		var m map[string]any
 		m, ok = val.(map[string]any)
 		for key, val := range m {
-			i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == key })
+			i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == key })
 			if i < 0 || val == nil && (s.fields[i].optional || !s.strict && s.fields[i].schema.kind != "") {
 				*fits = *fits && (i >= 0 || !s.strict)
 				delete(m, key)
