@@ -494,7 +494,7 @@ func (t *Tool) encode(rev revision, meta string) []byte {
 				b = append(strconv.AppendBool(b, hint == Yes), ',')
 			}
 		}
-		b = append(chop(b), '}')
+		b = chop(b, "}")
 	}
 	return append(trimmings(b, rev, t.Icons, meta), '}')
 }
@@ -645,7 +645,7 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 	for _, it := range page {
 		b = append(append(b, it.encoded[rev]...), ',')
 	}
-	b = cat(chop(b), `],`)
+	b = chop(b, `],`)
 	if from+len(page) < len(s.lists[k]) {
 		b = cat(b, `"nextCursor":"`, strconv.Itoa(page[len(page)-1].seq), `",`)
 	}
@@ -795,7 +795,7 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 		}
 		b = cat(b, `},`)
 	}
-	return r.end(cat(chop(b), `],`), nil, false)
+	return r.end(chop(b, `],`), nil, false)
 }
 
 // notFound is the error for a resource that is not there.
@@ -828,7 +828,7 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 		}
 		b = append(b, ',')
 	}
-	return r.end(cat(chop(b), `],`), nil, true)
+	return r.end(chop(b, `],`), nil, true)
 }
 
 // completeAnswer is the line that answers completion/complete.
@@ -840,7 +840,7 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 	for _, v := range values[:min(len(values), 100)] {
 		b = append(appendString(b, v), ',')
 	}
-	b = cat(chop(b), `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`)
+	b = chop(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`)
 	return r.end(cat(strconv.AppendBool(b, len(values) > 100), `},`), nil, false)
 }
 
@@ -853,7 +853,7 @@ func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
 		}
 		b = append(b, ',')
 	}
-	b = cat(chop(b), `],`)
+	b = chop(b, `],`)
 	var structured []byte
 	if res.StructuredContent != nil {
 		if structured, err = marshal(res.StructuredContent); err != nil {
@@ -1270,7 +1270,7 @@ func (p *Prompt) encode(rev revision, meta string) []byte {
 			}
 			b = cat(b, `},`)
 		}
-		b = append(chop(b), ']')
+		b = chop(b, "]")
 	}
 	return append(trimmings(b, rev, p.Icons, meta), '}')
 }
@@ -1746,7 +1746,7 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		}
 		b = cat(b, `},`)
 	}
-	b = cat(chop(b), `],"maxTokens":`, strconv.Itoa(req.MaxTokens))
+	b = chop(b, `],"maxTokens":`, strconv.Itoa(req.MaxTokens))
 	b = member(b, "systemPrompt", req.SystemPrompt)
 	rest := struct {
 		Temperature      *float64        `json:"temperature"`
@@ -1772,7 +1772,7 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 			checkTool(nil, "mcp: Sample: tool "+t.Name, &t)
 			b = append(append(b, t.encode(rev, frozen("mcp: Sample", t.Meta))...), ',')
 		}
-		if b = append(chop(b), ']'); req.ToolChoice != "" {
+		if b = chop(b, "]"); req.ToolChoice != "" {
 			b = append(appendString(cat(b, `,"toolChoice":{"mode":`), req.ToolChoice), '}')
 		}
 	}
@@ -1895,7 +1895,7 @@ func (r *request) ask(needs []need) []byte {
 		b = cat(appendString(b, n.key), `:{"method":"`, n.method, `","params":`, n.params, `},`)
 	}
 	given, _ := marshal(r.given) // valid JSON already
-	b = appendString(cat(chop(b), `},"requestState":`), r.session.srv.seal(given, r.sealed))
+	b = appendString(chop(b, `},"requestState":`), r.session.srv.seal(given, r.sealed))
 	return r.end(append(b, ','), nil, false)
 }
 
@@ -2017,9 +2017,9 @@ const (
 	revModern
 )
 
-func (v revision) String() string {
-	return [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}[v]
-}
+var revisions = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+
+func (v revision) String() string { return revisions[v] }
 
 // supported is the member of an error that names what a request may claim.
 const supported = `"supported":["2026-07-28"]`
@@ -2144,10 +2144,12 @@ func (r *request) end(b, meta []byte, cached bool) []byte {
 	return cat(chop(b), `}}`)
 }
 
-// chop takes away the comma behind the last member.
+// chop takes away the comma behind the last member and appends what follows.
 //
 //go:noinline
-func chop(b []byte) []byte { return bytes.TrimSuffix(b, []byte(",")) }
+func chop(b []byte, parts ...string) []byte {
+	return cat(bytes.TrimSuffix(b, []byte(",")), parts...)
+}
 
 // cat appends all parts to b. Being called, and not copied to where it is
 // called, makes a program that serves smaller by 100 KB.
@@ -2177,9 +2179,9 @@ func (r *request) ack() []byte {
 		for uri := range r.stream.uris {
 			b = append(appendString(b, uri), ',')
 		}
-		b = append(chop(b), ']')
+		b = chop(b, "]")
 	}
-	return cat(chop(b), `}}}`)
+	return chop(b, `}}}`)
 }
 
 // failed is the answer of a handler that did not return.
@@ -2268,7 +2270,7 @@ func (c *session) abilities(rev revision, offered uint8) string {
 	if c.extensions != "" && rev == revModern {
 		b = cat(b, `"extensions":`, c.extensions, `,`)
 	}
-	b = cat(chop(b), `},`)
+	b = chop(b, `},`)
 	if s := c.srv.Instructions; s != "" {
 		b = append(appendString(cat(b, `"instructions":`), s), ',')
 	}
@@ -2569,7 +2571,7 @@ func (d deriver) tags(f *field) {
 		key := []string{"minimum", "maximum"}[i]
 		if v, ok := f.tag.Lookup(key); ok {
 			*to = v
-			d.refuse(s.kind != "integer" && s.kind != "number" || !isNumber(v), where, key+" is for numbers, and a number")
+			d.refuse(s.kind != "integer" && s.kind != "number" || !isNumber([]byte(v)), where, key+" is for numbers, and a number")
 		}
 	}
 	for i, to := range []*int{&f.shortest, &f.longest} {
@@ -2596,7 +2598,7 @@ func (d deriver) tags(f *field) {
 	}
 	if s.kind == "integer" { // enums and bounds must be possible
 		for _, v := range f.enum {
-			d.refuse(!isNumber(v), where, "enum: "+v+" is no number")
+			d.refuse(!isNumber([]byte(v)), where, "enum: "+v+" is no number")
 		}
 	}
 }
@@ -2663,7 +2665,7 @@ func appendFields(b []byte, fields []*field, above []*schema) []byte {
 			required = append(appendString(required, f.name), ',')
 		}
 	}
-	b = append(chop(b), '}')
+	b = chop(b, "}")
 	if required != nil {
 		b = cat(b, `,"required":[`, string(chop(required)), `]`)
 	}
@@ -2689,7 +2691,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 		}
 		b = cat(b, v, `,`)
 	}
-	b = append(chop(b), ']')
+	b = chop(b, "]")
 	if f.titles != nil && f.form == rev2025_06_18 {
 		raw, _ := marshal(f.titles)
 		b = rawMember(b, "enumNames", string(raw))
@@ -2799,59 +2801,41 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 		}
 		v = v.Elem()
 	}
-	bad.depth++
-	defer func() { bad.depth-- }()
-	if bad.depth > maxArgsDepth { // every level looks at all that is below it
+	if bad.depth++; bad.depth > maxArgsDepth { // every level looks at all that is below it
 		bad.add(at, "is nested too deeply")
-		return
+	} else {
+		s.setKind(v, raw, at, bad)
 	}
+	bad.depth--
+}
+
+// setKind is set for a value that v itself is to hold.
+func (s *schema) setKind(v reflect.Value, raw []byte, at *place, bad *faults) {
 	str, isText := text(raw)
+	scalar := raw
+	if isText && s.kind != "string" { // models write numbers and booleans as strings now and then
+		scalar = []byte(str)
+	}
 	ok := false
 	switch s.kind {
 	case "":
-		if u, custom := v.Addr().Interface().(json.Unmarshaler); custom {
-			if err := u.UnmarshalJSON(raw); err != nil {
-				bad.add(at, "is not valid: %v", err)
-			}
-		} else if v.Kind() == reflect.Interface && v.NumMethod() == 0 {
-			if val, _ := dynamic(raw, 0, at, bad); val != nil {
-				v.Set(reflect.ValueOf(val))
-			}
-		} else {
-			bad.add(at, "cannot be made a %v", s.typ)
-		}
+		s.setCustom(v, raw, at, bad)
 		return
 	case "string":
 		if ok = isText; ok {
 			s.setText(v, str, at, bad)
 		}
 	case "boolean":
-		// Models write numbers and booleans as strings now and then.
-		if isText {
-			raw = []byte(str)
-		}
-		if ok = string(raw) == "true" || string(raw) == "false"; ok {
-			v.SetBool(raw[0] == 't')
+		if ok = string(scalar) == "true" || string(scalar) == "false"; ok {
+			v.SetBool(scalar[0] == 't')
 		}
 	case "integer", "number":
-		if isText {
-			raw = []byte(str)
-		}
-		if ok = isNumber(string(raw)); ok {
-			s.setNumber(v, string(raw), at, bad)
+		if ok = isNumber(scalar); ok {
+			s.setNumber(v, string(scalar), at, bad)
 		}
 	case "array":
 		if ok = raw[0] == '['; ok {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-			for _, val := range members(raw) {
-				n := v.Len()
-				v.Grow(1)
-				v.SetLen(n + 1)
-				v.Index(n).SetZero()
-				if s.elem.set(v.Index(n), val, &place{in: at, index: n}, bad); bad.enough() {
-					break
-				}
-			}
+			s.setList(v, raw, at, bad)
 		}
 	case "object":
 		if ok = raw[0] == '{'; ok && s.elem != nil {
@@ -2862,7 +2846,7 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 	}
 	if !ok {
 		article := "a "
-		if s.kind[0] == 'i' || s.kind[0] == 'a' || s.kind[0] == 'o' {
+		if strings.IndexByte("aio", s.kind[0]) >= 0 {
 			article = "an "
 		}
 		got := string(raw[:min(len(raw), 40)])
@@ -2870,6 +2854,21 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 			got = string(appendString(nil, str[:min(len(str), 40)]))
 		}
 		bad.add(at, "must be %s%s, got %s", article, s.kind, got)
+	}
+}
+
+// setCustom sets a value of which we do not know what it looks like in JSON.
+func (s *schema) setCustom(v reflect.Value, raw []byte, at *place, bad *faults) {
+	if u, custom := v.Addr().Interface().(json.Unmarshaler); custom {
+		if err := u.UnmarshalJSON(raw); err != nil {
+			bad.add(at, "is not valid: %v", err)
+		}
+	} else if v.Kind() == reflect.Interface && v.NumMethod() == 0 {
+		if val, _ := dynamic(raw, 0, at, bad); val != nil {
+			v.Set(reflect.ValueOf(val))
+		}
+	} else {
+		bad.add(at, "cannot be made a %v", s.typ)
 	}
 }
 
@@ -2952,67 +2951,85 @@ func integer(num string) string {
 	return digits + "000000000000000000000000000000"[:min(-behind, 30)]
 }
 
-func isNumber(s string) bool { return s != "" && skipNumber([]byte(s), 0) == len(s) }
+func isNumber(raw []byte) bool { return len(raw) > 0 && skipNumber(raw, 0) == len(raw) }
+
+func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
+	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	walk(raw, 0, 0, func(_, val []byte) bool {
+		n := v.Len()
+		v.Grow(1)
+		v.SetLen(n + 1)
+		v.Index(n).SetZero()
+		s.elem.set(v.Index(n), val, &place{in: at, index: n}, bad)
+		return !bad.enough()
+	})
+}
 
 func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeMap(v.Type()))
-	for key, val := range members(raw) {
-		k := reflect.New(v.Type().Key()).Elem()
+	walk(raw, 0, 0, func(key, val []byte) bool {
+		k, e := reflect.New(v.Type().Key()), reflect.New(v.Type().Elem()).Elem()
 		inside := at.member(string(key))
-		if u, ok := k.Addr().Interface().(encoding.TextUnmarshaler); !ok {
-			k.SetString(string(key))
+		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
+			k.Elem().SetString(string(key))
 		} else if err := u.UnmarshalText(key); err != nil {
 			bad.add(inside, "is not valid: %v", err)
 		}
-		if v.MapIndex(k).IsValid() {
+		before := v.Len()
+		s.elem.set(e, val, inside, bad)
+		if v.SetMapIndex(k.Elem(), e); v.Len() == before {
 			bad.add(inside, "came twice")
 		}
-		e := reflect.New(v.Type().Elem()).Elem()
-		s.elem.set(e, val, inside, bad)
-		v.SetMapIndex(k, e)
-		if bad.enough() {
-			break
-		}
-	}
+		return !bad.enough()
+	})
 }
 
 func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) {
 	seen := make([]bool, len(s.fields))
-	for key, val := range members(raw) {
+	walk(raw, 0, 0, func(key, val []byte) bool {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
-		switch inside := at.member(string(key)); {
-		case i < 0 && !s.strict:
+		switch {
+		case i < 0 && s.strict:
+			bad.add(at.member(string(key)), "is unknown%s", s.nearest(string(key)))
 		case i < 0:
-			bad.add(inside, "is unknown%s", s.nearest(string(key)))
 		case seen[i]:
-			bad.add(inside, "came twice")
+			bad.add(at.member(string(key)), "came twice")
 		case string(val) == "null" && (s.fields[i].optional || !s.strict && s.fields[i].schema.kind != ""):
 			// As good as absent.
 		default:
 			seen[i] = true
-			s.fields[i].check(fieldOf(v, s.fields[i].index), val, inside, bad)
+			s.fields[i].setIn(v, val, at, bad)
 		}
-		if bad.enough() {
-			return
-		}
+		return !bad.enough()
+	})
+	if bad.enough() {
+		return
 	}
 	for i, f := range s.fields {
-		switch inside := at.member(f.name); {
+		switch {
 		case seen[i]:
 		case f.preset != nil:
-			f.check(fieldOf(v, f.index), f.preset, inside, bad)
+			f.setIn(v, f.preset, at, bad)
 		case !f.optional && s.strict:
-			bad.add(inside, "is required")
+			bad.add(at.member(f.name), "is required")
 		}
 	}
 }
 
+// setIn sets the field in the struct v, which is at a place.
+func (f *field) setIn(v reflect.Value, raw []byte, at *place, bad *faults) {
+	f.check(fieldOf(v, f.index, true), raw, at.member(f.name), bad)
+}
+
 // fieldOf is reflect.Value.FieldByIndex that makes the embedded structs that
-// it finds missing on the way.
-func fieldOf(v reflect.Value, index []int) reflect.Value {
+// it finds missing on the way, or else returns no value.
+func fieldOf(v reflect.Value, index []int, add bool) reflect.Value {
 	for _, i := range index {
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
+				if !add {
+					return reflect.Value{}
+				}
 				v.Set(reflect.New(v.Type().Elem()))
 			}
 			v = v.Elem()
@@ -3028,9 +3045,7 @@ func (f *field) check(v reflect.Value, raw []byte, at *place, bad *faults) {
 	if f.schema.set(v, raw, at, bad); len(bad.lines) > before || !f.schema.strict {
 		return
 	}
-	for v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
+	v = pointee(v)
 	if f.schema.kind == "array" {
 		f.checkLength(v.Len(), "elements", at, bad)
 		for i := range v.Len() {
@@ -3047,15 +3062,21 @@ func (f *field) check(v reflect.Value, raw []byte, at *place, bad *faults) {
 			bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
 		}
 	case "integer", "number":
-		for _, limit := range []struct {
-			bound, name string
-			wrong       int
-		}{{f.minimum, "least", -1}, {f.maximum, "most", 1}} {
-			if limit.bound != "" && compare(v, limit.bound) == limit.wrong {
-				bad.add(at, "must be at %s %s, got %v", limit.name, limit.bound, v)
-			}
+		if f.minimum != "" && compare(v, f.minimum) < 0 {
+			bad.add(at, "must be at least %s, got %v", f.minimum, v)
+		}
+		if f.maximum != "" && compare(v, f.maximum) > 0 {
+			bad.add(at, "must be at most %s, got %v", f.maximum, v)
 		}
 	}
+}
+
+// pointee is what v points to, as far as it does.
+func pointee(v reflect.Value) reflect.Value {
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	return v
 }
 
 func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
@@ -3071,11 +3092,8 @@ func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
 	if f.enum == nil || bad.enough() {
 		return
 	}
-	for v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return
-		}
-		v = v.Elem()
+	if v = pointee(v); v.Kind() == reflect.Pointer {
+		return
 	}
 	if got := fmt.Sprint(v); !slices.Contains(f.enum, got) {
 		bad.add(at, "must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
@@ -3286,9 +3304,9 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 		return strconv.AppendUint(b, v.Uint(), 10), nil
 	case v.CanFloat():
 		return appendFloat(b, v.Float(), v.Type().Bits())
-	case k == reflect.String && v.Type() == reflect.TypeFor[json.Number]():
+	case k == reflect.String && s.kind == "number":
 		num := cmp.Or(v.String(), "0")
-		if !isNumber(num) {
+		if !isNumber([]byte(num)) {
 			return nil, fmt.Errorf("not a number: %.100q", num)
 		}
 		return cat(b, num), nil
@@ -3305,7 +3323,7 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 			}
 			b = append(b, ',')
 		}
-		return append(chop(b), ']'), nil
+		return chop(b, "]"), nil
 	case k == reflect.Map:
 		return s.encodeMap(b, v, depth)
 	case k == reflect.Struct:
@@ -3337,7 +3355,7 @@ func (s *schema) encodeMap(b []byte, v reflect.Value, depth int) (_ []byte, err 
 		}
 		b = append(b, ',')
 	}
-	return append(chop(b), '}'), nil
+	return chop(b, "}"), nil
 }
 
 // encodeKey returns what a key that is no string is called in JSON.
@@ -3358,8 +3376,8 @@ func (s *schema) encodeKey(k reflect.Value) (string, error) {
 func (s *schema) encodeStruct(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
 	b = append(b, '{')
 	for _, f := range s.fields {
-		val, err := v.FieldByIndexErr(f.index)
-		if err != nil || f.omitted(val) { // an embedded pointer is nil
+		val := fieldOf(v, f.index, false)
+		if !val.IsValid() || f.omitted(val) {
 			continue
 		}
 		b = append(appendString(b, f.name), ':')
@@ -3372,7 +3390,7 @@ func (s *schema) encodeStruct(b []byte, v reflect.Value, depth int) (_ []byte, e
 		}
 		b = append(b, ',')
 	}
-	return append(chop(b), '}'), nil
+	return chop(b, "}"), nil
 }
 
 // omitted reports whether a field is left out because of its value.
