@@ -2900,9 +2900,9 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 		return
 	}
 	if s.kind == "number" {
-		f, err := strconv.ParseFloat(num, v.Type().Bits())
+		f, err := strconv.ParseFloat(num, s.typ.Bits())
 		if err != nil {
-			bad.add(at, "must be a %v, got %s", v.Type(), excerpt(num))
+			bad.add(at, "must be a %v, got %s", s.typ, excerpt(num))
 		}
 		v.SetFloat(f)
 		return
@@ -2911,16 +2911,16 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 	var err error
 	if v.CanInt() {
 		var n int64
-		n, err = strconv.ParseInt(num, 10, v.Type().Bits())
+		n, err = strconv.ParseInt(num, 10, s.typ.Bits())
 		v.SetInt(n)
 	} else {
 		var n uint64
-		n, err = strconv.ParseUint(num, 10, v.Type().Bits())
+		n, err = strconv.ParseUint(num, 10, s.typ.Bits())
 		v.SetUint(n)
 	}
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		bad.add(at, "must be in the range of %v, got %s", v.Type(), excerpt(num))
+		bad.add(at, "must be in the range of %v, got %s", s.typ, excerpt(num))
 	case err != nil && num[0] == '-' && !strings.ContainsAny(num, ".eE"):
 		bad.add(at, "must be at least 0, got %s", excerpt(num))
 	case err != nil:
@@ -2954,7 +2954,7 @@ func integer(num string) string {
 func isNumber(raw []byte) bool { return len(raw) > 0 && skipNumber(raw, 0) == len(raw) }
 
 func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
-	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	v.Set(reflect.MakeSlice(s.typ, 0, 0))
 	walk(raw, 0, 0, func(_, val []byte) bool {
 		n := v.Len()
 		v.Grow(1)
@@ -2966,9 +2966,9 @@ func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
 }
 
 func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
-	v.Set(reflect.MakeMap(v.Type()))
+	v.Set(reflect.MakeMap(s.typ))
 	walk(raw, 0, 0, func(key, val []byte) bool {
-		k, e := reflect.New(v.Type().Key()), reflect.New(v.Type().Elem()).Elem()
+		k, e := reflect.New(s.typ.Key()), reflect.New(s.typ.Elem()).Elem()
 		inside := at.member(string(key))
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
 			k.Elem().SetString(string(key))
@@ -3303,7 +3303,7 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 	case v.CanUint():
 		return strconv.AppendUint(b, v.Uint(), 10), nil
 	case v.CanFloat():
-		return appendFloat(b, v.Float(), v.Type().Bits())
+		return appendFloat(b, v.Float(), s.typ.Bits())
 	case k == reflect.String && s.kind == "number":
 		num := cmp.Or(v.String(), "0")
 		if !isNumber([]byte(num)) {
@@ -3329,7 +3329,7 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 	case k == reflect.Struct:
 		return s.encodeStruct(b, v, depth)
 	}
-	return nil, fmt.Errorf("a %v has no JSON form", v.Type())
+	return nil, fmt.Errorf("a %v has no JSON form", s.typ)
 }
 
 func (s *schema) encodeMap(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
