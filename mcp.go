@@ -475,11 +475,12 @@ func (t *Tool) encode(rev revision, meta string) []byte {
 	if rev >= rev2025_06_18 {
 		b = member(b, "title", t.Title)
 	}
-	b = cat(member(b, "description", t.Description), `,"inputSchema":`, string(t.InputSchema))
+	b = member(b, "description", t.Description)
+	b = rawMember(b, "inputSchema", t.InputSchema)
 	switch {
 	case t.OutputSchema == nil || rev < rev2025_06_18:
 	case rev == revModern || rootType(t.OutputSchema) == "object":
-		b = cat(b, `,"outputSchema":`, string(t.OutputSchema))
+		b = rawMember(b, "outputSchema", t.OutputSchema)
 	case !refers(string(t.OutputSchema)): // which would no longer point where it should
 		b = cat(b, `,"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]}`)
 	}
@@ -519,11 +520,11 @@ func member(b []byte, name, val string) []byte {
 // rawMember is member for a value that is JSON already.
 //
 //go:noinline
-func rawMember(b []byte, name, val string) []byte {
-	if val == "" {
+func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T) []byte {
+	if len(val) == 0 {
 		return b
 	}
-	return cat(b, `,"`, name, `":`, val)
+	return cat(b, `,"`, name, `":`, string(val))
 }
 
 // RemoveTools removes the tools of these names, as far as there are any, and
@@ -611,8 +612,9 @@ func (s *Server) remove(k kind, names []string) {
 
 func (s *Server) find(k kind, name string) *item {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.items[itemName{k, name}]
+	it := s.items[itemName{k, name}]
+	s.mu.Unlock()
+	return it
 }
 
 // appendList appends one page of a list. A cursor is the place in the list
@@ -938,7 +940,7 @@ func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 		known.LastModified = ""
 	}
 	raw, _ := marshal(known) // strings and a number
-	return cat(b, `,"annotations":`, string(raw))
+	return rawMember(b, "annotations", raw)
 }
 
 // append appends the contents as a revision knows them.
@@ -1279,10 +1281,10 @@ func (p *Prompt) encode(rev revision, meta string) []byte {
 func trimmings(b []byte, rev revision, icons []Icon, meta string) []byte {
 	if len(icons) > 0 && rev >= rev2025_11_25 {
 		raw, _ := marshal(icons) // strings cannot fail
-		b = cat(b, `,"icons":`, string(raw))
+		b = rawMember(b, "icons", raw)
 	}
-	if meta != "" && rev >= rev2025_06_18 {
-		b = cat(b, `,"_meta":`, meta)
+	if rev >= rev2025_06_18 {
+		b = rawMember(b, "_meta", meta)
 	}
 	return b
 }
@@ -2206,7 +2208,7 @@ func appendError(b, id []byte, e *Error) []byte {
 	b = appendString(b, e.Message)
 	if e.Data != nil {
 		if data, err := marshal(e.Data); err == nil {
-			b = cat(b, `,"data":`, string(data))
+			b = rawMember(b, "data", data)
 		}
 	}
 	return cat(b, `}}`)
@@ -2279,11 +2281,12 @@ func (c *session) abilities(rev revision, offered uint8) string {
 
 func (s *Server) offers() uint8 {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	offered := s.offered
+	s.mu.Unlock()
 	if s.Logging {
-		return s.offered | 1<<logging
+		offered |= 1 << logging
 	}
-	return s.offered
+	return offered
 }
 
 func (s *Server) maxMessage() int {
@@ -2295,17 +2298,17 @@ func (s *Server) maxMessage() int {
 
 func (s *Server) join(c *session) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.sessions == nil {
 		s.sessions = make(map[*session]struct{})
 	}
 	s.sessions[c] = struct{}{}
+	s.mu.Unlock()
 }
 
 func (s *Server) leave(c *session) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.sessions, c)
+	s.mu.Unlock()
 }
 
 // changed tells every client that a list is another one now.
@@ -2614,7 +2617,7 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	}
 	b = cat(b, `{"type":"`, s.kind, `"`)
 	b = member(b, "description", f.doc)
-	b = rawMember(b, "default", string(f.preset))
+	b = rawMember(b, "default", f.preset)
 	if len(f.enum) > 0 && s.kind != "array" {
 		b = f.appendChoice(b, s.kind == "string")
 	}
@@ -2694,7 +2697,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 	b = chop(b, "]")
 	if f.titles != nil && f.form == rev2025_06_18 {
 		raw, _ := marshal(f.titles)
-		b = rawMember(b, "enumNames", string(raw))
+		b = rawMember(b, "enumNames", raw)
 	}
 	return b
 }
