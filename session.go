@@ -1706,14 +1706,12 @@ func skipString(b []byte, i int) int {
 		if i++; i == len(b) { // behind a backslash
 			return -1
 		}
-		switch b[i] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		case 'u':
+		if b[i] == 'u' {
 			if _, ok := hex4(b[i+1:]); !ok {
 				return -1
 			}
 			i += 4
-		default:
+		} else if strings.IndexByte(escapes, b[i]) < 0 {
 			return -1
 		}
 	}
@@ -1848,6 +1846,9 @@ func text(raw []byte) (s string, ok bool) {
 	return string(appendText(make([]byte, 0, len(raw)), raw)), true
 }
 
+// escapes are the letters of the short escapes, and escaped what they mean.
+const escapes, escaped = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+
 // appendText appends the text of a valid JSON string, given without quotes.
 func appendText(b, raw []byte) []byte {
 	for {
@@ -1858,33 +1859,22 @@ func appendText(b, raw []byte) []byte {
 		b = append(b, raw[:i]...)
 		c := raw[i+1]
 		raw = raw[i+2:]
-		switch c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			r, _ := hex4(raw)
-			raw = raw[4:]
-			if utf16.IsSurrogate(r) {
-				low := rune(-1)
-				if len(raw) >= 6 && raw[0] == '\\' && raw[1] == 'u' {
-					low, _ = hex4(raw[2:])
-				}
-				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
-					raw = raw[6:]
-				}
-			}
-			b = utf8.AppendRune(b, r)
+		if c != 'u' {
+			b = append(b, escaped[strings.IndexByte(escapes, c)])
 			continue
 		}
-		b = append(b, c)
+		r, _ := hex4(raw)
+		raw = raw[4:]
+		if utf16.IsSurrogate(r) {
+			low := rune(-1)
+			if len(raw) >= 6 && raw[0] == '\\' && raw[1] == 'u' {
+				low, _ = hex4(raw[2:])
+			}
+			if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+				raw = raw[6:]
+			}
+		}
+		b = utf8.AppendRune(b, r)
 	}
 }
 
@@ -1905,24 +1895,7 @@ func appendString(b []byte, s string) []byte {
 	for i := literal(s, 0, math.MaxUint64); i < len(s); i = literal(s, i, math.MaxUint64) {
 		c := s[i]
 		size, escape := 1, ""
-		switch {
-		case c == '"':
-			escape = `\"`
-		case c == '\\':
-			escape = `\\`
-		case c == '\b':
-			escape = `\b`
-		case c == '\f':
-			escape = `\f`
-		case c == '\n':
-			escape = `\n`
-		case c == '\r':
-			escape = `\r`
-		case c == '\t':
-			escape = `\t`
-		case c < ' ':
-			escape = `\u00` + string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15])
-		default:
+		if c >= utf8.RuneSelf {
 			var r rune
 			switch r, size = utf8.DecodeRuneInString(s[i:]); {
 			case r == utf8.RuneError && size == 1:
@@ -1932,6 +1905,10 @@ func appendString(b []byte, s string) []byte {
 			case r == '\u2029':
 				escape = `\u2029`
 			}
+		} else if short := strings.IndexByte(escaped, c); short >= 0 {
+			escape = `\"\\\/\b\f\n\r\t`[2*short:][:2]
+		} else {
+			escape = `\u00` + "0123456789abcdef"[c>>4:][:1] + "0123456789abcdef"[c&15:][:1]
 		}
 		if escape != "" {
 			b = append(append(b, s[start:i]...), escape...)
