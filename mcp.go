@@ -471,11 +471,7 @@ func rootType(schema []byte) string {
 
 // encode returns t as a revision knows it.
 func (t *Tool) encode(rev revision, meta string) []byte {
-	b := appendString(cat(nil, `{"name":`), t.Name)
-	if rev >= rev2025_06_18 {
-		b = member(b, "title", t.Title)
-	}
-	b = member(b, "description", t.Description)
+	b := named([]byte("{"), rev, t.Name, t.Title, t.Description)
 	b = rawMember(b, "inputSchema", t.InputSchema)
 	switch {
 	case t.OutputSchema == nil || rev < rev2025_06_18:
@@ -507,6 +503,15 @@ func refers(schema string) (found bool) {
 		found = strings.HasPrefix(schema, `$ref"`)
 	}
 	return found
+}
+
+// named appends what there is to be told of everything.
+func named(b []byte, rev revision, name, title, description string) []byte {
+	b = appendString(cat(b, `"name":`), name)
+	if rev >= rev2025_06_18 {
+		b = member(b, "title", title)
+	}
+	return member(b, "description", description)
 }
 
 // member appends a member that is left out when it is empty.
@@ -919,12 +924,8 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 
 // append appends r, from the value of the URI on, as a revision knows it.
 func (r *Resource) append(b []byte, rev revision, meta string) []byte {
-	b = appendString(b, r.URI)
-	b = appendString(cat(b, `,"name":`), r.Name)
-	if rev >= rev2025_06_18 {
-		b = member(b, "title", r.Title)
-	}
-	b = member(member(b, "description", r.Description), "mimeType", r.MIMEType)
+	b = named(append(appendString(b, r.URI), ','), rev, r.Name, r.Title, r.Description)
+	b = member(b, "mimeType", r.MIMEType)
 	if r.Size > 0 && !strings.ContainsAny(r.URI, "{") {
 		b = strconv.AppendInt(cat(b, `,"size":`), r.Size, 10)
 	}
@@ -1255,19 +1256,11 @@ func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
 
 // encode returns p as a revision knows it.
 func (p *Prompt) encode(rev revision, meta string) []byte {
-	b := appendString(cat(nil, `{"name":`), p.Name)
-	if rev >= rev2025_06_18 {
-		b = member(b, "title", p.Title)
-	}
-	b = member(b, "description", p.Description)
+	b := named([]byte("{"), rev, p.Name, p.Title, p.Description)
 	if len(p.Arguments) > 0 {
 		b = cat(b, `,"arguments":[`)
 		for _, a := range p.Arguments {
-			b = appendString(cat(b, `{"name":`), a.Name)
-			if rev >= rev2025_06_18 {
-				b = member(b, "title", a.Title)
-			}
-			if b = member(b, "description", a.Description); a.Required {
+			if b = named(append(b, '{'), rev, a.Name, a.Title, a.Description); a.Required {
 				b = cat(b, `,"required":true`)
 			}
 			b = cat(b, `},`)
