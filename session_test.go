@@ -1691,6 +1691,34 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// Dates are what package time takes for dates, but for a leap second.
+func TestFormats(t *testing.T) {
+	for _, tt := range []struct {
+		format, good, bad string
+	}{
+		{"date", "2026-11-21 2024-02-29 2000-02-29 0001-01-31 2026-04-30 2026-12-31",
+			"2026-11-31 2026-02-29 1900-02-29 2026-00-10 2026-13-01 2026-01-00 2026-01-32 2026-04-31 2026-1-1 2026-01-011 x 26-01-01 2026/01/01 ２026-01-01"},
+		{"date-time", "2026-11-21T00:00:00Z 2026-11-21T23:59:59.123456789123+05:30 2016-12-31T23:59:60Z 2026-11-21T12:00:00.5-11:00",
+			"2026-11-21 2026-11-21T24:00:00Z 2026-11-21T12:60:00Z 2026-11-21T12:00:61Z 2026-11-21T12:00:00 2026-11-21T12:00:00.Z 2026-11-21t12:00:00Z 2026-11-21T12:00Z 2026-11-21T12:00:00Z0 2026-11-21T12:00:0000Z 2026-02-30T12:00:00Z T"},
+	} {
+		for _, s := range strings.Fields(tt.good) {
+			if !wellFormed(tt.format, s) {
+				t.Errorf("%s is no %s", s, tt.format)
+			}
+		}
+		for _, s := range strings.Fields(tt.bad) {
+			if wellFormed(tt.format, s) {
+				t.Errorf("%s is a %s", s, tt.format)
+			}
+		}
+	}
+	for day := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC); day.Year() < 2005; day = day.AddDate(0, 0, 1) {
+		if s := day.Format(time.DateOnly); !wellFormed("date", s) {
+			t.Errorf("%s is no date", s)
+		}
+	}
+}
+
 // A schema written by hand goes out as it stands, and the handler sees the
 // arguments as they came.
 func TestRawTool(t *testing.T) {
