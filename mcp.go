@@ -560,6 +560,8 @@ type itemName struct {
 }
 
 // jsonOf is an object that the user has given, as JSON; "" if it is empty.
+//
+//go:noinline
 func jsonOf(m map[string]any) (string, error) {
 	if len(m) == 0 {
 		return "", nil
@@ -2764,6 +2766,8 @@ func (p *place) String() string {
 }
 
 // member is the place of a member of the object at p.
+//
+//go:noinline
 func (p *place) member(name string) *place {
 	if name == "" {
 		name = `""`
