@@ -413,14 +413,11 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(
 	}
 	in := derive(from, where+": In", t.InputSchema == nil)
 	out := derive(to, "", false)
-	if t.InputSchema == nil {
-		t.InputSchema = in.append(nil, nil, nil)
-	}
-	checkTool(s, where, t)
+	checkTool(s, where, t, in.kind)
 	meta := frozen(where, t.Meta)
 	s.add(tools, &item{
 		name:   t.Name,
-		encode: func(rev revision) []byte { return t.encode(rev, meta) },
+		encode: func(rev revision) []byte { return t.encode(rev, in, meta) },
 		check:  checkCall,
 		run:    func(r *request) []byte { return run(r, in, out) },
 	})
@@ -434,8 +431,9 @@ func checkCall(r *request) *Error {
 	return nil
 }
 
-// checkTool panics if there is something wrong with t.
-func checkTool(s *Server, where string, t *Tool) {
+// checkTool panics if there is something wrong with t. Kind is the type of its
+// arguments in JSON, unless it has an InputSchema that tells.
+func checkTool(s *Server, where string, t *Tool, kind string) {
 	for _, c := range []byte(t.Name) {
 		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
 			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
@@ -456,7 +454,10 @@ func checkTool(s *Server, where string, t *Tool) {
 			*schema = compact
 		}
 	}
-	if rootType(t.InputSchema) != "object" {
+	if t.InputSchema != nil {
+		kind = rootType(t.InputSchema)
+	}
+	if kind != "object" {
 		panic(where + `: In must be a struct or a map, and InputSchema have "type": "object"`)
 	}
 }
@@ -469,10 +470,15 @@ func rootType(schema []byte) string {
 	return typ
 }
 
-// encode returns t as a revision knows it.
-func (t *Tool) encode(rev revision, meta string) []byte {
-	b := named([]byte("{"), rev, t.Name, t.Title, t.Description)
-	b = rawMember(b, "inputSchema", t.InputSchema)
+// encode returns t as a revision knows it. In describes the arguments if there
+// is no InputSchema.
+func (t *Tool) encode(rev revision, in *schema, meta string) []byte {
+	b := cat(named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description), `,"inputSchema":`)
+	if t.InputSchema != nil {
+		b = append(b, t.InputSchema...)
+	} else {
+		b = in.append(b, nil, nil)
+	}
 	switch {
 	case t.OutputSchema == nil || rev < rev2025_06_18:
 	case rev == revModern || rootType(t.OutputSchema) == "object":
@@ -1766,8 +1772,8 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		mode = "tools"
 		b = cat(b, `,"tools":[`)
 		for _, t := range req.Tools {
-			checkTool(nil, "mcp: Sample: tool "+t.Name, &t)
-			b = append(append(b, t.encode(rev, frozen("mcp: Sample", t.Meta))...), ',')
+			checkTool(nil, "mcp: Sample: tool "+t.Name, &t, "")
+			b = append(append(b, t.encode(rev, nil, frozen("mcp: Sample", t.Meta))...), ',')
 		}
 		if b = chop(b, "]"); req.ToolChoice != "" {
 			b = append(appendString(cat(b, `,"toolChoice":{"mode":`), req.ToolChoice), '}')
