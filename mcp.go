@@ -154,7 +154,8 @@ type Server struct {
 	lastSeq  int
 	offered  uint8 // the kinds that there ever was something of, a bit for each
 	sessions map[*session]struct{}
-	random   []byte // in place of StateKey
+	schemas  map[reflect.Type]*schema // of arguments
+	random   []byte                   // in place of StateKey
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https
@@ -411,8 +412,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(
 	if !handled {
 		panic(where + ": the handler is missing")
 	}
-	in := derive(from, where+": In", t.InputSchema == nil)
-	out := derive(to, "", false)
+	in, out := s.schemaOf(from, where+": In", t.InputSchema == nil), derive(to, "", false)
 	checkTool(s, where, t, in.kind)
 	meta := frozen(where, t.Meta)
 	s.add(tools, &item{
@@ -421,6 +421,25 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(
 		check:  checkCall,
 		run:    func(r *request) []byte { return run(r, in, out) },
 	})
+}
+
+// schemaOf is derive, once for each type whose schema we send.
+func (s *Server) schemaOf(t reflect.Type, where string, must bool) *schema {
+	s.mu.Lock()
+	known := s.schemas[t]
+	s.mu.Unlock()
+	if known == nil || !must {
+		known = derive(t, where, must)
+	}
+	if must {
+		s.mu.Lock()
+		if s.schemas == nil {
+			s.schemas = make(map[reflect.Type]*schema)
+		}
+		s.schemas[t] = known
+		s.mu.Unlock()
+	}
+	return known
 }
 
 // checkCall checks what can be known of the arguments before the handler runs.
