@@ -9154,10 +9154,10 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"ping", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", 3},
 		{"raw tool", callProc(1, "raw", `{"Text":"hello"}`), 13},
-		{"typed tool", callProc(1, "echo", `{"Text":"hello"}`), 17},
+		{"typed tool", callProc(1, "echo", `{"Text":"hello"}`), 14},
 		{"structured output", callProc(1, "add", `{"A":1,"B":2}`), 18},
-		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 17},
-		{"list", listLine, 6},
+		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 15},
+		{"list", listLine, 3},
 	} {
 		l := loaded(t, quick(0), false)
 		lines := []byte(tt.line)
