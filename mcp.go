@@ -35,7 +35,7 @@
 //
 // A tool is an ordinary function; [AddTool] derives the schema of its
 // arguments from its parameter and checks them before it is called. Handlers
-// run concurrently, each on a goroutine of its own.
+// run concurrently: guard what they share, or set [Server.MaxConcurrent] to 1.
 //
 // Resources, with [Server.AddResource], are what clients can read, and prompts,
 // with [Server.AddPrompt], what their users can start from.
@@ -1222,7 +1222,8 @@ type Message struct {
 }
 
 // A PromptFunc makes the messages of a prompt. The required arguments are
-// there, and no others than the prompt has.
+// there, and no others than the prompt has. Its error is told to the client as
+// it stands.
 type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, error)
 
 // AddPrompt adds a prompt, or replaces the one of the same name, and tells the
@@ -1622,7 +1623,8 @@ func able(caps []byte, capability, mode string) bool {
 // The key tells the questions of a handler apart. The call ends with ctx, with
 // the request, and when the client is gone; the error then is [context.Cause]
 // or [ErrClosed]. It is [errors.ErrUnsupported] when the client cannot be
-// asked, and returning it is right.
+// asked, and returning it is right; so it is outside of a handler, in a test
+// that calls one.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
 func Elicit[T any](ctx context.Context, key, message string) (T, error) {
@@ -2364,7 +2366,7 @@ func (s *Server) logf(format string, args ...any) {
 //
 //	jsonschema:"text"            its description
 //	enum:"a,b"                   the values it may have, or its elements may
-//	default:"x"                  what it is when absent: text, or JSON if it is no string
+//	default:"x"                  what it is when a call leaves it out: text, or JSON if it is no string
 //	minimum:"0" maximum:"9"      of a number
 //	minLength:"1" maxLength:"9"  of a string, in characters, or of a list
 //	format:"email"               of a string: email, uri, date or date-time
