@@ -2536,10 +2536,10 @@ func (d deriver) collect(all []*field, outer *field) []*field {
 		if tag == "-" || !in.IsExported() && !embedded {
 			continue
 		}
-		options := commas(tag)
-		has := func(option string) bool { return slices.Contains(options[1:], option) }
+		name, options, more := cut(tag, ',')
+		has := func(option string) bool { return more && slices.Contains(commas(options), option) }
 		f := &field{
-			name:      options[0],
+			name:      name,
 			outer:     outer,
 			index:     append(slices.Clip(outer.index), i),
 			typ:       in.Type,
