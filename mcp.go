@@ -154,8 +154,9 @@ type Server struct {
 	lastSeq  int
 	offered  uint8 // the kinds that there ever was something of, a bit for each
 	sessions map[*session]struct{}
-	schemas  map[reflect.Type]*schema // of arguments
-	random   []byte                   // in place of StateKey
+	schemas  map[reflect.Type]*schema       // of arguments
+	random   []byte                         // in place of StateKey
+	complete func(*Server, *request) *Error // what an item with arguments knows
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https
@@ -577,6 +578,7 @@ type item struct {
 
 	args     []string // the arguments of a prompt, the variables of a template
 	complete map[string]CompleteFunc
+	find     func(*Server, *request) *Error // finds the one of these that a request is about
 }
 
 type itemName struct {
@@ -623,6 +625,7 @@ func (s *Server) add(k kind, it *item) {
 	s.offered |= 1 << k.capability()
 	if len(it.complete) > 0 {
 		s.offered |= 1 << completions
+		s.complete = it.find
 	}
 	s.mu.Unlock()
 	s.changed(k)
@@ -640,6 +643,13 @@ func (s *Server) remove(k kind, names []string) {
 	if after != before {
 		s.changed(k)
 	}
+}
+
+func (s *Server) completer() func(*Server, *request) *Error {
+	s.mu.Lock()
+	complete := s.complete
+	s.mu.Unlock()
+	return complete
 }
 
 func (s *Server) find(k kind, name string) *item {
@@ -865,6 +875,73 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 	return r.end(chop(b, `],`), nil, true)
 }
 
+// stringsOf reads an object of strings.
+func stringsOf(raw []byte, what string) (map[string]string, *Error) {
+	m := make(map[string]string)
+	if raw == nil || string(raw) == "null" {
+		return m, nil
+	}
+	if raw[0] != '{' {
+		return nil, badParams(what + " must be an object")
+	}
+	for key, val := range members(raw) {
+		s, isText := text(val)
+		if !isText {
+			return nil, badParams(what + "." + excerpt(string(key)) + " must be a string")
+		}
+		m[string(key)] = s
+	}
+	return m, nil
+}
+
+// completion finds who completes an argument. Only items that have arguments
+// know it, so that a server without them does without it.
+func (s *Server) completion(r *request) *Error {
+	if r.ref == nil || r.ref[0] != '{' || r.argument == nil || r.argument[0] != '{' {
+		return badParams("ref and argument are required")
+	}
+	var typ, name, uri, argument, typed, known []byte
+	pick(r.ref, want{"type", &typ}, want{"name", &name}, want{"uri", &uri})
+	pick(r.argument, want{"name", &argument}, want{"value", &typed})
+	if r.context != nil && r.context[0] == '{' {
+		pick(r.context, want{"arguments", &known})
+	}
+	kindOf, _ := text(typ)
+	arg, named := text(argument)
+	value, valued := text(typed)
+	if !named || !valued {
+		return badParams("argument.name and argument.value are required")
+	}
+	k, raw := prompts, name
+	switch kindOf {
+	case "ref/prompt":
+	case "ref/resource":
+		k, raw = templates, uri
+	default:
+		return badParams("ref.type must be ref/prompt or ref/resource")
+	}
+	r.name, _ = text(raw)
+	it := s.find(k, r.name)
+	if it == nil && k == templates {
+		it, _ = s.match(r.name)
+	}
+	if it == nil || !slices.Contains(it.args, arg) {
+		return badParams("there is no such argument to complete")
+	}
+	vars, err := stringsOf(known, "context.arguments")
+	if err != nil {
+		return err
+	}
+	complete := it.complete[arg]
+	r.item = &item{run: func(r *request) []byte {
+		if complete == nil {
+			return r.completeAnswer(nil, nil)
+		}
+		return r.completeAnswer(complete(r.ctx, value, vars))
+	}}
+	return nil
+}
+
 // completeAnswer is the line that answers completion/complete.
 func (r *request) completeAnswer(values []string, err error) []byte {
 	if err != nil {
@@ -1059,6 +1136,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		},
 		args:     names,
 		complete: r.Complete,
+		find:     (*Server).completion,
 	})
 }
 
@@ -1257,6 +1335,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 		},
 		args:     args,
 		complete: complete,
+		find:     (*Server).completion,
 	})
 }
 

@@ -115,14 +115,12 @@ type request struct {
 	name    string // of the tool, prompt or resource, for people
 	rev     revision
 	params
-	batch    *batch
-	stream   *stream           // of subscriptions/listen
-	item     *item             // what it is about, if that is one thing
-	vars     map[string]string // arguments of a prompt, variables of a template
-	typed    string            // so far, of what is to be completed
-	complete CompleteFunc
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
+	batch  *batch
+	stream *stream           // of subscriptions/listen
+	item   *item             // what it is about, if that is one thing
+	vars   map[string]string // arguments of a prompt, variables of a template
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 
 	client, caps []byte // of the client, by the era
 
@@ -814,7 +812,7 @@ func (c *session) lookUp(r *request) ([]byte, *Error) {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		k, raw, required = resources, r.uri, "uri is required"
 	case "completion/complete":
-		return nil, c.completion(r)
+		return nil, c.srv.completer()(c.srv, r)
 	case "logging/setLevel":
 		return c.setLevel(r)
 	}
@@ -852,65 +850,6 @@ func (c *session) setLevel(r *request) ([]byte, *Error) {
 	c.legacy.level = n
 	c.mu.Unlock()
 	return r.end(r.open(), nil, false), nil
-}
-
-// stringsOf reads an object of strings.
-func stringsOf(raw []byte, what string) (map[string]string, *Error) {
-	m := make(map[string]string)
-	if raw == nil || string(raw) == "null" {
-		return m, nil
-	}
-	if raw[0] != '{' {
-		return nil, badParams(what + " must be an object")
-	}
-	for key, val := range members(raw) {
-		s, isText := text(val)
-		if !isText {
-			return nil, badParams(what + "." + excerpt(string(key)) + " must be a string")
-		}
-		m[string(key)] = s
-	}
-	return m, nil
-}
-
-// completion finds who completes an argument.
-func (c *session) completion(r *request) *Error {
-	if r.ref == nil || r.ref[0] != '{' || r.argument == nil || r.argument[0] != '{' {
-		return badParams("ref and argument are required")
-	}
-	var typ, name, uri, argument, typed, known []byte
-	pick(r.ref, want{"type", &typ}, want{"name", &name}, want{"uri", &uri})
-	pick(r.argument, want{"name", &argument}, want{"value", &typed})
-	if r.context != nil && r.context[0] == '{' {
-		pick(r.context, want{"arguments", &known})
-	}
-	kindOf, _ := text(typ)
-	arg, named := text(argument)
-	value, valued := text(typed)
-	if !named || !valued {
-		return badParams("argument.name and argument.value are required")
-	}
-	k, raw := prompts, name
-	switch kindOf {
-	case "ref/prompt":
-	case "ref/resource":
-		k, raw = templates, uri
-	default:
-		return badParams("ref.type must be ref/prompt or ref/resource")
-	}
-	r.name, _ = text(raw)
-	if r.item = c.srv.find(k, r.name); r.item == nil && k == templates {
-		r.item, _ = c.srv.match(r.name)
-	}
-	if r.item == nil || !slices.Contains(r.item.args, arg) {
-		return badParams("there is no such argument to complete")
-	}
-	vars, err := stringsOf(known, "context.arguments")
-	if err != nil {
-		return err
-	}
-	r.complete, r.typed, r.vars = r.item.complete[arg], value, vars
-	return nil
 }
 
 // subscribe has the legacy session told, or no longer, when a resource changes.
@@ -1116,15 +1055,7 @@ func (r *request) run() []byte {
 	if _, gone := context.Cause(r.ctx).(*CancelledError); gone {
 		return nil // before its turn came
 	}
-	if r.method != "completion/complete" {
-		return r.item.run(r)
-	}
-	var values []string
-	var err error
-	if r.complete != nil {
-		values, err = r.complete(r.ctx, r.typed, r.vars)
-	}
-	return r.completeAnswer(values, err)
+	return r.item.run(r)
 }
 
 // ---- respond ----
