@@ -3204,7 +3204,11 @@ func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
 	if v = pointee(v); v.Kind() == reflect.Pointer {
 		return
 	}
-	if got := fmt.Sprint(v); !slices.Contains(f.enum, got) {
+	got := v.String()
+	if v.Kind() != reflect.String { // an integer, which may have a String of its own
+		got = fmt.Sprintf("%d", v)
+	}
+	if !slices.Contains(f.enum, got) {
 		bad.add(at, "must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
 	}
 }

@@ -1691,6 +1691,30 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+type (
+	colour string
+	weight int
+)
+
+func (colour) String() string { return "painted" }
+func (weight) String() string { return "heavy" }
+
+// An enum is of what is sent, and not of how a type prints.
+func TestEnumOfStringers(t *testing.T) {
+	type in struct {
+		C colour `enum:"red,blue"`
+		W weight `enum:"1,2"`
+	}
+	for args, want := range map[string]string{
+		`{"C":"red","W":2}`:     said("1", "ok"),
+		`{"C":"painted","W":3}`: failed("1", `Invalid arguments: C must be one of red, blue, got "painted"; W must be one of 1, 2, got "3"`),
+	} {
+		s := new(Server)
+		AddTool(s, Tool{Name: "x"}, func(_ context.Context, in in) (string, error) { return "ok", nil })
+		play(t, s, "2025-11-25", "> "+call("1", "x", args)+"\n< "+want)
+	}
+}
+
 // Dates are what package time takes for dates, but for a leap second.
 func TestFormats(t *testing.T) {
 	for _, tt := range []struct {
