@@ -3204,9 +3204,11 @@ func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
 	if v = pointee(v); v.Kind() == reflect.Pointer {
 		return
 	}
-	got := v.String()
-	if v.Kind() != reflect.String { // an integer, which may have a String of its own
-		got = fmt.Sprintf("%d", v)
+	got := v.String() // and not how it prints: the type may have a String of its own
+	if v.CanInt() {
+		got = strconv.FormatInt(v.Int(), 10)
+	} else if v.CanUint() {
+		got = strconv.FormatUint(v.Uint(), 10)
 	}
 	if !slices.Contains(f.enum, got) {
 		bad.add(at, "must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
