@@ -5920,7 +5920,7 @@ func TestTurnServesItself(t *testing.T) {
 			time.Sleep(stint)
 			c.send(callNow("5", "count"))
 			c.want(saidNow("5", "counted"))
-			if got := counts(); !slices.Equal(got, []int{idle + 2}) {
+			if got := counts(); len(got) != 1 || got[0] < idle+2 { // or more, if one is just about to end
 				t.Errorf("after %q: %d goroutines at rest, %d when two are at work", before, idle, got)
 			}
 			close(s.release)
