@@ -265,9 +265,9 @@ var stdioTaken atomic.Bool
 // os.Stderr and os.Stdin is the null device, so that a stray fmt.Println, or a
 // child process that was given them, cannot disturb the protocol. Code that
 // runs at the same time must not assign to them. A closed stdout is an
-// ordinary end and not a SIGPIPE. All this is undone when ServeStdio returns;
-// only SIGPIPE stays harmless after an [ErrDrain], and a first SIGINT or SIGTERM
-// for a second, so that main gets to its end.
+// ordinary end and not a SIGPIPE. All this is undone when ServeStdio returns,
+// with two exceptions: after an [ErrDrain] SIGPIPE stays harmless, and for one
+// more second so does a first SIGINT or SIGTERM, so that main gets to its end.
 //
 // If [Server.Trace] is nil and the environment variable MCP_TRACE names a
 // file, what would be traced is appended to that file.
@@ -312,7 +312,7 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	if name := os.Getenv("MCP_TRACE"); trace == nil && name != "" {
 		f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
-			s.logf("MCP_TRACE: %v", err)
+			s.logf("mcp: MCP_TRACE: %v", err)
 		} else {
 			defer f.Close()
 			trace = f

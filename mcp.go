@@ -36,6 +36,8 @@
 // A tool is an ordinary function; [AddTool] derives the schema of its
 // arguments from its parameter and checks them before it is called. Handlers
 // run concurrently: guard what they share, or set [Server.MaxConcurrent] to 1.
+// One may run where another ran before: what it does to its goroutine, as with
+// [runtime.LockOSThread], it must undo.
 //
 // Resources, with [Server.AddResource], are what clients can read, and prompts,
 // with [Server.AddPrompt], what their users can start from.
@@ -44,15 +46,16 @@
 //
 // [Progress] tells how far it has come, [LogHandler] logs to the client, and
 // [RequestFrom] knows who is asking. [Elicit], [ElicitURL], [Sample] and [Roots]
-// ask back; what the protocol makes of that differs by its revision, and the
-// handler reads the same.
+// ask back: the protocol does this differently by revision, the handler is the
+// same. All of them do nothing, or say that they cannot, in a test that calls
+// a handler by itself.
 //
 // # Cancellation
 //
 // A handler's context ends when the client cancels the request or goes away,
 // and [context.Cause] tells why: a [*CancelledError], [ErrClosed], or what
-// ended the context that was given to [Server.Serve]. A handler that returns
-// then, within [Server.Drain], has had the time to clean up behind itself.
+// ended the context that was given to [Server.Serve], or the signal that ended
+// [Server.ServeStdio]. A handler has [Server.Drain] to clean up and return.
 //
 // # Protocol
 //
@@ -2440,8 +2443,8 @@ func (s *Server) logf(format string, args ...any) {
 // [Tool.OutputSchema] or for a look at it in a test.
 //
 // Fields are named and embedded structs are flattened as encoding/json does. A
-// pointer, omitempty, omitzero or a default makes a field optional. Every
-// other member is refused. Tags say more of a field:
+// pointer, omitempty, omitzero or a default makes a field optional. An argument
+// that is no field is refused. Tags say more of a field:
 //
 //	jsonschema:"text"            its description
 //	enum:"a,b"                   the values it may have, or its elements may
@@ -2560,6 +2563,12 @@ func (d deriver) schema(t reflect.Type, where string) *schema {
 	case d.must && s.kind != "array" && s.kind != "object":
 	case k == reflect.Slice || k == reflect.Array || k == reflect.Map:
 		s.elem = d.schema(t.Elem(), where+"[]")
+		for e := s.elem; e != nil && e.kind == "array"; e = e.elem {
+			d.refuse(e == s, where, "a list of itself cannot be described: set the schema by hand")
+			if e == s {
+				break
+			}
+		}
 	case k == reflect.Struct:
 		s.fields = d.fields(t, where)
 	}
@@ -3190,6 +3199,9 @@ func pointee(v reflect.Value) reflect.Value {
 
 func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
 	if n < f.shortest {
+		if f.shortest == 1 {
+			unit = unit[:len(unit)-1]
+		}
 		bad.add(at, "must have at least %d %s, got %d", f.shortest, unit, n)
 	}
 	if f.longest >= 0 && n > f.longest {

@@ -16,13 +16,13 @@ package mcp
 // turn to read, so that line N has taken effect before line N+1 is looked at: a
 // cancel cannot overtake its request. A request that comes while no other runs
 // it serves itself, which saves waking another thread; the rest get goroutines
-// of their own. It also writes the answers, when it has taken all that was read.
+// of their own. It also writes the answers that are ready, before it reads on.
 //
 // While it serves or writes it can be relieved: when that lasts a millisecond,
 // or the handler asks the client something, a new goroutine gets the turn, and
 // the old one ends with its work. So whatever handlers and the client do, the
-// client is heard; and the turn is never waited for, nor is a lock that is held
-// across a handler or a write.
+// client is heard. Nobody ever waits for the turn, and no lock is held while a
+// handler runs or w is written to.
 
 import (
 	"bytes"
@@ -74,8 +74,8 @@ type session struct {
 	experimental, extensions string // capabilities, as JSON
 
 	in    input       // of whoever has the turn to read
-	lone  *request    // which that one is to serve itself
-	watch *time.Timer // relieves it
+	lone  *request    // begun, and to be served by that one itself
+	watch *time.Timer // calls relieve after a stint of work
 
 	wg     sync.WaitGroup // requests that were begun, and writes
 	eof    chan struct{}  // closed when the client is heard to have closed its end
@@ -83,7 +83,7 @@ type session struct {
 
 	mu        sync.Mutex            // guards what follows, for a few lines at a time
 	turn      int                   // to read: each goroutine that gets it has a number of its own
-	busy      bool                  // that one is at work and can be relieved
+	busy      bool                  // whoever has it serves or writes, and can be relieved
 	closing   bool                  // no request is begun any more
 	deaf      error                 // why no question is asked any more
 	failure   error                 // what Serve returns
@@ -211,7 +211,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	defer s.leave(c)
 	c.watch = time.AfterFunc(stint, c.relieve)
 	defer c.watch.Stop()
-	c.work() // which is nobody's, and so:
+	c.work() // the first reader starts as every other does: as if it relieved somebody
 	c.relieve()
 	return c.wait()
 }
@@ -240,7 +240,7 @@ type heard struct {
 // relieved, r has nothing more to give and all of it was taken, or the session
 // is over.
 func (c *session) read(turn int) {
-	in := &c.in
+	in, began := &c.in, time.Now()
 	for c.room(in) {
 		line, whole := in.line(c.srv.maxMessage())
 		switch {
@@ -252,6 +252,10 @@ func (c *session) read(turn int) {
 				c.handle(r)
 				if !c.resume(turn) {
 					return
+				}
+				if time.Since(began) > stint { // there are answers that have waited long enough
+					c.handOff()
+					began = time.Now()
 				}
 			}
 		case line != nil:
@@ -266,6 +270,7 @@ func (c *session) read(turn int) {
 				return
 			}
 			in.fill(c.r)
+			began = time.Now()
 		}
 	}
 	c.closeDoor()
@@ -301,16 +306,17 @@ func (c *session) resume(turn int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.turn != turn {
-		return false // and the watch is on another
+		return false // the watch is on another now
 	}
 	c.watch.Stop()
 	c.busy = false
 	return true
 }
 
-// flush writes what there is to write, and reports what resume does. Others
-// leave their answers to whoever is busy, up to the last moment: so it looks
-// again when it is not.
+// flush writes what there is to write, and reports what resume does. While busy
+// is set, others leave their answers to this goroutine: one may have come after
+// the last write, so it looks again when that is over. When the session is
+// closing, the drain waiter writes.
 func (c *session) flush(turn int) bool {
 	for {
 		c.mu.Lock()
@@ -371,7 +377,7 @@ func (c *session) room(in *input) bool {
 	}
 }
 
-// hear is called when r has come to its end, the second time in vain.
+// hear is called when r has come to its end. A second call does nothing.
 func (c *session) hear(in *input) {
 	select {
 	case <-c.eof:
@@ -414,8 +420,8 @@ func (in *input) take(h heard) {
 // line returns the next line without its end, or nil if there is no whole one.
 // What comes after the last newline is a line too, if it is the last there is.
 // A line of more than limit bytes is cut there, and not whole; the rest of it
-// is skipped as it comes. The line is valid until the next fill, or for good
-// if it is longer than keepBuffer.
+// is skipped as it comes. The line is valid until the next fill or take, or for
+// good if it is longer than keepBuffer.
 func (in *input) line(limit int) (line []byte, whole bool) {
 	for {
 		if !in.skip && in.held == 0 { // blanks before a message do not count, and so do not blank lines
@@ -1070,7 +1076,7 @@ func (c *session) respond(r *request, line []byte) {
 		c.settle(r.batch, line)
 	}
 	c.drop(r.stream)
-	later := c.busy // whoever has the turn to read flushes before it reads on
+	later := c.busy && !c.closing // whoever has the turn to read flushes before it reads on
 	c.mu.Unlock()
 	if !later {
 		c.write()
@@ -1094,8 +1100,8 @@ func (c *session) finish(r *request) {
 	c.wg.Done()
 }
 
-// reply answers what never became a handler's. Only the reader calls it, and
-// writes when it has taken all that was read.
+// reply answers what never became a handler's. Only the reader calls it: the
+// line goes out when it flushes.
 func (c *session) reply(b *batch, line []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -1348,7 +1354,8 @@ type outlet struct {
 	change  chan struct{} // closed when written, or stopped, changes; nil if nobody waits
 }
 
-// add appends line, which it may keep, and returns the position behind it.
+// add appends line and returns the position behind it. It may keep line and the
+// room behind it: the caller must not touch either again.
 func (o *outlet) add(line []byte) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

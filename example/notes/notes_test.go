@@ -54,7 +54,7 @@ func TestHandlers(t *testing.T) {
 func TestSession(t *testing.T) {
 	play(t, newServer(twoNotes(t)), initialize+`
 > {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search_notes","arguments":{"text":""}}}
-< {"jsonrpc":"2.0","id":2,"result":{"isError":true,"content":[{"type":"text","text":"Invalid arguments: text must have at least 1 characters, got 0"}]}}
+< {"jsonrpc":"2.0","id":2,"result":{"isError":true,"content":[{"type":"text","text":"Invalid arguments: text must have at least 1 character, got 0"}]}}
 > {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list_notes","arguments":{"limit":1}}}
 < {"jsonrpc":"2.0","id":3,"result":{"structuredContent":{"notes":[{"id":"bbbb2222","time":"2026-01-03T15:04:05Z","text":"Call Bob"}]},
   "content":[{"type":"text","text":"{\"notes\":[{\"id\":\"bbbb2222\",\"time\":\"2026-01-03T15:04:05Z\",\"text\":\"Call Bob\"}]}"}]}}
