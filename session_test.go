@@ -1040,7 +1040,11 @@ func TestOutputIsLines(t *testing.T) {
 }
 
 func TestLongLines(t *testing.T) {
-	long := strings.Repeat("x", 10<<20)
+	size := 10 << 20
+	if raceBuild() { // which is slow with bytes
+		size = 1 << 20
+	}
+	long := strings.Repeat("x", size)
 	s := &Server{}
 	out(long, nil)(s)
 	lines := feed(t, s, strings.NewReader(
@@ -6305,6 +6309,9 @@ func TestDeafClient(t *testing.T) {
 		s.ran(t)
 	})
 	for _, eof := range []bool{false, true} {
+		if eof && raceBuild() { // which is slow with bytes
+			continue
+		}
 		bubble(t, func(t *testing.T, s *stage) { // it reads at last
 			c := fill(s)
 			if c.send(callNow("17", "hi")); eof {
@@ -7832,7 +7839,7 @@ func TestTerminal(t *testing.T) {
 func TestSlowAndFast(t *testing.T) {
 	sleepers := 10_000
 	if raceBuild() {
-		sleepers = 5000
+		sleepers = 2000
 	}
 	for _, tt := range []struct{ n, max int }{{50, 0}, {sleepers, 0}, {50, 1}} {
 		synctest.Test(t, func(t *testing.T) {
