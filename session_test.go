@@ -6781,8 +6781,11 @@ func TestMain(m *testing.M) {
 		os.Exit(childHost())
 	}
 	code := m.Run()
-	var left string
-	if code == 0 && !eventually(5*time.Second, func() bool { left = leftovers(); return left == "" }) {
+	left := leftovers()
+	for end := time.Now().Add(5 * time.Second); left != "" && time.Now().Before(end); left = leftovers() {
+		runtime.Gosched() // one may be at its last instructions
+	}
+	if code == 0 && left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines are left behind:\n\n%s\n", left)
 		code = 1
 	}
@@ -6796,16 +6799,6 @@ func leftovers() string {
 	return strings.Join(slices.DeleteFunc(stacks[1:], func(s string) bool {
 		return !strings.Contains(s, "example.com/mcp")
 	}), "\n\n")
-}
-
-// eventually waits for what cannot be waited for in any other way.
-func eventually(limit time.Duration, ok func() bool) bool {
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return true
-		}
-	}
-	return ok()
 }
 
 // raceBuild is whether the race detector is in: it is slow, and bears no more
@@ -6928,9 +6921,12 @@ func childServer() (code int) {
 			rep.Again = err.Error()
 		}
 	}
-	if d := duration("MCP_TEST_CLEANUP", 0); d > 0 { // is slow, and begins now
+	if os.Getenv("MCP_TEST_CLEANUP") != "" {
 		fmt.Fprintln(os.Stderr, "cleaning up")
-		time.Sleep(d)
+		io.Copy(io.Discard, os.NewFile(3, "cleanup")) // until the parent has it end
+		for strings.Contains(leftovers(), "(*outlet).run") {
+			runtime.Gosched() // a write that was left behind has still to fail
+		}
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -7082,6 +7078,45 @@ func beginProc(t *testing.T, env ...string) *proc {
 	p.send(opening)
 	p.next(0)
 	return p
+}
+
+// startCleaner starts a server with a cleanup behind it. Begun returns when that
+// has begun, and it lasts until end is called.
+func (p *proc) startCleaner() (begun, end func()) {
+	p.t.Helper()
+	errs, theirErrs, err1 := os.Pipe()
+	theirs, cleanup, err2 := os.Pipe()
+	if err := errors.Join(err1, err2); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { errs.Close(); cleanup.Close() })
+	p.cmd.Env = append(p.cmd.Env, "MCP_TEST_CLEANUP=fd 3")
+	p.cmd.Stderr, p.cmd.ExtraFiles = theirErrs, []*os.File{theirs}
+	p.start()
+	theirErrs.Close()
+	theirs.Close()
+	begun = func() {
+		p.t.Helper()
+		if line, err := bufio.NewReader(errs).ReadString('\n'); line != "cleaning up\n" {
+			p.t.Fatalf("got %q, %v", line, err)
+		}
+	}
+	return begun, func() { cleanup.Close() }
+}
+
+// kill sends a signal until that has ended the process: the one before may not
+// have been dealt with yet.
+func (p *proc) kill(sig os.Signal) {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		p.cmd.Process.Signal(sig)
+		select {
+		case <-p.ended:
+			return
+		case <-again.C:
+		}
+	}
 }
 
 func (p *proc) send(s string) {
@@ -7403,22 +7438,14 @@ func TestProcUnread(t *testing.T) {
 		}
 	})
 	t.Run("leaves during cleanup", func(t *testing.T) {
-		p := newProc(t, "MCP_TEST_DRAIN=1s", "MCP_TEST_CLEANUP=1s")
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		p.cmd.Stderr = w
-		p.start()
-		w.Close()
+		p := newProc(t, "MCP_TEST_DRAIN=1s")
+		begun, end := p.startCleaner()
 		p.send(opening + callsProc(1, 8, "big", `{"Size":200000}`))
 		p.next(0)
 		p.in.Close()
-		if line, err := bufio.NewReader(r).ReadString('\n'); line != "cleaning up\n" {
-			t.Fatalf("got %q, %v", line, err)
-		}
+		begun()
 		p.out.Close() // the write that ServeStdio left behind fails only now
+		end()
 		p.wait("exit status 1")
 	})
 }
@@ -7441,22 +7468,19 @@ func TestProcFlood(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := beginProc(t)
 			var sent atomic.Int64
+			stuck := &stuckWriter{File: p.in, stuck: make(chan struct{})}
 			go func() {
-				w := bufio.NewWriterSize(p.in, 1<<12)
+				w := bufio.NewWriterSize(stuck, 1<<12)
 				for id := range tt.n {
 					w.WriteString(tt.line(id + 1))
 					sent.Add(1)
 				}
 				w.Flush()
+				stuck.once.Do(func() { close(stuck.stuck) }) // or through
 				p.in.Close()
 			}()
-			last, since := int64(0), time.Now()
-			eventually(patience/3, func() bool { // until it is stuck, or through
-				if n := sent.Load(); n != last {
-					last, since = n, time.Now()
-				}
-				return time.Since(since) > time.Second
-			})
+			<-stuck.stuck
+			last := sent.Load()
 			seen, count := make([]bool, tt.n+1), 0
 			for {
 				line, err := p.lines.ReadSlice('\n')
@@ -7484,6 +7508,26 @@ func TestProcFlood(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A stuckWriter tells when nothing was taken for a second, and goes on.
+type stuckWriter struct {
+	*os.File
+	once  sync.Once
+	stuck chan struct{}
+}
+
+func (w *stuckWriter) Write(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var k int
+		w.SetWriteDeadline(time.Now().Add(time.Second))
+		k, err = w.File.Write(b[n:])
+		if n += k; errors.Is(err, os.ErrDeadlineExceeded) {
+			w.once.Do(func() { close(w.stuck) })
+			err = nil
+		}
+	}
+	return n, err
 }
 
 // TestFullAtEOF: the end of the input is heard even when no line is taken any
@@ -7543,18 +7587,7 @@ func TestProcSignal(t *testing.T) {
 			p.arrived(2)
 			p.cmd.Process.Signal(sig)
 			p.next(2) // the first was heard
-			dead := eventually(patience/2, func() bool {
-				p.cmd.Process.Signal(sig)
-				select {
-				case <-p.ended:
-					return true
-				default:
-					return false
-				}
-			})
-			if !dead {
-				t.Fatal("it does not die")
-			}
+			p.kill(sig)
 			p.wait("signal: " + sig.String())
 		})
 	}
@@ -7566,35 +7599,19 @@ func TestProcSignalAtEOF(t *testing.T) {
 	onUnix(t)
 	for _, twice := range []bool{false, true} {
 		t.Run(fmt.Sprint("twice=", twice), func(t *testing.T) {
-			p := newProc(t, "MCP_TEST_CLEANUP="+map[bool]string{false: "100ms", true: "30s"}[twice])
-			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			p.cmd.Stderr = w
-			p.start()
-			w.Close()
+			p := newProc(t)
+			begun, end := p.startCleaner()
 			p.send(opening)
 			p.next(0)
 			p.in.Close()
-			if line, err := bufio.NewReader(r).ReadString('\n'); line != "cleaning up\n" {
-				t.Fatalf("got %q, %v", line, err)
-			}
+			begun()
 			p.cmd.Process.Signal(syscall.SIGTERM)
 			if !twice {
+				end()
 				p.wait("exit status 0")
 				return
 			}
-			eventually(patience/2, func() bool {
-				p.cmd.Process.Signal(syscall.SIGTERM)
-				select {
-				case <-p.ended:
-					return true
-				default:
-					return false
-				}
-			})
+			p.kill(syscall.SIGTERM)
 			p.wait("signal: terminated")
 		})
 	}
