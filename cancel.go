@@ -78,12 +78,10 @@ func (c *session) forget(id []byte, reason string) {
 	}
 	c.mu.Unlock()
 	if r != nil {
-		why := &CancelledError{Reason: oneLine(reason)}
-		if r.stream == nil { // which ends in no other way
-			c.logf("%v was %s", r, strings.TrimPrefix(why.Error(), "mcp: "))
+		if why := (&CancelledError{oneLine(reason)}).Error(); r.stream == nil { // which ends in no other way
+			c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
 		}
-		why.Reason = reason
-		r.cancel(why)
+		r.cancel(&CancelledError{reason})
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"regexp"
 	"strings"
@@ -31,6 +32,13 @@ func TestFixtures(t *testing.T) {
 	}
 	if len(names) < 30 {
 		t.Errorf("only %d names were found", len(names))
+	}
+}
+
+// A function that asks can be called by itself too: there is nobody to ask.
+func TestConfirm(t *testing.T) {
+	if sure, err := confirm(t.Context()); sure || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v, %v", sure, err)
 	}
 }
 
