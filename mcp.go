@@ -496,33 +496,28 @@ func rootType(schema []byte) string {
 // encode returns t as a revision knows it. In describes the arguments if there
 // is no InputSchema.
 func (t *Tool) encode(rev revision, in *schema, meta string) []byte {
-	b := cat(named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description), `,"inputSchema":`)
-	if t.InputSchema != nil {
-		b = append(b, t.InputSchema...)
-	} else {
-		b = in.append(b, nil, nil)
+	b := named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
+	if b = rawMember(b, "inputSchema", t.InputSchema); t.InputSchema == nil {
+		b = append(in.append(cat(b, `"inputSchema":`), nil, nil), ',')
 	}
 	switch {
 	case t.OutputSchema == nil || rev < rev2025_06_18:
 	case rev == revModern || rootType(t.OutputSchema) == "object":
 		b = rawMember(b, "outputSchema", t.OutputSchema)
 	case !refers(string(t.OutputSchema)): // which would no longer point where it should
-		b = cat(b, `,"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]}`)
+		b = cat(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
 	}
 	if a := t.Annotations; a != (ToolAnnotations{}) && rev >= rev2025_03_26 {
-		b = cat(b, `,"annotations":{`)
-		if a.Title != "" {
-			b = append(appendString(cat(b, `"title":`), a.Title), ',')
-		}
+		b = member(cat(b, `"annotations":{`), "title", a.Title)
 		for i, hint := range []Hint{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint} {
 			if hint != 0 {
 				b = cat(b, `"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
 				b = append(strconv.AppendBool(b, hint == Yes), ',')
 			}
 		}
-		b = chop(b, "}")
+		b = chop(b, "},")
 	}
-	return append(trimmings(b, rev, t.Icons, meta), '}')
+	return chop(trimmings(b, rev, t.Icons, meta), "}")
 }
 
 // refers reports whether there is a $ref in a schema.
@@ -536,19 +531,24 @@ func refers(schema string) (found bool) {
 
 // named appends what there is to be told of everything.
 func named(b []byte, rev revision, name, title, description string) []byte {
-	b = appendString(cat(b, `"name":`), name)
+	b = quoted(b, "name", name)
 	if rev >= rev2025_06_18 {
 		b = member(b, "title", title)
 	}
 	return member(b, "description", description)
 }
 
-// member appends a member that is left out when it is empty.
+// quoted appends a member, with the comma behind it that chop takes away.
+func quoted(b []byte, name, val string) []byte {
+	return append(appendString(cat(b, `"`, name, `":`), val), ',')
+}
+
+// member is quoted for what is left out when it is empty.
 func member(b []byte, name, val string) []byte {
 	if val == "" {
 		return b
 	}
-	return appendString(cat(b, `,"`, name, `":`), val)
+	return quoted(b, name, val)
 }
 
 // rawMember is member for a value that is JSON already.
@@ -558,7 +558,7 @@ func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T
 	if len(val) == 0 {
 		return b
 	}
-	return cat(b, `,"`, name, `":`, string(val))
+	return cat(b, `"`, name, `":`, string(val), `,`)
 }
 
 // RemoveTools removes the tools of these names, as far as there are any, and
@@ -694,7 +694,7 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 	}
 	b = chop(b, `],`)
 	if from+len(page) < len(s.lists[k]) {
-		b = cat(b, `"nextCursor":"`, strconv.Itoa(page[len(page)-1].seq), `",`)
+		b = quoted(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
 	return b, nil
 }
@@ -742,7 +742,7 @@ func (r *request) toolError(err error) []byte {
 // textAnswer is the same for a text, and perhaps structured output.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
 	b := appendString(cat(r.open(), `"content":[{"type":"text","text":`), text)
-	return r.end(outcome(cat(b, `}],`), structured, isError, r.rev), nil, false)
+	return r.end(outcome(cat(b, `}],`), structured, isError, r.rev), "", false)
 }
 
 // resultAnswer is the same for everything.
@@ -761,7 +761,10 @@ func (r *request) resultAnswer(res *Result) []byte {
 	if err := errors.Join(err, err2); err != nil {
 		return r.unfit(err)
 	}
-	return r.end(b, []byte(meta[min(1, len(meta)):max(0, len(meta)-1)]), false)
+	if meta != "" {
+		meta = meta[1:len(meta)-1] + ","
+	}
+	return r.end(b, meta, false)
 }
 
 // reason is why a handler failed: what it says, or if that is just the error
@@ -827,22 +830,15 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 	if err != nil {
 		return r.failure(err)
 	}
-	b := r.open()
-	if description != "" {
-		b = append(appendString(cat(b, `"description":`), description), ',')
-	}
-	b = cat(b, `"messages":[`)
+	b := cat(member(r.open(), "description", description), `"messages":[`)
 	for _, m := range messages {
-		if m.Role == "" {
-			m.Role = "user"
-		}
-		b = cat(appendString(cat(b, `{"role":`), m.Role), `,"content":`)
+		b = cat(quoted(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
 		if b, err = m.Content.append(b, r.rev); err != nil {
 			return r.unfit(err)
 		}
 		b = cat(b, `},`)
 	}
-	return r.end(chop(b, `],`), nil, false)
+	return r.end(chop(b, `],`), "", false)
 }
 
 // notFound is the error for a resource that is not there.
@@ -875,7 +871,7 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 		}
 		b = append(b, ',')
 	}
-	return r.end(chop(b, `],`), nil, true)
+	return r.end(chop(b, `],`), "", true)
 }
 
 // stringsOf reads an object of strings.
@@ -954,8 +950,8 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 	for _, v := range values[:min(len(values), 100)] {
 		b = append(appendString(b, v), ',')
 	}
-	b = chop(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`)
-	return r.end(cat(strconv.AppendBool(b, len(values) > 100), `},`), nil, false)
+	b = chop(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
+	return r.end(b, "", false)
 }
 
 // append appends the members of the result of a call.
@@ -982,7 +978,7 @@ func outcome(b, structured []byte, isError bool, rev revision) []byte {
 	switch {
 	case structured == nil || string(structured) == "null" || rev < rev2025_06_18:
 	case structured[0] == '{' || rev == revModern:
-		b = append(append(cat(b, `"structuredContent":`), structured...), ',')
+		b = rawMember(b, "structuredContent", structured)
 	default:
 		b = append(append(cat(b, `"structuredContent":{"result":`), structured...), "},"...)
 	}
@@ -1002,10 +998,10 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 	}
 	switch {
 	case c.Type == "text" || c.Type == "":
-		b = appendString(cat(b, `{"type":"text","text":`), c.Text)
+		b = quoted(cat(b, `{"type":"text",`), "text", c.Text)
 	case c.Type == "image" || c.Type == "audio":
 		b = base64.StdEncoding.AppendEncode(cat(b, `{"type":"`, c.Type, `","data":"`), c.Data)
-		b = appendString(cat(b, `","mimeType":`), c.MIMEType)
+		b = quoted(cat(b, `",`), "mimeType", c.MIMEType)
 	case c.Type == "resource_link" && c.Link != nil:
 		link := *c.Link // which has annotations and a _meta in the same place as the block
 		if c.Annotations != nil {
@@ -1015,26 +1011,26 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 			c.Meta = link.Meta
 		}
 		c.Annotations = nil
-		b = link.append(cat(b, `{"type":"resource_link","uri":`), rev, "")
+		b = link.append(cat(b, `{"type":"resource_link",`), "uri", rev, "")
 	case c.Type == "resource" && c.Resource != nil:
 		if b, err = c.Resource.append(cat(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
 		}
+		b = append(b, ',')
 	default:
 		return nil, errors.New("content of type " + oneLine(c.Type) + " lacks what belongs to it")
 	}
-	if b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev); err != nil {
-		return nil, err
-	}
-	return append(b, '}'), nil
+	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
+	return chop(b, "}"), err
 }
 
-// append appends r, from the value of the URI on, as a revision knows it.
-func (r *Resource) append(b []byte, rev revision, meta string) []byte {
-	b = named(append(appendString(b, r.URI), ','), rev, r.Name, r.Title, r.Description)
+// append appends the members of r, whose URI goes by the name of key, as a
+// revision knows them.
+func (r *Resource) append(b []byte, key string, rev revision, meta string) []byte {
+	b = named(quoted(b, key, r.URI), rev, r.Name, r.Title, r.Description)
 	b = member(b, "mimeType", r.MIMEType)
-	if r.Size > 0 && !strings.ContainsAny(r.URI, "{") {
-		b = strconv.AppendInt(cat(b, `,"size":`), r.Size, 10)
+	if r.Size > 0 && key == "uri" {
+		b = rawMember(b, "size", strconv.FormatInt(r.Size, 10))
 	}
 	return trimmings(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
 }
@@ -1053,18 +1049,14 @@ func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 
 // append appends the contents as a revision knows them.
 func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
-	b = appendString(cat(b, `{"uri":`), r.URI)
-	b = member(b, "mimeType", r.MIMEType)
+	b = member(quoted(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
 	if r.Blob != nil {
-		b = base64.StdEncoding.AppendEncode(cat(b, `,"blob":"`), r.Blob)
-		b = append(b, '"')
+		b = cat(base64.StdEncoding.AppendEncode(cat(b, `"blob":"`), r.Blob), `",`)
 	} else {
-		b = appendString(cat(b, `,"text":`), r.Text)
+		b = quoted(b, "text", r.Text)
 	}
-	if b, err = appendMeta(b, r.Meta, rev); err != nil {
-		return nil, err
-	}
-	return append(b, '}'), nil
+	b, err = appendMeta(b, r.Meta, rev)
+	return chop(b, "}"), err
 }
 
 // appendMeta appends the _meta of something inside of a result.
@@ -1124,11 +1116,11 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	s.add(k, &item{
 		name: r.URI,
 		encode: func(rev revision) []byte {
-			uri := `{"uri":`
+			key := "uri"
 			if k == templates {
-				uri = `{"uriTemplate":`
+				key = "uriTemplate"
 			}
-			return append(r.append([]byte(uri), rev, meta), '}')
+			return chop(r.append([]byte("{"), key, rev, meta), "}")
 		},
 		match: func(uri string) (map[string]string, bool) {
 			return matchTemplate(parts, uri)
@@ -1368,16 +1360,16 @@ func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
 func (p *Prompt) encode(rev revision, meta string) []byte {
 	b := named([]byte("{"), rev, p.Name, p.Title, p.Description)
 	if len(p.Arguments) > 0 {
-		b = cat(b, `,"arguments":[`)
+		b = cat(b, `"arguments":[`)
 		for _, a := range p.Arguments {
 			if b = named(append(b, '{'), rev, a.Name, a.Title, a.Description); a.Required {
-				b = cat(b, `,"required":true`)
+				b = cat(b, `"required":true,`)
 			}
-			b = cat(b, `},`)
+			b = chop(b, `},`)
 		}
-		b = chop(b, "]")
+		b = chop(b, "],")
 	}
-	return append(trimmings(b, rev, p.Icons, meta), '}')
+	return chop(trimmings(b, rev, p.Icons, meta), "}")
 }
 
 // trimmings appends what newer revisions know of everything.
@@ -1443,15 +1435,15 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	if r == nil || r.token == nil || math.IsNaN(done) || math.IsInf(done, 0) {
 		return
 	}
-	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,"progress":`)
-	b = strconv.AppendFloat(b, done, 'g', -1, 64)
+	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
+	b = rawMember(b, "progress", strconv.FormatFloat(done, 'g', -1, 64))
 	if total > 0 && !math.IsInf(total, 0) {
-		b = strconv.AppendFloat(cat(b, `,"total":`), total, 'g', -1, 64)
+		b = rawMember(b, "total", strconv.FormatFloat(total, 'g', -1, 64))
 	}
-	if message != "" && r.rev >= rev2025_03_26 {
-		b = appendString(cat(b, `,"message":`), message)
+	if r.rev >= rev2025_03_26 {
+		b = member(b, "message", message)
 	}
-	r.session.notify(r, cat(b, `}}`), func() bool {
+	r.session.notify(r, chop(b, `}}`), func() bool {
 		if r.reported && done <= r.progress {
 			return false
 		}
@@ -1527,10 +1519,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	}
 	addAttrs(data, own)
 	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
-	if h.name != "" {
-		b = append(appendString(cat(b, `"logger":`), h.name), ',')
-	}
-	b = cat(b, `"data":`)
+	b = cat(member(b, "logger", h.name), `"data":`)
 	if len(data) == 0 {
 		b = appendString(b, record.Message)
 	} else {
@@ -1740,29 +1729,28 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 	r, mode := requestOf(ctx), ""
 	b := []byte("{")
 	if r != nil && r.rev >= rev2025_11_25 {
-		b = cat(b, `"mode":"form",`)
+		b = quoted(b, "mode", "form")
 		if able(r.caps, "elicitation", "url") { // if modes are named, so must this be
 			mode = "form"
 		}
 	}
-	b = cat(appendString(cat(b, `"message":`), message), `,"requestedSchema":`, string(form), `}`)
+	b = rawMember(quoted(b, "message", message), "requestedSchema", form)
 	return elicit(ctx, key, rev2025_06_18, mode, b)
 }
 
 // ElicitURL asks the user to go to a page, say to log in. It returns nil when
 // the user agrees, which does not mean that they have been there yet.
 func ElicitURL(ctx context.Context, key, message, url string) error {
-	b := appendString(cat(nil, `{"mode":"url","message":`), message)
-	b = appendString(cat(b, `,"url":`), url)
+	b := quoted(quoted([]byte(`{"mode":"url",`), "message", message), "url", url)
 	if r := requestOf(ctx); r != nil && r.rev != revModern {
-		b = cat(b, `,"elicitationId":"`, strconv.FormatUint(rand.Uint64(), 36), `"`)
+		b = quoted(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
 	}
-	_, err := elicit(ctx, key, rev2025_11_25, "url", append(b, '}'))
+	_, err := elicit(ctx, key, rev2025_11_25, "url", b)
 	return err
 }
 
 func elicit(ctx context.Context, key string, since revision, mode string, params []byte) (json.RawMessage, error) {
-	raw, err := ask(ctx, key, since, "elicitation", mode, "elicitation/create", string(params))
+	raw, err := ask(ctx, key, since, "elicitation", mode, "elicitation/create", string(chop(params, "}")))
 	if err != nil {
 		return nil, err
 	}
@@ -1824,10 +1812,7 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		if len(m.Content) != 1 && rev < rev2025_11_25 {
 			return nil, fmt.Errorf("mcp: Sample: several blocks in a message: %w in revision %v", errors.ErrUnsupported, rev)
 		}
-		if m.Role == "" {
-			m.Role = "user"
-		}
-		b = cat(appendString(cat(b, `{"role":`), m.Role), `,"content":`)
+		b = cat(quoted(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
 		if len(m.Content) != 1 {
 			b = append(b, '[')
 		}
@@ -1852,7 +1837,7 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		}
 		b = cat(b, `},`)
 	}
-	b = chop(b, `],"maxTokens":`, strconv.Itoa(req.MaxTokens))
+	b = chop(b, `],"maxTokens":`, strconv.Itoa(req.MaxTokens), `,`)
 	b = member(b, "systemPrompt", req.SystemPrompt)
 	rest := struct {
 		Temperature      *float64        `json:"temperature"`
@@ -1864,7 +1849,7 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		return nil, err
 	}
 	if len(raw) > len("{}") {
-		b = cat(b, `,`, string(raw[1:len(raw)-1]))
+		b = cat(b, string(raw[1:len(raw)-1]), `,`)
 	}
 	if b = member(b, "includeContext", req.IncludeContext); req.IncludeContext != "" && req.IncludeContext != "none" && rev >= rev2025_11_25 {
 		if r := requestOf(ctx); r != nil && !able(r.caps, "sampling", "context") {
@@ -1873,19 +1858,19 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 	}
 	if len(req.Tools) > 0 || req.ToolChoice != "" {
 		mode = "tools"
-		b = cat(b, `,"tools":[`)
+		b = cat(b, `"tools":[`)
 		for _, t := range req.Tools {
 			checkTool(nil, "mcp: Sample: tool "+t.Name, &t, "")
 			b = append(append(b, t.encode(rev, nil, frozen("mcp: Sample", t.Meta))...), ',')
 		}
-		if b = chop(b, "]"); req.ToolChoice != "" {
-			b = append(appendString(cat(b, `,"toolChoice":{"mode":`), req.ToolChoice), '}')
+		if b = chop(b, "],"); req.ToolChoice != "" {
+			b = chop(quoted(cat(b, `"toolChoice":{`), "mode", req.ToolChoice), "},")
 		}
 	}
 	if mode == "tools" {
 		since = rev2025_11_25
 	}
-	answer, err := ask(ctx, key, since, "sampling", mode, "sampling/createMessage", string(append(b, '}')))
+	answer, err := ask(ctx, key, since, "sampling", mode, "sampling/createMessage", string(chop(b, "}")))
 	if err != nil {
 		return nil, err
 	}
@@ -1920,13 +1905,12 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 func (c Content) appendTool(b []byte, rev revision) (_ []byte, err error) {
 	switch {
 	case c.Type == "tool_use" && c.ToolUse != nil:
-		b = appendString(cat(b, `{"type":"tool_use","id":`), c.ToolUse.ID)
-		b = appendString(cat(b, `,"name":`), c.ToolUse.Name)
-		b, err = appendCompact(cat(b, `,"input":`), c.ToolUse.Input)
+		b = quoted(quoted(cat(b, `{"type":"tool_use",`), "id", c.ToolUse.ID), "name", c.ToolUse.Name)
+		b, err = appendCompact(cat(b, `"input":`), c.ToolUse.Input)
+		b = append(b, ',')
 	case c.Type == "tool_result" && c.ToolResult != nil:
-		b = append(appendString(cat(b, `{"type":"tool_result","toolUseId":`), c.ToolResult.ID), ',')
+		b = quoted(cat(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
 		b, err = c.ToolResult.Result.append(b, rev)
-		b = chop(b)
 	default:
 		err = fmt.Errorf("mcp: Sample: content of type %q lacks what belongs to it", c.Type)
 	}
@@ -1934,7 +1918,7 @@ func (c Content) appendTool(b []byte, rev revision) (_ []byte, err error) {
 		return nil, err
 	}
 	b, err = appendMeta(b, c.Meta, rev)
-	return append(b, '}'), err
+	return chop(b, "}"), err
 }
 
 // A wireContent is a block of content as a client sends it.
@@ -2001,8 +1985,8 @@ func (r *request) ask(needs []need) []byte {
 		b = cat(appendString(b, n.key), `:{"method":"`, n.method, `","params":`, n.params, `},`)
 	}
 	given, _ := marshal(r.given) // valid JSON already
-	b = appendString(chop(b, `},"requestState":`), r.session.srv.seal(given, r.sealed))
-	return r.end(append(b, ','), nil, false)
+	b = quoted(chop(b, `},`), "requestState", r.session.srv.seal(given, r.sealed))
+	return r.end(b, "", false)
 }
 
 // seal makes a requestState of the answers so far: when it expires, what it
@@ -2229,25 +2213,22 @@ func (r *request) open() []byte {
 }
 
 // end completes it. Meta holds members of the result's _meta.
-func (r *request) end(b, meta []byte, cached bool) []byte {
+func (r *request) end(b []byte, meta string, cached bool) []byte {
 	c := r.session
 	switch {
-	case r.rev != revModern && len(meta) > 0:
-		b = cat(b, `"_meta":{`, string(meta), `}`)
+	case r.rev != revModern && meta != "":
+		b = chop(cat(b, `"_meta":{`, meta), `}`)
 	case r.rev == revModern:
 		if cached {
 			b = cat(b, c.caching)
-		}
-		if b = cat(b, `"_meta":{`, string(meta)); len(meta) > 0 {
-			b = append(b, ',')
 		}
 		who := c.identity
 		if r.method == "server/discover" {
 			who = c.srv.identity(revModern)
 		}
-		b = cat(b, `"`+keyServer+`":`, who, `}`)
+		b = cat(b, `"_meta":{`, meta, `"`+keyServer+`":`, who, `}`)
 	}
-	return cat(chop(b), `}}`)
+	return chop(b, `}}`)
 }
 
 // chop takes away the comma behind the last member and appends what follows.
@@ -2269,12 +2250,13 @@ func cat(b []byte, parts ...string) []byte {
 }
 
 // tag is the member of _meta that names r's stream.
-func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.id) }
+func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.id) + `,` }
 
 // ack is the notification with which a stream begins: what we will tell of
 // what was asked for.
 func (r *request) ack() []byte {
-	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag(), `},"notifications":{`)
+	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
+	b = chop(b, `},"notifications":{`)
 	for k, name := range kindNames[:templates] {
 		if r.stream.kinds&(1<<k) != 0 {
 			b = cat(b, `"`, name, `ListChanged":true,`)
@@ -2308,14 +2290,14 @@ func appendError(b, id []byte, e *Error) []byte {
 	if code == 0 {
 		code = codeInternal
 	}
-	b = cat(b, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(code), `,"message":`)
-	b = appendString(b, e.Message)
+	b = cat(b, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(code), `,`)
+	b = quoted(b, "message", e.Message)
 	if e.Data != nil {
 		if data, err := marshal(e.Data); err == nil {
 			b = rawMember(b, "data", data)
 		}
 	}
-	return cat(b, `}}`)
+	return chop(b, `}}`)
 }
 
 // implementation returns what a client says of itself, and whether it is an
@@ -2333,15 +2315,14 @@ func implementation(raw []byte) (name, version string, ok bool) {
 
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
-	b := appendString(cat(nil, `{"name":`), s.Name)
-	b = member(b, "version", s.Version)
+	b := quoted(quoted([]byte("{"), "name", s.Name), "version", s.Version)
 	if rev >= rev2025_06_18 {
 		b = member(b, "title", s.Title)
 	}
 	if rev >= rev2025_11_25 {
 		b = member(b, "websiteUrl", s.WebsiteURL)
 	}
-	return string(append(trimmings(b, rev, s.Icons, ""), '}'))
+	return string(chop(trimmings(b, rev, s.Icons, ""), "}"))
 }
 
 // caching is the hints of the modern era on what may be kept, and by whom.
@@ -2370,17 +2351,10 @@ func (c *session) abilities(rev revision, offered uint8) string {
 	if offered&(1<<logging) != 0 {
 		b = cat(b, `"logging":{},`)
 	}
-	if c.experimental != "" {
-		b = cat(b, `"experimental":`, c.experimental, `,`)
+	if b = rawMember(b, "experimental", c.experimental); rev == revModern {
+		b = rawMember(b, "extensions", c.extensions)
 	}
-	if c.extensions != "" && rev == revModern {
-		b = cat(b, `"extensions":`, c.extensions, `,`)
-	}
-	b = chop(b, `},`)
-	if s := c.srv.Instructions; s != "" {
-		b = append(appendString(cat(b, `"instructions":`), s), ',')
-	}
-	return string(b)
+	return string(member(chop(b, `},`), "instructions", c.srv.Instructions))
 }
 
 func (s *Server) offers() uint8 {
@@ -2723,9 +2697,9 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 		f = &field{longest: -1}
 	}
 	if f.list && f.titles != nil && f.form >= rev2025_11_25 {
-		return cat(b, `{`, string(f.appendChoice(nil, true)[1:]), `}`) // has no type, by the protocol's schema
+		return chop(f.appendChoice(append(b, '{'), true), "}") // has no type, by the protocol's schema
 	}
-	b = cat(b, `{"type":"`, s.kind, `"`)
+	b = quoted(append(b, '{'), "type", s.kind)
 	b = member(b, "description", f.doc)
 	b = rawMember(b, "default", f.preset)
 	if len(f.enum) > 0 && s.kind != "array" {
@@ -2753,24 +2727,24 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	}
 	switch {
 	case s.kind == "array":
-		b = s.elem.append(cat(b, `,"items":`), &field{enum: f.enum, titles: f.titles, form: f.form, list: true, longest: -1}, above)
+		b = s.elem.append(cat(b, `"items":`), &field{enum: f.enum, titles: f.titles, form: f.form, list: true, longest: -1}, above)
 	case s.kind == "object" && slices.Contains(above, s):
-		b = cat(b, `,"properties":{}`)
+		b = cat(b, `"properties":{}`)
 	case s.kind == "object":
 		above = append(slices.Clip(above), s)
-		b = cat(appendFields(b, s.fields, above), `,"additionalProperties":`)
+		b = cat(appendFields(b, s.fields, above), `"additionalProperties":`)
 		if s.elem != nil {
 			b = s.elem.append(b, nil, above)
 		} else {
 			b = cat(b, "false")
 		}
 	}
-	return append(b, '}')
+	return chop(b, "}")
 }
 
 // appendFields appends what the schema of an object says of its fields.
 func appendFields(b []byte, fields []*field, above []*schema) []byte {
-	b = cat(b, `,"properties":{`)
+	b = cat(b, `"properties":{`)
 	var required []byte
 	for _, f := range fields {
 		b = append(f.schema.append(append(appendString(b, f.name), ':'), f, above), ',')
@@ -2778,9 +2752,8 @@ func appendFields(b []byte, fields []*field, above []*schema) []byte {
 			required = append(appendString(required, f.name), ',')
 		}
 	}
-	b = chop(b, "}")
-	if required != nil {
-		b = cat(b, `,"required":[`, string(chop(required)), `]`)
+	if b = chop(b, "},"); required != nil {
+		b = cat(b, `"required":[`, string(chop(required, "],")))
 	}
 	return b
 }
@@ -2794,7 +2767,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 	case titled:
 		key = "oneOf"
 	}
-	b = cat(b, `,"`, key, `":[`)
+	b = cat(b, `"`, key, `":[`)
 	for i, v := range f.enum {
 		if quoted {
 			v = string(appendString(nil, v))
@@ -2804,8 +2777,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 		}
 		b = cat(b, v, `,`)
 	}
-	b = chop(b, "]")
-	if f.titles != nil && f.form == rev2025_06_18 {
+	if b = chop(b, "],"); f.titles != nil && f.form == rev2025_06_18 {
 		raw, _ := marshal(f.titles)
 		b = rawMember(b, "enumNames", raw)
 	}
@@ -2835,7 +2807,7 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 		f.form = rev
 		fields = append(fields, &f)
 	}
-	return append(appendFields(cat(b, `{"type":"object"`), fields, nil), '}'), nil
+	return chop(appendFields(cat(b, `{"type":"object",`), fields, nil), "}"), nil
 }
 
 // ---- arguments by their schema ----

@@ -788,7 +788,7 @@ func (c *session) serve(r *request, m method) ([]byte, *Error) {
 	case "initialize":
 		return c.initialize(r)
 	case "ping":
-		return r.end(r.open(), nil, false), nil
+		return r.end(r.open(), "", false), nil
 	case "server/discover":
 		return c.discover(r), nil
 	case "subscriptions/listen":
@@ -804,7 +804,7 @@ func (c *session) serve(r *request, m method) ([]byte, *Error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.end(b, nil, true), nil
+		return r.end(b, "", true), nil
 	}
 	return c.lookUp(r)
 }
@@ -855,7 +855,7 @@ func (c *session) setLevel(r *request) ([]byte, *Error) {
 	c.mu.Lock()
 	c.legacy.level = n
 	c.mu.Unlock()
-	return r.end(r.open(), nil, false), nil
+	return r.end(r.open(), "", false), nil
 }
 
 // subscribe has the legacy session told, or no longer, when a resource changes.
@@ -868,7 +868,7 @@ func (c *session) subscribe(r *request) ([]byte, *Error) {
 	} else if err := st.watch(r.name); err != nil {
 		return nil, err
 	}
-	return r.end(r.open(), nil, false), nil
+	return r.end(r.open(), "", false), nil
 }
 
 // initialize opens the legacy session.
@@ -901,13 +901,13 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	c.mu.Unlock()
 	r.rev = rev
 	b := cat(r.open(), `"protocolVersion":"`, rev.String(), `","serverInfo":`, c.srv.identity(rev), `,`)
-	return r.end(cat(b, c.abilities(rev, offered)), nil, false), nil
+	return r.end(cat(b, c.abilities(rev, offered)), "", false), nil
 }
 
 // discover tells a modern client what there is.
 func (c *session) discover(r *request) []byte {
 	b := cat(r.open(), `"supportedVersions":["`, revModern.String(), `"],`)
-	return r.end(cat(b, c.abilities(revModern, c.srv.offers())), nil, true)
+	return r.end(cat(b, c.abilities(revModern, c.srv.offers())), "", true)
 }
 
 // A stream is where changes are told: to the legacy session as such, to a
@@ -1056,7 +1056,7 @@ func (r *request) run() []byte {
 		if context.Cause(r.ctx) == ErrClosed {
 			return nil
 		}
-		return r.end(r.open(), []byte(r.tag()), false) // we end it, and say so
+		return r.end(r.open(), r.tag(), false) // we end it, and say so
 	}
 	if _, gone := context.Cause(r.ctx).(*CancelledError); gone {
 		return nil // before its turn came
@@ -1288,13 +1288,13 @@ func (c *session) tell(st *stream, told int64, method, params string) int64 {
 		return told
 	}
 	if st.request != nil {
-		params = `"_meta":{` + st.request.tag() + `},` + params
+		params = string(chop(cat(nil, `"_meta":{`, st.request.tag()), `},`, params))
 	}
-	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `"`)
+	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `",`)
 	if params != "" {
-		b = cat(b, `,"params":{`, strings.TrimSuffix(params, ","), `}`)
+		b = chop(cat(b, `"params":{`, params), `},`)
 	}
-	return c.emit(append(b, '}'))
+	return c.emit(chop(b, "}"))
 }
 
 // ---- write ----
