@@ -282,7 +282,7 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	in, out := os.Stdin, os.Stdout
 	null, err := os.Open(os.DevNull)
 	if err != nil && runtime.GOOS != "wasip1" { // which may have no devices
-		return fmt.Errorf("mcp: %w", err)
+		return err
 	}
 	os.Stdin, os.Stdout = null, os.Stderr
 	defer func() {
@@ -303,7 +303,7 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	// Some hosts close stdin and send SIGTERM at once: main shall get to its end.
 	defer time.AfterFunc(time.Second, stop)
 
-	if terminal(in) {
+	if terminal(in, null) {
 		fmt.Fprintf(os.Stderr, "%s is an MCP server: it is meant to be started by an MCP host and speaks JSON-RPC on stdin and stdout. Ctrl-D or Ctrl-C ends it.\n", s.Name)
 	}
 	trace := s.Trace
@@ -321,11 +321,11 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 
 // terminal reports whether f is a terminal: a character device, but not the
 // null device.
-func terminal(f *os.File) bool {
+func terminal(f, null *os.File) bool {
 	fi, err := f.Stat()
 	if err != nil || fi.Mode()&os.ModeCharDevice == 0 {
 		return false
 	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(fi, null)
+	device, err := null.Stat()
+	return err != nil || !os.SameFile(fi, device)
 }

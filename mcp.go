@@ -465,7 +465,7 @@ func checkTool(s *Server, where string, t *Tool, kind string) {
 	if len(t.Name) == 0 || len(t.Name) > 128 {
 		panic(where + ": the name must have 1 to 128 bytes")
 	}
-	if s != nil && (len(t.Name) > 64 || strings.ContainsAny(t.Name, ".")) {
+	if s != nil && (len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0) {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
 	for _, schema := range []*json.RawMessage{&t.InputSchema, &t.OutputSchema} {
@@ -758,7 +758,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 		}
 	}
 	meta, err2 := jsonOf(theirs)
-	if err := errors.Join(err, err2); err != nil {
+	if err := cmp.Or(err, err2); err != nil {
 		return r.unfit(err)
 	}
 	if meta != "" {
@@ -2012,7 +2012,7 @@ func (s *Server) unseal(state, what string) (payload []byte, ok bool) {
 	for i := range min(len(state), len(want)) { // takes as long, wherever the first difference is
 		differ |= state[i] ^ want[i]
 	}
-	return payload, errors.Join(err, err2) == nil && len(state) == len(want) && differ == 0 && time.Now().Unix() < until
+	return payload, cmp.Or(err, err2) == nil && len(state) == len(want) && differ == 0 && time.Now().Unix() < until
 }
 
 // code is the HMAC-SHA256 of a state under the Server's key.
@@ -3008,7 +3008,7 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		bad.add(at, "must be in the range of %v, got %s", s.typ, excerpt(num))
-	case err != nil && num[0] == '-' && !strings.ContainsAny(num, ".eE"):
+	case err != nil && num[0] == '-' && digits([]byte(num), 1) == len(num):
 		bad.add(at, "must be at least 0, got %s", excerpt(num))
 	case err != nil:
 		bad.add(at, "must be an integer, got %s", excerpt(num))
@@ -3225,10 +3225,10 @@ func wellFormed(format, s string) bool {
 	switch format {
 	case "email":
 		name, host, _ := cut(s, '@')
-		return name != "" && host != "" && !strings.ContainsAny(s, " \t\r\n") && !strings.ContainsAny(host, "@")
+		return name != "" && host != "" && strings.IndexFunc(s, unicode.IsSpace) < 0 && strings.IndexByte(host, '@') < 0
 	case "uri":
 		scheme, rest, _ := cut(s, ':')
-		return scheme != "" && rest != "" && !strings.ContainsAny(s, " \t\r\n")
+		return scheme != "" && rest != "" && strings.IndexFunc(s, unicode.IsSpace) < 0
 	case "date":
 		return isDate(s)
 	case "date-time":
@@ -3241,7 +3241,7 @@ func wellFormed(format, s string) bool {
 // isDate and isClock are the two halves of RFC 3339. (Package time, if it were
 // asked, would cost every program 60 KB.)
 func isDate(s string) bool {
-	if looks(s) != "0000-00-00" {
+	if !like(s, "0000-00-00") {
 		return false
 	}
 	year, month, day := two(s)*100+two(s[2:]), two(s[5:]), two(s[8:])
@@ -3255,25 +3255,26 @@ func isDate(s string) bool {
 }
 
 func isClock(s string) bool {
-	zone, ok := strings.CutPrefix(looks(s), "00:00:00")
-	if fraction, dot := strings.CutPrefix(zone, "."); dot {
-		zone = strings.TrimLeft(fraction, "0")
-		ok = ok && len(zone) < len(fraction)
+	if len(s) < 9 || !like(s[:8], "00:00:00") || two(s) > 23 || two(s[3:]) > 59 || two(s[6:]) > 60 {
+		return false
 	}
-	return ok && (zone == "Z" || zone == "+00:00" || zone == "-00:00") &&
-		two(s) < 24 && two(s[3:]) < 60 && two(s[6:]) <= 60
+	zone := s[8:]
+	if end := digits([]byte(zone), 1); zone[0] == '.' && end > 1 {
+		zone = zone[end:]
+	}
+	return zone == "Z" || like(zone, "+00:00") || like(zone, "-00:00")
 }
 
-// looks makes every digit a zero, and two reads two of them.
-func looks(s string) string {
-	return strings.Map(func(r rune) rune {
-		if '0' <= r && r <= '9' {
-			return '0'
-		}
-		return r
-	}, s)
+// like reports whether s has the shape of a pattern, in which 0 is any digit.
+func like(s, pattern string) bool {
+	same := len(s) == len(pattern)
+	for i := 0; same && i < len(s); i++ {
+		same = s[i] == pattern[i] || pattern[i] == '0' && '0' <= s[i] && s[i] <= '9'
+	}
+	return same
 }
 
+// two reads two digits.
 func two(s string) int { return int(s[0]-'0')*10 + int(s[1]-'0') }
 
 // nearest tells which names there are, the one most like name first.
@@ -3302,29 +3303,30 @@ func (s *schema) nearest(name string) string {
 // distance counts the edits that make one name of the other, where case and _
 // and - do not matter.
 func distance(a, b string) int {
-	plain := func(r rune) rune {
-		if r == '_' || r == '-' {
-			return -1
+	plain := func(s string) (b []byte) {
+		for _, c := range []byte(s) {
+			if c != '_' && c != '-' {
+				b = append(b, c|0x20)
+			}
 		}
-		return unicode.ToLower(r)
+		return b
 	}
-	a, b = strings.Map(plain, a), strings.Map(plain, excerpt(b))
-	row := make([]int, len(b)+1)
+	from, to := plain(a), plain(excerpt(b))
+	row := make([]int, len(to)+1)
 	for j := range row {
 		row[j] = j
 	}
-	for i := range len(a) {
+	for i, c := range from {
 		diagonal := row[0]
 		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
+		for j := range to {
+			if c != to[j] {
+				diagonal++
 			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+			diagonal, row[j+1] = row[j+1], min(diagonal, row[j]+1, row[j+1]+1)
 		}
 	}
-	return row[len(b)]
+	return row[len(to)]
 }
 
 // dynamic returns the value at b[i], in the types of encoding/json, and the

@@ -26,6 +26,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -202,7 +203,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	var err1, err2 error // here and not later: it may run code of the user's
 	c.experimental, err1 = jsonOf(s.Experimental)
 	c.extensions, err2 = jsonOf(s.Extensions)
-	if err := errors.Join(err1, err2); err != nil {
+	if err := cmp.Or(err1, err2); err != nil {
 		return fmt.Errorf("mcp: Server.Experimental or Extensions: %w", err)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
@@ -385,7 +386,7 @@ func (c *session) hear(in *input) {
 	default:
 	}
 	if in.err != io.EOF && !closedPipe(in.err) {
-		c.fail(fmt.Errorf("mcp: read: %w", in.err))
+		c.fail(in.err)
 	}
 	close(c.eof)
 }
@@ -449,13 +450,13 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 			continue // its beginning was told already
 		}
 		if in.held > 0 || len(line) > keepBuffer {
-			line = bytes.Join(append(in.long, line), nil)
+			line = slices.Concat(append(in.long, line)...)
 			in.long, in.held = nil, 0
 		}
 		if !in.any {
 			line, in.any = bytes.TrimPrefix(line, []byte("\ufeff")), true
 		}
-		line = bytes.Trim(line, " \t\r\n")
+		line = trim(line)
 		switch {
 		case cut || len(line) > limit:
 			n := min(len(line), limit)
@@ -471,7 +472,7 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 func (in *input) tooMuch(limit int) bool {
 	b := in.buf[in.start:]
 	over := in.held + len(b) - limit
-	return over > keepBuffer || over > 0 && len(bytes.TrimRight(b[max(0, len(b)-over):], " \t\r")) > 0
+	return over > keepBuffer || over > 0 && len(trim(b[max(0, len(b)-over):])) > 0
 }
 
 // ---- accept ----
@@ -1622,6 +1623,15 @@ func blank(b []byte, i int) int {
 	return i
 }
 
+// trim takes the blanks away from both ends.
+func trim(b []byte) []byte {
+	b = b[blank(b, 0):]
+	for len(b) > 0 && blank(b[len(b)-1:], 0) > 0 {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
 func skipWord(b []byte, i int, word string) int {
 	if end := i + len(word); end <= len(b) && string(b[i:end]) == word {
 		return end
@@ -1763,12 +1773,12 @@ func validID(raw []byte) bool {
 	if raw[0] == '-' {
 		raw = raw[1:]
 	}
-	n := digits(raw, 0)
-	if n == 0 {
-		return false
+	end := digits(raw, 0)
+	if end > 0 && end < len(raw) && raw[end] == '.' { // 5.0 is an integer
+		for end++; end < len(raw) && raw[end] == '0'; end++ {
+		}
 	}
-	fraction, dot := bytes.CutPrefix(raw[n:], []byte("."))
-	return len(bytes.Trim(fraction, "0")) == 0 && (dot || len(fraction) == 0)
+	return end > 0 && end == len(raw)
 }
 
 // text returns the string that raw, which is valid JSON or nil, stands for,

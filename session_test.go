@@ -7839,11 +7839,16 @@ func TestTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	again, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
 	for name, f := range map[string]*os.File{"pipe": r, "pipe's end": w, "null device": null, "file": file} {
-		if terminal(f) {
+		if terminal(f, again) {
 			t.Errorf("a %s is taken for a terminal", name)
 		}
-		if f.Close(); terminal(f) {
+		if f.Close(); terminal(f, again) {
 			t.Errorf("a closed %s is taken for a terminal", name)
 		}
 	}
