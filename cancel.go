@@ -113,11 +113,11 @@ func (c *session) hangUp(cause error) {
 // WaitGroup does not rise from zero. The second time it does nothing.
 func (c *session) closeDoor() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if !c.closing {
 		c.closing = true
 		close(c.closed)
 	}
+	c.mu.Unlock()
 }
 
 // broken is called with the error of a write to the client.
@@ -134,10 +134,10 @@ func (c *session) broken(err error) {
 // fail notes what Serve is to return; the first failure is the one that counts.
 func (c *session) fail(err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.failure == nil {
 		c.failure = err
 	}
+	c.mu.Unlock()
 }
 
 // wait returns when the session is over. It waits for the end to begin, brings
@@ -204,14 +204,14 @@ func (c *session) wait() error {
 		side.stop()
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return errors.Join(late, c.failure)
+	failure := c.failure
+	c.mu.Unlock()
+	return errors.Join(late, failure)
 }
 
 // abandon gives up on the work that is still under way, and names it.
 func (c *session) abandon() string {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, r := range c.waiting { // they are not at work, and never will be
 		if c.requests[string(r.id)] == r {
 			delete(c.requests, string(r.id))
@@ -227,6 +227,7 @@ func (c *session) abandon() string {
 	for r := range c.forgotten {
 		names = append(names, r.String()+", cancelled")
 	}
+	c.mu.Unlock()
 	if len(names) == 0 {
 		return "the client does not read what is written"
 	}

@@ -665,16 +665,15 @@ func (s *Server) find(k kind, name string) *item {
 // appendList appends one page of a list. A cursor is the place in the list
 // after which the page begins, so it stays good when items come and go.
 func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]byte, *Error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	after := 0
+	after, err := 0, error(nil)
 	if cursor != nil && string(cursor) != `""` {
 		position, _ := text(cursor)
-		n, err := strconv.Atoi(position)
-		if err != nil || n < 0 || n > s.lastSeq {
-			return nil, &Error{Code: codeParams, Message: "Invalid cursor"}
-		}
-		after = n
+		after, err = strconv.Atoi(position)
+	}
+	s.mu.Lock()
+	if err != nil || after < 0 || after > s.lastSeq {
+		s.mu.Unlock()
+		return nil, &Error{Code: codeParams, Message: "Invalid cursor"}
 	}
 	from, _ := slices.BinarySearchFunc(s.lists[k], after+1, func(it *item, seq int) int { return it.seq - seq })
 	page := s.lists[k][from:]
@@ -696,6 +695,7 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 	if from+len(page) < len(s.lists[k]) {
 		b = quoted(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
+	s.mu.Unlock()
 	return b, nil
 }
 

@@ -286,32 +286,32 @@ func (c *session) read(turn int) {
 // at work. It may come late, and relieve somebody who has just begun.
 func (c *session) relieve() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.busy {
 		c.busy = false
 		c.turn++
 		go c.read(c.turn)
 	}
+	c.mu.Unlock()
 }
 
 // work begins what may last, on the goroutine that has the turn to read.
 func (c *session) work() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.busy = true
 	c.watch.Reset(stint)
+	c.mu.Unlock()
 }
 
 // resume ends that, and reports whether the goroutine still has the turn.
 func (c *session) resume(turn int) bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.turn != turn {
-		return false // the watch is on another now
+	still := c.turn == turn // else the watch is on another now
+	if still {
+		c.watch.Stop()
+		c.busy = false
 	}
-	c.watch.Stop()
-	c.busy = false
-	return true
+	c.mu.Unlock()
+	return still
 }
 
 // flush writes what there is to write, and reports what resume does. While busy
@@ -641,9 +641,9 @@ func (c *session) deliver(e *envelope) {
 // answered takes the question with this id out of the map.
 func (c *session) answered(id []byte) *question {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	q := c.asked[string(id)]
 	delete(c.asked, string(id))
+	c.mu.Unlock()
 	return q
 }
 
@@ -861,15 +861,15 @@ func (c *session) setLevel(r *request) ([]byte, *Error) {
 
 // subscribe has the legacy session told, or no longer, when a resource changes.
 func (c *session) subscribe(r *request) ([]byte, *Error) {
+	var err *Error
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	st := c.legacy.stream
-	if r.method == "resources/unsubscribe" {
+	if st := c.legacy.stream; r.method == "resources/subscribe" {
+		err = st.watch(r.name)
+	} else {
 		delete(st.uris, r.name)
-	} else if err := st.watch(r.name); err != nil {
-		return nil, err
 	}
-	return r.end(r.open(), "", false), nil
+	c.mu.Unlock()
+	return r.end(r.open(), "", false), err
 }
 
 // initialize opens the legacy session.
@@ -961,11 +961,11 @@ func (c *session) filter(r *request) *Error {
 		}
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	open := len(c.streams)
 	if c.legacy.stream != nil {
 		open--
 	}
+	c.mu.Unlock()
 	if open >= maxStreams {
 		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
 	}
@@ -1003,8 +1003,8 @@ func (c *session) begin(r *request) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.closing { // nobody would wait for it
+		c.mu.Unlock()
 		cancel(nil)
 		return
 	}
@@ -1017,17 +1017,18 @@ func (c *session) begin(r *request) {
 	case r.stream != nil: // waits, and does not work
 		c.streams = append(c.streams, r.stream)
 		c.emit(r.ack())
+		go c.handle(r)
 	case max > 0 && c.running >= max:
 		c.waiting = append(c.waiting, r)
-		return
 	default:
 		c.running++
 		if c.running == 1 && r.batch == nil { // the members of a batch are taken one after the other
 			c.lone = r
-			return
+		} else {
+			go c.handle(r)
 		}
 	}
-	go c.handle(r)
+	c.mu.Unlock()
 }
 
 // ---- handle ----
@@ -1105,11 +1106,11 @@ func (c *session) finish(r *request) {
 // line goes out when it flushes.
 func (c *session) reply(b *batch, line []byte) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if b != nil {
 		b.owed++
 	}
 	c.settle(b, line)
+	c.mu.Unlock()
 }
 
 // refuse answers a message that is not a proper request. A nil id is sent as
@@ -1182,9 +1183,9 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 		<-r.ctx.Done()
 		return nil, context.Cause(r.ctx)
 	}
-	if c.deaf != nil {
-		defer c.mu.Unlock()
-		return nil, c.deaf
+	if deaf := c.deaf; deaf != nil {
+		c.mu.Unlock()
+		return nil, deaf
 	}
 	c.lastAsked++
 	id := strconv.FormatInt(c.lastAsked, 10)
@@ -1216,22 +1217,22 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 // note keeps a question of the modern era for the result of this round.
 func (c *session) note(r *request, n need) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	r.round = r.ask
 	if !slices.ContainsFunc(r.needs, func(o need) bool { return o.key == n.key }) {
 		r.needs = append(r.needs, n)
 	}
+	c.mu.Unlock()
 }
 
 // round returns what makes the line that asks the questions of this round, or
 // nil if there are none.
 func (c *session) round(r *request) func() []byte {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r.round == nil {
+	needs, ask := r.needs, r.round
+	c.mu.Unlock()
+	if ask == nil {
 		return nil
 	}
-	needs, ask := r.needs, r.round
 	return func() []byte { return ask(needs) }
 }
 
@@ -1244,8 +1245,9 @@ func (c *session) logLevel(r *request) int {
 		return len(levels)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.legacy.level
+	level := c.legacy.level
+	c.mu.Unlock()
+	return level
 }
 
 // changed tells the client that the list of this kind is another one now.
@@ -1324,10 +1326,10 @@ func (c *session) writeOn() {
 // the session is closing, whoever answers next or the drain waiter.
 func (c *session) handOff() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if !c.closing {
 		c.handOffLocked()
 	}
+	c.mu.Unlock()
 }
 
 // handOffLocked is handOff for those who hold c.mu and know that the drain
@@ -1359,17 +1361,16 @@ type outlet struct {
 // room behind it: the caller must not touch either again.
 func (o *outlet) add(line []byte) int64 {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch {
-	case o.stopped:
-		return o.added
-	case len(o.buf) == 0 && len(line) > keepBuffer:
+	if !o.stopped {
+		o.added += int64(len(line)) + 1
+		if len(o.buf) > 0 || len(line) <= keepBuffer {
+			line = append(o.buf, line...)
+		}
 		o.buf = append(line, '\n')
-	default:
-		o.buf = append(append(o.buf, line...), '\n')
 	}
-	o.added += int64(len(line)) + 1
-	return o.added
+	mark := o.added
+	o.mu.Unlock()
+	return mark
 }
 
 // Write is add for those who need an io.Writer.
@@ -1381,18 +1382,17 @@ func (o *outlet) Write(line []byte) (int, error) {
 // turn reports whether the caller has got the turn to write: it must call run.
 func (o *outlet) turn() bool {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.writing || len(o.buf) == 0 {
-		return false
+	mine := !o.writing && len(o.buf) > 0
+	if mine {
+		o.writing = true
 	}
-	o.writing = true
-	return true
+	o.mu.Unlock()
+	return mine
 }
 
 // run writes until there is nothing left.
 func (o *outlet) run() (err error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	for len(o.buf) > 0 && err == nil {
 		b := o.buf
 		o.buf, o.spare = o.spare[:0], nil
@@ -1413,25 +1413,26 @@ func (o *outlet) run() (err error) {
 	if err != nil {
 		o.stopLocked()
 	}
+	o.mu.Unlock()
 	return err
 }
 
 // end stops o if all has been written; otherwise it is more(0).
 func (o *outlet) end() <-chan struct{} {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	rest := o.untilLocked(o.added)
 	if rest == nil {
 		o.stopLocked()
 	}
+	o.mu.Unlock()
 	return rest
 }
 
 // stop sees to it that nothing more is handed to w.
 func (o *outlet) stop() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.stopLocked()
+	o.mu.Unlock()
 }
 
 // over reports whether that was so.
@@ -1459,8 +1460,9 @@ func (o *outlet) wake() {
 // look.
 func (o *outlet) until(mark int64) <-chan struct{} {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.untilLocked(mark)
+	rest := o.untilLocked(mark)
+	o.mu.Unlock()
+	return rest
 }
 
 func (o *outlet) untilLocked(mark int64) <-chan struct{} {
@@ -1476,8 +1478,9 @@ func (o *outlet) untilLocked(mark int64) <-chan struct{} {
 // more is until for when no more than n bytes are unsent.
 func (o *outlet) more(n int64) <-chan struct{} {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.untilLocked(o.added - n)
+	rest := o.untilLocked(o.added - n)
+	o.mu.Unlock()
+	return rest
 }
 
 // holds reports whether the line before the position mark has not been handed
