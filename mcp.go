@@ -400,7 +400,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in, out *schema) []byte {
 		var v In
 		if err := in.unmarshal(r.arguments, &v); err != nil {
-			return r.toolError(err)
+			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
 		res, err := h(r.ctx, v)
 		if err != nil {
@@ -2818,7 +2818,7 @@ type faults struct {
 	depth int // of the value that is looked at
 }
 
-func (f *faults) Error() string { return "Invalid arguments: " + strings.Join(f.lines, "; ") }
+func (f *faults) Error() string { return strings.Join(f.lines, "; ") }
 
 // maxArgsDepth is how deep arguments may be nested that go into a type which
 // contains itself. A json.RawMessage or an any takes more.

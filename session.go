@@ -925,39 +925,31 @@ type stream struct {
 // filter reads what a subscriptions/listen request asks for, and keeps what we
 // can promise.
 func (c *session) filter(r *request) *Error {
-	if r.notifications == nil || r.notifications[0] != '{' {
+	var asked struct {
+		Tools     bool     `json:"toolsListChanged"`
+		Prompts   bool     `json:"promptsListChanged"`
+		Resources bool     `json:"resourcesListChanged"`
+		URIs      []string `json:"resourceSubscriptions"`
+	}
+	if r.notifications == nil {
 		return badParams("notifications is required")
 	}
-	st := &stream{request: r}
+	if err := decode(r.notifications, &asked); err != nil {
+		return badParams("notifications: " + err.Error())
+	}
 	offered := c.srv.offers()
-	for key, val := range members(r.notifications) {
-		for k, name := range kindNames[:templates] {
-			if string(key) == name+"ListChanged" {
-				switch string(val) {
-				case "true":
-					st.kinds |= 1 << k & offered
-				case "false":
-				default:
-					return badParams(string(key) + " must be true or false")
-				}
-			}
+	st := &stream{request: r}
+	for k, on := range []bool{asked.Tools, asked.Prompts, asked.Resources} {
+		if on {
+			st.kinds |= 1 << k & offered
 		}
-		if string(key) == "resourceSubscriptions" {
-			if val[0] != '[' {
-				return badParams("resourceSubscriptions must be an array")
-			}
-			for _, raw := range members(val) {
-				uri, isText := text(raw)
-				if !isText {
-					return badParams("resourceSubscriptions must hold strings")
-				}
-				if err := st.watch(uri); err != nil {
-					return err
-				}
-			}
-			if offered&(1<<resources) == 0 {
-				st.uris = nil
-			}
+	}
+	if offered&(1<<resources) == 0 {
+		asked.URIs = nil
+	}
+	for _, uri := range asked.URIs {
+		if err := st.watch(uri); err != nil {
+			return err
 		}
 	}
 	c.mu.Lock()

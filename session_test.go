@@ -527,9 +527,9 @@ func TestTraps(t *testing.T) {
 			> {"jsonrpc":"2.0","id":22,"method":"subscriptions/listen","params":{$META}}
 			< ` + wrong("22", -32602, "Invalid params: notifications is required") + `
 			> {"jsonrpc":"2.0","id":23,"method":"subscriptions/listen","params":{"notifications":[],$META}}
-			< ` + wrong("23", -32602, "Invalid params: notifications is required") + `
+			< ` + wrong("23", -32602, "Invalid params: notifications: must be an object, got []") + `
 			> {"jsonrpc":"2.0","id":24,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":1},$META}}
-			< ` + wrong("24", -32602, "Invalid params: toolsListChanged must be true or false")},
+			< ` + wrong("24", -32602, "Invalid params: notifications: toolsListChanged must be a boolean, got 1")},
 		{"T26 nothing unsolicited to modern clients", demo, "", `
 			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"grow",$META}}
 			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}`},
@@ -1522,16 +1522,16 @@ func TestWrongRegistration(t *testing.T) {
 		{`In.A: format is for strings`, in(toolOf[struct {
 			A string `format:"zip"`
 		}])},
-		{`In.A: Invalid arguments: default must be an integer`, in(toolOf[struct {
+		{`In.A: default must be an integer`, in(toolOf[struct {
 			A int `default:"5.5"`
 		}])},
-		{`In.A: Invalid arguments: default is no JSON`, in(toolOf[struct {
+		{`In.A: default is no JSON`, in(toolOf[struct {
 			A int `default:"1 2"`
 		}])},
-		{`In.A: Invalid arguments: default must be one of a, b`, in(toolOf[struct {
+		{`In.A: default must be one of a, b`, in(toolOf[struct {
 			A string `default:"c" enum:"a,b"`
 		}])},
-		{`In.A: Invalid arguments: default must be at most 3`, in(toolOf[struct {
+		{`In.A: default must be at most 3`, in(toolOf[struct {
 			A int `default:"4" maximum:"3"`
 		}])},
 		{`mcp: SchemaOf: a chan int cannot be described`, func() { SchemaOf[chan int]() }},
@@ -3331,13 +3331,13 @@ func TestListen(t *testing.T) {
 			> 1+ subscriptions/listen
 			< 1! -32602 Invalid params: notifications is required
 			> 1+ subscriptions/listen {"notifications":[]}
-			< 1! -32602 Invalid params: notifications is required
+			< 1! -32602 Invalid params: notifications: must be an object, got []
 			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}
-			< 1! -32602 Invalid params: toolsListChanged must be true or false
+			< 1! -32602 Invalid params: notifications: toolsListChanged must be a boolean, got "yes"
 			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}
-			< 1! -32602 Invalid params: resourceSubscriptions must be an array
+			< 1! -32602 Invalid params: notifications: resourceSubscriptions must be an array, got "x:a"
 			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}
-			< 1! -32602 Invalid params: resourceSubscriptions must hold strings
+			< 1! -32602 Invalid params: notifications: resourceSubscriptions[1] must be a string, got 1
 			> 1 subscriptions/listen {"notifications":{}}
 			< 1! -32602 Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)
 			# the ack has what will be honoured, and the id as it came
@@ -4093,8 +4093,8 @@ func TestAsk(t *testing.T) {
 		"default":          form(`{"action":"accept","content":{"city":"Rome","days":null}}`, "{City:Rome Days:0 Class:a Extra:[]}"),
 		"decline":          form(`{"action":"decline","content":{}}`, "declined"),
 		"cancel":           form(`{"action":"cancel"}`, "dismissed"),
-		"form too short":   form(`{"action":"accept","content":{"city":"R","days":0,"extra":["z"]}}`, `error: mcp: the user's answer: Invalid arguments: city must have at least 2 characters, got 1; days must be at least 1, got 0; extra[0] must be one of x, y, got "z"`),
-		"form of no type":  form(`{"action":"accept","content":{"city":5}}`, "error: mcp: the user's answer: Invalid arguments: city must be a string, got 5"),
+		"form too short":   form(`{"action":"accept","content":{"city":"R","days":0,"extra":["z"]}}`, `error: mcp: the user's answer: city must have at least 2 characters, got 1; days must be at least 1, got 0; extra[0] must be one of x, y, got "z"`),
+		"form of no type":  form(`{"action":"accept","content":{"city":5}}`, "error: mcp: the user's answer: city must be a string, got 5"),
 		"no content":       form(`{"action":"accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"accept"}`),
 		"content no form":  form(`{"action":"accept","content":"Rome"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"accept","content":"Rome"}`),
 		"no such action":   form(`{"action":"Accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"Accept"}`),
@@ -4116,7 +4116,7 @@ func TestAsk(t *testing.T) {
 		"roots":         one(askRoots, "roots/list", `{}`, `{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"_meta":{}}`, "[{URI:file:///a Name:A} {URI:file:///b Name:}]"),
 		"no root":       one(askRoots, "roots/list", `{}`, `{"roots":[]}`, "[]"),
 		"roots missing": one(askRoots, "roots/list", `{}`, `{}`, "error: mcp: roots/list: the client's answer makes no sense: it has no roots"),
-		"roots no list": one(askRoots, "roots/list", `{}`, `{"roots":{}}`, "error: mcp: roots/list: the client's answer makes no sense: Invalid arguments: roots must be an array, got {}"),
+		"roots no list": one(askRoots, "roots/list", `{}`, `{"roots":{}}`, "error: mcp: roots/list: the client's answer makes no sense: roots must be an array, got {}"),
 
 		"text":  model(saysAsk(Text("hi")), hiAsk, hiAnswer, "assistant/m/endTurn text:yo"),
 		"image": model(saysAsk(Image([]byte("abc"), "image/png")), `{"messages":[{"role":"user","content":{"type":"image","data":"YWJj","mimeType":"image/png"}}],"maxTokens":9}`, `{"role":"assistant","content":{"type":"image","data":"YWJj","mimeType":"image/gif"},"model":"m"}`, "assistant/m/ image:image/gifabc"),
@@ -4139,8 +4139,8 @@ func TestAsk(t *testing.T) {
 		"model says nothing": model(saysAsk(Text("hi")), hiAsk, `{}`, "error: mcp: sampling/createMessage: content is required"),
 		"model says null":    model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":null,"model":"m"}`, "error: mcp: sampling/createMessage: content is required"),
 		"model says 5":       model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":[5],"model":"m"}`, "error: mcp: sampling/createMessage: must be an object, got 5"),
-		"model is no string": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"text","text":"x"},"model":5}`, "error: mcp: sampling/createMessage: Invalid arguments: model must be a string, got 5"),
-		"model has no bytes": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"image","data":"?"},"model":"m"}`, "error: mcp: sampling/createMessage: Invalid arguments: data must be base64"),
+		"model is no string": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"text","text":"x"},"model":5}`, "error: mcp: sampling/createMessage: model must be a string, got 5"),
+		"model has no bytes": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"image","data":"?"},"model":"m"}`, "error: mcp: sampling/createMessage: data must be base64"),
 		"bad preferences": func() (askFunc, [][]asked, string) {
 			return askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: not valid JSON: "{"`
 		},
