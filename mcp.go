@@ -357,7 +357,7 @@ func cut(s string, sep byte) (before, after string, found bool) {
 
 // commas splits a list.
 func commas(s string) (list []string) {
-	for more := true; more; {
+	for more := s != ""; more; {
 		var one string
 		one, s, more = cut(s, ',')
 		list = append(list, one)
@@ -2462,14 +2462,14 @@ type field struct {
 	optional                    bool
 	omitEmpty, omitZero, quoted bool // json options
 
-	doc, format      string
-	enum, titles     []string
-	form             revision // of a form, which may have titles
-	list             bool     // it stands for the elements of a list in a form
-	preset           []byte   // the default, as JSON
-	minimum, maximum string
-	shortest         int
-	longest          int // -1: no limit
+	doc, format  string
+	enum, titles []string
+	form         revision      // of a form, which may have titles
+	list         bool          // it stands for the elements of a list in a form
+	preset       []byte        // the default, as JSON
+	least, most  reflect.Value // of a number; not valid: no limit
+	shortest     int
+	longest      int // -1: no limit
 }
 
 // derive describes t. If it cannot it panics, if it must, saying where.
@@ -2598,8 +2598,8 @@ func (d deriver) collect(all []*field, outer *field) []*field {
 		if tag == "-" || !in.IsExported() && !embedded {
 			continue
 		}
-		name, options, more := cut(tag, ',')
-		has := func(option string) bool { return more && slices.Contains(commas(options), option) }
+		name, options, _ := cut(tag, ',')
+		has := func(option string) bool { return slices.Contains(commas(options), option) }
 		f := &field{
 			name:      name,
 			outer:     outer,
@@ -2635,59 +2635,63 @@ func oddInName(r rune) bool {
 
 // tags reads what the tags of a field say, and panics if it makes no sense.
 func (d deriver) tags(f *field) {
-	s, elem, where := f.schema, f.schema, f.where
+	s, elem := f.schema, f.schema
 	if s.kind == "array" {
 		elem = s.elem
 	}
-	f.doc = f.tag.Get("jsonschema")
-	f.longest = -1
-	if v, ok := f.tag.Lookup("enum"); ok {
-		f.enum = commas(v)
-		d.refuse(elem.kind != "string" && elem.kind != "integer" || elem.text || elem.base64, where, "enum is for strings and integers")
-	}
-	if v, ok := f.tag.Lookup("titles"); ok {
-		f.titles = commas(v)
-		d.refuse(len(f.titles) != len(f.enum), where, "titles is for an enum, as many as that has values")
-	}
-	if v, ok := f.tag.Lookup("format"); ok {
-		f.format = v
-		d.refuse(s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, v),
-			where, `format is for strings, and "email", "uri", "date" or "date-time"`)
-	}
-	for i, to := range []*string{&f.minimum, &f.maximum} {
-		key := []string{"minimum", "maximum"}[i]
-		if v, ok := f.tag.Lookup(key); ok {
-			*to = v
-			d.refuse(s.kind != "integer" && s.kind != "number" || !isNumber([]byte(v)), where, key+" is for numbers, and a number")
-		}
-	}
-	for i, to := range []*int{&f.shortest, &f.longest} {
-		key := []string{"minLength", "maxLength"}[i]
-		if v, ok := f.tag.Lookup(key); ok {
-			n, err := strconv.Atoi(v)
-			*to = n
-			d.refuse(err != nil || n < 0 || s.kind != "string" && s.kind != "array",
-				where, key+" is for strings and lists, and a number of characters or elements")
-		}
+	f.least, f.most = d.bound(f, "minimum"), d.bound(f, "maximum")
+	f.shortest, f.longest = d.length(f, "minLength", 0), d.length(f, "maxLength", -1)
+	f.doc, f.format = f.tag.Get("jsonschema"), f.tag.Get("format")
+	f.enum, f.titles = commas(f.tag.Get("enum")), commas(f.tag.Get("titles"))
+	d.refuse(f.enum != nil && (elem.kind != "string" && elem.kind != "integer" || elem.text || elem.base64), f.where, "enum is for strings and integers")
+	d.refuse(f.titles != nil && len(f.titles) != len(f.enum), f.where, "titles is for an enum, as many as that has values")
+	d.refuse(f.format != "" && (s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, f.format)),
+		f.where, `format is for strings, and "email", "uri", "date" or "date-time"`)
+	for _, v := range f.enum {
+		d.refuse(s.kind == "integer" && !isNumber([]byte(v)), f.where, "enum: "+v+" is no number")
 	}
 	if v, ok := f.tag.Lookup("default"); ok {
 		f.optional, f.preset = true, []byte(v)
 		if s.kind == "string" {
 			f.preset = appendString(nil, v)
 		}
-		var bad faults
-		if skip(append(f.preset, ' '), 0, 0) != len(f.preset) {
-			bad.add(&place{name: "default"}, "is no JSON")
-		} else if s.kind != "" {
-			f.check(reflect.New(s.typ).Elem(), f.preset, &place{name: "default"}, &bad)
-		}
-		d.refuse(len(bad.lines) > 0, where, bad.Error())
+		d.value(f, "default", f.preset)
 	}
-	if s.kind == "integer" { // enums and bounds must be possible
-		for _, v := range f.enum {
-			d.refuse(!isNumber([]byte(v)), where, "enum: "+v+" is no number")
-		}
+}
+
+// bound returns the number in a tag, and no value if there is none.
+func (d deriver) bound(f *field, key string) (bound reflect.Value) {
+	if v := f.tag.Get(key); v != "" {
+		d.refuse(f.schema.kind != "integer" && f.schema.kind != "number", f.where, key+" is for numbers")
+		bound = d.value(f, key, []byte(v))
 	}
+	return bound
+}
+
+// length returns the number of characters or elements in a tag, or what it is
+// without one.
+func (d deriver) length(f *field, key string, without int) int {
+	v := f.tag.Get(key)
+	if v == "" {
+		return without
+	}
+	n, err := strconv.Atoi(v)
+	d.refuse(err != nil || n < 0 || f.schema.kind != "string" && f.schema.kind != "array",
+		f.where, key+" is for strings and lists, and a number of characters or elements")
+	return n
+}
+
+// value returns what a tag says in JSON, which must be a value of the field.
+func (d deriver) value(f *field, key string, raw []byte) reflect.Value {
+	v := reflect.New(f.schema.typ).Elem()
+	at, bad := &place{name: key}, faults{}
+	if skip(raw, 0, 0) != len(raw) {
+		bad.add(at, "is no JSON")
+	} else {
+		f.check(v, raw, at, &bad)
+	}
+	d.refuse(len(bad.lines) > 0, f.where, bad.Error())
+	return v
 }
 
 // append appends s as JSON Schema, with what the tags of its field say, if it
@@ -2715,12 +2719,12 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	if f.longest >= 0 {
 		b = rawMember(b, "max"+unit, strconv.Itoa(f.longest))
 	}
-	minimum := f.minimum
+	minimum := f.tag.Get("minimum")
 	if minimum == "" && s.kind == "integer" && s.typ.Kind() >= reflect.Uint {
 		minimum = "0"
 	}
 	b = rawMember(b, "minimum", minimum)
-	b = rawMember(b, "maximum", f.maximum)
+	b = rawMember(b, "maximum", f.tag.Get("maximum"))
 	b = member(b, "format", s.format+f.format)
 	if s.base64 && !s.text {
 		b = member(b, "contentEncoding", "base64")
@@ -3152,11 +3156,11 @@ func (f *field) check(v reflect.Value, raw []byte, at *place, bad *faults) {
 			bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
 		}
 	case "integer", "number":
-		if f.minimum != "" && compare(v, f.minimum) < 0 {
-			bad.add(at, "must be at least %s, got %v", f.minimum, v)
+		if f.least.IsValid() && compare(v, f.least) < 0 {
+			bad.add(at, "must be at least %s, got %v", f.tag.Get("minimum"), v)
 		}
-		if f.maximum != "" && compare(v, f.maximum) > 0 {
-			bad.add(at, "must be at most %s, got %v", f.maximum, v)
+		if f.most.IsValid() && compare(v, f.most) > 0 {
+			bad.add(at, "must be at most %s, got %v", f.tag.Get("maximum"), v)
 		}
 	}
 }
@@ -3199,25 +3203,15 @@ func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
 	}
 }
 
-// compare compares a number with a bound: exactly, where both are integers.
-func compare(v reflect.Value, bound string) int {
-	switch n, err := strconv.ParseInt(bound, 10, 64); {
-	case err == nil && v.CanInt():
-		return cmp.Compare(v.Int(), n)
-	case err == nil && v.CanUint() && n >= 0:
-		return cmp.Compare(v.Uint(), uint64(n))
-	}
-	b, _ := strconv.ParseFloat(bound, 64)
-	var f float64
+// compare compares two numbers of one type.
+func compare(v, w reflect.Value) int {
 	switch {
 	case v.CanInt():
-		f = float64(v.Int())
+		return cmp.Compare(v.Int(), w.Int())
 	case v.CanUint():
-		f = float64(v.Uint())
-	default:
-		f = v.Float()
+		return cmp.Compare(v.Uint(), w.Uint())
 	}
-	return cmp.Compare(f, b)
+	return cmp.Compare(v.Float(), w.Float())
 }
 
 // wellFormed holds a string against a format, as far as a slip is likely.

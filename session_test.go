@@ -1507,7 +1507,7 @@ func TestWrongRegistration(t *testing.T) {
 		{`In.A: enum: x is no number`, in(toolOf[struct {
 			A int `enum:"1,x"`
 		}])},
-		{`In.A: minimum is for numbers, and a number`, in(toolOf[struct {
+		{`In.A: minimum is no JSON`, in(toolOf[struct {
 			A int `minimum:"one"`
 		}])},
 		{`In.A: maximum is for numbers`, in(toolOf[struct {
