@@ -85,7 +85,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -151,7 +150,7 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	mu       sync.Mutex     // guards what follows
+	mu       mutex          // guards what follows
 	lists    [kinds][]*item // in the order in which they came
 	items    map[itemName]*item
 	lastSeq  int
