@@ -325,13 +325,18 @@ const (
 // makes a program smaller by 8 KB.
 
 //go:noinline
+func coded(code int, message string) *Error {
+	return &Error{Code: code, Message: message}
+}
+
+//go:noinline
 func invalid(what string) *Error {
-	return &Error{Code: codeInvalid, Message: "Invalid Request: " + what}
+	return coded(codeInvalid, "Invalid Request: "+what)
 }
 
 //go:noinline
 func badParams(what string) *Error {
-	return &Error{Code: codeParams, Message: "Invalid params: " + what}
+	return coded(codeParams, "Invalid params: "+what)
 }
 
 // excerpt is as much of the client's words as may be repeated in a message.
@@ -672,7 +677,7 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 	s.mu.Lock()
 	if err != nil || after < 0 || after > s.lastSeq {
 		s.mu.Unlock()
-		return nil, &Error{Code: codeParams, Message: "Invalid cursor"}
+		return nil, coded(codeParams, "Invalid cursor")
 	}
 	from, _ := slices.BinarySearchFunc(s.lists[k], after+1, func(it *item, seq int) int { return it.seq - seq })
 	page := s.lists[k][from:]
@@ -719,7 +724,7 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 	raw, err := s.encode(nil, reflect.ValueOf(&out).Elem(), 0) // as an interface: Out may be one
 	switch {
 	case err != nil:
-		return r.toolError(&Error{Code: codeInternal, Message: "Internal error: " + err.Error()})
+		return r.toolError(coded(codeInternal, "Internal error: "+err.Error()))
 	case string(raw) == "null":
 		return r.resultAnswer(&Result{})
 	}
@@ -813,7 +818,7 @@ func (r *request) failure(err error) []byte {
 	err = r.reason(err)
 	fault, ok := asError(err)
 	if !ok || fault.Code == codeCapability && r.rev != revModern {
-		fault = &Error{Code: codeInternal, Message: err.Error()}
+		fault = coded(codeInternal, err.Error())
 	}
 	return appendError(nil, r.id, fault)
 }
@@ -821,7 +826,7 @@ func (r *request) failure(err error) []byte {
 // unfit is the line that answers r if what its handler returned cannot be sent.
 func (r *request) unfit(err error) []byte {
 	r.session.logf("%v: the result has no JSON form: %v", r, err)
-	return appendError(nil, r.id, &Error{Code: codeInternal, Message: "Internal error"})
+	return appendError(nil, r.id, coded(codeInternal, "Internal error"))
 }
 
 // promptAnswer is the line that answers prompts/get.
@@ -1340,12 +1345,12 @@ func (p *Prompt) check(r *request) (err *Error) {
 	}
 	for name := range r.vars {
 		if !slices.ContainsFunc(p.Arguments, func(a Argument) bool { return a.Name == name }) {
-			return &Error{Code: codeParams, Message: "Unknown argument: " + excerpt(name)}
+			return coded(codeParams, "Unknown argument: "+excerpt(name))
 		}
 	}
 	for _, a := range p.Arguments {
 		if _, there := r.vars[a.Name]; a.Required && !there {
-			return &Error{Code: codeParams, Message: "Missing required argument: " + a.Name}
+			return coded(codeParams, "Missing required argument: "+a.Name)
 		}
 	}
 	return nil
@@ -1956,7 +1961,7 @@ func (r *request) takeAnswers() {
 		state, _ := text(r.state)
 		payload, ok := r.session.srv.unseal(state, r.sealed)
 		if !ok {
-			r.badState = &Error{Code: codeParams, Message: "Invalid or expired requestState"}
+			r.badState = coded(codeParams, "Invalid or expired requestState")
 			return
 		}
 		for key, val := range members(payload) {
@@ -2180,7 +2185,7 @@ var methods = [...]method{
 
 //go:noinline
 func noMethod(r *request) *Error {
-	return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(r.method)}
+	return coded(codeMethod, "Method not found: "+excerpt(r.method))
 }
 
 // lookup returns a method that no era has if there is none of that name.
@@ -2277,7 +2282,7 @@ func (r *request) failed() []byte {
 	if r.method == "tools/call" {
 		return r.toolAnswer(&Result{Content: []Content{Text(message)}, IsError: true}, nil)
 	}
-	return appendError(nil, r.id, &Error{Code: codeInternal, Message: message})
+	return appendError(nil, r.id, coded(codeInternal, message))
 }
 
 // appendError appends an error as an answer; a nil id is sent as null.

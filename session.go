@@ -499,7 +499,7 @@ func (c *session) accept(line []byte, keep bool) {
 	c.record("in  ", line)
 	switch {
 	case !utf8.Valid(line):
-		c.refuse(nil, nil, &Error{Code: codeParse, Message: "Parse error: not UTF-8"})
+		c.refuse(nil, nil, coded(codeParse, "Parse error: not UTF-8"))
 	case line[0] == '[':
 		c.batch(line, keep)
 	default:
@@ -513,7 +513,7 @@ func (c *session) batch(line []byte, keep bool) {
 	end := walk(line, 0, 0, func(_, _ []byte) bool { count++; return true })
 	switch {
 	case end != len(line):
-		c.refuse(nil, nil, &Error{Code: codeParse, Message: "Parse error"})
+		c.refuse(nil, nil, coded(codeParse, "Parse error"))
 	case c.legacy.rev != rev2025_03_26:
 		c.refuse(nil, nil, invalid("batching is not supported"))
 	case count == 0:
@@ -535,7 +535,7 @@ func (c *session) batch(line []byte, keep bool) {
 func (c *session) message(m []byte, keep bool, b *batch) {
 	var e envelope
 	if e.open(m) != len(m) {
-		c.refuse(b, nil, &Error{Code: codeParse, Message: "Parse error"})
+		c.refuse(b, nil, coded(codeParse, "Parse error"))
 		return
 	}
 	id := e.id
@@ -667,7 +667,7 @@ func (c *session) request(e *envelope, keep bool, b *batch) {
 		c.refuse(b, nil, invalid("id "+excerpt(string(e.id))+" is in use"))
 		return
 	case full:
-		c.refuse(b, e.id, &Error{Code: codeInternal, Message: "The answers to one batch are too long"})
+		c.refuse(b, e.id, coded(codeInternal, "The answers to one batch are too long"))
 		return
 	}
 	r := &request{session: c, id: e.id, method: m.name, batch: b}
@@ -748,7 +748,7 @@ func (c *session) era(r *request, m method) *Error {
 		case !isText:
 			return badParams(keyVersion + " must be a string")
 		case r.metaCaps == nil:
-			return &Error{Code: codeParams, Message: "Missing required _meta field " + keyCaps}
+			return coded(codeParams, "Missing required _meta field "+keyCaps)
 		case r.metaCaps[0] != '{':
 			return badParams(keyCaps + " must be an object")
 		case r.metaClient != nil && !named:
@@ -757,7 +757,7 @@ func (c *session) era(r *request, m method) *Error {
 			return &Error{Code: codeVersion, Message: "Unsupported protocol version",
 				Data: json.RawMessage(cat(appendString([]byte(`{"requested":`), version), `,`, supported, `}`))}
 		case r.level != nil && (!levelText || !slices.Contains(levels[:], level)):
-			return &Error{Code: codeParams, Message: "Invalid log level: " + excerpt(level)}
+			return coded(codeParams, "Invalid log level: "+excerpt(level))
 		case r.batch != nil:
 			return invalid("batching is not supported")
 		}
@@ -779,7 +779,7 @@ func (c *session) era(r *request, m method) *Error {
 	case m.legacy && (r.rev != 0 || r.method == "ping" || r.method == "initialize"):
 		return nil
 	}
-	return &Error{Code: codeParams, Message: "Missing required _meta fields " + keyVersion + " and " + keyCaps + " (or send initialize first)"}
+	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (or send initialize first)")
 }
 
 // serve answers what needs no code of the user's. When it returns neither an
@@ -839,7 +839,7 @@ func (c *session) lookUp(r *request) ([]byte, *Error) {
 	case r.item == nil && k == resources:
 		return nil, r.notFound()
 	case r.item == nil:
-		return nil, &Error{Code: codeParams, Message: "Unknown " + strings.TrimSuffix(kindNames[k], "s") + ": " + excerpt(name)}
+		return nil, coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
 	case r.item.check != nil:
 		return nil, r.item.check(r)
 	}
@@ -851,7 +851,7 @@ func (c *session) setLevel(r *request) ([]byte, *Error) {
 	level, _ := text(r.params.setLevel)
 	n := slices.Index(levels[:], level)
 	if n < 0 {
-		return nil, &Error{Code: codeParams, Message: "Invalid log level: " + excerpt(level)}
+		return nil, coded(codeParams, "Invalid log level: "+excerpt(level))
 	}
 	c.mu.Lock()
 	c.legacy.level = n
@@ -959,7 +959,7 @@ func (c *session) filter(r *request) *Error {
 	}
 	c.mu.Unlock()
 	if open >= maxStreams {
-		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
+		return coded(codeInternal, "Subscription limit reached")
 	}
 	r.stream = st
 	r.id, r.params = bytes.Clone(r.id), params{} // it may be open for long
@@ -972,7 +972,7 @@ func (st *stream) watch(uri string) *Error {
 		return nil
 	}
 	if len(st.uris) >= maxWatched || len(uri) > maxURI {
-		return &Error{Code: codeInternal, Message: "Subscription limit reached"}
+		return coded(codeInternal, "Subscription limit reached")
 	}
 	if st.uris == nil {
 		st.uris = make(map[string]int64)
