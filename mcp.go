@@ -408,7 +408,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 		}
 		res, err := h(r.ctx, v)
 		if err != nil {
-			return r.toolError(err)
+			return r.failure(err)
 		}
 		return r.toolAnswer(res, out)
 	})
@@ -724,23 +724,11 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 	raw, err := s.encode(nil, reflect.ValueOf(&out).Elem(), 0) // as an interface: Out may be one
 	switch {
 	case err != nil:
-		return r.toolError(coded(codeInternal, "Internal error: "+err.Error()))
+		return r.unfit(err)
 	case string(raw) == "null":
 		return r.resultAnswer(&Result{})
 	}
 	return r.textAnswer(string(raw), raw, false)
-}
-
-// toolError is the same for the error of a handler.
-func (r *request) toolError(err error) []byte {
-	if line := r.question(err); line != nil {
-		return line
-	}
-	err = r.reason(err)
-	if fault, ok := asError(err); ok && (r.rev == revModern || fault.Code != codeCapability) {
-		return appendError(nil, r.id, fault)
-	}
-	return r.textAnswer(err.Error(), nil, true)
 }
 
 // textAnswer is the same for a text, and perhaps structured output.
@@ -752,13 +740,10 @@ func (r *request) textAnswer(text string, structured []byte, isError bool) []byt
 // resultAnswer is the same for everything.
 func (r *request) resultAnswer(res *Result) []byte {
 	b, err := res.append(r.open(), r.rev)
-	theirs := res.Meta
-	if _, ours := theirs[keyServer]; ours { // which end appends
-		theirs = make(map[string]any)
-		for key, val := range res.Meta {
-			if key != keyServer {
-				theirs[key] = val
-			}
+	theirs := make(map[string]any)
+	for key, val := range res.Meta {
+		if key != keyServer { // which end appends
+			theirs[key] = val
 		}
 	}
 	meta, err2 := jsonOf(theirs)
@@ -769,15 +754,6 @@ func (r *request) resultAnswer(res *Result) []byte {
 		meta = meta[1:len(meta)-1] + ","
 	}
 	return r.end(b, meta, false)
-}
-
-// reason is why a handler failed: what it says, or if that is just the error
-// of its context, the cause, which tells the reader more.
-func (r *request) reason(err error) error {
-	if err != nil && err == r.ctx.Err() {
-		return context.Cause(r.ctx)
-	}
-	return err
 }
 
 // asError is errors.As for an *Error, without its 8 KB.
@@ -809,15 +785,21 @@ func (r *request) question(err error) []byte {
 	return nil
 }
 
-// failure is the line that answers r if the handler of a prompt, a resource or
-// a completion failed.
+// failure is the line that answers r if its handler failed. Whoever calls a tool
+// is told as its result, unless the call as such was wrong.
 func (r *request) failure(err error) []byte {
 	if line := r.question(err); line != nil {
 		return line
 	}
-	err = r.reason(err)
+	if err == r.ctx.Err() { // its cause tells more
+		err = context.Cause(r.ctx)
+	}
 	fault, ok := asError(err)
-	if !ok || fault.Code == codeCapability && r.rev != revModern {
+	switch {
+	case ok && (r.rev == revModern || fault.Code != codeCapability):
+	case r.method == "tools/call":
+		return r.textAnswer(err.Error(), nil, true)
+	default:
 		fault = coded(codeInternal, err.Error())
 	}
 	return appendError(nil, r.id, fault)
@@ -2280,7 +2262,7 @@ func (r *request) ack() []byte {
 func (r *request) failed() []byte {
 	const message = "Internal error"
 	if r.method == "tools/call" {
-		return r.toolAnswer(&Result{Content: []Content{Text(message)}, IsError: true}, nil)
+		return r.textAnswer(message, nil, true)
 	}
 	return appendError(nil, r.id, coded(codeInternal, message))
 }
