@@ -2491,11 +2491,11 @@ func (d deriver) schema(t reflect.Type, where string) *schema {
 	s.text = has(reflect.TypeFor[encoding.TextUnmarshaler]())
 	number := t == reflect.TypeFor[json.Number]()
 	switch k := t.Kind(); {
-	case t.PkgPath() == "time" && t.Name() == "Time": // the type itself would pull in its methods
+	case t == reflect.TypeFor[time.Time]():
 		s.kind, s.format = "string", "date-time"
 	case has(reflect.TypeFor[json.Unmarshaler]()) || d.must && (s.custom && !s.text || number):
 		d.refuse(true, where, t.String()+" has a JSON form of its own, which cannot be described: set the schema by hand")
-	case s.text:
+	case s.text || s.base64 || k == reflect.String && !number:
 		s.kind = "string"
 	case k == reflect.Bool:
 		s.kind = "boolean"
@@ -2503,10 +2503,6 @@ func (d deriver) schema(t reflect.Type, where string) *schema {
 		s.kind = "integer"
 	case k == reflect.Float32 || k == reflect.Float64 || number:
 		s.kind = "number"
-	case k == reflect.String:
-		s.kind = "string"
-	case s.base64:
-		s.kind = "string"
 	case k == reflect.Slice:
 		s.kind = "array"
 	case k == reflect.Map && t.Key().Kind() == reflect.String, k == reflect.Struct:
