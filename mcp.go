@@ -860,69 +860,52 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 	return r.end(chop(b, `],`), "", true)
 }
 
-// stringsOf reads an object of strings.
-func stringsOf(raw []byte, what string) (map[string]string, *Error) {
-	m := make(map[string]string)
-	if raw == nil || string(raw) == "null" {
-		return m, nil
-	}
-	if raw[0] != '{' {
-		return nil, badParams(what + " must be an object")
-	}
-	for key, val := range members(raw) {
-		s, isText := text(val)
-		if !isText {
-			return nil, badParams(what + "." + excerpt(string(key)) + " must be a string")
-		}
-		m[string(key)] = s
-	}
-	return m, nil
-}
-
 // completion finds who completes an argument. Only items that have arguments
 // know it, so that a server without them does without it.
 func (s *Server) completion(r *request) *Error {
-	if r.ref == nil || r.ref[0] != '{' || r.argument == nil || r.argument[0] != '{' {
-		return badParams("ref and argument are required")
+	var p struct {
+		Ref struct {
+			Type string `json:"type"`
+			Name string `json:"name"`
+			URI  string `json:"uri"`
+		} `json:"ref"`
+		Argument struct {
+			Name  string  `json:"name"`
+			Value *string `json:"value"`
+		} `json:"argument"`
+		Context struct {
+			Arguments map[string]string `json:"arguments"`
+		} `json:"context"`
 	}
-	var typ, name, uri, argument, typed, known []byte
-	pick(r.ref, want{"type", &typ}, want{"name", &name}, want{"uri", &uri})
-	pick(r.argument, want{"name", &argument}, want{"value", &typed})
-	if r.context != nil && r.context[0] == '{' {
-		pick(r.context, want{"arguments", &known})
+	p.Context.Arguments = make(map[string]string)
+	if err := decode(r.raw, &p); err != nil {
+		return badParams(err.Error())
 	}
-	kindOf, _ := text(typ)
-	arg, named := text(argument)
-	value, valued := text(typed)
-	if !named || !valued {
+	if p.Argument.Name == "" || p.Argument.Value == nil {
 		return badParams("argument.name and argument.value are required")
 	}
-	k, raw := prompts, name
-	switch kindOf {
+	var it *item
+	switch p.Ref.Type {
 	case "ref/prompt":
+		r.name = p.Ref.Name
+		it = s.find(prompts, r.name)
 	case "ref/resource":
-		k, raw = templates, uri
+		r.name = p.Ref.URI
+		if it = s.find(templates, r.name); it == nil {
+			it, _ = s.match(r.name)
+		}
 	default:
 		return badParams("ref.type must be ref/prompt or ref/resource")
 	}
-	r.name, _ = text(raw)
-	it := s.find(k, r.name)
-	if it == nil && k == templates {
-		it, _ = s.match(r.name)
-	}
-	if it == nil || !slices.Contains(it.args, arg) {
+	if it == nil || !slices.Contains(it.args, p.Argument.Name) {
 		return badParams("there is no such argument to complete")
 	}
-	vars, err := stringsOf(known, "context.arguments")
-	if err != nil {
-		return err
-	}
-	complete := it.complete[arg]
+	complete := it.complete[p.Argument.Name]
 	r.item = &item{run: func(r *request) []byte {
 		if complete == nil {
 			return r.completeAnswer(nil, nil)
 		}
-		return r.completeAnswer(complete(r.ctx, value, vars))
+		return r.completeAnswer(complete(r.ctx, *p.Argument.Value, p.Context.Arguments))
 	}}
 	return nil
 }
@@ -1321,10 +1304,14 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 }
 
 // check takes the arguments of a request and holds them against the prompt.
-func (p *Prompt) check(r *request) (err *Error) {
-	if r.vars, err = stringsOf(r.arguments, "arguments"); err != nil {
-		return err
+func (p *Prompt) check(r *request) *Error {
+	params := struct {
+		Arguments map[string]string `json:"arguments"`
+	}{make(map[string]string)}
+	if err := decode(r.raw, &params); err != nil {
+		return badParams(err.Error())
 	}
+	r.vars = params.Arguments
 	for name := range r.vars {
 		if !slices.ContainsFunc(p.Arguments, func(a Argument) bool { return a.Name == name }) {
 			return coded(codeParams, "Unknown argument: "+excerpt(name))
@@ -1598,13 +1585,18 @@ func Roots(ctx context.Context, key string) ([]Root, error) {
 	return answer.Roots, nil
 }
 
-// decode sets what v points to from a client's answer, an object, and does not
-// mind members that it does not know.
+// decode sets what v points to from what a client has sent, if it has, and does
+// not mind members that it does not know.
 func decode(raw []byte, v any) error {
-	if raw[0] != '{' {
-		return fmt.Errorf("must be an object, got %.100s", raw)
+	if raw == nil {
+		return nil
 	}
-	return derive(reflect.TypeOf(v), "", false).unmarshal(raw, v)
+	var bad faults
+	derive(reflect.TypeOf(v), "", false).set(reflect.ValueOf(v).Elem(), raw, nil, &bad)
+	if len(bad.lines) > 0 {
+		return errors.New(strings.Join(bad.lines, "; "))
+	}
+	return nil
 }
 
 // ask asks the client, if its revision knows the question, and it has the

@@ -138,9 +138,9 @@ type request struct {
 
 // params holds the members of a request's params that we know, as raw JSON.
 type params struct {
+	raw                                             []byte // all of them
 	meta, name, arguments, uri, cursor              []byte
-	notifications, ref, argument, context           []byte
-	setLevel, responses, state                      []byte
+	notifications, setLevel, responses, state       []byte
 	protocolVersion, capabilities, clientInfo       []byte
 	metaVersion, metaCaps, metaClient, level, token []byte
 	requestID, reason                               []byte
@@ -705,9 +705,9 @@ func (p *params) read(raw []byte) *Error {
 	if raw[0] != '{' {
 		return badParams("params must be an object")
 	}
+	p.raw = raw
 	_, twice := pick(raw, want{"_meta", &p.meta}, want{"name", &p.name}, want{"arguments", &p.arguments},
 		want{"uri", &p.uri}, want{"cursor", &p.cursor}, want{"notifications", &p.notifications},
-		want{"ref", &p.ref}, want{"argument", &p.argument}, want{"context", &p.context},
 		want{"level", &p.setLevel}, want{"inputResponses", &p.responses}, want{"requestState", &p.state},
 		want{"protocolVersion", &p.protocolVersion}, want{"capabilities", &p.capabilities},
 		want{"clientInfo", &p.clientInfo}, want{"requestId", &p.requestID}, want{"reason", &p.reason})
