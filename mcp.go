@@ -1572,15 +1572,11 @@ func Roots(ctx context.Context, key string) ([]Root, error) {
 	var answer struct {
 		Roots []Root `json:"roots"`
 	}
-	raw, err := ask(ctx, key, 0, "roots", "", "roots/list", "{}")
-	if err != nil {
+	if _, err := ask(ctx, key, 0, "roots", "roots/list", "{}", &answer); err != nil {
 		return nil, err
 	}
-	if err = decode(raw, &answer); err == nil && answer.Roots == nil {
-		err = errors.New("it has no roots")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("mcp: roots/list: the client's answer makes no sense: %w", err)
+	if answer.Roots == nil {
+		return nil, senseless("roots/list", "it has no roots")
 	}
 	return answer.Roots, nil
 }
@@ -1594,20 +1590,43 @@ func decode(raw []byte, v any) error {
 	var bad faults
 	derive(reflect.TypeOf(v), "", false).set(reflect.ValueOf(v).Elem(), raw, nil, &bad)
 	if len(bad.lines) > 0 {
-		return errors.New(strings.Join(bad.lines, "; "))
+		return &bad
 	}
 	return nil
 }
 
-// ask asks the client, if its revision knows the question, and it has the
-// capability and the mode of it that is wanted. It returns the result.
-func ask(ctx context.Context, key string, since revision, capability, mode, method, params string) (json.RawMessage, error) {
-	r := requestOf(ctx)
-	if r == nil || r.rev < since || !able(r.caps, capability, mode) {
-		return nil, unable(capability, mode)
+// asking returns the request whose client is to be asked. Outside of a handler
+// there is none, and the client of the one that is returned can do nothing.
+func asking(ctx context.Context) *request {
+	if r := requestOf(ctx); r != nil {
+		return r
 	}
+	return &request{rev: rev2025_11_25}
+}
+
+// ask asks the client, if its revision knows the question and it has the
+// capability, such as "roots" or "sampling.tools". It returns the result and
+// sets what answer points to from it.
+func ask(ctx context.Context, key string, since revision, capability, method, params string, answer any) (json.RawMessage, error) {
+	r := asking(ctx)
+	if r.rev < since || !able(r.caps, capability) {
+		return nil, unable(capability)
+	}
+	raw, err := r.answer(ctx, need{key, method, params})
+	if err != nil {
+		return nil, err
+	}
+	if err := decode(raw, answer); err != nil {
+		return nil, senseless(method, err.Error())
+	}
+	return raw, nil
+}
+
+// answer returns the client's answer to a question, which in the modern era may
+// have to wait for the next round.
+func (r *request) answer(ctx context.Context, n need) (json.RawMessage, error) {
 	if r.rev != revModern {
-		return r.session.ask(ctx, r, method, params)
+		return r.session.ask(ctx, r, n.method, n.params)
 	}
 	if !lookup(r.method).asks { // its result has no room for questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
@@ -1616,36 +1635,39 @@ func ask(ctx context.Context, key string, since revision, capability, mode, meth
 	if r.badState != nil {
 		return nil, r.badState
 	}
-	if answer, ok := r.given[key]; ok {
+	if answer, ok := r.given[n.key]; ok {
 		return answer, nil
 	}
-	r.session.note(r, need{key, method, params})
-	return nil, fmt.Errorf("%w: %s", ErrInputRequired, key)
+	r.session.note(r, n)
+	return nil, fmt.Errorf("%w: %s", ErrInputRequired, n.key)
 }
 
-// unable says that a client has not declared a capability, or the mode of it.
-func unable(capability, mode string) error {
+// senseless says that an answer is not what it has to be.
+func senseless(method, why string) error {
+	return fmt.Errorf("mcp: %s: the client's answer makes no sense: %s", method, why)
+}
+
+// unable says that a client has not declared a capability.
+func unable(capability string) error {
 	var needs any = struct{}{}
-	if mode != "" {
-		needs = map[string]any{mode: needs}
+	for _, name := range slices.Backward(strings.Split(capability, ".")) {
+		needs = map[string]any{name: needs}
 	}
-	return &Error{Code: codeCapability, Message: "This request needs the " + strings.TrimSuffix(capability+"."+mode, ".") + " capability",
-		Data: map[string]any{"requiredCapabilities": map[string]any{capability: needs}}}
+	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability",
+		Data: map[string]any{"requiredCapabilities": needs}}
 }
 
-// able reports whether a client has declared a capability, and the mode of it,
-// if that is not "".
-func able(caps []byte, capability, mode string) bool {
-	var in []byte
-	if len(caps) > 0 && caps[0] == '{' {
-		pick(caps, want{capability, &in})
+// able reports whether a client has declared a capability.
+func able(caps []byte, capability string) bool {
+	for _, name := range strings.Split(capability, ".") {
+		if len(caps) == 0 || caps[0] != '{' {
+			return false
+		}
+		var in []byte
+		pick(caps, want{name, &in})
+		caps = in
 	}
-	if len(in) == 0 || in[0] != '{' || mode == "" {
-		return len(in) > 0 && in[0] == '{'
-	}
-	var sub []byte
-	pick(in, want{mode, &sub})
-	return len(sub) > 0 && sub[0] == '{'
+	return len(caps) > 0 && caps[0] == '{'
 }
 
 // Elicit asks the user to fill in a form, which is derived from T, a struct of
@@ -1679,11 +1701,7 @@ func able(caps []byte, capability, mode string) bool {
 func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 	var form T
 	s := derive(reflect.TypeFor[T](), "mcp: Elicit", true)
-	rev := rev2025_11_25
-	if r := requestOf(ctx); r != nil {
-		rev = r.rev
-	}
-	schema, err := s.appendForm(nil, rev)
+	schema, err := s.appendForm(nil, asking(ctx).rev)
 	if err != nil {
 		return form, err
 	}
@@ -1704,49 +1722,48 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 	if err != nil {
 		return nil, err
 	}
-	r, mode := requestOf(ctx), ""
-	b := []byte("{")
-	if r != nil && r.rev >= rev2025_11_25 {
+	b, capability := []byte("{"), "elicitation"
+	if r := asking(ctx); r.rev >= rev2025_11_25 {
 		b = quoted(b, "mode", "form")
-		if able(r.caps, "elicitation", "url") { // if modes are named, so must this be
-			mode = "form"
+		if able(r.caps, "elicitation.url") { // if modes are named, so must this be
+			capability = "elicitation.form"
 		}
 	}
 	b = rawMember(quoted(b, "message", message), "requestedSchema", form)
-	return elicit(ctx, key, rev2025_06_18, mode, b)
+	return elicit(ctx, key, rev2025_06_18, capability, b)
 }
 
 // ElicitURL asks the user to go to a page, say to log in. It returns nil when
 // the user agrees, which does not mean that they have been there yet.
 func ElicitURL(ctx context.Context, key, message, url string) error {
 	b := quoted(quoted([]byte(`{"mode":"url",`), "message", message), "url", url)
-	if r := requestOf(ctx); r != nil && r.rev != revModern {
+	if asking(ctx).rev != revModern {
 		b = quoted(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
 	}
-	_, err := elicit(ctx, key, rev2025_11_25, "url", b)
+	_, err := elicit(ctx, key, rev2025_11_25, "elicitation.url", b)
 	return err
 }
 
-func elicit(ctx context.Context, key string, since revision, mode string, params []byte) (json.RawMessage, error) {
-	raw, err := ask(ctx, key, since, "elicitation", mode, "elicitation/create", string(chop(params, "}")))
+func elicit(ctx context.Context, key string, since revision, capability string, params []byte) (json.RawMessage, error) {
+	var answer struct {
+		Action  string          `json:"action"`
+		Content json.RawMessage `json:"content"`
+	}
+	raw, err := ask(ctx, key, since, capability, "elicitation/create", string(chop(params, "}")), &answer)
 	if err != nil {
 		return nil, err
 	}
-	var action, content []byte
-	if raw[0] == '{' {
-		pick(raw, want{"action", &action}, want{"content", &content})
-	}
-	switch did, _ := text(action); did {
+	switch answer.Action {
 	case "accept":
-		if mode == "url" || len(content) > 0 && content[0] == '{' {
-			return content, nil
+		if capability == "elicitation.url" || len(answer.Content) > 0 && answer.Content[0] == '{' {
+			return answer.Content, nil
 		}
 	case "decline":
 		return nil, ErrDeclined
 	case "cancel":
 		return nil, ErrDismissed
 	}
-	return nil, fmt.Errorf("mcp: elicitation/create: the client's answer makes no sense: %.100s", raw)
+	return nil, senseless("elicitation/create", excerpt(string(raw)))
 }
 
 // A SampleRequest asks the client's model to go on with a conversation.
@@ -1780,107 +1797,111 @@ type SampleResult struct {
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/sampling.
 func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, error) {
-	rev := rev2025_11_25
-	if r := requestOf(ctx); r != nil {
-		rev = r.rev
+	type message struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
 	}
-	b := []byte(`{"messages":[`)
-	mode, since := "", revision(0)
+	params := struct {
+		Messages         []message         `json:"messages"`
+		MaxTokens        int               `json:"maxTokens"`
+		SystemPrompt     string            `json:"systemPrompt,omitempty"`
+		Temperature      *float64          `json:"temperature"`
+		StopSequences    []string          `json:"stopSequences,omitempty"`
+		ModelPreferences json.RawMessage   `json:"modelPreferences,omitempty"`
+		IncludeContext   string            `json:"includeContext,omitempty"`
+		Tools            []json.RawMessage `json:"tools,omitzero"`
+		ToolChoice       map[string]string `json:"toolChoice,omitempty"`
+	}{
+		MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, Temperature: req.Temperature, StopSequences: req.StopSequences,
+		ModelPreferences: req.ModelPreferences, IncludeContext: req.IncludeContext,
+	}
+	r, since, capability := asking(ctx), revision(0), "sampling"
 	for _, m := range req.Messages {
-		if len(m.Content) != 1 && rev < rev2025_11_25 {
-			return nil, fmt.Errorf("mcp: Sample: several blocks in a message: %w in revision %v", errors.ErrUnsupported, rev)
+		if len(m.Content) != 1 && r.rev < rev2025_11_25 {
+			return nil, fmt.Errorf("mcp: Sample: several blocks in a message: %w in revision %v", errors.ErrUnsupported, r.rev)
 		}
-		b = cat(quoted(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
-		if len(m.Content) != 1 {
-			b = append(b, '[')
-		}
-		var err error
+		b := []byte("[")
 		for _, block := range m.Content {
-			switch block.Type {
-			case "tool_use", "tool_result":
-				mode = "tools"
-				b, err = block.appendTool(b, rev)
-			case "resource", "resource_link":
-				err = fmt.Errorf("mcp: Sample: content of type %q", block.Type)
-			default:
-				b, err = block.append(b, rev)
-			}
-			if err != nil {
+			var err error
+			if b, err = block.appendSample(b, r.rev); err != nil {
 				return nil, err
 			}
-			b = append(b, ',')
+			if b = append(b, ','); strings.HasPrefix(block.Type, "tool_") {
+				since, capability = rev2025_11_25, "sampling.tools"
+			}
 		}
-		if b = chop(b); len(m.Content) != 1 {
-			b = append(b, ']')
+		if b = chop(b, "]"); len(m.Content) == 1 {
+			b = b[1 : len(b)-1]
 		}
-		b = cat(b, `},`)
+		params.Messages = append(params.Messages, message{cmp.Or(m.Role, "user"), b})
 	}
-	b = chop(b, `],"maxTokens":`, strconv.Itoa(req.MaxTokens), `,`)
-	b = member(b, "systemPrompt", req.SystemPrompt)
-	rest := struct {
-		Temperature      *float64        `json:"temperature"`
-		StopSequences    []string        `json:"stopSequences,omitempty"`
-		ModelPreferences json.RawMessage `json:"modelPreferences,omitempty"`
-	}{req.Temperature, req.StopSequences, req.ModelPreferences}
-	raw, err := marshal(rest)
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > len("{}") {
-		b = cat(b, string(raw[1:len(raw)-1]), `,`)
-	}
-	if b = member(b, "includeContext", req.IncludeContext); req.IncludeContext != "" && req.IncludeContext != "none" && rev >= rev2025_11_25 {
-		if r := requestOf(ctx); r != nil && !able(r.caps, "sampling", "context") {
-			return nil, unable("sampling", "context")
-		}
+	if c := req.IncludeContext; c != "" && c != "none" && r.rev >= rev2025_11_25 && !able(r.caps, "sampling.context") {
+		return nil, unable("sampling.context")
 	}
 	if len(req.Tools) > 0 || req.ToolChoice != "" {
-		mode = "tools"
-		b = cat(b, `"tools":[`)
-		for _, t := range req.Tools {
-			checkTool(nil, "mcp: Sample: tool "+t.Name, &t, "")
-			b = append(append(b, t.encode(rev, nil, frozen("mcp: Sample", t.Meta))...), ',')
-		}
-		if b = chop(b, "],"); req.ToolChoice != "" {
-			b = chop(quoted(cat(b, `"toolChoice":{`), "mode", req.ToolChoice), "},")
-		}
+		since, capability, params.Tools = rev2025_11_25, "sampling.tools", []json.RawMessage{}
 	}
-	if mode == "tools" {
-		since = rev2025_11_25
+	for _, t := range req.Tools {
+		checkTool(nil, "mcp: Sample: tool "+t.Name, &t, "")
+		params.Tools = append(params.Tools, t.encode(r.rev, nil, frozen("mcp: Sample", t.Meta)))
 	}
-	answer, err := ask(ctx, key, since, "sampling", mode, "sampling/createMessage", string(chop(b, "}")))
+	if req.ToolChoice != "" {
+		params.ToolChoice = map[string]string{"mode": req.ToolChoice}
+	}
+	raw, err := marshal(params)
 	if err != nil {
 		return nil, err
 	}
-	var res struct {
+	var answer struct {
 		Role       string          `json:"role"`
 		Content    json.RawMessage `json:"content"`
 		Model      string          `json:"model"`
 		StopReason string          `json:"stopReason"`
 	}
-	if err := decode(answer, &res); err != nil {
-		return nil, fmt.Errorf("mcp: sampling/createMessage: %w", err)
+	if _, err := ask(ctx, key, since, capability, "sampling/createMessage", string(raw), &answer); err != nil {
+		return nil, err
 	}
-	out := &SampleResult{SampleMessage{res.Role, nil}, res.Model, res.StopReason}
-	blocks := []byte(res.Content)
-	if len(blocks) == 0 || string(blocks) == "null" {
-		return nil, errors.New("mcp: sampling/createMessage: content is required")
+	content, err := blocksOf(answer.Content)
+	if err != nil {
+		return nil, senseless("sampling/createMessage", err.Error())
 	}
-	if blocks[0] != '[' {
-		blocks = slices.Concat([]byte("["), blocks, []byte("]"))
-	}
-	for _, raw := range members(blocks) {
-		var c wireContent
-		if err := decode(raw, &c); err != nil {
-			return nil, fmt.Errorf("mcp: sampling/createMessage: %w", err)
-		}
-		out.Content = append(out.Content, c.content())
-	}
-	return out, nil
+	return &SampleResult{SampleMessage{answer.Role, content}, answer.Model, answer.StopReason}, nil
 }
 
-// appendTool is append for the types that only a conversation with a model has.
-func (c Content) appendTool(b []byte, rev revision) (_ []byte, err error) {
+// blocksOf reads what a model has said: a block, or a list of them.
+func blocksOf(raw []byte) (content []Content, err error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, errors.New("content is required")
+	}
+	if raw[0] != '[' {
+		raw = slices.Concat([]byte("["), raw, []byte("]"))
+	}
+	var blocks []struct {
+		Type     string          `json:"type"`
+		Text     string          `json:"text"`
+		Data     []byte          `json:"data"`
+		MIMEType string          `json:"mimeType"`
+		ID       string          `json:"id"`
+		Name     string          `json:"name"`
+		Input    json.RawMessage `json:"input"`
+		Meta     map[string]any  `json:"_meta"`
+	}
+	if err := decode(raw, &blocks); err != nil {
+		return nil, fmt.Errorf("content: %w", err)
+	}
+	for _, b := range blocks {
+		block := Content{Type: b.Type, Text: b.Text, Data: b.Data, MIMEType: b.MIMEType, Meta: b.Meta}
+		if b.Type == "tool_use" {
+			block.ToolUse = &ToolUse{ID: b.ID, Name: b.Name, Input: b.Input}
+		}
+		content = append(content, block)
+	}
+	return content, nil
+}
+
+// appendSample is append for a conversation with a model, which has types of
+// its own, and lacks some.
+func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 	switch {
 	case c.Type == "tool_use" && c.ToolUse != nil:
 		b = quoted(quoted(cat(b, `{"type":"tool_use",`), "id", c.ToolUse.ID), "name", c.ToolUse.Name)
@@ -1889,33 +1910,18 @@ func (c Content) appendTool(b []byte, rev revision) (_ []byte, err error) {
 	case c.Type == "tool_result" && c.ToolResult != nil:
 		b = quoted(cat(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
 		b, err = c.ToolResult.Result.append(b, rev)
-	default:
+	case c.Type == "tool_use" || c.Type == "tool_result":
 		err = fmt.Errorf("mcp: Sample: content of type %q lacks what belongs to it", c.Type)
+	case c.Type == "resource" || c.Type == "resource_link":
+		err = fmt.Errorf("mcp: Sample: content of type %q", c.Type)
+	default:
+		return c.append(b, rev)
 	}
 	if err != nil {
 		return nil, err
 	}
 	b, err = appendMeta(b, c.Meta, rev)
 	return chop(b, "}"), err
-}
-
-// A wireContent is a block of content as a client sends it.
-type wireContent struct {
-	Type     string          `json:"type"`
-	Text     string          `json:"text"`
-	Data     []byte          `json:"data"`
-	MIMEType string          `json:"mimeType"`
-	ID       string          `json:"id"`
-	Name     string          `json:"name"`
-	Input    json.RawMessage `json:"input"`
-	Meta     map[string]any  `json:"_meta"`
-}
-
-func (c *wireContent) content() Content {
-	if c.Type == "tool_use" {
-		return Content{Type: c.Type, ToolUse: &ToolUse{ID: c.ID, Name: c.Name, Input: c.Input}, Meta: c.Meta}
-	}
-	return Content{Type: c.Type, Text: c.Text, Data: c.Data, MIMEType: c.MIMEType, Meta: c.Meta}
 }
 
 // ---- rounds of the modern era ----

@@ -4104,7 +4104,8 @@ func TestAsk(t *testing.T) {
 		"no content":       form(`{"action":"accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"accept"}`),
 		"content no form":  form(`{"action":"accept","content":"Rome"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"accept","content":"Rome"}`),
 		"no such action":   form(`{"action":"Accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"Accept"}`),
-		"action no string": form(`{"action":5}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":5}`),
+		"action no string": form(`{"action":5}`, "error: mcp: elicitation/create: the client's answer makes no sense: action must be a string, got 5"),
+		"two actions":      form(`{"action":"decline","action":"cancel"}`, "error: mcp: elicitation/create: the client's answer makes no sense: action came twice"),
 		"no action":        form(`{}`, "error: mcp: elicitation/create: the client's answer makes no sense: {}"),
 
 		"by hand":            one(askByHand, create, byHandAsk, `{"action":"accept","content":{"x":[1]}}`, `{"x":[1]}`),
@@ -4142,11 +4143,11 @@ func TestAsk(t *testing.T) {
 			{Content: []Content{{Type: "tool_result", ToolResult: &ToolResult{ID: "1", Result: Result{Content: []Content{Text("no")}, IsError: true}}}}}}},
 			`{"messages":[{"role":"user","content":{"type":"text","text":"hi"}},{"role":"assistant","content":{"type":"tool_use","id":"1","name":"look","input":{"Q":"x"},"_meta":{"cache":"c"}}},`+
 				`{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[{"type":"text","text":"no"}],"isError":true}}],"maxTokens":9,`+lookUpWire+`}`, hiAnswer, "assistant/m/endTurn text:yo"),
-		"model says nothing": model(saysAsk(Text("hi")), hiAsk, `{}`, "error: mcp: sampling/createMessage: content is required"),
-		"model says null":    model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":null,"model":"m"}`, "error: mcp: sampling/createMessage: content is required"),
-		"model says 5":       model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":[5],"model":"m"}`, "error: mcp: sampling/createMessage: must be an object, got 5"),
-		"model is no string": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"text","text":"x"},"model":5}`, "error: mcp: sampling/createMessage: model must be a string, got 5"),
-		"model has no bytes": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"image","data":"?"},"model":"m"}`, "error: mcp: sampling/createMessage: data must be base64"),
+		"model says nothing": model(saysAsk(Text("hi")), hiAsk, `{}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content is required"),
+		"model says null":    model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":null,"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content is required"),
+		"model says 5":       model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":[5],"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content: [0] must be an object, got 5"),
+		"model is no string": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"text","text":"x"},"model":5}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: model must be a string, got 5"),
+		"model has no bytes": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"image","data":"?"},"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content: [0].data must be base64"),
 		"bad preferences": func() (askFunc, [][]asked, string) {
 			return askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: not valid JSON: "{"`
 		},
