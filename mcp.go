@@ -1436,15 +1436,15 @@ func Progress(ctx context.Context, done, total float64, message string) {
 // Error+8 alert, Error+12 emergency.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
-func LogHandler(name string) slog.Handler { return &logHandler{name: name} }
+func LogHandler(name string) slog.Handler {
+	return &logHandler{name, func(own []slog.Attr) []slog.Attr { return own }}
+}
 
-// A logHandler holds what is to be in the data of each message: attributes,
-// and groups, which are open from there on.
+// A logHandler knows what is to be around the attributes of a message itself:
+// other attributes, and groups that are open.
 type logHandler struct {
-	name  string
-	outer *logHandler
-	attrs []slog.Attr
-	group string
+	name string
+	wrap func(own []slog.Attr) []slog.Attr
 }
 
 func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
@@ -1463,14 +1463,16 @@ func levelOf(level slog.Level) int {
 }
 
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &logHandler{name: h.name, outer: h, attrs: attrs}
+	return &logHandler{h.name, func(own []slog.Attr) []slog.Attr { return h.wrap(slices.Concat(attrs, own)) }}
 }
 
 func (h *logHandler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h
 	}
-	return &logHandler{name: h.name, outer: h, group: name}
+	return &logHandler{h.name, func(own []slog.Attr) []slog.Attr {
+		return h.wrap([]slog.Attr{{Key: name, Value: slog.GroupValue(own...)}})
+	}}
 }
 
 // Handle sends the message as a string, or if there are attributes, as an
@@ -1482,28 +1484,19 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	}
 	var own []slog.Attr
 	record.Attrs(func(a slog.Attr) bool { own = append(own, a); return true })
-	data := make(map[string]any)
-	for at := h; at != nil; at = at.outer { // from the inside out
-		if at.group == "" {
-			own = append(slices.Clone(at.attrs), own...)
-			continue
-		}
-		own = []slog.Attr{{Key: at.group, Value: slog.GroupValue(own...)}}
+	var data any = record.Message
+	attrs := make(map[string]any)
+	if addAttrs(attrs, h.wrap(own)); len(attrs) > 0 {
+		attrs[slog.MessageKey] = record.Message
+		data = attrs
 	}
-	addAttrs(data, own)
+	raw, err := marshal(data)
+	if err != nil {
+		return err
+	}
 	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
-	b = cat(member(b, "logger", h.name), `"data":`)
-	if len(data) == 0 {
-		b = appendString(b, record.Message)
-	} else {
-		data[slog.MessageKey] = record.Message
-		raw, err := marshal(data)
-		if err != nil {
-			return err
-		}
-		b = append(b, raw...)
-	}
-	r.session.notify(r, cat(b, `}}`), func() bool { return true })
+	b = rawMember(member(b, "logger", h.name), "data", raw)
+	r.session.notify(r, chop(b, `}}`), func() bool { return true })
 	return nil
 }
 
@@ -2004,10 +1997,8 @@ func (s *Server) code(expiry string, payload []byte, what string) [32]byte {
 	s.mu.Lock()
 	key := s.StateKey
 	if len(key) == 0 { // also when it was taken from a variable that is not set
-		if s.random == nil {
-			for range 4 { // a ChaCha8 that the runtime has seeded from the system
-				s.random = binary.BigEndian.AppendUint64(s.random, rand.Uint64())
-			}
+		for len(s.random) < 32 { // a ChaCha8 that the runtime has seeded from the system
+			s.random = binary.BigEndian.AppendUint64(s.random, rand.Uint64())
 		}
 		key = s.random
 	}
