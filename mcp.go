@@ -1059,41 +1059,27 @@ type CompleteFunc func(ctx context.Context, typed string, known map[string]strin
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	parts, err := parseTemplate(r.URI)
-	if err == nil && read == nil {
-		err = errors.New("the ReadFunc is missing")
+	if err != nil {
+		panic(where + ": " + err.Error())
 	}
-	if err == nil && (r.Name == "" || !strings.Contains(parts[0], ":")) {
-		err = errors.New("a resource has a name, and a URI with a scheme")
-	}
+	must(read != nil, where, "the ReadFunc is missing")
+	must(r.Name != "" && strings.Contains(parts[0], ":"), where, "a resource has a name, and a URI with a scheme")
 	var names []string
 	for i := 1; i < len(parts); i += 2 {
 		names = append(names, strings.TrimPrefix(parts[i], "+"))
 	}
 	for name := range r.Complete {
-		if !slices.Contains(names, name) {
-			err = fmt.Errorf("there is no variable %q to complete", name)
-		}
+		must(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
 	}
-	if err != nil {
-		panic(where + ": " + err.Error())
+	k, key := resources, "uri"
+	if len(parts) > 1 {
+		k, key = templates, "uriTemplate"
 	}
 	meta := frozen(where, r.Meta)
-	k := resources
-	if len(parts) > 1 {
-		k = templates
-	}
 	s.add(k, &item{
-		name: r.URI,
-		encode: func(rev revision) []byte {
-			key := "uri"
-			if k == templates {
-				key = "uriTemplate"
-			}
-			return chop(r.append([]byte("{"), key, rev, meta), "}")
-		},
-		match: func(uri string) (map[string]string, bool) {
-			return matchTemplate(parts, uri)
-		},
+		name:   r.URI,
+		encode: func(rev revision) []byte { return chop(r.append([]byte("{"), key, rev, meta), "}") },
+		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
 		run: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readAnswer(contents, err, r.MIMEType)
@@ -1102,6 +1088,13 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		complete: r.Complete,
 		find:     (*Server).completion,
 	})
+}
+
+// must panics if what is added is not as it must be.
+func must(ok bool, where, what string) {
+	if !ok {
+		panic(where + ": " + what)
+	}
 }
 
 // RemoveResources removes the resources and templates of these URIs, as far as
@@ -1272,21 +1265,15 @@ type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, er
 // clients that are connected. It panics if a name is missing or comes twice.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
+	must(p.Name != "", where, "a prompt needs a name")
+	must(get != nil, where, "the PromptFunc is missing")
 	complete := make(map[string]CompleteFunc)
 	var args []string
 	for _, a := range p.Arguments {
-		if a.Name == "" || slices.Contains(args, a.Name) {
-			panic(where + ": an argument needs a name of its own")
-		}
+		must(a.Name != "" && !slices.Contains(args, a.Name), where, "an argument needs a name of its own")
 		if args = append(args, a.Name); a.Complete != nil {
 			complete[a.Name] = a.Complete
 		}
-	}
-	if p.Name == "" {
-		panic("mcp: a prompt needs a name")
-	}
-	if get == nil {
-		panic(where + ": a PromptFunc is missing")
 	}
 	meta := frozen(where, p.Meta)
 	s.add(prompts, &item{
