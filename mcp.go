@@ -1924,20 +1924,17 @@ func (r *request) takeAnswers() {
 			r.badState = coded(codeParams, "Invalid or expired requestState")
 			return
 		}
-		for key, val := range members(payload) {
-			r.given[string(key)] = val
-		}
+		decode(payload, &r.given) // which ask has made
 	}
-	if r.responses == nil || string(r.responses) == "null" {
-		return
+	var now struct {
+		Answers map[string]json.RawMessage `json:"inputResponses"`
 	}
-	if r.responses[0] != '{' {
-		r.badState = badParams("inputResponses must be an object")
-		return
+	if err := decode(r.raw, &now); err != nil {
+		r.badState = badParams(err.Error())
 	}
-	for key, val := range members(r.responses) {
-		if r.given[string(key)] = val; val[0] != '{' {
-			r.badState = badParams("inputResponses." + excerpt(string(key)) + " must be an object")
+	for key, answer := range now.Answers {
+		if r.given[key] = answer; answer[0] != '{' {
+			r.badState = badParams("inputResponses." + excerpt(key) + " must be an object")
 		}
 	}
 }

@@ -140,7 +140,7 @@ type request struct {
 type params struct {
 	raw                                             []byte // all of them
 	meta, name, arguments, uri, cursor              []byte
-	notifications, setLevel, responses, state       []byte
+	notifications, setLevel, state                  []byte
 	protocolVersion, capabilities, clientInfo       []byte
 	metaVersion, metaCaps, metaClient, level, token []byte
 	requestID, reason                               []byte
@@ -708,7 +708,7 @@ func (p *params) read(raw []byte) *Error {
 	p.raw = raw
 	_, twice := pick(raw, want{"_meta", &p.meta}, want{"name", &p.name}, want{"arguments", &p.arguments},
 		want{"uri", &p.uri}, want{"cursor", &p.cursor}, want{"notifications", &p.notifications},
-		want{"level", &p.setLevel}, want{"inputResponses", &p.responses}, want{"requestState", &p.state},
+		want{"level", &p.setLevel}, want{"requestState", &p.state},
 		want{"protocolVersion", &p.protocolVersion}, want{"capabilities", &p.capabilities},
 		want{"clientInfo", &p.clientInfo}, want{"requestId", &p.requestID}, want{"reason", &p.reason})
 	absent(&p.meta, &p.cursor)

@@ -4700,7 +4700,7 @@ func TestRounds(t *testing.T) {
 		c.send(modernAsk(5, "tools/call", params, caps, `,"inputResponses":null,"requestState":null`))
 		c.round(5, `{`+entry("a")+`,`+entry("b")+`}`)
 
-		for _, json := range []string{`[]`, `"x"`, `5`, `true`, `{"a":null}`, `{"a":[]}`, `{"b":"accept"}`, `{"a":` + confirmYes + `,"b":5}`, `{"c":5}`} {
+		for _, json := range []string{`[]`, `"x"`, `5`, `true`, `{"a":null}`, `{"a":[]}`, `{"b":"accept"}`, `{"a":` + confirmYes + `,"a":` + confirmYes + `}`, `{"a":` + confirmYes + `,"b":5}`, `{"c":5}`} {
 			c.send(modernAsk(6, "tools/call", params, caps, with(json)))
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":6,"error":{"code":-32602,"message":"Invalid params: inputResponses`) {
 				t.Errorf("%s: got %q", json, got)
