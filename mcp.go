@@ -1129,16 +1129,9 @@ func (s *Server) match(uri string) (*item, map[string]string) {
 // with the + in front if it has one, the rest is literal.
 func parseTemplate(uri string) (parts []string, err error) {
 	var names []string
-	for rest := uri; ; {
-		literal, after, more := strings.Cut(rest, "{")
-		parts = append(parts, literal)
-		if strings.Contains(literal, "}") {
-			return nil, errors.New("there is a } without its {")
-		}
-		if !more {
-			return parts, nil
-		}
-		variable, after, closed := strings.Cut(after, "}")
+	literal, rest, more := strings.Cut(uri, "{")
+	for more {
+		variable, after, closed := strings.Cut(rest, "}")
 		name := strings.TrimPrefix(variable, "+")
 		bad := strings.IndexFunc(name, func(r rune) bool {
 			return r != '_' && (r|0x20 < 'a' || 'z' < r|0x20) && (r < '0' || '9' < r)
@@ -1148,12 +1141,16 @@ func parseTemplate(uri string) (parts []string, err error) {
 			return nil, errors.New("a variable is written {name} or {+name}")
 		case slices.Contains(names, name):
 			return nil, errors.New("a variable stands there twice")
-		case len(parts) > 1 && literal == "":
+		case len(names) > 0 && literal == "":
 			return nil, errors.New("there must be something between two variables")
 		}
-		parts, names = append(parts, variable), append(names, name)
-		rest = after
+		parts, names = append(parts, literal, variable), append(names, name)
+		literal, rest, more = strings.Cut(after, "{")
 	}
+	if strings.Count(uri, "}") > len(names) {
+		return nil, errors.New("there is a } without its {")
+	}
+	return append(parts, literal), nil
 }
 
 // matchTemplate reports whether uri fits the parts of a template, and returns
@@ -1300,7 +1297,7 @@ func (p *Prompt) check(r *request) *Error {
 	}
 	r.vars = params.Arguments
 	for name := range r.vars {
-		if !slices.ContainsFunc(p.Arguments, func(a Argument) bool { return a.Name == name }) {
+		if !slices.Contains(r.item.args, name) {
 			return coded(codeParams, "Unknown argument: "+excerpt(name))
 		}
 	}
