@@ -406,7 +406,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 		if err := in.unmarshal(r.arguments, &v); err != nil {
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
-		res, err := h(r.ctx, v)
+		res, err := h(r, v)
 		if err != nil {
 			return r.failure(err)
 		}
@@ -721,7 +721,7 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 		}
 		return r.resultAnswer(out)
 	}
-	raw, err := s.encode(nil, reflect.ValueOf(&out).Elem(), 0) // as an interface: Out may be one
+	raw, err := s.encode(make([]byte, 0, 64), reflect.ValueOf(out), 0)
 	switch {
 	case err != nil:
 		return r.unfit(err)
@@ -791,8 +791,8 @@ func (r *request) failure(err error) []byte {
 	if line := r.question(err); line != nil {
 		return line
 	}
-	if err == r.ctx.Err() { // its cause tells more
-		err = context.Cause(r.ctx)
+	if err == r.Err() { // its cause tells more
+		err = context.Cause(r)
 	}
 	fault, ok := asError(err)
 	switch {
@@ -905,7 +905,7 @@ func (s *Server) completion(r *request) *Error {
 		if complete == nil {
 			return r.completeAnswer(nil, nil)
 		}
-		return r.completeAnswer(complete(r.ctx, *p.Argument.Value, p.Context.Arguments))
+		return r.completeAnswer(complete(r, *p.Argument.Value, p.Context.Arguments))
 	}}
 	return nil
 }
@@ -1081,7 +1081,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		encode: func(rev revision) []byte { return chop(r.append([]byte("{"), key, rev, meta), "}") },
 		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
 		run: func(q *request) []byte {
-			contents, err := read(q.ctx, q.name, q.vars)
+			contents, err := read(q, q.name, q.vars)
 			return q.readAnswer(contents, err, r.MIMEType)
 		},
 		args:     names,
@@ -1278,7 +1278,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 		encode: func(rev revision) []byte { return p.encode(rev, meta) },
 		check:  p.check,
 		run: func(r *request) []byte {
-			messages, err := get(r.ctx, r.vars)
+			messages, err := get(r, r.vars)
 			return r.promptAnswer(messages, err, p.Description)
 		},
 		args:     args,
@@ -2160,7 +2160,7 @@ func (r *request) String() string {
 // open begins the answer of r. Members of the result are to follow, each with
 // a comma behind it, and then end.
 func (r *request) open() []byte {
-	b := cat(make([]byte, 0, 512), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
+	b := cat(r.space[:0], `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
 	if r.rev == revModern {
 		b = cat(b, `"resultType":"complete",`)
 	}
@@ -2820,10 +2820,10 @@ func (s *schema) unmarshal(args []byte, v any) error {
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
-	var bad faults
+	var bad faults // on the stack: mostly there are none
 	s.set(reflect.ValueOf(v).Elem(), args, nil, &bad)
 	if len(bad.lines) > 0 {
-		return &bad
+		return &faults{lines: bad.lines}
 	}
 	return nil
 }
@@ -2871,7 +2871,7 @@ func (s *schema) setKind(v reflect.Value, raw []byte, at *place, bad *faults) {
 		}
 	case "integer", "number":
 		if ok = isNumber(scalar); ok {
-			s.setNumber(v, string(scalar), at, bad)
+			s.setNumber(v, scalar, at, bad)
 		}
 	case "array":
 		if ok = raw[0] == '['; ok {
@@ -2934,20 +2934,23 @@ func (s *schema) setText(v reflect.Value, str string, at *place, bad *faults) {
 
 // setNumber takes a number with a fraction or an exponent for an integer if it
 // is one, and refuses what v cannot hold.
-func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) {
+func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) {
+	num := string(raw)              // on the stack if it is short, and so not to be told
 	if v.Kind() == reflect.String { // a json.Number
-		v.SetString(num)
+		v.SetString(string(raw))
 		return
 	}
 	if s.kind == "number" {
 		f, err := strconv.ParseFloat(num, s.typ.Bits())
 		if err != nil {
-			bad.add(at, "must be a %v, got %s", s.typ, excerpt(num))
+			bad.add(at, "must be a %v, got %s", s.typ, excerpt(string(raw)))
 		}
 		v.SetFloat(f)
 		return
 	}
-	num = integer(num)
+	if digits(raw, 0) < len(raw) {
+		num = integer(num)
+	}
 	var err error
 	if v.CanInt() {
 		var n int64
@@ -2960,11 +2963,11 @@ func (s *schema) setNumber(v reflect.Value, num string, at *place, bad *faults) 
 	}
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		bad.add(at, "must be in the range of %v, got %s", s.typ, excerpt(num))
+		bad.add(at, "must be in the range of %v, got %s", s.typ, excerpt(string(raw)))
 	case err != nil && num[0] == '-' && digits([]byte(num), 1) == len(num):
-		bad.add(at, "must be at least 0, got %s", excerpt(num))
+		bad.add(at, "must be at least 0, got %s", excerpt(string(raw)))
 	case err != nil:
-		bad.add(at, "must be an integer, got %s", excerpt(num))
+		bad.add(at, "must be an integer, got %s", excerpt(string(raw)))
 	}
 }
 
@@ -3307,9 +3310,10 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 		case hops > 1000:
 			return nil, errors.New("a value points to itself")
 		}
-		if v = v.Elem(); v.Kind() != reflect.Pointer && v.Type() != s.typ {
-			s = derive(v.Type(), "", false) // what an interface holds
-		}
+		v = v.Elem()
+	}
+	if v.Type() != s.typ {
+		s = derive(v.Type(), "", false) // what an interface holds
 	}
 	if s.custom {
 		method := v

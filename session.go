@@ -40,6 +40,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -67,9 +68,10 @@ type session struct {
 	r      io.Reader
 	ctx    context.Context // parent of every handler's; ends when the session does
 	cancel context.CancelCauseFunc
-	out    outlet // to the client
-	trace  outlet // to Server.Trace
-	notes  outlet // to Server.ErrorLog
+	over   *ending // of the requests that were over before anybody looked
+	out    outlet  // to the client
+	trace  outlet  // to Server.Trace
+	notes  outlet  // to Server.ErrorLog
 
 	identity, caching        string // as the modern era wants them on its answers
 	experimental, extensions string // capabilities, as JSON
@@ -120,8 +122,7 @@ type request struct {
 	stream *stream           // of subscriptions/listen
 	item   *item             // what it is about, if that is one thing
 	vars   map[string]string // arguments of a prompt, variables of a template
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ends   atomic.Pointer[ending]
 
 	client, caps []byte // of the client, by the era
 
@@ -134,6 +135,42 @@ type request struct {
 	progress float64             // the last that was reported
 	needs    []need              // questions to be answered before the next round
 	round    func([]need) []byte // asks them
+
+	space [240]byte // for its answer, if that is short
+}
+
+// An ending is what makes a request, which is the context of its handler, end. It
+// is made when it is asked for: most handlers return before they look.
+type ending struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newEnding(parent context.Context) *ending {
+	ctx, cancel := context.WithCancelCause(parent)
+	return &ending{ctx, cancel}
+}
+
+func (r *request) ending() *ending {
+	if r.ends.Load() == nil {
+		if e := newEnding(r.session.ctx); !r.ends.CompareAndSwap(nil, e) {
+			e.cancel(nil) // somebody else was first
+		}
+	}
+	return r.ends.Load()
+}
+
+func (r *request) cancel(cause error) { r.ending().cancel(cause) }
+
+func (r *request) Deadline() (time.Time, bool) { return r.session.ctx.Deadline() }
+func (r *request) Done() <-chan struct{}       { return r.ending().ctx.Done() }
+func (r *request) Err() error                  { return r.ending().ctx.Err() }
+
+func (r *request) Value(key any) any {
+	if key == (requestKey{}) {
+		return r
+	}
+	return r.ending().ctx.Value(key)
 }
 
 // params holds the members of a request's params that we know, as raw JSON.
@@ -208,6 +245,8 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
+	c.over = newEnding(c.ctx)
+	c.over.cancel(nil)
 	s.join(c)
 	defer s.leave(c)
 	c.watch = time.AfterFunc(stint, c.relieve)
@@ -254,7 +293,7 @@ func (c *session) read(turn int) {
 				if !c.resume(turn) {
 					return
 				}
-				if time.Since(began) > stint { // there are answers that have waited long enough
+				if in.start < len(in.buf) && time.Since(began) > stint { // answers have waited long enough
 					c.handOff()
 					began = time.Now()
 				}
@@ -992,12 +1031,9 @@ func (c *session) drop(gone *stream) {
 // another, or when others are through. From here on it can be cancelled and
 // will be waited for.
 func (c *session) begin(r *request) {
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
 	c.mu.Lock()
 	if c.closing { // nobody would wait for it
 		c.mu.Unlock()
-		cancel(nil)
 		return
 	}
 	c.requests[string(r.id)] = r
@@ -1046,14 +1082,16 @@ func (c *session) handle(r *request) {
 // run calls the handler and returns the line that answers r, or nil for none.
 func (r *request) run() []byte {
 	if r.stream != nil {
-		<-r.ctx.Done()
-		if context.Cause(r.ctx) == ErrClosed {
+		<-r.Done()
+		if context.Cause(r) == ErrClosed {
 			return nil
 		}
 		return r.end(r.open(), r.tag(), false) // we end it, and say so
 	}
-	if _, gone := context.Cause(r.ctx).(*CancelledError); gone {
-		return nil // before its turn came
+	if e := r.ends.Load(); e != nil {
+		if _, gone := context.Cause(e.ctx).(*CancelledError); gone {
+			return nil // before its turn came
+		}
 	}
 	return r.item.run(r)
 }
@@ -1079,7 +1117,9 @@ func (c *session) respond(r *request, line []byte) {
 
 // finish lets go of r when its handler is through, and lets the next one in.
 func (c *session) finish(r *request) {
-	r.cancel(nil)
+	if !r.ends.CompareAndSwap(nil, c.over) { // somebody has looked
+		r.cancel(nil)
+	}
 	c.mu.Lock()
 	delete(c.forgotten, r)
 	if r.stream == nil {
@@ -1143,7 +1183,7 @@ func (c *session) settle(b *batch, line []byte) {
 // which they read together with the answer. It waits no longer than r lasts.
 func (c *session) notify(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
-	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
+	if c.requests[string(r.id)] != r || r.Err() != nil || !ok() {
 		c.mu.Unlock()
 		return
 	}
@@ -1153,7 +1193,7 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 	for written := c.out.until(mark); written != nil; written = c.out.until(mark) {
 		select {
 		case <-written:
-		case <-r.ctx.Done():
+		case <-r.Done():
 			return
 		}
 	}
@@ -1164,7 +1204,7 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	q := &question{make(chan reply, 1)}
 	c.relieve() // else nobody would hear the answer
-	for _, over := range []context.Context{r.ctx, ctx} {
+	for _, over := range []context.Context{r, ctx} {
 		if over.Err() != nil {
 			return nil, context.Cause(over)
 		}
@@ -1172,8 +1212,8 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	c.mu.Lock()
 	if c.requests[string(r.id)] != r { // cancelled, or answered long ago
 		c.mu.Unlock()
-		<-r.ctx.Done()
-		return nil, context.Cause(r.ctx)
+		<-r.Done()
+		return nil, context.Cause(r)
 	}
 	if deaf := c.deaf; deaf != nil {
 		c.mu.Unlock()
@@ -1193,8 +1233,8 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 		return a.result, a.err
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
-	case <-r.ctx.Done(): // the handler asks with a context of its own
-		cause = context.Cause(r.ctx)
+	case <-r.Done(): // the handler asks with a context of its own
+		cause = context.Cause(r)
 	}
 	c.mu.Lock()
 	if _, open := c.asked[id]; open && c.deaf == nil && !c.closing { // tell the client not to bother
@@ -1763,6 +1803,7 @@ func pick(obj []byte, wanted ...want) (end int, twice string) {
 					twice = string(key)
 				}
 				*w.to = val
+				break
 			}
 		}
 		return true

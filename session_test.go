@@ -4642,6 +4642,34 @@ func TestAskIDs(t *testing.T) {
 	})
 }
 
+// A handler's context is made when it is looked at: at the latest when the
+// handler has returned, and then it has ended as any other.
+func TestContextLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		var kept context.Context
+		s := &Server{Name: "demo", Version: "1.0.0"}
+		AddTool(s, Tool{Name: "keep"}, func(ctx context.Context, _ struct{}) (string, error) { kept = ctx; return "", nil })
+		r, in := io.Pipe()
+		out, w := io.Pipe()
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(context.WithValue(t.Context(), key{}, "theirs"), r, w) }()
+		go io.Copy(io.Discard, out)
+		io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"keep","arguments":{},"_meta":{`+modernMeta+`}}}`+"\n")
+		synctest.Wait()
+		child, cancel := context.WithCancel(kept)
+		defer cancel()
+		if kept.Err() != context.Canceled || context.Cause(child) != context.Canceled || kept.Value(key{}) != "theirs" || RequestFrom(child) == nil {
+			t.Errorf("%v, %v, %v, %v", kept.Err(), context.Cause(child), kept.Value(key{}), RequestFrom(child))
+		}
+		in.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		w.Close()
+	})
+}
+
 // A question on a goroutine that outlives its request must not start a writer
 // when the drain waiter may be through: "WaitGroup is reused before previous
 // Wait has returned" would end the process.
@@ -4649,8 +4677,8 @@ func TestAskStray(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &session{srv: &Server{}, asked: make(map[string]*question), closed: make(chan struct{})}
 		c.out.w = io.Discard
+		c.ctx = t.Context()
 		r := &request{session: c, id: []byte("1")}
-		r.ctx, r.cancel = context.WithCancelCause(t.Context())
 		c.requests = map[string]*request{"1": r}
 		go c.ask(t.Context(), r, "roots/list", "{}")
 		synctest.Wait()
@@ -9264,11 +9292,11 @@ func TestAllocations(t *testing.T) {
 		name, line string
 		max        float64
 	}{
-		{"ping", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", 3},
-		{"raw tool", callProc(1, "raw", `{"Text":"hello"}`), 13},
-		{"typed tool", callProc(1, "echo", `{"Text":"hello"}`), 14},
-		{"structured output", callProc(1, "add", `{"A":1,"B":2}`), 18},
-		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 15},
+		{"ping", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", 2},
+		{"raw tool", callProc(1, "raw", `{"Text":"hello"}`), 7},
+		{"typed tool", callProc(1, "echo", `{"Text":"hello"}`), 8},
+		{"structured output", callProc(1, "add", `{"A":1,"B":2}`), 9},
+		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 9},
 		{"list", listLine, 3},
 	} {
 		l := loaded(t, quick(0), false)
