@@ -986,6 +986,7 @@ func TestFraming(t *testing.T) {
 		{"plain", p1 + "\n" + p2 + "\n"},
 		{"CRLF", p1 + "\r\n" + p2 + "\r\n"},
 		{"byte order mark", "\ufeff" + p1 + "\n" + p2 + "\n"},
+		{"byte order mark and blanks", "\ufeff \t" + p1 + "\n" + p2 + "\n"},
 		{"blank lines", "\n\r\n  \n\t\n" + p1 + "\n\n \n" + p2 + "\n\n"},
 		{"blanks around", "  " + p1 + " \n\t" + p2 + "\t \r\n"},
 		{"no newline at the end", p1 + "\n" + p2},
