@@ -77,7 +77,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
-	"log/slog"
+	"maps"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -1410,8 +1410,11 @@ func Progress(ctx context.Context, done, total float64, message string) {
 }
 
 // LogHandler returns a handler for package log/slog that logs to the client,
-// under the name of a logger, which may be empty. It needs the context of the
-// request: use slog's functions that take one.
+// under the name of a logger, which may be empty:
+//
+//	logger := slog.New(mcp.LogHandler[slog.Handler]("db"))
+//
+// It needs the context of the request: use slog's functions that take one.
 //
 // What is below the level that the client has asked for is dropped, and so is
 // everything outside of a request, after its end, from clients that asked for
@@ -1420,25 +1423,116 @@ func Progress(ctx context.Context, done, total float64, message string) {
 // Error+8 alert, Error+12 emergency.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
-func LogHandler(name string) slog.Handler {
-	return &logHandler{name, func(own []slog.Attr) []slog.Attr { return own }}
+func LogHandler[H slogHandler[H, L, R, A], L ~int, R slogRecord[A], A slogAttr[V], V slogValue[V]](name string) H {
+	return any(&logHandler[H, L, R, A, V]{name, func(own map[string]any) map[string]any { return own }}).(H)
 }
+
+// The types of package log/slog, by what is needed of them. This package does
+// not import it, because whoever imports it links 30 KB, also if nothing logs:
+// so it has to be named where it is used.
+type (
+	slogHandler[H, L, R, A any] interface {
+		Enabled(context.Context, L) bool
+		Handle(context.Context, R) error
+		WithAttrs([]A) H
+		WithGroup(string) H
+	}
+	slogRecord[A any] interface {
+		Attrs(func(A) bool)
+	}
+	slogAttr[V any] interface {
+		~struct {
+			Key   string
+			Value V
+		}
+	}
+	slogValue[V any] interface {
+		Resolve() V
+		Any() any
+	}
+)
 
 // A logHandler knows what is to be around the attributes of a message itself:
 // other attributes, and groups that are open.
-type logHandler struct {
+type logHandler[H slogHandler[H, L, R, A], L ~int, R slogRecord[A], A slogAttr[V], V slogValue[V]] struct {
 	name string
-	wrap func(own []slog.Attr) []slog.Attr
+	wrap func(own map[string]any) map[string]any
 }
 
-func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
+func (h *logHandler[H, L, R, A, V]) Enabled(ctx context.Context, level L) bool {
+	return logs(ctx, int(level))
+}
+
+func (h *logHandler[H, L, R, A, V]) WithAttrs(attrs []A) H {
+	return any(&logHandler[H, L, R, A, V]{h.name, func(own map[string]any) map[string]any {
+		all := make(map[string]any)
+		addAttrs(all, attrs)
+		maps.Copy(all, own)
+		return h.wrap(all)
+	}}).(H)
+}
+
+func (h *logHandler[H, L, R, A, V]) WithGroup(name string) H {
+	return any(&logHandler[H, L, R, A, V]{h.name, func(own map[string]any) map[string]any {
+		if name != "" && len(own) > 0 {
+			own = map[string]any{name: own}
+		}
+		return h.wrap(own)
+	}}).(H)
+}
+
+func (h *logHandler[H, L, R, A, V]) Handle(ctx context.Context, record R) error {
+	fields := reflect.ValueOf(record)
+	level := int(fields.FieldByName("Level").Int())
+	if !logs(ctx, level) {
+		return nil
+	}
+	own := make(map[string]any)
+	record.Attrs(func(a A) bool {
+		addAttrs(own, []A{a})
+		return true
+	})
+	return logMessage(requestOf(ctx), h.name, level, fields.FieldByName("Message").String(), h.wrap(own))
+}
+
+// addAttrs adds attributes to an object, by the rules of slog.Handler.
+func addAttrs[A slogAttr[V], V slogValue[V]](data map[string]any, attrs []A) {
+	for _, attr := range attrs {
+		a := struct {
+			Key   string
+			Value V
+		}(attr)
+		switch val := a.Value.Resolve().Any().(type) {
+		case []A: // a group
+			inner := data
+			if a.Key != "" {
+				inner = make(map[string]any)
+			}
+			if addAttrs(inner, val); a.Key != "" && len(inner) > 0 {
+				data[a.Key] = inner
+			}
+		case nil:
+			if a.Key != "" {
+				data[a.Key] = nil
+			}
+		case time.Duration:
+			data[a.Key] = val.String()
+		default:
+			data[a.Key] = loggable(val)
+		}
+	}
+}
+
+// logs reports whether what has this level of slog is sent to the client.
+func logs(ctx context.Context, level int) bool {
 	r := requestOf(ctx)
 	return r != nil && r.session.srv.Logging && levelOf(level) >= r.session.logLevel(r)
 }
 
-// levelOf returns the index of a level of slog in levels.
-func levelOf(level slog.Level) int {
-	for i, above := range []slog.Level{slog.LevelInfo, slog.LevelInfo + 2, slog.LevelWarn, slog.LevelError, slog.LevelError + 4, slog.LevelError + 8, slog.LevelError + 12} {
+// levelOf returns the index in levels of a level of slog: 0 is its Info there, 4
+// its Warn, 8 its Error.
+func levelOf(level int) int {
+	for i, above := range []int{0, 2, 4, 8, 12, 16, 20} {
 		if level < above {
 			return i
 		}
@@ -1446,63 +1540,22 @@ func levelOf(level slog.Level) int {
 	return len(levels) - 1
 }
 
-func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &logHandler{h.name, func(own []slog.Attr) []slog.Attr { return h.wrap(slices.Concat(attrs, own)) }}
-}
-
-func (h *logHandler) WithGroup(name string) slog.Handler {
-	if name == "" {
-		return h
-	}
-	return &logHandler{h.name, func(own []slog.Attr) []slog.Attr {
-		return h.wrap([]slog.Attr{{Key: name, Value: slog.GroupValue(own...)}})
-	}}
-}
-
-// Handle sends the message as a string, or if there are attributes, as an
+// logMessage sends a message as a string, or if there are attributes, as an
 // object with the message as "msg".
-func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
-	r := requestOf(ctx)
-	if !h.Enabled(ctx, record.Level) {
-		return nil
-	}
-	var own []slog.Attr
-	record.Attrs(func(a slog.Attr) bool { own = append(own, a); return true })
-	var data any = record.Message
-	attrs := make(map[string]any)
-	if addAttrs(attrs, h.wrap(own)); len(attrs) > 0 {
-		attrs[slog.MessageKey] = record.Message
+func logMessage(r *request, name string, level int, message string, attrs map[string]any) error {
+	var data any = message
+	if len(attrs) > 0 {
+		attrs["msg"] = message
 		data = attrs
 	}
 	raw, err := marshal(data)
 	if err != nil {
 		return err
 	}
-	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
-	b = rawMember(member(b, "logger", h.name), "data", raw)
+	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(level)], `",`)
+	b = rawMember(member(b, "logger", name), "data", raw)
 	r.session.notify(r, chop(b, `}}`), func() bool { return true })
 	return nil
-}
-
-// addAttrs adds attributes to an object, by the rules of slog.Handler.
-func addAttrs(data map[string]any, attrs []slog.Attr) {
-	for _, a := range attrs {
-		a.Value = a.Value.Resolve()
-		switch {
-		case a.Equal(slog.Attr{}):
-		case a.Value.Kind() == slog.KindGroup && a.Key == "":
-			addAttrs(data, a.Value.Group())
-		case a.Value.Kind() == slog.KindGroup:
-			inner := make(map[string]any)
-			if addAttrs(inner, a.Value.Group()); len(inner) > 0 {
-				data[a.Key] = inner
-			}
-		case a.Value.Kind() == slog.KindDuration:
-			data[a.Key] = a.Value.String()
-		default:
-			data[a.Key] = loggable(a.Value.Any())
-		}
-	}
 }
 
 // loggable is the JSON form of a value. One that has none, or whose methods

@@ -629,7 +629,7 @@ const demoTools = `
 // wholeDemo is the server of both transcripts.
 func wholeDemo() *Server {
 	s := &Server{Name: "demo", Version: "1.0.0", Instructions: "Demo server.", Logging: true, StateKey: []byte("key")}
-	log := func(name string) *slog.Logger { return slog.New(LogHandler(name)) }
+	log := func(name string) *slog.Logger { return slog.New(LogHandler[slog.Handler](name)) }
 	AddTool(s, Tool{Name: "echo", Title: "Echo", Description: "Returns its text", Annotations: ToolAnnotations{ReadOnlyHint: Yes}},
 		func(ctx context.Context, in struct {
 			Text string `json:"text"`
@@ -3496,7 +3496,7 @@ func TestSlog(t *testing.T) {
 		begun, release := make(chan context.Context), make(chan struct{})
 		*do = func(ctx context.Context) { begun <- ctx; <-release }
 		c.talk(doAt(`"debug"`))
-		err := slogtest.TestHandler(inRequest{LogHandler("x"), <-begun}, func() (messages []map[string]any) {
+		err := slogtest.TestHandler(inRequest{LogHandler[slog.Handler]("x"), <-begun}, func() (messages []map[string]any) {
 			for _, line := range c.recv() {
 				var m struct {
 					Params struct {
@@ -3533,7 +3533,7 @@ func TestLogLevels(t *testing.T) {
 		8: "error", 11: "error", 12: "critical", 15: "critical", 16: "alert", 19: "alert", 20: "emergency", 99: "emergency"}
 	ordered := slices.Sorted(maps.Keys(of))
 	*do = func(ctx context.Context) {
-		l := slog.New(LogHandler(""))
+		l := slog.New(LogHandler[slog.Handler](""))
 		for _, level := range ordered {
 			enabled := l.Enabled(ctx, level)
 			before := requestOf(ctx).session.out.added
@@ -3585,7 +3585,7 @@ func TestLogLevels(t *testing.T) {
 			}
 		}
 		// None of these has changed it; and a modern request has a level of its own.
-		*do = func(ctx context.Context) { slog.New(LogHandler("l")).WarnContext(ctx, "w") }
+		*do = func(ctx context.Context) { slog.New(LogHandler[slog.Handler]("l")).WarnContext(ctx, "w") }
 		c.script(call + `< 1 {"content":[]}`)
 		c.talk(doAt(`"info"`) + logged(`"level":"warning","logger":"l","data":"w"`) + done)
 	})
@@ -3653,7 +3653,7 @@ func TestLogData(t *testing.T) {
 		{"later wins", func(ctx context.Context, l *slog.Logger) { l.With("a", 1).InfoContext(ctx, "m", "a", 2, slog.Attr{}) }, `{"msg":"m","a":2}`},
 	} {
 		inBubble(t, s, "", func(c *client) {
-			*do = func(ctx context.Context) { test.log(ctx, slog.New(LogHandler("lo\"g"))) }
+			*do = func(ctx context.Context) { test.log(ctx, slog.New(LogHandler[slog.Handler]("lo\"g"))) }
 			c.t.Log(test.name)
 			c.talk(doAt(`"info"`) + logged(`"level":"info","logger":"lo\"g","data":`+test.want) + done)
 		})
@@ -3662,7 +3662,7 @@ func TestLogData(t *testing.T) {
 
 // Where nobody listens, logging does nothing, and says so beforehand.
 func TestLogToNobody(t *testing.T) {
-	l := slog.New(LogHandler("x"))
+	l := slog.New(LogHandler[slog.Handler]("x"))
 	silent := func(name string, ctx context.Context) {
 		t.Helper()
 		if l.Enabled(ctx, slog.LevelError+99) {
@@ -8921,7 +8921,7 @@ func (r *soaked) open() bool { return r.answers == 0 && r.cancelled == 0 }
 // soakServer does what it is told, and takes as long as it is told.
 func soakServer() *Server {
 	s := &Server{Logging: true}
-	logger := slog.New(LogHandler(""))
+	logger := slog.New(LogHandler[slog.Handler](""))
 	AddTool(s, Tool{Name: "do"}, func(ctx context.Context, in struct {
 		What  string        `json:"what"`
 		Lasts time.Duration `json:"lasts"`
