@@ -85,6 +85,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -150,7 +151,7 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	mu       mutex          // guards what follows
+	mu       sync.Mutex     // guards what follows
 	lists    [kinds][]*item // in the order in which they came
 	items    map[itemName]*item
 	lastSeq  int
@@ -349,21 +350,11 @@ func excerpt(s string) string {
 	return s
 }
 
-// cut is strings.Cut at one byte: package strings goes about that as about any
-// other string, which makes a program larger by 4 KB.
-func cut(s string, sep byte) (before, after string, found bool) {
-	i := strings.IndexByte(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
-}
-
 // commas splits a list.
 func commas(s string) (list []string) {
 	for more := s != ""; more; {
 		var one string
-		one, s, more = cut(s, ',')
+		one, s, more = strings.Cut(s, ",")
 		list = append(list, one)
 	}
 	return list
@@ -527,7 +518,7 @@ func (t *Tool) encode(rev revision, in *schema, meta string) []byte {
 // refers reports whether there is a $ref in a schema.
 func refers(schema string) (found bool) {
 	for more := true; more && !found; {
-		_, schema, more = cut(schema, '"')
+		_, schema, more = strings.Cut(schema, `"`)
 		found = strings.HasPrefix(schema, `$ref"`)
 	}
 	return found
@@ -2600,7 +2591,7 @@ func (d deriver) collect(all []*field, outer *field) []*field {
 		if tag == "-" || !in.IsExported() && !embedded {
 			continue
 		}
-		name, options, _ := cut(tag, ',')
+		name, options, _ := strings.Cut(tag, ",")
 		has := func(option string) bool { return slices.Contains(commas(options), option) }
 		f := &field{
 			name:      name,
@@ -3028,12 +3019,12 @@ func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) 
 // integer; one that nothing can hold may come out a smaller one that nothing
 // can hold either.
 func integer(num string) string {
-	mantissa, power, found := cut(num, 'e')
+	mantissa, power, found := strings.Cut(num, "e")
 	if !found {
-		mantissa, power, _ = cut(num, 'E')
+		mantissa, power, _ = strings.Cut(num, "E")
 	}
 	exponent, _ := strconv.Atoi(power)
-	whole, fraction, _ := cut(mantissa, '.')
+	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits, behind := whole+fraction, len(fraction)-max(exponent, -1<<30) // less could not be negated
 	for ; behind > 0 && len(digits) > 1 && digits != "-0" && digits[len(digits)-1] == '0'; behind-- {
 		digits = digits[:len(digits)-1]
@@ -3223,10 +3214,10 @@ func compare(v, w reflect.Value) int {
 func wellFormed(format, s string) bool {
 	switch format {
 	case "email":
-		name, host, _ := cut(s, '@')
+		name, host, _ := strings.Cut(s, "@")
 		return name != "" && host != "" && strings.IndexFunc(s, unicode.IsSpace) < 0 && strings.IndexByte(host, '@') < 0
 	case "uri":
-		scheme, rest, _ := cut(s, ':')
+		scheme, rest, _ := strings.Cut(s, ":")
 		return scheme != "" && rest != "" && strings.IndexFunc(s, unicode.IsSpace) < 0
 	case "date":
 		s += "T00:00:00Z"

@@ -84,7 +84,7 @@ type session struct {
 	eof    chan struct{}  // closed when the client is heard to have closed its end
 	closed chan struct{}  // closed when closing is set
 
-	mu        mutex                 // guards what follows, for a few lines at a time
+	mu        sync.Mutex            // guards what follows, for a few lines at a time
 	turn      int                   // to read: each goroutine that gets it has a number of its own
 	busy      bool                  // whoever has it serves or writes, and can be relieved
 	closing   bool                  // no request is begun any more
@@ -1378,7 +1378,7 @@ func (c *session) handOffLocked() {
 type outlet struct {
 	w io.Writer
 
-	mu      mutex
+	mu      sync.Mutex
 	buf     []byte // whole lines
 	spare   []byte // was written last; used again
 	added   int64  // bytes, ever
@@ -1523,16 +1523,6 @@ func (o *outlet) holds(mark int64) bool {
 	o.mu.Unlock()
 	return held
 }
-
-// A mutex is a sync.Mutex whose methods are called, and not copied to where they
-// are called: there are a hundred such places, and a program is smaller by 10 KB.
-type mutex struct{ mutex sync.Mutex }
-
-//go:noinline
-func (m *mutex) Lock() { m.mutex.Lock() }
-
-//go:noinline
-func (m *mutex) Unlock() { m.mutex.Unlock() }
 
 // ---- diagnostics ----
 
@@ -1811,7 +1801,7 @@ func pick(obj []byte, wanted ...want) (end int, twice string) {
 	return end, twice
 }
 
-// validID reports whether raw is a string or an integer.
+// validID reports whether raw, which is valid JSON, is a string or an integer.
 func validID(raw []byte) bool {
 	if len(raw) == 0 || raw[0] == '"' {
 		return len(raw) > 0
@@ -1820,11 +1810,11 @@ func validID(raw []byte) bool {
 		raw = raw[1:]
 	}
 	end := digits(raw, 0)
-	if end > 0 && end < len(raw) && raw[end] == '.' { // 5.0 is an integer
+	if end < len(raw) && raw[end] == '.' { // 5.0 is an integer
 		for end++; end < len(raw) && raw[end] == '0'; end++ {
 		}
 	}
-	return end > 0 && end == len(raw)
+	return end == len(raw)
 }
 
 // text returns the string that raw, which is valid JSON or nil, stands for,
