@@ -250,15 +250,41 @@ func (c *client) end() {
 	c.want()
 }
 
+// sameJSON compares two values, and sees that no member comes twice in either.
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
-	value := func(s string) (v any) {
+	value := func(s string) any {
 		d := json.NewDecoder(strings.NewReader(s))
 		d.UseNumber()
-		if err := d.Decode(&v); err != nil {
-			t.Fatalf("%s: %v", s, err)
+		var read func() any
+		read = func() any {
+			tok, err := d.Token()
+			if err != nil {
+				t.Fatalf("%s: %v", s, err)
+			}
+			switch tok {
+			case json.Delim('{'):
+				object := make(map[string]any)
+				for d.More() {
+					key := read().(string)
+					if _, twice := object[key]; twice {
+						t.Errorf("%q comes twice in %s", key, s)
+					}
+					object[key] = read()
+				}
+				d.Token()
+				return object
+			case json.Delim('['):
+				list := []any{}
+				for d.More() {
+					list = append(list, read())
+				}
+				d.Token()
+				return list
+			}
+			return tok
 		}
-		return v
+		return read()
 	}
 	return reflect.DeepEqual(value(a), value(b))
 }
@@ -909,7 +935,7 @@ func TestRevisions(t *testing.T) {
 		OutputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, _ none) (*Result, error) {
 			Progress(ctx, 0, 0, "on it")
-			return &Result{StructuredContent: map[string]int{"n": 1}, Meta: meta, Content: []Content{
+			return &Result{StructuredContent: map[string]int{"n": 1}, Meta: map[string]any{"k": 1, keyServer: "not me"}, Content: []Content{
 				{Type: "text", Text: "<t>\u2028", Annotations: notes, Meta: meta},
 				Image([]byte("i"), "image/png"),
 				Audio([]byte("a"), "audio/wav"),
@@ -1630,6 +1656,10 @@ func TestArguments(t *testing.T) {
 		{toolAs[text], `{"text":"a","Text":"b"}`, bad + "Text is unknown (there is text)"},
 		{toolAs[text], `{"text":"a","start_rfc3339":"x"}`, bad + "start_rfc3339 is unknown (there is text)"},
 		{toolAs[none], `{"x":1}`, bad + "x is unknown, none is wanted"},
+		{toolAs[struct {
+			A string `json:"dryrain,omitempty"`
+			B string `json:"d-R_y_R-u_n,omitempty"`
+		}], `{"DryRun":1}`, bad + "DryRun is unknown (there is d-R_y_R-u_n, dryrain)"},
 		{toolAs[several], `{"name":"n","count":1,"units":"mm"}`, bad + "units is unknown (there is unit, count, name, tags, at); unit is required"},
 		{toolAs[several], `{"name":"n","count":1,"unit":"mm","TAG":"mm"}`, bad + "TAG is unknown (there is tags, count, unit, name, at)"},
 		{toolAs[several], `{"name":1,"count":"x","unit":"cm","at":{"x":{}}}`, bad + `name must be a string, got 1; count must be an integer, got "x"; unit must be one of mm, inch, got "cm"; at.x must be an integer, got {}`},
