@@ -4673,32 +4673,39 @@ func TestAskIDs(t *testing.T) {
 	})
 }
 
-// A handler's context is made when it is looked at: at the latest when the
-// handler has returned, and then it has ended as any other.
+// A handler's context is made when it is looked at, be that after its end: it
+// ends as any other, when the handler returns.
 func TestContextLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		type key struct{}
-		var kept context.Context
-		s := &Server{Name: "demo", Version: "1.0.0"}
-		AddTool(s, Tool{Name: "keep"}, func(ctx context.Context, _ struct{}) (string, error) { kept = ctx; return "", nil })
-		r, in := io.Pipe()
-		out, w := io.Pipe()
-		done := make(chan error, 1)
-		go func() { done <- s.Serve(context.WithValue(t.Context(), key{}, "theirs"), r, w) }()
-		go io.Copy(io.Discard, out)
-		io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"keep","arguments":{},"_meta":{`+modernMeta+`}}}`+"\n")
-		synctest.Wait()
-		child, cancel := context.WithCancel(kept)
-		defer cancel()
-		if kept.Err() != context.Canceled || context.Cause(child) != context.Canceled || kept.Value(key{}) != "theirs" || RequestFrom(child) == nil {
-			t.Errorf("%v, %v, %v, %v", kept.Err(), context.Cause(child), kept.Value(key{}), RequestFrom(child))
-		}
-		in.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		w.Close()
-	})
+	for _, early := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			type key struct{}
+			var kept context.Context
+			s := &Server{Name: "demo", Version: "1.0.0"}
+			AddTool(s, Tool{Name: "keep"}, func(ctx context.Context, _ struct{}) (string, error) {
+				if kept = ctx; early && ctx.Err() != nil {
+					t.Error(ctx.Err())
+				}
+				return "", nil
+			})
+			r, in := io.Pipe()
+			out, w := io.Pipe()
+			done := make(chan error, 1)
+			go func() { done <- s.Serve(context.WithValue(t.Context(), key{}, "theirs"), r, w) }()
+			go io.Copy(io.Discard, out)
+			io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"keep","arguments":{},"_meta":{`+modernMeta+`}}}`+"\n")
+			synctest.Wait()
+			child, cancel := context.WithCancel(kept)
+			defer cancel()
+			if kept.Err() != context.Canceled || context.Cause(child) != context.Canceled || kept.Value(key{}) != "theirs" || RequestFrom(child) == nil {
+				t.Errorf("%v, %v, %v, %v", kept.Err(), context.Cause(child), kept.Value(key{}), RequestFrom(child))
+			}
+			in.Close()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			w.Close()
+		})
+	}
 }
 
 // A question on a goroutine that outlives its request must not start a writer
