@@ -4690,7 +4690,10 @@ func TestContextLate(t *testing.T) {
 			r, in := io.Pipe()
 			out, w := io.Pipe()
 			done := make(chan error, 1)
-			go func() { done <- s.Serve(context.WithValue(t.Context(), key{}, "theirs"), r, w) }()
+			deadline := time.Now().Add(time.Hour)
+			ctx, cancel := context.WithDeadline(context.WithValue(t.Context(), key{}, "theirs"), deadline)
+			defer cancel()
+			go func() { done <- s.Serve(ctx, r, w) }()
 			go io.Copy(io.Discard, out)
 			io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"keep","arguments":{},"_meta":{`+modernMeta+`}}}`+"\n")
 			synctest.Wait()
@@ -4698,6 +4701,9 @@ func TestContextLate(t *testing.T) {
 			defer cancel()
 			if kept.Err() != context.Canceled || context.Cause(child) != context.Canceled || kept.Value(key{}) != "theirs" || RequestFrom(child) == nil {
 				t.Errorf("%v, %v, %v, %v", kept.Err(), context.Cause(child), kept.Value(key{}), RequestFrom(child))
+			}
+			if until, ok := kept.Deadline(); !ok || !until.Equal(deadline) {
+				t.Errorf("deadline %v, %v", until, ok)
 			}
 			in.Close()
 			if err := <-done; err != nil {
