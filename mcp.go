@@ -352,7 +352,7 @@ func excerpt(s string) string {
 
 // commas splits a list.
 func commas(s string) (list []string) {
-	for more := s != ""; more; {
+	for more := true; more; {
 		var one string
 		one, s, more = strings.Cut(s, ",")
 		list = append(list, one)
@@ -865,10 +865,9 @@ func (s *Server) completion(r *request) *Error {
 			Value *string `json:"value"`
 		} `json:"argument"`
 		Context struct {
-			Arguments map[string]string `json:"arguments"`
+			Arguments json.RawMessage `json:"arguments"`
 		} `json:"context"`
 	}
-	p.Context.Arguments = make(map[string]string)
 	if err := decode(r.raw, &p); err != nil {
 		return badParams(err.Error())
 	}
@@ -891,12 +890,18 @@ func (s *Server) completion(r *request) *Error {
 	if it == nil || !slices.Contains(it.args, p.Argument.Name) {
 		return badParams("there is no such argument to complete")
 	}
+	known := make(map[string]string)
+	if raw := p.Context.Arguments; string(raw) != "null" {
+		if err := decode(raw, &known); err != nil {
+			return badParams("context.arguments: " + err.Error())
+		}
+	}
 	complete := it.complete[p.Argument.Name]
 	r.item = &item{run: func(r *request) []byte {
 		if complete == nil {
 			return r.completeAnswer(nil, nil)
 		}
-		return r.completeAnswer(complete(r, *p.Argument.Value, p.Context.Arguments))
+		return r.completeAnswer(complete(r, *p.Argument.Value, known))
 	}}
 	return nil
 }
@@ -1053,14 +1058,14 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	if err != nil {
 		panic(where + ": " + err.Error())
 	}
-	must(read != nil, where, "the ReadFunc is missing")
-	must(r.Name != "" && strings.Contains(parts[0], ":"), where, "a resource has a name, and a URI with a scheme")
+	insist(read != nil, where, "the ReadFunc is missing")
+	insist(r.Name != "" && strings.Contains(parts[0], ":"), where, "a resource has a name, and a URI with a scheme")
 	var names []string
 	for i := 1; i < len(parts); i += 2 {
 		names = append(names, strings.TrimPrefix(parts[i], "+"))
 	}
 	for name := range r.Complete {
-		must(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
+		insist(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
 	}
 	k, key := resources, "uri"
 	if len(parts) > 1 {
@@ -1081,8 +1086,8 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	})
 }
 
-// must panics if what is added is not as it must be.
-func must(ok bool, where, what string) {
+// insist panics if what is added is not as it must be.
+func insist(ok bool, where, what string) {
 	if !ok {
 		panic(where + ": " + what)
 	}
@@ -1253,12 +1258,12 @@ type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, er
 // clients that are connected. It panics if a name is missing or comes twice.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
-	must(p.Name != "", where, "a prompt needs a name")
-	must(get != nil, where, "the PromptFunc is missing")
+	insist(p.Name != "", where, "a prompt needs a name")
+	insist(get != nil, where, "the PromptFunc is missing")
 	complete := make(map[string]CompleteFunc)
 	var args []string
 	for _, a := range p.Arguments {
-		must(a.Name != "" && !slices.Contains(args, a.Name), where, "an argument needs a name of its own")
+		insist(a.Name != "" && !slices.Contains(args, a.Name), where, "an argument needs a name of its own")
 		if args = append(args, a.Name); a.Complete != nil {
 			complete[a.Name] = a.Complete
 		}
@@ -2420,7 +2425,7 @@ func (s *Server) logf(format string, args ...any) {
 //	jsonschema:"text"            its description
 //	enum:"a,b"                   the values it may have, or its elements may
 //	default:"x"                  what it is when a call leaves it out: text, or JSON if it is no string
-//	minimum:"0" maximum:"9"      of a number
+//	minimum:"0" maximum:"9"      of a number, which its type can hold
 //	minLength:"1" maxLength:"9"  of a string, in characters, or of a list
 //	format:"email"               of a string: email, uri, date or date-time
 //
@@ -2634,12 +2639,20 @@ func (d deriver) tags(f *field) {
 	}
 	f.least, f.most = d.bound(f, "minimum"), d.bound(f, "maximum")
 	f.shortest, f.longest = d.length(f, "minLength", 0), d.length(f, "maxLength", -1)
-	f.doc, f.format = f.tag.Get("jsonschema"), f.tag.Get("format")
-	f.enum, f.titles = commas(f.tag.Get("enum")), commas(f.tag.Get("titles"))
+	f.doc = f.tag.Get("jsonschema")
+	if v, ok := f.tag.Lookup("enum"); ok {
+		f.enum = commas(v)
+	}
+	if v, ok := f.tag.Lookup("titles"); ok {
+		f.titles = commas(v)
+	}
+	if v, ok := f.tag.Lookup("format"); ok {
+		f.format = v
+		d.refuse(s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, v),
+			f.where, `format is for strings, and "email", "uri", "date" or "date-time"`)
+	}
 	d.refuse(f.enum != nil && (elem.kind != "string" && elem.kind != "integer" || elem.text || elem.base64), f.where, "enum is for strings and integers")
 	d.refuse(f.titles != nil && len(f.titles) != len(f.enum), f.where, "titles is for an enum, as many as that has values")
-	d.refuse(f.format != "" && (s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, f.format)),
-		f.where, `format is for strings, and "email", "uri", "date" or "date-time"`)
 	for _, v := range f.enum {
 		d.refuse(s.kind == "integer" && !isNumber([]byte(v)), f.where, "enum: "+v+" is no number")
 	}
@@ -2654,8 +2667,8 @@ func (d deriver) tags(f *field) {
 
 // bound returns the number in a tag, and no value if there is none.
 func (d deriver) bound(f *field, key string) (bound reflect.Value) {
-	if v := f.tag.Get(key); v != "" {
-		d.refuse(f.schema.kind != "integer" && f.schema.kind != "number", f.where, key+" is for numbers")
+	if v, ok := f.tag.Lookup(key); ok {
+		d.refuse(f.schema.kind != "integer" && f.schema.kind != "number" || !isNumber([]byte(v)), f.where, key+" is for numbers, and a number")
 		bound = d.value(f, key, []byte(v))
 	}
 	return bound
@@ -2664,8 +2677,8 @@ func (d deriver) bound(f *field, key string) (bound reflect.Value) {
 // length returns the number of characters or elements in a tag, or what it is
 // without one.
 func (d deriver) length(f *field, key string, without int) int {
-	v := f.tag.Get(key)
-	if v == "" {
+	v, ok := f.tag.Lookup(key)
+	if !ok {
 		return without
 	}
 	n, err := strconv.Atoi(v)
@@ -3222,8 +3235,8 @@ func wellFormed(format, s string) bool {
 	case "date":
 		s += "T00:00:00Z"
 		fallthrough
-	case "date-time":
-		return new(time.Time).UnmarshalText([]byte(s)) == nil
+	case "date-time": // package time also takes hours of one digit, and commas
+		return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
 	}
 	return true
 }

@@ -123,6 +123,7 @@ type request struct {
 	item   *item             // what it is about, if that is one thing
 	vars   map[string]string // arguments of a prompt, variables of a template
 	ends   atomic.Pointer[ending]
+	space  [304]byte // for its answer, if that is short
 
 	client, caps []byte // of the client, by the era
 
@@ -135,8 +136,6 @@ type request struct {
 	progress float64             // the last that was reported
 	needs    []need              // questions to be answered before the next round
 	round    func([]need) []byte // asks them
-
-	space [240]byte // for its answer, if that is short
 }
 
 // An ending is what makes a request, which is the context of its handler, end. It
@@ -265,7 +264,7 @@ type input struct {
 	buf   []byte   // buf[:start] is taken
 	start int
 	seen  int        // buf[start:seen] holds no newline
-	any   bool       // the first line was looked at for a byte order mark
+	any   bool       // a line has begun: there can be no byte order mark any more
 	skip  bool       // inside of a line that is too long
 	err   error      // of the last Read
 	ear   chan heard // of a Read that is under way; nil if there is none
@@ -466,6 +465,9 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 	for {
 		if !in.skip && in.held == 0 { // blanks before a message do not count, and so do not blank lines
 			in.start = blank(in.buf, in.start)
+			if !in.any && bytes.HasPrefix(in.buf[in.start:], []byte("\ufeff")) {
+				in.start, in.any = blank(in.buf, in.start+len("\ufeff")), true
+			}
 			in.seen = max(in.seen, in.start)
 		}
 		if in.start == len(in.buf) && (in.held == 0 || in.err == nil) {
@@ -492,17 +494,12 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 			line = slices.Concat(append(in.long, line)...)
 			in.long, in.held = nil, 0
 		}
-		if !in.any {
-			line, in.any = bytes.TrimPrefix(line, []byte("\ufeff")), true
-		}
-		line = trim(line)
-		switch {
-		case cut || len(line) > limit:
+		in.any = true
+		if line = trim(line); cut || len(line) > limit {
 			n := min(len(line), limit)
 			return line[:n:n], false
-		case len(line) > 0:
-			return line, true
 		}
+		return line, true
 	}
 }
 
@@ -965,10 +962,11 @@ type stream struct {
 // can promise.
 func (c *session) filter(r *request) *Error {
 	var asked struct {
-		Tools     bool     `json:"toolsListChanged"`
-		Prompts   bool     `json:"promptsListChanged"`
-		Resources bool     `json:"resourcesListChanged"`
-		URIs      []string `json:"resourceSubscriptions"`
+		Tools     bool `json:"toolsListChanged"`
+		Prompts   bool `json:"promptsListChanged"`
+		Resources bool `json:"resourcesListChanged"`
+
+		URIs json.RawMessage `json:"resourceSubscriptions"` // there may be more than are watched
 	}
 	if r.notifications == nil {
 		return badParams("notifications is required")
@@ -978,18 +976,28 @@ func (c *session) filter(r *request) *Error {
 	}
 	offered := c.srv.offers()
 	st := &stream{request: r}
-	for k, on := range []bool{asked.Tools, asked.Prompts, asked.Resources} {
+	for k, on := range []bool{tools: asked.Tools, prompts: asked.Prompts, resources: asked.Resources} {
 		if on {
 			st.kinds |= 1 << k & offered
 		}
 	}
-	if offered&(1<<resources) == 0 {
-		asked.URIs = nil
+	switch {
+	case asked.URIs == nil || string(asked.URIs) == "null":
+		asked.URIs = json.RawMessage("[]")
+	case asked.URIs[0] != '[':
+		return badParams("notifications: resourceSubscriptions must be an array")
 	}
-	for _, uri := range asked.URIs {
+	for _, raw := range members(asked.URIs) {
+		uri, isText := text(raw)
+		if !isText {
+			return badParams("notifications: resourceSubscriptions must hold strings")
+		}
 		if err := st.watch(uri); err != nil {
 			return err
 		}
+	}
+	if offered&(1<<resources) == 0 {
+		st.uris = nil
 	}
 	c.mu.Lock()
 	open := len(c.streams)
@@ -1658,9 +1666,8 @@ func blank(b []byte, i int) int {
 	return i
 }
 
-// trim takes the blanks away from both ends.
+// trim takes the blanks away from the end.
 func trim(b []byte) []byte {
-	b = b[blank(b, 0):]
 	for len(b) > 0 && blank(b[len(b)-1:], 0) > 0 {
 		b = b[:len(b)-1]
 	}
