@@ -109,7 +109,8 @@ type Server struct {
 	Drain time.Duration
 
 	// Linger is how long handlers may go on after the client has closed its
-	// end, before they are cancelled. 0 means not at all.
+	// end, before they are cancelled. 0 means not at all. Their questions to the
+	// client are at an end in any case.
 	Linger time.Duration
 
 	// MaxConcurrent is how many handlers run at once; further requests wait,
@@ -1037,7 +1038,7 @@ func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 // where they stand: without a slash in {name}, without a ".." between slashes
 // in {+name}, which may begin with one, though: [os.Root] is how to keep to a
 // directory. An error that is [fs.ErrNotExist] says that there is no such
-// resource.
+// resource; any other is told to the client as it stands.
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
 
 // A CompleteFunc suggests values that begin with, or are like, what was typed
@@ -1410,11 +1411,17 @@ func Progress(ctx context.Context, done, total float64, message string) {
 //
 //	logger := slog.New(mcp.LogHandler[slog.Handler]("db"))
 //
-// It needs the context of the request: use slog's functions that take one.
+// It is generic so that only who logs links package log/slog: H is slog.Handler,
+// and the rest follows from that.
+//
+// It needs the context of the request: use slog's functions that take one. A
+// message is sent as a string, or if there are attributes, as an object with
+// the message as "msg".
 //
 // What is below the level that the client has asked for is dropped, and so is
 // everything outside of a request, after its end, from clients that asked for
-// none, or if [Server.Logging] is not set. The levels are slog's and those of
+// none, or if [Server.Logging] is not set. Clients ask with logging/setLevel, and
+// in revision 2026-07-28 with a logLevel in the _meta of each request. The levels are slog's and those of
 // the protocol between and above them: Info+2 is notice, Error+4 critical,
 // Error+8 alert, Error+12 emergency.
 //
@@ -1423,9 +1430,8 @@ func LogHandler[H slogHandler[H, L, R, A], L ~int, R slogRecord[A], A slogAttr[V
 	return any(&logHandler[H, L, R, A, V]{name, func(own map[string]any) map[string]any { return own }}).(H)
 }
 
-// The types of package log/slog, by what is needed of them. This package does
-// not import it, because whoever imports it links 30 KB, also if nothing logs:
-// so it has to be named where it is used.
+// The types of package log/slog, by what is needed of them. Whoever imports it
+// links 30 KB, also if nothing logs.
 type (
 	slogHandler[H, L, R, A any] interface {
 		Enabled(context.Context, L) bool
@@ -1536,8 +1542,7 @@ func levelOf(level int) int {
 	return len(levels) - 1
 }
 
-// logMessage sends a message as a string, or if there are attributes, as an
-// object with the message as "msg".
+// logMessage sends a message to the client.
 func logMessage(r *request, name string, level int, message string, attrs map[string]any) error {
 	var data any = message
 	if len(attrs) > 0 {
@@ -1704,9 +1709,10 @@ func able(caps []byte, capability string) bool {
 //
 // Message says what it is for. It must not ask for secrets.
 //
-// If the user fills it in, Elicit returns the form, checked; otherwise the
-// error is [ErrDeclined] or [ErrDismissed]. What else can happen is the same
-// for everything that asks the client:
+// If the user fills it in, Elicit returns the form, or an error that tells what
+// is wrong with it, after which another key asks again; if not, the error is
+// [ErrDeclined] or [ErrDismissed]. Elicit panics if T cannot be a form. What else
+// can happen is the same for everything that asks the client:
 //
 // Clients of the older revisions are sent a request, and the call returns when
 // they have answered. In revision 2026-07-28 a question travels in the result
@@ -2430,7 +2436,8 @@ func (s *Server) logf(format string, args ...any) {
 //	format:"email"               of a string: email, uri, date or date-time
 //
 // A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
-// unmarshals itself from text is a string too. Where a type contains itself
+// unmarshals itself from text is a string too. A null for an optional field is as
+// good as nothing. Where a type contains itself
 // the schema ends with a plain object. SchemaOf panics if T cannot be
 // described: with interfaces, say, or types with a JSON form of their own.
 func SchemaOf[T any]() json.RawMessage {
@@ -2527,7 +2534,7 @@ func (d deriver) schema(t reflect.Type, where string) *schema {
 	case k == reflect.Map && t.Key().Kind() == reflect.String, k == reflect.Struct:
 		s.kind = "object"
 	default:
-		d.refuse(true, where, "a "+t.String()+" cannot be described: set the schema by hand")
+		d.refuse(true, where, t.String()+" cannot be described: set the schema by hand")
 	}
 	// encode looks inside, whatever the kind, when the methods are not for it or
 	// out of its reach.
@@ -2638,6 +2645,7 @@ func (d deriver) tags(f *field) {
 		elem = s.elem
 	}
 	f.least, f.most = d.bound(f, "minimum"), d.bound(f, "maximum")
+	d.refuse(f.least.IsValid() && f.most.IsValid() && compare(f.least, f.most) > 0, f.where, "minimum is above maximum")
 	f.shortest, f.longest = d.length(f, "minLength", 0), d.length(f, "maxLength", -1)
 	f.doc = f.tag.Get("jsonschema")
 	if v, ok := f.tag.Lookup("enum"); ok {

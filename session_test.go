@@ -1516,13 +1516,13 @@ func TestWrongRegistration(t *testing.T) {
 		{`mcp: tool "x": In must be a struct or a map`, in(toolOf[string])},
 		{`mcp: tool "x": In must be a struct or a map`, in(toolOf[[]int])},
 		{`mcp: tool "x": In: json.RawMessage has a JSON form of its own`, in(toolOf[json.RawMessage])},
-		{`mcp: tool "x": In.F: a func() cannot be described`, in(toolOf[struct{ F func() }])},
-		{`mcp: tool "x": In.A.B[]: a interface {} cannot be described`, in(toolOf[struct{ A struct{ B []any } }])},
+		{`mcp: tool "x": In.F: func() cannot be described`, in(toolOf[struct{ F func() }])},
+		{`mcp: tool "x": In.A.B[]: interface {} cannot be described`, in(toolOf[struct{ A struct{ B []any } }])},
 		{`In.L: a list of itself cannot be described`, in(toolOf[struct{ L selves }])},
 		{`In.L: a list of itself cannot be described`, in(toolOf[struct{ L selves2 }])},
-		{`In.M: a map[int]string cannot be described`, in(toolOf[struct{ M map[int]string }])},
-		{`In.A: a [2]int cannot be described`, in(toolOf[struct{ A [2]int }])},
-		{`In.C: a complex128 cannot be described`, in(toolOf[struct{ C complex128 }])},
+		{`In.M: map[int]string cannot be described`, in(toolOf[struct{ M map[int]string }])},
+		{`In.A: [2]int cannot be described`, in(toolOf[struct{ A [2]int }])},
+		{`In.C: complex128 cannot be described`, in(toolOf[struct{ C complex128 }])},
 		{`In.C: mcp.custom has a JSON form of its own`, in(toolOf[struct{ C custom }])},
 		{`In.S: the json option string cannot be described`, in(toolOf[struct {
 			S int `json:",string"`
@@ -1555,6 +1555,9 @@ func TestWrongRegistration(t *testing.T) {
 		{`In.A: maximum must be in the range of int8, got 300`, in(toolOf[struct {
 			A int8 `maximum:"300"`
 		}])},
+		{`In.A: minimum is above maximum`, in(toolOf[struct {
+			A int `minimum:"5" maximum:"3"`
+		}])},
 		{`In.A: maximum is for numbers`, in(toolOf[struct {
 			A string `maximum:"1"`
 		}])},
@@ -1579,7 +1582,7 @@ func TestWrongRegistration(t *testing.T) {
 		{`In.A: default must be at most 3`, in(toolOf[struct {
 			A int `default:"4" maximum:"3"`
 		}])},
-		{`mcp: SchemaOf: a chan int cannot be described`, func() { SchemaOf[chan int]() }},
+		{`mcp: SchemaOf: chan int cannot be described`, func() { SchemaOf[chan int]() }},
 	} {
 		wantPanic(t, tt.want, tt.f)
 	}
