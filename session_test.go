@@ -9167,7 +9167,7 @@ func (c *soaker) settle(goroutines int) {
 		}
 	}
 	for try := 0; runtime.NumGoroutine() > goroutines+2; try++ { // it is not exact while others come and go
-		if runtime.Gosched(); try == 1000 {
+		if runtime.Gosched(); try == 1_000_000 {
 			c.t.Fatalf("%d goroutines, and %d at the beginning", runtime.NumGoroutine(), goroutines)
 		}
 	}
