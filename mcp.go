@@ -1421,9 +1421,9 @@ func Progress(ctx context.Context, done, total float64, message string) {
 // What is below the level that the client has asked for is dropped, and so is
 // everything outside of a request, after its end, from clients that asked for
 // none, or if [Server.Logging] is not set. Clients ask with logging/setLevel, and
-// in revision 2026-07-28 with a logLevel in the _meta of each request. The levels are slog's and those of
-// the protocol between and above them: Info+2 is notice, Error+4 critical,
-// Error+8 alert, Error+12 emergency.
+// in revision 2026-07-28 with a logLevel in the _meta of each request. The
+// levels are slog's and those of the protocol between and above them: Info+2 is
+// notice, Error+4 critical, Error+8 alert, Error+12 emergency.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
 func LogHandler[H slogHandler[H, L, R, A], L ~int, R slogRecord[A], A slogAttr[V], V slogValue[V]](name string) H {
@@ -2437,9 +2437,9 @@ func (s *Server) logf(format string, args ...any) {
 //
 // A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
 // unmarshals itself from text is a string too. A null for an optional field is as
-// good as nothing. Where a type contains itself
-// the schema ends with a plain object. SchemaOf panics if T cannot be
-// described: with interfaces, say, or types with a JSON form of their own.
+// good as nothing. Where a type contains itself the schema ends with a plain
+// object. SchemaOf panics if T cannot be described: with interfaces, say, or
+// types with a JSON form of their own.
 func SchemaOf[T any]() json.RawMessage {
 	return derive(reflect.TypeFor[T](), "mcp: SchemaOf", true).append(nil, nil, nil)
 }

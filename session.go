@@ -1077,7 +1077,7 @@ func (c *session) handle(r *request) {
 	defer func() {
 		if !returned {
 			c.relieve() // Goexit takes this goroutine with it
-			c.logf("%v did not return; panic: %v\n%s", r, recover(), debug.Stack())
+			c.logf("%v did not return: %v\n%s", r, recover(), debug.Stack())
 			line = r.failed()
 		}
 		c.respond(r, line)
