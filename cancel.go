@@ -56,6 +56,40 @@ func (e *CancelledError) Error() string {
 	return "mcp: cancelled by the client: " + e.Reason
 }
 
+// An ending is what makes a request, which is the context of its handler, end. It
+// is made when it is asked for: most handlers return before they look.
+type ending struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newEnding(parent context.Context) *ending {
+	ctx, cancel := context.WithCancelCause(parent)
+	return &ending{ctx, cancel}
+}
+
+func (r *request) ending() *ending {
+	if r.ends.Load() == nil {
+		if e := newEnding(r.session.ctx); !r.ends.CompareAndSwap(nil, e) {
+			e.cancel(nil) // somebody else was first
+		}
+	}
+	return r.ends.Load()
+}
+
+func (r *request) cancel(cause error) { r.ending().cancel(cause) }
+
+func (r *request) Deadline() (time.Time, bool) { return r.session.ctx.Deadline() }
+func (r *request) Done() <-chan struct{}       { return r.ending().ctx.Done() }
+func (r *request) Err() error                  { return r.ending().ctx.Err() }
+
+func (r *request) Value(key any) any {
+	if key == (requestKey{}) {
+		return r
+	}
+	return r.ending().ctx.Value(key)
+}
+
 // forget is the client's cancel of the request with this id. The entry goes
 // first, so that nothing is owed and nothing more is written for it; a request
 // that is unknown, or answered already, is none of our business.

@@ -409,9 +409,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 // addTool is what of AddTool does not have to be compiled for each tool.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(r *request, in, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
-	if !handled {
-		panic(where + ": the handler is missing")
-	}
+	insist(handled, where, "the handler is missing")
 	in, out := s.schemaOf(from, where+": In", t.InputSchema == nil), derive(to, "", false)
 	checkTool(s, where, t, in.kind)
 	meta := frozen(where, t.Meta)
@@ -458,9 +456,7 @@ func checkTool(s *Server, where string, t *Tool, kind string) {
 			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
 		}
 	}
-	if len(t.Name) == 0 || len(t.Name) > 128 {
-		panic(where + ": the name must have 1 to 128 bytes")
-	}
+	insist(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
 	if s != nil && (len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0) {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
@@ -476,9 +472,7 @@ func checkTool(s *Server, where string, t *Tool, kind string) {
 	if t.InputSchema != nil {
 		kind = rootType(t.InputSchema)
 	}
-	if kind != "object" {
-		panic(where + `: In must be a struct or a map, and InputSchema have "type": "object"`)
-	}
+	insist(kind == "object", where, `In must be a struct or a map, and InputSchema have "type": "object"`)
 }
 
 // rootType returns the type that a schema gives to the whole value.
@@ -2497,9 +2491,7 @@ type deriver struct {
 //
 //go:noinline
 func (d deriver) refuse(wrong bool, where, what string) {
-	if wrong && d.must {
-		panic(where + ": " + what)
-	}
+	insist(!wrong || !d.must, where, what)
 }
 
 func (d deriver) schema(t reflect.Type, where string) *schema {

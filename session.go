@@ -138,40 +138,6 @@ type request struct {
 	round    func([]need) []byte // asks them
 }
 
-// An ending is what makes a request, which is the context of its handler, end. It
-// is made when it is asked for: most handlers return before they look.
-type ending struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-}
-
-func newEnding(parent context.Context) *ending {
-	ctx, cancel := context.WithCancelCause(parent)
-	return &ending{ctx, cancel}
-}
-
-func (r *request) ending() *ending {
-	if r.ends.Load() == nil {
-		if e := newEnding(r.session.ctx); !r.ends.CompareAndSwap(nil, e) {
-			e.cancel(nil) // somebody else was first
-		}
-	}
-	return r.ends.Load()
-}
-
-func (r *request) cancel(cause error) { r.ending().cancel(cause) }
-
-func (r *request) Deadline() (time.Time, bool) { return r.session.ctx.Deadline() }
-func (r *request) Done() <-chan struct{}       { return r.ending().ctx.Done() }
-func (r *request) Err() error                  { return r.ending().ctx.Err() }
-
-func (r *request) Value(key any) any {
-	if key == (requestKey{}) {
-		return r
-	}
-	return r.ending().ctx.Value(key)
-}
-
 // params holds the members of a request's params that we know, as raw JSON.
 type params struct {
 	raw                                             []byte // all of them
@@ -961,43 +927,40 @@ type stream struct {
 // filter reads what a subscriptions/listen request asks for, and keeps what we
 // can promise.
 func (c *session) filter(r *request) *Error {
-	var asked struct {
-		Tools     bool `json:"toolsListChanged"`
-		Prompts   bool `json:"promptsListChanged"`
-		Resources bool `json:"resourcesListChanged"`
-
-		URIs json.RawMessage `json:"resourceSubscriptions"` // there may be more than are watched
-	}
-	if r.notifications == nil {
+	if r.notifications == nil || r.notifications[0] != '{' {
 		return badParams("notifications is required")
 	}
-	if err := decode(r.notifications, &asked); err != nil {
-		return badParams("notifications: " + err.Error())
-	}
-	offered := c.srv.offers()
 	st := &stream{request: r}
-	for k, on := range []bool{tools: asked.Tools, prompts: asked.Prompts, resources: asked.Resources} {
-		if on {
-			st.kinds |= 1 << k & offered
+	offered := c.srv.offers()
+	for key, val := range members(r.notifications) {
+		for k, name := range kindNames[:templates] {
+			if string(key) == name+"ListChanged" {
+				switch string(val) {
+				case "true":
+					st.kinds |= 1 << k & offered
+				case "false":
+				default:
+					return badParams(string(key) + " must be true or false")
+				}
+			}
 		}
-	}
-	switch {
-	case asked.URIs == nil || string(asked.URIs) == "null":
-		asked.URIs = json.RawMessage("[]")
-	case asked.URIs[0] != '[':
-		return badParams("notifications: resourceSubscriptions must be an array")
-	}
-	for _, raw := range members(asked.URIs) {
-		uri, isText := text(raw)
-		if !isText {
-			return badParams("notifications: resourceSubscriptions must hold strings")
+		if string(key) == "resourceSubscriptions" {
+			if val[0] != '[' {
+				return badParams("resourceSubscriptions must be an array")
+			}
+			for _, raw := range members(val) {
+				uri, isText := text(raw)
+				if !isText {
+					return badParams("resourceSubscriptions must hold strings")
+				}
+				if err := st.watch(uri); err != nil {
+					return err
+				}
+			}
+			if offered&(1<<resources) == 0 {
+				st.uris = nil
+			}
 		}
-		if err := st.watch(uri); err != nil {
-			return err
-		}
-	}
-	if offered&(1<<resources) == 0 {
-		st.uris = nil
 	}
 	c.mu.Lock()
 	open := len(c.streams)

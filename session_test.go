@@ -553,9 +553,9 @@ func TestTraps(t *testing.T) {
 			> {"jsonrpc":"2.0","id":22,"method":"subscriptions/listen","params":{$META}}
 			< ` + wrong("22", -32602, "Invalid params: notifications is required") + `
 			> {"jsonrpc":"2.0","id":23,"method":"subscriptions/listen","params":{"notifications":[],$META}}
-			< ` + wrong("23", -32602, "Invalid params: notifications: must be an object, got []") + `
+			< ` + wrong("23", -32602, "Invalid params: notifications is required") + `
 			> {"jsonrpc":"2.0","id":24,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":1},$META}}
-			< ` + wrong("24", -32602, "Invalid params: notifications: toolsListChanged must be a boolean, got 1")},
+			< ` + wrong("24", -32602, "Invalid params: toolsListChanged must be true or false")},
 		{"T26 nothing unsolicited to modern clients", demo, "", `
 			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"grow",$META}}
 			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}`},
@@ -3389,13 +3389,13 @@ func TestListen(t *testing.T) {
 			> 1+ subscriptions/listen
 			< 1! -32602 Invalid params: notifications is required
 			> 1+ subscriptions/listen {"notifications":[]}
-			< 1! -32602 Invalid params: notifications: must be an object, got []
+			< 1! -32602 Invalid params: notifications is required
 			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}
-			< 1! -32602 Invalid params: notifications: toolsListChanged must be a boolean, got "yes"
+			< 1! -32602 Invalid params: toolsListChanged must be true or false
 			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}
-			< 1! -32602 Invalid params: notifications: resourceSubscriptions must be an array
+			< 1! -32602 Invalid params: resourceSubscriptions must be an array
 			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}
-			< 1! -32602 Invalid params: notifications: resourceSubscriptions must hold strings
+			< 1! -32602 Invalid params: resourceSubscriptions must hold strings
 			> 1 subscriptions/listen {"notifications":{}}
 			< 1! -32602 Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)
 			# the ack has what will be honoured, and the id as it came
