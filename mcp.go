@@ -409,7 +409,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 // addTool is what of AddTool does not have to be compiled for each tool.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(r *request, in, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
-	insist(handled, where, "the handler is missing")
+	panicUnless(handled, where, "the handler is missing")
 	in, out := s.schemaOf(from, where+": In", t.InputSchema == nil), derive(to, "", false)
 	checkTool(s, where, t, in.kind)
 	meta := frozen(where, t.Meta)
@@ -456,7 +456,7 @@ func checkTool(s *Server, where string, t *Tool, kind string) {
 			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
 		}
 	}
-	insist(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
+	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
 	if s != nil && (len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0) {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
@@ -472,14 +472,14 @@ func checkTool(s *Server, where string, t *Tool, kind string) {
 	if t.InputSchema != nil {
 		kind = rootType(t.InputSchema)
 	}
-	insist(kind == "object", where, `In must be a struct or a map, and InputSchema have "type": "object"`)
+	panicUnless(kind == "object", where, `In must be a struct or a map, and InputSchema have "type": "object"`)
 }
 
 // rootType returns the type that a schema gives to the whole value.
 func rootType(schema []byte) string {
 	var raw []byte
 	pick(schema, want{"type", &raw})
-	typ, _ := text(raw)
+	typ, _ := unquote(raw)
 	return typ
 }
 
@@ -488,26 +488,26 @@ func rootType(schema []byte) string {
 func (t *Tool) encode(rev revision, in *schema, meta string) []byte {
 	b := named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
 	if b = rawMember(b, "inputSchema", t.InputSchema); t.InputSchema == nil {
-		b = append(in.append(cat(b, `"inputSchema":`), nil, nil), ',')
+		b = append(in.append(join(b, `"inputSchema":`), nil, nil), ',')
 	}
 	switch {
 	case t.OutputSchema == nil || rev < rev2025_06_18:
 	case rev == revModern || rootType(t.OutputSchema) == "object":
 		b = rawMember(b, "outputSchema", t.OutputSchema)
 	case !refers(string(t.OutputSchema)): // which would no longer point where it should
-		b = cat(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
+		b = join(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
 	}
 	if a := t.Annotations; a != (ToolAnnotations{}) && rev >= rev2025_03_26 {
-		b = member(cat(b, `"annotations":{`), "title", a.Title)
+		b = member(join(b, `"annotations":{`), "title", a.Title)
 		for i, hint := range []Hint{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint} {
 			if hint != 0 {
-				b = cat(b, `"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
+				b = join(b, `"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
 				b = append(strconv.AppendBool(b, hint == Yes), ',')
 			}
 		}
-		b = chop(b, "},")
+		b = closeWith(b, "},")
 	}
-	return chop(trimmings(b, rev, t.Icons, meta), "}")
+	return closeWith(appendIconsAndMeta(b, rev, t.Icons, meta), "}")
 }
 
 // refers reports whether there is a $ref in a schema.
@@ -530,7 +530,7 @@ func named(b []byte, rev revision, name, title, description string) []byte {
 
 // quoted appends a member, with the comma behind it that chop takes away.
 func quoted(b []byte, name, val string) []byte {
-	return append(appendString(cat(b, `"`, name, `":`), val), ',')
+	return append(appendString(join(b, `"`, name, `":`), val), ',')
 }
 
 // member is quoted for what is left out when it is empty.
@@ -548,7 +548,7 @@ func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T
 	if len(val) == 0 {
 		return b
 	}
-	return cat(b, `"`, name, `":`, string(val), `,`)
+	return join(b, `"`, name, `":`, string(val), `,`)
 }
 
 // RemoveTools removes the tools of these names, as far as there are any, and
@@ -657,7 +657,7 @@ func (s *Server) find(k kind, name string) *item {
 func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]byte, *Error) {
 	after, err := 0, error(nil)
 	if cursor != nil && string(cursor) != `""` {
-		position, _ := text(cursor)
+		position, _ := unquote(cursor)
 		after, err = strconv.Atoi(position)
 	}
 	s.mu.Lock()
@@ -677,11 +677,11 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 		}
 		size += len(it.encoded[rev]) + 1
 	}
-	b = cat(roomFor(b, size), `"`, kindNames[k], `":[`)
+	b = join(roomFor(b, size), `"`, kindNames[k], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[rev]...), ',')
 	}
-	b = chop(b, `],`)
+	b = closeWith(b, `],`)
 	if from+len(page) < len(s.lists[k]) {
 		b = quoted(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
@@ -710,7 +710,7 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 	raw, err := s.encode(make([]byte, 0, 64), reflect.ValueOf(out), 0)
 	switch {
 	case err != nil:
-		return r.unfit(err)
+		return r.notEncodable(err)
 	case string(raw) == "null":
 		return r.resultAnswer(&Result{})
 	}
@@ -719,8 +719,8 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 
 // textAnswer is the same for a text, and perhaps structured output.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
-	b := appendString(cat(r.open(), `"content":[{"type":"text","text":`), text)
-	return r.end(outcome(cat(b, `}],`), structured, isError, r.rev), "", false)
+	b := appendString(join(r.open(), `"content":[{"type":"text","text":`), text)
+	return r.end(outcome(join(b, `}],`), structured, isError, r.rev), "", false)
 }
 
 // resultAnswer is the same for everything.
@@ -734,7 +734,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 	}
 	meta, err2 := jsonOf(theirs)
 	if err := cmp.Or(err, err2); err != nil {
-		return r.unfit(err)
+		return r.notEncodable(err)
 	}
 	if meta != "" {
 		meta = meta[1:len(meta)-1] + ","
@@ -791,8 +791,8 @@ func (r *request) failure(err error) []byte {
 	return appendError(nil, r.id, fault)
 }
 
-// unfit is the line that answers r if what its handler returned cannot be sent.
-func (r *request) unfit(err error) []byte {
+// notEncodable is the line that answers r if what its handler returned cannot be sent.
+func (r *request) notEncodable(err error) []byte {
 	r.session.logf("%v: the result has no JSON form: %v", r, err)
 	return appendError(nil, r.id, coded(codeInternal, "Internal error"))
 }
@@ -802,15 +802,15 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 	if err != nil {
 		return r.failure(err)
 	}
-	b := cat(member(r.open(), "description", description), `"messages":[`)
+	b := join(member(r.open(), "description", description), `"messages":[`)
 	for _, m := range messages {
-		b = cat(quoted(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
+		b = join(quoted(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
 		if b, err = m.Content.append(b, r.rev); err != nil {
-			return r.unfit(err)
+			return r.notEncodable(err)
 		}
-		b = cat(b, `},`)
+		b = join(b, `},`)
 	}
-	return r.end(chop(b, `],`), "", false)
+	return r.end(closeWith(b, `],`), "", false)
 }
 
 // notFound is the error for a resource that is not there.
@@ -830,7 +830,7 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 	case err != nil:
 		return r.failure(err)
 	}
-	b := cat(r.open(), `"contents":[`)
+	b := join(r.open(), `"contents":[`)
 	for _, c := range contents {
 		if c.URI == "" {
 			c.URI = r.name
@@ -839,11 +839,11 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 			c.MIMEType = mimeType
 		}
 		if b, err = c.append(b, r.rev); err != nil {
-			return r.unfit(err)
+			return r.notEncodable(err)
 		}
 		b = append(b, ',')
 	}
-	return r.end(chop(b, `],`), "", true)
+	return r.end(closeWith(b, `],`), "", true)
 }
 
 // completion finds who completes an argument. Only items that have arguments
@@ -906,24 +906,24 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 	if err != nil {
 		return r.failure(err)
 	}
-	b := cat(r.open(), `"completion":{"values":[`)
+	b := join(r.open(), `"completion":{"values":[`)
 	for _, v := range values[:min(len(values), 100)] {
 		b = append(appendString(b, v), ',')
 	}
-	b = chop(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
+	b = closeWith(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
 	return r.end(b, "", false)
 }
 
 // append appends the members of the result of a call.
 func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
-	b = cat(b, `"content":[`)
+	b = join(b, `"content":[`)
 	for _, c := range res.Content {
 		if b, err = c.append(b, rev); err != nil {
 			return nil, err
 		}
 		b = append(b, ',')
 	}
-	b = chop(b, `],`)
+	b = closeWith(b, `],`)
 	var structured []byte
 	if res.StructuredContent != nil {
 		if structured, err = marshal(res.StructuredContent); err != nil {
@@ -940,10 +940,10 @@ func outcome(b, structured []byte, isError bool, rev revision) []byte {
 	case structured[0] == '{' || rev == revModern:
 		b = rawMember(b, "structuredContent", structured)
 	default:
-		b = append(append(cat(b, `"structuredContent":{"result":`), structured...), "},"...)
+		b = append(append(join(b, `"structuredContent":{"result":`), structured...), "},"...)
 	}
 	if isError {
-		b = cat(b, `"isError":true,`)
+		b = join(b, `"isError":true,`)
 	}
 	return b
 }
@@ -958,10 +958,10 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 	}
 	switch {
 	case c.Type == "text" || c.Type == "":
-		b = quoted(cat(b, `{"type":"text",`), "text", c.Text)
+		b = quoted(join(b, `{"type":"text",`), "text", c.Text)
 	case c.Type == "image" || c.Type == "audio":
-		b = base64.StdEncoding.AppendEncode(cat(b, `{"type":"`, c.Type, `","data":"`), c.Data)
-		b = quoted(cat(b, `",`), "mimeType", c.MIMEType)
+		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
+		b = quoted(join(b, `",`), "mimeType", c.MIMEType)
 	case c.Type == "resource_link" && c.Link != nil:
 		link := *c.Link // which has annotations and a _meta in the same place as the block
 		if c.Annotations != nil {
@@ -971,9 +971,9 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 			c.Meta = link.Meta
 		}
 		c.Annotations = nil
-		b = link.append(cat(b, `{"type":"resource_link",`), "uri", rev, "")
+		b = link.append(join(b, `{"type":"resource_link",`), "uri", rev, "")
 	case c.Type == "resource" && c.Resource != nil:
-		if b, err = c.Resource.append(cat(b, `{"type":"resource","resource":`), rev); err != nil {
+		if b, err = c.Resource.append(join(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
 		}
 		b = append(b, ',')
@@ -981,7 +981,7 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		return nil, errors.New("content of type " + oneLine(c.Type) + " lacks what belongs to it")
 	}
 	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
-	return chop(b, "}"), err
+	return closeWith(b, "}"), err
 }
 
 // append appends the members of r, whose URI goes by the name of key, as a
@@ -992,7 +992,7 @@ func (r *Resource) append(b []byte, key string, rev revision, meta string) []byt
 	if r.Size > 0 && key == "uri" {
 		b = rawMember(b, "size", strconv.FormatInt(r.Size, 10))
 	}
-	return trimmings(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
+	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
 }
 
 func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
@@ -1011,18 +1011,18 @@ func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
 	b = member(quoted(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
 	if r.Blob != nil {
-		b = cat(base64.StdEncoding.AppendEncode(cat(b, `"blob":"`), r.Blob), `",`)
+		b = join(base64.StdEncoding.AppendEncode(join(b, `"blob":"`), r.Blob), `",`)
 	} else {
 		b = quoted(b, "text", r.Text)
 	}
 	b, err = appendMeta(b, r.Meta, rev)
-	return chop(b, "}"), err
+	return closeWith(b, "}"), err
 }
 
 // appendMeta appends the _meta of something inside of a result.
 func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 	raw, err := jsonOf(meta)
-	return trimmings(b, rev, nil, raw), err
+	return appendIconsAndMeta(b, rev, nil, raw), err
 }
 
 // ---- resources ----
@@ -1053,14 +1053,14 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	if err != nil {
 		panic(where + ": " + err.Error())
 	}
-	insist(read != nil, where, "the ReadFunc is missing")
-	insist(r.Name != "" && strings.Contains(parts[0], ":"), where, "a resource has a name, and a URI with a scheme")
+	panicUnless(read != nil, where, "the ReadFunc is missing")
+	panicUnless(r.Name != "" && strings.Contains(parts[0], ":"), where, "a resource has a name, and a URI with a scheme")
 	var names []string
 	for i := 1; i < len(parts); i += 2 {
 		names = append(names, strings.TrimPrefix(parts[i], "+"))
 	}
 	for name := range r.Complete {
-		insist(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
+		panicUnless(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
 	}
 	k, key := resources, "uri"
 	if len(parts) > 1 {
@@ -1069,7 +1069,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	meta := frozen(where, r.Meta)
 	s.add(k, &item{
 		name:   r.URI,
-		encode: func(rev revision) []byte { return chop(r.append([]byte("{"), key, rev, meta), "}") },
+		encode: func(rev revision) []byte { return closeWith(r.append([]byte("{"), key, rev, meta), "}") },
 		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
 		run: func(q *request) []byte {
 			contents, err := read(q, q.name, q.vars)
@@ -1081,8 +1081,8 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	})
 }
 
-// insist panics if what is added is not as it must be.
-func insist(ok bool, where, what string) {
+// panicUnless panics if what is added is not as it must be.
+func panicUnless(ok bool, where, what string) {
 	if !ok {
 		panic(where + ": " + what)
 	}
@@ -1098,7 +1098,7 @@ func (s *Server) RemoveResources(uris ...string) {
 // ResourceUpdated tells the clients that have subscribed to the resource that
 // it has changed. It does not wait for them.
 func (s *Server) ResourceUpdated(uri string) {
-	for _, c := range s.everybody() {
+	for _, c := range s.openSessions() {
 		c.updated(uri)
 	}
 }
@@ -1253,12 +1253,12 @@ type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, er
 // clients that are connected. It panics if a name is missing or comes twice.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
-	insist(p.Name != "", where, "a prompt needs a name")
-	insist(get != nil, where, "the PromptFunc is missing")
+	panicUnless(p.Name != "", where, "a prompt needs a name")
+	panicUnless(get != nil, where, "the PromptFunc is missing")
 	complete := make(map[string]CompleteFunc)
 	var args []string
 	for _, a := range p.Arguments {
-		insist(a.Name != "" && !slices.Contains(args, a.Name), where, "an argument needs a name of its own")
+		panicUnless(a.Name != "" && !slices.Contains(args, a.Name), where, "an argument needs a name of its own")
 		if args = append(args, a.Name); a.Complete != nil {
 			complete[a.Name] = a.Complete
 		}
@@ -1308,20 +1308,20 @@ func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
 func (p *Prompt) encode(rev revision, meta string) []byte {
 	b := named([]byte("{"), rev, p.Name, p.Title, p.Description)
 	if len(p.Arguments) > 0 {
-		b = cat(b, `"arguments":[`)
+		b = join(b, `"arguments":[`)
 		for _, a := range p.Arguments {
 			if b = named(append(b, '{'), rev, a.Name, a.Title, a.Description); a.Required {
-				b = cat(b, `"required":true,`)
+				b = join(b, `"required":true,`)
 			}
-			b = chop(b, `},`)
+			b = closeWith(b, `},`)
 		}
-		b = chop(b, "],")
+		b = closeWith(b, "],")
 	}
-	return chop(trimmings(b, rev, p.Icons, meta), "}")
+	return closeWith(appendIconsAndMeta(b, rev, p.Icons, meta), "}")
 }
 
-// trimmings appends what newer revisions know of everything.
-func trimmings(b []byte, rev revision, icons []Icon, meta string) []byte {
+// appendIconsAndMeta appends what newer revisions know of everything.
+func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
 	if len(icons) > 0 && rev >= rev2025_11_25 {
 		raw, _ := marshal(icons) // strings cannot fail
 		b = rawMember(b, "icons", raw)
@@ -1360,7 +1360,7 @@ func RequestFrom(ctx context.Context) *Request {
 	if r == nil {
 		return nil
 	}
-	name, version, _ := implementation(r.client)
+	name, version, _ := nameAndVersion(r.client)
 	return &Request{
 		Method: r.method, ID: r.id, ProtocolVersion: r.rev.String(),
 		ClientName: name, ClientVersion: version,
@@ -1383,7 +1383,7 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	if r == nil || r.token == nil || math.IsNaN(done) || math.IsInf(done, 0) {
 		return
 	}
-	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
 	b = rawMember(b, "progress", strconv.FormatFloat(done, 'g', -1, 64))
 	if total > 0 && !math.IsInf(total, 0) {
 		b = rawMember(b, "total", strconv.FormatFloat(total, 'g', -1, 64))
@@ -1391,7 +1391,7 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	if r.rev >= rev2025_03_26 {
 		b = member(b, "message", message)
 	}
-	r.session.notify(r, chop(b, `}}`), func() bool {
+	r.session.notify(r, closeWith(b, `}}`), func() bool {
 		if r.reported && done <= r.progress {
 			return false
 		}
@@ -1514,7 +1514,7 @@ func addAttrs[A slogAttr[V], V slogValue[V]](data map[string]any, attrs []A) {
 		case time.Duration:
 			data[a.Key] = val.String()
 		default:
-			data[a.Key] = loggable(val)
+			data[a.Key] = jsonOrError(val)
 		}
 	}
 }
@@ -1547,15 +1547,15 @@ func logMessage(r *request, name string, level int, message string, attrs map[st
 	if err != nil {
 		return err
 	}
-	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(level)], `",`)
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(level)], `",`)
 	b = rawMember(member(b, "logger", name), "data", raw)
-	r.session.notify(r, chop(b, `}}`), func() bool { return true })
+	r.session.notify(r, closeWith(b, `}}`), func() bool { return true })
 	return nil
 }
 
-// loggable is the JSON form of a value. One that has none, or whose methods
+// jsonOrError is the JSON form of a value. One that has none, or whose methods
 // panic, costs no more than itself: that is how package slog does it.
-func loggable(val any) (raw json.RawMessage) {
+func jsonOrError(val any) (raw json.RawMessage) {
 	defer func() {
 		if p := recover(); p != nil {
 			raw = appendString(nil, fmt.Sprintf("!PANIC: %v", p))
@@ -1601,7 +1601,7 @@ func Roots(ctx context.Context, key string) ([]Root, error) {
 		return nil, err
 	}
 	if answer.Roots == nil {
-		return nil, senseless("roots/list", "it has no roots")
+		return nil, badAnswer("roots/list", "it has no roots")
 	}
 	return answer.Roots, nil
 }
@@ -1634,22 +1634,22 @@ func asking(ctx context.Context) *request {
 // sets what answer points to from it.
 func ask(ctx context.Context, key string, since revision, capability, method, params string, answer any) (json.RawMessage, error) {
 	r := asking(ctx)
-	if r.rev < since || !able(r.caps, capability) {
-		return nil, unable(capability)
+	if r.rev < since || !hasCapability(r.caps, capability) {
+		return nil, missingCapability(capability)
 	}
-	raw, err := r.answer(ctx, need{key, method, params})
+	raw, err := r.answer(ctx, inputRequest{key, method, params})
 	if err != nil {
 		return nil, err
 	}
 	if err := decode(raw, answer); err != nil {
-		return nil, senseless(method, err.Error())
+		return nil, badAnswer(method, err.Error())
 	}
 	return raw, nil
 }
 
 // answer returns the client's answer to a question, which in the modern era may
 // have to wait for the next round.
-func (r *request) answer(ctx context.Context, n need) (json.RawMessage, error) {
+func (r *request) answer(ctx context.Context, n inputRequest) (json.RawMessage, error) {
 	if r.rev != revModern {
 		return r.session.ask(ctx, r, n.method, n.params)
 	}
@@ -1667,13 +1667,13 @@ func (r *request) answer(ctx context.Context, n need) (json.RawMessage, error) {
 	return nil, fmt.Errorf("%w: %s", ErrInputRequired, n.key)
 }
 
-// senseless says that an answer is not what it has to be.
-func senseless(method, why string) error {
+// badAnswer says that an answer is not what it has to be.
+func badAnswer(method, why string) error {
 	return fmt.Errorf("mcp: %s: the client's answer makes no sense: %s", method, why)
 }
 
-// unable says that a client has not declared a capability.
-func unable(capability string) error {
+// missingCapability says that a client has not declared a capability.
+func missingCapability(capability string) error {
 	var needs any = struct{}{}
 	for _, name := range slices.Backward(strings.Split(capability, ".")) {
 		needs = map[string]any{name: needs}
@@ -1682,8 +1682,8 @@ func unable(capability string) error {
 		Data: map[string]any{"requiredCapabilities": needs}}
 }
 
-// able reports whether a client has declared a capability.
-func able(caps []byte, capability string) bool {
+// hasCapability reports whether a client has declared a capability.
+func hasCapability(caps []byte, capability string) bool {
 	for _, name := range strings.Split(capability, ".") {
 		if len(caps) == 0 || caps[0] != '{' {
 			return false
@@ -1751,7 +1751,7 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 	b, capability := []byte("{"), "elicitation"
 	if r := asking(ctx); r.rev >= rev2025_11_25 {
 		b = quoted(b, "mode", "form")
-		if able(r.caps, "elicitation.url") { // if modes are named, so must this be
+		if hasCapability(r.caps, "elicitation.url") { // if modes are named, so must this be
 			capability = "elicitation.form"
 		}
 	}
@@ -1775,7 +1775,7 @@ func elicit(ctx context.Context, key string, since revision, capability string, 
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
 	}
-	raw, err := ask(ctx, key, since, capability, "elicitation/create", string(chop(params, "}")), &answer)
+	raw, err := ask(ctx, key, since, capability, "elicitation/create", string(closeWith(params, "}")), &answer)
 	if err != nil {
 		return nil, err
 	}
@@ -1789,7 +1789,7 @@ func elicit(ctx context.Context, key string, since revision, capability string, 
 	case "cancel":
 		return nil, ErrDismissed
 	}
-	return nil, senseless("elicitation/create", excerpt(string(raw)))
+	return nil, badAnswer("elicitation/create", excerpt(string(raw)))
 }
 
 // A SampleRequest asks the client's model to go on with a conversation.
@@ -1856,13 +1856,13 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 				since, capability = rev2025_11_25, "sampling.tools"
 			}
 		}
-		if b = chop(b, "]"); len(m.Content) == 1 {
+		if b = closeWith(b, "]"); len(m.Content) == 1 {
 			b = b[1 : len(b)-1]
 		}
 		params.Messages = append(params.Messages, message{cmp.Or(m.Role, "user"), b})
 	}
-	if c := req.IncludeContext; c != "" && c != "none" && r.rev >= rev2025_11_25 && !able(r.caps, "sampling.context") {
-		return nil, unable("sampling.context")
+	if c := req.IncludeContext; c != "" && c != "none" && r.rev >= rev2025_11_25 && !hasCapability(r.caps, "sampling.context") {
+		return nil, missingCapability("sampling.context")
 	}
 	if len(req.Tools) > 0 || req.ToolChoice != "" {
 		since, capability, params.Tools = rev2025_11_25, "sampling.tools", []json.RawMessage{}
@@ -1889,7 +1889,7 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 	}
 	content, err := blocksOf(answer.Content)
 	if err != nil {
-		return nil, senseless("sampling/createMessage", err.Error())
+		return nil, badAnswer("sampling/createMessage", err.Error())
 	}
 	return &SampleResult{SampleMessage{answer.Role, content}, answer.Model, answer.StopReason}, nil
 }
@@ -1930,11 +1930,11 @@ func blocksOf(raw []byte) (content []Content, err error) {
 func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 	switch {
 	case c.Type == "tool_use" && c.ToolUse != nil:
-		b = quoted(quoted(cat(b, `{"type":"tool_use",`), "id", c.ToolUse.ID), "name", c.ToolUse.Name)
-		b, err = appendCompact(cat(b, `"input":`), c.ToolUse.Input)
+		b = quoted(quoted(join(b, `{"type":"tool_use",`), "id", c.ToolUse.ID), "name", c.ToolUse.Name)
+		b, err = appendCompact(join(b, `"input":`), c.ToolUse.Input)
 		b = append(b, ',')
 	case c.Type == "tool_result" && c.ToolResult != nil:
-		b = quoted(cat(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
+		b = quoted(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
 		b, err = c.ToolResult.Result.append(b, rev)
 	case c.Type == "tool_use" || c.Type == "tool_result":
 		err = fmt.Errorf("mcp: Sample: content of type %q lacks what belongs to it", c.Type)
@@ -1947,7 +1947,7 @@ func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 		return nil, err
 	}
 	b, err = appendMeta(b, c.Meta, rev)
-	return chop(b, "}"), err
+	return closeWith(b, "}"), err
 }
 
 // ---- rounds of the modern era ----
@@ -1964,7 +1964,7 @@ func (r *request) takeAnswers() {
 	r.sealed = strings.Join([]string{r.method, r.name, string(arguments)}, "\x00")
 	r.given = make(map[string]json.RawMessage)
 	if r.state != nil && string(r.state) != "null" {
-		state, _ := text(r.state)
+		state, _ := unquote(r.state)
 		payload, ok := r.session.srv.unseal(state, r.sealed)
 		if !ok {
 			r.badState = coded(codeParams, "Invalid or expired requestState")
@@ -1986,13 +1986,13 @@ func (r *request) takeAnswers() {
 }
 
 // ask is the line that asks the client the questions of this round.
-func (r *request) ask(needs []need) []byte {
-	b := cat(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
+func (r *request) ask(needs []inputRequest) []byte {
+	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
 	for _, n := range needs {
-		b = cat(appendString(b, n.key), `:{"method":"`, n.method, `","params":`, n.params, `},`)
+		b = join(appendString(b, n.key), `:{"method":"`, n.method, `","params":`, n.params, `},`)
 	}
 	given, _ := marshal(r.given) // valid JSON already
-	b = quoted(chop(b, `},`), "requestState", r.session.srv.seal(given, r.sealed))
+	b = quoted(closeWith(b, `},`), "requestState", r.session.srv.seal(given, r.sealed))
 	return r.end(b, "", false)
 }
 
@@ -2209,9 +2209,9 @@ func (r *request) String() string {
 // open begins the answer of r. Members of the result are to follow, each with
 // a comma behind it, and then end.
 func (r *request) open() []byte {
-	b := cat(r.space[:0], `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
+	b := join(r.space[:0], `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
 	if r.rev == revModern {
-		b = cat(b, `"resultType":"complete",`)
+		b = join(b, `"resultType":"complete",`)
 	}
 	return b
 }
@@ -2221,30 +2221,30 @@ func (r *request) end(b []byte, meta string, cached bool) []byte {
 	c := r.session
 	switch {
 	case r.rev != revModern && meta != "":
-		b = chop(cat(b, `"_meta":{`, meta), `}`)
+		b = closeWith(join(b, `"_meta":{`, meta), `}`)
 	case r.rev == revModern:
 		if cached {
-			b = cat(b, c.caching)
+			b = join(b, c.caching)
 		}
 		who := c.identity
 		if r.method == "server/discover" {
 			who = c.srv.identity(revModern)
 		}
-		b = cat(b, `"_meta":{`, meta, `"`+keyServer+`":`, who, `}`)
+		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, who, `}`)
 	}
-	return chop(b, `}}`)
+	return closeWith(b, `}}`)
 }
 
-// chop takes away the comma behind the last member and appends what follows.
-func chop(b []byte, parts ...string) []byte {
-	return cat(bytes.TrimSuffix(b, []byte(",")), parts...)
+// closeWith takes away the comma behind the last member and appends what follows.
+func closeWith(b []byte, parts ...string) []byte {
+	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
 }
 
-// cat appends all parts to b. Being called, and not copied to where it is
+// join appends all parts to b. Being called, and not copied to where it is
 // called, makes a program smaller by 20 KB.
 //
 //go:noinline
-func cat(b []byte, parts ...string) []byte {
+func join(b []byte, parts ...string) []byte {
 	for _, p := range parts {
 		b = append(b, p...)
 	}
@@ -2257,21 +2257,21 @@ func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.
 // ack is the notification with which a stream begins: what we will tell of
 // what was asked for.
 func (r *request) ack() []byte {
-	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
-	b = chop(b, `},"notifications":{`)
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
+	b = closeWith(b, `},"notifications":{`)
 	for k, name := range kindNames[:templates] {
 		if r.stream.kinds&(1<<k) != 0 {
-			b = cat(b, `"`, name, `ListChanged":true,`)
+			b = join(b, `"`, name, `ListChanged":true,`)
 		}
 	}
 	if len(r.stream.uris) > 0 {
-		b = cat(b, `"resourceSubscriptions":[`)
+		b = join(b, `"resourceSubscriptions":[`)
 		for uri := range r.stream.uris {
 			b = append(appendString(b, uri), ',')
 		}
-		b = chop(b, "]")
+		b = closeWith(b, "]")
 	}
-	return chop(b, `}}}`)
+	return closeWith(b, `}}}`)
 }
 
 // failed is the answer of a handler that did not return.
@@ -2292,26 +2292,26 @@ func appendError(b, id []byte, e *Error) []byte {
 	if code == 0 {
 		code = codeInternal
 	}
-	b = cat(b, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(code), `,`)
+	b = join(b, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(code), `,`)
 	b = quoted(b, "message", e.Message)
 	if e.Data != nil {
 		if data, err := marshal(e.Data); err == nil {
 			b = rawMember(b, "data", data)
 		}
 	}
-	return chop(b, `}}`)
+	return closeWith(b, `}}`)
 }
 
-// implementation returns what a client says of itself, and whether it is an
+// nameAndVersion returns what a client says of itself, and whether it is an
 // object with a name and a version.
-func implementation(raw []byte) (name, version string, ok bool) {
+func nameAndVersion(raw []byte) (name, version string, ok bool) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return "", "", false
 	}
 	var rawName, rawVersion []byte
 	pick(raw, want{"name", &rawName}, want{"version", &rawVersion})
-	name, named := text(rawName)
-	version, versioned := text(rawVersion)
+	name, named := unquote(rawName)
+	version, versioned := unquote(rawVersion)
 	return name, version, named && versioned
 }
 
@@ -2324,7 +2324,7 @@ func (s *Server) identity(rev revision) string {
 	if rev >= rev2025_11_25 {
 		b = member(b, "websiteUrl", s.WebsiteURL)
 	}
-	return string(chop(trimmings(b, rev, s.Icons, ""), "}"))
+	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, ""), "}"))
 }
 
 // caching is the hints of the modern era on what may be kept, and by whom.
@@ -2341,22 +2341,22 @@ func (c *session) abilities(rev revision, offered uint8) string {
 	b := []byte(`"capabilities":{`)
 	for k, name := range kindNames[:resources] {
 		if offered&(1<<k) != 0 {
-			b = cat(b, `"`, name, `":{"listChanged":true},`)
+			b = join(b, `"`, name, `":{"listChanged":true},`)
 		}
 	}
 	if offered&(1<<resources) != 0 {
-		b = cat(b, `"resources":{"subscribe":true,"listChanged":true},`)
+		b = join(b, `"resources":{"subscribe":true,"listChanged":true},`)
 	}
 	if offered&(1<<completions) != 0 && rev >= rev2025_03_26 {
-		b = cat(b, `"completions":{},`)
+		b = join(b, `"completions":{},`)
 	}
 	if offered&(1<<logging) != 0 {
-		b = cat(b, `"logging":{},`)
+		b = join(b, `"logging":{},`)
 	}
 	if b = rawMember(b, "experimental", c.experimental); rev == revModern {
 		b = rawMember(b, "extensions", c.extensions)
 	}
-	return string(member(chop(b, `},`), "instructions", c.srv.Instructions))
+	return string(member(closeWith(b, `},`), "instructions", c.srv.Instructions))
 }
 
 func (s *Server) offers() uint8 {
@@ -2376,7 +2376,7 @@ func (s *Server) maxMessage() int {
 	return 64 << 20
 }
 
-func (s *Server) join(c *session) {
+func (s *Server) addSession(c *session) {
 	s.mu.Lock()
 	if s.sessions == nil {
 		s.sessions = make(map[*session]struct{})
@@ -2385,7 +2385,7 @@ func (s *Server) join(c *session) {
 	s.mu.Unlock()
 }
 
-func (s *Server) leave(c *session) {
+func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
 	s.mu.Unlock()
@@ -2393,13 +2393,13 @@ func (s *Server) leave(c *session) {
 
 // changed tells every client that a list is another one now.
 func (s *Server) changed(k kind) {
-	for _, c := range s.everybody() {
+	for _, c := range s.openSessions() {
 		c.changed(k.capability())
 	}
 }
 
-// everybody returns a copy of the sessions, to talk to without the lock.
-func (s *Server) everybody() []*session {
+// openSessions returns a copy of the sessions, to talk to without the lock.
+func (s *Server) openSessions() []*session {
 	s.mu.Lock()
 	sessions := make([]*session, 0, len(s.sessions))
 	for c := range s.sessions {
@@ -2469,10 +2469,10 @@ type field struct {
 	enum, titles []string
 	form         revision      // of a form, which may have titles
 	list         bool          // it stands for the elements of a list in a form
-	preset       []byte        // the default, as JSON
-	least, most  reflect.Value // of a number; not valid: no limit
-	shortest     int
-	longest      int // -1: no limit
+	dflt         []byte        // the default, as JSON
+	min, max     reflect.Value // of a number; not valid: no limit
+	minLen       int
+	maxLen       int // -1: no limit
 }
 
 // derive describes t. If it cannot it panics, if it must, saying where.
@@ -2491,7 +2491,7 @@ type deriver struct {
 //
 //go:noinline
 func (d deriver) refuse(wrong bool, where, what string) {
-	insist(!wrong || !d.must, where, what)
+	panicUnless(!wrong || !d.must, where, what)
 }
 
 func (d deriver) schema(t reflect.Type, where string) *schema {
@@ -2636,9 +2636,9 @@ func (d deriver) tags(f *field) {
 	if s.kind == "array" {
 		elem = s.elem
 	}
-	f.least, f.most = d.bound(f, "minimum"), d.bound(f, "maximum")
-	d.refuse(f.least.IsValid() && f.most.IsValid() && compare(f.least, f.most) > 0, f.where, "minimum is above maximum")
-	f.shortest, f.longest = d.length(f, "minLength", 0), d.length(f, "maxLength", -1)
+	f.min, f.max = d.bound(f, "minimum"), d.bound(f, "maximum")
+	d.refuse(f.min.IsValid() && f.max.IsValid() && compare(f.min, f.max) > 0, f.where, "minimum is above maximum")
+	f.minLen, f.maxLen = d.length(f, "minLength", 0), d.length(f, "maxLength", -1)
 	f.doc = f.tag.Get("jsonschema")
 	if v, ok := f.tag.Lookup("enum"); ok {
 		f.enum = commas(v)
@@ -2657,11 +2657,11 @@ func (d deriver) tags(f *field) {
 		d.refuse(s.kind == "integer" && !isNumber([]byte(v)), f.where, "enum: "+v+" is no number")
 	}
 	if v, ok := f.tag.Lookup("default"); ok {
-		f.optional, f.preset = true, []byte(v)
+		f.optional, f.dflt = true, []byte(v)
 		if s.kind == "string" {
-			f.preset = appendString(nil, v)
+			f.dflt = appendString(nil, v)
 		}
-		d.value(f, "default", f.preset)
+		d.value(f, "default", f.dflt)
 	}
 }
 
@@ -2691,7 +2691,7 @@ func (d deriver) length(f *field, key string, without int) int {
 func (d deriver) value(f *field, key string, raw []byte) reflect.Value {
 	v := reflect.New(f.schema.typ).Elem()
 	at, bad := &place{name: key}, faults{}
-	if skip(raw, 0, 0) != len(raw) {
+	if skipValue(raw, 0, 0) != len(raw) {
 		bad.add(at, "is no JSON")
 	} else {
 		f.check(v, raw, at, &bad)
@@ -2704,14 +2704,14 @@ func (d deriver) value(f *field, key string, raw []byte) reflect.Value {
 // is of one. Every node has one type, and nothing refers to anything.
 func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	if f == nil {
-		f = &field{longest: -1}
+		f = &field{maxLen: -1}
 	}
 	if f.list && f.titles != nil && f.form >= rev2025_11_25 {
-		return chop(f.appendChoice(append(b, '{'), true), "}") // has no type, by the protocol's schema
+		return closeWith(f.appendChoice(append(b, '{'), true), "}") // has no type, by the protocol's schema
 	}
 	b = quoted(append(b, '{'), "type", s.kind)
 	b = member(b, "description", f.doc)
-	b = rawMember(b, "default", f.preset)
+	b = rawMember(b, "default", f.dflt)
 	if len(f.enum) > 0 && s.kind != "array" {
 		b = f.appendChoice(b, s.kind == "string")
 	}
@@ -2719,11 +2719,11 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	if s.kind == "array" {
 		unit = "Items"
 	}
-	if f.shortest > 0 {
-		b = rawMember(b, "min"+unit, strconv.Itoa(f.shortest))
+	if f.minLen > 0 {
+		b = rawMember(b, "min"+unit, strconv.Itoa(f.minLen))
 	}
-	if f.longest >= 0 {
-		b = rawMember(b, "max"+unit, strconv.Itoa(f.longest))
+	if f.maxLen >= 0 {
+		b = rawMember(b, "max"+unit, strconv.Itoa(f.maxLen))
 	}
 	minimum := f.tag.Get("minimum")
 	if minimum == "" && s.kind == "integer" && s.typ.Kind() >= reflect.Uint {
@@ -2737,24 +2737,24 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	}
 	switch {
 	case s.kind == "array":
-		b = s.elem.append(cat(b, `"items":`), &field{enum: f.enum, titles: f.titles, form: f.form, list: true, longest: -1}, above)
+		b = s.elem.append(join(b, `"items":`), &field{enum: f.enum, titles: f.titles, form: f.form, list: true, maxLen: -1}, above)
 	case s.kind == "object" && slices.Contains(above, s):
-		b = cat(b, `"properties":{}`)
+		b = join(b, `"properties":{}`)
 	case s.kind == "object":
 		above = append(slices.Clip(above), s)
-		b = cat(appendFields(b, s.fields, above), `"additionalProperties":`)
+		b = join(appendFields(b, s.fields, above), `"additionalProperties":`)
 		if s.elem != nil {
 			b = s.elem.append(b, nil, above)
 		} else {
-			b = cat(b, "false")
+			b = join(b, "false")
 		}
 	}
-	return chop(b, "}")
+	return closeWith(b, "}")
 }
 
 // appendFields appends what the schema of an object says of its fields.
 func appendFields(b []byte, fields []*field, above []*schema) []byte {
-	b = cat(b, `"properties":{`)
+	b = join(b, `"properties":{`)
 	var required []byte
 	for _, f := range fields {
 		b = append(f.schema.append(append(appendString(b, f.name), ':'), f, above), ',')
@@ -2762,8 +2762,8 @@ func appendFields(b []byte, fields []*field, above []*schema) []byte {
 			required = append(appendString(required, f.name), ',')
 		}
 	}
-	if b = chop(b, "},"); required != nil {
-		b = cat(b, `"required":[`, string(chop(required, "],")))
+	if b = closeWith(b, "},"); required != nil {
+		b = join(b, `"required":[`, string(closeWith(required, "],")))
 	}
 	return b
 }
@@ -2777,7 +2777,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 	case titled:
 		key = "oneOf"
 	}
-	b = cat(b, `"`, key, `":[`)
+	b = join(b, `"`, key, `":[`)
 	for i, v := range f.enum {
 		if quoted {
 			v = string(appendString(nil, v))
@@ -2785,9 +2785,9 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 		if titled {
 			v = `{"const":` + v + `,"title":` + string(appendString(nil, f.titles[i])) + `}`
 		}
-		b = cat(b, v, `,`)
+		b = join(b, v, `,`)
 	}
-	if b = chop(b, "],"); f.titles != nil && f.form == rev2025_06_18 {
+	if b = closeWith(b, "],"); f.titles != nil && f.form == rev2025_06_18 {
 		raw, _ := marshal(f.titles)
 		b = rawMember(b, "enumNames", raw)
 	}
@@ -2807,17 +2807,17 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 		switch {
 		case list && rev < rev2025_11_25:
 			return nil, fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
-		case f.enum != nil && (f.schema.kind == "integer" || f.shortest > 0 || f.longest >= 0) && !list:
+		case f.enum != nil && (f.schema.kind == "integer" || f.minLen > 0 || f.maxLen >= 0) && !list:
 			panic("mcp: Elicit: " + f.name + ": a choice is of strings, and has no bounds")
 		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.base64):
 			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
 		case rev < rev2025_11_25 && f.schema.kind != "boolean":
-			f.preset = nil
+			f.dflt = nil
 		}
 		f.form = rev
 		fields = append(fields, &f)
 	}
-	return chop(appendFields(cat(b, `{"type":"object",`), fields, nil), "}"), nil
+	return closeWith(appendFields(join(b, `{"type":"object",`), fields, nil), "}"), nil
 }
 
 // ---- arguments by their schema ----
@@ -2908,7 +2908,7 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 
 // setKind is set for a value that v itself is to hold.
 func (s *schema) setKind(v reflect.Value, raw []byte, at *place, bad *faults) {
-	str, isText := text(raw)
+	str, isText := unquote(raw)
 	scalar := raw
 	if isText && s.kind != "string" { // models write numbers and booleans as strings now and then
 		scalar = []byte(str)
@@ -3108,8 +3108,8 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 	for i, f := range s.fields {
 		switch {
 		case seen[i]:
-		case f.preset != nil:
-			f.setIn(v, f.preset, at, bad)
+		case f.dflt != nil:
+			f.setIn(v, f.dflt, at, bad)
 		case !f.optional && s.strict:
 			bad.add(at.member(f.name), "is required")
 		}
@@ -3156,19 +3156,19 @@ func (f *field) check(v reflect.Value, raw []byte, at *place, bad *faults) {
 	f.checkEnum(v, at, bad)
 	switch f.schema.kind {
 	case "string":
-		if f.shortest <= 0 && f.longest < 0 && f.format == "" {
+		if f.minLen <= 0 && f.maxLen < 0 && f.format == "" {
 			return // a long text is not decoded for nothing
 		}
-		str, _ := text(raw)
+		str, _ := unquote(raw)
 		f.checkLength(utf8.RuneCountInString(str), "characters", at, bad)
 		if !wellFormed(f.format, str) {
 			bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
 		}
 	case "integer", "number":
-		if f.least.IsValid() && compare(v, f.least) < 0 {
+		if f.min.IsValid() && compare(v, f.min) < 0 {
 			bad.add(at, "must be at least %s, got %v", f.tag.Get("minimum"), v)
 		}
-		if f.most.IsValid() && compare(v, f.most) > 0 {
+		if f.max.IsValid() && compare(v, f.max) > 0 {
 			bad.add(at, "must be at most %s, got %v", f.tag.Get("maximum"), v)
 		}
 	}
@@ -3183,14 +3183,14 @@ func pointee(v reflect.Value) reflect.Value {
 }
 
 func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
-	if n < f.shortest {
-		if f.shortest == 1 {
+	if n < f.minLen {
+		if f.minLen == 1 {
 			unit = unit[:len(unit)-1]
 		}
-		bad.add(at, "must have at least %d %s, got %d", f.shortest, unit, n)
+		bad.add(at, "must have at least %d %s, got %d", f.minLen, unit, n)
 	}
-	if f.longest >= 0 && n > f.longest {
-		bad.add(at, "must have at most %d %s, got %d", f.longest, unit, n)
+	if f.maxLen >= 0 && n > f.maxLen {
+		bad.add(at, "must have at most %d %s, got %d", f.maxLen, unit, n)
 	}
 }
 
@@ -3302,12 +3302,12 @@ func dynamic(b []byte, i int, at *place, bad *faults) (any, int) {
 		if b[i] == '{' {
 			object = make(map[string]any)
 		}
-		for i = blank(b, i+1); b[i] != '}' && b[i] != ']'; {
+		for i = skipSpace(b, i+1); b[i] != '}' && b[i] != ']'; {
 			var key string
 			if object != nil {
 				end := skipString(b, i)
-				key, _ = text(b[i:end])
-				i = blank(b, blank(b, end)+1)
+				key, _ = unquote(b[i:end])
+				i = skipSpace(b, skipSpace(b, end)+1)
 			}
 			var val any
 			if val, i = dynamic(b, i, at, bad); object != nil {
@@ -3315,8 +3315,8 @@ func dynamic(b []byte, i int, at *place, bad *faults) (any, int) {
 			} else {
 				list = append(list, val)
 			}
-			if i = blank(b, i); b[i] == ',' {
-				i = blank(b, i+1)
+			if i = skipSpace(b, i); b[i] == ',' {
+				i = skipSpace(b, i+1)
 			}
 		}
 		if object != nil {
@@ -3324,10 +3324,10 @@ func dynamic(b []byte, i int, at *place, bad *faults) (any, int) {
 		}
 		return list, i + 1
 	}
-	end := skip(b, i, 0)
+	end := skipValue(b, i, 0)
 	switch raw := b[i:end]; raw[0] {
 	case '"':
-		str, _ := text(raw)
+		str, _ := unquote(raw)
 		return str, end
 	case 't', 'f':
 		return raw[0] == 't', end
@@ -3363,7 +3363,7 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 	for hops := 0; v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface; hops++ {
 		switch {
 		case v.IsNil():
-			return cat(b, "null"), nil
+			return join(b, "null"), nil
 		case hops > 1000:
 			return nil, errors.New("a value points to itself")
 		}
@@ -3403,7 +3403,7 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 		if !isNumber([]byte(num)) {
 			return nil, fmt.Errorf("not a number: %.100q", num)
 		}
-		return cat(b, num), nil
+		return join(b, num), nil
 	case k == reflect.String:
 		return appendString(b, v.String()), nil
 	case s.base64:
@@ -3417,7 +3417,7 @@ func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err err
 			}
 			b = append(b, ',')
 		}
-		return chop(b, "]"), nil
+		return closeWith(b, "]"), nil
 	case k == reflect.Map:
 		return s.encodeMap(b, v, depth)
 	case k == reflect.Struct:
@@ -3449,7 +3449,7 @@ func (s *schema) encodeMap(b []byte, v reflect.Value, depth int) (_ []byte, err 
 		}
 		b = append(b, ',')
 	}
-	return chop(b, "}"), nil
+	return closeWith(b, "}"), nil
 }
 
 // encodeKey returns what a key that is no string is called in JSON.
@@ -3484,7 +3484,7 @@ func (s *schema) encodeStruct(b []byte, v reflect.Value, depth int) (_ []byte, e
 		}
 		b = append(b, ',')
 	}
-	return chop(b, "}"), nil
+	return closeWith(b, "}"), nil
 }
 
 // omitted reports whether a field is left out because of its value.
@@ -3533,9 +3533,9 @@ func appendFloat(b []byte, f float64, bits int) ([]byte, error) {
 
 // appendCompact appends JSON that somebody else has made, without blanks.
 func appendCompact(b, raw []byte) ([]byte, error) {
-	i := blank(raw, 0)
-	end := skip(raw, i, 0)
-	if end < 0 || blank(raw, end) < len(raw) || !utf8.Valid(raw) {
+	i := skipSpace(raw, 0)
+	end := skipValue(raw, i, 0)
+	if end < 0 || skipSpace(raw, end) < len(raw) || !utf8.Valid(raw) {
 		return nil, fmt.Errorf("not valid JSON: %.100q", raw)
 	}
 	for i < end {
@@ -3544,7 +3544,7 @@ func appendCompact(b, raw []byte) ([]byte, error) {
 			next = skipString(raw, i)
 		}
 		b = append(b, raw[i:next]...)
-		i = blank(raw, next)
+		i = skipSpace(raw, next)
 	}
 	return b, nil
 }

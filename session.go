@@ -132,10 +132,10 @@ type request struct {
 	sealed   string                     // what a requestState belongs to
 	badState *Error
 
-	reported bool                // guarded by session.mu, like all that follows
-	progress float64             // the last that was reported
-	needs    []need              // questions to be answered before the next round
-	round    func([]need) []byte // asks them
+	reported bool                        // guarded by session.mu, like all that follows
+	progress float64                     // the last that was reported
+	needs    []inputRequest              // questions to be answered before the next round
+	round    func([]inputRequest) []byte // asks them
 }
 
 // params holds the members of a request's params that we know, as raw JSON.
@@ -148,8 +148,8 @@ type params struct {
 	requestID, reason                               []byte
 }
 
-// A need is a question of the modern era, which travels in a result.
-type need struct{ key, method, params string }
+// A inputRequest is a question of the modern era, which travels in a result.
+type inputRequest struct{ key, method, params string }
 
 // A batch collects the answers to one line of several messages.
 type batch struct {
@@ -212,8 +212,8 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	defer c.cancel(nil)
 	c.over = newEnding(c.ctx)
 	c.over.cancel(nil)
-	s.join(c)
-	defer s.leave(c)
+	s.addSession(c)
+	defer s.removeSession(c)
 	c.watch = time.AfterFunc(stint, c.relieve)
 	defer c.watch.Stop()
 	c.work() // the first reader starts as every other does: as if it relieved somebody
@@ -357,6 +357,9 @@ func (c *session) room(in *input) bool {
 			return !c.out.over()
 		}
 		c.handOff()
+		if in.err != nil {
+			c.hear(in)
+		}
 		var ear chan heard
 		if len(in.buf)-in.start < aheadBound && in.err == nil {
 			if in.ear == nil {
@@ -375,9 +378,6 @@ func (c *session) room(in *input) bool {
 			return false
 		case h := <-ear:
 			in.take(h)
-			if in.err != nil {
-				c.hear(in)
-			}
 		}
 	}
 }
@@ -430,9 +430,9 @@ func (in *input) take(h heard) {
 func (in *input) line(limit int) (line []byte, whole bool) {
 	for {
 		if !in.skip && in.held == 0 { // blanks before a message do not count, and so do not blank lines
-			in.start = blank(in.buf, in.start)
+			in.start = skipSpace(in.buf, in.start)
 			if !in.any && bytes.HasPrefix(in.buf[in.start:], []byte("\ufeff")) {
-				in.start, in.any = blank(in.buf, in.start+len("\ufeff")), true
+				in.start, in.any = skipSpace(in.buf, in.start+len("\ufeff")), true
 			}
 			in.seen = max(in.seen, in.start)
 		}
@@ -461,7 +461,7 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 			in.long, in.held = nil, 0
 		}
 		in.any = true
-		if line = trim(line); cut || len(line) > limit {
+		if line = trimSpace(line); cut || len(line) > limit {
 			n := min(len(line), limit)
 			return line[:n:n], false
 		}
@@ -474,7 +474,7 @@ func (in *input) line(limit int) (line []byte, whole bool) {
 func (in *input) tooMuch(limit int) bool {
 	b := in.buf[in.start:]
 	over := in.held + len(b) - limit
-	return over > keepBuffer || over > 0 && len(trim(b[max(0, len(b)-over):])) > 0
+	return over > keepBuffer || over > 0 && len(trimSpace(b[max(0, len(b)-over):])) > 0
 }
 
 // ---- accept ----
@@ -489,7 +489,7 @@ type envelope struct {
 // -1. Names are matched exactly. What it found before a fault stays found.
 func (e *envelope) open(m []byte) (end int) {
 	if m[0] != '{' {
-		return skip(m, 0, 0)
+		return skipValue(m, 0, 0)
 	}
 	end, e.twice = pick(m, want{"jsonrpc", &e.jsonrpc}, want{"id", &e.id}, want{"method", &e.method},
 		want{"params", &e.params}, want{"result", &e.result}, want{"error", &e.err})
@@ -546,7 +546,7 @@ func (c *session) message(m []byte, keep bool, b *batch) {
 	}
 	version := string(e.jsonrpc) == `"2.0"`
 	if !version { // it may be written with escapes
-		str, _ := text(e.jsonrpc)
+		str, _ := unquote(e.jsonrpc)
 		version = str == "2.0"
 	}
 	switch {
@@ -596,12 +596,12 @@ func (c *session) tooLong(line []byte) {
 
 // notice takes a notification. There is no answer, whatever is wrong with it.
 func (c *session) notice(e *envelope) {
-	switch method, _ := text(e.method); method {
+	switch method, _ := unquote(e.method); method {
 	case "notifications/cancelled":
 		var p params
 		p.read(e.params)
 		if validID(p.requestID) {
-			reason, _ := text(p.reason)
+			reason, _ := unquote(p.reason)
 			c.forget(p.requestID, reason)
 		}
 	case "notifications/initialized":
@@ -635,7 +635,7 @@ func (c *session) deliver(e *envelope) {
 		if e.err[0] == '{' {
 			pick(e.err, want{"code", &code}, want{"message", &message})
 		}
-		why, _ := text(message)
+		why, _ := unquote(message)
 		q.tell(reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%.20s)", excerpt(why), code)})
 	}
 }
@@ -656,7 +656,7 @@ func (c *session) answered(id []byte) *question {
 func (c *session) request(e *envelope, keep bool, b *batch) {
 	m := lookup(string(e.method[1 : len(e.method)-1]))
 	if m.name == "" { // it may be written with escapes
-		name, _ := text(e.method)
+		name, _ := unquote(e.method)
 		m = lookup(name)
 		m.name = name
 	}
@@ -744,9 +744,9 @@ func absent(optional ...*[]byte) {
 // a request modern; any other belongs to the session that initialize opened.
 func (c *session) era(r *request, m method) *Error {
 	if r.metaVersion != nil {
-		version, isText := text(r.metaVersion)
-		_, _, named := implementation(r.metaClient)
-		switch level, levelText := text(r.level); {
+		version, isText := unquote(r.metaVersion)
+		_, _, named := nameAndVersion(r.metaClient)
+		switch level, levelText := unquote(r.level); {
 		case !isText:
 			return badParams(keyVersion + " must be a string")
 		case r.metaCaps == nil:
@@ -757,7 +757,7 @@ func (c *session) era(r *request, m method) *Error {
 			return badParams(keyClient + " must be an object with name and version")
 		case version != revModern.String():
 			return &Error{Code: codeVersion, Message: "Unsupported protocol version",
-				Data: json.RawMessage(cat(appendString([]byte(`{"requested":`), version), `,`, supported, `}`))}
+				Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,`, supported, `}`))}
 		case r.level != nil && (!levelText || !slices.Contains(levels[:], level)):
 			return coded(codeParams, "Invalid log level: "+excerpt(level))
 		case r.batch != nil:
@@ -825,7 +825,7 @@ func (c *session) lookUp(r *request) ([]byte, *Error) {
 	case "logging/setLevel":
 		return c.setLevel(r)
 	}
-	name, isText := text(raw)
+	name, isText := unquote(raw)
 	if !isText {
 		return nil, badParams(required)
 	}
@@ -850,7 +850,7 @@ func (c *session) lookUp(r *request) ([]byte, *Error) {
 
 // setLevel sets from which level on the legacy session wants log messages.
 func (c *session) setLevel(r *request) ([]byte, *Error) {
-	level, _ := text(r.params.setLevel)
+	level, _ := unquote(r.params.setLevel)
 	n := slices.Index(levels[:], level)
 	if n < 0 {
 		return nil, coded(codeParams, "Invalid log level: "+excerpt(level))
@@ -876,8 +876,8 @@ func (c *session) subscribe(r *request) ([]byte, *Error) {
 
 // initialize opens the legacy session.
 func (c *session) initialize(r *request) ([]byte, *Error) {
-	version, isText := text(r.protocolVersion)
-	_, _, named := implementation(r.clientInfo)
+	version, isText := unquote(r.protocolVersion)
+	_, _, named := nameAndVersion(r.clientInfo)
 	switch {
 	case r.batch != nil:
 		return nil, invalid("initialize must not be part of a batch")
@@ -903,14 +903,14 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	c.streams = append(c.streams, st)
 	c.mu.Unlock()
 	r.rev = rev
-	b := cat(r.open(), `"protocolVersion":"`, rev.String(), `","serverInfo":`, c.srv.identity(rev), `,`)
-	return r.end(cat(b, c.abilities(rev, offered)), "", false), nil
+	b := join(r.open(), `"protocolVersion":"`, rev.String(), `","serverInfo":`, c.srv.identity(rev), `,`)
+	return r.end(join(b, c.abilities(rev, offered)), "", false), nil
 }
 
 // discover tells a modern client what there is.
 func (c *session) discover(r *request) []byte {
-	b := cat(r.open(), `"supportedVersions":["`, revModern.String(), `"],`)
-	return r.end(cat(b, c.abilities(revModern, c.srv.offers())), "", true)
+	b := join(r.open(), `"supportedVersions":["`, revModern.String(), `"],`)
+	return r.end(join(b, c.abilities(revModern, c.srv.offers())), "", true)
 }
 
 // A stream is where changes are told: to the legacy session as such, to a
@@ -949,7 +949,7 @@ func (c *session) filter(r *request) *Error {
 				return badParams("resourceSubscriptions must be an array")
 			}
 			for _, raw := range members(val) {
-				uri, isText := text(raw)
+				uri, isText := unquote(raw)
 				if !isText {
 					return badParams("resourceSubscriptions must hold strings")
 				}
@@ -1218,10 +1218,10 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 }
 
 // note keeps a question of the modern era for the result of this round.
-func (c *session) note(r *request, n need) {
+func (c *session) note(r *request, n inputRequest) {
 	c.mu.Lock()
 	r.round = r.ask
-	if !slices.ContainsFunc(r.needs, func(o need) bool { return o.key == n.key }) {
+	if !slices.ContainsFunc(r.needs, func(o inputRequest) bool { return o.key == n.key }) {
 		r.needs = append(r.needs, n)
 	}
 	c.mu.Unlock()
@@ -1242,7 +1242,7 @@ func (c *session) round(r *request) func() []byte {
 // logLevel returns from which level on a request wants log messages.
 func (c *session) logLevel(r *request) int {
 	if r.rev == revModern {
-		if level, ok := text(r.level); ok {
+		if level, ok := unquote(r.level); ok {
 			return slices.Index(levels[:], level)
 		}
 		return len(levels)
@@ -1294,13 +1294,13 @@ func (c *session) tell(st *stream, told int64, method, params string) int64 {
 		return told
 	}
 	if st.request != nil {
-		params = string(chop(cat(nil, `"_meta":{`, st.request.tag()), `},`, params))
+		params = string(closeWith(join(nil, `"_meta":{`, st.request.tag()), `},`, params))
 	}
-	b := cat(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `",`)
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `",`)
 	if params != "" {
-		b = chop(cat(b, `"params":{`, params), `},`)
+		b = closeWith(join(b, `"params":{`, params), `},`)
 	}
-	return c.emit(chop(b, "}"))
+	return c.emit(closeWith(b, "}"))
 }
 
 // ---- write ----
@@ -1554,7 +1554,7 @@ func walk(b []byte, i, depth int, each func(key, val []byte) bool) int {
 	if object {
 		closer = '}'
 	}
-	if i = blank(b, i+1); i < len(b) && b[i] == closer {
+	if i = skipSpace(b, i+1); i < len(b) && b[i] == closer {
 		return i + 1
 	}
 	for i < len(b) {
@@ -1565,13 +1565,13 @@ func walk(b []byte, i, depth int, each func(key, val []byte) bool) int {
 				return -1
 			}
 			key = b[start+1 : i-1]
-			if i = blank(b, i); i == len(b) || b[i] != ':' {
+			if i = skipSpace(b, i); i == len(b) || b[i] != ':' {
 				return -1
 			}
-			i = blank(b, i+1)
+			i = skipSpace(b, i+1)
 		}
 		start := i
-		i = skip(b, i, depth)
+		i = skipValue(b, i, depth)
 		if each != nil {
 			end := i
 			if end < 0 {
@@ -1587,12 +1587,12 @@ func walk(b []byte, i, depth int, each func(key, val []byte) bool) int {
 		if i < 0 {
 			return -1
 		}
-		if i = blank(b, i); i == len(b) {
+		if i = skipSpace(b, i); i == len(b) {
 			return -1
 		}
 		switch b[i] {
 		case ',':
-			i = blank(b, i+1)
+			i = skipSpace(b, i+1)
 		case closer:
 			return i + 1
 		default:
@@ -1602,8 +1602,8 @@ func walk(b []byte, i, depth int, each func(key, val []byte) bool) int {
 	return -1
 }
 
-// skip returns the index behind the value that begins at b[i], or -1.
-func skip(b []byte, i, depth int) int {
+// skipValue returns the index behind the value that begins at b[i], or -1.
+func skipValue(b []byte, i, depth int) int {
 	if i >= len(b) {
 		return -1
 	}
@@ -1622,16 +1622,16 @@ func skip(b []byte, i, depth int) int {
 	return skipNumber(b, i)
 }
 
-func blank(b []byte, i int) int {
+func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
 		i++
 	}
 	return i
 }
 
-// trim takes the blanks away from the end.
-func trim(b []byte) []byte {
-	for len(b) > 0 && blank(b[len(b)-1:], 0) > 0 {
+// trimSpace takes the blanks away from the end.
+func trimSpace(b []byte) []byte {
+	for len(b) > 0 && skipSpace(b[len(b)-1:], 0) > 0 {
 		b = b[:len(b)-1]
 	}
 	return b
@@ -1649,7 +1649,7 @@ func skipString(b []byte, i int) int {
 		return -1
 	}
 	for i++; ; i++ {
-		i = literal(b, i, 0)
+		i = plainPrefix(b, i, 0)
 		switch {
 		case i == len(b) || b[i] < ' ':
 			return -1
@@ -1670,10 +1670,10 @@ func skipString(b []byte, i int) int {
 	}
 }
 
-// literal returns the index of the first byte in s[i:] that does not stand for
+// plainPrefix returns the index of the first byte in s[i:] that does not stand for
 // itself in a JSON string. If all bits of high are set, ASCII alone does. It
 // looks at eight bytes at a time, because a text may be long.
-func literal[T string | []byte](s T, i int, high uint64) int {
+func plainPrefix[T string | []byte](s T, i int, high uint64) int {
 	const each = 0x0101010101010101
 	for ; i+8 <= len(s); i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
@@ -1787,9 +1787,9 @@ func validID(raw []byte) bool {
 	return end == len(raw)
 }
 
-// text returns the string that raw, which is valid JSON or nil, stands for,
+// unquote returns the string that raw, which is valid JSON or nil, stands for,
 // and whether it is a string at all.
-func text(raw []byte) (s string, ok bool) {
+func unquote(raw []byte) (s string, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
 	}
@@ -1846,7 +1846,7 @@ func roomFor(b []byte, n int) []byte {
 func appendString(b []byte, s string) []byte {
 	b = append(roomFor(b, len(s)), '"')
 	start := 0
-	for i := literal(s, 0, math.MaxUint64); i < len(s); i = literal(s, i, math.MaxUint64) {
+	for i := plainPrefix(s, 0, math.MaxUint64); i < len(s); i = plainPrefix(s, i, math.MaxUint64) {
 		c := s[i]
 		size, escape := 1, ""
 		if c >= utf8.RuneSelf {

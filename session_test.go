@@ -2708,7 +2708,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
 	inBubble(t, s, "2025-11-25", func(c *client) {
 		var many []string
-		st := s.everybody()[0].legacy.stream
+		st := s.openSessions()[0].legacy.stream
 		for i := range maxWatched {
 			uri := fmt.Sprintf("demo://%d", i)
 			many = append(many, strconv.Quote(uri))
@@ -3482,7 +3482,7 @@ func TestNothingAfterTheCancelOfAStream(t *testing.T) {
 		for i := range maxStreams {
 			c.ask(fmt.Sprintf(`> %d+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`, i))
 		}
-		session := s.everybody()[0]
+		session := s.openSessions()[0]
 		for i := range maxStreams {
 			session.forget([]byte(strconv.Itoa(i)), "")
 			session.mu.Lock()
@@ -4571,7 +4571,7 @@ func TestAskEnds(t *testing.T) {
 					t.Fatalf("got %q", got)
 				}
 				test.play(c)
-				for _, open := range s.everybody() {
+				for _, open := range s.openSessions() {
 					if synctest.Wait(); len(open.asked) > 0 {
 						t.Errorf("%d questions are kept", len(open.asked))
 					}
@@ -8225,9 +8225,9 @@ func FuzzEnvelope(f *testing.F) {
 		if !utf8.Valid(b) {
 			return
 		}
-		i := blank(b, 0)
-		end := skip(b, i, 0)
-		valid := end >= 0 && blank(b, end) == len(b)
+		i := skipSpace(b, 0)
+		end := skipValue(b, i, 0)
+		valid := end >= 0 && skipSpace(b, end) == len(b)
 		if want := json.Valid(b); valid != want {
 			t.Fatalf("%.200q: valid: got %v, want %v", b, valid, want)
 		}
@@ -8302,7 +8302,7 @@ func TestDepth(t *testing.T) {
 	for _, nest := range [][3]string{{"[", "", "]"}, {`{"":`, "1", "}"}, {`[{"":`, "[]", "}]"}} {
 		for _, n := range []int{4999, 5000, 5001, 9999, 10000, 10001} {
 			b := []byte(strings.Repeat(nest[0], n) + nest[1] + strings.Repeat(nest[2], n))
-			if got, want := skip(b, 0, 0) == len(b), json.Valid(b); got != want {
+			if got, want := skipValue(b, 0, 0) == len(b), json.Valid(b); got != want {
 				t.Errorf("%d of %s: got %v, want %v", n, nest[0], got, want)
 			} else if want {
 				dynamic(b, 0, nil, nil) // in no time
@@ -8329,7 +8329,7 @@ func FuzzText(f *testing.F) {
 			}
 			var plain string
 			err := json.Unmarshal([]byte(raw), &plain)
-			got, ok := text([]byte(raw))
+			got, ok := unquote([]byte(raw))
 			switch {
 			case ok != (raw[0] == '"') || ok && err != nil:
 				t.Errorf("text(%q): %v, want %v", raw, ok, err)
@@ -8850,8 +8850,8 @@ func plain(s *schema, t reflect.Type, val any, fits *bool) any {
 			}
 		}
 		for _, f := range s.fields {
-			if m[f.name] == nil && f.preset != nil {
-				json.Unmarshal(f.preset, &val)
+			if m[f.name] == nil && f.dflt != nil {
+				json.Unmarshal(f.dflt, &val)
 				m[f.name] = val
 				if n, isNum := val.(float64); isNum {
 					m[f.name] = json.Number(strconv.FormatFloat(n, 'f', -1, 64))
@@ -8914,7 +8914,7 @@ func FuzzArguments(f *testing.F) {
 			for range src.next(3) {
 				at := src.next(256)*256 + src.next(256)
 				if at = at%len(data) + 1 + bytes.IndexByte(data[at%len(data):], ':'); at > 0 && at < len(data) {
-					if end := skip(data, at, 0); end > 0 {
+					if end := skipValue(data, at, 0); end > 0 {
 						data = slices.Replace(data, at, end, []byte(slips[src.next(len(slips))])...)
 					}
 				}
