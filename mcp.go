@@ -287,6 +287,49 @@ type ResourceContents struct {
 	Meta     map[string]any
 }
 
+// A ReadFunc reads a resource. Vars holds the values of the variables of a
+// template: percent-decoded, never empty, and such that they cannot lead out of
+// where they stand: without a slash in {name}, without a ".." between slashes
+// in {+name}, which may begin with one, though: [os.Root] is how to keep to a
+// directory. An error that is [fs.ErrNotExist] says that there is no such
+// resource; any other is told to the client as it stands.
+type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
+
+// A CompleteFunc suggests values that begin with, or are like, what was typed
+// so far, the best first; no more than 100 are sent. Known holds the other
+// arguments that have a value already.
+type CompleteFunc func(ctx context.Context, typed string, known map[string]string) ([]string, error)
+
+// A Prompt is a message, or several, that a user may start from.
+type Prompt struct {
+	Name        string // required
+	Title       string
+	Description string
+	Arguments   []Argument
+	Icons       []Icon
+	Meta        map[string]any
+}
+
+// An Argument is what a user fills in.
+type Argument struct {
+	Name        string // required
+	Title       string
+	Description string
+	Required    bool
+	Complete    CompleteFunc // suggests values; may be nil
+}
+
+// A Message is one turn of a conversation.
+type Message struct {
+	Role    string // "user" or "assistant"; "" is user
+	Content Content
+}
+
+// A PromptFunc makes the messages of a prompt. The required arguments are
+// there, and no others than the prompt has. Its error is told to the client as
+// it stands.
+type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, error)
+
 // Annotations say for whom something is and how much it matters.
 type Annotations struct {
 	Audience     []string `json:"audience,omitempty"`     // "user", "assistant"
@@ -519,43 +562,287 @@ func refers(schema string) (found bool) {
 	return found
 }
 
-// named appends what there is to be told of everything.
-func named(b []byte, rev revision, name, title, description string) []byte {
-	b = quoted(b, "name", name)
-	if rev >= rev2025_06_18 {
-		b = member(b, "title", title)
-	}
-	return member(b, "description", description)
-}
-
-// quoted appends a member, with the comma behind it that chop takes away.
-func quoted(b []byte, name, val string) []byte {
-	return append(appendString(join(b, `"`, name, `":`), val), ',')
-}
-
-// member is quoted for what is left out when it is empty.
-func member(b []byte, name, val string) []byte {
-	if val == "" {
-		return b
-	}
-	return quoted(b, name, val)
-}
-
-// rawMember is member for a value that is JSON already.
-//
-//go:noinline
-func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T) []byte {
-	if len(val) == 0 {
-		return b
-	}
-	return join(b, `"`, name, `":`, string(val), `,`)
-}
-
 // RemoveTools removes the tools of these names, as far as there are any, and
 // tells the clients that are connected. Calls under way go on.
 func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 
+// ---- resources ----
+
+// AddResource adds a resource or a template, or replaces the one of the same
+// URI, and tells the clients that are connected. A URI that is read is looked
+// up as it is, and then matched with the templates in the order in which they
+// were added.
+//
+// {name} stands for one segment of a path, {+name} for anything. AddResource
+// panics if the URI or the name is missing or the braces make no sense.
+func (s *Server) AddResource(r Resource, read ReadFunc) {
+	where := fmt.Sprintf("mcp: resource %q", r.URI)
+	parts, err := parseTemplate(r.URI)
+	if err != nil {
+		panic(where + ": " + err.Error())
+	}
+	panicUnless(read != nil, where, "the ReadFunc is missing")
+	panicUnless(r.Name != "" && strings.Contains(parts[0], ":"), where, "a resource has a name, and a URI with a scheme")
+	var names []string
+	for i := 1; i < len(parts); i += 2 {
+		names = append(names, strings.TrimPrefix(parts[i], "+"))
+	}
+	for name := range r.Complete {
+		panicUnless(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
+	}
+	k, key := resources, "uri"
+	if len(parts) > 1 {
+		k, key = templates, "uriTemplate"
+	}
+	meta := frozen(where, r.Meta)
+	s.add(k, &item{
+		name:   r.URI,
+		encode: func(rev revision) []byte { return closeWith(r.append([]byte("{"), key, rev, meta), "}") },
+		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
+		run: func(q *request) []byte {
+			contents, err := read(q, q.name, q.vars)
+			return q.readAnswer(contents, err, r.MIMEType)
+		},
+		args:     names,
+		complete: r.Complete,
+		find:     (*Server).completion,
+	})
+}
+
+// panicUnless panics if what is added is not as it must be.
+func panicUnless(ok bool, where, what string) {
+	if !ok {
+		panic(where + ": " + what)
+	}
+}
+
+// RemoveResources removes the resources and templates of these URIs, as far as
+// there are any, and tells the clients that are connected.
+func (s *Server) RemoveResources(uris ...string) {
+	s.remove(resources, uris)
+	s.remove(templates, uris)
+}
+
+// ResourceUpdated tells the clients that have subscribed to the resource that
+// it has changed. It does not wait for them.
+func (s *Server) ResourceUpdated(uri string) {
+	for _, c := range s.openSessions() {
+		c.updated(uri)
+	}
+}
+
+// match finds the template that a URI fits, and the values of the variables.
+func (s *Server) match(uri string) (*item, map[string]string) {
+	s.mu.Lock()
+	list := slices.Clone(s.lists[templates])
+	s.mu.Unlock()
+	for _, it := range list {
+		if vars, ok := it.match(uri); ok {
+			return it, vars
+		}
+	}
+	return nil, nil
+}
+
+// parseTemplate splits a URI template: what is at odd places is a variable,
+// with the + in front if it has one, the rest is literal.
+func parseTemplate(uri string) (parts []string, err error) {
+	var names []string
+	literal, rest, more := strings.Cut(uri, "{")
+	for more {
+		variable, after, closed := strings.Cut(rest, "}")
+		name := strings.TrimPrefix(variable, "+")
+		bad := strings.IndexFunc(name, func(r rune) bool {
+			return r != '_' && (r|0x20 < 'a' || 'z' < r|0x20) && (r < '0' || '9' < r)
+		})
+		switch {
+		case !closed || name == "" || bad >= 0:
+			return nil, errors.New("a variable is written {name} or {+name}")
+		case slices.Contains(names, name):
+			return nil, errors.New("a variable stands there twice")
+		case len(names) > 0 && literal == "":
+			return nil, errors.New("there must be something between two variables")
+		}
+		parts, names = append(parts, literal, variable), append(names, name)
+		literal, rest, more = strings.Cut(after, "{")
+	}
+	if strings.Count(uri, "}") > len(names) {
+		return nil, errors.New("there is a } without its {")
+	}
+	return append(parts, literal), nil
+}
+
+// matchTemplate reports whether uri fits the parts of a template, and returns
+// the values of the variables: the shortest that the first can have, then the
+// second. If one of these is refused there is no looking for others.
+func matchTemplate(parts []string, uri string) (map[string]string, bool) {
+	ends := make([]int, len(parts)/2)
+	if !fit(parts, uri, 0, ends) {
+		return nil, false
+	}
+	vars := make(map[string]string, len(ends))
+	at := 0
+	for i, end := range ends {
+		at += len(parts[2*i])
+		name, reserved := strings.CutPrefix(parts[2*i+1], "+")
+		value, ok := unescape(uri[at:end], reserved)
+		if !ok {
+			return nil, false
+		}
+		vars[name], at = value, end
+	}
+	return vars, true
+}
+
+// fit finds where in uri the variables end, if parts are to fit what is from
+// the index at on. Whether one can end somewhere does not depend on where it
+// began, and no beginning is before an earlier one: what is in ends already was
+// tried in vain, and so is what lies before it. That makes the time linear.
+func fit(parts []string, uri string, at int, ends []int) bool {
+	if !strings.HasPrefix(uri[at:], parts[0]) {
+		return false
+	}
+	if at += len(parts[0]); len(parts) == 1 {
+		return at == len(uri)
+	}
+	for end := max(at, ends[0]) + 1; end <= len(uri); end++ {
+		if parts[1][0] != '+' && strings.IndexByte("/?#", uri[end-1]) >= 0 {
+			return false
+		}
+		ends[0] = end
+		if strings.IndexByte(uri[max(0, end-2):end], '%') < 0 && fit(parts[2:], uri, end, ends[1:]) { // not inside of an escape
+			return true
+		}
+	}
+	return false
+}
+
+// unescape decodes the value of a variable, and refuses one that would lead
+// somewhere else when it is made part of a path.
+func unescape(s string, reserved bool) (string, bool) {
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '%' {
+			n, err := strconv.ParseUint(s[i+1:min(i+3, len(s))], 16, 8)
+			if err != nil || i+2 >= len(s) {
+				return "", false
+			}
+			c = byte(n)
+			i += 2
+		}
+		b = append(b, c)
+	}
+	value := string(b)
+	if !utf8.ValidString(value) || strings.Contains(value, "\x00") || !reserved && strings.ContainsAny(value, `/\`) {
+		return "", false
+	}
+	for segment := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if segment == ".." || segment == "." && !reserved {
+			return "", false
+		}
+	}
+	return value, true
+}
+
+// ---- prompts ----
+
+// AddPrompt adds a prompt, or replaces the one of the same name, and tells the
+// clients that are connected. It panics if a name is missing or comes twice.
+func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
+	where := fmt.Sprintf("mcp: prompt %q", p.Name)
+	panicUnless(p.Name != "", where, "a prompt needs a name")
+	panicUnless(get != nil, where, "the PromptFunc is missing")
+	complete := make(map[string]CompleteFunc)
+	var args []string
+	for _, a := range p.Arguments {
+		panicUnless(a.Name != "" && !slices.Contains(args, a.Name), where, "an argument needs a name of its own")
+		if args = append(args, a.Name); a.Complete != nil {
+			complete[a.Name] = a.Complete
+		}
+	}
+	meta := frozen(where, p.Meta)
+	s.add(prompts, &item{
+		name:   p.Name,
+		encode: func(rev revision) []byte { return p.encode(rev, meta) },
+		check:  p.check,
+		run: func(r *request) []byte {
+			messages, err := get(r, r.vars)
+			return r.promptAnswer(messages, err, p.Description)
+		},
+		args:     args,
+		complete: complete,
+		find:     (*Server).completion,
+	})
+}
+
+// check takes the arguments of a request and holds them against the prompt.
+func (p *Prompt) check(r *request) *Error {
+	params := struct {
+		Arguments map[string]string `json:"arguments"`
+	}{make(map[string]string)}
+	if err := decode(r.raw, &params); err != nil {
+		return badParams(err.Error())
+	}
+	r.vars = params.Arguments
+	for name := range r.vars {
+		if !slices.Contains(r.item.args, name) {
+			return coded(codeParams, "Unknown argument: "+excerpt(name))
+		}
+	}
+	for _, a := range p.Arguments {
+		if _, there := r.vars[a.Name]; a.Required && !there {
+			return coded(codeParams, "Missing required argument: "+a.Name)
+		}
+	}
+	return nil
+}
+
+// RemovePrompts removes the prompts of these names, as far as there are any,
+// and tells the clients that are connected.
+func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
+
+// encode returns p as a revision knows it.
+func (p *Prompt) encode(rev revision, meta string) []byte {
+	b := named([]byte("{"), rev, p.Name, p.Title, p.Description)
+	if len(p.Arguments) > 0 {
+		b = join(b, `"arguments":[`)
+		for _, a := range p.Arguments {
+			if b = named(append(b, '{'), rev, a.Name, a.Title, a.Description); a.Required {
+				b = join(b, `"required":true,`)
+			}
+			b = closeWith(b, `},`)
+		}
+		b = closeWith(b, "],")
+	}
+	return closeWith(appendIconsAndMeta(b, rev, p.Icons, meta), "}")
+}
+
 // ---- what a server offers ----
+
+// A kind is a kind of thing that a server offers, and has a list of.
+type kind int
+
+const (
+	tools kind = iota
+	prompts
+	resources
+	templates // belong to resources, but for the list
+	kinds
+	completions = kinds // these have no list, but are declared too
+	logging     = kinds + 1
+)
+
+// kindNames are what a list is called in its result.
+var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
+
+// capability is the kind under which k is declared and its changes are told.
+func (k kind) capability() kind {
+	if k == templates {
+		return resources
+	}
+	return k
+}
 
 // An item is one thing that a server offers: it stands in the list of its kind
 // and is found by its name, which for a resource is the URI.
@@ -688,6 +975,106 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 	s.mu.Unlock()
 	return b, nil
 }
+
+// identity is who the server is, as a revision knows it.
+func (s *Server) identity(rev revision) string {
+	b := quoted(quoted([]byte("{"), "name", s.Name), "version", s.Version)
+	if rev >= rev2025_06_18 {
+		b = member(b, "title", s.Title)
+	}
+	if rev >= rev2025_11_25 {
+		b = member(b, "websiteUrl", s.WebsiteURL)
+	}
+	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, ""), "}"))
+}
+
+// caching is the hints of the modern era on what may be kept, and by whom.
+func (s *Server) caching() string {
+	scope := "private"
+	if s.CachePublic {
+		scope = "public"
+	}
+	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
+}
+
+// abilities is the capabilities, no more than there are, and the instructions.
+func (c *session) abilities(rev revision, offered uint8) string {
+	b := []byte(`"capabilities":{`)
+	for k, name := range kindNames[:resources] {
+		if offered&(1<<k) != 0 {
+			b = join(b, `"`, name, `":{"listChanged":true},`)
+		}
+	}
+	if offered&(1<<resources) != 0 {
+		b = join(b, `"resources":{"subscribe":true,"listChanged":true},`)
+	}
+	if offered&(1<<completions) != 0 && rev >= rev2025_03_26 {
+		b = join(b, `"completions":{},`)
+	}
+	if offered&(1<<logging) != 0 {
+		b = join(b, `"logging":{},`)
+	}
+	if b = rawMember(b, "experimental", c.experimental); rev == revModern {
+		b = rawMember(b, "extensions", c.extensions)
+	}
+	return string(member(closeWith(b, `},`), "instructions", c.srv.Instructions))
+}
+
+func (s *Server) offers() uint8 {
+	s.mu.Lock()
+	offered := s.offered
+	s.mu.Unlock()
+	if s.Logging {
+		offered |= 1 << logging
+	}
+	return offered
+}
+
+func (s *Server) maxMessage() int {
+	if s.MaxMessage > 0 {
+		return s.MaxMessage
+	}
+	return 64 << 20
+}
+
+func (s *Server) addSession(c *session) {
+	s.mu.Lock()
+	if s.sessions == nil {
+		s.sessions = make(map[*session]struct{})
+	}
+	s.sessions[c] = struct{}{}
+	s.mu.Unlock()
+}
+
+func (s *Server) removeSession(c *session) {
+	s.mu.Lock()
+	delete(s.sessions, c)
+	s.mu.Unlock()
+}
+
+// changed tells every client that a list is another one now.
+func (s *Server) changed(k kind) {
+	for _, c := range s.openSessions() {
+		c.changed(k.capability())
+	}
+}
+
+// openSessions returns a copy of the sessions, to talk to without the lock.
+func (s *Server) openSessions() []*session {
+	s.mu.Lock()
+	sessions := make([]*session, 0, len(s.sessions))
+	for c := range s.sessions {
+		sessions = append(sessions, c)
+	}
+	s.mu.Unlock()
+	return sessions
+}
+
+func (s *Server) logf(format string, args ...any) {
+	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
+}
+
+// ---- answers ----
 
 // toolAnswer is the line that answers the call of a tool with what its handler
 // returned, which s describes if it is none of the types that we know.
@@ -995,6 +1382,66 @@ func (r *Resource) append(b []byte, key string, rev revision, meta string) []byt
 	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
 }
 
+// closeWith takes away the comma behind the last member and appends what follows.
+func closeWith(b []byte, parts ...string) []byte {
+	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
+}
+
+// join appends all parts to b. Being called, and not copied to where it is
+// called, makes a program smaller by 20 KB.
+//
+//go:noinline
+func join(b []byte, parts ...string) []byte {
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return b
+}
+
+// named appends what there is to be told of everything.
+func named(b []byte, rev revision, name, title, description string) []byte {
+	b = quoted(b, "name", name)
+	if rev >= rev2025_06_18 {
+		b = member(b, "title", title)
+	}
+	return member(b, "description", description)
+}
+
+// quoted appends a member, with the comma behind it that chop takes away.
+func quoted(b []byte, name, val string) []byte {
+	return append(appendString(join(b, `"`, name, `":`), val), ',')
+}
+
+// member is quoted for what is left out when it is empty.
+func member(b []byte, name, val string) []byte {
+	if val == "" {
+		return b
+	}
+	return quoted(b, name, val)
+}
+
+// rawMember is member for a value that is JSON already.
+//
+//go:noinline
+func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T) []byte {
+	if len(val) == 0 {
+		return b
+	}
+	return join(b, `"`, name, `":`, string(val), `,`)
+}
+
+// appendIconsAndMeta appends what newer revisions know of everything.
+func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
+	if len(icons) > 0 && rev >= rev2025_11_25 {
+		raw, _ := marshal(icons) // strings cannot fail
+		b = rawMember(b, "icons", raw)
+	}
+	if rev >= rev2025_06_18 {
+		b = rawMember(b, "_meta", meta)
+	}
+	return b
+}
+
 func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 	if a == nil {
 		return b
@@ -1023,313 +1470,6 @@ func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) 
 func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 	raw, err := jsonOf(meta)
 	return appendIconsAndMeta(b, rev, nil, raw), err
-}
-
-// ---- resources ----
-
-// A ReadFunc reads a resource. Vars holds the values of the variables of a
-// template: percent-decoded, never empty, and such that they cannot lead out of
-// where they stand: without a slash in {name}, without a ".." between slashes
-// in {+name}, which may begin with one, though: [os.Root] is how to keep to a
-// directory. An error that is [fs.ErrNotExist] says that there is no such
-// resource; any other is told to the client as it stands.
-type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
-
-// A CompleteFunc suggests values that begin with, or are like, what was typed
-// so far, the best first; no more than 100 are sent. Known holds the other
-// arguments that have a value already.
-type CompleteFunc func(ctx context.Context, typed string, known map[string]string) ([]string, error)
-
-// AddResource adds a resource or a template, or replaces the one of the same
-// URI, and tells the clients that are connected. A URI that is read is looked
-// up as it is, and then matched with the templates in the order in which they
-// were added.
-//
-// {name} stands for one segment of a path, {+name} for anything. AddResource
-// panics if the URI or the name is missing or the braces make no sense.
-func (s *Server) AddResource(r Resource, read ReadFunc) {
-	where := fmt.Sprintf("mcp: resource %q", r.URI)
-	parts, err := parseTemplate(r.URI)
-	if err != nil {
-		panic(where + ": " + err.Error())
-	}
-	panicUnless(read != nil, where, "the ReadFunc is missing")
-	panicUnless(r.Name != "" && strings.Contains(parts[0], ":"), where, "a resource has a name, and a URI with a scheme")
-	var names []string
-	for i := 1; i < len(parts); i += 2 {
-		names = append(names, strings.TrimPrefix(parts[i], "+"))
-	}
-	for name := range r.Complete {
-		panicUnless(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
-	}
-	k, key := resources, "uri"
-	if len(parts) > 1 {
-		k, key = templates, "uriTemplate"
-	}
-	meta := frozen(where, r.Meta)
-	s.add(k, &item{
-		name:   r.URI,
-		encode: func(rev revision) []byte { return closeWith(r.append([]byte("{"), key, rev, meta), "}") },
-		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
-		run: func(q *request) []byte {
-			contents, err := read(q, q.name, q.vars)
-			return q.readAnswer(contents, err, r.MIMEType)
-		},
-		args:     names,
-		complete: r.Complete,
-		find:     (*Server).completion,
-	})
-}
-
-// panicUnless panics if what is added is not as it must be.
-func panicUnless(ok bool, where, what string) {
-	if !ok {
-		panic(where + ": " + what)
-	}
-}
-
-// RemoveResources removes the resources and templates of these URIs, as far as
-// there are any, and tells the clients that are connected.
-func (s *Server) RemoveResources(uris ...string) {
-	s.remove(resources, uris)
-	s.remove(templates, uris)
-}
-
-// ResourceUpdated tells the clients that have subscribed to the resource that
-// it has changed. It does not wait for them.
-func (s *Server) ResourceUpdated(uri string) {
-	for _, c := range s.openSessions() {
-		c.updated(uri)
-	}
-}
-
-// match finds the template that a URI fits, and the values of the variables.
-func (s *Server) match(uri string) (*item, map[string]string) {
-	s.mu.Lock()
-	list := slices.Clone(s.lists[templates])
-	s.mu.Unlock()
-	for _, it := range list {
-		if vars, ok := it.match(uri); ok {
-			return it, vars
-		}
-	}
-	return nil, nil
-}
-
-// parseTemplate splits a URI template: what is at odd places is a variable,
-// with the + in front if it has one, the rest is literal.
-func parseTemplate(uri string) (parts []string, err error) {
-	var names []string
-	literal, rest, more := strings.Cut(uri, "{")
-	for more {
-		variable, after, closed := strings.Cut(rest, "}")
-		name := strings.TrimPrefix(variable, "+")
-		bad := strings.IndexFunc(name, func(r rune) bool {
-			return r != '_' && (r|0x20 < 'a' || 'z' < r|0x20) && (r < '0' || '9' < r)
-		})
-		switch {
-		case !closed || name == "" || bad >= 0:
-			return nil, errors.New("a variable is written {name} or {+name}")
-		case slices.Contains(names, name):
-			return nil, errors.New("a variable stands there twice")
-		case len(names) > 0 && literal == "":
-			return nil, errors.New("there must be something between two variables")
-		}
-		parts, names = append(parts, literal, variable), append(names, name)
-		literal, rest, more = strings.Cut(after, "{")
-	}
-	if strings.Count(uri, "}") > len(names) {
-		return nil, errors.New("there is a } without its {")
-	}
-	return append(parts, literal), nil
-}
-
-// matchTemplate reports whether uri fits the parts of a template, and returns
-// the values of the variables: the shortest that the first can have, then the
-// second. If one of these is refused there is no looking for others.
-func matchTemplate(parts []string, uri string) (map[string]string, bool) {
-	ends := make([]int, len(parts)/2)
-	if !fit(parts, uri, 0, ends) {
-		return nil, false
-	}
-	vars := make(map[string]string, len(ends))
-	at := 0
-	for i, end := range ends {
-		at += len(parts[2*i])
-		name, reserved := strings.CutPrefix(parts[2*i+1], "+")
-		value, ok := unescape(uri[at:end], reserved)
-		if !ok {
-			return nil, false
-		}
-		vars[name], at = value, end
-	}
-	return vars, true
-}
-
-// fit finds where in uri the variables end, if parts are to fit what is from
-// the index at on. Whether one can end somewhere does not depend on where it
-// began, and no beginning is before an earlier one: what is in ends already was
-// tried in vain, and so is what lies before it. That makes the time linear.
-func fit(parts []string, uri string, at int, ends []int) bool {
-	if !strings.HasPrefix(uri[at:], parts[0]) {
-		return false
-	}
-	if at += len(parts[0]); len(parts) == 1 {
-		return at == len(uri)
-	}
-	for end := max(at, ends[0]) + 1; end <= len(uri); end++ {
-		if parts[1][0] != '+' && strings.IndexByte("/?#", uri[end-1]) >= 0 {
-			return false
-		}
-		ends[0] = end
-		if strings.IndexByte(uri[max(0, end-2):end], '%') < 0 && fit(parts[2:], uri, end, ends[1:]) { // not inside of an escape
-			return true
-		}
-	}
-	return false
-}
-
-// unescape decodes the value of a variable, and refuses one that would lead
-// somewhere else when it is made part of a path.
-func unescape(s string, reserved bool) (string, bool) {
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c == '%' {
-			n, err := strconv.ParseUint(s[i+1:min(i+3, len(s))], 16, 8)
-			if err != nil || i+2 >= len(s) {
-				return "", false
-			}
-			c = byte(n)
-			i += 2
-		}
-		b = append(b, c)
-	}
-	value := string(b)
-	if !utf8.ValidString(value) || strings.Contains(value, "\x00") || !reserved && strings.ContainsAny(value, `/\`) {
-		return "", false
-	}
-	for segment := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if segment == ".." || segment == "." && !reserved {
-			return "", false
-		}
-	}
-	return value, true
-}
-
-// ---- prompts ----
-
-// A Prompt is a message, or several, that a user may start from.
-type Prompt struct {
-	Name        string // required
-	Title       string
-	Description string
-	Arguments   []Argument
-	Icons       []Icon
-	Meta        map[string]any
-}
-
-// An Argument is what a user fills in.
-type Argument struct {
-	Name        string // required
-	Title       string
-	Description string
-	Required    bool
-	Complete    CompleteFunc // suggests values; may be nil
-}
-
-// A Message is one turn of a conversation.
-type Message struct {
-	Role    string // "user" or "assistant"; "" is user
-	Content Content
-}
-
-// A PromptFunc makes the messages of a prompt. The required arguments are
-// there, and no others than the prompt has. Its error is told to the client as
-// it stands.
-type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, error)
-
-// AddPrompt adds a prompt, or replaces the one of the same name, and tells the
-// clients that are connected. It panics if a name is missing or comes twice.
-func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
-	where := fmt.Sprintf("mcp: prompt %q", p.Name)
-	panicUnless(p.Name != "", where, "a prompt needs a name")
-	panicUnless(get != nil, where, "the PromptFunc is missing")
-	complete := make(map[string]CompleteFunc)
-	var args []string
-	for _, a := range p.Arguments {
-		panicUnless(a.Name != "" && !slices.Contains(args, a.Name), where, "an argument needs a name of its own")
-		if args = append(args, a.Name); a.Complete != nil {
-			complete[a.Name] = a.Complete
-		}
-	}
-	meta := frozen(where, p.Meta)
-	s.add(prompts, &item{
-		name:   p.Name,
-		encode: func(rev revision) []byte { return p.encode(rev, meta) },
-		check:  p.check,
-		run: func(r *request) []byte {
-			messages, err := get(r, r.vars)
-			return r.promptAnswer(messages, err, p.Description)
-		},
-		args:     args,
-		complete: complete,
-		find:     (*Server).completion,
-	})
-}
-
-// check takes the arguments of a request and holds them against the prompt.
-func (p *Prompt) check(r *request) *Error {
-	params := struct {
-		Arguments map[string]string `json:"arguments"`
-	}{make(map[string]string)}
-	if err := decode(r.raw, &params); err != nil {
-		return badParams(err.Error())
-	}
-	r.vars = params.Arguments
-	for name := range r.vars {
-		if !slices.Contains(r.item.args, name) {
-			return coded(codeParams, "Unknown argument: "+excerpt(name))
-		}
-	}
-	for _, a := range p.Arguments {
-		if _, there := r.vars[a.Name]; a.Required && !there {
-			return coded(codeParams, "Missing required argument: "+a.Name)
-		}
-	}
-	return nil
-}
-
-// RemovePrompts removes the prompts of these names, as far as there are any,
-// and tells the clients that are connected.
-func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
-
-// encode returns p as a revision knows it.
-func (p *Prompt) encode(rev revision, meta string) []byte {
-	b := named([]byte("{"), rev, p.Name, p.Title, p.Description)
-	if len(p.Arguments) > 0 {
-		b = join(b, `"arguments":[`)
-		for _, a := range p.Arguments {
-			if b = named(append(b, '{'), rev, a.Name, a.Title, a.Description); a.Required {
-				b = join(b, `"required":true,`)
-			}
-			b = closeWith(b, `},`)
-		}
-		b = closeWith(b, "],")
-	}
-	return closeWith(appendIconsAndMeta(b, rev, p.Icons, meta), "}")
-}
-
-// appendIconsAndMeta appends what newer revisions know of everything.
-func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
-	if len(icons) > 0 && rev >= rev2025_11_25 {
-		raw, _ := marshal(icons) // strings cannot fail
-		b = rawMember(b, "icons", raw)
-	}
-	if rev >= rev2025_06_18 {
-		b = rawMember(b, "_meta", meta)
-	}
-	return b
 }
 
 // ---- verbs ----
@@ -1518,6 +1658,9 @@ func addAttrs[A slogAttr[V], V slogValue[V]](data map[string]any, attrs []A) {
 		}
 	}
 }
+
+// levels are those of log messages, in order.
+var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // logs reports whether what has this level of slog is sent to the client.
 func logs(ctx context.Context, level int) bool {
@@ -2098,7 +2241,7 @@ var sha256K = [64]uint32{
 	0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 }
 
-// ---- what a server says of itself ----
+// ---- what each revision knows ----
 
 // A revision is a dated version of the protocol. Those before revModern are
 // the legacy era.
@@ -2129,32 +2272,20 @@ const (
 	keySubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
-// levels are those of log messages, in order.
-var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
-// A kind is a kind of thing that a server offers, and has a list of.
-type kind int
-
-const (
-	tools kind = iota
-	prompts
-	resources
-	templates // belong to resources, but for the list
-	kinds
-	completions = kinds // these have no list, but are declared too
-	logging     = kinds + 1
-)
-
-// kindNames are what a list is called in its result.
-var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
-
-// capability is the kind under which k is declared and its changes are told.
-func (k kind) capability() kind {
-	if k == templates {
-		return resources
+// nameAndVersion returns what a client says of itself, and whether it is an
+// object with a name and a version.
+func nameAndVersion(raw []byte) (name, version string, ok bool) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return "", "", false
 	}
-	return k
+	var rawName, rawVersion []byte
+	pick(raw, want{"name", &rawName}, want{"version", &rawVersion})
+	name, named := unquote(rawName)
+	version, versioned := unquote(rawVersion)
+	return name, version, named && versioned
 }
+
+// ---- methods and messages ----
 
 // A method is what we know about a method of the protocol.
 type method struct {
@@ -2235,22 +2366,6 @@ func (r *request) end(b []byte, meta string, cached bool) []byte {
 	return closeWith(b, `}}`)
 }
 
-// closeWith takes away the comma behind the last member and appends what follows.
-func closeWith(b []byte, parts ...string) []byte {
-	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
-}
-
-// join appends all parts to b. Being called, and not copied to where it is
-// called, makes a program smaller by 20 KB.
-//
-//go:noinline
-func join(b []byte, parts ...string) []byte {
-	for _, p := range parts {
-		b = append(b, p...)
-	}
-	return b
-}
-
 // tag is the member of _meta that names r's stream.
 func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.id) + `,` }
 
@@ -2300,117 +2415,6 @@ func appendError(b, id []byte, e *Error) []byte {
 		}
 	}
 	return closeWith(b, `}}`)
-}
-
-// nameAndVersion returns what a client says of itself, and whether it is an
-// object with a name and a version.
-func nameAndVersion(raw []byte) (name, version string, ok bool) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return "", "", false
-	}
-	var rawName, rawVersion []byte
-	pick(raw, want{"name", &rawName}, want{"version", &rawVersion})
-	name, named := unquote(rawName)
-	version, versioned := unquote(rawVersion)
-	return name, version, named && versioned
-}
-
-// identity is who the server is, as a revision knows it.
-func (s *Server) identity(rev revision) string {
-	b := quoted(quoted([]byte("{"), "name", s.Name), "version", s.Version)
-	if rev >= rev2025_06_18 {
-		b = member(b, "title", s.Title)
-	}
-	if rev >= rev2025_11_25 {
-		b = member(b, "websiteUrl", s.WebsiteURL)
-	}
-	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, ""), "}"))
-}
-
-// caching is the hints of the modern era on what may be kept, and by whom.
-func (s *Server) caching() string {
-	scope := "private"
-	if s.CachePublic {
-		scope = "public"
-	}
-	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
-}
-
-// abilities is the capabilities, no more than there are, and the instructions.
-func (c *session) abilities(rev revision, offered uint8) string {
-	b := []byte(`"capabilities":{`)
-	for k, name := range kindNames[:resources] {
-		if offered&(1<<k) != 0 {
-			b = join(b, `"`, name, `":{"listChanged":true},`)
-		}
-	}
-	if offered&(1<<resources) != 0 {
-		b = join(b, `"resources":{"subscribe":true,"listChanged":true},`)
-	}
-	if offered&(1<<completions) != 0 && rev >= rev2025_03_26 {
-		b = join(b, `"completions":{},`)
-	}
-	if offered&(1<<logging) != 0 {
-		b = join(b, `"logging":{},`)
-	}
-	if b = rawMember(b, "experimental", c.experimental); rev == revModern {
-		b = rawMember(b, "extensions", c.extensions)
-	}
-	return string(member(closeWith(b, `},`), "instructions", c.srv.Instructions))
-}
-
-func (s *Server) offers() uint8 {
-	s.mu.Lock()
-	offered := s.offered
-	s.mu.Unlock()
-	if s.Logging {
-		offered |= 1 << logging
-	}
-	return offered
-}
-
-func (s *Server) maxMessage() int {
-	if s.MaxMessage > 0 {
-		return s.MaxMessage
-	}
-	return 64 << 20
-}
-
-func (s *Server) addSession(c *session) {
-	s.mu.Lock()
-	if s.sessions == nil {
-		s.sessions = make(map[*session]struct{})
-	}
-	s.sessions[c] = struct{}{}
-	s.mu.Unlock()
-}
-
-func (s *Server) removeSession(c *session) {
-	s.mu.Lock()
-	delete(s.sessions, c)
-	s.mu.Unlock()
-}
-
-// changed tells every client that a list is another one now.
-func (s *Server) changed(k kind) {
-	for _, c := range s.openSessions() {
-		c.changed(k.capability())
-	}
-}
-
-// openSessions returns a copy of the sessions, to talk to without the lock.
-func (s *Server) openSessions() []*session {
-	s.mu.Lock()
-	sessions := make([]*session, 0, len(s.sessions))
-	for c := range s.sessions {
-		sessions = append(sessions, c)
-	}
-	s.mu.Unlock()
-	return sessions
-}
-
-func (s *Server) logf(format string, args ...any) {
-	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
 }
 
 // ---- schemas from types ----
