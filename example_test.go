@@ -335,7 +335,7 @@ func ExampleServer_AddPrompt() {
 
 // The context ties a log message to the request of the client that is to see it.
 func ExampleLogHandler() {
-	logger := slog.New(mcp.LogHandler[slog.Handler]("fetcher"))
+	logger := slog.New(mcp.LogHandler("fetcher"))
 	s := &mcp.Server{Name: "web", Version: "1.0.0", Logging: true}
 	mcp.AddTool(s, mcp.Tool{Name: "fetch"}, func(ctx context.Context, in struct {
 		URL string `json:"url"`

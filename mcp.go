@@ -70,16 +70,15 @@ import (
 	"context"
 	"encoding"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"log"
-	"maps"
+	"log/slog"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -130,11 +129,6 @@ type Server struct {
 	CacheTTL    time.Duration
 	CachePublic bool
 
-	// StateKey seals what a client of revision 2026-07-28 carries for us while
-	// it answers a question. None means a random one, so that questions do not
-	// survive a restart.
-	StateKey []byte
-
 	// Logging is set if handlers log to the client, with [LogHandler].
 	Logging bool
 
@@ -158,9 +152,8 @@ type Server struct {
 	lastSeq  int
 	offered  uint8 // the kinds that there ever was something of, a bit for each
 	sessions map[*session]struct{}
-	schemas  map[reflect.Type]*schema       // of arguments
-	random   []byte                         // in place of StateKey
-	complete func(*Server, *request) *Error // what an item with arguments knows
+	schemas  map[reflect.Type]*schema // of arguments
+	seed     maphash.Seed             // of the checksums of requestStates
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https
@@ -333,7 +326,7 @@ type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, er
 // Annotations say for whom something is and how much it matters.
 type Annotations struct {
 	Audience     []string `json:"audience,omitempty"`     // "user", "assistant"
-	Priority     float64  `json:"priority,omitempty"`     // up to 1, most important
+	Priority     *float64 `json:"priority,omitempty"`     // from 0 to 1, most important; nil: not given
 	LastModified string   `json:"lastModified,omitempty"` // as in RFC 3339
 }
 
@@ -341,17 +334,25 @@ type Annotations struct {
 // as such was wrong. Any other error of a tool is shown to the model, which
 // can do something about it.
 type Error struct {
-	Code    int // your own are outside of -32768 to -32000
+	// Code says what kind of error it is. Your own codes are outside of -32768
+	// to -32000. A code that the protocol reserves for something else is sent as
+	// -32603, and reported to ErrorLog.
+	Code    int
 	Message string
 	Data    any // marshalled as JSON; nil: none
 }
 
-func (e *Error) Error() string { return e.Message }
+func (e *Error) Error() string {
+	if e == nil {
+		return "mcp: a nil *Error was returned as an error"
+	}
+	return e.Message
+}
 
 // Is reports whether e says that the client cannot be asked, which is
 // [errors.ErrUnsupported] in Go's words.
 func (e *Error) Is(target error) bool {
-	return e.Code == codeCapability && target == errors.ErrUnsupported
+	return e != nil && e.Code == codeCapability && target == errors.ErrUnsupported
 }
 
 // The codes of the protocol.
@@ -364,32 +365,25 @@ const (
 	codeNotFound   = -32002 // of a resource, in the legacy era
 	codeCapability = -32021
 	codeVersion    = -32022
+	codeURL        = -32042 // the user has to go to a page first, in 2025-11-25
 )
 
-// What is short, called often and never in haste is not to be inlined: that
-// makes a program smaller by 8 KB.
-
-//go:noinline
 func coded(code int, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
 
-//go:noinline
 func invalid(what string) *Error {
 	return coded(codeInvalid, "Invalid Request: "+what)
 }
 
-//go:noinline
 func badParams(what string) *Error {
 	return coded(codeParams, "Invalid params: "+what)
 }
 
 // excerpt is as much of the client's words as may be repeated in a message.
-//
-//go:noinline
 func excerpt(s string) string {
 	if len(s) > 100 {
-		s = s[:100] + "..."
+		s = strings.ToValidUTF8(s[:100], "") + "..." // the cut may be inside of a character
 	}
 	return s
 }
@@ -530,17 +524,17 @@ func rootType(schema []byte) string {
 // is no InputSchema.
 func (t *Tool) encode(rev revision, in *schema, meta string) []byte {
 	b := named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
-	if b = rawMember(b, "inputSchema", t.InputSchema); t.InputSchema == nil {
+	if b = rawMember(b, "inputSchema", t.InputSchema); t.InputSchema == nil && in != nil {
 		b = append(in.append(join(b, `"inputSchema":`), nil, nil), ',')
 	}
 	switch {
-	case t.OutputSchema == nil || rev < rev2025_06_18:
-	case rev == revModern || rootType(t.OutputSchema) == "object":
+	case t.OutputSchema == nil || !rev.knows(structuredOutput):
+	case rev.knows(anyOutput) || rootType(t.OutputSchema) == "object":
 		b = rawMember(b, "outputSchema", t.OutputSchema)
 	case !refers(string(t.OutputSchema)): // which would no longer point where it should
 		b = join(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
 	}
-	if a := t.Annotations; a != (ToolAnnotations{}) && rev >= rev2025_03_26 {
+	if a := t.Annotations; a != (ToolAnnotations{}) && rev.knows(toolHints) {
 		b = member(join(b, `"annotations":{`), "title", a.Title)
 		for i, hint := range []Hint{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint} {
 			if hint != 0 {
@@ -605,7 +599,6 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		},
 		args:     names,
 		complete: r.Complete,
-		find:     (*Server).completion,
 	})
 }
 
@@ -772,7 +765,6 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 		},
 		args:     args,
 		complete: complete,
-		find:     (*Server).completion,
 	})
 }
 
@@ -848,9 +840,9 @@ func (k kind) capability() kind {
 // and is found by its name, which for a resource is the URI.
 type item struct {
 	name    string
-	encode  func(revision) []byte // as an element of the list
-	encoded [revModern + 1][]byte // what encode returned, when it was asked for
-	seq     int                   // its place in the list; cursors hold it
+	encode  func(revision) []byte  // as an element of the list
+	encoded [len(revisions)][]byte // what encode returned, when it was asked for
+	seq     int                    // its place in the list; cursors hold it
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
 	check func(*request) *Error                              // on the reader, before run; nil: all is well
@@ -858,7 +850,6 @@ type item struct {
 
 	args     []string // the arguments of a prompt, the variables of a template
 	complete map[string]CompleteFunc
-	find     func(*Server, *request) *Error // finds the one of these that a request is about
 }
 
 type itemName struct {
@@ -867,8 +858,6 @@ type itemName struct {
 }
 
 // jsonOf is an object that the user has given, as JSON; "" if it is empty.
-//
-//go:noinline
 func jsonOf(m map[string]any) (string, error) {
 	if len(m) == 0 {
 		return "", nil
@@ -905,7 +894,6 @@ func (s *Server) add(k kind, it *item) {
 	s.offered |= 1 << k.capability()
 	if len(it.complete) > 0 {
 		s.offered |= 1 << completions
-		s.complete = it.find
 	}
 	s.mu.Unlock()
 	s.changed(k)
@@ -923,13 +911,6 @@ func (s *Server) remove(k kind, names []string) {
 	if after != before {
 		s.changed(k)
 	}
-}
-
-func (s *Server) completer() func(*Server, *request) *Error {
-	s.mu.Lock()
-	complete := s.complete
-	s.mu.Unlock()
-	return complete
 }
 
 func (s *Server) find(k kind, name string) *item {
@@ -979,10 +960,10 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
 	b := quoted(quoted([]byte("{"), "name", s.Name), "version", s.Version)
-	if rev >= rev2025_06_18 {
+	if rev.knows(titles) {
 		b = member(b, "title", s.Title)
 	}
-	if rev >= rev2025_11_25 {
+	if rev.knows(websiteURL) {
 		b = member(b, "websiteUrl", s.WebsiteURL)
 	}
 	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, ""), "}"))
@@ -997,6 +978,9 @@ func (s *Server) caching() string {
 	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
 }
 
+// notCached is the hints on what must not be kept.
+const notCached = `"ttlMs":0,"cacheScope":"private",`
+
 // abilities is the capabilities, no more than there are, and the instructions.
 func (c *session) abilities(rev revision, offered uint8) string {
 	b := []byte(`"capabilities":{`)
@@ -1008,15 +992,14 @@ func (c *session) abilities(rev revision, offered uint8) string {
 	if offered&(1<<resources) != 0 {
 		b = join(b, `"resources":{"subscribe":true,"listChanged":true},`)
 	}
-	if offered&(1<<completions) != 0 && rev >= rev2025_03_26 {
+	if offered&(1<<completions) != 0 && rev.knows(completionCapability) {
 		b = join(b, `"completions":{},`)
 	}
 	if offered&(1<<logging) != 0 {
 		b = join(b, `"logging":{},`)
 	}
-	if b = rawMember(b, "experimental", c.experimental); rev == revModern {
-		b = rawMember(b, "extensions", c.extensions)
-	}
+	b = rawMember(b, "experimental", c.experimental)
+	b = rawMember(b, "extensions", c.extensions) // in the legacy era too: hosts read it there
 	return string(member(closeWith(b, `},`), "instructions", c.srv.Instructions))
 }
 
@@ -1129,33 +1112,32 @@ func (r *request) resultAnswer(res *Result) []byte {
 	return r.end(b, meta, false)
 }
 
-// asError is errors.As for an *Error, without its 24 KB.
-func asError(err error) (e *Error, ok bool) {
-	switch err := err.(type) {
-	case *Error:
-		return err, err != nil
-	case interface{ Unwrap() error }:
-		return asError(err.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, err := range err.Unwrap() {
-			if e, ok = asError(err); ok {
-				return e, ok
-			}
-		}
-	}
-	return nil, false
+// protocolError returns the *Error in the tree of err, or nil.
+func protocolError(err error) (e *Error) {
+	errors.As(err, &e)
+	return e
 }
 
-// question is the line that asks the client, if that is why a handler returned,
-// and not also for a reason that no answer can change.
+// handle calls the user's code for r and returns the line that answers r.
+func (r *request) handle() []byte {
+	line := r.item.run(r)
+	if lost := r.session.takeInputRequests(r); len(lost) > 0 && r.Err() == nil {
+		r.session.logf("%v: the handler asked, but the question was not returned: return the error of key %q", r, excerpt(lost[0].key))
+	}
+	return line
+}
+
+// question is the line that asks the client, if that is why a handler returned
+// err. It is nil if err also holds an [*Error], which no answer can change.
 func (r *request) question(err error) []byte {
-	if _, hopeless := asError(err); hopeless {
+	if !errors.Is(err, ErrInputRequired) {
 		return nil
 	}
-	if round := r.session.round(r); round != nil && errors.Is(err, ErrInputRequired) {
-		return round()
+	questions := r.session.takeInputRequests(r)
+	if len(questions) == 0 || protocolError(err) != nil {
+		return nil
 	}
-	return nil
+	return r.inputRequired(questions)
 }
 
 // failure is the line that answers r if its handler failed. Whoever calls a tool
@@ -1167,15 +1149,24 @@ func (r *request) failure(err error) []byte {
 	if err == r.Err() { // its cause tells more
 		err = context.Cause(r)
 	}
-	fault, ok := asError(err)
-	switch {
-	case ok && (r.rev == revModern || fault.Code != codeCapability):
+	switch fault := protocolError(err); {
+	case fault != nil && (fault.Code != codeCapability || r.rev.modern()):
+		return appendError(nil, r.id, r.permitted(fault))
 	case r.method == "tools/call":
 		return r.textAnswer(err.Error(), nil, true)
-	default:
-		fault = coded(codeInternal, err.Error())
 	}
-	return appendError(nil, r.id, fault)
+	return appendError(nil, r.id, coded(codeInternal, err.Error()))
+}
+
+// permitted returns a handler's error with a code that r's revision lets
+// handlers use.
+func (r *request) permitted(e *Error) *Error {
+	code := r.rev.permitted(e.Code)
+	if code == e.Code {
+		return e
+	}
+	r.session.logf("%v: the protocol reserves the error code %d: sent as %d", r, e.Code, code)
+	return &Error{Code: code, Message: e.Message, Data: e.Data}
 }
 
 // notEncodable is the line that answers r if what its handler returned cannot be sent.
@@ -1202,11 +1193,7 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 
 // notFound is the error for a resource that is not there.
 func (r *request) notFound() *Error {
-	e := &Error{Code: codeNotFound, Message: "Resource not found", Data: map[string]string{"uri": r.name}}
-	if r.rev == revModern {
-		e.Code = codeParams
-	}
-	return e
+	return &Error{Code: r.rev.permitted(codeNotFound), Message: "Resource not found", Data: map[string]string{"uri": r.name}}
 }
 
 // readAnswer is the line that answers resources/read.
@@ -1230,11 +1217,14 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 		}
 		b = append(b, ',')
 	}
-	return r.end(closeWith(b, `],`), "", true)
+	b = closeWith(b, `],`)
+	if r.rev.modern() && (r.inputResponses != nil || r.state != nil) { // the client must not keep what depends on them
+		return r.end(join(b, notCached), "", false)
+	}
+	return r.end(b, "", true)
 }
 
-// completion finds who completes an argument. Only items that have arguments
-// know it, so that a server without them does without it.
+// completion finds who completes the argument that r is about.
 func (s *Server) completion(r *request) *Error {
 	var p struct {
 		Ref struct {
@@ -1323,8 +1313,8 @@ func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
 // outcome appends what follows the content of a result.
 func outcome(b, structured []byte, isError bool, rev revision) []byte {
 	switch {
-	case structured == nil || string(structured) == "null" || rev < rev2025_06_18:
-	case structured[0] == '{' || rev == revModern:
+	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
+	case structured[0] == '{' || rev.knows(anyOutput):
 		b = rawMember(b, "structuredContent", structured)
 	default:
 		b = append(append(join(b, `"structuredContent":{"result":`), structured...), "},"...)
@@ -1337,13 +1327,7 @@ func outcome(b, structured []byte, isError bool, rev revision) []byte {
 
 // append appends one block of content as a revision knows it.
 func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
-	switch {
-	case c.Type == "audio" && rev < rev2025_03_26:
-		c.Type, c.Text = "text", "[audio, "+c.MIMEType+", "+strconv.Itoa(len(c.Data))+" bytes]"
-	case c.Type == "resource_link" && c.Link != nil && rev < rev2025_06_18:
-		c.Type, c.Text = "text", c.Link.Name+": "+c.Link.URI
-	}
-	switch {
+	switch c = rev.block(c); {
 	case c.Type == "text" || c.Type == "":
 		b = quoted(join(b, `{"type":"text",`), "text", c.Text)
 	case c.Type == "image" || c.Type == "audio":
@@ -1401,7 +1385,7 @@ func join(b []byte, parts ...string) []byte {
 // named appends what there is to be told of everything.
 func named(b []byte, rev revision, name, title, description string) []byte {
 	b = quoted(b, "name", name)
-	if rev >= rev2025_06_18 {
+	if rev.knows(titles) {
 		b = member(b, "title", title)
 	}
 	return member(b, "description", description)
@@ -1421,8 +1405,6 @@ func member(b []byte, name, val string) []byte {
 }
 
 // rawMember is member for a value that is JSON already.
-//
-//go:noinline
 func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T) []byte {
 	if len(val) == 0 {
 		return b
@@ -1432,11 +1414,11 @@ func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T
 
 // appendIconsAndMeta appends what newer revisions know of everything.
 func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
-	if len(icons) > 0 && rev >= rev2025_11_25 {
+	if len(icons) > 0 && rev.knows(iconPictures) {
 		raw, _ := marshal(icons) // strings cannot fail
 		b = rawMember(b, "icons", raw)
 	}
-	if rev >= rev2025_06_18 {
+	if rev.knows(metaInside) {
 		b = rawMember(b, "_meta", meta)
 	}
 	return b
@@ -1446,11 +1428,7 @@ func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 	if a == nil {
 		return b
 	}
-	known := *a
-	if rev < rev2025_06_18 {
-		known.LastModified = ""
-	}
-	raw, _ := marshal(known) // strings and a number
+	raw, _ := marshal(rev.annotations(*a)) // strings and a number cannot fail
 	return rawMember(b, "annotations", raw)
 }
 
@@ -1485,6 +1463,7 @@ func requestOf(ctx context.Context) *request {
 // A Request is what a handler may want to know of the request it serves.
 type Request struct {
 	Method          string          // "tools/call"
+	Name            string          // of the tool or prompt; of a resource, the URI
 	ID              json.RawMessage // as the client wrote it
 	ProtocolVersion string          // the revision it is served by
 	ClientName      string          // may be empty in 2026-07-28
@@ -1494,18 +1473,35 @@ type Request struct {
 }
 
 // RequestFrom returns the request that is served under a handler's context,
-// and nil for any other context. It may be kept.
+// and nil for any other context. It is a copy, which may be kept and changed.
 func RequestFrom(ctx context.Context) *Request {
-	r := requestOf(ctx)
-	if r == nil {
-		return nil
+	if r := requestOf(ctx); r != nil {
+		return r.public()
 	}
+	return nil
+}
+
+// public is what the user may know of r, in copies.
+func (r *request) public() *Request {
 	name, version, _ := nameAndVersion(r.client)
 	return &Request{
-		Method: r.method, ID: r.id, ProtocolVersion: r.rev.String(),
+		Method: r.method, Name: r.name, ID: bytes.Clone(r.id), ProtocolVersion: r.rev.String(),
 		ClientName: name, ClientVersion: version,
-		Capabilities: r.caps, Meta: r.meta,
+		Capabilities: bytes.Clone(r.caps), Meta: bytes.Clone(r.meta),
 	}
+}
+
+// nameAndVersion returns what a client says of itself, and whether it is an
+// object with a name and a version.
+func nameAndVersion(raw []byte) (name, version string, ok bool) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return "", "", false
+	}
+	var rawName, rawVersion []byte
+	pick(raw, want{"name", &rawName}, want{"version", &rawVersion})
+	name, named := unquote(rawName)
+	version, versioned := unquote(rawVersion)
+	return name, version, named && versioned
 }
 
 // Progress tells the client how far a handler has come: done, in any unit, of
@@ -1528,7 +1524,7 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	if total > 0 && !math.IsInf(total, 0) {
 		b = rawMember(b, "total", strconv.FormatFloat(total, 'g', -1, 64))
 	}
-	if r.rev >= rev2025_03_26 {
+	if r.rev.knows(progressMessages) {
 		b = member(b, "message", message)
 	}
 	r.session.notify(r, closeWith(b, `}}`), func() bool {
@@ -1543,175 +1539,95 @@ func Progress(ctx context.Context, done, total float64, message string) {
 // LogHandler returns a handler for package log/slog that logs to the client,
 // under the name of a logger, which may be empty:
 //
-//	logger := slog.New(mcp.LogHandler[slog.Handler]("db"))
-//
-// It is generic so that only who logs links package log/slog: H is slog.Handler,
-// and the rest follows from that.
+//	logger := slog.New(mcp.LogHandler("db"))
 //
 // It needs the context of the request: use slog's functions that take one. A
-// message is sent as a string, or if there are attributes, as an object with
-// the message as "msg".
+// message is sent as a string, or if there are attributes, as an object of them
+// with the message as "msg". Attributes are written as [slog.JSONHandler] does.
 //
-// What is below the level that the client has asked for is dropped, and so is
-// everything outside of a request, after its end, from clients that asked for
+// What is below the level that the client has asked for is dropped. So is
+// everything outside of a request, after its end, to clients that asked for
 // none, or if [Server.Logging] is not set. Clients ask with logging/setLevel, and
 // in revision 2026-07-28 with a logLevel in the _meta of each request. The
 // levels are slog's and those of the protocol between and above them: Info+2 is
 // notice, Error+4 critical, Error+8 alert, Error+12 emergency.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
-func LogHandler[H slogHandler[H, L, R, A], L ~int, R slogRecord[A], A slogAttr[V], V slogValue[V]](name string) H {
-	return any(&logHandler[H, L, R, A, V]{name, func(own map[string]any) map[string]any { return own }}).(H)
+func LogHandler(name string) slog.Handler {
+	return &logHandler{name, func(h slog.Handler) slog.Handler { return h }}
 }
 
-// The types of package log/slog, by what is needed of them. Whoever imports it
-// links 30 KB, also if nothing logs.
-type (
-	slogHandler[H, L, R, A any] interface {
-		Enabled(context.Context, L) bool
-		Handle(context.Context, R) error
-		WithAttrs([]A) H
-		WithGroup(string) H
-	}
-	slogRecord[A any] interface {
-		Attrs(func(A) bool)
-	}
-	slogAttr[V any] interface {
-		~struct {
-			Key   string
-			Value V
-		}
-	}
-	slogValue[V any] interface {
-		Resolve() V
-		Any() any
-	}
-)
-
-// A logHandler knows what is to be around the attributes of a message itself:
-// other attributes, and groups that are open.
-type logHandler[H slogHandler[H, L, R, A], L ~int, R slogRecord[A], A slogAttr[V], V slogValue[V]] struct {
+// A logHandler has slog's own handler write the attributes of each message.
+type logHandler struct {
 	name string
-	wrap func(own map[string]any) map[string]any
+	with func(slog.Handler) slog.Handler // gives a handler the attributes and groups of this one
 }
 
-func (h *logHandler[H, L, R, A, V]) Enabled(ctx context.Context, level L) bool {
-	return logs(ctx, int(level))
+func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	r := requestOf(ctx)
+	return r != nil && r.session.srv.Logging && levelOf(level) >= r.session.logLevel(r)
 }
 
-func (h *logHandler[H, L, R, A, V]) WithAttrs(attrs []A) H {
-	return any(&logHandler[H, L, R, A, V]{h.name, func(own map[string]any) map[string]any {
-		all := make(map[string]any)
-		addAttrs(all, attrs)
-		maps.Copy(all, own)
-		return h.wrap(all)
-	}}).(H)
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logHandler{h.name, func(in slog.Handler) slog.Handler { return h.with(in).WithAttrs(attrs) }}
 }
 
-func (h *logHandler[H, L, R, A, V]) WithGroup(name string) H {
-	return any(&logHandler[H, L, R, A, V]{h.name, func(own map[string]any) map[string]any {
-		if name != "" && len(own) > 0 {
-			own = map[string]any{name: own}
-		}
-		return h.wrap(own)
-	}}).(H)
+func (h *logHandler) WithGroup(name string) slog.Handler {
+	return &logHandler{h.name, func(in slog.Handler) slog.Handler { return h.with(in).WithGroup(name) }}
 }
 
-func (h *logHandler[H, L, R, A, V]) Handle(ctx context.Context, record R) error {
-	fields := reflect.ValueOf(record)
-	level := int(fields.FieldByName("Level").Int())
-	if !logs(ctx, level) {
+func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
+	if !h.Enabled(ctx, record.Level) {
 		return nil
 	}
-	own := make(map[string]any)
-	record.Attrs(func(a A) bool {
-		addAttrs(own, []A{a})
-		return true
-	})
-	return logMessage(requestOf(ctx), h.name, level, fields.FieldByName("Message").String(), h.wrap(own))
+	data := appendString(nil, record.Message)
+	attrs, err := h.attributes(ctx, record)
+	if err != nil {
+		return err
+	}
+	if string(attrs) != "{}" {
+		data = join(nil, `{"msg":`, string(data), `,`, string(attrs[1:]))
+	}
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
+	b = rawMember(member(b, "logger", h.name), "data", data)
+	r := requestOf(ctx)
+	r.session.notify(r, closeWith(b, `}}`), func() bool { return true })
+	return nil
 }
 
-// addAttrs adds attributes to an object, by the rules of slog.Handler.
-func addAttrs[A slogAttr[V], V slogValue[V]](data map[string]any, attrs []A) {
-	for _, attr := range attrs {
-		a := struct {
-			Key   string
-			Value V
-		}(attr)
-		switch val := a.Value.Resolve().Any().(type) {
-		case []A: // a group
-			inner := data
-			if a.Key != "" {
-				inner = make(map[string]any)
-			}
-			if addAttrs(inner, val); a.Key != "" && len(inner) > 0 {
-				data[a.Key] = inner
-			}
-		case nil:
-			if a.Key != "" {
-				data[a.Key] = nil
-			}
-		case time.Duration:
-			data[a.Key] = val.String()
-		default:
-			data[a.Key] = jsonOrError(val)
-		}
+// attributes is the object of a record's attributes and of those around them.
+func (h *logHandler) attributes(ctx context.Context, record slog.Record) ([]byte, error) {
+	var b bytes.Buffer
+	inner := slog.NewJSONHandler(&b, &slog.HandlerOptions{ReplaceAttr: dropBuiltIn})
+	record.Time, record.Message = time.Time{}, "" // slog leaves out a time that is zero
+	if err := h.with(inner).Handle(ctx, record); err != nil {
+		return nil, err
 	}
+	return bytes.ToValidUTF8(bytes.TrimSpace(b.Bytes()), []byte("\ufffd")), nil // a MarshalJSON may have written anything
+}
+
+// dropBuiltIn takes away the level and the empty message, which are sent
+// elsewhere, and no attribute of the user's: those have other types or values.
+func dropBuiltIn(groups []string, a slog.Attr) slog.Attr {
+	_, level := a.Value.Any().(slog.Level)
+	if len(groups) == 0 && (a.Key == slog.LevelKey && level || a.Key == slog.MessageKey && a.Value.Equal(slog.StringValue(""))) {
+		return slog.Attr{}
+	}
+	return a
 }
 
 // levels are those of log messages, in order.
 var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// logs reports whether what has this level of slog is sent to the client.
-func logs(ctx context.Context, level int) bool {
-	r := requestOf(ctx)
-	return r != nil && r.session.srv.Logging && levelOf(level) >= r.session.logLevel(r)
-}
-
 // levelOf returns the index in levels of a level of slog: 0 is its Info there, 4
 // its Warn, 8 its Error.
-func levelOf(level int) int {
-	for i, above := range []int{0, 2, 4, 8, 12, 16, 20} {
+func levelOf(level slog.Level) int {
+	for i, above := range []slog.Level{0, 2, 4, 8, 12, 16, 20} {
 		if level < above {
 			return i
 		}
 	}
 	return len(levels) - 1
-}
-
-// logMessage sends a message to the client.
-func logMessage(r *request, name string, level int, message string, attrs map[string]any) error {
-	var data any = message
-	if len(attrs) > 0 {
-		attrs["msg"] = message
-		data = attrs
-	}
-	raw, err := marshal(data)
-	if err != nil {
-		return err
-	}
-	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(level)], `",`)
-	b = rawMember(member(b, "logger", name), "data", raw)
-	r.session.notify(r, closeWith(b, `}}`), func() bool { return true })
-	return nil
-}
-
-// jsonOrError is the JSON form of a value. One that has none, or whose methods
-// panic, costs no more than itself: that is how package slog does it.
-func jsonOrError(val any) (raw json.RawMessage) {
-	defer func() {
-		if p := recover(); p != nil {
-			raw = appendString(nil, fmt.Sprintf("!PANIC: %v", p))
-		}
-	}()
-	if err, ok := val.(error); ok {
-		val = fmt.Sprint(err) // Sprint can bear a nil that Error cannot
-	}
-	raw, err := marshal(val)
-	if err != nil {
-		return appendString(nil, "!ERROR: "+err.Error())
-	}
-	return raw
 }
 
 // ---- asking ----
@@ -1729,8 +1645,8 @@ var (
 
 // A Root is a place in the file system that the client works on.
 type Root struct {
-	URI  string `json:"uri"` // begins with file://
-	Name string `json:"name"`
+	URI  string `json:"uri"`            // begins with file://
+	Name string `json:"name,omitempty"` // for people; may be empty
 }
 
 // Roots asks the client for its roots. See [Elicit] on asking.
@@ -1740,7 +1656,7 @@ func Roots(ctx context.Context, key string) ([]Root, error) {
 	var answer struct {
 		Roots []Root `json:"roots"`
 	}
-	if _, err := ask(ctx, key, 0, "roots", "roots/list", "{}", &answer); err != nil {
+	if _, err := askClient(ctx, key, rootsAndSampling, "roots", "roots/list", "{}", &answer); err != nil {
 		return nil, err
 	}
 	if answer.Roots == nil {
@@ -1769,18 +1685,18 @@ func asking(ctx context.Context) *request {
 	if r := requestOf(ctx); r != nil {
 		return r
 	}
-	return &request{rev: rev2025_11_25}
+	return &request{rev: newestLegacy}
 }
 
-// ask asks the client, if its revision knows the question and it has the
+// askClient asks the client, if its revision knows the question and it has the
 // capability, such as "roots" or "sampling.tools". It returns the result and
 // sets what answer points to from it.
-func ask(ctx context.Context, key string, since revision, capability, method, params string, answer any) (json.RawMessage, error) {
+func askClient(ctx context.Context, key string, need feature, capability, method, params string, answer any) (json.RawMessage, error) {
 	r := asking(ctx)
-	if r.rev < since || !hasCapability(r.caps, capability) {
+	if !r.rev.knows(need) || !hasCapability(r.caps, capability) {
 		return nil, missingCapability(capability)
 	}
-	raw, err := r.answer(ctx, inputRequest{key, method, params})
+	raw, err := r.answerTo(ctx, inputRequest{key, method, params})
 	if err != nil {
 		return nil, err
 	}
@@ -1790,11 +1706,11 @@ func ask(ctx context.Context, key string, since revision, capability, method, pa
 	return raw, nil
 }
 
-// answer returns the client's answer to a question, which in the modern era may
+// answerTo returns the client's answer to a question. In the modern era it may
 // have to wait for the next round.
-func (r *request) answer(ctx context.Context, n inputRequest) (json.RawMessage, error) {
-	if r.rev != revModern {
-		return r.session.ask(ctx, r, n.method, n.params)
+func (r *request) answerTo(ctx context.Context, q inputRequest) (json.RawMessage, error) {
+	if !r.rev.modern() {
+		return r.session.ask(ctx, r, q.method, q.params)
 	}
 	if !lookup(r.method).asks { // its result has no room for questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
@@ -1803,11 +1719,11 @@ func (r *request) answer(ctx context.Context, n inputRequest) (json.RawMessage, 
 	if r.badState != nil {
 		return nil, r.badState
 	}
-	if answer, ok := r.given[n.key]; ok {
+	if answer, ok := r.answers[q.key]; ok {
 		return answer, nil
 	}
-	r.session.note(r, n)
-	return nil, fmt.Errorf("%w: %s", ErrInputRequired, n.key)
+	r.session.addInputRequest(r, q)
+	return nil, fmt.Errorf("%w: %s", ErrInputRequired, q.key)
 }
 
 // badAnswer says that an answer is not what it has to be.
@@ -1815,14 +1731,17 @@ func badAnswer(method, why string) error {
 	return fmt.Errorf("mcp: %s: the client's answer makes no sense: %s", method, why)
 }
 
-// missingCapability says that a client has not declared a capability.
+// missingCapability says that a client has not declared a capability, in words
+// for the people and models that see the error.
 func missingCapability(capability string) error {
-	var needs any = struct{}{}
-	for _, name := range slices.Backward(strings.Split(capability, ".")) {
-		needs = map[string]any{name: needs}
+	names := strings.Split(capability, ".")
+	var required any = struct{}{}
+	for _, name := range slices.Backward(names) {
+		required = map[string]any{name: required}
 	}
-	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability",
-		Data: map[string]any{"requiredCapabilities": needs}}
+	cannot := map[string]string{"elicitation": "ask its user", "sampling": "ask its model", "roots": "tell its roots"}[names[0]]
+	return &Error{Code: codeCapability, Message: "This client cannot " + cannot + ": it lacks the " + capability + " capability",
+		Data: map[string]any{"requiredCapabilities": required}}
 }
 
 // hasCapability reports whether a client has declared a capability.
@@ -1892,40 +1811,43 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 		return nil, err
 	}
 	b, capability := []byte("{"), "elicitation"
-	if r := asking(ctx); r.rev >= rev2025_11_25 {
+	if r := asking(ctx); r.rev.knows(formModes) {
 		b = quoted(b, "mode", "form")
 		if hasCapability(r.caps, "elicitation.url") { // if modes are named, so must this be
 			capability = "elicitation.form"
 		}
 	}
 	b = rawMember(quoted(b, "message", message), "requestedSchema", form)
-	return elicit(ctx, key, rev2025_06_18, capability, b)
+	return elicit(ctx, key, forms, capability, b)
 }
 
 // ElicitURL asks the user to go to a page, say to log in. It returns nil when
 // the user agrees, which does not mean that they have been there yet.
 func ElicitURL(ctx context.Context, key, message, url string) error {
 	b := quoted(quoted([]byte(`{"mode":"url",`), "message", message), "url", url)
-	if asking(ctx).rev != revModern {
+	if asking(ctx).rev.hasElicitationID() {
 		b = quoted(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
 	}
-	_, err := elicit(ctx, key, rev2025_11_25, "elicitation.url", b)
+	_, err := elicit(ctx, key, pageVisits, "elicitation.url", b)
 	return err
 }
 
-func elicit(ctx context.Context, key string, since revision, capability string, params []byte) (json.RawMessage, error) {
+func elicit(ctx context.Context, key string, need feature, capability string, params []byte) (json.RawMessage, error) {
 	var answer struct {
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
 	}
-	raw, err := ask(ctx, key, since, capability, "elicitation/create", string(closeWith(params, "}")), &answer)
+	raw, err := askClient(ctx, key, need, capability, "elicitation/create", string(closeWith(params, "}")), &answer)
 	if err != nil {
 		return nil, err
 	}
 	switch answer.Action {
 	case "accept":
-		if capability == "elicitation.url" || len(answer.Content) > 0 && answer.Content[0] == '{' {
-			return answer.Content, nil
+		switch content := answer.Content; {
+		case len(content) == 0 || string(content) == "null": // which is how to fill in a form without fields
+			return json.RawMessage("{}"), nil
+		case content[0] == '{' || capability == "elicitation.url":
+			return content, nil
 		}
 	case "decline":
 		return nil, ErrDeclined
@@ -1966,6 +1888,43 @@ type SampleResult struct {
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/sampling.
 func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, error) {
+	r := asking(ctx)
+	need, capability := rootsAndSampling, "sampling"
+	if req.usesTools() {
+		need, capability = samplingTools, "sampling.tools"
+	}
+	if c := req.IncludeContext; c != "" && c != "none" && r.rev.knows(samplingContext) && !hasCapability(r.caps, "sampling.context") {
+		return nil, missingCapability("sampling.context")
+	}
+	params, err := req.encode(r.rev)
+	if err != nil {
+		return nil, fmt.Errorf("mcp: Sample: %w", err)
+	}
+	var answer struct {
+		Role       string          `json:"role"`
+		Content    json.RawMessage `json:"content"`
+		Model      string          `json:"model"`
+		StopReason string          `json:"stopReason"`
+	}
+	if _, err := askClient(ctx, key, need, capability, "sampling/createMessage", string(params), &answer); err != nil {
+		return nil, err
+	}
+	content, err := blocksOf(answer.Content)
+	if err != nil {
+		return nil, badAnswer("sampling/createMessage", err.Error())
+	}
+	return &SampleResult{SampleMessage{answer.Role, content}, answer.Model, answer.StopReason}, nil
+}
+
+// usesTools reports whether only a client that knows tools can take the request.
+func (req *SampleRequest) usesTools() bool {
+	return len(req.Tools) > 0 || req.ToolChoice != "" || slices.ContainsFunc(req.Messages, func(m SampleMessage) bool {
+		return slices.ContainsFunc(m.Content, func(c Content) bool { return strings.HasPrefix(c.Type, "tool_") })
+	})
+}
+
+// encode returns the params of the request as a revision knows them.
+func (req *SampleRequest) encode(rev revision) ([]byte, error) {
 	type message struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
@@ -1974,67 +1933,73 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		Messages         []message         `json:"messages"`
 		MaxTokens        int               `json:"maxTokens"`
 		SystemPrompt     string            `json:"systemPrompt,omitempty"`
-		Temperature      *float64          `json:"temperature"`
+		Temperature      *float64          `json:"temperature,omitempty"`
 		StopSequences    []string          `json:"stopSequences,omitempty"`
 		ModelPreferences json.RawMessage   `json:"modelPreferences,omitempty"`
 		IncludeContext   string            `json:"includeContext,omitempty"`
 		Tools            []json.RawMessage `json:"tools,omitzero"`
 		ToolChoice       map[string]string `json:"toolChoice,omitempty"`
 	}{
-		MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, Temperature: req.Temperature, StopSequences: req.StopSequences,
-		ModelPreferences: req.ModelPreferences, IncludeContext: req.IncludeContext,
+		Messages: []message{}, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, Temperature: req.Temperature,
+		StopSequences: req.StopSequences, ModelPreferences: req.ModelPreferences, IncludeContext: req.IncludeContext,
 	}
-	r, since, capability := asking(ctx), revision(0), "sampling"
 	for _, m := range req.Messages {
-		if len(m.Content) != 1 && r.rev < rev2025_11_25 {
-			return nil, fmt.Errorf("mcp: Sample: several blocks in a message: %w in revision %v", errors.ErrUnsupported, r.rev)
+		content, err := appendSample(m.Content, rev)
+		if err != nil {
+			return nil, err
 		}
-		b := []byte("[")
-		for _, block := range m.Content {
-			var err error
-			if b, err = block.appendSample(b, r.rev); err != nil {
-				return nil, err
-			}
-			if b = append(b, ','); strings.HasPrefix(block.Type, "tool_") {
-				since, capability = rev2025_11_25, "sampling.tools"
-			}
-		}
-		if b = closeWith(b, "]"); len(m.Content) == 1 {
-			b = b[1 : len(b)-1]
-		}
-		params.Messages = append(params.Messages, message{cmp.Or(m.Role, "user"), b})
-	}
-	if c := req.IncludeContext; c != "" && c != "none" && r.rev >= rev2025_11_25 && !hasCapability(r.caps, "sampling.context") {
-		return nil, missingCapability("sampling.context")
+		params.Messages = append(params.Messages, message{cmp.Or(m.Role, "user"), content})
 	}
 	if len(req.Tools) > 0 || req.ToolChoice != "" {
-		since, capability, params.Tools = rev2025_11_25, "sampling.tools", []json.RawMessage{}
+		params.Tools = []json.RawMessage{} // a choice needs a list, be it empty
 	}
 	for _, t := range req.Tools {
-		checkTool(nil, "mcp: Sample: tool "+t.Name, &t, "")
-		params.Tools = append(params.Tools, t.encode(r.rev, nil, frozen("mcp: Sample", t.Meta)))
+		tool, err := t.encodeSample(rev)
+		if err != nil {
+			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+		}
+		params.Tools = append(params.Tools, tool)
 	}
 	if req.ToolChoice != "" {
 		params.ToolChoice = map[string]string{"mode": req.ToolChoice}
 	}
-	raw, err := marshal(params)
-	if err != nil {
-		return nil, err
+	return marshal(params)
+}
+
+// encodeSample returns t as it is offered to a model. Its schemas are those that
+// it has: there is no handler to derive them from.
+func (t *Tool) encodeSample(rev revision) ([]byte, error) {
+	own := *t
+	for _, schema := range []*json.RawMessage{&own.InputSchema, &own.OutputSchema} {
+		compact, err := appendCompact(nil, *schema)
+		switch {
+		case *schema == nil && schema == &own.OutputSchema:
+		case err != nil || compact[0] != '{':
+			return nil, errors.New("InputSchema must be set, and a schema must be a JSON object")
+		default:
+			*schema = compact
+		}
 	}
-	var answer struct {
-		Role       string          `json:"role"`
-		Content    json.RawMessage `json:"content"`
-		Model      string          `json:"model"`
-		StopReason string          `json:"stopReason"`
+	meta, err := jsonOf(t.Meta)
+	return own.encode(rev, nil, meta), err
+}
+
+// appendSample returns the content of a message: a block by itself, or a list.
+func appendSample(blocks []Content, rev revision) (_ []byte, err error) {
+	if len(blocks) != 1 && !rev.knows(blockLists) {
+		return nil, fmt.Errorf("several blocks in a message: %w in revision %v", errors.ErrUnsupported, rev)
 	}
-	if _, err := ask(ctx, key, since, capability, "sampling/createMessage", string(raw), &answer); err != nil {
-		return nil, err
+	b := []byte("[")
+	for _, block := range blocks {
+		if b, err = block.appendSample(b, rev); err != nil {
+			return nil, err
+		}
+		b = append(b, ',')
 	}
-	content, err := blocksOf(answer.Content)
-	if err != nil {
-		return nil, badAnswer("sampling/createMessage", err.Error())
+	if b = closeWith(b, "]"); len(blocks) == 1 {
+		b = b[1 : len(b)-1]
 	}
-	return &SampleResult{SampleMessage{answer.Role, content}, answer.Model, answer.StopReason}, nil
+	return b, nil
 }
 
 // blocksOf reads what a model has said: a block, or a list of them.
@@ -2080,9 +2045,9 @@ func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 		b = quoted(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
 		b, err = c.ToolResult.Result.append(b, rev)
 	case c.Type == "tool_use" || c.Type == "tool_result":
-		err = fmt.Errorf("mcp: Sample: content of type %q lacks what belongs to it", c.Type)
+		err = fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	case c.Type == "resource" || c.Type == "resource_link":
-		err = fmt.Errorf("mcp: Sample: content of type %q", c.Type)
+		err = fmt.Errorf("content of type %q is not for a conversation", c.Type)
 	default:
 		return c.append(b, rev)
 	}
@@ -2098,150 +2063,102 @@ func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 // stateLife is how long a user may take over a question.
 const stateLife = time.Hour
 
-// takeAnswers takes the answers of this and earlier rounds from a request of
-// the modern era. The state comes back from the client, who may have changed
-// it or taken it from elsewhere: it counts only with our seal, which covers
-// what it was made for.
+// takeAnswers takes the client's answers of this round, and those of earlier
+// rounds, which come back to us in the requestState.
 func (r *request) takeAnswers() {
-	arguments, _ := appendCompact(nil, r.arguments)
-	r.sealed = strings.Join([]string{r.method, r.name, string(arguments)}, "\x00")
-	r.given = make(map[string]json.RawMessage)
-	if r.state != nil && string(r.state) != "null" {
+	r.answers = make(map[string]json.RawMessage)
+	if r.state != nil {
 		state, _ := unquote(r.state)
-		payload, ok := r.session.srv.unseal(state, r.sealed)
+		earlier, ok := r.unseal(state)
 		if !ok {
 			r.badState = coded(codeParams, "Invalid or expired requestState")
 			return
 		}
-		decode(payload, &r.given) // which ask has made
+		decode(earlier, &r.answers) // valid: inputRequired wrote it
 	}
-	var now struct {
-		Answers map[string]json.RawMessage `json:"inputResponses"`
+	var now map[string]json.RawMessage
+	if err := decode(r.inputResponses, &now); err != nil {
+		r.badState = badParams("inputResponses: " + err.Error())
 	}
-	if err := decode(r.raw, &now); err != nil {
-		r.badState = badParams(err.Error())
-	}
-	for key, answer := range now.Answers {
-		if r.given[key] = answer; answer[0] != '{' {
+	for key, answer := range now {
+		if r.answers[key] = answer; answer[0] != '{' {
 			r.badState = badParams("inputResponses." + excerpt(key) + " must be an object")
 		}
 	}
 }
 
-// ask is the line that asks the client the questions of this round.
-func (r *request) ask(needs []inputRequest) []byte {
+// inputRequired is the line that asks the client the questions of this round.
+func (r *request) inputRequired(questions []inputRequest) []byte {
 	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
-	for _, n := range needs {
-		b = join(appendString(b, n.key), `:{"method":"`, n.method, `","params":`, n.params, `},`)
+	for _, q := range questions {
+		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
 	}
-	given, _ := marshal(r.given) // valid JSON already
-	b = quoted(closeWith(b, `},`), "requestState", r.session.srv.seal(given, r.sealed))
+	answers, _ := marshal(r.answers) // valid JSON already
+	b = quoted(closeWith(b, `},`), "requestState", r.seal(answers))
 	return r.end(b, "", false)
 }
 
-// seal makes a requestState of the answers so far: when it expires, what it
-// says, and a code that only we can make of both and of what it is for.
-func (s *Server) seal(payload []byte, what string) string {
-	return s.stamp(strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36), payload, what)
+// seal makes a requestState: the answers so far, when they expire, and a
+// checksum over both and over the call that they belong to.
+//
+// A requestState needs no secret. It holds the client's own earlier answers and
+// nothing else, and the client may send those answers, or others, in any
+// inputResponses. So whoever forges a state gains nothing. The checksum is
+// there for mistakes: it refuses a state that was mangled, that is too old, or
+// that belongs to another call. It is keyed with the Server's random seed, so a
+// state is good for one Server only, and ends with it.
+func (r *request) seal(answers []byte) string {
+	expiry := strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36)
+	body := expiry + "." + base64.RawURLEncoding.EncodeToString(answers)
+	return body + "." + r.checksum(body)
 }
 
-func (s *Server) stamp(expiry string, payload []byte, what string) string {
-	code := s.code(expiry, payload, what)
-	return expiry + "." + base64.RawURLEncoding.EncodeToString(payload) + "." + base64.RawURLEncoding.EncodeToString(code[:])
-}
-
-// unseal accepts what seal has made, to the byte: base64 is lax about its last
-// character and about newlines.
-func (s *Server) unseal(state, what string) (payload []byte, ok bool) {
-	expiry, rest, _ := strings.Cut(state, ".")
-	body, _, _ := strings.Cut(rest, ".")
-	payload, err := base64.RawURLEncoding.DecodeString(body)
-	until, err2 := strconv.ParseInt(expiry, 36, 64)
-	want := s.stamp(expiry, payload, what)
-	differ := byte(0)
-	for i := range min(len(state), len(want)) { // takes as long, wherever the first difference is
-		differ |= state[i] ^ want[i]
+// unseal returns the answers in a state that seal has made for the same call.
+func (r *request) unseal(state string) (answers []byte, ok bool) {
+	i := max(0, strings.LastIndexByte(state, '.'))
+	body, sum := state[:i], strings.TrimPrefix(state[i:], ".")
+	expiry, encoded, _ := strings.Cut(body, ".")
+	until, err := strconv.ParseInt(expiry, 36, 64)
+	if sum != r.checksum(body) || err != nil || time.Now().Unix() >= until {
+		return nil, false
 	}
-	return payload, cmp.Or(err, err2) == nil && len(state) == len(want) && differ == 0 && time.Now().Unix() < until
+	answers, err = base64.RawURLEncoding.DecodeString(encoded)
+	return answers, err == nil
 }
 
-// code is the HMAC-SHA256 of a state under the Server's key.
-func (s *Server) code(expiry string, payload []byte, what string) [32]byte {
+// checksum is the checksum of seal over the body of a state and over the call.
+func (r *request) checksum(body string) string {
+	arguments, _ := appendCompact(nil, r.arguments)
+	sum := maphash.Comparable(r.session.srv.stateSeed(), struct{ body, method, name, arguments string }{
+		body, r.method, r.name, string(arguments),
+	})
+	return strconv.FormatUint(sum, 36)
+}
+
+// stateSeed returns the seed of the checksums, which is made when it is first
+// needed.
+func (s *Server) stateSeed() maphash.Seed {
 	s.mu.Lock()
-	key := s.StateKey
-	if len(key) == 0 { // also when it was taken from a variable that is not set
-		for len(s.random) < 32 { // a ChaCha8 that the runtime has seeded from the system
-			s.random = binary.BigEndian.AppendUint64(s.random, rand.Uint64())
-		}
-		key = s.random
+	defer s.mu.Unlock()
+	if s.seed == (maphash.Seed{}) {
+		s.seed = maphash.MakeSeed()
 	}
-	s.mu.Unlock()
-	of := sha256([]byte(what))
-	return hmac(key, slices.Concat([]byte(expiry), []byte{0}, of[:], payload))
-}
-
-// hmac and sha256 are RFC 2104 and FIPS 180-4. Package crypto has them too, but
-// whoever imports it pays for its self-tests: 160 KB, and as much time as the
-// rest of the start, in every program, also those that never ask.
-func hmac(key, message []byte) [32]byte {
-	if len(key) > 64 {
-		sum := sha256(key)
-		key = sum[:]
-	}
-	inner, outer := bytes.Repeat([]byte{0x36}, 64), bytes.Repeat([]byte{0x5c}, 64)
-	for i, k := range key {
-		inner[i] ^= k
-		outer[i] ^= k
-	}
-	sum := sha256(append(inner, message...))
-	return sha256(append(outer, sum[:]...))
-}
-
-func sha256(message []byte) (sum [32]byte) {
-	h := [8]uint32{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}
-	b := append(bytes.Clone(message), 0x80)
-	b = append(b, make([]byte, (120-len(b)%64)%64)...)
-	b = binary.BigEndian.AppendUint64(b, uint64(len(message))*8)
-	for ; len(b) > 0; b = b[64:] {
-		var w [64]uint32
-		for i := range w {
-			if i < 16 {
-				w[i] = binary.BigEndian.Uint32(b[4*i:])
-				continue
-			}
-			x, y := w[i-15], w[i-2]
-			w[i] = w[i-16] + w[i-7] + (bits.RotateLeft32(x, -7) ^ bits.RotateLeft32(x, -18) ^ x>>3) +
-				(bits.RotateLeft32(y, -17) ^ bits.RotateLeft32(y, -19) ^ y>>10)
-		}
-		v := h
-		for i := range w {
-			a, e := v[0], v[4]
-			t1 := v[7] + (bits.RotateLeft32(e, -6) ^ bits.RotateLeft32(e, -11) ^ bits.RotateLeft32(e, -25)) + (e&v[5] ^ ^e&v[6]) + sha256K[i] + w[i]
-			t2 := (bits.RotateLeft32(a, -2) ^ bits.RotateLeft32(a, -13) ^ bits.RotateLeft32(a, -22)) + (a&v[1] ^ a&v[2] ^ v[1]&v[2])
-			v = [8]uint32{t1 + t2, a, v[1], v[2], v[3] + t1, e, v[5], v[6]}
-		}
-		for i := range h {
-			h[i] += v[i]
-		}
-	}
-	for i, x := range h {
-		binary.BigEndian.PutUint32(sum[4*i:], x)
-	}
-	return sum
-}
-
-var sha256K = [64]uint32{
-	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-	0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-	0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-	0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-	0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-	0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-	0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-	0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+	return s.seed
 }
 
 // ---- what each revision knows ----
+
+// This section is the only place that tells the revisions of the protocol apart.
+// A new revision is added here:
+//
+//   - its constant and its date, below;
+//   - what it is the first to know: a line in since;
+//   - what it no longer knows, or knows by another name: one of the functions
+//     from hasEnumNames on;
+//   - the keys of its _meta.
+//
+// Elsewhere, rev.knows(something) is the question, and rev.modern() where the
+// two eras differ.
 
 // A revision is a dated version of the protocol. Those before revModern are
 // the legacy era.
@@ -2253,14 +2170,132 @@ const (
 	rev2025_06_18
 	rev2025_11_25
 	revModern
+
+	newestLegacy = revModern - 1
 )
 
 var revisions = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 
 func (v revision) String() string { return revisions[v] }
 
+// modern reports whether v belongs to the modern era, whose requests each speak
+// for themselves.
+func (v revision) modern() bool { return v >= revModern }
+
+// negotiate returns the revision of a session whose client wishes for a version.
+func negotiate(version string) revision {
+	for v := rev2024_11_05; v < newestLegacy; v++ {
+		if version == v.String() {
+			return v
+		}
+	}
+	return newestLegacy
+}
+
 // supported is the member of an error that names what a request may claim.
 const supported = `"supported":["2026-07-28"]`
+
+// A feature is something that not every revision knows.
+type feature int
+
+const (
+	rootsAndSampling     feature = iota
+	toolHints                    // ToolAnnotations
+	audioBlocks                  // Content of type audio
+	progressMessages             // the message of Progress
+	completionCapability         // is declared; the method is older
+	titles                       // of everything that has a name
+	resourceLinks                // Content of type resource_link
+	structuredOutput             // outputSchema and structuredContent, which are objects
+	metaInside                   // the _meta of tools, blocks and the like
+	lastModified                 // in Annotations
+	forms                        // Elicit
+	iconPictures                 // of everything that has a name
+	websiteURL                   // of the server
+	formModes                    // the mode of Elicit and its capability
+	pageVisits                   // ElicitURL
+	choiceTitles                 // titles of an enum in a form, each beside its value
+	choiceLists                  // a choice of several in a form
+	formDefaults                 // in a form; a boolean's is older
+	samplingTools                // Sample with tools, and their use in its messages
+	samplingContext              // has a capability of its own
+	blockLists                   // several blocks in a message of Sample
+	anyOutput                    // outputSchema and structuredContent need not be objects
+)
+
+// since says which revision is the first to know a feature.
+var since = [...]revision{
+	rootsAndSampling: rev2024_11_05,
+
+	toolHints:            rev2025_03_26,
+	audioBlocks:          rev2025_03_26,
+	progressMessages:     rev2025_03_26,
+	completionCapability: rev2025_03_26,
+
+	titles:           rev2025_06_18,
+	resourceLinks:    rev2025_06_18,
+	structuredOutput: rev2025_06_18,
+	metaInside:       rev2025_06_18,
+	lastModified:     rev2025_06_18,
+	forms:            rev2025_06_18,
+
+	iconPictures:    rev2025_11_25,
+	websiteURL:      rev2025_11_25,
+	formModes:       rev2025_11_25,
+	pageVisits:      rev2025_11_25,
+	choiceTitles:    rev2025_11_25,
+	choiceLists:     rev2025_11_25,
+	formDefaults:    rev2025_11_25,
+	samplingTools:   rev2025_11_25,
+	samplingContext: rev2025_11_25,
+	blockLists:      rev2025_11_25,
+
+	anyOutput: revModern,
+}
+
+func (v revision) knows(f feature) bool { return v >= since[f] }
+
+// hasEnumNames reports whether titles of an enum in a form are a list beside it.
+func (v revision) hasEnumNames() bool { return v == rev2025_06_18 }
+
+// hasBatches reports whether one line may hold several messages.
+func (v revision) hasBatches() bool { return v == rev2025_03_26 }
+
+// hasElicitationID reports whether an ElicitURL needs an id.
+func (v revision) hasElicitationID() bool { return v == rev2025_11_25 }
+
+// permitted returns the code with which a handler's error is sent. A reserved
+// code goes out only where the revision has it for servers.
+func (v revision) permitted(code int) int {
+	switch {
+	case code == codeNotFound && v.modern():
+		return codeParams
+	case code > -32020 || code < -32099:
+		return code
+	case code == codeURL && v == rev2025_11_25, (code == codeCapability || code == codeVersion) && v.modern():
+		return code
+	}
+	return codeInternal
+}
+
+// block returns c, or a text in its place if v does not know the type.
+func (v revision) block(c Content) Content {
+	switch {
+	case c.Type == "audio" && !v.knows(audioBlocks):
+		c.Type, c.Text = "text", "[audio, "+c.MIMEType+", "+strconv.Itoa(len(c.Data))+" bytes]"
+	case c.Type == "resource_link" && c.Link != nil && !v.knows(resourceLinks):
+		c.Type, c.Text = "text", c.Link.Name+": "+c.Link.URI
+	}
+	return c
+}
+
+// annotations returns what v knows of a.
+func (v revision) annotations(a Annotations) Annotations {
+	if !v.knows(lastModified) {
+		a.LastModified = ""
+	}
+	return a
+}
 
 // Keys of _meta.
 const (
@@ -2271,19 +2306,6 @@ const (
 	keyServer       = "io.modelcontextprotocol/serverInfo"
 	keySubscription = "io.modelcontextprotocol/subscriptionId"
 )
-
-// nameAndVersion returns what a client says of itself, and whether it is an
-// object with a name and a version.
-func nameAndVersion(raw []byte) (name, version string, ok bool) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return "", "", false
-	}
-	var rawName, rawVersion []byte
-	pick(raw, want{"name", &rawName}, want{"version", &rawVersion})
-	name, named := unquote(rawName)
-	version, versioned := unquote(rawVersion)
-	return name, version, named && versioned
-}
 
 // ---- methods and messages ----
 
@@ -2710,7 +2732,7 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	if f == nil {
 		f = &field{maxLen: -1}
 	}
-	if f.list && f.titles != nil && f.form >= rev2025_11_25 {
+	if f.list && f.titles != nil && f.form.knows(choiceTitles) {
 		return closeWith(f.appendChoice(append(b, '{'), true), "}") // has no type, by the protocol's schema
 	}
 	b = quoted(append(b, '{'), "type", s.kind)
@@ -2774,7 +2796,7 @@ func appendFields(b []byte, fields []*field, above []*schema) []byte {
 
 // appendChoice appends the values of an enum; in a form, with their titles.
 func (f *field) appendChoice(b []byte, quoted bool) []byte {
-	titled, key := f.titles != nil && f.form >= rev2025_11_25, "enum"
+	titled, key := f.titles != nil && f.form.knows(choiceTitles), "enum"
 	switch {
 	case titled && f.list:
 		key = "anyOf"
@@ -2791,7 +2813,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 		}
 		b = join(b, v, `,`)
 	}
-	if b = closeWith(b, "],"); f.titles != nil && f.form == rev2025_06_18 {
+	if b = closeWith(b, "],"); f.titles != nil && f.form.hasEnumNames() {
 		raw, _ := marshal(f.titles)
 		b = rawMember(b, "enumNames", raw)
 	}
@@ -2809,13 +2831,13 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 		f := *known
 		list := f.schema.kind == "array" && f.schema.elem.kind == "string" && f.enum != nil
 		switch {
-		case list && rev < rev2025_11_25:
+		case list && !rev.knows(choiceLists):
 			return nil, fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
 		case f.enum != nil && (f.schema.kind == "integer" || f.minLen > 0 || f.maxLen >= 0) && !list:
 			panic("mcp: Elicit: " + f.name + ": a choice is of strings, and has no bounds")
 		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.base64):
 			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
-		case rev < rev2025_11_25 && f.schema.kind != "boolean":
+		case !rev.knows(formDefaults) && f.schema.kind != "boolean":
 			f.dflt = nil
 		}
 		f.form = rev

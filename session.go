@@ -127,28 +127,26 @@ type request struct {
 
 	client, caps []byte // of the client, by the era
 
-	once     sync.Once                  // fills in the next three
-	given    map[string]json.RawMessage // the client's answers, of this and earlier rounds
-	sealed   string                     // what a requestState belongs to
+	once     sync.Once                  // fills in the next two
+	answers  map[string]json.RawMessage // the client's, of this and earlier rounds
 	badState *Error
 
-	reported bool                        // guarded by session.mu, like all that follows
-	progress float64                     // the last that was reported
-	needs    []inputRequest              // questions to be answered before the next round
-	round    func([]inputRequest) []byte // asks them
+	reported  bool           // guarded by session.mu, like all that follows
+	progress  float64        // the last that was reported
+	questions []inputRequest // to be answered before the next round
 }
 
 // params holds the members of a request's params that we know, as raw JSON.
 type params struct {
 	raw                                             []byte // all of them
 	meta, name, arguments, uri, cursor              []byte
-	notifications, setLevel, state                  []byte
+	notifications, setLevel, state, inputResponses  []byte
 	protocolVersion, capabilities, clientInfo       []byte
 	metaVersion, metaCaps, metaClient, level, token []byte
 	requestID, reason                               []byte
 }
 
-// A inputRequest is a question of the modern era, which travels in a result.
+// An inputRequest is a question of the modern era, which travels in a result.
 type inputRequest struct{ key, method, params string }
 
 // A batch collects the answers to one line of several messages.
@@ -516,7 +514,7 @@ func (c *session) batch(line []byte, keep bool) {
 	switch {
 	case end != len(line):
 		c.refuse(nil, nil, coded(codeParse, "Parse error"))
-	case c.legacy.rev != rev2025_03_26:
+	case !c.legacy.rev.hasBatches():
 		c.refuse(nil, nil, invalid("batching is not supported"))
 	case count == 0:
 		c.refuse(nil, nil, invalid("empty batch"))
@@ -625,6 +623,7 @@ func (c *session) notice(e *envelope) {
 // deliver takes the client's answer to a question of ours.
 func (c *session) deliver(e *envelope) {
 	q := c.answered(e.id)
+	absent(&e.err)
 	switch {
 	case q == nil:
 		c.logf("answer ignored: nobody waits for %.100s", e.id)
@@ -710,10 +709,10 @@ func (p *params) read(raw []byte) *Error {
 	p.raw = raw
 	_, twice := pick(raw, want{"_meta", &p.meta}, want{"name", &p.name}, want{"arguments", &p.arguments},
 		want{"uri", &p.uri}, want{"cursor", &p.cursor}, want{"notifications", &p.notifications},
-		want{"level", &p.setLevel}, want{"requestState", &p.state},
+		want{"level", &p.setLevel}, want{"requestState", &p.state}, want{"inputResponses", &p.inputResponses},
 		want{"protocolVersion", &p.protocolVersion}, want{"capabilities", &p.capabilities},
 		want{"clientInfo", &p.clientInfo}, want{"requestId", &p.requestID}, want{"reason", &p.reason})
-	absent(&p.meta, &p.cursor)
+	absent(&p.meta, &p.cursor, &p.state, &p.inputResponses)
 	if twice == "" && p.meta != nil {
 		if p.meta[0] != '{' {
 			return badParams("_meta must be an object")
@@ -821,7 +820,7 @@ func (c *session) lookUp(r *request) ([]byte, *Error) {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		k, raw, required = resources, r.uri, "uri is required"
 	case "completion/complete":
-		return nil, c.srv.completer()(c.srv, r)
+		return nil, c.srv.completion(r)
 	case "logging/setLevel":
 		return c.setLevel(r)
 	}
@@ -890,12 +889,7 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	case !named:
 		return nil, badParams("clientInfo with name and version is required")
 	}
-	rev := rev2025_11_25
-	for known := rev2024_11_05; known < revModern; known++ {
-		if version == known.String() {
-			rev = known
-		}
-	}
+	rev := negotiate(version)
 	offered := c.srv.offers()
 	st := &stream{kinds: offered, held: true}
 	c.mu.Lock()
@@ -1064,7 +1058,7 @@ func (r *request) run() []byte {
 			return nil // before its turn came
 		}
 	}
-	return r.item.run(r)
+	return r.handle()
 }
 
 // ---- respond ----
@@ -1217,26 +1211,22 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	return nil, cause
 }
 
-// note keeps a question of the modern era for the result of this round.
-func (c *session) note(r *request, n inputRequest) {
+// addInputRequest keeps a question of the modern era for the result of this round.
+func (c *session) addInputRequest(r *request, q inputRequest) {
 	c.mu.Lock()
-	r.round = r.ask
-	if !slices.ContainsFunc(r.needs, func(o inputRequest) bool { return o.key == n.key }) {
-		r.needs = append(r.needs, n)
+	if !slices.ContainsFunc(r.questions, func(o inputRequest) bool { return o.key == q.key }) {
+		r.questions = append(r.questions, q)
 	}
 	c.mu.Unlock()
 }
 
-// round returns what makes the line that asks the questions of this round, or
-// nil if there are none.
-func (c *session) round(r *request) func() []byte {
+// takeInputRequests returns the questions that were added since the last time.
+func (c *session) takeInputRequests(r *request) []inputRequest {
 	c.mu.Lock()
-	needs, ask := r.needs, r.round
-	c.mu.Unlock()
-	if ask == nil {
-		return nil
-	}
-	return func() []byte { return ask(needs) }
+	defer c.mu.Unlock()
+	questions := r.questions
+	r.questions = nil
+	return questions
 }
 
 // logLevel returns from which level on a request wants log messages.

@@ -106,7 +106,7 @@ func addContent(s *mcp.Server) {
 }
 
 func addRunning(s *mcp.Server) {
-	logger := slog.New(mcp.LogHandler[slog.Handler]("everything"))
+	logger := slog.New(mcp.LogHandler("everything"))
 	tool(s, "test_tool_with_logging", "Logs while it runs.", func(ctx context.Context) (string, error) {
 		for _, message := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
 			logger.InfoContext(ctx, message)
