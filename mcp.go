@@ -146,10 +146,11 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	mu       sync.Mutex     // guards what follows
-	lists    [kinds][]*item // in the order in which they came
+	mu       sync.Mutex // guards what follows
+	lists    [kinds]itemList
 	items    map[itemName]*item
 	lastSeq  int
+	hides    bool  // there ever was a tool with Shown
 	offered  uint8 // the kinds that there ever was something of, a bit for each
 	sessions map[*session]struct{}
 	schemas  map[reflect.Type]*schema // of arguments
@@ -167,6 +168,11 @@ type Icon struct {
 }
 
 // A Tool describes a tool to people and models.
+//
+// Names of at most 40 bytes are recommended: hosts put the name of the server
+// in front, and the models' providers take 64 bytes in all. Put into the
+// description what the model must know, defaults and bounds too: some hosts
+// drop what the schema says of them.
 type Tool struct {
 	Name         string          // required: 1 to 128 of A-Z a-z 0-9 _ - .
 	Title        string          // for people
@@ -176,10 +182,29 @@ type Tool struct {
 	Annotations  ToolAnnotations
 	Icons        []Icon
 	Meta         map[string]any
+
+	// Shown reports whether the client that sent a request may know the tool; nil
+	// means everybody. To others the tool is not listed, and calling it is the
+	// error for an unknown tool. It is called for each list and each call, from
+	// several goroutines at once. When what it says has changed, add the tool
+	// again: that tells the clients.
+	Shown func(*Request) bool
+}
+
+// MarshalJSON returns the tool as tools/list shows it to clients of the newest
+// revision, but for the schemas that [AddTool] derives.
+func (t Tool) MarshalJSON() ([]byte, error) {
+	meta, err := jsonOf(t.Meta)
+	if err != nil {
+		return nil, err
+	}
+	return t.encode(revModern, nil, meta), nil
 }
 
 // ToolAnnotations are hints on what a tool does. Hosts use them, say, to
-// decide whether to ask the user first.
+// decide whether to ask the user first. When nobody can be asked, Codex and
+// others refuse a tool that has neither ReadOnlyHint Yes, nor DestructiveHint No
+// with OpenWorldHint No.
 type ToolAnnotations struct {
 	Title           string
 	ReadOnlyHint    Hint // changes nothing; hosts assume No
@@ -255,7 +280,7 @@ func EmbeddedResource(r ResourceContents) Content { return Content{Type: "resour
 // A Resource describes something that can be read, or a whole family of it:
 // if the URI has variables in braces it is a template.
 type Resource struct {
-	URI         string // required: "file:///notes.txt", "note://{id}", "file:///{+path}"
+	URI         string // required: "file:///notes.txt", "note://{id}", "file:///{+path}"; see AddResource
 	Name        string // required
 	Title       string
 	Description string
@@ -282,9 +307,10 @@ type ResourceContents struct {
 
 // A ReadFunc reads a resource. Vars holds the values of the variables of a
 // template: percent-decoded, never empty, and such that they cannot lead out of
-// where they stand: without a slash in {name}, without a ".." between slashes
-// in {+name}, which may begin with one, though: [os.Root] is how to keep to a
-// directory. An error that is [fs.ErrNotExist] says that there is no such
+// where they stand. {name} has no slash, and no value makes a "." or ".."
+// between slashes, neither by itself nor with what stands beside it in the URI.
+// The value of {+name} may begin with a slash, though: [os.Root] is how to keep
+// to a directory. An error that is [fs.ErrNotExist] says that there is no such
 // resource; any other is told to the client as it stands.
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
 
@@ -450,12 +476,15 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(
 	in, out := s.schemaOf(from, where+": In", t.InputSchema == nil), derive(to, "", false)
 	checkTool(s, where, t, in.kind)
 	meta := frozen(where, t.Meta)
-	s.add(tools, &item{
+	checkIcons(where, t.Icons)
+	it := &item{
 		name:   t.Name,
 		encode: func(rev revision) []byte { return t.encode(rev, in, meta) },
 		check:  checkCall,
 		run:    func(r *request) []byte { return run(r, in, out) },
-	})
+	}
+	it.showIf(t.Shown)
+	s.add(tools, it)
 }
 
 // schemaOf is derive, once for each type whose schema we send.
@@ -567,8 +596,14 @@ func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 // up as it is, and then matched with the templates in the order in which they
 // were added.
 //
-// {name} stands for one segment of a path, {+name} for anything. AddResource
-// panics if the URI or the name is missing or the braces make no sense.
+// {name} stands for one segment of a path, {+name} for anything. So a brace
+// that belongs to the name of a file must be escaped, and so must blanks and
+// whatever else RFC 3986 does not allow in a URI. This makes the URI of a file:
+//
+//	(&url.URL{Scheme: "file", Path: path}).String()
+//
+// AddResource panics if the URI is not a legal one with a scheme, if the name is
+// missing, or if the braces make no sense.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	parts, err := parseTemplate(r.URI)
@@ -576,7 +611,10 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		panic(where + ": " + err.Error())
 	}
 	panicUnless(read != nil, where, "the ReadFunc is missing")
-	panicUnless(r.Name != "" && strings.Contains(parts[0], ":"), where, "a resource has a name, and a URI with a scheme")
+	panicUnless(r.Name != "", where, "the name is missing")
+	panicUnless(r.Size >= 0, where, "Size is negative")
+	checkAnnotations(where, r.Annotations)
+	checkIcons(where, r.Icons)
 	var names []string
 	for i := 1; i < len(parts); i += 2 {
 		names = append(names, strings.TrimPrefix(parts[i], "+"))
@@ -609,6 +647,26 @@ func panicUnless(ok bool, where, what string) {
 	}
 }
 
+// checkIcons panics if there is an icon that no client would show.
+func checkIcons(where string, icons []Icon) {
+	for _, icon := range icons {
+		scheme, _, _ := strings.Cut(icon.Src, ":")
+		panicUnless(slices.Contains([]string{"https", "http", "data"}, scheme), where, "the Src of an Icon must be an https or a data URI")
+		panicUnless(slices.Contains([]string{"", "light", "dark"}, icon.Theme), where, `the Theme of an Icon must be "light" or "dark"`)
+	}
+}
+
+// checkAnnotations panics if they say what the protocol has no place for.
+func checkAnnotations(where string, a *Annotations) {
+	if a == nil {
+		return
+	}
+	for _, who := range a.Audience {
+		panicUnless(who == "user" || who == "assistant", where, `the Audience must be "user" or "assistant"`)
+	}
+	panicUnless(a.Priority == nil || *a.Priority >= 0 && *a.Priority <= 1, where, "the Priority must be from 0 to 1")
+}
+
 // RemoveResources removes the resources and templates of these URIs, as far as
 // there are any, and tells the clients that are connected.
 func (s *Server) RemoveResources(uris ...string) {
@@ -627,7 +685,7 @@ func (s *Server) ResourceUpdated(uri string) {
 // match finds the template that a URI fits, and the values of the variables.
 func (s *Server) match(uri string) (*item, map[string]string) {
 	s.mu.Lock()
-	list := slices.Clone(s.lists[templates])
+	list := slices.Clone(s.lists[templates].live())
 	s.mu.Unlock()
 	for _, it := range list {
 		if vars, ok := it.match(uri); ok {
@@ -642,6 +700,9 @@ func (s *Server) match(uri string) (*item, map[string]string) {
 func parseTemplate(uri string) (parts []string, err error) {
 	var names []string
 	literal, rest, more := strings.Cut(uri, "{")
+	if scheme, _, ok := strings.Cut(literal, ":"); !ok || !legalScheme(scheme) {
+		return nil, errors.New(`a URI begins with a scheme, as "file:"`)
+	}
 	for more {
 		variable, after, closed := strings.Cut(rest, "}")
 		name := strings.TrimPrefix(variable, "+")
@@ -659,10 +720,60 @@ func parseTemplate(uri string) (parts []string, err error) {
 		parts, names = append(parts, literal, variable), append(names, name)
 		literal, rest, more = strings.Cut(after, "{")
 	}
-	if strings.Count(uri, "}") > len(names) {
-		return nil, errors.New("there is a } without its {")
+	parts = append(parts, literal)
+	plain := ""
+	for i := 0; i < len(parts); i += 2 {
+		if !legalURI(parts[i]) {
+			return nil, errors.New("a URI has no blanks, no } of its own, and nothing else that RFC 3986 does not allow: " +
+				"write that of a file as (&url.URL{Scheme: \"file\", Path: path}).String()")
+		}
+		plain += parts[i] + "x"
 	}
-	return append(parts, literal), nil
+	if len(parts) > 1 && hasDotSegment(plain) {
+		return nil, errors.New(`a template has no "." or ".." between slashes: nothing would fit it`)
+	}
+	return parts, nil
+}
+
+// legalScheme reports whether s is the scheme of a URI.
+func legalScheme(s string) bool {
+	for i, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || strings.IndexByte("0123456789+-.", c) < 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// legalURI reports whether s, a part of a URI, holds only what RFC 3986 allows.
+func legalURI(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		_, err := strconv.ParseUint(s[min(i+1, len(s)):min(i+3, len(s))], 16, 8)
+		switch {
+		case c == '%' && i+2 < len(s) && err == nil:
+			i += 2
+		case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9', strings.IndexByte("-._~:/?#[]@!$&'()*+,;=", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// hasDotSegment reports whether there is a "." or ".." between the slashes of a
+// URI, or between whatever else somebody may take for a slash.
+func hasDotSegment(uri string) bool {
+	if scheme, rest, ok := strings.Cut(uri, ":"); ok && legalScheme(scheme) {
+		uri = rest
+	}
+	for segment := range strings.FieldsFuncSeq(uri, func(r rune) bool { return strings.ContainsRune(`/\?#`, r) }) {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // matchTemplate reports whether uri fits the parts of a template, and returns
@@ -674,15 +785,22 @@ func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 		return nil, false
 	}
 	vars := make(map[string]string, len(ends))
-	at := 0
+	decoded, at := "", 0 // the URI with its values and its literals decoded
 	for i, end := range ends {
-		at += len(parts[2*i])
-		name, reserved := strings.CutPrefix(parts[2*i+1], "+")
-		value, ok := unescape(uri[at:end], reserved)
-		if !ok {
+		literal, name := parts[2*i], parts[2*i+1]
+		at += len(literal)
+		value, ok := unescape(uri[at:end])
+		name, reserved := strings.CutPrefix(name, "+")
+		if !ok || !confined(value, reserved) {
 			return nil, false
 		}
+		literal, _ = unescape(literal)
+		decoded += literal + value
 		vars[name], at = value, end
+	}
+	last, _ := unescape(parts[len(parts)-1])
+	if len(ends) > 0 && hasDotSegment(decoded+last) {
+		return nil, false
 	}
 	return vars, true
 }
@@ -710,9 +828,8 @@ func fit(parts []string, uri string, at int, ends []int) bool {
 	return false
 }
 
-// unescape decodes the value of a variable, and refuses one that would lead
-// somewhere else when it is made part of a path.
-func unescape(s string, reserved bool) (string, bool) {
+// unescape decodes the escapes of a part of a URI.
+func unescape(s string) (string, bool) {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -726,16 +843,14 @@ func unescape(s string, reserved bool) (string, bool) {
 		}
 		b = append(b, c)
 	}
-	value := string(b)
-	if !utf8.ValidString(value) || strings.Contains(value, "\x00") || !reserved && strings.ContainsAny(value, `/\`) {
-		return "", false
-	}
-	for segment := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if segment == ".." || segment == "." && !reserved {
-			return "", false
-		}
-	}
-	return value, true
+	return string(b), true
+}
+
+// confined reports whether the value of a variable may be made part of a path
+// without leading somewhere else.
+func confined(value string, reserved bool) bool {
+	return utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
+		(reserved || !strings.ContainsAny(value, `/\`)) && !hasDotSegment("/"+value)
 }
 
 // ---- prompts ----
@@ -746,6 +861,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
 	panicUnless(get != nil, where, "the PromptFunc is missing")
+	checkIcons(where, p.Icons)
 	complete := make(map[string]CompleteFunc)
 	var args []string
 	for _, a := range p.Arguments {
@@ -843,6 +959,8 @@ type item struct {
 	encode  func(revision) []byte  // as an element of the list
 	encoded [len(revisions)][]byte // what encode returned, when it was asked for
 	seq     int                    // its place in the list; cursors hold it
+	gone    bool                   // it was removed
+	shown   func(*Request) bool    // to whom; nil: to everybody
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
 	check func(*request) *Error                              // on the reader, before run; nil: all is well
@@ -876,21 +994,43 @@ func frozen(where string, meta map[string]any) string {
 	return raw
 }
 
+// An itemList is the items of a kind, in the order in which they came.
+type itemList struct {
+	items []*item // by their seq
+	gone  int     // of these, were removed
+}
+
+// live returns the items that were not removed. It is valid under Server.mu.
+func (l *itemList) live() []*item {
+	if l.gone > 0 {
+		l.items = slices.DeleteFunc(l.items, func(it *item) bool { return it.gone })
+		l.gone = 0
+	}
+	return l.items
+}
+
+// after returns the index of the first item whose place is behind seq.
+func (l *itemList) after(seq int) int {
+	i, _ := slices.BinarySearchFunc(l.items, seq+1, func(it *item, seq int) int { return it.seq - seq })
+	return i
+}
+
 func (s *Server) add(k kind, it *item) {
 	s.mu.Lock()
-	key := itemName{k, it.name}
+	list, key := &s.lists[k], itemName{k, it.name}
 	if old := s.items[key]; old != nil {
 		it.seq = old.seq
-		s.lists[k][slices.Index(s.lists[k], old)] = it
+		list.items[list.after(old.seq-1)] = it
 	} else {
 		s.lastSeq++
 		it.seq = s.lastSeq
-		s.lists[k] = append(s.lists[k], it)
+		list.items = append(list.items, it)
 	}
 	if s.items == nil {
 		s.items = make(map[itemName]*item)
 	}
 	s.items[key] = it
+	s.hides = s.hides || it.shown != nil
 	s.offered |= 1 << k.capability()
 	if len(it.complete) > 0 {
 		s.offered |= 1 << completions
@@ -899,16 +1039,24 @@ func (s *Server) add(k kind, it *item) {
 	s.changed(k)
 }
 
+// remove marks the items of these names as gone. The list is made shorter when
+// half of it is: removing all items one by one takes linear time.
 func (s *Server) remove(k kind, names []string) {
+	removed := false
 	s.mu.Lock()
-	before := len(s.lists[k])
-	s.lists[k] = slices.DeleteFunc(s.lists[k], func(it *item) bool { return slices.Contains(names, it.name) })
+	list := &s.lists[k]
 	for _, name := range names {
-		delete(s.items, itemName{k, name})
+		if it := s.items[itemName{k, name}]; it != nil {
+			delete(s.items, itemName{k, name})
+			it.gone, removed = true, true
+			list.gone++
+		}
 	}
-	after := len(s.lists[k])
+	if list.gone > len(list.items)/2 {
+		list.live()
+	}
 	s.mu.Unlock()
-	if after != before {
+	if removed {
 		s.changed(k)
 	}
 }
@@ -920,12 +1068,15 @@ func (s *Server) find(k kind, name string) *item {
 	return it
 }
 
-// appendList appends one page of a list. A cursor is the place in the list
-// after which the page begins, so it stays good when items come and go.
-func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]byte, *Error) {
+// list answers a request for one page of a list. A cursor is the place in the
+// list after which the page begins, so it stays good when items come and go.
+//
+// Where tools may be hidden it leaves the answer to a handler: Tool.Shown is the
+// user's code, for which neither a lock nor the reader may wait.
+func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 	after, err := 0, error(nil)
-	if cursor != nil && string(cursor) != `""` {
-		position, _ := unquote(cursor)
+	if r.cursor != nil && string(r.cursor) != `""` {
+		position, _ := unquote(r.cursor)
 		after, err = strconv.Atoi(position)
 	}
 	s.mu.Lock()
@@ -933,28 +1084,81 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 		s.mu.Unlock()
 		return nil, coded(codeParams, "Invalid cursor")
 	}
-	from, _ := slices.BinarySearchFunc(s.lists[k], after+1, func(it *item, seq int) int { return it.seq - seq })
-	page := s.lists[k][from:]
-	if s.PageSize > 0 && len(page) > s.PageSize {
-		page = page[:s.PageSize]
+	rest := s.lists[k].live()
+	rest = rest[s.lists[k].after(after):]
+	if !s.hides || k != tools {
+		b := s.appendPage(r, k, rest)
+		s.mu.Unlock()
+		return r.end(b, "", true), nil
+	}
+	rest = slices.Clone(rest)
+	s.mu.Unlock()
+	r.item = &item{run: func(r *request) []byte {
+		seen := s.shownTo(r.public(), rest)
+		s.mu.Lock()
+		b := s.appendPage(r, k, seen)
+		s.mu.Unlock()
+		return r.end(b, "", true)
+	}}
+	return nil, nil
+}
+
+// shownTo returns the items that a client may see, but no more than a page and
+// one, which says that there is a next page.
+func (s *Server) shownTo(client *Request, items []*item) (seen []*item) {
+	for _, it := range items {
+		if s.PageSize > 0 && len(seen) > s.PageSize {
+			break
+		}
+		if it.shown == nil || it.shown(client) {
+			seen = append(seen, it)
+		}
+	}
+	return seen
+}
+
+// showIf makes a tool unknown to the clients that shown refuses. The handler
+// asks it, and not the reader.
+func (it *item) showIf(shown func(*Request) bool) {
+	if shown == nil {
+		return
+	}
+	check, run := it.check, it.run
+	it.shown, it.check = shown, nil
+	it.run = func(r *request) []byte {
+		err := coded(codeParams, "Unknown tool: "+excerpt(r.name))
+		if shown(r.public()) {
+			err = check(r)
+		}
+		if err != nil {
+			return appendError(nil, r.id, err)
+		}
+		return run(r)
+	}
+}
+
+// appendPage begins the answer to a request for a list with the first page of
+// items. The caller must hold s.mu, which guards what was encoded before.
+func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
+	page := items
+	if s.PageSize > 0 && len(items) > s.PageSize {
+		page = items[:s.PageSize]
 	}
 	size := 0
 	for _, it := range page {
-		if it.encoded[rev] == nil {
-			it.encoded[rev] = it.encode(rev)
+		if it.encoded[r.rev] == nil {
+			it.encoded[r.rev] = it.encode(r.rev)
 		}
-		size += len(it.encoded[rev]) + 1
+		size += len(it.encoded[r.rev]) + 1
 	}
-	b = join(roomFor(b, size), `"`, kindNames[k], `":[`)
+	b := join(roomFor(r.open(), size), `"`, kindNames[k], `":[`)
 	for _, it := range page {
-		b = append(append(b, it.encoded[rev]...), ',')
+		b = append(append(b, it.encoded[r.rev]...), ',')
 	}
-	b = closeWith(b, `],`)
-	if from+len(page) < len(s.lists[k]) {
+	if b = closeWith(b, `],`); len(page) < len(items) {
 		b = quoted(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
-	s.mu.Unlock()
-	return b, nil
+	return b
 }
 
 // identity is who the server is, as a revision knows it.
@@ -1428,7 +1632,7 @@ func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 	if a == nil {
 		return b
 	}
-	raw, _ := marshal(rev.annotations(*a)) // strings and a number cannot fail
+	raw, _ := marshal(rev.annotations(*a)) // fails if the priority is no number: then they are left out
 	return rawMember(b, "annotations", raw)
 }
 
@@ -2321,7 +2525,7 @@ type method struct {
 
 var methods = [...]method{
 	{"tools/call", true, true, tools, false, true, true},
-	{"tools/list", true, true, tools, true, false, false},
+	{"tools/list", true, true, tools, true, true, false},
 	{"prompts/get", true, true, prompts, false, true, true},
 	{"prompts/list", true, true, prompts, true, false, false},
 	{"resources/read", true, true, resources, false, true, true},

@@ -802,11 +802,7 @@ func (c *session) serve(r *request, m method) ([]byte, *Error) {
 		return nil, noMethod(r)
 	}
 	if m.list {
-		b, err := c.srv.appendList(r.open(), m.kind, r.rev, r.cursor)
-		if err != nil {
-			return nil, err
-		}
-		return r.end(b, "", true), nil
+		return c.srv.list(r, m.kind)
 	}
 	return c.lookUp(r)
 }

@@ -2804,7 +2804,7 @@ func TestTemplates(t *testing.T) {
 		{"db://{a}-{b}", `db://1-2-3 a=1,b=2-3  db://1--2 a=1,b=-2`, `db://12 db://-2 db://1-`},
 		{"db://{a}.txt", `db://1.txt.txt a=1.txt`, `db://.txt`},
 
-		{"file:///{+path}", `file:///a/b.txt path=a/b.txt  file:///a?b#c path=a?b#c  file:///./a path=./a`, `file:/// file://a`},
+		{"file:///{+path}", `file:///a/b.txt path=a/b.txt  file:///a?b#c path=a?b#c`, `file:/// file://a file:///./a file:///a/.?b`},
 		{"file:///{+path}/x", `file:///x/x/x path=x/x`, `file:///x`},
 		{"file:///{+dir}/{name}.txt", `file:///a/b/c.txt dir=a/b,name=c  file:///a/b.txt/c.txt dir=a/b.txt,name=c`,
 			`file:///a/.txt file:///c.txt file:///a/b/c.md file:///a/b.txt/c`},
@@ -2933,9 +2933,9 @@ func FuzzTemplate(f *testing.F) {
 
 // harmless says what a value may be, in other words than the library does.
 func harmless(value string, reserved bool) bool {
-	segments := strings.Split(strings.ReplaceAll(value, `\`, "/"), "/")
-	return value != "" && utf8.ValidString(value) && !strings.Contains(value, "\x00") && !slices.Contains(segments, "..") &&
-		(reserved || len(segments) == 1 && value != ".")
+	segments := strings.Split(strings.NewReplacer(`\`, "/", "?", "/", "#", "/").Replace(value), "/")
+	return value != "" && utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
+		!slices.Contains(segments, "..") && !slices.Contains(segments, ".") && (reserved || !strings.ContainsAny(value, `/\`))
 }
 
 // expanded is the simple, or the reserved, expansion of RFC 6570.
