@@ -721,15 +721,18 @@ func parseTemplate(uri string) (parts []string, err error) {
 		literal, rest, more = strings.Cut(after, "{")
 	}
 	parts = append(parts, literal)
-	plain := ""
+	example := "" // a URI that fits
 	for i := 0; i < len(parts); i += 2 {
 		if !legalURI(parts[i]) {
 			return nil, errors.New("a URI has no blanks, no } of its own, and nothing else that RFC 3986 does not allow: " +
 				"write that of a file as (&url.URL{Scheme: \"file\", Path: path}).String()")
 		}
-		plain += parts[i] + "x"
+		decoded, _ := unescape(parts[i])
+		if example += decoded; i+1 < len(parts) {
+			example += "x"
+		}
 	}
-	if len(parts) > 1 && hasDotSegment(plain) {
+	if len(parts) > 1 && hasDotSegment(example) {
 		return nil, errors.New(`a template has no "." or ".." between slashes: nothing would fit it`)
 	}
 	return parts, nil
