@@ -33,35 +33,44 @@
 //
 // # Tools
 //
-// A tool is an ordinary function; [AddTool] derives the schema of its
-// arguments from its parameter and checks them before it is called. Handlers
+// A tool is an ordinary function. [AddTool] derives the schema of its arguments
+// from its parameter, and checks them before it calls the function. Handlers
 // run concurrently: guard what they share, or set [Server.MaxConcurrent] to 1.
-// One may run where another ran before: what it does to its goroutine, as with
-// [runtime.LockOSThread], it must undo.
+// A handler may run on a goroutine on which others ran before. What it does to
+// its goroutine, as with [runtime.LockOSThread], it must undo.
 //
-// Resources, with [Server.AddResource], are what clients can read, and prompts,
-// with [Server.AddPrompt], what their users can start from.
+// Say what a tool does with [ToolAnnotations]. When nobody is there to be asked,
+// hosts such as Codex refuse every tool that does not declare ReadOnlyHint Yes,
+// or DestructiveHint No and OpenWorldHint No.
+//
+// Resources, with [Server.AddResource], are what clients can read. Prompts, with
+// [Server.AddPrompt], are what their users can start from.
 //
 // # In a handler
 //
 // [Progress] tells how far it has come, [LogHandler] logs to the client, and
 // [RequestFrom] knows who is asking. [Elicit], [ElicitURL], [Sample] and [Roots]
-// ask back: the protocol does this differently by revision, the handler is the
-// same. All of them do nothing, or say that they cannot, in a test that calls
-// a handler by itself.
+// ask back. How that is done differs by revision of the protocol; the handler is
+// the same. Outside of a handler, as in a test that calls one by itself, these
+// functions do nothing, or return an error that is [errors.ErrUnsupported].
+//
+// A handler that deletes or sends something asks for consent with a boolean
+// that has the tag default:"false": some hosts preselect true otherwise. See
+// [Elicit].
 //
 // # Cancellation
 //
-// A handler's context ends when the client cancels the request or goes away,
-// and [context.Cause] tells why: a [*CancelledError], [ErrClosed], or what
-// ended the context that was given to [Server.Serve], or the signal that ended
-// [Server.ServeStdio]. A handler has [Server.Drain] to clean up and return.
+// A handler's context ends when the client cancels the request or goes away.
+// [context.Cause] tells why: a [*CancelledError]; [ErrClosed]; what ended the
+// context that was given to [Server.Serve]; under [Server.ServeStdio], after a
+// signal, an error that names the signal. The handler then has [Server.Drain]
+// to clean up and return.
 //
 // # Protocol
 //
-// All revisions are served, 2024-11-05 to 2025-11-25, which open a session
-// with initialize, and 2026-07-28, whose requests each speak for themselves,
-// in any mixture on one connection.
+// Five revisions are served, in any mixture on one connection. Those from
+// 2024-11-05 to 2025-11-25 open a session with initialize; the code calls them
+// the legacy era. In 2026-07-28, the modern era, each request speaks for itself.
 package mcp
 
 import (
@@ -1715,6 +1724,9 @@ func nameAndVersion(raw []byte) (name, version string, ok bool) {
 // total, if that is known and not 0. The message, which may be empty, is for
 // people.
 //
+// Many hosts give a call up after a minute, and wait longer for one that reports
+// progress: a handler that takes longer reports every few seconds.
+//
 // It does nothing if the client did not ask for progress, if done is not more
 // than the last time, or if ctx is not a handler's. It returns when the client
 // was told, and at the latest when the request is over; after that it does
@@ -1839,8 +1851,8 @@ func levelOf(level slog.Level) int {
 
 // ---- asking ----
 
-// ErrInputRequired says that a question has been noted and will be asked when
-// the handler has returned this error.
+// ErrInputRequired says that the client has to answer a question first. A
+// handler returns it, or an error that wraps it: then the question is asked.
 var ErrInputRequired = errors.New("mcp: the client has to answer a question first")
 
 // ErrDeclined and ErrDismissed are errors of [Elicit], [ElicitSchema] and
@@ -1970,27 +1982,38 @@ func hasCapability(caps []byte, capability string) bool {
 //
 //	titles:"A,B"  what the values of the enum are called
 //
-// Message says what it is for. It must not ask for secrets.
+// Message says what the form is for. It must not ask for secrets.
 //
 // If the user fills it in, Elicit returns the form, or an error that tells what
-// is wrong with it, after which another key asks again; if not, the error is
-// [ErrDeclined] or [ErrDismissed]. Elicit panics if T cannot be a form. What else
-// can happen is the same for everything that asks the client:
+// is wrong with it, after which another key asks again. If not, the error is
+// [ErrDeclined] or [ErrDismissed]. Elicit panics if T cannot be a form.
 //
-// Clients of the older revisions are sent a request, and the call returns when
+// A form without fields is not consent: a host that was told never to ask
+// accepts it by itself. Whoever deletes or sends something asks for a boolean
+// with the tag default:"false", and goes on only if it is true. Without that
+// tag some hosts preselect true.
+//
+// The rest is the same for everything that asks the client.
+//
+// Clients of the legacy revisions are sent a request, and the call returns when
 // they have answered. In revision 2026-07-28 a question travels in the result
-// of the handler's own request: the call returns an error that is
-// [ErrInputRequired], the handler returns it, like any error, the client asks,
-// repeats its request with the answer, and the handler runs again from its
-// top, where the same call now returns the answer at once. So what stands
-// above a question runs again: keep side effects below the last one. Questions
-// go out together if all are asked and errors.Join of their errors is returned.
+// of the handler's own request. There the call returns an error that is
+// [ErrInputRequired]. The handler returns this error. The client asks its user
+// and repeats its request with the answer. The handler runs again from its top,
+// and now the same call returns the answer at once. So what stands above a
+// question runs again: keep side effects below the last question. Questions go
+// out together if all are asked and errors.Join of their errors is returned. A
+// handler that does not return the error is reported to ErrorLog.
 //
-// The key tells the questions of a handler apart. The call ends with ctx, with
-// the request, and when the client is gone; the error then is [context.Cause]
-// or [ErrClosed]. It is [errors.ErrUnsupported] when the client cannot be
-// asked, and returning it is right; so it is outside of a handler, in a test
-// that calls one.
+// The key tells the questions of a handler apart: an answer belongs to the key
+// under which it was asked. Put into the key what the question is about, as in
+// "delete "+path. Otherwise, when the handler runs again and something else is
+// to be deleted, it takes the old answer for the new question.
+//
+// The call ends with ctx, with the request, and when the client is gone. The
+// error then is [context.Cause] or [ErrClosed]. It is [errors.ErrUnsupported]
+// when the client cannot be asked; a handler returns it like any other, and its
+// text says so. It is the same outside of a handler, in a test that calls one.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
 func Elicit[T any](ctx context.Context, key, message string) (T, error) {
