@@ -141,7 +141,8 @@ type Server struct {
 	// Logging is set if handlers log to the client, with [LogHandler].
 	Logging bool
 
-	// Extensions and Experimental are capabilities to declare, by their names.
+	// Extensions and Experimental are capabilities to declare, by their names, to
+	// clients of every revision.
 	Extensions, Experimental map[string]any
 
 	// ErrorLog takes the library's own diagnostics: bad messages, panics of
@@ -649,7 +650,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	})
 }
 
-// panicUnless panics if what is added is not as it must be.
+// panicUnless panics if something that is added is not as it must be.
 func panicUnless(ok bool, where, what string) {
 	if !ok {
 		panic(where + ": " + what)
@@ -996,8 +997,8 @@ func jsonOf(m map[string]any) (string, error) {
 	return string(raw), err
 }
 
-// frozen is a Meta as JSON: made at once and not when a list is asked for,
-// because it may run code of the user's.
+// frozen returns a Meta as JSON, and panics if it has no such form. It is called
+// when something is added, and not when it is listed: it may run the user's code.
 func frozen(where string, meta map[string]any) string {
 	raw, err := jsonOf(meta)
 	if err != nil {
@@ -1032,7 +1033,7 @@ func (s *Server) add(k kind, it *item) {
 	list, key := &s.lists[k], itemName{k, it.name}
 	if old := s.items[key]; old != nil {
 		it.seq = old.seq
-		list.items[list.after(old.seq-1)] = it
+		list.items[list.after(old.seq-1)] = it // where old is
 	} else {
 		s.lastSeq++
 		it.seq = s.lastSeq
@@ -1110,7 +1111,7 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 		s.mu.Lock()
 		b := s.appendPage(r, k, seen)
 		s.mu.Unlock()
-		return r.end(b, "", true)
+		return r.endUncached(b) // another client may see another list
 	}}
 	return nil, nil
 }
@@ -1173,6 +1174,8 @@ func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 	return b
 }
 
+// ---- what a server says of itself ----
+
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
 	b := quoted(quoted([]byte("{"), "name", s.Name), "version", s.Version)
@@ -1194,8 +1197,13 @@ func (s *Server) caching() string {
 	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
 }
 
-// notCached is the hints on what must not be kept.
-const notCached = `"ttlMs":0,"cacheScope":"private",`
+// endUncached completes an answer that the client must not keep.
+func (r *request) endUncached(b []byte) []byte {
+	if r.rev.modern() {
+		b = join(b, `"ttlMs":0,"cacheScope":"private",`)
+	}
+	return r.end(b, "", false)
+}
 
 // abilities is the capabilities, no more than there are, and the instructions.
 func (c *session) abilities(rev revision, offered uint8) string {
@@ -1303,13 +1311,14 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 	return r.textAnswer(string(raw), raw, false)
 }
 
-// textAnswer is the same for a text, and perhaps structured output.
+// textAnswer is the line that answers the call of a tool with a text, and with
+// structured output unless that is nil.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
 	b := appendString(join(r.open(), `"content":[{"type":"text","text":`), text)
 	return r.end(outcome(join(b, `}],`), structured, isError, r.rev), "", false)
 }
 
-// resultAnswer is the same for everything.
+// resultAnswer is the line that answers the call of a tool with a Result.
 func (r *request) resultAnswer(res *Result) []byte {
 	b, err := res.append(r.open(), r.rev)
 	theirs := make(map[string]any)
@@ -1334,7 +1343,9 @@ func protocolError(err error) (e *Error) {
 	return e
 }
 
-// handle calls the user's code for r and returns the line that answers r.
+// handle calls the user's code for r and returns the line that answers r. It
+// reports a question that was asked and then lost: in the modern era a question
+// is only sent if the handler returns its error.
 func (r *request) handle() []byte {
 	line := r.item.run(r)
 	if lost := r.session.takeInputRequests(r); len(lost) > 0 && r.Err() == nil {
@@ -1434,8 +1445,8 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 		b = append(b, ',')
 	}
 	b = closeWith(b, `],`)
-	if r.rev.modern() && (r.inputResponses != nil || r.state != nil) { // the client must not keep what depends on them
-		return r.end(join(b, notCached), "", false)
+	if r.inputResponses != nil || r.state != nil { // it may depend on them
+		return r.endUncached(b)
 	}
 	return r.end(b, "", true)
 }
@@ -1587,8 +1598,8 @@ func closeWith(b []byte, parts ...string) []byte {
 	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
 }
 
-// join appends all parts to b. Being called, and not copied to where it is
-// called, makes a program smaller by 20 KB.
+// join appends all parts to b. A program is 37 KB smaller if join is called, and
+// not copied to where it is called.
 //
 //go:noinline
 func join(b []byte, parts ...string) []byte {
@@ -1598,7 +1609,7 @@ func join(b []byte, parts ...string) []byte {
 	return b
 }
 
-// named appends what there is to be told of everything.
+// named appends the members that everything has which a server offers.
 func named(b []byte, rev revision, name, title, description string) []byte {
 	b = quoted(b, "name", name)
 	if rev.knows(titles) {
@@ -1607,12 +1618,13 @@ func named(b []byte, rev revision, name, title, description string) []byte {
 	return member(b, "description", description)
 }
 
-// quoted appends a member, with the comma behind it that chop takes away.
+// quoted appends a member that is a string, and a comma. The comma behind the
+// last member of an object is taken away by closeWith.
 func quoted(b []byte, name, val string) []byte {
 	return append(appendString(join(b, `"`, name, `":`), val), ',')
 }
 
-// member is quoted for what is left out when it is empty.
+// member is quoted, but leaves out a string that is empty.
 func member(b []byte, name, val string) []byte {
 	if val == "" {
 		return b
@@ -1620,7 +1632,7 @@ func member(b []byte, name, val string) []byte {
 	return quoted(b, name, val)
 }
 
-// rawMember is member for a value that is JSON already.
+// rawMember appends a member whose value is JSON already, unless that is empty.
 func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T) []byte {
 	if len(val) == 0 {
 		return b
@@ -1628,7 +1640,8 @@ func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T
 	return join(b, `"`, name, `":`, string(val), `,`)
 }
 
-// appendIconsAndMeta appends what newer revisions know of everything.
+// appendIconsAndMeta appends the members that come last, if the revision knows
+// them.
 func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
 	if len(icons) > 0 && rev.knows(iconPictures) {
 		raw, _ := marshal(icons) // strings cannot fail
@@ -1792,6 +1805,9 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (h *logHandler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
 	return &logHandler{h.name, func(in slog.Handler) slog.Handler { return h.with(in).WithGroup(name) }}
 }
 
