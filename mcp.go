@@ -1343,10 +1343,10 @@ func protocolError(err error) (e *Error) {
 	return e
 }
 
-// handle calls the user's code for r and returns the line that answers r. It
+// callHandler calls the user's code for r and returns the line that answers r. It
 // reports a question that was asked and then lost: in the modern era a question
 // is only sent if the handler returns its error.
-func (r *request) handle() []byte {
+func (r *request) callHandler() []byte {
 	line := r.item.run(r)
 	if lost := r.session.takeInputRequests(r); len(lost) > 0 && r.Err() == nil {
 		r.session.logf("%v: the handler asked, but the question was not returned: return the error of key %q", r, excerpt(lost[0].key))
@@ -1388,7 +1388,7 @@ func (r *request) failure(err error) []byte {
 // permitted returns a handler's error with a code that r's revision lets
 // handlers use.
 func (r *request) permitted(e *Error) *Error {
-	code := r.rev.permitted(e.Code)
+	code := r.rev.errorCode(e.Code)
 	if code == e.Code {
 		return e
 	}
@@ -1420,7 +1420,7 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 
 // notFound is the error for a resource that is not there.
 func (r *request) notFound() *Error {
-	return &Error{Code: r.rev.permitted(codeNotFound), Message: "Resource not found", Data: map[string]string{"uri": r.name}}
+	return &Error{Code: r.rev.errorCode(codeNotFound), Message: "Resource not found", Data: map[string]string{"uri": r.name}}
 }
 
 // readAnswer is the line that answers resources/read.
@@ -1454,11 +1454,7 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 // completion finds who completes the argument that r is about.
 func (s *Server) completion(r *request) *Error {
 	var p struct {
-		Ref struct {
-			Type string `json:"type"`
-			Name string `json:"name"`
-			URI  string `json:"uri"`
-		} `json:"ref"`
+		Ref      completionRef `json:"ref"`
 		Argument struct {
 			Name  string  `json:"name"`
 			Value *string `json:"value"`
@@ -1473,18 +1469,9 @@ func (s *Server) completion(r *request) *Error {
 	if p.Argument.Name == "" || p.Argument.Value == nil {
 		return badParams("argument.name and argument.value are required")
 	}
-	var it *item
-	switch p.Ref.Type {
-	case "ref/prompt":
-		r.name = p.Ref.Name
-		it = s.find(prompts, r.name)
-	case "ref/resource":
-		r.name = p.Ref.URI
-		if it = s.find(templates, r.name); it == nil {
-			it, _ = s.match(r.name)
-		}
-	default:
-		return badParams("ref.type must be ref/prompt or ref/resource")
+	it, err := s.completed(r, p.Ref)
+	if err != nil {
+		return err
 	}
 	if it == nil || !slices.Contains(it.args, p.Argument.Name) {
 		return badParams("there is no such argument to complete")
@@ -1503,6 +1490,30 @@ func (s *Server) completion(r *request) *Error {
 		return r.completeAnswer(complete(r, *p.Argument.Value, known))
 	}}
 	return nil
+}
+
+// A completionRef says whose argument is to be completed.
+type completionRef struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+	URI  string `json:"uri"`
+}
+
+// completed returns the prompt or template that ref is about, nil if there is
+// none, and gives r its name.
+func (s *Server) completed(r *request, ref completionRef) (it *item, err *Error) {
+	switch ref.Type {
+	case "ref/prompt":
+		r.name = ref.Name
+		return s.find(prompts, r.name), nil
+	case "ref/resource":
+		r.name = ref.URI
+		if it = s.find(templates, r.name); it == nil {
+			it, _ = s.match(r.name)
+		}
+		return it, nil
+	}
+	return nil, badParams("ref.type must be ref/prompt or ref/resource")
 }
 
 // completeAnswer is the line that answers completion/complete.
@@ -1593,6 +1604,47 @@ func (r *Resource) append(b []byte, key string, rev revision, meta string) []byt
 	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
 }
 
+// appendIconsAndMeta appends the members that come last, if the revision knows
+// them.
+func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
+	if len(icons) > 0 && rev.knows(iconPictures) {
+		raw, _ := marshal(icons) // strings cannot fail
+		b = rawMember(b, "icons", raw)
+	}
+	if rev.knows(metaInside) {
+		b = rawMember(b, "_meta", meta)
+	}
+	return b
+}
+
+func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
+	if a == nil {
+		return b
+	}
+	raw, _ := marshal(rev.annotations(*a)) // fails if the priority is no number: then they are left out
+	return rawMember(b, "annotations", raw)
+}
+
+// append appends the contents as a revision knows them.
+func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
+	b = member(quoted(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
+	if r.Blob != nil {
+		b = join(base64.StdEncoding.AppendEncode(join(b, `"blob":"`), r.Blob), `",`)
+	} else {
+		b = quoted(b, "text", r.Text)
+	}
+	b, err = appendMeta(b, r.Meta, rev)
+	return closeWith(b, "}"), err
+}
+
+// appendMeta appends the _meta of something inside of a result.
+func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
+	raw, err := jsonOf(meta)
+	return appendIconsAndMeta(b, rev, nil, raw), err
+}
+
+// ---- members of our own messages ----
+
 // closeWith takes away the comma behind the last member and appends what follows.
 func closeWith(b []byte, parts ...string) []byte {
 	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
@@ -1638,45 +1690,6 @@ func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T
 		return b
 	}
 	return join(b, `"`, name, `":`, string(val), `,`)
-}
-
-// appendIconsAndMeta appends the members that come last, if the revision knows
-// them.
-func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
-	if len(icons) > 0 && rev.knows(iconPictures) {
-		raw, _ := marshal(icons) // strings cannot fail
-		b = rawMember(b, "icons", raw)
-	}
-	if rev.knows(metaInside) {
-		b = rawMember(b, "_meta", meta)
-	}
-	return b
-}
-
-func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
-	if a == nil {
-		return b
-	}
-	raw, _ := marshal(rev.annotations(*a)) // fails if the priority is no number: then they are left out
-	return rawMember(b, "annotations", raw)
-}
-
-// append appends the contents as a revision knows them.
-func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
-	b = member(quoted(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
-	if r.Blob != nil {
-		b = join(base64.StdEncoding.AppendEncode(join(b, `"blob":"`), r.Blob), `",`)
-	} else {
-		b = quoted(b, "text", r.Text)
-	}
-	b, err = appendMeta(b, r.Meta, rev)
-	return closeWith(b, "}"), err
-}
-
-// appendMeta appends the _meta of something inside of a result.
-func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
-	raw, err := jsonOf(meta)
-	return appendIconsAndMeta(b, rev, nil, raw), err
 }
 
 // ---- verbs ----
@@ -2050,7 +2063,7 @@ func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 }
 
 // ElicitSchema is [Elicit] with a form that is described by hand. It returns
-// what the user filled in, an object, unchecked.
+// what the user filled in, unchecked: an object, which may be empty.
 func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessage) (json.RawMessage, error) {
 	form, err := appendCompact(nil, schema)
 	if err != nil {
@@ -2190,7 +2203,7 @@ func (req *SampleRequest) encode(rev revision) ([]byte, error) {
 		StopSequences: req.StopSequences, ModelPreferences: req.ModelPreferences, IncludeContext: req.IncludeContext,
 	}
 	for _, m := range req.Messages {
-		content, err := appendSample(m.Content, rev)
+		content, err := appendSampleBlocks(m.Content, rev)
 		if err != nil {
 			return nil, err
 		}
@@ -2230,8 +2243,8 @@ func (t *Tool) encodeSample(rev revision) ([]byte, error) {
 	return own.encode(rev, nil, meta), err
 }
 
-// appendSample returns the content of a message: a block by itself, or a list.
-func appendSample(blocks []Content, rev revision) (_ []byte, err error) {
+// appendSampleBlocks returns the content of a message: a block by itself, or a list.
+func appendSampleBlocks(blocks []Content, rev revision) (_ []byte, err error) {
 	if len(blocks) != 1 && !rev.knows(blockLists) {
 		return nil, fmt.Errorf("several blocks in a message: %w in revision %v", errors.ErrUnsupported, rev)
 	}
@@ -2510,9 +2523,9 @@ func (v revision) hasBatches() bool { return v == rev2025_03_26 }
 // hasElicitationID reports whether an ElicitURL needs an id.
 func (v revision) hasElicitationID() bool { return v == rev2025_11_25 }
 
-// permitted returns the code with which a handler's error is sent. A reserved
+// errorCode returns the code with which a handler's error is sent. A reserved
 // code goes out only where the revision has it for servers.
-func (v revision) permitted(code int) int {
+func (v revision) errorCode(code int) int {
 	switch {
 	case code == codeNotFound && v.modern():
 		return codeParams

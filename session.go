@@ -1054,7 +1054,7 @@ func (r *request) run() []byte {
 			return nil // before its turn came
 		}
 	}
-	return r.handle()
+	return r.callHandler()
 }
 
 // ---- respond ----
