@@ -731,10 +731,16 @@ func parseTemplate(uri string) (parts []string, err error) {
 		literal, rest, more = strings.Cut(after, "{")
 	}
 	parts = append(parts, literal)
-	example := "" // a URI that fits
+	return parts, checkLiterals(parts)
+}
+
+// checkLiterals returns an error if the literal parts of a template, or of a URI
+// without variables, cannot stand in a URI.
+func checkLiterals(parts []string) error {
+	example := "" // a URI that fits the template
 	for i := 0; i < len(parts); i += 2 {
 		if !legalURI(parts[i]) {
-			return nil, errors.New("a URI has no blanks, no } of its own, and nothing else that RFC 3986 does not allow: " +
+			return errors.New("a URI has no blanks, no } of its own, and nothing else that RFC 3986 does not allow: " +
 				"write that of a file as (&url.URL{Scheme: \"file\", Path: path}).String()")
 		}
 		decoded, _ := unescape(parts[i])
@@ -743,9 +749,9 @@ func parseTemplate(uri string) (parts []string, err error) {
 		}
 	}
 	if len(parts) > 1 && hasDotSegment(example) {
-		return nil, errors.New(`a template has no "." or ".." between slashes: nothing would fit it`)
+		return errors.New(`a template has no "." or ".." between slashes: nothing would fit it`)
 	}
-	return parts, nil
+	return nil
 }
 
 // legalScheme reports whether s is the scheme of a URI.
