@@ -1476,7 +1476,7 @@ func acceptable(t *testing.T, where string, v any) {
 			t.Errorf("%s: %s is not known to everybody", where, key)
 		}
 	}
-	if _, ok := node["properties"]; ok != (typ == "object") {
+	if _, ok := node["properties"]; ok && typ != "object" || !ok && typ == "object" && node["additionalProperties"] != nil {
 		t.Errorf("%s: a %s, properties: %v", where, typ, ok)
 	}
 	if _, ok := node["items"]; ok != (typ == "array") {
