@@ -420,18 +420,17 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(handled, where, "the handler is missing")
-	in, byHand := &rules{}, t.InputSchema != nil
-	if byHand {
+	checkTool(s, where, t)
+	in := &rules{}
+	if t.InputSchema != nil {
+		in.byHand = rootOf(t.InputSchema, where)
 		in.schema, _ = derive(from, where, reading)
 	} else {
 		in.schema = s.inputSchema(from, where+": In")
 		t.InputSchema = in.schema.sentAs
+		panicUnless(in.schema.kind == "object", where, "In must be a struct or a map")
 	}
 	out := outputSchema(t, to, where+": Out")
-	checkTool(s, where, t)
-	if byHand {
-		in.byHand = rootOf(t.InputSchema, where)
-	}
 	meta := frozen(where, t.Meta)
 	s.add(tools, &item{
 		name:     t.Name,
@@ -493,7 +492,7 @@ func checkCall(r *request) *Error {
 	return nil
 }
 
-// checkTool panics if there is something wrong with t, whose InputSchema is set.
+// checkTool panics if there is something wrong with t.
 func checkTool(s *Server, where string, t *Tool) {
 	for _, c := range []byte(t.Name) {
 		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
@@ -513,7 +512,7 @@ func checkTool(s *Server, where string, t *Tool) {
 			*schema = compact
 		}
 	}
-	panicUnless(rootType(t.InputSchema) == "object", where, `In must be a struct or a map, and InputSchema have "type": "object"`)
+	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
 }
 
 // rootType returns the type that a schema gives to the whole value, and "" if
@@ -556,7 +555,7 @@ func (t *Tool) encode(rev revision, meta string) []byte {
 
 // refers reports whether there is a $ref in a schema.
 func refers(schema string) bool {
-	for _, text := range strings.Split(schema, `"`) {
+	for text := range strings.SplitSeq(schema, `"`) {
 		if text == "$ref" {
 			return true
 		}
@@ -2626,11 +2625,13 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.kind = "number"
 	case k == reflect.Struct:
-		s.kind, s.fields = "object", d.fields(t, where, copied)
+		s.kind = "object" // before it is met again inside of itself
+		s.fields = d.fields(t, where, copied)
 	case k == reflect.Slice && isBytes(t):
 		s.kind, s.base64 = "string", true
 	case k == reflect.Slice:
-		s.kind, s.elem = "array", d.schema(t.Elem(), where+"[]", false)
+		s.kind = "array"
+		s.elem = d.schema(t.Elem(), where+"[]", false)
 		d.refuse(s.listsItself(), where, "a list of itself cannot be described: write a struct with a list in it")
 	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
 		s.kind, s.free = "object", true
@@ -2747,7 +2748,7 @@ func newField(in reflect.StructField, i int, tag string, outer *field) *field {
 	if strings.IndexFunc(name, oddInName) >= 0 {
 		name = "" // as encoding/json reads it
 	}
-	has := func(option string) bool { return slices.Contains(strings.Split(options, ","), option) }
+	options = "," + options + ","
 	return &field{
 		name:     name,
 		named:    name != "",
@@ -2756,8 +2757,8 @@ func newField(in reflect.StructField, i int, tag string, outer *field) *field {
 		typ:      in.Type,
 		tag:      in.Tag,
 		where:    outer.where + "." + in.Name,
-		optional: has("omitempty") || has("omitzero"),
-		quoted:   has("string"),
+		optional: strings.Contains(options, ",omitempty,") || strings.Contains(options, ",omitzero,"),
+		quoted:   strings.Contains(options, ",string,"),
 		maxLen:   -1,
 	}
 }
@@ -2767,28 +2768,24 @@ func oddInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-// readTags reads what the tags of a field say, up to the first that makes no
-// sense.
+// readTags reads what the tags of a field say, without those that make no
+// sense, of which the first is the error. A default is held against the others.
 func (f *field) readTags() error {
-	for _, read := range []func() error{f.readDoc, f.readBounds, f.readLengths, f.readFormat, f.readEnum, f.readDefault} {
-		if err := read(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(f.readDoc(), f.readBounds(), f.readLengths(), f.readFormat(), f.readEnum(), f.readDefault())
 }
 
 // readDoc reads the description. What other libraries would take for options is
 // not one, and must not be told to the model.
 func (f *field) readDoc() error {
 	doc := f.tag.Get("jsonschema")
-	for i, part := range strings.Split(doc, ",") {
+	first := true
+	for part := range strings.SplitSeq(doc, ",") {
 		key, _, keyed := strings.Cut(part, "=")
-		keyword := slices.Contains(foreign, key)
-		if !keyed && part == "required" || keyed && (keyword || i == 0 && isWord(key)) {
+		if !keyed && part == "required" || keyed && (first && isWord(key) || slices.Contains(foreign, key)) {
 			return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone. "+
 				"A field is required unless it is a pointer or has omitempty or a default; bounds have tags of their own, such as enum:\"a,b\" and minimum:\"1\"", doc)
 		}
+		first = false
 	}
 	f.doc = doc
 	return nil
@@ -3185,7 +3182,9 @@ func (r *root) check(args []byte, bad *faults) {
 	missing := slices.Clone(r.required)
 	for key := range members(args) {
 		name := string(key)
-		missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
+		if i := slices.Index(missing, name); i >= 0 {
+			missing = slices.Delete(missing, i, i+1)
+		}
 		if r.closed && !bad.enough() && name != hostsOwn && !slices.Contains(r.names, name) {
 			bad.unknown(nil, name, r.names)
 		}

@@ -713,6 +713,21 @@ func TestBytesSayBase64(t *testing.T) { // F48
 	}
 }
 
+func TestTagsOfWhatContainsItselfCount(t *testing.T) {
+	type node struct {
+		Kids []node           `json:"kids,omitempty" jsonschema:"what is below" maxLength:"2"`
+		Up   *node            `json:"up,omitempty" jsonschema:"what is above"`
+		More map[string]*node `json:"more,omitempty" jsonschema:"others"`
+	}
+	for _, got := range []string{string(SchemaOf[node]()), string(SchemaOf[[]node]())} {
+		for _, want := range []string{"what is below", `"maxItems":2`, "what is above", "others"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %s in %s", want, got)
+			}
+		}
+	}
+}
+
 func TestManyNamesAreToldInOrder(t *testing.T) {
 	s := &Server{}
 	toolOf[struct {
