@@ -178,7 +178,7 @@ type Tool struct {
 	Name         string          // required: 1 to 128 of A-Z a-z 0-9 _ - .
 	Title        string          // for people
 	Description  string          // for the model
-	InputSchema  json.RawMessage // nil: derived from the handler's parameter
+	InputSchema  json.RawMessage // nil: derived from the handler's parameter; else see AddTool
 	OutputSchema json.RawMessage // nil: derived if the handler returns a struct or a map
 	Annotations  ToolAnnotations
 	Icons        []Icon
@@ -1669,7 +1669,7 @@ func decode(raw []byte, v any) error {
 		return nil
 	}
 	s, _ := derive(reflect.TypeOf(v), "", reading)
-	bad := faults{loose: true}
+	bad := faults{loose: true, exact: true}
 	s.set(reflect.ValueOf(v).Elem(), raw, nil, &bad)
 	return bad.err()
 }
@@ -2865,22 +2865,20 @@ func (s *schema) plain() bool { return s.kind == "string" && !s.text && !s.base6
 
 // readEnum reads the values that a field, or each of its elements, may have.
 func (f *field) readEnum() error {
-	text, ok := f.tag.Lookup("enum")
-	titles, titled := f.tag.Lookup("titles")
-	if !ok {
-		if titled {
-			return errors.New("titles is for an enum")
-		}
-		return nil
+	var enum, titles []string
+	if text, ok := f.tag.Lookup("enum"); ok {
+		enum = strings.Split(text, ",")
+	}
+	if text, ok := f.tag.Lookup("titles"); ok {
+		titles = strings.Split(text, ",")
 	}
 	of := f.schema
 	if of.kind == "array" {
 		of = of.elem
 	}
-	if !of.plain() && of.kind != "integer" {
+	if enum != nil && !of.plain() && of.kind != "integer" {
 		return errors.New("enum is for strings and integers")
 	}
-	enum := strings.Split(text, ",")
 	for i, val := range enum {
 		if err := f.checkChoice(of, val); err != nil {
 			return err
@@ -2889,12 +2887,10 @@ func (f *field) readEnum() error {
 			return fmt.Errorf("enum: %s stands there twice", val)
 		}
 	}
-	if titled {
-		if f.titles = strings.Split(titles, ","); len(f.titles) != len(enum) {
-			return errors.New("titles is for an enum, as many as that has values")
-		}
+	if titles != nil && len(titles) != len(enum) {
+		return errors.New("titles is for an enum, as many as that has values")
 	}
-	f.enum = enum
+	f.enum, f.titles = enum, titles
 	return nil
 }
 
@@ -2942,8 +2938,10 @@ func (f *field) readDefault() error {
 // valueOf returns what a tag says in JSON, if set takes it for a value of type t.
 func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *place, *faults)) (reflect.Value, error) {
 	v, bad := reflect.New(t).Elem(), faults{exact: true}
-	set(v, raw, &place{name: key}, &bad)
-	return v, bad.err()
+	if set(v, raw, &place{name: key}, &bad); len(bad.lines) > 0 {
+		return reflect.Value{}, bad.err()
+	}
+	return v, nil
 }
 
 // maxSchema is how many bytes a schema may have before it is cut less deep. It
@@ -3227,16 +3225,14 @@ func (f *faults) add(at *place, format string, args ...any) {
 // unknown notes a name that is not among those that there are.
 func (f *faults) unknown(in *place, name string, names []string) {
 	const most = 30
-	there := " (there is " + strings.Join(names[:min(len(names), most)], ", ")
-	switch {
-	case len(names) == 0:
-		there = ", none is wanted"
-	case len(names) > most:
-		there += ", ...)"
-	default:
-		there += ")"
+	if len(names) > most {
+		names = append(slices.Clone(names[:most]), "...")
 	}
-	f.add(in.member(name), "is unknown%s", there)
+	if len(names) == 0 {
+		f.add(in.member(name), "is unknown, none is wanted")
+	} else {
+		f.add(in.member(name), "is unknown (there is %s)", strings.Join(names, ", "))
+	}
 }
 
 // A place is where in the arguments we are, made up only when it is told.
@@ -3291,36 +3287,26 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 
 // setKind is set for a value that v itself is to hold.
 func (s *schema) setKind(v reflect.Value, raw []byte, at *place, bad *faults) {
-	ok, given := false, raw
+	given := raw
 	if s.kind != "string" && raw[0] == '"' && !bad.exact {
 		raw = s.unwrap(raw)
 	}
-	switch s.kind {
-	case "":
-		ok = true
+	switch {
+	case s.kind == "":
 		setOwn(v, given, at, bad)
-	case "string":
-		if ok = raw[0] == '"'; ok {
-			s.setText(v, raw, at, bad)
-		}
-	case "boolean":
-		if ok = string(raw) == "true" || string(raw) == "false"; ok {
-			v.SetBool(raw[0] == 't')
-		}
-	case "integer", "number":
-		if ok = isNumber(raw); ok {
-			s.setNumber(v, raw, at, bad)
-		}
-	case "array":
-		if ok = raw[0] == '['; ok {
-			s.setList(v, raw, at, bad)
-		}
-	case "object":
-		if ok = raw[0] == '{'; ok {
-			s.setObject(v, raw, at, bad)
-		}
-	}
-	if !ok {
+	case s.kind == "string" && raw[0] == '"':
+		s.setText(v, raw, at, bad)
+	case s.kind == "boolean" && (string(raw) == "true" || string(raw) == "false"):
+		v.SetBool(raw[0] == 't')
+	case s.kind == "integer" && isNumber(raw):
+		s.setInteger(v, raw, at, bad)
+	case s.kind == "number" && isNumber(raw):
+		s.setNumber(v, raw, at, bad)
+	case s.kind == "array" && raw[0] == '[':
+		s.setList(v, raw, at, bad)
+	case s.kind == "object" && raw[0] == '{':
+		s.setObject(v, raw, at, bad)
+	default:
 		bad.wrongKind(at, s.kind, given)
 	}
 }
@@ -3392,18 +3378,18 @@ func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
 	}
 }
 
-// setNumber takes a number with a fraction or an exponent for an integer if it
-// is one, and refuses what v cannot hold.
 func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) {
-	num := string(raw) // on the stack if it is short, and so not to be told
-	if s.kind == "number" {
-		f, err := strconv.ParseFloat(num, s.typ.Bits())
-		if err != nil {
-			bad.add(at, "must be a %v, got %s", s.typ, excerpt(string(raw)))
-		}
-		v.SetFloat(f)
-		return
+	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
+	if err != nil {
+		bad.add(at, "must be a %v, got %s", s.typ, excerpt(string(raw)))
 	}
+	v.SetFloat(f)
+}
+
+// setInteger takes a number with a fraction or an exponent for an integer if it
+// is one, and refuses what v cannot hold.
+func (s *schema) setInteger(v reflect.Value, raw []byte, at *place, bad *faults) {
+	num := string(raw) // on the stack if it is short, and so not to be told
 	if strings.ContainsAny(num, ".eE") || num == "-0" {
 		num = integer(num)
 	}
@@ -3759,32 +3745,37 @@ func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 	}
 	b = append(b, raw[i])
 	for i++; raw[i] != closer[0]; {
-		inner, t, start := s.elem, reflect.Type(nil), len(b)
-		if inner != nil {
-			t = s.typ.Elem()
-		}
+		start, name := len(b), []byte(nil)
 		if object {
 			end := skipValue(raw, i, 0)
-			if name, _ := unquote(raw[i:end]); inner == nil {
-				f := s.fields[slices.IndexFunc(s.fields, func(f *field) bool { return f.name == name })]
-				inner, t = f.schema, f.typ
-			}
+			name = raw[i:end]
 			b = append(b, raw[i:end+1]...) // with its colon
 			i = end + 1
 		}
+		inner, t := s.inside(name)
 		if raw[i] != 'n' {
 			b, i = inner.appendFilled(b, raw, i)
 			b = append(b, ',')
-		} else if empty := inner.empty(t); empty != "" {
-			b, i = join(b, empty, ","), i+len("null")
+		} else if i += len("null"); inner.empty(t) == "" {
+			b = b[:start]
 		} else {
-			b, i = b[:start], i+len("null")
+			b = join(b, inner.empty(t), ",")
 		}
 		if raw[i] == ',' {
 			i++
 		}
 	}
 	return closeWith(b, closer), i + 1
+}
+
+// inside returns what the values in a list or map are, or the field of a name.
+func (s *schema) inside(name []byte) (*schema, reflect.Type) {
+	if s.elem != nil {
+		return s.elem, s.typ.Elem()
+	}
+	known, _ := unquote(name)
+	f := s.fields[slices.IndexFunc(s.fields, func(f *field) bool { return f.name == known })]
+	return f.schema, f.typ
 }
 
 // appendCompact appends JSON that somebody else has made, without blanks.

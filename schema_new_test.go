@@ -748,6 +748,23 @@ func TestOutputIsOneValidLine(t *testing.T) {
 	}
 }
 
+// What models and hosts may get wrong in arguments, clients may not in the
+// protocol.
+func TestProtocolMessagesAreReadExactly(t *testing.T) {
+	type message struct {
+		M map[string]string `json:"m"`
+		L []string          `json:"l"`
+		N *int              `json:"n"`
+		B bool              `json:"b"`
+	}
+	for raw, good := range map[string]bool{`{"m":{"a":"b"},"l":["x"],"n":null,"b":true,"z":1}`: true, `{"M":5}`: true, `{"m":"{}"}`: false, `{"l":"[]"}`: false, `{"n":"5"}`: false, `{"b":"true"}`: false} {
+		var m message
+		if err := decode([]byte(raw), &m); (err == nil) != good {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
 // ---- what we emit we accept, and what we send fits what we emitted ----
 
 // misfit holds a value against a schema of ours and tells what is wrong. As
