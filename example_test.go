@@ -77,7 +77,7 @@ func ExampleAddTool() {
 	// Output:
 	// {"content":[{"type":"text","text":"{\"root\":1.41}"}],"structuredContent":{"root":1.41}}
 	// {"content":[{"type":"text","text":"-1 has no real root"}],"isError":true}
-	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of linear, decibel, got \"log\"; rounds is unknown (there is round, scale, x); x is required"}],"isError":true}
+	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of linear, decibel, got \"log\"; rounds is unknown (there is x, scale, round); x is required"}],"isError":true}
 }
 
 // With a schema written by hand the arguments come as they are, to be checked

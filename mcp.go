@@ -187,8 +187,8 @@ type Tool struct {
 	Name         string          // required: 1 to 128 of A-Z a-z 0-9 _ - .
 	Title        string          // for people
 	Description  string          // for the model
-	InputSchema  json.RawMessage // nil: derived from the handler's parameter
-	OutputSchema json.RawMessage // nil: none; see SchemaOf
+	InputSchema  json.RawMessage // nil: derived from the handler's parameter; else see AddTool
+	OutputSchema json.RawMessage // nil: derived if the handler returns a struct or a map
 	Annotations  ToolAnnotations
 	Icons        []Icon
 	Meta         map[string]any
@@ -208,7 +208,7 @@ func (t Tool) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.encode(revModern, nil, meta), nil
+	return t.encode(revModern, meta), nil
 }
 
 // ToolAnnotations are hints on what a tool does. Hosts use them, say, to
@@ -419,19 +419,20 @@ func badParams(what string) *Error {
 // excerpt is as much of the client's words as may be repeated in a message.
 func excerpt(s string) string {
 	if len(s) > 100 {
-		s = strings.ToValidUTF8(s[:100], "") + "..." // the cut may be inside of a character
+		s = firstBytes(s, 100) + "..."
 	}
 	return s
 }
 
-// commas splits a list.
-func commas(s string) (list []string) {
-	for more := true; more; {
-		var one string
-		one, s, more = strings.Cut(s, ",")
-		list = append(list, one)
+// firstBytes returns at most n bytes of s, and no half of a character.
+func firstBytes(s string, n int) string {
+	if len(s) <= n {
+		return s
 	}
-	return list
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }
 
 // oneLine is an excerpt that cannot be taken for the next line of a log.
@@ -450,23 +451,34 @@ func oneLine(s string) string {
 //
 // In is a struct, or a map with string keys, and the schema of the arguments
 // is derived from it; see [SchemaOf]. The arguments are checked before h is
-// called. If t.InputSchema is set it is sent as it stands, the checks are h's
-// business, and In may be anything, such as json.RawMessage.
+// called: what is missing, unknown, of a wrong type or out of range is told to
+// the model in one line. "5" is accepted for a number, "true" for a boolean, and
+// an array or object sent as a JSON string, because models send them; a string
+// is never made of anything else.
+//
+// If t.InputSchema is set it is sent as it stands. Of it, "required" and
+// "additionalProperties":false at its root are enforced, and beside that the
+// types and bounds of In, as far as In can be described; what cannot be
+// described, such as a json.RawMessage, is read by encoding/json.
 //
 // Out decides what becomes of the result: a string is a text; [Content] and
 // []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
 // any other type is structured output and the same JSON as a text. There, nil
-// slices and maps are sent as empty ones, and nil pointers not at all.
+// slices and maps are sent as empty ones, and nil pointers not at all; what an
+// interface holds is written as encoding/json does. If Out is a struct or a map
+// that can be described, and t.OutputSchema is nil, the output schema is derived
+// from it too; a pointer may be nil, which is no result, so from one nothing is
+// derived.
 //
 // An error of h is a result that the model can read, with exactly the error's
 // text, unless it is an [*Error]. If h returns the error of its context, the
 // text is that of the context's cause.
 //
-// AddTool panics if the name breaks the protocol's rule or a type cannot be
-// described. Names that some hosts refuse, over 64 bytes or with a dot, are
-// reported to ErrorLog.
+// AddTool panics if the name breaks the protocol's rule, if In cannot be
+// described, and if a tag makes no sense. Names that some hosts refuse, over 64
+// bytes or with a dot, are reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in, out *schema) []byte {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
 		var v In
 		if err := in.unmarshal(r.arguments, &v); err != nil {
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
@@ -475,45 +487,79 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 		if err != nil {
 			return r.failure(err)
 		}
-		return r.toolAnswer(res, out)
+		return r.toolAnswer(&res, out)
 	})
 }
 
 // addTool is what of AddTool does not have to be compiled for each tool.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(r *request, in, out *schema) []byte) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(handled, where, "the handler is missing")
-	in, out := s.schemaOf(from, where+": In", t.InputSchema == nil), derive(to, "", false)
-	checkTool(s, where, t, in.kind)
+	checkTool(s, where, t)
+	in := &rules{}
+	if t.InputSchema != nil {
+		in.byHand = rootOf(t.InputSchema, where)
+		in.schema, _ = derive(from, where, reading)
+	} else {
+		in.schema = s.inputSchema(from, where+": In")
+		t.InputSchema = in.schema.sentAs
+		panicUnless(in.schema.kind == "object", where, "In must be a struct or a map")
+	}
+	out := outputSchema(t, to, where+": Out")
 	meta := frozen(where, t.Meta)
 	checkIcons(where, t.Icons)
 	it := &item{
-		name:   t.Name,
-		encode: func(rev revision) []byte { return t.encode(rev, in, meta) },
-		check:  checkCall,
-		run:    func(r *request) []byte { return run(r, in, out) },
+		name:     t.Name,
+		encode:   func(rev revision) []byte { return t.encode(rev, meta) },
+		check:    checkCall,
+		run:      func(r *request) []byte { return run(r, in, out) },
+		wraps:    t.wraps(),
+		promises: t.OutputSchema != nil,
 	}
 	it.showIf(t.Shown)
 	s.add(tools, it)
 }
 
-// schemaOf is derive, once for each type whose schema we send.
-func (s *Server) schemaOf(t reflect.Type, where string, must bool) *schema {
+// inputSchema describes the arguments of a tool, once for each type.
+func (s *Server) inputSchema(t reflect.Type, where string) *schema {
 	s.mu.Lock()
 	known := s.schemas[t]
 	s.mu.Unlock()
-	if known == nil || !must {
-		known = derive(t, where, must)
+	if known != nil {
+		return known
 	}
-	if must {
-		s.mu.Lock()
-		if s.schemas == nil {
-			s.schemas = make(map[reflect.Type]*schema)
-		}
-		s.schemas[t] = known
-		s.mu.Unlock()
+	known = mustDerive(t, where, reading)
+	known.sentAs = known.render()
+	s.mu.Lock()
+	if s.schemas == nil {
+		s.schemas = make(map[reflect.Type]*schema)
 	}
+	s.schemas[t] = known
+	s.mu.Unlock()
 	return known
+}
+
+// outputSchema describes the results of a tool, and sets its OutputSchema if
+// there is none and one can be derived.
+func outputSchema(t *Tool, to reflect.Type, where string) *schema {
+	switch to {
+	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[*Result](), reflect.TypeFor[struct{}]():
+		return nil
+	}
+	base := to
+	for base.Kind() == reflect.Pointer || base.Kind() == reflect.Slice {
+		base = base.Elem()
+	}
+	panicUnless(base != reflect.TypeFor[Result]() && base != reflect.TypeFor[Content](), where, "write *mcp.Result, mcp.Content or []mcp.Content instead of "+to.String())
+	if t.OutputSchema != nil || to.Kind() != reflect.Struct && to.Kind() != reflect.Map {
+		s, _ := derive(to, where, writing)
+		return s
+	}
+	s, err := derive(to, where, writing|sent)
+	if err == nil && s.kind == "object" {
+		t.OutputSchema = s.render()
+	}
+	return s
 }
 
 // checkCall checks what can be known of the arguments before the handler runs.
@@ -524,9 +570,8 @@ func checkCall(r *request) *Error {
 	return nil
 }
 
-// checkTool panics if there is something wrong with t. Kind is the type of its
-// arguments in JSON, unless it has an InputSchema that tells.
-func checkTool(s *Server, where string, t *Tool, kind string) {
+// checkTool panics if there is something wrong with t.
+func checkTool(s *Server, where string, t *Tool) {
 	for _, c := range []byte(t.Name) {
 		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
 			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
@@ -545,13 +590,11 @@ func checkTool(s *Server, where string, t *Tool, kind string) {
 			*schema = compact
 		}
 	}
-	if t.InputSchema != nil {
-		kind = rootType(t.InputSchema)
-	}
-	panicUnless(kind == "object", where, `In must be a struct or a map, and InputSchema have "type": "object"`)
+	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
 }
 
-// rootType returns the type that a schema gives to the whole value.
+// rootType returns the type that a schema gives to the whole value, and "" if
+// it gives none, or several.
 func rootType(schema []byte) string {
 	var raw []byte
 	pick(schema, want{"type", &raw})
@@ -559,16 +602,18 @@ func rootType(schema []byte) string {
 	return typ
 }
 
-// encode returns t as a revision knows it. In describes the arguments if there
-// is no InputSchema.
-func (t *Tool) encode(rev revision, in *schema, meta string) []byte {
+// wraps reports whether the older revisions, for which structured output is an
+// object, are told {"result":...} instead of the output itself. That holds for
+// the schema and for every result alike.
+func (t *Tool) wraps() bool { return t.OutputSchema != nil && rootType(t.OutputSchema) != "object" }
+
+// encode returns t as a revision knows it.
+func (t *Tool) encode(rev revision, meta string) []byte {
 	b := named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
-	if b = rawMember(b, "inputSchema", t.InputSchema); t.InputSchema == nil && in != nil {
-		b = append(in.append(join(b, `"inputSchema":`), nil, nil), ',')
-	}
+	b = rawMember(b, "inputSchema", t.InputSchema)
 	switch {
 	case t.OutputSchema == nil || !rev.knows(structuredOutput):
-	case rev.knows(anyOutput) || rootType(t.OutputSchema) == "object":
+	case rev.knows(anyOutput) || !t.wraps():
 		b = rawMember(b, "outputSchema", t.OutputSchema)
 	case !refers(string(t.OutputSchema)): // which would no longer point where it should
 		b = join(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
@@ -587,12 +632,13 @@ func (t *Tool) encode(rev revision, in *schema, meta string) []byte {
 }
 
 // refers reports whether there is a $ref in a schema.
-func refers(schema string) (found bool) {
-	for more := true; more && !found; {
-		_, schema, more = strings.Cut(schema, `"`)
-		found = strings.HasPrefix(schema, `$ref"`)
+func refers(schema string) bool {
+	for text := range strings.SplitSeq(schema, `"`) {
+		if text == "$ref" {
+			return true
+		}
 	}
-	return found
+	return false
 }
 
 // RemoveTools removes the tools of these names, as far as there are any, and
@@ -985,6 +1031,8 @@ type item struct {
 	check func(*request) *Error                              // on the reader, before run; nil: all is well
 	run   func(*request) []byte                              // returns the line that answers the request
 
+	wraps    bool     // of a tool: see Tool.wraps
+	promises bool     // of a tool: it has an output schema
 	args     []string // the arguments of a prompt, the variables of a template
 	complete map[string]CompleteFunc
 }
@@ -1290,43 +1338,52 @@ func (s *Server) logf(format string, args ...any) {
 // ---- answers ----
 
 // toolAnswer is the line that answers the call of a tool with what its handler
-// returned, which s describes if it is none of the types that we know.
+// returned, to which out points. If it is none of the types that we know, s
+// describes it.
 func (r *request) toolAnswer(out any, s *schema) []byte {
 	switch out := out.(type) {
-	case nil, struct{}:
-		return r.resultAnswer(&Result{})
-	case string:
-		return r.textAnswer(out, nil, false)
-	case Content:
-		return r.resultAnswer(&Result{Content: []Content{out}})
-	case []Content:
-		return r.resultAnswer(&Result{Content: out})
-	case *Result:
-		if out == nil {
-			out = &Result{}
+	case *any:
+		if *out == nil {
+			return r.resultAnswer(&Result{})
 		}
+		p := reflect.New(reflect.TypeOf(*out))
+		p.Elem().Set(reflect.ValueOf(*out))
+		return r.toolAnswer(p.Interface(), nil)
+	case *struct{}:
+		return r.resultAnswer(&Result{})
+	case *string:
+		return r.textAnswer(*out, nil, false)
+	case *Content:
+		return r.resultAnswer(&Result{Content: []Content{*out}})
+	case *[]Content:
+		return r.resultAnswer(&Result{Content: *out})
+	case *Result:
 		return r.resultAnswer(out)
+	case **Result:
+		return r.resultAnswer(cmp.Or(*out, &Result{}))
 	}
-	raw, err := s.encode(make([]byte, 0, 64), reflect.ValueOf(out), 0)
+	raw, err := s.marshal(out)
 	switch {
 	case err != nil:
 		return r.notEncodable(err)
-	case string(raw) == "null":
-		return r.resultAnswer(&Result{})
+	case string(raw) != "null":
+		return r.textAnswer(string(raw), raw, false)
+	case r.item.promises:
+		return r.notEncodable(errors.New("nil is not what the output schema says"))
 	}
-	return r.textAnswer(string(raw), raw, false)
+	return r.resultAnswer(&Result{})
 }
 
 // textAnswer is the line that answers the call of a tool with a text, and with
 // structured output unless that is nil.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
 	b := appendString(join(r.open(), `"content":[{"type":"text","text":`), text)
-	return r.end(outcome(join(b, `}],`), structured, isError, r.rev), "", false)
+	return r.end(outcome(join(b, `}],`), structured, isError, r.rev, r.item != nil && r.item.wraps), "", false)
 }
 
 // resultAnswer is the line that answers the call of a tool with a Result.
 func (r *request) resultAnswer(res *Result) []byte {
-	b, err := res.append(r.open(), r.rev)
+	b, err := res.append(r.open(), r.rev, r.item.wraps)
 	theirs := make(map[string]any)
 	for key, val := range res.Meta {
 		if key != keyServer { // which end appends
@@ -1536,7 +1593,7 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 }
 
 // append appends the members of the result of a call.
-func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
+func (res *Result) append(b []byte, rev revision, wraps bool) (_ []byte, err error) {
 	b = join(b, `"content":[`)
 	for _, c := range res.Content {
 		if b, err = c.append(b, rev); err != nil {
@@ -1551,14 +1608,15 @@ func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
 			return nil, err
 		}
 	}
-	return outcome(b, structured, res.IsError, rev), nil
+	return outcome(b, structured, res.IsError, rev, wraps), nil
 }
 
-// outcome appends what follows the content of a result.
-func outcome(b, structured []byte, isError bool, rev revision) []byte {
+// outcome appends what follows the content of a result. Wraps is what
+// [Tool.wraps] says; without a schema the value itself decides.
+func outcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
 	switch {
 	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
-	case structured[0] == '{' || rev.knows(anyOutput):
+	case rev.knows(anyOutput) || structured[0] == '{' && !wraps:
 		b = rawMember(b, "structuredContent", structured)
 	default:
 		b = append(append(join(b, `"structuredContent":{"result":`), structured...), "},"...)
@@ -1925,12 +1983,10 @@ func decode(raw []byte, v any) error {
 	if raw == nil {
 		return nil
 	}
-	var bad faults
-	derive(reflect.TypeOf(v), "", false).set(reflect.ValueOf(v).Elem(), raw, nil, &bad)
-	if len(bad.lines) > 0 {
-		return &bad
-	}
-	return nil
+	s, _ := derive(reflect.TypeOf(v), "", reading)
+	bad := faults{loose: true, exact: true}
+	s.set(reflect.ValueOf(v).Elem(), raw, nil, &bad)
+	return bad.err()
 }
 
 // asking returns the request whose client is to be asked. Outside of a handler
@@ -2053,7 +2109,7 @@ func hasCapability(caps []byte, capability string) bool {
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
 func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 	var form T
-	s := derive(reflect.TypeFor[T](), "mcp: Elicit", true)
+	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", reading)
 	schema, err := s.appendForm(nil, asking(ctx).rev)
 	if err != nil {
 		return form, err
@@ -2062,7 +2118,7 @@ func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 	if err != nil {
 		return form, err
 	}
-	if err := s.unmarshal(content, &form); err != nil {
+	if err := (&rules{schema: s}).unmarshal(content, &form); err != nil {
 		return form, fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
@@ -2246,7 +2302,7 @@ func (t *Tool) encodeSample(rev revision) ([]byte, error) {
 		}
 	}
 	meta, err := jsonOf(t.Meta)
-	return own.encode(rev, nil, meta), err
+	return own.encode(rev, meta), err
 }
 
 // appendSampleBlocks returns the content of a message: a block by itself, or a list.
@@ -2308,7 +2364,7 @@ func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 		b = append(b, ',')
 	case c.Type == "tool_result" && c.ToolResult != nil:
 		b = quoted(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
-		b, err = c.ToolResult.Result.append(b, rev)
+		b, err = c.ToolResult.Result.append(b, rev, false)
 	case c.Type == "tool_use" || c.Type == "tool_result":
 		err = fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	case c.Type == "resource" || c.Type == "resource_link":
@@ -2710,36 +2766,43 @@ func appendError(b, id []byte, e *Error) []byte {
 // [Tool.OutputSchema] or for a look at it in a test.
 //
 // Fields are named and embedded structs are flattened as encoding/json does. A
-// pointer, omitempty, omitzero or a default makes a field optional. An argument
-// that is no field is refused. Tags say more of a field:
+// pointer, omitempty, omitzero or a default makes a field optional, and so does
+// standing in an embedded pointer. An argument that is no field is refused. Tags
+// say more of a field:
 //
-//	jsonschema:"text"            its description
+//	jsonschema:"text"            its description, and nothing else
 //	enum:"a,b"                   the values it may have, or its elements may
 //	default:"x"                  what it is when a call leaves it out: text, or JSON if it is no string
 //	minimum:"0" maximum:"9"      of a number, which its type can hold
 //	minLength:"1" maxLength:"9"  of a string, in characters, or of a list
 //	format:"email"               of a string: email, uri, date or date-time
 //
+// Some hosts show a model the type and the description and drop the rest: let
+// the description repeat defaults and bounds, as in "how many, 1 to 100, by
+// default 10".
+//
 // A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
-// unmarshals itself from text is a string too. A null for an optional field is as
-// good as nothing. Where a type contains itself the schema ends with a plain
-// object. SchemaOf panics if T cannot be described: with interfaces, say, or
-// types with a JSON form of their own.
+// has a form as text is a string too: that is what UnmarshalText reads among
+// arguments, and what MarshalText writes among results. A map[string]any is an
+// object of any kind, unchecked. A null for an optional field is as good as
+// nothing. Where a type contains itself, or its schema would be too large, there
+// stands a plain object. SchemaOf panics if T cannot be described: with other
+// interfaces, say, with arrays, or with types that have a JSON form of their own.
 func SchemaOf[T any]() json.RawMessage {
-	return derive(reflect.TypeFor[T](), "mcp: SchemaOf", true).append(nil, nil, nil)
+	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", writing).render()
 }
 
 // A schema is what we know about the JSON form of a type.
 type schema struct {
 	typ    reflect.Type
-	kind   string   // the JSON type, or "" if we cannot tell
+	kind   string   // the JSON type, or "" if it cannot be described
 	fields []*field // of a struct
 	elem   *schema  // of a list or a map
+	free   bool     // a map[string]any
+	text   bool     // a form as text
+	base64 bool     // bytes
 	format string
-	strict bool // it was told to the client, and is enforced
-	custom bool // has methods that marshal it
-	text   bool // has a method that unmarshals it from text
-	base64 bool
+	sentAs json.RawMessage // if it was sent
 }
 
 // A field is a member of an object and what its tags say.
@@ -2753,8 +2816,8 @@ type field struct {
 	where  string // to name it in a panic
 	schema *schema
 
-	optional                    bool
-	omitEmpty, omitZero, quoted bool // json options
+	optional bool
+	quoted   bool // by the json option string
 
 	doc, format  string
 	enum, titles []string
@@ -2766,96 +2829,161 @@ type field struct {
 	maxLen       int // -1: no limit
 }
 
-// derive describes t. If it cannot it panics, if it must, saying where.
-//
-//go:noinline
-func derive(t reflect.Type, where string, must bool) *schema {
-	return deriver{must: must, known: make(map[reflect.Type]*schema)}.schema(t, where)
+// A purpose is what a schema is derived for.
+type purpose uint8
+
+const (
+	reading purpose = 1 << iota // arguments
+	writing                     // results
+	sent                        // to the client, so that wrong tags matter
+)
+
+// derive describes t. What cannot be described is left to encoding/json, and
+// the first such thing is the error, which says where it is. If the schema is to
+// be sent, a tag that makes no sense panics.
+func derive(t reflect.Type, where string, why purpose) (*schema, error) {
+	d := deriver{why: why, known: make(map[knownType]*schema)}
+	s := d.schema(t, where, false)
+	return s, d.err
+}
+
+// mustDerive derives a schema that is to be sent, and panics if it cannot.
+func mustDerive(t reflect.Type, where string, why purpose) *schema {
+	s, err := derive(t, where, why|sent)
+	if err != nil {
+		panic(err.Error())
+	}
+	return s
 }
 
 type deriver struct {
-	must  bool
-	known map[reflect.Type]*schema // by which recursion ends
+	why   purpose
+	known map[knownType]*schema // by which recursion ends
+	err   error
 }
 
-// refuse panics if something is wrong, unless there is no need to describe it.
-//
-//go:noinline
-func (d deriver) refuse(wrong bool, where, what string) {
-	panicUnless(!wrong || !d.must, where, what)
+// A knownType is a type that was met, and whether its values have no address:
+// encoding/json calls methods of a pointer only where it can make one.
+type knownType struct {
+	reflect.Type
+	copied bool
 }
 
-func (d deriver) schema(t reflect.Type, where string) *schema {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
+// refuse notes what cannot be described.
+func (d *deriver) refuse(wrong bool, where, what string) {
+	if wrong && d.err == nil {
+		d.err = errors.New(where + ": " + what)
 	}
-	if s := d.known[t]; s != nil {
+}
+
+func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
+	for t.Kind() == reflect.Pointer {
+		t, copied = t.Elem(), false
+	}
+	key := knownType{t, copied}
+	if s := d.known[key]; s != nil {
 		return s
 	}
-	s := &schema{typ: t, strict: d.must}
-	d.known[t] = s
+	s := &schema{typ: t}
+	d.known[key] = s
 	has := reflect.PointerTo(t).Implements
-	s.custom = marshals(t)
-	s.base64 = t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !marshals(t.Elem())
-	s.text = has(reflect.TypeFor[encoding.TextUnmarshaler]())
-	number := t == reflect.TypeFor[json.Number]()
-	switch k := t.Kind(); {
+	marshals := has(reflect.TypeFor[encoding.TextMarshaler]())
+	unmarshals := has(reflect.TypeFor[encoding.TextUnmarshaler]())
+	ownForm := has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[json.Unmarshaler]()) || t == reflect.TypeFor[json.Number]()
+	switch {
 	case t == reflect.TypeFor[time.Time]():
-		s.kind, s.format = "string", "date-time"
-	case has(reflect.TypeFor[json.Unmarshaler]()) || d.must && (s.custom && !s.text || number):
-		d.refuse(true, where, t.String()+" has a JSON form of its own, which cannot be described: set the schema by hand")
-	case s.text || s.base64 || k == reflect.String && !number:
+		s.kind, s.format, s.text = "string", "date-time", true
+	case ownForm || marshals && !unmarshals:
+		d.refuse(true, where, t.String()+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
+	case d.why&writing != 0 && copied && marshals && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		d.refuse(true, where, t.String()+" cannot be described: MarshalText must have a value receiver, or this be a pointer")
+	case d.why&reading != 0 && unmarshals || marshals:
+		s.kind, s.text = "string", true
+	default:
+		d.describe(s, where, copied)
+	}
+	return s
+}
+
+// describe is schema for a type without methods that matter.
+func (d *deriver) describe(s *schema, where string, copied bool) {
+	t := s.typ
+	switch k := t.Kind(); {
+	case k == reflect.String:
 		s.kind = "string"
 	case k == reflect.Bool:
 		s.kind = "boolean"
 	case reflect.Int <= k && k <= reflect.Uintptr:
 		s.kind = "integer"
-	case k == reflect.Float32 || k == reflect.Float64 || number:
+	case k == reflect.Float32 || k == reflect.Float64:
 		s.kind = "number"
+	case k == reflect.Struct:
+		s.kind = "object" // before it is met again inside of itself
+		s.fields = d.fields(t, where, copied)
+	case k == reflect.Slice && isBytes(t):
+		s.kind, s.base64 = "string", true
 	case k == reflect.Slice:
 		s.kind = "array"
-	case k == reflect.Map && t.Key().Kind() == reflect.String, k == reflect.Struct:
-		s.kind = "object"
+		s.elem = d.schema(t.Elem(), where+"[]", false)
+		d.refuse(s.listsItself(), where, "a list of itself cannot be described: write a struct with a list in it")
+	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
+		s.kind, s.free = "object", true
+	case k == reflect.Map:
+		if t.Key().Kind() == reflect.String {
+			s.kind = "object"
+		}
+		d.refuse(s.kind == "", where, t.String()+" cannot be described: write a map with string keys")
+		s.elem = d.schema(t.Elem(), where+"[]", true)
+	case k == reflect.Array:
+		d.refuse(true, where, t.String()+" cannot be described: write a slice, []"+t.Elem().String())
+		s.elem = d.schema(t.Elem(), where+"[]", copied)
+	case k == reflect.Interface:
+		d.refuse(true, where, t.String()+" cannot be described: write a type, or map[string]any for an object of any kind")
 	default:
 		d.refuse(true, where, t.String()+" cannot be described: set the schema by hand")
 	}
-	// encode looks inside, whatever the kind, when the methods are not for it or
-	// out of its reach.
-	switch k := t.Kind(); {
-	case d.must && s.kind != "array" && s.kind != "object":
-	case k == reflect.Slice || k == reflect.Array || k == reflect.Map:
-		s.elem = d.schema(t.Elem(), where+"[]")
-		for e := s.elem; e != nil && e.kind == "array"; e = e.elem {
-			d.refuse(e == s, where, "a list of itself cannot be described: set the schema by hand")
-			if e == s {
-				break
-			}
-		}
-	case k == reflect.Struct:
-		s.fields = d.fields(t, where)
-	}
-	return s
 }
 
-// marshals reports whether t, or a pointer to it, has methods that marshal it.
-func marshals(t reflect.Type) bool {
-	has := reflect.PointerTo(t).Implements
-	return has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[encoding.TextMarshaler]())
+// isBytes reports whether encoding/json writes t, a slice, in base64.
+func isBytes(t reflect.Type) bool {
+	elem := reflect.PointerTo(t.Elem())
+	return t.Elem().Kind() == reflect.Uint8 &&
+		!elem.Implements(reflect.TypeFor[json.Marshaler]()) && !elem.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
+
+func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
+
+// listsItself reports whether s is a list of lists without an end.
+func (s *schema) listsItself() bool {
+	elem := s.elem
+	for range 100 {
+		if elem == nil || elem.kind != "array" {
+			return false
+		}
+		elem = elem.elem
+	}
+	return true
 }
 
 // fields returns the fields of a struct by the rules of encoding/json: of
 // several with one name the least deep one counts, then the one whose name was
 // given in a tag, and then none.
-func (d deriver) fields(t reflect.Type, where string) (fields []*field) {
+func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*field) {
 	all := d.collect(nil, &field{typ: t, where: where})
 	for _, f := range all {
-		if !slices.ContainsFunc(all, f.hidden) {
-			f.schema = d.schema(f.typ, f.where)
-			if d.must {
-				d.tags(f)
-			}
-			fields = append(fields, f)
+		if i := slices.IndexFunc(all, f.clashes); i >= 0 && d.why&sent != 0 {
+			panic(f.where + ": the name " + f.name + " is also that of " + all[i].where)
 		}
+		if slices.ContainsFunc(all, f.hidden) {
+			continue
+		}
+		f.schema = d.schema(f.typ, f.where, copied)
+		if f.schema.kind != "" {
+			if err := f.readTags(); err != nil && d.why&sent != 0 {
+				panic(f.where + ": " + err.Error())
+			}
+		}
+		fields = append(fields, f)
 	}
 	return fields
 }
@@ -2868,10 +2996,15 @@ func (f *field) hidden(o *field) bool {
 	return len(o.index) < len(f.index) || len(o.index) == len(f.index) && (o.named || !f.named)
 }
 
+// clashes reports whether f and o are of one struct and neither would count.
+func (f *field) clashes(o *field) bool {
+	return o != f && o.name == f.name && o.outer == f.outer && o.named == f.named
+}
+
 // collect appends the fields of a struct, and of those that it embeds.
-func (d deriver) collect(all []*field, outer *field) []*field {
-	for above := outer.outer; above != nil; above = above.outer {
-		if above.typ == outer.typ {
+func (d *deriver) collect(all []*field, outer *field) []*field {
+	for o := outer.outer; o != nil; o = o.outer {
+		if o.typ == outer.typ {
 			return all // embeds itself: what is further down is hidden anyway
 		}
 	}
@@ -2886,34 +3019,41 @@ func (d deriver) collect(all []*field, outer *field) []*field {
 		if tag == "-" || !in.IsExported() && !embedded {
 			continue
 		}
-		name, options, _ := strings.Cut(tag, ",")
-		has := func(option string) bool { return slices.Contains(commas(options), option) }
-		f := &field{
-			name:      name,
-			outer:     outer,
-			index:     append(slices.Clip(outer.index), i),
-			typ:       in.Type,
-			tag:       in.Tag,
-			where:     outer.where + "." + in.Name,
-			omitEmpty: has("omitempty"),
-			omitZero:  has("omitzero"),
-			quoted:    has("string"),
-		}
-		if strings.IndexFunc(f.name, oddInName) >= 0 {
-			f.name = "" // as encoding/json reads it
-		}
-		d.refuse(pointer && !in.IsExported(), f.where, "an embedded pointer to an unexported type cannot be set")
-		if f.named = f.name != ""; embedded && !f.named {
+		f := newField(in, i, tag, outer)
+		d.refuse(pointer && !in.IsExported() && d.why&reading != 0, f.where, "an embedded pointer to an unexported type cannot be set: embed the struct itself")
+		if embedded && !f.named {
 			f.typ = elem
+			f.optional = outer.optional || pointer
 			all = d.collect(all, f)
 			continue
 		}
-		d.refuse(f.quoted, f.where, "the json option string cannot be described")
-		f.optional = pointer || f.omitEmpty || f.omitZero
+		d.refuse(f.quoted, f.where, "the json option string cannot be described: leave it out")
+		f.optional = f.optional || outer.optional || pointer
 		f.name = cmp.Or(f.name, in.Name)
 		all = append(all, f)
 	}
 	return all
+}
+
+// newField is the field number i of the struct outer, as its json tag has it.
+func newField(in reflect.StructField, i int, tag string, outer *field) *field {
+	name, options, _ := strings.Cut(tag, ",")
+	if strings.IndexFunc(name, oddInName) >= 0 {
+		name = "" // as encoding/json reads it
+	}
+	options = "," + options + ","
+	return &field{
+		name:     name,
+		named:    name != "",
+		outer:    outer,
+		index:    append(slices.Clip(outer.index), i),
+		typ:      in.Type,
+		tag:      in.Tag,
+		where:    outer.where + "." + in.Name,
+		optional: strings.Contains(options, ",omitempty,") || strings.Contains(options, ",omitzero,"),
+		quoted:   strings.Contains(options, ",string,"),
+		maxLen:   -1,
+	}
 }
 
 // oddInName reports whether encoding/json refuses a name because of r.
@@ -2921,79 +3061,204 @@ func oddInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-// tags reads what the tags of a field say, and panics if it makes no sense.
-func (d deriver) tags(f *field) {
-	s, elem := f.schema, f.schema
-	if s.kind == "array" {
-		elem = s.elem
-	}
-	f.min, f.max = d.bound(f, "minimum"), d.bound(f, "maximum")
-	d.refuse(f.min.IsValid() && f.max.IsValid() && compare(f.min, f.max) > 0, f.where, "minimum is above maximum")
-	f.minLen, f.maxLen = d.length(f, "minLength", 0), d.length(f, "maxLength", -1)
-	f.doc = f.tag.Get("jsonschema")
-	if v, ok := f.tag.Lookup("enum"); ok {
-		f.enum = commas(v)
-	}
-	if v, ok := f.tag.Lookup("titles"); ok {
-		f.titles = commas(v)
-	}
-	if v, ok := f.tag.Lookup("format"); ok {
-		f.format = v
-		d.refuse(s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, v),
-			f.where, `format is for strings, and "email", "uri", "date" or "date-time"`)
-	}
-	d.refuse(f.enum != nil && (elem.kind != "string" && elem.kind != "integer" || elem.text || elem.base64), f.where, "enum is for strings and integers")
-	d.refuse(f.titles != nil && len(f.titles) != len(f.enum), f.where, "titles is for an enum, as many as that has values")
-	for _, v := range f.enum {
-		d.refuse(s.kind == "integer" && !isNumber([]byte(v)), f.where, "enum: "+v+" is no number")
-	}
-	if v, ok := f.tag.Lookup("default"); ok {
-		f.optional, f.dflt = true, []byte(v)
-		if s.kind == "string" {
-			f.dflt = appendString(nil, v)
+// readTags reads what the tags of a field say, without those that make no
+// sense, of which the first is the error. A default is held against the others.
+func (f *field) readTags() error {
+	return cmp.Or(f.readDoc(), f.readBounds(), f.readLengths(), f.readFormat(), f.readEnum(), f.readDefault())
+}
+
+// readDoc reads the description. What other libraries would take for options is
+// not one, and must not be told to the model.
+func (f *field) readDoc() error {
+	doc := f.tag.Get("jsonschema")
+	first := true
+	for part := range strings.SplitSeq(doc, ",") {
+		key, _, keyed := strings.Cut(part, "=")
+		if !keyed && part == "required" || keyed && (first && isWord(key) || slices.Contains(foreign, key)) {
+			return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone. "+
+				"A field is required unless it is a pointer or has omitempty or a default; bounds have tags of their own, such as enum:\"a,b\" and minimum:\"1\"", doc)
 		}
-		d.value(f, "default", f.dflt)
+		first = false
 	}
+	f.doc = doc
+	return nil
+}
+
+// foreign are the words that other libraries have in a jsonschema tag.
+var foreign = strings.Fields("required description title enum default example examples format pattern type minimum maximum " +
+	"exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties " +
+	"nullable readOnly writeOnly deprecated const anyof oneof oneof_type oneof_required anyof_type anyof_required anchor ref")
+
+// isWord reports whether s is one word.
+func isWord(s string) bool {
+	other := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }
+	return s != "" && strings.IndexFunc(s, other) < 0
+}
+
+func (f *field) readBounds() (err error) {
+	if f.min, err = f.bound("minimum"); err == nil {
+		f.max, err = f.bound("maximum")
+	}
+	if err == nil && f.min.IsValid() && f.max.IsValid() && compare(f.min, f.max) > 0 {
+		err = errors.New("minimum is above maximum")
+	}
+	return err
 }
 
 // bound returns the number in a tag, and no value if there is none.
-func (d deriver) bound(f *field, key string) (bound reflect.Value) {
-	if v, ok := f.tag.Lookup(key); ok {
-		d.refuse(f.schema.kind != "integer" && f.schema.kind != "number" || !isNumber([]byte(v)), f.where, key+" is for numbers, and a number")
-		bound = d.value(f, key, []byte(v))
+func (f *field) bound(key string) (bound reflect.Value, err error) {
+	text, ok := f.tag.Lookup(key)
+	if !ok {
+		return bound, nil
 	}
-	return bound
+	if f.schema.kind != "integer" && f.schema.kind != "number" || !isNumber([]byte(text)) {
+		return bound, errors.New(key + " is for numbers, and a number")
+	}
+	return valueOf(key, []byte(text), f.schema.typ, f.schema.set)
+}
+
+func (f *field) readLengths() (err error) {
+	if f.minLen, err = f.length("minLength", 0); err == nil {
+		f.maxLen, err = f.length("maxLength", -1)
+	}
+	if err == nil && f.maxLen >= 0 && f.minLen > f.maxLen {
+		err = errors.New("minLength is above maxLength")
+	}
+	return err
 }
 
 // length returns the number of characters or elements in a tag, or what it is
 // without one.
-func (d deriver) length(f *field, key string, without int) int {
-	v, ok := f.tag.Lookup(key)
+func (f *field) length(key string, without int) (int, error) {
+	text, ok := f.tag.Lookup(key)
 	if !ok {
-		return without
+		return without, nil
 	}
-	n, err := strconv.Atoi(v)
-	d.refuse(err != nil || n < 0 || f.schema.kind != "string" && f.schema.kind != "array",
-		f.where, key+" is for strings and lists, and a number of characters or elements")
-	return n
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || f.schema.kind != "string" && f.schema.kind != "array" {
+		return without, errors.New(key + " is for strings and lists, and a number of characters or elements")
+	}
+	return n, nil
 }
 
-// value returns what a tag says in JSON, which must be a value of the field.
-func (d deriver) value(f *field, key string, raw []byte) reflect.Value {
-	v := reflect.New(f.schema.typ).Elem()
-	at, bad := &place{name: key}, faults{}
-	if skipValue(raw, 0, 0) != len(raw) {
-		bad.add(at, "is no JSON")
-	} else {
-		f.check(v, raw, at, &bad)
+func (f *field) readFormat() error {
+	format, ok := f.tag.Lookup("format")
+	if !ok {
+		return nil
 	}
-	d.refuse(len(bad.lines) > 0, f.where, bad.Error())
-	return v
+	if !f.schema.plain() || !slices.Contains([]string{"email", "uri", "date", "date-time"}, format) {
+		return errors.New(`format is for strings without a form of their own, and "email", "uri", "date" or "date-time"`)
+	}
+	f.format = format
+	return nil
 }
 
-// append appends s as JSON Schema, with what the tags of its field say, if it
-// is of one. Every node has one type, and nothing refers to anything.
-func (s *schema) append(b []byte, f *field, above []*schema) []byte {
+// plain reports whether s is of strings that mean nothing but themselves.
+func (s *schema) plain() bool { return s.kind == "string" && !s.text && !s.base64 }
+
+// readEnum reads the values that a field, or each of its elements, may have.
+func (f *field) readEnum() error {
+	var enum, titles []string
+	if text, ok := f.tag.Lookup("enum"); ok {
+		enum = strings.Split(text, ",")
+	}
+	if text, ok := f.tag.Lookup("titles"); ok {
+		titles = strings.Split(text, ",")
+	}
+	of := f.schema
+	if of.kind == "array" {
+		of = of.elem
+	}
+	if enum != nil && !of.plain() && of.kind != "integer" {
+		return errors.New("enum is for strings and integers")
+	}
+	for i, val := range enum {
+		if err := f.checkChoice(of, val); err != nil {
+			return err
+		}
+		if slices.Contains(enum[:i], val) {
+			return fmt.Errorf("enum: %s stands there twice", val)
+		}
+	}
+	if titles != nil && len(titles) != len(enum) {
+		return errors.New("titles is for an enum, as many as that has values")
+	}
+	f.enum, f.titles = enum, titles
+	return nil
+}
+
+// checkChoice holds one value of an enum against what it is of.
+func (f *field) checkChoice(of *schema, val string) error {
+	raw := []byte(val)
+	switch {
+	case strings.TrimSpace(val) != val:
+		return fmt.Errorf("enum: %q has blanks: write the values with commas alone between them", val)
+	case of.kind == "string":
+		raw = appendString(nil, val)
+	case !isNumber(raw):
+		return errors.New("enum: " + val + " is no number")
+	case strings.Trim(val, "-0123456789") != "" || val == "-0":
+		return errors.New("enum: " + val + " must be written as an integer")
+	}
+	set := of.set
+	if of == f.schema {
+		set = f.check
+	}
+	_, err := valueOf("enum", raw, of.typ, set)
+	return err
+}
+
+// readDefault reads what stands for a field that is left out.
+func (f *field) readDefault() error {
+	text, ok := f.tag.Lookup("default")
+	if !ok {
+		return nil
+	}
+	raw, err := appendCompact(nil, []byte(text))
+	if f.schema.kind == "string" {
+		raw, err = appendString(nil, text), nil
+	}
+	if err != nil {
+		return errors.New("default is no JSON")
+	}
+	if _, err := valueOf("default", raw, f.schema.typ, f.check); err != nil {
+		return err
+	}
+	f.optional, f.dflt = true, raw
+	return nil
+}
+
+// valueOf returns what a tag says in JSON, if set takes it for a value of type t.
+func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *place, *faults)) (reflect.Value, error) {
+	v, bad := reflect.New(t).Elem(), faults{exact: true}
+	if set(v, raw, &place{name: key}, &bad); len(bad.lines) > 0 {
+		return reflect.Value{}, bad.err()
+	}
+	return v, nil
+}
+
+// maxSchema is how many bytes a schema may have before it is cut less deep. It
+// would be a large part of what a model can read.
+const maxSchema = 32 << 10
+
+// render returns s as JSON Schema. Every node has one type, and nothing refers to
+// anything. If that would be too large, objects that are nested deeply are plain.
+func (s *schema) render() json.RawMessage {
+	for depth := 16; ; depth-- {
+		if b := (printer{depth: depth}).append(nil, s, nil); len(b) <= maxSchema || depth == 1 {
+			return b
+		}
+	}
+}
+
+// A printer writes a schema down.
+type printer struct {
+	depth     int       // to which objects are described
+	ancestors []*schema // the objects that the current one stands in
+}
+
+// append appends s with what the tags of its field say, if it is of one.
+func (p printer) append(b []byte, s *schema, f *field) []byte {
 	if f == nil {
 		f = &field{maxLen: -1}
 	}
@@ -3001,11 +3266,30 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 		return closeWith(f.appendChoice(append(b, '{'), true), "}") // has no type, by the protocol's schema
 	}
 	b = quoted(append(b, '{'), "type", s.kind)
+	if s.base64 && f.doc == "" { // some hosts drop contentEncoding
+		b = quoted(b, "description", "base64")
+	}
 	b = member(b, "description", f.doc)
 	b = rawMember(b, "default", f.dflt)
 	if len(f.enum) > 0 && s.kind != "array" {
 		b = f.appendChoice(b, s.kind == "string")
 	}
+	b = s.appendBounds(b, f)
+	b = member(b, "format", s.format+f.format)
+	if s.base64 {
+		b = member(b, "contentEncoding", "base64")
+	}
+	switch {
+	case s.kind == "array":
+		b = p.append(join(b, `"items":`), s.elem, &field{enum: f.enum, titles: f.titles, form: f.form, list: true, maxLen: -1})
+	case s.kind == "object" && !s.free:
+		b = p.appendObject(b, s)
+	}
+	return closeWith(b, "}")
+}
+
+// appendBounds appends the lengths and numbers between which a value must be.
+func (s *schema) appendBounds(b []byte, f *field) []byte {
 	unit := "Length"
 	if s.kind == "array" {
 		unit = "Items"
@@ -3016,39 +3300,47 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	if f.maxLen >= 0 {
 		b = rawMember(b, "max"+unit, strconv.Itoa(f.maxLen))
 	}
-	minimum := f.tag.Get("minimum")
-	if minimum == "" && s.kind == "integer" && s.typ.Kind() >= reflect.Uint {
-		minimum = "0"
+	low, high := s.typeRange()
+	b = rawMember(b, "minimum", cmp.Or(f.tag.Get("minimum"), low))
+	return rawMember(b, "maximum", cmp.Or(f.tag.Get("maximum"), high))
+}
+
+// typeRange returns the range of an integer type, where models need to know it.
+func (s *schema) typeRange() (low, high string) {
+	if s.kind != "integer" {
+		return "", ""
 	}
-	b = rawMember(b, "minimum", minimum)
-	b = rawMember(b, "maximum", f.tag.Get("maximum"))
-	b = member(b, "format", s.format+f.format)
-	if s.base64 && !s.text {
-		b = member(b, "contentEncoding", "base64")
+	switch bits := s.typ.Bits(); {
+	case s.typ.Kind() >= reflect.Uint && bits == 64:
+		return "0", ""
+	case s.typ.Kind() >= reflect.Uint:
+		return "0", strconv.Itoa(1<<bits - 1)
+	case bits < 64:
+		return strconv.Itoa(-1 << (bits - 1)), strconv.Itoa(1<<(bits-1) - 1)
 	}
-	switch {
-	case s.kind == "array":
-		b = s.elem.append(join(b, `"items":`), &field{enum: f.enum, titles: f.titles, form: f.form, list: true, maxLen: -1}, above)
-	case s.kind == "object" && slices.Contains(above, s):
-		b = join(b, `"properties":{}`)
-	case s.kind == "object":
-		above = append(slices.Clip(above), s)
-		b = join(appendFields(b, s.fields, above), `"additionalProperties":`)
-		if s.elem != nil {
-			b = s.elem.append(b, nil, above)
-		} else {
-			b = join(b, "false")
-		}
+	return "", ""
+}
+
+// appendObject appends what the schema of an object says of what is in it.
+func (p printer) appendObject(b []byte, s *schema) []byte {
+	again := slices.ContainsFunc(p.ancestors, func(a *schema) bool { return a.typ == s.typ })
+	if again || len(p.ancestors) >= p.depth || len(b) > maxSchema && len(p.ancestors) > 0 {
+		return join(b, `"properties":{}`)
 	}
-	return closeWith(b, "}")
+	p.ancestors = append(slices.Clip(p.ancestors), s)
+	b = join(p.appendFields(b, s.fields), `"additionalProperties":`)
+	if s.elem != nil {
+		return p.append(b, s.elem, nil)
+	}
+	return join(b, "false")
 }
 
 // appendFields appends what the schema of an object says of its fields.
-func appendFields(b []byte, fields []*field, above []*schema) []byte {
+func (p printer) appendFields(b []byte, fields []*field) []byte {
 	b = join(b, `"properties":{`)
 	var required []byte
 	for _, f := range fields {
-		b = append(f.schema.append(append(appendString(b, f.name), ':'), f, above), ',')
+		b = append(p.append(append(appendString(b, f.name), ':'), f.schema, f), ',')
 		if !f.optional {
 			required = append(appendString(required, f.name), ',')
 		}
@@ -3088,7 +3380,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 // appendForm appends s as a form that a revision knows, or returns an error if
 // it does not.
 func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
-	if s.kind != "object" || s.elem != nil {
+	if s.kind != "object" || s.elem != nil || s.free {
 		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
 	}
 	var fields []*field
@@ -3108,21 +3400,112 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 		f.form = rev
 		fields = append(fields, &f)
 	}
-	return closeWith(appendFields(join(b, `{"type":"object",`), fields, nil), "}"), nil
+	return closeWith(printer{}.appendFields(join(b, `{"type":"object",`), fields), "}"), nil
 }
 
 // ---- arguments by their schema ----
 
-// faults is what is wrong with the arguments of one call, all told at once.
+// The rules are what the arguments of a tool are held against.
+type rules struct {
+	schema *schema
+	byHand *root // of an InputSchema that was given; nil: the schema was sent
+}
+
+// A root is what is enforced of a schema that was written by hand.
+type root struct {
+	names    []string // the properties
+	required []string
+	closed   bool // it has no other properties
+}
+
+// rootOf reads the root of a schema.
+func rootOf(schema []byte, where string) *root {
+	var properties, required, additional, patterns []byte
+	pick(schema, want{"properties", &properties}, want{"required", &required}, want{"additionalProperties", &additional}, want{"patternProperties", &patterns})
+	r := &root{closed: string(additional) == "false" && patterns == nil}
+	panicUnless(properties == nil || properties[0] == '{', where, "properties must be an object in InputSchema")
+	panicUnless(required == nil || json.Unmarshal(required, &r.required) == nil, where, "required must be a list of names in InputSchema")
+	if properties != nil {
+		for name := range members(properties) {
+			r.names = append(r.names, string(name))
+		}
+	}
+	return r
+}
+
+// hostsOwn is an argument that Gemini CLI adds to those of every tool, for
+// itself, and sends along. A tool that has no such argument never sees it.
+const hostsOwn = "wait_for_previous"
+
+// unmarshal sets what v points to from the arguments of a call.
+func (in *rules) unmarshal(args []byte, v any) error {
+	if args == nil || string(args) == "null" {
+		args = []byte("{}")
+	}
+	if in.schema.fields == nil && (in.byHand == nil || !slices.Contains(in.byHand.names, hostsOwn)) {
+		args = without(args, hostsOwn)
+	}
+	bad := faults{loose: in.byHand != nil} // on the stack: mostly there are none
+	if in.byHand != nil {
+		in.byHand.check(args, &bad)
+	}
+	in.schema.set(reflect.ValueOf(v).Elem(), args, nil, &bad)
+	return bad.err()
+}
+
+// without returns an object without a member.
+func without(object []byte, name string) []byte {
+	if object[0] != '{' || !bytes.Contains(object, []byte(name)) {
+		return object
+	}
+	b := []byte("{")
+	for key, val := range members(object) {
+		if string(key) != name {
+			b = append(append(appendString(b, string(key)), ':'), val...)
+			b = append(b, ',')
+		}
+	}
+	return closeWith(b, "}")
+}
+
+// check notes which arguments are missing, and which there should not be.
+func (r *root) check(args []byte, bad *faults) {
+	missing := slices.Clone(r.required)
+	for key := range members(args) {
+		name := string(key)
+		if i := slices.Index(missing, name); i >= 0 {
+			missing = slices.Delete(missing, i, i+1)
+		}
+		if r.closed && !bad.enough() && name != hostsOwn && !slices.Contains(r.names, name) {
+			bad.unknown(nil, name, r.names)
+		}
+	}
+	for _, name := range missing {
+		bad.add((*place)(nil).member(name), "is required")
+	}
+}
+
+// faults is what is wrong with the arguments of one call, all told at once, and
+// how strictly they are read.
 type faults struct {
 	lines []string
-	depth int // of the value that is looked at
+	depth int  // of the value that is looked at
+	loose bool // names may be missing and unknown, and null is nothing: the schema is not ours
+	exact bool // nothing is accepted in place of something else
 }
 
 func (f *faults) Error() string { return strings.Join(f.lines, "; ") }
 
+// err returns nil if there are none.
+func (f *faults) err() error {
+	if len(f.lines) == 0 {
+		return nil
+	}
+	return &faults{lines: f.lines} // f itself stays on the stack
+}
+
 // maxArgsDepth is how deep arguments may be nested that go into a type which
-// contains itself. A json.RawMessage or an any takes more.
+// contains itself. A json.RawMessage or a map[string]any takes more.
 const maxArgsDepth = 100
 
 // enough keeps a call that is wrong all over from costing more than a right one.
@@ -3130,6 +3513,19 @@ func (f *faults) enough() bool { return len(f.lines) >= 10 }
 
 func (f *faults) add(at *place, format string, args ...any) {
 	f.lines = append(f.lines, at.String()+fmt.Sprintf(format, args...))
+}
+
+// unknown notes a name that is not among those that there are.
+func (f *faults) unknown(in *place, name string, names []string) {
+	const most = 30
+	if len(names) > most {
+		names = append(slices.Clone(names[:most]), "...")
+	}
+	if len(names) == 0 {
+		f.add(in.member(name), "is unknown, none is wanted")
+	} else {
+		f.add(in.member(name), "is unknown (there is %s)", strings.Join(names, ", "))
+	}
 }
 
 // A place is where in the arguments we are, made up only when it is told.
@@ -3154,8 +3550,6 @@ func (p *place) String() string {
 }
 
 // member is the place of a member of the object at p.
-//
-//go:noinline
 func (p *place) member(name string) *place {
 	if name == "" {
 		name = `""`
@@ -3163,24 +3557,11 @@ func (p *place) member(name string) *place {
 	return &place{in: p, name: name}
 }
 
-// unmarshal sets what v points to from the arguments of a call.
-func (s *schema) unmarshal(args []byte, v any) error {
-	if args == nil || string(args) == "null" {
-		args = []byte("{}")
-	}
-	var bad faults // on the stack: mostly there are none
-	s.set(reflect.ValueOf(v).Elem(), args, nil, &bad)
-	if len(bad.lines) > 0 {
-		return &faults{lines: bad.lines}
-	}
-	return nil
-}
-
 // set sets v, which is of the type that s describes or points to one, from
 // raw, which is valid JSON. What does not fit is a fault.
 func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 	for v.Kind() == reflect.Pointer {
-		if string(raw) == "null" {
+		if bad.loose && string(raw) == "null" {
 			v.SetZero()
 			return
 		}
@@ -3199,75 +3580,85 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 
 // setKind is set for a value that v itself is to hold.
 func (s *schema) setKind(v reflect.Value, raw []byte, at *place, bad *faults) {
-	str, isText := unquote(raw)
-	scalar := raw
-	if isText && s.kind != "string" { // models write numbers and booleans as strings now and then
-		scalar = []byte(str)
+	given := raw
+	if s.kind != "string" && raw[0] == '"' && !bad.exact {
+		raw = s.unwrap(raw)
 	}
-	ok := false
-	switch s.kind {
-	case "":
-		s.setCustom(v, raw, at, bad)
-		return
-	case "string":
-		if ok = isText; ok {
-			s.setText(v, str, at, bad)
-		}
-	case "boolean":
-		if ok = string(scalar) == "true" || string(scalar) == "false"; ok {
-			v.SetBool(scalar[0] == 't')
-		}
-	case "integer", "number":
-		if ok = isNumber(scalar); ok {
-			s.setNumber(v, scalar, at, bad)
-		}
-	case "array":
-		if ok = raw[0] == '['; ok {
-			s.setList(v, raw, at, bad)
-		}
-	case "object":
-		if ok = raw[0] == '{'; ok && s.elem != nil {
-			s.setMap(v, raw, at, bad)
-		} else if ok {
-			s.setStruct(v, raw, at, bad)
-		}
-	}
-	if !ok {
-		article := "a "
-		if strings.IndexByte("aio", s.kind[0]) >= 0 {
-			article = "an "
-		}
-		got := string(raw[:min(len(raw), 40)])
-		if isText {
-			got = string(appendString(nil, str[:min(len(str), 40)]))
-		}
-		bad.add(at, "must be %s%s, got %s", article, s.kind, got)
+	switch {
+	case s.kind == "":
+		setOwn(v, given, at, bad)
+	case s.kind == "string" && raw[0] == '"':
+		s.setText(v, raw, at, bad)
+	case s.kind == "boolean" && (string(raw) == "true" || string(raw) == "false"):
+		v.SetBool(raw[0] == 't')
+	case s.kind == "integer" && isNumber(raw):
+		s.setInteger(v, raw, at, bad)
+	case s.kind == "number" && isNumber(raw):
+		s.setNumber(v, raw, at, bad)
+	case s.kind == "array" && raw[0] == '[':
+		s.setList(v, raw, at, bad)
+	case s.kind == "object" && raw[0] == '{':
+		s.setObject(v, raw, at, bad)
+	default:
+		bad.wrongKind(at, s.kind, given)
 	}
 }
 
-// setCustom sets a value of which we do not know what it looks like in JSON.
-func (s *schema) setCustom(v reflect.Value, raw []byte, at *place, bad *faults) {
-	if u, custom := v.Addr().Interface().(json.Unmarshaler); custom {
-		if err := u.UnmarshalJSON(raw); err != nil {
-			bad.add(at, "is not valid: %v", err)
+// unwrap returns the JSON in a JSON string, if it is of the kind that is wanted:
+// models write numbers and booleans as strings now and then, and hosts send
+// lists and objects so. Otherwise it returns the string.
+func (s *schema) unwrap(raw []byte) []byte {
+	str, _ := unquote(raw)
+	inside := []byte(str)
+	if s.kind == "array" || s.kind == "object" {
+		inside = bytes.TrimSpace(inside)
+		if len(inside) == 0 || inside[0] != '[' && inside[0] != '{' || skipValue(inside, 0, 0) != len(inside) {
+			return raw
 		}
-	} else if v.Kind() == reflect.Interface && v.NumMethod() == 0 {
-		if val, _ := dynamic(raw, 0, at, bad); val != nil {
-			v.Set(reflect.ValueOf(val))
-		}
+	}
+	if len(inside) == 0 {
+		return raw
+	}
+	return inside
+}
+
+// wrongKind notes that a value is not of the kind that is wanted.
+func (f *faults) wrongKind(at *place, kind string, raw []byte) {
+	article := "a "
+	if strings.IndexByte("aio", kind[0]) >= 0 {
+		article = "an "
+	}
+	const most = 40
+	got := firstBytes(string(raw[:min(len(raw), most+1)]), most)
+	if str, isText := unquote(raw); isText {
+		got = string(appendString(nil, firstBytes(str, most)))
+	}
+	f.add(at, "must be %s%s, got %s", article, kind, got)
+}
+
+// setOwn sets a value that encoding/json can read, and we cannot.
+func setOwn(v reflect.Value, raw []byte, at *place, bad *faults) {
+	var err error
+	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // a json.RawMessage may be long
+		err = u.UnmarshalJSON(raw)
 	} else {
-		bad.add(at, "cannot be made a %v", s.typ)
+		err = json.Unmarshal(raw, v.Addr().Interface())
+	}
+	if err != nil {
+		bad.add(at, "is not valid: %s", oneLine(err.Error()))
 	}
 }
 
-func (s *schema) setText(v reflect.Value, str string, at *place, bad *faults) {
+func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
+	str, _ := unquote(raw)
 	switch {
 	case s.text:
-		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str)); err != nil {
-			if s.format == "date-time" {
-				err = errors.New("not a time as in RFC 3339")
-			}
-			bad.add(at, "is not valid: %v", err)
+		err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str))
+		if err != nil && s.format == "date-time" {
+			err = errors.New("not a time as in RFC 3339")
+		}
+		if err != nil {
+			bad.add(at, "is not valid: %s", oneLine(err.Error()))
 		}
 	case s.base64:
 		b, err := base64.StdEncoding.DecodeString(str)
@@ -3280,23 +3671,19 @@ func (s *schema) setText(v reflect.Value, str string, at *place, bad *faults) {
 	}
 }
 
-// setNumber takes a number with a fraction or an exponent for an integer if it
-// is one, and refuses what v cannot hold.
 func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) {
-	num := string(raw)              // on the stack if it is short, and so not to be told
-	if v.Kind() == reflect.String { // a json.Number
-		v.SetString(string(raw))
-		return
+	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
+	if err != nil {
+		bad.add(at, "must be a %v, got %s", s.typ, excerpt(string(raw)))
 	}
-	if s.kind == "number" {
-		f, err := strconv.ParseFloat(num, s.typ.Bits())
-		if err != nil {
-			bad.add(at, "must be a %v, got %s", s.typ, excerpt(string(raw)))
-		}
-		v.SetFloat(f)
-		return
-	}
-	if digits(raw, 0) < len(raw) {
+	v.SetFloat(f)
+}
+
+// setInteger takes a number with a fraction or an exponent for an integer if it
+// is one, and refuses what v cannot hold.
+func (s *schema) setInteger(v reflect.Value, raw []byte, at *place, bad *faults) {
+	num := string(raw) // on the stack if it is short, and so not to be told
+	if strings.ContainsAny(num, ".eE") || num == "-0" {
 		num = integer(num)
 	}
 	var err error
@@ -3312,7 +3699,7 @@ func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) 
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		bad.add(at, "must be in the range of %v, got %s", s.typ, excerpt(string(raw)))
-	case err != nil && num[0] == '-' && digits([]byte(num), 1) == len(num):
+	case err != nil && num[0] == '-' && !strings.ContainsAny(num, ".eE"):
 		bad.add(at, "must be at least 0, got %s", excerpt(string(raw)))
 	case err != nil:
 		bad.add(at, "must be an integer, got %s", excerpt(string(raw)))
@@ -3323,26 +3710,31 @@ func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) 
 // integer; one that nothing can hold may come out a smaller one that nothing
 // can hold either.
 func integer(num string) string {
-	mantissa, power, found := strings.Cut(num, "e")
-	if !found {
-		mantissa, power, _ = strings.Cut(num, "E")
+	mantissa, exponent := num, 0
+	if i := strings.IndexAny(num, "eE"); i >= 0 {
+		mantissa = num[:i]
+		exponent, _ = strconv.Atoi(num[i+1:]) // out of range it is the largest there is
+		exponent = max(exponent, -1<<30)      // less could not be negated
 	}
-	exponent, _ := strconv.Atoi(power)
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits, behind := whole+fraction, len(fraction)-max(exponent, -1<<30) // less could not be negated
-	for ; behind > 0 && len(digits) > 1 && digits != "-0" && digits[len(digits)-1] == '0'; behind-- {
-		digits = digits[:len(digits)-1]
-	}
+	digits := whole + fraction
+	behind := len(fraction) - exponent // digits behind the point
+	zeros := len(digits) - len(strings.TrimRight(digits, "0"))
 	switch {
-	case behind > 0:
-		return num
-	case digits == "-0":
+	case strings.Trim(digits, "-0") == "":
 		return "0"
+	case behind > zeros:
+		return num
+	case behind >= 0:
+		return digits[:len(digits)-behind]
 	}
-	return digits + "000000000000000000000000000000"[:min(-behind, 30)]
+	return digits + strings.Repeat("0", min(-behind, 30))
 }
 
-func isNumber(raw []byte) bool { return len(raw) > 0 && skipNumber(raw, 0) == len(raw) }
+// isNumber reports whether raw is a number in JSON.
+func isNumber(raw []byte) bool {
+	return len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') && skipValue(raw, 0, 0) == len(raw)
+}
 
 func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeSlice(s.typ, 0, 0))
@@ -3356,6 +3748,17 @@ func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
 	})
 }
 
+func (s *schema) setObject(v reflect.Value, raw []byte, at *place, bad *faults) {
+	switch {
+	case s.free:
+		setOwn(v, raw, at, bad)
+	case s.elem != nil:
+		s.setMap(v, raw, at, bad)
+	default:
+		s.setStruct(v, raw, at, bad)
+	}
+}
+
 func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
 	walk(raw, 0, 0, func(key, val []byte) bool {
@@ -3364,7 +3767,7 @@ func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
 			k.Elem().SetString(string(key))
 		} else if err := u.UnmarshalText(key); err != nil {
-			bad.add(inside, "is not valid: %v", err)
+			bad.add(inside, "is not valid: %s", oneLine(err.Error()))
 		}
 		before := v.Len()
 		s.elem.set(e, val, inside, bad)
@@ -3380,12 +3783,13 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 	walk(raw, 0, 0, func(key, val []byte) bool {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
-		case i < 0 && s.strict:
-			bad.add(at.member(string(key)), "is unknown%s", s.nearest(string(key)))
+		case i < 0 && (bad.loose || at == nil && string(key) == hostsOwn):
+			// Not for us.
 		case i < 0:
+			bad.unknown(at, string(key), s.names())
 		case seen[i]:
 			bad.add(at.member(string(key)), "came twice")
-		case string(val) == "null" && (s.fields[i].optional || !s.strict && s.fields[i].schema.kind != ""):
+		case string(val) == "null" && (s.fields[i].optional || bad.loose && s.fields[i].schema.kind != ""):
 			// As good as absent.
 		default:
 			seen[i] = true
@@ -3401,24 +3805,42 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 		case seen[i]:
 		case f.dflt != nil:
 			f.setIn(v, f.dflt, at, bad)
-		case !f.optional && s.strict:
+		case !f.optional && !bad.loose:
 			bad.add(at.member(f.name), "is required")
 		}
 	}
 }
 
+// names returns the names of the fields.
+func (s *schema) names() (names []string) {
+	for _, f := range s.fields {
+		names = append(names, f.name)
+	}
+	return names
+}
+
 // setIn sets the field in the struct v, which is at a place.
 func (f *field) setIn(v reflect.Value, raw []byte, at *place, bad *faults) {
-	f.check(fieldOf(v, f.index, true), raw, at.member(f.name), bad)
+	at = at.member(f.name)
+	if v = fieldOf(v, f.index); !v.IsValid() {
+		bad.add(at, "cannot be set")
+		return
+	}
+	if f.quoted {
+		if str, _ := unquote(raw); skipValue([]byte(str), 0, 0) == len(str) {
+			raw = []byte(str)
+		}
+	}
+	f.check(v, raw, at, bad)
 }
 
 // fieldOf is reflect.Value.FieldByIndex that makes the embedded structs that
-// it finds missing on the way, or else returns no value.
-func fieldOf(v reflect.Value, index []int, add bool) reflect.Value {
+// it finds missing on the way. It returns no value if it cannot.
+func fieldOf(v reflect.Value, index []int) reflect.Value {
 	for _, i := range index {
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
-				if !add {
+				if !v.CanSet() {
 					return reflect.Value{}
 				}
 				v.Set(reflect.New(v.Type().Elem()))
@@ -3433,35 +3855,40 @@ func fieldOf(v reflect.Value, index []int, add bool) reflect.Value {
 // check sets v from raw and holds it against what the tags say.
 func (f *field) check(v reflect.Value, raw []byte, at *place, bad *faults) {
 	before := len(bad.lines)
-	if f.schema.set(v, raw, at, bad); len(bad.lines) > before || !f.schema.strict {
+	if f.schema.set(v, raw, at, bad); len(bad.lines) > before {
 		return
 	}
 	v = pointee(v)
-	if f.schema.kind == "array" {
+	switch f.schema.kind {
+	case "array":
 		f.checkLength(v.Len(), "elements", at, bad)
 		for i := range v.Len() {
 			f.checkEnum(v.Index(i), &place{in: at, index: i}, bad)
 		}
-		return
-	}
-	f.checkEnum(v, at, bad)
-	switch f.schema.kind {
 	case "string":
-		if f.minLen <= 0 && f.maxLen < 0 && f.format == "" {
-			return // a long text is not decoded for nothing
-		}
-		str, _ := unquote(raw)
-		f.checkLength(utf8.RuneCountInString(str), "characters", at, bad)
-		if !wellFormed(f.format, str) {
-			bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
-		}
+		f.checkEnum(v, at, bad)
+		f.checkString(raw, at, bad)
 	case "integer", "number":
+		f.checkEnum(v, at, bad)
 		if f.min.IsValid() && compare(v, f.min) < 0 {
 			bad.add(at, "must be at least %s, got %v", f.tag.Get("minimum"), v)
 		}
 		if f.max.IsValid() && compare(v, f.max) > 0 {
 			bad.add(at, "must be at most %s, got %v", f.tag.Get("maximum"), v)
 		}
+	}
+}
+
+// checkString holds a string against its length and format. A long text without
+// these is not decoded for nothing.
+func (f *field) checkString(raw []byte, at *place, bad *faults) {
+	if f.minLen <= 0 && f.maxLen < 0 && f.format == "" {
+		return
+	}
+	str, _ := unquote(raw)
+	f.checkLength(utf8.RuneCountInString(str), "characters", at, bad)
+	if !wellFormed(f.format, str) {
+		bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
 	}
 }
 
@@ -3532,310 +3959,123 @@ func wellFormed(format, s string) bool {
 	return true
 }
 
-// nearest tells which names there are, the one most like name first.
-func (s *schema) nearest(name string) string {
-	if len(s.fields) == 0 {
-		return ", none is wanted"
-	}
-	names := make([]string, len(s.fields))
-	for i, f := range s.fields {
-		names[i] = f.name
-	}
-	best := 0
-	for i := range names {
-		if distance(names[i], name) < distance(names[best], name) {
-			best = i
-		}
-	}
-	names[0], names[best] = names[best], names[0]
-	more := ""
-	if len(names) > 8 {
-		names, more = names[:8], ", ..."
-	}
-	return " (there is " + strings.Join(names, ", ") + more + ")"
-}
-
-// distance counts the edits that make one name of the other, where case and _
-// and - do not matter.
-func distance(a, b string) int {
-	plain := func(s string) (b []byte) {
-		for _, c := range []byte(s) {
-			if c != '_' && c != '-' {
-				b = append(b, c|0x20)
-			}
-		}
-		return b
-	}
-	from, to := plain(a), plain(excerpt(b))
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, c := range from {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range to {
-			if c != to[j] {
-				diagonal++
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(to)]
-}
-
-// dynamic returns the value at b[i], in the types of encoding/json, and the
-// index behind it. It goes over valid JSON once, however deep that is nested.
-func dynamic(b []byte, i int, at *place, bad *faults) (any, int) {
-	if b[i] == '{' || b[i] == '[' {
-		var object map[string]any
-		list := []any{}
-		if b[i] == '{' {
-			object = make(map[string]any)
-		}
-		for i = skipSpace(b, i+1); b[i] != '}' && b[i] != ']'; {
-			var key string
-			if object != nil {
-				end := skipString(b, i)
-				key, _ = unquote(b[i:end])
-				i = skipSpace(b, skipSpace(b, end)+1)
-			}
-			var val any
-			if val, i = dynamic(b, i, at, bad); object != nil {
-				object[key] = val
-			} else {
-				list = append(list, val)
-			}
-			if i = skipSpace(b, i); b[i] == ',' {
-				i = skipSpace(b, i+1)
-			}
-		}
-		if object != nil {
-			return object, i + 1
-		}
-		return list, i + 1
-	}
-	end := skipValue(b, i, 0)
-	switch raw := b[i:end]; raw[0] {
-	case '"':
-		str, _ := unquote(raw)
-		return str, end
-	case 't', 'f':
-		return raw[0] == 't', end
-	case 'n':
-		return nil, end
-	default:
-		f, err := strconv.ParseFloat(string(raw), 64)
-		if err != nil && !bad.enough() {
-			bad.add(at, "must be in the range of float64, got %s", excerpt(string(raw)))
-		}
-		return f, end
-	}
-}
-
 // ---- values to JSON ----
 
-// marshal is json.Marshal with the differences that encode has.
-func marshal(v any) ([]byte, error) {
-	if v == nil {
-		return []byte("null"), nil
+// marshal is json.Marshal without escapes for HTML, and with nil slices and
+// maps, as far as the types tell, as empty ones and without nil pointers. What
+// it returns is valid UTF-8 and one line, whatever methods of the user's write.
+func marshal(v any) ([]byte, error) { return (*schema)(nil).marshal(v) }
+
+// marshal is marshal for what s describes, which may be nil.
+func (s *schema) marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
 	}
-	return derive(reflect.TypeOf(v), "", false).encode(nil, reflect.ValueOf(v), 0)
+	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	if v != nil && bytes.Contains(raw, []byte("null")) {
+		if s == nil {
+			s, _ = derive(reflect.TypeOf(v), "", writing)
+		}
+		raw = s.fill(raw, reflect.ValueOf(v))
+	}
+	return singleLine(raw), nil
 }
 
-// encode appends the JSON form of v, which is of the type that s describes, or
-// points to one. It is that of encoding/json, which it saves the binary, but
-// nil slices and maps are empty, nil pointers in structs are left out, and
-// there are no escapes for HTML.
-func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
-	if depth++; depth > 1000 {
-		return nil, errors.New("a value contains itself")
+// singleLine mends what only a MarshalJSON can have written: bytes that are no
+// UTF-8, and characters that some take for the end of a line.
+func singleLine(raw []byte) []byte {
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
 	}
-	for hops := 0; v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface; hops++ {
-		switch {
-		case v.IsNil():
-			return join(b, "null"), nil
-		case hops > 1000:
-			return nil, errors.New("a value points to itself")
-		}
-		v = v.Elem()
-	}
-	if v.Type() != s.typ {
-		s = derive(v.Type(), "", false) // what an interface holds
-	}
-	if s.custom {
-		method := v
-		if v.CanAddr() {
-			method = v.Addr()
-		}
-		switch m := method.Interface().(type) {
-		case json.Marshaler:
-			raw, err := m.MarshalJSON()
-			if err != nil {
-				return nil, err
-			}
-			return appendCompact(b, raw)
-		case encoding.TextMarshaler:
-			txt, err := m.MarshalText()
-			return appendString(b, string(txt)), err
+	for _, r := range []string{"\u2028", "\u2029"} {
+		if bytes.Contains(raw, []byte(r)) {
+			raw = bytes.ReplaceAll(raw, []byte(r), fmt.Appendf(nil, `\u%x`, []rune(r)[0]))
 		}
 	}
-	switch k := v.Kind(); {
-	case k == reflect.Bool:
-		return strconv.AppendBool(b, v.Bool()), nil
-	case v.CanInt():
-		return strconv.AppendInt(b, v.Int(), 10), nil
-	case v.CanUint():
-		return strconv.AppendUint(b, v.Uint(), 10), nil
-	case v.CanFloat():
-		return appendFloat(b, v.Float(), s.typ.Bits())
-	case k == reflect.String && s.kind == "number":
-		num := cmp.Or(v.String(), "0")
-		if !isNumber([]byte(num)) {
-			return nil, fmt.Errorf("not a number: %.100q", num)
-		}
-		return join(b, num), nil
-	case k == reflect.String:
-		return appendString(b, v.String()), nil
-	case s.base64:
-		b = base64.StdEncoding.AppendEncode(append(b, '"'), v.Bytes())
-		return append(b, '"'), nil
-	case k == reflect.Slice || k == reflect.Array:
-		b = append(b, '[')
-		for i := range v.Len() {
-			if b, err = s.elem.encode(b, v.Index(i), depth); err != nil {
-				return nil, err
-			}
-			b = append(b, ',')
-		}
-		return closeWith(b, "]"), nil
-	case k == reflect.Map:
-		return s.encodeMap(b, v, depth)
-	case k == reflect.Struct:
-		return s.encodeStruct(b, v, depth)
-	}
-	return nil, fmt.Errorf("a %v has no JSON form", s.typ)
+	return raw
 }
 
-func (s *schema) encodeMap(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
-	type entry struct{ Key, Value reflect.Value } // as package fmt has it, so that one sort serves both
-	entries := make([]entry, 0, v.Len())
-	for it := v.MapRange(); it.Next(); {
-		key := it.Key()
-		if key.Kind() != reflect.String {
-			name, err := s.encodeKey(key)
-			if err != nil {
-				return nil, err
-			}
-			key = reflect.ValueOf(name)
-		}
-		entries = append(entries, entry{key, it.Value()})
+// fill returns what encoding/json has written for v the way it is to be sent.
+func (s *schema) fill(raw []byte, v reflect.Value) []byte {
+	if string(raw) == "null" {
+		v = pointee(v)
+		return []byte(cmp.Or(s.empty(v.Type()), "null"))
 	}
-	slices.SortStableFunc(entries, func(x, y entry) int { return strings.Compare(x.Key.String(), y.Key.String()) })
-	b = append(b, '{')
-	for _, e := range entries {
-		b = append(appendString(b, e.Key.String()), ':')
-		if b, err = s.elem.encode(b, e.Value, depth); err != nil {
-			return nil, err
-		}
-		b = append(b, ',')
-	}
-	return closeWith(b, "}"), nil
+	raw, _ = s.appendFilled(make([]byte, 0, len(raw)), raw, 0)
+	return raw
 }
 
-// encodeKey returns what a key that is no string is called in JSON.
-func (s *schema) encodeKey(k reflect.Value) (string, error) {
-	m, ok := k.Interface().(encoding.TextMarshaler)
+// empty returns what is sent for a nil of type t, which s describes, and
+// nothing if it is left out.
+func (s *schema) empty(t reflect.Type) string {
 	switch {
-	case ok:
-		name, err := m.MarshalText()
-		return string(name), err
-	case k.CanInt():
-		return strconv.FormatInt(k.Int(), 10), nil
-	case k.CanUint():
-		return strconv.FormatUint(k.Uint(), 10), nil
+	case t.Kind() == reflect.Pointer:
+		return ""
+	case s.base64:
+		return `""`
+	case t.Kind() == reflect.Slice && s.elem != nil:
+		return "[]"
+	case t.Kind() == reflect.Map && (s.elem != nil || s.free):
+		return "{}"
 	}
-	return "", fmt.Errorf("a %v has no JSON form", s.typ)
+	return "null"
 }
 
-func (s *schema) encodeStruct(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
-	b = append(b, '{')
-	for _, f := range s.fields {
-		val := fieldOf(v, f.index, false)
-		if !val.IsValid() || f.omitted(val) {
-			continue
-		}
-		b = append(appendString(b, f.name), ':')
-		n := len(b)
-		if b, err = f.schema.encode(b, val, depth); err != nil {
-			return nil, err
-		}
-		if k := f.schema.typ.Kind(); f.quoted && !f.schema.custom && (k <= reflect.Float64 || k == reflect.String) {
-			b = appendString(b[:n], string(b[n:]))
-		}
-		b = append(b, ',')
+// appendFilled appends the value that begins at raw[i], and returns where it
+// ends. It follows the types as far as encoding/json has: what writes itself, or
+// an interface holds, stays as it is.
+func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
+	if raw[i] != '{' && raw[i] != '[' || s.elem == nil && s.fields == nil {
+		end := skipValue(raw, i, 0)
+		return append(b, raw[i:end]...), end
 	}
-	return closeWith(b, "}"), nil
+	object, closer := raw[i] == '{', "]"
+	if object {
+		closer = "}"
+	}
+	b = append(b, raw[i])
+	for i++; raw[i] != closer[0]; {
+		start, name := len(b), []byte(nil)
+		if object {
+			end := skipValue(raw, i, 0)
+			name = raw[i:end]
+			b = append(b, raw[i:end+1]...) // with its colon
+			i = end + 1
+		}
+		inner, t := s.inside(name)
+		if raw[i] != 'n' {
+			b, i = inner.appendFilled(b, raw, i)
+			b = append(b, ',')
+		} else if i += len("null"); inner.empty(t) == "" {
+			b = b[:start]
+		} else {
+			b = join(b, inner.empty(t), ",")
+		}
+		if raw[i] == ',' {
+			i++
+		}
+	}
+	return closeWith(b, closer), i + 1
 }
 
-// omitted reports whether a field is left out because of its value.
-func (f *field) omitted(v reflect.Value) bool {
-	switch k := v.Kind(); {
-	case k == reflect.Pointer && v.IsNil():
-		return true
-	case f.omitEmpty && (k == reflect.Map || k == reflect.Slice || k == reflect.String || k == reflect.Array) && v.Len() == 0:
-		return true
-	case f.omitEmpty && k != reflect.Struct && k != reflect.Array && v.IsZero():
-		return true
-	case !f.omitZero || k == reflect.Interface && v.IsNil():
-		return f.omitZero
-	case !v.CanInterface(): // an unexported struct is embedded
-	case k != reflect.Pointer && k != reflect.Interface:
-		p := reflect.New(v.Type()) // the method may be of the pointer
-		p.Elem().Set(v)
-		if z, ok := p.Interface().(interface{ IsZero() bool }); ok {
-			return z.IsZero()
-		}
-	case v.Type().Implements(reflect.TypeFor[interface{ IsZero() bool }]()):
-		return v.Interface().(interface{ IsZero() bool }).IsZero()
+// inside returns what the values in a list or map are, or the field of a name.
+func (s *schema) inside(name []byte) (*schema, reflect.Type) {
+	if s.elem != nil {
+		return s.elem, s.typ.Elem()
 	}
-	return v.IsZero()
-}
-
-// appendFloat appends f as encoding/json does, which is as ECMAScript does.
-func appendFloat(b []byte, f float64, bits int) ([]byte, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, fmt.Errorf("%v has no JSON form", f)
-	}
-	format, size := byte('f'), math.Abs(f)
-	low, high := 1e-6, 1e21
-	if bits == 32 {
-		low, high = float64(float32(low)), float64(float32(high))
-	}
-	if size != 0 && (size < low || size >= high) {
-		format = 'e'
-	}
-	b = strconv.AppendFloat(b, f, format, -1, bits)
-	if n := len(b); format == 'e' && n >= 4 && b[n-4] == 'e' && b[n-2] == '0' { // e-09 is e-9
-		b = append(b[:n-2], b[n-1])
-	}
-	return b, nil
+	known, _ := unquote(name)
+	f := s.fields[slices.IndexFunc(s.fields, func(f *field) bool { return f.name == known })]
+	return f.schema, f.typ
 }
 
 // appendCompact appends JSON that somebody else has made, without blanks.
 func appendCompact(b, raw []byte) ([]byte, error) {
-	i := skipSpace(raw, 0)
-	end := skipValue(raw, i, 0)
-	if end < 0 || skipSpace(raw, end) < len(raw) || !utf8.Valid(raw) {
-		return nil, fmt.Errorf("not valid JSON: %.100q", raw)
+	buf := bytes.NewBuffer(b)
+	if err := json.Compact(buf, raw); err != nil || !utf8.Valid(raw) {
+		return nil, fmt.Errorf("not valid JSON: %q", excerpt(string(raw)))
 	}
-	for i < end {
-		next := i + 1
-		if raw[i] == '"' {
-			next = skipString(raw, i)
-		}
-		b = append(b, raw[i:next]...)
-		i = skipSpace(raw, next)
-	}
-	return b, nil
+	return buf.Bytes(), nil
 }
