@@ -1160,8 +1160,10 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 	}
 	rest = slices.Clone(rest)
 	s.mu.Unlock()
+	client := r.public()
+	r.id, r.params = bytes.Clone(r.id), params{} // the line of a list is not kept for a handler
 	r.item = &item{run: func(r *request) []byte {
-		seen := s.shownTo(r.public(), rest)
+		seen := s.shownTo(client, rest)
 		s.mu.Lock()
 		b := s.appendPage(r, k, seen)
 		s.mu.Unlock()
@@ -2642,7 +2644,7 @@ type method struct {
 
 var methods = [...]method{
 	{"tools/call", true, true, tools, false, true, true},
-	{"tools/list", true, true, tools, true, true, false},
+	{"tools/list", true, true, tools, true, false, false},
 	{"prompts/get", true, true, prompts, false, true, true},
 	{"prompts/list", true, true, prompts, true, false, false},
 	{"resources/read", true, true, resources, false, true, true},
