@@ -2581,8 +2581,8 @@ func (v revision) knows(f feature) bool { return v >= since[f] }
 // hasEnumNames reports whether titles of an enum in a form are a list beside it.
 func (v revision) hasEnumNames() bool { return v == rev2025_06_18 }
 
-// hasBatches reports whether one line may hold several messages.
-func (v revision) hasBatches() bool { return v == rev2025_03_26 }
+// batches reports whether one line may hold several messages.
+func (v revision) batches() bool { return v == rev2025_03_26 }
 
 // hasElicitationID reports whether an ElicitURL needs an id.
 func (v revision) hasElicitationID() bool { return v == rev2025_11_25 }

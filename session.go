@@ -514,7 +514,7 @@ func (c *session) batch(line []byte, keep bool) {
 	switch {
 	case end != len(line):
 		c.refuse(nil, nil, coded(codeParse, "Parse error"))
-	case !c.legacy.rev.hasBatches():
+	case !c.legacy.rev.batches():
 		c.refuse(nil, nil, invalid("batching is not supported"))
 	case count == 0:
 		c.refuse(nil, nil, invalid("empty batch"))
