@@ -366,8 +366,8 @@ func commas(s string) (list []string) {
 // oneLine is an excerpt that cannot be taken for the next line of a log.
 func oneLine(s string) string {
 	s = excerpt(s)
-	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) >= 0 {
-		s = string(appendString(nil, s))
+	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) >= 0 {
+		s = strconv.Quote(s)
 	}
 	return s
 }

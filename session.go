@@ -2193,7 +2193,9 @@ func appendCodePoints(b, raw []byte) (_, rest []byte) {
 // without its escapes for HTML. What needs no escapes is copied at once.
 func appendString(b []byte, s string) []byte {
 	if plainPrefix(s, 0, math.MaxUint64) == len(s) {
-		b = slices.Grow(b, len(s)+len(s)/64+64)
+		if len(s) > keepBuffer { // once, with room for what follows
+			b = slices.Grow(b, len(s)+len(s)/64)
+		}
 		return append(append(append(b, '"'), s...), '"')
 	}
 	buf := bytes.NewBuffer(b)

@@ -7021,10 +7021,33 @@ func childServer() (code int) {
 	if wireLog != nil && os.Getenv("MCP_TRACE") == "" {
 		s.Trace = new(tracer)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	AddTool(s, Tool{Name: "stop"}, func(context.Context, none) (string, error) {
+		cancel()
+		return "stopped", nil
+	})
+	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ none) (string, error) {
+		<-ctx.Done()
+		time.Sleep(50 * time.Millisecond) // cleans up
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			err = self.Signal(syscall.SIGTERM)
+		}
+		time.Sleep(50 * time.Millisecond) // and goes on with it
+		return "", err
+	})
+	if os.Getenv("MCP_TEST_LOG") == "stdout" {
+		log.SetOutput(os.Stdout)
+		log.SetFlags(0)
+	}
 	stdin, stdout := os.Stdin, os.Stdout
-	err := s.ServeStdio(context.Background())
+	err := s.ServeStdio(ctx)
 	if os.Getenv("MCP_TEST_AFTER") != "" { // stdin is at its end
 		fmt.Println(`"after"`)
+		if os.Getenv("MCP_TEST_LOG") != "" {
+			log.Print("after, by log")
+		}
 		if err := s.ServeStdio(context.Background()); err != nil {
 			rep.Again = err.Error()
 		}
