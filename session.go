@@ -1510,11 +1510,11 @@ type turn struct {
 // lend begins a loan and returns its number. Only the holder may call it.
 func (t *turn) lend() (loan int) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.loans++
 	t.loan = t.loans
 	t.timer.Reset(maxInline)
-	t.mu.Unlock()
-	return t.loans
+	return t.loan
 }
 
 // reclaim ends a loan, and reports whether the turn is the caller's again: it is
