@@ -3030,18 +3030,19 @@ func (s *schema) appendBounds(b []byte, f *field) []byte {
 	return rawMember(b, "maximum", cmp.Or(f.tag.Get("maximum"), high))
 }
 
-// typeRange returns the range of an integer type, where models need to know it.
+// typeRange returns the range of an integer type that is small, and smaller on
+// no machine than on another.
 func (s *schema) typeRange() (low, high string) {
-	if s.kind != "integer" {
+	switch k := s.typ.Kind(); {
+	case s.kind != "integer":
 		return "", ""
-	}
-	switch bits := s.typ.Bits(); {
-	case s.typ.Kind() >= reflect.Uint && bits == 64:
+	case reflect.Int8 <= k && k <= reflect.Int32:
+		limit := int64(1) << (s.typ.Bits() - 1)
+		return strconv.FormatInt(-limit, 10), strconv.FormatInt(limit-1, 10)
+	case reflect.Uint8 <= k && k <= reflect.Uint32:
+		return "0", strconv.FormatInt(int64(1)<<s.typ.Bits()-1, 10)
+	case k >= reflect.Uint:
 		return "0", ""
-	case s.typ.Kind() >= reflect.Uint:
-		return "0", strconv.FormatUint(1<<bits-1, 10)
-	case bits < 64:
-		return strconv.FormatInt(-1<<(bits-1), 10), strconv.FormatInt(1<<(bits-1)-1, 10)
 	}
 	return "", ""
 }
