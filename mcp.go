@@ -379,7 +379,8 @@ func oneLine(s string) string {
 // called: what is missing, unknown, of a wrong type or out of range is told to
 // the model in one line. "5" is accepted for a number, "true" for a boolean, and
 // an array or object sent as a JSON string, because models send them; a string
-// is never made of anything else.
+// is never made of anything else. The argument wait_for_previous, which Gemini
+// CLI sends with every tool, is dropped unless it is described.
 //
 // If t.InputSchema is set it is sent as it stands. Of it, "required" and
 // "additionalProperties":false at its root are enforced, and beside that the
@@ -3201,6 +3202,9 @@ func without(object []byte, name string) []byte {
 
 // check notes which arguments are missing, and which there should not be.
 func (r *root) check(args []byte, bad *faults) {
+	if !r.closed && len(r.required) == 0 {
+		return // and a long text is not looked at once more
+	}
 	missing := slices.Clone(r.required)
 	for key := range members(args) {
 		name := string(key)
