@@ -456,7 +456,8 @@ func oneLine(s string) string {
 // called: what is missing, unknown, of a wrong type or out of range is told to
 // the model in one line. "5" is accepted for a number, "true" for a boolean, and
 // an array or object sent as a JSON string, because models send them; a string
-// is never made of anything else.
+// is never made of anything else. The argument wait_for_previous, which Gemini
+// CLI sends with every tool, is dropped unless it is described.
 //
 // If t.InputSchema is set it is sent as it stands. Of it, "required" and
 // "additionalProperties":false at its root are enforced, and beside that the
@@ -2651,6 +2652,12 @@ const (
 )
 
 // ---- schemas from types ----
+//
+// A type is described once: derive walks over it and makes a schema, whose
+// fields hold what their tags say. Everything else follows that description:
+// render writes it down for the client, set reads arguments by it, and marshal
+// mends by it what encoding/json has written. What cannot be described keeps a
+// place in the description, without a kind, and is left to encoding/json.
 
 // SchemaOf returns the JSON Schema that [AddTool] derives from T, for
 // [Tool.OutputSchema] or for a look at it in a test.
@@ -2682,7 +2689,8 @@ func SchemaOf[T any]() json.RawMessage {
 	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", writing).render()
 }
 
-// A schema is what we know about the JSON form of a type.
+// A schema is what we know about the JSON form of a type. It never changes once
+// it is derived, and a type that contains itself has a schema that does.
 type schema struct {
 	typ    reflect.Type
 	kind   string   // the JSON type, or "" if it cannot be described
@@ -2746,10 +2754,11 @@ func mustDerive(t reflect.Type, where string, why purpose) *schema {
 	return s
 }
 
+// A deriver describes one type and all that is in it.
 type deriver struct {
 	why   purpose
 	known map[knownType]*schema // by which recursion ends
-	err   error
+	err   error                 // the first thing that cannot be described
 }
 
 // A knownType is a type that was met, and whether its values have no address:
@@ -2766,6 +2775,8 @@ func (d *deriver) refuse(wrong bool, where, what string) {
 	}
 }
 
+// schema describes t, whose methods come before its kind: they decide what
+// encoding/json reads and writes. Copied says that values have no address.
 func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
 	for t.Kind() == reflect.Pointer {
 		t, copied = t.Elem(), false
@@ -2826,7 +2837,6 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 		s.elem = d.schema(t.Elem(), where+"[]", true)
 	case k == reflect.Array:
 		d.refuse(true, where, t.String()+" cannot be described: write a slice, []"+t.Elem().String())
-		s.elem = d.schema(t.Elem(), where+"[]", copied)
 	case k == reflect.Interface:
 		d.refuse(true, where, t.String()+" cannot be described: write a type, or map[string]any for an object of any kind")
 	default:
@@ -2841,6 +2851,7 @@ func isBytes(t reflect.Type) bool {
 		!elem.Implements(reflect.TypeFor[json.Marshaler]()) && !elem.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
+// isAny reports whether t is an interface that anything implements.
 func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
 
 // listsItself reports whether s is a list of lists without an end.
@@ -2891,7 +2902,8 @@ func (f *field) clashes(o *field) bool {
 	return o != f && o.name == f.name && o.outer == f.outer && o.named == f.named
 }
 
-// collect appends the fields of a struct, and of those that it embeds.
+// collect appends the fields of a struct, and of those that it embeds. What is
+// in an embedded pointer is optional: encoding/json leaves it out when it is nil.
 func (d *deriver) collect(all []*field, outer *field) []*field {
 	for o := outer.outer; o != nil; o = o.outer {
 		if o.typ == outer.typ {
@@ -2974,7 +2986,8 @@ func (f *field) readDoc() error {
 	return nil
 }
 
-// foreign are the words that other libraries have in a jsonschema tag.
+// foreign are the words that other libraries have in a jsonschema tag. Behind a
+// comma only these count: "labels, as key=value" is a description.
 var foreign = strings.Fields("required description title enum default example examples format pattern type minimum maximum " +
 	"exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties " +
 	"nullable readOnly writeOnly deprecated const anyof oneof oneof_type oneof_required anyof_type anyof_required anchor ref")
@@ -2985,6 +2998,7 @@ func isWord(s string) bool {
 	return s != "" && strings.IndexFunc(s, other) < 0
 }
 
+// readBounds reads between which numbers a field must be.
 func (f *field) readBounds() (err error) {
 	if f.min, err = f.bound("minimum"); err == nil {
 		f.max, err = f.bound("maximum")
@@ -3007,6 +3021,7 @@ func (f *field) bound(key string) (bound reflect.Value, err error) {
 	return valueOf(key, []byte(text), f.schema.typ, f.schema.set)
 }
 
+// readLengths reads how long a string or a list may be.
 func (f *field) readLengths() (err error) {
 	if f.minLen, err = f.length("minLength", 0); err == nil {
 		f.maxLen, err = f.length("maxLength", -1)
@@ -3031,6 +3046,7 @@ func (f *field) length(key string, without int) (int, error) {
 	return n, nil
 }
 
+// readFormat reads the format of a string. A time.Time and the like have theirs.
 func (f *field) readFormat() error {
 	format, ok := f.tag.Lookup("format")
 	if !ok {
@@ -3098,7 +3114,8 @@ func (f *field) checkChoice(of *schema, val string) error {
 	return err
 }
 
-// readDefault reads what stands for a field that is left out.
+// readDefault reads what stands for a field that is left out. It is sent as it
+// was read: in one line, and not with a string where a number belongs.
 func (f *field) readDefault() error {
 	text, ok := f.tag.Lookup("default")
 	if !ok {
@@ -3132,7 +3149,9 @@ func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []b
 const maxSchema = 32 << 10
 
 // render returns s as JSON Schema. Every node has one type, and nothing refers to
-// anything. If that would be too large, objects that are nested deeply are plain.
+// anything, because many hosts and providers refuse the rest. So a type is written
+// out wherever it stands, and types that contain each other would fill megabytes:
+// if the schema would be too large, objects that are nested deeply are plain.
 func (s *schema) render() json.RawMessage {
 	for depth := 16; ; depth-- {
 		if b := (printer{depth: depth}).append(nil, s, nil); len(b) <= maxSchema || depth == 1 {
@@ -3195,23 +3214,25 @@ func (s *schema) appendBounds(b []byte, f *field) []byte {
 	return rawMember(b, "maximum", cmp.Or(f.tag.Get("maximum"), high))
 }
 
-// typeRange returns the range of an integer type, where models need to know it.
+// typeRange returns the range of an integer type that is small, and smaller on
+// no machine than on another.
 func (s *schema) typeRange() (low, high string) {
-	if s.kind != "integer" {
+	switch k := s.typ.Kind(); {
+	case s.kind != "integer":
 		return "", ""
-	}
-	switch bits := s.typ.Bits(); {
-	case s.typ.Kind() >= reflect.Uint && bits == 64:
+	case reflect.Int8 <= k && k <= reflect.Int32:
+		limit := int64(1) << (s.typ.Bits() - 1)
+		return strconv.FormatInt(-limit, 10), strconv.FormatInt(limit-1, 10)
+	case reflect.Uint8 <= k && k <= reflect.Uint32:
+		return "0", strconv.FormatInt(int64(1)<<s.typ.Bits()-1, 10)
+	case k >= reflect.Uint:
 		return "0", ""
-	case s.typ.Kind() >= reflect.Uint:
-		return "0", strconv.Itoa(1<<bits - 1)
-	case bits < 64:
-		return strconv.Itoa(-1 << (bits - 1)), strconv.Itoa(1<<(bits-1) - 1)
 	}
 	return "", ""
 }
 
-// appendObject appends what the schema of an object says of what is in it.
+// appendObject appends what the schema of an object says of what is in it. It
+// stops describing once too much is written: render then tries again, less deep.
 func (p printer) appendObject(b []byte, s *schema) []byte {
 	again := slices.ContainsFunc(p.ancestors, func(a *schema) bool { return a.typ == s.typ })
 	if again || len(p.ancestors) >= p.depth || len(b) > maxSchema && len(p.ancestors) > 0 {
@@ -3294,6 +3315,10 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 }
 
 // ---- arguments by their schema ----
+//
+// Arguments are read in one pass over the raw JSON, which checks and sets at
+// once. It goes on after a fault, so that the model is told all of them, each
+// with its place, and can mend them in one go.
 
 // The rules are what the arguments of a tool are held against.
 type rules struct {
@@ -3343,7 +3368,7 @@ func (in *rules) unmarshal(args []byte, v any) error {
 	return bad.err()
 }
 
-// without returns an object without a member.
+// without returns an object without the members of a name.
 func without(object []byte, name string) []byte {
 	if object[0] != '{' || !bytes.Contains(object, []byte(name)) {
 		return object
@@ -3360,6 +3385,9 @@ func without(object []byte, name string) []byte {
 
 // check notes which arguments are missing, and which there should not be.
 func (r *root) check(args []byte, bad *faults) {
+	if !r.closed && len(r.required) == 0 {
+		return // and a long text is not looked at once more
+	}
 	missing := slices.Clone(r.required)
 	for key := range members(args) {
 		name := string(key)
@@ -3375,8 +3403,8 @@ func (r *root) check(args []byte, bad *faults) {
 	}
 }
 
-// faults is what is wrong with the arguments of one call, all told at once, and
-// how strictly they are read.
+// faults is what is wrong with the arguments of one call, and how strictly they
+// are read.
 type faults struct {
 	lines []string
 	depth int  // of the value that is looked at
@@ -3401,6 +3429,7 @@ const maxArgsDepth = 100
 // enough keeps a call that is wrong all over from costing more than a right one.
 func (f *faults) enough() bool { return len(f.lines) >= 10 }
 
+// add notes what is wrong at a place.
 func (f *faults) add(at *place, format string, args ...any) {
 	f.lines = append(f.lines, at.String()+fmt.Sprintf(format, args...))
 }
@@ -3526,7 +3555,7 @@ func (f *faults) wrongKind(at *place, kind string, raw []byte) {
 	f.add(at, "must be %s%s, got %s", article, kind, got)
 }
 
-// setOwn sets a value that encoding/json can read, and we cannot.
+// setOwn sets a value that has a form of its own, which encoding/json reads.
 func setOwn(v reflect.Value, raw []byte, at *place, bad *faults) {
 	var err error
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // a json.RawMessage may be long
@@ -3539,6 +3568,7 @@ func setOwn(v reflect.Value, raw []byte, at *place, bad *faults) {
 	}
 }
 
+// setText sets a value that is a string in JSON.
 func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
 	str, _ := unquote(raw)
 	switch {
@@ -3561,6 +3591,7 @@ func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
 	}
 }
 
+// setNumber sets a float.
 func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) {
 	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
 	if err != nil {
@@ -3626,6 +3657,7 @@ func isNumber(raw []byte) bool {
 	return len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') && skipValue(raw, 0, 0) == len(raw)
 }
 
+// setList sets a slice, element by element: how many come is not known before.
 func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeSlice(s.typ, 0, 0))
 	walk(raw, 0, 0, func(_, val []byte) bool {
@@ -3638,6 +3670,7 @@ func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
 	})
 }
 
+// setObject sets what is an object in JSON.
 func (s *schema) setObject(v reflect.Value, raw []byte, at *place, bad *faults) {
 	switch {
 	case s.free:
@@ -3649,6 +3682,7 @@ func (s *schema) setObject(v reflect.Value, raw []byte, at *place, bad *faults) 
 	}
 }
 
+// setMap sets a map. Its keys are strings, which may have UnmarshalText.
 func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
 	walk(raw, 0, 0, func(key, val []byte) bool {
@@ -3668,6 +3702,7 @@ func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 	})
 }
 
+// setStruct sets a struct: first what is there, then defaults for what is not.
 func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) {
 	seen := make([]bool, len(s.fields))
 	walk(raw, 0, 0, func(key, val []byte) bool {
@@ -3790,6 +3825,7 @@ func pointee(v reflect.Value) reflect.Value {
 	return v
 }
 
+// checkLength holds the length of a string or a list against its bounds.
 func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
 	if n < f.minLen {
 		if f.minLen == 1 {
@@ -3802,6 +3838,7 @@ func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
 	}
 }
 
+// checkEnum holds a value against those that are allowed, if not all are.
 func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
 	if f.enum == nil || bad.enough() {
 		return
@@ -3850,13 +3887,19 @@ func wellFormed(format, s string) bool {
 }
 
 // ---- values to JSON ----
+//
+// encoding/json writes values. What is left to do is what keeps them in line
+// with the schema that was sent: there is no null but in what cannot be
+// described. That stays as encoding/json writes it: what an interface or an
+// array holds, and what has a MarshalJSON.
 
 // marshal is json.Marshal without escapes for HTML, and with nil slices and
 // maps, as far as the types tell, as empty ones and without nil pointers. What
 // it returns is valid UTF-8 and one line, whatever methods of the user's write.
 func marshal(v any) ([]byte, error) { return (*schema)(nil).marshal(v) }
 
-// marshal is marshal for what s describes, which may be nil.
+// marshal does so for what s describes. If s is nil the type of v is described
+// first, but only when there is a null to be mended.
 func (s *schema) marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -991,7 +991,7 @@ func (c chance) value(schema any) any {
 	case "boolean":
 		return c.of(2)
 	case "integer":
-		low, high := bound("minimum", -1<<40), bound("maximum", 1<<40)
+		low, high := bound("minimum", -1<<30), bound("maximum", 1<<30)
 		return math.Floor(low + c.Float64()*(high-low))
 	case "number":
 		return bound("minimum", -5) + float64(c.IntN(100))/4
