@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from typing import Annotated
 
 from mcp.server import MCPServer
@@ -29,7 +28,7 @@ async def sleep(ms: Annotated[int, Field(description="how long; 0 is until the e
     global sleepers
     sleepers += 1
     if sleepers == MANY:
-        print("asleep", file=sys.stderr, flush=True)
+        os.write(2, b"asleep\n")
     try:
         await (asyncio.sleep(ms / 1000) if ms else asyncio.Event().wait())
     finally:
