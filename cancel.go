@@ -4,26 +4,32 @@ package mcp
 
 // How work ends.
 //
-//	event                          cause the handler sees      its answer                  Serve returns
-//	notifications/cancelled        *CancelledError             none                        goes on
-//	EOF on r                       ErrClosed, after Linger     what the handler returns    nil
-//	r fails otherwise              that error, after Linger    what the handler returns    that error
-//	w is a closed pipe             ErrClosed                   none possible: swallowed    nil
-//	w fails otherwise              that error                  none                        that error
-//	ctx ends; SIGINT, SIGTERM      context.Cause(ctx)          what the handler returns    nil
-//	handlers outlive Drain         as above                    none after Serve returned   an ErrDrain that names them
+//	event                           cause the handler sees      its answer                  Serve returns
+//	notifications/cancelled         *CancelledError             none                        goes on
+//	EOF on r                        ErrClosed, after Linger     what the handler returns    nil
+//	r fails otherwise               that error, after Linger    what the handler returns    that error
+//	w is a closed pipe              ErrClosed                   none possible: swallowed    nil
+//	w fails otherwise               that error                  none                        that error
+//	ctx ends; SIGINT, SIGTERM or    context.Cause(ctx); under   what the handler returns    nil
+//	SIGHUP under ServeStdio         ServeStdio, the signal
+//	handlers outlive Drain          as above                    none after Serve returned   an ErrDrain that names them
 //
 // EOF still lets answers out, because a client may close only its half of the
-// connection, as a shell does in `printf ... | server`. Everybody who waits
-// for the client is told at once in every row but the first.
+// connection, as a shell does in `printf ... | server`. But what handlers answer
+// that EOF has cancelled is held until the last of them has returned: there are
+// clients that fail at an answer which they no longer want, and then kill.
+// Everybody who waits for the client is told at once in every row but the first.
+// A request whose turn has not come is not begun, and answered with the cause.
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -40,7 +46,7 @@ var ErrClosed = errors.New("mcp: the client has closed the connection")
 // ErrDrain is returned, wrapped, by Serve when handlers went on after
 // [Server.Drain] had passed, or the client did not read what was written for
 // it. Their goroutines are still there, but nothing that they return is written
-// any more.
+// any more. One write that was on its way then may still come to its end.
 var ErrDrain = errors.New("mcp: still at work when the time to drain was over")
 
 // CancelledError is the cause of a handler's context when the client has
@@ -56,113 +62,62 @@ func (e *CancelledError) Error() string {
 	return "mcp: cancelled by the client: " + e.Reason
 }
 
-// An ending is what makes a request, which is the context of its handler, end. It
-// is made when it is asked for: most handlers return before they look.
-type ending struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-}
+// ---- the client's cancel ----
 
-func newEnding(parent context.Context) *ending {
-	ctx, cancel := context.WithCancelCause(parent)
-	return &ending{ctx, cancel}
-}
-
-func (r *request) ending() *ending {
-	if r.ends.Load() == nil {
-		if e := newEnding(r.session.ctx); !r.ends.CompareAndSwap(nil, e) {
-			e.cancel(nil) // somebody else was first
-		}
-	}
-	return r.ends.Load()
-}
-
-func (r *request) cancel(cause error) { r.ending().cancel(cause) }
-
-func (r *request) Deadline() (time.Time, bool) { return r.session.ctx.Deadline() }
-func (r *request) Done() <-chan struct{}       { return r.ending().ctx.Done() }
-func (r *request) Err() error                  { return r.ending().ctx.Err() }
-
-func (r *request) Value(key any) any {
-	if key == (requestKey{}) {
-		return r
-	}
-	return r.ending().ctx.Value(key)
-}
-
-// forget is the client's cancel of the request with this id. The entry goes
-// first, so that nothing is owed and nothing more is written for it; a request
-// that is unknown, or answered already, is none of our business.
-func (c *session) forget(id []byte, reason string) {
+// cancelRequest is the client's cancel of the request with this id. The entry
+// goes first, so that nothing is owed and nothing more is written for it. A
+// request that is unknown, or answered already, is not looked for any further.
+func (c *session) cancelRequest(id []byte, reason string) {
 	c.mu.Lock()
 	r := c.requests[string(id)]
 	if r != nil {
 		delete(c.requests, string(id))
-		c.drop(r.stream)
-		c.forgotten[r] = struct{}{}
-		for i, w := range c.waiting {
-			if w == r { // it never began to run
-				c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
-				delete(c.forgotten, r)
-				c.wg.Done()
-				break
-			}
+		c.removeStream(r.stream)
+		if r.place != nil { // it never began to run
+			c.waiting.Remove(r.place)
+			r.place = nil
+			c.wg.Done()
+		} else {
+			c.cancelled[r] = struct{}{}
 		}
-		c.settle(r.batch, nil)
+		c.sendAnswer(r.batch, nil)
 	}
 	c.mu.Unlock()
-	if r != nil {
-		if why := (&CancelledError{oneLine(reason)}).Error(); r.stream == nil { // which ends in no other way
-			c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
-		}
-		r.cancel(&CancelledError{reason})
+	if r == nil {
+		return
 	}
+	if r.stream == nil { // which ends in no other way
+		why := (&CancelledError{oneLine(reason)}).Error()
+		c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
+	}
+	r.cancel(&CancelledError{reason})
 }
 
-// hangUp tells everybody who waits for the client that it is gone. The maps
-// are copied and the copies are walked without the lock, because whoever is
-// told comes straight back to delete its own entry. A question is told through
-// the map and not through its context alone: a handler may ask with a context
-// of its own, which nobody cancels.
-func (c *session) hangUp(cause error) {
-	c.mu.Lock()
-	c.deaf = cause
-	asked := make([]*question, 0, len(c.asked))
-	for _, q := range c.asked {
-		asked = append(asked, q)
+// ---- the end of a session ----
+
+// inputEnded is called when r has come to its end. The second time it does
+// nothing. Only who has the turn to read may call it.
+func (c *session) inputEnded() {
+	select {
+	case <-c.inputOver:
+		return
+	default:
 	}
-	streams := slices.Clone(c.streams)
-	c.mu.Unlock()
-	for _, q := range asked {
-		q.tell(reply{err: cause})
+	if c.in.err != io.EOF && !closedPipe(c.in.err) {
+		c.fail(c.in.err)
 	}
-	for _, st := range streams {
-		if st.request != nil {
-			st.request.cancel(cause)
-		}
-	}
+	close(c.inputOver)
 }
 
-// closeDoor sees to it that no request is begun any more: from here on the
-// WaitGroup does not rise from zero. The second time it does nothing.
-func (c *session) closeDoor() {
-	c.mu.Lock()
-	if !c.closing {
-		c.closing = true
-		close(c.closed)
-	}
-	c.mu.Unlock()
-}
-
-// broken is called with the error of a write to the client.
-func (c *session) broken(err error) {
+// writeFailed is called with the error of a write to the client.
+func (c *session) writeFailed(err error) {
 	if closedPipe(err) {
 		err = ErrClosed
 	} else {
 		c.fail(err)
 	}
 	c.cancel(err)
-	c.closeDoor()
+	c.stopAccepting()
 }
 
 // fail notes what Serve is to return; the first failure is the one that counts.
@@ -174,94 +129,179 @@ func (c *session) fail(err error) {
 	c.mu.Unlock()
 }
 
+// stopAccepting sees to it that no further line is accepted. From here on the
+// WaitGroup does not rise from zero. The second time it does nothing.
+func (c *session) stopAccepting() {
+	c.mu.Lock()
+	if !c.closing {
+		c.closing = true
+		close(c.closed)
+	}
+	c.mu.Unlock()
+}
+
+// wakeWaiters tells everybody who waits for the client that it is gone. The maps
+// are copied and the copies are walked without the lock, because whoever is
+// told comes straight back to delete its own entry. A call is told through the
+// map and not through its context alone: a handler may ask with a context of its
+// own, which nobody cancels.
+func (c *session) wakeWaiters(cause error) {
+	c.mu.Lock()
+	c.askErr = cause
+	calls := make([]*clientCall, 0, len(c.pending))
+	for _, q := range c.pending {
+		calls = append(calls, q)
+	}
+	streams := slices.Clone(c.streams)
+	c.mu.Unlock()
+	for _, q := range calls {
+		q.tell(reply{err: cause})
+	}
+	for _, st := range streams {
+		if st.request != nil {
+			st.request.cancel(cause)
+		}
+	}
+}
+
+// cancelAll cancels every handler, and answers the requests whose turn has not
+// come.
+func (c *session) cancelAll(cause error) {
+	c.cancel(cause)
+	c.mu.Lock()
+	var late []*request
+	for e := c.waiting.Front(); e != nil; e = e.Next() {
+		r := e.Value.(*request)
+		r.place = nil
+		late = append(late, r)
+	}
+	c.waiting.Init()
+	c.mu.Unlock()
+	for _, r := range late {
+		c.notBegun(r)
+	}
+}
+
+// notBegun answers a request that came too late to be begun.
+func (c *session) notBegun(r *request) {
+	c.respond(r, r.failure(context.Cause(c.ctx)))
+	r.cancel(nil)
+	c.wg.Done()
+}
+
 // wait returns when the session is over. It waits for the end to begin, brings
 // the news to everybody, and gives them a bounded time.
 func (c *session) wait() error {
-	var cause error
-	select {
-	case <-c.eof:
-		cause = ErrClosed
-	case <-c.ctx.Done():
-	}
 	idle := make(chan struct{})
-	go func() { // the drain waiter
-		<-c.closed
-		c.write() // what the reader still had to say
-		c.wg.Wait()
-		c.write()
-		close(idle)
-	}()
-
-	if cause == nil {
-		c.hangUp(context.Cause(c.ctx))
-		c.closeDoor()
-	} else {
-		c.mu.Lock()
-		if c.failure != nil {
-			cause = c.failure
-		}
-		c.mu.Unlock()
-		c.hangUp(cause)
-		if c.srv.Linger > 0 {
-			select {
-			case <-idle:
-			case <-c.ctx.Done():
-			case <-time.After(c.srv.Linger):
-			}
-		}
-		c.cancel(cause)
+	select {
+	case <-c.inputOver:
+		go c.drain(idle)
+		cause := c.inputError()
+		c.wakeWaiters(cause)
+		c.linger(idle)
+		c.out.hold()
+		c.cancelAll(cause)
+	case <-c.ctx.Done():
+		go c.drain(idle)
+		cause := context.Cause(c.ctx)
+		c.wakeWaiters(cause)
+		c.stopAccepting()
+		c.cancelAll(cause)
 	}
-
-	drain := c.srv.Drain
-	if drain <= 0 {
-		drain = time.Second
-	}
-	limit := time.NewTimer(drain)
+	limit := time.NewTimer(c.srv.drain())
 	defer limit.Stop()
 	var late error
 	select {
 	case <-idle:
 	case <-limit.C:
-		c.closeDoor()
+		c.stopAccepting()
 		late = fmt.Errorf("%w: %s", ErrDrain, c.abandon())
+		c.lastWrite()
 	}
 	c.out.stop()
-	over := late != nil
-	for _, side := range []*outlet{&c.notes, &c.trace} {
-		for rest := side.end(); rest != nil && !over; rest = side.end() {
-			select {
-			case <-rest:
-			case <-limit.C: // nobody reads our stderr: no reason to stay
-				over = true
-			}
-		}
-		side.stop()
-	}
+	c.stopDiagnostics(limit.C, late != nil)
 	c.mu.Lock()
 	failure := c.failure
 	c.mu.Unlock()
 	return errors.Join(late, failure)
 }
 
+// drain closes idle when all that was begun is through, and written.
+func (c *session) drain(idle chan<- struct{}) {
+	<-c.closed
+	c.write() // what the reader still had to say
+	c.wg.Wait()
+	c.out.release()
+	c.write()
+	close(idle)
+}
+
+// inputError returns why the input has ended, as handlers see it.
+func (c *session) inputError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure != nil {
+		return c.failure
+	}
+	return ErrClosed
+}
+
+// linger lets handlers go on for a while after the end of the input.
+func (c *session) linger(idle <-chan struct{}) {
+	if c.srv.Linger <= 0 {
+		return
+	}
+	select {
+	case <-idle:
+	case <-c.ctx.Done():
+	case <-time.After(c.srv.Linger):
+	}
+}
+
+// lastWrite writes the answers that were held, when Drain is over because others
+// did not come. If the client does not take them at once it does not get them.
+func (c *session) lastWrite() {
+	written := make(chan struct{})
+	c.out.release()
+	go func() {
+		c.write()
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(c.srv.drain() / 10):
+	}
+}
+
+// stopDiagnostics gives the trace and the diagnostics until the end of Drain to
+// be written: that nobody reads our stderr is no reason to stay.
+func (c *session) stopDiagnostics(limit <-chan time.Time, over bool) {
+	for _, side := range []*lineWriter{&c.notes, c.trace} {
+		if side == nil {
+			continue
+		}
+		for unsent := side.until(side.end()); unsent != nil && !over; unsent = side.until(side.end()) {
+			select {
+			case <-unsent:
+			case <-limit:
+				over = true
+			}
+		}
+	}
+	c.notes.stop()
+}
+
 // abandon gives up on the work that is still under way, and names it.
 func (c *session) abandon() string {
 	c.mu.Lock()
-	for _, r := range c.waiting { // they are not at work, and never will be
-		if c.requests[string(r.id)] == r {
-			delete(c.requests, string(r.id))
-		}
-		delete(c.forgotten, r)
-		c.wg.Done()
-	}
-	c.waiting = nil
+	defer c.mu.Unlock()
 	var names []string
 	for _, r := range c.requests {
 		names = append(names, r.String())
 	}
-	for r := range c.forgotten {
+	for r := range c.cancelled {
 		names = append(names, r.String()+", cancelled")
 	}
-	c.mu.Unlock()
 	if len(names) == 0 {
 		return "the client does not read what is written"
 	}
@@ -271,36 +311,60 @@ func (c *session) abandon() string {
 	return strings.Join(names, "; ")
 }
 
+func (s *Server) drain() time.Duration {
+	if s.Drain > 0 {
+		return s.Drain
+	}
+	return time.Second
+}
+
+// An errno is an error of the operating system. It is syscall.Errno, by its
+// methods: Plan 9 has no type of that name.
+type errno interface {
+	error
+	Is(error) bool
+	Temporary() bool
+	Timeout() bool
+}
+
 // closedPipe reports whether err means that the other end is gone, or that our
 // own end was closed under us: neither is a failure.
 func closedPipe(err error) bool {
-	gone := []error{io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE, syscall.ECONNRESET}
-	if runtime.GOOS == "windows" {
-		gone = append(gone, syscall.Errno(109), syscall.Errno(232)) // ERROR_BROKEN_PIPE, ERROR_NO_DATA
+	var no errno
+	switch {
+	case errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed):
+		return true
+	case !errors.As(err, &no):
+		return runtime.GOOS == "plan9" && strings.HasSuffix(err.Error(), "i/o on hungup channel")
+	case runtime.GOOS == "windows": // where texts are in the user's language
+		n := fmt.Sprintf("%d", no)
+		return n == "109" || n == "232" // ERROR_BROKEN_PIPE, ERROR_NO_DATA
 	}
-	for _, e := range gone {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	text := strings.ToLower(no.Error()) // of EPIPE and ECONNRESET
+	return text == "broken pipe" || text == "connection reset by peer"
 }
+
+// ---- the process ----
 
 // stdioTaken guards what there is only one of: the process's stdin and stdout.
 var stdioTaken atomic.Bool
 
 // ServeStdio is [Server.Serve] on the process's standard input and output, the
 // way in which MCP hosts start a server. It returns nil when the client closes
-// the connection, when ctx ends, and on the first SIGINT or SIGTERM; a second
-// signal has its usual effect. To exit with status 0 then, just return from main.
+// the connection, when ctx ends, and on the first SIGINT, SIGTERM or SIGHUP; a
+// second signal has its usual effect. To exit with status 0 then, just return
+// from main. A signal that the process was started with ignored stays ignored,
+// as under nohup.
 //
 // While it serves, the wire is out of everybody's reach: os.Stdout is
 // os.Stderr and os.Stdin is the null device, so that a stray fmt.Println, or a
 // child process that was given them, cannot disturb the protocol. Code that
-// runs at the same time must not assign to them. A closed stdout is an
-// ordinary end and not a SIGPIPE. All this is undone when ServeStdio returns,
-// with two exceptions: after an [ErrDrain] SIGPIPE stays harmless, and for one
-// more second so does a first SIGINT or SIGTERM, so that main gets to its end.
+// runs at the same time must not assign to them. The standard logger and
+// [Server.ErrorLog] are turned to stderr if they write to stdout. A closed stdout
+// is an ordinary end and not a SIGPIPE. All this is undone when ServeStdio
+// returns, with two exceptions: after an [ErrDrain] SIGPIPE stays harmless, and
+// for one more second so do SIGINT, SIGTERM and SIGHUP, so that main gets to its
+// end.
 //
 // If [Server.Trace] is nil and the environment variable MCP_TRACE names a
 // file, what would be traced is appended to that file.
@@ -313,45 +377,92 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 		return errors.New("mcp: stdin and stdout are being served already")
 	}
 	defer stdioTaken.Store(false)
-
 	in, out := os.Stdin, os.Stdout
-	null, err := os.Open(os.DevNull)
-	if err != nil && runtime.GOOS != "wasip1" { // which may have no devices
-		return err
-	}
+	null, _ := os.Open(os.DevNull) // without one, nil is as good: all that it does fails
+	defer null.Close()
 	os.Stdin, os.Stdout = null, os.Stderr
-	defer func() {
-		os.Stdin, os.Stdout = in, out
-		null.Close()
-	}()
+	defer func() { os.Stdin, os.Stdout = in, out }()
+	defer turnToStderr(out, log.Default(), s.ErrorLog)()
 
 	// Notify and not Ignore: children inherit what is ignored.
 	pipe := make(chan os.Signal, 1)
-	signal.Notify(pipe, syscall.SIGPIPE)
+	signal.Notify(pipe, numbered(13)) // SIGPIPE
 	defer func() {
 		if !errors.Is(err, ErrDrain) { // else a write may be under way, and fail while main cleans up
 			signal.Stop(pipe)
 		}
 	}()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	// Some hosts close stdin and send SIGTERM at once: main shall get to its end.
-	defer time.AfterFunc(time.Second, stop)
+	ctx, stop := untilSignal(ctx)
+	defer stop()
 
+	var r io.Reader = in
 	if terminal(in, null) {
+		r = terminalReader{in}
 		fmt.Fprintf(os.Stderr, "%s is an MCP server: it is meant to be started by an MCP host and speaks JSON-RPC on stdin and stdout. Ctrl-D or Ctrl-C ends it.\n", s.Name)
 	}
-	trace := s.Trace
-	if name := os.Getenv("MCP_TRACE"); trace == nil && name != "" {
-		f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			s.logf("mcp: MCP_TRACE: %v", err)
-		} else {
-			defer f.Close()
-			trace = f
+	var trace io.Writer
+	if name := os.Getenv("MCP_TRACE"); s.Trace == nil && name != "" {
+		f := &traceFile{name: name, logf: s.logf}
+		defer f.close()
+		trace = f
+	}
+	return s.serve(ctx, r, out, trace)
+}
+
+// turnToStderr turns loggers away from out, and returns what turns them back.
+func turnToStderr(out *os.File, loggers ...*log.Logger) (back func()) {
+	var turned []*log.Logger
+	for _, l := range loggers {
+		if l != nil && l.Writer() == io.Writer(out) {
+			l.SetOutput(os.Stderr)
+			turned = append(turned, l)
 		}
 	}
-	return s.serve(ctx, in, out, trace)
+	return func() {
+		for _, l := range turned {
+			l.SetOutput(out)
+		}
+	}
+}
+
+// untilSignal returns a context that the first signal ends, with a cause that
+// names it; the second has its usual effect. stop is to be called when the
+// session is over.
+func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, numbered(1)} { // 1 is SIGHUP
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
+		}
+	}
+	over, waited := make(chan struct{}), make(chan struct{})
+	go func() { // the signal waiter
+		defer close(waited)
+		select {
+		case sig := <-signals:
+			signal.Stop(signals)
+			cancel(errors.New(sig.String() + " signal received"))
+		case <-over:
+			// Some hosts close stdin and send SIGTERM at once: main shall get to its end.
+			time.AfterFunc(time.Second, func() { signal.Stop(signals) })
+		}
+	}()
+	return ctx, func() {
+		close(over)
+		<-waited
+		cancel(nil)
+	}
+}
+
+// numbered returns the signal with a number of Unix. Package syscall does not
+// have all of them by name on all systems.
+func numbered(n int64) os.Signal {
+	sig := reflect.New(reflect.TypeOf(os.Interrupt)).Elem()
+	if sig.CanInt() { // the signals of Plan 9 are strings
+		sig.SetInt(n)
+	}
+	return sig.Interface().(os.Signal)
 }
 
 // terminal reports whether f is a terminal: a character device, but not the
@@ -363,4 +474,43 @@ func terminal(f, null *os.File) bool {
 	}
 	device, err := null.Stat()
 	return err != nil || !os.SameFile(fi, device)
+}
+
+// A terminalReader reads from a terminal. When the other end of that is closed,
+// a read fails with EIO: an ordinary end.
+type terminalReader struct{ *os.File }
+
+func (t terminalReader) Read(b []byte) (int, error) {
+	n, err := t.File.Read(b)
+	if errors.Is(err, syscall.EIO) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// A traceFile is opened when the first line is written to it, by the goroutine
+// that writes the trace: to open a FIFO that nobody reads lasts for ever.
+type traceFile struct {
+	name string
+	logf func(string, ...any)
+	file atomic.Pointer[os.File]
+}
+
+func (t *traceFile) Write(b []byte) (int, error) {
+	f := t.file.Load()
+	if f == nil {
+		var err error
+		if f, err = os.OpenFile(t.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+			t.logf("mcp: MCP_TRACE: %v", err)
+			return 0, err
+		}
+		t.file.Store(f)
+	}
+	return f.Write(b)
+}
+
+func (t *traceFile) close() {
+	if f := t.file.Load(); f != nil {
+		f.Close()
+	}
 }

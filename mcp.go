@@ -152,15 +152,17 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	mu       sync.Mutex     // guards what follows
-	lists    [kinds][]*item // in the order in which they came
-	items    map[itemName]*item
-	lastSeq  int
-	offered  uint8 // the kinds that there ever was something of, a bit for each
-	sessions map[*session]struct{}
-	schemas  map[reflect.Type]*schema       // of arguments
-	random   []byte                         // in place of StateKey
-	complete func(*Server, *request) *Error // what an item with arguments knows
+	mu          sync.Mutex     // guards what follows
+	lists       [kinds][]*item // in the order in which they came
+	items       map[itemName]*item
+	lastSeq     int
+	offered     uint8 // the kinds that there ever was something of, a bit for each
+	sessions    map[*session]struct{}
+	lastSession int
+	trace       *lineWriter                    // to Trace, while there are sessions
+	schemas     map[reflect.Type]*schema       // of arguments
+	random      []byte                         // in place of StateKey
+	complete    func(*Server, *request) *Error // what an item with arguments knows
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https
@@ -364,8 +366,8 @@ func commas(s string) (list []string) {
 // oneLine is an excerpt that cannot be taken for the next line of a log.
 func oneLine(s string) string {
 	s = excerpt(s)
-	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) >= 0 {
-		s = string(appendString(nil, s))
+	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) >= 0 {
+		s = strconv.Quote(s)
 	}
 	return s
 }
@@ -398,7 +400,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 		if err := in.unmarshal(r.arguments, &v); err != nil {
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
-		res, err := h(r, v)
+		res, err := h(r.ctx, v)
 		if err != nil {
 			return r.failure(err)
 		}
@@ -677,7 +679,7 @@ func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]by
 		}
 		size += len(it.encoded[rev]) + 1
 	}
-	b = join(roomFor(b, size), `"`, kindNames[k], `":[`)
+	b = join(slices.Grow(b, size+256), `"`, kindNames[k], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[rev]...), ',')
 	}
@@ -777,13 +779,13 @@ func (r *request) failure(err error) []byte {
 	if line := r.question(err); line != nil {
 		return line
 	}
-	if err == r.Err() { // its cause tells more
-		err = context.Cause(r)
+	if err == r.ctx.Err() { // its cause tells more
+		err = context.Cause(r.ctx)
 	}
 	fault, ok := asError(err)
 	switch {
 	case ok && (r.rev == revModern || fault.Code != codeCapability):
-	case r.method == "tools/call":
+	case r.service.forModel:
 		return r.textAnswer(err.Error(), nil, true)
 	default:
 		fault = coded(codeInternal, err.Error())
@@ -896,7 +898,7 @@ func (s *Server) completion(r *request) *Error {
 		if complete == nil {
 			return r.completeAnswer(nil, nil)
 		}
-		return r.completeAnswer(complete(r, *p.Argument.Value, known))
+		return r.completeAnswer(complete(r.ctx, *p.Argument.Value, known))
 	}}
 	return nil
 }
@@ -1072,7 +1074,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		encode: func(rev revision) []byte { return closeWith(r.append([]byte("{"), key, rev, meta), "}") },
 		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
 		run: func(q *request) []byte {
-			contents, err := read(q, q.name, q.vars)
+			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readAnswer(contents, err, r.MIMEType)
 		},
 		args:     names,
@@ -1269,7 +1271,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 		encode: func(rev revision) []byte { return p.encode(rev, meta) },
 		check:  p.check,
 		run: func(r *request) []byte {
-			messages, err := get(r, r.vars)
+			messages, err := get(r.ctx, r.vars)
 			return r.promptAnswer(messages, err, p.Description)
 		},
 		args:     args,
@@ -1653,7 +1655,7 @@ func (r *request) answer(ctx context.Context, n inputRequest) (json.RawMessage, 
 	if r.rev != revModern {
 		return r.session.ask(ctx, r, n.method, n.params)
 	}
-	if !lookup(r.method).asks { // its result has no room for questions
+	if !r.service.asks { // its result has no room for questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
 	r.once.Do(r.takeAnswers)
@@ -2116,6 +2118,20 @@ var revisions = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-
 
 func (v revision) String() string { return revisions[v] }
 
+// batches reports whether several messages may stand in one line.
+func (v revision) batches() bool { return v == rev2025_03_26 }
+
+// negotiate returns the revision that is spoken with a client of the legacy era
+// that proposes one.
+func negotiate(version string) revision {
+	for v := rev2024_11_05; v < revModern; v++ {
+		if version == v.String() {
+			return v
+		}
+	}
+	return rev2025_11_25
+}
+
 // supported is the member of an error that names what a request may claim.
 const supported = `"supported":["2026-07-28"]`
 
@@ -2143,6 +2159,7 @@ const (
 	kinds
 	completions = kinds // these have no list, but are declared too
 	logging     = kinds + 1
+	nothing     = kinds + 2 // what is served whatever is offered
 )
 
 // kindNames are what a list is called in its result.
@@ -2154,85 +2171,6 @@ func (k kind) capability() kind {
 		return resources
 	}
 	return k
-}
-
-// A method is what we know about a method of the protocol.
-type method struct {
-	name           string
-	legacy, modern bool // the eras that have it
-	kind           kind // that it belongs to
-	list           bool // it is the list of its kind
-	lasting        bool // it is for a handler: its params are needed after the reader has gone on
-	asks           bool // its handler may ask the client
-}
-
-var methods = [...]method{
-	{"tools/call", true, true, tools, false, true, true},
-	{"tools/list", true, true, tools, true, false, false},
-	{"prompts/get", true, true, prompts, false, true, true},
-	{"prompts/list", true, true, prompts, true, false, false},
-	{"resources/read", true, true, resources, false, true, true},
-	{"resources/list", true, true, resources, true, false, false},
-	{"resources/templates/list", true, true, templates, true, false, false},
-	{"resources/subscribe", true, false, resources, false, false, false},
-	{"resources/unsubscribe", true, false, resources, false, false, false},
-	{"completion/complete", true, true, completions, false, true, false},
-	{"logging/setLevel", true, false, logging, false, false, false},
-	{"ping", true, false, 0, false, false, false},
-	{"initialize", true, false, 0, false, false, false},
-	{"server/discover", false, true, 0, false, false, false},
-	{"subscriptions/listen", false, true, 0, false, true, false},
-}
-
-func noMethod(r *request) *Error {
-	return coded(codeMethod, "Method not found: "+excerpt(r.method))
-}
-
-// lookup returns a method that no era has if there is none of that name.
-func lookup(name string) method {
-	for i := range methods {
-		if methods[i].name == name {
-			return methods[i]
-		}
-	}
-	return method{}
-}
-
-func (r *request) String() string {
-	name := ""
-	if r.name != "" {
-		name = " " + oneLine(r.name)
-	}
-	return r.method + name + " (id " + excerpt(string(r.id)) + ")"
-}
-
-// open begins the answer of r. Members of the result are to follow, each with
-// a comma behind it, and then end.
-func (r *request) open() []byte {
-	b := join(r.space[:0], `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
-	if r.rev == revModern {
-		b = join(b, `"resultType":"complete",`)
-	}
-	return b
-}
-
-// end completes it. Meta holds members of the result's _meta.
-func (r *request) end(b []byte, meta string, cached bool) []byte {
-	c := r.session
-	switch {
-	case r.rev != revModern && meta != "":
-		b = closeWith(join(b, `"_meta":{`, meta), `}`)
-	case r.rev == revModern:
-		if cached {
-			b = join(b, c.caching)
-		}
-		who := c.identity
-		if r.method == "server/discover" {
-			who = c.srv.identity(revModern)
-		}
-		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, who, `}`)
-	}
-	return closeWith(b, `}}`)
 }
 
 // closeWith takes away the comma behind the last member and appends what follows.
@@ -2249,57 +2187,6 @@ func join(b []byte, parts ...string) []byte {
 		b = append(b, p...)
 	}
 	return b
-}
-
-// tag is the member of _meta that names r's stream.
-func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.id) + `,` }
-
-// ack is the notification with which a stream begins: what we will tell of
-// what was asked for.
-func (r *request) ack() []byte {
-	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
-	b = closeWith(b, `},"notifications":{`)
-	for k, name := range kindNames[:templates] {
-		if r.stream.kinds&(1<<k) != 0 {
-			b = join(b, `"`, name, `ListChanged":true,`)
-		}
-	}
-	if len(r.stream.uris) > 0 {
-		b = join(b, `"resourceSubscriptions":[`)
-		for uri := range r.stream.uris {
-			b = append(appendString(b, uri), ',')
-		}
-		b = closeWith(b, "]")
-	}
-	return closeWith(b, `}}}`)
-}
-
-// failed is the answer of a handler that did not return.
-func (r *request) failed() []byte {
-	const message = "Internal error"
-	if r.method == "tools/call" {
-		return r.textAnswer(message, nil, true)
-	}
-	return appendError(nil, r.id, coded(codeInternal, message))
-}
-
-// appendError appends an error as an answer; a nil id is sent as null.
-func appendError(b, id []byte, e *Error) []byte {
-	if id == nil {
-		id = []byte("null")
-	}
-	code := e.Code
-	if code == 0 {
-		code = codeInternal
-	}
-	b = join(b, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(code), `,`)
-	b = quoted(b, "message", e.Message)
-	if e.Data != nil {
-		if data, err := marshal(e.Data); err == nil {
-			b = rawMember(b, "data", data)
-		}
-	}
-	return closeWith(b, `}}`)
 }
 
 // nameAndVersion returns what a client says of itself, and whether it is an
@@ -2382,13 +2269,30 @@ func (s *Server) addSession(c *session) {
 		s.sessions = make(map[*session]struct{})
 	}
 	s.sessions[c] = struct{}{}
+	s.lastSession++
+	c.number = s.lastSession
+	if c.trace == nil && s.Trace != nil {
+		if s.trace == nil {
+			s.trace = &lineWriter{w: s.Trace}
+		}
+		c.trace = s.trace
+	}
 	s.mu.Unlock()
 }
 
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
+	last := c.trace
+	if last == s.trace && len(s.sessions) > 0 {
+		last = nil // others go on with it
+	} else if last == s.trace {
+		s.trace = nil
+	}
 	s.mu.Unlock()
+	if last != nil {
+		last.stop()
+	}
 }
 
 // changed tells every client that a list is another one now.

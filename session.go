@@ -4,29 +4,41 @@ package mcp
 
 // One client.
 //
-//	r ──▶ read ──▶ accept ──▶ request ──▶ begin ──▶ handle ──▶ respond ──▶ write ──▶ w
-//	        │         │           │                   │           ▲          ▲
-//	        │         │           └── serve: what needs no user code, ───────┤
-//	        │         │               is answered on the spot     │          │
-//	        │         └── notice: initialized, cancelled          │          │
-//	        │         └── deliver: the answer to a question ──▶ ask ─────────┘
-//	        └── EOF: see cancel.go
+//	r ─▶ lineReader ─▶ accept ─▶ message ─▶ request ─▶ begin ─▶ handle ─▶ respond ─▶ lineWriter ─▶ w
+//	          │                     │          │                   │                     ▲
+//	          │                     │          └─ serve: what needs no code of the user's ┤
+//	          │                     │                              │                     │
+//	          │                     ├─ notice: initialized, cancelled                    │
+//	          │                     └─ deliver: the client's answer ─▶ call ─────────────┘
+//	          └─ the end of the input: see cancel.go
 //
-// Everything up to begin runs on one goroutine at a time, the one that has the
-// turn to read, so that line N has taken effect before line N+1 is looked at: a
-// cancel cannot overtake its request. A request that comes while no other runs
-// it serves itself, which saves waking another thread; the rest get goroutines
-// of their own. It also writes the answers that are ready, before it reads on.
+// Everything up to begin runs on one goroutine at a time, which has the turn to
+// read. So line N has taken effect before line N+1 is looked at: a cancel never
+// overtakes its request. While no other request runs, this goroutine serves the
+// request itself, which saves waking another thread. It lends the turn
+// meanwhile: when that lasts a millisecond, or when the handler asks the client,
+// the turn passes to a new goroutine. The client is therefore always heard, and
+// nobody waits for the turn.
 //
-// While it serves or writes it can be relieved: when that lasts a millisecond,
-// or the handler asks the client something, a new goroutine gets the turn, and
-// the old one ends with its work. So whatever handlers and the client do, the
-// client is heard. Nobody ever waits for the turn, and no lock is held while a
-// handler runs or w is written to.
+// These are all the goroutines of a session, and who waits for each:
+//
+//	read                 has the turn to read; for its line and its writes the WaitGroup waits.
+//	                     Only its Read, which cannot be interrupted, may outlive Serve
+//	handle               serves one request that the reader does not serve: the WaitGroup
+//	write                was handed the turn to write: the WaitGroup
+//	readAhead            one Read, while too much output is unsent: whoever reads next
+//	lineWriter.writeAll  writes the trace or the diagnostics: wait, until Drain is over
+//	the drain waiter     waits for the WaitGroup: wait, until Drain is over
+//	the last write       what was held when Drain was over: wait, for a moment
+//	the signal waiter    of ServeStdio: ServeStdio
+//
+// No lock is held while r or w is used or a handler runs. Where two are needed,
+// session.mu is taken first.
 
 import (
 	"bytes"
 	"cmp"
+	"container/list"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,66 +52,65 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
 const (
-	outputBound = 16 << 20 // unsent bytes above which the reader takes no further line
-	aheadBound  = 1 << 20  // bytes that it goes on listening all the same
-	noteBound   = 64 << 10 // unsent diagnostics above which they are dropped
+	outputBound = 16 << 20 // unsent bytes above which no further line is taken
+	aheadBound  = 1 << 20  // bytes that are read ahead all the same
+	notesBound  = 64 << 10 // unsent diagnostics above which they are dropped
 	traceBound  = 64 << 20 // the same for the trace
 	keepBuffer  = 64 << 10 // larger buffers are let go after use
 	maxBatch    = 10_000   // members of one batch
 	maxStreams  = 64       // open subscriptions/listen requests
 	maxWatched  = 10_000   // resources that one of them, or a legacy session, watches
-	maxURI      = 8 << 10  // bytes in the URI of one that is watched
+	maxURI      = 8 << 10  // bytes in the URI of a resource that is watched
+	maxRepeated = 1 << 10  // bytes in an id or a token that notifications repeat
 	maxDepth    = 10_000   // of nesting, as in encoding/json
+	maxEmpty    = 100      // Reads in a row that give nothing, as in bufio
 
-	stint = time.Millisecond // of work, after which whoever has the turn to read is relieved
+	maxInline = time.Millisecond // of work, after which a lent turn is passed on
 )
 
 // A session is one client: the two ends of a connection and what is going on
 // between them.
 type session struct {
 	srv    *Server
-	r      io.Reader
+	number int             // of the sessions of srv, from 1
 	ctx    context.Context // parent of every handler's; ends when the session does
 	cancel context.CancelCauseFunc
-	over   *ending // of the requests that were over before anybody looked
-	out    outlet  // to the client
-	trace  outlet  // to Server.Trace
-	notes  outlet  // to Server.ErrorLog
+
+	turn  turn
+	in    lineReader // belongs to whoever has the turn
+	out   lineWriter
+	trace *lineWriter // to Server.Trace; nil: none
+	notes lineWriter  // to Server.ErrorLog
 
 	identity, caching        string // as the modern era wants them on its answers
 	experimental, extensions string // capabilities, as JSON
 
-	in    input       // of whoever has the turn to read
-	lone  *request    // begun, and to be served by that one itself
-	watch *time.Timer // calls relieve after a stint of work
+	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
+	inputOver chan struct{}  // closed when the client is known to have closed its end
+	closed    chan struct{}  // closed when no further line is accepted
+	returned  chan struct{}  // closed when Serve returns
 
-	wg     sync.WaitGroup // requests that were begun, and writes
-	eof    chan struct{}  // closed when the client is heard to have closed its end
-	closed chan struct{}  // closed when closing is set
-
-	mu        sync.Mutex            // guards what follows, for a few lines at a time
-	turn      int                   // to read: each goroutine that gets it has a number of its own
-	busy      bool                  // whoever has it serves or writes, and can be relieved
-	closing   bool                  // no request is begun any more
-	deaf      error                 // why no question is asked any more
-	failure   error                 // what Serve returns
-	requests  map[string]*request   // owed an answer, by raw id
-	forgotten map[*request]struct{} // cancelled by the client, and still running
-	running   int                   // handlers, where Server.MaxConcurrent counts them
-	waiting   []*request            // for their turn to run
-	asked     map[string]*question  // awaiting the client's answer, by our id
-	lastAsked int64
+	mu        sync.Mutex             // guards what follows, for a few lines at a time
+	closing   bool                   // no further line is accepted
+	ended     error                  // why no handler is begun any more
+	askErr    error                  // why the client is not asked any more
+	failure   error                  // what Serve returns
+	requests  map[string]*request    // owed an answer, by raw id
+	cancelled map[*request]struct{}  // cancelled by the client, and still running
+	running   int                    // handlers, of which Server.MaxConcurrent run at once
+	waiting   list.List              // of *request: for their turn to run
+	pending   map[string]*clientCall // our requests that await the client's answer, by our id
+	lastCall  int64
+	answered  int64     // where in the output the last answer ends
 	streams   []*stream // where changes are told, oldest first
 	legacy    legacy    // written only with the turn to read, which so is enough to read it
 	notesNow  int       // diagnostics of the current second
-	noteTime  int64
+	notesTime int64
 }
 
 // legacy is what a client of the older revisions has told once and for all.
@@ -113,17 +124,19 @@ type legacy struct {
 // A request is one request of the client, from accept to respond.
 type request struct {
 	session *session
+	ctx     context.Context // of the handler; its value for requestKey is the request
+	cancel  context.CancelCauseFunc
 	id      []byte // the raw token, echoed byte for byte
 	method  string
-	name    string // of the tool, prompt or resource, for people
+	service *service // how the method is served
+	name    string   // of the tool, prompt or resource
 	rev     revision
 	params
 	batch  *batch
 	stream *stream           // of subscriptions/listen
+	place  *list.Element     // in session.waiting
 	item   *item             // what it is about, if that is one thing
 	vars   map[string]string // arguments of a prompt, variables of a template
-	ends   atomic.Pointer[ending]
-	space  [304]byte // for its answer, if that is short
 
 	client, caps []byte // of the client, by the era
 
@@ -148,7 +161,7 @@ type params struct {
 	requestID, reason                               []byte
 }
 
-// A inputRequest is a question of the modern era, which travels in a result.
+// An inputRequest is a question of the modern era, which travels in a result.
 type inputRequest struct{ key, method, params string }
 
 // A batch collects the answers to one line of several messages.
@@ -157,16 +170,16 @@ type batch struct {
 	answers []byte
 }
 
-// A question is a request to the client that awaits its answer. The channel
-// has room for one reply: whoever delivers never waits.
-type question struct{ answer chan reply }
+// A clientCall is a request to the client that awaits its answer. The channel has
+// room for one reply: whoever tells it never waits.
+type clientCall struct{ answer chan reply }
 
 type reply struct {
 	result json.RawMessage
 	err    error
 }
 
-func (q *question) tell(a reply) {
+func (q *clientCall) tell(a reply) {
 	select {
 	case q.answer <- a:
 	default: // told already
@@ -179,28 +192,35 @@ func (q *question) tell(a reply) {
 //
 // It returns nil when the session came to an ordinary end, the end of ctx
 // being one; an error that is [ErrDrain] when something outlived the drain; and
-// otherwise the error of r or w.
+// otherwise the error of r or w. A Reader that returns neither data nor an error
+// a hundred times in a row is at fault: the error is [io.ErrNoProgress].
 //
 // Many sessions of one Server may run at once. Serve closes neither r nor w.
 // When it returns because ctx has ended, a Read of r may still be under way:
 // close r to end it.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
-	return s.serve(ctx, r, w, s.Trace)
+	return s.serve(ctx, r, w, nil)
 }
 
+// serve is Serve with a trace of its own, if trace is not nil.
 func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
 	if s.Name == "" || s.Version == "" {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
 	}
 	c := &session{
-		srv: s, r: r,
-		eof:       make(chan struct{}),
+		srv:       s,
+		inputOver: make(chan struct{}),
 		closed:    make(chan struct{}),
+		returned:  make(chan struct{}),
 		requests:  make(map[string]*request),
-		forgotten: make(map[*request]struct{}),
-		asked:     make(map[string]*question),
+		cancelled: make(map[*request]struct{}),
+		pending:   make(map[string]*clientCall),
 	}
-	c.out.w, c.trace.w, c.notes.w = w, trace, logWriter{s.ErrorLog}
+	c.in.r, c.in.limit = r, s.maxMessage()
+	c.out.w, c.notes.w = w, logWriter{s.ErrorLog}
+	if trace != nil {
+		c.trace = &lineWriter{w: trace}
+	}
 	c.identity, c.caching = s.identity(0), s.caching()
 	var err1, err2 error // here and not later: it may run code of the user's
 	c.experimental, err1 = jsonOf(s.Experimental)
@@ -210,271 +230,131 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
-	c.over = newEnding(c.ctx)
-	c.over.cancel(nil)
 	s.addSession(c)
 	defer s.removeSession(c)
-	c.watch = time.AfterFunc(stint, c.relieve)
-	defer c.watch.Stop()
-	c.work() // the first reader starts as every other does: as if it relieved somebody
-	c.relieve()
+	defer close(c.returned)
+	c.turn.read = c.read
+	c.turn.timer = time.AfterFunc(maxInline, c.turn.pass)
+	defer c.turn.timer.Stop()
+	go c.read()
 	return c.wait()
 }
 
 // ---- read ----
 
-// An input is the bytes that were read and not yet taken.
-type input struct {
-	long  [][]byte // the beginning of a line that is longer than the buffer
-	held  int      // bytes in long
-	buf   []byte   // buf[:start] is taken
-	start int
-	seen  int        // buf[start:seen] holds no newline
-	any   bool       // a line has begun: there can be no byte order mark any more
-	skip  bool       // inside of a line that is too long
-	err   error      // of the last Read
-	ear   chan heard // of a Read that is under way; nil if there is none
-}
-
-type heard struct {
-	b   []byte
-	err error
-}
-
-// read is what the goroutine does that has the turn to read, until it is
-// relieved, r has nothing more to give and all of it was taken, or the session
-// is over.
-func (c *session) read(turn int) {
-	in, began := &c.in, time.Now()
-	for c.room(in) {
-		line, whole := in.line(c.srv.maxMessage())
-		switch {
-		case whole:
-			c.accept(line, len(line) > keepBuffer)
-			if r := c.lone; r != nil {
-				c.lone = nil
-				c.work()
-				c.handle(r)
-				if !c.resume(turn) {
-					return
-				}
-				if in.start < len(in.buf) && time.Since(began) > stint { // answers have waited long enough
-					c.handOff()
-					began = time.Now()
-				}
-			}
-		case line != nil:
-			c.tooLong(line)
-		default:
-			if !c.flush(turn) {
+// read is what the goroutine does that has the turn to read: until the turn has
+// passed to another, or no further line is accepted.
+func (c *session) read() {
+	began := time.Now()
+	for {
+		c.waitForRoom()
+		line, tail := c.in.next()
+		if line == nil {
+			if !c.flush() {
 				return
 			}
-			if in.err != nil {
-				c.hear(in)
-				c.closeDoor()
+			if c.in.err != nil {
+				c.inputEnded()
+				c.stopAccepting()
 				return
 			}
-			in.fill(c.r)
+			c.in.fill()
+			began = time.Now()
+			continue
+		}
+		if !c.enter() {
+			break
+		}
+		if !c.take(line, tail) {
+			return
+		}
+		if time.Since(began) > maxInline { // the answers have waited long enough
+			c.handOff()
 			began = time.Now()
 		}
 	}
-	c.closeDoor()
-	// The session ends, but a client that is still writing must come to reading.
-	for in.err == nil && !c.out.over() {
-		in.start = len(in.buf)
-		in.fill(c.r)
-	}
+	c.discard()
 }
 
-// relieve gives the turn to read to a new goroutine, if the one that has it is
-// at work. It may come late, and relieve somebody who has just begun.
-func (c *session) relieve() {
+// enter adds one to what the drain waiter waits for, and reports whether it has:
+// it does not once the session is closing. So the WaitGroup does not rise from
+// zero from then on.
+func (c *session) enter() bool {
 	c.mu.Lock()
-	if c.busy {
-		c.busy = false
-		c.turn++
-		go c.read(c.turn)
-	}
-	c.mu.Unlock()
-}
-
-// work begins what may last, on the goroutine that has the turn to read.
-func (c *session) work() {
-	c.mu.Lock()
-	c.busy = true
-	c.watch.Reset(stint)
-	c.mu.Unlock()
-}
-
-// resume ends that, and reports whether the goroutine still has the turn.
-func (c *session) resume(turn int) bool {
-	c.mu.Lock()
-	still := c.turn == turn // else the watch is on another now
-	if still {
-		c.watch.Stop()
-		c.busy = false
-	}
-	c.mu.Unlock()
-	return still
-}
-
-// flush writes what there is to write, and reports what resume does. While busy
-// is set, others leave their answers to this goroutine: one may have come after
-// the last write, so it looks again when that is over. When the session is
-// closing, the drain waiter writes.
-func (c *session) flush(turn int) bool {
-	for {
-		c.mu.Lock()
-		if c.closing || !c.out.turn() {
-			c.mu.Unlock()
-			return true
-		}
+	open := !c.closing
+	if open {
 		c.wg.Add(1)
-		c.mu.Unlock()
-		c.work()
-		c.writeOn()
-		c.wg.Done()
-		if !c.resume(turn) {
-			return false
-		}
 	}
+	c.mu.Unlock()
+	return open
 }
 
-// room waits while too much output is unsent, and reports whether the session
-// is still on. That bounds the memory that a client can use up which writes
-// and does not read. It keeps an ear on the input meanwhile, so that the end
-// of it is heard in any case: then the read is left to a goroutine of its own,
-// which ends with it.
-func (c *session) room(in *input) bool {
+// take accepts one line, and serves the request in it if that is for this
+// goroutine. It reports whether the goroutine still has the turn. The caller has
+// entered; a handler that calls runtime.Goexit does not come back.
+func (c *session) take(line, tail []byte) (mine bool) {
+	defer c.wg.Done()
+	if tail != nil {
+		c.tooLong(line, tail)
+		return true
+	}
+	if r := c.accept(line); r != nil {
+		return c.handle(r, c.turn.lend())
+	}
+	return true
+}
+
+// flush writes the answers that are ready, before its caller waits for input. It
+// reports whether the caller still has the turn. When the session is closing,
+// the drain waiter writes.
+func (c *session) flush() (mine bool) {
+	if !c.enter() {
+		return true
+	}
+	defer c.wg.Done()
+	if !c.out.acquire() {
+		return true
+	}
+	loan := c.turn.lend()
+	c.writeAll()
+	return c.turn.reclaim(loan)
+}
+
+// waitForRoom waits while too much output is unsent. That bounds the memory that
+// a client can use up which writes and does not read. The input is read ahead
+// meanwhile, so that its end is heard the moment that Read returns it. It does
+// not wait when the session has ended: what was read already is bounded.
+func (c *session) waitForRoom() {
 	for {
-		select {
-		case <-c.closed:
-			return false
-		default:
-		}
-		full := c.out.more(outputBound)
-		if full == nil {
-			return !c.out.over()
+		full := c.out.until(c.out.end() - outputBound)
+		if full == nil || c.ctx.Err() != nil {
+			return
 		}
 		c.handOff()
-		if in.err != nil {
-			c.hear(in)
-		}
-		var ear chan heard
-		if len(in.buf)-in.start < aheadBound && in.err == nil {
-			if in.ear == nil {
-				in.ear = make(chan heard, 1)
-				go func(ear chan heard) {
-					b := make([]byte, keepBuffer)
-					n, err := c.r.Read(b)
-					ear <- heard{b[:n], err}
-				}(in.ear)
-			}
-			ear = in.ear
+		if c.in.err != nil {
+			c.inputEnded()
 		}
 		select {
 		case <-full:
-		case <-c.closed:
-			return false
-		case h := <-ear:
-			in.take(h)
+		case <-c.ctx.Done():
+		case ahead := <-c.in.readAhead():
+			c.in.add(ahead)
 		}
 	}
 }
 
-// hear is called when r has come to its end. A second call does nothing.
-func (c *session) hear(in *input) {
-	select {
-	case <-c.eof:
-		return
-	default:
+// discard reads on when no line is accepted any more: a client that is still
+// writing must come to reading our last answers.
+func (c *session) discard() {
+	for c.in.err == nil {
+		select {
+		case <-c.returned:
+			return
+		default:
+			c.in.start = len(c.in.buf)
+			c.in.fill()
+		}
 	}
-	if in.err != io.EOF && !closedPipe(in.err) {
-		c.fail(in.err)
-	}
-	close(c.eof)
-}
-
-// fill reads once.
-func (in *input) fill(r io.Reader) {
-	if in.ear != nil {
-		in.take(<-in.ear)
-		return
-	}
-	n := copy(in.buf, in.buf[in.start:])
-	in.seen -= in.start
-	in.start, in.buf = 0, in.buf[:n]
-	if n == cap(in.buf) && n > 0 {
-		in.long, in.held = append(in.long, in.buf), in.held+n
-	}
-	if n == cap(in.buf) || n == 0 && cap(in.buf) > keepBuffer {
-		in.seen, in.buf = 0, make([]byte, 0, keepBuffer)
-	}
-	n, in.err = r.Read(in.buf[len(in.buf):cap(in.buf)])
-	in.buf = in.buf[:len(in.buf)+n]
-}
-
-// take adds what was heard while there was no room.
-func (in *input) take(h heard) {
-	n := copy(in.buf, in.buf[in.start:])
-	in.seen -= in.start
-	in.start, in.ear = 0, nil
-	in.buf, in.err = append(in.buf[:n], h.b...), h.err
-}
-
-// line returns the next line without its end, or nil if there is no whole one.
-// What comes after the last newline is a line too, if it is the last there is.
-// A line of more than limit bytes is cut there, and not whole; the rest of it
-// is skipped as it comes. The line is valid until the next fill or take, or for
-// good if it is longer than keepBuffer.
-func (in *input) line(limit int) (line []byte, whole bool) {
-	for {
-		if !in.skip && in.held == 0 { // blanks before a message do not count, and so do not blank lines
-			in.start = skipSpace(in.buf, in.start)
-			if !in.any && bytes.HasPrefix(in.buf[in.start:], []byte("\ufeff")) {
-				in.start, in.any = skipSpace(in.buf, in.start+len("\ufeff")), true
-			}
-			in.seen = max(in.seen, in.start)
-		}
-		if in.start == len(in.buf) && (in.held == 0 || in.err == nil) {
-			return nil, false
-		}
-		end := bytes.IndexByte(in.buf[in.seen:], '\n')
-		next := in.seen + end + 1
-		cut := end < 0 && in.err == nil
-		if end < 0 {
-			next = len(in.buf)
-		}
-		if cut && (in.skip || !in.tooMuch(limit)) {
-			if in.seen = next; in.skip {
-				in.start = next
-			}
-			return nil, false
-		}
-		line, skipped := in.buf[in.start:next], in.skip
-		in.start, in.seen, in.skip = next, next, end < 0
-		if skipped {
-			continue // its beginning was told already
-		}
-		if in.held > 0 || len(line) > keepBuffer {
-			line = slices.Concat(append(in.long, line)...)
-			in.long, in.held = nil, 0
-		}
-		in.any = true
-		if line = trimSpace(line); cut || len(line) > limit {
-			n := min(len(line), limit)
-			return line[:n:n], false
-		}
-		return line, true
-	}
-}
-
-// tooMuch reports whether the beginning of a line is longer than a message may
-// be. Blanks at its end may be behind the message, up to a point.
-func (in *input) tooMuch(limit int) bool {
-	b := in.buf[in.start:]
-	over := in.held + len(b) - limit
-	return over > keepBuffer || over > 0 && len(trimSpace(b[max(0, len(b)-over):])) > 0
 }
 
 // ---- accept ----
@@ -485,38 +365,44 @@ type envelope struct {
 	twice                                    string // a member that came twice
 }
 
-// open takes a message apart and returns how far it is valid JSON: len(m), or
-// -1. Names are matched exactly. What it found before a fault stays found.
-func (e *envelope) open(m []byte) (end int) {
-	if m[0] != '{' {
-		return skipValue(m, 0, 0)
-	}
-	end, e.twice = pick(m, want{"jsonrpc", &e.jsonrpc}, want{"id", &e.id}, want{"method", &e.method},
+// open takes a message apart. Names are matched exactly.
+func (e *envelope) open(m []byte) {
+	e.twice = pick(m, want{"jsonrpc", &e.jsonrpc}, want{"id", &e.id}, want{"method", &e.method},
 		want{"params", &e.params}, want{"result", &e.result}, want{"error", &e.err})
-	return end
 }
 
-// accept takes one line. It may keep the line if keep is set.
-func (c *session) accept(line []byte, keep bool) {
+// isAnswer reports whether the message has the shape of an answer to us. Such a
+// message is never answered, whatever is wrong with it.
+func (e *envelope) isAnswer() bool {
+	return e.method == nil && (e.result != nil || e.err != nil)
+}
+
+// accept takes one line. It returns the request in it if that is for its caller
+// to serve.
+func (c *session) accept(line []byte) (inline *request) {
 	c.record("in  ", line)
+	keep := len(line) > keepBuffer // then the line has memory of its own
 	switch {
 	case !utf8.Valid(line):
 		c.refuse(nil, nil, coded(codeParse, "Parse error: not UTF-8"))
+	case skipValue(line, 0, 0) != len(line): // the one strict pass: what is read later is trusted
+		c.refuse(nil, nil, coded(codeParse, "Parse error"))
 	case line[0] == '[':
 		c.batch(line, keep)
 	default:
-		c.message(line, keep, nil)
+		inline = c.message(line, keep, nil)
 	}
+	return inline
 }
 
 // batch takes a line of several messages, which one revision knows.
 func (c *session) batch(line []byte, keep bool) {
 	count := 0
-	end := walk(line, 0, 0, func(_, _ []byte) bool { count++; return true })
+	for range members(line) {
+		count++
+	}
 	switch {
-	case end != len(line):
-		c.refuse(nil, nil, coded(codeParse, "Parse error"))
-	case c.legacy.rev != rev2025_03_26:
+	case !c.legacy.rev.batches():
 		c.refuse(nil, nil, invalid("batching is not supported"))
 	case count == 0:
 		c.refuse(nil, nil, invalid("empty batch"))
@@ -528,32 +414,26 @@ func (c *session) batch(line []byte, keep bool) {
 			c.message(m, keep, b)
 		}
 		c.mu.Lock()
-		c.settle(b, nil)
+		c.sendAnswer(b, nil)
 		c.mu.Unlock()
 	}
 }
 
-// message takes one message and finds out which of the three kinds it is.
-func (c *session) message(m []byte, keep bool, b *batch) {
+// message takes one message, finds out which of the three kinds it is, and
+// returns what accept does.
+func (c *session) message(m []byte, keep bool, b *batch) (inline *request) {
 	var e envelope
-	if e.open(m) != len(m) {
-		c.refuse(b, nil, coded(codeParse, "Parse error"))
-		return
-	}
+	e.open(m)
 	id := e.id
 	if !validID(id) || e.twice == "id" {
 		id = nil
 	}
-	version := string(e.jsonrpc) == `"2.0"`
-	if !version { // it may be written with escapes
-		str, _ := unquote(e.jsonrpc)
-		version = str == "2.0"
-	}
+	version, _ := unquote(e.jsonrpc)
 	switch {
 	case m[0] != '{':
 		c.refuse(b, nil, invalid("a message must be an object"))
-	case e.method == nil && (e.result != nil || e.err != nil):
-		c.deliver(&e) // and never answer it, whatever is wrong with it
+	case e.isAnswer():
+		c.deliver(&e)
 	case e.twice != "":
 		c.refuse(b, id, invalid(e.twice+" came twice"))
 	case string(e.id) == "null":
@@ -564,151 +444,241 @@ func (c *session) message(m []byte, keep bool, b *batch) {
 		c.refuse(b, id, invalid("method missing"))
 	case e.method[0] != '"':
 		c.refuse(b, id, invalid("method must be a string"))
-	case !version && id != nil:
+	case version != "2.0" && id != nil:
 		c.refuse(b, id, invalid(`jsonrpc must be "2.0"`))
-	case !version:
+	case version != "2.0":
 		c.logf("notification ignored: jsonrpc must be \"2.0\"") // notifications have no answers
 	case id == nil:
 		c.notice(&e)
 	default:
-		c.request(&e, keep, b)
+		return c.request(&e, keep, b)
 	}
+	return nil
 }
 
-// tooLong takes the beginning of a line of more than Server.MaxMessage bytes.
-func (c *session) tooLong(line []byte) {
-	c.record("in  ", append(line[:min(len(line), 1000):min(len(line), 1000)], "... (cut: too long)"...))
-	err := invalid("a message of more than " + strconv.Itoa(c.srv.maxMessage()) + " bytes")
+// tooLong takes a line of more than Server.MaxMessage bytes, of which only the
+// beginning and the end are there. The id may stand in either.
+func (c *session) tooLong(head, tail []byte) {
+	c.record("in  ", slices.Concat(head[:min(len(head), 1000)], []byte("... (cut: too long)")))
+	err := invalid("a message of more than " + strconv.Itoa(c.in.limit) + " bytes")
 	var e envelope
-	e.open(line)
-	switch {
-	case e.method == nil && (e.result != nil || e.err != nil):
-		if q := c.answered(e.id); q != nil {
-			q.tell(reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.srv.maxMessage())})
+	e.open(slices.Clip(head))
+	id := e.id
+	if len(id) == cap(id) { // it is not there, or goes on where the line is cut
+		id = idAtEnd(tail)
+	}
+	if skipValue(id, 0, 0) != len(id) || !validID(id) || !utf8.Valid(id) || e.twice == "id" {
+		id = nil
+	}
+	if e.isAnswer() {
+		if q := c.removeCall(id); q != nil {
+			q.tell(reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.in.limit)})
 		}
 		c.logf("answer ignored: %v", err)
-	case validID(e.id) && utf8.Valid(e.id) && e.twice != "id" && len(e.id) < cap(e.id): // at the end it may be cut
-		c.refuse(nil, e.id, err)
-	default:
-		c.refuse(nil, nil, err)
+		return
 	}
+	c.refuse(nil, id, err)
+}
+
+// idAtEnd finds the id of an object of which only the end is there: a member
+// from which on the rest is valid. The quotes of text inside of a string are
+// escaped, and so are never taken for those of a member.
+func idAtEnd(tail []byte) (id []byte) {
+	for at := len(tail); at >= 0; {
+		if at = bytes.LastIndex(tail[:at], []byte(`"id"`)); at < 0 {
+			break
+		}
+		rest := slices.Concat([]byte("{"), tail[at:])
+		if skipValue(rest, 0, 0) == len(rest) && bytes.HasSuffix(trimSpace(tail[:at]), []byte(",")) {
+			pick(rest, want{"id", &id})
+			break
+		}
+	}
+	return id
+}
+
+// notifications are those of the client that we act upon. The others which the
+// protocol has would change what nobody remembers.
+var notifications = map[string]func(*session, *params){
+	"notifications/cancelled": func(c *session, p *params) {
+		if validID(p.requestID) {
+			reason, _ := unquote(p.reason)
+			c.cancelRequest(p.requestID, reason)
+		}
+	},
+	"notifications/initialized":        func(c *session, _ *params) { c.initialized() },
+	"notifications/progress":           func(*session, *params) {},
+	"notifications/roots/list_changed": func(*session, *params) {},
 }
 
 // notice takes a notification. There is no answer, whatever is wrong with it.
 func (c *session) notice(e *envelope) {
-	switch method, _ := unquote(e.method); method {
-	case "notifications/cancelled":
-		var p params
-		p.read(e.params)
-		if validID(p.requestID) {
-			reason, _ := unquote(p.reason)
-			c.forget(p.requestID, reason)
-		}
-	case "notifications/initialized":
-		c.mu.Lock()
-		if st := c.legacy.stream; st != nil && st.held {
-			st.held = false
-			for k := range kinds {
-				if st.missed&(1<<k) != 0 {
-					c.change(st, k)
-				}
-			}
-		}
-		c.mu.Unlock()
-	case "notifications/progress", "notifications/roots/list_changed":
-		// Nobody remembers what these would change.
-	default:
-		c.logf("notification ignored: unknown method %.100q", method)
+	method, _ := unquote(e.method)
+	act := notifications[method]
+	if act == nil {
+		c.logf("notification ignored: unknown method %q", excerpt(method))
+		return
 	}
+	var p params
+	p.read(e.params)
+	act(c, &p)
 }
 
-// deliver takes the client's answer to a question of ours.
+// initialized tells the legacy session what has changed since initialize.
+func (c *session) initialized() {
+	c.mu.Lock()
+	if st := c.legacy.stream; st != nil && st.held {
+		st.held = false
+		for k := range kinds {
+			if st.missed&(1<<k) != 0 {
+				c.change(st, k)
+			}
+		}
+	}
+	c.mu.Unlock()
+}
+
+// deliver takes the client's answer to a request of ours.
 func (c *session) deliver(e *envelope) {
-	q := c.answered(e.id)
+	absent(&e.err)
+	q := c.removeCall(e.id)
 	switch {
 	case q == nil:
-		c.logf("answer ignored: nobody waits for %.100s", e.id)
+		c.logf("answer ignored: nobody waits for %s", oneLine(string(e.id)))
 	case e.err == nil:
 		q.tell(reply{result: bytes.Clone(e.result)})
 	default:
 		var code, message []byte
-		if e.err[0] == '{' {
-			pick(e.err, want{"code", &code}, want{"message", &message})
-		}
+		pick(e.err, want{"code", &code}, want{"message", &message})
 		why, _ := unquote(message)
 		q.tell(reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%.20s)", excerpt(why), code)})
 	}
 }
 
-// answered takes the question with this id out of the map.
-func (c *session) answered(id []byte) *question {
+// removeCall takes the call with this id out of the map.
+func (c *session) removeCall(id []byte) *clientCall {
 	c.mu.Lock()
-	q := c.asked[string(id)]
-	delete(c.asked, string(id))
+	q := c.pending[string(id)]
+	delete(c.pending, string(id))
 	c.mu.Unlock()
 	return q
 }
 
 // ---- request ----
 
-// request takes a request: it finds the era, refuses what cannot be served,
-// and either answers on the spot or begins a handler.
-func (c *session) request(e *envelope, keep bool, b *batch) {
-	m := lookup(string(e.method[1 : len(e.method)-1]))
-	if m.name == "" { // it may be written with escapes
-		name, _ := unquote(e.method)
-		m = lookup(name)
-		m.name = name
+// A service is how the requests of one method are served.
+type service struct {
+	method         string
+	legacy, modern bool            // the eras that have the method
+	early          bool            // it is served before initialize too
+	kind           kind            // what must be offered; nothing: it is always served
+	list           bool            // legacy clients may list what is not offered
+	handled        bool            // its params are needed after the reader has gone on
+	asks           bool            // its handler may ask the client
+	forModel       bool            // what its handler fails with is a result, for the model to read
+	absent         json.RawMessage // data of the error in an era that does not have it
+
+	// serve returns the answer, or nil if a handler is to make it.
+	serve func(*session, *request) ([]byte, *Error)
+}
+
+// services are the methods of the protocol.
+var services = byMethod(
+	service{method: "initialize", legacy: true, early: true, kind: nothing, absent: json.RawMessage(`{` + supported + `}`), serve: (*session).initialize},
+	service{method: "ping", legacy: true, early: true, kind: nothing, serve: (*session).ping},
+	service{method: "server/discover", modern: true, kind: nothing, serve: (*session).discover},
+
+	service{method: "tools/list", legacy: true, modern: true, kind: tools, list: true, serve: listOf(tools)},
+	service{method: "prompts/list", legacy: true, modern: true, kind: prompts, list: true, serve: listOf(prompts)},
+	service{method: "resources/list", legacy: true, modern: true, kind: resources, list: true, serve: listOf(resources)},
+	service{method: "resources/templates/list", legacy: true, modern: true, kind: templates, list: true, serve: listOf(templates)},
+
+	service{method: "tools/call", legacy: true, modern: true, kind: tools, handled: true, asks: true, forModel: true, serve: (*session).findTool},
+	service{method: "prompts/get", legacy: true, modern: true, kind: prompts, handled: true, asks: true, serve: (*session).findPrompt},
+	service{method: "resources/read", legacy: true, modern: true, kind: resources, handled: true, asks: true, serve: (*session).findResource},
+	service{method: "completion/complete", legacy: true, modern: true, kind: completions, handled: true, serve: (*session).findCompletion},
+
+	service{method: "logging/setLevel", legacy: true, kind: logging, serve: (*session).setLevel},
+	service{method: "resources/subscribe", legacy: true, kind: resources, serve: (*session).subscribe},
+	service{method: "resources/unsubscribe", legacy: true, kind: resources, serve: (*session).unsubscribe},
+	service{method: "subscriptions/listen", modern: true, kind: nothing, handled: true, serve: (*session).listen},
+)
+
+func byMethod(list ...service) map[string]*service {
+	services := make(map[string]*service)
+	for i := range list {
+		services[list[i].method] = &list[i]
 	}
+	return services
+}
+
+// request takes a request: it finds the era, refuses what cannot be served, and
+// either answers on the spot or begins a handler. It returns what accept does.
+func (c *session) request(e *envelope, keep bool, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
 	full := b != nil && len(b.answers) > outputBound
 	c.mu.Unlock()
 	switch {
 	case dup: // under its own id, the answer would mislead the owner of the first
-		c.refuse(b, nil, invalid("id "+excerpt(string(e.id))+" is in use"))
-		return
+		c.refuse(b, nil, invalid("id "+oneLine(string(e.id))+" is in use"))
+		return nil
 	case full:
 		c.refuse(b, e.id, coded(codeInternal, "The answers to one batch are too long"))
-		return
+		return nil
 	}
-	r := &request{session: c, id: e.id, method: m.name, batch: b}
-	if m.lasting && !keep { // the line will be overwritten while a handler runs
-		n := len(e.id)
-		own := append(append(make([]byte, 0, n+len(e.params)), e.id...), e.params...)
-		r.id, e.params = own[:n:n], own[n:]
-		if len(own) == n {
-			e.params = nil
-		}
+	r := &request{session: c, id: e.id, batch: b}
+	if r.service = services[string(e.method[1:len(e.method)-1])]; r.service == nil { // or it is written with escapes
+		method, _ := unquote(e.method)
+		r.service = cmp.Or(services[method], &service{method: method, kind: nothing})
 	}
-	err := r.params.read(e.params)
-	if err == nil {
-		err = c.era(r, m)
+	r.method = r.service.method
+	params := e.params
+	if r.service.handled && !keep { // the line will be overwritten while a handler runs
+		own := slices.Concat(r.id, params)
+		r.id, params = own[:len(r.id):len(r.id)], own[len(r.id):]
 	}
-	var line []byte
-	if err == nil {
-		line, err = c.serve(r, m)
-	}
+	line, err := c.serve(r, params)
 	switch {
 	case err != nil:
-		c.reply(b, appendError(nil, r.id, err))
+		c.answer(b, appendError(nil, r.id, err))
 	case line != nil:
-		c.reply(b, line)
-	default:
-		c.begin(r)
+		c.answer(b, line)
+	case c.begin(r):
+		return r
 	}
+	return nil
+}
+
+// serve answers what needs no code of the user's. When it returns neither an
+// answer nor an error, r is to be given to a handler.
+func (c *session) serve(r *request, params []byte) ([]byte, *Error) {
+	if err := r.params.read(params); err != nil {
+		return nil, err
+	}
+	if err := c.selectEra(r); err != nil {
+		return nil, err
+	}
+	s := r.service
+	if s.kind != nothing && c.srv.offers()&(1<<s.kind.capability()) == 0 {
+		// Hosts of the legacy era drop a server that does not know a list.
+		if !s.list || r.rev == revModern {
+			return nil, r.noMethod()
+		}
+	}
+	return s.serve(c, r)
 }
 
 // read takes params apart. The values stay raw.
 func (p *params) read(raw []byte) *Error {
-	if raw == nil || string(raw) == "null" {
+	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
 	if raw[0] != '{' {
 		return badParams("params must be an object")
 	}
 	p.raw = raw
-	_, twice := pick(raw, want{"_meta", &p.meta}, want{"name", &p.name}, want{"arguments", &p.arguments},
+	twice := pick(raw, want{"_meta", &p.meta}, want{"name", &p.name}, want{"arguments", &p.arguments},
 		want{"uri", &p.uri}, want{"cursor", &p.cursor}, want{"notifications", &p.notifications},
 		want{"level", &p.setLevel}, want{"requestState", &p.state},
 		want{"protocolVersion", &p.protocolVersion}, want{"capabilities", &p.capabilities},
@@ -718,15 +688,17 @@ func (p *params) read(raw []byte) *Error {
 		if p.meta[0] != '{' {
 			return badParams("_meta must be an object")
 		}
-		_, twice = pick(p.meta, want{"progressToken", &p.token}, want{keyVersion, &p.metaVersion},
+		twice = pick(p.meta, want{"progressToken", &p.token}, want{keyVersion, &p.metaVersion},
 			want{keyCaps, &p.metaCaps}, want{keyClient, &p.metaClient}, want{keyLevel, &p.level})
 		absent(&p.token, &p.metaClient, &p.level)
 	}
-	if twice != "" {
+	switch {
+	case twice != "":
 		return badParams(twice + " came twice")
-	}
-	if p.token != nil && !validID(p.token) {
+	case p.token != nil && !validID(p.token):
 		return badParams("progressToken must be a string or an integer")
+	case len(p.token) > maxRepeated:
+		return badParams("progressToken is too long")
 	}
 	return nil
 }
@@ -740,112 +712,111 @@ func absent(optional ...*[]byte) {
 	}
 }
 
-// era finds the revision by which r is served. A claim in its own _meta makes
-// a request modern; any other belongs to the session that initialize opened.
-func (c *session) era(r *request, m method) *Error {
+// selectEra finds the revision by which r is served. A claim in its own _meta
+// makes a request modern; any other belongs to the session that initialize
+// opened.
+func (c *session) selectEra(r *request) *Error {
+	known := r.service.legacy || r.service.modern
 	if r.metaVersion != nil {
-		version, isText := unquote(r.metaVersion)
-		_, _, named := nameAndVersion(r.metaClient)
-		switch level, levelText := unquote(r.level); {
-		case !isText:
-			return badParams(keyVersion + " must be a string")
-		case r.metaCaps == nil:
-			return coded(codeParams, "Missing required _meta field "+keyCaps)
-		case r.metaCaps[0] != '{':
-			return badParams(keyCaps + " must be an object")
-		case r.metaClient != nil && !named:
-			return badParams(keyClient + " must be an object with name and version")
-		case version != revModern.String():
-			return &Error{Code: codeVersion, Message: "Unsupported protocol version",
-				Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,`, supported, `}`))}
-		case r.level != nil && (!levelText || !slices.Contains(levels[:], level)):
-			return coded(codeParams, "Invalid log level: "+excerpt(level))
-		case r.batch != nil:
-			return invalid("batching is not supported")
-		}
-		r.rev = revModern
-		r.caps, r.client = r.metaCaps, r.metaClient
-		if !m.modern {
-			err := noMethod(r)
-			if r.method == "initialize" {
-				err.Data = json.RawMessage(`{` + supported + `}`)
-			}
-			return err
-		}
-		return nil
+		return r.claim()
 	}
 	r.rev, r.client, r.caps = c.legacy.rev, c.legacy.client, c.legacy.caps
 	switch {
-	case !m.legacy && !m.modern:
-		return noMethod(r)
-	case m.legacy && (r.rev != 0 || r.method == "ping" || r.method == "initialize"):
+	case !known:
+		return r.noMethod()
+	case r.service.legacy && (r.rev != 0 || r.service.early):
 		return nil
 	}
 	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (or send initialize first)")
 }
 
-// serve answers what needs no code of the user's. When it returns neither an
-// answer nor an error, r is to be given to a handler.
-func (c *session) serve(r *request, m method) ([]byte, *Error) {
-	switch r.method {
-	case "initialize":
-		return c.initialize(r)
-	case "ping":
-		return r.end(r.open(), "", false), nil
-	case "server/discover":
-		return c.discover(r), nil
-	case "subscriptions/listen":
-		return nil, c.filter(r)
+// claim checks what a modern request says of itself in its _meta.
+func (r *request) claim() *Error {
+	version, isText := unquote(r.metaVersion)
+	_, _, named := nameAndVersion(r.metaClient)
+	switch level, levelText := unquote(r.level); {
+	case !isText:
+		return badParams(keyVersion + " must be a string")
+	case r.metaCaps == nil:
+		return coded(codeParams, "Missing required _meta field "+keyCaps)
+	case r.metaCaps[0] != '{':
+		return badParams(keyCaps + " must be an object")
+	case r.metaClient != nil && !named:
+		return badParams(keyClient + " must be an object with name and version")
+	case version != revModern.String():
+		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
+			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,`, supported, `}`))}
+	case r.level != nil && (!levelText || !slices.Contains(levels[:], level)):
+		return coded(codeParams, "Invalid log level: "+excerpt(level))
+	case r.batch != nil:
+		return invalid("batching is not supported")
 	}
-	offered := c.srv.offers() & (1 << m.kind.capability())
-	// Hosts of the legacy era drop a server that does not know a list.
-	if offered == 0 && (!m.list || r.rev == revModern) {
-		return nil, noMethod(r)
+	r.rev, r.caps, r.client = revModern, r.metaCaps, r.metaClient
+	if !r.service.modern {
+		err := r.noMethod()
+		if r.service.absent != nil {
+			err.Data = r.service.absent
+		}
+		return err
 	}
-	if m.list {
-		b, err := c.srv.appendList(r.open(), m.kind, r.rev, r.cursor)
+	return nil
+}
+
+func (r *request) noMethod() *Error {
+	return coded(codeMethod, "Method not found: "+excerpt(r.method))
+}
+
+// listOf serves one page of the list of a kind.
+func listOf(k kind) func(*session, *request) ([]byte, *Error) {
+	return func(c *session, r *request) ([]byte, *Error) {
+		b, err := c.srv.appendList(r.open(), k, r.rev, r.cursor)
 		if err != nil {
 			return nil, err
 		}
 		return r.end(b, "", true), nil
 	}
-	return c.lookUp(r)
 }
 
-// lookUp finds what a request is about, and checks what it says of it.
-func (c *session) lookUp(r *request) ([]byte, *Error) {
-	k, raw, required := tools, r.params.name, "name is required"
-	switch r.method {
-	case "prompts/get":
-		k = prompts
-	case "resources/read", "resources/subscribe", "resources/unsubscribe":
-		k, raw, required = resources, r.uri, "uri is required"
-	case "completion/complete":
-		return nil, c.srv.completer()(c.srv, r)
-	case "logging/setLevel":
-		return c.setLevel(r)
-	}
+func (c *session) findTool(r *request) ([]byte, *Error) {
+	return nil, c.findItem(r, tools, r.params.name, "name")
+}
+
+func (c *session) findPrompt(r *request) ([]byte, *Error) {
+	return nil, c.findItem(r, prompts, r.params.name, "name")
+}
+
+func (c *session) findResource(r *request) ([]byte, *Error) {
+	return nil, c.findItem(r, resources, r.uri, "uri")
+}
+
+func (c *session) findCompletion(r *request) ([]byte, *Error) {
+	return nil, c.srv.completer()(c.srv, r)
+}
+
+// findItem finds what a request is about, whose name is the value of a member of
+// its params, and checks what it says of it.
+func (c *session) findItem(r *request, k kind, raw []byte, member string) *Error {
 	name, isText := unquote(raw)
 	if !isText {
-		return nil, badParams(required)
+		return badParams(member + " is required")
 	}
 	r.name = name
-	switch r.method {
-	case "resources/subscribe", "resources/unsubscribe":
-		return c.subscribe(r)
-	}
 	if r.item = c.srv.find(k, name); r.item == nil && k == resources {
 		r.item, r.vars = c.srv.match(name)
 	}
 	switch {
 	case r.item == nil && k == resources:
-		return nil, r.notFound()
+		return r.notFound()
 	case r.item == nil:
-		return nil, coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
+		return coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
 	case r.item.check != nil:
-		return nil, r.item.check(r)
+		return r.item.check(r)
 	}
-	return nil, nil
+	return nil
+}
+
+func (c *session) ping(r *request) ([]byte, *Error) {
+	return r.end(r.open(), "", false), nil
 }
 
 // setLevel sets from which level on the legacy session wants log messages.
@@ -861,17 +832,28 @@ func (c *session) setLevel(r *request) ([]byte, *Error) {
 	return r.end(r.open(), "", false), nil
 }
 
-// subscribe has the legacy session told, or no longer, when a resource changes.
+// subscribe has the legacy session told when a resource changes.
 func (c *session) subscribe(r *request) ([]byte, *Error) {
-	var err *Error
-	c.mu.Lock()
-	if st := c.legacy.stream; r.method == "resources/subscribe" {
-		err = st.watch(r.name)
-	} else {
-		delete(st.uris, r.name)
+	uri, isText := unquote(r.uri)
+	if !isText {
+		return nil, badParams("uri is required")
 	}
+	c.mu.Lock()
+	err := c.legacy.stream.watch(uri)
 	c.mu.Unlock()
 	return r.end(r.open(), "", false), err
+}
+
+// unsubscribe has it told no longer.
+func (c *session) unsubscribe(r *request) ([]byte, *Error) {
+	uri, isText := unquote(r.uri)
+	if !isText {
+		return nil, badParams("uri is required")
+	}
+	c.mu.Lock()
+	delete(c.legacy.stream.uris, uri)
+	c.mu.Unlock()
+	return r.end(r.open(), "", false), nil
 }
 
 // initialize opens the legacy session.
@@ -890,27 +872,22 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	case !named:
 		return nil, badParams("clientInfo with name and version is required")
 	}
-	rev := rev2025_11_25
-	for known := rev2024_11_05; known < revModern; known++ {
-		if version == known.String() {
-			rev = known
-		}
-	}
+	r.rev = negotiate(version)
 	offered := c.srv.offers()
 	st := &stream{kinds: offered, held: true}
 	c.mu.Lock()
-	c.legacy = legacy{rev: rev, level: len(levels), client: bytes.Clone(r.clientInfo), caps: bytes.Clone(r.capabilities), stream: st}
+	c.legacy = legacy{rev: r.rev, level: len(levels), client: bytes.Clone(r.clientInfo), caps: bytes.Clone(r.capabilities), stream: st}
 	c.streams = append(c.streams, st)
 	c.mu.Unlock()
-	r.rev = rev
-	b := join(r.open(), `"protocolVersion":"`, rev.String(), `","serverInfo":`, c.srv.identity(rev), `,`)
-	return r.end(join(b, c.abilities(rev, offered)), "", false), nil
+	b := join(r.open(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.srv.identity(r.rev), `,`)
+	return r.end(join(b, c.abilities(r.rev, offered)), "", false), nil
 }
 
 // discover tells a modern client what there is.
-func (c *session) discover(r *request) []byte {
+func (c *session) discover(r *request) ([]byte, *Error) {
 	b := join(r.open(), `"supportedVersions":["`, revModern.String(), `"],`)
-	return r.end(join(b, c.abilities(revModern, c.srv.offers())), "", true)
+	b = join(b, c.abilities(revModern, c.srv.offers()), c.caching)
+	return r.endAs(c.srv.identity(revModern), b, ""), nil
 }
 
 // A stream is where changes are told: to the legacy session as such, to a
@@ -924,43 +901,15 @@ type stream struct {
 	missed  uint8            // the changes before that
 }
 
-// filter reads what a subscriptions/listen request asks for, and keeps what we
-// can promise.
-func (c *session) filter(r *request) *Error {
-	if r.notifications == nil || r.notifications[0] != '{' {
-		return badParams("notifications is required")
+// listen takes a subscriptions/listen request. It may be open for long, so it
+// keeps nothing of its line.
+func (c *session) listen(r *request) ([]byte, *Error) {
+	if len(r.id) > maxRepeated {
+		return nil, invalid("the id of a subscription has at most " + strconv.Itoa(maxRepeated) + " bytes")
 	}
-	st := &stream{request: r}
-	offered := c.srv.offers()
-	for key, val := range members(r.notifications) {
-		for k, name := range kindNames[:templates] {
-			if string(key) == name+"ListChanged" {
-				switch string(val) {
-				case "true":
-					st.kinds |= 1 << k & offered
-				case "false":
-				default:
-					return badParams(string(key) + " must be true or false")
-				}
-			}
-		}
-		if string(key) == "resourceSubscriptions" {
-			if val[0] != '[' {
-				return badParams("resourceSubscriptions must be an array")
-			}
-			for _, raw := range members(val) {
-				uri, isText := unquote(raw)
-				if !isText {
-					return badParams("resourceSubscriptions must hold strings")
-				}
-				if err := st.watch(uri); err != nil {
-					return err
-				}
-			}
-			if offered&(1<<resources) == 0 {
-				st.uris = nil
-			}
-		}
+	st, err := c.filter(r.notifications)
+	if err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	open := len(c.streams)
@@ -969,10 +918,57 @@ func (c *session) filter(r *request) *Error {
 	}
 	c.mu.Unlock()
 	if open >= maxStreams {
-		return coded(codeInternal, "Subscription limit reached")
+		return nil, coded(codeInternal, "Subscription limit reached")
 	}
-	r.stream = st
-	r.id, r.params = bytes.Clone(r.id), params{} // it may be open for long
+	st.request, r.stream = r, st
+	r.id, r.params, r.caps, r.client = bytes.Clone(r.id), params{}, nil, nil
+	return nil, nil
+}
+
+// filter reads what a subscriptions/listen request asks for, and keeps what we
+// can promise.
+func (c *session) filter(notifications []byte) (*stream, *Error) {
+	if notifications == nil || notifications[0] != '{' {
+		return nil, badParams("notifications is required")
+	}
+	st, offered := &stream{}, c.srv.offers()
+	for key, val := range members(notifications) {
+		for k, name := range kindNames[:templates] {
+			if string(key) == name+"ListChanged" {
+				if string(val) != "true" && string(val) != "false" {
+					return nil, badParams(string(key) + " must be true or false")
+				}
+				if string(val) == "true" {
+					st.kinds |= 1 << k & offered
+				}
+			}
+		}
+		if string(key) == "resourceSubscriptions" {
+			if err := st.watchAll(val); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if offered&(1<<resources) == 0 {
+		st.uris = nil
+	}
+	return st, nil
+}
+
+// watchAll adds the resources in a list.
+func (st *stream) watchAll(list []byte) *Error {
+	if list[0] != '[' {
+		return badParams("resourceSubscriptions must be an array")
+	}
+	for _, raw := range members(list) {
+		uri, isText := unquote(raw)
+		if !isText {
+			return badParams("resourceSubscriptions must hold strings")
+		}
+		if err := st.watch(uri); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -991,134 +987,146 @@ func (st *stream) watch(uri string) *Error {
 	return nil
 }
 
-// drop ends a stream, if there is one. The caller must hold c.mu.
-func (c *session) drop(gone *stream) {
-	c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == gone })
+// removeStream ends a stream, if there is one. The caller must hold c.mu.
+func (c *session) removeStream(gone *stream) {
+	if gone != nil {
+		c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == gone })
+	}
 }
 
 // ---- begin ----
 
-// begin sees to it that r is given to a handler: at once on this goroutine or
-// another, or when others are through. From here on it can be cancelled and
-// will be waited for.
-func (c *session) begin(r *request) {
+// begin sees to it that r is given to a handler: at once on a goroutine of its
+// own, or when others are through, or, if it reports true, on its caller's. From
+// here on r can be cancelled and will be waited for. When the session has ended,
+// r is not begun, and is answered with the cause.
+func (c *session) begin(r *request) (inline bool) {
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
+	c.wg.Add(1) // the line that it came in is counted: this does not rise from zero
 	c.mu.Lock()
-	if c.closing { // nobody would wait for it
-		c.mu.Unlock()
-		return
-	}
 	c.requests[string(r.id)] = r
 	if r.batch != nil {
 		r.batch.owed++
 	}
-	c.wg.Add(1)
-	switch max := c.srv.MaxConcurrent; {
+	over, askErr := c.ctx.Err() != nil, c.askErr
+	switch limit := c.srv.MaxConcurrent; {
 	case r.stream != nil: // waits, and does not work
 		c.streams = append(c.streams, r.stream)
-		c.emit(r.ack())
-		go c.handle(r)
-	case max > 0 && c.running >= max:
-		c.waiting = append(c.waiting, r)
+		c.enqueue(r.acknowledgement())
+		go c.handle(r, 0)
+	case over:
+	case limit > 0 && c.running >= limit:
+		r.place = c.waiting.PushBack(r)
 	default:
 		c.running++
-		if c.running == 1 && r.batch == nil { // the members of a batch are taken one after the other
-			c.lone = r
-		} else {
-			go c.handle(r)
+		inline = c.running == 1 && r.batch == nil // the members of a batch are taken one after the other
+		if !inline {
+			go c.handle(r, 0)
 		}
 	}
 	c.mu.Unlock()
+	switch {
+	case r.stream != nil && askErr != nil: // begun after all the others were told
+		r.cancel(askErr)
+	case r.stream == nil && over:
+		c.notBegun(r)
+	}
+	return inline
 }
 
 // ---- handle ----
 
 // handle runs the handler of r and answers. A panic, or a call of
-// runtime.Goexit, costs this one request and nothing else.
-func (c *session) handle(r *request) {
+// runtime.Goexit, costs this one request and nothing else. Loan is the turn's if
+// the caller has lent it, and 0 otherwise. Handle reports whether the caller has
+// the turn again; then its answer is written by flush, and at once otherwise.
+func (c *session) handle(r *request, loan int) (mine bool) {
 	var line []byte
 	returned := false
 	defer func() {
 		if !returned {
-			c.relieve() // Goexit takes this goroutine with it
+			if loan != 0 {
+				c.turn.pass() // Goexit takes this goroutine with it
+			}
 			c.logf("%v did not return: %v\n%s", r, recover(), debug.Stack())
 			line = r.failed()
 		}
 		c.respond(r, line)
-		c.finish(r)
+		c.release(r)
+		if mine = c.turn.reclaim(loan); !mine {
+			c.write()
+		}
+		c.wg.Done()
 	}()
 	line = r.run()
 	returned = true
+	return false // the deferred function tells
 }
 
 // run calls the handler and returns the line that answers r, or nil for none.
 func (r *request) run() []byte {
 	if r.stream != nil {
-		<-r.Done()
-		if context.Cause(r) == ErrClosed {
+		<-r.ctx.Done()
+		if context.Cause(r.ctx) == ErrClosed {
 			return nil
 		}
 		return r.end(r.open(), r.tag(), false) // we end it, and say so
 	}
-	if e := r.ends.Load(); e != nil {
-		if _, gone := context.Cause(e.ctx).(*CancelledError); gone {
-			return nil // before its turn came
-		}
+	if _, gone := context.Cause(r.ctx).(*CancelledError); gone {
+		return nil // before its turn came
 	}
 	return r.item.run(r)
 }
 
-// ---- respond ----
-
-// respond writes the answer of r, unless the client has cancelled it. The
-// entry goes first: the client may use the id again as soon as it has read the
-// line, and whatever else belongs to r comes too late from here on.
-func (c *session) respond(r *request, line []byte) {
+// release lets go of what r has used, and lets the next one in.
+func (c *session) release(r *request) {
+	r.cancel(nil)
 	c.mu.Lock()
-	if c.requests[string(r.id)] == r {
-		delete(c.requests, string(r.id))
-		c.settle(r.batch, line)
-	}
-	c.drop(r.stream)
-	later := c.busy && !c.closing // whoever has the turn to read flushes before it reads on
-	c.mu.Unlock()
-	if !later {
-		c.write()
-	}
-}
-
-// finish lets go of r when its handler is through, and lets the next one in.
-func (c *session) finish(r *request) {
-	if !r.ends.CompareAndSwap(nil, c.over) { // somebody has looked
-		r.cancel(nil)
-	}
-	c.mu.Lock()
-	delete(c.forgotten, r)
+	delete(c.cancelled, r)
 	if r.stream == nil {
-		if len(c.waiting) > 0 {
-			go c.handle(c.waiting[0])
-			c.waiting = c.waiting[1:]
+		next := c.waiting.Front()
+		if next != nil && c.ctx.Err() == nil {
+			r := c.waiting.Remove(next).(*request)
+			r.place = nil
+			go c.handle(r, 0)
 		} else {
 			c.running--
 		}
 	}
 	c.mu.Unlock()
-	c.wg.Done()
 }
 
-// reply answers what never became a handler's. Only the reader calls it: the
+// ---- respond ----
+
+// respond answers r, unless the client has cancelled it. The entry goes first:
+// the client may use the id again as soon as it has read the line, and whatever
+// else belongs to r comes too late from here on.
+func (c *session) respond(r *request, line []byte) {
+	c.mu.Lock()
+	if c.requests[string(r.id)] == r {
+		delete(c.requests, string(r.id))
+		c.sendAnswer(r.batch, line)
+	}
+	c.removeStream(r.stream)
+	c.mu.Unlock()
+}
+
+// answer answers what never became a handler's. Only the reader calls it: the
 // line goes out when it flushes.
-func (c *session) reply(b *batch, line []byte) {
+func (c *session) answer(b *batch, line []byte) {
 	c.mu.Lock()
 	if b != nil {
 		b.owed++
 	}
-	c.settle(b, line)
+	c.sendAnswer(b, line)
 	c.mu.Unlock()
 }
 
 // refuse answers a message that is not a proper request. A nil id is sent as
-// null, which is how JSON-RPC speaks of an id that could not be read; so is one
-// in use, whose owner would take this for the answer.
+// null, which is how JSON-RPC speaks of an id that could not be read. An id still
+// in flight is also sent as null; otherwise its owner would take this error for
+// its answer.
 func (c *session) refuse(b *batch, id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
 	c.mu.Lock()
@@ -1126,16 +1134,16 @@ func (c *session) refuse(b *batch, id []byte, err *Error) {
 		id = nil
 	}
 	c.mu.Unlock()
-	c.reply(b, appendError(nil, id, err))
+	c.answer(b, appendError(nil, id, err))
 }
 
-// settle sends line, or puts it with the other answers of its batch, which go
-// out when the last one is there. A nil line is an answer that will not come.
+// sendAnswer sends line, or puts it with the other answers of its batch, which
+// go out when the last one is there. A nil line is an answer that will not come.
 // The caller must hold c.mu.
-func (c *session) settle(b *batch, line []byte) {
+func (c *session) sendAnswer(b *batch, line []byte) {
 	if b == nil {
 		if line != nil {
-			c.emit(line)
+			c.answered = c.enqueue(line)
 		}
 		return
 	}
@@ -1144,8 +1152,94 @@ func (c *session) settle(b *batch, line []byte) {
 	}
 	if b.owed--; b.owed == 0 && len(b.answers) > 0 {
 		b.answers[0] = '['
-		c.emit(append(b.answers, ']'))
+		c.answered = c.enqueue(append(b.answers, ']'))
 	}
+}
+
+// open begins the answer of r. Members of the result are to follow, each with
+// a comma behind it, and then end.
+func (r *request) open() []byte {
+	b := join(make([]byte, 0, 256), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
+	if r.rev == revModern {
+		b = join(b, `"resultType":"complete",`)
+	}
+	return b
+}
+
+// end completes it. Meta holds members of the result's _meta; cached is set for
+// what a modern client may keep.
+func (r *request) end(b []byte, meta string, cached bool) []byte {
+	if cached && r.rev == revModern {
+		b = join(b, r.session.caching)
+	}
+	return r.endAs(r.session.identity, b, meta)
+}
+
+// endAs is end with all that is to be said of who we are.
+func (r *request) endAs(identity string, b []byte, meta string) []byte {
+	switch {
+	case r.rev == revModern:
+		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, identity, `}`)
+	case meta != "":
+		b = closeWith(join(b, `"_meta":{`, meta), `}`)
+	}
+	return closeWith(b, `}}`)
+}
+
+// tag is the member of _meta that names r's stream.
+func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.id) + `,` }
+
+// acknowledgement is the notification with which a stream begins: what we will
+// tell of what was asked for.
+func (r *request) acknowledgement() []byte {
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
+	b = closeWith(b, `},"notifications":{`)
+	for k, name := range kindNames[:templates] {
+		if r.stream.kinds&(1<<k) != 0 {
+			b = join(b, `"`, name, `ListChanged":true,`)
+		}
+	}
+	if len(r.stream.uris) > 0 {
+		b = join(b, `"resourceSubscriptions":[`)
+		for uri := range r.stream.uris {
+			b = append(appendString(b, uri), ',')
+		}
+		b = closeWith(b, "]")
+	}
+	return closeWith(b, `}}}`)
+}
+
+// failed is the answer of a handler that did not return.
+func (r *request) failed() []byte {
+	const message = "Internal error"
+	if r.service.forModel {
+		return r.textAnswer(message, nil, true)
+	}
+	return appendError(nil, r.id, coded(codeInternal, message))
+}
+
+// appendError appends an error as an answer; a nil id is sent as null.
+func appendError(b, id []byte, e *Error) []byte {
+	if id == nil {
+		id = []byte("null")
+	}
+	b = join(b, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
+	b = quoted(b, "message", e.Message)
+	if e.Data != nil {
+		if data, err := marshal(e.Data); err == nil {
+			b = rawMember(b, "data", data)
+		}
+	}
+	return closeWith(b, `}}`)
+}
+
+// String names r for people: in diagnostics, and in an ErrDrain.
+func (r *request) String() string {
+	name := ""
+	if r.name != "" {
+		name = " " + oneLine(r.name)
+	}
+	return r.method + name + " (id " + oneLine(string(r.id)) + ")"
 }
 
 // notify sends a notification that belongs to r, before the answer of r or not
@@ -1154,67 +1248,77 @@ func (c *session) settle(b *batch, line []byte) {
 // which they read together with the answer. It waits no longer than r lasts.
 func (c *session) notify(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
-	if c.requests[string(r.id)] != r || r.Err() != nil || !ok() {
+	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
 		c.mu.Unlock()
 		return
 	}
-	mark := c.emit(line)
+	end := c.enqueue(line)
 	c.handOffLocked()
 	c.mu.Unlock()
-	for written := c.out.until(mark); written != nil; written = c.out.until(mark) {
+	for unsent := c.out.until(end); unsent != nil; unsent = c.out.until(end) {
 		select {
-		case <-written:
-		case <-r.Done():
+		case <-unsent:
+		case <-r.ctx.Done():
 			return
 		}
 	}
 }
 
+// ---- asking the client ----
+
 // ask sends the client a request on behalf of r and waits for the answer, but
 // no longer than ctx, r and the client last.
 func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
-	q := &question{make(chan reply, 1)}
-	c.relieve() // else nobody would hear the answer
-	for _, over := range []context.Context{r, ctx} {
+	c.turn.pass() // else nobody would read the answer
+	for _, over := range []context.Context{r.ctx, ctx} {
 		if over.Err() != nil {
 			return nil, context.Cause(over)
 		}
 	}
-	c.mu.Lock()
-	if c.requests[string(r.id)] != r { // cancelled, or answered long ago
-		c.mu.Unlock()
-		<-r.Done()
-		return nil, context.Cause(r)
+	q := &clientCall{make(chan reply, 1)}
+	id, err := c.addCall(r, q, method, params)
+	if err != nil {
+		return nil, err
 	}
-	if deaf := c.deaf; deaf != nil {
-		c.mu.Unlock()
-		return nil, deaf
-	}
-	c.lastAsked++
-	id := strconv.FormatInt(c.lastAsked, 10)
-	c.asked[id] = q
-	c.emit([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
-	c.handOffLocked()
-	c.mu.Unlock()
-
-	var cause error
 	select {
 	case a := <-q.answer:
-		c.answered([]byte(id))
+		c.removeCall([]byte(id))
 		return a.result, a.err
 	case <-ctx.Done():
-		cause = context.Cause(ctx)
-	case <-r.Done(): // the handler asks with a context of its own
-		cause = context.Cause(r)
+		err = context.Cause(ctx)
+	case <-r.ctx.Done(): // the handler asks with a context of its own
+		err = context.Cause(r.ctx)
 	}
+	c.withdraw(id)
+	return nil, err
+}
+
+// addCall puts q into the map and sends it, on behalf of a request that is owed
+// an answer. One that was cancelled this moment is not, and its context is about
+// to end: then ask waits for that.
+func (c *session) addCall(r *request, q *clientCall, method, params string) (id string, err error) {
 	c.mu.Lock()
-	if _, open := c.asked[id]; open && c.deaf == nil && !c.closing { // tell the client not to bother
-		delete(c.asked, id)
-		c.emit([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
+	defer c.mu.Unlock()
+	if c.askErr != nil || c.requests[string(r.id)] != r {
+		return "", c.askErr
+	}
+	c.lastCall++
+	id = strconv.FormatInt(c.lastCall, 10)
+	c.pending[id] = q
+	c.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
+	c.handOffLocked()
+	return id, nil
+}
+
+// withdraw gives up on a call, and tells the client not to bother.
+func (c *session) withdraw(id string) {
+	c.mu.Lock()
+	if _, open := c.pending[id]; open && c.askErr == nil && !c.closing {
+		delete(c.pending, id)
+		c.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 		c.handOffLocked()
 	}
 	c.mu.Unlock()
-	return nil, cause
 }
 
 // note keeps a question of the modern era for the result of this round.
@@ -1253,6 +1357,8 @@ func (c *session) logLevel(r *request) int {
 	return level
 }
 
+// ---- changes ----
+
 // changed tells the client that the list of this kind is another one now.
 func (c *session) changed(k kind) {
 	c.mu.Lock()
@@ -1270,7 +1376,7 @@ func (c *session) change(st *stream, k kind) {
 	case st.held:
 		st.missed |= 1 << k
 	default:
-		st.told[k] = c.tell(st, st.told[k], kindNames[k]+"/list_changed", "")
+		st.told[k] = c.tellChange(st, st.told[k], kindNames[k]+"/list_changed", "")
 	}
 }
 
@@ -1279,18 +1385,19 @@ func (c *session) updated(uri string) {
 	c.mu.Lock()
 	for _, st := range c.streams {
 		if told, watched := st.uris[uri]; watched {
-			st.uris[uri] = c.tell(st, told, "resources/updated", `"uri":`+string(appendString(nil, uri)))
+			st.uris[uri] = c.tellChange(st, told, "resources/updated", `"uri":`+string(appendString(nil, uri)))
 		}
 	}
 	c.mu.Unlock()
 	c.handOff()
 }
 
-// tell sends a notification on a stream and returns the position behind it,
-// unless the last one of its sort, at told, has not even been handed to the
-// writer yet: then that one will do. The caller must hold c.mu.
-func (c *session) tell(st *stream, told int64, method, params string) int64 {
-	if c.out.holds(told) {
+// tellChange sends a notification on a stream and returns where in the output it
+// ends. An earlier one of its sort, which ends at told, will do if it has not
+// been handed to the writer yet and no answer stands behind it: the client could
+// take that answer for newer news. The caller must hold c.mu.
+func (c *session) tellChange(st *stream, told int64, method, params string) int64 {
+	if told > c.answered && c.out.queued(told) {
 		return told
 	}
 	if st.request != nil {
@@ -1300,28 +1407,28 @@ func (c *session) tell(st *stream, told int64, method, params string) int64 {
 	if params != "" {
 		b = closeWith(join(b, `"params":{`, params), `},`)
 	}
-	return c.emit(closeWith(b, "}"))
+	return c.enqueue(closeWith(b, "}"))
 }
 
 // ---- write ----
 
-// emit appends a line to the output and returns the position behind it. The
-// caller must hold c.mu, and see to it that the line is written afterwards.
-func (c *session) emit(line []byte) int64 {
+// enqueue appends a line to the output and returns where it ends. The caller
+// must hold c.mu, and see to it that the line is written afterwards.
+func (c *session) enqueue(line []byte) int64 {
 	c.record("out ", line)
-	return c.out.add(line)
+	return c.out.enqueue(line)
 }
 
 // write writes what there is to write, unless somebody else is at it.
 func (c *session) write() {
-	if c.out.turn() {
-		c.writeOn()
+	if c.out.acquire() {
+		c.writeAll()
 	}
 }
 
-func (c *session) writeOn() {
-	if err := c.out.run(); err != nil {
-		c.broken(err)
+func (c *session) writeAll() {
+	if err := c.out.writeAll(); err != nil {
+		c.writeFailed(err)
 	}
 }
 
@@ -1338,173 +1445,25 @@ func (c *session) handOff() {
 // handOffLocked is handOff for those who hold c.mu and know that the drain
 // waiter is not through: the session is not closing, or a request is running.
 func (c *session) handOffLocked() {
-	if c.out.turn() {
-		c.wg.Go(c.writeOn)
+	if c.out.acquire() {
+		c.wg.Go(c.writeAll)
 	}
-}
-
-// An outlet is the turn to write: senders append whole lines to a buffer, and
-// whoever finds nobody writing writes until it is empty. Its lock is never
-// held while w is written to.
-type outlet struct {
-	w io.Writer
-
-	mu      sync.Mutex
-	buf     []byte // whole lines
-	spare   []byte // was written last; used again
-	added   int64  // bytes, ever
-	taken   int64  // of these, handed to w
-	written int64  // of these, accepted by w
-	writing bool
-	stopped bool          // nothing is handed to w any more
-	change  chan struct{} // closed when written, or stopped, changes; nil if nobody waits
-}
-
-// add appends line and returns the position behind it. It may keep line and the
-// room behind it: the caller must not touch either again.
-func (o *outlet) add(line []byte) int64 {
-	o.mu.Lock()
-	if !o.stopped {
-		o.added += int64(len(line)) + 1
-		if len(o.buf) > 0 || len(line) <= keepBuffer {
-			line = append(o.buf, line...)
-		}
-		o.buf = append(line, '\n')
-	}
-	mark := o.added
-	o.mu.Unlock()
-	return mark
-}
-
-// Write is add for those who need an io.Writer.
-func (o *outlet) Write(line []byte) (int, error) {
-	o.add(bytes.Clone(bytes.TrimSuffix(line, []byte("\n"))))
-	return len(line), nil
-}
-
-// turn reports whether the caller has got the turn to write: it must call run.
-func (o *outlet) turn() bool {
-	o.mu.Lock()
-	mine := !o.writing && len(o.buf) > 0
-	if mine {
-		o.writing = true
-	}
-	o.mu.Unlock()
-	return mine
-}
-
-// run writes until there is nothing left.
-func (o *outlet) run() (err error) {
-	o.mu.Lock()
-	for len(o.buf) > 0 && err == nil {
-		b := o.buf
-		o.buf, o.spare = o.spare[:0], nil
-		o.taken += int64(len(b))
-		o.mu.Unlock()
-		var n int
-		if n, err = o.w.Write(b); err == nil && n < len(b) {
-			err = io.ErrShortWrite
-		}
-		o.mu.Lock()
-		if cap(b) <= keepBuffer {
-			o.spare = b[:0]
-		}
-		o.written += int64(len(b))
-		o.wake()
-	}
-	o.writing = false
-	if err != nil {
-		o.stopLocked()
-	}
-	o.mu.Unlock()
-	return err
-}
-
-// end stops o if all has been written; otherwise it is more(0).
-func (o *outlet) end() <-chan struct{} {
-	o.mu.Lock()
-	rest := o.untilLocked(o.added)
-	if rest == nil {
-		o.stopLocked()
-	}
-	o.mu.Unlock()
-	return rest
-}
-
-// stop sees to it that nothing more is handed to w.
-func (o *outlet) stop() {
-	o.mu.Lock()
-	o.stopLocked()
-	o.mu.Unlock()
-}
-
-// over reports whether that was so.
-func (o *outlet) over() bool {
-	o.mu.Lock()
-	over := o.stopped
-	o.mu.Unlock()
-	return over
-}
-
-func (o *outlet) stopLocked() {
-	o.stopped, o.buf = true, nil
-	o.wake()
-}
-
-func (o *outlet) wake() {
-	if o.change != nil {
-		close(o.change)
-		o.change = nil
-	}
-}
-
-// until returns nil when all before the position mark has been written, or
-// never will be; otherwise a channel that is closed when it is worth another
-// look.
-func (o *outlet) until(mark int64) <-chan struct{} {
-	o.mu.Lock()
-	rest := o.untilLocked(mark)
-	o.mu.Unlock()
-	return rest
-}
-
-func (o *outlet) untilLocked(mark int64) <-chan struct{} {
-	if o.written >= mark || o.stopped {
-		return nil
-	}
-	if o.change == nil {
-		o.change = make(chan struct{})
-	}
-	return o.change
-}
-
-// more is until for when no more than n bytes are unsent.
-func (o *outlet) more(n int64) <-chan struct{} {
-	o.mu.Lock()
-	rest := o.untilLocked(o.added - n)
-	o.mu.Unlock()
-	return rest
-}
-
-// holds reports whether the line before the position mark has not been handed
-// to w yet.
-func (o *outlet) holds(mark int64) bool {
-	o.mu.Lock()
-	held := mark > o.taken
-	o.mu.Unlock()
-	return held
 }
 
 // ---- diagnostics ----
 
 // record adds one line to the trace.
 func (c *session) record(direction string, line []byte) {
-	if c.trace.w == nil || c.trace.more(traceBound) != nil {
+	if c.trace == nil || c.trace.unsent() > traceBound {
 		return
 	}
-	log.New(&c.trace, direction, log.LstdFlags|log.Lmicroseconds|log.Lmsgprefix).Print(string(line))
-	if c.trace.turn() {
-		go c.trace.run() // wait waits for it
+	if c.number > 1 { // which of the Server's sessions it is
+		direction = strings.TrimSpace(direction) + "#" + strconv.Itoa(c.number) + " "
+	}
+	b := time.Now().AppendFormat(nil, "2006/01/02 15:04:05.000000 ")
+	c.trace.enqueue(append(append(b, direction...), line...))
+	if c.trace.acquire() {
+		go c.trace.writeAll() // wait waits for it
 	}
 }
 
@@ -1513,78 +1472,425 @@ func (c *session) record(direction string, line []byte) {
 // that are dropped.
 func (c *session) logf(format string, args ...any) {
 	c.mu.Lock()
-	if now := time.Now().Unix(); now != c.noteTime {
-		c.notesNow, c.noteTime = 0, now
+	if now := time.Now().Unix(); now != c.notesTime {
+		c.notesNow, c.notesTime = 0, now
 	}
 	c.notesNow++
-	drop := c.notesNow > 20 || c.notes.more(noteBound) != nil
+	drop := c.notesNow > 20 || c.notes.unsent() > notesBound
 	c.mu.Unlock()
 	if drop {
 		return
 	}
-	c.notes.add(fmt.Appendf(nil, "mcp: "+format, args...))
-	if c.notes.turn() {
-		go c.notes.run() // wait waits for it
+	note := fmt.Sprintf("mcp: "+format, args...)
+	c.notes.enqueue([]byte(strings.ReplaceAll(note, "\n", "\x00"))) // one line, until it is printed
+	if c.notes.acquire() {
+		go c.notes.writeAll() // wait waits for it
 	}
 }
 
-// A logWriter is a log.Logger as an io.Writer.
+// A logWriter prints each line that is written to it to a log.Logger.
 type logWriter struct{ *log.Logger }
 
 func (w logWriter) Write(b []byte) (int, error) {
 	if w.Logger == nil {
 		w.Logger = log.Default()
 	}
-	w.Print(string(b))
+	for line := range bytes.Lines(b) {
+		w.Print(strings.ReplaceAll(string(line), "\x00", "\n"))
+	}
 	return len(b), nil
+}
+
+// ---- who reads ----
+
+// A turn is the right to read and decode, which one goroutine has at a time. Its
+// holder lends it for work that may last. A turn that is lent passes to a new
+// goroutine when somebody wants it to, or after maxInline; then the one who lent
+// it does not get it back. Each loan has a number, so that nobody takes a later
+// one for its own. Nobody ever waits for the turn.
+type turn struct {
+	read  func()      // what the goroutine does that gets the turn
+	timer *time.Timer // calls pass
+
+	mu    sync.Mutex // guards what follows
+	loan  int        // the number of the loan that runs; 0: the turn is not lent
+	loans int        // so far
+}
+
+// lend begins a loan and returns its number. Only the holder may call it.
+func (t *turn) lend() (loan int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loans++
+	t.loan = t.loans
+	t.timer.Reset(maxInline)
+	return t.loan
+}
+
+// reclaim ends a loan, and reports whether the turn is the caller's again: it is
+// not if it has passed to another meanwhile, or was never lent.
+func (t *turn) reclaim(loan int) bool {
+	t.mu.Lock()
+	mine := loan != 0 && t.loan == loan
+	if mine {
+		t.loan = 0
+		t.timer.Stop()
+	}
+	t.mu.Unlock()
+	return mine
+}
+
+// pass gives the turn to a new goroutine, if it is lent. Anybody may call it at
+// any time. The timer may call it late, for a loan that has just begun.
+func (t *turn) pass() {
+	t.mu.Lock()
+	if t.loan != 0 {
+		t.loan = 0
+		go t.read()
+	}
+	t.mu.Unlock()
+}
+
+// ---- what was read ----
+
+// A lineReader cuts what it reads into lines. It promises each line once, in its
+// order, a bounded memory for what is longer than a line may be, and the end of
+// the input behind the last line. It belongs to whoever has the turn to read, and
+// so needs no lock; the goroutine that reads ahead hands over what it has read.
+type lineReader struct {
+	r     io.Reader
+	limit int // bytes that a line may have
+
+	buf   []byte // buf[start:] was read and is not taken yet
+	start int
+	seen  int             // buf[start:seen] holds no newline
+	parts [][]byte        // the beginning of a line that is longer than the buffer
+	size  int             // bytes in parts
+	head  []byte          // the beginning of a line that is longer than limit; nil otherwise
+	tail  []byte          // the end of it, as far as it was read
+	began bool            // there can be no byte order mark any more
+	err   error           // of the last Read
+	ahead chan readResult // of a Read that is under way; nil: there is none
+}
+
+type readResult struct {
+	b   []byte
+	err error
+}
+
+// readSome reads once, or again while r gives neither data nor an error.
+func readSome(r io.Reader, b []byte) (n int, err error) {
+	for range maxEmpty {
+		if n, err = r.Read(b); n != 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
+}
+
+// fill reads once. It blocks as long as Read does.
+func (l *lineReader) fill() {
+	if l.ahead != nil {
+		l.add(<-l.ahead)
+		return
+	}
+	n := copy(l.buf, l.buf[l.start:])
+	l.seen -= l.start
+	l.start, l.buf = 0, l.buf[:n]
+	if n == cap(l.buf) && n > 0 {
+		l.parts, l.size = append(l.parts, l.buf), l.size+n
+	}
+	if n == cap(l.buf) || n == 0 && cap(l.buf) > keepBuffer {
+		l.seen, l.buf = 0, make([]byte, 0, keepBuffer)
+	}
+	n, l.err = readSome(l.r, l.buf[len(l.buf):cap(l.buf)])
+	l.buf = l.buf[:len(l.buf)+n]
+}
+
+// readAhead begins a Read, unless one is under way, r has come to its end, or
+// enough was read ahead. What comes out of the channel is to be given to add.
+func (l *lineReader) readAhead() <-chan readResult {
+	if l.ahead == nil && l.err == nil && len(l.buf)-l.start < aheadBound {
+		ahead := make(chan readResult, 1)
+		l.ahead = ahead
+		go func() {
+			b := make([]byte, keepBuffer)
+			n, err := readSome(l.r, b)
+			ahead <- readResult{b[:n], err}
+		}()
+	}
+	return l.ahead
+}
+
+// add takes what was read ahead.
+func (l *lineReader) add(ahead readResult) {
+	n := copy(l.buf, l.buf[l.start:])
+	l.seen -= l.start
+	l.start, l.ahead = 0, nil
+	l.buf, l.err = append(l.buf[:n], ahead.b...), ahead.err
+}
+
+// next returns the next line without its end, or nil if there is no whole one.
+// What comes after the last newline is a line too, if it is the last there is. Of
+// a line that is too long it returns the beginning and, as tail, the end. A line
+// is valid until the next fill or add, or for good if it is longer than
+// keepBuffer.
+func (l *lineReader) next() (line, tail []byte) {
+	if l.size == 0 && l.head == nil { // blanks before a message do not count, and so do not blank lines
+		l.skipBlank()
+	}
+	chunk, whole := l.buf[l.start:], false
+	if end := bytes.IndexByte(l.buf[l.seen:], '\n'); end >= 0 {
+		chunk, whole = l.buf[l.start:l.seen+end+1], true
+	}
+	if !whole && l.err == nil {
+		l.seen = len(l.buf)
+		if l.head != nil || l.tooMuch(chunk) {
+			l.cut(chunk)
+			l.start = l.seen
+		}
+		return nil, nil
+	}
+	l.start += len(chunk)
+	l.seen = l.start
+	if l.size == 0 && l.head == nil && len(chunk) == 0 {
+		return nil, nil // the end
+	}
+	l.began = true
+	if l.head == nil && l.size+len(chunk) <= l.limit || !l.tooMuch(chunk) && l.head == nil {
+		return l.whole(chunk), nil
+	}
+	l.cut(chunk)
+	line, tail = l.head, trimSpace(l.tail)
+	l.head, l.tail = nil, nil
+	return line, tail
+}
+
+// skipBlank steps over blanks, and over a byte order mark that is the first of
+// all.
+func (l *lineReader) skipBlank() {
+	const mark = "\ufeff"
+	l.start = skipSpace(l.buf, l.start)
+	if !l.began && bytes.HasPrefix(l.buf[l.start:], []byte(mark)) {
+		l.start, l.began = skipSpace(l.buf, l.start+len(mark)), true
+	}
+	l.seen = max(l.seen, l.start)
+}
+
+// whole returns a line that ends with chunk.
+func (l *lineReader) whole(chunk []byte) []byte {
+	if l.size > 0 || len(chunk) > keepBuffer {
+		chunk = slices.Concat(append(l.parts, chunk)...)
+		l.parts, l.size = nil, 0
+	}
+	return trimSpace(chunk)
+}
+
+// tooMuch reports whether a line that chunk goes on with is longer than a line
+// may be. Blanks at its end may be behind the message, up to a point.
+func (l *lineReader) tooMuch(chunk []byte) bool {
+	over := l.size + len(chunk) - l.limit
+	return over > keepBuffer || over > 0 && len(trimSpace(chunk[max(0, len(chunk)-over):])) > 0
+}
+
+// cut lets go of a line that is too long, but for its beginning and its end.
+func (l *lineReader) cut(chunk []byte) {
+	if l.head == nil {
+		l.head = slices.Concat(append(l.parts, chunk)...)
+		l.head = bytes.Clone(l.head[:min(len(l.head), keepBuffer, l.limit)])
+		if len(l.parts) > 0 {
+			l.tail = bytes.Clone(l.parts[len(l.parts)-1])
+		}
+		l.parts, l.size = nil, 0
+	}
+	l.tail = append(l.tail, chunk...)
+	l.tail = append([]byte{}, l.tail[max(0, len(l.tail)-maxRepeated):]...)
+}
+
+// ---- what is to be written ----
+
+// A lineWriter is the turn to write. Senders append whole lines and never wait;
+// whoever finds nobody writing writes until nothing is left, many lines at once.
+// It promises that lines go out whole, in their order, by one goroutine at a time,
+// and that no Write begins after stop, but for one that was on its way.
+type lineWriter struct {
+	w io.Writer
+
+	mu      sync.Mutex    // guards what follows; it is not held while w is written to
+	buf     []byte        // whole lines
+	spare   []byte        // was written last; used again
+	added   int64         // bytes, ever
+	taken   int64         // of these, handed to w
+	written int64         // of these, accepted by w
+	writing bool          // somebody is
+	held    bool          // nobody shall
+	stopped bool          // nobody shall any more
+	change  chan struct{} // closed when written or stopped changes; nil: nobody waits
+}
+
+// enqueue appends line and returns where it ends, in bytes since the beginning.
+// It may keep line and the room behind it: the caller must not touch either
+// again.
+func (w *lineWriter) enqueue(line []byte) (end int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stopped {
+		w.added += int64(len(line)) + 1
+		if len(w.buf) > 0 || len(line) <= keepBuffer {
+			line = append(w.buf, line...)
+		}
+		w.buf = append(line, '\n')
+	}
+	return w.added
+}
+
+// acquire reports whether the caller has got the turn to write. Then it must
+// call writeAll.
+func (w *lineWriter) acquire() bool {
+	w.mu.Lock()
+	mine := !w.writing && !w.held && len(w.buf) > 0
+	if mine {
+		w.writing = true
+	}
+	w.mu.Unlock()
+	return mine
+}
+
+// writeAll writes until there is nothing left, or lines are held. After an error
+// nothing is written any more.
+func (w *lineWriter) writeAll() (err error) {
+	w.mu.Lock()
+	for len(w.buf) > 0 && !w.held && err == nil {
+		b := w.buf
+		w.buf, w.spare = w.spare[:0], nil
+		w.taken += int64(len(b))
+		w.mu.Unlock()
+		var n int
+		if n, err = w.w.Write(b); err == nil && n < len(b) {
+			err = io.ErrShortWrite
+		}
+		w.mu.Lock()
+		if cap(b) <= keepBuffer {
+			w.spare = b[:0]
+		}
+		w.written += int64(len(b))
+		w.wake()
+	}
+	w.writing = false
+	if err != nil {
+		w.stopLocked()
+	}
+	w.mu.Unlock()
+	return err
+}
+
+// hold keeps back what is not handed to w yet, until release.
+func (w *lineWriter) hold()    { w.setHeld(true) }
+func (w *lineWriter) release() { w.setHeld(false) }
+
+func (w *lineWriter) setHeld(held bool) {
+	w.mu.Lock()
+	w.held = held
+	w.mu.Unlock()
+}
+
+// stop sees to it that nothing more is handed to w.
+func (w *lineWriter) stop() {
+	w.mu.Lock()
+	w.stopLocked()
+	w.mu.Unlock()
+}
+
+func (w *lineWriter) stopLocked() {
+	w.stopped, w.buf = true, nil
+	w.wake()
+}
+
+func (w *lineWriter) wake() {
+	if w.change != nil {
+		close(w.change)
+		w.change = nil
+	}
+}
+
+// until returns nil when all before the position end has been written, or never
+// will be; otherwise a channel that is closed when it is worth another look.
+func (w *lineWriter) until(end int64) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.written >= end || w.stopped {
+		return nil
+	}
+	if w.change == nil {
+		w.change = make(chan struct{})
+	}
+	return w.change
+}
+
+// end returns where the last line ends.
+func (w *lineWriter) end() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.added
+}
+
+// unsent returns how many bytes w has not accepted yet.
+func (w *lineWriter) unsent() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.added - w.written
+}
+
+// queued reports whether the line that ends there has not been handed to w yet.
+func (w *lineWriter) queued(end int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return end > w.taken
 }
 
 // ---- JSON ----
 
-// walk steps over the object or array that begins at b[i] and returns the
-// index behind it, or -1 if it is not valid JSON. It calls each, which may be
-// nil, with every value and its key, until that returns false; a value that is
-// broken off is passed as far as it goes. It is as strict as encoding/json,
-// and leaves UTF-8 to others.
-func walk(b []byte, i, depth int, each func(key, val []byte) bool) int {
-	if depth++; depth > maxDepth {
+// The scanner is our own and as strict as encoding/json, against which it is
+// fuzzed: it is exact about names, duplicates and ids, and one pass tells whether
+// a line is valid. What was found valid is walked by members, which trusts it.
+
+// skipValue returns the index behind the value that begins at b[i], or -1 if it
+// is not valid JSON. It leaves UTF-8 to others. Depth is that of the value.
+func skipValue(b []byte, i, depth int) int {
+	if i >= len(b) {
 		return -1
 	}
-	object, closer := b[i] == '{', byte(']')
-	if object {
-		closer = '}'
+	switch b[i] {
+	case '{', '[':
+		return skipContainer(b, i, depth+1)
+	case '"':
+		return skipString(b, i)
+	case 't':
+		return skipWord(b, i, "true")
+	case 'f':
+		return skipWord(b, i, "false")
+	case 'n':
+		return skipWord(b, i, "null")
+	}
+	return skipNumber(b, i)
+}
+
+// skipContainer is skipValue for an object or an array.
+func skipContainer(b []byte, i, depth int) int {
+	object, closer := b[i] == '{', b[i]+2 // as ASCII has it
+	if depth > maxDepth {
+		return -1
 	}
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == closer {
 		return i + 1
 	}
 	for i < len(b) {
-		var key []byte
 		if object {
-			start := i
-			if i = skipString(b, i); i < 0 {
-				return -1
-			}
-			key = b[start+1 : i-1]
-			if i = skipSpace(b, i); i == len(b) || b[i] != ':' {
-				return -1
-			}
-			i = skipSpace(b, i+1)
-		}
-		start := i
-		i = skipValue(b, i, depth)
-		if each != nil {
-			end := i
-			if end < 0 {
-				end = len(b)
-			}
-			if bytes.IndexByte(key, '\\') >= 0 {
-				key = appendText(nil, key)
-			}
-			if !each(key, b[start:end]) {
+			if i = skipKey(b, i); i < 0 {
 				return -1
 			}
 		}
-		if i < 0 {
+		if i = skipValue(b, i, depth); i < 0 {
 			return -1
 		}
 		if i = skipSpace(b, i); i == len(b) {
@@ -1602,24 +1908,15 @@ func walk(b []byte, i, depth int, each func(key, val []byte) bool) int {
 	return -1
 }
 
-// skipValue returns the index behind the value that begins at b[i], or -1.
-func skipValue(b []byte, i, depth int) int {
-	if i >= len(b) {
+// skipKey returns the index of the value behind a key and its colon, or -1.
+func skipKey(b []byte, i int) int {
+	if i = skipString(b, i); i < 0 {
 		return -1
 	}
-	switch b[i] {
-	case '{', '[':
-		return walk(b, i, depth, nil)
-	case '"':
-		return skipString(b, i)
-	case 't':
-		return skipWord(b, i, "true")
-	case 'f':
-		return skipWord(b, i, "false")
-	case 'n':
-		return skipWord(b, i, "null")
+	if i = skipSpace(b, i); i == len(b) || b[i] != ':' {
+		return -1
 	}
-	return skipNumber(b, i)
+	return skipSpace(b, i+1)
 }
 
 func skipSpace(b []byte, i int) int {
@@ -1631,10 +1928,7 @@ func skipSpace(b []byte, i int) int {
 
 // trimSpace takes the blanks away from the end.
 func trimSpace(b []byte) []byte {
-	for len(b) > 0 && skipSpace(b[len(b)-1:], 0) > 0 {
-		b = b[:len(b)-1]
-	}
-	return b
+	return bytes.TrimRight(b, " \t\r\n")
 }
 
 func skipWord(b []byte, i int, word string) int {
@@ -1660,18 +1954,26 @@ func skipString(b []byte, i int) int {
 			return -1
 		}
 		if b[i] == 'u' {
-			if _, ok := hex4(b[i+1:]); !ok {
+			if i += 4; i >= len(b) || !isHex(b[i-3:i+1]) {
 				return -1
 			}
-			i += 4
 		} else if strings.IndexByte(escapes, b[i]) < 0 {
 			return -1
 		}
 	}
 }
 
-// plainPrefix returns the index of the first byte in s[i:] that does not stand for
-// itself in a JSON string. If all bits of high are set, ASCII alone does. It
+func isHex(b []byte) bool {
+	for _, c := range b {
+		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// plainPrefix returns the index of the first byte in s[i:] that does not stand
+// for itself in a JSON string. If all bits of high are set, ASCII alone does. It
 // looks at eight bytes at a time, because a text may be long.
 func plainPrefix[T string | []byte](s T, i int, high uint64) int {
 	const each = 0x0101010101010101
@@ -1723,28 +2025,87 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-func hex4(b []byte) (r rune, ok bool) {
-	if len(b) < 4 {
-		return 0, false
-	}
-	for _, c := range b[:4] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
-}
-
 // members yields the members of a valid object, or the elements of a valid
-// array, which have no key.
+// array, which have no key. Of an object that is broken off it yields what there
+// is, the last value as far as it goes.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, val []byte) bool) { walk(b, 0, 0, yield) }
+}
+
+// walk is members from the index at on. It calls each until that returns false,
+// and returns the index behind the object or array.
+func walk(b []byte, at, _ int, each func(key, val []byte) bool) (end int) {
+	object := b[at] == '{'
+	i := skipSpace(b, at+1)
+	for i < len(b) && b[i] != '}' && b[i] != ']' {
+		var key []byte
+		if object {
+			end := skipTrusted(b, i)
+			if end == i || skipString(b[:end], i) != end {
+				break // broken off
+			}
+			if key = b[i+1 : end-1]; bytes.IndexByte(key, '\\') >= 0 {
+				name, _ := unquote(b[i:end])
+				key = []byte(name)
+			}
+			if i = skipSpace(b, skipSpace(b, end)+1); i >= len(b) {
+				break
+			}
+		}
+		end := skipTrusted(b, i)
+		if end == i || !each(key, b[i:end]) {
+			return -1
+		}
+		if i = skipSpace(b, end); i < len(b) && b[i] == ',' {
+			i = skipSpace(b, i+1)
+		}
+	}
+	return min(i+1, len(b))
+}
+
+// skipTrusted returns the index behind the value that begins at b[i], which is
+// valid, or broken off. It jumps over strings.
+func skipTrusted(b []byte, i int) int {
+	if i < len(b) && b[i] != '"' && b[i] != '{' && b[i] != '[' {
+		for i < len(b) && strings.IndexByte(",]} \t\r\n", b[i]) < 0 {
+			i++
+		}
+		return i
+	}
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = endOfString(b, i) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		if i++; depth == 0 {
+			break
+		}
+	}
+	return i
+}
+
+// endOfString returns the index behind a string that is valid, or broken off: a
+// quote ends it unless an odd number of backslashes stands before.
+func endOfString(b []byte, i int) int {
+	for i++; ; {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += n + 1
+		slashes := 0
+		for b[i-2-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
+		}
+	}
 }
 
 // A want is a member that is looked for, and where its value is to go.
@@ -1753,10 +2114,13 @@ type want struct {
 	to   *[]byte
 }
 
-// pick walks over an object and takes out what is wanted. It returns where the
-// object ends, as walk does, and the name of a wanted member that came twice.
-func pick(obj []byte, wanted ...want) (end int, twice string) {
-	end = walk(obj, 0, 0, func(key, val []byte) bool {
+// pick takes out of an object what is wanted, if it is one. It returns the name
+// of a wanted member that came twice.
+func pick(obj []byte, wanted ...want) (twice string) {
+	if len(obj) == 0 || obj[0] != '{' {
+		return ""
+	}
+	for key, val := range members(obj) {
 		for _, w := range wanted {
 			if w.name == string(key) {
 				if *w.to != nil && twice != "id" { // which matters most
@@ -1766,9 +2130,8 @@ func pick(obj []byte, wanted ...want) (end int, twice string) {
 				break
 			}
 		}
-		return true
-	})
-	return end, twice
+	}
+	return twice
 }
 
 // validID reports whether raw, which is valid JSON, is a string or an integer.
@@ -1794,81 +2157,50 @@ func unquote(raw []byte) (s string, ok bool) {
 		return "", false
 	}
 	raw = raw[1 : len(raw)-1]
-	if bytes.IndexByte(raw, '\\') < 0 {
+	i := bytes.IndexByte(raw, '\\')
+	if i < 0 {
 		return string(raw), true
 	}
-	return string(appendText(make([]byte, 0, len(raw)), raw)), true
+	b := make([]byte, 0, len(raw))
+	for ; i >= 0; i = bytes.IndexByte(raw, '\\') {
+		b = append(b, raw[:i]...)
+		if raw = raw[i:]; raw[1] == 'u' {
+			b, raw = appendCodePoints(b, raw)
+		} else {
+			b = append(b, escaped[strings.IndexByte(escapes, raw[1])])
+			raw = raw[2:]
+		}
+	}
+	return string(append(b, raw...)), true
 }
 
 // escapes are the letters of the short escapes, and escaped what they mean.
 const escapes, escaped = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
 
-// appendText appends the text of a valid JSON string, given without quotes.
-func appendText(b, raw []byte) []byte {
-	for {
-		i := bytes.IndexByte(raw, '\\')
-		if i < 0 {
-			return append(b, raw...)
-		}
-		b = append(b, raw[:i]...)
-		c := raw[i+1]
-		raw = raw[i+2:]
-		if c != 'u' {
-			b = append(b, escaped[strings.IndexByte(escapes, c)])
-			continue
-		}
-		r, _ := hex4(raw)
-		raw = raw[4:]
-		if utf16.IsSurrogate(r) {
-			low := rune(-1)
-			if len(raw) >= 6 && raw[0] == '\\' && raw[1] == 'u' {
-				low, _ = hex4(raw[2:])
-			}
-			if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
-				raw = raw[6:]
-			}
-		}
-		b = utf8.AppendRune(b, r)
+// appendCodePoints appends what the escapes \u... with which raw begins stand
+// for, two of them perhaps for one code point, and returns the rest.
+func appendCodePoints(b, raw []byte) (_, rest []byte) {
+	n := 0
+	for bytes.HasPrefix(raw[n:], []byte(`\u`)) {
+		n += len(`\u0000`)
 	}
+	var s string
+	json.Unmarshal(slices.Concat([]byte(`"`), raw[:n], []byte(`"`)), &s) // they are valid
+	return append(b, s...), raw[n:]
 }
 
-// roomFor sees to it that n bytes can be appended to b, and something more, if
-// they are many: to append them bit by bit would copy them several times.
-func roomFor(b []byte, n int) []byte {
-	if n > keepBuffer {
-		b = slices.Grow(b, n+n/64+keepBuffer)
-	}
-	return b
-}
-
-// appendString appends s as a JSON string, byte for byte as encoding/json
-// would without its escapes for HTML.
+// appendString appends s as a JSON string, byte for byte as encoding/json does
+// without its escapes for HTML. What needs no escapes is copied at once.
 func appendString(b []byte, s string) []byte {
-	b = append(roomFor(b, len(s)), '"')
-	start := 0
-	for i := plainPrefix(s, 0, math.MaxUint64); i < len(s); i = plainPrefix(s, i, math.MaxUint64) {
-		c := s[i]
-		size, escape := 1, ""
-		if c >= utf8.RuneSelf {
-			var r rune
-			switch r, size = utf8.DecodeRuneInString(s[i:]); {
-			case r == utf8.RuneError && size == 1:
-				escape = `\ufffd`
-			case r == '\u2028':
-				escape = `\u2028`
-			case r == '\u2029':
-				escape = `\u2029`
-			}
-		} else if short := strings.IndexByte(escaped, c); short >= 0 {
-			escape = `\"\\\/\b\f\n\r\t`[2*short:][:2]
-		} else {
-			escape = `\u00` + "0123456789abcdef"[c>>4:][:1] + "0123456789abcdef"[c&15:][:1]
+	if plainPrefix(s, 0, math.MaxUint64) == len(s) {
+		if len(s) > keepBuffer { // once, with room for what follows
+			b = slices.Grow(b, len(s)+len(s)/64)
 		}
-		if escape != "" {
-			b = append(append(b, s[start:i]...), escape...)
-			start = i + size
-		}
-		i += size
+		return append(append(append(b, '"'), s...), '"')
 	}
-	return append(append(b, s[start:]...), '"')
+	buf := bytes.NewBuffer(b)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	enc.Encode(s) // a string cannot fail
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }

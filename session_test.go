@@ -1094,8 +1094,12 @@ func TestTooLongLines(t *testing.T) {
 		{"just fits, between blanks", blanks[:9] + fit[:len(fit)-3] + x[:max-len(fit)] + `"}}` + blanks[:9], `{"jsonrpc":"2.0","id":1,"result":{}}`},
 		{"one more", fit[:len(fit)-3] + x[:max-len(fit)+1] + `"}}`, refused("1")},
 		{"the id is seen", `{"jsonrpc":"2.0","id":"a","method":"ping","params":"` + x + `"}`, refused(`"a"`)},
-		{"the id comes later", `{"jsonrpc":"2.0","method":"ping","params":"` + x + `","id":7}`, refused("null")},
-		{"the id is cut", `{"jsonrpc":"2.0","id":` + strings.Repeat("7", max) + `,"method":"ping"}`, refused("null")},
+		{"the id comes later", `{"jsonrpc":"2.0","method":"ping","params":"` + x + `","id":7}`, refused("7")},
+		{"the id stands in the middle", `{"method":"ping","x":"` + x + `","id":7,"params":"` + strings.Repeat(x, 4) + `"}`, refused("null")},
+		{"the id stands in the params", `{"method":"ping","x":1,"params":{"x":"` + x + `","id":7}}`, refused("null")},
+		{"the id stands in a text", `{"method":"ping","params":"` + x + `,\"id\":7}","x":"id","y":1}`, refused("null")},
+		{"the id comes later, as Python writes it", `{"method":"ping","params":{"x":"` + x + `","id":8},"jsonrpc":"2.0","id":"a\"id"}`, refused(`"a\"id"`)},
+		{"the id is cut", `{"jsonrpc":"2.0","id":` + strings.Repeat("7", 5*max) + `,"method":"ping"}`, refused("null")},
 		{"the id looks like where it is cut", `{"id":7,"method":"ping","params":"` + strings.Repeat("7", max) + `"}`, refused("7")},
 		{"the id is none", `{"jsonrpc":"2.0","id":1.5,"method":"ping","params":"` + x + `"}`, refused("null")},
 		{"the id comes twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","params":"` + x + `"}`, refused("null")},
@@ -3484,7 +3488,7 @@ func TestNothingAfterTheCancelOfAStream(t *testing.T) {
 		}
 		session := s.openSessions()[0]
 		for i := range maxStreams {
-			session.forget([]byte(strconv.Itoa(i)), "")
+			session.cancelRequest([]byte(strconv.Itoa(i)), "")
 			session.mu.Lock()
 			for _, st := range session.streams {
 				if string(st.request.id) == strconv.Itoa(i) {
@@ -4572,8 +4576,8 @@ func TestAskEnds(t *testing.T) {
 				}
 				test.play(c)
 				for _, open := range s.openSessions() {
-					if synctest.Wait(); len(open.asked) > 0 {
-						t.Errorf("%d questions are kept", len(open.asked))
+					if synctest.Wait(); len(open.pending) > 0 {
+						t.Errorf("%d questions are kept", len(open.pending))
 					}
 				}
 				c.end()
@@ -4740,14 +4744,15 @@ func TestContextLate(t *testing.T) {
 // Wait has returned" would end the process.
 func TestAskStray(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &session{srv: &Server{}, asked: make(map[string]*question), closed: make(chan struct{})}
+		c := &session{srv: &Server{}, pending: make(map[string]*clientCall), closed: make(chan struct{})}
 		c.out.w = io.Discard
 		c.ctx = t.Context()
 		r := &request{session: c, id: []byte("1")}
+		r.ctx, r.cancel = context.WithCancelCause(c.ctx)
 		c.requests = map[string]*request{"1": r}
 		go c.ask(t.Context(), r, "roots/list", "{}")
 		synctest.Wait()
-		c.closeDoor() // EOF, and hangUp is still to come
+		c.stopAccepting() // EOF, and wakeWaiters is still to come
 		written := c.out.added
 		r.cancel(nil) // its handler returns
 		if synctest.Wait(); written == 0 || c.out.added != written {
@@ -5403,8 +5408,8 @@ func TestFault2IterateACopy(t *testing.T) {
 		if got := len(c.recv()); got != n {
 			t.Errorf("%d answers, want %d", got, n)
 		}
-		if len(ss.asked)+len(ss.requests)+len(ss.forgotten)+len(ss.waiting) != 0 {
-			t.Errorf("left behind: %v %v %v %v", ss.asked, ss.requests, ss.forgotten, ss.waiting)
+		if len(ss.pending)+len(ss.requests)+len(ss.cancelled)+ss.waiting.Len() != 0 {
+			t.Errorf("left behind: %v %v %v %v", ss.pending, ss.requests, ss.cancelled, ss.waiting.Len())
 		}
 	})
 }
@@ -5443,11 +5448,11 @@ func TestFault4TwoCancellations(t *testing.T) {
 		c.want()
 		s.saw(t, stopped)
 		c.in.Close()
-		c.want(failedNow("2", ErrClosed.Error()))
+		c.want() // held, until the last has returned
 		s.saw(t, ErrClosed)
 		close(s.release) // cancelled, then closed: still no answer
 		c.ends(0, nil)
-		c.want()
+		c.want(failedNow("2", ErrClosed.Error()))
 		s.saw(t, stopped)
 	})
 }
@@ -5475,7 +5480,7 @@ func TestFault5BothShapesOfADeadPipe(t *testing.T) {
 			c.send(callNow("1", "wait"))
 			c.want()
 			c.in.CloseWithError(dead)
-			if err := c.over(stint); err != nil {
+			if err := c.over(maxInline); err != nil {
 				t.Errorf("r fails with %v: Serve: %v", dead, err)
 			}
 			s.saw(t, ErrClosed)
@@ -5585,8 +5590,8 @@ func TestLinger(t *testing.T) {
 		lines  []string
 	}{
 		{0, "sleep1", 0, []error{ErrClosed}, []string{failedNow("0", ErrClosed.Error())}},
-		{2500 * time.Millisecond, "sleep1", time.Second - stint, []error{nil}, []string{progressLine("0", "1"), saidNow("0", "slept")}},
-		{2500 * time.Millisecond, "sleep1 sleep2", 2*time.Second - stint, []error{nil, nil},
+		{2500 * time.Millisecond, "sleep1", time.Second - maxInline, []error{nil}, []string{progressLine("0", "1"), saidNow("0", "slept")}},
+		{2500 * time.Millisecond, "sleep1 sleep2", 2*time.Second - maxInline, []error{nil, nil},
 			[]string{progressLine("0", "1"), saidNow("0", "slept"), progressLine("1", "1"), saidNow("1", "slept")}},
 		{2500 * time.Millisecond, "sleep3", 2500 * time.Millisecond, []error{ErrClosed}, []string{failedNow("0", ErrClosed.Error())}},
 		{2500 * time.Millisecond, "sleep1 wait", 2500 * time.Millisecond, []error{nil, ErrClosed},
@@ -5599,7 +5604,7 @@ func TestLinger(t *testing.T) {
 				id := strconv.Itoa(i)
 				c.send(callNow(id, tool, `"progressToken":`+id))
 			}
-			time.Sleep(stint)
+			time.Sleep(maxInline)
 			c.in.Close()
 			c.ends(row.lasts, nil)
 			c.want(row.lines...)
@@ -5613,7 +5618,7 @@ func TestLinger(t *testing.T) {
 		synctest.Wait()
 		c.break_ = func([]byte) (int, error) { return 0, syscall.EPIPE }
 		c.in.Close()
-		c.ends(time.Second-stint, nil)
+		c.ends(time.Second-maxInline, nil)
 		s.saw(t, nil, ErrClosed)
 	})
 	bubble(t, func(t *testing.T, s *stage) {
@@ -5738,7 +5743,7 @@ func TestDrain(t *testing.T) {
 		})
 		c := serve(t, &s.Server)
 		c.send(callNow("1", "tidy"))
-		time.Sleep(stint)
+		time.Sleep(maxInline)
 		c.in.Close()
 		c.ends(time.Second-1, nil)
 		c.want(saidNow("1", "tidy"))
@@ -5849,7 +5854,7 @@ func TestCancel(t *testing.T) {
 		s.started = nil
 
 		both(callNow("3", "wait"), cancelling("3")) // and never too late
-		time.Sleep(stint)
+		time.Sleep(maxInline)
 		c.want()
 		s.saw(t, stopped)
 		s.started = nil
@@ -5890,7 +5895,7 @@ func TestCancelBeforeStart(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.send(callNow("0", "wait"))
-		time.Sleep(stint)
+		time.Sleep(maxInline)
 		s.ran(t, "0")
 		for range 20 {
 			c.send(callNow("1", "wait") + "\n" + cancelling("1") + "\n" + pingOne)
@@ -6014,7 +6019,7 @@ func TestTurnServesItself(t *testing.T) {
 			c := serveWire(t, &s.Server)
 			if before != "" {
 				c.send(callNow("1", before))
-				time.Sleep(stint)
+				time.Sleep(maxInline)
 				c.send(callNow("2", "hi"), cancelling("1"))
 				time.Sleep(2 * time.Second)
 				c.recv()
@@ -6029,7 +6034,7 @@ func TestTurnServesItself(t *testing.T) {
 				t.Errorf("after %q: %d goroutines at rest, %d when at work", before, idle, got)
 			}
 			c.send(callNow("4", "deaf")) // it is relieved, and the next has company
-			time.Sleep(stint)
+			time.Sleep(maxInline)
 			c.send(callNow("5", "count"))
 			c.want(saidNow("5", "counted"))
 			if got := counts(); len(got) != 1 || got[0] < idle+2 { // or more, if one is just about to end
@@ -6043,7 +6048,7 @@ func TestTurnServesItself(t *testing.T) {
 			c.send(callNow("6", "hi"))
 			c.want(saidNow("6", "hi"))
 			for session := range s.sessions {
-				if session.watch.Stop() {
+				if session.turn.timer.Stop() {
 					t.Errorf("after %q: the watch ticks at rest", before)
 				}
 			}
@@ -6069,12 +6074,12 @@ func TestTurnWritesTogether(t *testing.T) {
 		}
 		c.send(callNow("1", "hi") + "\n" + callNow("2", "sleep1") + "\n" + callNow("3", "hi") + "\n" + pingOne)
 		c.want()
-		time.Sleep(stint)
+		time.Sleep(maxInline)
 		got := c.recv()
 		slices.Sort(got)
 		c.got = got
 		c.want(pongOne, saidNow("1", "hi"), saidNow("3", "hi"))
-		time.Sleep(time.Second - stint)
+		time.Sleep(time.Second - maxInline)
 		c.want(saidNow("2", "slept"))
 		c.end()
 	})
@@ -6095,7 +6100,7 @@ func TestTurnIsGivenAway(t *testing.T) {
 			}
 		}
 		c.send(callNow("1", "sleep1"))
-		heard(stint)
+		heard(maxInline)
 		time.Sleep(time.Second)
 		c.want(saidNow("1", "slept"))
 		c.initialize("2025-11-25", `{"roots":{}}`)
@@ -6113,8 +6118,8 @@ func TestTurnIsGivenAway(t *testing.T) {
 		c := serveDeaf(t, &s.Server)
 		begin := time.Now()
 		c.send(pingOne, pingOne, pingOne) // the first fills the pipe
-		if took := time.Since(begin); took != stint {
-			t.Errorf("heard after %v, want %v", took, stint)
+		if took := time.Since(begin); took != maxInline {
+			t.Errorf("heard after %v, want %v", took, maxInline)
 		}
 		go c.listen()
 		c.want(pongOne, pongOne, pongOne)
@@ -6126,25 +6131,25 @@ func TestTurnIsGivenAway(t *testing.T) {
 		add(&s.Server, "met", func(context.Context) (string, error) { <-met; return "met", nil })
 		c := serve(t, &s.Server)
 		c.send(callNow("1", "meet") + "\n" + callNow("2", "met"))
-		time.Sleep(stint)
+		time.Sleep(maxInline)
 		if got := c.recv(); len(got) != 2 {
 			t.Errorf("got %q", got)
 		}
 		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // the watch is on whoever works now
-		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(stint * 3 / 5); return "short", nil })
+		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline * 3 / 5); return "short", nil })
 		c := serveWire(t, &s.Server)
 		begin := time.Now()
 		c.send(callNow("1", "short") + "\n" + callNow("2", "short") + "\n" + callNow("3", "sleep2") + "\n" + callNow("4", "hi"))
-		time.Sleep(stint*11/5 - 1)
+		time.Sleep(maxInline*11/5 - 1)
 		c.want(saidNow("1", "short"), saidNow("2", "short"))
 		time.Sleep(1)
 		c.want(saidNow("4", "hi"))
 		c.send(callNow("5", "deaf")) // its work ends while another has the turn, and is watched in turn
 		c.send(callNow("6", "hi"))
 		c.want(saidNow("6", "hi"))
-		time.Sleep(time.Until(begin.Add(stint*6/5 + 2*time.Second)))
+		time.Sleep(time.Until(begin.Add(maxInline*6/5 + 2*time.Second)))
 		c.want(saidNow("3", "slept"))
 		close(s.release)
 		c.want(saidNow("5", "late"))
@@ -6160,14 +6165,14 @@ func TestTurnIsNotTakenBack(t *testing.T) {
 		begin := time.Now()
 		c.send(callNow("1", "deaf"))
 		c.send(pingOne) // is answered by the next, whose write lasts
-		if took := time.Since(begin); took != stint {
-			t.Errorf("heard after %v, want %v", took, stint)
+		if took := time.Since(begin); took != maxInline {
+			t.Errorf("heard after %v, want %v", took, maxInline)
 		}
 		synctest.Wait()
 		close(s.release)
 		c.send(pingOne)
-		if took := time.Since(begin); took != 2*stint {
-			t.Errorf("heard after %v, want %v", took, 2*stint)
+		if took := time.Since(begin); took != 2*maxInline {
+			t.Errorf("heard after %v, want %v", took, 2*maxInline)
 		}
 		go c.listen()
 		if got := c.recv(); len(got) != 3 {
@@ -6205,7 +6210,7 @@ func TestTurnAtTheEnd(t *testing.T) {
 // answers for longer than one that lasts would.
 func TestTurnWritesInTime(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(stint / 2); return "short", nil })
+		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline / 2); return "short", nil })
 		c := serve(t, &s.Server)
 		var lines []string
 		for i := range 100 {
@@ -6213,7 +6218,7 @@ func TestTurnWritesInTime(t *testing.T) {
 		}
 		c.send(strings.Join(lines, "\n"))
 		for i := range 20 {
-			time.Sleep(2 * stint)
+			time.Sleep(2 * maxInline)
 			if got := len(c.recv()); got < 2 || got > 6 {
 				t.Errorf("%d answers in the %dth two stints", got, i+1)
 			}
@@ -6257,7 +6262,7 @@ func TestMaxConcurrent(t *testing.T) {
 		for _, id := range []string{"1", "2", "3", "4", "5"} {
 			c.send(callNow(id, "sleep1"))
 		}
-		time.Sleep(stint)
+		time.Sleep(maxInline)
 		s.ran(t, "1")
 		c.send(pingOne, `{"jsonrpc":"2.0","id":"l","method":"tools/list","params":{"_meta":{`+modernMeta+`}}}`, cancelling("3"))
 		if got := c.recv(); len(got) != 2 || !sameJSON(t, got[0], pongOne) || !strings.Contains(got[1], `"id":"l"`) {
@@ -6321,7 +6326,10 @@ func TestMaxConcurrent(t *testing.T) {
 			c.want()
 			end(c)
 			c.ends(0, nil)
+			c.got = slices.Sorted(slices.Values(c.recv()))
 			c.want(want...)
+			s.saw(t, ErrClosed)
+			s.ran(t, "0") // the others are answered, and not begun
 		})
 	}
 	for _, dies := range []string{"panic", "nil", "goexit"} {
@@ -6349,8 +6357,8 @@ func TestMaxConcurrent(t *testing.T) {
 		s.ran(t, "1")
 		close(s.release)
 		s.ran(t)
-		if c.tries != 0 {
-			t.Errorf("written: %q", c.writes)
+		if got := c.recv(); c.tries != 1 || len(got) != 50 || strings.Count(strings.Join(got, ""), ErrClosed.Error()) != 50 {
+			t.Errorf("%d writes: %q", c.tries, c.writes)
 		}
 	})
 }
@@ -6489,14 +6497,14 @@ func TestBlockedProgress(t *testing.T) {
 
 // What the reader hears above the bound does not pile up where it was taken.
 func TestInputIsBounded(t *testing.T) {
-	var in input
+	in := lineReader{limit: 1 << 20}
 	line := []byte(strings.Repeat("x", 999) + "\n")
-	in.take(heard{bytes.Repeat(line, 2), nil})
+	in.add(readResult{bytes.Repeat(line, 2), nil})
 	for range 100_000 { // always a line ahead
-		if got, whole := in.line(1 << 20); len(got) != 999 || !whole {
+		if got, tail := in.next(); len(got) != 999 || tail != nil {
 			t.Fatalf("line of %d bytes", len(got))
 		}
-		in.take(heard{line, nil})
+		in.add(readResult{line, nil})
 	}
 	if cap(in.buf) > aheadBound {
 		t.Errorf("%d bytes are kept for %d", cap(in.buf), len(in.buf)-in.start)
@@ -7013,10 +7021,33 @@ func childServer() (code int) {
 	if wireLog != nil && os.Getenv("MCP_TRACE") == "" {
 		s.Trace = new(tracer)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	AddTool(s, Tool{Name: "stop"}, func(context.Context, none) (string, error) {
+		cancel()
+		return "stopped", nil
+	})
+	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ none) (string, error) {
+		<-ctx.Done()
+		time.Sleep(50 * time.Millisecond) // cleans up
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			err = self.Signal(syscall.SIGTERM)
+		}
+		time.Sleep(50 * time.Millisecond) // and goes on with it
+		return "", err
+	})
+	if os.Getenv("MCP_TEST_LOG") == "stdout" {
+		log.SetOutput(os.Stdout)
+		log.SetFlags(0)
+	}
 	stdin, stdout := os.Stdin, os.Stdout
-	err := s.ServeStdio(context.Background())
+	err := s.ServeStdio(ctx)
 	if os.Getenv("MCP_TEST_AFTER") != "" { // stdin is at its end
 		fmt.Println(`"after"`)
+		if os.Getenv("MCP_TEST_LOG") != "" {
+			log.Print("after, by log")
+		}
 		if err := s.ServeStdio(context.Background()); err != nil {
 			rep.Again = err.Error()
 		}
@@ -7024,7 +7055,7 @@ func childServer() (code int) {
 	if os.Getenv("MCP_TEST_CLEANUP") != "" {
 		fmt.Fprintln(os.Stderr, "cleaning up")
 		io.Copy(io.Discard, os.NewFile(3, "cleanup")) // until the parent has it end
-		for strings.Contains(leftovers(), "(*outlet).run") {
+		for strings.Contains(leftovers(), "(*lineWriter).writeAll") {
 			runtime.Gosched() // a write that was left behind has still to fail
 		}
 	}
@@ -7875,7 +7906,7 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 func TestTraceAtEOF(t *testing.T) {
 	for _, nap := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			trace, notes := slowWriter{nap: nap}, slowWriter{nap: 200 * time.Millisecond}
+			trace, notes := slowWriter{nap: nap}, slowWriter{nap: 50 * time.Millisecond}
 			c := serve(t, &Server{Trace: &trace, ErrorLog: log.New(&notes, "", 0)})
 			c.send(strings.Split(strings.Repeat("garbage\n", 9)+"garbage", "\n")...)
 			c.in.Close()
@@ -7991,7 +8022,7 @@ func TestSlowAndFast(t *testing.T) {
 					t.Fatalf("%s: got %.200q", line, got)
 				}
 			}
-			if want := cmp.Or(tt.max, tt.n); most != want || time.Since(begun) > stint {
+			if want := cmp.Or(tt.max, tt.n); most != want || time.Since(begun) > maxInline {
 				t.Errorf("%d were asleep at once, want %d; it took %v", most, want, time.Since(begun))
 			}
 			c.in.Close()
@@ -7999,7 +8030,7 @@ func TestSlowAndFast(t *testing.T) {
 				t.Errorf("Serve: %v", err)
 			}
 			answeredProc(t, strings.Join(c.recv(), "\n")+"\n", 1, tt.n, toldClosed)
-			if time.Since(begun) > stint {
+			if time.Since(begun) > maxInline {
 				t.Errorf("the end took %v", time.Since(begun))
 			}
 		})
@@ -8271,9 +8302,7 @@ func FuzzEnvelope(f *testing.F) {
 			t.Fatal(err)
 		}
 		var e envelope
-		if n := e.open(b); n != len(b) {
-			t.Errorf("open: %d of %d", n, len(b))
-		}
+		e.open(b)
 		for name, got := range map[string][]byte{"jsonrpc": e.jsonrpc, "id": e.id, "method": e.method, "params": e.params, "result": e.result, "error": e.err} {
 			if (got == nil) != (m[name] == nil) || string(got) != string(m[name]) {
 				t.Errorf("%s: got %s, want %s", name, got, m[name])
@@ -9233,8 +9262,10 @@ func soak(t *testing.T, rng *rand.Rand) {
 	}
 	err := <-c.done
 	took, limit, linger := time.Since(begin), 5*time.Millisecond, time.Duration(0)
+	begun := stuck && (errors.Is(err, ErrDrain) || s.MaxConcurrent == 0) // else its turn had not come
 	for _, r := range c.calls {
 		switch {
+		case r.what == "stuck" && !begun:
 		case r.what == "stuck":
 			want, limit, linger = ErrDrain, limit+time.Second, s.Linger
 		case r.deaf: // even if it was cancelled long ago
@@ -9246,14 +9277,14 @@ func soak(t *testing.T, rng *rand.Rand) {
 			limit += min(r.lasts, time.Millisecond)
 		}
 	}
-	if took > limit+linger || stuck && took < time.Second || !errors.Is(err, want) {
+	if took > limit+linger || begun && took < time.Second || !errors.Is(err, want) {
 		t.Errorf("ending %d: Serve took %v of %v: %v, want %v", how, took, limit+linger, err, want)
 	}
 	time.Sleep(2 * time.Hour) // until what is stuck has come back, in vain
 	c.take()
 	for _, r := range c.calls {
 		owed := 1
-		if r.what == "stuck" || r.what == "listen" && how < 3 {
+		if r.what == "stuck" && begun || r.what == "listen" && how < 3 {
 			owed = 0
 		}
 		if r.cancelled == 0 && r.sent <= read && r.answers != owed {
