@@ -67,7 +67,7 @@ func (c *client) request(method string, params object) (json.RawMessage, error) 
 	params["_meta"] = object{"progressToken": 1}
 	if c.modern {
 		params["_meta"] = object{"progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-			"io.modelcontextprotocol/clientCapabilities": abilities}
+			"io.modelcontextprotocol/clientCapabilities": abilities, "io.modelcontextprotocol/logLevel": "debug"}
 	}
 	c.lastID++
 	c.send(object{"id": c.lastID, "method": method, "params": params})
