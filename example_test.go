@@ -413,20 +413,19 @@ func Example_app() {
 		json.Unmarshal(r.Capabilities, &can)
 		return can.Extensions[extension] != nil
 	}
-	_ = showsPages // MERGE: Shown: showsPages
 	mcp.AddTool(s, mcp.Tool{
-		Name: "show_weather",
-		Meta: map[string]any{"ui": map[string]any{"resourceUri": uri}},
+		Name:  "show_weather",
+		Meta:  map[string]any{"ui": map[string]any{"resourceUri": uri}},
+		Shown: showsPages,
 	}, func(context.Context, struct{}) (weather, error) {
 		return weather{Sky: "clear"}, nil
 	})
 
 	sendAs(s, `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`, "tools/list", "")
-	// MERGE: sendAs(s, `{}`, "tools/list", "") prints {"tools":[]}
-	call(s, "show_weather", `{}`)
+	sendAs(s, `{}`, "tools/list", "")
 	// Output:
-	// {"tools":[{"name":"show_weather","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"_meta":{"ui":{"resourceUri":"ui://weather/today"}}}]}
-	// {"content":[{"type":"text","text":"{\"sky\":\"clear\"}"}],"structuredContent":{"sky":"clear"}}
+	// {"tools":[{"name":"show_weather","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"outputSchema":{"type":"object","properties":{"sky":{"type":"string"}},"required":["sky"],"additionalProperties":false},"_meta":{"ui":{"resourceUri":"ui://weather/today"}}}]}
+	// {"tools":[]}
 }
 
 // page is told the result of the tool, once it has introduced itself to the host.

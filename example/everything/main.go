@@ -95,7 +95,7 @@ func addContent(s *mcp.Server) {
 		Sum int `json:"sum" jsonschema:"of a and b"`
 	}
 	mcp.AddTool(s, mcp.Tool{
-		Name: "add", Title: "Add", Description: "Adds two numbers.", OutputSchema: mcp.SchemaOf[sum](),
+		Name: "add", Title: "Add", Description: "Adds two numbers.",
 		Annotations: mcp.ToolAnnotations{ReadOnlyHint: mcp.Yes, OpenWorldHint: mcp.No},
 	}, func(_ context.Context, in struct {
 		A int `json:"a"`

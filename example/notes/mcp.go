@@ -25,18 +25,17 @@ func newServer(st store) *mcp.Server {
 	reads := mcp.ToolAnnotations{ReadOnlyHint: mcp.Yes, OpenWorldHint: mcp.No}
 	adds := mcp.ToolAnnotations{DestructiveHint: mcp.No, OpenWorldHint: mcp.No}
 	deletes := mcp.ToolAnnotations{DestructiveHint: mcp.Yes, IdempotentHint: mcp.Yes, OpenWorldHint: mcp.No}
-	notes := mcp.SchemaOf[notesOut]()
 	mcp.AddTool(s, mcp.Tool{
 		Name: "list_notes", Title: "List notes", Description: "Lists the newest notes.",
-		OutputSchema: notes, Annotations: reads,
+		Annotations: reads,
 	}, v.listTool)
 	mcp.AddTool(s, mcp.Tool{
 		Name: "search_notes", Title: "Search notes", Description: "Finds notes by a text in them.",
-		OutputSchema: notes, Annotations: reads,
+		Annotations: reads,
 	}, v.searchTool)
 	mcp.AddTool(s, mcp.Tool{
 		Name: "add_note", Title: "Add a note", Description: "Writes a note.",
-		OutputSchema: mcp.SchemaOf[note](), Annotations: adds,
+		Annotations: adds,
 	}, v.addTool)
 	mcp.AddTool(s, mcp.Tool{
 		Name: "delete_note", Title: "Delete a note", Description: "Deletes a note, if the user agrees.",

@@ -98,6 +98,7 @@ func TestDelete(t *testing.T) {
 		{`{"action":"accept","content":{"sure":true}}`, "", []string{"Call Bob"}},
 		{`{"action":"accept","content":{"sure":false}}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
 		{`{"action":"accept","content":{}}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"accept"}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
 		{`{"action":"decline"}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
 		{`{"action":"cancel"}`, "mcp: the user dismissed the question", []string{"Buy milk", "Call Bob"}},
 	} {
