@@ -402,9 +402,7 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	}
 	var trace io.Writer
 	if name := os.Getenv("MCP_TRACE"); s.Trace == nil && name != "" {
-		f := &traceFile{name: name, logf: s.logf}
-		defer f.close()
-		trace = f
+		trace = &traceFile{name: name, logf: s.logf}
 	}
 	return s.serve(ctx, r, out, trace)
 }
@@ -489,28 +487,21 @@ func (t terminalReader) Read(b []byte) (int, error) {
 }
 
 // A traceFile is opened when the first line is written to it, by the goroutine
-// that writes the trace: to open a FIFO that nobody reads lasts for ever.
+// that writes the trace: to open a FIFO that nobody reads lasts for ever. It
+// stays open until the process ends: a write may be under way.
 type traceFile struct {
+	*os.File
 	name string
 	logf func(string, ...any)
-	file atomic.Pointer[os.File]
 }
 
-func (t *traceFile) Write(b []byte) (int, error) {
-	f := t.file.Load()
-	if f == nil {
-		var err error
-		if f, err = os.OpenFile(t.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+func (t *traceFile) Write(b []byte) (n int, err error) {
+	if t.File == nil {
+		t.File, err = os.OpenFile(t.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
 			t.logf("mcp: MCP_TRACE: %v", err)
 			return 0, err
 		}
-		t.file.Store(f)
 	}
-	return f.Write(b)
-}
-
-func (t *traceFile) close() {
-	if f := t.file.Load(); f != nil {
-		f.Close()
-	}
+	return t.File.Write(b)
 }

@@ -97,7 +97,6 @@ type session struct {
 
 	mu        sync.Mutex             // guards what follows, for a few lines at a time
 	closing   bool                   // no further line is accepted
-	ended     error                  // why no handler is begun any more
 	askErr    error                  // why the client is not asked any more
 	failure   error                  // what Serve returns
 	requests  map[string]*request    // owed an answer, by raw id
@@ -714,13 +713,12 @@ func absent(optional ...*[]byte) {
 // makes a request modern; any other belongs to the session that initialize
 // opened.
 func (c *session) selectEra(r *request) *Error {
-	known := r.service.legacy || r.service.modern
 	if r.metaVersion != nil {
 		return r.claim()
 	}
 	r.rev, r.client, r.caps = c.legacy.rev, c.legacy.client, c.legacy.caps
 	switch {
-	case !known:
+	case !r.service.legacy && !r.service.modern: // nobody knows it
 		return r.noMethod()
 	case r.service.legacy && (r.rev != 0 || r.service.early):
 		return nil
@@ -750,14 +748,14 @@ func (r *request) claim() *Error {
 		return invalid("batching is not supported")
 	}
 	r.rev, r.caps, r.client = revModern, r.metaCaps, r.metaClient
-	if !r.service.modern {
-		err := r.noMethod()
-		if r.service.absent != nil {
-			err.Data = r.service.absent
-		}
-		return err
+	if r.service.modern {
+		return nil
 	}
-	return nil
+	err := r.noMethod()
+	if r.service.absent != nil {
+		err.Data = r.service.absent
+	}
+	return err
 }
 
 func (r *request) noMethod() *Error {
@@ -1647,7 +1645,7 @@ func (l *lineReader) next() (line, tail []byte) {
 		return nil, nil // the end
 	}
 	l.began = true
-	if l.head == nil && l.size+len(chunk) <= l.limit || !l.tooMuch(chunk) && l.head == nil {
+	if l.head == nil && !l.tooMuch(chunk) {
 		return l.whole(chunk), nil
 	}
 	l.cut(chunk)
@@ -1686,15 +1684,14 @@ func (l *lineReader) tooMuch(chunk []byte) bool {
 // cut lets go of a line that is too long, but for its beginning and its end.
 func (l *lineReader) cut(chunk []byte) {
 	if l.head == nil {
-		l.head = slices.Concat(append(l.parts, chunk)...)
-		l.head = bytes.Clone(l.head[:min(len(l.head), keepBuffer, l.limit)])
-		if len(l.parts) > 0 {
-			l.tail = bytes.Clone(l.parts[len(l.parts)-1])
-		}
+		l.parts = append(l.parts, chunk)
+		first, last := l.parts[0], l.parts[max(0, len(l.parts)-2)]
+		l.head = bytes.Clone(first[:min(len(first), keepBuffer, l.limit)])
+		l.tail = bytes.Clone(last)
 		l.parts, l.size = nil, 0
 	}
 	l.tail = append(l.tail, chunk...)
-	l.tail = append([]byte{}, l.tail[max(0, len(l.tail)-maxRepeated):]...)
+	l.tail = bytes.Clone(l.tail[max(0, len(l.tail)-maxRepeated):])
 }
 
 // ---- what is to be written ----
