@@ -1684,14 +1684,15 @@ func (l *lineReader) tooMuch(chunk []byte) bool {
 // cut lets go of a line that is too long, but for its beginning and its end.
 func (l *lineReader) cut(chunk []byte) {
 	if l.head == nil {
-		l.parts = append(l.parts, chunk)
-		first, last := l.parts[0], l.parts[max(0, len(l.parts)-2)]
+		first := chunk
+		if n := len(l.parts); n > 0 {
+			first, l.tail = l.parts[0], l.parts[n-1]
+		}
 		l.head = bytes.Clone(first[:min(len(first), keepBuffer, l.limit)])
-		l.tail = bytes.Clone(last)
 		l.parts, l.size = nil, 0
 	}
-	l.tail = append(l.tail, chunk...)
-	l.tail = bytes.Clone(l.tail[max(0, len(l.tail)-maxRepeated):])
+	end := slices.Concat(l.tail[max(0, len(l.tail)-maxRepeated):], chunk)
+	l.tail = bytes.Clone(end[max(0, len(end)-maxRepeated):])
 }
 
 // ---- what is to be written ----
