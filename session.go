@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Version 2.0.0, 2026-11-21
 
 package mcp
 
