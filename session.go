@@ -660,7 +660,7 @@ func (c *session) serve(r *request, params []byte) ([]byte, *Error) {
 	s := r.service
 	if s.kind != nothing && c.srv.offers()&(1<<s.kind.capability()) == 0 {
 		// Hosts of the legacy era drop a server that does not know a list.
-		if !s.list || r.rev == revModern {
+		if !s.list || r.rev.modern() {
 			return nil, r.noMethod()
 		}
 	}
@@ -1153,7 +1153,7 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 // a comma behind it, and then end.
 func (r *request) open() []byte {
 	b := join(make([]byte, 0, 256), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
-	if r.rev == revModern {
+	if r.rev.modern() {
 		b = join(b, `"resultType":"complete",`)
 	}
 	return b
@@ -1162,7 +1162,7 @@ func (r *request) open() []byte {
 // end completes it. Meta holds members of the result's _meta; cached is set for
 // what a modern client may keep.
 func (r *request) end(b []byte, meta string, cached bool) []byte {
-	if cached && r.rev == revModern {
+	if cached && r.rev.modern() {
 		b = join(b, r.session.caching)
 	}
 	return r.endAs(r.session.identity, b, meta)
@@ -1171,7 +1171,7 @@ func (r *request) end(b []byte, meta string, cached bool) []byte {
 // endAs is end with all that is to be said of who we are.
 func (r *request) endAs(identity string, b []byte, meta string) []byte {
 	switch {
-	case r.rev == revModern:
+	case r.rev.modern():
 		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, identity, `}`)
 	case meta != "":
 		b = closeWith(join(b, `"_meta":{`, meta), `}`)
@@ -1334,7 +1334,7 @@ func (c *session) takeInputRequests(r *request) []inputRequest {
 
 // logLevel returns from which level on a request wants log messages.
 func (c *session) logLevel(r *request) int {
-	if r.rev == revModern {
+	if r.rev.modern() {
 		if level, ok := unquote(r.level); ok {
 			return slices.Index(levels[:], level)
 		}
