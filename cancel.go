@@ -331,18 +331,19 @@ type errno interface {
 // closedPipe reports whether err means that the other end is gone, or that our
 // own end was closed under us: neither is a failure.
 func closedPipe(err error) bool {
-	var no errno
-	switch {
-	case errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed):
+	if errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) {
 		return true
-	case !errors.As(err, &no):
-		return runtime.GOOS == "plan9" && strings.HasSuffix(err.Error(), "i/o on hungup channel")
-	case runtime.GOOS == "windows": // where texts are in the user's language
-		n := fmt.Sprintf("%d", no)
-		return n == "109" || n == "232" // ERROR_BROKEN_PIPE, ERROR_NO_DATA
 	}
-	text := strings.ToLower(no.Error()) // of EPIPE and ECONNRESET
-	return text == "broken pipe" || text == "connection reset by peer"
+	var no errno
+	if !errors.As(err, &no) {
+		return runtime.GOOS == "plan9" && strings.HasSuffix(err.Error(), "i/o on hungup channel")
+	}
+	switch strings.ToLower(no.Error()) { // of EPIPE and ECONNRESET
+	case "broken pipe", "connection reset by peer":
+		return true
+	}
+	n := fmt.Sprintf("%d", no) // Windows tells its own in the user's language
+	return runtime.GOOS == "windows" && (n == "109" || n == "232") // ERROR_BROKEN_PIPE, ERROR_NO_DATA
 }
 
 // ---- the process ----
