@@ -342,7 +342,7 @@ func closedPipe(err error) bool {
 	case "broken pipe", "connection reset by peer":
 		return true
 	}
-	n := fmt.Sprintf("%d", no) // Windows tells its own in the user's language
+	n := fmt.Sprintf("%d", no)                                     // Windows tells its own in the user's language
 	return runtime.GOOS == "windows" && (n == "109" || n == "232") // ERROR_BROKEN_PIPE, ERROR_NO_DATA
 }
 
