@@ -366,7 +366,7 @@ func TestTerminalThatGoesAwayIsAtItsEnd(t *testing.T) {
 	if _, err := f.Read(make([]byte, 1)); !errors.Is(err, syscall.EIO) {
 		t.Skip(err)
 	}
-	if _, err := (terminalReader{f}).Read(make([]byte, 1)); err != io.EOF {
+	if _, err := (terminalEnd{f}).Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("Read: %v", err)
 	}
 }
@@ -577,7 +577,7 @@ func TestWriterWritesEachLineOnce(t *testing.T) {
 		}
 		next[i]++
 	}
-	if !slices.Equal(next, slices.Repeat([]int{lines}, senders)) || w.until(w.end()) != nil || w.unsent() != 0 {
+	if !slices.Equal(next, slices.Repeat([]int{lines}, senders)) || w.until(w.position()) != nil || w.unsent() != 0 {
 		t.Errorf("written: %v", next)
 	}
 }
