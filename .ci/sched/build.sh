@@ -1,0 +1,36 @@
+#!/bin/sh
+# build.sh OUT [MUTANT]: rewrites the library at $LIB (default: the one above this folder) and builds OUT, a driver for it.
+# TIGHT=1 gives it small bounds, RACE=1 the race detector; SCRATCH is where it works (default: a folder for temporary files).
+set -e
+
+# What the rewriter must be told of the library: constants that are made small, so that
+# small scenarios reach the bounds; what is left out; and its files. Here is the place
+# to follow a change of names.
+usual='keepBuffer=2048'
+tight='keepBuffer=2048,outputBound=300,aheadBound=8192'
+drop='Server.ServeStdio,terminal,untilSignal'
+files='mcp.go session.go cancel.go'
+
+here=$(cd "$(dirname "$0")" && pwd)
+lib=${LIB:-$here/../..}
+mkdir -p "$(dirname "$1")"
+out=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+mutant=$2
+if [ -n "$TIGHT" ]; then set=$tight; else set=$usual; fi
+scratch=${SCRATCH:-${TMPDIR:-/tmp}/sched}
+source=$scratch/$(basename "$out").src
+tool=$scratch/schedrewrite
+rm -rf "$source"
+mkdir -p "$source"
+(cd "$here/rewrite" && go build -o "$tool" .)
+cp -R "$here/sched" "$here/driver" "$source/"
+printf 'module schedrun\n\n%s\n' "$(grep '^go ' "$here/rewrite/go.mod")" >"$source/go.mod"
+"$tool" -src "$(go env GOROOT)/src/context" -out "$source/context" -path context context.go
+# shellcheck disable=SC2086 # the files are several arguments
+"$tool" -src "$lib" -out "$source/mcp" -context schedrun/context -set "${SET:-$set}" -drop "$drop" ${mutant:+-mutant "$mutant"} $files
+cd "$source"
+if [ -n "$RACE" ]; then
+	go build -race -gcflags='schedrun/sched=-race=false -l' -gcflags='schedrun/driver=-race=false -l' -o "$out" ./driver
+else
+	go build -o "$out" ./driver
+fi
