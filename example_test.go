@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"example.com/mcp"
 )
@@ -77,7 +78,7 @@ func ExampleAddTool() {
 	// Output:
 	// {"content":[{"type":"text","text":"{\"root\":1.41}"}],"structuredContent":{"root":1.41}}
 	// {"content":[{"type":"text","text":"-1 has no real root"}],"isError":true}
-	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of linear, decibel, got \"log\"; rounds is unknown (there is round, scale, x); x is required"}],"isError":true}
+	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of linear, decibel, got \"log\"; rounds is unknown (there is x, scale, round); x is required"}],"isError":true}
 }
 
 // With a schema written by hand the arguments come as they are, to be checked
@@ -232,8 +233,8 @@ func ExampleRequestFrom() {
 	// {"content":[{"type":"text","text":"host 1, revision 2025-11-25, request \"call\""}]}
 }
 
-// AddTool describes a tool's arguments by itself. Its result is described only
-// if you say so.
+// AddTool describes what a handler takes and what it returns by their types. A
+// handler that returns a *Result has to say what that holds.
 func ExampleSchemaOf() {
 	type weather struct {
 		Sky     string  `json:"sky" enum:"clear,cloudy"`
@@ -262,16 +263,18 @@ func ExampleServer_Serve() {
 }
 
 // A question stops the handler until the user has answered, or makes it run
-// again: it need not care which.
+// again: it need not care which. Before something is lost, ask for a deed: a
+// boolean that is false until the user turns it. Without the default some hosts
+// show it ticked, and a form without fields some accept unasked.
 func ExampleElicit() {
 	type confirm struct {
-		Sure bool `json:"sure" jsonschema:"tick to go ahead"`
+		Sure bool `json:"sure" jsonschema:"tick to go ahead" default:"false"`
 	}
 	s := &mcp.Server{Name: "files", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "remove"}, func(ctx context.Context, in struct {
 		Path string `json:"path"`
 	}) (string, error) {
-		c, err := mcp.Elicit[confirm](ctx, "confirm", "Delete "+in.Path+"?")
+		c, err := mcp.Elicit[confirm](ctx, "remove", "Delete "+in.Path+"?")
 		if err != nil {
 			return "", err // not answered yet, declined or dismissed
 		}
@@ -287,6 +290,154 @@ func ExampleElicit() {
 	// {"content":[{"type":"text","text":"deleted a.txt"}]}
 }
 
+// Between a question and its answer the world may change. In revision 2026-07-28
+// the handler then runs again and sees the new one, and the answer is told by its
+// key: put into the key what the user is to agree to.
+func ExampleElicit_key() {
+	type confirm struct {
+		Agreed bool `json:"agreed" default:"false"`
+	}
+	draft, version := "Hello", 1
+	s := &mcp.Server{Name: "blog", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "publish"}, func(ctx context.Context, _ struct{}) (string, error) {
+		key := fmt.Sprint("publish version ", version)
+		c, err := mcp.Elicit[confirm](ctx, key, "Publish "+draft+"?")
+		if err != nil {
+			return "", err
+		}
+		if !c.Agreed {
+			return "", mcp.ErrDeclined
+		}
+		return "published " + draft, nil
+	})
+
+	state := round(s, ``)
+	draft, version = "Hello, world", 2 // somebody else has been at work
+	state = round(s, `"requestState":`+state+`,"inputResponses":{"publish version 1":{"action":"accept","content":{"agreed":true}}},`)
+	round(s, `"requestState":`+state+`,"inputResponses":{"publish version 2":{"action":"accept","content":{"agreed":true}}},`)
+	// Output:
+	// publish version 1: Publish Hello?
+	// publish version 2: Publish Hello, world?
+	// published Hello, world
+}
+
+// round is one round of the tool publish, as a client of revision 2026-07-28
+// plays it: what it was asked, it answers by calling again.
+func round(s *mcp.Server, answers string) (state string) {
+	host, conn := net.Pipe()
+	done := make(chan error)
+	go func() { done <- s.Serve(context.Background(), conn, conn) }()
+	defer func() { host.Close(); <-done }()
+	fmt.Fprintf(host, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"publish","arguments":{},%s"_meta":{`+
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`+"\n", answers)
+	var m struct {
+		Result struct {
+			RequestState  json.RawMessage
+			InputRequests map[string]struct{ Params struct{ Message string } }
+			Content       []mcp.Content
+		}
+	}
+	if err := json.NewDecoder(host).Decode(&m); err != nil {
+		fmt.Println(err)
+	}
+	for key, question := range m.Result.InputRequests {
+		fmt.Printf("%s: %s\n", key, question.Params.Message)
+	}
+	for _, block := range m.Result.Content {
+		fmt.Println(block.Text)
+	}
+	return string(m.Result.RequestState)
+}
+
+// What other libraries call middleware is a function around a handler. This one
+// stands in the place of AddTool: it bounds each call, and logs its name, its time
+// and its outcome.
+func Example_middleware() {
+	s := &mcp.Server{Name: "clock", Version: "1.0.0"}
+	addTool(s, mcp.Tool{Name: "now"}, func(ctx context.Context, _ struct{}) (string, error) {
+		return "noon", nil
+	})
+	addTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+
+	call(s, "now", `{}`)
+	call(s, "wait", `{}`)
+	// Output:
+	// now took 0s: ok
+	// {"content":[{"type":"text","text":"noon"}]}
+	// wait took 0s: it took more than 10ms
+	// {"content":[{"type":"text","text":"it took more than 10ms"}],"isError":true}
+}
+
+func addTool[In, Out any](s *mcp.Server, t mcp.Tool, h func(context.Context, In) (Out, error)) {
+	const limit = 10 * time.Millisecond
+	mcp.AddTool(s, t, func(ctx context.Context, in In) (Out, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took more than %v", limit))
+		defer cancel()
+		began := time.Now()
+		out, err := h(ctx, in)
+		outcome := "ok"
+		switch {
+		case errors.Is(err, mcp.ErrInputRequired):
+			outcome = "asks the user" // and runs again
+		case err != nil && ctx.Err() != nil:
+			err = context.Cause(ctx) // in place of "context deadline exceeded"
+			outcome = err.Error()
+		case err != nil:
+			outcome = err.Error()
+		}
+		fmt.Printf("%s took %v: %v\n", t.Name, time.Since(began).Round(time.Second), outcome) // log.Printf, in a program
+		return out, err
+	})
+}
+
+// An MCP App is a page that a host shows beside the result of a tool: a resource,
+// to which the tool's _meta points. Hosts that can show it declare the extension.
+func Example_app() {
+	const (
+		extension = "io.modelcontextprotocol/ui"
+		uri       = "ui://weather/today"
+	)
+	s := &mcp.Server{Name: "weather", Version: "1.0.0", Extensions: map[string]any{extension: struct{}{}}}
+	s.AddResource(mcp.Resource{URI: uri, Name: "page", MIMEType: "text/html;profile=mcp-app"},
+		func(context.Context, string, map[string]string) ([]mcp.ResourceContents, error) {
+			return []mcp.ResourceContents{{Text: page}}, nil // embed it, in a program
+		})
+	type weather struct {
+		Sky string `json:"sky"`
+	}
+	showsPages := func(r *mcp.Request) bool {
+		var can struct{ Extensions map[string]json.RawMessage }
+		json.Unmarshal(r.Capabilities, &can)
+		return can.Extensions[extension] != nil
+	}
+	mcp.AddTool(s, mcp.Tool{
+		Name:  "show_weather",
+		Meta:  map[string]any{"ui": map[string]any{"resourceUri": uri}},
+		Shown: showsPages,
+	}, func(context.Context, struct{}) (weather, error) {
+		return weather{Sky: "clear"}, nil
+	})
+
+	sendAs(s, `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`, "tools/list", "")
+	sendAs(s, `{}`, "tools/list", "")
+	// Output:
+	// {"tools":[{"name":"show_weather","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"outputSchema":{"type":"object","properties":{"sky":{"type":"string"}},"required":["sky"],"additionalProperties":false},"_meta":{"ui":{"resourceUri":"ui://weather/today"}}}]}
+	// {"tools":[]}
+}
+
+// page is told the result of the tool, once it has introduced itself to the host.
+const page = `<!doctype html><title>Weather</title><p id="sky"></p><script>
+const tell = m => parent.postMessage({jsonrpc: "2.0", ...m}, "*")
+addEventListener("message", ({data}) => {
+	if (data.id === 1) tell({method: "ui/notifications/initialized"})
+	if (data.method === "ui/notifications/tool-result") sky.textContent = data.params.structuredContent.sky
+})
+tell({id: 1, method: "ui/initialize", params: {protocolVersion: "2026-01-26", appInfo: {name: "weather", version: "1.0.0"}, appCapabilities: {}}})
+</script>`
+
 // A URI with a variable is a template for many resources.
 func ExampleServer_AddResource() {
 	notes := map[string]string{"1": "Buy milk."}
@@ -300,8 +451,8 @@ func ExampleServer_AddResource() {
 			return []mcp.ResourceContents{{Text: text}}, nil
 		})
 
-	send(s, "resources/read", `"uri":"note://1"`)
-	send(s, "resources/read", `"uri":"note://2"`)
+	send(s, "resources/read", `,"uri":"note://1"`)
+	send(s, "resources/read", `,"uri":"note://2"`)
 	// Output:
 	// {"contents":[{"uri":"note://1","mimeType":"text/plain","text":"Buy milk."}]}
 	// {"code":-32002,"message":"Resource not found","data":{"uri":"note://2"}}
@@ -326,8 +477,8 @@ func ExampleServer_AddPrompt() {
 		return []mcp.Message{{Content: mcp.Text("Please review my " + args["language"] + " code.")}}, nil
 	})
 
-	send(s, "completion/complete", `"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"language","value":"G"}`)
-	send(s, "prompts/get", `"name":"review","arguments":{"language":"Go"}`)
+	send(s, "completion/complete", `,"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"language","value":"G"}`)
+	send(s, "prompts/get", `,"name":"review","arguments":{"language":"Go"}`)
 	// Output:
 	// {"completion":{"values":["Go","Groovy"],"total":2,"hasMore":false}}
 	// {"messages":[{"role":"user","content":{"type":"text","text":"Please review my Go code."}}]}
@@ -335,7 +486,7 @@ func ExampleServer_AddPrompt() {
 
 // The context ties a log message to the request of the client that is to see it.
 func ExampleLogHandler() {
-	logger := slog.New(mcp.LogHandler[slog.Handler]("fetcher"))
+	logger := slog.New(mcp.LogHandler("fetcher"))
 	s := &mcp.Server{Name: "web", Version: "1.0.0", Logging: true}
 	mcp.AddTool(s, mcp.Tool{Name: "fetch"}, func(ctx context.Context, in struct {
 		URL string `json:"url"`
@@ -354,21 +505,26 @@ func ExampleLogHandler() {
 // own, answers what it is asked, and prints what the server has to say of the
 // call.
 func call(s *mcp.Server, tool, arguments string) {
-	send(s, "tools/call", fmt.Sprintf(`"name":%q,"arguments":%s`, tool, arguments))
+	send(s, "tools/call", fmt.Sprintf(`,"name":%q,"arguments":%s`, tool, arguments))
 }
 
 // send is call for any method.
 func send(s *mcp.Server, method, params string) {
+	sendAs(s, `{"roots":{},"elicitation":{}}`, method, params)
+}
+
+// sendAs is send for a host of these capabilities.
+func sendAs(s *mcp.Server, capabilities, method, params string) {
 	host, conn := net.Pipe()
 	done := make(chan error)
 	go func() { done <- s.Serve(context.Background(), conn, conn) }()
 
-	fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{},"elicitation":{}},"clientInfo":{"name":"host","version":"1"}}}`)
+	fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"host","version":"1"}}}`)
 	fmt.Fprintln(host, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	if s.Logging {
 		fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"info"}}`)
 	}
-	fmt.Fprintf(host, `{"jsonrpc":"2.0","id":"call","method":%q,"params":{%s,"_meta":{"progressToken":"p"}}}`+"\n", method, params)
+	fmt.Fprintf(host, `{"jsonrpc":"2.0","id":"call","method":%q,"params":{"_meta":{"progressToken":"p"}%s}}`+"\n", method, params)
 
 	lines := json.NewDecoder(host)
 	for over := false; !over; {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Version 2.0.0, 2026-11-21
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
 // three files that are made to be copied into a program. It needs nothing but
@@ -33,35 +34,44 @@
 //
 // # Tools
 //
-// A tool is an ordinary function; [AddTool] derives the schema of its
-// arguments from its parameter and checks them before it is called. Handlers
+// A tool is an ordinary function. [AddTool] derives the schema of its arguments
+// from its parameter, and checks them before it calls the function. Handlers
 // run concurrently: guard what they share, or set [Server.MaxConcurrent] to 1.
-// One may run where another ran before: what it does to its goroutine, as with
-// [runtime.LockOSThread], it must undo.
+// A handler may run on a goroutine on which others ran before. What it does to
+// its goroutine, as with [runtime.LockOSThread], it must undo.
 //
-// Resources, with [Server.AddResource], are what clients can read, and prompts,
-// with [Server.AddPrompt], what their users can start from.
+// Say what a tool does with [ToolAnnotations]. When nobody is there to be asked,
+// hosts such as Codex refuse every tool that does not declare ReadOnlyHint Yes,
+// or DestructiveHint No and OpenWorldHint No.
+//
+// Resources, with [Server.AddResource], are what clients can read. Prompts, with
+// [Server.AddPrompt], are what their users can start from.
 //
 // # In a handler
 //
 // [Progress] tells how far it has come, [LogHandler] logs to the client, and
 // [RequestFrom] knows who is asking. [Elicit], [ElicitURL], [Sample] and [Roots]
-// ask back: the protocol does this differently by revision, the handler is the
-// same. All of them do nothing, or say that they cannot, in a test that calls
-// a handler by itself.
+// ask back. How that is done differs by revision of the protocol; the handler is
+// the same. Outside of a handler, as in a test that calls one by itself, these
+// functions do nothing, or return an error that is [errors.ErrUnsupported].
+//
+// A handler that deletes or sends something asks for consent with a boolean
+// that has the tag default:"false": some hosts preselect true otherwise. See
+// [Elicit].
 //
 // # Cancellation
 //
-// A handler's context ends when the client cancels the request or goes away,
-// and [context.Cause] tells why: a [*CancelledError], [ErrClosed], or what
-// ended the context that was given to [Server.Serve], or the signal that ended
-// [Server.ServeStdio]. A handler has [Server.Drain] to clean up and return.
+// A handler's context ends when the client cancels the request or goes away.
+// [context.Cause] tells why: a [*CancelledError]; [ErrClosed]; what ended the
+// context that was given to [Server.Serve]; under [Server.ServeStdio], after a
+// signal, an error that names the signal. The handler then has [Server.Drain]
+// to clean up and return.
 //
 // # Protocol
 //
-// All revisions are served, 2024-11-05 to 2025-11-25, which open a session
-// with initialize, and 2026-07-28, whose requests each speak for themselves,
-// in any mixture on one connection.
+// Five revisions are served, in any mixture on one connection. Those from
+// 2024-11-05 to 2025-11-25 open a session with initialize; the code calls them
+// the legacy era. In 2026-07-28, the modern era, each request speaks for itself.
 package mcp
 
 import (
@@ -70,16 +80,15 @@ import (
 	"context"
 	"encoding"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"log"
-	"maps"
+	"log/slog"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -130,15 +139,11 @@ type Server struct {
 	CacheTTL    time.Duration
 	CachePublic bool
 
-	// StateKey seals what a client of revision 2026-07-28 carries for us while
-	// it answers a question. None means a random one, so that questions do not
-	// survive a restart.
-	StateKey []byte
-
 	// Logging is set if handlers log to the client, with [LogHandler].
 	Logging bool
 
-	// Extensions and Experimental are capabilities to declare, by their names.
+	// Extensions and Experimental are capabilities to declare, by their names, to
+	// clients of every revision.
 	Extensions, Experimental map[string]any
 
 	// ErrorLog takes the library's own diagnostics: bad messages, panics of
@@ -152,17 +157,17 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	mu          sync.Mutex     // guards what follows
-	lists       [kinds][]*item // in the order in which they came
+	mu          sync.Mutex // guards what follows
+	lists       [kinds]itemList
 	items       map[itemName]*item
 	lastSeq     int
+	hides       bool  // there ever was a tool with Shown
 	offered     uint8 // the kinds that there ever was something of, a bit for each
 	sessions    map[*session]struct{}
 	lastSession int
-	trace       *lineWriter                    // to Trace, while there are sessions
-	schemas     map[reflect.Type]*schema       // of arguments
-	random      []byte                         // in place of StateKey
-	complete    func(*Server, *request) *Error // what an item with arguments knows
+	trace       *lineWriter              // to Trace, while there are sessions
+	schemas     map[reflect.Type]*schema // of arguments
+	seed        maphash.Seed             // of the checksums of requestStates
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https
@@ -176,19 +181,43 @@ type Icon struct {
 }
 
 // A Tool describes a tool to people and models.
+//
+// Names of at most 40 bytes are recommended: hosts put the name of the server
+// in front, and the models' providers take 64 bytes in all. Put into the
+// description what the model must know, defaults and bounds too: some hosts
+// drop what the schema says of them.
 type Tool struct {
 	Name         string          // required: 1 to 128 of A-Z a-z 0-9 _ - .
 	Title        string          // for people
 	Description  string          // for the model
-	InputSchema  json.RawMessage // nil: derived from the handler's parameter
-	OutputSchema json.RawMessage // nil: none; see SchemaOf
+	InputSchema  json.RawMessage // nil: derived from the handler's parameter; else see AddTool
+	OutputSchema json.RawMessage // nil: derived if the handler returns a struct or a map
 	Annotations  ToolAnnotations
 	Icons        []Icon
 	Meta         map[string]any
+
+	// Shown reports whether the client that sent a request may know the tool; nil
+	// means everybody. To others the tool is not listed, and calling it is the
+	// error for an unknown tool. It is called for each list and each call, from
+	// several goroutines at once. When what it says has changed, add the tool
+	// again: that tells the clients.
+	Shown func(*Request) bool
+}
+
+// MarshalJSON returns the tool as tools/list shows it to clients of the newest
+// revision, but for the schemas that [AddTool] derives.
+func (t Tool) MarshalJSON() ([]byte, error) {
+	meta, err := jsonOf(t.Meta)
+	if err != nil {
+		return nil, err
+	}
+	return t.encode(revModern, meta), nil
 }
 
 // ToolAnnotations are hints on what a tool does. Hosts use them, say, to
-// decide whether to ask the user first.
+// decide whether to ask the user first. When nobody can be asked, Codex and
+// others refuse a tool that has neither ReadOnlyHint Yes, nor DestructiveHint No
+// with OpenWorldHint No.
 type ToolAnnotations struct {
 	Title           string
 	ReadOnlyHint    Hint // changes nothing; hosts assume No
@@ -264,7 +293,7 @@ func EmbeddedResource(r ResourceContents) Content { return Content{Type: "resour
 // A Resource describes something that can be read, or a whole family of it:
 // if the URI has variables in braces it is a template.
 type Resource struct {
-	URI         string // required: "file:///notes.txt", "note://{id}", "file:///{+path}"
+	URI         string // required: "file:///notes.txt", "note://{id}", "file:///{+path}"; see AddResource
 	Name        string // required
 	Title       string
 	Description string
@@ -289,751 +318,12 @@ type ResourceContents struct {
 	Meta     map[string]any
 }
 
-// Annotations say for whom something is and how much it matters.
-type Annotations struct {
-	Audience     []string `json:"audience,omitempty"`     // "user", "assistant"
-	Priority     float64  `json:"priority,omitempty"`     // up to 1, most important
-	LastModified string   `json:"lastModified,omitempty"` // as in RFC 3339
-}
-
-// An Error, returned by a handler, becomes an error of the protocol: the call
-// as such was wrong. Any other error of a tool is shown to the model, which
-// can do something about it.
-type Error struct {
-	Code    int // your own are outside of -32768 to -32000
-	Message string
-	Data    any // marshalled as JSON; nil: none
-}
-
-func (e *Error) Error() string { return e.Message }
-
-// Is reports whether e says that the client cannot be asked, which is
-// [errors.ErrUnsupported] in Go's words.
-func (e *Error) Is(target error) bool {
-	return e.Code == codeCapability && target == errors.ErrUnsupported
-}
-
-// The codes of the protocol.
-const (
-	codeParse      = -32700
-	codeInvalid    = -32600
-	codeMethod     = -32601
-	codeParams     = -32602
-	codeInternal   = -32603
-	codeNotFound   = -32002 // of a resource, in the legacy era
-	codeCapability = -32021
-	codeVersion    = -32022
-)
-
-// What is short, called often and never in haste is not to be inlined: that
-// makes a program smaller by 8 KB.
-
-//go:noinline
-func coded(code int, message string) *Error {
-	return &Error{Code: code, Message: message}
-}
-
-//go:noinline
-func invalid(what string) *Error {
-	return coded(codeInvalid, "Invalid Request: "+what)
-}
-
-//go:noinline
-func badParams(what string) *Error {
-	return coded(codeParams, "Invalid params: "+what)
-}
-
-// excerpt is as much of the client's words as may be repeated in a message.
-//
-//go:noinline
-func excerpt(s string) string {
-	if len(s) > 100 {
-		s = s[:100] + "..."
-	}
-	return s
-}
-
-// commas splits a list.
-func commas(s string) (list []string) {
-	for more := true; more; {
-		var one string
-		one, s, more = strings.Cut(s, ",")
-		list = append(list, one)
-	}
-	return list
-}
-
-// oneLine is an excerpt that cannot be taken for the next line of a log.
-func oneLine(s string) string {
-	s = excerpt(s)
-	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) >= 0 {
-		s = strconv.Quote(s)
-	}
-	return s
-}
-
-// ---- tools ----
-
-// AddTool adds a tool, or replaces the one of the same name, and tells the
-// clients that are connected. It may be called at any time, also by a handler.
-//
-// In is a struct, or a map with string keys, and the schema of the arguments
-// is derived from it; see [SchemaOf]. The arguments are checked before h is
-// called. If t.InputSchema is set it is sent as it stands, the checks are h's
-// business, and In may be anything, such as json.RawMessage.
-//
-// Out decides what becomes of the result: a string is a text; [Content] and
-// []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
-// any other type is structured output and the same JSON as a text. There, nil
-// slices and maps are sent as empty ones, and nil pointers not at all.
-//
-// An error of h is a result that the model can read, with exactly the error's
-// text, unless it is an [*Error]. If h returns the error of its context, the
-// text is that of the context's cause.
-//
-// AddTool panics if the name breaks the protocol's rule or a type cannot be
-// described. Names that some hosts refuse, over 64 bytes or with a dot, are
-// reported to ErrorLog.
-func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in, out *schema) []byte {
-		var v In
-		if err := in.unmarshal(r.arguments, &v); err != nil {
-			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
-		}
-		res, err := h(r.ctx, v)
-		if err != nil {
-			return r.failure(err)
-		}
-		return r.toolAnswer(res, out)
-	})
-}
-
-// addTool is what of AddTool does not have to be compiled for each tool.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(r *request, in, out *schema) []byte) {
-	where := fmt.Sprintf("mcp: tool %q", t.Name)
-	panicUnless(handled, where, "the handler is missing")
-	in, out := s.schemaOf(from, where+": In", t.InputSchema == nil), derive(to, "", false)
-	checkTool(s, where, t, in.kind)
-	meta := frozen(where, t.Meta)
-	s.add(tools, &item{
-		name:   t.Name,
-		encode: func(rev revision) []byte { return t.encode(rev, in, meta) },
-		check:  checkCall,
-		run:    func(r *request) []byte { return run(r, in, out) },
-	})
-}
-
-// schemaOf is derive, once for each type whose schema we send.
-func (s *Server) schemaOf(t reflect.Type, where string, must bool) *schema {
-	s.mu.Lock()
-	known := s.schemas[t]
-	s.mu.Unlock()
-	if known == nil || !must {
-		known = derive(t, where, must)
-	}
-	if must {
-		s.mu.Lock()
-		if s.schemas == nil {
-			s.schemas = make(map[reflect.Type]*schema)
-		}
-		s.schemas[t] = known
-		s.mu.Unlock()
-	}
-	return known
-}
-
-// checkCall checks what can be known of the arguments before the handler runs.
-func checkCall(r *request) *Error {
-	if r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null" {
-		return badParams("arguments must be an object")
-	}
-	return nil
-}
-
-// checkTool panics if there is something wrong with t. Kind is the type of its
-// arguments in JSON, unless it has an InputSchema that tells.
-func checkTool(s *Server, where string, t *Tool, kind string) {
-	for _, c := range []byte(t.Name) {
-		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
-			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
-		}
-	}
-	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
-	if s != nil && (len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0) {
-		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
-	}
-	for _, schema := range []*json.RawMessage{&t.InputSchema, &t.OutputSchema} {
-		if *schema != nil {
-			compact, err := appendCompact(nil, *schema) // a line holds no newlines
-			if err != nil || compact[0] != '{' {
-				panic(where + ": a schema must be a JSON object")
-			}
-			*schema = compact
-		}
-	}
-	if t.InputSchema != nil {
-		kind = rootType(t.InputSchema)
-	}
-	panicUnless(kind == "object", where, `In must be a struct or a map, and InputSchema have "type": "object"`)
-}
-
-// rootType returns the type that a schema gives to the whole value.
-func rootType(schema []byte) string {
-	var raw []byte
-	pick(schema, want{"type", &raw})
-	typ, _ := unquote(raw)
-	return typ
-}
-
-// encode returns t as a revision knows it. In describes the arguments if there
-// is no InputSchema.
-func (t *Tool) encode(rev revision, in *schema, meta string) []byte {
-	b := named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
-	if b = rawMember(b, "inputSchema", t.InputSchema); t.InputSchema == nil {
-		b = append(in.append(join(b, `"inputSchema":`), nil, nil), ',')
-	}
-	switch {
-	case t.OutputSchema == nil || rev < rev2025_06_18:
-	case rev == revModern || rootType(t.OutputSchema) == "object":
-		b = rawMember(b, "outputSchema", t.OutputSchema)
-	case !refers(string(t.OutputSchema)): // which would no longer point where it should
-		b = join(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
-	}
-	if a := t.Annotations; a != (ToolAnnotations{}) && rev >= rev2025_03_26 {
-		b = member(join(b, `"annotations":{`), "title", a.Title)
-		for i, hint := range []Hint{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint} {
-			if hint != 0 {
-				b = join(b, `"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
-				b = append(strconv.AppendBool(b, hint == Yes), ',')
-			}
-		}
-		b = closeWith(b, "},")
-	}
-	return closeWith(appendIconsAndMeta(b, rev, t.Icons, meta), "}")
-}
-
-// refers reports whether there is a $ref in a schema.
-func refers(schema string) (found bool) {
-	for more := true; more && !found; {
-		_, schema, more = strings.Cut(schema, `"`)
-		found = strings.HasPrefix(schema, `$ref"`)
-	}
-	return found
-}
-
-// named appends what there is to be told of everything.
-func named(b []byte, rev revision, name, title, description string) []byte {
-	b = quoted(b, "name", name)
-	if rev >= rev2025_06_18 {
-		b = member(b, "title", title)
-	}
-	return member(b, "description", description)
-}
-
-// quoted appends a member, with the comma behind it that chop takes away.
-func quoted(b []byte, name, val string) []byte {
-	return append(appendString(join(b, `"`, name, `":`), val), ',')
-}
-
-// member is quoted for what is left out when it is empty.
-func member(b []byte, name, val string) []byte {
-	if val == "" {
-		return b
-	}
-	return quoted(b, name, val)
-}
-
-// rawMember is member for a value that is JSON already.
-//
-//go:noinline
-func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T) []byte {
-	if len(val) == 0 {
-		return b
-	}
-	return join(b, `"`, name, `":`, string(val), `,`)
-}
-
-// RemoveTools removes the tools of these names, as far as there are any, and
-// tells the clients that are connected. Calls under way go on.
-func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
-
-// ---- what a server offers ----
-
-// An item is one thing that a server offers: it stands in the list of its kind
-// and is found by its name, which for a resource is the URI.
-type item struct {
-	name    string
-	encode  func(revision) []byte // as an element of the list
-	encoded [revModern + 1][]byte // what encode returned, when it was asked for
-	seq     int                   // its place in the list; cursors hold it
-
-	match func(uri string) (vars map[string]string, ok bool) // of a template
-	check func(*request) *Error                              // on the reader, before run; nil: all is well
-	run   func(*request) []byte                              // returns the line that answers the request
-
-	args     []string // the arguments of a prompt, the variables of a template
-	complete map[string]CompleteFunc
-	find     func(*Server, *request) *Error // finds the one of these that a request is about
-}
-
-type itemName struct {
-	kind kind
-	name string
-}
-
-// jsonOf is an object that the user has given, as JSON; "" if it is empty.
-//
-//go:noinline
-func jsonOf(m map[string]any) (string, error) {
-	if len(m) == 0 {
-		return "", nil
-	}
-	raw, err := marshal(m)
-	return string(raw), err
-}
-
-// frozen is a Meta as JSON: made at once and not when a list is asked for,
-// because it may run code of the user's.
-func frozen(where string, meta map[string]any) string {
-	raw, err := jsonOf(meta)
-	if err != nil {
-		panic(where + ": Meta: " + err.Error())
-	}
-	return raw
-}
-
-func (s *Server) add(k kind, it *item) {
-	s.mu.Lock()
-	key := itemName{k, it.name}
-	if old := s.items[key]; old != nil {
-		it.seq = old.seq
-		s.lists[k][slices.Index(s.lists[k], old)] = it
-	} else {
-		s.lastSeq++
-		it.seq = s.lastSeq
-		s.lists[k] = append(s.lists[k], it)
-	}
-	if s.items == nil {
-		s.items = make(map[itemName]*item)
-	}
-	s.items[key] = it
-	s.offered |= 1 << k.capability()
-	if len(it.complete) > 0 {
-		s.offered |= 1 << completions
-		s.complete = it.find
-	}
-	s.mu.Unlock()
-	s.changed(k)
-}
-
-func (s *Server) remove(k kind, names []string) {
-	s.mu.Lock()
-	before := len(s.lists[k])
-	s.lists[k] = slices.DeleteFunc(s.lists[k], func(it *item) bool { return slices.Contains(names, it.name) })
-	for _, name := range names {
-		delete(s.items, itemName{k, name})
-	}
-	after := len(s.lists[k])
-	s.mu.Unlock()
-	if after != before {
-		s.changed(k)
-	}
-}
-
-func (s *Server) completer() func(*Server, *request) *Error {
-	s.mu.Lock()
-	complete := s.complete
-	s.mu.Unlock()
-	return complete
-}
-
-func (s *Server) find(k kind, name string) *item {
-	s.mu.Lock()
-	it := s.items[itemName{k, name}]
-	s.mu.Unlock()
-	return it
-}
-
-// appendList appends one page of a list. A cursor is the place in the list
-// after which the page begins, so it stays good when items come and go.
-func (s *Server) appendList(b []byte, k kind, rev revision, cursor []byte) ([]byte, *Error) {
-	after, err := 0, error(nil)
-	if cursor != nil && string(cursor) != `""` {
-		position, _ := unquote(cursor)
-		after, err = strconv.Atoi(position)
-	}
-	s.mu.Lock()
-	if err != nil || after < 0 || after > s.lastSeq {
-		s.mu.Unlock()
-		return nil, coded(codeParams, "Invalid cursor")
-	}
-	from, _ := slices.BinarySearchFunc(s.lists[k], after+1, func(it *item, seq int) int { return it.seq - seq })
-	page := s.lists[k][from:]
-	if s.PageSize > 0 && len(page) > s.PageSize {
-		page = page[:s.PageSize]
-	}
-	size := 0
-	for _, it := range page {
-		if it.encoded[rev] == nil {
-			it.encoded[rev] = it.encode(rev)
-		}
-		size += len(it.encoded[rev]) + 1
-	}
-	b = join(slices.Grow(b, size+256), `"`, kindNames[k], `":[`)
-	for _, it := range page {
-		b = append(append(b, it.encoded[rev]...), ',')
-	}
-	b = closeWith(b, `],`)
-	if from+len(page) < len(s.lists[k]) {
-		b = quoted(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
-	}
-	s.mu.Unlock()
-	return b, nil
-}
-
-// toolAnswer is the line that answers the call of a tool with what its handler
-// returned, which s describes if it is none of the types that we know.
-func (r *request) toolAnswer(out any, s *schema) []byte {
-	switch out := out.(type) {
-	case nil, struct{}:
-		return r.resultAnswer(&Result{})
-	case string:
-		return r.textAnswer(out, nil, false)
-	case Content:
-		return r.resultAnswer(&Result{Content: []Content{out}})
-	case []Content:
-		return r.resultAnswer(&Result{Content: out})
-	case *Result:
-		if out == nil {
-			out = &Result{}
-		}
-		return r.resultAnswer(out)
-	}
-	raw, err := s.encode(make([]byte, 0, 64), reflect.ValueOf(out), 0)
-	switch {
-	case err != nil:
-		return r.notEncodable(err)
-	case string(raw) == "null":
-		return r.resultAnswer(&Result{})
-	}
-	return r.textAnswer(string(raw), raw, false)
-}
-
-// textAnswer is the same for a text, and perhaps structured output.
-func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
-	b := appendString(join(r.open(), `"content":[{"type":"text","text":`), text)
-	return r.end(outcome(join(b, `}],`), structured, isError, r.rev), "", false)
-}
-
-// resultAnswer is the same for everything.
-func (r *request) resultAnswer(res *Result) []byte {
-	b, err := res.append(r.open(), r.rev)
-	theirs := make(map[string]any)
-	for key, val := range res.Meta {
-		if key != keyServer { // which end appends
-			theirs[key] = val
-		}
-	}
-	meta, err2 := jsonOf(theirs)
-	if err := cmp.Or(err, err2); err != nil {
-		return r.notEncodable(err)
-	}
-	if meta != "" {
-		meta = meta[1:len(meta)-1] + ","
-	}
-	return r.end(b, meta, false)
-}
-
-// asError is errors.As for an *Error, without its 24 KB.
-func asError(err error) (e *Error, ok bool) {
-	switch err := err.(type) {
-	case *Error:
-		return err, err != nil
-	case interface{ Unwrap() error }:
-		return asError(err.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, err := range err.Unwrap() {
-			if e, ok = asError(err); ok {
-				return e, ok
-			}
-		}
-	}
-	return nil, false
-}
-
-// question is the line that asks the client, if that is why a handler returned,
-// and not also for a reason that no answer can change.
-func (r *request) question(err error) []byte {
-	if _, hopeless := asError(err); hopeless {
-		return nil
-	}
-	if round := r.session.round(r); round != nil && errors.Is(err, ErrInputRequired) {
-		return round()
-	}
-	return nil
-}
-
-// failure is the line that answers r if its handler failed. Whoever calls a tool
-// is told as its result, unless the call as such was wrong.
-func (r *request) failure(err error) []byte {
-	if line := r.question(err); line != nil {
-		return line
-	}
-	if err == r.ctx.Err() { // its cause tells more
-		err = context.Cause(r.ctx)
-	}
-	fault, ok := asError(err)
-	switch {
-	case ok && (r.rev == revModern || fault.Code != codeCapability):
-	case r.service.forModel:
-		return r.textAnswer(err.Error(), nil, true)
-	default:
-		fault = coded(codeInternal, err.Error())
-	}
-	return appendError(nil, r.id, fault)
-}
-
-// notEncodable is the line that answers r if what its handler returned cannot be sent.
-func (r *request) notEncodable(err error) []byte {
-	r.session.logf("%v: the result has no JSON form: %v", r, err)
-	return appendError(nil, r.id, coded(codeInternal, "Internal error"))
-}
-
-// promptAnswer is the line that answers prompts/get.
-func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
-	if err != nil {
-		return r.failure(err)
-	}
-	b := join(member(r.open(), "description", description), `"messages":[`)
-	for _, m := range messages {
-		b = join(quoted(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
-		if b, err = m.Content.append(b, r.rev); err != nil {
-			return r.notEncodable(err)
-		}
-		b = join(b, `},`)
-	}
-	return r.end(closeWith(b, `],`), "", false)
-}
-
-// notFound is the error for a resource that is not there.
-func (r *request) notFound() *Error {
-	e := &Error{Code: codeNotFound, Message: "Resource not found", Data: map[string]string{"uri": r.name}}
-	if r.rev == revModern {
-		e.Code = codeParams
-	}
-	return e
-}
-
-// readAnswer is the line that answers resources/read.
-func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return appendError(nil, r.id, r.notFound())
-	case err != nil:
-		return r.failure(err)
-	}
-	b := join(r.open(), `"contents":[`)
-	for _, c := range contents {
-		if c.URI == "" {
-			c.URI = r.name
-		}
-		if c.MIMEType == "" {
-			c.MIMEType = mimeType
-		}
-		if b, err = c.append(b, r.rev); err != nil {
-			return r.notEncodable(err)
-		}
-		b = append(b, ',')
-	}
-	return r.end(closeWith(b, `],`), "", true)
-}
-
-// completion finds who completes an argument. Only items that have arguments
-// know it, so that a server without them does without it.
-func (s *Server) completion(r *request) *Error {
-	var p struct {
-		Ref struct {
-			Type string `json:"type"`
-			Name string `json:"name"`
-			URI  string `json:"uri"`
-		} `json:"ref"`
-		Argument struct {
-			Name  string  `json:"name"`
-			Value *string `json:"value"`
-		} `json:"argument"`
-		Context struct {
-			Arguments json.RawMessage `json:"arguments"`
-		} `json:"context"`
-	}
-	if err := decode(r.raw, &p); err != nil {
-		return badParams(err.Error())
-	}
-	if p.Argument.Name == "" || p.Argument.Value == nil {
-		return badParams("argument.name and argument.value are required")
-	}
-	var it *item
-	switch p.Ref.Type {
-	case "ref/prompt":
-		r.name = p.Ref.Name
-		it = s.find(prompts, r.name)
-	case "ref/resource":
-		r.name = p.Ref.URI
-		if it = s.find(templates, r.name); it == nil {
-			it, _ = s.match(r.name)
-		}
-	default:
-		return badParams("ref.type must be ref/prompt or ref/resource")
-	}
-	if it == nil || !slices.Contains(it.args, p.Argument.Name) {
-		return badParams("there is no such argument to complete")
-	}
-	known := make(map[string]string)
-	if raw := p.Context.Arguments; string(raw) != "null" {
-		if err := decode(raw, &known); err != nil {
-			return badParams("context.arguments: " + err.Error())
-		}
-	}
-	complete := it.complete[p.Argument.Name]
-	r.item = &item{run: func(r *request) []byte {
-		if complete == nil {
-			return r.completeAnswer(nil, nil)
-		}
-		return r.completeAnswer(complete(r.ctx, *p.Argument.Value, known))
-	}}
-	return nil
-}
-
-// completeAnswer is the line that answers completion/complete.
-func (r *request) completeAnswer(values []string, err error) []byte {
-	if err != nil {
-		return r.failure(err)
-	}
-	b := join(r.open(), `"completion":{"values":[`)
-	for _, v := range values[:min(len(values), 100)] {
-		b = append(appendString(b, v), ',')
-	}
-	b = closeWith(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
-	return r.end(b, "", false)
-}
-
-// append appends the members of the result of a call.
-func (res *Result) append(b []byte, rev revision) (_ []byte, err error) {
-	b = join(b, `"content":[`)
-	for _, c := range res.Content {
-		if b, err = c.append(b, rev); err != nil {
-			return nil, err
-		}
-		b = append(b, ',')
-	}
-	b = closeWith(b, `],`)
-	var structured []byte
-	if res.StructuredContent != nil {
-		if structured, err = marshal(res.StructuredContent); err != nil {
-			return nil, err
-		}
-	}
-	return outcome(b, structured, res.IsError, rev), nil
-}
-
-// outcome appends what follows the content of a result.
-func outcome(b, structured []byte, isError bool, rev revision) []byte {
-	switch {
-	case structured == nil || string(structured) == "null" || rev < rev2025_06_18:
-	case structured[0] == '{' || rev == revModern:
-		b = rawMember(b, "structuredContent", structured)
-	default:
-		b = append(append(join(b, `"structuredContent":{"result":`), structured...), "},"...)
-	}
-	if isError {
-		b = join(b, `"isError":true,`)
-	}
-	return b
-}
-
-// append appends one block of content as a revision knows it.
-func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
-	switch {
-	case c.Type == "audio" && rev < rev2025_03_26:
-		c.Type, c.Text = "text", "[audio, "+c.MIMEType+", "+strconv.Itoa(len(c.Data))+" bytes]"
-	case c.Type == "resource_link" && c.Link != nil && rev < rev2025_06_18:
-		c.Type, c.Text = "text", c.Link.Name+": "+c.Link.URI
-	}
-	switch {
-	case c.Type == "text" || c.Type == "":
-		b = quoted(join(b, `{"type":"text",`), "text", c.Text)
-	case c.Type == "image" || c.Type == "audio":
-		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
-		b = quoted(join(b, `",`), "mimeType", c.MIMEType)
-	case c.Type == "resource_link" && c.Link != nil:
-		link := *c.Link // which has annotations and a _meta in the same place as the block
-		if c.Annotations != nil {
-			link.Annotations = c.Annotations
-		}
-		if c.Meta == nil {
-			c.Meta = link.Meta
-		}
-		c.Annotations = nil
-		b = link.append(join(b, `{"type":"resource_link",`), "uri", rev, "")
-	case c.Type == "resource" && c.Resource != nil:
-		if b, err = c.Resource.append(join(b, `{"type":"resource","resource":`), rev); err != nil {
-			return nil, err
-		}
-		b = append(b, ',')
-	default:
-		return nil, errors.New("content of type " + oneLine(c.Type) + " lacks what belongs to it")
-	}
-	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
-	return closeWith(b, "}"), err
-}
-
-// append appends the members of r, whose URI goes by the name of key, as a
-// revision knows them.
-func (r *Resource) append(b []byte, key string, rev revision, meta string) []byte {
-	b = named(quoted(b, key, r.URI), rev, r.Name, r.Title, r.Description)
-	b = member(b, "mimeType", r.MIMEType)
-	if r.Size > 0 && key == "uri" {
-		b = rawMember(b, "size", strconv.FormatInt(r.Size, 10))
-	}
-	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
-}
-
-func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
-	if a == nil {
-		return b
-	}
-	known := *a
-	if rev < rev2025_06_18 {
-		known.LastModified = ""
-	}
-	raw, _ := marshal(known) // strings and a number
-	return rawMember(b, "annotations", raw)
-}
-
-// append appends the contents as a revision knows them.
-func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
-	b = member(quoted(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
-	if r.Blob != nil {
-		b = join(base64.StdEncoding.AppendEncode(join(b, `"blob":"`), r.Blob), `",`)
-	} else {
-		b = quoted(b, "text", r.Text)
-	}
-	b, err = appendMeta(b, r.Meta, rev)
-	return closeWith(b, "}"), err
-}
-
-// appendMeta appends the _meta of something inside of a result.
-func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
-	raw, err := jsonOf(meta)
-	return appendIconsAndMeta(b, rev, nil, raw), err
-}
-
-// ---- resources ----
-
 // A ReadFunc reads a resource. Vars holds the values of the variables of a
 // template: percent-decoded, never empty, and such that they cannot lead out of
-// where they stand: without a slash in {name}, without a ".." between slashes
-// in {+name}, which may begin with one, though: [os.Root] is how to keep to a
-// directory. An error that is [fs.ErrNotExist] says that there is no such
+// where they stand. {name} has no slash, and no value makes a "." or ".."
+// between slashes, neither by itself nor with what stands beside it in the URI.
+// The value of {+name} may begin with a slash, though: [os.Root] is how to keep
+// to a directory. An error that is [fs.ErrNotExist] says that there is no such
 // resource; any other is told to the client as it stands.
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
 
@@ -1041,185 +331,6 @@ type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]R
 // so far, the best first; no more than 100 are sent. Known holds the other
 // arguments that have a value already.
 type CompleteFunc func(ctx context.Context, typed string, known map[string]string) ([]string, error)
-
-// AddResource adds a resource or a template, or replaces the one of the same
-// URI, and tells the clients that are connected. A URI that is read is looked
-// up as it is, and then matched with the templates in the order in which they
-// were added.
-//
-// {name} stands for one segment of a path, {+name} for anything. AddResource
-// panics if the URI or the name is missing or the braces make no sense.
-func (s *Server) AddResource(r Resource, read ReadFunc) {
-	where := fmt.Sprintf("mcp: resource %q", r.URI)
-	parts, err := parseTemplate(r.URI)
-	if err != nil {
-		panic(where + ": " + err.Error())
-	}
-	panicUnless(read != nil, where, "the ReadFunc is missing")
-	panicUnless(r.Name != "" && strings.Contains(parts[0], ":"), where, "a resource has a name, and a URI with a scheme")
-	var names []string
-	for i := 1; i < len(parts); i += 2 {
-		names = append(names, strings.TrimPrefix(parts[i], "+"))
-	}
-	for name := range r.Complete {
-		panicUnless(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
-	}
-	k, key := resources, "uri"
-	if len(parts) > 1 {
-		k, key = templates, "uriTemplate"
-	}
-	meta := frozen(where, r.Meta)
-	s.add(k, &item{
-		name:   r.URI,
-		encode: func(rev revision) []byte { return closeWith(r.append([]byte("{"), key, rev, meta), "}") },
-		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
-		run: func(q *request) []byte {
-			contents, err := read(q.ctx, q.name, q.vars)
-			return q.readAnswer(contents, err, r.MIMEType)
-		},
-		args:     names,
-		complete: r.Complete,
-		find:     (*Server).completion,
-	})
-}
-
-// panicUnless panics if what is added is not as it must be.
-func panicUnless(ok bool, where, what string) {
-	if !ok {
-		panic(where + ": " + what)
-	}
-}
-
-// RemoveResources removes the resources and templates of these URIs, as far as
-// there are any, and tells the clients that are connected.
-func (s *Server) RemoveResources(uris ...string) {
-	s.remove(resources, uris)
-	s.remove(templates, uris)
-}
-
-// ResourceUpdated tells the clients that have subscribed to the resource that
-// it has changed. It does not wait for them.
-func (s *Server) ResourceUpdated(uri string) {
-	for _, c := range s.openSessions() {
-		c.updated(uri)
-	}
-}
-
-// match finds the template that a URI fits, and the values of the variables.
-func (s *Server) match(uri string) (*item, map[string]string) {
-	s.mu.Lock()
-	list := slices.Clone(s.lists[templates])
-	s.mu.Unlock()
-	for _, it := range list {
-		if vars, ok := it.match(uri); ok {
-			return it, vars
-		}
-	}
-	return nil, nil
-}
-
-// parseTemplate splits a URI template: what is at odd places is a variable,
-// with the + in front if it has one, the rest is literal.
-func parseTemplate(uri string) (parts []string, err error) {
-	var names []string
-	literal, rest, more := strings.Cut(uri, "{")
-	for more {
-		variable, after, closed := strings.Cut(rest, "}")
-		name := strings.TrimPrefix(variable, "+")
-		bad := strings.IndexFunc(name, func(r rune) bool {
-			return r != '_' && (r|0x20 < 'a' || 'z' < r|0x20) && (r < '0' || '9' < r)
-		})
-		switch {
-		case !closed || name == "" || bad >= 0:
-			return nil, errors.New("a variable is written {name} or {+name}")
-		case slices.Contains(names, name):
-			return nil, errors.New("a variable stands there twice")
-		case len(names) > 0 && literal == "":
-			return nil, errors.New("there must be something between two variables")
-		}
-		parts, names = append(parts, literal, variable), append(names, name)
-		literal, rest, more = strings.Cut(after, "{")
-	}
-	if strings.Count(uri, "}") > len(names) {
-		return nil, errors.New("there is a } without its {")
-	}
-	return append(parts, literal), nil
-}
-
-// matchTemplate reports whether uri fits the parts of a template, and returns
-// the values of the variables: the shortest that the first can have, then the
-// second. If one of these is refused there is no looking for others.
-func matchTemplate(parts []string, uri string) (map[string]string, bool) {
-	ends := make([]int, len(parts)/2)
-	if !fit(parts, uri, 0, ends) {
-		return nil, false
-	}
-	vars := make(map[string]string, len(ends))
-	at := 0
-	for i, end := range ends {
-		at += len(parts[2*i])
-		name, reserved := strings.CutPrefix(parts[2*i+1], "+")
-		value, ok := unescape(uri[at:end], reserved)
-		if !ok {
-			return nil, false
-		}
-		vars[name], at = value, end
-	}
-	return vars, true
-}
-
-// fit finds where in uri the variables end, if parts are to fit what is from
-// the index at on. Whether one can end somewhere does not depend on where it
-// began, and no beginning is before an earlier one: what is in ends already was
-// tried in vain, and so is what lies before it. That makes the time linear.
-func fit(parts []string, uri string, at int, ends []int) bool {
-	if !strings.HasPrefix(uri[at:], parts[0]) {
-		return false
-	}
-	if at += len(parts[0]); len(parts) == 1 {
-		return at == len(uri)
-	}
-	for end := max(at, ends[0]) + 1; end <= len(uri); end++ {
-		if parts[1][0] != '+' && strings.IndexByte("/?#", uri[end-1]) >= 0 {
-			return false
-		}
-		ends[0] = end
-		if strings.IndexByte(uri[max(0, end-2):end], '%') < 0 && fit(parts[2:], uri, end, ends[1:]) { // not inside of an escape
-			return true
-		}
-	}
-	return false
-}
-
-// unescape decodes the value of a variable, and refuses one that would lead
-// somewhere else when it is made part of a path.
-func unescape(s string, reserved bool) (string, bool) {
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c == '%' {
-			n, err := strconv.ParseUint(s[i+1:min(i+3, len(s))], 16, 8)
-			if err != nil || i+2 >= len(s) {
-				return "", false
-			}
-			c = byte(n)
-			i += 2
-		}
-		b = append(b, c)
-	}
-	value := string(b)
-	if !utf8.ValidString(value) || strings.Contains(value, "\x00") || !reserved && strings.ContainsAny(value, `/\`) {
-		return "", false
-	}
-	for segment := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if segment == ".." || segment == "." && !reserved {
-			return "", false
-		}
-	}
-	return value, true
-}
-
-// ---- prompts ----
 
 // A Prompt is a message, or several, that a user may start from.
 type Prompt struct {
@@ -1251,12 +362,575 @@ type Message struct {
 // it stands.
 type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, error)
 
+// Annotations say for whom something is and how much it matters.
+type Annotations struct {
+	Audience     []string `json:"audience,omitempty"`     // "user", "assistant"
+	Priority     *float64 `json:"priority,omitempty"`     // from 0 to 1, most important; nil: not given
+	LastModified string   `json:"lastModified,omitempty"` // as in RFC 3339
+}
+
+// An Error, returned by a handler, becomes an error of the protocol: the call
+// as such was wrong. Any other error of a tool is shown to the model, which
+// can do something about it.
+type Error struct {
+	// Code says what kind of error it is. Your own codes are outside of -32768
+	// to -32000. A code that the protocol reserves for something else is sent as
+	// -32603, and reported to ErrorLog.
+	Code    int
+	Message string
+	Data    any // marshalled as JSON; nil: none
+}
+
+func (e *Error) Error() string {
+	if e == nil {
+		return "mcp: a nil *Error was returned as an error"
+	}
+	return e.Message
+}
+
+// Is reports whether e says that the client cannot be asked, which is
+// [errors.ErrUnsupported] in Go's words.
+func (e *Error) Is(target error) bool {
+	return e != nil && e.Code == codeCapability && target == errors.ErrUnsupported
+}
+
+// The codes of the protocol.
+const (
+	codeParse      = -32700
+	codeInvalid    = -32600
+	codeMethod     = -32601
+	codeParams     = -32602
+	codeInternal   = -32603
+	codeNotFound   = -32002 // of a resource, in the legacy era
+	codeCapability = -32021
+	codeVersion    = -32022
+	codeURL        = -32042 // the user has to go to a page first, in 2025-11-25
+)
+
+func coded(code int, message string) *Error {
+	return &Error{Code: code, Message: message}
+}
+
+func invalid(what string) *Error {
+	return coded(codeInvalid, "Invalid Request: "+what)
+}
+
+func badParams(what string) *Error {
+	return coded(codeParams, "Invalid params: "+what)
+}
+
+// excerpt is as much of the client's words as may be repeated in a message.
+func excerpt(s string) string {
+	if len(s) > 100 {
+		s = firstBytes(s, 100) + "..."
+	}
+	return s
+}
+
+// firstBytes returns at most n bytes of s, and no half of a character.
+func firstBytes(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// oneLine is an excerpt that cannot be taken for the next line of a log.
+func oneLine(s string) string {
+	s = excerpt(s)
+	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) >= 0 {
+		s = strconv.Quote(s)
+	}
+	return s
+}
+
+// ---- tools ----
+
+// AddTool adds a tool, or replaces the one of the same name, and tells the
+// clients that are connected. It may be called at any time, also by a handler.
+//
+// In is a struct, or a map with string keys, and the schema of the arguments
+// is derived from it; see [SchemaOf]. The arguments are checked before h is
+// called: what is missing, unknown, of a wrong type or out of range is told to
+// the model in one line. "5" is accepted for a number, "true" for a boolean, and
+// an array or object sent as a JSON string, because models send them; a string
+// is never made of anything else. The argument wait_for_previous, which Gemini
+// CLI sends with every tool, is dropped unless it is described.
+//
+// If t.InputSchema is set it is sent as it stands. Of it, "required" and
+// "additionalProperties":false at its root are enforced, and beside that the
+// types and bounds of In, as far as In can be described; what cannot be
+// described, such as a json.RawMessage, is read by encoding/json.
+//
+// Out decides what becomes of the result: a string is a text; [Content] and
+// []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
+// any other type is structured output and the same JSON as a text. There, nil
+// slices and maps are sent as empty ones, and nil pointers not at all; what an
+// interface holds is written as encoding/json does. If Out is a struct or a map
+// that can be described, and t.OutputSchema is nil, the output schema is derived
+// from it too; a pointer may be nil, which is no result, so from one nothing is
+// derived.
+//
+// An error of h is a result that the model can read, with exactly the error's
+// text, unless it is an [*Error]. If h returns the error of its context, the
+// text is that of the context's cause.
+//
+// AddTool panics if the name breaks the protocol's rule, if In cannot be
+// described, and if a tag makes no sense. Names that some hosts refuse, over 64
+// bytes or with a dot, are reported to ErrorLog.
+func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
+		var v In
+		if err := in.unmarshal(r.arguments, &v); err != nil {
+			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
+		}
+		res, err := h(r.ctx, v)
+		if err != nil {
+			return r.failure(err)
+		}
+		return r.toolAnswer(&res, out)
+	})
+}
+
+// addTool is what of AddTool does not have to be compiled for each tool.
+func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(r *request, in *rules, out *schema) []byte) {
+	where := fmt.Sprintf("mcp: tool %q", t.Name)
+	panicUnless(handled, where, "the handler is missing")
+	checkTool(s, where, t)
+	in := &rules{}
+	if t.InputSchema != nil {
+		in.byHand = rootOf(t.InputSchema, where)
+		in.schema, _ = derive(from, where, reading)
+	} else {
+		in.schema = s.inputSchema(from, where+": In")
+		t.InputSchema = in.schema.sentAs
+		panicUnless(in.schema.kind == "object", where, "In must be a struct or a map")
+	}
+	out := outputSchema(t, to, where+": Out")
+	meta := frozen(where, t.Meta)
+	checkIcons(where, t.Icons)
+	it := &item{
+		name:     t.Name,
+		encode:   func(rev revision) []byte { return t.encode(rev, meta) },
+		check:    checkCall,
+		run:      func(r *request) []byte { return run(r, in, out) },
+		wraps:    t.wraps(),
+		promises: t.OutputSchema != nil,
+	}
+	it.showIf(t.Shown)
+	s.add(tools, it)
+}
+
+// inputSchema describes the arguments of a tool, once for each type.
+func (s *Server) inputSchema(t reflect.Type, where string) *schema {
+	s.mu.Lock()
+	known := s.schemas[t]
+	s.mu.Unlock()
+	if known != nil {
+		return known
+	}
+	known = mustDerive(t, where, reading)
+	known.sentAs = known.render()
+	s.mu.Lock()
+	if s.schemas == nil {
+		s.schemas = make(map[reflect.Type]*schema)
+	}
+	s.schemas[t] = known
+	s.mu.Unlock()
+	return known
+}
+
+// outputSchema describes the results of a tool, and sets its OutputSchema if
+// there is none and one can be derived.
+func outputSchema(t *Tool, to reflect.Type, where string) *schema {
+	switch to {
+	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[*Result](), reflect.TypeFor[struct{}]():
+		return nil
+	}
+	base := to
+	for base.Kind() == reflect.Pointer || base.Kind() == reflect.Slice {
+		base = base.Elem()
+	}
+	panicUnless(base != reflect.TypeFor[Result]() && base != reflect.TypeFor[Content](), where, "write *mcp.Result, mcp.Content or []mcp.Content instead of "+to.String())
+	if t.OutputSchema != nil || to.Kind() != reflect.Struct && to.Kind() != reflect.Map {
+		s, _ := derive(to, where, writing)
+		return s
+	}
+	s, err := derive(to, where, writing|sent)
+	if err == nil && s.kind == "object" {
+		t.OutputSchema = s.render()
+	}
+	return s
+}
+
+// checkCall checks what can be known of the arguments before the handler runs.
+func checkCall(r *request) *Error {
+	if r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null" {
+		return badParams("arguments must be an object")
+	}
+	return nil
+}
+
+// checkTool panics if there is something wrong with t.
+func checkTool(s *Server, where string, t *Tool) {
+	for _, c := range []byte(t.Name) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
+			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
+		}
+	}
+	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
+	if s != nil && (len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0) {
+		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
+	}
+	for _, schema := range []*json.RawMessage{&t.InputSchema, &t.OutputSchema} {
+		if *schema != nil {
+			compact, err := appendCompact(nil, *schema) // a line holds no newlines
+			if err != nil || compact[0] != '{' {
+				panic(where + ": a schema must be a JSON object")
+			}
+			*schema = compact
+		}
+	}
+	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
+}
+
+// rootType returns the type that a schema gives to the whole value, and "" if
+// it gives none, or several.
+func rootType(schema []byte) string {
+	var raw []byte
+	pick(schema, want{"type", &raw})
+	typ, _ := unquote(raw)
+	return typ
+}
+
+// wraps reports whether the older revisions, for which structured output is an
+// object, are told {"result":...} instead of the output itself. That holds for
+// the schema and for every result alike.
+func (t *Tool) wraps() bool { return t.OutputSchema != nil && rootType(t.OutputSchema) != "object" }
+
+// encode returns t as a revision knows it.
+func (t *Tool) encode(rev revision, meta string) []byte {
+	b := named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
+	b = rawMember(b, "inputSchema", t.InputSchema)
+	switch {
+	case t.OutputSchema == nil || !rev.knows(structuredOutput):
+	case rev.knows(anyOutput) || !t.wraps():
+		b = rawMember(b, "outputSchema", t.OutputSchema)
+	case !refers(string(t.OutputSchema)): // which would no longer point where it should
+		b = join(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
+	}
+	if a := t.Annotations; a != (ToolAnnotations{}) && rev.knows(toolHints) {
+		b = member(join(b, `"annotations":{`), "title", a.Title)
+		for i, hint := range []Hint{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint} {
+			if hint != 0 {
+				b = join(b, `"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
+				b = append(strconv.AppendBool(b, hint == Yes), ',')
+			}
+		}
+		b = closeWith(b, "},")
+	}
+	return closeWith(appendIconsAndMeta(b, rev, t.Icons, meta), "}")
+}
+
+// refers reports whether there is a $ref in a schema.
+func refers(schema string) bool {
+	for text := range strings.SplitSeq(schema, `"`) {
+		if text == "$ref" {
+			return true
+		}
+	}
+	return false
+}
+
+// RemoveTools removes the tools of these names, as far as there are any, and
+// tells the clients that are connected. Calls under way go on.
+func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
+
+// ---- resources ----
+
+// AddResource adds a resource or a template, or replaces the one of the same
+// URI, and tells the clients that are connected. A URI that is read is looked
+// up as it is, and then matched with the templates in the order in which they
+// were added.
+//
+// {name} stands for one segment of a path, {+name} for anything. So a brace
+// that belongs to the name of a file must be escaped, and so must blanks and
+// whatever else RFC 3986 does not allow in a URI. This makes the URI of a file:
+//
+//	(&url.URL{Scheme: "file", Path: path}).String()
+//
+// AddResource panics if the URI is not a legal one with a scheme, if the name is
+// missing, or if the braces make no sense.
+func (s *Server) AddResource(r Resource, read ReadFunc) {
+	where := fmt.Sprintf("mcp: resource %q", r.URI)
+	parts, err := parseTemplate(r.URI)
+	if err != nil {
+		panic(where + ": " + err.Error())
+	}
+	panicUnless(read != nil, where, "the ReadFunc is missing")
+	panicUnless(r.Name != "", where, "the name is missing")
+	panicUnless(r.Size >= 0, where, "Size is negative")
+	checkAnnotations(where, r.Annotations)
+	checkIcons(where, r.Icons)
+	var names []string
+	for i := 1; i < len(parts); i += 2 {
+		names = append(names, strings.TrimPrefix(parts[i], "+"))
+	}
+	for name := range r.Complete {
+		panicUnless(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
+	}
+	k, key := resources, "uri"
+	if len(parts) > 1 {
+		k, key = templates, "uriTemplate"
+	}
+	meta := frozen(where, r.Meta)
+	s.add(k, &item{
+		name:   r.URI,
+		encode: func(rev revision) []byte { return closeWith(r.append([]byte("{"), key, rev, meta), "}") },
+		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
+		run: func(q *request) []byte {
+			contents, err := read(q.ctx, q.name, q.vars)
+			return q.readAnswer(contents, err, r.MIMEType)
+		},
+		args:     names,
+		complete: r.Complete,
+	})
+}
+
+// panicUnless panics if something that is added is not as it must be.
+func panicUnless(ok bool, where, what string) {
+	if !ok {
+		panic(where + ": " + what)
+	}
+}
+
+// checkIcons panics if there is an icon that no client would show.
+func checkIcons(where string, icons []Icon) {
+	for _, icon := range icons {
+		scheme, _, _ := strings.Cut(icon.Src, ":")
+		panicUnless(slices.Contains([]string{"https", "http", "data"}, scheme), where, "the Src of an Icon must be an https or a data URI")
+		panicUnless(slices.Contains([]string{"", "light", "dark"}, icon.Theme), where, `the Theme of an Icon must be "light" or "dark"`)
+	}
+}
+
+// checkAnnotations panics if they say what the protocol has no place for.
+func checkAnnotations(where string, a *Annotations) {
+	if a == nil {
+		return
+	}
+	for _, who := range a.Audience {
+		panicUnless(who == "user" || who == "assistant", where, `the Audience must be "user" or "assistant"`)
+	}
+	panicUnless(a.Priority == nil || *a.Priority >= 0 && *a.Priority <= 1, where, "the Priority must be from 0 to 1")
+}
+
+// RemoveResources removes the resources and templates of these URIs, as far as
+// there are any, and tells the clients that are connected.
+func (s *Server) RemoveResources(uris ...string) {
+	s.remove(resources, uris)
+	s.remove(templates, uris)
+}
+
+// ResourceUpdated tells the clients that have subscribed to the resource that
+// it has changed. It does not wait for them.
+func (s *Server) ResourceUpdated(uri string) {
+	for _, c := range s.openSessions() {
+		c.updated(uri)
+	}
+}
+
+// match finds the template that a URI fits, and the values of the variables.
+func (s *Server) match(uri string) (*item, map[string]string) {
+	s.mu.Lock()
+	list := slices.Clone(s.lists[templates].live())
+	s.mu.Unlock()
+	for _, it := range list {
+		if vars, ok := it.match(uri); ok {
+			return it, vars
+		}
+	}
+	return nil, nil
+}
+
+// parseTemplate splits a URI template: what is at odd places is a variable,
+// with the + in front if it has one, the rest is literal.
+func parseTemplate(uri string) (parts []string, err error) {
+	var names []string
+	literal, rest, more := strings.Cut(uri, "{")
+	if scheme, _, ok := strings.Cut(literal, ":"); !ok || !legalScheme(scheme) {
+		return nil, errors.New(`a URI begins with a scheme, as "file:"`)
+	}
+	for more {
+		variable, after, closed := strings.Cut(rest, "}")
+		name := strings.TrimPrefix(variable, "+")
+		bad := strings.IndexFunc(name, func(r rune) bool {
+			return r != '_' && (r|0x20 < 'a' || 'z' < r|0x20) && (r < '0' || '9' < r)
+		})
+		switch {
+		case !closed || name == "" || bad >= 0:
+			return nil, errors.New("a variable is written {name} or {+name}")
+		case slices.Contains(names, name):
+			return nil, errors.New("a variable stands there twice")
+		case len(names) > 0 && literal == "":
+			return nil, errors.New("there must be something between two variables")
+		}
+		parts, names = append(parts, literal, variable), append(names, name)
+		literal, rest, more = strings.Cut(after, "{")
+	}
+	parts = append(parts, literal)
+	return parts, checkLiterals(parts)
+}
+
+// checkLiterals returns an error if the literal parts of a template, or of a URI
+// without variables, cannot stand in a URI.
+func checkLiterals(parts []string) error {
+	example := "" // a URI that fits the template
+	for i := 0; i < len(parts); i += 2 {
+		if !legalURI(parts[i]) {
+			return errors.New("a URI has no blanks, no } of its own, and nothing else that RFC 3986 does not allow: " +
+				"write that of a file as (&url.URL{Scheme: \"file\", Path: path}).String()")
+		}
+		decoded, _ := unescape(parts[i])
+		if example += decoded; i+1 < len(parts) {
+			example += "x"
+		}
+	}
+	if len(parts) > 1 && hasDotSegment(example) {
+		return errors.New(`a template has no "." or ".." between slashes: nothing would fit it`)
+	}
+	return nil
+}
+
+// legalScheme reports whether s is the scheme of a URI.
+func legalScheme(s string) bool {
+	for i, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || strings.IndexByte("0123456789+-.", c) < 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// legalURI reports whether s, a part of a URI, holds only what RFC 3986 allows.
+func legalURI(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		_, err := strconv.ParseUint(s[min(i+1, len(s)):min(i+3, len(s))], 16, 8)
+		switch {
+		case c == '%' && i+2 < len(s) && err == nil:
+			i += 2
+		case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9', strings.IndexByte("-._~:/?#[]@!$&'()*+,;=", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// hasDotSegment reports whether there is a "." or ".." between the slashes of a
+// URI, or between whatever else somebody may take for a slash.
+func hasDotSegment(uri string) bool {
+	if scheme, rest, ok := strings.Cut(uri, ":"); ok && legalScheme(scheme) {
+		uri = rest
+	}
+	for segment := range strings.FieldsFuncSeq(uri, func(r rune) bool { return strings.ContainsRune(`/\?#`, r) }) {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// matchTemplate reports whether uri fits the parts of a template, and returns
+// the values of the variables: the shortest that the first can have, then the
+// second. If one of these is refused there is no looking for others.
+func matchTemplate(parts []string, uri string) (map[string]string, bool) {
+	ends := make([]int, len(parts)/2)
+	if !fit(parts, uri, 0, ends) {
+		return nil, false
+	}
+	vars := make(map[string]string, len(ends))
+	decoded, at := "", 0 // the URI with its values and its literals decoded
+	for i, end := range ends {
+		literal, name := parts[2*i], parts[2*i+1]
+		at += len(literal)
+		value, ok := unescape(uri[at:end])
+		name, reserved := strings.CutPrefix(name, "+")
+		if !ok || !confined(value, reserved) {
+			return nil, false
+		}
+		literal, _ = unescape(literal)
+		decoded += literal + value
+		vars[name], at = value, end
+	}
+	last, _ := unescape(parts[len(parts)-1])
+	if len(ends) > 0 && hasDotSegment(decoded+last) {
+		return nil, false
+	}
+	return vars, true
+}
+
+// fit finds where in uri the variables end, if parts are to fit what is from
+// the index at on. Whether one can end somewhere does not depend on where it
+// began, and no beginning is before an earlier one: what is in ends already was
+// tried in vain, and so is what lies before it. That makes the time linear.
+func fit(parts []string, uri string, at int, ends []int) bool {
+	if !strings.HasPrefix(uri[at:], parts[0]) {
+		return false
+	}
+	if at += len(parts[0]); len(parts) == 1 {
+		return at == len(uri)
+	}
+	for end := max(at, ends[0]) + 1; end <= len(uri); end++ {
+		if parts[1][0] != '+' && strings.IndexByte("/?#", uri[end-1]) >= 0 {
+			return false
+		}
+		ends[0] = end
+		if strings.IndexByte(uri[max(0, end-2):end], '%') < 0 && fit(parts[2:], uri, end, ends[1:]) { // not inside of an escape
+			return true
+		}
+	}
+	return false
+}
+
+// unescape decodes the escapes of a part of a URI.
+func unescape(s string) (string, bool) {
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '%' {
+			n, err := strconv.ParseUint(s[i+1:min(i+3, len(s))], 16, 8)
+			if err != nil || i+2 >= len(s) {
+				return "", false
+			}
+			c = byte(n)
+			i += 2
+		}
+		b = append(b, c)
+	}
+	return string(b), true
+}
+
+// confined reports whether the value of a variable may be made part of a path
+// without leading somewhere else.
+func confined(value string, reserved bool) bool {
+	return utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
+		(reserved || !strings.ContainsAny(value, `/\`)) && !hasDotSegment("/"+value)
+}
+
+// ---- prompts ----
+
 // AddPrompt adds a prompt, or replaces the one of the same name, and tells the
 // clients that are connected. It panics if a name is missing or comes twice.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
 	panicUnless(get != nil, where, "the PromptFunc is missing")
+	checkIcons(where, p.Icons)
 	complete := make(map[string]CompleteFunc)
 	var args []string
 	for _, a := range p.Arguments {
@@ -1276,7 +950,6 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 		},
 		args:     args,
 		complete: complete,
-		find:     (*Server).completion,
 	})
 }
 
@@ -1322,831 +995,7 @@ func (p *Prompt) encode(rev revision, meta string) []byte {
 	return closeWith(appendIconsAndMeta(b, rev, p.Icons, meta), "}")
 }
 
-// appendIconsAndMeta appends what newer revisions know of everything.
-func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
-	if len(icons) > 0 && rev >= rev2025_11_25 {
-		raw, _ := marshal(icons) // strings cannot fail
-		b = rawMember(b, "icons", raw)
-	}
-	if rev >= rev2025_06_18 {
-		b = rawMember(b, "_meta", meta)
-	}
-	return b
-}
-
-// ---- verbs ----
-
-// requestKey finds the request in a handler's context.
-type requestKey struct{}
-
-func requestOf(ctx context.Context) *request {
-	r, _ := ctx.Value(requestKey{}).(*request)
-	return r
-}
-
-// A Request is what a handler may want to know of the request it serves.
-type Request struct {
-	Method          string          // "tools/call"
-	ID              json.RawMessage // as the client wrote it
-	ProtocolVersion string          // the revision it is served by
-	ClientName      string          // may be empty in 2026-07-28
-	ClientVersion   string
-	Capabilities    json.RawMessage // what the client can do: an object
-	Meta            json.RawMessage // the request's _meta, an object; nil if there is none
-}
-
-// RequestFrom returns the request that is served under a handler's context,
-// and nil for any other context. It may be kept.
-func RequestFrom(ctx context.Context) *Request {
-	r := requestOf(ctx)
-	if r == nil {
-		return nil
-	}
-	name, version, _ := nameAndVersion(r.client)
-	return &Request{
-		Method: r.method, ID: r.id, ProtocolVersion: r.rev.String(),
-		ClientName: name, ClientVersion: version,
-		Capabilities: r.caps, Meta: r.meta,
-	}
-}
-
-// Progress tells the client how far a handler has come: done, in any unit, of
-// total, if that is known and not 0. The message, which may be empty, is for
-// people.
-//
-// It does nothing if the client did not ask for progress, if done is not more
-// than the last time, or if ctx is not a handler's. It returns when the client
-// was told, and at the latest when the request is over; after that it does
-// nothing either. It may be called concurrently.
-//
-// See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
-func Progress(ctx context.Context, done, total float64, message string) {
-	r := requestOf(ctx)
-	if r == nil || r.token == nil || math.IsNaN(done) || math.IsInf(done, 0) {
-		return
-	}
-	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
-	b = rawMember(b, "progress", strconv.FormatFloat(done, 'g', -1, 64))
-	if total > 0 && !math.IsInf(total, 0) {
-		b = rawMember(b, "total", strconv.FormatFloat(total, 'g', -1, 64))
-	}
-	if r.rev >= rev2025_03_26 {
-		b = member(b, "message", message)
-	}
-	r.session.notify(r, closeWith(b, `}}`), func() bool {
-		if r.reported && done <= r.progress {
-			return false
-		}
-		r.reported, r.progress = true, done
-		return true
-	})
-}
-
-// LogHandler returns a handler for package log/slog that logs to the client,
-// under the name of a logger, which may be empty:
-//
-//	logger := slog.New(mcp.LogHandler[slog.Handler]("db"))
-//
-// It is generic so that only who logs links package log/slog: H is slog.Handler,
-// and the rest follows from that.
-//
-// It needs the context of the request: use slog's functions that take one. A
-// message is sent as a string, or if there are attributes, as an object with
-// the message as "msg".
-//
-// What is below the level that the client has asked for is dropped, and so is
-// everything outside of a request, after its end, from clients that asked for
-// none, or if [Server.Logging] is not set. Clients ask with logging/setLevel, and
-// in revision 2026-07-28 with a logLevel in the _meta of each request. The
-// levels are slog's and those of the protocol between and above them: Info+2 is
-// notice, Error+4 critical, Error+8 alert, Error+12 emergency.
-//
-// See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
-func LogHandler[H slogHandler[H, L, R, A], L ~int, R slogRecord[A], A slogAttr[V], V slogValue[V]](name string) H {
-	return any(&logHandler[H, L, R, A, V]{name, func(own map[string]any) map[string]any { return own }}).(H)
-}
-
-// The types of package log/slog, by what is needed of them. Whoever imports it
-// links 30 KB, also if nothing logs.
-type (
-	slogHandler[H, L, R, A any] interface {
-		Enabled(context.Context, L) bool
-		Handle(context.Context, R) error
-		WithAttrs([]A) H
-		WithGroup(string) H
-	}
-	slogRecord[A any] interface {
-		Attrs(func(A) bool)
-	}
-	slogAttr[V any] interface {
-		~struct {
-			Key   string
-			Value V
-		}
-	}
-	slogValue[V any] interface {
-		Resolve() V
-		Any() any
-	}
-)
-
-// A logHandler knows what is to be around the attributes of a message itself:
-// other attributes, and groups that are open.
-type logHandler[H slogHandler[H, L, R, A], L ~int, R slogRecord[A], A slogAttr[V], V slogValue[V]] struct {
-	name string
-	wrap func(own map[string]any) map[string]any
-}
-
-func (h *logHandler[H, L, R, A, V]) Enabled(ctx context.Context, level L) bool {
-	return logs(ctx, int(level))
-}
-
-func (h *logHandler[H, L, R, A, V]) WithAttrs(attrs []A) H {
-	return any(&logHandler[H, L, R, A, V]{h.name, func(own map[string]any) map[string]any {
-		all := make(map[string]any)
-		addAttrs(all, attrs)
-		maps.Copy(all, own)
-		return h.wrap(all)
-	}}).(H)
-}
-
-func (h *logHandler[H, L, R, A, V]) WithGroup(name string) H {
-	return any(&logHandler[H, L, R, A, V]{h.name, func(own map[string]any) map[string]any {
-		if name != "" && len(own) > 0 {
-			own = map[string]any{name: own}
-		}
-		return h.wrap(own)
-	}}).(H)
-}
-
-func (h *logHandler[H, L, R, A, V]) Handle(ctx context.Context, record R) error {
-	fields := reflect.ValueOf(record)
-	level := int(fields.FieldByName("Level").Int())
-	if !logs(ctx, level) {
-		return nil
-	}
-	own := make(map[string]any)
-	record.Attrs(func(a A) bool {
-		addAttrs(own, []A{a})
-		return true
-	})
-	return logMessage(requestOf(ctx), h.name, level, fields.FieldByName("Message").String(), h.wrap(own))
-}
-
-// addAttrs adds attributes to an object, by the rules of slog.Handler.
-func addAttrs[A slogAttr[V], V slogValue[V]](data map[string]any, attrs []A) {
-	for _, attr := range attrs {
-		a := struct {
-			Key   string
-			Value V
-		}(attr)
-		switch val := a.Value.Resolve().Any().(type) {
-		case []A: // a group
-			inner := data
-			if a.Key != "" {
-				inner = make(map[string]any)
-			}
-			if addAttrs(inner, val); a.Key != "" && len(inner) > 0 {
-				data[a.Key] = inner
-			}
-		case nil:
-			if a.Key != "" {
-				data[a.Key] = nil
-			}
-		case time.Duration:
-			data[a.Key] = val.String()
-		default:
-			data[a.Key] = jsonOrError(val)
-		}
-	}
-}
-
-// logs reports whether what has this level of slog is sent to the client.
-func logs(ctx context.Context, level int) bool {
-	r := requestOf(ctx)
-	return r != nil && r.session.srv.Logging && levelOf(level) >= r.session.logLevel(r)
-}
-
-// levelOf returns the index in levels of a level of slog: 0 is its Info there, 4
-// its Warn, 8 its Error.
-func levelOf(level int) int {
-	for i, above := range []int{0, 2, 4, 8, 12, 16, 20} {
-		if level < above {
-			return i
-		}
-	}
-	return len(levels) - 1
-}
-
-// logMessage sends a message to the client.
-func logMessage(r *request, name string, level int, message string, attrs map[string]any) error {
-	var data any = message
-	if len(attrs) > 0 {
-		attrs["msg"] = message
-		data = attrs
-	}
-	raw, err := marshal(data)
-	if err != nil {
-		return err
-	}
-	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(level)], `",`)
-	b = rawMember(member(b, "logger", name), "data", raw)
-	r.session.notify(r, closeWith(b, `}}`), func() bool { return true })
-	return nil
-}
-
-// jsonOrError is the JSON form of a value. One that has none, or whose methods
-// panic, costs no more than itself: that is how package slog does it.
-func jsonOrError(val any) (raw json.RawMessage) {
-	defer func() {
-		if p := recover(); p != nil {
-			raw = appendString(nil, fmt.Sprintf("!PANIC: %v", p))
-		}
-	}()
-	if err, ok := val.(error); ok {
-		val = fmt.Sprint(err) // Sprint can bear a nil that Error cannot
-	}
-	raw, err := marshal(val)
-	if err != nil {
-		return appendString(nil, "!ERROR: "+err.Error())
-	}
-	return raw
-}
-
-// ---- asking ----
-
-// ErrInputRequired says that a question has been noted and will be asked when
-// the handler has returned this error.
-var ErrInputRequired = errors.New("mcp: the client has to answer a question first")
-
-// ErrDeclined and ErrDismissed are errors of [Elicit], [ElicitSchema] and
-// [ElicitURL]: the user said no, or went away without a word.
-var (
-	ErrDeclined  = errors.New("mcp: the user declined")
-	ErrDismissed = errors.New("mcp: the user dismissed the question")
-)
-
-// A Root is a place in the file system that the client works on.
-type Root struct {
-	URI  string `json:"uri"` // begins with file://
-	Name string `json:"name"`
-}
-
-// Roots asks the client for its roots. See [Elicit] on asking.
-//
-// See https://modelcontextprotocol.io/specification/2025-11-25/client/roots.
-func Roots(ctx context.Context, key string) ([]Root, error) {
-	var answer struct {
-		Roots []Root `json:"roots"`
-	}
-	if _, err := ask(ctx, key, 0, "roots", "roots/list", "{}", &answer); err != nil {
-		return nil, err
-	}
-	if answer.Roots == nil {
-		return nil, badAnswer("roots/list", "it has no roots")
-	}
-	return answer.Roots, nil
-}
-
-// decode sets what v points to from what a client has sent, if it has, and does
-// not mind members that it does not know.
-func decode(raw []byte, v any) error {
-	if raw == nil {
-		return nil
-	}
-	var bad faults
-	derive(reflect.TypeOf(v), "", false).set(reflect.ValueOf(v).Elem(), raw, nil, &bad)
-	if len(bad.lines) > 0 {
-		return &bad
-	}
-	return nil
-}
-
-// asking returns the request whose client is to be asked. Outside of a handler
-// there is none, and the client of the one that is returned can do nothing.
-func asking(ctx context.Context) *request {
-	if r := requestOf(ctx); r != nil {
-		return r
-	}
-	return &request{rev: rev2025_11_25}
-}
-
-// ask asks the client, if its revision knows the question and it has the
-// capability, such as "roots" or "sampling.tools". It returns the result and
-// sets what answer points to from it.
-func ask(ctx context.Context, key string, since revision, capability, method, params string, answer any) (json.RawMessage, error) {
-	r := asking(ctx)
-	if r.rev < since || !hasCapability(r.caps, capability) {
-		return nil, missingCapability(capability)
-	}
-	raw, err := r.answer(ctx, inputRequest{key, method, params})
-	if err != nil {
-		return nil, err
-	}
-	if err := decode(raw, answer); err != nil {
-		return nil, badAnswer(method, err.Error())
-	}
-	return raw, nil
-}
-
-// answer returns the client's answer to a question, which in the modern era may
-// have to wait for the next round.
-func (r *request) answer(ctx context.Context, n inputRequest) (json.RawMessage, error) {
-	if r.rev != revModern {
-		return r.session.ask(ctx, r, n.method, n.params)
-	}
-	if !r.service.asks { // its result has no room for questions
-		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
-	}
-	r.once.Do(r.takeAnswers)
-	if r.badState != nil {
-		return nil, r.badState
-	}
-	if answer, ok := r.given[n.key]; ok {
-		return answer, nil
-	}
-	r.session.note(r, n)
-	return nil, fmt.Errorf("%w: %s", ErrInputRequired, n.key)
-}
-
-// badAnswer says that an answer is not what it has to be.
-func badAnswer(method, why string) error {
-	return fmt.Errorf("mcp: %s: the client's answer makes no sense: %s", method, why)
-}
-
-// missingCapability says that a client has not declared a capability.
-func missingCapability(capability string) error {
-	var needs any = struct{}{}
-	for _, name := range slices.Backward(strings.Split(capability, ".")) {
-		needs = map[string]any{name: needs}
-	}
-	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability",
-		Data: map[string]any{"requiredCapabilities": needs}}
-}
-
-// hasCapability reports whether a client has declared a capability.
-func hasCapability(caps []byte, capability string) bool {
-	for _, name := range strings.Split(capability, ".") {
-		if len(caps) == 0 || caps[0] != '{' {
-			return false
-		}
-		var in []byte
-		pick(caps, want{name, &in})
-		caps = in
-	}
-	return len(caps) > 0 && caps[0] == '{'
-}
-
-// Elicit asks the user to fill in a form, which is derived from T, a struct of
-// strings, numbers, booleans and lists of strings with an enum, by the rules
-// and tags of [SchemaOf] and one more:
-//
-//	titles:"A,B"  what the values of the enum are called
-//
-// Message says what it is for. It must not ask for secrets.
-//
-// If the user fills it in, Elicit returns the form, or an error that tells what
-// is wrong with it, after which another key asks again; if not, the error is
-// [ErrDeclined] or [ErrDismissed]. Elicit panics if T cannot be a form. What else
-// can happen is the same for everything that asks the client:
-//
-// Clients of the older revisions are sent a request, and the call returns when
-// they have answered. In revision 2026-07-28 a question travels in the result
-// of the handler's own request: the call returns an error that is
-// [ErrInputRequired], the handler returns it, like any error, the client asks,
-// repeats its request with the answer, and the handler runs again from its
-// top, where the same call now returns the answer at once. So what stands
-// above a question runs again: keep side effects below the last one. Questions
-// go out together if all are asked and errors.Join of their errors is returned.
-//
-// The key tells the questions of a handler apart. The call ends with ctx, with
-// the request, and when the client is gone; the error then is [context.Cause]
-// or [ErrClosed]. It is [errors.ErrUnsupported] when the client cannot be
-// asked, and returning it is right; so it is outside of a handler, in a test
-// that calls one.
-//
-// See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
-func Elicit[T any](ctx context.Context, key, message string) (T, error) {
-	var form T
-	s := derive(reflect.TypeFor[T](), "mcp: Elicit", true)
-	schema, err := s.appendForm(nil, asking(ctx).rev)
-	if err != nil {
-		return form, err
-	}
-	content, err := ElicitSchema(ctx, key, message, schema)
-	if err != nil {
-		return form, err
-	}
-	if err := s.unmarshal(content, &form); err != nil {
-		return form, fmt.Errorf("mcp: the user's answer: %w", err)
-	}
-	return form, nil
-}
-
-// ElicitSchema is [Elicit] with a form that is described by hand. It returns
-// what the user filled in, an object, unchecked.
-func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessage) (json.RawMessage, error) {
-	form, err := appendCompact(nil, schema)
-	if err != nil {
-		return nil, err
-	}
-	b, capability := []byte("{"), "elicitation"
-	if r := asking(ctx); r.rev >= rev2025_11_25 {
-		b = quoted(b, "mode", "form")
-		if hasCapability(r.caps, "elicitation.url") { // if modes are named, so must this be
-			capability = "elicitation.form"
-		}
-	}
-	b = rawMember(quoted(b, "message", message), "requestedSchema", form)
-	return elicit(ctx, key, rev2025_06_18, capability, b)
-}
-
-// ElicitURL asks the user to go to a page, say to log in. It returns nil when
-// the user agrees, which does not mean that they have been there yet.
-func ElicitURL(ctx context.Context, key, message, url string) error {
-	b := quoted(quoted([]byte(`{"mode":"url",`), "message", message), "url", url)
-	if asking(ctx).rev != revModern {
-		b = quoted(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
-	}
-	_, err := elicit(ctx, key, rev2025_11_25, "elicitation.url", b)
-	return err
-}
-
-func elicit(ctx context.Context, key string, since revision, capability string, params []byte) (json.RawMessage, error) {
-	var answer struct {
-		Action  string          `json:"action"`
-		Content json.RawMessage `json:"content"`
-	}
-	raw, err := ask(ctx, key, since, capability, "elicitation/create", string(closeWith(params, "}")), &answer)
-	if err != nil {
-		return nil, err
-	}
-	switch answer.Action {
-	case "accept":
-		if capability == "elicitation.url" || len(answer.Content) > 0 && answer.Content[0] == '{' {
-			return answer.Content, nil
-		}
-	case "decline":
-		return nil, ErrDeclined
-	case "cancel":
-		return nil, ErrDismissed
-	}
-	return nil, badAnswer("elicitation/create", excerpt(string(raw)))
-}
-
-// A SampleRequest asks the client's model to go on with a conversation.
-type SampleRequest struct {
-	Messages         []SampleMessage
-	MaxTokens        int // required
-	SystemPrompt     string
-	Temperature      *float64
-	StopSequences    []string
-	IncludeContext   string          // "none", "thisServer" or "allServers"; "" is none
-	ModelPreferences json.RawMessage // an object, as in the protocol
-	Tools            []Tool          // that the model may call
-	ToolChoice       string          // "auto", "required" or "none"; "" leaves it to the client
-}
-
-// A SampleMessage is one turn of a conversation with a model.
-type SampleMessage struct {
-	Role    string // "user" or "assistant"; "" is user
-	Content []Content
-}
-
-// A SampleResult is what the model said.
-type SampleResult struct {
-	SampleMessage
-	Model      string
-	StopReason string // "endTurn", "stopSequence", "maxTokens", "toolUse", or the client's own
-}
-
-// Sample asks the client's model. See [Elicit] on asking. A request with tools
-// needs a client that has declared sampling.tools.
-//
-// See https://modelcontextprotocol.io/specification/2025-11-25/client/sampling.
-func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, error) {
-	type message struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-	}
-	params := struct {
-		Messages         []message         `json:"messages"`
-		MaxTokens        int               `json:"maxTokens"`
-		SystemPrompt     string            `json:"systemPrompt,omitempty"`
-		Temperature      *float64          `json:"temperature"`
-		StopSequences    []string          `json:"stopSequences,omitempty"`
-		ModelPreferences json.RawMessage   `json:"modelPreferences,omitempty"`
-		IncludeContext   string            `json:"includeContext,omitempty"`
-		Tools            []json.RawMessage `json:"tools,omitzero"`
-		ToolChoice       map[string]string `json:"toolChoice,omitempty"`
-	}{
-		MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, Temperature: req.Temperature, StopSequences: req.StopSequences,
-		ModelPreferences: req.ModelPreferences, IncludeContext: req.IncludeContext,
-	}
-	r, since, capability := asking(ctx), revision(0), "sampling"
-	for _, m := range req.Messages {
-		if len(m.Content) != 1 && r.rev < rev2025_11_25 {
-			return nil, fmt.Errorf("mcp: Sample: several blocks in a message: %w in revision %v", errors.ErrUnsupported, r.rev)
-		}
-		b := []byte("[")
-		for _, block := range m.Content {
-			var err error
-			if b, err = block.appendSample(b, r.rev); err != nil {
-				return nil, err
-			}
-			if b = append(b, ','); strings.HasPrefix(block.Type, "tool_") {
-				since, capability = rev2025_11_25, "sampling.tools"
-			}
-		}
-		if b = closeWith(b, "]"); len(m.Content) == 1 {
-			b = b[1 : len(b)-1]
-		}
-		params.Messages = append(params.Messages, message{cmp.Or(m.Role, "user"), b})
-	}
-	if c := req.IncludeContext; c != "" && c != "none" && r.rev >= rev2025_11_25 && !hasCapability(r.caps, "sampling.context") {
-		return nil, missingCapability("sampling.context")
-	}
-	if len(req.Tools) > 0 || req.ToolChoice != "" {
-		since, capability, params.Tools = rev2025_11_25, "sampling.tools", []json.RawMessage{}
-	}
-	for _, t := range req.Tools {
-		checkTool(nil, "mcp: Sample: tool "+t.Name, &t, "")
-		params.Tools = append(params.Tools, t.encode(r.rev, nil, frozen("mcp: Sample", t.Meta)))
-	}
-	if req.ToolChoice != "" {
-		params.ToolChoice = map[string]string{"mode": req.ToolChoice}
-	}
-	raw, err := marshal(params)
-	if err != nil {
-		return nil, err
-	}
-	var answer struct {
-		Role       string          `json:"role"`
-		Content    json.RawMessage `json:"content"`
-		Model      string          `json:"model"`
-		StopReason string          `json:"stopReason"`
-	}
-	if _, err := ask(ctx, key, since, capability, "sampling/createMessage", string(raw), &answer); err != nil {
-		return nil, err
-	}
-	content, err := blocksOf(answer.Content)
-	if err != nil {
-		return nil, badAnswer("sampling/createMessage", err.Error())
-	}
-	return &SampleResult{SampleMessage{answer.Role, content}, answer.Model, answer.StopReason}, nil
-}
-
-// blocksOf reads what a model has said: a block, or a list of them.
-func blocksOf(raw []byte) (content []Content, err error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, errors.New("content is required")
-	}
-	if raw[0] != '[' {
-		raw = slices.Concat([]byte("["), raw, []byte("]"))
-	}
-	var blocks []struct {
-		Type     string          `json:"type"`
-		Text     string          `json:"text"`
-		Data     []byte          `json:"data"`
-		MIMEType string          `json:"mimeType"`
-		ID       string          `json:"id"`
-		Name     string          `json:"name"`
-		Input    json.RawMessage `json:"input"`
-		Meta     map[string]any  `json:"_meta"`
-	}
-	if err := decode(raw, &blocks); err != nil {
-		return nil, fmt.Errorf("content: %w", err)
-	}
-	for _, b := range blocks {
-		block := Content{Type: b.Type, Text: b.Text, Data: b.Data, MIMEType: b.MIMEType, Meta: b.Meta}
-		if b.Type == "tool_use" {
-			block.ToolUse = &ToolUse{ID: b.ID, Name: b.Name, Input: b.Input}
-		}
-		content = append(content, block)
-	}
-	return content, nil
-}
-
-// appendSample is append for a conversation with a model, which has types of
-// its own, and lacks some.
-func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
-	switch {
-	case c.Type == "tool_use" && c.ToolUse != nil:
-		b = quoted(quoted(join(b, `{"type":"tool_use",`), "id", c.ToolUse.ID), "name", c.ToolUse.Name)
-		b, err = appendCompact(join(b, `"input":`), c.ToolUse.Input)
-		b = append(b, ',')
-	case c.Type == "tool_result" && c.ToolResult != nil:
-		b = quoted(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
-		b, err = c.ToolResult.Result.append(b, rev)
-	case c.Type == "tool_use" || c.Type == "tool_result":
-		err = fmt.Errorf("mcp: Sample: content of type %q lacks what belongs to it", c.Type)
-	case c.Type == "resource" || c.Type == "resource_link":
-		err = fmt.Errorf("mcp: Sample: content of type %q", c.Type)
-	default:
-		return c.append(b, rev)
-	}
-	if err != nil {
-		return nil, err
-	}
-	b, err = appendMeta(b, c.Meta, rev)
-	return closeWith(b, "}"), err
-}
-
-// ---- rounds of the modern era ----
-
-// stateLife is how long a user may take over a question.
-const stateLife = time.Hour
-
-// takeAnswers takes the answers of this and earlier rounds from a request of
-// the modern era. The state comes back from the client, who may have changed
-// it or taken it from elsewhere: it counts only with our seal, which covers
-// what it was made for.
-func (r *request) takeAnswers() {
-	arguments, _ := appendCompact(nil, r.arguments)
-	r.sealed = strings.Join([]string{r.method, r.name, string(arguments)}, "\x00")
-	r.given = make(map[string]json.RawMessage)
-	if r.state != nil && string(r.state) != "null" {
-		state, _ := unquote(r.state)
-		payload, ok := r.session.srv.unseal(state, r.sealed)
-		if !ok {
-			r.badState = coded(codeParams, "Invalid or expired requestState")
-			return
-		}
-		decode(payload, &r.given) // which ask has made
-	}
-	var now struct {
-		Answers map[string]json.RawMessage `json:"inputResponses"`
-	}
-	if err := decode(r.raw, &now); err != nil {
-		r.badState = badParams(err.Error())
-	}
-	for key, answer := range now.Answers {
-		if r.given[key] = answer; answer[0] != '{' {
-			r.badState = badParams("inputResponses." + excerpt(key) + " must be an object")
-		}
-	}
-}
-
-// ask is the line that asks the client the questions of this round.
-func (r *request) ask(needs []inputRequest) []byte {
-	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
-	for _, n := range needs {
-		b = join(appendString(b, n.key), `:{"method":"`, n.method, `","params":`, n.params, `},`)
-	}
-	given, _ := marshal(r.given) // valid JSON already
-	b = quoted(closeWith(b, `},`), "requestState", r.session.srv.seal(given, r.sealed))
-	return r.end(b, "", false)
-}
-
-// seal makes a requestState of the answers so far: when it expires, what it
-// says, and a code that only we can make of both and of what it is for.
-func (s *Server) seal(payload []byte, what string) string {
-	return s.stamp(strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36), payload, what)
-}
-
-func (s *Server) stamp(expiry string, payload []byte, what string) string {
-	code := s.code(expiry, payload, what)
-	return expiry + "." + base64.RawURLEncoding.EncodeToString(payload) + "." + base64.RawURLEncoding.EncodeToString(code[:])
-}
-
-// unseal accepts what seal has made, to the byte: base64 is lax about its last
-// character and about newlines.
-func (s *Server) unseal(state, what string) (payload []byte, ok bool) {
-	expiry, rest, _ := strings.Cut(state, ".")
-	body, _, _ := strings.Cut(rest, ".")
-	payload, err := base64.RawURLEncoding.DecodeString(body)
-	until, err2 := strconv.ParseInt(expiry, 36, 64)
-	want := s.stamp(expiry, payload, what)
-	differ := byte(0)
-	for i := range min(len(state), len(want)) { // takes as long, wherever the first difference is
-		differ |= state[i] ^ want[i]
-	}
-	return payload, cmp.Or(err, err2) == nil && len(state) == len(want) && differ == 0 && time.Now().Unix() < until
-}
-
-// code is the HMAC-SHA256 of a state under the Server's key.
-func (s *Server) code(expiry string, payload []byte, what string) [32]byte {
-	s.mu.Lock()
-	key := s.StateKey
-	if len(key) == 0 { // also when it was taken from a variable that is not set
-		for len(s.random) < 32 { // a ChaCha8 that the runtime has seeded from the system
-			s.random = binary.BigEndian.AppendUint64(s.random, rand.Uint64())
-		}
-		key = s.random
-	}
-	s.mu.Unlock()
-	of := sha256([]byte(what))
-	return hmac(key, slices.Concat([]byte(expiry), []byte{0}, of[:], payload))
-}
-
-// hmac and sha256 are RFC 2104 and FIPS 180-4. Package crypto has them too, but
-// whoever imports it pays for its self-tests: 160 KB, and as much time as the
-// rest of the start, in every program, also those that never ask.
-func hmac(key, message []byte) [32]byte {
-	if len(key) > 64 {
-		sum := sha256(key)
-		key = sum[:]
-	}
-	inner, outer := bytes.Repeat([]byte{0x36}, 64), bytes.Repeat([]byte{0x5c}, 64)
-	for i, k := range key {
-		inner[i] ^= k
-		outer[i] ^= k
-	}
-	sum := sha256(append(inner, message...))
-	return sha256(append(outer, sum[:]...))
-}
-
-func sha256(message []byte) (sum [32]byte) {
-	h := [8]uint32{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}
-	b := append(bytes.Clone(message), 0x80)
-	b = append(b, make([]byte, (120-len(b)%64)%64)...)
-	b = binary.BigEndian.AppendUint64(b, uint64(len(message))*8)
-	for ; len(b) > 0; b = b[64:] {
-		var w [64]uint32
-		for i := range w {
-			if i < 16 {
-				w[i] = binary.BigEndian.Uint32(b[4*i:])
-				continue
-			}
-			x, y := w[i-15], w[i-2]
-			w[i] = w[i-16] + w[i-7] + (bits.RotateLeft32(x, -7) ^ bits.RotateLeft32(x, -18) ^ x>>3) +
-				(bits.RotateLeft32(y, -17) ^ bits.RotateLeft32(y, -19) ^ y>>10)
-		}
-		v := h
-		for i := range w {
-			a, e := v[0], v[4]
-			t1 := v[7] + (bits.RotateLeft32(e, -6) ^ bits.RotateLeft32(e, -11) ^ bits.RotateLeft32(e, -25)) + (e&v[5] ^ ^e&v[6]) + sha256K[i] + w[i]
-			t2 := (bits.RotateLeft32(a, -2) ^ bits.RotateLeft32(a, -13) ^ bits.RotateLeft32(a, -22)) + (a&v[1] ^ a&v[2] ^ v[1]&v[2])
-			v = [8]uint32{t1 + t2, a, v[1], v[2], v[3] + t1, e, v[5], v[6]}
-		}
-		for i := range h {
-			h[i] += v[i]
-		}
-	}
-	for i, x := range h {
-		binary.BigEndian.PutUint32(sum[4*i:], x)
-	}
-	return sum
-}
-
-var sha256K = [64]uint32{
-	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-	0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-	0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-	0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-	0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-	0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-	0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-	0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
-}
-
-// ---- what a server says of itself ----
-
-// A revision is a dated version of the protocol. Those before revModern are
-// the legacy era.
-type revision int
-
-const (
-	rev2024_11_05 revision = iota + 1
-	rev2025_03_26
-	rev2025_06_18
-	rev2025_11_25
-	revModern
-)
-
-var revisions = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
-
-func (v revision) String() string { return revisions[v] }
-
-// batches reports whether several messages may stand in one line.
-func (v revision) batches() bool { return v == rev2025_03_26 }
-
-// negotiate returns the revision that is spoken with a client of the legacy era
-// that proposes one.
-func negotiate(version string) revision {
-	for v := rev2024_11_05; v < revModern; v++ {
-		if version == v.String() {
-			return v
-		}
-	}
-	return rev2025_11_25
-}
-
-// supported is the member of an error that names what a request may claim.
-const supported = `"supported":["2026-07-28"]`
-
-// Keys of _meta.
-const (
-	keyVersion      = "io.modelcontextprotocol/protocolVersion"
-	keyCaps         = "io.modelcontextprotocol/clientCapabilities"
-	keyClient       = "io.modelcontextprotocol/clientInfo"
-	keyLevel        = "io.modelcontextprotocol/logLevel"
-	keyServer       = "io.modelcontextprotocol/serverInfo"
-	keySubscription = "io.modelcontextprotocol/subscriptionId"
-)
-
-// levels are those of log messages, in order.
-var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+// ---- what a server offers ----
 
 // A kind is a kind of thing that a server offers, and has a list of.
 type kind int
@@ -2173,42 +1022,228 @@ func (k kind) capability() kind {
 	return k
 }
 
-// closeWith takes away the comma behind the last member and appends what follows.
-func closeWith(b []byte, parts ...string) []byte {
-	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
+// An item is one thing that a server offers: it stands in the list of its kind
+// and is found by its name, which for a resource is the URI.
+type item struct {
+	name    string
+	encode  func(revision) []byte  // as an element of the list
+	encoded [len(revisions)][]byte // what encode returned, when it was asked for
+	seq     int                    // its place in the list; cursors hold it
+	gone    bool                   // it was removed
+	shown   func(*Request) bool    // to whom; nil: to everybody
+
+	match func(uri string) (vars map[string]string, ok bool) // of a template
+	check func(*request) *Error                              // on the reader, before run; nil: all is well
+	run   func(*request) []byte                              // returns the line that answers the request
+
+	wraps    bool     // of a tool: see Tool.wraps
+	promises bool     // of a tool: it has an output schema
+	args     []string // the arguments of a prompt, the variables of a template
+	complete map[string]CompleteFunc
 }
 
-// join appends all parts to b. Being called, and not copied to where it is
-// called, makes a program smaller by 20 KB.
+type itemName struct {
+	kind kind
+	name string
+}
+
+// jsonOf is an object that the user has given, as JSON; "" if it is empty.
+func jsonOf(m map[string]any) (string, error) {
+	if len(m) == 0 {
+		return "", nil
+	}
+	raw, err := marshal(m)
+	return string(raw), err
+}
+
+// frozen returns a Meta as JSON, and panics if it has no such form. It is called
+// when something is added, and not when it is listed: it may run the user's code.
+func frozen(where string, meta map[string]any) string {
+	raw, err := jsonOf(meta)
+	if err != nil {
+		panic(where + ": Meta: " + err.Error())
+	}
+	return raw
+}
+
+// An itemList is the items of a kind, in the order in which they came.
+type itemList struct {
+	items []*item // by their seq
+	gone  int     // of these, were removed
+}
+
+// live returns the items that were not removed. It is valid under Server.mu.
+func (l *itemList) live() []*item {
+	if l.gone > 0 {
+		l.items = slices.DeleteFunc(l.items, func(it *item) bool { return it.gone })
+		l.gone = 0
+	}
+	return l.items
+}
+
+// after returns the index of the first item whose place is behind seq.
+func (l *itemList) after(seq int) int {
+	i, _ := slices.BinarySearchFunc(l.items, seq+1, func(it *item, seq int) int { return it.seq - seq })
+	return i
+}
+
+func (s *Server) add(k kind, it *item) {
+	s.mu.Lock()
+	list, key := &s.lists[k], itemName{k, it.name}
+	if old := s.items[key]; old != nil {
+		it.seq = old.seq
+		list.items[list.after(old.seq-1)] = it // where old is
+	} else {
+		s.lastSeq++
+		it.seq = s.lastSeq
+		list.items = append(list.items, it)
+	}
+	if s.items == nil {
+		s.items = make(map[itemName]*item)
+	}
+	s.items[key] = it
+	s.hides = s.hides || it.shown != nil
+	s.offered |= 1 << k.capability()
+	if len(it.complete) > 0 {
+		s.offered |= 1 << completions
+	}
+	s.mu.Unlock()
+	s.changed(k)
+}
+
+// remove marks the items of these names as gone. The list is made shorter when
+// half of it is: removing all items one by one takes linear time.
+func (s *Server) remove(k kind, names []string) {
+	removed := false
+	s.mu.Lock()
+	list := &s.lists[k]
+	for _, name := range names {
+		if it := s.items[itemName{k, name}]; it != nil {
+			delete(s.items, itemName{k, name})
+			it.gone, removed = true, true
+			list.gone++
+		}
+	}
+	if list.gone > len(list.items)/2 {
+		list.live()
+	}
+	s.mu.Unlock()
+	if removed {
+		s.changed(k)
+	}
+}
+
+func (s *Server) find(k kind, name string) *item {
+	s.mu.Lock()
+	it := s.items[itemName{k, name}]
+	s.mu.Unlock()
+	return it
+}
+
+// list answers a request for one page of a list. A cursor is the place in the
+// list after which the page begins, so it stays good when items come and go.
 //
-//go:noinline
-func join(b []byte, parts ...string) []byte {
-	for _, p := range parts {
-		b = append(b, p...)
+// Where tools may be hidden it leaves the answer to a handler: Tool.Shown is the
+// user's code, for which neither a lock nor the reader may wait.
+func (s *Server) list(r *request, k kind) ([]byte, *Error) {
+	after, err := 0, error(nil)
+	if r.cursor != nil && string(r.cursor) != `""` {
+		position, _ := unquote(r.cursor)
+		after, err = strconv.Atoi(position)
+	}
+	s.mu.Lock()
+	if err != nil || after < 0 || after > s.lastSeq {
+		s.mu.Unlock()
+		return nil, coded(codeParams, "Invalid cursor")
+	}
+	rest := s.lists[k].live()
+	rest = rest[s.lists[k].after(after):]
+	if !s.hides || k != tools {
+		b := s.appendPage(r, k, rest)
+		s.mu.Unlock()
+		return r.end(b, "", true), nil
+	}
+	rest = slices.Clone(rest)
+	s.mu.Unlock()
+	client := r.public()
+	r.id, r.params = bytes.Clone(r.id), params{} // the line of a list is not kept for a handler
+	r.item = &item{run: func(r *request) []byte {
+		seen := s.shownTo(client, rest)
+		s.mu.Lock()
+		b := s.appendPage(r, k, seen)
+		s.mu.Unlock()
+		return r.endUncached(b) // another client may see another list
+	}}
+	return nil, nil
+}
+
+// shownTo returns the items that a client may see, but no more than a page and
+// one, which says that there is a next page.
+func (s *Server) shownTo(client *Request, items []*item) (seen []*item) {
+	for _, it := range items {
+		if s.PageSize > 0 && len(seen) > s.PageSize {
+			break
+		}
+		if it.shown == nil || it.shown(client) {
+			seen = append(seen, it)
+		}
+	}
+	return seen
+}
+
+// showIf makes a tool unknown to the clients that shown refuses. The handler
+// asks it, and not the reader.
+func (it *item) showIf(shown func(*Request) bool) {
+	if shown == nil {
+		return
+	}
+	check, run := it.check, it.run
+	it.shown, it.check = shown, nil
+	it.run = func(r *request) []byte {
+		err := coded(codeParams, "Unknown tool: "+excerpt(r.name))
+		if shown(r.public()) {
+			err = check(r)
+		}
+		if err != nil {
+			return appendError(nil, r.id, err)
+		}
+		return run(r)
+	}
+}
+
+// appendPage begins the answer to a request for a list with the first page of
+// items. The caller must hold s.mu, which guards what was encoded before.
+func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
+	page := items
+	if s.PageSize > 0 && len(items) > s.PageSize {
+		page = items[:s.PageSize]
+	}
+	size := 0
+	for _, it := range page {
+		if it.encoded[r.rev] == nil {
+			it.encoded[r.rev] = it.encode(r.rev)
+		}
+		size += len(it.encoded[r.rev]) + 1
+	}
+	b := join(slices.Grow(r.open(), size+256), `"`, kindNames[k], `":[`)
+	for _, it := range page {
+		b = append(append(b, it.encoded[r.rev]...), ',')
+	}
+	if b = closeWith(b, `],`); len(page) < len(items) {
+		b = quoted(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
 	return b
 }
 
-// nameAndVersion returns what a client says of itself, and whether it is an
-// object with a name and a version.
-func nameAndVersion(raw []byte) (name, version string, ok bool) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return "", "", false
-	}
-	var rawName, rawVersion []byte
-	pick(raw, want{"name", &rawName}, want{"version", &rawVersion})
-	name, named := unquote(rawName)
-	version, versioned := unquote(rawVersion)
-	return name, version, named && versioned
-}
+// ---- what a server says of itself ----
 
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
 	b := quoted(quoted([]byte("{"), "name", s.Name), "version", s.Version)
-	if rev >= rev2025_06_18 {
+	if rev.knows(titles) {
 		b = member(b, "title", s.Title)
 	}
-	if rev >= rev2025_11_25 {
+	if rev.knows(websiteURL) {
 		b = member(b, "websiteUrl", s.WebsiteURL)
 	}
 	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, ""), "}"))
@@ -2223,6 +1258,14 @@ func (s *Server) caching() string {
 	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
 }
 
+// endUncached completes an answer that the client must not keep.
+func (r *request) endUncached(b []byte) []byte {
+	if r.rev.modern() {
+		b = join(b, `"ttlMs":0,"cacheScope":"private",`)
+	}
+	return r.end(b, "", false)
+}
+
 // abilities is the capabilities, no more than there are, and the instructions.
 func (c *session) abilities(rev revision, offered uint8) string {
 	b := []byte(`"capabilities":{`)
@@ -2234,15 +1277,14 @@ func (c *session) abilities(rev revision, offered uint8) string {
 	if offered&(1<<resources) != 0 {
 		b = join(b, `"resources":{"subscribe":true,"listChanged":true},`)
 	}
-	if offered&(1<<completions) != 0 && rev >= rev2025_03_26 {
+	if offered&(1<<completions) != 0 && rev.knows(completionCapability) {
 		b = join(b, `"completions":{},`)
 	}
 	if offered&(1<<logging) != 0 {
 		b = join(b, `"logging":{},`)
 	}
-	if b = rawMember(b, "experimental", c.experimental); rev == revModern {
-		b = rawMember(b, "extensions", c.extensions)
-	}
+	b = rawMember(b, "experimental", c.experimental)
+	b = rawMember(b, "extensions", c.extensions) // in the legacy era too: hosts read it there
 	return string(member(closeWith(b, `},`), "instructions", c.srv.Instructions))
 }
 
@@ -2317,42 +1359,1349 @@ func (s *Server) logf(format string, args ...any) {
 	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
 }
 
+// ---- answers ----
+
+// toolAnswer is the line that answers the call of a tool with what its handler
+// returned, to which out points. If it is none of the types that we know, s
+// describes it.
+func (r *request) toolAnswer(out any, s *schema) []byte {
+	switch out := out.(type) {
+	case *any:
+		if *out == nil {
+			return r.resultAnswer(&Result{})
+		}
+		p := reflect.New(reflect.TypeOf(*out))
+		p.Elem().Set(reflect.ValueOf(*out))
+		return r.toolAnswer(p.Interface(), nil)
+	case *struct{}:
+		return r.resultAnswer(&Result{})
+	case *string:
+		return r.textAnswer(*out, nil, false)
+	case *Content:
+		return r.resultAnswer(&Result{Content: []Content{*out}})
+	case *[]Content:
+		return r.resultAnswer(&Result{Content: *out})
+	case *Result:
+		return r.resultAnswer(out)
+	case **Result:
+		return r.resultAnswer(cmp.Or(*out, &Result{}))
+	}
+	raw, err := s.marshal(out)
+	switch {
+	case err != nil:
+		return r.notEncodable(err)
+	case string(raw) != "null":
+		return r.textAnswer(string(raw), raw, false)
+	case r.item.promises:
+		return r.notEncodable(errors.New("nil is not what the output schema says"))
+	}
+	return r.resultAnswer(&Result{})
+}
+
+// textAnswer is the line that answers the call of a tool with a text, and with
+// structured output unless that is nil.
+func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
+	b := appendString(join(r.open(), `"content":[{"type":"text","text":`), text)
+	return r.end(outcome(join(b, `}],`), structured, isError, r.rev, r.item != nil && r.item.wraps), "", false)
+}
+
+// resultAnswer is the line that answers the call of a tool with a Result.
+func (r *request) resultAnswer(res *Result) []byte {
+	b, err := res.append(r.open(), r.rev, r.item.wraps)
+	theirs := make(map[string]any)
+	for key, val := range res.Meta {
+		if key != keyServer { // which end appends
+			theirs[key] = val
+		}
+	}
+	meta, err2 := jsonOf(theirs)
+	if err := cmp.Or(err, err2); err != nil {
+		return r.notEncodable(err)
+	}
+	if meta != "" {
+		meta = meta[1:len(meta)-1] + ","
+	}
+	return r.end(b, meta, false)
+}
+
+// protocolError returns the *Error in the tree of err, or nil.
+func protocolError(err error) (e *Error) {
+	errors.As(err, &e)
+	return e
+}
+
+// callHandler calls the user's code for r and returns the line that answers r. It
+// reports a question that was asked and then lost: in the modern era a question
+// is only sent if the handler returns its error.
+func (r *request) callHandler() []byte {
+	line := r.item.run(r)
+	if lost := r.session.takeInputRequests(r); len(lost) > 0 && r.ctx.Err() == nil {
+		r.session.logf("%v: the handler asked, but the question was not returned: return the error of key %q", r, excerpt(lost[0].key))
+	}
+	return line
+}
+
+// question is the line that asks the client, if that is why a handler returned
+// err. It is nil if err also holds an [*Error], which no answer can change.
+func (r *request) question(err error) []byte {
+	if !errors.Is(err, ErrInputRequired) {
+		return nil
+	}
+	questions := r.session.takeInputRequests(r)
+	if len(questions) == 0 || protocolError(err) != nil {
+		return nil
+	}
+	return r.inputRequired(questions)
+}
+
+// failure is the line that answers r if its handler failed. Whoever calls a tool
+// is told as its result, unless the call as such was wrong.
+func (r *request) failure(err error) []byte {
+	if line := r.question(err); line != nil {
+		return line
+	}
+	if err == r.ctx.Err() { // its cause tells more
+		err = context.Cause(r.ctx)
+	}
+	switch fault := protocolError(err); {
+	case fault != nil && (fault.Code != codeCapability || r.rev.modern()):
+		return appendError(nil, r.id, r.permitted(fault))
+	case r.service.forModel:
+		return r.textAnswer(err.Error(), nil, true)
+	}
+	return appendError(nil, r.id, coded(codeInternal, err.Error()))
+}
+
+// permitted returns a handler's error with a code that r's revision lets
+// handlers use.
+func (r *request) permitted(e *Error) *Error {
+	code := r.rev.errorCode(e.Code)
+	if code == e.Code {
+		return e
+	}
+	r.session.logf("%v: the protocol reserves the error code %d: sent as %d", r, e.Code, code)
+	return &Error{Code: code, Message: e.Message, Data: e.Data}
+}
+
+// notEncodable is the line that answers r if what its handler returned cannot be sent.
+func (r *request) notEncodable(err error) []byte {
+	r.session.logf("%v: the result has no JSON form: %v", r, err)
+	return appendError(nil, r.id, coded(codeInternal, "Internal error"))
+}
+
+// promptAnswer is the line that answers prompts/get.
+func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
+	if err != nil {
+		return r.failure(err)
+	}
+	b := join(member(r.open(), "description", description), `"messages":[`)
+	for _, m := range messages {
+		b = join(quoted(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
+		if b, err = m.Content.append(b, r.rev); err != nil {
+			return r.notEncodable(err)
+		}
+		b = join(b, `},`)
+	}
+	return r.end(closeWith(b, `],`), "", false)
+}
+
+// notFound is the error for a resource that is not there.
+func (r *request) notFound() *Error {
+	return &Error{Code: r.rev.errorCode(codeNotFound), Message: "Resource not found", Data: map[string]string{"uri": r.name}}
+}
+
+// readAnswer is the line that answers resources/read.
+func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return appendError(nil, r.id, r.notFound())
+	case err != nil:
+		return r.failure(err)
+	}
+	b := join(r.open(), `"contents":[`)
+	for _, c := range contents {
+		if c.URI == "" {
+			c.URI = r.name
+		}
+		if c.MIMEType == "" {
+			c.MIMEType = mimeType
+		}
+		if b, err = c.append(b, r.rev); err != nil {
+			return r.notEncodable(err)
+		}
+		b = append(b, ',')
+	}
+	b = closeWith(b, `],`)
+	if r.inputResponses != nil || r.state != nil { // it may depend on them
+		return r.endUncached(b)
+	}
+	return r.end(b, "", true)
+}
+
+// completion finds who completes the argument that r is about.
+func (s *Server) completion(r *request) *Error {
+	var p struct {
+		Ref      completionRef `json:"ref"`
+		Argument struct {
+			Name  string  `json:"name"`
+			Value *string `json:"value"`
+		} `json:"argument"`
+		Context struct {
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"context"`
+	}
+	if err := decode(r.raw, &p); err != nil {
+		return badParams(err.Error())
+	}
+	if p.Argument.Name == "" || p.Argument.Value == nil {
+		return badParams("argument.name and argument.value are required")
+	}
+	it, err := s.completed(r, p.Ref)
+	if err != nil {
+		return err
+	}
+	if it == nil || !slices.Contains(it.args, p.Argument.Name) {
+		return badParams("there is no such argument to complete")
+	}
+	known := make(map[string]string)
+	if raw := p.Context.Arguments; string(raw) != "null" {
+		if err := decode(raw, &known); err != nil {
+			return badParams("context.arguments: " + err.Error())
+		}
+	}
+	complete := it.complete[p.Argument.Name]
+	r.item = &item{run: func(r *request) []byte {
+		if complete == nil {
+			return r.completeAnswer(nil, nil)
+		}
+		return r.completeAnswer(complete(r.ctx, *p.Argument.Value, known))
+	}}
+	return nil
+}
+
+// A completionRef says whose argument is to be completed.
+type completionRef struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+	URI  string `json:"uri"`
+}
+
+// completed returns the prompt or template that ref is about, nil if there is
+// none, and gives r its name.
+func (s *Server) completed(r *request, ref completionRef) (it *item, err *Error) {
+	switch ref.Type {
+	case "ref/prompt":
+		r.name = ref.Name
+		return s.find(prompts, r.name), nil
+	case "ref/resource":
+		r.name = ref.URI
+		if it = s.find(templates, r.name); it == nil {
+			it, _ = s.match(r.name)
+		}
+		return it, nil
+	}
+	return nil, badParams("ref.type must be ref/prompt or ref/resource")
+}
+
+// completeAnswer is the line that answers completion/complete.
+func (r *request) completeAnswer(values []string, err error) []byte {
+	if err != nil {
+		return r.failure(err)
+	}
+	b := join(r.open(), `"completion":{"values":[`)
+	for _, v := range values[:min(len(values), 100)] {
+		b = append(appendString(b, v), ',')
+	}
+	b = closeWith(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
+	return r.end(b, "", false)
+}
+
+// append appends the members of the result of a call.
+func (res *Result) append(b []byte, rev revision, wraps bool) (_ []byte, err error) {
+	b = join(b, `"content":[`)
+	for _, c := range res.Content {
+		if b, err = c.append(b, rev); err != nil {
+			return nil, err
+		}
+		b = append(b, ',')
+	}
+	b = closeWith(b, `],`)
+	var structured []byte
+	if res.StructuredContent != nil {
+		if structured, err = marshal(res.StructuredContent); err != nil {
+			return nil, err
+		}
+	}
+	return outcome(b, structured, res.IsError, rev, wraps), nil
+}
+
+// outcome appends what follows the content of a result. Wraps is what
+// [Tool.wraps] says; without a schema the value itself decides.
+func outcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
+	switch {
+	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
+	case rev.knows(anyOutput) || structured[0] == '{' && !wraps:
+		b = rawMember(b, "structuredContent", structured)
+	default:
+		b = append(append(join(b, `"structuredContent":{"result":`), structured...), "},"...)
+	}
+	if isError {
+		b = join(b, `"isError":true,`)
+	}
+	return b
+}
+
+// append appends one block of content as a revision knows it.
+func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
+	switch c = rev.block(c); {
+	case c.Type == "text" || c.Type == "":
+		b = quoted(join(b, `{"type":"text",`), "text", c.Text)
+	case c.Type == "image" || c.Type == "audio":
+		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
+		b = quoted(join(b, `",`), "mimeType", c.MIMEType)
+	case c.Type == "resource_link" && c.Link != nil:
+		link := *c.Link // which has annotations and a _meta in the same place as the block
+		if c.Annotations != nil {
+			link.Annotations = c.Annotations
+		}
+		if c.Meta == nil {
+			c.Meta = link.Meta
+		}
+		c.Annotations = nil
+		b = link.append(join(b, `{"type":"resource_link",`), "uri", rev, "")
+	case c.Type == "resource" && c.Resource != nil:
+		if b, err = c.Resource.append(join(b, `{"type":"resource","resource":`), rev); err != nil {
+			return nil, err
+		}
+		b = append(b, ',')
+	default:
+		return nil, errors.New("content of type " + oneLine(c.Type) + " lacks what belongs to it")
+	}
+	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
+	return closeWith(b, "}"), err
+}
+
+// append appends the members of r, whose URI goes by the name of key, as a
+// revision knows them.
+func (r *Resource) append(b []byte, key string, rev revision, meta string) []byte {
+	b = named(quoted(b, key, r.URI), rev, r.Name, r.Title, r.Description)
+	b = member(b, "mimeType", r.MIMEType)
+	if r.Size > 0 && key == "uri" {
+		b = rawMember(b, "size", strconv.FormatInt(r.Size, 10))
+	}
+	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
+}
+
+// appendIconsAndMeta appends the members that come last, if the revision knows
+// them.
+func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
+	if len(icons) > 0 && rev.knows(iconPictures) {
+		raw, _ := marshal(icons) // strings cannot fail
+		b = rawMember(b, "icons", raw)
+	}
+	if rev.knows(metaInside) {
+		b = rawMember(b, "_meta", meta)
+	}
+	return b
+}
+
+func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
+	if a == nil {
+		return b
+	}
+	raw, _ := marshal(rev.annotations(*a)) // fails if the priority is no number: then they are left out
+	return rawMember(b, "annotations", raw)
+}
+
+// append appends the contents as a revision knows them.
+func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
+	b = member(quoted(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
+	if r.Blob != nil {
+		b = join(base64.StdEncoding.AppendEncode(join(b, `"blob":"`), r.Blob), `",`)
+	} else {
+		b = quoted(b, "text", r.Text)
+	}
+	b, err = appendMeta(b, r.Meta, rev)
+	return closeWith(b, "}"), err
+}
+
+// appendMeta appends the _meta of something inside of a result.
+func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
+	raw, err := jsonOf(meta)
+	return appendIconsAndMeta(b, rev, nil, raw), err
+}
+
+// ---- members of our own messages ----
+
+// closeWith takes away the comma behind the last member and appends what follows.
+func closeWith(b []byte, parts ...string) []byte {
+	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
+}
+
+// join appends all parts to b. A program is 37 KB smaller if join is called, and
+// not copied to where it is called.
+//
+//go:noinline
+func join(b []byte, parts ...string) []byte {
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return b
+}
+
+// named appends the members that everything has which a server offers.
+func named(b []byte, rev revision, name, title, description string) []byte {
+	b = quoted(b, "name", name)
+	if rev.knows(titles) {
+		b = member(b, "title", title)
+	}
+	return member(b, "description", description)
+}
+
+// quoted appends a member that is a string, and a comma. The comma behind the
+// last member of an object is taken away by closeWith.
+func quoted(b []byte, name, val string) []byte {
+	return append(appendString(join(b, `"`, name, `":`), val), ',')
+}
+
+// member is quoted, but leaves out a string that is empty.
+func member(b []byte, name, val string) []byte {
+	if val == "" {
+		return b
+	}
+	return quoted(b, name, val)
+}
+
+// rawMember appends a member whose value is JSON already, unless that is empty.
+func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T) []byte {
+	if len(val) == 0 {
+		return b
+	}
+	return join(b, `"`, name, `":`, string(val), `,`)
+}
+
+// ---- verbs ----
+
+// requestKey finds the request in a handler's context.
+type requestKey struct{}
+
+func requestOf(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	return r
+}
+
+// A Request is what a handler may want to know of the request it serves.
+type Request struct {
+	Method          string          // "tools/call"
+	Name            string          // of the tool or prompt; of a resource, the URI
+	ID              json.RawMessage // as the client wrote it
+	ProtocolVersion string          // the revision it is served by
+	ClientName      string          // may be empty in 2026-07-28
+	ClientVersion   string
+	Capabilities    json.RawMessage // what the client can do: an object
+	Meta            json.RawMessage // the request's _meta, an object; nil if there is none
+}
+
+// RequestFrom returns the request that is served under a handler's context,
+// and nil for any other context. It is a copy, which may be kept and changed.
+func RequestFrom(ctx context.Context) *Request {
+	if r := requestOf(ctx); r != nil {
+		return r.public()
+	}
+	return nil
+}
+
+// public is what the user may know of r, in copies.
+func (r *request) public() *Request {
+	name, version, _ := nameAndVersion(r.client)
+	return &Request{
+		Method: r.method, Name: r.name, ID: bytes.Clone(r.id), ProtocolVersion: r.rev.String(),
+		ClientName: name, ClientVersion: version,
+		Capabilities: bytes.Clone(r.caps), Meta: bytes.Clone(r.meta),
+	}
+}
+
+// nameAndVersion returns what a client says of itself, and whether it is an
+// object with a name and a version.
+func nameAndVersion(raw []byte) (name, version string, ok bool) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return "", "", false
+	}
+	var rawName, rawVersion []byte
+	pick(raw, want{"name", &rawName}, want{"version", &rawVersion})
+	name, named := unquote(rawName)
+	version, versioned := unquote(rawVersion)
+	return name, version, named && versioned
+}
+
+// Progress tells the client how far a handler has come: done, in any unit, of
+// total, if that is known and not 0. The message, which may be empty, is for
+// people.
+//
+// Many hosts give a call up after a minute, and wait longer for one that reports
+// progress: a handler that takes longer reports every few seconds.
+//
+// It does nothing if the client did not ask for progress, if done is not more
+// than the last time, or if ctx is not a handler's. It returns when the client
+// was told, and at the latest when the request is over; after that it does
+// nothing either. It may be called concurrently.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
+func Progress(ctx context.Context, done, total float64, message string) {
+	r := requestOf(ctx)
+	if r == nil || r.token == nil || math.IsNaN(done) || math.IsInf(done, 0) {
+		return
+	}
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
+	b = rawMember(b, "progress", strconv.FormatFloat(done, 'g', -1, 64))
+	if total > 0 && !math.IsInf(total, 0) {
+		b = rawMember(b, "total", strconv.FormatFloat(total, 'g', -1, 64))
+	}
+	if r.rev.knows(progressMessages) {
+		b = member(b, "message", message)
+	}
+	r.session.notify(r, closeWith(b, `}}`), func() bool {
+		if r.reported && done <= r.progress {
+			return false
+		}
+		r.reported, r.progress = true, done
+		return true
+	})
+}
+
+// LogHandler returns a handler for package log/slog that logs to the client,
+// under the name of a logger, which may be empty:
+//
+//	logger := slog.New(mcp.LogHandler("db"))
+//
+// It needs the context of the request: use slog's functions that take one. A
+// message is sent as a string, or if there are attributes, as an object of them
+// with the message as "msg". Attributes are written as [slog.JSONHandler] does.
+//
+// What is below the level that the client has asked for is dropped. So is
+// everything outside of a request, after its end, to clients that asked for
+// none, or if [Server.Logging] is not set. Clients ask with logging/setLevel, and
+// in revision 2026-07-28 with a logLevel in the _meta of each request. The
+// levels are slog's and those of the protocol between and above them: Info+2 is
+// notice, Error+4 critical, Error+8 alert, Error+12 emergency.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
+func LogHandler(name string) slog.Handler {
+	return &logHandler{name, func(h slog.Handler) slog.Handler { return h }}
+}
+
+// A logHandler has slog's own handler write the attributes of each message.
+type logHandler struct {
+	name string
+	with func(slog.Handler) slog.Handler // gives a handler the attributes and groups of this one
+}
+
+func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	r := requestOf(ctx)
+	return r != nil && r.session.srv.Logging && levelOf(level) >= r.session.logLevel(r)
+}
+
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logHandler{h.name, func(in slog.Handler) slog.Handler { return h.with(in).WithAttrs(attrs) }}
+}
+
+func (h *logHandler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	return &logHandler{h.name, func(in slog.Handler) slog.Handler { return h.with(in).WithGroup(name) }}
+}
+
+func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
+	if !h.Enabled(ctx, record.Level) {
+		return nil
+	}
+	data := appendString(nil, record.Message)
+	attrs, err := h.attributes(ctx, record)
+	if err != nil {
+		return err
+	}
+	if string(attrs) != "{}" {
+		data = join(nil, `{"msg":`, string(data), `,`, string(attrs[1:]))
+	}
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
+	b = rawMember(member(b, "logger", h.name), "data", data)
+	r := requestOf(ctx)
+	r.session.notify(r, closeWith(b, `}}`), func() bool { return true })
+	return nil
+}
+
+// attributes is the object of a record's attributes and of those around them.
+func (h *logHandler) attributes(ctx context.Context, record slog.Record) ([]byte, error) {
+	var b bytes.Buffer
+	inner := slog.NewJSONHandler(&b, &slog.HandlerOptions{ReplaceAttr: dropBuiltIn})
+	record.Time, record.Message = time.Time{}, "" // slog leaves out a time that is zero
+	if err := h.with(inner).Handle(ctx, record); err != nil {
+		return nil, err
+	}
+	return bytes.ToValidUTF8(bytes.TrimSpace(b.Bytes()), []byte("\ufffd")), nil // a MarshalJSON may have written anything
+}
+
+// dropBuiltIn takes away the level and the empty message, which are sent
+// elsewhere, and no attribute of the user's: those have other types or values.
+func dropBuiltIn(groups []string, a slog.Attr) slog.Attr {
+	_, level := a.Value.Any().(slog.Level)
+	if len(groups) == 0 && (a.Key == slog.LevelKey && level || a.Key == slog.MessageKey && a.Value.Equal(slog.StringValue(""))) {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// levels are those of log messages, in order.
+var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// levelOf returns the index in levels of a level of slog: 0 is its Info there, 4
+// its Warn, 8 its Error.
+func levelOf(level slog.Level) int {
+	for i, above := range []slog.Level{0, 2, 4, 8, 12, 16, 20} {
+		if level < above {
+			return i
+		}
+	}
+	return len(levels) - 1
+}
+
+// ---- asking ----
+
+// ErrInputRequired says that the client has to answer a question first. A
+// handler returns it, or an error that wraps it: then the question is asked.
+var ErrInputRequired = errors.New("mcp: the client has to answer a question first")
+
+// ErrDeclined and ErrDismissed are errors of [Elicit], [ElicitSchema] and
+// [ElicitURL]: the user said no, or went away without a word.
+var (
+	ErrDeclined  = errors.New("mcp: the user declined")
+	ErrDismissed = errors.New("mcp: the user dismissed the question")
+)
+
+// A Root is a place in the file system that the client works on.
+type Root struct {
+	URI  string `json:"uri"`            // begins with file://
+	Name string `json:"name,omitempty"` // for people; may be empty
+}
+
+// Roots asks the client for its roots. See [Elicit] on asking.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/client/roots.
+func Roots(ctx context.Context, key string) ([]Root, error) {
+	var answer struct {
+		Roots []Root `json:"roots"`
+	}
+	if _, err := askClient(ctx, key, rootsAndSampling, "roots", "roots/list", "{}", &answer); err != nil {
+		return nil, err
+	}
+	if answer.Roots == nil {
+		return nil, badAnswer("roots/list", "it has no roots")
+	}
+	return answer.Roots, nil
+}
+
+// decode sets what v points to from what a client has sent, if it has, and does
+// not mind members that it does not know.
+func decode(raw []byte, v any) error {
+	if raw == nil {
+		return nil
+	}
+	s, _ := derive(reflect.TypeOf(v), "", reading)
+	bad := faults{loose: true, exact: true}
+	s.set(reflect.ValueOf(v).Elem(), raw, nil, &bad)
+	return bad.err()
+}
+
+// asking returns the request whose client is to be asked. Outside of a handler
+// there is none, and the client of the one that is returned can do nothing.
+func asking(ctx context.Context) *request {
+	if r := requestOf(ctx); r != nil {
+		return r
+	}
+	return &request{rev: newestLegacy}
+}
+
+// askClient asks the client, if its revision knows the question and it has the
+// capability, such as "roots" or "sampling.tools". It returns the result and
+// sets what answer points to from it.
+func askClient(ctx context.Context, key string, need feature, capability, method, params string, answer any) (json.RawMessage, error) {
+	r := asking(ctx)
+	if !r.rev.knows(need) || !hasCapability(r.caps, capability) {
+		return nil, missingCapability(capability)
+	}
+	raw, err := r.answerTo(ctx, inputRequest{key, method, params})
+	if err != nil {
+		return nil, err
+	}
+	if err := decode(raw, answer); err != nil {
+		return nil, badAnswer(method, err.Error())
+	}
+	return raw, nil
+}
+
+// answerTo returns the client's answer to a question. In the modern era it may
+// have to wait for the next round.
+func (r *request) answerTo(ctx context.Context, q inputRequest) (json.RawMessage, error) {
+	if !r.rev.modern() {
+		return r.session.ask(ctx, r, q.method, q.params)
+	}
+	if !r.service.asks { // its result has no room for questions
+		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
+	}
+	r.once.Do(r.takeAnswers)
+	if r.badState != nil {
+		return nil, r.badState
+	}
+	if answer, ok := r.answers[q.key]; ok {
+		return answer, nil
+	}
+	r.session.addInputRequest(r, q)
+	return nil, fmt.Errorf("%w: %s", ErrInputRequired, q.key)
+}
+
+// badAnswer says that an answer is not what it has to be.
+func badAnswer(method, why string) error {
+	return fmt.Errorf("mcp: %s: the client's answer makes no sense: %s", method, why)
+}
+
+// missingCapability says that a client has not declared a capability, in words
+// for the people and models that see the error.
+func missingCapability(capability string) error {
+	names := strings.Split(capability, ".")
+	var required any = struct{}{}
+	for _, name := range slices.Backward(names) {
+		required = map[string]any{name: required}
+	}
+	cannot := map[string]string{"elicitation": "ask its user", "sampling": "ask its model", "roots": "tell its roots"}[names[0]]
+	return &Error{Code: codeCapability, Message: "This client cannot " + cannot + ": it lacks the " + capability + " capability",
+		Data: map[string]any{"requiredCapabilities": required}}
+}
+
+// hasCapability reports whether a client has declared a capability.
+func hasCapability(caps []byte, capability string) bool {
+	for _, name := range strings.Split(capability, ".") {
+		if len(caps) == 0 || caps[0] != '{' {
+			return false
+		}
+		var in []byte
+		pick(caps, want{name, &in})
+		caps = in
+	}
+	return len(caps) > 0 && caps[0] == '{'
+}
+
+// Elicit asks the user to fill in a form, which is derived from T, a struct of
+// strings, numbers, booleans and lists of strings with an enum, by the rules
+// and tags of [SchemaOf] and one more:
+//
+//	titles:"A,B"  what the values of the enum are called
+//
+// Message says what the form is for. It must not ask for secrets.
+//
+// If the user fills it in, Elicit returns the form, or an error that tells what
+// is wrong with it, after which another key asks again. If not, the error is
+// [ErrDeclined] or [ErrDismissed]. Elicit panics if T cannot be a form.
+//
+// A form without fields is not consent: a host that was told never to ask
+// accepts it by itself. Whoever deletes or sends something asks for a boolean
+// with the tag default:"false", and goes on only if it is true. Without that
+// tag some hosts preselect true.
+//
+// The rest is the same for everything that asks the client.
+//
+// Clients of the legacy revisions are sent a request, and the call returns when
+// they have answered. In revision 2026-07-28 a question travels in the result
+// of the handler's own request. There the call returns an error that is
+// [ErrInputRequired]. The handler returns this error. The client asks its user
+// and repeats its request with the answer. The handler runs again from its top,
+// and now the same call returns the answer at once. So what stands above a
+// question runs again: keep side effects below the last question. Questions go
+// out together if all are asked and errors.Join of their errors is returned. A
+// handler that does not return the error is reported to ErrorLog.
+//
+// The key tells the questions of a handler apart: an answer belongs to the key
+// under which it was asked. Put into the key what the question is about, as in
+// "delete "+path. Otherwise, when the handler runs again and something else is
+// to be deleted, it takes the old answer for the new question.
+//
+// The call ends with ctx, with the request, and when the client is gone. The
+// error then is [context.Cause] or [ErrClosed]. It is [errors.ErrUnsupported]
+// when the client cannot be asked; a handler returns it like any other, and its
+// text says so. It is the same outside of a handler, in a test that calls one.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
+func Elicit[T any](ctx context.Context, key, message string) (T, error) {
+	var form T
+	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", reading)
+	schema, err := s.appendForm(nil, asking(ctx).rev)
+	if err != nil {
+		return form, err
+	}
+	content, err := ElicitSchema(ctx, key, message, schema)
+	if err != nil {
+		return form, err
+	}
+	if err := (&rules{schema: s}).unmarshal(content, &form); err != nil {
+		return form, fmt.Errorf("mcp: the user's answer: %w", err)
+	}
+	return form, nil
+}
+
+// ElicitSchema is [Elicit] with a form that is described by hand. It returns
+// what the user filled in, unchecked: an object, which may be empty.
+func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessage) (json.RawMessage, error) {
+	form, err := appendCompact(nil, schema)
+	if err != nil {
+		return nil, err
+	}
+	b, capability := []byte("{"), "elicitation"
+	if r := asking(ctx); r.rev.knows(formModes) {
+		b = quoted(b, "mode", "form")
+		if hasCapability(r.caps, "elicitation.url") { // if modes are named, so must this be
+			capability = "elicitation.form"
+		}
+	}
+	b = rawMember(quoted(b, "message", message), "requestedSchema", form)
+	return elicit(ctx, key, forms, capability, b)
+}
+
+// ElicitURL asks the user to go to a page, say to log in. It returns nil when
+// the user agrees, which does not mean that they have been there yet.
+func ElicitURL(ctx context.Context, key, message, url string) error {
+	b := quoted(quoted([]byte(`{"mode":"url",`), "message", message), "url", url)
+	if asking(ctx).rev.hasElicitationID() {
+		b = quoted(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
+	}
+	_, err := elicit(ctx, key, pageVisits, "elicitation.url", b)
+	return err
+}
+
+func elicit(ctx context.Context, key string, need feature, capability string, params []byte) (json.RawMessage, error) {
+	var answer struct {
+		Action  string          `json:"action"`
+		Content json.RawMessage `json:"content"`
+	}
+	raw, err := askClient(ctx, key, need, capability, "elicitation/create", string(closeWith(params, "}")), &answer)
+	if err != nil {
+		return nil, err
+	}
+	switch answer.Action {
+	case "accept":
+		switch content := answer.Content; {
+		case len(content) == 0 || string(content) == "null": // which is how to fill in a form without fields
+			return json.RawMessage("{}"), nil
+		case content[0] == '{' || capability == "elicitation.url":
+			return content, nil
+		}
+	case "decline":
+		return nil, ErrDeclined
+	case "cancel":
+		return nil, ErrDismissed
+	}
+	return nil, badAnswer("elicitation/create", excerpt(string(raw)))
+}
+
+// A SampleRequest asks the client's model to go on with a conversation.
+type SampleRequest struct {
+	Messages         []SampleMessage
+	MaxTokens        int // required
+	SystemPrompt     string
+	Temperature      *float64
+	StopSequences    []string
+	IncludeContext   string          // "none", "thisServer" or "allServers"; "" is none
+	ModelPreferences json.RawMessage // an object, as in the protocol
+	Tools            []Tool          // that the model may call
+	ToolChoice       string          // "auto", "required" or "none"; "" leaves it to the client
+}
+
+// A SampleMessage is one turn of a conversation with a model.
+type SampleMessage struct {
+	Role    string // "user" or "assistant"; "" is user
+	Content []Content
+}
+
+// A SampleResult is what the model said.
+type SampleResult struct {
+	SampleMessage
+	Model      string
+	StopReason string // "endTurn", "stopSequence", "maxTokens", "toolUse", or the client's own
+}
+
+// Sample asks the client's model. See [Elicit] on asking. A request with tools
+// needs a client that has declared sampling.tools.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/client/sampling.
+func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, error) {
+	r := asking(ctx)
+	need, capability := rootsAndSampling, "sampling"
+	if req.usesTools() {
+		need, capability = samplingTools, "sampling.tools"
+	}
+	if c := req.IncludeContext; c != "" && c != "none" && r.rev.knows(samplingContext) && !hasCapability(r.caps, "sampling.context") {
+		return nil, missingCapability("sampling.context")
+	}
+	params, err := req.encode(r.rev)
+	if err != nil {
+		return nil, fmt.Errorf("mcp: Sample: %w", err)
+	}
+	var answer struct {
+		Role       string          `json:"role"`
+		Content    json.RawMessage `json:"content"`
+		Model      string          `json:"model"`
+		StopReason string          `json:"stopReason"`
+	}
+	if _, err := askClient(ctx, key, need, capability, "sampling/createMessage", string(params), &answer); err != nil {
+		return nil, err
+	}
+	content, err := blocksOf(answer.Content)
+	if err != nil {
+		return nil, badAnswer("sampling/createMessage", err.Error())
+	}
+	return &SampleResult{SampleMessage{answer.Role, content}, answer.Model, answer.StopReason}, nil
+}
+
+// usesTools reports whether only a client that knows tools can take the request.
+func (req *SampleRequest) usesTools() bool {
+	return len(req.Tools) > 0 || req.ToolChoice != "" || slices.ContainsFunc(req.Messages, func(m SampleMessage) bool {
+		return slices.ContainsFunc(m.Content, func(c Content) bool { return strings.HasPrefix(c.Type, "tool_") })
+	})
+}
+
+// encode returns the params of the request as a revision knows them.
+func (req *SampleRequest) encode(rev revision) ([]byte, error) {
+	type message struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	}
+	params := struct {
+		Messages         []message         `json:"messages"`
+		MaxTokens        int               `json:"maxTokens"`
+		SystemPrompt     string            `json:"systemPrompt,omitempty"`
+		Temperature      *float64          `json:"temperature,omitempty"`
+		StopSequences    []string          `json:"stopSequences,omitempty"`
+		ModelPreferences json.RawMessage   `json:"modelPreferences,omitempty"`
+		IncludeContext   string            `json:"includeContext,omitempty"`
+		Tools            []json.RawMessage `json:"tools,omitzero"`
+		ToolChoice       map[string]string `json:"toolChoice,omitempty"`
+	}{
+		Messages: []message{}, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, Temperature: req.Temperature,
+		StopSequences: req.StopSequences, ModelPreferences: req.ModelPreferences, IncludeContext: req.IncludeContext,
+	}
+	for _, m := range req.Messages {
+		content, err := appendSampleBlocks(m.Content, rev)
+		if err != nil {
+			return nil, err
+		}
+		params.Messages = append(params.Messages, message{cmp.Or(m.Role, "user"), content})
+	}
+	if len(req.Tools) > 0 || req.ToolChoice != "" {
+		params.Tools = []json.RawMessage{} // a choice needs a list, be it empty
+	}
+	for _, t := range req.Tools {
+		tool, err := t.encodeSample(rev)
+		if err != nil {
+			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+		}
+		params.Tools = append(params.Tools, tool)
+	}
+	if req.ToolChoice != "" {
+		params.ToolChoice = map[string]string{"mode": req.ToolChoice}
+	}
+	return marshal(params)
+}
+
+// encodeSample returns t as it is offered to a model. Its schemas are those that
+// it has: there is no handler to derive them from.
+func (t *Tool) encodeSample(rev revision) ([]byte, error) {
+	own := *t
+	for _, schema := range []*json.RawMessage{&own.InputSchema, &own.OutputSchema} {
+		compact, err := appendCompact(nil, *schema)
+		switch {
+		case *schema == nil && schema == &own.OutputSchema:
+		case err != nil || compact[0] != '{':
+			return nil, errors.New("InputSchema must be set, and a schema must be a JSON object")
+		default:
+			*schema = compact
+		}
+	}
+	meta, err := jsonOf(t.Meta)
+	return own.encode(rev, meta), err
+}
+
+// appendSampleBlocks returns the content of a message: a block by itself, or a list.
+func appendSampleBlocks(blocks []Content, rev revision) (_ []byte, err error) {
+	if len(blocks) != 1 && !rev.knows(blockLists) {
+		return nil, fmt.Errorf("several blocks in a message: %w in revision %v", errors.ErrUnsupported, rev)
+	}
+	b := []byte("[")
+	for _, block := range blocks {
+		if b, err = block.appendSample(b, rev); err != nil {
+			return nil, err
+		}
+		b = append(b, ',')
+	}
+	if b = closeWith(b, "]"); len(blocks) == 1 {
+		b = b[1 : len(b)-1]
+	}
+	return b, nil
+}
+
+// blocksOf reads what a model has said: a block, or a list of them.
+func blocksOf(raw []byte) (content []Content, err error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, errors.New("content is required")
+	}
+	if raw[0] != '[' {
+		raw = slices.Concat([]byte("["), raw, []byte("]"))
+	}
+	var blocks []struct {
+		Type     string          `json:"type"`
+		Text     string          `json:"text"`
+		Data     []byte          `json:"data"`
+		MIMEType string          `json:"mimeType"`
+		ID       string          `json:"id"`
+		Name     string          `json:"name"`
+		Input    json.RawMessage `json:"input"`
+		Meta     map[string]any  `json:"_meta"`
+	}
+	if err := decode(raw, &blocks); err != nil {
+		return nil, fmt.Errorf("content: %w", err)
+	}
+	for _, b := range blocks {
+		block := Content{Type: b.Type, Text: b.Text, Data: b.Data, MIMEType: b.MIMEType, Meta: b.Meta}
+		if b.Type == "tool_use" {
+			block.ToolUse = &ToolUse{ID: b.ID, Name: b.Name, Input: b.Input}
+		}
+		content = append(content, block)
+	}
+	return content, nil
+}
+
+// appendSample is append for a conversation with a model, which has types of
+// its own, and lacks some.
+func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
+	switch {
+	case c.Type == "tool_use" && c.ToolUse != nil:
+		b = quoted(quoted(join(b, `{"type":"tool_use",`), "id", c.ToolUse.ID), "name", c.ToolUse.Name)
+		b, err = appendCompact(join(b, `"input":`), c.ToolUse.Input)
+		b = append(b, ',')
+	case c.Type == "tool_result" && c.ToolResult != nil:
+		b = quoted(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
+		b, err = c.ToolResult.Result.append(b, rev, false)
+	case c.Type == "tool_use" || c.Type == "tool_result":
+		err = fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
+	case c.Type == "resource" || c.Type == "resource_link":
+		err = fmt.Errorf("content of type %q is not for a conversation", c.Type)
+	default:
+		return c.append(b, rev)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err = appendMeta(b, c.Meta, rev)
+	return closeWith(b, "}"), err
+}
+
+// ---- rounds of the modern era ----
+
+// stateLife is how long a user may take over a question.
+const stateLife = time.Hour
+
+// takeAnswers takes the client's answers of this round, and those of earlier
+// rounds, which come back to us in the requestState.
+func (r *request) takeAnswers() {
+	r.answers = make(map[string]json.RawMessage)
+	if r.state != nil {
+		state, _ := unquote(r.state)
+		earlier, ok := r.unseal(state)
+		if !ok {
+			r.badState = coded(codeParams, "Invalid or expired requestState")
+			return
+		}
+		decode(earlier, &r.answers) // valid: inputRequired wrote it
+	}
+	var now map[string]json.RawMessage
+	if err := decode(r.inputResponses, &now); err != nil {
+		r.badState = badParams("inputResponses: " + err.Error())
+	}
+	for key, answer := range now {
+		if r.answers[key] = answer; answer[0] != '{' {
+			r.badState = badParams("inputResponses." + excerpt(key) + " must be an object")
+		}
+	}
+}
+
+// inputRequired is the line that asks the client the questions of this round.
+func (r *request) inputRequired(questions []inputRequest) []byte {
+	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
+	for _, q := range questions {
+		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
+	}
+	answers, _ := marshal(r.answers) // valid JSON already
+	b = quoted(closeWith(b, `},`), "requestState", r.seal(answers))
+	return r.end(b, "", false)
+}
+
+// seal makes a requestState: the answers so far, when they expire, and a
+// checksum over both and over the call that they belong to.
+//
+// A requestState needs no secret. It holds the client's own earlier answers and
+// nothing else, and the client may send those answers, or others, in any
+// inputResponses. So whoever forges a state gains nothing. The checksum is
+// there for mistakes: it refuses a state that was mangled, that is too old, or
+// that belongs to another call. It is keyed with the Server's random seed, so a
+// state is good for one Server only, and ends with it.
+func (r *request) seal(answers []byte) string {
+	expiry := strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36)
+	body := expiry + "." + base64.RawURLEncoding.EncodeToString(answers)
+	return body + "." + r.checksum(body)
+}
+
+// unseal returns the answers in a state that seal has made for the same call.
+func (r *request) unseal(state string) (answers []byte, ok bool) {
+	i := max(0, strings.LastIndexByte(state, '.'))
+	body, sum := state[:i], strings.TrimPrefix(state[i:], ".")
+	expiry, encoded, _ := strings.Cut(body, ".")
+	until, err := strconv.ParseInt(expiry, 36, 64)
+	if sum != r.checksum(body) || err != nil || time.Now().Unix() >= until {
+		return nil, false
+	}
+	answers, err = base64.RawURLEncoding.DecodeString(encoded)
+	return answers, err == nil
+}
+
+// checksum is the checksum of seal over the body of a state and over the call.
+func (r *request) checksum(body string) string {
+	arguments, _ := appendCompact(nil, r.arguments)
+	sum := maphash.Comparable(r.session.srv.stateSeed(), struct{ body, method, name, arguments string }{
+		body, r.method, r.name, string(arguments),
+	})
+	return strconv.FormatUint(sum, 36)
+}
+
+// stateSeed returns the seed of the checksums, which is made when it is first
+// needed.
+func (s *Server) stateSeed() maphash.Seed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seed == (maphash.Seed{}) {
+		s.seed = maphash.MakeSeed()
+	}
+	return s.seed
+}
+
+// ---- what each revision knows ----
+
+// This section is the only place that tells the revisions of the protocol apart.
+// A new revision is added here:
+//
+//   - its constant and its date, below;
+//   - what it is the first to know: a line in since;
+//   - what it no longer knows, or knows by another name: one of the functions
+//     from hasEnumNames on;
+//   - the keys of its _meta.
+//
+// Elsewhere, rev.knows(something) is the question, and rev.modern() where the
+// two eras differ.
+
+// A revision is a dated version of the protocol. Those before revModern are
+// the legacy era.
+type revision int
+
+const (
+	rev2024_11_05 revision = iota + 1
+	rev2025_03_26
+	rev2025_06_18
+	rev2025_11_25
+	revModern
+
+	newestLegacy = revModern - 1
+)
+
+var revisions = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+
+func (v revision) String() string { return revisions[v] }
+
+// modern reports whether v belongs to the modern era, whose requests each speak
+// for themselves.
+func (v revision) modern() bool { return v >= revModern }
+
+// negotiate returns the revision of a session whose client wishes for a version.
+func negotiate(version string) revision {
+	for v := rev2024_11_05; v < newestLegacy; v++ {
+		if version == v.String() {
+			return v
+		}
+	}
+	return newestLegacy
+}
+
+// supported is the member of an error that names what a request may claim.
+const supported = `"supported":["2026-07-28"]`
+
+// A feature is something that not every revision knows.
+type feature int
+
+const (
+	rootsAndSampling     feature = iota
+	toolHints                    // ToolAnnotations
+	audioBlocks                  // Content of type audio
+	progressMessages             // the message of Progress
+	completionCapability         // is declared; the method is older
+	titles                       // of everything that has a name
+	resourceLinks                // Content of type resource_link
+	structuredOutput             // outputSchema and structuredContent, which are objects
+	metaInside                   // the _meta of tools, blocks and the like
+	lastModified                 // in Annotations
+	forms                        // Elicit
+	iconPictures                 // of everything that has a name
+	websiteURL                   // of the server
+	formModes                    // the mode of Elicit and its capability
+	pageVisits                   // ElicitURL
+	choiceTitles                 // titles of an enum in a form, each beside its value
+	choiceLists                  // a choice of several in a form
+	formDefaults                 // in a form; a boolean's is older
+	samplingTools                // Sample with tools, and their use in its messages
+	samplingContext              // has a capability of its own
+	blockLists                   // several blocks in a message of Sample
+	anyOutput                    // outputSchema and structuredContent need not be objects
+)
+
+// since says which revision is the first to know a feature.
+var since = [...]revision{
+	rootsAndSampling: rev2024_11_05,
+
+	toolHints:            rev2025_03_26,
+	audioBlocks:          rev2025_03_26,
+	progressMessages:     rev2025_03_26,
+	completionCapability: rev2025_03_26,
+
+	titles:           rev2025_06_18,
+	resourceLinks:    rev2025_06_18,
+	structuredOutput: rev2025_06_18,
+	metaInside:       rev2025_06_18,
+	lastModified:     rev2025_06_18,
+	forms:            rev2025_06_18,
+
+	iconPictures:    rev2025_11_25,
+	websiteURL:      rev2025_11_25,
+	formModes:       rev2025_11_25,
+	pageVisits:      rev2025_11_25,
+	choiceTitles:    rev2025_11_25,
+	choiceLists:     rev2025_11_25,
+	formDefaults:    rev2025_11_25,
+	samplingTools:   rev2025_11_25,
+	samplingContext: rev2025_11_25,
+	blockLists:      rev2025_11_25,
+
+	anyOutput: revModern,
+}
+
+func (v revision) knows(f feature) bool { return v >= since[f] }
+
+// hasEnumNames reports whether titles of an enum in a form are a list beside it.
+func (v revision) hasEnumNames() bool { return v == rev2025_06_18 }
+
+// batches reports whether one line may hold several messages.
+func (v revision) batches() bool { return v == rev2025_03_26 }
+
+// hasElicitationID reports whether an ElicitURL needs an id.
+func (v revision) hasElicitationID() bool { return v == rev2025_11_25 }
+
+// errorCode returns the code with which a handler's error is sent. A reserved
+// code goes out only where the revision has it for servers.
+func (v revision) errorCode(code int) int {
+	switch {
+	case code == codeNotFound && v.modern():
+		return codeParams
+	case code > -32020 || code < -32099:
+		return code
+	case code == codeURL && v == rev2025_11_25, (code == codeCapability || code == codeVersion) && v.modern():
+		return code
+	}
+	return codeInternal
+}
+
+// block returns c, or a text in its place if v does not know the type.
+func (v revision) block(c Content) Content {
+	switch {
+	case c.Type == "audio" && !v.knows(audioBlocks):
+		c.Type, c.Text = "text", "[audio, "+c.MIMEType+", "+strconv.Itoa(len(c.Data))+" bytes]"
+	case c.Type == "resource_link" && c.Link != nil && !v.knows(resourceLinks):
+		c.Type, c.Text = "text", c.Link.Name+": "+c.Link.URI
+	}
+	return c
+}
+
+// annotations returns what v knows of a.
+func (v revision) annotations(a Annotations) Annotations {
+	if !v.knows(lastModified) {
+		a.LastModified = ""
+	}
+	return a
+}
+
+// Keys of _meta.
+const (
+	keyVersion      = "io.modelcontextprotocol/protocolVersion"
+	keyCaps         = "io.modelcontextprotocol/clientCapabilities"
+	keyClient       = "io.modelcontextprotocol/clientInfo"
+	keyLevel        = "io.modelcontextprotocol/logLevel"
+	keyServer       = "io.modelcontextprotocol/serverInfo"
+	keySubscription = "io.modelcontextprotocol/subscriptionId"
+)
+
 // ---- schemas from types ----
+//
+// A type is described once: derive walks over it and makes a schema, whose
+// fields hold what their tags say. Everything else follows that description:
+// render writes it down for the client, set reads arguments by it, and marshal
+// mends by it what encoding/json has written. What cannot be described keeps a
+// place in the description, without a kind, and is left to encoding/json.
 
 // SchemaOf returns the JSON Schema that [AddTool] derives from T, for
 // [Tool.OutputSchema] or for a look at it in a test.
 //
 // Fields are named and embedded structs are flattened as encoding/json does. A
-// pointer, omitempty, omitzero or a default makes a field optional. An argument
-// that is no field is refused. Tags say more of a field:
+// pointer, omitempty, omitzero or a default makes a field optional, and so does
+// standing in an embedded pointer. An argument that is no field is refused. Tags
+// say more of a field:
 //
-//	jsonschema:"text"            its description
+//	jsonschema:"text"            its description, and nothing else
 //	enum:"a,b"                   the values it may have, or its elements may
 //	default:"x"                  what it is when a call leaves it out: text, or JSON if it is no string
 //	minimum:"0" maximum:"9"      of a number, which its type can hold
 //	minLength:"1" maxLength:"9"  of a string, in characters, or of a list
 //	format:"email"               of a string: email, uri, date or date-time
 //
+// Some hosts show a model the type and the description and drop the rest: let
+// the description repeat defaults and bounds, as in "how many, 1 to 100, by
+// default 10".
+//
 // A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
-// unmarshals itself from text is a string too. A null for an optional field is as
-// good as nothing. Where a type contains itself the schema ends with a plain
-// object. SchemaOf panics if T cannot be described: with interfaces, say, or
-// types with a JSON form of their own.
+// has a form as text is a string too: that is what UnmarshalText reads among
+// arguments, and what MarshalText writes among results. A map[string]any is an
+// object of any kind, unchecked. A null for an optional field is as good as
+// nothing. Where a type contains itself, or its schema would be too large, there
+// stands a plain object. SchemaOf panics if T cannot be described: with other
+// interfaces, say, with arrays, or with types that have a JSON form of their own.
 func SchemaOf[T any]() json.RawMessage {
-	return derive(reflect.TypeFor[T](), "mcp: SchemaOf", true).append(nil, nil, nil)
+	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", writing).render()
 }
 
-// A schema is what we know about the JSON form of a type.
+// A schema is what we know about the JSON form of a type. It never changes once
+// it is derived, and a type that contains itself has a schema that does.
 type schema struct {
 	typ    reflect.Type
-	kind   string   // the JSON type, or "" if we cannot tell
+	kind   string   // the JSON type, or "" if it cannot be described
 	fields []*field // of a struct
 	elem   *schema  // of a list or a map
+	free   bool     // a map[string]any
+	text   bool     // a form as text
+	base64 bool     // bytes
 	format string
-	strict bool // it was told to the client, and is enforced
-	custom bool // has methods that marshal it
-	text   bool // has a method that unmarshals it from text
-	base64 bool
+	sentAs json.RawMessage // if it was sent
 }
 
 // A field is a member of an object and what its tags say.
@@ -2366,8 +2715,8 @@ type field struct {
 	where  string // to name it in a panic
 	schema *schema
 
-	optional                    bool
-	omitEmpty, omitZero, quoted bool // json options
+	optional bool
+	quoted   bool // by the json option string
 
 	doc, format  string
 	enum, titles []string
@@ -2379,96 +2728,164 @@ type field struct {
 	maxLen       int // -1: no limit
 }
 
-// derive describes t. If it cannot it panics, if it must, saying where.
-//
-//go:noinline
-func derive(t reflect.Type, where string, must bool) *schema {
-	return deriver{must: must, known: make(map[reflect.Type]*schema)}.schema(t, where)
+// A purpose is what a schema is derived for.
+type purpose uint8
+
+const (
+	reading purpose = 1 << iota // arguments
+	writing                     // results
+	sent                        // to the client, so that wrong tags matter
+)
+
+// derive describes t. What cannot be described is left to encoding/json, and
+// the first such thing is the error, which says where it is. If the schema is to
+// be sent, a tag that makes no sense panics.
+func derive(t reflect.Type, where string, why purpose) (*schema, error) {
+	d := deriver{why: why, known: make(map[knownType]*schema)}
+	s := d.schema(t, where, false)
+	return s, d.err
 }
 
-type deriver struct {
-	must  bool
-	known map[reflect.Type]*schema // by which recursion ends
-}
-
-// refuse panics if something is wrong, unless there is no need to describe it.
-//
-//go:noinline
-func (d deriver) refuse(wrong bool, where, what string) {
-	panicUnless(!wrong || !d.must, where, what)
-}
-
-func (d deriver) schema(t reflect.Type, where string) *schema {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
+// mustDerive derives a schema that is to be sent, and panics if it cannot.
+func mustDerive(t reflect.Type, where string, why purpose) *schema {
+	s, err := derive(t, where, why|sent)
+	if err != nil {
+		panic(err.Error())
 	}
-	if s := d.known[t]; s != nil {
+	return s
+}
+
+// A deriver describes one type and all that is in it.
+type deriver struct {
+	why   purpose
+	known map[knownType]*schema // by which recursion ends
+	err   error                 // the first thing that cannot be described
+}
+
+// A knownType is a type that was met, and whether its values have no address:
+// encoding/json calls methods of a pointer only where it can make one.
+type knownType struct {
+	reflect.Type
+	copied bool
+}
+
+// refuse notes what cannot be described.
+func (d *deriver) refuse(wrong bool, where, what string) {
+	if wrong && d.err == nil {
+		d.err = errors.New(where + ": " + what)
+	}
+}
+
+// schema describes t, whose methods come before its kind: they decide what
+// encoding/json reads and writes. Copied says that values have no address.
+func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
+	for t.Kind() == reflect.Pointer {
+		t, copied = t.Elem(), false
+	}
+	key := knownType{t, copied}
+	if s := d.known[key]; s != nil {
 		return s
 	}
-	s := &schema{typ: t, strict: d.must}
-	d.known[t] = s
+	s := &schema{typ: t}
+	d.known[key] = s
 	has := reflect.PointerTo(t).Implements
-	s.custom = marshals(t)
-	s.base64 = t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !marshals(t.Elem())
-	s.text = has(reflect.TypeFor[encoding.TextUnmarshaler]())
-	number := t == reflect.TypeFor[json.Number]()
-	switch k := t.Kind(); {
+	marshals := has(reflect.TypeFor[encoding.TextMarshaler]())
+	unmarshals := has(reflect.TypeFor[encoding.TextUnmarshaler]())
+	ownForm := has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[json.Unmarshaler]()) || t == reflect.TypeFor[json.Number]()
+	switch {
 	case t == reflect.TypeFor[time.Time]():
-		s.kind, s.format = "string", "date-time"
-	case has(reflect.TypeFor[json.Unmarshaler]()) || d.must && (s.custom && !s.text || number):
-		d.refuse(true, where, t.String()+" has a JSON form of its own, which cannot be described: set the schema by hand")
-	case s.text || s.base64 || k == reflect.String && !number:
+		s.kind, s.format, s.text = "string", "date-time", true
+	case ownForm || marshals && !unmarshals:
+		d.refuse(true, where, t.String()+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
+	case d.why&writing != 0 && copied && marshals && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		d.refuse(true, where, t.String()+" cannot be described: MarshalText must have a value receiver, or this be a pointer")
+	case d.why&reading != 0 && unmarshals || marshals:
+		s.kind, s.text = "string", true
+	default:
+		d.describe(s, where, copied)
+	}
+	return s
+}
+
+// describe is schema for a type without methods that matter.
+func (d *deriver) describe(s *schema, where string, copied bool) {
+	t := s.typ
+	switch k := t.Kind(); {
+	case k == reflect.String:
 		s.kind = "string"
 	case k == reflect.Bool:
 		s.kind = "boolean"
 	case reflect.Int <= k && k <= reflect.Uintptr:
 		s.kind = "integer"
-	case k == reflect.Float32 || k == reflect.Float64 || number:
+	case k == reflect.Float32 || k == reflect.Float64:
 		s.kind = "number"
+	case k == reflect.Struct:
+		s.kind = "object" // before it is met again inside of itself
+		s.fields = d.fields(t, where, copied)
+	case k == reflect.Slice && isBytes(t):
+		s.kind, s.base64 = "string", true
 	case k == reflect.Slice:
 		s.kind = "array"
-	case k == reflect.Map && t.Key().Kind() == reflect.String, k == reflect.Struct:
-		s.kind = "object"
+		s.elem = d.schema(t.Elem(), where+"[]", false)
+		d.refuse(s.listsItself(), where, "a list of itself cannot be described: write a struct with a list in it")
+	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
+		s.kind, s.free = "object", true
+	case k == reflect.Map:
+		if t.Key().Kind() == reflect.String {
+			s.kind = "object"
+		}
+		d.refuse(s.kind == "", where, t.String()+" cannot be described: write a map with string keys")
+		s.elem = d.schema(t.Elem(), where+"[]", true)
+	case k == reflect.Array:
+		d.refuse(true, where, t.String()+" cannot be described: write a slice, []"+t.Elem().String())
+	case k == reflect.Interface:
+		d.refuse(true, where, t.String()+" cannot be described: write a type, or map[string]any for an object of any kind")
 	default:
 		d.refuse(true, where, t.String()+" cannot be described: set the schema by hand")
 	}
-	// encode looks inside, whatever the kind, when the methods are not for it or
-	// out of its reach.
-	switch k := t.Kind(); {
-	case d.must && s.kind != "array" && s.kind != "object":
-	case k == reflect.Slice || k == reflect.Array || k == reflect.Map:
-		s.elem = d.schema(t.Elem(), where+"[]")
-		for e := s.elem; e != nil && e.kind == "array"; e = e.elem {
-			d.refuse(e == s, where, "a list of itself cannot be described: set the schema by hand")
-			if e == s {
-				break
-			}
-		}
-	case k == reflect.Struct:
-		s.fields = d.fields(t, where)
-	}
-	return s
 }
 
-// marshals reports whether t, or a pointer to it, has methods that marshal it.
-func marshals(t reflect.Type) bool {
-	has := reflect.PointerTo(t).Implements
-	return has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[encoding.TextMarshaler]())
+// isBytes reports whether encoding/json writes t, a slice, in base64.
+func isBytes(t reflect.Type) bool {
+	elem := reflect.PointerTo(t.Elem())
+	return t.Elem().Kind() == reflect.Uint8 &&
+		!elem.Implements(reflect.TypeFor[json.Marshaler]()) && !elem.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
+
+// isAny reports whether t is an interface that anything implements.
+func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
+
+// listsItself reports whether s is a list of lists without an end.
+func (s *schema) listsItself() bool {
+	elem := s.elem
+	for range 100 {
+		if elem == nil || elem.kind != "array" {
+			return false
+		}
+		elem = elem.elem
+	}
+	return true
 }
 
 // fields returns the fields of a struct by the rules of encoding/json: of
 // several with one name the least deep one counts, then the one whose name was
 // given in a tag, and then none.
-func (d deriver) fields(t reflect.Type, where string) (fields []*field) {
+func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*field) {
 	all := d.collect(nil, &field{typ: t, where: where})
 	for _, f := range all {
-		if !slices.ContainsFunc(all, f.hidden) {
-			f.schema = d.schema(f.typ, f.where)
-			if d.must {
-				d.tags(f)
-			}
-			fields = append(fields, f)
+		if i := slices.IndexFunc(all, f.clashes); i >= 0 && d.why&sent != 0 {
+			panic(f.where + ": the name " + f.name + " is also that of " + all[i].where)
 		}
+		if slices.ContainsFunc(all, f.hidden) {
+			continue
+		}
+		f.schema = d.schema(f.typ, f.where, copied)
+		if f.schema.kind != "" {
+			if err := f.readTags(); err != nil && d.why&sent != 0 {
+				panic(f.where + ": " + err.Error())
+			}
+		}
+		fields = append(fields, f)
 	}
 	return fields
 }
@@ -2481,10 +2898,16 @@ func (f *field) hidden(o *field) bool {
 	return len(o.index) < len(f.index) || len(o.index) == len(f.index) && (o.named || !f.named)
 }
 
-// collect appends the fields of a struct, and of those that it embeds.
-func (d deriver) collect(all []*field, outer *field) []*field {
-	for above := outer.outer; above != nil; above = above.outer {
-		if above.typ == outer.typ {
+// clashes reports whether f and o are of one struct and neither would count.
+func (f *field) clashes(o *field) bool {
+	return o != f && o.name == f.name && o.outer == f.outer && o.named == f.named
+}
+
+// collect appends the fields of a struct, and of those that it embeds. What is
+// in an embedded pointer is optional: encoding/json leaves it out when it is nil.
+func (d *deriver) collect(all []*field, outer *field) []*field {
+	for o := outer.outer; o != nil; o = o.outer {
+		if o.typ == outer.typ {
 			return all // embeds itself: what is further down is hidden anyway
 		}
 	}
@@ -2499,34 +2922,41 @@ func (d deriver) collect(all []*field, outer *field) []*field {
 		if tag == "-" || !in.IsExported() && !embedded {
 			continue
 		}
-		name, options, _ := strings.Cut(tag, ",")
-		has := func(option string) bool { return slices.Contains(commas(options), option) }
-		f := &field{
-			name:      name,
-			outer:     outer,
-			index:     append(slices.Clip(outer.index), i),
-			typ:       in.Type,
-			tag:       in.Tag,
-			where:     outer.where + "." + in.Name,
-			omitEmpty: has("omitempty"),
-			omitZero:  has("omitzero"),
-			quoted:    has("string"),
-		}
-		if strings.IndexFunc(f.name, oddInName) >= 0 {
-			f.name = "" // as encoding/json reads it
-		}
-		d.refuse(pointer && !in.IsExported(), f.where, "an embedded pointer to an unexported type cannot be set")
-		if f.named = f.name != ""; embedded && !f.named {
+		f := newField(in, i, tag, outer)
+		d.refuse(pointer && !in.IsExported() && d.why&reading != 0, f.where, "an embedded pointer to an unexported type cannot be set: embed the struct itself")
+		if embedded && !f.named {
 			f.typ = elem
+			f.optional = outer.optional || pointer
 			all = d.collect(all, f)
 			continue
 		}
-		d.refuse(f.quoted, f.where, "the json option string cannot be described")
-		f.optional = pointer || f.omitEmpty || f.omitZero
+		d.refuse(f.quoted, f.where, "the json option string cannot be described: leave it out")
+		f.optional = f.optional || outer.optional || pointer
 		f.name = cmp.Or(f.name, in.Name)
 		all = append(all, f)
 	}
 	return all
+}
+
+// newField is the field number i of the struct outer, as its json tag has it.
+func newField(in reflect.StructField, i int, tag string, outer *field) *field {
+	name, options, _ := strings.Cut(tag, ",")
+	if strings.IndexFunc(name, oddInName) >= 0 {
+		name = "" // as encoding/json reads it
+	}
+	options = "," + options + ","
+	return &field{
+		name:     name,
+		named:    name != "",
+		outer:    outer,
+		index:    append(slices.Clip(outer.index), i),
+		typ:      in.Type,
+		tag:      in.Tag,
+		where:    outer.where + "." + in.Name,
+		optional: strings.Contains(options, ",omitempty,") || strings.Contains(options, ",omitzero,"),
+		quoted:   strings.Contains(options, ",string,"),
+		maxLen:   -1,
+	}
 }
 
 // oddInName reports whether encoding/json refuses a name because of r.
@@ -2534,91 +2964,242 @@ func oddInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-// tags reads what the tags of a field say, and panics if it makes no sense.
-func (d deriver) tags(f *field) {
-	s, elem := f.schema, f.schema
-	if s.kind == "array" {
-		elem = s.elem
-	}
-	f.min, f.max = d.bound(f, "minimum"), d.bound(f, "maximum")
-	d.refuse(f.min.IsValid() && f.max.IsValid() && compare(f.min, f.max) > 0, f.where, "minimum is above maximum")
-	f.minLen, f.maxLen = d.length(f, "minLength", 0), d.length(f, "maxLength", -1)
-	f.doc = f.tag.Get("jsonschema")
-	if v, ok := f.tag.Lookup("enum"); ok {
-		f.enum = commas(v)
-	}
-	if v, ok := f.tag.Lookup("titles"); ok {
-		f.titles = commas(v)
-	}
-	if v, ok := f.tag.Lookup("format"); ok {
-		f.format = v
-		d.refuse(s.kind != "string" || !slices.Contains([]string{"email", "uri", "date", "date-time"}, v),
-			f.where, `format is for strings, and "email", "uri", "date" or "date-time"`)
-	}
-	d.refuse(f.enum != nil && (elem.kind != "string" && elem.kind != "integer" || elem.text || elem.base64), f.where, "enum is for strings and integers")
-	d.refuse(f.titles != nil && len(f.titles) != len(f.enum), f.where, "titles is for an enum, as many as that has values")
-	for _, v := range f.enum {
-		d.refuse(s.kind == "integer" && !isNumber([]byte(v)), f.where, "enum: "+v+" is no number")
-	}
-	if v, ok := f.tag.Lookup("default"); ok {
-		f.optional, f.dflt = true, []byte(v)
-		if s.kind == "string" {
-			f.dflt = appendString(nil, v)
+// readTags reads what the tags of a field say, without those that make no
+// sense, of which the first is the error. A default is held against the others.
+func (f *field) readTags() error {
+	return cmp.Or(f.readDoc(), f.readBounds(), f.readLengths(), f.readFormat(), f.readEnum(), f.readDefault())
+}
+
+// readDoc reads the description. What other libraries would take for options is
+// not one, and must not be told to the model.
+func (f *field) readDoc() error {
+	doc := f.tag.Get("jsonschema")
+	first := true
+	for part := range strings.SplitSeq(doc, ",") {
+		key, _, keyed := strings.Cut(part, "=")
+		if !keyed && part == "required" || keyed && (first && isWord(key) || slices.Contains(foreign, key)) {
+			return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone. "+
+				"A field is required unless it is a pointer or has omitempty or a default; bounds have tags of their own, such as enum:\"a,b\" and minimum:\"1\"", doc)
 		}
-		d.value(f, "default", f.dflt)
+		first = false
 	}
+	f.doc = doc
+	return nil
+}
+
+// foreign are the words that other libraries have in a jsonschema tag. Behind a
+// comma only these count: "labels, as key=value" is a description.
+var foreign = strings.Fields("required description title enum default example examples format pattern type minimum maximum " +
+	"exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties " +
+	"nullable readOnly writeOnly deprecated const anyof oneof oneof_type oneof_required anyof_type anyof_required anchor ref")
+
+// isWord reports whether s is one word.
+func isWord(s string) bool {
+	other := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }
+	return s != "" && strings.IndexFunc(s, other) < 0
+}
+
+// readBounds reads between which numbers a field must be.
+func (f *field) readBounds() (err error) {
+	if f.min, err = f.bound("minimum"); err == nil {
+		f.max, err = f.bound("maximum")
+	}
+	if err == nil && f.min.IsValid() && f.max.IsValid() && compare(f.min, f.max) > 0 {
+		err = errors.New("minimum is above maximum")
+	}
+	return err
 }
 
 // bound returns the number in a tag, and no value if there is none.
-func (d deriver) bound(f *field, key string) (bound reflect.Value) {
-	if v, ok := f.tag.Lookup(key); ok {
-		d.refuse(f.schema.kind != "integer" && f.schema.kind != "number" || !isNumber([]byte(v)), f.where, key+" is for numbers, and a number")
-		bound = d.value(f, key, []byte(v))
+func (f *field) bound(key string) (bound reflect.Value, err error) {
+	text, ok := f.tag.Lookup(key)
+	if !ok {
+		return bound, nil
 	}
-	return bound
+	if f.schema.kind != "integer" && f.schema.kind != "number" || !isNumber([]byte(text)) {
+		return bound, errors.New(key + " is for numbers, and a number")
+	}
+	return valueOf(key, []byte(text), f.schema.typ, f.schema.set)
+}
+
+// readLengths reads how long a string or a list may be.
+func (f *field) readLengths() (err error) {
+	if f.minLen, err = f.length("minLength", 0); err == nil {
+		f.maxLen, err = f.length("maxLength", -1)
+	}
+	if err == nil && f.maxLen >= 0 && f.minLen > f.maxLen {
+		err = errors.New("minLength is above maxLength")
+	}
+	return err
 }
 
 // length returns the number of characters or elements in a tag, or what it is
 // without one.
-func (d deriver) length(f *field, key string, without int) int {
-	v, ok := f.tag.Lookup(key)
+func (f *field) length(key string, without int) (int, error) {
+	text, ok := f.tag.Lookup(key)
 	if !ok {
-		return without
+		return without, nil
 	}
-	n, err := strconv.Atoi(v)
-	d.refuse(err != nil || n < 0 || f.schema.kind != "string" && f.schema.kind != "array",
-		f.where, key+" is for strings and lists, and a number of characters or elements")
-	return n
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || f.schema.kind != "string" && f.schema.kind != "array" {
+		return without, errors.New(key + " is for strings and lists, and a number of characters or elements")
+	}
+	return n, nil
 }
 
-// value returns what a tag says in JSON, which must be a value of the field.
-func (d deriver) value(f *field, key string, raw []byte) reflect.Value {
-	v := reflect.New(f.schema.typ).Elem()
-	at, bad := &place{name: key}, faults{}
-	if skipValue(raw, 0, 0) != len(raw) {
-		bad.add(at, "is no JSON")
-	} else {
-		f.check(v, raw, at, &bad)
+// readFormat reads the format of a string. A time.Time and the like have theirs.
+func (f *field) readFormat() error {
+	format, ok := f.tag.Lookup("format")
+	if !ok {
+		return nil
 	}
-	d.refuse(len(bad.lines) > 0, f.where, bad.Error())
-	return v
+	if !f.schema.plain() || !slices.Contains([]string{"email", "uri", "date", "date-time"}, format) {
+		return errors.New(`format is for strings without a form of their own, and "email", "uri", "date" or "date-time"`)
+	}
+	f.format = format
+	return nil
 }
 
-// append appends s as JSON Schema, with what the tags of its field say, if it
-// is of one. Every node has one type, and nothing refers to anything.
-func (s *schema) append(b []byte, f *field, above []*schema) []byte {
+// plain reports whether s is of strings that mean nothing but themselves.
+func (s *schema) plain() bool { return s.kind == "string" && !s.text && !s.base64 }
+
+// readEnum reads the values that a field, or each of its elements, may have.
+func (f *field) readEnum() error {
+	var enum, titles []string
+	if text, ok := f.tag.Lookup("enum"); ok {
+		enum = strings.Split(text, ",")
+	}
+	if text, ok := f.tag.Lookup("titles"); ok {
+		titles = strings.Split(text, ",")
+	}
+	of := f.schema
+	if of.kind == "array" {
+		of = of.elem
+	}
+	if enum != nil && !of.plain() && of.kind != "integer" {
+		return errors.New("enum is for strings and integers")
+	}
+	for i, val := range enum {
+		if err := f.checkChoice(of, val); err != nil {
+			return err
+		}
+		if slices.Contains(enum[:i], val) {
+			return fmt.Errorf("enum: %s stands there twice", val)
+		}
+	}
+	if titles != nil && len(titles) != len(enum) {
+		return errors.New("titles is for an enum, as many as that has values")
+	}
+	f.enum, f.titles = enum, titles
+	return nil
+}
+
+// checkChoice holds one value of an enum against what it is of.
+func (f *field) checkChoice(of *schema, val string) error {
+	raw := []byte(val)
+	switch {
+	case strings.TrimSpace(val) != val:
+		return fmt.Errorf("enum: %q has blanks: write the values with commas alone between them", val)
+	case of.kind == "string":
+		raw = appendString(nil, val)
+	case !isNumber(raw):
+		return errors.New("enum: " + val + " is no number")
+	case strings.Trim(val, "-0123456789") != "" || val == "-0":
+		return errors.New("enum: " + val + " must be written as an integer")
+	}
+	set := of.set
+	if of == f.schema {
+		set = f.check
+	}
+	_, err := valueOf("enum", raw, of.typ, set)
+	return err
+}
+
+// readDefault reads what stands for a field that is left out. It is sent as it
+// was read: in one line, and not with a string where a number belongs.
+func (f *field) readDefault() error {
+	text, ok := f.tag.Lookup("default")
+	if !ok {
+		return nil
+	}
+	raw, err := appendCompact(nil, []byte(text))
+	if f.schema.kind == "string" {
+		raw, err = appendString(nil, text), nil
+	}
+	if err != nil {
+		return errors.New("default is no JSON")
+	}
+	if _, err := valueOf("default", raw, f.schema.typ, f.check); err != nil {
+		return err
+	}
+	f.optional, f.dflt = true, raw
+	return nil
+}
+
+// valueOf returns what a tag says in JSON, if set takes it for a value of type t.
+func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *place, *faults)) (reflect.Value, error) {
+	v, bad := reflect.New(t).Elem(), faults{exact: true}
+	if set(v, raw, &place{name: key}, &bad); len(bad.lines) > 0 {
+		return reflect.Value{}, bad.err()
+	}
+	return v, nil
+}
+
+// maxSchema is how many bytes a schema may have before it is cut less deep. It
+// would be a large part of what a model can read.
+const maxSchema = 32 << 10
+
+// render returns s as JSON Schema. Every node has one type, and nothing refers to
+// anything, because many hosts and providers refuse the rest. So a type is written
+// out wherever it stands, and types that contain each other would fill megabytes:
+// if the schema would be too large, objects that are nested deeply are plain.
+func (s *schema) render() json.RawMessage {
+	for depth := 16; ; depth-- {
+		if b := (printer{depth: depth}).append(nil, s, nil); len(b) <= maxSchema || depth == 1 {
+			return b
+		}
+	}
+}
+
+// A printer writes a schema down.
+type printer struct {
+	depth     int       // to which objects are described
+	ancestors []*schema // the objects that the current one stands in
+}
+
+// append appends s with what the tags of its field say, if it is of one.
+func (p printer) append(b []byte, s *schema, f *field) []byte {
 	if f == nil {
 		f = &field{maxLen: -1}
 	}
-	if f.list && f.titles != nil && f.form >= rev2025_11_25 {
+	if f.list && f.titles != nil && f.form.knows(choiceTitles) {
 		return closeWith(f.appendChoice(append(b, '{'), true), "}") // has no type, by the protocol's schema
 	}
 	b = quoted(append(b, '{'), "type", s.kind)
+	if s.base64 && f.doc == "" { // some hosts drop contentEncoding
+		b = quoted(b, "description", "base64")
+	}
 	b = member(b, "description", f.doc)
 	b = rawMember(b, "default", f.dflt)
 	if len(f.enum) > 0 && s.kind != "array" {
 		b = f.appendChoice(b, s.kind == "string")
 	}
+	b = s.appendBounds(b, f)
+	b = member(b, "format", s.format+f.format)
+	if s.base64 {
+		b = member(b, "contentEncoding", "base64")
+	}
+	switch {
+	case s.kind == "array":
+		b = p.append(join(b, `"items":`), s.elem, &field{enum: f.enum, titles: f.titles, form: f.form, list: true, maxLen: -1})
+	case s.kind == "object" && !s.free:
+		b = p.appendObject(b, s)
+	}
+	return closeWith(b, "}")
+}
+
+// appendBounds appends the lengths and numbers between which a value must be.
+func (s *schema) appendBounds(b []byte, f *field) []byte {
 	unit := "Length"
 	if s.kind == "array" {
 		unit = "Items"
@@ -2629,39 +3210,49 @@ func (s *schema) append(b []byte, f *field, above []*schema) []byte {
 	if f.maxLen >= 0 {
 		b = rawMember(b, "max"+unit, strconv.Itoa(f.maxLen))
 	}
-	minimum := f.tag.Get("minimum")
-	if minimum == "" && s.kind == "integer" && s.typ.Kind() >= reflect.Uint {
-		minimum = "0"
+	low, high := s.typeRange()
+	b = rawMember(b, "minimum", cmp.Or(f.tag.Get("minimum"), low))
+	return rawMember(b, "maximum", cmp.Or(f.tag.Get("maximum"), high))
+}
+
+// typeRange returns the range of an integer type that is small, and smaller on
+// no machine than on another.
+func (s *schema) typeRange() (low, high string) {
+	switch k := s.typ.Kind(); {
+	case s.kind != "integer":
+		return "", ""
+	case reflect.Int8 <= k && k <= reflect.Int32:
+		limit := int64(1) << (s.typ.Bits() - 1)
+		return strconv.FormatInt(-limit, 10), strconv.FormatInt(limit-1, 10)
+	case reflect.Uint8 <= k && k <= reflect.Uint32:
+		return "0", strconv.FormatInt(int64(1)<<s.typ.Bits()-1, 10)
+	case k >= reflect.Uint:
+		return "0", ""
 	}
-	b = rawMember(b, "minimum", minimum)
-	b = rawMember(b, "maximum", f.tag.Get("maximum"))
-	b = member(b, "format", s.format+f.format)
-	if s.base64 && !s.text {
-		b = member(b, "contentEncoding", "base64")
+	return "", ""
+}
+
+// appendObject appends what the schema of an object says of what is in it. It
+// stops describing once too much is written: render then tries again, less deep.
+func (p printer) appendObject(b []byte, s *schema) []byte {
+	again := slices.ContainsFunc(p.ancestors, func(a *schema) bool { return a.typ == s.typ })
+	if again || len(p.ancestors) >= p.depth || len(b) > maxSchema && len(p.ancestors) > 0 {
+		return join(b, `"properties":{}`)
 	}
-	switch {
-	case s.kind == "array":
-		b = s.elem.append(join(b, `"items":`), &field{enum: f.enum, titles: f.titles, form: f.form, list: true, maxLen: -1}, above)
-	case s.kind == "object" && slices.Contains(above, s):
-		b = join(b, `"properties":{}`)
-	case s.kind == "object":
-		above = append(slices.Clip(above), s)
-		b = join(appendFields(b, s.fields, above), `"additionalProperties":`)
-		if s.elem != nil {
-			b = s.elem.append(b, nil, above)
-		} else {
-			b = join(b, "false")
-		}
+	p.ancestors = append(slices.Clip(p.ancestors), s)
+	b = join(p.appendFields(b, s.fields), `"additionalProperties":`)
+	if s.elem != nil {
+		return p.append(b, s.elem, nil)
 	}
-	return closeWith(b, "}")
+	return join(b, "false")
 }
 
 // appendFields appends what the schema of an object says of its fields.
-func appendFields(b []byte, fields []*field, above []*schema) []byte {
+func (p printer) appendFields(b []byte, fields []*field) []byte {
 	b = join(b, `"properties":{`)
 	var required []byte
 	for _, f := range fields {
-		b = append(f.schema.append(append(appendString(b, f.name), ':'), f, above), ',')
+		b = append(p.append(append(appendString(b, f.name), ':'), f.schema, f), ',')
 		if !f.optional {
 			required = append(appendString(required, f.name), ',')
 		}
@@ -2674,7 +3265,7 @@ func appendFields(b []byte, fields []*field, above []*schema) []byte {
 
 // appendChoice appends the values of an enum; in a form, with their titles.
 func (f *field) appendChoice(b []byte, quoted bool) []byte {
-	titled, key := f.titles != nil && f.form >= rev2025_11_25, "enum"
+	titled, key := f.titles != nil && f.form.knows(choiceTitles), "enum"
 	switch {
 	case titled && f.list:
 		key = "anyOf"
@@ -2691,7 +3282,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 		}
 		b = join(b, v, `,`)
 	}
-	if b = closeWith(b, "],"); f.titles != nil && f.form == rev2025_06_18 {
+	if b = closeWith(b, "],"); f.titles != nil && f.form.hasEnumNames() {
 		raw, _ := marshal(f.titles)
 		b = rawMember(b, "enumNames", raw)
 	}
@@ -2701,7 +3292,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 // appendForm appends s as a form that a revision knows, or returns an error if
 // it does not.
 func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
-	if s.kind != "object" || s.elem != nil {
+	if s.kind != "object" || s.elem != nil || s.free {
 		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
 	}
 	var fields []*field
@@ -2709,40 +3300,152 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 		f := *known
 		list := f.schema.kind == "array" && f.schema.elem.kind == "string" && f.enum != nil
 		switch {
-		case list && rev < rev2025_11_25:
+		case list && !rev.knows(choiceLists):
 			return nil, fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
 		case f.enum != nil && (f.schema.kind == "integer" || f.minLen > 0 || f.maxLen >= 0) && !list:
 			panic("mcp: Elicit: " + f.name + ": a choice is of strings, and has no bounds")
 		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.base64):
 			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
-		case rev < rev2025_11_25 && f.schema.kind != "boolean":
+		case !rev.knows(formDefaults) && f.schema.kind != "boolean":
 			f.dflt = nil
 		}
 		f.form = rev
 		fields = append(fields, &f)
 	}
-	return closeWith(appendFields(join(b, `{"type":"object",`), fields, nil), "}"), nil
+	return closeWith(printer{}.appendFields(join(b, `{"type":"object",`), fields), "}"), nil
 }
 
 // ---- arguments by their schema ----
+//
+// Arguments are read in one pass over the raw JSON, which checks and sets at
+// once. It goes on after a fault, so that the model is told all of them, each
+// with its place, and can mend them in one go.
 
-// faults is what is wrong with the arguments of one call, all told at once.
+// The rules are what the arguments of a tool are held against.
+type rules struct {
+	schema *schema
+	byHand *root // of an InputSchema that was given; nil: the schema was sent
+}
+
+// A root is what is enforced of a schema that was written by hand.
+type root struct {
+	names    []string // the properties
+	required []string
+	closed   bool // it has no other properties
+}
+
+// rootOf reads the root of a schema.
+func rootOf(schema []byte, where string) *root {
+	var properties, required, additional, patterns []byte
+	pick(schema, want{"properties", &properties}, want{"required", &required}, want{"additionalProperties", &additional}, want{"patternProperties", &patterns})
+	r := &root{closed: string(additional) == "false" && patterns == nil}
+	panicUnless(properties == nil || properties[0] == '{', where, "properties must be an object in InputSchema")
+	panicUnless(required == nil || json.Unmarshal(required, &r.required) == nil, where, "required must be a list of names in InputSchema")
+	if properties != nil {
+		for name := range members(properties) {
+			r.names = append(r.names, string(name))
+		}
+	}
+	return r
+}
+
+// hostsOwn is an argument that Gemini CLI adds to those of every tool, for
+// itself, and sends along. A tool that has no such argument never sees it.
+const hostsOwn = "wait_for_previous"
+
+// unmarshal sets what v points to from the arguments of a call.
+func (in *rules) unmarshal(args []byte, v any) error {
+	if args == nil || string(args) == "null" {
+		args = []byte("{}")
+	}
+	if in.schema.fields == nil && (in.byHand == nil || !slices.Contains(in.byHand.names, hostsOwn)) {
+		args = without(args, hostsOwn)
+	}
+	bad := faults{loose: in.byHand != nil} // on the stack: mostly there are none
+	if in.byHand != nil {
+		in.byHand.check(args, &bad)
+	}
+	in.schema.set(reflect.ValueOf(v).Elem(), args, nil, &bad)
+	return bad.err()
+}
+
+// without returns an object without the members of a name.
+func without(object []byte, name string) []byte {
+	if object[0] != '{' || !bytes.Contains(object, []byte(name)) {
+		return object
+	}
+	b := []byte("{")
+	for key, val := range members(object) {
+		if string(key) != name {
+			b = append(append(appendString(b, string(key)), ':'), val...)
+			b = append(b, ',')
+		}
+	}
+	return closeWith(b, "}")
+}
+
+// check notes which arguments are missing, and which there should not be.
+func (r *root) check(args []byte, bad *faults) {
+	if !r.closed && len(r.required) == 0 {
+		return // and a long text is not looked at once more
+	}
+	missing := slices.Clone(r.required)
+	for key := range members(args) {
+		name := string(key)
+		if i := slices.Index(missing, name); i >= 0 {
+			missing = slices.Delete(missing, i, i+1)
+		}
+		if r.closed && !bad.enough() && name != hostsOwn && !slices.Contains(r.names, name) {
+			bad.unknown(nil, name, r.names)
+		}
+	}
+	for _, name := range missing {
+		bad.add((*place)(nil).member(name), "is required")
+	}
+}
+
+// faults is what is wrong with the arguments of one call, and how strictly they
+// are read.
 type faults struct {
 	lines []string
-	depth int // of the value that is looked at
+	depth int  // of the value that is looked at
+	loose bool // names may be missing and unknown, and null is nothing: the schema is not ours
+	exact bool // nothing is accepted in place of something else
 }
 
 func (f *faults) Error() string { return strings.Join(f.lines, "; ") }
 
+// err returns nil if there are none.
+func (f *faults) err() error {
+	if len(f.lines) == 0 {
+		return nil
+	}
+	return &faults{lines: f.lines} // f itself stays on the stack
+}
+
 // maxArgsDepth is how deep arguments may be nested that go into a type which
-// contains itself. A json.RawMessage or an any takes more.
+// contains itself. A json.RawMessage or a map[string]any takes more.
 const maxArgsDepth = 100
 
 // enough keeps a call that is wrong all over from costing more than a right one.
 func (f *faults) enough() bool { return len(f.lines) >= 10 }
 
+// add notes what is wrong at a place.
 func (f *faults) add(at *place, format string, args ...any) {
 	f.lines = append(f.lines, at.String()+fmt.Sprintf(format, args...))
+}
+
+// unknown notes a name that is not among those that there are.
+func (f *faults) unknown(in *place, name string, names []string) {
+	const most = 30
+	if len(names) > most {
+		names = append(slices.Clone(names[:most]), "...")
+	}
+	if len(names) == 0 {
+		f.add(in.member(name), "is unknown, none is wanted")
+	} else {
+		f.add(in.member(name), "is unknown (there is %s)", strings.Join(names, ", "))
+	}
 }
 
 // A place is where in the arguments we are, made up only when it is told.
@@ -2767,8 +3470,6 @@ func (p *place) String() string {
 }
 
 // member is the place of a member of the object at p.
-//
-//go:noinline
 func (p *place) member(name string) *place {
 	if name == "" {
 		name = `""`
@@ -2776,24 +3477,11 @@ func (p *place) member(name string) *place {
 	return &place{in: p, name: name}
 }
 
-// unmarshal sets what v points to from the arguments of a call.
-func (s *schema) unmarshal(args []byte, v any) error {
-	if args == nil || string(args) == "null" {
-		args = []byte("{}")
-	}
-	var bad faults // on the stack: mostly there are none
-	s.set(reflect.ValueOf(v).Elem(), args, nil, &bad)
-	if len(bad.lines) > 0 {
-		return &faults{lines: bad.lines}
-	}
-	return nil
-}
-
 // set sets v, which is of the type that s describes or points to one, from
 // raw, which is valid JSON. What does not fit is a fault.
 func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 	for v.Kind() == reflect.Pointer {
-		if string(raw) == "null" {
+		if bad.loose && string(raw) == "null" {
 			v.SetZero()
 			return
 		}
@@ -2812,75 +3500,86 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 
 // setKind is set for a value that v itself is to hold.
 func (s *schema) setKind(v reflect.Value, raw []byte, at *place, bad *faults) {
-	str, isText := unquote(raw)
-	scalar := raw
-	if isText && s.kind != "string" { // models write numbers and booleans as strings now and then
-		scalar = []byte(str)
+	given := raw
+	if s.kind != "string" && raw[0] == '"' && !bad.exact {
+		raw = s.unwrap(raw)
 	}
-	ok := false
-	switch s.kind {
-	case "":
-		s.setCustom(v, raw, at, bad)
-		return
-	case "string":
-		if ok = isText; ok {
-			s.setText(v, str, at, bad)
-		}
-	case "boolean":
-		if ok = string(scalar) == "true" || string(scalar) == "false"; ok {
-			v.SetBool(scalar[0] == 't')
-		}
-	case "integer", "number":
-		if ok = isNumber(scalar); ok {
-			s.setNumber(v, scalar, at, bad)
-		}
-	case "array":
-		if ok = raw[0] == '['; ok {
-			s.setList(v, raw, at, bad)
-		}
-	case "object":
-		if ok = raw[0] == '{'; ok && s.elem != nil {
-			s.setMap(v, raw, at, bad)
-		} else if ok {
-			s.setStruct(v, raw, at, bad)
-		}
-	}
-	if !ok {
-		article := "a "
-		if strings.IndexByte("aio", s.kind[0]) >= 0 {
-			article = "an "
-		}
-		got := string(raw[:min(len(raw), 40)])
-		if isText {
-			got = string(appendString(nil, str[:min(len(str), 40)]))
-		}
-		bad.add(at, "must be %s%s, got %s", article, s.kind, got)
+	switch {
+	case s.kind == "":
+		setOwn(v, given, at, bad)
+	case s.kind == "string" && raw[0] == '"':
+		s.setText(v, raw, at, bad)
+	case s.kind == "boolean" && (string(raw) == "true" || string(raw) == "false"):
+		v.SetBool(raw[0] == 't')
+	case s.kind == "integer" && isNumber(raw):
+		s.setInteger(v, raw, at, bad)
+	case s.kind == "number" && isNumber(raw):
+		s.setNumber(v, raw, at, bad)
+	case s.kind == "array" && raw[0] == '[':
+		s.setList(v, raw, at, bad)
+	case s.kind == "object" && raw[0] == '{':
+		s.setObject(v, raw, at, bad)
+	default:
+		bad.wrongKind(at, s.kind, given)
 	}
 }
 
-// setCustom sets a value of which we do not know what it looks like in JSON.
-func (s *schema) setCustom(v reflect.Value, raw []byte, at *place, bad *faults) {
-	if u, custom := v.Addr().Interface().(json.Unmarshaler); custom {
-		if err := u.UnmarshalJSON(raw); err != nil {
-			bad.add(at, "is not valid: %v", err)
+// unwrap returns the JSON in a JSON string, if it is of the kind that is wanted:
+// models write numbers and booleans as strings now and then, and hosts send
+// lists and objects so. Otherwise it returns the string.
+func (s *schema) unwrap(raw []byte) []byte {
+	str, _ := unquote(raw)
+	inside := []byte(str)
+	if s.kind == "array" || s.kind == "object" {
+		inside = bytes.TrimSpace(inside)
+		if len(inside) == 0 || inside[0] != '[' && inside[0] != '{' || skipValue(inside, 0, 0) != len(inside) {
+			return raw
 		}
-	} else if v.Kind() == reflect.Interface && v.NumMethod() == 0 {
-		if val, _ := dynamic(raw, 0, at, bad); val != nil {
-			v.Set(reflect.ValueOf(val))
-		}
+	}
+	if len(inside) == 0 {
+		return raw
+	}
+	return inside
+}
+
+// wrongKind notes that a value is not of the kind that is wanted.
+func (f *faults) wrongKind(at *place, kind string, raw []byte) {
+	article := "a "
+	if strings.IndexByte("aio", kind[0]) >= 0 {
+		article = "an "
+	}
+	const most = 40
+	got := firstBytes(string(raw[:min(len(raw), most+1)]), most)
+	if str, isText := unquote(raw); isText {
+		got = string(appendString(nil, firstBytes(str, most)))
+	}
+	f.add(at, "must be %s%s, got %s", article, kind, got)
+}
+
+// setOwn sets a value that has a form of its own, which encoding/json reads.
+func setOwn(v reflect.Value, raw []byte, at *place, bad *faults) {
+	var err error
+	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // a json.RawMessage may be long
+		err = u.UnmarshalJSON(raw)
 	} else {
-		bad.add(at, "cannot be made a %v", s.typ)
+		err = json.Unmarshal(raw, v.Addr().Interface())
+	}
+	if err != nil {
+		bad.add(at, "is not valid: %s", oneLine(err.Error()))
 	}
 }
 
-func (s *schema) setText(v reflect.Value, str string, at *place, bad *faults) {
+// setText sets a value that is a string in JSON.
+func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
+	str, _ := unquote(raw)
 	switch {
 	case s.text:
-		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str)); err != nil {
-			if s.format == "date-time" {
-				err = errors.New("not a time as in RFC 3339")
-			}
-			bad.add(at, "is not valid: %v", err)
+		err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str))
+		if err != nil && s.format == "date-time" {
+			err = errors.New("not a time as in RFC 3339")
+		}
+		if err != nil {
+			bad.add(at, "is not valid: %s", oneLine(err.Error()))
 		}
 	case s.base64:
 		b, err := base64.StdEncoding.DecodeString(str)
@@ -2893,23 +3592,20 @@ func (s *schema) setText(v reflect.Value, str string, at *place, bad *faults) {
 	}
 }
 
-// setNumber takes a number with a fraction or an exponent for an integer if it
-// is one, and refuses what v cannot hold.
+// setNumber sets a float.
 func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) {
-	num := string(raw)              // on the stack if it is short, and so not to be told
-	if v.Kind() == reflect.String { // a json.Number
-		v.SetString(string(raw))
-		return
+	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
+	if err != nil {
+		bad.add(at, "must be a %v, got %s", s.typ, excerpt(string(raw)))
 	}
-	if s.kind == "number" {
-		f, err := strconv.ParseFloat(num, s.typ.Bits())
-		if err != nil {
-			bad.add(at, "must be a %v, got %s", s.typ, excerpt(string(raw)))
-		}
-		v.SetFloat(f)
-		return
-	}
-	if digits(raw, 0) < len(raw) {
+	v.SetFloat(f)
+}
+
+// setInteger takes a number with a fraction or an exponent for an integer if it
+// is one, and refuses what v cannot hold.
+func (s *schema) setInteger(v reflect.Value, raw []byte, at *place, bad *faults) {
+	num := string(raw) // on the stack if it is short, and so not to be told
+	if strings.ContainsAny(num, ".eE") || num == "-0" {
 		num = integer(num)
 	}
 	var err error
@@ -2925,7 +3621,7 @@ func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) 
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		bad.add(at, "must be in the range of %v, got %s", s.typ, excerpt(string(raw)))
-	case err != nil && num[0] == '-' && digits([]byte(num), 1) == len(num):
+	case err != nil && num[0] == '-' && !strings.ContainsAny(num, ".eE"):
 		bad.add(at, "must be at least 0, got %s", excerpt(string(raw)))
 	case err != nil:
 		bad.add(at, "must be an integer, got %s", excerpt(string(raw)))
@@ -2936,27 +3632,33 @@ func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) 
 // integer; one that nothing can hold may come out a smaller one that nothing
 // can hold either.
 func integer(num string) string {
-	mantissa, power, found := strings.Cut(num, "e")
-	if !found {
-		mantissa, power, _ = strings.Cut(num, "E")
+	mantissa, exponent := num, 0
+	if i := strings.IndexAny(num, "eE"); i >= 0 {
+		mantissa = num[:i]
+		exponent, _ = strconv.Atoi(num[i+1:]) // out of range it is the largest there is
+		exponent = max(exponent, -1<<30)      // less could not be negated
 	}
-	exponent, _ := strconv.Atoi(power)
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits, behind := whole+fraction, len(fraction)-max(exponent, -1<<30) // less could not be negated
-	for ; behind > 0 && len(digits) > 1 && digits != "-0" && digits[len(digits)-1] == '0'; behind-- {
-		digits = digits[:len(digits)-1]
-	}
+	digits := whole + fraction
+	behind := len(fraction) - exponent // digits behind the point
+	zeros := len(digits) - len(strings.TrimRight(digits, "0"))
 	switch {
-	case behind > 0:
-		return num
-	case digits == "-0":
+	case strings.Trim(digits, "-0") == "":
 		return "0"
+	case behind > zeros:
+		return num
+	case behind >= 0:
+		return digits[:len(digits)-behind]
 	}
-	return digits + "000000000000000000000000000000"[:min(-behind, 30)]
+	return digits + strings.Repeat("0", min(-behind, 30))
 }
 
-func isNumber(raw []byte) bool { return len(raw) > 0 && skipNumber(raw, 0) == len(raw) }
+// isNumber reports whether raw is a number in JSON.
+func isNumber(raw []byte) bool {
+	return len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') && skipValue(raw, 0, 0) == len(raw)
+}
 
+// setList sets a slice, element by element: how many come is not known before.
 func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeSlice(s.typ, 0, 0))
 	walk(raw, 0, 0, func(_, val []byte) bool {
@@ -2969,6 +3671,19 @@ func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
 	})
 }
 
+// setObject sets what is an object in JSON.
+func (s *schema) setObject(v reflect.Value, raw []byte, at *place, bad *faults) {
+	switch {
+	case s.free:
+		setOwn(v, raw, at, bad)
+	case s.elem != nil:
+		s.setMap(v, raw, at, bad)
+	default:
+		s.setStruct(v, raw, at, bad)
+	}
+}
+
+// setMap sets a map. Its keys are strings, which may have UnmarshalText.
 func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
 	walk(raw, 0, 0, func(key, val []byte) bool {
@@ -2977,7 +3692,7 @@ func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
 			k.Elem().SetString(string(key))
 		} else if err := u.UnmarshalText(key); err != nil {
-			bad.add(inside, "is not valid: %v", err)
+			bad.add(inside, "is not valid: %s", oneLine(err.Error()))
 		}
 		before := v.Len()
 		s.elem.set(e, val, inside, bad)
@@ -2988,17 +3703,19 @@ func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
 	})
 }
 
+// setStruct sets a struct: first what is there, then defaults for what is not.
 func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) {
 	seen := make([]bool, len(s.fields))
 	walk(raw, 0, 0, func(key, val []byte) bool {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
-		case i < 0 && s.strict:
-			bad.add(at.member(string(key)), "is unknown%s", s.nearest(string(key)))
+		case i < 0 && (bad.loose || at == nil && string(key) == hostsOwn):
+			// Not for us.
 		case i < 0:
+			bad.unknown(at, string(key), s.names())
 		case seen[i]:
 			bad.add(at.member(string(key)), "came twice")
-		case string(val) == "null" && (s.fields[i].optional || !s.strict && s.fields[i].schema.kind != ""):
+		case string(val) == "null" && (s.fields[i].optional || bad.loose && s.fields[i].schema.kind != ""):
 			// As good as absent.
 		default:
 			seen[i] = true
@@ -3014,24 +3731,42 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 		case seen[i]:
 		case f.dflt != nil:
 			f.setIn(v, f.dflt, at, bad)
-		case !f.optional && s.strict:
+		case !f.optional && !bad.loose:
 			bad.add(at.member(f.name), "is required")
 		}
 	}
 }
 
+// names returns the names of the fields.
+func (s *schema) names() (names []string) {
+	for _, f := range s.fields {
+		names = append(names, f.name)
+	}
+	return names
+}
+
 // setIn sets the field in the struct v, which is at a place.
 func (f *field) setIn(v reflect.Value, raw []byte, at *place, bad *faults) {
-	f.check(fieldOf(v, f.index, true), raw, at.member(f.name), bad)
+	at = at.member(f.name)
+	if v = fieldOf(v, f.index); !v.IsValid() {
+		bad.add(at, "cannot be set")
+		return
+	}
+	if f.quoted {
+		if str, _ := unquote(raw); skipValue([]byte(str), 0, 0) == len(str) {
+			raw = []byte(str)
+		}
+	}
+	f.check(v, raw, at, bad)
 }
 
 // fieldOf is reflect.Value.FieldByIndex that makes the embedded structs that
-// it finds missing on the way, or else returns no value.
-func fieldOf(v reflect.Value, index []int, add bool) reflect.Value {
+// it finds missing on the way. It returns no value if it cannot.
+func fieldOf(v reflect.Value, index []int) reflect.Value {
 	for _, i := range index {
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
-				if !add {
+				if !v.CanSet() {
 					return reflect.Value{}
 				}
 				v.Set(reflect.New(v.Type().Elem()))
@@ -3046,35 +3781,40 @@ func fieldOf(v reflect.Value, index []int, add bool) reflect.Value {
 // check sets v from raw and holds it against what the tags say.
 func (f *field) check(v reflect.Value, raw []byte, at *place, bad *faults) {
 	before := len(bad.lines)
-	if f.schema.set(v, raw, at, bad); len(bad.lines) > before || !f.schema.strict {
+	if f.schema.set(v, raw, at, bad); len(bad.lines) > before {
 		return
 	}
 	v = pointee(v)
-	if f.schema.kind == "array" {
+	switch f.schema.kind {
+	case "array":
 		f.checkLength(v.Len(), "elements", at, bad)
 		for i := range v.Len() {
 			f.checkEnum(v.Index(i), &place{in: at, index: i}, bad)
 		}
-		return
-	}
-	f.checkEnum(v, at, bad)
-	switch f.schema.kind {
 	case "string":
-		if f.minLen <= 0 && f.maxLen < 0 && f.format == "" {
-			return // a long text is not decoded for nothing
-		}
-		str, _ := unquote(raw)
-		f.checkLength(utf8.RuneCountInString(str), "characters", at, bad)
-		if !wellFormed(f.format, str) {
-			bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
-		}
+		f.checkEnum(v, at, bad)
+		f.checkString(raw, at, bad)
 	case "integer", "number":
+		f.checkEnum(v, at, bad)
 		if f.min.IsValid() && compare(v, f.min) < 0 {
 			bad.add(at, "must be at least %s, got %v", f.tag.Get("minimum"), v)
 		}
 		if f.max.IsValid() && compare(v, f.max) > 0 {
 			bad.add(at, "must be at most %s, got %v", f.tag.Get("maximum"), v)
 		}
+	}
+}
+
+// checkString holds a string against its length and format. A long text without
+// these is not decoded for nothing.
+func (f *field) checkString(raw []byte, at *place, bad *faults) {
+	if f.minLen <= 0 && f.maxLen < 0 && f.format == "" {
+		return
+	}
+	str, _ := unquote(raw)
+	f.checkLength(utf8.RuneCountInString(str), "characters", at, bad)
+	if !wellFormed(f.format, str) {
+		bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
 	}
 }
 
@@ -3086,6 +3826,7 @@ func pointee(v reflect.Value) reflect.Value {
 	return v
 }
 
+// checkLength holds the length of a string or a list against its bounds.
 func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
 	if n < f.minLen {
 		if f.minLen == 1 {
@@ -3098,6 +3839,7 @@ func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
 	}
 }
 
+// checkEnum holds a value against those that are allowed, if not all are.
 func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
 	if f.enum == nil || bad.enough() {
 		return
@@ -3145,310 +3887,129 @@ func wellFormed(format, s string) bool {
 	return true
 }
 
-// nearest tells which names there are, the one most like name first.
-func (s *schema) nearest(name string) string {
-	if len(s.fields) == 0 {
-		return ", none is wanted"
-	}
-	names := make([]string, len(s.fields))
-	for i, f := range s.fields {
-		names[i] = f.name
-	}
-	best := 0
-	for i := range names {
-		if distance(names[i], name) < distance(names[best], name) {
-			best = i
-		}
-	}
-	names[0], names[best] = names[best], names[0]
-	more := ""
-	if len(names) > 8 {
-		names, more = names[:8], ", ..."
-	}
-	return " (there is " + strings.Join(names, ", ") + more + ")"
-}
-
-// distance counts the edits that make one name of the other, where case and _
-// and - do not matter.
-func distance(a, b string) int {
-	plain := func(s string) (b []byte) {
-		for _, c := range []byte(s) {
-			if c != '_' && c != '-' {
-				b = append(b, c|0x20)
-			}
-		}
-		return b
-	}
-	from, to := plain(a), plain(excerpt(b))
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, c := range from {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range to {
-			if c != to[j] {
-				diagonal++
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(to)]
-}
-
-// dynamic returns the value at b[i], in the types of encoding/json, and the
-// index behind it. It goes over valid JSON once, however deep that is nested.
-func dynamic(b []byte, i int, at *place, bad *faults) (any, int) {
-	if b[i] == '{' || b[i] == '[' {
-		var object map[string]any
-		list := []any{}
-		if b[i] == '{' {
-			object = make(map[string]any)
-		}
-		for i = skipSpace(b, i+1); b[i] != '}' && b[i] != ']'; {
-			var key string
-			if object != nil {
-				end := skipString(b, i)
-				key, _ = unquote(b[i:end])
-				i = skipSpace(b, skipSpace(b, end)+1)
-			}
-			var val any
-			if val, i = dynamic(b, i, at, bad); object != nil {
-				object[key] = val
-			} else {
-				list = append(list, val)
-			}
-			if i = skipSpace(b, i); b[i] == ',' {
-				i = skipSpace(b, i+1)
-			}
-		}
-		if object != nil {
-			return object, i + 1
-		}
-		return list, i + 1
-	}
-	end := skipValue(b, i, 0)
-	switch raw := b[i:end]; raw[0] {
-	case '"':
-		str, _ := unquote(raw)
-		return str, end
-	case 't', 'f':
-		return raw[0] == 't', end
-	case 'n':
-		return nil, end
-	default:
-		f, err := strconv.ParseFloat(string(raw), 64)
-		if err != nil && !bad.enough() {
-			bad.add(at, "must be in the range of float64, got %s", excerpt(string(raw)))
-		}
-		return f, end
-	}
-}
-
 // ---- values to JSON ----
+//
+// encoding/json writes values. What is left to do is what keeps them in line
+// with the schema that was sent: there is no null but in what cannot be
+// described. That stays as encoding/json writes it: what an interface or an
+// array holds, and what has a MarshalJSON.
 
-// marshal is json.Marshal with the differences that encode has.
-func marshal(v any) ([]byte, error) {
-	if v == nil {
-		return []byte("null"), nil
+// marshal is json.Marshal without escapes for HTML, and with nil slices and
+// maps, as far as the types tell, as empty ones and without nil pointers. What
+// it returns is valid UTF-8 and one line, whatever methods of the user's write.
+func marshal(v any) ([]byte, error) { return (*schema)(nil).marshal(v) }
+
+// marshal does so for what s describes. If s is nil the type of v is described
+// first, but only when there is a null to be mended.
+func (s *schema) marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
 	}
-	return derive(reflect.TypeOf(v), "", false).encode(nil, reflect.ValueOf(v), 0)
+	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	if v != nil && bytes.Contains(raw, []byte("null")) {
+		if s == nil {
+			s, _ = derive(reflect.TypeOf(v), "", writing)
+		}
+		raw = s.fill(raw, reflect.ValueOf(v))
+	}
+	return singleLine(raw), nil
 }
 
-// encode appends the JSON form of v, which is of the type that s describes, or
-// points to one. It is that of encoding/json, which it saves the binary, but
-// nil slices and maps are empty, nil pointers in structs are left out, and
-// there are no escapes for HTML.
-func (s *schema) encode(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
-	if depth++; depth > 1000 {
-		return nil, errors.New("a value contains itself")
+// singleLine mends what only a MarshalJSON can have written: bytes that are no
+// UTF-8, and characters that some take for the end of a line.
+func singleLine(raw []byte) []byte {
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
 	}
-	for hops := 0; v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface; hops++ {
-		switch {
-		case v.IsNil():
-			return join(b, "null"), nil
-		case hops > 1000:
-			return nil, errors.New("a value points to itself")
-		}
-		v = v.Elem()
-	}
-	if v.Type() != s.typ {
-		s = derive(v.Type(), "", false) // what an interface holds
-	}
-	if s.custom {
-		method := v
-		if v.CanAddr() {
-			method = v.Addr()
-		}
-		switch m := method.Interface().(type) {
-		case json.Marshaler:
-			raw, err := m.MarshalJSON()
-			if err != nil {
-				return nil, err
-			}
-			return appendCompact(b, raw)
-		case encoding.TextMarshaler:
-			txt, err := m.MarshalText()
-			return appendString(b, string(txt)), err
+	for _, r := range []string{"\u2028", "\u2029"} {
+		if bytes.Contains(raw, []byte(r)) {
+			raw = bytes.ReplaceAll(raw, []byte(r), fmt.Appendf(nil, `\u%x`, []rune(r)[0]))
 		}
 	}
-	switch k := v.Kind(); {
-	case k == reflect.Bool:
-		return strconv.AppendBool(b, v.Bool()), nil
-	case v.CanInt():
-		return strconv.AppendInt(b, v.Int(), 10), nil
-	case v.CanUint():
-		return strconv.AppendUint(b, v.Uint(), 10), nil
-	case v.CanFloat():
-		return appendFloat(b, v.Float(), s.typ.Bits())
-	case k == reflect.String && s.kind == "number":
-		num := cmp.Or(v.String(), "0")
-		if !isNumber([]byte(num)) {
-			return nil, fmt.Errorf("not a number: %.100q", num)
-		}
-		return join(b, num), nil
-	case k == reflect.String:
-		return appendString(b, v.String()), nil
-	case s.base64:
-		b = base64.StdEncoding.AppendEncode(append(b, '"'), v.Bytes())
-		return append(b, '"'), nil
-	case k == reflect.Slice || k == reflect.Array:
-		b = append(b, '[')
-		for i := range v.Len() {
-			if b, err = s.elem.encode(b, v.Index(i), depth); err != nil {
-				return nil, err
-			}
-			b = append(b, ',')
-		}
-		return closeWith(b, "]"), nil
-	case k == reflect.Map:
-		return s.encodeMap(b, v, depth)
-	case k == reflect.Struct:
-		return s.encodeStruct(b, v, depth)
-	}
-	return nil, fmt.Errorf("a %v has no JSON form", s.typ)
+	return raw
 }
 
-func (s *schema) encodeMap(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
-	type entry struct{ Key, Value reflect.Value } // as package fmt has it, so that one sort serves both
-	entries := make([]entry, 0, v.Len())
-	for it := v.MapRange(); it.Next(); {
-		key := it.Key()
-		if key.Kind() != reflect.String {
-			name, err := s.encodeKey(key)
-			if err != nil {
-				return nil, err
-			}
-			key = reflect.ValueOf(name)
-		}
-		entries = append(entries, entry{key, it.Value()})
+// fill returns what encoding/json has written for v the way it is to be sent.
+func (s *schema) fill(raw []byte, v reflect.Value) []byte {
+	if string(raw) == "null" {
+		v = pointee(v)
+		return []byte(cmp.Or(s.empty(v.Type()), "null"))
 	}
-	slices.SortStableFunc(entries, func(x, y entry) int { return strings.Compare(x.Key.String(), y.Key.String()) })
-	b = append(b, '{')
-	for _, e := range entries {
-		b = append(appendString(b, e.Key.String()), ':')
-		if b, err = s.elem.encode(b, e.Value, depth); err != nil {
-			return nil, err
-		}
-		b = append(b, ',')
-	}
-	return closeWith(b, "}"), nil
+	raw, _ = s.appendFilled(make([]byte, 0, len(raw)), raw, 0)
+	return raw
 }
 
-// encodeKey returns what a key that is no string is called in JSON.
-func (s *schema) encodeKey(k reflect.Value) (string, error) {
-	m, ok := k.Interface().(encoding.TextMarshaler)
+// empty returns what is sent for a nil of type t, which s describes, and
+// nothing if it is left out.
+func (s *schema) empty(t reflect.Type) string {
 	switch {
-	case ok:
-		name, err := m.MarshalText()
-		return string(name), err
-	case k.CanInt():
-		return strconv.FormatInt(k.Int(), 10), nil
-	case k.CanUint():
-		return strconv.FormatUint(k.Uint(), 10), nil
+	case t.Kind() == reflect.Pointer:
+		return ""
+	case s.base64:
+		return `""`
+	case t.Kind() == reflect.Slice && s.elem != nil:
+		return "[]"
+	case t.Kind() == reflect.Map && (s.elem != nil || s.free):
+		return "{}"
 	}
-	return "", fmt.Errorf("a %v has no JSON form", s.typ)
+	return "null"
 }
 
-func (s *schema) encodeStruct(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
-	b = append(b, '{')
-	for _, f := range s.fields {
-		val := fieldOf(v, f.index, false)
-		if !val.IsValid() || f.omitted(val) {
-			continue
-		}
-		b = append(appendString(b, f.name), ':')
-		n := len(b)
-		if b, err = f.schema.encode(b, val, depth); err != nil {
-			return nil, err
-		}
-		if k := f.schema.typ.Kind(); f.quoted && !f.schema.custom && (k <= reflect.Float64 || k == reflect.String) {
-			b = appendString(b[:n], string(b[n:]))
-		}
-		b = append(b, ',')
+// appendFilled appends the value that begins at raw[i], and returns where it
+// ends. It follows the types as far as encoding/json has: what writes itself, or
+// an interface holds, stays as it is.
+func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
+	if raw[i] != '{' && raw[i] != '[' || s.elem == nil && s.fields == nil {
+		end := skipValue(raw, i, 0)
+		return append(b, raw[i:end]...), end
 	}
-	return closeWith(b, "}"), nil
+	object, closer := raw[i] == '{', "]"
+	if object {
+		closer = "}"
+	}
+	b = append(b, raw[i])
+	for i++; raw[i] != closer[0]; {
+		start, name := len(b), []byte(nil)
+		if object {
+			end := skipValue(raw, i, 0)
+			name = raw[i:end]
+			b = append(b, raw[i:end+1]...) // with its colon
+			i = end + 1
+		}
+		inner, t := s.inside(name)
+		if raw[i] != 'n' {
+			b, i = inner.appendFilled(b, raw, i)
+			b = append(b, ',')
+		} else if i += len("null"); inner.empty(t) == "" {
+			b = b[:start]
+		} else {
+			b = join(b, inner.empty(t), ",")
+		}
+		if raw[i] == ',' {
+			i++
+		}
+	}
+	return closeWith(b, closer), i + 1
 }
 
-// omitted reports whether a field is left out because of its value.
-func (f *field) omitted(v reflect.Value) bool {
-	switch k := v.Kind(); {
-	case k == reflect.Pointer && v.IsNil():
-		return true
-	case f.omitEmpty && (k == reflect.Map || k == reflect.Slice || k == reflect.String || k == reflect.Array) && v.Len() == 0:
-		return true
-	case f.omitEmpty && k != reflect.Struct && k != reflect.Array && v.IsZero():
-		return true
-	case !f.omitZero || k == reflect.Interface && v.IsNil():
-		return f.omitZero
-	case !v.CanInterface(): // an unexported struct is embedded
-	case k != reflect.Pointer && k != reflect.Interface:
-		p := reflect.New(v.Type()) // the method may be of the pointer
-		p.Elem().Set(v)
-		if z, ok := p.Interface().(interface{ IsZero() bool }); ok {
-			return z.IsZero()
-		}
-	case v.Type().Implements(reflect.TypeFor[interface{ IsZero() bool }]()):
-		return v.Interface().(interface{ IsZero() bool }).IsZero()
+// inside returns what the values in a list or map are, or the field of a name.
+func (s *schema) inside(name []byte) (*schema, reflect.Type) {
+	if s.elem != nil {
+		return s.elem, s.typ.Elem()
 	}
-	return v.IsZero()
-}
-
-// appendFloat appends f as encoding/json does, which is as ECMAScript does.
-func appendFloat(b []byte, f float64, bits int) ([]byte, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, fmt.Errorf("%v has no JSON form", f)
-	}
-	format, size := byte('f'), math.Abs(f)
-	low, high := 1e-6, 1e21
-	if bits == 32 {
-		low, high = float64(float32(low)), float64(float32(high))
-	}
-	if size != 0 && (size < low || size >= high) {
-		format = 'e'
-	}
-	b = strconv.AppendFloat(b, f, format, -1, bits)
-	if n := len(b); format == 'e' && n >= 4 && b[n-4] == 'e' && b[n-2] == '0' { // e-09 is e-9
-		b = append(b[:n-2], b[n-1])
-	}
-	return b, nil
+	known, _ := unquote(name)
+	f := s.fields[slices.IndexFunc(s.fields, func(f *field) bool { return f.name == known })]
+	return f.schema, f.typ
 }
 
 // appendCompact appends JSON that somebody else has made, without blanks.
 func appendCompact(b, raw []byte) ([]byte, error) {
-	i := skipSpace(raw, 0)
-	end := skipValue(raw, i, 0)
-	if end < 0 || skipSpace(raw, end) < len(raw) || !utf8.Valid(raw) {
-		return nil, fmt.Errorf("not valid JSON: %.100q", raw)
+	buf := bytes.NewBuffer(b)
+	if err := json.Compact(buf, raw); err != nil || !utf8.Valid(raw) {
+		return nil, fmt.Errorf("not valid JSON: %q", excerpt(string(raw)))
 	}
-	for i < end {
-		next := i + 1
-		if raw[i] == '"' {
-			next = skipString(raw, i)
-		}
-		b = append(b, raw[i:next]...)
-		i = skipSpace(raw, next)
-	}
-	return b, nil
+	return buf.Bytes(), nil
 }

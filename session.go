@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Version 2.0.0, 2026-11-21
 
 package mcp
 
@@ -97,7 +98,6 @@ type session struct {
 
 	mu        sync.Mutex             // guards what follows, for a few lines at a time
 	closing   bool                   // no further line is accepted
-	ended     error                  // why no handler is begun any more
 	askErr    error                  // why the client is not asked any more
 	failure   error                  // what Serve returns
 	requests  map[string]*request    // owed an answer, by raw id
@@ -140,22 +140,20 @@ type request struct {
 
 	client, caps []byte // of the client, by the era
 
-	once     sync.Once                  // fills in the next three
-	given    map[string]json.RawMessage // the client's answers, of this and earlier rounds
-	sealed   string                     // what a requestState belongs to
+	once     sync.Once                  // fills in the next two
+	answers  map[string]json.RawMessage // the client's, of this and earlier rounds
 	badState *Error
 
-	reported bool                        // guarded by session.mu, like all that follows
-	progress float64                     // the last that was reported
-	needs    []inputRequest              // questions to be answered before the next round
-	round    func([]inputRequest) []byte // asks them
+	reported  bool           // guarded by session.mu, like all that follows
+	progress  float64        // the last that was reported
+	questions []inputRequest // to be answered before the next round
 }
 
 // params holds the members of a request's params that we know, as raw JSON.
 type params struct {
 	raw                                             []byte // all of them
 	meta, name, arguments, uri, cursor              []byte
-	notifications, setLevel, state                  []byte
+	notifications, setLevel, state, inputResponses  []byte
 	protocolVersion, capabilities, clientInfo       []byte
 	metaVersion, metaCaps, metaClient, level, token []byte
 	requestID, reason                               []byte
@@ -662,7 +660,7 @@ func (c *session) serve(r *request, params []byte) ([]byte, *Error) {
 	s := r.service
 	if s.kind != nothing && c.srv.offers()&(1<<s.kind.capability()) == 0 {
 		// Hosts of the legacy era drop a server that does not know a list.
-		if !s.list || r.rev == revModern {
+		if !s.list || r.rev.modern() {
 			return nil, r.noMethod()
 		}
 	}
@@ -680,10 +678,10 @@ func (p *params) read(raw []byte) *Error {
 	p.raw = raw
 	twice := pick(raw, want{"_meta", &p.meta}, want{"name", &p.name}, want{"arguments", &p.arguments},
 		want{"uri", &p.uri}, want{"cursor", &p.cursor}, want{"notifications", &p.notifications},
-		want{"level", &p.setLevel}, want{"requestState", &p.state},
+		want{"level", &p.setLevel}, want{"requestState", &p.state}, want{"inputResponses", &p.inputResponses},
 		want{"protocolVersion", &p.protocolVersion}, want{"capabilities", &p.capabilities},
 		want{"clientInfo", &p.clientInfo}, want{"requestId", &p.requestID}, want{"reason", &p.reason})
-	absent(&p.meta, &p.cursor)
+	absent(&p.meta, &p.cursor, &p.state, &p.inputResponses)
 	if twice == "" && p.meta != nil {
 		if p.meta[0] != '{' {
 			return badParams("_meta must be an object")
@@ -716,13 +714,12 @@ func absent(optional ...*[]byte) {
 // makes a request modern; any other belongs to the session that initialize
 // opened.
 func (c *session) selectEra(r *request) *Error {
-	known := r.service.legacy || r.service.modern
 	if r.metaVersion != nil {
 		return r.claim()
 	}
 	r.rev, r.client, r.caps = c.legacy.rev, c.legacy.client, c.legacy.caps
 	switch {
-	case !known:
+	case !r.service.legacy && !r.service.modern: // nobody knows it
 		return r.noMethod()
 	case r.service.legacy && (r.rev != 0 || r.service.early):
 		return nil
@@ -752,14 +749,14 @@ func (r *request) claim() *Error {
 		return invalid("batching is not supported")
 	}
 	r.rev, r.caps, r.client = revModern, r.metaCaps, r.metaClient
-	if !r.service.modern {
-		err := r.noMethod()
-		if r.service.absent != nil {
-			err.Data = r.service.absent
-		}
-		return err
+	if r.service.modern {
+		return nil
 	}
-	return nil
+	err := r.noMethod()
+	if r.service.absent != nil {
+		err.Data = r.service.absent
+	}
+	return err
 }
 
 func (r *request) noMethod() *Error {
@@ -769,11 +766,7 @@ func (r *request) noMethod() *Error {
 // listOf serves one page of the list of a kind.
 func listOf(k kind) func(*session, *request) ([]byte, *Error) {
 	return func(c *session, r *request) ([]byte, *Error) {
-		b, err := c.srv.appendList(r.open(), k, r.rev, r.cursor)
-		if err != nil {
-			return nil, err
-		}
-		return r.end(b, "", true), nil
+		return c.srv.list(r, k)
 	}
 }
 
@@ -790,7 +783,7 @@ func (c *session) findResource(r *request) ([]byte, *Error) {
 }
 
 func (c *session) findCompletion(r *request) ([]byte, *Error) {
-	return nil, c.srv.completer()(c.srv, r)
+	return nil, c.srv.completion(r)
 }
 
 // findItem finds what a request is about, whose name is the value of a member of
@@ -1076,7 +1069,7 @@ func (r *request) run() []byte {
 	if _, gone := context.Cause(r.ctx).(*CancelledError); gone {
 		return nil // before its turn came
 	}
-	return r.item.run(r)
+	return r.callHandler()
 }
 
 // release lets go of what r has used, and lets the next one in.
@@ -1160,7 +1153,7 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 // a comma behind it, and then end.
 func (r *request) open() []byte {
 	b := join(make([]byte, 0, 256), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
-	if r.rev == revModern {
+	if r.rev.modern() {
 		b = join(b, `"resultType":"complete",`)
 	}
 	return b
@@ -1169,7 +1162,7 @@ func (r *request) open() []byte {
 // end completes it. Meta holds members of the result's _meta; cached is set for
 // what a modern client may keep.
 func (r *request) end(b []byte, meta string, cached bool) []byte {
-	if cached && r.rev == revModern {
+	if cached && r.rev.modern() {
 		b = join(b, r.session.caching)
 	}
 	return r.endAs(r.session.identity, b, meta)
@@ -1178,7 +1171,7 @@ func (r *request) end(b []byte, meta string, cached bool) []byte {
 // endAs is end with all that is to be said of who we are.
 func (r *request) endAs(identity string, b []byte, meta string) []byte {
 	switch {
-	case r.rev == revModern:
+	case r.rev.modern():
 		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, identity, `}`)
 	case meta != "":
 		b = closeWith(join(b, `"_meta":{`, meta), `}`)
@@ -1321,31 +1314,27 @@ func (c *session) withdraw(id string) {
 	c.mu.Unlock()
 }
 
-// note keeps a question of the modern era for the result of this round.
-func (c *session) note(r *request, n inputRequest) {
+// addInputRequest keeps a question of the modern era for the result of this round.
+func (c *session) addInputRequest(r *request, q inputRequest) {
 	c.mu.Lock()
-	r.round = r.ask
-	if !slices.ContainsFunc(r.needs, func(o inputRequest) bool { return o.key == n.key }) {
-		r.needs = append(r.needs, n)
+	if !slices.ContainsFunc(r.questions, func(o inputRequest) bool { return o.key == q.key }) {
+		r.questions = append(r.questions, q)
 	}
 	c.mu.Unlock()
 }
 
-// round returns what makes the line that asks the questions of this round, or
-// nil if there are none.
-func (c *session) round(r *request) func() []byte {
+// takeInputRequests returns the questions that were added since the last time.
+func (c *session) takeInputRequests(r *request) []inputRequest {
 	c.mu.Lock()
-	needs, ask := r.needs, r.round
-	c.mu.Unlock()
-	if ask == nil {
-		return nil
-	}
-	return func() []byte { return ask(needs) }
+	defer c.mu.Unlock()
+	questions := r.questions
+	r.questions = nil
+	return questions
 }
 
 // logLevel returns from which level on a request wants log messages.
 func (c *session) logLevel(r *request) int {
-	if r.rev == revModern {
+	if r.rev.modern() {
 		if level, ok := unquote(r.level); ok {
 			return slices.Index(levels[:], level)
 		}
@@ -1520,11 +1509,11 @@ type turn struct {
 // lend begins a loan and returns its number. Only the holder may call it.
 func (t *turn) lend() (loan int) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.loans++
 	t.loan = t.loans
 	t.timer.Reset(maxInline)
-	t.mu.Unlock()
-	return t.loans
+	return t.loan
 }
 
 // reclaim ends a loan, and reports whether the turn is the caller's again: it is
@@ -1657,7 +1646,7 @@ func (l *lineReader) next() (line, tail []byte) {
 		return nil, nil // the end
 	}
 	l.began = true
-	if l.head == nil && l.size+len(chunk) <= l.limit || !l.tooMuch(chunk) && l.head == nil {
+	if l.head == nil && !l.tooMuch(chunk) {
 		return l.whole(chunk), nil
 	}
 	l.cut(chunk)
@@ -1696,15 +1685,15 @@ func (l *lineReader) tooMuch(chunk []byte) bool {
 // cut lets go of a line that is too long, but for its beginning and its end.
 func (l *lineReader) cut(chunk []byte) {
 	if l.head == nil {
-		l.head = slices.Concat(append(l.parts, chunk)...)
-		l.head = bytes.Clone(l.head[:min(len(l.head), keepBuffer, l.limit)])
-		if len(l.parts) > 0 {
-			l.tail = bytes.Clone(l.parts[len(l.parts)-1])
+		first := chunk
+		if n := len(l.parts); n > 0 {
+			first, l.tail = l.parts[0], l.parts[n-1]
 		}
+		l.head = bytes.Clone(first[:min(len(first), keepBuffer, l.limit)])
 		l.parts, l.size = nil, 0
 	}
-	l.tail = append(l.tail, chunk...)
-	l.tail = append([]byte{}, l.tail[max(0, len(l.tail)-maxRepeated):]...)
+	end := slices.Concat(l.tail[max(0, len(l.tail)-maxRepeated):], chunk)
+	l.tail = bytes.Clone(end[max(0, len(end)-maxRepeated):])
 }
 
 // ---- what is to be written ----

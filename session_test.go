@@ -7,10 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	stdhmac "crypto/hmac"
-	stdsha256 "crypto/sha256"
 	"encoding"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -364,6 +361,8 @@ func wantPanic(t *testing.T, want string, f func()) {
 
 type none = struct{}
 
+func ptr[T any](v T) *T { return &v }
+
 // demo is the server of PROTOCOL.md, as far as tools go.
 func demo() *Server {
 	s := &Server{Instructions: "Demo server."}
@@ -561,7 +560,7 @@ func TestTraps(t *testing.T) {
 			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}`},
 		{"T27 undeclared capability", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":23,"method":"tools/call","params":{"name":"ask","arguments":{},$META}}
-			< {"jsonrpc":"2.0","id":23,"error":{"code":-32021,"message":"This request needs the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`},
+			< {"jsonrpc":"2.0","id":23,"error":{"code":-32021,"message":"This client cannot tell its roots: it lacks the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`},
 		{"T29 batches in 2025-03-26", demo, "2025-03-26", `
 			> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":"b","method":"nope"}]
 			< [{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"b","error":{"code":-32601,"message":"Method not found: nope"}}]
@@ -591,7 +590,7 @@ func TestTraps(t *testing.T) {
 			> ` + call("2", "slow", "{}") + `
 			> {"jsonrpc":"2.0","id":2,"result":{"roots":[]}}
 			> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///a"}]}}
-			< {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[{\"uri\":\"file:///a\",\"name\":\"\"}]"}],"structuredContent":{"result":[{"uri":"file:///a","name":""}]}}}
+			< {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[{\"uri\":\"file:///a\"}]"}],"structuredContent":{"result":[{"uri":"file:///a"}]}}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`},
 		{"T34 capability off", func() *Server { return &Server{} }, legacyPV, `
 			> {"jsonrpc":"2.0","id":30,"method":"resources/list"}
@@ -654,8 +653,8 @@ const demoTools = `
 
 // wholeDemo is the server of both transcripts.
 func wholeDemo() *Server {
-	s := &Server{Name: "demo", Version: "1.0.0", Instructions: "Demo server.", Logging: true, StateKey: []byte("key")}
-	log := func(name string) *slog.Logger { return slog.New(LogHandler[slog.Handler](name)) }
+	s := &Server{Name: "demo", Version: "1.0.0", Instructions: "Demo server.", Logging: true}
+	log := func(name string) *slog.Logger { return slog.New(LogHandler(name)) }
 	AddTool(s, Tool{Name: "echo", Title: "Echo", Description: "Returns its text", Annotations: ToolAnnotations{ReadOnlyHint: Yes}},
 		func(ctx context.Context, in struct {
 			Text string `json:"text"`
@@ -775,7 +774,7 @@ func TestTranscriptModern(t *testing.T) {
 		c := serve(t, s)
 		play := func(transcript string) {
 			c.talk(strings.NewReplacer("$TOOLS", strings.ReplaceAll(wholeTools, "#", " "),
-				"$STATE", s.seal([]byte("{}"), "tools/call\x00ask_name\x00{}")).Replace(transcript))
+				"$STATE", callOf(s, "ask_name", "{}").seal([]byte("{}"))).Replace(transcript))
 		}
 		play(`
 			> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}
@@ -801,7 +800,7 @@ func TestTranscriptModern(t *testing.T) {
 			< {"jsonrpc":"2.0","id":8,"result":{"resultType":"complete","content":[{"type":"text","text":"Hello Bo"}],$SRV}}
 			# same tool, no elicitation capability on this request
 			> {"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"ask_name","arguments":{},$META}}
-			< {"jsonrpc":"2.0","id":9,"error":{"code":-32021,"message":"This request needs the elicitation capability","data":{"requiredCapabilities":{"elicitation":{}}}}}
+			< {"jsonrpc":"2.0","id":9,"error":{"code":-32021,"message":"This client cannot ask its user: it lacks the elicitation capability","data":{"requiredCapabilities":{"elicitation":{}}}}}
 			# subscription; the change notification and the answer of call 10 may come in either order
 			> {"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://a"]},$META}}
 			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://a"]}}}
@@ -926,7 +925,7 @@ func TestInitialize(t *testing.T) {
 // whose letters stand before the colon.
 func TestRevisions(t *testing.T) {
 	icon := []Icon{{Src: "https://x/i.png", MIMEType: "image/png", Sizes: []string{"48x48"}, Theme: "dark"}}
-	notes := &Annotations{Audience: []string{"user"}, Priority: 0.5, LastModified: "2025-01-02T03:04:05Z"}
+	notes := &Annotations{Audience: []string{"user"}, Priority: ptr(0.5), LastModified: "2025-01-02T03:04:05Z"}
 	meta := map[string]any{"k": 1}
 	s := &Server{Name: "demo", Version: "1.0.0", Title: "Demo", WebsiteURL: "https://x", Icons: icon, Instructions: "Be kind.",
 		CacheTTL: 90 * time.Second, CachePublic: true, Experimental: map[string]any{"e": none{}}, Extensions: map[string]any{"x/y": none{}}}
@@ -956,7 +955,7 @@ func TestRevisions(t *testing.T) {
 	)
 	transcript := strings.NewReplacer("$ICON", ICON, "$NOTES", NOTES, "$ARGS", ARGS, "\n\t\t\t", "").Replace(`
 		«ABCD:> {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"$VERSION","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
-		< {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"$VERSION","capabilities":{"tools":{"listChanged":true},"experimental":{"e":{}}},"instructions":"Be kind.",
+		< {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"$VERSION","capabilities":{"tools":{"listChanged":true},"experimental":{"e":{}},"extensions":{"x/y":{}}},"instructions":"Be kind.",
 			"serverInfo":{"name":"demo","version":"1.0.0"«CD:,"title":"Demo"»«D:,"websiteUrl":"https://x",$ICON»}}}»
 		«M:> {"jsonrpc":"2.0","id":0,"method":"server/discover","params":{$META}}
 		< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"experimental":{"e":{}},"extensions":{"x/y":{}}},"instructions":"Be kind.",
@@ -1388,7 +1387,7 @@ var schemaCases = []struct {
 		I int8    `json:"i"`
 		U uint64  `json:"u"`
 		F float32 `json:"f"`
-	}], `{"type":"object","properties":{"s":{"type":"string"},"b":{"type":"boolean"},"i":{"type":"integer"},"u":{"type":"integer","minimum":0},"f":{"type":"number"}},"required":["s","b","i","u","f"],"additionalProperties":false}`},
+	}], `{"type":"object","properties":{"s":{"type":"string"},"b":{"type":"boolean"},"i":{"type":"integer","minimum":-128,"maximum":127},"u":{"type":"integer","minimum":0},"f":{"type":"number"}},"required":["s","b","i","u","f"],"additionalProperties":false}`},
 	{"what is optional", SchemaOf[struct {
 		A int  `json:"a,omitempty"`
 		B int  `json:"b,omitzero"`
@@ -1411,7 +1410,7 @@ var schemaCases = []struct {
 		B []byte        `json:"b"`
 		A netip.Addr    `json:"a"`
 		D time.Duration `json:"d"`
-	}], `{"type":"object","properties":{"t":{"type":"string","format":"date-time"},"b":{"type":"string","contentEncoding":"base64"},"a":{"type":"string"},"d":{"type":"integer"}},"required":["t","b","a","d"],"additionalProperties":false}`},
+	}], `{"type":"object","properties":{"t":{"type":"string","format":"date-time"},"b":{"type":"string","description":"base64","contentEncoding":"base64"},"a":{"type":"string"},"d":{"type":"integer"}},"required":["t","b","a","d"],"additionalProperties":false}`},
 	{"lists and maps", SchemaOf[struct {
 		P []*point         `json:"p"`
 		M map[string][]int `json:"m"`
@@ -1480,7 +1479,7 @@ func acceptable(t *testing.T, where string, v any) {
 			t.Errorf("%s: %s is not known to everybody", where, key)
 		}
 	}
-	if _, ok := node["properties"]; ok != (typ == "object") {
+	if _, ok := node["properties"]; ok && typ != "object" || !ok && typ == "object" && node["additionalProperties"] != nil {
 		t.Errorf("%s: a %s, properties: %v", where, typ, ok)
 	}
 	if _, ok := node["items"]; ok != (typ == "array") {
@@ -1684,9 +1683,9 @@ func TestArguments(t *testing.T) {
 		{toolAs[struct {
 			A string `json:"dryrain,omitempty"`
 			B string `json:"d-R_y_R-u_n,omitempty"`
-		}], `{"DryRun":1}`, bad + "DryRun is unknown (there is d-R_y_R-u_n, dryrain)"},
-		{toolAs[several], `{"name":"n","count":1,"units":"mm"}`, bad + "units is unknown (there is unit, count, name, tags, at); unit is required"},
-		{toolAs[several], `{"name":"n","count":1,"unit":"mm","TAG":"mm"}`, bad + "TAG is unknown (there is tags, count, unit, name, at)"},
+		}], `{"DryRun":1}`, bad + "DryRun is unknown (there is dryrain, d-R_y_R-u_n)"},
+		{toolAs[several], `{"name":"n","count":1,"units":"mm"}`, bad + "units is unknown (there is name, count, unit, tags, at); unit is required"},
+		{toolAs[several], `{"name":"n","count":1,"unit":"mm","TAG":"mm"}`, bad + "TAG is unknown (there is name, count, unit, tags, at)"},
 		{toolAs[several], `{"name":1,"count":"x","unit":"cm","at":{"x":{}}}`, bad + `name must be a string, got 1; count must be an integer, got "x"; unit must be one of mm, inch, got "cm"; at.x must be an integer, got {}`},
 		{toolAs[several], `{"name":"n","count":1,"unit":"mm","tags":["a","c"]}`, bad + `tags[1] must be one of a, b, got "c"`},
 		{toolAs[several], `{"name":"n","count":1,"unit":"mm","tags":"a"}`, bad + `tags must be an array, got "a"`},
@@ -1883,7 +1882,7 @@ func TestResults(t *testing.T) {
 		{"nil pointer", out(nilReply, nil), texts(), ""},
 		{"slice", out([]string{"a"}, nil), texts(`["a"]`) + `,"structuredContent":{"result":["a"]}`, `["a"]`},
 		{"nil slice", out([]string(nil), nil), texts(`[]`) + `,"structuredContent":{"result":[]}`, `[]`},
-		{"map", out(map[string]any{"b": nil, "a": []int(nil)}, nil), texts(`{"a":[],"b":null}`) + `,"structuredContent":{"a":[],"b":null}`, ""},
+		{"map", out(map[string]any{"b": nil, "a": []int(nil)}, nil), texts(`{"a":null,"b":null}`) + `,"structuredContent":{"a":null,"b":null}`, ""},
 		{"nil map", out(map[string]int(nil), nil), texts(`{}`) + `,"structuredContent":{}`, ""},
 		{"number", out(1.5, nil), texts(`1.5`) + `,"structuredContent":{"result":1.5}`, "1.5"},
 		{"raw", out(json.RawMessage("{\n\"a\" : 1}"), nil), texts(`{"a":1}`) + `,"structuredContent":{"a":1}`, ""},
@@ -2026,9 +2025,9 @@ func TestRequestFrom(t *testing.T) {
 		< {"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","content":[],$SRV}}`)
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	for i, want := range []Request{
-		{"tools/call", raw(`"\u0061"`), "2025-11-25", "c", "1", raw(`{"roots":{}}`), nil},
-		{"tools/call", raw("2"), "2026-07-28", "n", "2", raw(`{"x":{}}`), raw(`{"a":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"x":{}},"io.modelcontextprotocol/clientInfo":{"name":"n","version":"2"}}`)},
-		{"tools/call", raw("3"), "2026-07-28", "", "", raw(`{}`), raw(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`)},
+		{"tools/call", "x", raw(`"\u0061"`), "2025-11-25", "c", "1", raw(`{"roots":{}}`), nil},
+		{"tools/call", "x", raw("2"), "2026-07-28", "n", "2", raw(`{"x":{}}`), raw(`{"a":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"x":{}},"io.modelcontextprotocol/clientInfo":{"name":"n","version":"2"}}`)},
+		{"tools/call", "x", raw("3"), "2026-07-28", "", "", raw(`{}`), raw(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`)},
 	} {
 		if got := *kept[i]; !reflect.DeepEqual(got, want) {
 			t.Errorf("got  %+q\nwant %+q", got, want)
@@ -2317,9 +2316,9 @@ func TestRootsUnsupported(t *testing.T) {
 			> ` + call("1", "ask", "{}") + `
 			< ` + said("1", "true") + `
 			> ` + call("2", "fail", "{}") + `
-			< ` + failed("2", "This request needs the roots capability") + `
+			< ` + failed("2", "This client cannot tell its roots: it lacks the roots capability") + `
 			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fail","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{}}}}}
-			< {"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This request needs the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`)
+			< {"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This client cannot tell its roots: it lacks the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`)
 		c.end()
 	})
 }
@@ -2382,8 +2381,8 @@ func TestManyQuestions(t *testing.T) {
 			c.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list","params":{}}`, i+1))
 		}
 		for i := 9; i >= 0; i-- {
-			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"roots":[{"uri":"file:///%d","name":""}]}}`, i+1, i))
-			root := fmt.Sprintf(`[{"uri":"file:///%d","name":""}]`, i)
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"roots":[{"uri":"file:///%d"}]}}`, i+1, i))
+			root := fmt.Sprintf(`[{"uri":"file:///%d"}]`, i)
 			c.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":%s}],"structuredContent":{"result":%s}}}`, 100+i, quote(root), root))
 		}
 		c.end()
@@ -2522,7 +2521,7 @@ func mustPanic(t *testing.T, cases map[string]func()) {
 func TestResourceList(t *testing.T) {
 	full := Resource{
 		Name: "full", Title: "Full", Description: "All of it", MIMEType: "text/plain", Size: 3,
-		Annotations: &Annotations{Audience: []string{"user", "assistant"}, Priority: 0.5, LastModified: "2026-01-02T03:04:05Z"},
+		Annotations: &Annotations{Audience: []string{"user", "assistant"}, Priority: ptr(0.5), LastModified: "2026-01-02T03:04:05Z"},
 		Icons:       []Icon{{Src: "data:,x", MIMEType: "image/png", Sizes: []string{"any"}, Theme: "dark"}},
 		Meta:        map[string]any{"example.com/a": 1},
 	}
@@ -2809,7 +2808,7 @@ func TestTemplates(t *testing.T) {
 		{"db://{a}-{b}", `db://1-2-3 a=1,b=2-3  db://1--2 a=1,b=-2`, `db://12 db://-2 db://1-`},
 		{"db://{a}.txt", `db://1.txt.txt a=1.txt`, `db://.txt`},
 
-		{"file:///{+path}", `file:///a/b.txt path=a/b.txt  file:///a?b#c path=a?b#c  file:///./a path=./a`, `file:/// file://a`},
+		{"file:///{+path}", `file:///a/b.txt path=a/b.txt  file:///a?b#c path=a?b#c`, `file:/// file://a file:///./a file:///a/.?b`},
 		{"file:///{+path}/x", `file:///x/x/x path=x/x`, `file:///x`},
 		{"file:///{+dir}/{name}.txt", `file:///a/b/c.txt dir=a/b,name=c  file:///a/b.txt/c.txt dir=a/b.txt,name=c`,
 			`file:///a/.txt file:///c.txt file:///a/b/c.md file:///a/b.txt/c`},
@@ -2938,9 +2937,9 @@ func FuzzTemplate(f *testing.F) {
 
 // harmless says what a value may be, in other words than the library does.
 func harmless(value string, reserved bool) bool {
-	segments := strings.Split(strings.ReplaceAll(value, `\`, "/"), "/")
-	return value != "" && utf8.ValidString(value) && !strings.Contains(value, "\x00") && !slices.Contains(segments, "..") &&
-		(reserved || len(segments) == 1 && value != ".")
+	segments := strings.Split(strings.NewReplacer(`\`, "/", "?", "/", "#", "/").Replace(value), "/")
+	return value != "" && utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
+		!slices.Contains(segments, "..") && !slices.Contains(segments, ".") && (reserved || !strings.ContainsAny(value, `/\`))
 }
 
 // expanded is the simple, or the reserved, expansion of RFC 6570.
@@ -3551,7 +3550,7 @@ func TestSlog(t *testing.T) {
 		begun, release := make(chan context.Context), make(chan struct{})
 		*do = func(ctx context.Context) { begun <- ctx; <-release }
 		c.talk(doAt(`"debug"`))
-		err := slogtest.TestHandler(inRequest{LogHandler[slog.Handler]("x"), <-begun}, func() (messages []map[string]any) {
+		err := slogtest.TestHandler(inRequest{LogHandler("x"), <-begun}, func() (messages []map[string]any) {
 			for _, line := range c.recv() {
 				var m struct {
 					Params struct {
@@ -3588,7 +3587,7 @@ func TestLogLevels(t *testing.T) {
 		8: "error", 11: "error", 12: "critical", 15: "critical", 16: "alert", 19: "alert", 20: "emergency", 99: "emergency"}
 	ordered := slices.Sorted(maps.Keys(of))
 	*do = func(ctx context.Context) {
-		l := slog.New(LogHandler[slog.Handler](""))
+		l := slog.New(LogHandler(""))
 		for _, level := range ordered {
 			enabled := l.Enabled(ctx, level)
 			before := requestOf(ctx).session.out.added
@@ -3640,7 +3639,7 @@ func TestLogLevels(t *testing.T) {
 			}
 		}
 		// None of these has changed it; and a modern request has a level of its own.
-		*do = func(ctx context.Context) { slog.New(LogHandler[slog.Handler]("l")).WarnContext(ctx, "w") }
+		*do = func(ctx context.Context) { slog.New(LogHandler("l")).WarnContext(ctx, "w") }
 		c.script(call + `< 1 {"content":[]}`)
 		c.talk(doAt(`"info"`) + logged(`"level":"warning","logger":"l","data":"w"`) + done)
 	})
@@ -3662,8 +3661,6 @@ func TestLogData(t *testing.T) {
 	s := &Server{Logging: true}
 	do := doer(s)
 	group := slog.Group
-	loop := map[string]any{}
-	loop["loop"] = loop
 	for _, test := range []struct {
 		name string
 		log  func(ctx context.Context, l *slog.Logger)
@@ -3674,7 +3671,7 @@ func TestLogData(t *testing.T) {
 		{"kinds", func(ctx context.Context, l *slog.Logger) {
 			l.InfoContext(ctx, "m", "i", int64(math.MinInt64), "u", uint64(math.MaxUint64), "f", 1.5, "b", true, "s", "x", "n", nil,
 				"t", time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), "d", 1500*time.Millisecond)
-		}, `{"msg":"m","i":-9223372036854775808,"u":18446744073709551615,"f":1.5,"b":true,"s":"x","n":null,"t":"2026-01-02T03:04:05.000000006Z","d":"1.5s"}`},
+		}, `{"msg":"m","i":-9223372036854775808,"u":18446744073709551615,"f":1.5,"b":true,"s":"x","n":null,"t":"2026-01-02T03:04:05.000000006Z","d":1500000000}`},
 		{"values", func(ctx context.Context, l *slog.Logger) {
 			l.InfoContext(ctx, "m", "struct", struct {
 				A int `json:"a"`
@@ -3684,8 +3681,8 @@ func TestLogData(t *testing.T) {
 			l.InfoContext(ctx, "m", "err", fmt.Errorf("outer: %w", fs.ErrNotExist), "g", slog.GroupValue(slog.Any("err", errors.New("inner"))))
 		}, `{"msg":"m","err":"outer: file does not exist","g":{"err":"inner"}}`},
 		{"no JSON form", func(ctx context.Context, l *slog.Logger) {
-			l.InfoContext(ctx, "m", "nan", math.NaN(), "complex", 1i, "fine", 1, "raw", json.RawMessage("{"), "list", []any{math.Inf(-1)}, "loop", loop)
-		}, `{"msg":"m","nan":"!ERROR: NaN has no JSON form","complex":"!ERROR: a complex128 has no JSON form","fine":1,"raw":"!ERROR: not valid JSON: \"{\"","list":"!ERROR: -Inf has no JSON form","loop":"!ERROR: a value contains itself"}`},
+			l.InfoContext(ctx, "m", "nan", math.NaN(), "complex", 1i, "fine", 1, "list", []any{math.Inf(-1)})
+		}, `{"msg":"m","nan":"!ERROR:json: unsupported value: NaN","complex":"!ERROR:json: unsupported type: complex128","fine":1,"list":"!ERROR:json: unsupported value: -Inf"}`},
 		{"panics", func(ctx context.Context, l *slog.Logger) {
 			l.InfoContext(ctx, "m", "fine", 1, "err", (*nilError)(nil), "json", panicky{})
 		}, `{"msg":"m","fine":1,"err":"<nil>","json":"!PANIC: oh"}`},
@@ -3704,11 +3701,14 @@ func TestLogData(t *testing.T) {
 			l.With("w", valuer{slog.StringValue("with")}).InfoContext(ctx, "m",
 				"v", valuer{slog.IntValue(1)}, "vv", valuer{slog.AnyValue(valuer{slog.DurationValue(time.Second)})},
 				"g", valuer{slog.GroupValue(slog.Any("in", valuer{slog.BoolValue(true)}))}, "", valuer{slog.GroupValue(slog.Int("inline", 1))})
-		}, `{"msg":"m","w":"with","v":1,"vv":"1s","g":{"in":true},"inline":1}`},
-		{"later wins", func(ctx context.Context, l *slog.Logger) { l.With("a", 1).InfoContext(ctx, "m", "a", 2, slog.Attr{}) }, `{"msg":"m","a":2}`},
+		}, `{"msg":"m","w":"with","v":1,"vv":1000000000,"g":{"in":true},"inline":1}`},
+		{"nothing", func(ctx context.Context, l *slog.Logger) { l.InfoContext(ctx, "m", slog.Attr{}) }, `"m"`},
+		{"names of slog's own", func(ctx context.Context, l *slog.Logger) {
+			l.InfoContext(ctx, "m", "level", 9, "time", "now", "source", "s")
+		}, `{"msg":"m","level":9,"time":"now","source":"s"}`},
 	} {
 		inBubble(t, s, "", func(c *client) {
-			*do = func(ctx context.Context) { test.log(ctx, slog.New(LogHandler[slog.Handler]("lo\"g"))) }
+			*do = func(ctx context.Context) { test.log(ctx, slog.New(LogHandler("lo\"g"))) }
 			c.t.Log(test.name)
 			c.talk(doAt(`"info"`) + logged(`"level":"info","logger":"lo\"g","data":`+test.want) + done)
 		})
@@ -3717,7 +3717,7 @@ func TestLogData(t *testing.T) {
 
 // Where nobody listens, logging does nothing, and says so beforehand.
 func TestLogToNobody(t *testing.T) {
-	l := slog.New(LogHandler[slog.Handler]("x"))
+	l := slog.New(LogHandler("x"))
 	silent := func(name string, ctx context.Context) {
 		t.Helper()
 		if l.Enabled(ctx, slog.LevelError+99) {
@@ -3783,9 +3783,9 @@ func TestRequestOfEveryHandler(t *testing.T) {
 	s.AddResource(Resource{URI: "x:a", Name: "a"}, read)
 	s.AddResource(Resource{URI: "x:{v}", Name: "b"}, read)
 	const trace = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`
-	methods := []struct{ method, params string }{
-		{"tools/call", `"name":"do"`}, {"prompts/get", `"name":"p"`}, {"resources/read", `"uri":"x:a"`}, {"resources/read", `"uri":"x:b"`},
-		{"completion/complete", `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`},
+	methods := []struct{ method, name, params string }{
+		{"tools/call", "do", `"name":"do"`}, {"prompts/get", "p", `"name":"p"`}, {"resources/read", "x:a", `"uri":"x:a"`}, {"resources/read", "x:b", `"uri":"x:b"`},
+		{"completion/complete", "p", `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`},
 	}
 	ids := []string{`1`, `0`, `-7`, `9007199254740993`, `2.0`, `"1"`, `""`, `"\u0061\"é"`}
 	var want []*Request
@@ -3801,18 +3801,18 @@ func TestRequestOfEveryHandler(t *testing.T) {
 			for _, id := range ids {
 				const meta = `{"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{"roots":{}},` + trace + `}`
 				call(id, m.method, m.params, meta)
-				want = append(want, &Request{m.method, json.RawMessage(id), "2026-07-28", "", "", json.RawMessage(`{"roots":{}}`), json.RawMessage(meta)})
+				want = append(want, &Request{m.method, m.name, json.RawMessage(id), "2026-07-28", "", "", json.RawMessage(`{"roots":{}}`), json.RawMessage(meta)})
 			}
 			const meta = `{"` + keyClient + `":{"name":"mod\u0065rn","version":"2","title":"T"},"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{}}`
 			call("1", m.method, m.params, meta)
-			want = append(want, &Request{m.method, json.RawMessage("1"), "2026-07-28", "modern", "2", json.RawMessage(`{}`), json.RawMessage(meta)})
+			want = append(want, &Request{m.method, m.name, json.RawMessage("1"), "2026-07-28", "modern", "2", json.RawMessage(`{}`), json.RawMessage(meta)})
 		}
 		c.recv()
 		c.initialize("2025-06-18", `{"sampling":{}}`)
 		for _, m := range methods {
 			for _, meta := range []string{"", `{` + trace + `,"progressToken":1}`} {
 				call("1", m.method, m.params, meta)
-				want = append(want, &Request{m.method, json.RawMessage("1"), "2025-06-18", "c", "1", json.RawMessage(`{"sampling":{}}`), json.RawMessage(meta)})
+				want = append(want, &Request{m.method, m.name, json.RawMessage("1"), "2025-06-18", "c", "1", json.RawMessage(`{"sampling":{}}`), json.RawMessage(meta)})
 			}
 		}
 		c.send(`{"jsonrpc":"2.0","id":2,"method":"ping","params":{"filler":"` + strings.Repeat("x", keepBuffer) + `"}}`) // so that buffers are used again
@@ -3822,7 +3822,7 @@ func TestRequestOfEveryHandler(t *testing.T) {
 		if i >= len(got) || i >= len(want) {
 			t.Fatalf("%d requests, want %d", len(got), len(want))
 		}
-		if want[i].Meta = want[i].Meta[:len(want[i].Meta):len(want[i].Meta)]; len(want[i].Meta) == 0 {
+		if len(want[i].Meta) == 0 {
 			want[i].Meta = nil
 		}
 		if !reflect.DeepEqual(got[i], want[i]) {
@@ -3868,9 +3868,8 @@ func asker(ask askFunc) *Server {
 // a handler is to return.
 func told(v any, err error) (string, error) {
 	var cancelled *CancelledError
-	_, ofProtocol := asError(err)
 	switch {
-	case ofProtocol, errors.Is(err, ErrInputRequired), errors.Is(err, errors.ErrUnsupported):
+	case protocolError(err) != nil, errors.Is(err, ErrInputRequired), errors.Is(err, errors.ErrUnsupported):
 		return "", err
 	case errors.Is(err, ErrDeclined):
 		return "declined", nil
@@ -3974,7 +3973,7 @@ func (c *client) round(id any, inputRequests string) string {
 }
 
 func formOf[T any](rev revision) string {
-	b, err := derive(reflect.TypeFor[T](), "mcp: Elicit", true).appendForm(nil, rev)
+	b, err := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", reading).appendForm(nil, rev)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return "unsupported"
 	}
@@ -4001,7 +4000,7 @@ func TestForms(t *testing.T) {
 			A int      `minimum:"-1" maximum:"9"`
 			B *float64 `minimum:"0.5"`
 			C uint8    `json:",omitempty"`
-		}], `{"A":{"type":"integer","minimum":-1,"maximum":9},"B":{"type":"number","minimum":0.5},"C":{"type":"integer","minimum":0}},"required":["A"]`, ""},
+		}], `{"A":{"type":"integer","minimum":-1,"maximum":9},"B":{"type":"number","minimum":0.5},"C":{"type":"integer","minimum":0,"maximum":255}},"required":["A"]`, ""},
 		{"boolean", formOf[struct {
 			A bool
 			B bool `default:"true"`
@@ -4157,7 +4156,8 @@ func TestAsk(t *testing.T) {
 		"cancel":           form(`{"action":"cancel"}`, "dismissed"),
 		"form too short":   form(`{"action":"accept","content":{"city":"R","days":0,"extra":["z"]}}`, `error: mcp: the user's answer: city must have at least 2 characters, got 1; days must be at least 1, got 0; extra[0] must be one of x, y, got "z"`),
 		"form of no type":  form(`{"action":"accept","content":{"city":5}}`, "error: mcp: the user's answer: city must be a string, got 5"),
-		"no content":       form(`{"action":"accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"accept"}`),
+		"no content":       form(`{"action":"accept"}`, "error: mcp: the user's answer: city is required"),
+		"content null":     form(`{"action":"accept","content":null}`, "error: mcp: the user's answer: city is required"),
 		"content no form":  form(`{"action":"accept","content":"Rome"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"accept","content":"Rome"}`),
 		"no such action":   form(`{"action":"Accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"Accept"}`),
 		"action no string": form(`{"action":5}`, "error: mcp: elicitation/create: the client's answer makes no sense: action must be a string, got 5"),
@@ -4166,7 +4166,7 @@ func TestAsk(t *testing.T) {
 
 		"by hand":            one(askByHand, create, byHandAsk, `{"action":"accept","content":{"x":[1]}}`, `{"x":[1]}`),
 		"by hand declined":   one(askByHand, create, byHandAsk, `{"action":"decline"}`, "declined"),
-		"by hand no content": one(askByHand, create, byHandAsk, `{"action":"accept"}`, `error: mcp: elicitation/create: the client's answer makes no sense: {"action":"accept"}`),
+		"by hand no content": one(askByHand, create, byHandAsk, `{"action":"accept"}`, "{}"),
 		"url":                one(askURL, create, urlAsk, `{"action":"accept"}`, "agreed"),
 		"url declined":       one(askURL, create, urlAsk, `{"action":"decline"}`, "declined"),
 		"url dismissed":      one(askURL, create, urlAsk, `{"action":"cancel"}`, "dismissed"),
@@ -4205,13 +4205,13 @@ func TestAsk(t *testing.T) {
 		"model is no string": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"text","text":"x"},"model":5}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: model must be a string, got 5"),
 		"model has no bytes": model(saysAsk(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"image","data":"?"},"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content: [0].data must be base64"),
 		"bad preferences": func() (askFunc, [][]asked, string) {
-			return askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: not valid JSON: "{"`
+			return askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: mcp: Sample: json: error calling MarshalJSON for type json.RawMessage: unexpected end of JSON input`
 		},
 		"bad content": func() (askFunc, [][]asked, string) {
 			return askModel(saysAsk(Content{Type: "tool_use"})), nil, `error: mcp: Sample: content of type "tool_use" lacks what belongs to it`
 		},
 		"content that is none of a model's": func() (askFunc, [][]asked, string) {
-			return askModel(saysAsk(ResourceLink(Resource{URI: "a:b", Name: "b"}))), nil, `error: mcp: Sample: content of type "resource_link"`
+			return askModel(saysAsk(ResourceLink(Resource{URI: "a:b", Name: "b"}))), nil, `error: mcp: Sample: content of type "resource_link" is not for a conversation`
 		},
 
 		"three rounds": func() (askFunc, [][]asked, string) {
@@ -4447,7 +4447,7 @@ func TestAskFrom(t *testing.T) {
 					}
 					c.talk(`< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete",` + results[method] + `,` + cache + `$SRV}}`)
 					c.send(modernAsk(3, method, params, `{}`))
-					c.want(`{"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This request needs the elicitation capability","data":{"requiredCapabilities":{"elicitation":{}}}}}`)
+					c.want(`{"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This client cannot ask its user: it lacks the elicitation capability","data":{"requiredCapabilities":{"elicitation":{}}}}}`)
 				}
 				c.initialize("2025-11-25", `{"elicitation":{}}`)
 				c.send(`{"jsonrpc":"2.0","id":4,"method":"` + method + `","params":{` + params + `}}`)
@@ -4461,9 +4461,9 @@ func TestAskFrom(t *testing.T) {
 				c.initialize("2025-11-25", `{}`)
 				c.send(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`)
 				if method == "tools/call" {
-					c.want(answer(1, `{"content":[{"type":"text","text":"This request needs the elicitation capability"}],"isError":true}`))
+					c.want(answer(1, `{"content":[{"type":"text","text":"This client cannot ask its user: it lacks the elicitation capability"}],"isError":true}`))
 				} else {
-					c.want(refused(1, codeInternal, "This request needs the elicitation capability"))
+					c.want(refused(1, codeInternal, "This client cannot ask its user: it lacks the elicitation capability"))
 				}
 				c.end()
 			})
@@ -4831,7 +4831,7 @@ func TestRounds(t *testing.T) {
 			_, err := confirm(ctx, "k")
 			_, err2 := Roots(ctx, "r")
 			return "", errors.Join(err, err2)
-		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`},
+		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This client cannot tell its roots: it lacks the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -4847,59 +4847,55 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// A state is good for what it was made for, for an hour, by whoever has the key.
+// callOf is a call of a tool, of which only a requestState knows.
+func callOf(s *Server, tool, arguments string) *request {
+	return &request{session: &session{srv: s}, method: "tools/call", name: tool, params: params{arguments: []byte(arguments)}}
+}
+
+// A state is good for what it was made for, for an hour, on the Server that made it.
 func TestState(t *testing.T) {
 	const caps = `{"elicitation":{}}`
 	const asks = `{"k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
 	yes := func(state string) string {
 		return `,"inputResponses":{"k":` + confirmYes + `},"requestState":"` + state + `"`
 	}
-	key := bytes.Repeat([]byte("k"), 65)
-	keyed := func(key []byte) *Server {
-		s := asker(askOnce)
-		s.StateKey = key
-		return s
-	}
 	type place struct{ method, params string }
 	ask := place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"}`}
 	for i, test := range []struct {
 		made, used place
-		by         []byte // the key of another server that it is used on; nil: of the same
+		elsewhere  bool // it is used on another Server
 		after      time.Duration
 		ok         bool
 	}{
-		{ask, ask, nil, 0, true},
-		{ask, ask, nil, time.Hour - time.Second, true},
-		{ask, ask, nil, time.Hour, false},
-		{ask, ask, nil, 1000 * time.Hour, false},
-		{ask, ask, key, 0, true}, // after a restart
-		{ask, ask, key[:64], 0, false},
-		{ask, ask, append(bytes.Clone(key[:64]), 'l'), 0, false},
-		{ask, ask, []byte{}, 0, false},
-		{ask, place{"tools/call", ` "arguments" : {"n" :	1 ,"s":" x\n"  } , "name":"\u0061sk" `}, nil, 0, true},
-		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"},"more":true`}, nil, 0, true},
-		{ask, place{"tools/call", `"name":"other","arguments":{"n":1,"s":" x\n"}`}, nil, 0, false},
-		{ask, place{"tools/call", `"name":"ask","arguments":{"n":2,"s":" x\n"}`}, nil, 0, false},
-		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":"x\n"}`}, nil, 0, false},
-		{ask, place{"tools/call", `"name":"ask","arguments":{}`}, nil, 0, false},
-		{ask, place{"tools/call", `"name":"ask"`}, nil, 0, false},
-		{place{"tools/call", `"name":"ask"`}, place{"tools/call", `"name":"ask"`}, nil, 0, true},
-		{place{"tools/call", `"name":"ask"`}, place{"prompts/get", `"name":"ask"`}, nil, 0, false},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, nil, 0, true},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"other","arguments":{"a":"1"}`}, nil, 0, false},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"2"}`}, nil, 0, false},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"tools/call", `"name":"ask","arguments":{"a":"1"}`}, nil, 0, false},
-		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:a"`}, nil, 0, true},
-		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:o"`}, nil, 0, false},
+		{ask, ask, false, 0, true},
+		{ask, ask, false, time.Hour - time.Second, true},
+		{ask, ask, false, time.Hour, false},
+		{ask, ask, false, 1000 * time.Hour, false},
+		{ask, ask, true, 0, false},
+		{ask, place{"tools/call", ` "arguments" : {"n" :	1 ,"s":" x\n"  } , "name":"\u0061sk" `}, false, 0, true},
+		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"},"more":true`}, false, 0, true},
+		{ask, place{"tools/call", `"name":"other","arguments":{"n":1,"s":" x\n"}`}, false, 0, false},
+		{ask, place{"tools/call", `"name":"ask","arguments":{"n":2,"s":" x\n"}`}, false, 0, false},
+		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":"x\n"}`}, false, 0, false},
+		{ask, place{"tools/call", `"name":"ask","arguments":{}`}, false, 0, false},
+		{ask, place{"tools/call", `"name":"ask"`}, false, 0, false},
+		{place{"tools/call", `"name":"ask"`}, place{"tools/call", `"name":"ask"`}, false, 0, true},
+		{place{"tools/call", `"name":"ask"`}, place{"prompts/get", `"name":"ask"`}, false, 0, false},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, false, 0, true},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"other","arguments":{"a":"1"}`}, false, 0, false},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"2"}`}, false, 0, false},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"tools/call", `"name":"ask","arguments":{"a":"1"}`}, false, 0, false},
+		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:a"`}, false, 0, true},
+		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:o"`}, false, 0, false},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := serve(t, keyed(key))
+				c := serve(t, asker(askOnce))
 				c.send(modernAsk(1, test.made.method, test.made.params, caps))
 				state := c.round(1, asks)
-				if test.by != nil {
+				if test.elsewhere {
 					c.end()
-					c = serve(t, keyed(test.by))
+					c = serve(t, asker(askOnce))
 				}
 				time.Sleep(test.after)
 				if c.send(modernAsk(2, test.used.method, test.used.params, caps, yes(state))); !test.ok {
@@ -4912,26 +4908,14 @@ func TestState(t *testing.T) {
 		})
 	}
 
-	t.Run("keys of nobody", func(t *testing.T) {
-		for _, key := range [][]byte{nil, {}} {
-			a, b := keyed(key), keyed(key)
-			state := a.seal([]byte("{}"), "x")
-			if _, ok := a.unseal(state, "x"); !ok {
-				t.Errorf("%#v: refused by who made it", key)
-			}
-			if _, ok := b.unseal(state, "x"); ok {
-				t.Errorf("%#v: accepted by another server", key)
-			}
-		}
-	})
 	t.Run("tampered", func(t *testing.T) {
-		s := keyed(key)
-		good := s.seal([]byte(`{"a":1}`), "x")
-		if payload, ok := s.unseal(good, "x"); !ok || string(payload) != `{"a":1}` {
+		s := &Server{}
+		good := callOf(s, "x", "").seal([]byte(`{"a":1}`))
+		if answers, ok := callOf(s, "x", "").unseal(good); !ok || string(answers) != `{"a":1}` {
 			t.Fatalf("%s: refused", good)
 		}
 		try := func(state string) {
-			if _, ok := s.unseal(state, "x"); ok && state != good {
+			if _, ok := callOf(s, "x", "").unseal(state); ok && state != good {
 				t.Errorf("accepted %q for %q", state, good)
 			}
 		}
@@ -4945,8 +4929,11 @@ func TestState(t *testing.T) {
 				try(good[:i] + string([]byte{good[i] ^ 1<<bit}) + good[i+1:])
 			}
 		}
-		if _, ok := s.unseal(good, "y"); ok {
+		if _, ok := callOf(s, "y", "").unseal(good); ok {
 			t.Error("accepted for something else")
+		}
+		if _, ok := callOf(&Server{}, "x", "").unseal(good); ok {
+			t.Error("accepted by another Server")
 		}
 	})
 	t.Run("tampered on the wire", func(t *testing.T) {
@@ -4963,35 +4950,6 @@ func TestState(t *testing.T) {
 			c.end()
 		})
 	})
-}
-
-func TestSHA256(t *testing.T) {
-	b := make([]byte, 5000)
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
-	check := func(key, message []byte) {
-		t.Helper()
-		if got, want := sha256(message), stdsha256.Sum256(message); got != want {
-			t.Fatalf("sha256 of %x: got %x, want %x", message, got, want)
-		}
-		mac := stdhmac.New(stdsha256.New, key)
-		mac.Write(message)
-		if got := hmac(key, message); !bytes.Equal(got[:], mac.Sum(nil)) {
-			t.Fatalf("hmac with %x of %x: got %x, want %x", key, message, got, mac.Sum(nil))
-		}
-	}
-	for n := range 301 {
-		check(b[:n], b[n:2*n])
-		check(b[n:n+32], b[:n])
-	}
-	for range 100 {
-		i, j := rand.IntN(len(b)), rand.IntN(len(b))
-		check(b[:i], b[min(i, j):])
-	}
-	if s := bytes.Repeat([]byte{1}, 65); hmac(s[:10], nil) == hmac(s, nil) || s[64] != 1 {
-		t.Error("a long key was cut or written to")
-	}
 }
 
 // Fifty handlers ask without end, also with contexts and on goroutines that
@@ -5128,30 +5086,25 @@ func TestAskStorm(t *testing.T) {
 
 // FuzzState: a state is accepted only if it is, byte for byte, what seal makes.
 func FuzzState(f *testing.F) {
-	s := &Server{StateKey: []byte("k")}
-	good := s.seal([]byte(`{"a":{}}`), "x")
-	for _, state := range []string{good, "", ".", "..", good + "\n", good[:len(good)-1], "zzzzzz.e30.AAAA", "-1.e30." + strings.Repeat("A", 43)} {
+	s := &Server{}
+	good := callOf(s, "x", "").seal([]byte(`{"a":{}}`))
+	for _, state := range []string{good, "", ".", "..", good + "\n", good[:len(good)-1], "zzzzzz.e30.AAAA", "-1.e30." + strings.Repeat("A", 13)} {
 		f.Add(state, "x", []byte(`{}`))
 	}
-	f.Fuzz(func(t *testing.T, state, what string, payload []byte) {
-		if got, ok := s.unseal(state, what); ok {
-			expiry, _, _ := strings.Cut(state, ".")
-			sum := s.code(expiry, got, what)
-			if state != expiry+"."+base64.RawURLEncoding.EncodeToString(got)+"."+base64.RawURLEncoding.EncodeToString(sum[:]) {
-				t.Errorf("accepted %q", state)
-			}
+	f.Fuzz(func(t *testing.T, state, tool string, answers []byte) {
+		call := callOf(s, tool, "")
+		if _, ok := call.unseal(state); ok && state != good {
+			t.Errorf("accepted %q", state)
 		}
-		sealed := s.seal(payload, what)
-		if got, ok := s.unseal(sealed, what); !ok || !bytes.Equal(got, payload) {
+		sealed := call.seal(answers)
+		if got, ok := call.unseal(sealed); !ok || !bytes.Equal(got, answers) {
 			t.Errorf("refused %q", sealed)
 		}
-		if _, ok := s.unseal(sealed, what+"."); ok {
+		if _, ok := callOf(s, tool+".", "").unseal(sealed); ok {
 			t.Errorf("accepted %q for something else", sealed)
 		}
-		if state != "" {
-			if _, ok := s.unseal(sealed+state, what); ok {
-				t.Errorf("accepted %q and more", sealed)
-			}
+		if _, ok := call.unseal(sealed + state); ok && state != "" {
+			t.Errorf("accepted %q and more", sealed)
 		}
 	})
 }
@@ -7641,24 +7594,18 @@ func TestProcFlood(t *testing.T) {
 	}
 }
 
-// A stuckWriter tells when nothing was taken for a second, and goes on.
+// A stuckWriter tells when a write has taken a second. (A write deadline would not
+// do: pipes on Windows have none.)
 type stuckWriter struct {
 	*os.File
 	once  sync.Once
 	stuck chan struct{}
 }
 
-func (w *stuckWriter) Write(b []byte) (n int, err error) {
-	for n < len(b) && err == nil {
-		var k int
-		w.SetWriteDeadline(time.Now().Add(time.Second))
-		k, err = w.File.Write(b[n:])
-		if n += k; errors.Is(err, os.ErrDeadlineExceeded) {
-			w.once.Do(func() { close(w.stuck) })
-			err = nil
-		}
-	}
-	return n, err
+func (w *stuckWriter) Write(b []byte) (int, error) {
+	timer := time.AfterFunc(time.Second, func() { w.once.Do(func() { close(w.stuck) }) })
+	defer timer.Stop()
+	return w.File.Write(b)
 }
 
 // TestFullAtEOF: the end of the input is heard even when no line is taken any
@@ -8277,12 +8224,6 @@ func FuzzEnvelope(f *testing.F) {
 		if json.Compact(&want, b); !bytes.Equal(compact, want.Bytes()) {
 			t.Errorf("appendCompact: got %q, want %q", compact, &want)
 		}
-		var bad faults
-		var plain any
-		got, n := dynamic(b, i, nil, &bad)
-		if err := json.Unmarshal(b, &plain); n != end || (bad.lines == nil) != (err == nil) || err == nil && !reflect.DeepEqual(got, plain) {
-			t.Errorf("dynamic: got %v %v, want %v %v", got, bad.lines, plain, err)
-		}
 		b = b[i:end]
 		isID := b[0] == '"' || isWhole(string(b)) && !bytes.ContainsAny(b, "eE")
 		if validID(b) != isID {
@@ -8333,8 +8274,6 @@ func TestDepth(t *testing.T) {
 			b := []byte(strings.Repeat(nest[0], n) + nest[1] + strings.Repeat(nest[2], n))
 			if got, want := skipValue(b, 0, 0) == len(b), json.Valid(b); got != want {
 				t.Errorf("%d of %s: got %v, want %v", n, nest[0], got, want)
-			} else if want {
-				dynamic(b, 0, nil, nil) // in no time
 			}
 		}
 	}
@@ -8670,6 +8609,36 @@ func (s *source) value(v reflect.Value, depth int) {
 	}
 }
 
+// sameButNil compares what we make of a value with what encoding/json makes of
+// it, which writes null where we may write something empty, or nothing.
+func sameButNil(ours, theirs any) bool {
+	switch theirs := theirs.(type) {
+	case nil:
+		list, isList := ours.([]any)
+		object, isObject := ours.(map[string]any)
+		return ours == nil || ours == "" || isList && len(list) == 0 || isObject && len(object) == 0
+	case []any:
+		list, ok := ours.([]any)
+		for _, val := range theirs {
+			if ok && len(list) > 0 && sameButNil(list[0], val) {
+				list = list[1:]
+			} else if val != nil {
+				return false
+			}
+		}
+		return ok && len(list) == 0
+	case map[string]any:
+		object, ok := ours.(map[string]any)
+		for key, val := range theirs {
+			if mine, there := object[key]; there && !sameButNil(mine, val) || !there && val != nil {
+				return false
+			}
+		}
+		return ok && len(object) <= len(theirs)
+	}
+	return reflect.DeepEqual(ours, theirs)
+}
+
 // judge is json.Marshal without escapes for HTML.
 func judge(v any) (string, error) {
 	var b strings.Builder
@@ -8716,8 +8685,16 @@ func FuzzEncode(f *testing.F) {
 		src.value(v.Elem(), 0)
 		for _, v := range []any{v.Elem().Interface(), v.Interface(), []any{v.Interface()}} {
 			want, err := judge(v)
+			want = strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(want)
 			got, fault := marshal(v)
-			if (fault == nil) != (err == nil) || err == nil && string(got) != want {
+			same := string(got) == want
+			if !same && strings.Contains(want, "null") {
+				var x, y any
+				json.Unmarshal(got, &x)
+				json.Unmarshal([]byte(want), &y)
+				same = y == nil || x != nil && sameButNil(x, y)
+			}
+			if (fault == nil) != (err == nil) || err == nil && !same {
 				t.Errorf("%T:\ngot  %s %v\nwant %s %v", v, got, fault, want, err)
 			}
 		}
@@ -8749,10 +8726,10 @@ func TestEncode(t *testing.T) {
 		want string // "" for an error
 	}{
 		{nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {&nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {(*nils)(nil), "null"}, {nil, "null"},
-		{[]*int{nil}, "[null]"}, {map[string]*int{"a": nil}, `{"a":null}`}, {[][]int{nil}, "[[]]"}, {[]int(nil), "[]"}, {map[int]int(nil), "{}"},
+		{[]*int{nil}, "[]"}, {[2]*int{}, "[null,null]"}, {map[string]*int{"a": nil}, "{}"}, {[][]int{nil}, "[[]]"}, {[]int(nil), "[]"}, {map[int]int(nil), "{}"},
 		{json.RawMessage(nil), "null"}, {struct{ R json.RawMessage }{}, `{"R":null}`}, {(*time.Time)(nil), "null"}, {struct{ J json.Marshaler }{}, `{"J":null}`},
 		{float32(1e-6), "0.000001"}, {1e-7, "1e-7"}, {1e21, "1e+21"}, {float32(1e21), "1e+21"}, {math.Copysign(0, -1), "-0"}, {"<&>\u2028\xff", `"<&>\u2028\ufffd"`},
-		{map[time.Month]int{1: 1, 10: 2}, `{"1":1,"10":2}`}, {json.RawMessage("\"\xff\""), ""},
+		{map[time.Month]int{1: 1, 10: 2}, `{"1":1,"10":2}`}, {json.RawMessage("\"\xff\u2028\""), "\"\ufffd\\u2028\""},
 		{math.NaN(), ""}, {float32(math.Inf(-1)), ""}, {[]float64{math.Inf(1)}, ""}, {make(chan int), ""}, {func() {}, ""}, {1i, ""},
 		{self, ""}, {loop, ""}, {round, ""}, {[]any{&self}, ""}, {map[struct{}]int{{}: 1}, ""}, {node, `{"V":0}`},
 	} {
@@ -8778,7 +8755,7 @@ func TestFields(t *testing.T) {
 		types = append(types, reflect.StructOf(fields))
 	}
 	for _, typ := range types {
-		if typ.Kind() != reflect.Struct || marshals(typ) {
+		if _, own := reflect.New(typ).Interface().(encoding.TextMarshaler); own || typ.Kind() != reflect.Struct {
 			continue
 		}
 		v := reflect.New(typ)
@@ -8789,17 +8766,18 @@ func TestFields(t *testing.T) {
 			continue
 		}
 		var got, want []string
-		for _, f := range derive(typ, "", false).fields {
-			if fv, err := v.Elem().FieldByIndexErr(f.index); err == nil && !f.omitted(fv) {
-				got = append(got, f.name)
-			}
-		}
 		d := json.NewDecoder(strings.NewReader(line))
 		for d.Token(); d.More(); {
 			key, _ := d.Token()
 			want = append(want, key.(string))
 			var val json.RawMessage
 			d.Decode(&val)
+		}
+		s, _ := derive(typ, "", writing)
+		for _, f := range s.fields {
+			if slices.Contains(want, f.name) || !f.optional {
+				got = append(got, f.name)
+			}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%v: got %q, want %q", typ, got, want)
@@ -8808,7 +8786,7 @@ func TestFields(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) { // as net.IP is
-	if got := string(SchemaOf[struct{ A, B []byte }]()); strings.Count(got, "base64") != 2 {
+	if got := string(SchemaOf[struct{ A, B []byte }]()); strings.Count(got, "base64") != 4 {
 		t.Error(got)
 	}
 	if got := string(SchemaOf[struct{ A blob }]()); strings.Contains(got, "base64") {
@@ -8820,13 +8798,22 @@ func TestBytes(t *testing.T) { // as net.IP is
 
 // plain writes arguments the way encoding/json wants them, where we know better,
 // and reports whether they fit the schema.
-func plain(s *schema, t reflect.Type, val any, fits *bool) any {
+func plain(s *schema, t reflect.Type, val any, strict bool, fits *bool) any {
 	for ; t.Kind() == reflect.Pointer; t = t.Elem() {
 		if val == nil {
+			*fits = *fits && !strict
 			return nil
 		}
 	}
 	str, isText := val.(string)
+	if isText && (s.kind == "array" || s.kind == "object") {
+		var inside any
+		if d := json.NewDecoder(strings.NewReader(str)); json.Valid([]byte(str)) {
+			d.UseNumber()
+			d.Decode(&inside)
+			val = inside
+		}
+	}
 	num, isNum := val.(json.Number)
 	if isText && json.Valid([]byte(str)) && strings.Trim(str, "-+.eE0123456789") == "" {
 		num, isNum = json.Number(str), true
@@ -8860,21 +8847,21 @@ func plain(s *schema, t reflect.Type, val any, fits *bool) any {
 		var list []any
 		list, ok = val.([]any)
 		for i := range list {
-			list[i] = plain(s.elem, t.Elem(), list[i], fits)
+			list[i] = plain(s.elem, t.Elem(), list[i], strict, fits)
 		}
 	case t.Kind() == reflect.Map:
 		var m map[string]any
 		m, ok = val.(map[string]any)
 		for key := range m {
-			m[key] = plain(s.elem, t.Elem(), m[key], fits)
+			m[key] = plain(s.elem, t.Elem(), m[key], strict, fits)
 		}
 	default:
 		var m map[string]any
 		m, ok = val.(map[string]any)
 		for key, val := range m {
 			i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == key })
-			if i < 0 || val == nil && (s.fields[i].optional || !s.strict && s.fields[i].schema.kind != "") {
-				*fits = *fits && (i >= 0 || !s.strict)
+			if i < 0 || val == nil && (s.fields[i].optional || !strict && s.fields[i].schema.kind != "") {
+				*fits = *fits && (i >= 0 || !strict)
 				delete(m, key)
 			}
 		}
@@ -8887,8 +8874,8 @@ func plain(s *schema, t reflect.Type, val any, fits *bool) any {
 				}
 			}
 			if val, there := m[f.name]; there {
-				m[f.name] = plain(f.schema, t.FieldByIndex(f.index).Type, val, fits)
-			} else if ok && s.strict && !f.optional {
+				m[f.name] = plain(f.schema, t.FieldByIndex(f.index).Type, val, strict, fits)
+			} else if ok && strict && !f.optional {
 				*fits = false
 			}
 		}
@@ -8915,13 +8902,13 @@ func anyTwice(raw json.RawMessage) bool {
 func FuzzArguments(f *testing.F) {
 	types := []any{numbers{}, nested{}, required{}, numbers{}, nested{}, loose{}, Right{}, map[string]int8{}, &required{}}
 	const lenient = 3
-	slips := []string{`"5"`, `5.0`, `1e2`, `null`, `"true"`, `"false"`, `[]`, `{}`, `-1`, `300`, `1e400`, `""`, `"AA=="`, `"A"`, `[null]`, `-0.0`, `1.5`, `"1e1"`, `{"x":1,"x":2}`, `9007199254740993.0`, `18446744073709551615`, `"#5"`, `"x"`, `[1,2,3]`, `"2024-01-01T00:00:00Z"`, `3`}
+	slips := []string{`"5"`, `5.0`, `1e2`, `null`, `"true"`, `"false"`, `[]`, `{}`, `-1`, `300`, `1e400`, `""`, `"AA=="`, `"A"`, `[null]`, `-0.0`, `1.5`, `"1e1"`, `{"x":1,"x":2}`, `9007199254740993.0`, `18446744073709551615`, `"#5"`, `"x"`, `[1,2,3]`, `"2024-01-01T00:00:00Z"`, `3`, `"[1,2]"`, `"[null]"`, `"{}"`, `" {\"a\":\"b\"}"`}
 	one := `{"a":"","b":"true","n":9,"f":"0.5","e":"y","l":[1,"3"],"d":8.0,"t":"2024-02-29T00:00:00.5+01:00"}`
 	for i := range types {
 		for j, seed := range []string{
 			one, `{"i":5.0,"i8":"-128","u":-0,"u64":18446744073709551615,"i64":-9223372036854775808,"f32":1e39,"b":"true"}`, `{"i":1e2,"u8":256,"f64":"1.5e3","f32":1,"i16":null}`, `{"u":-1,"i32":1.50e1,"i8":1.5,"ptr":"0x1"}`,
 			`{"by":"AA==","by":"A","l":null}`, `{"l":[1,2.0,"3"],"ll":[["a"],[]],"lp":[null,1e-1],"m":{"":1,"a":null},"ml":{"EN":{"x":[1]}}}`, `{"self":{"self":{"p":"x"},"list":[{"pp":1},{"pp":null}]},"id":3,"Y":"y"}`, `{"t":"2024-01-01T00:00:00Z","c":"#7","cl":["#1","#x"],"n":{"b":true}}`,
-			`{"ml":{"toolong":{}},"by":"_-"}`, `{"any":{"a":[1,null,"x",1e400]},"raw":null,"num":"12","out":{"A":1},"in":true}`, `{"S":"x","s\u0000":1,"":2}`, `{"num":1.0,"any":null,"in":null,"raw":[ 1 ],"out":{"a":1,"A":2}}`, strings.Replace(one, "9", "-2", 1), strings.Replace(one, `[1,"3"]`, `[1,4]`, 1), strings.Replace(one, `8.0`, `null,"w":"éééé"`, 1), `{"a":1}`, strings.Replace(one, `:9`, `:10`, 1), strings.Replace(one, `"f"`, `"w":"ééé","f"`, 1),
+			`{"ml":{"toolong":{}},"by":"_-"}`, `{"any":{"a":[1,null,"x",1e400]},"raw":null,"num":"12","out":{"A":1},"in":true}`, `{"S":"x","s\u0000":1,"":2}`, `{"num":1.0,"any":null,"in":null,"raw":[ 1 ],"out":{"A":2}}`, strings.Replace(one, "9", "-2", 1), strings.Replace(one, `[1,"3"]`, `[1,4]`, 1), strings.Replace(one, `8.0`, `null,"w":"éééé"`, 1), `{"a":1}`, strings.Replace(one, `:9`, `:10`, 1), strings.Replace(one, `"f"`, `"w":"ééé","f"`, 1),
 			`{"i":5.0}`, `{"i":5.5}`, `{"i":1.5e1}`, `{"i":15e-1}`, `{"i8":-128}`, `{"i8":300}`, `{"u":-0}`, `{"f32":1e39}`, `{"f32":0.1}`, `{"b":"true"}`, `{"by":"A"}`, `{"by":"AA=="}`, `{"i":1,"i":1}`, `{"num":null}`, `{"any":1e400}`, `{"any":null,"in":null}`,
 		} {
 			f.Add(byte(i), []byte(seed))
@@ -8952,11 +8939,16 @@ func FuzzArguments(f *testing.F) {
 				return
 			}
 		}
-		s := derive(typ, "fuzz", n < lenient || n > 5)
+		strict := n < lenient || n > 5
+		s, _ := derive(typ, "fuzz", reading)
+		in := &rules{schema: s}
+		if !strict {
+			in.byHand = &root{}
+		}
 		got, want := reflect.New(typ), reflect.New(typ)
-		fault := s.unmarshal(data, got.Interface())
+		fault := in.unmarshal(data, got.Interface())
 		if anyTwice(data) {
-			if s.strict && fault == nil {
+			if strict && fault == nil {
 				t.Errorf("twice: %s", data)
 			}
 			return
@@ -8968,7 +8960,7 @@ func FuzzArguments(f *testing.F) {
 			t.Fatal(err)
 		}
 		fits := true
-		norm, _ := json.Marshal(plain(s, typ, val, &fits))
+		norm, _ := json.Marshal(plain(s, typ, val, strict, &fits))
 		d = json.NewDecoder(bytes.NewReader(norm))
 		d.DisallowUnknownFields()
 		err := d.Decode(want.Interface())
@@ -9015,7 +9007,7 @@ func (r *soaked) open() bool { return r.answers == 0 && r.cancelled == 0 }
 // soakServer does what it is told, and takes as long as it is told.
 func soakServer() *Server {
 	s := &Server{Logging: true}
-	logger := slog.New(LogHandler[slog.Handler](""))
+	logger := slog.New(LogHandler(""))
 	AddTool(s, Tool{Name: "do"}, func(ctx context.Context, in struct {
 		What  string        `json:"what"`
 		Lasts time.Duration `json:"lasts"`

@@ -60,6 +60,8 @@ const clients = [
   ...['modelcontextprotocol/go-sdk', 'mark3labs/mcp-go'].flatMap((name) => [legacy, modern].map((version) => (
     { needs: 'go', name: `github.com/${name}`, version: go(name), argv: [path('bin', name.split('/')[1]), version] }
   ))),
+  { needs: 'java', name: 'io.modelcontextprotocol.sdk:mcp (Java)', version: read('java', 'pom.xml').match(/<artifactId>mcp<.*\s*<version>(.*)</)[1],
+    argv: ['java', '-cp', `@${path('java', 'classes')}`, path('java', 'Interop.java')] },
   ...['legacy', 'auto', 'modern'].map((mode) => (
     { needs: 'rust', name: 'rmcp (Rust)', version: read('rust', 'Cargo.toml').match(/rmcp.*"=(.*?)"/)[1], mode, argv: [path('target', 'debug', 'interop'), mode] }
   ))
@@ -105,6 +107,11 @@ function need(program) {
 
 const installers = {
   go: () => must(['go', 'build', '-C', 'go', '-o', path('bin') + '/', './...']),
+  java: async () => {
+    ['java', 'mvn'].forEach(need);
+    await install('java', 'java/pom.xml', ['mvn', '-q', '-B', '-f', 'java/pom.xml', `-Dmaven.repo.local=${path('java', 'm2')}`,
+      'dependency:build-classpath', `-Dmdep.outputFile=${path('java', 'classes')}`]);
+  },
   npm: () => install('npm', 'package-lock.json', ['npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error']),
   python1: python(1),
   python2: python(2),

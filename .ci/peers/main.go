@@ -4,15 +4,18 @@
 //
 // Each directory here is a server with the same tools; floor is the least that
 // can answer. They take turns, in several rounds, so that whatever else the
-// machine does hits all of them alike, and the table shows medians.
+// machine does hits all of them alike, and the table shows medians. README.md
+// says more.
 package main
 
 import (
 	"debug/buildinfo"
 	"flag"
+	"fmt"
 	"log"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -21,14 +24,17 @@ var (
 	rounds   = flag.Int("rounds", 0, "how often all is measured (default 3, with -quick 1)")
 	only     = flag.String("only", "", "measure only scenarios whose names contain this")
 	check    = flag.Bool("check", false, "exit with status 1 if a goal is missed")
-	svg      = flag.String("svg", "", "draw the main figures to this file")
+	before   = flag.String("before", "", "another checkout of this library, to be measured beside this one")
+	cache    = flag.String("cache", "", "where the Python SDK is installed (default: in the user's cache)")
+	svg      = flag.String("svg", "", "draw the picture of five bars to this file")
 	markdown = flag.Bool("markdown", false, "print the main figures as Markdown too")
 )
 
 type server struct {
 	name, dir string
 	version   string
-	bin       string
+	bin       string            // "" if it cannot be had
+	args      []string          // of bin
 	proc      *proc             // the last one started
 	cannot    map[string]string // which scenarios, and why
 }
@@ -39,8 +45,10 @@ var (
 	mcpgo = &server{name: "mcp-go", dir: "mcpgo", cannot: map[string]string{
 		"10,000 asleep": "runs no more than 100 calls at once, whatever WithWorkerPoolSize says",
 	}}
+	python  = &server{name: "Python SDK", dir: "python", cannot: map[string]string{"stripped": "is no program of its own"}}
 	floor   = &server{name: "floor", dir: "floor", cannot: map[string]string{}}
-	servers = []*server{ours, gosdk, mcpgo, floor}
+	earlier = &server{name: "before", dir: "ours", cannot: map[string]string{}}
+	servers []*server // those that can be had
 )
 
 func main() {
@@ -87,15 +95,10 @@ func main() {
 
 // build builds the servers and the examples, all in the same way.
 func build(dir string) {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir,
-		"example.com/mcp/example/hello", "example.com/mcp/example/everything")
-	for _, s := range servers {
-		cmd.Args = append(cmd.Args, "./"+s.dir)
-	}
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	cmd.Stderr = os.Stderr
-	must(cmd.Run())
-	for _, s := range servers {
+	programs := []*server{ours, gosdk, mcpgo, floor}
+	goBuild(dir, "example.com/mcp/example/hello", "example.com/mcp/example/everything",
+		"./ours", "./gosdk", "./mcpgo", "./floor")
+	for _, s := range programs {
 		s.bin = dir + s.dir
 		info, err := buildinfo.ReadFile(s.bin)
 		must(err)
@@ -105,4 +108,66 @@ func build(dir string) {
 			}
 		}
 	}
+	servers = []*server{ours, gosdk, mcpgo, floor}
+	if *before != "" {
+		buildEarlier(dir)
+		servers = append(servers, earlier)
+	}
+	if err := installPython(); err != nil {
+		log.Printf("NOT CHECKED: the Python SDK is left out: %v", err)
+		return
+	}
+	servers = append(servers, python)
+}
+
+func goBuild(out string, args ...string) {
+	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", out}, args...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Stderr = os.Stderr
+	must(cmd.Run())
+}
+
+// buildEarlier builds ours with the library of another checkout.
+func buildEarlier(dir string) {
+	checkout, err := filepath.Abs(*before)
+	must(err)
+	mod, err := os.ReadFile("go.mod")
+	must(err)
+	other := strings.Replace(string(mod), "=> ../..", "=> "+checkout, 1)
+	must(os.WriteFile(dir+"before.mod", []byte(other), 0o666))
+	sum, err := os.ReadFile("go.sum")
+	must(err)
+	must(os.WriteFile(dir+"before.sum", sum, 0o666))
+	earlier.bin = dir + "before"
+	goBuild(earlier.bin, "-modfile="+dir+"before.mod", "./ours")
+}
+
+// installPython makes a virtual environment with the Python SDK, unless there is
+// one from an earlier run. The versions are those of the interop tests.
+func installPython() error {
+	const list = "../interop/requirements-2.txt"
+	versions, err := os.ReadFile(list)
+	must(err)
+	_, version, _ := strings.Cut(string(versions), "\nmcp==")
+	python.version, _, _ = strings.Cut(version, "\n")
+	dir := *cache
+	if dir == "" {
+		if dir, err = os.UserCacheDir(); err != nil {
+			return err
+		}
+	}
+	dir = filepath.Join(dir, "mcp-peers", "python-"+python.version)
+	python.bin, python.args = filepath.Join(dir, "bin", "python"), []string{"python/server.py"}
+	if exec.Command(python.bin, "-c", "import mcp.server").Run() == nil {
+		return nil
+	}
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", "--clear", dir},
+		{python.bin, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", list},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w %s", args, err, out)
+		}
+	}
+	return nil
 }

@@ -57,7 +57,7 @@ func start(s *server, env ...string) *proc {
 	in.Fd()
 	out.Fd()
 	answers.Reset(out)
-	p := &proc{cmd: exec.Command(s.bin), in: in, out: out, lines: answers, asleep: make(chan struct{})}
+	p := &proc{cmd: exec.Command(s.bin, s.args...), in: in, out: out, lines: answers, asleep: make(chan struct{})}
 	s.proc = p
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, p
 	p.cmd.Env = append(os.Environ(), env...)

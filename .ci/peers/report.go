@@ -88,6 +88,9 @@ func (r *report) table(w io.Writer) (missed int) {
 			}
 			fmt.Fprint(t, "\t")
 			for _, g := range m.goals {
+				if g.peer != nil && !slices.Contains(servers, g.peer) {
+					continue
+				}
 				said, ok := r.goal(s, m, g)
 				if goals++; !ok {
 					missed++
@@ -127,9 +130,14 @@ func (r *report) goal(s scenario, m measure, g goal) (string, bool) {
 
 // about tells what was compared, when and where.
 func (r *report) about() string {
-	return fmt.Sprintf("%s, %s %s, %s %s, %s, %s/%s with %d CPUs. In brackets: ours / theirs.",
-		time.Now().Format(time.DateOnly), gosdk.name, gosdk.version, mcpgo.name, mcpgo.version,
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	var peers []string
+	for _, srv := range servers {
+		if srv.version != "" {
+			peers = append(peers, srv.name+" "+srv.version)
+		}
+	}
+	return fmt.Sprintf("%s, %s, %s, %s/%s with %d CPUs. In brackets: ours / theirs.",
+		time.Now().Format(time.DateOnly), strings.Join(peers, ", "), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 }
 
 // headlines calls f with each measure that has a title.
@@ -159,39 +167,39 @@ func (r *report) markdown(w io.Writer) {
 	fmt.Fprintf(w, "\n%s\n", r.about())
 }
 
-// svg draws a group of bars for each main measure, of which the longest has the
-// whole width. All colours can be read on black and on white.
+// svg draws a bar for each measure of the picture: the whole width is what go-sdk
+// needs, and the bar is our share of it. All colours can be read on black and on white.
 func (r *report) svg() []byte {
-	const left, top, width, bar = 230, 30, 300, 9
-	var key, bars []byte
-	for i, srv := range servers {
-		key = fmt.Appendf(key, "<path class=\"s%d\" d=\"M%d 5h9v9h-9\"/><text x=\"%d\" y=\"14\">%s</text>\n",
-			i, left+90*i, left+90*i+13, srv.name)
-	}
+	const left, top, width, height, step = 190, 34, 300, 14, 26
+	bars := fmt.Appendf(nil, "<text class=\"b\" x=\"%d\" y=\"16\">This library, in percent of go-sdk</text>\n", left)
 	y := top
-	r.headlines(func(s scenario, m measure) {
-		longest := 0.0
-		for _, srv := range servers {
-			if v := r.value(s, m, srv); v > longest {
-				longest = v
+	for _, s := range r.scenarios {
+		for _, m := range s.measures {
+			mine, theirs := r.value(s, m, ours), r.value(s, m, gosdk)
+			if m.bar == "" || math.IsNaN(mine/theirs) {
+				continue
 			}
+			bars = fmt.Appendf(bars, "<text class=\"e\" x=\"%d\" y=\"%d\">%s</text>\n", left-8, y+11, m.bar)
+			bars = fmt.Appendf(bars, "<path class=\"all\" d=\"M%d %dh%dv%dH%d\"/>", left, y, width, height, left)
+			bars = fmt.Appendf(bars, "<path class=\"ours\" d=\"M%d %dh%.1fv%dH%d\"/>", left, y, width*mine/theirs, height, left)
+			bars = fmt.Appendf(bars, "<text x=\"%d\" y=\"%d\">%s %%</text>\n", left+width+8, y+11, twoDigits(100*mine/theirs))
+			y += step
 		}
-		bars = fmt.Appendf(bars, "<text class=\"e\" x=\"%d\" y=\"%d\">%s</text>\n", left-8, y+2*bar+4, m.title)
-		for i, srv := range servers {
-			if v := r.value(s, m, srv); v > 0 {
-				long := max(width*v/longest, 0.5)
-				bars = fmt.Appendf(bars, "<path class=\"s%d\" d=\"M%d %dh%.1fv%dH%d\"/><text class=\"v\" x=\"%.0f\" y=\"%d\">%s</text>\n",
-					i, left, y, long, bar-1, left, left+long+4, y+bar-2, m.unit(v))
-			}
-			y += bar
-		}
-		y += bar
-	})
+	}
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">
 <title>%s</title>
-<style>text{fill:#808080}.e{text-anchor:end}.v{font-size:8px}.s0{fill:#e0483e}.s1{fill:#4f8fd0}.s2{fill:#9a86c8}.s3{fill:#999}</style>
-%s%s</svg>
-`, left+width+60, y, r.about(), key, bars)
+<style>text{fill:#808080}.b{font-weight:bold}.e{text-anchor:end}.all{fill:#808080;opacity:.25}.ours{fill:#e0483e}</style>
+%s</svg>
+`, left+width+60, y, r.about(), bars)
+}
+
+// twoDigits has no more figures than are worth telling: 0.52, 5.2, 52.
+func twoDigits(x float64) string {
+	digits := 0
+	for bound := 9.95; x < bound && digits < 3; bound /= 10 {
+		digits++
+	}
+	return fmt.Sprintf("%.*f", digits, x)
 }
 
 // Units.

@@ -95,7 +95,7 @@ func addContent(s *mcp.Server) {
 		Sum int `json:"sum" jsonschema:"of a and b"`
 	}
 	mcp.AddTool(s, mcp.Tool{
-		Name: "add", Title: "Add", Description: "Adds two numbers.", OutputSchema: mcp.SchemaOf[sum](),
+		Name: "add", Title: "Add", Description: "Adds two numbers.",
 		Annotations: mcp.ToolAnnotations{ReadOnlyHint: mcp.Yes, OpenWorldHint: mcp.No},
 	}, func(_ context.Context, in struct {
 		A int `json:"a"`
@@ -106,7 +106,7 @@ func addContent(s *mcp.Server) {
 }
 
 func addRunning(s *mcp.Server) {
-	logger := slog.New(mcp.LogHandler[slog.Handler]("everything"))
+	logger := slog.New(mcp.LogHandler("everything"))
 	tool(s, "test_tool_with_logging", "Logs while it runs.", func(ctx context.Context) (string, error) {
 		for _, message := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
 			logger.InfoContext(ctx, message)

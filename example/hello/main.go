@@ -35,8 +35,10 @@ func add(ctx context.Context, in addIn) (sum, error) {
 
 func main() {
 	s := &mcp.Server{Name: "hello", Version: "1.0.0"}
-	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets somebody."}, greet)
-	mcp.AddTool(s, mcp.Tool{Name: "add", Description: "Adds two numbers."}, add)
+	// Some hosts call nothing unasked that does not say this.
+	harmless := mcp.ToolAnnotations{ReadOnlyHint: mcp.Yes, OpenWorldHint: mcp.No}
+	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets somebody.", Annotations: harmless}, greet)
+	mcp.AddTool(s, mcp.Tool{Name: "add", Description: "Adds two numbers.", Annotations: harmless}, add)
 	if err := s.ServeStdio(context.Background()); err != nil {
 		log.Fatal(err)
 	}

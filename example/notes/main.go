@@ -5,6 +5,9 @@
 //	notes add Buy milk and bread
 //	notes search milk
 //	claude mcp add notes -- /path/to/notes mcp
+//
+// To ship it there are manifest.json, for an MCPB bundle of the built program
+// and that file, and Dockerfile. client_test.go is for your tests as well.
 package main
 
 import (

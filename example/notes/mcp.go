@@ -25,11 +25,22 @@ func newServer(st store) *mcp.Server {
 	reads := mcp.ToolAnnotations{ReadOnlyHint: mcp.Yes, OpenWorldHint: mcp.No}
 	adds := mcp.ToolAnnotations{DestructiveHint: mcp.No, OpenWorldHint: mcp.No}
 	deletes := mcp.ToolAnnotations{DestructiveHint: mcp.Yes, IdempotentHint: mcp.Yes, OpenWorldHint: mcp.No}
-	notes := mcp.SchemaOf[notesOut]()
-	mcp.AddTool(s, mcp.Tool{Name: "list_notes", Description: "Lists the newest notes.", OutputSchema: notes, Annotations: reads}, v.listTool)
-	mcp.AddTool(s, mcp.Tool{Name: "search_notes", Description: "Finds notes by a text in them.", OutputSchema: notes, Annotations: reads}, v.searchTool)
-	mcp.AddTool(s, mcp.Tool{Name: "add_note", Description: "Writes a note.", OutputSchema: mcp.SchemaOf[note](), Annotations: adds}, v.addTool)
-	mcp.AddTool(s, mcp.Tool{Name: "delete_note", Description: "Deletes a note, if the user agrees.", Annotations: deletes}, v.deleteTool)
+	mcp.AddTool(s, mcp.Tool{
+		Name: "list_notes", Title: "List notes", Description: "Lists the newest notes.",
+		Annotations: reads,
+	}, v.listTool)
+	mcp.AddTool(s, mcp.Tool{
+		Name: "search_notes", Title: "Search notes", Description: "Finds notes by a text in them.",
+		Annotations: reads,
+	}, v.searchTool)
+	mcp.AddTool(s, mcp.Tool{
+		Name: "add_note", Title: "Add a note", Description: "Writes a note.",
+		Annotations: adds,
+	}, v.addTool)
+	mcp.AddTool(s, mcp.Tool{
+		Name: "delete_note", Title: "Delete a note", Description: "Deletes a note, if the user agrees.",
+		Annotations: deletes,
+	}, v.deleteTool)
 
 	s.AddResource(mcp.Resource{URI: listURI, Name: "notes", Description: "All notes, one to a line.", MIMEType: "text/plain"}, v.readList)
 	s.AddResource(mcp.Resource{
@@ -48,18 +59,20 @@ const listURI = "notes://all"
 
 func noteURI(id string) string { return "note://" + id }
 
+// Some hosts do not tell the model of bounds and defaults: where they matter,
+// the descriptions repeat them.
 type (
 	listIn struct {
-		Limit int `json:"limit" jsonschema:"how many at most" minimum:"1" default:"20"`
+		Limit int `json:"limit" jsonschema:"how many at most: 1 or more, 20 if not given" minimum:"1" default:"20"`
 	}
 	searchIn struct {
-		Text string `json:"text" jsonschema:"a word or a phrase" minLength:"1"`
+		Text string `json:"text" jsonschema:"a word or a phrase, not empty" minLength:"1"`
 	}
 	addIn struct {
-		Text string `json:"text" minLength:"1"`
+		Text string `json:"text" jsonschema:"not empty" minLength:"1"`
 	}
 	deleteIn struct {
-		ID string `json:"id"`
+		ID string `json:"id" jsonschema:"as list_notes and search_notes give it"`
 	}
 	notesOut struct {
 		Notes []note `json:"notes" jsonschema:"the oldest first"`
@@ -86,15 +99,19 @@ func (v service) addTool(_ context.Context, in addIn) (note, error) {
 	return n, err
 }
 
+// deleteTool deletes only what the user has said yes to by a deed. The default
+// matters: without it some hosts show the box ticked, and Enter alone would
+// delete. An empty form is no yes either, since a host that was told never to
+// ask fills it in by itself.
 func (v service) deleteTool(ctx context.Context, in deleteIn) (string, error) {
 	n, err := v.get(in.ID)
 	if err != nil {
 		return "", err
 	}
 	type confirm struct {
-		Sure bool `json:"sure" jsonschema:"tick to delete it for good"`
+		Sure bool `json:"sure" jsonschema:"tick to delete it for good" default:"false"`
 	}
-	c, err := mcp.Elicit[confirm](ctx, "confirm", fmt.Sprintf("Delete the note %q?", n.Text))
+	c, err := mcp.Elicit[confirm](ctx, "delete "+n.ID, fmt.Sprintf("Delete the note %q?", n.Text))
 	if err != nil {
 		return "", err // not answered yet, declined or dismissed
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,142 +48,120 @@ func TestHandlers(t *testing.T) {
 	wantNotes(t, v.store, "Buy milk", "Call Bob", "Buy bread")
 }
 
-// What a host sees of it is tested by playing one.
+// What a host sees of it is tested by playing one, in both eras of the protocol.
 func TestSession(t *testing.T) {
-	play(t, newServer(twoNotes(t)), initialize+`
-> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search_notes","arguments":{"text":""}}}
-< {"jsonrpc":"2.0","id":2,"result":{"isError":true,"content":[{"type":"text","text":"Invalid arguments: text must have at least 1 character, got 0"}]}}
-> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list_notes","arguments":{"limit":1}}}
-< {"jsonrpc":"2.0","id":3,"result":{"structuredContent":{"notes":[{"id":"bbbb2222","time":"2026-01-03T15:04:05Z","text":"Call Bob"}]},
-  "content":[{"type":"text","text":"{\"notes\":[{\"id\":\"bbbb2222\",\"time\":\"2026-01-03T15:04:05Z\",\"text\":\"Call Bob\"}]}"}]}}
-> {"jsonrpc":"2.0","id":4,"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"note://{id}"},"argument":{"name":"id","value":""}}}
-< {"jsonrpc":"2.0","id":4,"result":{"completion":{"values":["bbbb2222","aaaa1111"],"total":2,"hasMore":false}}}
-> {"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"note://aaaa1111"}}
-< {"jsonrpc":"2.0","id":5,"result":{"contents":[{"uri":"note://aaaa1111","mimeType":"text/plain","text":"Buy milk"}]}}
-> {"jsonrpc":"2.0","id":6,"method":"resources/read","params":{"uri":"notes://all"}}
-< {"jsonrpc":"2.0","id":6,"result":{"contents":[{"uri":"notes://all","mimeType":"text/plain","text":"aaaa1111 2026-01-02 Buy milk\nbbbb2222 2026-01-03 Call Bob\n"}]}}
-> {"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"summarise","arguments":{"topic":"tea"}}}
-< {"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"there is no note on \"tea\""}}
-> {"jsonrpc":"2.0","id":8,"method":"prompts/get","params":{"name":"summarise","arguments":{"topic":"milk"}}}
-< {"jsonrpc":"2.0","id":8,"result":{"description":"Sums up the notes on a topic.","messages":[
-  {"role":"user","content":{"type":"text","text":"Please sum up my notes on milk."}},
-  {"role":"user","content":{"type":"resource","resource":{"uri":"note://aaaa1111","mimeType":"text/plain","text":"Buy milk"}}}]}}
-`)
+	eras(t, func(t *testing.T, modern bool) {
+		c := start(t, newServer(twoNotes(t)), modern, nil)
+		_, err := c.call("search_notes", object{"text": ""})
+		want(t, fmt.Sprint(err), "Invalid arguments: text must have at least 1 character, got 0")
+		text, _ := c.call("list_notes", object{"limit": 1})
+		want(t, text, `{"notes":[{"id":"bbbb2222","time":"2026-01-03T15:04:05Z","text":"Call Bob"}]}`)
+
+		read := func(uri string) string {
+			var got struct{ Contents []mcp.ResourceContents }
+			raw, _ := c.request("resources/read", object{"uri": uri})
+			json.Unmarshal(raw, &got)
+			return fmt.Sprint(got.Contents)
+		}
+		want(t, read("note://aaaa1111"), "[{note://aaaa1111 text/plain Buy milk [] map[]}]")
+		want(t, read("notes://all"), "[{notes://all text/plain aaaa1111 2026-01-02 Buy milk\nbbbb2222 2026-01-03 Call Bob\n [] map[]}]")
+		want(t, read("note://none"), "[]")
+
+		raw, _ := c.request("completion/complete", object{
+			"ref":      object{"type": "ref/resource", "uri": "note://{id}"},
+			"argument": object{"name": "id", "value": ""},
+		})
+		var ids struct{ Completion struct{ Values []string } }
+		json.Unmarshal(raw, &ids)
+		want(t, fmt.Sprint(ids), "{{[bbbb2222 aaaa1111]}}")
+
+		var prompt struct{ Messages []mcp.Message }
+		raw, _ = c.request("prompts/get", object{"name": "summarise", "arguments": object{"topic": "milk"}})
+		json.Unmarshal(raw, &prompt)
+		if m := prompt.Messages; len(m) != 2 || m[0].Content.Text != "Please sum up my notes on milk." || m[1].Content.Resource.Text != "Buy milk" {
+			t.Errorf("the prompt is %s", raw)
+		}
+		_, err = c.request("prompts/get", object{"name": "summarise", "arguments": object{"topic": "tea"}})
+		want(t, fmt.Sprint(err), `there is no note on "tea"`)
+	})
 }
 
-// The question is asked in two ways: older clients are sent a request in the
-// middle of the call, those of revision 2026-07-28 call twice.
+// Only a user who turns the default deletes anything. Hosts that ask nobody
+// accept an empty form, or the default, by themselves.
 func TestDelete(t *testing.T) {
-	const (
-		form = `{"mode":"form","message":"Delete the note \"Buy milk\"?","requestedSchema":{
-  "type":"object","properties":{"sure":{"type":"boolean","description":"tick to delete it for good"}},"required":["sure"]}}`
-		legacy = initialize + `
-> {"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"notes://all"}}
-< {"jsonrpc":"2.0","id":2,"result":{}}
-> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"delete_note","arguments":{"id":"aaaa1111"}}}
-< {"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":` + form + `}
-> {"jsonrpc":"2.0","id":1,"result":%s}%s
-< {"jsonrpc":"2.0","id":3,"result":{%s}}`
-		modern = `
-> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delete_note","arguments":{"id":"aaaa1111"},` + client + `}}
-< {"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"$state",
-  "inputRequests":{"confirm":{"method":"elicitation/create","params":` + form + `}},` + server + `}}
-> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"delete_note","arguments":{"id":"aaaa1111"},
-  "requestState":"$state","inputResponses":{"confirm":%s},` + client + `}}
-< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete",%s,` + server + `}}`
-	)
+	form := `{"mode":"form","message":"Delete the note \"Buy milk\"?","requestedSchema":{"type":"object","properties":` +
+		`{"sure":{"type":"boolean","description":"tick to delete it for good","default":false}}}}`
 	for _, test := range []struct {
-		answer, told, result string
-		left                 []string
-	}{{
-		answer: `{"action":"accept","content":{"sure":true}}`,
-		told:   "\n" + `< {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"notes://all"}}`,
-		result: `"content":[{"type":"text","text":"Deleted."}]`,
-		left:   []string{"Call Bob"},
-	}, {
-		answer: `{"action":"accept","content":{"sure":false}}`,
-		result: `"isError":true,"content":[{"type":"text","text":"mcp: the user declined"}]`,
-		left:   []string{"Buy milk", "Call Bob"},
-	}, {
-		answer: `{"action":"decline"}`,
-		result: `"isError":true,"content":[{"type":"text","text":"mcp: the user declined"}]`,
-		left:   []string{"Buy milk", "Call Bob"},
-	}, {
-		answer: `{"action":"cancel"}`,
-		result: `"isError":true,"content":[{"type":"text","text":"mcp: the user dismissed the question"}]`,
-		left:   []string{"Buy milk", "Call Bob"},
-	}} {
-		s := twoNotes(t)
-		play(t, newServer(s), fmt.Sprintf(legacy, test.answer, test.told, test.result))
-		wantNotes(t, s, test.left...)
-
-		s = twoNotes(t)
-		play(t, newServer(s), fmt.Sprintf(modern, test.answer, test.result))
-		wantNotes(t, s, test.left...)
+		answer, err string
+		left        []string
+	}{
+		{`{"action":"accept","content":{"sure":true}}`, "", []string{"Call Bob"}},
+		{`{"action":"accept","content":{"sure":false}}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"accept","content":{}}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"accept"}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"decline"}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"cancel"}`, "mcp: the user dismissed the question", []string{"Buy milk", "Call Bob"}},
+	} {
+		eras(t, func(t *testing.T, modern bool) {
+			s := twoNotes(t)
+			c := start(t, newServer(s), modern, func(q message) any {
+				want(t, q.Method, "elicitation/create")
+				want(t, string(q.Params), form)
+				return json.RawMessage(test.answer)
+			})
+			text, err := c.call("delete_note", object{"id": "aaaa1111"})
+			if test.err == "" {
+				want(t, text, "Deleted.")
+			} else {
+				want(t, fmt.Sprint(err), test.err)
+			}
+			wantNotes(t, s, test.left...)
+		})
 	}
 }
 
-const (
-	initialize = `
-> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"host","version":"1"}}}
-< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"notes","version":"1.0.0","title":"Notes"},
-  "capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{}},
-  "instructions":"The user's own notes. Search them before you add one."}}
-> {"jsonrpc":"2.0","method":"notifications/initialized"}
-`
-	// In revision 2026-07-28 there is no initialize, and everything says this:
-	client = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
-	server = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"notes","version":"1.0.0"}}`
-)
-
-// play has a client say what follows a ">", and sees that it hears what
-// follows a "<", as JSON, and nothing else. $state is the requestState that
-// the server has made up.
-func play(t *testing.T, s *mcp.Server, transcript string) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { // if an answer never comes, the bubble tells
-		r, in := io.Pipe()
-		out, w := io.Pipe()
-		defer out.Close()
-		defer in.Close()
-		ended := make(chan error, 1)
-		go func() {
-			ended <- s.Serve(t.Context(), r, w)
-			w.Close()
-		}()
-
-		answers, state := bufio.NewReader(out), ""
-		transcript = strings.ReplaceAll(transcript, "\n  ", "")
-		for line := range strings.SplitSeq(strings.TrimSpace(transcript), "\n") {
-			if question, ok := strings.CutPrefix(line, "> "); ok {
-				io.WriteString(in, strings.ReplaceAll(question, "$state", state)+"\n")
-			}
-			if want, ok := strings.CutPrefix(line, "< "); ok {
-				got, err := answers.ReadString('\n')
-				if err != nil {
-					t.Fatalf("%v instead of %s", err, want)
-				}
-				if _, rest, ok := strings.Cut(got, `"requestState":"`); ok {
-					state, _, _ = strings.Cut(rest, `"`)
-				}
-				wantJSON(t, got, strings.ReplaceAll(want, "$state", state))
-			}
-		}
-		in.Close()
-		if rest, _ := io.ReadAll(answers); len(rest) > 0 {
-			t.Errorf("nobody waits for %s", rest)
-		}
-		if err := <-ended; err != nil {
-			t.Error("Serve:", err)
+// Who follows the list is told of a change.
+func TestUpdated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, newServer(twoNotes(t)), false, nil)
+		c.request("resources/subscribe", object{"uri": "notes://all"})
+		c.call("add_note", object{"text": "Buy bread"})
+		if len(c.told) != 1 || string(c.told[0].Params) != `{"uri":"notes://all"}` {
+			t.Errorf("told %v", c.told)
 		}
 	})
 }
 
-func wantJSON(t *testing.T, got, want string) {
+// What the bundle's manifest says of the tools is what the server says.
+func TestManifest(t *testing.T) {
+	type tool struct{ Name, Description string }
+	var manifest, server struct{ Tools []tool }
+	text, err := os.ReadFile("manifest.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := start(t, newServer(twoNotes(t)), true, nil).request("tools/list", object{})
+	if err := errors.Join(err, json.Unmarshal(text, &manifest), json.Unmarshal(raw, &server)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(manifest.Tools, server.Tools) {
+		t.Errorf("the manifest has %v, the server %v", manifest.Tools, server.Tools)
+	}
+}
+
+// eras runs a test with a client of revision 2025-11-25, which is asked in the
+// middle of a call, and one of 2026-07-28, which is asked by its result.
+func eras(t *testing.T, test func(t *testing.T, modern bool)) {
 	t.Helper()
-	var a, b any
-	if err := errors.Join(json.Unmarshal([]byte(got), &a), json.Unmarshal([]byte(want), &b)); err != nil || !reflect.DeepEqual(a, b) {
-		t.Errorf("got  %swant %s\n%v", got, want, err)
+	for _, modern := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { test(t, modern) })
+	}
+}
+
+func want(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 const stuck = 3 // the exit status for ErrDrain
 
-var logger = slog.New(mcp.LogHandler[slog.Handler]("soak"))
+var logger = slog.New(mcp.LogHandler("soak"))
 
 func main() {
 	s := &mcp.Server{Name: "soak", Version: "1", Logging: true}

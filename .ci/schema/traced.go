@@ -1,0 +1,75 @@
+// This file is a part of package mcp while the step wire of .ci/run builds the
+// tests of the examples; there the library's own Serve is called serveUntraced.
+
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// Serve serves, and writes all lines of both ends to a file of its own in the
+// folder that MCP_TRACES names.
+func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
+	f, err := os.CreateTemp(os.Getenv("MCP_TRACES"), "serve")
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	t := &traceFile{f: f}
+	return s.serveUntraced(ctx, tracedReader{r, &tracedEnd{t: t, way: "in "}}, tracedWriter{w, &tracedEnd{t: t, way: "out"}})
+}
+
+type traceFile struct {
+	mu sync.Mutex
+	f  *os.File
+}
+
+// A tracedEnd gathers bytes until there is a line.
+type tracedEnd struct {
+	t    *traceFile
+	way  string
+	line []byte
+}
+
+func (e *tracedEnd) saw(b []byte) {
+	e.t.mu.Lock()
+	defer e.t.mu.Unlock()
+	e.line = append(e.line, b...)
+	for {
+		line, rest, whole := bytes.Cut(e.line, []byte("\n"))
+		if !whole {
+			return
+		}
+		fmt.Fprintf(e.t.f, "2006/01/02 15:04:05 %s %s\n", e.way, line)
+		e.line = rest
+	}
+}
+
+type tracedReader struct {
+	io.Reader
+	end *tracedEnd
+}
+
+func (r tracedReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.end.saw(b[:n])
+	if err != nil && len(r.end.line) > 0 { // the last line need not end
+		r.end.saw([]byte("\n"))
+	}
+	return n, err
+}
+
+type tracedWriter struct {
+	io.Writer
+	end *tracedEnd
+}
+
+func (w tracedWriter) Write(b []byte) (int, error) {
+	w.end.saw(b)
+	return w.Writer.Write(b)
+}
