@@ -87,6 +87,7 @@ import (
 	"io/fs"
 	"log"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -157,7 +158,7 @@ type Server struct {
 	Trace io.Writer
 
 	mu          sync.Mutex // guards what follows
-	lists       [kinds]itemList
+	lists       [kinds][]*item // what sorted has returned; nil: it is to be made anew
 	items       map[itemName]*item
 	lastSeq     int
 	hides       bool  // there ever was a tool with Shown
@@ -511,16 +512,22 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(
 	out := outputSchema(t, to, where+": Out")
 	meta := frozen(where, t.Meta)
 	checkIcons(where, t.Icons)
-	it := &item{
-		name:     t.Name,
-		encode:   func(rev revision) []byte { return t.encode(rev, meta) },
-		check:    checkCall,
-		run:      func(r *request) []byte { return run(r, in, out) },
+	s.add(tools, &item{
+		name:   t.Name,
+		encode: func(rev revision) []byte { return t.encode(rev, meta) },
+		shown:  t.Shown,
+		run: func(r *request) []byte {
+			switch {
+			case t.Shown != nil && !t.Shown(r.public()):
+				return appendError(nil, r.id, coded(codeParams, "Unknown tool: "+excerpt(r.name)))
+			case r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null":
+				return appendError(nil, r.id, badParams("arguments must be an object"))
+			}
+			return run(r, in, out)
+		},
 		wraps:    t.wraps(),
 		promises: t.OutputSchema != nil,
-	}
-	it.showIf(t.Shown)
-	s.add(tools, it)
+	})
 }
 
 // inputSchema describes the arguments of a tool, once for each type.
@@ -563,14 +570,6 @@ func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 		t.OutputSchema = s.render()
 	}
 	return s
-}
-
-// checkCall checks what can be known of the arguments before the handler runs.
-func checkCall(r *request) *Error {
-	if r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null" {
-		return badParams("arguments must be an object")
-	}
-	return nil
 }
 
 // checkTool panics if there is something wrong with t.
@@ -743,10 +742,7 @@ func (s *Server) ResourceUpdated(uri string) {
 
 // match finds the template that a URI fits, and the values of the variables.
 func (s *Server) match(uri string) (*item, map[string]string) {
-	s.mu.Lock()
-	list := slices.Clone(s.lists[templates].live())
-	s.mu.Unlock()
-	for _, it := range list {
+	for _, it := range s.sorted(templates) {
 		if vars, ok := it.match(uri); ok {
 			return it, vars
 		}
@@ -942,9 +938,12 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	s.add(prompts, &item{
 		name:   p.Name,
 		encode: func(rev revision) []byte { return p.encode(rev, meta) },
-		check:  p.check,
 		run: func(r *request) []byte {
-			messages, err := get(r.ctx, r.vars)
+			args, fault := p.arguments(r)
+			if fault != nil {
+				return appendError(nil, r.id, fault)
+			}
+			messages, err := get(r.ctx, args)
 			return r.promptAnswer(messages, err, p.Description)
 		},
 		args:     args,
@@ -952,26 +951,25 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	})
 }
 
-// check takes the arguments of a request and holds them against the prompt.
-func (p *Prompt) check(r *request) *Error {
+// arguments takes the arguments of a request and holds them against the prompt.
+func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
 	params := struct {
 		Arguments map[string]string `json:"arguments"`
 	}{make(map[string]string)}
 	if err := decode(r.raw, &params); err != nil {
-		return badParams(err.Error())
+		return nil, badParams(err.Error())
 	}
-	r.vars = params.Arguments
-	for name := range r.vars {
+	for name := range params.Arguments {
 		if !slices.Contains(r.item.args, name) {
-			return coded(codeParams, "Unknown argument: "+excerpt(name))
+			return nil, coded(codeParams, "Unknown argument: "+excerpt(name))
 		}
 	}
 	for _, a := range p.Arguments {
-		if _, there := r.vars[a.Name]; a.Required && !there {
-			return coded(codeParams, "Missing required argument: "+a.Name)
+		if _, there := params.Arguments[a.Name]; a.Required && !there {
+			return nil, coded(codeParams, "Missing required argument: "+a.Name)
 		}
 	}
-	return nil
+	return params.Arguments, nil
 }
 
 // RemovePrompts removes the prompts of these names, as far as there are any,
@@ -1028,11 +1026,9 @@ type item struct {
 	encode  func(revision) []byte  // as an element of the list
 	encoded [len(revisions)][]byte // what encode returned, when it was asked for
 	seq     int                    // its place in the list; cursors hold it
-	gone    bool                   // it was removed
 	shown   func(*Request) bool    // to whom; nil: to everybody
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
-	check func(*request) *Error                              // on the reader, before run; nil: all is well
 	run   func(*request) []byte                              // returns the line that answers the request
 
 	wraps    bool     // of a tool: see Tool.wraps
@@ -1065,42 +1061,19 @@ func frozen(where string, meta map[string]any) string {
 	return raw
 }
 
-// An itemList is the items of a kind, in the order in which they came.
-type itemList struct {
-	items []*item // by their seq
-	gone  int     // of these, were removed
-}
-
-// live returns the items that were not removed. It is valid under Server.mu.
-func (l *itemList) live() []*item {
-	if l.gone > 0 {
-		l.items = slices.DeleteFunc(l.items, func(it *item) bool { return it.gone })
-		l.gone = 0
-	}
-	return l.items
-}
-
-// after returns the index of the first item whose place is behind seq.
-func (l *itemList) after(seq int) int {
-	i, _ := slices.BinarySearchFunc(l.items, seq+1, func(it *item, seq int) int { return it.seq - seq })
-	return i
-}
-
 func (s *Server) add(k kind, it *item) {
 	s.mu.Lock()
-	list, key := &s.lists[k], itemName{k, it.name}
+	key := itemName{k, it.name}
 	if old := s.items[key]; old != nil {
 		it.seq = old.seq
-		list.items[list.after(old.seq-1)] = it // where old is
 	} else {
 		s.lastSeq++
 		it.seq = s.lastSeq
-		list.items = append(list.items, it)
 	}
 	if s.items == nil {
 		s.items = make(map[itemName]*item)
 	}
-	s.items[key] = it
+	s.items[key], s.lists[k] = it, nil
 	s.hides = s.hides || it.shown != nil
 	s.offered |= 1 << k.capability()
 	if len(it.complete) > 0 {
@@ -1110,21 +1083,14 @@ func (s *Server) add(k kind, it *item) {
 	s.changed(k)
 }
 
-// remove marks the items of these names as gone. The list is made shorter when
-// half of it is: removing all items one by one takes linear time.
 func (s *Server) remove(k kind, names []string) {
 	removed := false
 	s.mu.Lock()
-	list := &s.lists[k]
 	for _, name := range names {
-		if it := s.items[itemName{k, name}]; it != nil {
-			delete(s.items, itemName{k, name})
-			it.gone, removed = true, true
-			list.gone++
+		if key := (itemName{k, name}); s.items[key] != nil {
+			delete(s.items, key)
+			s.lists[k], removed = nil, true
 		}
-	}
-	if list.gone > len(list.items)/2 {
-		list.live()
 	}
 	s.mu.Unlock()
 	if removed {
@@ -1139,6 +1105,26 @@ func (s *Server) find(k kind, name string) *item {
 	return it
 }
 
+// sorted returns the items of a kind in the order in which they came. Nobody
+// changes a list that it has returned: after a change it makes another one.
+func (s *Server) sorted(k kind) []*item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lists[k] == nil {
+		bySeq := make(map[int]*item)
+		for key, it := range s.items {
+			if key.kind == k {
+				bySeq[it.seq] = it
+			}
+		}
+		s.lists[k] = make([]*item, 0, len(bySeq))
+		for _, seq := range slices.Sorted(maps.Keys(bySeq)) {
+			s.lists[k] = append(s.lists[k], bySeq[seq])
+		}
+	}
+	return s.lists[k]
+}
+
 // list answers a request for one page of a list. A cursor is the place in the
 // list after which the page begins, so it stays good when items come and go.
 //
@@ -1150,84 +1136,47 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 		position, _ := unquote(r.cursor)
 		after, err = strconv.Atoi(position)
 	}
+	rest := s.sorted(k)
 	s.mu.Lock()
-	if err != nil || after < 0 || after > s.lastSeq {
-		s.mu.Unlock()
+	last, hides := s.lastSeq, s.hides
+	s.mu.Unlock()
+	if err != nil || after < 0 || after > last {
 		return nil, coded(codeParams, "Invalid cursor")
 	}
-	rest := s.lists[k].live()
-	rest = rest[s.lists[k].after(after):]
-	if !s.hides || k != tools {
-		b := s.appendPage(r, k, rest)
-		s.mu.Unlock()
-		return r.end(b, "", true), nil
+	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
+	rest = rest[first:]
+	if !hides || k != tools {
+		return r.end(s.appendPage(r, k, rest), "", true), nil
 	}
-	rest = slices.Clone(rest)
-	s.mu.Unlock()
 	client := r.public()
 	r.id, r.params = bytes.Clone(r.id), params{} // the line of a list is not kept for a handler
 	r.item = &item{run: func(r *request) []byte {
-		seen := s.shownTo(client, rest)
-		s.mu.Lock()
-		b := s.appendPage(r, k, seen)
-		s.mu.Unlock()
-		return r.endUncached(b) // another client may see another list
+		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
+		return r.endUncached(s.appendPage(r, k, seen)) // another client may see another list
 	}}
 	return nil, nil
 }
 
-// shownTo returns the items that a client may see, but no more than a page and
-// one, which says that there is a next page.
-func (s *Server) shownTo(client *Request, items []*item) (seen []*item) {
-	for _, it := range items {
-		if s.PageSize > 0 && len(seen) > s.PageSize {
-			break
-		}
-		if it.shown == nil || it.shown(client) {
-			seen = append(seen, it)
-		}
-	}
-	return seen
-}
-
-// showIf makes a tool unknown to the clients that shown refuses. The handler
-// asks it, and not the reader.
-func (it *item) showIf(shown func(*Request) bool) {
-	if shown == nil {
-		return
-	}
-	check, run := it.check, it.run
-	it.shown, it.check = shown, nil
-	it.run = func(r *request) []byte {
-		err := coded(codeParams, "Unknown tool: "+excerpt(r.name))
-		if shown(r.public()) {
-			err = check(r)
-		}
-		if err != nil {
-			return appendError(nil, r.id, err)
-		}
-		return run(r)
-	}
-}
-
 // appendPage begins the answer to a request for a list with the first page of
-// items. The caller must hold s.mu, which guards what was encoded before.
+// items.
 func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 	page := items
 	if s.PageSize > 0 && len(items) > s.PageSize {
 		page = items[:s.PageSize]
 	}
-	size := 0
+	s.mu.Lock() // guards what was encoded before
+	size := 256
 	for _, it := range page {
 		if it.encoded[r.rev] == nil {
 			it.encoded[r.rev] = it.encode(r.rev)
 		}
 		size += len(it.encoded[r.rev]) + 1
 	}
-	b := join(slices.Grow(r.open(), size+256), `"`, kindNames[k], `":[`)
+	b := join(slices.Grow(r.open(), size), `"`, kindNames[k], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[r.rev]...), ',')
 	}
+	s.mu.Unlock()
 	if b = closeWith(b, `],`); len(page) < len(items) {
 		b = quoted(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
@@ -1265,22 +1214,22 @@ func (r *request) endUncached(b []byte) []byte {
 	return r.end(b, "", false)
 }
 
+// declared is what is declared of what there is.
+var declared = [...]string{
+	tools:       `"tools":{"listChanged":true},`,
+	prompts:     `"prompts":{"listChanged":true},`,
+	resources:   `"resources":{"subscribe":true,"listChanged":true},`,
+	completions: `"completions":{},`,
+	logging:     `"logging":{},`,
+}
+
 // abilities is the capabilities, no more than there are, and the instructions.
 func (c *session) abilities(rev revision, offered uint8) string {
 	b := []byte(`"capabilities":{`)
-	for k, name := range kindNames[:resources] {
-		if offered&(1<<k) != 0 {
-			b = join(b, `"`, name, `":{"listChanged":true},`)
+	for k, member := range declared {
+		if offered&(1<<k) != 0 && (kind(k) != completions || rev.knows(completionCapability)) {
+			b = join(b, member)
 		}
-	}
-	if offered&(1<<resources) != 0 {
-		b = join(b, `"resources":{"subscribe":true,"listChanged":true},`)
-	}
-	if offered&(1<<completions) != 0 && rev.knows(completionCapability) {
-		b = join(b, `"completions":{},`)
-	}
-	if offered&(1<<logging) != 0 {
-		b = join(b, `"logging":{},`)
 	}
 	b = rawMember(b, "experimental", c.experimental)
 	b = rawMember(b, "extensions", c.extensions) // in the legacy era too: hosts read it there
@@ -1346,12 +1295,8 @@ func (s *Server) changed(k kind) {
 // openSessions returns a copy of the sessions, to talk to without the lock.
 func (s *Server) openSessions() []*session {
 	s.mu.Lock()
-	sessions := make([]*session, 0, len(s.sessions))
-	for c := range s.sessions {
-		sessions = append(sessions, c)
-	}
-	s.mu.Unlock()
-	return sessions
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
 }
 
 func (s *Server) logf(format string, args ...any) {
@@ -2008,7 +1953,7 @@ func decode(raw []byte, v any) error {
 	}
 	s, _ := derive(reflect.TypeOf(v), "", reading)
 	bad := faults{loose: true, exact: true}
-	s.set(reflect.ValueOf(v).Elem(), raw, nil, &bad)
+	s.set(reflect.ValueOf(v).Elem(), raw, &bad)
 	return bad.err()
 }
 
@@ -2024,7 +1969,7 @@ func asking(ctx context.Context) *request {
 // askClient asks the client, if its revision knows the question and it has the
 // capability, such as "roots" or "sampling.tools". It returns the result and
 // sets what answer points to from it.
-func askClient(ctx context.Context, key string, need feature, capability, method, params string, answer any) (json.RawMessage, error) {
+func askClient(ctx context.Context, key string, need revision, capability, method, params string, answer any) (json.RawMessage, error) {
 	r := asking(ctx)
 	if !r.rev.knows(need) || !hasCapability(r.caps, capability) {
 		return nil, missingCapability(capability)
@@ -2176,7 +2121,7 @@ func ElicitURL(ctx context.Context, key, message, url string) error {
 	return err
 }
 
-func elicit(ctx context.Context, key string, need feature, capability string, params []byte) (json.RawMessage, error) {
+func elicit(ctx context.Context, key string, need revision, capability string, params []byte) (json.RawMessage, error) {
 	var answer struct {
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
@@ -2496,7 +2441,7 @@ func (s *Server) stateSeed() maphash.Seed {
 // A new revision is added here:
 //
 //   - its constant and its date, below;
-//   - what it is the first to know: a line in since;
+//   - what it is the first to know: a line in the list of these;
 //   - what it no longer knows, or knows by another name: one of the functions
 //     from hasEnumNames on;
 //   - the keys of its _meta.
@@ -2539,65 +2484,38 @@ func negotiate(version string) revision {
 // supported is the member of an error that names what a request may claim.
 const supported = `"supported":["2026-07-28"]`
 
-// A feature is something that not every revision knows.
-type feature int
-
+// What not every revision knows, and which is the first to know it.
 const (
-	rootsAndSampling     feature = iota
-	toolHints                    // ToolAnnotations
-	audioBlocks                  // Content of type audio
-	progressMessages             // the message of Progress
-	completionCapability         // is declared; the method is older
-	titles                       // of everything that has a name
-	resourceLinks                // Content of type resource_link
-	structuredOutput             // outputSchema and structuredContent, which are objects
-	metaInside                   // the _meta of tools, blocks and the like
-	lastModified                 // in Annotations
-	forms                        // Elicit
-	iconPictures                 // of everything that has a name
-	websiteURL                   // of the server
-	formModes                    // the mode of Elicit and its capability
-	pageVisits                   // ElicitURL
-	choiceTitles                 // titles of an enum in a form, each beside its value
-	choiceLists                  // a choice of several in a form
-	formDefaults                 // in a form; a boolean's is older
-	samplingTools                // Sample with tools, and their use in its messages
-	samplingContext              // has a capability of its own
-	blockLists                   // several blocks in a message of Sample
-	anyOutput                    // outputSchema and structuredContent need not be objects
+	rootsAndSampling = rev2024_11_05
+
+	toolHints            = rev2025_03_26 // ToolAnnotations
+	audioBlocks          = rev2025_03_26 // Content of type audio
+	progressMessages     = rev2025_03_26 // the message of Progress
+	completionCapability = rev2025_03_26 // is declared; the method is older
+
+	titles           = rev2025_06_18 // of everything that has a name
+	resourceLinks    = rev2025_06_18 // Content of type resource_link
+	structuredOutput = rev2025_06_18 // outputSchema and structuredContent, which are objects
+	metaInside       = rev2025_06_18 // the _meta of tools, blocks and the like
+	lastModified     = rev2025_06_18 // in Annotations
+	forms            = rev2025_06_18 // Elicit
+
+	iconPictures    = rev2025_11_25 // of everything that has a name
+	websiteURL      = rev2025_11_25 // of the server
+	formModes       = rev2025_11_25 // the mode of Elicit and its capability
+	pageVisits      = rev2025_11_25 // ElicitURL
+	choiceTitles    = rev2025_11_25 // titles of an enum in a form, each beside its value
+	choiceLists     = rev2025_11_25 // a choice of several in a form
+	formDefaults    = rev2025_11_25 // in a form; a boolean's is older
+	samplingTools   = rev2025_11_25 // Sample with tools, and their use in its messages
+	samplingContext = rev2025_11_25 // has a capability of its own
+	blockLists      = rev2025_11_25 // several blocks in a message of Sample
+
+	anyOutput = revModern // outputSchema and structuredContent need not be objects
 )
 
-// since says which revision is the first to know a feature.
-var since = [...]revision{
-	rootsAndSampling: rev2024_11_05,
-
-	toolHints:            rev2025_03_26,
-	audioBlocks:          rev2025_03_26,
-	progressMessages:     rev2025_03_26,
-	completionCapability: rev2025_03_26,
-
-	titles:           rev2025_06_18,
-	resourceLinks:    rev2025_06_18,
-	structuredOutput: rev2025_06_18,
-	metaInside:       rev2025_06_18,
-	lastModified:     rev2025_06_18,
-	forms:            rev2025_06_18,
-
-	iconPictures:    rev2025_11_25,
-	websiteURL:      rev2025_11_25,
-	formModes:       rev2025_11_25,
-	pageVisits:      rev2025_11_25,
-	choiceTitles:    rev2025_11_25,
-	choiceLists:     rev2025_11_25,
-	formDefaults:    rev2025_11_25,
-	samplingTools:   rev2025_11_25,
-	samplingContext: rev2025_11_25,
-	blockLists:      rev2025_11_25,
-
-	anyOutput: revModern,
-}
-
-func (v revision) knows(f feature) bool { return v >= since[f] }
+// knows reports whether v knows what came with an earlier revision, or with v.
+func (v revision) knows(since revision) bool { return v >= since }
 
 // hasEnumNames reports whether titles of an enum in a form are a list beside it.
 func (v revision) hasEnumNames() bool { return v == rev2025_06_18 }
@@ -3136,12 +3054,11 @@ func (f *field) readDefault() error {
 }
 
 // valueOf returns what a tag says in JSON, if set takes it for a value of type t.
-func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *place, *faults)) (reflect.Value, error) {
+func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *faults)) (reflect.Value, error) {
 	v, bad := reflect.New(t).Elem(), faults{exact: true}
-	if set(v, raw, &place{name: key}, &bad); len(bad.lines) > 0 {
-		return reflect.Value{}, bad.err()
-	}
-	return v, nil
+	set(v, raw, &bad)
+	bad.inMember(0, key)
+	return v, bad.err()
 }
 
 // maxSchema is how many bytes a schema may have before it is cut less deep. It
@@ -3357,15 +3274,21 @@ func (in *rules) unmarshal(args []byte, v any) error {
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
-	if in.schema.fields == nil && (in.byHand == nil || !slices.Contains(in.byHand.names, hostsOwn)) {
+	if !in.describes(hostsOwn) {
 		args = without(args, hostsOwn)
 	}
 	bad := faults{loose: in.byHand != nil} // on the stack: mostly there are none
 	if in.byHand != nil {
 		in.byHand.check(args, &bad)
 	}
-	in.schema.set(reflect.ValueOf(v).Elem(), args, nil, &bad)
+	in.schema.set(reflect.ValueOf(v).Elem(), args, &bad)
 	return bad.err()
+}
+
+// describes reports whether there is an argument of this name.
+func (in *rules) describes(name string) bool {
+	return in.byHand != nil && slices.Contains(in.byHand.names, name) ||
+		slices.ContainsFunc(in.schema.fields, func(f *field) bool { return f.name == name })
 }
 
 // without returns an object without the members of a name.
@@ -3394,32 +3317,44 @@ func (r *root) check(args []byte, bad *faults) {
 		if i := slices.Index(missing, name); i >= 0 {
 			missing = slices.Delete(missing, i, i+1)
 		}
-		if r.closed && !bad.enough() && name != hostsOwn && !slices.Contains(r.names, name) {
-			bad.unknown(nil, name, r.names)
+		if r.closed && !bad.enough() && !slices.Contains(r.names, name) {
+			bad.unknown(name, r.names)
 		}
 	}
 	for _, name := range missing {
-		bad.add((*place)(nil).member(name), "is required")
+		bad.addMember(name, "is required")
 	}
 }
 
 // faults is what is wrong with the arguments of one call, and how strictly they
 // are read.
 type faults struct {
-	lines []string
+	list  []fault
 	depth int  // of the value that is looked at
 	loose bool // names may be missing and unknown, and null is nothing: the schema is not ours
 	exact bool // nothing is accepted in place of something else
 }
 
-func (f *faults) Error() string { return strings.Join(f.lines, "; ") }
+// A fault is one thing that is wrong, and where. Whoever finds it does not know
+// the way there: each level above puts its own step in front. So a call without
+// faults has nothing to pay for their places.
+type fault struct{ place, what string }
+
+func (f *faults) Error() string {
+	var lines []string
+	for _, one := range f.list {
+		place := strings.TrimPrefix(one.place, ".")
+		lines = append(lines, strings.TrimPrefix(place+" "+one.what, " "))
+	}
+	return strings.Join(lines, "; ")
+}
 
 // err returns nil if there are none.
 func (f *faults) err() error {
-	if len(f.lines) == 0 {
+	if len(f.list) == 0 {
 		return nil
 	}
-	return &faults{lines: f.lines} // f itself stays on the stack
+	return &faults{list: f.list} // f itself stays on the stack
 }
 
 // maxArgsDepth is how deep arguments may be nested that go into a type which
@@ -3427,58 +3362,49 @@ func (f *faults) err() error {
 const maxArgsDepth = 100
 
 // enough keeps a call that is wrong all over from costing more than a right one.
-func (f *faults) enough() bool { return len(f.lines) >= 10 }
+func (f *faults) enough() bool { return len(f.list) >= 10 }
 
-// add notes what is wrong at a place.
-func (f *faults) add(at *place, format string, args ...any) {
-	f.lines = append(f.lines, at.String()+fmt.Sprintf(format, args...))
+// add notes what is wrong with the value that is looked at.
+func (f *faults) add(format string, args ...any) {
+	f.list = append(f.list, fault{what: fmt.Sprintf(format, args...)})
+}
+
+// addMember notes what is wrong with a member of the value that is looked at.
+func (f *faults) addMember(name, format string, args ...any) {
+	f.add(format, args...)
+	f.inMember(len(f.list)-1, name)
+}
+
+// inMember says that the faults from a number on are in the member of a name.
+func (f *faults) inMember(from int, name string) {
+	for i := from; i < len(f.list); i++ {
+		f.list[i].place = "." + cmp.Or(oneLine(name), `""`) + f.list[i].place
+	}
+}
+
+// inElement says that the faults from a number on are in an element of a list.
+func (f *faults) inElement(from, index int) {
+	for i := from; i < len(f.list); i++ {
+		f.list[i].place = "[" + strconv.Itoa(index) + "]" + f.list[i].place
+	}
 }
 
 // unknown notes a name that is not among those that there are.
-func (f *faults) unknown(in *place, name string, names []string) {
+func (f *faults) unknown(name string, names []string) {
 	const most = 30
 	if len(names) > most {
 		names = append(slices.Clone(names[:most]), "...")
 	}
 	if len(names) == 0 {
-		f.add(in.member(name), "is unknown, none is wanted")
+		f.addMember(name, "is unknown, none is wanted")
 	} else {
-		f.add(in.member(name), "is unknown (there is %s)", strings.Join(names, ", "))
+		f.addMember(name, "is unknown (there is %s)", strings.Join(names, ", "))
 	}
-}
-
-// A place is where in the arguments we are, made up only when it is told.
-type place struct {
-	in    *place
-	name  string
-	index int
-}
-
-func (p *place) String() string {
-	switch {
-	case p == nil:
-		return ""
-	case p.name == "":
-		return strings.TrimSuffix(p.in.String(), " ") + "[" + strconv.Itoa(p.index) + "] "
-	}
-	name := oneLine(p.name)
-	if p.in == nil {
-		return name + " "
-	}
-	return strings.TrimSuffix(p.in.String(), " ") + "." + name + " "
-}
-
-// member is the place of a member of the object at p.
-func (p *place) member(name string) *place {
-	if name == "" {
-		name = `""`
-	}
-	return &place{in: p, name: name}
 }
 
 // set sets v, which is of the type that s describes or points to one, from
 // raw, which is valid JSON. What does not fit is a fault.
-func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	for v.Kind() == reflect.Pointer {
 		if bad.loose && string(raw) == "null" {
 			v.SetZero()
@@ -3490,36 +3416,36 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 		v = v.Elem()
 	}
 	if bad.depth++; bad.depth > maxArgsDepth { // every level looks at all that is below it
-		bad.add(at, "is nested too deeply")
+		bad.add("is nested too deeply")
 	} else {
-		s.setKind(v, raw, at, bad)
+		s.setKind(v, raw, bad)
 	}
 	bad.depth--
 }
 
 // setKind is set for a value that v itself is to hold.
-func (s *schema) setKind(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setKind(v reflect.Value, raw []byte, bad *faults) {
 	given := raw
 	if s.kind != "string" && raw[0] == '"' && !bad.exact {
 		raw = s.unwrap(raw)
 	}
 	switch {
 	case s.kind == "":
-		setOwn(v, given, at, bad)
+		setOwn(v, given, bad)
 	case s.kind == "string" && raw[0] == '"':
-		s.setText(v, raw, at, bad)
+		s.setText(v, raw, bad)
 	case s.kind == "boolean" && (string(raw) == "true" || string(raw) == "false"):
 		v.SetBool(raw[0] == 't')
 	case s.kind == "integer" && isNumber(raw):
-		s.setInteger(v, raw, at, bad)
+		s.setInteger(v, raw, bad)
 	case s.kind == "number" && isNumber(raw):
-		s.setNumber(v, raw, at, bad)
+		s.setNumber(v, raw, bad)
 	case s.kind == "array" && raw[0] == '[':
-		s.setList(v, raw, at, bad)
+		s.setList(v, raw, bad)
 	case s.kind == "object" && raw[0] == '{':
-		s.setObject(v, raw, at, bad)
+		s.setObject(v, raw, bad)
 	default:
-		bad.wrongKind(at, s.kind, given)
+		bad.wrongKind(s.kind, given)
 	}
 }
 
@@ -3542,7 +3468,7 @@ func (s *schema) unwrap(raw []byte) []byte {
 }
 
 // wrongKind notes that a value is not of the kind that is wanted.
-func (f *faults) wrongKind(at *place, kind string, raw []byte) {
+func (f *faults) wrongKind(kind string, raw []byte) {
 	article := "a "
 	if strings.IndexByte("aio", kind[0]) >= 0 {
 		article = "an "
@@ -3552,11 +3478,11 @@ func (f *faults) wrongKind(at *place, kind string, raw []byte) {
 	if str, isText := unquote(raw); isText {
 		got = string(appendString(nil, firstBytes(str, most)))
 	}
-	f.add(at, "must be %s%s, got %s", article, kind, got)
+	f.add("must be %s%s, got %s", article, kind, got)
 }
 
 // setOwn sets a value that has a form of its own, which encoding/json reads.
-func setOwn(v reflect.Value, raw []byte, at *place, bad *faults) {
+func setOwn(v reflect.Value, raw []byte, bad *faults) {
 	var err error
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // a json.RawMessage may be long
 		err = u.UnmarshalJSON(raw)
@@ -3564,12 +3490,12 @@ func setOwn(v reflect.Value, raw []byte, at *place, bad *faults) {
 		err = json.Unmarshal(raw, v.Addr().Interface())
 	}
 	if err != nil {
-		bad.add(at, "is not valid: %s", oneLine(err.Error()))
+		bad.add("is not valid: %s", oneLine(err.Error()))
 	}
 }
 
 // setText sets a value that is a string in JSON.
-func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setText(v reflect.Value, raw []byte, bad *faults) {
 	str, _ := unquote(raw)
 	switch {
 	case s.text:
@@ -3578,12 +3504,12 @@ func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
 			err = errors.New("not a time as in RFC 3339")
 		}
 		if err != nil {
-			bad.add(at, "is not valid: %s", oneLine(err.Error()))
+			bad.add("is not valid: %s", oneLine(err.Error()))
 		}
 	case s.base64:
 		b, err := base64.StdEncoding.DecodeString(str)
 		if err != nil {
-			bad.add(at, "must be base64")
+			bad.add("must be base64")
 		}
 		v.SetBytes(b)
 	default:
@@ -3592,17 +3518,17 @@ func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
 }
 
 // setNumber sets a float.
-func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setNumber(v reflect.Value, raw []byte, bad *faults) {
 	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
 	if err != nil {
-		bad.add(at, "must be a %v, got %s", s.typ, excerpt(string(raw)))
+		bad.add("must be a %v, got %s", s.typ, excerpt(string(raw)))
 	}
 	v.SetFloat(f)
 }
 
 // setInteger takes a number with a fraction or an exponent for an integer if it
 // is one, and refuses what v cannot hold.
-func (s *schema) setInteger(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setInteger(v reflect.Value, raw []byte, bad *faults) {
 	num := string(raw) // on the stack if it is short, and so not to be told
 	if strings.ContainsAny(num, ".eE") || num == "-0" {
 		num = integer(num)
@@ -3619,11 +3545,11 @@ func (s *schema) setInteger(v reflect.Value, raw []byte, at *place, bad *faults)
 	}
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		bad.add(at, "must be in the range of %v, got %s", s.typ, excerpt(string(raw)))
+		bad.add("must be in the range of %v, got %s", s.typ, excerpt(string(raw)))
 	case err != nil && num[0] == '-' && !strings.ContainsAny(num, ".eE"):
-		bad.add(at, "must be at least 0, got %s", excerpt(string(raw)))
+		bad.add("must be at least 0, got %s", excerpt(string(raw)))
 	case err != nil:
-		bad.add(at, "must be an integer, got %s", excerpt(string(raw)))
+		bad.add("must be an integer, got %s", excerpt(string(raw)))
 	}
 }
 
@@ -3658,67 +3584,69 @@ func isNumber(raw []byte) bool {
 }
 
 // setList sets a slice, element by element: how many come is not known before.
-func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeSlice(s.typ, 0, 0))
 	walk(raw, 0, 0, func(_, val []byte) bool {
 		n := v.Len()
 		v.Grow(1)
 		v.SetLen(n + 1)
 		v.Index(n).SetZero()
-		s.elem.set(v.Index(n), val, &place{in: at, index: n}, bad)
+		before := len(bad.list)
+		s.elem.set(v.Index(n), val, bad)
+		bad.inElement(before, n)
 		return !bad.enough()
 	})
 }
 
 // setObject sets what is an object in JSON.
-func (s *schema) setObject(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setObject(v reflect.Value, raw []byte, bad *faults) {
 	switch {
 	case s.free:
-		setOwn(v, raw, at, bad)
+		setOwn(v, raw, bad)
 	case s.elem != nil:
-		s.setMap(v, raw, at, bad)
+		s.setMap(v, raw, bad)
 	default:
-		s.setStruct(v, raw, at, bad)
+		s.setStruct(v, raw, bad)
 	}
 }
 
 // setMap sets a map. Its keys are strings, which may have UnmarshalText.
-func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
 	walk(raw, 0, 0, func(key, val []byte) bool {
 		k, e := reflect.New(s.typ.Key()), reflect.New(s.typ.Elem()).Elem()
-		inside := at.member(string(key))
+		before, size := len(bad.list), v.Len()
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
 			k.Elem().SetString(string(key))
 		} else if err := u.UnmarshalText(key); err != nil {
-			bad.add(inside, "is not valid: %s", oneLine(err.Error()))
+			bad.add("is not valid: %s", oneLine(err.Error()))
 		}
-		before := v.Len()
-		s.elem.set(e, val, inside, bad)
-		if v.SetMapIndex(k.Elem(), e); v.Len() == before {
-			bad.add(inside, "came twice")
+		s.elem.set(e, val, bad)
+		if v.SetMapIndex(k.Elem(), e); v.Len() == size {
+			bad.add("came twice")
 		}
+		bad.inMember(before, string(key))
 		return !bad.enough()
 	})
 }
 
 // setStruct sets a struct: first what is there, then defaults for what is not.
-func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
 	walk(raw, 0, 0, func(key, val []byte) bool {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
-		case i < 0 && (bad.loose || at == nil && string(key) == hostsOwn):
+		case i < 0 && bad.loose:
 			// Not for us.
 		case i < 0:
-			bad.unknown(at, string(key), s.names())
+			bad.unknown(string(key), s.names())
 		case seen[i]:
-			bad.add(at.member(string(key)), "came twice")
+			bad.addMember(string(key), "came twice")
 		case string(val) == "null" && (s.fields[i].optional || bad.loose && s.fields[i].schema.kind != ""):
 			// As good as absent.
 		default:
 			seen[i] = true
-			s.fields[i].setIn(v, val, at, bad)
+			s.fields[i].setIn(v, val, bad)
 		}
 		return !bad.enough()
 	})
@@ -3729,9 +3657,9 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 		switch {
 		case seen[i]:
 		case f.dflt != nil:
-			f.setIn(v, f.dflt, at, bad)
+			f.setIn(v, f.dflt, bad)
 		case !f.optional && !bad.loose:
-			bad.add(at.member(f.name), "is required")
+			bad.addMember(f.name, "is required")
 		}
 	}
 }
@@ -3744,11 +3672,11 @@ func (s *schema) names() (names []string) {
 	return names
 }
 
-// setIn sets the field in the struct v, which is at a place.
-func (f *field) setIn(v reflect.Value, raw []byte, at *place, bad *faults) {
-	at = at.member(f.name)
+// setIn sets the field in the struct v.
+func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
+	before := len(bad.list)
 	if v = fieldOf(v, f.index); !v.IsValid() {
-		bad.add(at, "cannot be set")
+		bad.addMember(f.name, "cannot be set")
 		return
 	}
 	if f.quoted {
@@ -3756,7 +3684,8 @@ func (f *field) setIn(v reflect.Value, raw []byte, at *place, bad *faults) {
 			raw = []byte(str)
 		}
 	}
-	f.check(v, raw, at, bad)
+	f.check(v, raw, bad)
+	bad.inMember(before, f.name)
 }
 
 // fieldOf is reflect.Value.FieldByIndex that makes the embedded structs that
@@ -3778,42 +3707,44 @@ func fieldOf(v reflect.Value, index []int) reflect.Value {
 }
 
 // check sets v from raw and holds it against what the tags say.
-func (f *field) check(v reflect.Value, raw []byte, at *place, bad *faults) {
-	before := len(bad.lines)
-	if f.schema.set(v, raw, at, bad); len(bad.lines) > before {
+func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
+	before := len(bad.list)
+	if f.schema.set(v, raw, bad); len(bad.list) > before {
 		return
 	}
 	v = pointee(v)
 	switch f.schema.kind {
 	case "array":
-		f.checkLength(v.Len(), "elements", at, bad)
+		f.checkLength(v.Len(), "elements", bad)
 		for i := range v.Len() {
-			f.checkEnum(v.Index(i), &place{in: at, index: i}, bad)
+			before = len(bad.list)
+			f.checkEnum(v.Index(i), bad)
+			bad.inElement(before, i)
 		}
 	case "string":
-		f.checkEnum(v, at, bad)
-		f.checkString(raw, at, bad)
+		f.checkEnum(v, bad)
+		f.checkString(raw, bad)
 	case "integer", "number":
-		f.checkEnum(v, at, bad)
+		f.checkEnum(v, bad)
 		if f.min.IsValid() && compare(v, f.min) < 0 {
-			bad.add(at, "must be at least %s, got %v", f.tag.Get("minimum"), v)
+			bad.add("must be at least %s, got %v", f.tag.Get("minimum"), v)
 		}
 		if f.max.IsValid() && compare(v, f.max) > 0 {
-			bad.add(at, "must be at most %s, got %v", f.tag.Get("maximum"), v)
+			bad.add("must be at most %s, got %v", f.tag.Get("maximum"), v)
 		}
 	}
 }
 
 // checkString holds a string against its length and format. A long text without
 // these is not decoded for nothing.
-func (f *field) checkString(raw []byte, at *place, bad *faults) {
+func (f *field) checkString(raw []byte, bad *faults) {
 	if f.minLen <= 0 && f.maxLen < 0 && f.format == "" {
 		return
 	}
 	str, _ := unquote(raw)
-	f.checkLength(utf8.RuneCountInString(str), "characters", at, bad)
+	f.checkLength(utf8.RuneCountInString(str), "characters", bad)
 	if !wellFormed(f.format, str) {
-		bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
+		bad.add("must be of the format %s, got %q", f.format, excerpt(str))
 	}
 }
 
@@ -3826,20 +3757,20 @@ func pointee(v reflect.Value) reflect.Value {
 }
 
 // checkLength holds the length of a string or a list against its bounds.
-func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
+func (f *field) checkLength(n int, unit string, bad *faults) {
 	if n < f.minLen {
 		if f.minLen == 1 {
 			unit = unit[:len(unit)-1]
 		}
-		bad.add(at, "must have at least %d %s, got %d", f.minLen, unit, n)
+		bad.add("must have at least %d %s, got %d", f.minLen, unit, n)
 	}
 	if f.maxLen >= 0 && n > f.maxLen {
-		bad.add(at, "must have at most %d %s, got %d", f.maxLen, unit, n)
+		bad.add("must have at most %d %s, got %d", f.maxLen, unit, n)
 	}
 }
 
 // checkEnum holds a value against those that are allowed, if not all are.
-func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
+func (f *field) checkEnum(v reflect.Value, bad *faults) {
 	if f.enum == nil || bad.enough() {
 		return
 	}
@@ -3853,7 +3784,7 @@ func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
 		got = strconv.FormatUint(v.Uint(), 10)
 	}
 	if !slices.Contains(f.enum, got) {
-		bad.add(at, "must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
+		bad.add("must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
 	}
 }
 

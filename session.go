@@ -803,8 +803,6 @@ func (c *session) findItem(r *request, k kind, raw []byte, member string) *Error
 		return r.notFound()
 	case r.item == nil:
 		return coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
-	case r.item.check != nil:
-		return r.item.check(r)
 	}
 	return nil
 }
