@@ -157,7 +157,7 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex     // guards what follows
 	lists       [kinds][]*item // what sorted has returned; nil: it is to be made anew
 	items       map[itemName]*item
 	lastSeq     int
@@ -219,11 +219,11 @@ func (t Tool) MarshalJSON() ([]byte, error) {
 // others refuse a tool that has neither ReadOnlyHint Yes, nor DestructiveHint No
 // with OpenWorldHint No.
 type ToolAnnotations struct {
-	Title           string
-	ReadOnlyHint    Hint // changes nothing; hosts assume No
-	DestructiveHint Hint // may undo or delete; hosts assume Yes
-	IdempotentHint  Hint // twice is the same as once; hosts assume No
-	OpenWorldHint   Hint // deals with the outside world; hosts assume Yes
+	Title           string `json:"title,omitempty"`
+	ReadOnlyHint    Hint   `json:"readOnlyHint,omitempty"`    // changes nothing; hosts assume No
+	DestructiveHint Hint   `json:"destructiveHint,omitempty"` // may undo or delete; hosts assume Yes
+	IdempotentHint  Hint   `json:"idempotentHint,omitempty"`  // twice is the same as once; hosts assume No
+	OpenWorldHint   Hint   `json:"openWorldHint,omitempty"`   // deals with the outside world; hosts assume Yes
 }
 
 // A Hint is Yes, No, or, by default, not given.
@@ -233,6 +233,9 @@ const (
 	Yes Hint = iota + 1
 	No
 )
+
+// MarshalJSON returns true for Yes, and false otherwise.
+func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h == Yes), nil }
 
 // A Result is everything that a tool can return.
 type Result struct {
@@ -574,25 +577,28 @@ func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 
 // checkTool panics if there is something wrong with t.
 func checkTool(s *Server, where string, t *Tool) {
-	for _, c := range []byte(t.Name) {
-		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
-			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
-		}
-	}
+	panicUnless(madeOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
 	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
 	if s != nil && (len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0) {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
+	panicUnless(t.compactSchemas(), where, "a schema must be a JSON object")
+	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
+}
+
+// compactSchemas makes one line of each schema that t has, and reports whether
+// they are objects.
+func (t *Tool) compactSchemas() bool {
 	for _, schema := range []*json.RawMessage{&t.InputSchema, &t.OutputSchema} {
 		if *schema != nil {
-			compact, err := appendCompact(nil, *schema) // a line holds no newlines
+			compact, err := appendCompact(nil, *schema)
 			if err != nil || compact[0] != '{' {
-				panic(where + ": a schema must be a JSON object")
+				return false
 			}
 			*schema = compact
 		}
 	}
-	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
+	return true
 }
 
 // rootType returns the type that a schema gives to the whole value, and "" if
@@ -610,7 +616,7 @@ func rootType(schema []byte) string {
 func (t *Tool) wraps() bool { return t.OutputSchema != nil && rootType(t.OutputSchema) != "object" }
 
 // encode returns t as a revision knows it.
-func (t *Tool) encode(rev revision, meta string) []byte {
+func (t *Tool) encode(rev revision, meta []byte) []byte {
 	b := named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
 	b = rawMember(b, "inputSchema", t.InputSchema)
 	switch {
@@ -621,14 +627,8 @@ func (t *Tool) encode(rev revision, meta string) []byte {
 		b = join(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
 	}
 	if a := t.Annotations; a != (ToolAnnotations{}) && rev.knows(toolHints) {
-		b = member(join(b, `"annotations":{`), "title", a.Title)
-		for i, hint := range []Hint{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint} {
-			if hint != 0 {
-				b = join(b, `"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
-				b = append(strconv.AppendBool(b, hint == Yes), ',')
-			}
-		}
-		b = closeWith(b, "},")
+		raw, _ := marshal(a) // strings and hints cannot fail
+		b = rawMember(b, "annotations", raw)
 	}
 	return closeWith(appendIconsAndMeta(b, rev, t.Icons, meta), "}")
 }
@@ -761,11 +761,8 @@ func parseTemplate(uri string) (parts []string, err error) {
 	for more {
 		variable, after, closed := strings.Cut(rest, "}")
 		name := strings.TrimPrefix(variable, "+")
-		bad := strings.IndexFunc(name, func(r rune) bool {
-			return r != '_' && (r|0x20 < 'a' || 'z' < r|0x20) && (r < '0' || '9' < r)
-		})
 		switch {
-		case !closed || name == "" || bad >= 0:
+		case !closed || name == "" || !madeOf(name, "_"):
 			return nil, errors.New("a variable is written {name} or {+name}")
 		case slices.Contains(names, name):
 			return nil, errors.New("a variable stands there twice")
@@ -784,11 +781,11 @@ func parseTemplate(uri string) (parts []string, err error) {
 func checkLiterals(parts []string) error {
 	example := "" // a URI that fits the template
 	for i := 0; i < len(parts); i += 2 {
-		if !legalURI(parts[i]) {
+		decoded, ok := unescape(parts[i])
+		if !ok || !madeOf(parts[i], "%-._~:/?#[]@!$&'()*+,;=") {
 			return errors.New("a URI has no blanks, no } of its own, and nothing else that RFC 3986 does not allow: " +
 				"write that of a file as (&url.URL{Scheme: \"file\", Path: path}).String()")
 		}
-		decoded, _ := unescape(parts[i])
 		if example += decoded; i+1 < len(parts) {
 			example += "x"
 		}
@@ -799,31 +796,19 @@ func checkLiterals(parts []string) error {
 	return nil
 }
 
-// legalScheme reports whether s is the scheme of a URI.
-func legalScheme(s string) bool {
-	for i, c := range []byte(s) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (i == 0 || strings.IndexByte("0123456789+-.", c) < 0) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// legalURI reports whether s, a part of a URI, holds only what RFC 3986 allows.
-func legalURI(s string) bool {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		_, err := strconv.ParseUint(s[min(i+1, len(s)):min(i+3, len(s))], 16, 8)
-		switch {
-		case c == '%' && i+2 < len(s) && err == nil:
-			i += 2
-		case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9', strings.IndexByte("-._~:/?#[]@!$&'()*+,;=", c) >= 0:
-		default:
+// madeOf reports whether s holds letters and digits of ASCII, and others, alone.
+func madeOf(s, others string) bool {
+	for _, c := range []byte(s) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(others, c) >= 0) {
 			return false
 		}
 	}
 	return true
+}
+
+// legalScheme reports whether s is the scheme of a URI.
+func legalScheme(s string) bool {
+	return s != "" && s[0] > '9' && madeOf(s, "+-.")
 }
 
 // hasDotSegment reports whether there is a "." or ".." between the slashes of a
@@ -977,7 +962,7 @@ func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
 func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
 
 // encode returns p as a revision knows it.
-func (p *Prompt) encode(rev revision, meta string) []byte {
+func (p *Prompt) encode(rev revision, meta []byte) []byte {
 	b := named([]byte("{"), rev, p.Name, p.Title, p.Description)
 	if len(p.Arguments) > 0 {
 		b = join(b, `"arguments":[`)
@@ -1042,18 +1027,17 @@ type itemName struct {
 	name string
 }
 
-// jsonOf is an object that the user has given, as JSON; "" if it is empty.
-func jsonOf(m map[string]any) (string, error) {
+// jsonOf is an object that the user has given, as JSON; nil if it is empty.
+func jsonOf(m map[string]any) ([]byte, error) {
 	if len(m) == 0 {
-		return "", nil
+		return nil, nil
 	}
-	raw, err := marshal(m)
-	return string(raw), err
+	return marshal(m)
 }
 
 // frozen returns a Meta as JSON, and panics if it has no such form. It is called
 // when something is added, and not when it is listed: it may run the user's code.
-func frozen(where string, meta map[string]any) string {
+func frozen(where string, meta map[string]any) []byte {
 	raw, err := jsonOf(meta)
 	if err != nil {
 		panic(where + ": Meta: " + err.Error())
@@ -1194,7 +1178,7 @@ func (s *Server) identity(rev revision) string {
 	if rev.knows(websiteURL) {
 		b = member(b, "websiteUrl", s.WebsiteURL)
 	}
-	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, ""), "}"))
+	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, nil), "}"))
 }
 
 // caching is the hints of the modern era on what may be kept, and by whom.
@@ -1352,20 +1336,15 @@ func (r *request) textAnswer(text string, structured []byte, isError bool) []byt
 // resultAnswer is the line that answers the call of a tool with a Result.
 func (r *request) resultAnswer(res *Result) []byte {
 	b, err := res.append(r.open(), r.rev, r.item.wraps)
-	theirs := make(map[string]any)
-	for key, val := range res.Meta {
-		if key != keyServer { // which end appends
-			theirs[key] = val
-		}
-	}
-	meta, err2 := jsonOf(theirs)
+	meta, err2 := jsonOf(res.Meta)
 	if err := cmp.Or(err, err2); err != nil {
 		return r.notEncodable(err)
 	}
-	if meta != "" {
-		meta = meta[1:len(meta)-1] + ","
+	meta = without(meta, keyServer) // which end appends
+	if meta = bytes.TrimSuffix(bytes.TrimPrefix(meta, []byte("{")), []byte("}")); len(meta) > 0 {
+		meta = append(meta, ',')
 	}
-	return r.end(b, meta, false)
+	return r.end(b, string(meta), false)
 }
 
 // protocolError returns the *Error in the tree of err, or nil.
@@ -1482,29 +1461,46 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 	return r.end(b, "", true)
 }
 
-// completion finds who completes the argument that r is about.
+// completeParams are the params of completion/complete.
+type completeParams struct {
+	Ref struct {
+		Type string `json:"type"`
+		Name string `json:"name"` // of a prompt
+		URI  string `json:"uri"`  // of a template, or one that fits it
+	} `json:"ref"`
+	Argument struct {
+		Name  string  `json:"name"`
+		Value *string `json:"value"`
+	} `json:"argument"`
+	Context struct {
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"context"`
+}
+
+// completion has a handler suggest values for the argument that r is about.
 func (s *Server) completion(r *request) *Error {
-	var p struct {
-		Ref      completionRef `json:"ref"`
-		Argument struct {
-			Name  string  `json:"name"`
-			Value *string `json:"value"`
-		} `json:"argument"`
-		Context struct {
-			Arguments json.RawMessage `json:"arguments"`
-		} `json:"context"`
-	}
+	var p completeParams
 	if err := decode(r.raw, &p); err != nil {
 		return badParams(err.Error())
 	}
-	if p.Argument.Name == "" || p.Argument.Value == nil {
+	var it *item
+	switch p.Ref.Type {
+	case "ref/prompt":
+		r.name = p.Ref.Name
+		it = s.find(prompts, r.name)
+	case "ref/resource":
+		r.name = p.Ref.URI
+		if it = s.find(templates, r.name); it == nil {
+			it, _ = s.match(r.name)
+		}
+	default:
+		return badParams("ref.type must be ref/prompt or ref/resource")
+	}
+	name := p.Argument.Name
+	switch {
+	case name == "" || p.Argument.Value == nil:
 		return badParams("argument.name and argument.value are required")
-	}
-	it, err := s.completed(r, p.Ref)
-	if err != nil {
-		return err
-	}
-	if it == nil || !slices.Contains(it.args, p.Argument.Name) {
+	case it == nil || !slices.Contains(it.args, name):
 		return badParams("there is no such argument to complete")
 	}
 	known := make(map[string]string)
@@ -1513,38 +1509,13 @@ func (s *Server) completion(r *request) *Error {
 			return badParams("context.arguments: " + err.Error())
 		}
 	}
-	complete := it.complete[p.Argument.Name]
 	r.item = &item{run: func(r *request) []byte {
-		if complete == nil {
+		if it.complete[name] == nil {
 			return r.completeAnswer(nil, nil)
 		}
-		return r.completeAnswer(complete(r.ctx, *p.Argument.Value, known))
+		return r.completeAnswer(it.complete[name](r.ctx, *p.Argument.Value, known))
 	}}
 	return nil
-}
-
-// A completionRef says whose argument is to be completed.
-type completionRef struct {
-	Type string `json:"type"`
-	Name string `json:"name"`
-	URI  string `json:"uri"`
-}
-
-// completed returns the prompt or template that ref is about, nil if there is
-// none, and gives r its name.
-func (s *Server) completed(r *request, ref completionRef) (it *item, err *Error) {
-	switch ref.Type {
-	case "ref/prompt":
-		r.name = ref.Name
-		return s.find(prompts, r.name), nil
-	case "ref/resource":
-		r.name = ref.URI
-		if it = s.find(templates, r.name); it == nil {
-			it, _ = s.match(r.name)
-		}
-		return it, nil
-	}
-	return nil, badParams("ref.type must be ref/prompt or ref/resource")
 }
 
 // completeAnswer is the line that answers completion/complete.
@@ -1612,7 +1583,7 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 			c.Meta = link.Meta
 		}
 		c.Annotations = nil
-		b = link.append(join(b, `{"type":"resource_link",`), "uri", rev, "")
+		b = link.append(join(b, `{"type":"resource_link",`), "uri", rev, nil)
 	case c.Type == "resource" && c.Resource != nil:
 		if b, err = c.Resource.append(join(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
@@ -1627,18 +1598,18 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 
 // append appends the members of r, whose URI goes by the name of key, as a
 // revision knows them.
-func (r *Resource) append(b []byte, key string, rev revision, meta string) []byte {
+func (r *Resource) append(b []byte, key string, rev revision, meta []byte) []byte {
 	b = named(quoted(b, key, r.URI), rev, r.Name, r.Title, r.Description)
 	b = member(b, "mimeType", r.MIMEType)
 	if r.Size > 0 && key == "uri" {
-		b = rawMember(b, "size", strconv.FormatInt(r.Size, 10))
+		b = rawMember(b, "size", strconv.AppendInt(nil, r.Size, 10))
 	}
 	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
 }
 
 // appendIconsAndMeta appends the members that come last, if the revision knows
 // them.
-func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
+func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta []byte) []byte {
 	if len(icons) > 0 && rev.knows(iconPictures) {
 		raw, _ := marshal(icons) // strings cannot fail
 		b = rawMember(b, "icons", raw)
@@ -1717,11 +1688,11 @@ func member(b []byte, name, val string) []byte {
 }
 
 // rawMember appends a member whose value is JSON already, unless that is empty.
-func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T) []byte {
+func rawMember(b []byte, name string, val []byte) []byte {
 	if len(val) == 0 {
 		return b
 	}
-	return join(b, `"`, name, `":`, string(val), `,`)
+	return append(append(join(b, `"`, name, `":`), val...), ',')
 }
 
 // ---- verbs ----
@@ -1797,9 +1768,9 @@ func Progress(ctx context.Context, done, total float64, message string) {
 		return
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
-	b = rawMember(b, "progress", strconv.FormatFloat(done, 'g', -1, 64))
+	b = rawMember(b, "progress", strconv.AppendFloat(nil, done, 'g', -1, 64))
 	if total > 0 && !math.IsInf(total, 0) {
-		b = rawMember(b, "total", strconv.FormatFloat(total, 'g', -1, 64))
+		b = rawMember(b, "total", strconv.AppendFloat(nil, total, 'g', -1, 64))
 	}
 	if r.rev.knows(progressMessages) {
 		b = member(b, "message", message)
@@ -2148,15 +2119,15 @@ func elicit(ctx context.Context, key string, need revision, capability string, p
 
 // A SampleRequest asks the client's model to go on with a conversation.
 type SampleRequest struct {
-	Messages         []SampleMessage
-	MaxTokens        int // required
-	SystemPrompt     string
-	Temperature      *float64
-	StopSequences    []string
-	IncludeContext   string          // "none", "thisServer" or "allServers"; "" is none
-	ModelPreferences json.RawMessage // an object, as in the protocol
-	Tools            []Tool          // that the model may call
-	ToolChoice       string          // "auto", "required" or "none"; "" leaves it to the client
+	Messages         []SampleMessage `json:"-"`
+	MaxTokens        int             `json:"maxTokens"` // required
+	SystemPrompt     string          `json:"systemPrompt,omitempty"`
+	Temperature      *float64        `json:"temperature,omitempty"`
+	StopSequences    []string        `json:"stopSequences,omitempty"`
+	ModelPreferences json.RawMessage `json:"modelPreferences,omitempty"` // an object, as in the protocol
+	IncludeContext   string          `json:"includeContext,omitempty"`   // "none", "thisServer" or "allServers"; "" is none
+	Tools            []Tool          `json:"-"`                          // that the model may call
+	ToolChoice       string          `json:"-"`                          // "auto", "required" or "none"; "" leaves it to the client
 }
 
 // A SampleMessage is one turn of a conversation with a model.
@@ -2219,19 +2190,11 @@ func (req *SampleRequest) encode(rev revision) ([]byte, error) {
 		Content json.RawMessage `json:"content"`
 	}
 	params := struct {
-		Messages         []message         `json:"messages"`
-		MaxTokens        int               `json:"maxTokens"`
-		SystemPrompt     string            `json:"systemPrompt,omitempty"`
-		Temperature      *float64          `json:"temperature,omitempty"`
-		StopSequences    []string          `json:"stopSequences,omitempty"`
-		ModelPreferences json.RawMessage   `json:"modelPreferences,omitempty"`
-		IncludeContext   string            `json:"includeContext,omitempty"`
-		Tools            []json.RawMessage `json:"tools,omitzero"`
-		ToolChoice       map[string]string `json:"toolChoice,omitempty"`
-	}{
-		Messages: []message{}, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, Temperature: req.Temperature,
-		StopSequences: req.StopSequences, ModelPreferences: req.ModelPreferences, IncludeContext: req.IncludeContext,
-	}
+		Messages []message `json:"messages"`
+		*SampleRequest
+		Tools      []json.RawMessage `json:"tools,omitzero"`
+		ToolChoice map[string]string `json:"toolChoice,omitempty"`
+	}{Messages: []message{}, SampleRequest: req}
 	for _, m := range req.Messages {
 		content, err := appendSampleBlocks(m.Content, rev)
 		if err != nil {
@@ -2259,15 +2222,8 @@ func (req *SampleRequest) encode(rev revision) ([]byte, error) {
 // it has: there is no handler to derive them from.
 func (t *Tool) encodeSample(rev revision) ([]byte, error) {
 	own := *t
-	for _, schema := range []*json.RawMessage{&own.InputSchema, &own.OutputSchema} {
-		compact, err := appendCompact(nil, *schema)
-		switch {
-		case *schema == nil && schema == &own.OutputSchema:
-		case err != nil || compact[0] != '{':
-			return nil, errors.New("InputSchema must be set, and a schema must be a JSON object")
-		default:
-			*schema = compact
-		}
+	if own.InputSchema == nil || !own.compactSchemas() {
+		return nil, errors.New("InputSchema must be set, and a schema must be a JSON object")
 	}
 	meta, err := jsonOf(t.Meta)
 	return own.encode(rev, meta), err
@@ -2686,9 +2642,9 @@ type knownType struct {
 	copied bool
 }
 
-// refuse notes what cannot be described.
-func (d *deriver) refuse(wrong bool, where, what string) {
-	if wrong && d.err == nil {
+// refuse notes what cannot be described, if there is such a thing.
+func (d *deriver) refuse(where, what string) {
+	if what != "" && d.err == nil {
 		d.err = errors.New(where + ": " + what)
 	}
 }
@@ -2713,19 +2669,20 @@ func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
 	case t == reflect.TypeFor[time.Time]():
 		s.kind, s.format, s.text = "string", "date-time", true
 	case ownForm || marshals && !unmarshals:
-		d.refuse(true, where, t.String()+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
+		d.refuse(where, t.String()+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
 	case d.why&writing != 0 && copied && marshals && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
-		d.refuse(true, where, t.String()+" cannot be described: MarshalText must have a value receiver, or this be a pointer")
+		d.refuse(where, t.String()+" cannot be described: MarshalText must have a value receiver, or this be a pointer")
 	case d.why&reading != 0 && unmarshals || marshals:
 		s.kind, s.text = "string", true
 	default:
-		d.describe(s, where, copied)
+		d.refuse(where, d.describe(s, where, copied))
 	}
 	return s
 }
 
-// describe is schema for a type without methods that matter.
-func (d *deriver) describe(s *schema, where string, copied bool) {
+// describe is schema for a type without methods that matter. It returns why the
+// type cannot be described, or nothing.
+func (d *deriver) describe(s *schema, where string, copied bool) string {
 	t := s.typ
 	switch k := t.Kind(); {
 	case k == reflect.String:
@@ -2744,22 +2701,26 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 	case k == reflect.Slice:
 		s.kind = "array"
 		s.elem = d.schema(t.Elem(), where+"[]", false)
-		d.refuse(s.listsItself(), where, "a list of itself cannot be described: write a struct with a list in it")
+		if s.listsItself() {
+			return "a list of itself cannot be described: write a struct with a list in it"
+		}
 	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
 		s.kind, s.free = "object", true
 	case k == reflect.Map:
 		if t.Key().Kind() == reflect.String {
 			s.kind = "object"
+		} else {
+			d.refuse(where, t.String()+" cannot be described: write a map with string keys")
 		}
-		d.refuse(s.kind == "", where, t.String()+" cannot be described: write a map with string keys")
 		s.elem = d.schema(t.Elem(), where+"[]", true)
 	case k == reflect.Array:
-		d.refuse(true, where, t.String()+" cannot be described: write a slice, []"+t.Elem().String())
+		return t.String() + " cannot be described: write a slice, []" + t.Elem().String()
 	case k == reflect.Interface:
-		d.refuse(true, where, t.String()+" cannot be described: write a type, or map[string]any for an object of any kind")
+		return t.String() + " cannot be described: write a type, or map[string]any for an object of any kind"
 	default:
-		d.refuse(true, where, t.String()+" cannot be described: set the schema by hand")
+		return t.String() + " cannot be described: set the schema by hand"
 	}
+	return ""
 }
 
 // isBytes reports whether encoding/json writes t, a slice, in base64.
@@ -2840,14 +2801,18 @@ func (d *deriver) collect(all []*field, outer *field) []*field {
 			continue
 		}
 		f := newField(in, i, tag, outer)
-		d.refuse(pointer && !in.IsExported() && d.why&reading != 0, f.where, "an embedded pointer to an unexported type cannot be set: embed the struct itself")
+		if pointer && !in.IsExported() && d.why&reading != 0 {
+			d.refuse(f.where, "an embedded pointer to an unexported type cannot be set: embed the struct itself")
+		}
 		if embedded && !f.named {
 			f.typ = elem
 			f.optional = outer.optional || pointer
 			all = d.collect(all, f)
 			continue
 		}
-		d.refuse(f.quoted, f.where, "the json option string cannot be described: leave it out")
+		if f.quoted {
+			d.refuse(f.where, "the json option string cannot be described: leave it out")
+		}
 		f.optional = f.optional || outer.optional || pointer
 		f.name = cmp.Or(f.name, in.Name)
 		all = append(all, f)
@@ -3121,14 +3086,14 @@ func (s *schema) appendBounds(b []byte, f *field) []byte {
 		unit = "Items"
 	}
 	if f.minLen > 0 {
-		b = rawMember(b, "min"+unit, strconv.Itoa(f.minLen))
+		b = rawMember(b, "min"+unit, strconv.AppendInt(nil, int64(f.minLen), 10))
 	}
 	if f.maxLen >= 0 {
-		b = rawMember(b, "max"+unit, strconv.Itoa(f.maxLen))
+		b = rawMember(b, "max"+unit, strconv.AppendInt(nil, int64(f.maxLen), 10))
 	}
 	low, high := s.typeRange()
-	b = rawMember(b, "minimum", cmp.Or(f.tag.Get("minimum"), low))
-	return rawMember(b, "maximum", cmp.Or(f.tag.Get("maximum"), high))
+	b = rawMember(b, "minimum", []byte(cmp.Or(f.tag.Get("minimum"), low)))
+	return rawMember(b, "maximum", []byte(cmp.Or(f.tag.Get("maximum"), high)))
 }
 
 // typeRange returns the range of an integer type that is small, and smaller on
@@ -3291,9 +3256,10 @@ func (in *rules) describes(name string) bool {
 		slices.ContainsFunc(in.schema.fields, func(f *field) bool { return f.name == name })
 }
 
-// without returns an object without the members of a name.
+// without returns an object without the members of a name. What is no object
+// stays as it is.
 func without(object []byte, name string) []byte {
-	if object[0] != '{' || !bytes.Contains(object, []byte(name)) {
+	if !bytes.Contains(object, []byte(name)) || object[0] != '{' {
 		return object
 	}
 	b := []byte("{")
