@@ -648,6 +648,10 @@ func refers(schema string) bool {
 func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 
 // ---- resources ----
+//
+// A URI comes from a client, and what it names is often a file. So templates are
+// strict where they are added, and what their variables may hold is checked
+// before a ReadFunc sees it: a value never leads out of the place that it has.
 
 // AddResource adds a resource or a template, or replaces the one of the same
 // URI, and tells the clients that are connected. A URI that is read is looked
@@ -833,6 +837,8 @@ func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 	if !fit(parts, uri, 0, ends) {
 		return nil, false
 	}
+	// A value that is harmless by itself may make a ".." with the literal beside
+	// it, so the whole is looked at too.
 	vars := make(map[string]string, len(ends))
 	decoded, at := "", 0 // the URI with its values and its literals decoded
 	for i, end := range ends {
@@ -896,13 +902,17 @@ func unescape(s string) (string, bool) {
 }
 
 // confined reports whether the value of a variable may be made part of a path
-// without leading somewhere else.
+// without leading somewhere else. A backslash is a slash on Windows, and a zero
+// byte ends a name in C.
 func confined(value string, reserved bool) bool {
 	return utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
 		(reserved || !strings.ContainsAny(value, `/\`)) && !hasDotSegment("/"+value)
 }
 
 // ---- prompts ----
+//
+// The arguments of a prompt are strings that a user has typed. They have names
+// and no schema, so they are checked here and not by the section on arguments.
 
 // AddPrompt adds a prompt, or replaces the one of the same name, and tells the
 // clients that are connected. It panics if a name is missing or comes twice.
@@ -937,6 +947,8 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 }
 
 // arguments takes the arguments of a request and holds them against the prompt.
+// One that is unknown is refused: the client has misunderstood something, and a
+// PromptFunc need not look for it.
 func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
 	params := struct {
 		Arguments map[string]string `json:"arguments"`
@@ -961,7 +973,8 @@ func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
 // and tells the clients that are connected.
 func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
 
-// encode returns p as a revision knows it.
+// encode returns p as a revision knows it. An argument that is not required says
+// nothing about it: that is what clients take for granted.
 func (p *Prompt) encode(rev revision, meta []byte) []byte {
 	b := named([]byte("{"), rev, p.Name, p.Title, p.Description)
 	if len(p.Arguments) > 0 {
@@ -978,6 +991,11 @@ func (p *Prompt) encode(rev revision, meta []byte) []byte {
 }
 
 // ---- what a server offers ----
+//
+// Tools, prompts, resources and templates are items of four kinds. They are found
+// by their names in one map, and listed in the order in which they came. Adding
+// and removing is cheap, whatever is there; the order is made when somebody asks
+// for a list. Server.mu guards both, and is not held while users' code runs.
 
 // A kind is a kind of thing that a server offers, and has a list of.
 type kind int
@@ -1022,6 +1040,7 @@ type item struct {
 	complete map[string]CompleteFunc
 }
 
+// An itemName is what an item is found by: kinds have names of their own.
 type itemName struct {
 	kind kind
 	name string
@@ -1045,6 +1064,9 @@ func frozen(where string, meta map[string]any) []byte {
 	return raw
 }
 
+// add adds an item, or puts it in the place of the one that has its name, and
+// tells the clients. What there ever was something of stays declared: a client
+// asks for what a server can do only once.
 func (s *Server) add(k kind, it *item) {
 	s.mu.Lock()
 	key := itemName{k, it.name}
@@ -1067,6 +1089,8 @@ func (s *Server) add(k kind, it *item) {
 	s.changed(k)
 }
 
+// remove removes the items of these names, and tells the clients if there were
+// any.
 func (s *Server) remove(k kind, names []string) {
 	removed := false
 	s.mu.Lock()
@@ -1082,6 +1106,7 @@ func (s *Server) remove(k kind, names []string) {
 	}
 }
 
+// find returns the item of a name, or nil.
 func (s *Server) find(k kind, name string) *item {
 	s.mu.Lock()
 	it := s.items[itemName{k, name}]
@@ -1142,7 +1167,7 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 }
 
 // appendPage begins the answer to a request for a list with the first page of
-// items.
+// items. An item is encoded once for each revision, when it is first listed.
 func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 	page := items
 	if s.PageSize > 0 && len(items) > s.PageSize {
@@ -1168,6 +1193,10 @@ func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 }
 
 // ---- what a server says of itself ----
+//
+// Name, icons and the like go out with initialize and server/discover, and in the
+// modern era with every answer. They do not change while a server serves, so a
+// session makes them once.
 
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
@@ -1181,7 +1210,8 @@ func (s *Server) identity(rev revision) string {
 	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, nil), "}"))
 }
 
-// caching is the hints of the modern era on what may be kept, and by whom.
+// caching is the hints of the modern era on what may be kept, and by whom. They
+// are on every answer that a client might keep, and say so if it must not.
 func (s *Server) caching() string {
 	scope := "private"
 	if s.CachePublic {
@@ -1220,6 +1250,7 @@ func (c *session) abilities(rev revision, offered uint8) string {
 	return string(member(closeWith(b, `},`), "instructions", c.srv.Instructions))
 }
 
+// offers is the kinds that are declared, a bit for each.
 func (s *Server) offers() uint8 {
 	s.mu.Lock()
 	offered := s.offered
@@ -1230,6 +1261,7 @@ func (s *Server) offers() uint8 {
 	return offered
 }
 
+// maxMessage is how many bytes one line of the client may have.
 func (s *Server) maxMessage() int {
 	if s.MaxMessage > 0 {
 		return s.MaxMessage
@@ -1237,6 +1269,8 @@ func (s *Server) maxMessage() int {
 	return 64 << 20
 }
 
+// addSession makes c one of those that are told of changes. All sessions share
+// one trace, so that their lines are not mixed, unless c has its own.
 func (s *Server) addSession(c *session) {
 	s.mu.Lock()
 	if s.sessions == nil {
@@ -1254,6 +1288,8 @@ func (s *Server) addSession(c *session) {
 	s.mu.Unlock()
 }
 
+// removeSession has c told no more. The last session ends its trace: nothing is
+// written to Server.Trace after Serve has returned.
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
@@ -1283,18 +1319,25 @@ func (s *Server) openSessions() []*session {
 	return slices.Collect(maps.Keys(s.sessions))
 }
 
+// logf tells ErrorLog what belongs to no session.
 func (s *Server) logf(format string, args ...any) {
 	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
 }
 
 // ---- answers ----
+//
+// The answer to a request is one line, and this section makes those that tell
+// what a handler has returned. A line begins with request.open and ends with
+// request.end, which know the eras apart. In between each member is appended with
+// a comma behind it. What cannot be written as JSON is an error in place of the
+// whole line, so nothing that is broken goes out.
 
 // toolAnswer is the line that answers the call of a tool with what its handler
 // returned, to which out points. If it is none of the types that we know, s
 // describes it.
 func (r *request) toolAnswer(out any, s *schema) []byte {
 	switch out := out.(type) {
-	case *any:
+	case *any: // the handler decides from call to call: what it holds counts
 		if *out == nil {
 			return r.resultAnswer(&Result{})
 		}
@@ -1327,13 +1370,15 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 }
 
 // textAnswer is the line that answers the call of a tool with a text, and with
-// structured output unless that is nil.
+// structured output unless that is nil. Most calls end here: nothing is built
+// that is then written down.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
 	b := appendString(join(r.open(), `"content":[{"type":"text","text":`), text)
 	return r.end(outcome(join(b, `}],`), structured, isError, r.rev, r.item != nil && r.item.wraps), "", false)
 }
 
-// resultAnswer is the line that answers the call of a tool with a Result.
+// resultAnswer is the line that answers the call of a tool with a Result. Its Meta
+// cannot say who the server is: that member is ours, and no name comes twice.
 func (r *request) resultAnswer(res *Result) []byte {
 	b, err := res.append(r.open(), r.rev, r.item.wraps)
 	meta, err2 := jsonOf(res.Meta)
@@ -1347,7 +1392,8 @@ func (r *request) resultAnswer(res *Result) []byte {
 	return r.end(b, string(meta), false)
 }
 
-// protocolError returns the *Error in the tree of err, or nil.
+// protocolError returns the *Error in the tree of err, or nil. It may be wrapped,
+// or joined with others.
 func protocolError(err error) (e *Error) {
 	errors.As(err, &e)
 	return e
@@ -1378,7 +1424,8 @@ func (r *request) question(err error) []byte {
 }
 
 // failure is the line that answers r if its handler failed. Whoever calls a tool
-// is told as its result, unless the call as such was wrong.
+// is told as its result, unless the call as such was wrong. That a legacy client
+// lacks a capability is such a result too: its revision has no code for it.
 func (r *request) failure(err error) []byte {
 	if line := r.question(err); line != nil {
 		return line
@@ -1396,7 +1443,8 @@ func (r *request) failure(err error) []byte {
 }
 
 // permitted returns a handler's error with a code that r's revision lets
-// handlers use.
+// handlers use. A client acts on a reserved code: it would take the error for one
+// of the protocol's own.
 func (r *request) permitted(e *Error) *Error {
 	code := r.rev.errorCode(e.Code)
 	if code == e.Code {
@@ -1406,13 +1454,15 @@ func (r *request) permitted(e *Error) *Error {
 	return &Error{Code: code, Message: e.Message, Data: e.Data}
 }
 
-// notEncodable is the line that answers r if what its handler returned cannot be sent.
+// notEncodable is the line that answers r if what its handler returned cannot be
+// sent. Why is for the programmer to read, and not for the client.
 func (r *request) notEncodable(err error) []byte {
 	r.session.logf("%v: the result has no JSON form: %v", r, err)
 	return appendError(nil, r.id, coded(codeInternal, "Internal error"))
 }
 
-// promptAnswer is the line that answers prompts/get.
+// promptAnswer is the line that answers prompts/get, with messages or the error
+// of a PromptFunc.
 func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
 	if err != nil {
 		return r.failure(err)
@@ -1428,12 +1478,15 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 	return r.end(closeWith(b, `],`), "", false)
 }
 
-// notFound is the error for a resource that is not there.
+// notFound is the error for a resource that is not there. A client is told which:
+// it may have asked for several.
 func (r *request) notFound() *Error {
 	return &Error{Code: r.rev.errorCode(codeNotFound), Message: "Resource not found", Data: map[string]string{"uri": r.name}}
 }
 
-// readAnswer is the line that answers resources/read.
+// readAnswer is the line that answers resources/read. Clients put what they read
+// beside what was listed, so a ReadFunc that names neither a URI nor a type gets
+// those of the Resource.
 func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -1477,7 +1530,8 @@ type completeParams struct {
 	} `json:"context"`
 }
 
-// completion has a handler suggest values for the argument that r is about.
+// completion has a handler suggest values for the argument that r is about. The
+// other arguments may be many: they are taken apart when all else is right.
 func (s *Server) completion(r *request) *Error {
 	var p completeParams
 	if err := decode(r.raw, &p); err != nil {
@@ -1518,7 +1572,8 @@ func (s *Server) completion(r *request) *Error {
 	return nil
 }
 
-// completeAnswer is the line that answers completion/complete.
+// completeAnswer is the line that answers completion/complete. The protocol allows
+// a hundred values, and a total to say that there are more.
 func (r *request) completeAnswer(values []string, err error) []byte {
 	if err != nil {
 		return r.failure(err)
@@ -1551,7 +1606,8 @@ func (res *Result) append(b []byte, rev revision, wraps bool) (_ []byte, err err
 }
 
 // outcome appends what follows the content of a result. Wraps is what
-// [Tool.wraps] says; without a schema the value itself decides.
+// [Tool.wraps] says; without a schema the value itself decides. A result that is
+// null is none: the older revisions want an object.
 func outcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
 	switch {
 	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
@@ -1620,6 +1676,7 @@ func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta []byte) []byt
 	return b
 }
 
+// appendAnnotations appends them, if there are any, as a revision knows them.
 func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 	if a == nil {
 		return b
