@@ -1606,8 +1606,8 @@ func (res *Result) append(b []byte, rev revision, wraps bool) (_ []byte, err err
 }
 
 // outcome appends what follows the content of a result. Wraps is what
-// [Tool.wraps] says; without a schema the value itself decides. A result that is
-// null is none: the older revisions want an object.
+// [Tool.wraps] says; without a schema the value itself decides. A null
+// is no output.
 func outcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
 	switch {
 	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
@@ -3387,14 +3387,16 @@ const maxArgsDepth = 100
 // enough keeps a call that is wrong all over from costing more than a right one.
 func (f *faults) enough() bool { return len(f.list) >= 10 }
 
-// add notes what is wrong with the value that is looked at.
-func (f *faults) add(format string, args ...any) {
-	f.list = append(f.list, fault{what: fmt.Sprintf(format, args...)})
+// add notes what is wrong with the value that is looked at, if something is.
+func (f *faults) add(err error) {
+	if err != nil {
+		f.list = append(f.list, fault{"", err.Error()})
+	}
 }
 
 // addMember notes what is wrong with a member of the value that is looked at.
-func (f *faults) addMember(name, format string, args ...any) {
-	f.add(format, args...)
+func (f *faults) addMember(name, what string) {
+	f.add(errors.New(what))
 	f.inMember(len(f.list)-1, name)
 }
 
@@ -3421,7 +3423,7 @@ func (f *faults) unknown(name string, names []string) {
 	if len(names) == 0 {
 		f.addMember(name, "is unknown, none is wanted")
 	} else {
-		f.addMember(name, "is unknown (there is %s)", strings.Join(names, ", "))
+		f.addMember(name, "is unknown (there is "+strings.Join(names, ", ")+")")
 	}
 }
 
@@ -3439,37 +3441,44 @@ func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 		v = v.Elem()
 	}
 	if bad.depth++; bad.depth > maxArgsDepth { // every level looks at all that is below it
-		bad.add("is nested too deeply")
+		bad.add(errors.New("is nested too deeply"))
 	} else {
 		s.setKind(v, raw, bad)
 	}
 	bad.depth--
 }
 
-// setKind is set for a value that v itself is to hold.
+// setKind is set for a value that v itself is to hold. What is in a list or an
+// object notes its own faults; any other value has one at most.
 func (s *schema) setKind(v reflect.Value, raw []byte, bad *faults) {
 	given := raw
 	if s.kind != "string" && raw[0] == '"' && !bad.exact {
 		raw = s.unwrap(raw)
 	}
+	var err error
 	switch {
 	case s.kind == "":
-		setOwn(v, given, bad)
+		err = setOwn(v, given)
+	case s.free && raw[0] == '{':
+		err = setOwn(v, raw)
 	case s.kind == "string" && raw[0] == '"':
-		s.setText(v, raw, bad)
+		err = s.setText(v, raw)
 	case s.kind == "boolean" && (string(raw) == "true" || string(raw) == "false"):
 		v.SetBool(raw[0] == 't')
 	case s.kind == "integer" && isNumber(raw):
-		s.setInteger(v, raw, bad)
+		err = s.setInteger(v, raw)
 	case s.kind == "number" && isNumber(raw):
-		s.setNumber(v, raw, bad)
+		err = s.setNumber(v, raw)
 	case s.kind == "array" && raw[0] == '[':
 		s.setList(v, raw, bad)
+	case s.kind == "object" && raw[0] == '{' && s.elem != nil:
+		s.setMap(v, raw, bad)
 	case s.kind == "object" && raw[0] == '{':
-		s.setObject(v, raw, bad)
+		s.setStruct(v, raw, bad)
 	default:
-		bad.wrongKind(s.kind, given)
+		err = wrongKind(s.kind, given)
 	}
+	bad.add(err)
 }
 
 // unwrap returns the JSON in a JSON string, if it is of the kind that is wanted:
@@ -3490,8 +3499,9 @@ func (s *schema) unwrap(raw []byte) []byte {
 	return inside
 }
 
-// wrongKind notes that a value is not of the kind that is wanted.
-func (f *faults) wrongKind(kind string, raw []byte) {
+// wrongKind says that a value is not of the kind that is wanted. It repeats what
+// came, so that a model sees what it did, but no long text.
+func wrongKind(kind string, raw []byte) error {
 	article := "a "
 	if strings.IndexByte("aio", kind[0]) >= 0 {
 		article = "an "
@@ -3501,24 +3511,28 @@ func (f *faults) wrongKind(kind string, raw []byte) {
 	if str, isText := unquote(raw); isText {
 		got = string(appendString(nil, firstBytes(str, most)))
 	}
-	f.add("must be %s%s, got %s", article, kind, got)
+	return errors.New("must be " + article + kind + ", got " + got)
 }
 
 // setOwn sets a value that has a form of its own, which encoding/json reads.
-func setOwn(v reflect.Value, raw []byte, bad *faults) {
-	var err error
+func setOwn(v reflect.Value, raw []byte) error {
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // a json.RawMessage may be long
-		err = u.UnmarshalJSON(raw)
-	} else {
-		err = json.Unmarshal(raw, v.Addr().Interface())
+		return notValid(u.UnmarshalJSON(raw))
 	}
+	return notValid(json.Unmarshal(raw, v.Addr().Interface()))
+}
+
+// notValid says in the words of a type's own method, if it failed, that a value
+// is not valid. The words are of one line: nobody knows what they hold.
+func notValid(err error) error {
 	if err != nil {
-		bad.add("is not valid: %s", oneLine(err.Error()))
+		err = errors.New("is not valid: " + oneLine(err.Error()))
 	}
+	return err
 }
 
 // setText sets a value that is a string in JSON.
-func (s *schema) setText(v reflect.Value, raw []byte, bad *faults) {
+func (s *schema) setText(v reflect.Value, raw []byte) error {
 	str, _ := unquote(raw)
 	switch {
 	case s.text:
@@ -3526,37 +3540,36 @@ func (s *schema) setText(v reflect.Value, raw []byte, bad *faults) {
 		if err != nil && s.format == "date-time" {
 			err = errors.New("not a time as in RFC 3339")
 		}
-		if err != nil {
-			bad.add("is not valid: %s", oneLine(err.Error()))
-		}
+		return notValid(err)
 	case s.base64:
 		b, err := base64.StdEncoding.DecodeString(str)
 		if err != nil {
-			bad.add("must be base64")
+			return errors.New("must be base64")
 		}
 		v.SetBytes(b)
 	default:
 		v.SetString(str)
 	}
+	return nil
 }
 
 // setNumber sets a float.
-func (s *schema) setNumber(v reflect.Value, raw []byte, bad *faults) {
+func (s *schema) setNumber(v reflect.Value, raw []byte) error {
 	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
 	if err != nil {
-		bad.add("must be a %v, got %s", s.typ, excerpt(string(raw)))
+		return fmt.Errorf("must be a %v, got %s", s.typ, excerpt(string(raw)))
 	}
 	v.SetFloat(f)
+	return nil
 }
 
 // setInteger takes a number with a fraction or an exponent for an integer if it
 // is one, and refuses what v cannot hold.
-func (s *schema) setInteger(v reflect.Value, raw []byte, bad *faults) {
+func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 	num := string(raw) // on the stack if it is short, and so not to be told
 	if strings.ContainsAny(num, ".eE") || num == "-0" {
 		num = integer(num)
 	}
-	var err error
 	if v.CanInt() {
 		var n int64
 		n, err = strconv.ParseInt(num, 10, s.typ.Bits())
@@ -3566,14 +3579,18 @@ func (s *schema) setInteger(v reflect.Value, raw []byte, bad *faults) {
 		n, err = strconv.ParseUint(num, 10, s.typ.Bits())
 		v.SetUint(n)
 	}
+	wanted := ""
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, strconv.ErrRange):
-		bad.add("must be in the range of %v, got %s", s.typ, excerpt(string(raw)))
-	case err != nil && num[0] == '-' && !strings.ContainsAny(num, ".eE"):
-		bad.add("must be at least 0, got %s", excerpt(string(raw)))
-	case err != nil:
-		bad.add("must be an integer, got %s", excerpt(string(raw)))
+		wanted = "in the range of " + s.typ.String()
+	case num[0] == '-' && !strings.ContainsAny(num, ".eE"):
+		wanted = "at least 0"
+	default:
+		wanted = "an integer"
 	}
+	return errors.New("must be " + wanted + ", got " + excerpt(string(raw)))
 }
 
 // integer writes a number without its fraction and exponent, if it is an
@@ -3621,18 +3638,6 @@ func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 	})
 }
 
-// setObject sets what is an object in JSON.
-func (s *schema) setObject(v reflect.Value, raw []byte, bad *faults) {
-	switch {
-	case s.free:
-		setOwn(v, raw, bad)
-	case s.elem != nil:
-		s.setMap(v, raw, bad)
-	default:
-		s.setStruct(v, raw, bad)
-	}
-}
-
 // setMap sets a map. Its keys are strings, which may have UnmarshalText.
 func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
@@ -3641,12 +3646,12 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 		before, size := len(bad.list), v.Len()
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
 			k.Elem().SetString(string(key))
-		} else if err := u.UnmarshalText(key); err != nil {
-			bad.add("is not valid: %s", oneLine(err.Error()))
+		} else {
+			bad.add(notValid(u.UnmarshalText(key)))
 		}
 		s.elem.set(e, val, bad)
 		if v.SetMapIndex(k.Elem(), e); v.Len() == size {
-			bad.add("came twice")
+			bad.add(errors.New("came twice"))
 		}
 		bad.inMember(before, string(key))
 		return !bad.enough()
@@ -3735,27 +3740,34 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	if f.schema.set(v, raw, bad); len(bad.list) > before {
 		return
 	}
-	v = pointee(v)
-	switch f.schema.kind {
+	switch v = pointee(v); f.schema.kind {
 	case "array":
-		f.checkLength(v.Len(), "elements", bad)
+		bad.add(f.checkLength(v.Len(), "elements"))
 		for i := range v.Len() {
 			before = len(bad.list)
-			f.checkEnum(v.Index(i), bad)
+			if !bad.enough() {
+				bad.add(f.checkEnum(v.Index(i)))
+			}
 			bad.inElement(before, i)
 		}
 	case "string":
-		f.checkEnum(v, bad)
+		bad.add(f.checkEnum(v))
 		f.checkString(raw, bad)
 	case "integer", "number":
-		f.checkEnum(v, bad)
-		if f.min.IsValid() && compare(v, f.min) < 0 {
-			bad.add("must be at least %s, got %v", f.tag.Get("minimum"), v)
-		}
-		if f.max.IsValid() && compare(v, f.max) > 0 {
-			bad.add("must be at most %s, got %v", f.tag.Get("maximum"), v)
-		}
+		bad.add(f.checkEnum(v))
+		bad.add(f.checkNumber(v))
 	}
+}
+
+// checkNumber holds a number against its bounds.
+func (f *field) checkNumber(v reflect.Value) error {
+	switch {
+	case f.min.IsValid() && compare(v, f.min) < 0:
+		return fmt.Errorf("must be at least %s, got %v", f.tag.Get("minimum"), v)
+	case f.max.IsValid() && compare(v, f.max) > 0:
+		return fmt.Errorf("must be at most %s, got %v", f.tag.Get("maximum"), v)
+	}
+	return nil
 }
 
 // checkString holds a string against its length and format. A long text without
@@ -3765,9 +3777,9 @@ func (f *field) checkString(raw []byte, bad *faults) {
 		return
 	}
 	str, _ := unquote(raw)
-	f.checkLength(utf8.RuneCountInString(str), "characters", bad)
+	bad.add(f.checkLength(utf8.RuneCountInString(str), "characters"))
 	if !wellFormed(f.format, str) {
-		bad.add("must be of the format %s, got %q", f.format, excerpt(str))
+		bad.add(fmt.Errorf("must be of the format %s, got %q", f.format, excerpt(str)))
 	}
 }
 
@@ -3780,25 +3792,23 @@ func pointee(v reflect.Value) reflect.Value {
 }
 
 // checkLength holds the length of a string or a list against its bounds.
-func (f *field) checkLength(n int, unit string, bad *faults) {
-	if n < f.minLen {
-		if f.minLen == 1 {
-			unit = unit[:len(unit)-1]
-		}
-		bad.add("must have at least %d %s, got %d", f.minLen, unit, n)
+func (f *field) checkLength(n int, unit string) error {
+	switch {
+	case n < f.minLen && f.minLen == 1:
+		return fmt.Errorf("must have at least 1 %s, got %d", strings.TrimSuffix(unit, "s"), n)
+	case n < f.minLen:
+		return fmt.Errorf("must have at least %d %s, got %d", f.minLen, unit, n)
+	case f.maxLen >= 0 && n > f.maxLen:
+		return fmt.Errorf("must have at most %d %s, got %d", f.maxLen, unit, n)
 	}
-	if f.maxLen >= 0 && n > f.maxLen {
-		bad.add("must have at most %d %s, got %d", f.maxLen, unit, n)
-	}
+	return nil
 }
 
 // checkEnum holds a value against those that are allowed, if not all are.
-func (f *field) checkEnum(v reflect.Value, bad *faults) {
-	if f.enum == nil || bad.enough() {
-		return
-	}
-	if v = pointee(v); v.Kind() == reflect.Pointer {
-		return
+func (f *field) checkEnum(v reflect.Value) error {
+	v = pointee(v)
+	if f.enum == nil || v.Kind() == reflect.Pointer {
+		return nil
 	}
 	got := v.String() // and not how it prints: the type may have a String of its own
 	if v.CanInt() {
@@ -3806,9 +3816,10 @@ func (f *field) checkEnum(v reflect.Value, bad *faults) {
 	} else if v.CanUint() {
 		got = strconv.FormatUint(v.Uint(), 10)
 	}
-	if !slices.Contains(f.enum, got) {
-		bad.add("must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
+	if slices.Contains(f.enum, got) {
+		return nil
 	}
+	return fmt.Errorf("must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
 }
 
 // compare compares two numbers of one type.
