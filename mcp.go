@@ -1195,8 +1195,7 @@ func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 // ---- what a server says of itself ----
 //
 // Name, icons and the like go out with initialize and server/discover, and in the
-// modern era with every answer. They do not change while a server serves, so a
-// session makes them once.
+// modern era with every answer. They do not change while a server serves.
 
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
@@ -2780,7 +2779,8 @@ func (d *deriver) describe(s *schema, where string, copied bool) string {
 	return ""
 }
 
-// isBytes reports whether encoding/json writes t, a slice, in base64.
+// isBytes reports whether encoding/json writes t, a slice, in base64. It does not
+// if the elements have a form of their own.
 func isBytes(t reflect.Type) bool {
 	elem := reflect.PointerTo(t.Elem())
 	return t.Elem().Kind() == reflect.Uint8 &&
@@ -2790,7 +2790,8 @@ func isBytes(t reflect.Type) bool {
 // isAny reports whether t is an interface that anything implements.
 func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
 
-// listsItself reports whether s is a list of lists without an end.
+// listsItself reports whether s is a list of lists without an end, for which there
+// is no schema. Nobody writes a hundred lists in a row.
 func (s *schema) listsItself() bool {
 	elem := s.elem
 	for range 100 {
@@ -2825,7 +2826,7 @@ func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*f
 	return fields
 }
 
-// hidden reports whether o takes the place of f.
+// hidden reports whether o takes the place of f, by the rules of encoding/json.
 func (f *field) hidden(o *field) bool {
 	if o == f || o.name != f.name {
 		return false
@@ -2833,7 +2834,8 @@ func (f *field) hidden(o *field) bool {
 	return len(o.index) < len(f.index) || len(o.index) == len(f.index) && (o.named || !f.named)
 }
 
-// clashes reports whether f and o are of one struct and neither would count.
+// clashes reports whether f and o are of one struct and neither would count. That
+// is a slip: whoever wrote them wants both.
 func (f *field) clashes(o *field) bool {
 	return o != f && o.name == f.name && o.outer == f.outer && o.named == f.named
 }
@@ -2877,7 +2879,8 @@ func (d *deriver) collect(all []*field, outer *field) []*field {
 	return all
 }
 
-// newField is the field number i of the struct outer, as its json tag has it.
+// newField is the field number i of the struct outer, as its json tag has it. The
+// other tags are read later, when it is known that the field counts.
 func newField(in reflect.StructField, i int, tag string, outer *field) *field {
 	name, options, _ := strings.Cut(tag, ",")
 	if strings.IndexFunc(name, oddInName) >= 0 {
@@ -2938,7 +2941,8 @@ func isWord(s string) bool {
 	return s != "" && strings.IndexFunc(s, other) < 0
 }
 
-// readBounds reads between which numbers a field must be.
+// readBounds reads between which numbers a field must be. Both are of the type of
+// the field, so that comparing is exact.
 func (f *field) readBounds() (err error) {
 	if f.min, err = f.bound("minimum"); err == nil {
 		f.max, err = f.bound("maximum")
@@ -2949,7 +2953,8 @@ func (f *field) readBounds() (err error) {
 	return err
 }
 
-// bound returns the number in a tag, and no value if there is none.
+// bound returns the number in a tag, and no value if there is none. One that the
+// type cannot hold is an error: nothing would fit it, or everything.
 func (f *field) bound(key string) (bound reflect.Value, err error) {
 	text, ok := f.tag.Lookup(key)
 	if !ok {
@@ -2961,7 +2966,8 @@ func (f *field) bound(key string) (bound reflect.Value, err error) {
 	return valueOf(key, []byte(text), f.schema.typ, f.schema.set)
 }
 
-// readLengths reads how long a string or a list may be.
+// readLengths reads how long a string or a list may be. The tags are the same for
+// both; the schema has other words for lists.
 func (f *field) readLengths() (err error) {
 	if f.minLen, err = f.length("minLength", 0); err == nil {
 		f.maxLen, err = f.length("maxLength", -1)
@@ -2987,6 +2993,7 @@ func (f *field) length(key string, without int) (int, error) {
 }
 
 // readFormat reads the format of a string. A time.Time and the like have theirs.
+// These four are all that wellFormed knows, and all that a form may have.
 func (f *field) readFormat() error {
 	format, ok := f.tag.Lookup("format")
 	if !ok {
@@ -3002,7 +3009,8 @@ func (f *field) readFormat() error {
 // plain reports whether s is of strings that mean nothing but themselves.
 func (s *schema) plain() bool { return s.kind == "string" && !s.text && !s.base64 }
 
-// readEnum reads the values that a field, or each of its elements, may have.
+// readEnum reads the values that a field, or each of its elements, may have, and
+// what they are called in a form.
 func (f *field) readEnum() error {
 	var enum, titles []string
 	if text, ok := f.tag.Lookup("enum"); ok {
@@ -3033,7 +3041,8 @@ func (f *field) readEnum() error {
 	return nil
 }
 
-// checkChoice holds one value of an enum against what it is of.
+// checkChoice holds one value of an enum against what it is of. Values are compared
+// as text later on, so an integer must be written in the one usual way.
 func (f *field) checkChoice(of *schema, val string) error {
 	raw := []byte(val)
 	switch {
@@ -3076,6 +3085,7 @@ func (f *field) readDefault() error {
 }
 
 // valueOf returns what a tag says in JSON, if set takes it for a value of type t.
+// What is wrong with a tag is so told in the words that a model would read.
 func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *faults)) (reflect.Value, error) {
 	v, bad := reflect.New(t).Elem(), faults{exact: true}
 	set(v, raw, &bad)
@@ -3105,7 +3115,8 @@ type printer struct {
 	ancestors []*schema // the objects that the current one stands in
 }
 
-// append appends s with what the tags of its field say, if it is of one.
+// append appends s with what the tags of its field say, if it is of one. In the
+// schema of a list, the enum of the field stands with the elements.
 func (p printer) append(b []byte, s *schema, f *field) []byte {
 	if f == nil {
 		f = &field{maxLen: -1}
@@ -3136,7 +3147,8 @@ func (p printer) append(b []byte, s *schema, f *field) []byte {
 	return closeWith(b, "}")
 }
 
-// appendBounds appends the lengths and numbers between which a value must be.
+// appendBounds appends the lengths and numbers between which a value must be. A
+// tag counts before the range of the type, which it cannot exceed.
 func (s *schema) appendBounds(b []byte, f *field) []byte {
 	unit := "Length"
 	if s.kind == "array" {
@@ -3185,7 +3197,8 @@ func (p printer) appendObject(b []byte, s *schema) []byte {
 	return join(b, "false")
 }
 
-// appendFields appends what the schema of an object says of its fields.
+// appendFields appends what the schema of an object says of its fields. An empty
+// list of required ones is left out: the oldest drafts of JSON Schema refuse it.
 func (p printer) appendFields(b []byte, fields []*field) []byte {
 	b = join(b, `"properties":{`)
 	var required []byte
@@ -3201,7 +3214,8 @@ func (p printer) appendFields(b []byte, fields []*field) []byte {
 	return b
 }
 
-// appendChoice appends the values of an enum; in a form, with their titles.
+// appendChoice appends the values of an enum; in a form, with their titles. Each
+// revision has another place for titles, and the oldest have none.
 func (f *field) appendChoice(b []byte, quoted bool) []byte {
 	titled, key := f.titles != nil && f.form.knows(choiceTitles), "enum"
 	switch {
@@ -3228,7 +3242,9 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 }
 
 // appendForm appends s as a form that a revision knows, or returns an error if
-// it does not.
+// it does not. What no revision knows panics: the programmer can mend it, and not
+// the client. A form says nothing of further properties, which the protocol does
+// not allow it to.
 func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 	if s.kind != "object" || s.elem != nil || s.free {
 		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
@@ -3258,6 +3274,11 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 // Arguments are read in one pass over the raw JSON, which checks and sets at
 // once. It goes on after a fault, so that the model is told all of them, each
 // with its place, and can mend them in one go.
+//
+// The way down is rules.unmarshal, then schema.set for each value, then setStruct,
+// setList or setMap for what is in it. A field adds what its tags say, in
+// field.check. The same functions read what tags say of a default or a bound, and
+// what the client answers us: faults.exact and faults.loose tell them apart.
 
 // The rules are what the arguments of a tool are held against.
 type rules struct {
@@ -3272,7 +3293,8 @@ type root struct {
 	closed   bool // it has no other properties
 }
 
-// rootOf reads the root of a schema.
+// rootOf reads the root of a schema, and panics if it makes no sense. Deeper down
+// a schema may say anything: it is for the model, and the handler checks.
 func rootOf(schema []byte, where string) *root {
 	var properties, required, additional, patterns []byte
 	pick(schema, want{"properties", &properties}, want{"required", &required}, want{"additionalProperties", &additional}, want{"patternProperties", &patterns})
@@ -3291,7 +3313,8 @@ func rootOf(schema []byte, where string) *root {
 // itself, and sends along. A tool that has no such argument never sees it.
 const hostsOwn = "wait_for_previous"
 
-// unmarshal sets what v points to from the arguments of a call.
+// unmarshal sets what v points to from the arguments of a call. A call without
+// arguments is one with an empty object.
 func (in *rules) unmarshal(args []byte, v any) error {
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
@@ -3329,7 +3352,8 @@ func without(object []byte, name string) []byte {
 	return closeWith(b, "}")
 }
 
-// check notes which arguments are missing, and which there should not be.
+// check notes which arguments are missing, and which there should not be. It looks
+// at names alone: what the values are is for the types of In.
 func (r *root) check(args []byte, bad *faults) {
 	if !r.closed && len(r.required) == 0 {
 		return // and a long text is not looked at once more
@@ -3372,7 +3396,8 @@ func (f *faults) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// err returns nil if there are none.
+// err returns nil if there are none. An error outlives the call that it is about,
+// so it is a copy.
 func (f *faults) err() error {
 	if len(f.list) == 0 {
 		return nil
@@ -3414,7 +3439,8 @@ func (f *faults) inElement(from, index int) {
 	}
 }
 
-// unknown notes a name that is not among those that there are.
+// unknown notes a name that is not among those that there are. It lists them,
+// because a model that has guessed a name then finds the right one.
 func (f *faults) unknown(name string, names []string) {
 	const most = 30
 	if len(names) > most {
@@ -3428,7 +3454,9 @@ func (f *faults) unknown(name string, names []string) {
 }
 
 // set sets v, which is of the type that s describes or points to one, from
-// raw, which is valid JSON. What does not fit is a fault.
+// raw, which is valid JSON. What does not fit is a fault. A null is a fault too,
+// unless the schema is not ours: a field that may be left out never comes here
+// with one.
 func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	for v.Kind() == reflect.Pointer {
 		if bad.loose && string(raw) == "null" {
@@ -3553,7 +3581,7 @@ func (s *schema) setText(v reflect.Value, raw []byte) error {
 	return nil
 }
 
-// setNumber sets a float.
+// setNumber sets a float. A number that is too large for it is not made infinite.
 func (s *schema) setNumber(v reflect.Value, raw []byte) error {
 	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
 	if err != nil {
@@ -3618,7 +3646,8 @@ func integer(num string) string {
 	return digits + strings.Repeat("0", min(-behind, 30))
 }
 
-// isNumber reports whether raw is a number in JSON.
+// isNumber reports whether raw is a number in JSON. It may come out of a string or
+// a tag, and so need not be JSON at all.
 func isNumber(raw []byte) bool {
 	return len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') && skipValue(raw, 0, 0) == len(raw)
 }
@@ -3638,7 +3667,8 @@ func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 	})
 }
 
-// setMap sets a map. Its keys are strings, which may have UnmarshalText.
+// setMap sets a map. Its keys are strings, which may have UnmarshalText. Two keys
+// of the JSON may so become one of the map, which counts as coming twice.
 func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
 	walk(raw, 0, 0, func(key, val []byte) bool {
@@ -3659,6 +3689,8 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 }
 
 // setStruct sets a struct: first what is there, then defaults for what is not.
+// Names are matched exactly, unlike in encoding/json, and none may come twice:
+// the client and we would take different ones.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
 	walk(raw, 0, 0, func(key, val []byte) bool {
@@ -3692,7 +3724,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	}
 }
 
-// names returns the names of the fields.
+// names returns the names of the fields, in their order.
 func (s *schema) names() (names []string) {
 	for _, f := range s.fields {
 		names = append(names, f.name)
@@ -3700,7 +3732,8 @@ func (s *schema) names() (names []string) {
 	return names
 }
 
-// setIn sets the field in the struct v.
+// setIn sets the field in the struct v, and says of what is wrong with it that it
+// is in the field. With the json option string, the value is inside of a string.
 func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
 	before := len(bad.list)
 	if v = fieldOf(v, f.index); !v.IsValid() {
@@ -3734,7 +3767,9 @@ func fieldOf(v reflect.Value, index []int) reflect.Value {
 	return v
 }
 
-// check sets v from raw and holds it against what the tags say.
+// check sets v from raw and holds it against what the tags say, if it could be
+// set. Bounds are held against the value and not against what was sent: a "5" for
+// a number has been accepted by then.
 func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	before := len(bad.list)
 	if f.schema.set(v, raw, bad); len(bad.list) > before {
@@ -3759,7 +3794,8 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	}
 }
 
-// checkNumber holds a number against its bounds.
+// checkNumber holds a number against its bounds. It tells them as they were
+// written, since a float need not print that way.
 func (f *field) checkNumber(v reflect.Value) error {
 	switch {
 	case f.min.IsValid() && compare(v, f.min) < 0:
@@ -3804,7 +3840,8 @@ func (f *field) checkLength(n int, unit string) error {
 	return nil
 }
 
-// checkEnum holds a value against those that are allowed, if not all are.
+// checkEnum holds a value against those that are allowed, if not all are. A nil
+// pointer is no value.
 func (f *field) checkEnum(v reflect.Value) error {
 	v = pointee(v)
 	if f.enum == nil || v.Kind() == reflect.Pointer {
@@ -3822,7 +3859,8 @@ func (f *field) checkEnum(v reflect.Value) error {
 	return fmt.Errorf("must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
 }
 
-// compare compares two numbers of one type.
+// compare compares two numbers of one type. An int64 is not made a float, which
+// cannot hold them all.
 func compare(v, w reflect.Value) int {
 	switch {
 	case v.CanInt():
@@ -3833,7 +3871,8 @@ func compare(v, w reflect.Value) int {
 	return cmp.Compare(v.Float(), w.Float())
 }
 
-// wellFormed holds a string against a format, as far as a slip is likely.
+// wellFormed holds a string against a format, as far as a slip is likely. Whether
+// there is such an address or page, only the handler can find out.
 func wellFormed(format, s string) bool {
 	switch format {
 	case "email":
@@ -3896,7 +3935,8 @@ func singleLine(raw []byte) []byte {
 	return raw
 }
 
-// fill returns what encoding/json has written for v the way it is to be sent.
+// fill returns what encoding/json has written for v the way it is to be sent. A v
+// that is nil as a whole has no member to be left out: a pointer stays null.
 func (s *schema) fill(raw []byte, v reflect.Value) []byte {
 	if string(raw) == "null" {
 		v = pointee(v)
