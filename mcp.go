@@ -486,15 +486,18 @@ func oneLine(s string) string {
 // bytes or with a dot, are reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
-		var v In
-		if err := in.unmarshal(r.arguments, &v); err != nil {
+		var call struct { // both are pointed to: one piece of memory holds them
+			in  In
+			out Out
+		}
+		err := in.unmarshal(r.arguments, &call.in)
+		if err != nil {
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
-		res, err := h(r.ctx, v)
-		if err != nil {
+		if call.out, err = h(r.ctx, call.in); err != nil {
 			return r.failure(err)
 		}
-		return r.toolAnswer(&res, out)
+		return r.toolAnswer(&call.out, out)
 	})
 }
 
