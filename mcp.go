@@ -626,7 +626,7 @@ func (t *Tool) encode(rev revision, meta []byte) []byte {
 	case t.OutputSchema == nil || !rev.knows(structuredOutput):
 	case rev.knows(anyOutput) || !t.wraps():
 		b = rawMember(b, "outputSchema", t.OutputSchema)
-	case !refers(string(t.OutputSchema)): // which would no longer point where it should
+	case !bytes.Contains(t.OutputSchema, []byte(`"$ref"`)): // which would no longer point where it should
 		b = join(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
 	}
 	if a := t.Annotations; a != (ToolAnnotations{}) && rev.knows(toolHints) {
@@ -634,16 +634,6 @@ func (t *Tool) encode(rev revision, meta []byte) []byte {
 		b = rawMember(b, "annotations", raw)
 	}
 	return closeWith(appendIconsAndMeta(b, rev, t.Icons, meta), "}")
-}
-
-// refers reports whether there is a $ref in a schema.
-func refers(schema string) bool {
-	for text := range strings.SplitSeq(schema, `"`) {
-		if text == "$ref" {
-			return true
-		}
-	}
-	return false
 }
 
 // RemoveTools removes the tools of these names, as far as there are any, and
@@ -1255,12 +1245,11 @@ func (c *session) abilities(rev revision, offered uint8) string {
 // offers is the kinds that are declared, a bit for each.
 func (s *Server) offers() uint8 {
 	s.mu.Lock()
-	offered := s.offered
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	if s.Logging {
-		offered |= 1 << logging
+		return s.offered | 1<<logging
 	}
-	return offered
+	return s.offered
 }
 
 // maxMessage is how many bytes one line of the client may have.
@@ -1295,15 +1284,14 @@ func (s *Server) addSession(c *session) {
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
-	last := c.trace
-	if last == s.trace && len(s.sessions) > 0 {
-		last = nil // others go on with it
-	} else if last == s.trace {
+	shared := c.trace == s.trace
+	last := !shared || len(s.sessions) == 0 // to write to it
+	if shared && last {
 		s.trace = nil
 	}
 	s.mu.Unlock()
-	if last != nil {
-		last.stop()
+	if last && c.trace != nil {
+		c.trace.stop()
 	}
 }
 
@@ -1648,7 +1636,7 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		}
 		b = append(b, ',')
 	default:
-		return nil, errors.New("content of type " + oneLine(c.Type) + " lacks what belongs to it")
+		return nil, fmt.Errorf("content of type %q lacks what belongs to it", excerpt(c.Type))
 	}
 	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
 	return closeWith(b, "}"), err
@@ -2348,8 +2336,6 @@ func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 	case c.Type == "tool_result" && c.ToolResult != nil:
 		b = quoted(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
 		b, err = c.ToolResult.Result.append(b, rev, false)
-	case c.Type == "tool_use" || c.Type == "tool_result":
-		err = fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	case c.Type == "resource" || c.Type == "resource_link":
 		err = fmt.Errorf("content of type %q is not for a conversation", c.Type)
 	default:
@@ -3302,9 +3288,9 @@ func rootOf(schema []byte, where string) *root {
 	var properties, required, additional, patterns []byte
 	pick(schema, want{"properties", &properties}, want{"required", &required}, want{"additionalProperties", &additional}, want{"patternProperties", &patterns})
 	r := &root{closed: string(additional) == "false" && patterns == nil}
-	panicUnless(properties == nil || properties[0] == '{', where, "properties must be an object in InputSchema")
 	panicUnless(required == nil || json.Unmarshal(required, &r.required) == nil, where, "required must be a list of names in InputSchema")
 	if properties != nil {
+		panicUnless(properties[0] == '{', where, "properties must be an object in InputSchema")
 		for name := range members(properties) {
 			r.names = append(r.names, string(name))
 		}
