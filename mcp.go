@@ -1113,14 +1113,17 @@ func (s *Server) sorted(k kind) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
+		var seqs []int
 		bySeq := make(map[int]*item)
 		for key, it := range s.items {
 			if key.kind == k {
 				bySeq[it.seq] = it
+				seqs = append(seqs, it.seq)
 			}
 		}
-		s.lists[k] = make([]*item, 0, len(bySeq))
-		for _, seq := range slices.Sorted(maps.Keys(bySeq)) {
+		slices.Sort(seqs)
+		s.lists[k] = make([]*item, 0, len(seqs))
+		for _, seq := range seqs {
 			s.lists[k] = append(s.lists[k], bySeq[seq])
 		}
 	}
@@ -1648,7 +1651,7 @@ func (r *Resource) append(b []byte, key string, rev revision, meta []byte) []byt
 	b = named(quoted(b, key, r.URI), rev, r.Name, r.Title, r.Description)
 	b = member(b, "mimeType", r.MIMEType)
 	if r.Size > 0 && key == "uri" {
-		b = rawMember(b, "size", strconv.AppendInt(nil, r.Size, 10))
+		b = fmt.Appendf(b, `"size":%d,`, r.Size)
 	}
 	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
 }
@@ -3144,10 +3147,10 @@ func (s *schema) appendBounds(b []byte, f *field) []byte {
 		unit = "Items"
 	}
 	if f.minLen > 0 {
-		b = rawMember(b, "min"+unit, strconv.AppendInt(nil, int64(f.minLen), 10))
+		b = fmt.Appendf(b, `"min%s":%d,`, unit, f.minLen)
 	}
 	if f.maxLen >= 0 {
-		b = rawMember(b, "max"+unit, strconv.AppendInt(nil, int64(f.maxLen), 10))
+		b = fmt.Appendf(b, `"max%s":%d,`, unit, f.maxLen)
 	}
 	low, high := s.typeRange()
 	b = rawMember(b, "minimum", []byte(cmp.Or(f.tag.Get("minimum"), low)))
