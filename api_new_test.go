@@ -318,8 +318,8 @@ func TestRemovingOneByOneTakesLinearTime(t *testing.T) {
 	if most := 5*adding + 100*time.Millisecond; removing > most || replacing > most {
 		t.Errorf("adding %d took %v, replacing them %v, removing them %v", n, adding, replacing, removing)
 	}
-	if len(s.lists[resources].items) > 1 || len(s.items) > 0 {
-		t.Errorf("%d and %d are left", len(s.lists[resources].items), len(s.items))
+	if len(s.lists[resources]) > 1 || len(s.items) > 0 {
+		t.Errorf("%d and %d are left", len(s.lists[resources]), len(s.items))
 	}
 }
 

@@ -88,6 +88,7 @@ import (
 	"io/fs"
 	"log"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -157,8 +158,8 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	mu          sync.Mutex // guards what follows
-	lists       [kinds]itemList
+	mu          sync.Mutex     // guards what follows
+	lists       [kinds][]*item // what sorted has returned; nil: it is to be made anew
 	items       map[itemName]*item
 	lastSeq     int
 	hides       bool  // there ever was a tool with Shown
@@ -219,11 +220,11 @@ func (t Tool) MarshalJSON() ([]byte, error) {
 // others refuse a tool that has neither ReadOnlyHint Yes, nor DestructiveHint No
 // with OpenWorldHint No.
 type ToolAnnotations struct {
-	Title           string
-	ReadOnlyHint    Hint // changes nothing; hosts assume No
-	DestructiveHint Hint // may undo or delete; hosts assume Yes
-	IdempotentHint  Hint // twice is the same as once; hosts assume No
-	OpenWorldHint   Hint // deals with the outside world; hosts assume Yes
+	Title           string `json:"title,omitempty"`
+	ReadOnlyHint    Hint   `json:"readOnlyHint,omitempty"`    // changes nothing; hosts assume No
+	DestructiveHint Hint   `json:"destructiveHint,omitempty"` // may undo or delete; hosts assume Yes
+	IdempotentHint  Hint   `json:"idempotentHint,omitempty"`  // twice is the same as once; hosts assume No
+	OpenWorldHint   Hint   `json:"openWorldHint,omitempty"`   // deals with the outside world; hosts assume Yes
 }
 
 // A Hint is Yes, No, or, by default, not given.
@@ -233,6 +234,9 @@ const (
 	Yes Hint = iota + 1
 	No
 )
+
+// MarshalJSON returns true for Yes, and false otherwise.
+func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h == Yes), nil }
 
 // A Result is everything that a tool can return.
 type Result struct {
@@ -483,15 +487,18 @@ func oneLine(s string) string {
 // bytes or with a dot, are reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
-		var v In
-		if err := in.unmarshal(r.arguments, &v); err != nil {
+		var call struct { // both are pointed to: one piece of memory holds them
+			in  In
+			out Out
+		}
+		err := in.unmarshal(r.arguments, &call.in)
+		if err != nil {
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
-		res, err := h(r.ctx, v)
-		if err != nil {
+		if call.out, err = h(r.ctx, call.in); err != nil {
 			return r.failure(err)
 		}
-		return r.toolAnswer(&res, out)
+		return r.toolAnswer(&call.out, out)
 	})
 }
 
@@ -512,16 +519,22 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(
 	out := outputSchema(t, to, where+": Out")
 	meta := frozen(where, t.Meta)
 	checkIcons(where, t.Icons)
-	it := &item{
-		name:     t.Name,
-		encode:   func(rev revision) []byte { return t.encode(rev, meta) },
-		check:    checkCall,
-		run:      func(r *request) []byte { return run(r, in, out) },
+	s.add(tools, &item{
+		name:   t.Name,
+		encode: func(rev revision) []byte { return t.encode(rev, meta) },
+		shown:  t.Shown,
+		run: func(r *request) []byte {
+			switch {
+			case t.Shown != nil && !t.Shown(r.public()):
+				return appendError(nil, r.id, coded(codeParams, "Unknown tool: "+excerpt(r.name)))
+			case r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null":
+				return appendError(nil, r.id, badParams("arguments must be an object"))
+			}
+			return run(r, in, out)
+		},
 		wraps:    t.wraps(),
 		promises: t.OutputSchema != nil,
-	}
-	it.showIf(t.Shown)
-	s.add(tools, it)
+	})
 }
 
 // inputSchema describes the arguments of a tool, once for each type.
@@ -566,35 +579,30 @@ func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 	return s
 }
 
-// checkCall checks what can be known of the arguments before the handler runs.
-func checkCall(r *request) *Error {
-	if r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null" {
-		return badParams("arguments must be an object")
-	}
-	return nil
-}
-
 // checkTool panics if there is something wrong with t.
 func checkTool(s *Server, where string, t *Tool) {
-	for _, c := range []byte(t.Name) {
-		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
-			panic(where + ": the name must be made of A-Z, a-z, 0-9, _, - and .")
-		}
-	}
+	panicUnless(madeOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
 	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
 	if s != nil && (len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0) {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
+	panicUnless(t.compactSchemas(), where, "a schema must be a JSON object")
+	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
+}
+
+// compactSchemas makes one line of each schema that t has, and reports whether
+// they are objects.
+func (t *Tool) compactSchemas() bool {
 	for _, schema := range []*json.RawMessage{&t.InputSchema, &t.OutputSchema} {
 		if *schema != nil {
-			compact, err := appendCompact(nil, *schema) // a line holds no newlines
+			compact, err := appendCompact(nil, *schema)
 			if err != nil || compact[0] != '{' {
-				panic(where + ": a schema must be a JSON object")
+				return false
 			}
 			*schema = compact
 		}
 	}
-	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
+	return true
 }
 
 // rootType returns the type that a schema gives to the whole value, and "" if
@@ -612,37 +620,21 @@ func rootType(schema []byte) string {
 func (t *Tool) wraps() bool { return t.OutputSchema != nil && rootType(t.OutputSchema) != "object" }
 
 // encode returns t as a revision knows it.
-func (t *Tool) encode(rev revision, meta string) []byte {
+func (t *Tool) encode(rev revision, meta []byte) []byte {
 	b := named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
 	b = rawMember(b, "inputSchema", t.InputSchema)
 	switch {
 	case t.OutputSchema == nil || !rev.knows(structuredOutput):
 	case rev.knows(anyOutput) || !t.wraps():
 		b = rawMember(b, "outputSchema", t.OutputSchema)
-	case !refers(string(t.OutputSchema)): // which would no longer point where it should
+	case !bytes.Contains(t.OutputSchema, []byte(`"$ref"`)): // which would no longer point where it should
 		b = join(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
 	}
 	if a := t.Annotations; a != (ToolAnnotations{}) && rev.knows(toolHints) {
-		b = member(join(b, `"annotations":{`), "title", a.Title)
-		for i, hint := range []Hint{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint} {
-			if hint != 0 {
-				b = join(b, `"`, []string{"readOnly", "destructive", "idempotent", "openWorld"}[i], `Hint":`)
-				b = append(strconv.AppendBool(b, hint == Yes), ',')
-			}
-		}
-		b = closeWith(b, "},")
+		raw, _ := marshal(a) // strings and hints cannot fail
+		b = rawMember(b, "annotations", raw)
 	}
 	return closeWith(appendIconsAndMeta(b, rev, t.Icons, meta), "}")
-}
-
-// refers reports whether there is a $ref in a schema.
-func refers(schema string) bool {
-	for text := range strings.SplitSeq(schema, `"`) {
-		if text == "$ref" {
-			return true
-		}
-	}
-	return false
 }
 
 // RemoveTools removes the tools of these names, as far as there are any, and
@@ -650,6 +642,10 @@ func refers(schema string) bool {
 func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 
 // ---- resources ----
+//
+// A URI comes from a client, and what it names is often a file. So templates are
+// strict where they are added, and what their variables may hold is checked
+// before a ReadFunc sees it: a value never leads out of the place that it has.
 
 // AddResource adds a resource or a template, or replaces the one of the same
 // URI, and tells the clients that are connected. A URI that is read is looked
@@ -744,10 +740,7 @@ func (s *Server) ResourceUpdated(uri string) {
 
 // match finds the template that a URI fits, and the values of the variables.
 func (s *Server) match(uri string) (*item, map[string]string) {
-	s.mu.Lock()
-	list := slices.Clone(s.lists[templates].live())
-	s.mu.Unlock()
-	for _, it := range list {
+	for _, it := range s.sorted(templates) {
 		if vars, ok := it.match(uri); ok {
 			return it, vars
 		}
@@ -766,11 +759,8 @@ func parseTemplate(uri string) (parts []string, err error) {
 	for more {
 		variable, after, closed := strings.Cut(rest, "}")
 		name := strings.TrimPrefix(variable, "+")
-		bad := strings.IndexFunc(name, func(r rune) bool {
-			return r != '_' && (r|0x20 < 'a' || 'z' < r|0x20) && (r < '0' || '9' < r)
-		})
 		switch {
-		case !closed || name == "" || bad >= 0:
+		case !closed || name == "" || !madeOf(name, "_"):
 			return nil, errors.New("a variable is written {name} or {+name}")
 		case slices.Contains(names, name):
 			return nil, errors.New("a variable stands there twice")
@@ -789,11 +779,11 @@ func parseTemplate(uri string) (parts []string, err error) {
 func checkLiterals(parts []string) error {
 	example := "" // a URI that fits the template
 	for i := 0; i < len(parts); i += 2 {
-		if !legalURI(parts[i]) {
+		decoded, ok := unescape(parts[i])
+		if !ok || !madeOf(parts[i], "%-._~:/?#[]@!$&'()*+,;=") {
 			return errors.New("a URI has no blanks, no } of its own, and nothing else that RFC 3986 does not allow: " +
 				"write that of a file as (&url.URL{Scheme: \"file\", Path: path}).String()")
 		}
-		decoded, _ := unescape(parts[i])
 		if example += decoded; i+1 < len(parts) {
 			example += "x"
 		}
@@ -804,31 +794,19 @@ func checkLiterals(parts []string) error {
 	return nil
 }
 
-// legalScheme reports whether s is the scheme of a URI.
-func legalScheme(s string) bool {
-	for i, c := range []byte(s) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (i == 0 || strings.IndexByte("0123456789+-.", c) < 0) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// legalURI reports whether s, a part of a URI, holds only what RFC 3986 allows.
-func legalURI(s string) bool {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		_, err := strconv.ParseUint(s[min(i+1, len(s)):min(i+3, len(s))], 16, 8)
-		switch {
-		case c == '%' && i+2 < len(s) && err == nil:
-			i += 2
-		case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9', strings.IndexByte("-._~:/?#[]@!$&'()*+,;=", c) >= 0:
-		default:
+// madeOf reports whether s holds letters and digits of ASCII, and others, alone.
+func madeOf(s, others string) bool {
+	for _, c := range []byte(s) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(others, c) >= 0) {
 			return false
 		}
 	}
 	return true
+}
+
+// legalScheme reports whether s is the scheme of a URI.
+func legalScheme(s string) bool {
+	return s != "" && s[0] > '9' && madeOf(s, "+-.")
 }
 
 // hasDotSegment reports whether there is a "." or ".." between the slashes of a
@@ -853,6 +831,8 @@ func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 	if !fit(parts, uri, 0, ends) {
 		return nil, false
 	}
+	// A value that is harmless by itself may make a ".." with the literal beside
+	// it, so the whole is looked at too.
 	vars := make(map[string]string, len(ends))
 	decoded, at := "", 0 // the URI with its values and its literals decoded
 	for i, end := range ends {
@@ -916,13 +896,17 @@ func unescape(s string) (string, bool) {
 }
 
 // confined reports whether the value of a variable may be made part of a path
-// without leading somewhere else.
+// without leading somewhere else. A backslash is a slash on Windows, and a zero
+// byte ends a name in C.
 func confined(value string, reserved bool) bool {
 	return utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
 		(reserved || !strings.ContainsAny(value, `/\`)) && !hasDotSegment("/"+value)
 }
 
 // ---- prompts ----
+//
+// The arguments of a prompt are strings that a user has typed. They have names
+// and no schema, so they are checked here and not by the section on arguments.
 
 // AddPrompt adds a prompt, or replaces the one of the same name, and tells the
 // clients that are connected. It panics if a name is missing or comes twice.
@@ -943,9 +927,12 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	s.add(prompts, &item{
 		name:   p.Name,
 		encode: func(rev revision) []byte { return p.encode(rev, meta) },
-		check:  p.check,
 		run: func(r *request) []byte {
-			messages, err := get(r.ctx, r.vars)
+			args, fault := p.arguments(r)
+			if fault != nil {
+				return appendError(nil, r.id, fault)
+			}
+			messages, err := get(r.ctx, args)
 			return r.promptAnswer(messages, err, p.Description)
 		},
 		args:     args,
@@ -953,34 +940,36 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	})
 }
 
-// check takes the arguments of a request and holds them against the prompt.
-func (p *Prompt) check(r *request) *Error {
+// arguments takes the arguments of a request and holds them against the prompt.
+// One that is unknown is refused: the client has misunderstood something, and a
+// PromptFunc need not look for it.
+func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
 	params := struct {
 		Arguments map[string]string `json:"arguments"`
 	}{make(map[string]string)}
 	if err := decode(r.raw, &params); err != nil {
-		return badParams(err.Error())
+		return nil, badParams(err.Error())
 	}
-	r.vars = params.Arguments
-	for name := range r.vars {
+	for name := range params.Arguments {
 		if !slices.Contains(r.item.args, name) {
-			return coded(codeParams, "Unknown argument: "+excerpt(name))
+			return nil, coded(codeParams, "Unknown argument: "+excerpt(name))
 		}
 	}
 	for _, a := range p.Arguments {
-		if _, there := r.vars[a.Name]; a.Required && !there {
-			return coded(codeParams, "Missing required argument: "+a.Name)
+		if _, there := params.Arguments[a.Name]; a.Required && !there {
+			return nil, coded(codeParams, "Missing required argument: "+a.Name)
 		}
 	}
-	return nil
+	return params.Arguments, nil
 }
 
 // RemovePrompts removes the prompts of these names, as far as there are any,
 // and tells the clients that are connected.
 func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
 
-// encode returns p as a revision knows it.
-func (p *Prompt) encode(rev revision, meta string) []byte {
+// encode returns p as a revision knows it. An argument that is not required says
+// nothing about it: that is what clients take for granted.
+func (p *Prompt) encode(rev revision, meta []byte) []byte {
 	b := named([]byte("{"), rev, p.Name, p.Title, p.Description)
 	if len(p.Arguments) > 0 {
 		b = join(b, `"arguments":[`)
@@ -996,6 +985,11 @@ func (p *Prompt) encode(rev revision, meta string) []byte {
 }
 
 // ---- what a server offers ----
+//
+// Tools, prompts, resources and templates are items of four kinds. They are found
+// by their names in one map, and listed in the order in which they came. Adding
+// and removing is cheap, whatever is there; the order is made when somebody asks
+// for a list. Server.mu guards both, and is not held while users' code runs.
 
 // A kind is a kind of thing that a server offers, and has a list of.
 type kind int
@@ -1029,11 +1023,9 @@ type item struct {
 	encode  func(revision) []byte  // as an element of the list
 	encoded [len(revisions)][]byte // what encode returned, when it was asked for
 	seq     int                    // its place in the list; cursors hold it
-	gone    bool                   // it was removed
 	shown   func(*Request) bool    // to whom; nil: to everybody
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
-	check func(*request) *Error                              // on the reader, before run; nil: all is well
 	run   func(*request) []byte                              // returns the line that answers the request
 
 	wraps    bool     // of a tool: see Tool.wraps
@@ -1042,23 +1034,23 @@ type item struct {
 	complete map[string]CompleteFunc
 }
 
+// An itemName is what an item is found by: kinds have names of their own.
 type itemName struct {
 	kind kind
 	name string
 }
 
-// jsonOf is an object that the user has given, as JSON; "" if it is empty.
-func jsonOf(m map[string]any) (string, error) {
+// jsonOf is an object that the user has given, as JSON; nil if it is empty.
+func jsonOf(m map[string]any) ([]byte, error) {
 	if len(m) == 0 {
-		return "", nil
+		return nil, nil
 	}
-	raw, err := marshal(m)
-	return string(raw), err
+	return marshal(m)
 }
 
 // frozen returns a Meta as JSON, and panics if it has no such form. It is called
 // when something is added, and not when it is listed: it may run the user's code.
-func frozen(where string, meta map[string]any) string {
+func frozen(where string, meta map[string]any) []byte {
 	raw, err := jsonOf(meta)
 	if err != nil {
 		panic(where + ": Meta: " + err.Error())
@@ -1066,42 +1058,22 @@ func frozen(where string, meta map[string]any) string {
 	return raw
 }
 
-// An itemList is the items of a kind, in the order in which they came.
-type itemList struct {
-	items []*item // by their seq
-	gone  int     // of these, were removed
-}
-
-// live returns the items that were not removed. It is valid under Server.mu.
-func (l *itemList) live() []*item {
-	if l.gone > 0 {
-		l.items = slices.DeleteFunc(l.items, func(it *item) bool { return it.gone })
-		l.gone = 0
-	}
-	return l.items
-}
-
-// after returns the index of the first item whose place is behind seq.
-func (l *itemList) after(seq int) int {
-	i, _ := slices.BinarySearchFunc(l.items, seq+1, func(it *item, seq int) int { return it.seq - seq })
-	return i
-}
-
+// add adds an item, or puts it in the place of the one that has its name, and
+// tells the clients. What there ever was something of stays declared: a client
+// asks for what a server can do only once.
 func (s *Server) add(k kind, it *item) {
 	s.mu.Lock()
-	list, key := &s.lists[k], itemName{k, it.name}
+	key := itemName{k, it.name}
 	if old := s.items[key]; old != nil {
 		it.seq = old.seq
-		list.items[list.after(old.seq-1)] = it // where old is
 	} else {
 		s.lastSeq++
 		it.seq = s.lastSeq
-		list.items = append(list.items, it)
 	}
 	if s.items == nil {
 		s.items = make(map[itemName]*item)
 	}
-	s.items[key] = it
+	s.items[key], s.lists[k] = it, nil
 	s.hides = s.hides || it.shown != nil
 	s.offered |= 1 << k.capability()
 	if len(it.complete) > 0 {
@@ -1111,21 +1083,16 @@ func (s *Server) add(k kind, it *item) {
 	s.changed(k)
 }
 
-// remove marks the items of these names as gone. The list is made shorter when
-// half of it is: removing all items one by one takes linear time.
+// remove removes the items of these names, and tells the clients if there were
+// any.
 func (s *Server) remove(k kind, names []string) {
 	removed := false
 	s.mu.Lock()
-	list := &s.lists[k]
 	for _, name := range names {
-		if it := s.items[itemName{k, name}]; it != nil {
-			delete(s.items, itemName{k, name})
-			it.gone, removed = true, true
-			list.gone++
+		if key := (itemName{k, name}); s.items[key] != nil {
+			delete(s.items, key)
+			s.lists[k], removed = nil, true
 		}
-	}
-	if list.gone > len(list.items)/2 {
-		list.live()
 	}
 	s.mu.Unlock()
 	if removed {
@@ -1133,11 +1100,35 @@ func (s *Server) remove(k kind, names []string) {
 	}
 }
 
+// find returns the item of a name, or nil.
 func (s *Server) find(k kind, name string) *item {
 	s.mu.Lock()
 	it := s.items[itemName{k, name}]
 	s.mu.Unlock()
 	return it
+}
+
+// sorted returns the items of a kind in the order in which they came. Nobody
+// changes a list that it has returned: after a change it makes another one.
+func (s *Server) sorted(k kind) []*item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lists[k] == nil {
+		var seqs []int
+		bySeq := make(map[int]*item)
+		for key, it := range s.items {
+			if key.kind == k {
+				bySeq[it.seq] = it
+				seqs = append(seqs, it.seq)
+			}
+		}
+		slices.Sort(seqs)
+		s.lists[k] = make([]*item, 0, len(seqs))
+		for _, seq := range seqs {
+			s.lists[k] = append(s.lists[k], bySeq[seq])
+		}
+	}
+	return s.lists[k]
 }
 
 // list answers a request for one page of a list. A cursor is the place in the
@@ -1151,84 +1142,47 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 		position, _ := unquote(r.cursor)
 		after, err = strconv.Atoi(position)
 	}
+	rest := s.sorted(k)
 	s.mu.Lock()
-	if err != nil || after < 0 || after > s.lastSeq {
-		s.mu.Unlock()
+	last, hides := s.lastSeq, s.hides
+	s.mu.Unlock()
+	if err != nil || after < 0 || after > last {
 		return nil, coded(codeParams, "Invalid cursor")
 	}
-	rest := s.lists[k].live()
-	rest = rest[s.lists[k].after(after):]
-	if !s.hides || k != tools {
-		b := s.appendPage(r, k, rest)
-		s.mu.Unlock()
-		return r.end(b, "", true), nil
+	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
+	rest = rest[first:]
+	if !hides || k != tools {
+		return r.end(s.appendPage(r, k, rest), "", true), nil
 	}
-	rest = slices.Clone(rest)
-	s.mu.Unlock()
 	client := r.public()
 	r.id, r.params = bytes.Clone(r.id), params{} // the line of a list is not kept for a handler
 	r.item = &item{run: func(r *request) []byte {
-		seen := s.shownTo(client, rest)
-		s.mu.Lock()
-		b := s.appendPage(r, k, seen)
-		s.mu.Unlock()
-		return r.endUncached(b) // another client may see another list
+		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
+		return r.endUncached(s.appendPage(r, k, seen)) // another client may see another list
 	}}
 	return nil, nil
 }
 
-// shownTo returns the items that a client may see, but no more than a page and
-// one, which says that there is a next page.
-func (s *Server) shownTo(client *Request, items []*item) (seen []*item) {
-	for _, it := range items {
-		if s.PageSize > 0 && len(seen) > s.PageSize {
-			break
-		}
-		if it.shown == nil || it.shown(client) {
-			seen = append(seen, it)
-		}
-	}
-	return seen
-}
-
-// showIf makes a tool unknown to the clients that shown refuses. The handler
-// asks it, and not the reader.
-func (it *item) showIf(shown func(*Request) bool) {
-	if shown == nil {
-		return
-	}
-	check, run := it.check, it.run
-	it.shown, it.check = shown, nil
-	it.run = func(r *request) []byte {
-		err := coded(codeParams, "Unknown tool: "+excerpt(r.name))
-		if shown(r.public()) {
-			err = check(r)
-		}
-		if err != nil {
-			return appendError(nil, r.id, err)
-		}
-		return run(r)
-	}
-}
-
 // appendPage begins the answer to a request for a list with the first page of
-// items. The caller must hold s.mu, which guards what was encoded before.
+// items. An item is encoded once for each revision, when it is first listed.
 func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 	page := items
 	if s.PageSize > 0 && len(items) > s.PageSize {
 		page = items[:s.PageSize]
 	}
-	size := 0
+	s.mu.Lock() // guards what was encoded before
+	size := 256
 	for _, it := range page {
 		if it.encoded[r.rev] == nil {
 			it.encoded[r.rev] = it.encode(r.rev)
 		}
 		size += len(it.encoded[r.rev]) + 1
 	}
-	b := join(slices.Grow(r.open(), size+256), `"`, kindNames[k], `":[`)
+	b := join(slices.Grow(r.open(), size), `"`, kindNames[k], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[r.rev]...), ',')
 	}
+	s.mu.Unlock()
 	if b = closeWith(b, `],`); len(page) < len(items) {
 		b = quoted(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
@@ -1236,6 +1190,9 @@ func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 }
 
 // ---- what a server says of itself ----
+//
+// Name, icons and the like go out with initialize and server/discover, and in the
+// modern era with every answer. They do not change while a server serves.
 
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
@@ -1246,10 +1203,11 @@ func (s *Server) identity(rev revision) string {
 	if rev.knows(websiteURL) {
 		b = member(b, "websiteUrl", s.WebsiteURL)
 	}
-	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, ""), "}"))
+	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, nil), "}"))
 }
 
-// caching is the hints of the modern era on what may be kept, and by whom.
+// caching is the hints of the modern era on what may be kept, and by whom. They
+// are on every answer that a client might keep, and say so if it must not.
 func (s *Server) caching() string {
 	scope := "private"
 	if s.CachePublic {
@@ -1266,38 +1224,39 @@ func (r *request) endUncached(b []byte) []byte {
 	return r.end(b, "", false)
 }
 
+// declared is what is declared of what there is.
+var declared = [...]string{
+	tools:       `"tools":{"listChanged":true},`,
+	prompts:     `"prompts":{"listChanged":true},`,
+	resources:   `"resources":{"subscribe":true,"listChanged":true},`,
+	completions: `"completions":{},`,
+	logging:     `"logging":{},`,
+}
+
 // abilities is the capabilities, no more than there are, and the instructions.
 func (c *session) abilities(rev revision, offered uint8) string {
 	b := []byte(`"capabilities":{`)
-	for k, name := range kindNames[:resources] {
-		if offered&(1<<k) != 0 {
-			b = join(b, `"`, name, `":{"listChanged":true},`)
+	for k, member := range declared {
+		if offered&(1<<k) != 0 && (kind(k) != completions || rev.knows(completionCapability)) {
+			b = join(b, member)
 		}
-	}
-	if offered&(1<<resources) != 0 {
-		b = join(b, `"resources":{"subscribe":true,"listChanged":true},`)
-	}
-	if offered&(1<<completions) != 0 && rev.knows(completionCapability) {
-		b = join(b, `"completions":{},`)
-	}
-	if offered&(1<<logging) != 0 {
-		b = join(b, `"logging":{},`)
 	}
 	b = rawMember(b, "experimental", c.experimental)
 	b = rawMember(b, "extensions", c.extensions) // in the legacy era too: hosts read it there
 	return string(member(closeWith(b, `},`), "instructions", c.srv.Instructions))
 }
 
+// offers is the kinds that are declared, a bit for each.
 func (s *Server) offers() uint8 {
 	s.mu.Lock()
-	offered := s.offered
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	if s.Logging {
-		offered |= 1 << logging
+		return s.offered | 1<<logging
 	}
-	return offered
+	return s.offered
 }
 
+// maxMessage is how many bytes one line of the client may have.
 func (s *Server) maxMessage() int {
 	if s.MaxMessage > 0 {
 		return s.MaxMessage
@@ -1305,6 +1264,8 @@ func (s *Server) maxMessage() int {
 	return 64 << 20
 }
 
+// addSession makes c one of those that are told of changes. All sessions share
+// one trace, so that their lines are not mixed, unless c has its own.
 func (s *Server) addSession(c *session) {
 	s.mu.Lock()
 	if s.sessions == nil {
@@ -1322,18 +1283,19 @@ func (s *Server) addSession(c *session) {
 	s.mu.Unlock()
 }
 
+// removeSession has c told no more. The last session ends its trace: nothing is
+// written to Server.Trace after Serve has returned.
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
-	last := c.trace
-	if last == s.trace && len(s.sessions) > 0 {
-		last = nil // others go on with it
-	} else if last == s.trace {
+	shared := c.trace == s.trace
+	last := !shared || len(s.sessions) == 0 // to write to it
+	if shared && last {
 		s.trace = nil
 	}
 	s.mu.Unlock()
-	if last != nil {
-		last.stop()
+	if last && c.trace != nil {
+		c.trace.stop()
 	}
 }
 
@@ -1347,26 +1309,29 @@ func (s *Server) changed(k kind) {
 // openSessions returns a copy of the sessions, to talk to without the lock.
 func (s *Server) openSessions() []*session {
 	s.mu.Lock()
-	sessions := make([]*session, 0, len(s.sessions))
-	for c := range s.sessions {
-		sessions = append(sessions, c)
-	}
-	s.mu.Unlock()
-	return sessions
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
 }
 
+// logf tells ErrorLog what belongs to no session.
 func (s *Server) logf(format string, args ...any) {
 	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
 }
 
 // ---- answers ----
+//
+// The answer to a request is one line, and this section makes those that tell
+// what a handler has returned. A line begins with request.open and ends with
+// request.end, which know the eras apart. In between each member is appended with
+// a comma behind it. What cannot be written as JSON is an error in place of the
+// whole line, so nothing that is broken goes out.
 
 // toolAnswer is the line that answers the call of a tool with what its handler
 // returned, to which out points. If it is none of the types that we know, s
 // describes it.
 func (r *request) toolAnswer(out any, s *schema) []byte {
 	switch out := out.(type) {
-	case *any:
+	case *any: // the handler decides from call to call: what it holds counts
 		if *out == nil {
 			return r.resultAnswer(&Result{})
 		}
@@ -1399,32 +1364,30 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 }
 
 // textAnswer is the line that answers the call of a tool with a text, and with
-// structured output unless that is nil.
+// structured output unless that is nil. Most calls end here: nothing is built
+// that is then written down.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
 	b := appendString(join(r.open(), `"content":[{"type":"text","text":`), text)
 	return r.end(outcome(join(b, `}],`), structured, isError, r.rev, r.item != nil && r.item.wraps), "", false)
 }
 
-// resultAnswer is the line that answers the call of a tool with a Result.
+// resultAnswer is the line that answers the call of a tool with a Result. Its Meta
+// cannot say who the server is: that member is ours, and no name comes twice.
 func (r *request) resultAnswer(res *Result) []byte {
 	b, err := res.append(r.open(), r.rev, r.item.wraps)
-	theirs := make(map[string]any)
-	for key, val := range res.Meta {
-		if key != keyServer { // which end appends
-			theirs[key] = val
-		}
-	}
-	meta, err2 := jsonOf(theirs)
+	meta, err2 := jsonOf(res.Meta)
 	if err := cmp.Or(err, err2); err != nil {
 		return r.notEncodable(err)
 	}
-	if meta != "" {
-		meta = meta[1:len(meta)-1] + ","
+	meta = without(meta, keyServer) // which end appends
+	if meta = bytes.TrimSuffix(bytes.TrimPrefix(meta, []byte("{")), []byte("}")); len(meta) > 0 {
+		meta = append(meta, ',')
 	}
-	return r.end(b, meta, false)
+	return r.end(b, string(meta), false)
 }
 
-// protocolError returns the *Error in the tree of err, or nil.
+// protocolError returns the *Error in the tree of err, or nil. It may be wrapped,
+// or joined with others.
 func protocolError(err error) (e *Error) {
 	errors.As(err, &e)
 	return e
@@ -1455,7 +1418,8 @@ func (r *request) question(err error) []byte {
 }
 
 // failure is the line that answers r if its handler failed. Whoever calls a tool
-// is told as its result, unless the call as such was wrong.
+// is told as its result, unless the call as such was wrong. That a legacy client
+// lacks a capability is such a result too: its revision has no code for it.
 func (r *request) failure(err error) []byte {
 	if line := r.question(err); line != nil {
 		return line
@@ -1473,7 +1437,8 @@ func (r *request) failure(err error) []byte {
 }
 
 // permitted returns a handler's error with a code that r's revision lets
-// handlers use.
+// handlers use. A client acts on a reserved code: it would take the error for one
+// of the protocol's own.
 func (r *request) permitted(e *Error) *Error {
 	code := r.rev.errorCode(e.Code)
 	if code == e.Code {
@@ -1483,13 +1448,15 @@ func (r *request) permitted(e *Error) *Error {
 	return &Error{Code: code, Message: e.Message, Data: e.Data}
 }
 
-// notEncodable is the line that answers r if what its handler returned cannot be sent.
+// notEncodable is the line that answers r if what its handler returned cannot be
+// sent. Why is for the programmer to read, and not for the client.
 func (r *request) notEncodable(err error) []byte {
 	r.session.logf("%v: the result has no JSON form: %v", r, err)
 	return appendError(nil, r.id, coded(codeInternal, "Internal error"))
 }
 
-// promptAnswer is the line that answers prompts/get.
+// promptAnswer is the line that answers prompts/get, with messages or the error
+// of a PromptFunc.
 func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
 	if err != nil {
 		return r.failure(err)
@@ -1505,12 +1472,15 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 	return r.end(closeWith(b, `],`), "", false)
 }
 
-// notFound is the error for a resource that is not there.
+// notFound is the error for a resource that is not there. A client is told which:
+// it may have asked for several.
 func (r *request) notFound() *Error {
 	return &Error{Code: r.rev.errorCode(codeNotFound), Message: "Resource not found", Data: map[string]string{"uri": r.name}}
 }
 
-// readAnswer is the line that answers resources/read.
+// readAnswer is the line that answers resources/read. Clients put what they read
+// beside what was listed, so a ReadFunc that names neither a URI nor a type gets
+// those of the Resource.
 func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -1538,29 +1508,47 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 	return r.end(b, "", true)
 }
 
-// completion finds who completes the argument that r is about.
+// completeParams are the params of completion/complete.
+type completeParams struct {
+	Ref struct {
+		Type string `json:"type"`
+		Name string `json:"name"` // of a prompt
+		URI  string `json:"uri"`  // of a template, or one that fits it
+	} `json:"ref"`
+	Argument struct {
+		Name  string  `json:"name"`
+		Value *string `json:"value"`
+	} `json:"argument"`
+	Context struct {
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"context"`
+}
+
+// completion has a handler suggest values for the argument that r is about. The
+// other arguments may be many: they are taken apart when all else is right.
 func (s *Server) completion(r *request) *Error {
-	var p struct {
-		Ref      completionRef `json:"ref"`
-		Argument struct {
-			Name  string  `json:"name"`
-			Value *string `json:"value"`
-		} `json:"argument"`
-		Context struct {
-			Arguments json.RawMessage `json:"arguments"`
-		} `json:"context"`
-	}
+	var p completeParams
 	if err := decode(r.raw, &p); err != nil {
 		return badParams(err.Error())
 	}
-	if p.Argument.Name == "" || p.Argument.Value == nil {
+	var it *item
+	switch p.Ref.Type {
+	case "ref/prompt":
+		r.name = p.Ref.Name
+		it = s.find(prompts, r.name)
+	case "ref/resource":
+		r.name = p.Ref.URI
+		if it = s.find(templates, r.name); it == nil {
+			it, _ = s.match(r.name)
+		}
+	default:
+		return badParams("ref.type must be ref/prompt or ref/resource")
+	}
+	name := p.Argument.Name
+	switch {
+	case name == "" || p.Argument.Value == nil:
 		return badParams("argument.name and argument.value are required")
-	}
-	it, err := s.completed(r, p.Ref)
-	if err != nil {
-		return err
-	}
-	if it == nil || !slices.Contains(it.args, p.Argument.Name) {
+	case it == nil || !slices.Contains(it.args, name):
 		return badParams("there is no such argument to complete")
 	}
 	known := make(map[string]string)
@@ -1569,41 +1557,17 @@ func (s *Server) completion(r *request) *Error {
 			return badParams("context.arguments: " + err.Error())
 		}
 	}
-	complete := it.complete[p.Argument.Name]
 	r.item = &item{run: func(r *request) []byte {
-		if complete == nil {
+		if it.complete[name] == nil {
 			return r.completeAnswer(nil, nil)
 		}
-		return r.completeAnswer(complete(r.ctx, *p.Argument.Value, known))
+		return r.completeAnswer(it.complete[name](r.ctx, *p.Argument.Value, known))
 	}}
 	return nil
 }
 
-// A completionRef says whose argument is to be completed.
-type completionRef struct {
-	Type string `json:"type"`
-	Name string `json:"name"`
-	URI  string `json:"uri"`
-}
-
-// completed returns the prompt or template that ref is about, nil if there is
-// none, and gives r its name.
-func (s *Server) completed(r *request, ref completionRef) (it *item, err *Error) {
-	switch ref.Type {
-	case "ref/prompt":
-		r.name = ref.Name
-		return s.find(prompts, r.name), nil
-	case "ref/resource":
-		r.name = ref.URI
-		if it = s.find(templates, r.name); it == nil {
-			it, _ = s.match(r.name)
-		}
-		return it, nil
-	}
-	return nil, badParams("ref.type must be ref/prompt or ref/resource")
-}
-
-// completeAnswer is the line that answers completion/complete.
+// completeAnswer is the line that answers completion/complete. The protocol allows
+// a hundred values, and a total to say that there are more.
 func (r *request) completeAnswer(values []string, err error) []byte {
 	if err != nil {
 		return r.failure(err)
@@ -1636,7 +1600,8 @@ func (res *Result) append(b []byte, rev revision, wraps bool) (_ []byte, err err
 }
 
 // outcome appends what follows the content of a result. Wraps is what
-// [Tool.wraps] says; without a schema the value itself decides.
+// [Tool.wraps] says; without a schema the value itself decides. A null
+// is no output.
 func outcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
 	switch {
 	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
@@ -1668,14 +1633,14 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 			c.Meta = link.Meta
 		}
 		c.Annotations = nil
-		b = link.append(join(b, `{"type":"resource_link",`), "uri", rev, "")
+		b = link.append(join(b, `{"type":"resource_link",`), "uri", rev, nil)
 	case c.Type == "resource" && c.Resource != nil:
 		if b, err = c.Resource.append(join(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
 		}
 		b = append(b, ',')
 	default:
-		return nil, errors.New("content of type " + oneLine(c.Type) + " lacks what belongs to it")
+		return nil, fmt.Errorf("content of type %q lacks what belongs to it", excerpt(c.Type))
 	}
 	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
 	return closeWith(b, "}"), err
@@ -1683,18 +1648,18 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 
 // append appends the members of r, whose URI goes by the name of key, as a
 // revision knows them.
-func (r *Resource) append(b []byte, key string, rev revision, meta string) []byte {
+func (r *Resource) append(b []byte, key string, rev revision, meta []byte) []byte {
 	b = named(quoted(b, key, r.URI), rev, r.Name, r.Title, r.Description)
 	b = member(b, "mimeType", r.MIMEType)
 	if r.Size > 0 && key == "uri" {
-		b = rawMember(b, "size", strconv.FormatInt(r.Size, 10))
+		b = fmt.Appendf(b, `"size":%d,`, r.Size)
 	}
 	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
 }
 
 // appendIconsAndMeta appends the members that come last, if the revision knows
 // them.
-func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byte {
+func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta []byte) []byte {
 	if len(icons) > 0 && rev.knows(iconPictures) {
 		raw, _ := marshal(icons) // strings cannot fail
 		b = rawMember(b, "icons", raw)
@@ -1705,6 +1670,7 @@ func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta string) []byt
 	return b
 }
 
+// appendAnnotations appends them, if there are any, as a revision knows them.
 func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 	if a == nil {
 		return b
@@ -1773,11 +1739,11 @@ func member(b []byte, name, val string) []byte {
 }
 
 // rawMember appends a member whose value is JSON already, unless that is empty.
-func rawMember[T string | []byte | json.RawMessage](b []byte, name string, val T) []byte {
+func rawMember(b []byte, name string, val []byte) []byte {
 	if len(val) == 0 {
 		return b
 	}
-	return join(b, `"`, name, `":`, string(val), `,`)
+	return append(append(join(b, `"`, name, `":`), val...), ',')
 }
 
 // ---- verbs ----
@@ -1853,9 +1819,9 @@ func Progress(ctx context.Context, done, total float64, message string) {
 		return
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
-	b = rawMember(b, "progress", strconv.FormatFloat(done, 'g', -1, 64))
+	b = rawMember(b, "progress", strconv.AppendFloat(nil, done, 'g', -1, 64))
 	if total > 0 && !math.IsInf(total, 0) {
-		b = rawMember(b, "total", strconv.FormatFloat(total, 'g', -1, 64))
+		b = rawMember(b, "total", strconv.AppendFloat(nil, total, 'g', -1, 64))
 	}
 	if r.rev.knows(progressMessages) {
 		b = member(b, "message", message)
@@ -2009,7 +1975,7 @@ func decode(raw []byte, v any) error {
 	}
 	s, _ := derive(reflect.TypeOf(v), "", reading)
 	bad := faults{loose: true, exact: true}
-	s.set(reflect.ValueOf(v).Elem(), raw, nil, &bad)
+	s.set(reflect.ValueOf(v).Elem(), raw, &bad)
 	return bad.err()
 }
 
@@ -2025,7 +1991,7 @@ func asking(ctx context.Context) *request {
 // askClient asks the client, if its revision knows the question and it has the
 // capability, such as "roots" or "sampling.tools". It returns the result and
 // sets what answer points to from it.
-func askClient(ctx context.Context, key string, need feature, capability, method, params string, answer any) (json.RawMessage, error) {
+func askClient(ctx context.Context, key string, need revision, capability, method, params string, answer any) (json.RawMessage, error) {
 	r := asking(ctx)
 	if !r.rev.knows(need) || !hasCapability(r.caps, capability) {
 		return nil, missingCapability(capability)
@@ -2177,7 +2143,7 @@ func ElicitURL(ctx context.Context, key, message, url string) error {
 	return err
 }
 
-func elicit(ctx context.Context, key string, need feature, capability string, params []byte) (json.RawMessage, error) {
+func elicit(ctx context.Context, key string, need revision, capability string, params []byte) (json.RawMessage, error) {
 	var answer struct {
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
@@ -2204,15 +2170,15 @@ func elicit(ctx context.Context, key string, need feature, capability string, pa
 
 // A SampleRequest asks the client's model to go on with a conversation.
 type SampleRequest struct {
-	Messages         []SampleMessage
-	MaxTokens        int // required
-	SystemPrompt     string
-	Temperature      *float64
-	StopSequences    []string
-	IncludeContext   string          // "none", "thisServer" or "allServers"; "" is none
-	ModelPreferences json.RawMessage // an object, as in the protocol
-	Tools            []Tool          // that the model may call
-	ToolChoice       string          // "auto", "required" or "none"; "" leaves it to the client
+	Messages         []SampleMessage `json:"-"`
+	MaxTokens        int             `json:"maxTokens"` // required
+	SystemPrompt     string          `json:"systemPrompt,omitempty"`
+	Temperature      *float64        `json:"temperature,omitempty"`
+	StopSequences    []string        `json:"stopSequences,omitempty"`
+	ModelPreferences json.RawMessage `json:"modelPreferences,omitempty"` // an object, as in the protocol
+	IncludeContext   string          `json:"includeContext,omitempty"`   // "none", "thisServer" or "allServers"; "" is none
+	Tools            []Tool          `json:"-"`                          // that the model may call
+	ToolChoice       string          `json:"-"`                          // "auto", "required" or "none"; "" leaves it to the client
 }
 
 // A SampleMessage is one turn of a conversation with a model.
@@ -2275,19 +2241,11 @@ func (req *SampleRequest) encode(rev revision) ([]byte, error) {
 		Content json.RawMessage `json:"content"`
 	}
 	params := struct {
-		Messages         []message         `json:"messages"`
-		MaxTokens        int               `json:"maxTokens"`
-		SystemPrompt     string            `json:"systemPrompt,omitempty"`
-		Temperature      *float64          `json:"temperature,omitempty"`
-		StopSequences    []string          `json:"stopSequences,omitempty"`
-		ModelPreferences json.RawMessage   `json:"modelPreferences,omitempty"`
-		IncludeContext   string            `json:"includeContext,omitempty"`
-		Tools            []json.RawMessage `json:"tools,omitzero"`
-		ToolChoice       map[string]string `json:"toolChoice,omitempty"`
-	}{
-		Messages: []message{}, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, Temperature: req.Temperature,
-		StopSequences: req.StopSequences, ModelPreferences: req.ModelPreferences, IncludeContext: req.IncludeContext,
-	}
+		Messages []message `json:"messages"`
+		*SampleRequest
+		Tools      []json.RawMessage `json:"tools,omitzero"`
+		ToolChoice map[string]string `json:"toolChoice,omitempty"`
+	}{Messages: []message{}, SampleRequest: req}
 	for _, m := range req.Messages {
 		content, err := appendSampleBlocks(m.Content, rev)
 		if err != nil {
@@ -2315,15 +2273,8 @@ func (req *SampleRequest) encode(rev revision) ([]byte, error) {
 // it has: there is no handler to derive them from.
 func (t *Tool) encodeSample(rev revision) ([]byte, error) {
 	own := *t
-	for _, schema := range []*json.RawMessage{&own.InputSchema, &own.OutputSchema} {
-		compact, err := appendCompact(nil, *schema)
-		switch {
-		case *schema == nil && schema == &own.OutputSchema:
-		case err != nil || compact[0] != '{':
-			return nil, errors.New("InputSchema must be set, and a schema must be a JSON object")
-		default:
-			*schema = compact
-		}
+	if own.InputSchema == nil || !own.compactSchemas() {
+		return nil, errors.New("InputSchema must be set, and a schema must be a JSON object")
 	}
 	meta, err := jsonOf(t.Meta)
 	return own.encode(rev, meta), err
@@ -2389,8 +2340,6 @@ func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 	case c.Type == "tool_result" && c.ToolResult != nil:
 		b = quoted(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
 		b, err = c.ToolResult.Result.append(b, rev, false)
-	case c.Type == "tool_use" || c.Type == "tool_result":
-		err = fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	case c.Type == "resource" || c.Type == "resource_link":
 		err = fmt.Errorf("content of type %q is not for a conversation", c.Type)
 	default:
@@ -2497,7 +2446,7 @@ func (s *Server) stateSeed() maphash.Seed {
 // A new revision is added here:
 //
 //   - its constant and its date, below;
-//   - what it is the first to know: a line in since;
+//   - what it is the first to know: a line in the list of these;
 //   - what it no longer knows, or knows by another name: one of the functions
 //     from hasEnumNames on;
 //   - the keys of its _meta.
@@ -2540,65 +2489,38 @@ func negotiate(version string) revision {
 // supported is the member of an error that names what a request may claim.
 const supported = `"supported":["2026-07-28"]`
 
-// A feature is something that not every revision knows.
-type feature int
-
+// What not every revision knows, and which is the first to know it.
 const (
-	rootsAndSampling     feature = iota
-	toolHints                    // ToolAnnotations
-	audioBlocks                  // Content of type audio
-	progressMessages             // the message of Progress
-	completionCapability         // is declared; the method is older
-	titles                       // of everything that has a name
-	resourceLinks                // Content of type resource_link
-	structuredOutput             // outputSchema and structuredContent, which are objects
-	metaInside                   // the _meta of tools, blocks and the like
-	lastModified                 // in Annotations
-	forms                        // Elicit
-	iconPictures                 // of everything that has a name
-	websiteURL                   // of the server
-	formModes                    // the mode of Elicit and its capability
-	pageVisits                   // ElicitURL
-	choiceTitles                 // titles of an enum in a form, each beside its value
-	choiceLists                  // a choice of several in a form
-	formDefaults                 // in a form; a boolean's is older
-	samplingTools                // Sample with tools, and their use in its messages
-	samplingContext              // has a capability of its own
-	blockLists                   // several blocks in a message of Sample
-	anyOutput                    // outputSchema and structuredContent need not be objects
+	rootsAndSampling = rev2024_11_05
+
+	toolHints            = rev2025_03_26 // ToolAnnotations
+	audioBlocks          = rev2025_03_26 // Content of type audio
+	progressMessages     = rev2025_03_26 // the message of Progress
+	completionCapability = rev2025_03_26 // is declared; the method is older
+
+	titles           = rev2025_06_18 // of everything that has a name
+	resourceLinks    = rev2025_06_18 // Content of type resource_link
+	structuredOutput = rev2025_06_18 // outputSchema and structuredContent, which are objects
+	metaInside       = rev2025_06_18 // the _meta of tools, blocks and the like
+	lastModified     = rev2025_06_18 // in Annotations
+	forms            = rev2025_06_18 // Elicit
+
+	iconPictures    = rev2025_11_25 // of everything that has a name
+	websiteURL      = rev2025_11_25 // of the server
+	formModes       = rev2025_11_25 // the mode of Elicit and its capability
+	pageVisits      = rev2025_11_25 // ElicitURL
+	choiceTitles    = rev2025_11_25 // titles of an enum in a form, each beside its value
+	choiceLists     = rev2025_11_25 // a choice of several in a form
+	formDefaults    = rev2025_11_25 // in a form; a boolean's is older
+	samplingTools   = rev2025_11_25 // Sample with tools, and their use in its messages
+	samplingContext = rev2025_11_25 // has a capability of its own
+	blockLists      = rev2025_11_25 // several blocks in a message of Sample
+
+	anyOutput = revModern // outputSchema and structuredContent need not be objects
 )
 
-// since says which revision is the first to know a feature.
-var since = [...]revision{
-	rootsAndSampling: rev2024_11_05,
-
-	toolHints:            rev2025_03_26,
-	audioBlocks:          rev2025_03_26,
-	progressMessages:     rev2025_03_26,
-	completionCapability: rev2025_03_26,
-
-	titles:           rev2025_06_18,
-	resourceLinks:    rev2025_06_18,
-	structuredOutput: rev2025_06_18,
-	metaInside:       rev2025_06_18,
-	lastModified:     rev2025_06_18,
-	forms:            rev2025_06_18,
-
-	iconPictures:    rev2025_11_25,
-	websiteURL:      rev2025_11_25,
-	formModes:       rev2025_11_25,
-	pageVisits:      rev2025_11_25,
-	choiceTitles:    rev2025_11_25,
-	choiceLists:     rev2025_11_25,
-	formDefaults:    rev2025_11_25,
-	samplingTools:   rev2025_11_25,
-	samplingContext: rev2025_11_25,
-	blockLists:      rev2025_11_25,
-
-	anyOutput: revModern,
-}
-
-func (v revision) knows(f feature) bool { return v >= since[f] }
+// knows reports whether v knows what came with an earlier revision, or with v.
+func (v revision) knows(since revision) bool { return v >= since }
 
 // hasEnumNames reports whether titles of an enum in a form are a list beside it.
 func (v revision) hasEnumNames() bool { return v == rev2025_06_18 }
@@ -2769,9 +2691,9 @@ type knownType struct {
 	copied bool
 }
 
-// refuse notes what cannot be described.
-func (d *deriver) refuse(wrong bool, where, what string) {
-	if wrong && d.err == nil {
+// refuse notes what cannot be described, if there is such a thing.
+func (d *deriver) refuse(where, what string) {
+	if what != "" && d.err == nil {
 		d.err = errors.New(where + ": " + what)
 	}
 }
@@ -2796,19 +2718,20 @@ func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
 	case t == reflect.TypeFor[time.Time]():
 		s.kind, s.format, s.text = "string", "date-time", true
 	case ownForm || marshals && !unmarshals:
-		d.refuse(true, where, t.String()+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
+		d.refuse(where, t.String()+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
 	case d.why&writing != 0 && copied && marshals && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
-		d.refuse(true, where, t.String()+" cannot be described: MarshalText must have a value receiver, or this be a pointer")
+		d.refuse(where, t.String()+" cannot be described: MarshalText must have a value receiver, or this be a pointer")
 	case d.why&reading != 0 && unmarshals || marshals:
 		s.kind, s.text = "string", true
 	default:
-		d.describe(s, where, copied)
+		d.refuse(where, d.describe(s, where, copied))
 	}
 	return s
 }
 
-// describe is schema for a type without methods that matter.
-func (d *deriver) describe(s *schema, where string, copied bool) {
+// describe is schema for a type without methods that matter. It returns why the
+// type cannot be described, or nothing.
+func (d *deriver) describe(s *schema, where string, copied bool) string {
 	t := s.typ
 	switch k := t.Kind(); {
 	case k == reflect.String:
@@ -2827,25 +2750,30 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 	case k == reflect.Slice:
 		s.kind = "array"
 		s.elem = d.schema(t.Elem(), where+"[]", false)
-		d.refuse(s.listsItself(), where, "a list of itself cannot be described: write a struct with a list in it")
+		if s.listsItself() {
+			return "a list of itself cannot be described: write a struct with a list in it"
+		}
 	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
 		s.kind, s.free = "object", true
 	case k == reflect.Map:
 		if t.Key().Kind() == reflect.String {
 			s.kind = "object"
+		} else {
+			d.refuse(where, t.String()+" cannot be described: write a map with string keys")
 		}
-		d.refuse(s.kind == "", where, t.String()+" cannot be described: write a map with string keys")
 		s.elem = d.schema(t.Elem(), where+"[]", true)
 	case k == reflect.Array:
-		d.refuse(true, where, t.String()+" cannot be described: write a slice, []"+t.Elem().String())
+		return t.String() + " cannot be described: write a slice, []" + t.Elem().String()
 	case k == reflect.Interface:
-		d.refuse(true, where, t.String()+" cannot be described: write a type, or map[string]any for an object of any kind")
+		return t.String() + " cannot be described: write a type, or map[string]any for an object of any kind"
 	default:
-		d.refuse(true, where, t.String()+" cannot be described: set the schema by hand")
+		return t.String() + " cannot be described: set the schema by hand"
 	}
+	return ""
 }
 
-// isBytes reports whether encoding/json writes t, a slice, in base64.
+// isBytes reports whether encoding/json writes t, a slice, in base64. It does not
+// if the elements have a form of their own.
 func isBytes(t reflect.Type) bool {
 	elem := reflect.PointerTo(t.Elem())
 	return t.Elem().Kind() == reflect.Uint8 &&
@@ -2855,7 +2783,8 @@ func isBytes(t reflect.Type) bool {
 // isAny reports whether t is an interface that anything implements.
 func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
 
-// listsItself reports whether s is a list of lists without an end.
+// listsItself reports whether s is a list of lists without an end, for which there
+// is no schema. Nobody writes a hundred lists in a row.
 func (s *schema) listsItself() bool {
 	elem := s.elem
 	for range 100 {
@@ -2890,7 +2819,7 @@ func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*f
 	return fields
 }
 
-// hidden reports whether o takes the place of f.
+// hidden reports whether o takes the place of f, by the rules of encoding/json.
 func (f *field) hidden(o *field) bool {
 	if o == f || o.name != f.name {
 		return false
@@ -2898,7 +2827,8 @@ func (f *field) hidden(o *field) bool {
 	return len(o.index) < len(f.index) || len(o.index) == len(f.index) && (o.named || !f.named)
 }
 
-// clashes reports whether f and o are of one struct and neither would count.
+// clashes reports whether f and o are of one struct and neither would count. That
+// is a slip: whoever wrote them wants both.
 func (f *field) clashes(o *field) bool {
 	return o != f && o.name == f.name && o.outer == f.outer && o.named == f.named
 }
@@ -2923,14 +2853,18 @@ func (d *deriver) collect(all []*field, outer *field) []*field {
 			continue
 		}
 		f := newField(in, i, tag, outer)
-		d.refuse(pointer && !in.IsExported() && d.why&reading != 0, f.where, "an embedded pointer to an unexported type cannot be set: embed the struct itself")
+		if pointer && !in.IsExported() && d.why&reading != 0 {
+			d.refuse(f.where, "an embedded pointer to an unexported type cannot be set: embed the struct itself")
+		}
 		if embedded && !f.named {
 			f.typ = elem
 			f.optional = outer.optional || pointer
 			all = d.collect(all, f)
 			continue
 		}
-		d.refuse(f.quoted, f.where, "the json option string cannot be described: leave it out")
+		if f.quoted {
+			d.refuse(f.where, "the json option string cannot be described: leave it out")
+		}
 		f.optional = f.optional || outer.optional || pointer
 		f.name = cmp.Or(f.name, in.Name)
 		all = append(all, f)
@@ -2938,7 +2872,8 @@ func (d *deriver) collect(all []*field, outer *field) []*field {
 	return all
 }
 
-// newField is the field number i of the struct outer, as its json tag has it.
+// newField is the field number i of the struct outer, as its json tag has it. The
+// other tags are read later, when it is known that the field counts.
 func newField(in reflect.StructField, i int, tag string, outer *field) *field {
 	name, options, _ := strings.Cut(tag, ",")
 	if strings.IndexFunc(name, oddInName) >= 0 {
@@ -2999,7 +2934,8 @@ func isWord(s string) bool {
 	return s != "" && strings.IndexFunc(s, other) < 0
 }
 
-// readBounds reads between which numbers a field must be.
+// readBounds reads between which numbers a field must be. Both are of the type of
+// the field, so that comparing is exact.
 func (f *field) readBounds() (err error) {
 	if f.min, err = f.bound("minimum"); err == nil {
 		f.max, err = f.bound("maximum")
@@ -3010,7 +2946,8 @@ func (f *field) readBounds() (err error) {
 	return err
 }
 
-// bound returns the number in a tag, and no value if there is none.
+// bound returns the number in a tag, and no value if there is none. One that the
+// type cannot hold is an error: nothing would fit it, or everything.
 func (f *field) bound(key string) (bound reflect.Value, err error) {
 	text, ok := f.tag.Lookup(key)
 	if !ok {
@@ -3022,7 +2959,8 @@ func (f *field) bound(key string) (bound reflect.Value, err error) {
 	return valueOf(key, []byte(text), f.schema.typ, f.schema.set)
 }
 
-// readLengths reads how long a string or a list may be.
+// readLengths reads how long a string or a list may be. The tags are the same for
+// both; the schema has other words for lists.
 func (f *field) readLengths() (err error) {
 	if f.minLen, err = f.length("minLength", 0); err == nil {
 		f.maxLen, err = f.length("maxLength", -1)
@@ -3048,6 +2986,7 @@ func (f *field) length(key string, without int) (int, error) {
 }
 
 // readFormat reads the format of a string. A time.Time and the like have theirs.
+// These four are all that wellFormed knows, and all that a form may have.
 func (f *field) readFormat() error {
 	format, ok := f.tag.Lookup("format")
 	if !ok {
@@ -3063,7 +3002,8 @@ func (f *field) readFormat() error {
 // plain reports whether s is of strings that mean nothing but themselves.
 func (s *schema) plain() bool { return s.kind == "string" && !s.text && !s.base64 }
 
-// readEnum reads the values that a field, or each of its elements, may have.
+// readEnum reads the values that a field, or each of its elements, may have, and
+// what they are called in a form.
 func (f *field) readEnum() error {
 	var enum, titles []string
 	if text, ok := f.tag.Lookup("enum"); ok {
@@ -3094,7 +3034,8 @@ func (f *field) readEnum() error {
 	return nil
 }
 
-// checkChoice holds one value of an enum against what it is of.
+// checkChoice holds one value of an enum against what it is of. Values are compared
+// as text later on, so an integer must be written in the one usual way.
 func (f *field) checkChoice(of *schema, val string) error {
 	raw := []byte(val)
 	switch {
@@ -3137,12 +3078,12 @@ func (f *field) readDefault() error {
 }
 
 // valueOf returns what a tag says in JSON, if set takes it for a value of type t.
-func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *place, *faults)) (reflect.Value, error) {
+// What is wrong with a tag is so told in the words that a model would read.
+func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *faults)) (reflect.Value, error) {
 	v, bad := reflect.New(t).Elem(), faults{exact: true}
-	if set(v, raw, &place{name: key}, &bad); len(bad.lines) > 0 {
-		return reflect.Value{}, bad.err()
-	}
-	return v, nil
+	set(v, raw, &bad)
+	bad.inMember(0, key)
+	return v, bad.err()
 }
 
 // maxSchema is how many bytes a schema may have before it is cut less deep. It
@@ -3167,7 +3108,8 @@ type printer struct {
 	ancestors []*schema // the objects that the current one stands in
 }
 
-// append appends s with what the tags of its field say, if it is of one.
+// append appends s with what the tags of its field say, if it is of one. In the
+// schema of a list, the enum of the field stands with the elements.
 func (p printer) append(b []byte, s *schema, f *field) []byte {
 	if f == nil {
 		f = &field{maxLen: -1}
@@ -3198,21 +3140,22 @@ func (p printer) append(b []byte, s *schema, f *field) []byte {
 	return closeWith(b, "}")
 }
 
-// appendBounds appends the lengths and numbers between which a value must be.
+// appendBounds appends the lengths and numbers between which a value must be. A
+// tag counts before the range of the type, which it cannot exceed.
 func (s *schema) appendBounds(b []byte, f *field) []byte {
 	unit := "Length"
 	if s.kind == "array" {
 		unit = "Items"
 	}
 	if f.minLen > 0 {
-		b = rawMember(b, "min"+unit, strconv.Itoa(f.minLen))
+		b = fmt.Appendf(b, `"min%s":%d,`, unit, f.minLen)
 	}
 	if f.maxLen >= 0 {
-		b = rawMember(b, "max"+unit, strconv.Itoa(f.maxLen))
+		b = fmt.Appendf(b, `"max%s":%d,`, unit, f.maxLen)
 	}
 	low, high := s.typeRange()
-	b = rawMember(b, "minimum", cmp.Or(f.tag.Get("minimum"), low))
-	return rawMember(b, "maximum", cmp.Or(f.tag.Get("maximum"), high))
+	b = rawMember(b, "minimum", []byte(cmp.Or(f.tag.Get("minimum"), low)))
+	return rawMember(b, "maximum", []byte(cmp.Or(f.tag.Get("maximum"), high)))
 }
 
 // typeRange returns the range of an integer type that is small, and smaller on
@@ -3247,7 +3190,8 @@ func (p printer) appendObject(b []byte, s *schema) []byte {
 	return join(b, "false")
 }
 
-// appendFields appends what the schema of an object says of its fields.
+// appendFields appends what the schema of an object says of its fields. An empty
+// list of required ones is left out: the oldest drafts of JSON Schema refuse it.
 func (p printer) appendFields(b []byte, fields []*field) []byte {
 	b = join(b, `"properties":{`)
 	var required []byte
@@ -3263,7 +3207,8 @@ func (p printer) appendFields(b []byte, fields []*field) []byte {
 	return b
 }
 
-// appendChoice appends the values of an enum; in a form, with their titles.
+// appendChoice appends the values of an enum; in a form, with their titles. Each
+// revision has another place for titles, and the oldest have none.
 func (f *field) appendChoice(b []byte, quoted bool) []byte {
 	titled, key := f.titles != nil && f.form.knows(choiceTitles), "enum"
 	switch {
@@ -3290,7 +3235,9 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 }
 
 // appendForm appends s as a form that a revision knows, or returns an error if
-// it does not.
+// it does not. What no revision knows panics: the programmer can mend it, and not
+// the client. A form says nothing of further properties, which the protocol does
+// not allow it to.
 func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 	if s.kind != "object" || s.elem != nil || s.free {
 		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
@@ -3320,6 +3267,11 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 // Arguments are read in one pass over the raw JSON, which checks and sets at
 // once. It goes on after a fault, so that the model is told all of them, each
 // with its place, and can mend them in one go.
+//
+// The way down is rules.unmarshal, then schema.set for each value, then setStruct,
+// setList or setMap for what is in it. A field adds what its tags say, in
+// field.check. The same functions read what tags say of a default or a bound, and
+// what the client answers us: faults.exact and faults.loose tell them apart.
 
 // The rules are what the arguments of a tool are held against.
 type rules struct {
@@ -3334,14 +3286,15 @@ type root struct {
 	closed   bool // it has no other properties
 }
 
-// rootOf reads the root of a schema.
+// rootOf reads the root of a schema, and panics if it makes no sense. Deeper down
+// a schema may say anything: it is for the model, and the handler checks.
 func rootOf(schema []byte, where string) *root {
 	var properties, required, additional, patterns []byte
 	pick(schema, want{"properties", &properties}, want{"required", &required}, want{"additionalProperties", &additional}, want{"patternProperties", &patterns})
 	r := &root{closed: string(additional) == "false" && patterns == nil}
-	panicUnless(properties == nil || properties[0] == '{', where, "properties must be an object in InputSchema")
 	panicUnless(required == nil || json.Unmarshal(required, &r.required) == nil, where, "required must be a list of names in InputSchema")
 	if properties != nil {
+		panicUnless(properties[0] == '{', where, "properties must be an object in InputSchema")
 		for name := range members(properties) {
 			r.names = append(r.names, string(name))
 		}
@@ -3353,25 +3306,33 @@ func rootOf(schema []byte, where string) *root {
 // itself, and sends along. A tool that has no such argument never sees it.
 const hostsOwn = "wait_for_previous"
 
-// unmarshal sets what v points to from the arguments of a call.
+// unmarshal sets what v points to from the arguments of a call. A call without
+// arguments is one with an empty object.
 func (in *rules) unmarshal(args []byte, v any) error {
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
-	if in.schema.fields == nil && (in.byHand == nil || !slices.Contains(in.byHand.names, hostsOwn)) {
+	if !in.describes(hostsOwn) {
 		args = without(args, hostsOwn)
 	}
 	bad := faults{loose: in.byHand != nil} // on the stack: mostly there are none
 	if in.byHand != nil {
 		in.byHand.check(args, &bad)
 	}
-	in.schema.set(reflect.ValueOf(v).Elem(), args, nil, &bad)
+	in.schema.set(reflect.ValueOf(v).Elem(), args, &bad)
 	return bad.err()
 }
 
-// without returns an object without the members of a name.
+// describes reports whether there is an argument of this name.
+func (in *rules) describes(name string) bool {
+	return in.byHand != nil && slices.Contains(in.byHand.names, name) ||
+		slices.ContainsFunc(in.schema.fields, func(f *field) bool { return f.name == name })
+}
+
+// without returns an object without the members of a name. What is no object
+// stays as it is.
 func without(object []byte, name string) []byte {
-	if object[0] != '{' || !bytes.Contains(object, []byte(name)) {
+	if !bytes.Contains(object, []byte(name)) || object[0] != '{' {
 		return object
 	}
 	b := []byte("{")
@@ -3384,7 +3345,8 @@ func without(object []byte, name string) []byte {
 	return closeWith(b, "}")
 }
 
-// check notes which arguments are missing, and which there should not be.
+// check notes which arguments are missing, and which there should not be. It looks
+// at names alone: what the values are is for the types of In.
 func (r *root) check(args []byte, bad *faults) {
 	if !r.closed && len(r.required) == 0 {
 		return // and a long text is not looked at once more
@@ -3395,32 +3357,45 @@ func (r *root) check(args []byte, bad *faults) {
 		if i := slices.Index(missing, name); i >= 0 {
 			missing = slices.Delete(missing, i, i+1)
 		}
-		if r.closed && !bad.enough() && name != hostsOwn && !slices.Contains(r.names, name) {
-			bad.unknown(nil, name, r.names)
+		if r.closed && !bad.enough() && !slices.Contains(r.names, name) {
+			bad.unknown(name, r.names)
 		}
 	}
 	for _, name := range missing {
-		bad.add((*place)(nil).member(name), "is required")
+		bad.addMember(name, "is required")
 	}
 }
 
 // faults is what is wrong with the arguments of one call, and how strictly they
 // are read.
 type faults struct {
-	lines []string
+	list  []fault
 	depth int  // of the value that is looked at
 	loose bool // names may be missing and unknown, and null is nothing: the schema is not ours
 	exact bool // nothing is accepted in place of something else
 }
 
-func (f *faults) Error() string { return strings.Join(f.lines, "; ") }
+// A fault is one thing that is wrong, and where. Whoever finds it does not know
+// the way there: each level above puts its own step in front. So a call without
+// faults has nothing to pay for their places.
+type fault struct{ place, what string }
 
-// err returns nil if there are none.
+func (f *faults) Error() string {
+	var lines []string
+	for _, one := range f.list {
+		place := strings.TrimPrefix(one.place, ".")
+		lines = append(lines, strings.TrimPrefix(place+" "+one.what, " "))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// err returns nil if there are none. An error outlives the call that it is about,
+// so it is a copy.
 func (f *faults) err() error {
-	if len(f.lines) == 0 {
+	if len(f.list) == 0 {
 		return nil
 	}
-	return &faults{lines: f.lines} // f itself stays on the stack
+	return &faults{list: f.list} // f itself stays on the stack
 }
 
 // maxArgsDepth is how deep arguments may be nested that go into a type which
@@ -3428,58 +3403,54 @@ func (f *faults) err() error {
 const maxArgsDepth = 100
 
 // enough keeps a call that is wrong all over from costing more than a right one.
-func (f *faults) enough() bool { return len(f.lines) >= 10 }
+func (f *faults) enough() bool { return len(f.list) >= 10 }
 
-// add notes what is wrong at a place.
-func (f *faults) add(at *place, format string, args ...any) {
-	f.lines = append(f.lines, at.String()+fmt.Sprintf(format, args...))
+// add notes what is wrong with the value that is looked at, if something is.
+func (f *faults) add(err error) {
+	if err != nil {
+		f.list = append(f.list, fault{"", err.Error()})
+	}
 }
 
-// unknown notes a name that is not among those that there are.
-func (f *faults) unknown(in *place, name string, names []string) {
+// addMember notes what is wrong with a member of the value that is looked at.
+func (f *faults) addMember(name, what string) {
+	f.add(errors.New(what))
+	f.inMember(len(f.list)-1, name)
+}
+
+// inMember says that the faults from a number on are in the member of a name.
+func (f *faults) inMember(from int, name string) {
+	for i := from; i < len(f.list); i++ {
+		f.list[i].place = "." + cmp.Or(oneLine(name), `""`) + f.list[i].place
+	}
+}
+
+// inElement says that the faults from a number on are in an element of a list.
+func (f *faults) inElement(from, index int) {
+	for i := from; i < len(f.list); i++ {
+		f.list[i].place = "[" + strconv.Itoa(index) + "]" + f.list[i].place
+	}
+}
+
+// unknown notes a name that is not among those that there are. It lists them,
+// because a model that has guessed a name then finds the right one.
+func (f *faults) unknown(name string, names []string) {
 	const most = 30
 	if len(names) > most {
 		names = append(slices.Clone(names[:most]), "...")
 	}
 	if len(names) == 0 {
-		f.add(in.member(name), "is unknown, none is wanted")
+		f.addMember(name, "is unknown, none is wanted")
 	} else {
-		f.add(in.member(name), "is unknown (there is %s)", strings.Join(names, ", "))
+		f.addMember(name, "is unknown (there is "+strings.Join(names, ", ")+")")
 	}
-}
-
-// A place is where in the arguments we are, made up only when it is told.
-type place struct {
-	in    *place
-	name  string
-	index int
-}
-
-func (p *place) String() string {
-	switch {
-	case p == nil:
-		return ""
-	case p.name == "":
-		return strings.TrimSuffix(p.in.String(), " ") + "[" + strconv.Itoa(p.index) + "] "
-	}
-	name := oneLine(p.name)
-	if p.in == nil {
-		return name + " "
-	}
-	return strings.TrimSuffix(p.in.String(), " ") + "." + name + " "
-}
-
-// member is the place of a member of the object at p.
-func (p *place) member(name string) *place {
-	if name == "" {
-		name = `""`
-	}
-	return &place{in: p, name: name}
 }
 
 // set sets v, which is of the type that s describes or points to one, from
-// raw, which is valid JSON. What does not fit is a fault.
-func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
+// raw, which is valid JSON. What does not fit is a fault. A null is a fault too,
+// unless the schema is not ours: a field that may be left out never comes here
+// with one.
+func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	for v.Kind() == reflect.Pointer {
 		if bad.loose && string(raw) == "null" {
 			v.SetZero()
@@ -3491,37 +3462,44 @@ func (s *schema) set(v reflect.Value, raw []byte, at *place, bad *faults) {
 		v = v.Elem()
 	}
 	if bad.depth++; bad.depth > maxArgsDepth { // every level looks at all that is below it
-		bad.add(at, "is nested too deeply")
+		bad.add(errors.New("is nested too deeply"))
 	} else {
-		s.setKind(v, raw, at, bad)
+		s.setKind(v, raw, bad)
 	}
 	bad.depth--
 }
 
-// setKind is set for a value that v itself is to hold.
-func (s *schema) setKind(v reflect.Value, raw []byte, at *place, bad *faults) {
+// setKind is set for a value that v itself is to hold. What is in a list or an
+// object notes its own faults; any other value has one at most.
+func (s *schema) setKind(v reflect.Value, raw []byte, bad *faults) {
 	given := raw
 	if s.kind != "string" && raw[0] == '"' && !bad.exact {
 		raw = s.unwrap(raw)
 	}
+	var err error
 	switch {
 	case s.kind == "":
-		setOwn(v, given, at, bad)
+		err = setOwn(v, given)
+	case s.free && raw[0] == '{':
+		err = setOwn(v, raw)
 	case s.kind == "string" && raw[0] == '"':
-		s.setText(v, raw, at, bad)
+		err = s.setText(v, raw)
 	case s.kind == "boolean" && (string(raw) == "true" || string(raw) == "false"):
 		v.SetBool(raw[0] == 't')
 	case s.kind == "integer" && isNumber(raw):
-		s.setInteger(v, raw, at, bad)
+		err = s.setInteger(v, raw)
 	case s.kind == "number" && isNumber(raw):
-		s.setNumber(v, raw, at, bad)
+		err = s.setNumber(v, raw)
 	case s.kind == "array" && raw[0] == '[':
-		s.setList(v, raw, at, bad)
+		s.setList(v, raw, bad)
+	case s.kind == "object" && raw[0] == '{' && s.elem != nil:
+		s.setMap(v, raw, bad)
 	case s.kind == "object" && raw[0] == '{':
-		s.setObject(v, raw, at, bad)
+		s.setStruct(v, raw, bad)
 	default:
-		bad.wrongKind(at, s.kind, given)
+		err = wrongKind(s.kind, given)
 	}
+	bad.add(err)
 }
 
 // unwrap returns the JSON in a JSON string, if it is of the kind that is wanted:
@@ -3542,8 +3520,9 @@ func (s *schema) unwrap(raw []byte) []byte {
 	return inside
 }
 
-// wrongKind notes that a value is not of the kind that is wanted.
-func (f *faults) wrongKind(at *place, kind string, raw []byte) {
+// wrongKind says that a value is not of the kind that is wanted. It repeats what
+// came, so that a model sees what it did, but no long text.
+func wrongKind(kind string, raw []byte) error {
 	article := "a "
 	if strings.IndexByte("aio", kind[0]) >= 0 {
 		article = "an "
@@ -3553,24 +3532,28 @@ func (f *faults) wrongKind(at *place, kind string, raw []byte) {
 	if str, isText := unquote(raw); isText {
 		got = string(appendString(nil, firstBytes(str, most)))
 	}
-	f.add(at, "must be %s%s, got %s", article, kind, got)
+	return errors.New("must be " + article + kind + ", got " + got)
 }
 
 // setOwn sets a value that has a form of its own, which encoding/json reads.
-func setOwn(v reflect.Value, raw []byte, at *place, bad *faults) {
-	var err error
+func setOwn(v reflect.Value, raw []byte) error {
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // a json.RawMessage may be long
-		err = u.UnmarshalJSON(raw)
-	} else {
-		err = json.Unmarshal(raw, v.Addr().Interface())
+		return notValid(u.UnmarshalJSON(raw))
 	}
+	return notValid(json.Unmarshal(raw, v.Addr().Interface()))
+}
+
+// notValid says in the words of a type's own method, if it failed, that a value
+// is not valid. The words are of one line: nobody knows what they hold.
+func notValid(err error) error {
 	if err != nil {
-		bad.add(at, "is not valid: %s", oneLine(err.Error()))
+		err = errors.New("is not valid: " + oneLine(err.Error()))
 	}
+	return err
 }
 
 // setText sets a value that is a string in JSON.
-func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setText(v reflect.Value, raw []byte) error {
 	str, _ := unquote(raw)
 	switch {
 	case s.text:
@@ -3578,37 +3561,36 @@ func (s *schema) setText(v reflect.Value, raw []byte, at *place, bad *faults) {
 		if err != nil && s.format == "date-time" {
 			err = errors.New("not a time as in RFC 3339")
 		}
-		if err != nil {
-			bad.add(at, "is not valid: %s", oneLine(err.Error()))
-		}
+		return notValid(err)
 	case s.base64:
 		b, err := base64.StdEncoding.DecodeString(str)
 		if err != nil {
-			bad.add(at, "must be base64")
+			return errors.New("must be base64")
 		}
 		v.SetBytes(b)
 	default:
 		v.SetString(str)
 	}
+	return nil
 }
 
-// setNumber sets a float.
-func (s *schema) setNumber(v reflect.Value, raw []byte, at *place, bad *faults) {
+// setNumber sets a float. A number that is too large for it is not made infinite.
+func (s *schema) setNumber(v reflect.Value, raw []byte) error {
 	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
 	if err != nil {
-		bad.add(at, "must be a %v, got %s", s.typ, excerpt(string(raw)))
+		return fmt.Errorf("must be a %v, got %s", s.typ, excerpt(string(raw)))
 	}
 	v.SetFloat(f)
+	return nil
 }
 
 // setInteger takes a number with a fraction or an exponent for an integer if it
 // is one, and refuses what v cannot hold.
-func (s *schema) setInteger(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 	num := string(raw) // on the stack if it is short, and so not to be told
 	if strings.ContainsAny(num, ".eE") || num == "-0" {
 		num = integer(num)
 	}
-	var err error
 	if v.CanInt() {
 		var n int64
 		n, err = strconv.ParseInt(num, 10, s.typ.Bits())
@@ -3618,14 +3600,18 @@ func (s *schema) setInteger(v reflect.Value, raw []byte, at *place, bad *faults)
 		n, err = strconv.ParseUint(num, 10, s.typ.Bits())
 		v.SetUint(n)
 	}
+	wanted := ""
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, strconv.ErrRange):
-		bad.add(at, "must be in the range of %v, got %s", s.typ, excerpt(string(raw)))
-	case err != nil && num[0] == '-' && !strings.ContainsAny(num, ".eE"):
-		bad.add(at, "must be at least 0, got %s", excerpt(string(raw)))
-	case err != nil:
-		bad.add(at, "must be an integer, got %s", excerpt(string(raw)))
+		wanted = "in the range of " + s.typ.String()
+	case num[0] == '-' && !strings.ContainsAny(num, ".eE"):
+		wanted = "at least 0"
+	default:
+		wanted = "an integer"
 	}
+	return errors.New("must be " + wanted + ", got " + excerpt(string(raw)))
 }
 
 // integer writes a number without its fraction and exponent, if it is an
@@ -3653,73 +3639,67 @@ func integer(num string) string {
 	return digits + strings.Repeat("0", min(-behind, 30))
 }
 
-// isNumber reports whether raw is a number in JSON.
+// isNumber reports whether raw is a number in JSON. It may come out of a string or
+// a tag, and so need not be JSON at all.
 func isNumber(raw []byte) bool {
 	return len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') && skipValue(raw, 0, 0) == len(raw)
 }
 
 // setList sets a slice, element by element: how many come is not known before.
-func (s *schema) setList(v reflect.Value, raw []byte, at *place, bad *faults) {
+func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeSlice(s.typ, 0, 0))
 	walk(raw, 0, 0, func(_, val []byte) bool {
 		n := v.Len()
 		v.Grow(1)
 		v.SetLen(n + 1)
 		v.Index(n).SetZero()
-		s.elem.set(v.Index(n), val, &place{in: at, index: n}, bad)
+		before := len(bad.list)
+		s.elem.set(v.Index(n), val, bad)
+		bad.inElement(before, n)
 		return !bad.enough()
 	})
 }
 
-// setObject sets what is an object in JSON.
-func (s *schema) setObject(v reflect.Value, raw []byte, at *place, bad *faults) {
-	switch {
-	case s.free:
-		setOwn(v, raw, at, bad)
-	case s.elem != nil:
-		s.setMap(v, raw, at, bad)
-	default:
-		s.setStruct(v, raw, at, bad)
-	}
-}
-
-// setMap sets a map. Its keys are strings, which may have UnmarshalText.
-func (s *schema) setMap(v reflect.Value, raw []byte, at *place, bad *faults) {
+// setMap sets a map. Its keys are strings, which may have UnmarshalText. Two keys
+// of the JSON may so become one of the map, which counts as coming twice.
+func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
 	walk(raw, 0, 0, func(key, val []byte) bool {
 		k, e := reflect.New(s.typ.Key()), reflect.New(s.typ.Elem()).Elem()
-		inside := at.member(string(key))
+		before, size := len(bad.list), v.Len()
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
 			k.Elem().SetString(string(key))
-		} else if err := u.UnmarshalText(key); err != nil {
-			bad.add(inside, "is not valid: %s", oneLine(err.Error()))
+		} else {
+			bad.add(notValid(u.UnmarshalText(key)))
 		}
-		before := v.Len()
-		s.elem.set(e, val, inside, bad)
-		if v.SetMapIndex(k.Elem(), e); v.Len() == before {
-			bad.add(inside, "came twice")
+		s.elem.set(e, val, bad)
+		if v.SetMapIndex(k.Elem(), e); v.Len() == size {
+			bad.add(errors.New("came twice"))
 		}
+		bad.inMember(before, string(key))
 		return !bad.enough()
 	})
 }
 
 // setStruct sets a struct: first what is there, then defaults for what is not.
-func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) {
+// Names are matched exactly, unlike in encoding/json, and none may come twice:
+// the client and we would take different ones.
+func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
 	walk(raw, 0, 0, func(key, val []byte) bool {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
-		case i < 0 && (bad.loose || at == nil && string(key) == hostsOwn):
+		case i < 0 && bad.loose:
 			// Not for us.
 		case i < 0:
-			bad.unknown(at, string(key), s.names())
+			bad.unknown(string(key), s.names())
 		case seen[i]:
-			bad.add(at.member(string(key)), "came twice")
+			bad.addMember(string(key), "came twice")
 		case string(val) == "null" && (s.fields[i].optional || bad.loose && s.fields[i].schema.kind != ""):
 			// As good as absent.
 		default:
 			seen[i] = true
-			s.fields[i].setIn(v, val, at, bad)
+			s.fields[i].setIn(v, val, bad)
 		}
 		return !bad.enough()
 	})
@@ -3730,14 +3710,14 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, at *place, bad *faults) 
 		switch {
 		case seen[i]:
 		case f.dflt != nil:
-			f.setIn(v, f.dflt, at, bad)
+			f.setIn(v, f.dflt, bad)
 		case !f.optional && !bad.loose:
-			bad.add(at.member(f.name), "is required")
+			bad.addMember(f.name, "is required")
 		}
 	}
 }
 
-// names returns the names of the fields.
+// names returns the names of the fields, in their order.
 func (s *schema) names() (names []string) {
 	for _, f := range s.fields {
 		names = append(names, f.name)
@@ -3745,11 +3725,12 @@ func (s *schema) names() (names []string) {
 	return names
 }
 
-// setIn sets the field in the struct v, which is at a place.
-func (f *field) setIn(v reflect.Value, raw []byte, at *place, bad *faults) {
-	at = at.member(f.name)
+// setIn sets the field in the struct v, and says of what is wrong with it that it
+// is in the field. With the json option string, the value is inside of a string.
+func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
+	before := len(bad.list)
 	if v = fieldOf(v, f.index); !v.IsValid() {
-		bad.add(at, "cannot be set")
+		bad.addMember(f.name, "cannot be set")
 		return
 	}
 	if f.quoted {
@@ -3757,7 +3738,8 @@ func (f *field) setIn(v reflect.Value, raw []byte, at *place, bad *faults) {
 			raw = []byte(str)
 		}
 	}
-	f.check(v, raw, at, bad)
+	f.check(v, raw, bad)
+	bad.inMember(before, f.name)
 }
 
 // fieldOf is reflect.Value.FieldByIndex that makes the embedded structs that
@@ -3778,43 +3760,55 @@ func fieldOf(v reflect.Value, index []int) reflect.Value {
 	return v
 }
 
-// check sets v from raw and holds it against what the tags say.
-func (f *field) check(v reflect.Value, raw []byte, at *place, bad *faults) {
-	before := len(bad.lines)
-	if f.schema.set(v, raw, at, bad); len(bad.lines) > before {
+// check sets v from raw and holds it against what the tags say, if it could be
+// set. Bounds are held against the value and not against what was sent: a "5" for
+// a number has been accepted by then.
+func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
+	before := len(bad.list)
+	if f.schema.set(v, raw, bad); len(bad.list) > before {
 		return
 	}
-	v = pointee(v)
-	switch f.schema.kind {
+	switch v = pointee(v); f.schema.kind {
 	case "array":
-		f.checkLength(v.Len(), "elements", at, bad)
+		bad.add(f.checkLength(v.Len(), "elements"))
 		for i := range v.Len() {
-			f.checkEnum(v.Index(i), &place{in: at, index: i}, bad)
+			before = len(bad.list)
+			if !bad.enough() {
+				bad.add(f.checkEnum(v.Index(i)))
+			}
+			bad.inElement(before, i)
 		}
 	case "string":
-		f.checkEnum(v, at, bad)
-		f.checkString(raw, at, bad)
+		bad.add(f.checkEnum(v))
+		f.checkString(raw, bad)
 	case "integer", "number":
-		f.checkEnum(v, at, bad)
-		if f.min.IsValid() && compare(v, f.min) < 0 {
-			bad.add(at, "must be at least %s, got %v", f.tag.Get("minimum"), v)
-		}
-		if f.max.IsValid() && compare(v, f.max) > 0 {
-			bad.add(at, "must be at most %s, got %v", f.tag.Get("maximum"), v)
-		}
+		bad.add(f.checkEnum(v))
+		bad.add(f.checkNumber(v))
 	}
+}
+
+// checkNumber holds a number against its bounds. It tells them as they were
+// written, since a float need not print that way.
+func (f *field) checkNumber(v reflect.Value) error {
+	switch {
+	case f.min.IsValid() && compare(v, f.min) < 0:
+		return fmt.Errorf("must be at least %s, got %v", f.tag.Get("minimum"), v)
+	case f.max.IsValid() && compare(v, f.max) > 0:
+		return fmt.Errorf("must be at most %s, got %v", f.tag.Get("maximum"), v)
+	}
+	return nil
 }
 
 // checkString holds a string against its length and format. A long text without
 // these is not decoded for nothing.
-func (f *field) checkString(raw []byte, at *place, bad *faults) {
+func (f *field) checkString(raw []byte, bad *faults) {
 	if f.minLen <= 0 && f.maxLen < 0 && f.format == "" {
 		return
 	}
 	str, _ := unquote(raw)
-	f.checkLength(utf8.RuneCountInString(str), "characters", at, bad)
+	bad.add(f.checkLength(utf8.RuneCountInString(str), "characters"))
 	if !wellFormed(f.format, str) {
-		bad.add(at, "must be of the format %s, got %q", f.format, excerpt(str))
+		bad.add(fmt.Errorf("must be of the format %s, got %q", f.format, excerpt(str)))
 	}
 }
 
@@ -3827,25 +3821,24 @@ func pointee(v reflect.Value) reflect.Value {
 }
 
 // checkLength holds the length of a string or a list against its bounds.
-func (f *field) checkLength(n int, unit string, at *place, bad *faults) {
-	if n < f.minLen {
-		if f.minLen == 1 {
-			unit = unit[:len(unit)-1]
-		}
-		bad.add(at, "must have at least %d %s, got %d", f.minLen, unit, n)
+func (f *field) checkLength(n int, unit string) error {
+	switch {
+	case n < f.minLen && f.minLen == 1:
+		return fmt.Errorf("must have at least 1 %s, got %d", strings.TrimSuffix(unit, "s"), n)
+	case n < f.minLen:
+		return fmt.Errorf("must have at least %d %s, got %d", f.minLen, unit, n)
+	case f.maxLen >= 0 && n > f.maxLen:
+		return fmt.Errorf("must have at most %d %s, got %d", f.maxLen, unit, n)
 	}
-	if f.maxLen >= 0 && n > f.maxLen {
-		bad.add(at, "must have at most %d %s, got %d", f.maxLen, unit, n)
-	}
+	return nil
 }
 
-// checkEnum holds a value against those that are allowed, if not all are.
-func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
-	if f.enum == nil || bad.enough() {
-		return
-	}
-	if v = pointee(v); v.Kind() == reflect.Pointer {
-		return
+// checkEnum holds a value against those that are allowed, if not all are. A nil
+// pointer is no value.
+func (f *field) checkEnum(v reflect.Value) error {
+	v = pointee(v)
+	if f.enum == nil || v.Kind() == reflect.Pointer {
+		return nil
 	}
 	got := v.String() // and not how it prints: the type may have a String of its own
 	if v.CanInt() {
@@ -3853,12 +3846,14 @@ func (f *field) checkEnum(v reflect.Value, at *place, bad *faults) {
 	} else if v.CanUint() {
 		got = strconv.FormatUint(v.Uint(), 10)
 	}
-	if !slices.Contains(f.enum, got) {
-		bad.add(at, "must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
+	if slices.Contains(f.enum, got) {
+		return nil
 	}
+	return fmt.Errorf("must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
 }
 
-// compare compares two numbers of one type.
+// compare compares two numbers of one type. An int64 is not made a float, which
+// cannot hold them all.
 func compare(v, w reflect.Value) int {
 	switch {
 	case v.CanInt():
@@ -3869,7 +3864,8 @@ func compare(v, w reflect.Value) int {
 	return cmp.Compare(v.Float(), w.Float())
 }
 
-// wellFormed holds a string against a format, as far as a slip is likely.
+// wellFormed holds a string against a format, as far as a slip is likely. Whether
+// there is such an address or page, only the handler can find out.
 func wellFormed(format, s string) bool {
 	switch format {
 	case "email":
@@ -3932,7 +3928,8 @@ func singleLine(raw []byte) []byte {
 	return raw
 }
 
-// fill returns what encoding/json has written for v the way it is to be sent.
+// fill returns what encoding/json has written for v the way it is to be sent. A v
+// that is nil as a whole has no member to be left out: a pointer stays null.
 func (s *schema) fill(raw []byte, v reflect.Value) []byte {
 	if string(raw) == "null" {
 		v = pointee(v)

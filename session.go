@@ -93,7 +93,7 @@ type session struct {
 	notes lineWriter  // to Server.ErrorLog
 
 	identity, caching        string // as the modern era wants them on its answers
-	experimental, extensions string // capabilities, as JSON
+	experimental, extensions []byte // capabilities, as JSON
 
 	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
 	inputOver chan struct{}  // closed when the client is known to have closed its end
@@ -834,8 +834,6 @@ func (c *session) findItem(r *request, k kind, raw []byte, member string) *Error
 		return r.notFound()
 	case r.item == nil:
 		return coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
-	case r.item.check != nil:
-		return r.item.check(r)
 	}
 	return nil
 }
@@ -2223,13 +2221,23 @@ func appendCodePoints(b, raw []byte) (_, rest []byte) {
 // appendString appends s as a JSON string, byte for byte as encoding/json does
 // without its escapes for HTML. What needs no escapes is copied at once.
 func appendString(b []byte, s string) []byte {
-	if plainPrefix(s, 0, math.MaxUint64) == len(s) {
-		if len(s) > keepBuffer { // once, with room for what follows
-			b = slices.Grow(b, len(s)+len(s)/64)
-		}
-		return append(append(append(b, '"'), s...), '"')
+	if len(s) > keepBuffer { // once, with room for what follows
+		b = slices.Grow(b, len(s)+len(s)/64)
 	}
-	buf := bytes.NewBuffer(b)
+	start := len(b)
+	b = append(b, '"')
+	for at := 0; ; at++ {
+		end := plainPrefix(s, at, math.MaxUint64)
+		b = append(b, s[at:end]...)
+		if end == len(s) {
+			return append(b, '"')
+		}
+		if at = end; s[at] != '"' && s[at] != '\\' {
+			break
+		}
+		b = append(b, '\\', s[at])
+	}
+	buf := bytes.NewBuffer(b[:start])
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
 	enc.Encode(s) // a string cannot fail
