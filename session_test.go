@@ -6806,8 +6806,11 @@ func TestAskUntilTheEnd(t *testing.T) {
 			})
 			c := serveDeaf(t, &s.Server)
 			c.send(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+			for i := range 50 {
+				c.send(callOld(strconv.Itoa(i), "loop"))
+			}
 			asked := regexp.MustCompile(`"id":(\d+),"method":"roots/list"`)
-			go func() {
+			go func() { // not before all calls are sent: it closes the pipe that they go through
 				lines := bufio.NewScanner(c.out)
 				for n := 0; lines.Scan(); {
 					if m := asked.FindStringSubmatch(lines.Text()); m != nil {
@@ -6818,9 +6821,6 @@ func TestAskUntilTheEnd(t *testing.T) {
 					}
 				}
 			}()
-			for i := range 50 {
-				c.send(callOld(strconv.Itoa(i), "loop"))
-			}
 			if c.ends(0, nil); asks.Load() < 500 {
 				t.Errorf("%d questions were answered", asks.Load())
 			}
