@@ -65,7 +65,7 @@ func TestSubscriptionBegunAfterTheEnd(t *testing.T) {
 
 // A batch is answered whole or was not read, whenever ctx ends (F51).
 func TestBatchIsNotLostWhenContextEnds(t *testing.T) {
-	for range 30 {
+	for range 20 {
 		bubble(t, func(t *testing.T, s *stage) {
 			var trace bytes.Buffer
 			s.Trace = &trace
@@ -167,12 +167,12 @@ func TestChangeAfterAnAnswerIsTold(t *testing.T) {
 		s.AddResource(Resource{URI: "x:y", Name: "y"}, texts("z"))
 		c := serveDeaf(t, &s.Server)
 		c.send(strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"toolsListChanged":true,"resourceSubscriptions":["x:y"]`))
-		c.send(pingOne) // somebody is writing now, and comes to no end
+		c.send(pingLine) // somebody is writing now, and comes to no end
 		synctest.Wait()
 		change := func() { s.RemoveTools("sleep1"); add(&s.Server, "sleep1", nil2); s.ResourceUpdated("x:y") }
 		change()
 		change() // nothing between: once is enough
-		c.send(pingOne)
+		c.send(pingLine)
 		synctest.Wait()
 		change()
 		go c.listen()
@@ -285,10 +285,14 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 		<-c.done
 		return d
 	}
-	took(100)
-	if few, many := took(4000), took(32_000); many > 24*max(few, time.Millisecond) {
-		t.Errorf("4,000 cancels took %v, 32,000 took %v", few, many)
+	const n = 2000
+	var few, many time.Duration
+	for range 3 { // whoever else is at work may have been in the way
+		if few, many = took(n), took(8*n); many < 24*max(few, time.Millisecond) {
+			return
+		}
 	}
+	t.Errorf("%d cancels took %v, %d took %v", n, few, 8*n, many)
 }
 
 // What a client writes cannot be taken for the next line of a log (F17), and
@@ -317,15 +321,6 @@ func (p *slowPrints) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// An "error" that is null is none (F24).
-func TestAnswerWithNullError(t *testing.T) {
-	play(t, demo(), legacyPV, `
-		> `+call("1", "ask", "{}")+`
-		< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
-		> {"jsonrpc":"2.0","id":1,"result":{"roots":[]},"error":null}
-		< {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[]"}],"structuredContent":{"result":[]}}}`)
-}
-
 // Two sessions of one Server write one trace, and can be told apart (F30).
 func TestTraceOfTwoSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -336,7 +331,7 @@ func TestTraceOfTwoSessions(t *testing.T) {
 		for _, c := range []*client{a, b} {
 			wg.Go(func() {
 				for range 100 {
-					c.send(pingOne)
+					c.send(pingLine)
 				}
 			})
 		}
@@ -344,7 +339,7 @@ func TestTraceOfTwoSessions(t *testing.T) {
 		a.recv()
 		b.recv()
 		a.end()
-		b.send(pingOne)
+		b.send(pingLine)
 		b.recv()
 		b.end()
 		for prefix, want := range map[string]int{" in  {": 100, " out {": 100, " in#2 {": 101, " out#2 {": 101} {
@@ -512,7 +507,7 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 	input := "\ufeff one\r\n\n \t\ntwo\n" + long + "\n" + long + long + "END\nlast"
 	want := []string{"one", "two", long, long[:keepBuffer] + "|" + long[:maxRepeated-4] + "END", "last"}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
+	for range 50 {
 		r := &lineReader{r: &pieces{input, rng}, limit: 4 * keepBuffer}
 		var got []string
 		for done := false; !done; {
