@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Version 2.0.0, 2026-11-21
 
 package mcp
 
@@ -330,18 +331,19 @@ type errno interface {
 // closedPipe reports whether err means that the other end is gone, or that our
 // own end was closed under us: neither is a failure.
 func closedPipe(err error) bool {
-	var no errno
-	switch {
-	case errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed):
+	if errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) {
 		return true
-	case !errors.As(err, &no):
-		return runtime.GOOS == "plan9" && strings.HasSuffix(err.Error(), "i/o on hungup channel")
-	case runtime.GOOS == "windows": // where texts are in the user's language
-		n := fmt.Sprintf("%d", no)
-		return n == "109" || n == "232" // ERROR_BROKEN_PIPE, ERROR_NO_DATA
 	}
-	text := strings.ToLower(no.Error()) // of EPIPE and ECONNRESET
-	return text == "broken pipe" || text == "connection reset by peer"
+	var no errno
+	if !errors.As(err, &no) {
+		return runtime.GOOS == "plan9" && strings.HasSuffix(err.Error(), "i/o on hungup channel")
+	}
+	switch strings.ToLower(no.Error()) { // of EPIPE and ECONNRESET
+	case "broken pipe", "connection reset by peer":
+		return true
+	}
+	n := fmt.Sprintf("%d", no)                                     // Windows tells its own in the user's language
+	return runtime.GOOS == "windows" && (n == "109" || n == "232") // ERROR_BROKEN_PIPE, ERROR_NO_DATA
 }
 
 // ---- the process ----
@@ -402,9 +404,7 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	}
 	var trace io.Writer
 	if name := os.Getenv("MCP_TRACE"); s.Trace == nil && name != "" {
-		f := &traceFile{name: name, logf: s.logf}
-		defer f.close()
-		trace = f
+		trace = &traceFile{name: name, logf: s.logf}
 	}
 	return s.serve(ctx, r, out, trace)
 }
@@ -489,28 +489,21 @@ func (t terminalReader) Read(b []byte) (int, error) {
 }
 
 // A traceFile is opened when the first line is written to it, by the goroutine
-// that writes the trace: to open a FIFO that nobody reads lasts for ever.
+// that writes the trace: to open a FIFO that nobody reads lasts for ever. It
+// stays open until the process ends: a write may be under way.
 type traceFile struct {
+	*os.File
 	name string
 	logf func(string, ...any)
-	file atomic.Pointer[os.File]
 }
 
-func (t *traceFile) Write(b []byte) (int, error) {
-	f := t.file.Load()
-	if f == nil {
-		var err error
-		if f, err = os.OpenFile(t.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+func (t *traceFile) Write(b []byte) (n int, err error) {
+	if t.File == nil {
+		t.File, err = os.OpenFile(t.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
 			t.logf("mcp: MCP_TRACE: %v", err)
 			return 0, err
 		}
-		t.file.Store(f)
 	}
-	return f.Write(b)
-}
-
-func (t *traceFile) close() {
-	if f := t.file.Load(); f != nil {
-		f.Close()
-	}
+	return t.File.Write(b)
 }

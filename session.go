@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Version 2.0.0, 2026-11-21
 
 package mcp
 
@@ -97,7 +98,6 @@ type session struct {
 
 	mu        sync.Mutex             // guards what follows, for a few lines at a time
 	closing   bool                   // no further line is accepted
-	ended     error                  // why no handler is begun any more
 	askErr    error                  // why the client is not asked any more
 	failure   error                  // what Serve returns
 	requests  map[string]*request    // owed an answer, by raw id
@@ -660,7 +660,7 @@ func (c *session) serve(r *request, params []byte) ([]byte, *Error) {
 	s := r.service
 	if s.kind != nothing && c.srv.offers()&(1<<s.kind.capability()) == 0 {
 		// Hosts of the legacy era drop a server that does not know a list.
-		if !s.list || r.rev == revModern {
+		if !s.list || r.rev.modern() {
 			return nil, r.noMethod()
 		}
 	}
@@ -714,13 +714,12 @@ func absent(optional ...*[]byte) {
 // makes a request modern; any other belongs to the session that initialize
 // opened.
 func (c *session) selectEra(r *request) *Error {
-	known := r.service.legacy || r.service.modern
 	if r.metaVersion != nil {
 		return r.claim()
 	}
 	r.rev, r.client, r.caps = c.legacy.rev, c.legacy.client, c.legacy.caps
 	switch {
-	case !known:
+	case !r.service.legacy && !r.service.modern: // nobody knows it
 		return r.noMethod()
 	case r.service.legacy && (r.rev != 0 || r.service.early):
 		return nil
@@ -750,14 +749,14 @@ func (r *request) claim() *Error {
 		return invalid("batching is not supported")
 	}
 	r.rev, r.caps, r.client = revModern, r.metaCaps, r.metaClient
-	if !r.service.modern {
-		err := r.noMethod()
-		if r.service.absent != nil {
-			err.Data = r.service.absent
-		}
-		return err
+	if r.service.modern {
+		return nil
 	}
-	return nil
+	err := r.noMethod()
+	if r.service.absent != nil {
+		err.Data = r.service.absent
+	}
+	return err
 }
 
 func (r *request) noMethod() *Error {
@@ -1154,7 +1153,7 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 // a comma behind it, and then end.
 func (r *request) open() []byte {
 	b := join(make([]byte, 0, 256), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
-	if r.rev == revModern {
+	if r.rev.modern() {
 		b = join(b, `"resultType":"complete",`)
 	}
 	return b
@@ -1163,7 +1162,7 @@ func (r *request) open() []byte {
 // end completes it. Meta holds members of the result's _meta; cached is set for
 // what a modern client may keep.
 func (r *request) end(b []byte, meta string, cached bool) []byte {
-	if cached && r.rev == revModern {
+	if cached && r.rev.modern() {
 		b = join(b, r.session.caching)
 	}
 	return r.endAs(r.session.identity, b, meta)
@@ -1172,7 +1171,7 @@ func (r *request) end(b []byte, meta string, cached bool) []byte {
 // endAs is end with all that is to be said of who we are.
 func (r *request) endAs(identity string, b []byte, meta string) []byte {
 	switch {
-	case r.rev == revModern:
+	case r.rev.modern():
 		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, identity, `}`)
 	case meta != "":
 		b = closeWith(join(b, `"_meta":{`, meta), `}`)
@@ -1335,7 +1334,7 @@ func (c *session) takeInputRequests(r *request) []inputRequest {
 
 // logLevel returns from which level on a request wants log messages.
 func (c *session) logLevel(r *request) int {
-	if r.rev == revModern {
+	if r.rev.modern() {
 		if level, ok := unquote(r.level); ok {
 			return slices.Index(levels[:], level)
 		}
@@ -1647,7 +1646,7 @@ func (l *lineReader) next() (line, tail []byte) {
 		return nil, nil // the end
 	}
 	l.began = true
-	if l.head == nil && l.size+len(chunk) <= l.limit || !l.tooMuch(chunk) && l.head == nil {
+	if l.head == nil && !l.tooMuch(chunk) {
 		return l.whole(chunk), nil
 	}
 	l.cut(chunk)
@@ -1686,15 +1685,15 @@ func (l *lineReader) tooMuch(chunk []byte) bool {
 // cut lets go of a line that is too long, but for its beginning and its end.
 func (l *lineReader) cut(chunk []byte) {
 	if l.head == nil {
-		l.head = slices.Concat(append(l.parts, chunk)...)
-		l.head = bytes.Clone(l.head[:min(len(l.head), keepBuffer, l.limit)])
-		if len(l.parts) > 0 {
-			l.tail = bytes.Clone(l.parts[len(l.parts)-1])
+		first := chunk
+		if n := len(l.parts); n > 0 {
+			first, l.tail = l.parts[0], l.parts[n-1]
 		}
+		l.head = bytes.Clone(first[:min(len(first), keepBuffer, l.limit)])
 		l.parts, l.size = nil, 0
 	}
-	l.tail = append(l.tail, chunk...)
-	l.tail = append([]byte{}, l.tail[max(0, len(l.tail)-maxRepeated):]...)
+	end := slices.Concat(l.tail[max(0, len(l.tail)-maxRepeated):], chunk)
+	l.tail = bytes.Clone(end[max(0, len(end)-maxRepeated):])
 }
 
 // ---- what is to be written ----

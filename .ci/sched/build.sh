@@ -4,11 +4,12 @@
 set -e
 
 # What the rewriter must be told of the library: constants that are made small, so that
-# small scenarios reach the bounds; what is left out; and its files. Here is the place
-# to follow a change of names.
+# small scenarios reach the bounds; what is left out: the process's own manners, and what
+# other packages call with their context; and its files. Here is the place to follow a
+# change of names.
 usual='keepBuffer=2048'
 tight='keepBuffer=2048,outputBound=300,aheadBound=8192'
-drop='Server.ServeStdio,terminal'
+drop='Server.ServeStdio,terminal,untilSignal,LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -715,6 +716,7 @@ func (s *session) end(read <-chan struct{}) {
 	s.step()
 	torn := s.one(3)
 	signal := map[string]os.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": os.Interrupt, "SIGKILL": os.Kill}[s.ending]
+	var hangs *call
 	switch s.ending {
 	case "SIGTERM", "SIGINT": // it must have come to catching them
 		ping := s.ping()
@@ -729,7 +731,7 @@ func (s *session) end(read <-chan struct{}) {
 		if s.one(2) {
 			s.quiet()
 		}
-		s.tool("echo", arguments{Micros: 3600e6, Deaf: true})
+		hangs = s.tool("echo", arguments{Micros: 3600e6, Deaf: true})
 		if signal == nil && s.one(2) { // which might overtake the call
 			signal = syscall.SIGTERM
 			ping := s.ping()
@@ -801,6 +803,17 @@ func (s *session) end(read <-chan struct{}) {
 	switch {
 	case s.ending == "SIGKILL":
 	case s.ending == "stuck" && status == stuck:
+	case s.ending == "stuck" && status == 0 && s.concurrent() != "0":
+		// The call waited for its turn: then it is answered and not begun.
+		select {
+		case <-read:
+		case <-time.After(patience):
+		}
+		s.mu.Lock()
+		if hangs.answers == 0 {
+			s.wrong("exit status 0, and the call that hangs was not answered")
+		}
+		s.mu.Unlock()
 	case s.ending == "unread" && status == stuck:
 	case status != 0 || s.ending == "stuck":
 		s.fault("exit status %d", status)
@@ -830,6 +843,9 @@ func (s *session) end(read <-chan struct{}) {
 		s.balance(s.ending != "half-close", heard)
 	}
 }
+
+// concurrent is how many handlers the server runs at once; "0" is no bound.
+func (s *session) concurrent() string { return s.args[slices.Index(s.args, "-concurrent")+1] }
 
 func (s *session) fault(format string, args ...any) {
 	s.mu.Lock()
