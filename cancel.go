@@ -420,7 +420,9 @@ func turnToStderr(out *os.File, loggers ...*log.Logger) (back func()) {
 	}
 	return func() {
 		for _, l := range turned {
-			l.SetOutput(out)
+			if l.Writer() == io.Writer(os.Stderr) { // nobody has turned it elsewhere since
+				l.SetOutput(out)
+			}
 		}
 	}
 }
