@@ -367,7 +367,7 @@ type none = struct{}
 
 func ptr[T any](v T) *T { return &v }
 
-// demo is the server of PROTOCOL.md, as far as tools go.
+// demo has a tool of each kind.
 func demo() *Server {
 	s := &Server{Instructions: "Demo server."}
 	AddTool(s, Tool{Name: "echo", Title: "Echo", Description: "Returns its text", Annotations: ToolAnnotations{ReadOnlyHint: Yes}},
@@ -425,63 +425,63 @@ func TestTraps(t *testing.T) {
 		version    string // of initialize; "": none
 		transcript string
 	}{
-		{"T01 ids are raw tokens", demo, "", `
+		{"ids are raw tokens", demo, "", `
 			> {"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}
 			< {"jsonrpc":"2.0","id":9007199254740993,"result":{}}
 			> {"jsonrpc":"2.0","id":"","method":"ping"}
 			< {"jsonrpc":"2.0","id":"","result":{}}
 			> {"jsonrpc":"2.0","id":0,"method":"ping"}
 			< {"jsonrpc":"2.0","id":0,"result":{}}`},
-		{"T02 null id", demo, "", `
+		{"null id", demo, "", `
 			> {"jsonrpc":"2.0","id":null,"method":"ping"}
 			< ` + wrong("null", -32600, "Invalid Request: id must not be null")},
-		{"T03 fractional and boolean ids", demo, "", `
+		{"fractional and boolean ids", demo, "", `
 			> {"jsonrpc":"2.0","id":1.5,"method":"ping"}
 			< ` + wrong("null", -32600, "Invalid Request: id must be a string or an integer") + `
 			> {"jsonrpc":"2.0","id":true,"method":"ping"}
 			< ` + wrong("null", -32600, "Invalid Request: id must be a string or an integer")},
-		{"T04 notifications are never answered", demo, "", `
+		{"notifications are never answered", demo, "", `
 			> {"jsonrpc":"2.0","method":"notifications/no_such_thing"}
 			> {"jsonrpc":"2.0","method":"tools/list"}
 			> {"jsonrpc":"2.0","method":"tools/call","params":7}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{"x":1}}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled"}` + ping},
-		{"T05 garbage", demo, "", `
+		{"garbage", demo, "", `
 			> {"jsonrpc":"2.0","id":1,
 			< ` + wrong("null", -32700, "Parse error") + ping},
-		{"T06 invalid requests echo a usable id", demo, "", `
+		{"invalid requests echo a usable id", demo, "", `
 			> {"id":3,"method":"ping"}
 			< ` + wrong("3", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
 			> {"jsonrpc":"2.0","id":4,"method":7}
 			< ` + wrong("4", -32600, "Invalid Request: method must be a string")},
-		{"T07 key case matters", demo, "", `
+		{"key case matters", demo, "", `
 			> {"jsonrpc":"2.0","id":5,"Method":"ping"}
 			< ` + wrong("5", -32600, "Invalid Request: method missing")},
-		{"T09 initialize never says 2026-07-28", emptied, "", initialize("2026-07-28") + initialized("2025-11-25")},
-		{"T10 no era", demo, "", `
+		{"initialize never says 2026-07-28", emptied, "", initialize("2026-07-28") + initialized("2025-11-25")},
+		{"no era", demo, "", `
 			> ` + call("1", "echo", `{"text":"hi"}`) + `
 			< ` + wrong("1", -32602, missing) + `
 			> {"jsonrpc":"2.0","id":2,"method":"no/such"}
 			< ` + wrong("2", -32601, "Method not found: no/such") + `
 			> {"jsonrpc":"2.0","id":3,"method":"server/discover"}
 			< ` + wrong("3", -32602, missing) + ping},
-		{"T11 no gate on initialized", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + `
+		{"no gate on initialized", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + `
 			> {"jsonrpc":"2.0","id":2,"method":"prompts/list"}
 			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
 			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
 			< {"jsonrpc":"2.0","id":3,"result":{"tools":[]}}`},
-		{"T12 probe, then fall back", emptied, "", `
+		{"probe, then fall back", emptied, "", `
 			> {"jsonrpc":"2.0","id":"p","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
 			< {"jsonrpc":"2.0","id":"p","error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2099-01-01"}}}
 			> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{$META}}
 			< {"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private",$SRV}}
 			` + initialize("2025-06-18") + initialized("2025-06-18")},
-		{"T13 the shape follows the request", emptied, legacyPV, `
+		{"the shape follows the request", emptied, legacyPV, `
 			> {"jsonrpc":"2.0","id":7,"method":"tools/list","params":{$META}}
 			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}
 			> {"jsonrpc":"2.0","id":8,"method":"tools/list"}
 			< {"jsonrpc":"2.0","id":8,"result":{"tools":[]}}`},
-		{"T14 half an envelope", demo, legacyPV, `
+		{"half an envelope", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}
 			< ` + wrong("9", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + `
 			> {"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01"}}}
@@ -492,10 +492,10 @@ func TestTraps(t *testing.T) {
 			< ` + wrong("12", -32602, "Invalid params: io.modelcontextprotocol/clientCapabilities must be an object") + `
 			> {"jsonrpc":"2.0","id":13,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"c"}}}}
 			< ` + wrong("13", -32602, "Invalid params: io.modelcontextprotocol/clientInfo must be an object with name and version")},
-		{"T15 a legacy date in the envelope", demo, legacyPV, `
+		{"a legacy date in the envelope", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}}}
 			< {"jsonrpc":"2.0","id":10,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}}`},
-		{"T16 removed methods", demo, legacyPV, `
+		{"removed methods", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":11,"method":"ping","params":{$META}}
 			< ` + wrong("11", -32601, "Method not found: ping") + `
 			> {"jsonrpc":"2.0","id":12,"method":"logging/setLevel","params":{$META}}
@@ -506,10 +506,10 @@ func TestTraps(t *testing.T) {
 			< ` + wrong("14", -32601, "Method not found: tasks/get") + `
 			> {"jsonrpc":"2.0","id":15,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"},$META}}
 			< {"jsonrpc":"2.0","id":15,"error":{"code":-32601,"message":"Method not found: initialize","data":{"supported":["2026-07-28"]}}}`},
-		{"T17 the log level is checked before the method", demo, "", `
+		{"the log level is checked before the method", demo, "", `
 			> {"jsonrpc":"2.0","id":12,"method":"prompts/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"loud"}}}
 			< ` + wrong("12", -32602, "Invalid log level: loud")},
-		{"T18 tool failures", demo, legacyPV, `
+		{"tool failures", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":13,"method":"tools/call","params":{"name":"nope"}}
 			< ` + wrong("13", -32602, "Unknown tool: nope") + `
 			> {"jsonrpc":"2.0","id":14,"method":"tools/call","params":{"arguments":{}}}
@@ -524,16 +524,16 @@ func TestTraps(t *testing.T) {
 			< ` + wrong("18", -32602, "Invalid params: params must be an object") + `
 			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":7}}
 			< ` + wrong("19", -32602, "Invalid params: name is required")},
-		{"T20 cancelled requests are silent", demo, "", `
+		{"cancelled requests are silent", demo, "", `
 			> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":{"name":"slow","arguments":{},"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
 			> {"jsonrpc":"2.0","id":"18","method":"tools/call","params":{"name":"slow","arguments":{},$META}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":18,"reason":"user"}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"never-seen"}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"18","reason":"user"}}` + ping + `
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p"}}`},
-		{"T21 initialize cannot be cancelled", emptied, "", initialize("2025-11-25") + initialized("2025-11-25") + `
+		{"initialize cannot be cancelled", emptied, "", initialize("2025-11-25") + initialized("2025-11-25") + `
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + ping},
-		{"T22 progress", demo, legacyPV, `
+		{"progress", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":"count","arguments":{"to":2},"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
 			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1,"total":2}}
 			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":2,"total":2}}
@@ -545,50 +545,50 @@ func TestTraps(t *testing.T) {
 			< ` + said("21", "1") + `
 			> {"jsonrpc":"2.0","id":22,"method":"tools/call","params":{"name":"count","arguments":{"to":1},"_meta":{"progressToken":1.5}}}
 			< ` + wrong("22", -32602, "Invalid params: progressToken must be a string or an integer")},
-		{"T24 listen", demo, "", `
+		{"listen", demo, "", `
 			> {"jsonrpc":"2.0","id":21,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["demo://a"]},$META}}
 			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":21},"notifications":{"toolsListChanged":true}}}
 			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"grow",$META}}
 			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":21}}}
 			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":21}}` + ping},
-		{"T25 listen without a filter", demo, "", `
+		{"listen without a filter", demo, "", `
 			> {"jsonrpc":"2.0","id":22,"method":"subscriptions/listen","params":{$META}}
 			< ` + wrong("22", -32602, "Invalid params: notifications is required") + `
 			> {"jsonrpc":"2.0","id":23,"method":"subscriptions/listen","params":{"notifications":[],$META}}
 			< ` + wrong("23", -32602, "Invalid params: notifications is required") + `
 			> {"jsonrpc":"2.0","id":24,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":1},$META}}
 			< ` + wrong("24", -32602, "Invalid params: toolsListChanged must be true or false")},
-		{"T26 nothing unsolicited to modern clients", demo, "", `
+		{"nothing unsolicited to modern clients", demo, "", `
 			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"grow",$META}}
 			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}`},
-		{"T27 undeclared capability", demo, legacyPV, `
+		{"undeclared capability", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":23,"method":"tools/call","params":{"name":"ask","arguments":{},$META}}
 			< {"jsonrpc":"2.0","id":23,"error":{"code":-32021,"message":"This client cannot tell its roots: it lacks the roots capability","data":{"requiredCapabilities":{"roots":{}}}}}`},
-		{"T29 batches in 2025-03-26", demo, "2025-03-26", `
+		{"batches in 2025-03-26", demo, "2025-03-26", `
 			> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":"b","method":"nope"}]
 			< [{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"b","error":{"code":-32601,"message":"Method not found: nope"}}]
 			> []
 			< ` + wrong("null", -32600, "Invalid Request: empty batch")},
-		{"T29 batches in 2025-06-18", demo, "2025-06-18", `
+		{"batches in 2025-06-18", demo, "2025-06-18", `
 			> [{"jsonrpc":"2.0","id":1,"method":"ping"}]
 			< ` + wrong("null", -32600, "Invalid Request: batching is not supported")},
-		{"T30 output that is no object", demo, legacyPV, `
+		{"output that is no object", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":25,"method":"tools/call","params":{"name":"list_things"}}
 			< {"jsonrpc":"2.0","id":25,"result":{"content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":{"result":["a"]}}}
 			> {"jsonrpc":"2.0","id":26,"method":"tools/call","params":{"name":"list_things",$META}}
 			< {"jsonrpc":"2.0","id":26,"result":{"resultType":"complete","content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":["a"],$SRV}}`},
-		{"T31 tasks", demo, legacyPV, `
+		{"tasks", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":27,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"task":{"ttl":60000}}}
 			< ` + said("27", "x") + `
 			> {"jsonrpc":"2.0","id":28,"method":"tasks/get","params":{"taskId":"t"}}
 			< ` + wrong("28", -32601, "Method not found: tasks/get")},
-		{"T32 cursors", demo, legacyPV, `
+		{"cursors", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":29,"method":"tools/list","params":{"cursor":"bogus"}}
 			< ` + wrong("29", -32602, "Invalid cursor") + `
 			> {"jsonrpc":"2.0","id":30,"method":"tools/list","params":{"cursor":7}}
 			< ` + wrong("30", -32602, "Invalid cursor")},
-		{"T33 our ids are another namespace", demo, legacyPV, `
+		{"our ids are another namespace", demo, legacyPV, `
 			> ` + call("1", "ask", "{}") + `
 			< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
 			> ` + call("2", "slow", "{}") + `
@@ -596,7 +596,7 @@ func TestTraps(t *testing.T) {
 			> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///a"}]}}
 			< {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[{\"uri\":\"file:///a\"}]"}],"structuredContent":{"result":[{"uri":"file:///a"}]}}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`},
-		{"T34 capability off", func() *Server { return &Server{} }, legacyPV, `
+		{"capability off", func() *Server { return &Server{} }, legacyPV, `
 			> {"jsonrpc":"2.0","id":30,"method":"resources/list"}
 			< {"jsonrpc":"2.0","id":30,"result":{"resources":[]}}
 			> {"jsonrpc":"2.0","id":31,"method":"resources/templates/list"}
@@ -617,7 +617,7 @@ func TestTraps(t *testing.T) {
 			< ` + wrong("38", -32601, "Method not found: tools/list") + `
 			> {"jsonrpc":"2.0","id":39,"method":"server/discover","params":{$META}}
 			< {"jsonrpc":"2.0","id":39,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":0,"cacheScope":"private",$SRV}}`},
-		{"T37 falsy ids", emptied, "", `
+		{"falsy ids", emptied, "", `
 			> {"jsonrpc":"2.0","id":0,"method":"tools/list","params":{$META}}
 			< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}`},
 	} {
