@@ -10120,6 +10120,12 @@ func (c chance) value(schema any) any {
 		return c.of(2)
 	case "integer":
 		low, high := bound("minimum", -1<<30), bound("maximum", 1<<30)
+		switch c.IntN(4) { // the bounds are in it
+		case 0:
+			return low
+		case 1:
+			return high
+		}
 		return math.Floor(low + c.Float64()*(high-low))
 	case "number":
 		return bound("minimum", -5) + float64(c.IntN(100))/4
@@ -10188,6 +10194,14 @@ func (c chance) spoil(val any) any {
 			key := keys[c.IntN(len(keys))]
 			v[key] = c.spoil(v[key])
 			return v
+		}
+	case float64:
+		if c.of(2) { // which may be just above a bound, or just below
+			return v + float64(c.IntN(3)-1)
+		}
+	case string:
+		if c.of(2) {
+			return v + "é"
 		}
 	}
 	return []any{nil, true, "true", 5.0, "5", -1.0, 0.5, 300.0, "", "A", "AA==", "x y", []any{}, "[]", []any{nil}, map[string]any{}, "{}", map[string]any{"k": nil}, 1e300}[c.IntN(19)]
