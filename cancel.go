@@ -23,6 +23,7 @@ package mcp
 // A request whose turn has not come is not begun, and answered with the cause.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,14 +98,15 @@ func (c *session) cancelRequest(id []byte, reason string) {
 // ---- the end of a session ----
 
 // inputEnded is called when r has come to its end. The second time it does
-// nothing. Only who has the turn to read may call it.
+// nothing. Only who has the turn to read may call it. Whoever has ended the
+// session may close r: an error is none of Serve's then.
 func (c *session) inputEnded() {
 	select {
 	case <-c.inputOver:
 		return
 	default:
 	}
-	if c.in.err != io.EOF && !closedPipe(c.in.err) {
+	if c.in.err != io.EOF && !closedPipe(c.in.err) && c.ctx.Err() == nil {
 		c.fail(c.in.err)
 	}
 	close(c.inputOver)
@@ -187,6 +189,9 @@ func (c *session) cancelAll(cause error) {
 func (c *session) notBegun(r *request) {
 	c.respond(r, r.failure(context.Cause(c.ctx)))
 	r.cancel(nil)
+	c.mu.Lock()
+	delete(c.cancelled, r)
+	c.mu.Unlock()
 	c.wg.Done()
 }
 
@@ -197,7 +202,7 @@ func (c *session) wait() error {
 	select {
 	case <-c.inputOver:
 		go c.drain(idle)
-		cause := c.inputError()
+		cause := cmp.Or(c.firstFailure(), ErrClosed)
 		c.wakeWaiters(cause)
 		c.linger(idle)
 		c.out.hold()
@@ -209,22 +214,20 @@ func (c *session) wait() error {
 		c.stopAccepting()
 		c.cancelAll(cause)
 	}
-	limit := time.NewTimer(c.srv.drain())
+	limit := time.NewTimer(c.srv.maxDrain())
 	defer limit.Stop()
-	var late error
 	select {
 	case <-idle:
+		c.out.stop()
+		c.awaitDiagnostics(limit.C)
+		return c.firstFailure()
 	case <-limit.C:
 		c.stopAccepting()
-		late = fmt.Errorf("%w: %s", ErrDrain, c.abandon())
+		late := fmt.Errorf("%w: %s", ErrDrain, c.abandon())
 		c.lastWrite()
+		c.out.stop()
+		return errors.Join(late, c.firstFailure())
 	}
-	c.out.stop()
-	c.stopDiagnostics(limit.C, late != nil)
-	c.mu.Lock()
-	failure := c.failure
-	c.mu.Unlock()
-	return errors.Join(late, failure)
 }
 
 // drain closes idle when all that was begun is through, and written.
@@ -237,14 +240,11 @@ func (c *session) drain(idle chan<- struct{}) {
 	close(idle)
 }
 
-// inputError returns why the input has ended, as handlers see it.
-func (c *session) inputError() error {
+// firstFailure returns what Serve is to return.
+func (c *session) firstFailure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failure != nil {
-		return c.failure
-	}
-	return ErrClosed
+	return c.failure
 }
 
 // linger lets handlers go on for a while after the end of the input.
@@ -270,26 +270,26 @@ func (c *session) lastWrite() {
 	}()
 	select {
 	case <-written:
-	case <-time.After(c.srv.drain() / 10):
+	case <-time.After(c.srv.moment()):
 	}
 }
 
-// stopDiagnostics gives the trace and the diagnostics until the end of Drain to
-// be written: that nobody reads our stderr is no reason to stay.
-func (c *session) stopDiagnostics(limit <-chan time.Time, over bool) {
+// awaitDiagnostics waits until the trace and the diagnostics of this session are
+// written, or Drain is over: that nobody reads our stderr is no reason to stay.
+func (c *session) awaitDiagnostics(limit <-chan time.Time) {
 	for _, side := range []*lineWriter{&c.notes, c.trace} {
 		if side == nil {
 			continue
 		}
-		for unsent := side.until(side.end()); unsent != nil && !over; unsent = side.until(side.end()) {
+		end := side.position() // another session may go on with the trace
+		for unsent := side.until(end); unsent != nil; unsent = side.until(end) {
 			select {
 			case <-unsent:
 			case <-limit:
-				over = true
+				return
 			}
 		}
 	}
-	c.notes.stop()
 }
 
 // abandon gives up on the work that is still under way, and names it.
@@ -312,11 +312,16 @@ func (c *session) abandon() string {
 	return strings.Join(names, "; ")
 }
 
-func (s *Server) drain() time.Duration {
+func (s *Server) maxDrain() time.Duration {
 	if s.Drain > 0 {
 		return s.Drain
 	}
 	return time.Second
+}
+
+// moment is how long what ought to be quick may still take when Drain is over.
+func (s *Server) moment() time.Duration {
+	return min(s.maxDrain()/10, 100*time.Millisecond)
 }
 
 // An errno is an error of the operating system. It is syscall.Errno, by its
@@ -336,14 +341,17 @@ func closedPipe(err error) bool {
 	}
 	var no errno
 	if !errors.As(err, &no) {
-		return runtime.GOOS == "plan9" && strings.HasSuffix(err.Error(), "i/o on hungup channel")
+		text := err.Error() // of net.ErrClosed, and of Plan 9
+		return strings.HasSuffix(text, "use of closed network connection") || strings.HasSuffix(text, "i/o on hungup channel")
 	}
-	switch strings.ToLower(no.Error()) { // of EPIPE and ECONNRESET
-	case "broken pipe", "connection reset by peer":
-		return true
+	if runtime.GOOS == "windows" { // which tells its own in the user's language
+		switch fmt.Sprintf("%d", no) {
+		case "109", "232", "233", "10054": // ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED, WSAECONNRESET
+			return true
+		}
 	}
-	n := fmt.Sprintf("%d", no)                                     // Windows tells its own in the user's language
-	return runtime.GOOS == "windows" && (n == "109" || n == "232") // ERROR_BROKEN_PIPE, ERROR_NO_DATA
+	text := strings.ToLower(no.Error()) // of EPIPE and ECONNRESET
+	return text == "broken pipe" || text == "connection reset by peer"
 }
 
 // ---- the process ----
@@ -364,9 +372,9 @@ var stdioTaken atomic.Bool
 // runs at the same time must not assign to them. The standard logger and
 // [Server.ErrorLog] are turned to stderr if they write to stdout. A closed stdout
 // is an ordinary end and not a SIGPIPE. All this is undone when ServeStdio
-// returns, with two exceptions: after an [ErrDrain] SIGPIPE stays harmless, and
-// for one more second so do SIGINT, SIGTERM and SIGHUP, so that main gets to its
-// end.
+// returns. There are two exceptions. After an [ErrDrain], SIGPIPE stays harmless.
+// After an end that no signal has caused, SIGINT, SIGTERM and SIGHUP are ignored
+// for one more second, so that main gets to its end.
 //
 // If [Server.Trace] is nil and the environment variable MCP_TRACE names a
 // file, what would be traced is appended to that file.
@@ -384,7 +392,7 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	defer null.Close()
 	os.Stdin, os.Stdout = null, os.Stderr
 	defer func() { os.Stdin, os.Stdout = in, out }()
-	defer turnToStderr(out, log.Default(), s.ErrorLog)()
+	defer turnToStderr(out, s.moment(), log.Default(), s.ErrorLog)()
 
 	// Notify and not Ignore: children inherit what is ignored.
 	pipe := make(chan os.Signal, 1)
@@ -397,20 +405,25 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 
-	var r io.Reader = in
+	r, w := io.Reader(in), io.Writer(out)
+	if terminal(out, null) {
+		w = terminalEnd{out}
+	}
 	if terminal(in, null) {
-		r = terminalReader{in}
+		r = terminalEnd{in}
 		fmt.Fprintf(os.Stderr, "%s is an MCP server: it is meant to be started by an MCP host and speaks JSON-RPC on stdin and stdout. Ctrl-D or Ctrl-C ends it.\n", s.Name)
 	}
 	var trace io.Writer
 	if name := os.Getenv("MCP_TRACE"); s.Trace == nil && name != "" {
 		trace = &traceFile{name: name, logf: s.logf}
 	}
-	return s.serve(ctx, r, out, trace)
+	return s.serve(ctx, r, w, trace)
 }
 
-// turnToStderr turns loggers away from out, and returns what turns them back.
-func turnToStderr(out *os.File, loggers ...*log.Logger) (back func()) {
+// turnToStderr turns loggers away from out, and returns what turns them back. That
+// waits no longer than d: a logger is locked while a line is being written, which
+// nobody may read.
+func turnToStderr(out *os.File, d time.Duration, loggers ...*log.Logger) (back func()) {
 	var turned []*log.Logger
 	for _, l := range loggers {
 		if l != nil && l.Writer() == io.Writer(out) {
@@ -418,11 +431,20 @@ func turnToStderr(out *os.File, loggers ...*log.Logger) (back func()) {
 			turned = append(turned, l)
 		}
 	}
+	stderr := io.Writer(os.Stderr)
 	return func() {
-		for _, l := range turned {
-			if l.Writer() == io.Writer(os.Stderr) { // nobody has turned it elsewhere since
-				l.SetOutput(out)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for _, l := range turned {
+				if l.Writer() == stderr { // nobody has turned it elsewhere since
+					l.SetOutput(out)
+				}
 			}
+		}()
+		select {
+		case <-done:
+		case <-time.After(d):
 		}
 	}
 }
@@ -478,14 +500,22 @@ func terminal(f, null *os.File) bool {
 	return err != nil || !os.SameFile(fi, device)
 }
 
-// A terminalReader reads from a terminal. When the other end of that is closed,
-// a read fails with EIO: an ordinary end.
-type terminalReader struct{ *os.File }
+// A terminalEnd is a terminal. When its other end is closed, a Read or a Write
+// fails with EIO: an ordinary end.
+type terminalEnd struct{ *os.File }
 
-func (t terminalReader) Read(b []byte) (int, error) {
+func (t terminalEnd) Read(b []byte) (int, error) {
 	n, err := t.File.Read(b)
 	if errors.Is(err, syscall.EIO) {
 		err = io.EOF
+	}
+	return n, err
+}
+
+func (t terminalEnd) Write(b []byte) (int, error) {
+	n, err := t.File.Write(b)
+	if errors.Is(err, syscall.EIO) {
+		err = io.ErrClosedPipe
 	}
 	return n, err
 }

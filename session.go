@@ -23,15 +23,19 @@ package mcp
 //
 // These are all the goroutines of a session, and who waits for each:
 //
-//	read                 has the turn to read; for its line and its writes the WaitGroup waits.
-//	                     Only its Read, which cannot be interrupted, may outlive Serve
+//	read                 has the turn to read: the WaitGroup, for its line and its writes
 //	handle               serves one request that the reader does not serve: the WaitGroup
 //	write                was handed the turn to write: the WaitGroup
 //	readAhead            one Read, while too much output is unsent: whoever reads next
-//	lineWriter.writeAll  writes the trace or the diagnostics: wait, until Drain is over
+//	lineWriter.writeAll  writes the trace or the diagnostics: wait, until Drain is over;
+//	                     after an ErrDrain nobody
 //	the drain waiter     waits for the WaitGroup: wait, until Drain is over
 //	the last write       what was held when Drain was over: wait, for a moment
 //	the signal waiter    of ServeStdio: ServeStdio
+//	the turner of logs   gives loggers back: ServeStdio, for a moment
+//
+// Only a Read that cannot be interrupted, of read or readAhead, may outlive Serve,
+// and after an ErrDrain what would not come to its end.
 //
 // No lock is held while r or w is used or a handler runs. Where two are needed,
 // session.mu is taken first.
@@ -59,7 +63,7 @@ import (
 
 const (
 	outputBound = 16 << 20 // unsent bytes above which no further line is taken
-	aheadBound  = 1 << 20  // bytes that are read ahead all the same
+	aheadBound  = 16 << 20 // bytes that are read ahead all the same
 	notesBound  = 64 << 10 // unsent diagnostics above which they are dropped
 	traceBound  = 64 << 20 // the same for the trace
 	keepBuffer  = 64 << 10 // larger buffers are let go after use
@@ -231,6 +235,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	s.addSession(c)
 	defer s.removeSession(c)
 	defer close(c.returned)
+	defer c.notes.stop()
 	c.turn.read = c.read
 	c.turn.timer = time.AfterFunc(maxInline, c.turn.pass)
 	defer c.turn.timer.Stop()
@@ -244,7 +249,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 // passed to another, or no further line is accepted.
 func (c *session) read() {
 	began := time.Now()
-	for {
+	for !c.isClosing() {
 		c.waitForRoom()
 		line, tail := c.in.next()
 		if line == nil {
@@ -274,6 +279,15 @@ func (c *session) read() {
 	c.discard()
 }
 
+func (c *session) isClosing() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
+	}
+}
+
 // enter adds one to what the drain waiter waits for, and reports whether it has:
 // it does not once the session is closing. So the WaitGroup does not rise from
 // zero from then on.
@@ -291,7 +305,7 @@ func (c *session) enter() bool {
 // goroutine. It reports whether the goroutine still has the turn. The caller has
 // entered; a handler that calls runtime.Goexit does not come back.
 func (c *session) take(line, tail []byte) (mine bool) {
-	defer c.wg.Done()
+	defer c.taken()
 	if tail != nil {
 		c.tooLong(line, tail)
 		return true
@@ -302,9 +316,20 @@ func (c *session) take(line, tail []byte) (mine bool) {
 	return true
 }
 
+// taken ends what take began. If the session is closing meanwhile, nobody flushes
+// any more.
+func (c *session) taken() {
+	c.mu.Lock()
+	if c.closing {
+		c.handOffLocked()
+	}
+	c.mu.Unlock()
+	c.wg.Done()
+}
+
 // flush writes the answers that are ready, before its caller waits for input. It
-// reports whether the caller still has the turn. When the session is closing,
-// the drain waiter writes.
+// reports whether the caller still has the turn. When the session is closing it
+// writes nothing and reports true: the drain waiter writes.
 func (c *session) flush() (mine bool) {
 	if !c.enter() {
 		return true
@@ -320,11 +345,13 @@ func (c *session) flush() (mine bool) {
 
 // waitForRoom waits while too much output is unsent. That bounds the memory that
 // a client can use up which writes and does not read. The input is read ahead
-// meanwhile, so that its end is heard the moment that Read returns it. It does
-// not wait when the session has ended: what was read already is bounded.
+// meanwhile, so that its end is heard the moment that Read returns it, as long as
+// no more than aheadBound bytes stand before it. It does not wait when the session
+// has ended: the input that was read ahead is bounded, and request bounds its
+// answers.
 func (c *session) waitForRoom() {
 	for {
-		full := c.out.until(c.out.end() - outputBound)
+		full := c.out.until(c.out.position() - outputBound)
 		if full == nil || c.ctx.Err() != nil {
 			return
 		}
@@ -462,7 +489,7 @@ func (c *session) tooLong(head, tail []byte) {
 	var e envelope
 	e.open(slices.Clip(head))
 	id := e.id
-	if len(id) == cap(id) { // it is not there, or goes on where the line is cut
+	if len(id) == cap(id) { // it is not there, or cut: what reaches the end of head has no room behind it
 		id = idAtEnd(tail)
 	}
 	if skipValue(id, 0, 0) != len(id) || !validID(id) || !utf8.Valid(id) || e.twice == "id" {
@@ -473,6 +500,10 @@ func (c *session) tooLong(head, tail []byte) {
 			q.tell(reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.in.limit)})
 		}
 		c.logf("answer ignored: %v", err)
+		return
+	}
+	if id == nil && bytes.HasPrefix(e.method, []byte(`"notifications/`)) {
+		c.logf("notification ignored: %v", err)
 		return
 	}
 	c.refuse(nil, id, err)
@@ -615,14 +646,15 @@ func byMethod(list ...service) map[string]*service {
 func (c *session) request(e *envelope, keep bool, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
-	full := b != nil && len(b.answers) > outputBound
+	full := b != nil && len(b.answers) > outputBound ||
+		c.ctx.Err() != nil && c.out.unsent() > outputBound // nobody waits for room any more
 	c.mu.Unlock()
 	switch {
 	case dup: // under its own id, the answer would mislead the owner of the first
 		c.refuse(b, nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 		return nil
 	case full:
-		c.refuse(b, e.id, coded(codeInternal, "The answers to one batch are too long"))
+		c.refuse(b, e.id, coded(codeInternal, "The unsent answers are too long"))
 		return nil
 	}
 	r := &request{session: c, id: e.id, batch: b}
@@ -809,7 +841,7 @@ func (c *session) findItem(r *request, k kind, raw []byte, member string) *Error
 }
 
 func (c *session) ping(r *request) ([]byte, *Error) {
-	return r.end(r.open(), "", false), nil
+	return r.emptyAnswer(), nil
 }
 
 // setLevel sets from which level on the legacy session wants log messages.
@@ -822,7 +854,7 @@ func (c *session) setLevel(r *request) ([]byte, *Error) {
 	c.mu.Lock()
 	c.legacy.level = n
 	c.mu.Unlock()
-	return r.end(r.open(), "", false), nil
+	return r.emptyAnswer(), nil
 }
 
 // subscribe has the legacy session told when a resource changes.
@@ -834,10 +866,10 @@ func (c *session) subscribe(r *request) ([]byte, *Error) {
 	c.mu.Lock()
 	err := c.legacy.stream.watch(uri)
 	c.mu.Unlock()
-	return r.end(r.open(), "", false), err
+	return r.emptyAnswer(), err
 }
 
-// unsubscribe has it told no longer.
+// unsubscribe ends what subscribe began.
 func (c *session) unsubscribe(r *request) ([]byte, *Error) {
 	uri, isText := unquote(r.uri)
 	if !isText {
@@ -846,7 +878,7 @@ func (c *session) unsubscribe(r *request) ([]byte, *Error) {
 	c.mu.Lock()
 	delete(c.legacy.stream.uris, uri)
 	c.mu.Unlock()
-	return r.end(r.open(), "", false), nil
+	return r.emptyAnswer(), nil
 }
 
 // initialize opens the legacy session.
@@ -1043,10 +1075,10 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 				c.turn.pass() // Goexit takes this goroutine with it
 			}
 			c.logf("%v did not return: %v\n%s", r, recover(), debug.Stack())
-			line = r.failed()
+			line = r.internalError()
 		}
 		c.respond(r, line)
-		c.release(r)
+		c.finish(r)
 		if mine = c.turn.reclaim(loan); !mine {
 			c.write()
 		}
@@ -1066,14 +1098,17 @@ func (r *request) run() []byte {
 		}
 		return r.end(r.open(), r.tag(), false) // we end it, and say so
 	}
-	if _, gone := context.Cause(r.ctx).(*CancelledError); gone {
-		return nil // before its turn came
+	r.session.mu.Lock()
+	owed := r.session.requests[string(r.id)] == r
+	r.session.mu.Unlock()
+	if !owed { // it was cancelled before it began
+		return nil
 	}
 	return r.callHandler()
 }
 
-// release lets go of what r has used, and lets the next one in.
-func (c *session) release(r *request) {
+// finish lets go of what r has used, and lets the next one in.
+func (c *session) finish(r *request) {
 	r.cancel(nil)
 	c.mu.Lock()
 	delete(c.cancelled, r)
@@ -1159,7 +1194,7 @@ func (r *request) open() []byte {
 	return b
 }
 
-// end completes it. Meta holds members of the result's _meta; cached is set for
+// end completes the answer that open began. Meta holds members of the result's _meta; cached is set for
 // what a modern client may keep.
 func (r *request) end(b []byte, meta string, cached bool) []byte {
 	if cached && r.rev.modern() {
@@ -1167,6 +1202,8 @@ func (r *request) end(b []byte, meta string, cached bool) []byte {
 	}
 	return r.endAs(r.session.identity, b, meta)
 }
+
+func (r *request) emptyAnswer() []byte { return r.end(r.open(), "", false) }
 
 // endAs is end with all that is to be said of who we are.
 func (r *request) endAs(identity string, b []byte, meta string) []byte {
@@ -1202,8 +1239,8 @@ func (r *request) acknowledgement() []byte {
 	return closeWith(b, `}}}`)
 }
 
-// failed is the answer of a handler that did not return.
-func (r *request) failed() []byte {
+// internalError is the answer of a handler that did not return.
+func (r *request) internalError() []byte {
 	const message = "Internal error"
 	if r.service.forModel {
 		return r.textAnswer(message, nil, true)
@@ -1286,9 +1323,9 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	return nil, err
 }
 
-// addCall puts q into the map and sends it, on behalf of a request that is owed
-// an answer. One that was cancelled this moment is not, and its context is about
-// to end: then ask waits for that.
+// addCall puts q into the map and sends it. If r is owed no answer any more, its
+// context is about to end: then addCall sends nothing and returns no error, and
+// ask waits for that end.
 func (c *session) addCall(r *request, q *clientCall, method, params string) (id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -1421,8 +1458,8 @@ func (c *session) writeAll() {
 	}
 }
 
-// handOff is write for those who must not wait: a goroutine does it, or, when
-// the session is closing, whoever answers next or the drain waiter.
+// handOff is write for those who must not wait: a goroutine does it. When the
+// session is closing, it is left to whoever answers next, or to the drain waiter.
 func (c *session) handOff() {
 	c.mu.Lock()
 	if !c.closing {
@@ -1458,7 +1495,8 @@ func (c *session) record(direction string, line []byte) {
 
 // logf tells Server.ErrorLog. It never waits: a host that does not read our
 // stderr, or a client that talks rubbish without end, costs only the lines
-// that are dropped.
+// that are dropped. A note may have several lines: from here to logWriter its
+// newlines are NULs, so that a line of the buffer is a note.
 func (c *session) logf(format string, args ...any) {
 	c.mu.Lock()
 	if now := time.Now().Unix(); now != c.notesTime {
@@ -1471,7 +1509,7 @@ func (c *session) logf(format string, args ...any) {
 		return
 	}
 	note := fmt.Sprintf("mcp: "+format, args...)
-	c.notes.enqueue([]byte(strings.ReplaceAll(note, "\n", "\x00"))) // one line, until it is printed
+	c.notes.enqueue([]byte(strings.ReplaceAll(note, "\n", "\x00")))
 	if c.notes.acquire() {
 		go c.notes.writeAll() // wait waits for it
 	}
@@ -1560,6 +1598,7 @@ type lineReader struct {
 	began bool            // there can be no byte order mark any more
 	err   error           // of the last Read
 	ahead chan readResult // of a Read that is under way; nil: there is none
+	room  []byte          // into which that reads
 }
 
 type readResult struct {
@@ -1600,12 +1639,14 @@ func (l *lineReader) fill() {
 // enough was read ahead. What comes out of the channel is to be given to add.
 func (l *lineReader) readAhead() <-chan readResult {
 	if l.ahead == nil && l.err == nil && len(l.buf)-l.start < aheadBound {
-		ahead := make(chan readResult, 1)
+		if l.room == nil {
+			l.room = make([]byte, keepBuffer)
+		}
+		ahead, r, room := make(chan readResult, 1), l.r, l.room
 		l.ahead = ahead
 		go func() {
-			b := make([]byte, keepBuffer)
-			n, err := readSome(l.r, b)
-			ahead <- readResult{b[:n], err}
+			n, err := readSome(r, room)
+			ahead <- readResult{room[:n], err}
 		}()
 	}
 	return l.ahead
@@ -1613,10 +1654,11 @@ func (l *lineReader) readAhead() <-chan readResult {
 
 // add takes what was read ahead.
 func (l *lineReader) add(ahead readResult) {
-	n := copy(l.buf, l.buf[l.start:])
-	l.seen -= l.start
-	l.start, l.ahead = 0, nil
-	l.buf, l.err = append(l.buf[:n], ahead.b...), ahead.err
+	if l.start > len(l.buf)/2 { // not each time: a client may send little at once
+		n := copy(l.buf, l.buf[l.start:])
+		l.buf, l.seen, l.start = l.buf[:n], l.seen-l.start, 0
+	}
+	l.buf, l.err, l.ahead = append(l.buf, ahead.b...), ahead.err, nil
 }
 
 // next returns the next line without its end, or nil if there is no whole one.
@@ -1711,9 +1753,9 @@ type lineWriter struct {
 	added   int64         // bytes, ever
 	taken   int64         // of these, handed to w
 	written int64         // of these, accepted by w
-	writing bool          // somebody is
-	held    bool          // nobody shall
-	stopped bool          // nobody shall any more
+	writing bool          // a goroutine is in writeAll
+	held    bool          // lines are kept back
+	stopped bool          // nothing is written any more
 	change  chan struct{} // closed when written or stopped changes; nil: nobody waits
 }
 
@@ -1816,8 +1858,8 @@ func (w *lineWriter) until(end int64) <-chan struct{} {
 	return w.change
 }
 
-// end returns where the last line ends.
-func (w *lineWriter) end() int64 {
+// position returns where the last line ends.
+func (w *lineWriter) position() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.added
