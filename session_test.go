@@ -5827,6 +5827,21 @@ func TestTenMegabytesGoThereAndBack(t *testing.T) {
 	}
 }
 
+// A large result is one line, in one Write.
+func TestALargeResultIsOneWrite(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		text := strings.Repeat("x", 5<<20)
+		add(&s.Server, "big", func(context.Context) (string, error) { return text, nil })
+		c := serveWire(t, &s.Server)
+		c.send(modernCall("1", "big"))
+		c.want(modernSaid("1", text))
+		if len(c.writes) != 1 {
+			t.Errorf("it took %d writes", len(c.writes))
+		}
+		c.end()
+	})
+}
+
 // A line above MaxMessage is refused under its id, wherever that stands, and
 // the next line is served.
 func TestATooLongLineCostsOneError(t *testing.T) {
@@ -5874,6 +5889,38 @@ func TestATooLongLineCostsOneError(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A line that is too long is read past, and not kept.
+func TestATooLongLineIsNotKept(t *testing.T) {
+	s := &Server{Name: "demo", Version: "1.0.0", MaxMessage: 1 << 20, ErrorLog: log.New(io.Discard, "", 0)}
+	part := strings.Repeat("x", 1<<20)
+	var parts []io.Reader
+	for range 64 {
+		parts = append(parts, strings.NewReader(part))
+	}
+	in := &measured{Reader: io.MultiReader(append(parts, strings.NewReader("\n"+pingLine))...), before: heap()}
+	var out bytes.Buffer
+	if err := s.Serve(t.Context(), in, &out); err != nil || !strings.HasSuffix(out.String(), pongLine+"\n") {
+		t.Errorf("Serve: %v, %.200q", err, out.String())
+	}
+	if in.most > 16<<20 {
+		t.Errorf("%d MiB were kept", in.most>>20)
+	}
+}
+
+// measured is a Reader that sees how much memory is in use meanwhile.
+type measured struct {
+	io.Reader
+	reads        int
+	before, most int64
+}
+
+func (m *measured) Read(b []byte) (int, error) {
+	if m.reads++; m.reads%16 == 0 {
+		m.most = max(m.most, heap()-m.before)
+	}
+	return m.Reader.Read(b)
 }
 
 // A question whose answer is too long is at an end all the same.
@@ -10120,6 +10167,12 @@ func (c chance) value(schema any) any {
 		return c.of(2)
 	case "integer":
 		low, high := bound("minimum", -1<<30), bound("maximum", 1<<30)
+		switch c.IntN(4) { // the bounds are in it
+		case 0:
+			return low
+		case 1:
+			return high
+		}
 		return math.Floor(low + c.Float64()*(high-low))
 	case "number":
 		return bound("minimum", -5) + float64(c.IntN(100))/4
@@ -10188,6 +10241,14 @@ func (c chance) spoil(val any) any {
 			key := keys[c.IntN(len(keys))]
 			v[key] = c.spoil(v[key])
 			return v
+		}
+	case float64:
+		if c.of(2) { // which may be just above a bound, or just below
+			return v + float64(c.IntN(3)-1)
+		}
+	case string:
+		if c.of(2) {
+			return v + "é"
 		}
 	}
 	return []any{nil, true, "true", 5.0, "5", -1.0, 0.5, 300.0, "", "A", "AA==", "x y", []any{}, "[]", []any{nil}, map[string]any{}, "{}", map[string]any{"k": nil}, 1e300}[c.IntN(19)]
