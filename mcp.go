@@ -2040,7 +2040,7 @@ func missingCapability(capability string) error {
 		required = map[string]any{name: required}
 	}
 	cannot := map[string]string{"elicitation": "ask its user", "sampling": "ask its model", "roots": "tell its roots"}[names[0]]
-	return &Error{Code: codeCapability, Message: "This client cannot " + cannot + ": it lacks the " + capability + " capability",
+	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability: this client cannot " + cannot,
 		Data: map[string]any{"requiredCapabilities": required}}
 }
 
