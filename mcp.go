@@ -77,6 +77,7 @@ package mcp
 import (
 	"bytes"
 	"cmp"
+	"container/list"
 	"context"
 	"encoding"
 	"encoding/base64"
@@ -158,8 +159,9 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	mu          sync.Mutex     // guards what follows
-	lists       [kinds][]*item // what sorted has returned; nil: it is to be made anew
+	mu          sync.Mutex       // guards what follows
+	order       [kinds]list.List // of *item, in the order in which they came
+	lists       [kinds][]*item   // what inOrder has returned; nil: it is to be made anew
 	items       map[itemName]*item
 	lastSeq     int
 	hides       bool  // there ever was a tool with Shown
@@ -740,7 +742,7 @@ func (s *Server) ResourceUpdated(uri string) {
 
 // match finds the template that a URI fits, and the values of the variables.
 func (s *Server) match(uri string) (*item, map[string]string) {
-	for _, it := range s.sorted(templates) {
+	for _, it := range s.inOrder(templates) {
 		if vars, ok := it.match(uri); ok {
 			return it, vars
 		}
@@ -1023,6 +1025,7 @@ type item struct {
 	encode  func(revision) []byte  // as an element of the list
 	encoded [len(revisions)][]byte // what encode returned, when it was asked for
 	seq     int                    // its place in the list; cursors hold it
+	place   *list.Element          // in Server.order
 	shown   func(*Request) bool    // to whom; nil: to everybody
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
@@ -1065,10 +1068,11 @@ func (s *Server) add(k kind, it *item) {
 	s.mu.Lock()
 	key := itemName{k, it.name}
 	if old := s.items[key]; old != nil {
-		it.seq = old.seq
+		it.seq, it.place = old.seq, old.place
+		it.place.Value = it
 	} else {
 		s.lastSeq++
-		it.seq = s.lastSeq
+		it.seq, it.place = s.lastSeq, s.order[k].PushBack(it)
 	}
 	if s.items == nil {
 		s.items = make(map[itemName]*item)
@@ -1089,7 +1093,9 @@ func (s *Server) remove(k kind, names []string) {
 	removed := false
 	s.mu.Lock()
 	for _, name := range names {
-		if key := (itemName{k, name}); s.items[key] != nil {
+		key := itemName{k, name}
+		if it := s.items[key]; it != nil {
+			s.order[k].Remove(it.place)
 			delete(s.items, key)
 			s.lists[k], removed = nil, true
 		}
@@ -1108,24 +1114,15 @@ func (s *Server) find(k kind, name string) *item {
 	return it
 }
 
-// sorted returns the items of a kind in the order in which they came. Nobody
+// inOrder returns the items of a kind in the order in which they came. Nobody
 // changes a list that it has returned: after a change it makes another one.
-func (s *Server) sorted(k kind) []*item {
+func (s *Server) inOrder(k kind) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
-		var seqs []int
-		bySeq := make(map[int]*item)
-		for key, it := range s.items {
-			if key.kind == k {
-				bySeq[it.seq] = it
-				seqs = append(seqs, it.seq)
-			}
-		}
-		slices.Sort(seqs)
-		s.lists[k] = make([]*item, 0, len(seqs))
-		for _, seq := range seqs {
-			s.lists[k] = append(s.lists[k], bySeq[seq])
+		s.lists[k] = make([]*item, 0, s.order[k].Len())
+		for e := s.order[k].Front(); e != nil; e = e.Next() {
+			s.lists[k] = append(s.lists[k], e.Value.(*item))
 		}
 	}
 	return s.lists[k]
@@ -1142,7 +1139,7 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 		position, _ := unquote(r.cursor)
 		after, err = strconv.Atoi(position)
 	}
-	rest := s.sorted(k)
+	rest := s.inOrder(k)
 	s.mu.Lock()
 	last, hides := s.lastSeq, s.hides
 	s.mu.Unlock()
@@ -1882,13 +1879,9 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	if !h.Enabled(ctx, record.Level) {
 		return nil
 	}
-	data := appendString(nil, record.Message)
-	attrs, err := h.attributes(ctx, record)
+	data, err := h.data(ctx, record)
 	if err != nil {
 		return err
-	}
-	if string(attrs) != "{}" {
-		data = join(nil, `{"msg":`, string(data), `,`, string(attrs[1:]))
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
 	b = rawMember(member(b, "logger", h.name), "data", data)
@@ -1897,25 +1890,29 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	return nil
 }
 
-// attributes is the object of a record's attributes and of those around them.
-func (h *logHandler) attributes(ctx context.Context, record slog.Record) ([]byte, error) {
+// data returns what is sent of a record: its message, or, if there are attributes,
+// an object that slog's own handler has written, without what is sent elsewhere. An
+// attribute that would be a second message is left out.
+func (h *logHandler) data(ctx context.Context, record slog.Record) ([]byte, error) {
 	var b bytes.Buffer
-	inner := slog.NewJSONHandler(&b, &slog.HandlerOptions{ReplaceAttr: dropBuiltIn})
-	record.Time, record.Message = time.Time{}, "" // slog leaves out a time that is zero
-	if err := h.with(inner).Handle(ctx, record); err != nil {
+	builtIn, attributes := 0, false // slog writes the level and the message first
+	inner := h.with(slog.NewJSONHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		builtIn--
+		if builtIn == 1 || builtIn < 0 && len(groups) == 0 && a.Key == slog.MessageKey {
+			return slog.Attr{}
+		}
+		attributes = attributes || builtIn < 0 && !a.Equal(slog.Attr{})
+		return a
+	}}))
+	builtIn = 2
+	record.Time = time.Time{} // slog leaves out a time that is zero
+	if err := inner.Handle(ctx, record); err != nil {
 		return nil, err
 	}
-	return bytes.ToValidUTF8(bytes.TrimSpace(b.Bytes()), []byte("\ufffd")), nil // a MarshalJSON may have written anything
-}
-
-// dropBuiltIn takes away the level and the empty message, which are sent
-// elsewhere, and no attribute of the user's: those have other types or values.
-func dropBuiltIn(groups []string, a slog.Attr) slog.Attr {
-	_, level := a.Value.Any().(slog.Level)
-	if len(groups) == 0 && (a.Key == slog.LevelKey && level || a.Key == slog.MessageKey && a.Value.Equal(slog.StringValue(""))) {
-		return slog.Attr{}
+	if !attributes {
+		return appendString(nil, record.Message), nil
 	}
-	return a
+	return bytes.ToValidUTF8(bytes.TrimSpace(b.Bytes()), []byte("\ufffd")), nil // a MarshalJSON may have written anything
 }
 
 // levels are those of log messages, in order.

@@ -4632,8 +4632,11 @@ func TestLogDataIsJSON(t *testing.T) {
 		}, `{"msg":"m","w":"with","v":1,"vv":1000000000,"g":{"in":true},"inline":1}`},
 		{"nothing", func(ctx context.Context, l *slog.Logger) { l.InfoContext(ctx, "m", slog.Attr{}) }, `"m"`},
 		{"names of slog's own", func(ctx context.Context, l *slog.Logger) {
-			l.InfoContext(ctx, "m", "level", 9, "time", "now", "source", "s")
-		}, `{"msg":"m","level":9,"time":"now","source":"s"}`},
+			l.InfoContext(ctx, "m", "level", slog.LevelWarn, "time", "now", "source", "s")
+		}, `{"msg":"m","level":"WARN","time":"now","source":"s"}`},
+		{"a second message", func(ctx context.Context, l *slog.Logger) {
+			l.With("msg", "").InfoContext(ctx, "m", "msg", "mine", group("g", "msg", "inside"))
+		}, `{"msg":"m","g":{"msg":"inside"}}`},
 	} {
 		inBubble(t, s, "", func(c *client) {
 			*do = func(ctx context.Context) { test.log(ctx, slog.New(LogHandler("lo\"g"))) }
@@ -11773,10 +11776,10 @@ func TestAllocationsKeepTheBudget(t *testing.T) {
 		max        float64
 	}{
 		{"ping", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", 3},
-		{"raw tool", callLine(1, "raw", `{"Text":"hello"}`), 11},
-		{"typed tool", callLine(1, "echo", `{"Text":"hello"}`), 12},
-		{"structured output", callLine(1, "add", `{"A":1,"B":2}`), 17},
-		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 13},
+		{"raw tool", callLine(1, "raw", `{"Text":"hello"}`), 10},
+		{"typed tool", callLine(1, "echo", `{"Text":"hello"}`), 10},
+		{"structured output", callLine(1, "add", `{"A":1,"B":2}`), 12},
+		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 11},
 		{"list", listLine, 4},
 	} {
 		l := loaded(t, quick(0), false)
