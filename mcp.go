@@ -2483,6 +2483,12 @@ func negotiate(version string) revision {
 	return newestLegacy
 }
 
+// claimed returns the revision that a request of the modern era names, and whether
+// there is one.
+func claimed(version string) (v revision, ok bool) {
+	return revModern, version == revModern.String()
+}
+
 // supported is the member of an error that names what a request may claim.
 const supported = `"supported":["2026-07-28"]`
 
@@ -3645,7 +3651,7 @@ func isNumber(raw []byte) bool {
 // setList sets a slice, element by element: how many come is not known before.
 func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeSlice(s.typ, 0, 0))
-	walk(raw, 0, 0, func(_, val []byte) bool {
+	for _, val := range members(raw) {
 		n := v.Len()
 		v.Grow(1)
 		v.SetLen(n + 1)
@@ -3653,15 +3659,17 @@ func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 		before := len(bad.list)
 		s.elem.set(v.Index(n), val, bad)
 		bad.inElement(before, n)
-		return !bad.enough()
-	})
+		if bad.enough() {
+			break
+		}
+	}
 }
 
 // setMap sets a map. Its keys are strings, which may have UnmarshalText. Two keys
 // of the JSON may so become one of the map, which counts as coming twice.
 func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
-	walk(raw, 0, 0, func(key, val []byte) bool {
+	for key, val := range members(raw) {
 		k, e := reflect.New(s.typ.Key()), reflect.New(s.typ.Elem()).Elem()
 		before, size := len(bad.list), v.Len()
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
@@ -3674,8 +3682,10 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 			bad.add(errors.New("came twice"))
 		}
 		bad.inMember(before, string(key))
-		return !bad.enough()
-	})
+		if bad.enough() {
+			break
+		}
+	}
 }
 
 // setStruct sets a struct: first what is there, then defaults for what is not.
@@ -3683,7 +3693,7 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 // the client and we would take different ones.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
-	walk(raw, 0, 0, func(key, val []byte) bool {
+	for key, val := range members(raw) {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
 		case i < 0 && bad.loose:
@@ -3698,8 +3708,10 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 			seen[i] = true
 			s.fields[i].setIn(v, val, bad)
 		}
-		return !bad.enough()
-	})
+		if bad.enough() {
+			break
+		}
+	}
 	if bad.enough() {
 		return
 	}

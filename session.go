@@ -762,6 +762,7 @@ func (c *session) selectEra(r *request) *Error {
 // claim checks what a modern request says of itself in its _meta.
 func (r *request) claim() *Error {
 	version, isText := unquote(r.metaVersion)
+	rev, served := claimed(version)
 	_, _, named := nameAndVersion(r.metaClient)
 	switch level, levelText := unquote(r.level); {
 	case !isText:
@@ -772,7 +773,7 @@ func (r *request) claim() *Error {
 		return badParams(keyCaps + " must be an object")
 	case r.metaClient != nil && !named:
 		return badParams(keyClient + " must be an object with name and version")
-	case version != revModern.String():
+	case !served:
 		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
 			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,`, supported, `}`))}
 	case r.level != nil && (!levelText || !slices.Contains(levels[:], level)):
@@ -780,7 +781,7 @@ func (r *request) claim() *Error {
 	case r.batch != nil:
 		return invalid("batching is not supported")
 	}
-	r.rev, r.caps, r.client = revModern, r.metaCaps, r.metaClient
+	r.rev, r.caps, r.client = rev, r.metaCaps, r.metaClient
 	if r.service.modern {
 		return nil
 	}
@@ -2054,21 +2055,19 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// members yields the members of a valid object, or the elements of a valid
-// array, which have no key. Of an object that is broken off it yields what there
-// is, the last value as far as it goes.
+// members yields the members of a valid object, or the elements of a valid array,
+// which have no key. Of an object that is broken off it yields what there is, the
+// last value as far as it goes. Of anything else it yields something, and ends.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, val []byte) bool) { walk(b, 0, 0, yield) }
+	return func(yield func(key, val []byte) bool) { walk(b, yield) }
 }
 
-// walk is members from the index at on. It calls each until that returns false,
-// and returns the index behind the object or array.
-func walk(b []byte, at, _ int, each func(key, val []byte) bool) (end int) {
-	object := b[at] == '{'
-	i := skipSpace(b, at+1)
+// walk calls each with what members yields.
+func walk(b []byte, each func(key, val []byte) bool) {
+	i := skipSpace(b, 1)
 	for i < len(b) && b[i] != '}' && b[i] != ']' {
 		var key []byte
-		if object {
+		if b[0] == '{' {
 			end := skipTrusted(b, i)
 			if end == i || skipString(b[:end], i) != end {
 				break // broken off
@@ -2083,13 +2082,12 @@ func walk(b []byte, at, _ int, each func(key, val []byte) bool) (end int) {
 		}
 		end := skipTrusted(b, i)
 		if end == i || !each(key, b[i:end]) {
-			return -1
+			break
 		}
 		if i = skipSpace(b, end); i < len(b) && b[i] == ',' {
 			i = skipSpace(b, i+1)
 		}
 	}
-	return min(i+1, len(b))
 }
 
 // skipTrusted returns the index behind the value that begins at b[i], which is
