@@ -17,8 +17,9 @@ package mcp
 //
 // EOF still lets answers out, because a client may close only its half of the
 // connection, as a shell does in `printf ... | server`. But what handlers answer
-// that EOF has cancelled is held until the last of them has returned: there are
-// clients that fail at an answer which they no longer want, and then kill.
+// that EOF has cancelled is held until the last of them has returned. Some clients
+// fail when they read an answer after they have closed stdin, and then kill the
+// server process: the other handlers could not clean up.
 // Everybody who waits for the client is told at once in every row but the first.
 // A request whose turn has not come is not begun, and answered with the cause.
 
@@ -98,8 +99,8 @@ func (c *session) cancelRequest(id []byte, reason string) {
 // ---- the end of a session ----
 
 // inputEnded is called when r has come to its end. The second time it does
-// nothing. Only who has the turn to read may call it. Whoever has ended the
-// session may close r: an error is none of Serve's then.
+// nothing. Only who has the turn to read may call it. After the session has ended
+// the user may close r; the error that follows is not reported.
 func (c *session) inputEnded() {
 	select {
 	case <-c.inputOver:
@@ -233,7 +234,7 @@ func (c *session) wait() error {
 // drain closes idle when all that was begun is through, and written.
 func (c *session) drain(idle chan<- struct{}) {
 	<-c.closed
-	c.write() // what the reader still had to say
+	c.write() // answers that were ready before the end
 	c.wg.Wait()
 	c.out.release()
 	c.write()
@@ -312,6 +313,7 @@ func (c *session) abandon() string {
 	return strings.Join(names, "; ")
 }
 
+// maxDrain is Server.Drain, or its default.
 func (s *Server) maxDrain() time.Duration {
 	if s.Drain > 0 {
 		return s.Drain

@@ -214,7 +214,7 @@ func (t Tool) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.encode(revModern, meta), nil
+	return t.encode(newest, meta), nil
 }
 
 // ToolAnnotations are hints on what a tool does. Hosts use them, say, to
@@ -505,9 +505,9 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 }
 
 // addTool is what of AddTool does not have to be compiled for each tool.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(r *request, in *rules, out *schema) []byte) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, run func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
-	panicUnless(handled, where, "the handler is missing")
+	panicUnless(hasHandler, where, "the handler is missing")
 	checkTool(s, where, t)
 	in := &rules{}
 	if t.InputSchema != nil {
@@ -528,9 +528,9 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, handled bool, run func(
 		run: func(r *request) []byte {
 			switch {
 			case t.Shown != nil && !t.Shown(r.public()):
-				return appendError(nil, r.id, coded(codeParams, "Unknown tool: "+excerpt(r.name)))
+				return errorLine(r.id, coded(codeParams, "Unknown tool: "+excerpt(r.name)))
 			case r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null":
-				return appendError(nil, r.id, badParams("arguments must be an object"))
+				return errorLine(r.id, badParams("arguments must be an object"))
 			}
 			return run(r, in, out)
 		},
@@ -856,10 +856,11 @@ func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 	return vars, true
 }
 
-// fit finds where in uri the variables end, if parts are to fit what is from
-// the index at on. Whether one can end somewhere does not depend on where it
-// began, and no beginning is before an earlier one: what is in ends already was
-// tried in vain, and so is what lies before it. That makes the time linear.
+// fit finds where in uri the variables end, if parts are to fit what is from the
+// index at on. ends[i] is the last end that was tried for variable i: what follows
+// did not match there. A later try for variable i never starts further left, so it
+// goes on behind ends[i]. Each position is tried once for each variable, and the
+// time is linear.
 func fit(parts []string, uri string, at int, ends []int) bool {
 	if !strings.HasPrefix(uri[at:], parts[0]) {
 		return false
@@ -932,7 +933,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 		run: func(r *request) []byte {
 			args, fault := p.arguments(r)
 			if fault != nil {
-				return appendError(nil, r.id, fault)
+				return errorLine(r.id, fault)
 			}
 			messages, err := get(r.ctx, args)
 			return r.promptAnswer(messages, err, p.Description)
@@ -1426,11 +1427,11 @@ func (r *request) failure(err error) []byte {
 	}
 	switch fault := protocolError(err); {
 	case fault != nil && (fault.Code != codeCapability || r.rev.modern()):
-		return appendError(nil, r.id, r.permitted(fault))
+		return errorLine(r.id, r.permitted(fault))
 	case r.service.forModel:
 		return r.textAnswer(err.Error(), nil, true)
 	}
-	return appendError(nil, r.id, coded(codeInternal, err.Error()))
+	return errorLine(r.id, coded(codeInternal, err.Error()))
 }
 
 // permitted returns a handler's error with a code that r's revision lets
@@ -1449,7 +1450,7 @@ func (r *request) permitted(e *Error) *Error {
 // sent. Why is for the programmer to read, and not for the client.
 func (r *request) notEncodable(err error) []byte {
 	r.session.logf("%v: the result has no JSON form: %v", r, err)
-	return appendError(nil, r.id, coded(codeInternal, "Internal error"))
+	return errorLine(r.id, coded(codeInternal, "Internal error"))
 }
 
 // promptAnswer is the line that answers prompts/get, with messages or the error
@@ -1481,7 +1482,7 @@ func (r *request) notFound() *Error {
 func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return appendError(nil, r.id, r.notFound())
+		return errorLine(r.id, r.notFound())
 	case err != nil:
 		return r.failure(err)
 	}
@@ -2442,16 +2443,18 @@ func (s *Server) stateSeed() maphash.Seed {
 // This section is the only place that tells the revisions of the protocol apart.
 // A new revision is added here:
 //
-//   - its constant and its date, below;
+//   - its constant and its date, below, and modernVersions;
 //   - what it is the first to know: a line in the list of these;
 //   - what it no longer knows, or knows by another name: one of the functions
 //     from hasEnumNames on;
 //   - the keys of its _meta.
 //
+// Methods that come or go have a since or an until in services, in session.go.
+//
 // Elsewhere, rev.knows(something) is the question, and rev.modern() where the
 // two eras differ.
 
-// A revision is a dated version of the protocol. Those before revModern are
+// A revision is a dated version of the protocol. Those before firstModern are
 // the legacy era.
 type revision int
 
@@ -2460,9 +2463,11 @@ const (
 	rev2025_03_26
 	rev2025_06_18
 	rev2025_11_25
-	revModern
+	rev2026_07_28
 
-	newestLegacy = revModern - 1
+	newestLegacy = rev2025_11_25
+	firstModern  = rev2026_07_28
+	newest       = rev2026_07_28
 )
 
 var revisions = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -2471,7 +2476,7 @@ func (v revision) String() string { return revisions[v] }
 
 // modern reports whether v belongs to the modern era, whose requests each speak
 // for themselves.
-func (v revision) modern() bool { return v >= revModern }
+func (v revision) modern() bool { return v >= firstModern }
 
 // negotiate returns the revision of a session whose client wishes for a version.
 func negotiate(version string) revision {
@@ -2486,11 +2491,16 @@ func negotiate(version string) revision {
 // claimed returns the revision that a request of the modern era names, and whether
 // there is one.
 func claimed(version string) (v revision, ok bool) {
-	return revModern, version == revModern.String()
+	for v = firstModern; v <= newest; v++ {
+		if version == v.String() {
+			return v, true
+		}
+	}
+	return 0, false
 }
 
-// supported is the member of an error that names what a request may claim.
-const supported = `"supported":["2026-07-28"]`
+// modernVersions are those that a request may name, as JSON.
+const modernVersions = `["2026-07-28"]`
 
 // What not every revision knows, and which is the first to know it.
 const (
@@ -2519,7 +2529,7 @@ const (
 	samplingContext = rev2025_11_25 // has a capability of its own
 	blockLists      = rev2025_11_25 // several blocks in a message of Sample
 
-	anyOutput = revModern // outputSchema and structuredContent need not be objects
+	anyOutput = rev2026_07_28 // outputSchema and structuredContent need not be objects
 )
 
 // knows reports whether v knows what came with an earlier revision, or with v.
@@ -2585,8 +2595,10 @@ const (
 // mends by it what encoding/json has written. What cannot be described keeps a
 // place in the description, without a kind, and is left to encoding/json.
 
-// SchemaOf returns the JSON Schema that [AddTool] derives from T, for
-// [Tool.OutputSchema] or for a look at it in a test.
+// SchemaOf returns the JSON Schema that [AddTool] derives from T for a result: for
+// [Tool.OutputSchema], or for a look at it in a test. For arguments it is the same,
+// but for a type that only unmarshals itself from text: such an argument is a
+// string.
 //
 // Fields are named and embedded structs are flattened as encoding/json does. A
 // pointer, omitempty, omitzero or a default makes a field optional, and so does
@@ -3590,7 +3602,7 @@ func (s *schema) setNumber(v reflect.Value, raw []byte) error {
 // setInteger takes a number with a fraction or an exponent for an integer if it
 // is one, and refuses what v cannot hold.
 func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
-	num := string(raw) // on the stack if it is short, and so not to be told
+	num := string(raw) // not for an error's text: then it would be allocated in each call
 	if strings.ContainsAny(num, ".eE") || num == "-0" {
 		num = integer(num)
 	}
@@ -3617,9 +3629,9 @@ func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 	return errors.New("must be " + wanted + ", got " + excerpt(string(raw)))
 }
 
-// integer writes a number without its fraction and exponent, if it is an
-// integer; one that nothing can hold may come out a smaller one that nothing
-// can hold either.
+// integer writes a number without its fraction and exponent, if it is an integer.
+// If the number does not fit into 64 bits, the result does not either; its value
+// does not matter then.
 func integer(num string) string {
 	mantissa, exponent := num, 0
 	if i := strings.IndexAny(num, "eE"); i >= 0 {

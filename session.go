@@ -10,7 +10,7 @@ package mcp
 //	          │                     │          └─ serve: what needs no code of the user's ┤
 //	          │                     │                              │                     │
 //	          │                     ├─ notice: initialized, cancelled                    │
-//	          │                     └─ deliver: the client's answer ─▶ call ─────────────┘
+//	          │                     └─ deliver: the client's answer ─▶ ask ──────────────┘
 //	          └─ the end of the input: see cancel.go
 //
 // Everything up to begin runs on one goroutine at a time, which has the turn to
@@ -29,10 +29,10 @@ package mcp
 //	readAhead            one Read, while too much output is unsent: whoever reads next
 //	lineWriter.writeAll  writes the trace or the diagnostics: wait, until Drain is over;
 //	                     after an ErrDrain nobody
-//	the drain waiter     waits for the WaitGroup: wait, until Drain is over
-//	the last write       what was held when Drain was over: wait, for a moment
-//	the signal waiter    of ServeStdio: ServeStdio
-//	the turner of logs   gives loggers back: ServeStdio, for a moment
+//	drain                the drain waiter, which waits for the WaitGroup: wait, until Drain is over
+//	lastWrite            writes what was held when Drain was over: wait, for a moment
+//	untilSignal          waits for the first signal: ServeStdio
+//	turnToStderr         turns loggers back: ServeStdio, for a moment
 //
 // Only a Read that cannot be interrupted, of read or readAhead, may outlive Serve,
 // and after an ErrDrain what would not come to its end.
@@ -92,7 +92,7 @@ type session struct {
 	trace *lineWriter // to Server.Trace; nil: none
 	notes lineWriter  // to Server.ErrorLog
 
-	identity, caching        string // as the modern era wants them on its answers
+	identity, caching        string // for modern results: name and version alone, and what may be kept
 	experimental, extensions []byte // capabilities, as JSON
 
 	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
@@ -140,7 +140,7 @@ type request struct {
 	stream *stream           // of subscriptions/listen
 	place  *list.Element     // in session.waiting
 	item   *item             // what it is about, if that is one thing
-	vars   map[string]string // arguments of a prompt, variables of a template
+	vars   map[string]string // the variables of a resource template
 
 	client, caps []byte // of the client, by the era
 
@@ -181,6 +181,7 @@ type reply struct {
 	err    error
 }
 
+// tell gives the call its reply. The second time it does nothing.
 func (q *clientCall) tell(a reply) {
 	select {
 	case q.answer <- a:
@@ -279,6 +280,7 @@ func (c *session) read() {
 	c.discard()
 }
 
+// isClosing reports whether no further line is accepted.
 func (c *session) isClosing() bool {
 	select {
 	case <-c.closed:
@@ -597,15 +599,15 @@ func (c *session) removeCall(id []byte) *clientCall {
 
 // A service is how the requests of one method are served.
 type service struct {
-	method         string
-	legacy, modern bool            // the eras that have the method
-	early          bool            // it is served before initialize too
-	kind           kind            // what must be offered; nothing: it is always served
-	list           bool            // legacy clients may list what is not offered
-	handled        bool            // its params are needed after the reader has gone on
-	asks           bool            // its handler may ask the client
-	forModel       bool            // what its handler fails with is a result, for the model to read
-	absent         json.RawMessage // data of the error in an era that does not have it
+	method       string
+	since, until revision        // that have the method; 0: no bound
+	early        bool            // it is served before initialize too
+	kind         kind            // what must be offered; nothing: it is always served
+	list         bool            // legacy clients may list what is not offered
+	copyParams   bool            // a handler needs them when the line is overwritten
+	asks         bool            // its handler may ask the client
+	forModel     bool            // what its handler fails with is a result, for the model to read
+	absent       json.RawMessage // data of the error where the method does not exist
 
 	// serve returns the answer, or nil if a handler is to make it.
 	serve func(*session, *request) ([]byte, *Error)
@@ -613,26 +615,32 @@ type service struct {
 
 // services are the methods of the protocol.
 var services = byMethod(
-	service{method: "initialize", legacy: true, early: true, kind: nothing, absent: json.RawMessage(`{` + supported + `}`), serve: (*session).initialize},
-	service{method: "ping", legacy: true, early: true, kind: nothing, serve: (*session).ping},
-	service{method: "server/discover", modern: true, kind: nothing, serve: (*session).discover},
+	service{method: "initialize", until: newestLegacy, early: true, kind: nothing, absent: json.RawMessage(`{"supported":` + modernVersions + `}`), serve: (*session).initialize},
+	service{method: "ping", until: newestLegacy, early: true, kind: nothing, serve: (*session).ping},
+	service{method: "server/discover", since: firstModern, kind: nothing, serve: (*session).discover},
 
-	service{method: "tools/list", legacy: true, modern: true, kind: tools, list: true, serve: listOf(tools)},
-	service{method: "prompts/list", legacy: true, modern: true, kind: prompts, list: true, serve: listOf(prompts)},
-	service{method: "resources/list", legacy: true, modern: true, kind: resources, list: true, serve: listOf(resources)},
-	service{method: "resources/templates/list", legacy: true, modern: true, kind: templates, list: true, serve: listOf(templates)},
+	service{method: "tools/list", kind: tools, list: true, serve: listOf(tools)},
+	service{method: "prompts/list", kind: prompts, list: true, serve: listOf(prompts)},
+	service{method: "resources/list", kind: resources, list: true, serve: listOf(resources)},
+	service{method: "resources/templates/list", kind: templates, list: true, serve: listOf(templates)},
 
-	service{method: "tools/call", legacy: true, modern: true, kind: tools, handled: true, asks: true, forModel: true, serve: (*session).findTool},
-	service{method: "prompts/get", legacy: true, modern: true, kind: prompts, handled: true, asks: true, serve: (*session).findPrompt},
-	service{method: "resources/read", legacy: true, modern: true, kind: resources, handled: true, asks: true, serve: (*session).findResource},
-	service{method: "completion/complete", legacy: true, modern: true, kind: completions, handled: true, serve: (*session).findCompletion},
+	service{method: "tools/call", kind: tools, copyParams: true, asks: true, forModel: true, serve: (*session).findTool},
+	service{method: "prompts/get", kind: prompts, copyParams: true, asks: true, serve: (*session).findPrompt},
+	service{method: "resources/read", kind: resources, copyParams: true, asks: true, serve: (*session).findResource},
+	service{method: "completion/complete", kind: completions, copyParams: true, serve: (*session).findCompletion},
 
-	service{method: "logging/setLevel", legacy: true, kind: logging, serve: (*session).setLevel},
-	service{method: "resources/subscribe", legacy: true, kind: resources, serve: (*session).subscribe},
-	service{method: "resources/unsubscribe", legacy: true, kind: resources, serve: (*session).unsubscribe},
-	service{method: "subscriptions/listen", modern: true, kind: nothing, handled: true, serve: (*session).listen},
+	service{method: "logging/setLevel", until: newestLegacy, kind: logging, serve: (*session).setLevel},
+	service{method: "resources/subscribe", until: newestLegacy, kind: resources, serve: (*session).subscribe},
+	service{method: "resources/unsubscribe", until: newestLegacy, kind: resources, serve: (*session).unsubscribe},
+	service{method: "subscriptions/listen", since: firstModern, kind: nothing, copyParams: true, serve: (*session).listen},
 )
 
+// in reports whether revision v has the method.
+func (s *service) in(v revision) bool {
+	return v >= s.since && (s.until == 0 || v <= s.until)
+}
+
+// byMethod makes the table.
 func byMethod(list ...service) map[string]*service {
 	services := make(map[string]*service)
 	for i := range list {
@@ -658,20 +666,21 @@ func (c *session) request(e *envelope, keep bool, b *batch) (inline *request) {
 		return nil
 	}
 	r := &request{session: c, id: e.id, batch: b}
-	if r.service = services[string(e.method[1:len(e.method)-1])]; r.service == nil { // or it is written with escapes
+	r.service = services[string(e.method[1:len(e.method)-1])]
+	if r.service == nil { // the method is unknown, or written with escapes
 		method, _ := unquote(e.method)
-		r.service = cmp.Or(services[method], &service{method: method, kind: nothing})
+		r.service = cmp.Or(services[method], &service{method: method, since: newest + 1, kind: nothing})
 	}
 	r.method = r.service.method
 	params := e.params
-	if r.service.handled && !keep { // the line will be overwritten while a handler runs
+	if r.service.copyParams && !keep {
 		own := slices.Concat(r.id, params)
 		r.id, params = own[:len(r.id):len(r.id)], own[len(r.id):]
 	}
 	line, err := c.serve(r, params)
 	switch {
 	case err != nil:
-		c.answer(b, appendError(nil, r.id, err))
+		c.answer(b, errorLine(r.id, err))
 	case line != nil:
 		c.answer(b, line)
 	case c.begin(r):
@@ -742,18 +751,18 @@ func absent(optional ...*[]byte) {
 	}
 }
 
-// selectEra finds the revision by which r is served. A claim in its own _meta
-// makes a request modern; any other belongs to the session that initialize
-// opened.
+// selectEra finds the revision by which r is served. A request that names its
+// version in _meta is modern. Every other request is legacy: it needs initialize
+// first, but for initialize and ping.
 func (c *session) selectEra(r *request) *Error {
 	if r.metaVersion != nil {
 		return r.claim()
 	}
 	r.rev, r.client, r.caps = c.legacy.rev, c.legacy.client, c.legacy.caps
 	switch {
-	case !r.service.legacy && !r.service.modern: // nobody knows it
+	case r.service.since > newest: // nobody knows it
 		return r.noMethod()
-	case r.service.legacy && (r.rev != 0 || r.service.early):
+	case r.service.in(r.rev) && (r.rev != 0 || r.service.early):
 		return nil
 	}
 	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (or send initialize first)")
@@ -775,14 +784,14 @@ func (r *request) claim() *Error {
 		return badParams(keyClient + " must be an object with name and version")
 	case !served:
 		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
-			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,`, supported, `}`))}
+			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,"supported":`, modernVersions, `}`))}
 	case r.level != nil && (!levelText || !slices.Contains(levels[:], level)):
 		return coded(codeParams, "Invalid log level: "+excerpt(level))
 	case r.batch != nil:
 		return invalid("batching is not supported")
 	}
 	r.rev, r.caps, r.client = rev, r.metaCaps, r.metaClient
-	if r.service.modern {
+	if r.service.in(r.rev) {
 		return nil
 	}
 	err := r.noMethod()
@@ -792,6 +801,8 @@ func (r *request) claim() *Error {
 	return err
 }
 
+// noMethod is the error for a method that the revision of r does not have, or that
+// belongs to what the server does not offer.
 func (r *request) noMethod() *Error {
 	return coded(codeMethod, "Method not found: "+excerpt(r.method))
 }
@@ -803,6 +814,8 @@ func listOf(k kind) func(*session, *request) ([]byte, *Error) {
 	}
 }
 
+// findTool, findPrompt, findResource and findCompletion find what a request is
+// about. They return no answer: a handler of the user's makes it.
 func (c *session) findTool(r *request) ([]byte, *Error) {
 	return nil, c.findItem(r, tools, r.params.name, "name")
 }
@@ -839,6 +852,7 @@ func (c *session) findItem(r *request, k kind, raw []byte, member string) *Error
 	return nil
 }
 
+// ping answers at once. A client may ping before initialize.
 func (c *session) ping(r *request) ([]byte, *Error) {
 	return r.emptyAnswer(), nil
 }
@@ -909,9 +923,9 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 
 // discover tells a modern client what there is.
 func (c *session) discover(r *request) ([]byte, *Error) {
-	b := join(r.open(), `"supportedVersions":["`, revModern.String(), `"],`)
-	b = join(b, c.abilities(revModern, c.srv.offers()), c.caching)
-	return r.endAs(c.srv.identity(revModern), b, ""), nil
+	b := join(r.open(), `"supportedVersions":`, modernVersions, `,`)
+	b = join(b, c.abilities(r.rev, c.srv.offers()), c.caching)
+	return r.endAs(c.srv.identity(r.rev), b, ""), nil
 }
 
 // A stream is where changes are told: to the legacy session as such, to a
@@ -1033,13 +1047,20 @@ func (c *session) begin(r *request) (inline bool) {
 	if r.batch != nil {
 		r.batch.owed++
 	}
-	over, askErr := c.ctx.Err() != nil, c.askErr
-	switch limit := c.srv.MaxConcurrent; {
-	case r.stream != nil: // waits, and does not work
+	if r.stream != nil { // it waits, and does not work
 		c.streams = append(c.streams, r.stream)
 		c.enqueue(r.acknowledgement())
+		askErr := c.askErr
+		c.mu.Unlock()
+		if askErr != nil { // the other streams were told before
+			r.cancel(askErr)
+		}
 		go c.handle(r, 0)
-	case over:
+		return false
+	}
+	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
+	switch {
+	case over: // it is answered below, without the lock
 	case limit > 0 && c.running >= limit:
 		r.place = c.waiting.PushBack(r)
 	default:
@@ -1050,10 +1071,7 @@ func (c *session) begin(r *request) (inline bool) {
 		}
 	}
 	c.mu.Unlock()
-	switch {
-	case r.stream != nil && askErr != nil: // begun after all the others were told
-		r.cancel(askErr)
-	case r.stream == nil && over:
+	if over {
 		c.notBegun(r)
 	}
 	return inline
@@ -1073,7 +1091,11 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 			if loan != 0 {
 				c.turn.pass() // Goexit takes this goroutine with it
 			}
-			c.logf("%v did not return: %v\n%s", r, recover(), debug.Stack())
+			why := recover()
+			if why == nil {
+				why = "it called runtime.Goexit"
+			}
+			c.logf("%v did not return: %v\n%s", r, why, debug.Stack())
 			line = r.internalError()
 		}
 		c.respond(r, line)
@@ -1111,15 +1133,15 @@ func (c *session) finish(r *request) {
 	r.cancel(nil)
 	c.mu.Lock()
 	delete(c.cancelled, r)
-	if r.stream == nil {
-		next := c.waiting.Front()
-		if next != nil && c.ctx.Err() == nil {
-			r := c.waiting.Remove(next).(*request)
-			r.place = nil
-			go c.handle(r, 0)
-		} else {
-			c.running--
-		}
+	next := c.waiting.Front()
+	switch {
+	case r.stream != nil: // it did not count
+	case next != nil && c.ctx.Err() == nil: // takes the place of r: as many run as before
+		queued := c.waiting.Remove(next).(*request)
+		queued.place = nil
+		go c.handle(queued, 0)
+	default:
+		c.running--
 	}
 	c.mu.Unlock()
 }
@@ -1161,7 +1183,7 @@ func (c *session) refuse(b *batch, id []byte, err *Error) {
 		id = nil
 	}
 	c.mu.Unlock()
-	c.answer(b, appendError(nil, id, err))
+	c.answer(b, errorLine(id, err))
 }
 
 // sendAnswer sends line, or puts it with the other answers of its batch, which
@@ -1178,7 +1200,7 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 		b.answers = append(append(b.answers, ','), line...)
 	}
 	if b.owed--; b.owed == 0 && len(b.answers) > 0 {
-		b.answers[0] = '['
+		b.answers[0] = '[' // in place of the first comma
 		c.answered = c.enqueue(append(b.answers, ']'))
 	}
 }
@@ -1202,9 +1224,11 @@ func (r *request) end(b []byte, meta string, cached bool) []byte {
 	return r.endAs(r.session.identity, b, meta)
 }
 
+// emptyAnswer is a result with no members of its own. Clients of the older
+// revisions refuse any member in it.
 func (r *request) emptyAnswer() []byte { return r.end(r.open(), "", false) }
 
-// endAs is end with all that is to be said of who we are.
+// endAs is end with a given serverInfo: server/discover sends the full one.
 func (r *request) endAs(identity string, b []byte, meta string) []byte {
 	switch {
 	case r.rev.modern():
@@ -1244,15 +1268,15 @@ func (r *request) internalError() []byte {
 	if r.service.forModel {
 		return r.textAnswer(message, nil, true)
 	}
-	return appendError(nil, r.id, coded(codeInternal, message))
+	return errorLine(r.id, coded(codeInternal, message))
 }
 
-// appendError appends an error as an answer; a nil id is sent as null.
-func appendError(b, id []byte, e *Error) []byte {
+// errorLine is the line that answers with an error. A nil id is sent as null.
+func errorLine(id []byte, e *Error) []byte {
 	if id == nil {
 		id = []byte("null")
 	}
-	b = join(b, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
+	b := join(nil, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
 	b = quoted(b, "message", e.Message)
 	if e.Data != nil {
 		if data, err := marshal(e.Data); err == nil {
@@ -1306,6 +1330,10 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	}
 	q := &clientCall{make(chan reply, 1)}
 	id, err := c.addCall(r, q, method, params)
+	if err == errNotOwed {
+		<-r.ctx.Done() // which is about to happen
+		err = context.Cause(r.ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -1322,14 +1350,19 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	return nil, err
 }
 
-// addCall puts q into the map and sends it. If r is owed no answer any more, its
-// context is about to end: then addCall sends nothing and returns no error, and
-// ask waits for that end.
+// errNotOwed says that a request is owed no answer any more: it was cancelled this
+// moment, or answered.
+var errNotOwed = errors.New("mcp: the request is over")
+
+// addCall puts q into the map and sends it, on behalf of r.
 func (c *session) addCall(r *request, q *clientCall, method, params string) (id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.askErr != nil || c.requests[string(r.id)] != r {
+	switch {
+	case c.askErr != nil:
 		return "", c.askErr
+	case c.requests[string(r.id)] != r:
+		return "", errNotOwed
 	}
 	c.lastCall++
 	id = strconv.FormatInt(c.lastCall, 10)
@@ -1451,6 +1484,8 @@ func (c *session) write() {
 	}
 }
 
+// writeAll writes until there is nothing left. The caller has acquired the turn to
+// write. An error of the write ends the session.
 func (c *session) writeAll() {
 	if err := c.out.writeAll(); err != nil {
 		c.writeFailed(err)
@@ -1517,6 +1552,8 @@ func (c *session) logf(format string, args ...any) {
 // A logWriter prints each line that is written to it to a log.Logger.
 type logWriter struct{ *log.Logger }
 
+// Write prints each line by itself: a log that is read by programs has one entry a
+// note.
 func (w logWriter) Write(b []byte) (int, error) {
 	if w.Logger == nil {
 		w.Logger = log.Default()
@@ -1814,7 +1851,8 @@ func (w *lineWriter) writeAll() (err error) {
 	return err
 }
 
-// hold keeps back what is not handed to w yet, until release.
+// hold keeps back what is not handed to w yet. After release, somebody has to
+// write it.
 func (w *lineWriter) hold()    { w.setHeld(true) }
 func (w *lineWriter) release() { w.setHeld(false) }
 
@@ -1831,11 +1869,13 @@ func (w *lineWriter) stop() {
 	w.mu.Unlock()
 }
 
+// stopLocked is stop for those who hold the lock.
 func (w *lineWriter) stopLocked() {
 	w.stopped, w.buf = true, nil
 	w.wake()
 }
 
+// wake has everybody who waits look again. The caller must hold the lock.
 func (w *lineWriter) wake() {
 	if w.change != nil {
 		close(w.change)
@@ -1949,6 +1989,7 @@ func skipKey(b []byte, i int) int {
 	return skipSpace(b, i+1)
 }
 
+// skipSpace returns the index of the first byte from i on that is no blank.
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
 		i++
@@ -1961,6 +2002,7 @@ func trimSpace(b []byte) []byte {
 	return bytes.TrimRight(b, " \t\r\n")
 }
 
+// skipWord is skipValue for true, false and null.
 func skipWord(b []byte, i int, word string) int {
 	if end := i + len(word); end <= len(b) && string(b[i:end]) == word {
 		return end
@@ -1968,6 +2010,8 @@ func skipWord(b []byte, i int, word string) int {
 	return -1
 }
 
+// skipString is skipValue for a string. Control characters and unknown escapes are
+// not valid in one.
 func skipString(b []byte, i int) int {
 	if b[i] != '"' {
 		return -1
@@ -1993,6 +2037,7 @@ func skipString(b []byte, i int) int {
 	}
 }
 
+// isHex reports whether all of b are hexadecimal digits.
 func isHex(b []byte) bool {
 	for _, c := range b {
 		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
@@ -2022,6 +2067,8 @@ func plainPrefix[T string | []byte](s T, i int, high uint64) int {
 	return i
 }
 
+// skipNumber is skipValue for a number: no leading zeros, and digits on both sides
+// of a point.
 func skipNumber(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
@@ -2048,6 +2095,7 @@ func skipNumber(b []byte, i int) int {
 	return i
 }
 
+// digits returns the index behind the decimal digits that begin at b[i].
 func digits(b []byte, i int) int {
 	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
 		i++
