@@ -51,7 +51,6 @@ import (
 	"io"
 	"iter"
 	"log"
-	"math"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -2017,7 +2016,7 @@ func skipString(b []byte, i int) int {
 		return -1
 	}
 	for i++; ; i++ {
-		i = plainPrefix(b, i, 0)
+		i = plainPrefix(b, i)
 		switch {
 		case i == len(b) || b[i] < ' ':
 			return -1
@@ -2048,20 +2047,20 @@ func isHex(b []byte) bool {
 }
 
 // plainPrefix returns the index of the first byte in s[i:] that does not stand
-// for itself in a JSON string. If all bits of high are set, ASCII alone does. It
+// for itself in a JSON string: a quote, a backslash, or a control character. It
 // looks at eight bytes at a time, because a text may be long.
-func plainPrefix[T string | []byte](s T, i int, high uint64) int {
+func plainPrefix[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
 	for ; i+8 <= len(s); i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
 		quote, backslash := w^each*'"', w^each*'\\'
 		// The highest bit of a byte in x-each*n &^ x tells that it is below n.
-		if ((w-each*' ')&^w|(quote-each)&^quote|(backslash-each)&^backslash|w&high)&(each<<7) != 0 {
+		if ((w-each*' ')&^w|(quote-each)&^quote|(backslash-each)&^backslash)&(each<<7) != 0 {
 			break
 		}
 	}
-	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' && uint64(s[i])&high&0x80 == 0 {
+	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
 		i++
 	}
 	return i
@@ -2236,56 +2235,63 @@ func unquote(raw []byte) (s string, ok bool) {
 	if i < 0 {
 		return string(raw), true
 	}
-	b := make([]byte, 0, len(raw))
+	var b strings.Builder
+	b.Grow(len(raw))
 	for ; i >= 0; i = bytes.IndexByte(raw, '\\') {
-		b = append(b, raw[:i]...)
+		b.Write(raw[:i])
 		if raw = raw[i:]; raw[1] == 'u' {
-			b, raw = appendCodePoints(b, raw)
+			raw = writeCodePoints(&b, raw)
 		} else {
-			b = append(b, escaped[strings.IndexByte(escapes, raw[1])])
+			b.WriteByte(escaped[strings.IndexByte(escapes, raw[1])])
 			raw = raw[2:]
 		}
 	}
-	return string(append(b, raw...)), true
+	b.Write(raw)
+	return b.String(), true
 }
 
 // escapes are the letters of the short escapes, and escaped what they mean.
 const escapes, escaped = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
 
-// appendCodePoints appends what the escapes \u... with which raw begins stand
-// for, two of them perhaps for one code point, and returns the rest.
-func appendCodePoints(b, raw []byte) (_, rest []byte) {
+// writeCodePoints writes what the escapes \u... with which raw begins stand for,
+// two of them perhaps for one code point, and returns the rest.
+func writeCodePoints(b *strings.Builder, raw []byte) (rest []byte) {
 	n := 0
 	for bytes.HasPrefix(raw[n:], []byte(`\u`)) {
 		n += len(`\u0000`)
 	}
 	var s string
 	json.Unmarshal(slices.Concat([]byte(`"`), raw[:n], []byte(`"`)), &s) // they are valid
-	return append(b, s...), raw[n:]
+	b.WriteString(s)
+	return raw[n:]
 }
 
 // appendString appends s as a JSON string, byte for byte as encoding/json does
-// without its escapes for HTML. What needs no escapes is copied at once.
+// without its escapes for HTML. What is rare is left to encoding/json: text that is
+// not UTF-8, and the two characters that JavaScript takes for newlines.
 func appendString(b []byte, s string) []byte {
-	if len(s) > keepBuffer { // once, with room for what follows
-		b = slices.Grow(b, len(s)+len(s)/64)
+	if !utf8.ValidString(s) || strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") {
+		buf := bytes.NewBuffer(b)
+		enc := json.NewEncoder(buf)
+		enc.SetEscapeHTML(false)
+		enc.Encode(s) // a string cannot fail
+		return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	}
-	start := len(b)
+	if len(s) > keepBuffer { // once, with room for escapes
+		b = slices.Grow(b, len(s)+len(s)/16)
+	}
 	b = append(b, '"')
 	for at := 0; ; at++ {
-		end := plainPrefix(s, at, math.MaxUint64)
+		end := plainPrefix(s, at)
 		b = append(b, s[at:end]...)
 		if end == len(s) {
 			return append(b, '"')
 		}
-		if at = end; s[at] != '"' && s[at] != '\\' {
-			break
+		at = end
+		if short := strings.IndexByte(escaped, s[at]); short >= 0 {
+			b = append(b, '\\', escapes[short])
+		} else {
+			b = fmt.Appendf(b, `\u%04x`, s[at])
 		}
-		b = append(b, '\\', s[at])
 	}
-	buf := bytes.NewBuffer(b[:start])
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	enc.Encode(s) // a string cannot fail
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }

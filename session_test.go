@@ -11912,7 +11912,8 @@ func BenchmarkText(b *testing.B) {
 		b.Run(strconv.Itoa(size>>10)+"KiB", func(b *testing.B) {
 			l := loaded(b, quick(0), true)
 			defer l.end()
-			line := []byte(callLine(1, "echo", `{"Text":"`+strings.Repeat("All work and no play. ", size/22)+`"}`))
+			const said = `They said \"good morning\" to everybody whom they met on their way to the town.\n`
+			line := []byte(callLine(1, "echo", `{"Text":"`+strings.Repeat(said, size/len(said))+`"}`))
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for b.Loop() {
