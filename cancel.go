@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.0.0, 2026-11-21
+// Version 2.0.0, 2026-11-22
 
 package mcp
 
@@ -368,11 +368,12 @@ var stdioTaken atomic.Bool
 // from main. A signal that the process was started with ignored stays ignored,
 // as under nohup.
 //
-// While it serves, the wire is out of everybody's reach: os.Stdout is
-// os.Stderr and os.Stdin is the null device, so that a stray fmt.Println, or a
-// child process that was given them, cannot disturb the protocol. Code that
-// runs at the same time must not assign to them. The standard logger and
-// [Server.ErrorLog] are turned to stderr if they write to stdout. A closed stdout
+// While it serves, os.Stdout is os.Stderr and os.Stdin is the null device, so that
+// a stray fmt.Println, or a child process that was given them, cannot disturb the
+// protocol. Code that runs at the same time must not assign to them. The standard
+// logger and [Server.ErrorLog] are turned to stderr if they write to stdout. What
+// else took os.Stdout before, such as a slog handler made at the start, still writes
+// to the wire: give it os.Stderr. A closed stdout
 // is an ordinary end and not a SIGPIPE. All this is undone when ServeStdio
 // returns. There are two exceptions. After an [ErrDrain], SIGPIPE stays harmless.
 // After an end that no signal has caused, SIGINT, SIGTERM and SIGHUP are ignored

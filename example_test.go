@@ -372,7 +372,7 @@ func Example_middleware() {
 }
 
 func addTool[In, Out any](s *mcp.Server, t mcp.Tool, h func(context.Context, In) (Out, error)) {
-	const limit = 10 * time.Millisecond
+	const limit = 10 * time.Millisecond // in older revisions a tool that asks waits for the user in it
 	mcp.AddTool(s, t, func(ctx context.Context, in In) (Out, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took more than %v", limit))
 		defer cancel()
@@ -388,7 +388,7 @@ func addTool[In, Out any](s *mcp.Server, t mcp.Tool, h func(context.Context, In)
 		case err != nil:
 			outcome = err.Error()
 		}
-		fmt.Printf("%s took %v: %v\n", t.Name, time.Since(began).Round(time.Second), outcome) // log.Printf, in a program
+		fmt.Printf("%s took %v: %v\n", t.Name, time.Since(began).Round(time.Second), outcome) // in a program: log.Printf, and without Round
 		return out, err
 	})
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.0.0, 2026-11-21
+// Version 2.0.0, 2026-11-22
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
 // three files that are made to be copied into a program. It needs nothing but
@@ -2619,8 +2619,10 @@ const (
 // A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
 // has a form as text is a string too: that is what UnmarshalText reads among
 // arguments, and what MarshalText writes among results. A map[string]any is an
-// object of any kind, unchecked. A null for an optional field is as good as
-// nothing. Where a type contains itself, or its schema would be too large, there
+// object of any kind, unchecked. A time.Duration is an integer, of nanoseconds. A
+// null for an optional field is as good as nothing. Other tags say nothing here: a
+// pattern is the handler's to check. Results are not held against their schema, but
+// hosts do so: give no enum to what others send. Where a type contains itself, or its schema would be too large, there
 // stands a plain object. SchemaOf panics if T cannot be described: with other
 // interfaces, say, with arrays, or with types that have a JSON form of their own.
 func SchemaOf[T any]() json.RawMessage {

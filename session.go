@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.0.0, 2026-11-21
+// Version 2.0.0, 2026-11-22
 
 package mcp
 

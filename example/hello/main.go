@@ -3,6 +3,9 @@
 // Try it without a host:
 //
 //	go run ./example/hello < example/hello/session.jsonl
+//
+// Tools that take longer need their input open for longer, as in
+// `(cat session.jsonl; sleep 1) | ./hello`.
 package main
 
 import (

@@ -47,6 +47,12 @@ func start(t *testing.T, s *mcp.Server, modern bool, answer func(q message) any)
 			t.Error(err)
 		}
 	})
+	if answer == nil {
+		answer = func(q message) any {
+			t.Errorf("the server asks: %s %s", q.Method, q.Params)
+			return object{"action": "cancel"}
+		}
+	}
 	c := &client{t: t, modern: modern, answer: answer, in: in, out: json.NewDecoder(out)}
 	if !modern {
 		c.request("initialize", object{"protocolVersion": "2025-11-25", "capabilities": abilities,
@@ -62,8 +68,12 @@ func (c *client) send(m object) {
 }
 
 // request returns a result, or an *mcp.Error. A modern server asks in its result,
-// and is told the answers by the same request, sent again.
+// and is told the answers by the same request, sent again. To cancel a call, send
+// it by hand, and then notifications/cancelled: there is no answer.
 func (c *client) request(method string, params object) (json.RawMessage, error) {
+	if params == nil {
+		params = object{}
+	}
 	params["_meta"] = object{"progressToken": 1}
 	if c.modern {
 		params["_meta"] = object{"progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28",
