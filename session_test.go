@@ -3308,7 +3308,18 @@ func TestReservedErrorCodesAreNotForHandlers(t *testing.T) {
 	s := &Server{}
 	said := diagnostics(s)
 	var code int
-	fail := func(context.Context) (string, error) { return "", &Error{Code: code, Message: "m"} }
+	data := map[int]any{ // the schemas want it with these codes
+		codeVersion: json.RawMessage(`{"supported":["2026-07-28"],"requested":"x"}`),
+		codeURL:     json.RawMessage(`{"elicitations":[]}`),
+	}
+	fail := func(context.Context) (string, error) { return "", &Error{Code: code, Message: "m", Data: data[code]} }
+	answer := func(id string, sent int) string {
+		line := wrong(id, sent, "m")
+		if d, ok := data[code].(json.RawMessage); ok {
+			line = strings.TrimSuffix(line, "}}") + `,"data":` + string(d) + "}}"
+		}
+		return line
+	}
 	add(s, "t", fail)
 	s.AddPrompt(Prompt{Name: "p"}, func(ctx context.Context, _ map[string]string) ([]Message, error) {
 		_, err := fail(ctx)
@@ -3332,9 +3343,9 @@ func TestReservedErrorCodesAreNotForHandlers(t *testing.T) {
 			said.Reset()
 			play(t, s, legacyPV, `
 				> {"jsonrpc":"2.0","id":1,`+request+`}}
-				< `+wrong("1", test.legacy, "m")+`
+				< `+answer("1", test.legacy)+`
 				> {"jsonrpc":"2.0","id":2,`+request+`,$META}}
-				< `+wrong("2", test.modern, "m"))
+				< `+answer("2", test.modern))
 			want := 0
 			for _, sent := range []int{test.legacy, test.modern} {
 				if sent != test.code {
