@@ -20,18 +20,18 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		panic(err)
 	}
 	defer f.Close()
-	t := &traceFile{f: f}
+	t := &bothWays{f: f}
 	return s.serveUntraced(ctx, tracedReader{r, &tracedEnd{t: t, way: "in "}}, tracedWriter{w, &tracedEnd{t: t, way: "out"}})
 }
 
-type traceFile struct {
+type bothWays struct {
 	mu sync.Mutex
 	f  *os.File
 }
 
 // A tracedEnd gathers bytes until there is a line.
 type tracedEnd struct {
-	t    *traceFile
+	t    *bothWays
 	way  string
 	line []byte
 }
