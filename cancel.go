@@ -459,7 +459,7 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, numbered(1)} { // 1 is SIGHUP
-		if !signal.Ignored(sig) {
+		if runtime.GOARCH == "wasm" || !signal.Ignored(sig) { // wasm has no signals, and Ignored panics
 			signal.Notify(signals, sig)
 		}
 	}
