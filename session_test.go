@@ -8696,6 +8696,67 @@ func TestEOFIsHeardUnderTooMuchOutput(t *testing.T) {
 	})
 }
 
+// EOF is heard behind much input that no line is taken of, and what is answered
+// after the end has the bound of all output.
+func TestEOFIsHeardBehindMuchInput(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		s.AddResource(Resource{URI: "x:y", Name: "y", Description: strings.Repeat("x", 1<<20)}, texts("z"))
+		add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
+		c := serveUnread(t, &s.Server)
+		c.send(modernCall("1", "wait"), modernCall("2", "big"))
+		list := strings.Replace(modernCall("9", "x"), `"tools/call"`, `"resources/list"`, 1)
+		c.send(strings.Repeat(list+"\n", 100), strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)))
+		c.in.Close()
+		synctest.Wait()
+		s.saw(t, ErrClosed)
+		if n := s.openSessions()[0].out.unsent(); n > 3*outputBound {
+			t.Errorf("%d MiB are unsent", n>>20)
+		}
+		c.ends(time.Second, ErrDrain)
+	})
+}
+
+// Serve returns the very error of its Reader, and none that came from closing the
+// Reader after ctx has ended, as Serve's comment says how to do.
+func TestTheErrorOfTheReaderIsReturnedAsItIs(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		broken := errors.New("broken")
+		c.in.CloseWithError(broken)
+		if err := <-c.done; err != broken {
+			t.Errorf("Serve: %#v", err)
+		}
+	})
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		c.send(modernCall("1", "deaf"))
+		c.cancel(errors.New("shut down"))
+		synctest.Wait()
+		c.in.CloseWithError(errors.New("closed by the caller"))
+		synctest.Wait()
+		close(s.release)
+		if err := <-c.done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+}
+
+// What is read ahead costs as much as there is of it, and not as often as is read.
+func TestReadingAheadIsCheap(t *testing.T) {
+	if raceBuild() {
+		t.Skip("the race detector allocates too")
+	}
+	const n = 20_000
+	r := &lineReader{r: iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n))), limit: 1 << 20}
+	if cost := allocated(func() {
+		for range n {
+			r.add(<-r.readAhead())
+		}
+	}); cost > 500*n {
+		t.Errorf("%d Reads of a byte allocate %.0f bytes each", n, cost/n)
+	}
+}
+
 // The end of the input is heard even when no line is taken any
 // more because so much output is unsent.
 func TestNoLineIsTakenUnderTooMuchOutput(t *testing.T) {
@@ -9717,7 +9778,13 @@ func TestProcAPanicGoesToStderr(t *testing.T) {
 // Nobody reads stderr, and it takes no more.
 func TestProcAFullStderrHoldsUpNothing(t *testing.T) {
 	onUnix(t)
-	p := newProc(t, "MCP_TEST_DRAIN=500ms")
+	t.Run("", func(t *testing.T) { fullStderr(t) })
+	t.Run("logger on stdout", func(t *testing.T) { fullStderr(t, "MCP_TEST_LOG=stdout") }) // which is to be turned back
+}
+
+func fullStderr(t *testing.T, env ...string) {
+	t.Helper()
+	p := newProc(t, append(env, "MCP_TEST_DRAIN=500ms")...)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
