@@ -8730,6 +8730,7 @@ func TestTheErrorOfTheReaderIsReturnedAsItIs(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.send(modernCall("1", "deaf"))
+		time.Sleep(maxInline) // another reads now
 		c.cancel(errors.New("shut down"))
 		synctest.Wait()
 		c.in.CloseWithError(errors.New("closed by the caller"))
