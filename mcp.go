@@ -532,6 +532,9 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, run fu
 			case r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null":
 				return errorLine(r.id, badParams("arguments must be an object"))
 			}
+			if r.hostsOwn != nil && !in.describes(hostsOwn) {
+				r.arguments = without(r.arguments, hostsOwn)
+			}
 			return run(r, in, out)
 		},
 		wraps:    t.wraps(),
@@ -611,7 +614,7 @@ func (t *Tool) compactSchemas() bool {
 // it gives none, or several.
 func rootType(schema []byte) string {
 	var raw []byte
-	pick(schema, want{"type", &raw})
+	pick(schema, want{name: "type", to: &raw})
 	typ, _ := unquote(raw)
 	return typ
 }
@@ -1153,7 +1156,6 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 		return r.end(s.appendPage(r, k, rest), "", true), nil
 	}
 	client := r.public()
-	r.id, r.params = bytes.Clone(r.id), params{} // the line of a list is not kept for a handler
 	r.item = &item{run: func(r *request) []byte {
 		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
 		return r.endUncached(s.appendPage(r, k, seen)) // another client may see another list
@@ -1373,15 +1375,17 @@ func (r *request) textAnswer(text string, structured []byte, isError bool) []byt
 // cannot say who the server is: that member is ours, and no name comes twice.
 func (r *request) resultAnswer(res *Result) []byte {
 	b, err := res.append(r.open(), r.rev, r.item.wraps)
-	meta, err2 := jsonOf(res.Meta)
+	own := maps.Clone(res.Meta)
+	delete(own, keyServer) // which end appends
+	meta, err2 := jsonOf(own)
 	if err := cmp.Or(err, err2); err != nil {
 		return r.notEncodable(err)
 	}
-	meta = without(meta, keyServer) // which end appends
-	if meta = bytes.TrimSuffix(bytes.TrimPrefix(meta, []byte("{")), []byte("}")); len(meta) > 0 {
-		meta = append(meta, ',')
+	members := ""
+	if len(meta) > 0 {
+		members = string(meta[1:len(meta)-1]) + ","
 	}
-	return r.end(b, string(meta), false)
+	return r.end(b, members, false)
 }
 
 // protocolError returns the *Error in the tree of err, or nil. It may be wrapped,
@@ -1792,7 +1796,7 @@ func nameAndVersion(raw []byte) (name, version string, ok bool) {
 		return "", "", false
 	}
 	var rawName, rawVersion []byte
-	pick(raw, want{"name", &rawName}, want{"version", &rawVersion})
+	pick(raw, want{name: "name", to: &rawName}, want{name: "version", to: &rawVersion})
 	name, named := unquote(rawName)
 	version, versioned := unquote(rawVersion)
 	return name, version, named && versioned
@@ -2049,7 +2053,7 @@ func hasCapability(caps []byte, capability string) bool {
 			return false
 		}
 		var in []byte
-		pick(caps, want{name, &in})
+		pick(caps, want{name: name, to: &in})
 		caps = in
 	}
 	return len(caps) > 0 && caps[0] == '{'
@@ -3307,7 +3311,7 @@ type root struct {
 // a schema may say anything: it is for the model, and the handler checks.
 func rootOf(schema []byte, where string) *root {
 	var properties, required, additional, patterns []byte
-	pick(schema, want{"properties", &properties}, want{"required", &required}, want{"additionalProperties", &additional}, want{"patternProperties", &patterns})
+	pick(schema, want{name: "properties", to: &properties}, want{name: "required", to: &required}, want{name: "additionalProperties", to: &additional}, want{name: "patternProperties", to: &patterns})
 	r := &root{closed: string(additional) == "false" && patterns == nil}
 	panicUnless(required == nil || json.Unmarshal(required, &r.required) == nil, where, "required must be a list of names in InputSchema")
 	if properties != nil {
@@ -3329,9 +3333,6 @@ func (in *rules) unmarshal(args []byte, v any) error {
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
-	if !in.describes(hostsOwn) {
-		args = without(args, hostsOwn)
-	}
 	bad := faults{loose: in.byHand != nil} // on the stack: mostly there are none
 	if in.byHand != nil {
 		in.byHand.check(args, &bad)
@@ -3346,12 +3347,8 @@ func (in *rules) describes(name string) bool {
 		slices.ContainsFunc(in.schema.fields, func(f *field) bool { return f.name == name })
 }
 
-// without returns an object without the members of a name. What is no object
-// stays as it is.
+// without returns an object without the members of a name.
 func without(object []byte, name string) []byte {
-	if !bytes.Contains(object, []byte(name)) || object[0] != '{' {
-		return object
-	}
 	b := []byte("{")
 	for key, val := range members(object) {
 		if string(key) != name {
@@ -3527,7 +3524,7 @@ func (s *schema) unwrap(raw []byte) []byte {
 	inside := []byte(str)
 	if s.kind == "array" || s.kind == "object" {
 		inside = bytes.TrimSpace(inside)
-		if len(inside) == 0 || inside[0] != '[' && inside[0] != '{' || skipValue(inside, 0, 0) != len(inside) {
+		if len(inside) == 0 || inside[0] != '[' && inside[0] != '{' || scan(inside, 0, 0, nil) != len(inside) {
 			return raw
 		}
 	}
@@ -3659,7 +3656,7 @@ func integer(num string) string {
 // isNumber reports whether raw is a number in JSON. It may come out of a string or
 // a tag, and so need not be JSON at all.
 func isNumber(raw []byte) bool {
-	return len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') && skipValue(raw, 0, 0) == len(raw)
+	return len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') && scan(raw, 0, 0, nil) == len(raw)
 }
 
 // setList sets a slice, element by element: how many come is not known before.
@@ -3757,7 +3754,7 @@ func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
 		return
 	}
 	if f.quoted {
-		if str, _ := unquote(raw); skipValue([]byte(str), 0, 0) == len(str) {
+		if str, _ := unquote(raw); scan([]byte(str), 0, 0, nil) == len(str) {
 			raw = []byte(str)
 		}
 	}
@@ -3983,7 +3980,7 @@ func (s *schema) empty(t reflect.Type) string {
 // an interface holds, stays as it is.
 func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 	if raw[i] != '{' && raw[i] != '[' || s.elem == nil && s.fields == nil {
-		end := skipValue(raw, i, 0)
+		end := scan(raw, i, 0, nil)
 		return append(b, raw[i:end]...), end
 	}
 	object, closer := raw[i] == '{', "]"
@@ -3994,7 +3991,7 @@ func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 	for i++; raw[i] != closer[0]; {
 		start, name := len(b), []byte(nil)
 		if object {
-			end := skipValue(raw, i, 0)
+			end := scan(raw, i, 0, nil)
 			name = raw[i:end]
 			b = append(b, raw[i:end+1]...) // with its colon
 			i = end + 1

@@ -51,6 +51,7 @@ import (
 	"io"
 	"iter"
 	"log"
+	"math/bits"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -61,18 +62,19 @@ import (
 )
 
 const (
-	outputBound = 16 << 20 // unsent bytes above which no further line is taken
-	aheadBound  = 16 << 20 // bytes that are read ahead all the same
-	notesBound  = 64 << 10 // unsent diagnostics above which they are dropped
-	traceBound  = 64 << 20 // the same for the trace
-	keepBuffer  = 64 << 10 // larger buffers are let go after use
-	maxBatch    = 10_000   // members of one batch
-	maxStreams  = 64       // open subscriptions/listen requests
-	maxWatched  = 10_000   // resources that one of them, or a legacy session, watches
-	maxURI      = 8 << 10  // bytes in the URI of a resource that is watched
-	maxRepeated = 1 << 10  // bytes in an id or a token that notifications repeat
-	maxDepth    = 10_000   // of nesting, as in encoding/json
-	maxEmpty    = 100      // Reads in a row that give nothing, as in bufio
+	outputBound = 16 << 20        // unsent bytes above which no further line is taken
+	aheadBound  = 16 << 20        // bytes that are read ahead all the same
+	notesBound  = 64 << 10        // unsent diagnostics above which they are dropped
+	traceBound  = 64 << 20        // the same for the trace
+	keepBuffer  = 64 << 10        // bytes that are read into; larger buffers are let go after use
+	minRead     = keepBuffer / 16 // room below which a Read gets a new buffer
+	maxBatch    = 10_000          // members of one batch
+	maxStreams  = 64              // open subscriptions/listen requests
+	maxWatched  = 10_000          // resources that one of them, or a legacy session, watches
+	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
+	maxRepeated = 1 << 10         // bytes in an id or a token that notifications repeat
+	maxDepth    = 10_000          // of nesting, as in encoding/json
+	maxEmpty    = 100             // Reads in a row that give nothing, as in bufio
 
 	maxInline = time.Millisecond // of work, after which a lent turn is passed on
 )
@@ -155,11 +157,12 @@ type request struct {
 // params holds the members of a request's params that we know, as raw JSON.
 type params struct {
 	raw                                             []byte // all of them
+	twice                                           string // says that one came twice
 	meta, name, arguments, uri, cursor              []byte
 	notifications, setLevel, state, inputResponses  []byte
 	protocolVersion, capabilities, clientInfo       []byte
 	metaVersion, metaCaps, metaClient, level, token []byte
-	requestID, reason                               []byte
+	requestID, reason, hostsOwn                     []byte
 }
 
 // An inputRequest is a question of the modern era, which travels in a result.
@@ -377,7 +380,7 @@ func (c *session) discard() {
 		case <-c.returned:
 			return
 		default:
-			c.in.start = len(c.in.buf)
+			c.in.seen, c.in.buf = 0, c.in.buf[:0]
 			c.in.fill()
 		}
 	}
@@ -385,16 +388,32 @@ func (c *session) discard() {
 
 // ---- accept ----
 
-// An envelope is the outside of one message, in slices of its line.
+// An envelope is the outside of one message and its params, in slices of its line.
 type envelope struct {
-	jsonrpc, id, method, params, result, err []byte
-	twice                                    string // a member that came twice
+	jsonrpc, id, method, result, err []byte
+	params                           params
+	twice                            string // says that a member came twice
 }
 
-// open takes a message apart. Names are matched exactly.
-func (e *envelope) open(m []byte) {
-	e.twice = pick(m, want{"jsonrpc", &e.jsonrpc}, want{"id", &e.id}, want{"method", &e.method},
-		want{"params", &e.params}, want{"result", &e.result}, want{"error", &e.err})
+// open takes a message apart, and reports whether it is valid JSON. Names are
+// matched exactly. Of a message that is broken off, there is what stands before,
+// and the last value as far as it goes.
+func (e *envelope) open(m []byte) (valid bool) {
+	p := &e.params
+	arguments := []want{{name: hostsOwn, to: &p.hostsOwn}}
+	meta := []want{{name: "progressToken", to: &p.token}, {name: keyVersion, to: &p.metaVersion},
+		{name: keyCaps, to: &p.metaCaps}, {name: keyClient, to: &p.metaClient}, {name: keyLevel, to: &p.level}}
+	params := []want{{name: "_meta", to: &p.meta, inside: meta}, {name: "name", to: &p.name},
+		{name: "arguments", to: &p.arguments, inside: arguments}, {name: "uri", to: &p.uri}, {name: "cursor", to: &p.cursor},
+		{name: "notifications", to: &p.notifications}, {name: "level", to: &p.setLevel}, {name: "requestState", to: &p.state},
+		{name: "inputResponses", to: &p.inputResponses}, {name: "protocolVersion", to: &p.protocolVersion},
+		{name: "capabilities", to: &p.capabilities}, {name: "clientInfo", to: &p.clientInfo},
+		{name: "requestId", to: &p.requestID}, {name: "reason", to: &p.reason}}
+	outside := []want{{name: "id", to: &e.id}, {name: "jsonrpc", to: &e.jsonrpc}, {name: "method", to: &e.method},
+		{name: "params", to: &p.raw, inside: params}, {name: "result", to: &e.result}, {name: "error", to: &e.err}}
+	valid = scan(m, 0, 0, outside) == len(m)
+	e.twice, p.twice = twice(outside), cmp.Or(twice(params), twice(meta))
+	return valid
 }
 
 // isAnswer reports whether the message has the shape of an answer to us. Such a
@@ -407,22 +426,19 @@ func (e *envelope) isAnswer() bool {
 // to serve.
 func (c *session) accept(line []byte) (inline *request) {
 	c.record("in  ", line)
-	keep := len(line) > keepBuffer // then the line has memory of its own
 	switch {
 	case !utf8.Valid(line):
 		c.refuse(nil, nil, coded(codeParse, "Parse error: not UTF-8"))
-	case skipValue(line, 0, 0) != len(line): // the one strict pass: what is read later is trusted
-		c.refuse(nil, nil, coded(codeParse, "Parse error"))
-	case line[0] == '[':
-		c.batch(line, keep)
+	case line[0] == '[' && scan(line, 0, 0, nil) == len(line):
+		c.batch(line)
 	default:
-		inline = c.message(line, keep, nil)
+		inline = c.message(line, nil)
 	}
 	return inline
 }
 
 // batch takes a line of several messages, which one revision knows.
-func (c *session) batch(line []byte, keep bool) {
+func (c *session) batch(line []byte) {
 	count := 0
 	for range members(line) {
 		count++
@@ -437,7 +453,7 @@ func (c *session) batch(line []byte, keep bool) {
 	default:
 		b := &batch{owed: 1}
 		for _, m := range members(line) {
-			c.message(m, keep, b)
+			c.message(m, b)
 		}
 		c.mu.Lock()
 		c.sendAnswer(b, nil)
@@ -447,21 +463,23 @@ func (c *session) batch(line []byte, keep bool) {
 
 // message takes one message, finds out which of the three kinds it is, and
 // returns what accept does.
-func (c *session) message(m []byte, keep bool, b *batch) (inline *request) {
+func (c *session) message(m []byte, b *batch) (inline *request) {
 	var e envelope
-	e.open(m)
+	valid := e.open(m)
 	id := e.id
-	if !validID(id) || e.twice == "id" {
+	if !validID(id) || e.twice == "id"+cameTwice {
 		id = nil
 	}
 	version, _ := unquote(e.jsonrpc)
 	switch {
+	case !valid:
+		c.refuse(nil, nil, coded(codeParse, "Parse error"))
 	case m[0] != '{':
 		c.refuse(b, nil, invalid("a message must be an object"))
 	case e.isAnswer():
 		c.deliver(&e)
 	case e.twice != "":
-		c.refuse(b, id, invalid(e.twice+" came twice"))
+		c.refuse(b, id, invalid(e.twice))
 	case string(e.id) == "null":
 		c.refuse(b, nil, invalid("id must not be null"))
 	case e.id != nil && id == nil:
@@ -477,7 +495,7 @@ func (c *session) message(m []byte, keep bool, b *batch) (inline *request) {
 	case id == nil:
 		c.notice(&e)
 	default:
-		return c.request(&e, keep, b)
+		return c.request(&e, b)
 	}
 	return nil
 }
@@ -493,7 +511,7 @@ func (c *session) tooLong(head, tail []byte) {
 	if len(id) == cap(id) { // it is not there, or cut: what reaches the end of head has no room behind it
 		id = idAtEnd(tail)
 	}
-	if skipValue(id, 0, 0) != len(id) || !validID(id) || !utf8.Valid(id) || e.twice == "id" {
+	if scan(id, 0, 0, nil) != len(id) || !validID(id) || !utf8.Valid(id) || e.twice == "id"+cameTwice {
 		id = nil
 	}
 	if e.isAnswer() {
@@ -519,8 +537,8 @@ func idAtEnd(tail []byte) (id []byte) {
 			break
 		}
 		rest := slices.Concat([]byte("{"), tail[at:])
-		if skipValue(rest, 0, 0) == len(rest) && bytes.HasSuffix(trimSpace(tail[:at]), []byte(",")) {
-			pick(rest, want{"id", &id})
+		if scan(rest, 0, 0, nil) == len(rest) && bytes.HasSuffix(trimSpace(tail[:at]), []byte(",")) {
+			pick(rest, want{name: "id", to: &id})
 			break
 		}
 	}
@@ -529,16 +547,16 @@ func idAtEnd(tail []byte) (id []byte) {
 
 // notifications are those of the client that we act upon. The others which the
 // protocol has would change what nobody remembers.
-var notifications = map[string]func(*session, *params){
-	"notifications/cancelled": func(c *session, p *params) {
+var notifications = map[string]func(*session, params){
+	"notifications/cancelled": func(c *session, p params) {
 		if validID(p.requestID) {
 			reason, _ := unquote(p.reason)
 			c.cancelRequest(p.requestID, reason)
 		}
 	},
-	"notifications/initialized":        func(c *session, _ *params) { c.initialized() },
-	"notifications/progress":           func(*session, *params) {},
-	"notifications/roots/list_changed": func(*session, *params) {},
+	"notifications/initialized":        func(c *session, _ params) { c.initialized() },
+	"notifications/progress":           func(*session, params) {},
+	"notifications/roots/list_changed": func(*session, params) {},
 }
 
 // notice takes a notification. There is no answer, whatever is wrong with it.
@@ -549,9 +567,7 @@ func (c *session) notice(e *envelope) {
 		c.logf("notification ignored: unknown method %q", excerpt(method))
 		return
 	}
-	var p params
-	p.read(e.params)
-	act(c, &p)
+	act(c, e.params)
 }
 
 // initialized tells the legacy session what has changed since initialize.
@@ -576,10 +592,10 @@ func (c *session) deliver(e *envelope) {
 	case q == nil:
 		c.logf("answer ignored: nobody waits for %s", oneLine(string(e.id)))
 	case e.err == nil:
-		q.tell(reply{result: bytes.Clone(e.result)})
+		q.tell(reply{result: e.result})
 	default:
 		var code, message []byte
-		pick(e.err, want{"code", &code}, want{"message", &message})
+		pick(e.err, want{name: "code", to: &code}, want{name: "message", to: &message})
 		why, _ := unquote(message)
 		q.tell(reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%.20s)", excerpt(why), code)})
 	}
@@ -603,7 +619,6 @@ type service struct {
 	early        bool            // it is served before initialize too
 	kind         kind            // what must be offered; nothing: it is always served
 	list         bool            // legacy clients may list what is not offered
-	copyParams   bool            // a handler needs them when the line is overwritten
 	asks         bool            // its handler may ask the client
 	forModel     bool            // what its handler fails with is a result, for the model to read
 	absent       json.RawMessage // data of the error where the method does not exist
@@ -623,15 +638,15 @@ var services = byMethod(
 	service{method: "resources/list", kind: resources, list: true, serve: listOf(resources)},
 	service{method: "resources/templates/list", kind: templates, list: true, serve: listOf(templates)},
 
-	service{method: "tools/call", kind: tools, copyParams: true, asks: true, forModel: true, serve: (*session).findTool},
-	service{method: "prompts/get", kind: prompts, copyParams: true, asks: true, serve: (*session).findPrompt},
-	service{method: "resources/read", kind: resources, copyParams: true, asks: true, serve: (*session).findResource},
-	service{method: "completion/complete", kind: completions, copyParams: true, serve: (*session).findCompletion},
+	service{method: "tools/call", kind: tools, asks: true, forModel: true, serve: (*session).findTool},
+	service{method: "prompts/get", kind: prompts, asks: true, serve: (*session).findPrompt},
+	service{method: "resources/read", kind: resources, asks: true, serve: (*session).findResource},
+	service{method: "completion/complete", kind: completions, serve: (*session).findCompletion},
 
 	service{method: "logging/setLevel", until: newestLegacy, kind: logging, serve: (*session).setLevel},
 	service{method: "resources/subscribe", until: newestLegacy, kind: resources, serve: (*session).subscribe},
 	service{method: "resources/unsubscribe", until: newestLegacy, kind: resources, serve: (*session).unsubscribe},
-	service{method: "subscriptions/listen", since: firstModern, kind: nothing, copyParams: true, serve: (*session).listen},
+	service{method: "subscriptions/listen", since: firstModern, kind: nothing, serve: (*session).listen},
 )
 
 // in reports whether revision v has the method.
@@ -650,7 +665,7 @@ func byMethod(list ...service) map[string]*service {
 
 // request takes a request: it finds the era, refuses what cannot be served, and
 // either answers on the spot or begins a handler. It returns what accept does.
-func (c *session) request(e *envelope, keep bool, b *batch) (inline *request) {
+func (c *session) request(e *envelope, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
 	full := b != nil && len(b.answers) > outputBound ||
@@ -664,19 +679,14 @@ func (c *session) request(e *envelope, keep bool, b *batch) (inline *request) {
 		c.refuse(b, e.id, coded(codeInternal, "The unsent answers are too long"))
 		return nil
 	}
-	r := &request{session: c, id: e.id, batch: b}
+	r := &request{session: c, id: e.id, batch: b, params: e.params}
 	r.service = services[string(e.method[1:len(e.method)-1])]
 	if r.service == nil { // the method is unknown, or written with escapes
 		method, _ := unquote(e.method)
 		r.service = cmp.Or(services[method], &service{method: method, since: newest + 1, kind: nothing})
 	}
 	r.method = r.service.method
-	params := e.params
-	if r.service.copyParams && !keep {
-		own := slices.Concat(r.id, params)
-		r.id, params = own[:len(r.id):len(r.id)], own[len(r.id):]
-	}
-	line, err := c.serve(r, params)
+	line, err := c.serve(r)
 	switch {
 	case err != nil:
 		c.answer(b, errorLine(r.id, err))
@@ -690,8 +700,8 @@ func (c *session) request(e *envelope, keep bool, b *batch) (inline *request) {
 
 // serve answers what needs no code of the user's. When it returns neither an
 // answer nor an error, r is to be given to a handler.
-func (c *session) serve(r *request, params []byte) ([]byte, *Error) {
-	if err := r.params.read(params); err != nil {
+func (c *session) serve(r *request) ([]byte, *Error) {
+	if err := r.params.check(); err != nil {
 		return nil, err
 	}
 	if err := c.selectEra(r); err != nil {
@@ -707,32 +717,17 @@ func (c *session) serve(r *request, params []byte) ([]byte, *Error) {
 	return s.serve(c, r)
 }
 
-// read takes params apart. The values stay raw.
-func (p *params) read(raw []byte) *Error {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
-	}
-	if raw[0] != '{' {
-		return badParams("params must be an object")
-	}
-	p.raw = raw
-	twice := pick(raw, want{"_meta", &p.meta}, want{"name", &p.name}, want{"arguments", &p.arguments},
-		want{"uri", &p.uri}, want{"cursor", &p.cursor}, want{"notifications", &p.notifications},
-		want{"level", &p.setLevel}, want{"requestState", &p.state}, want{"inputResponses", &p.inputResponses},
-		want{"protocolVersion", &p.protocolVersion}, want{"capabilities", &p.capabilities},
-		want{"clientInfo", &p.clientInfo}, want{"requestId", &p.requestID}, want{"reason", &p.reason})
-	absent(&p.meta, &p.cursor, &p.state, &p.inputResponses)
-	if twice == "" && p.meta != nil {
-		if p.meta[0] != '{' {
-			return badParams("_meta must be an object")
-		}
-		twice = pick(p.meta, want{"progressToken", &p.token}, want{keyVersion, &p.metaVersion},
-			want{keyCaps, &p.metaCaps}, want{keyClient, &p.metaClient}, want{keyLevel, &p.level})
-		absent(&p.token, &p.metaClient, &p.level)
-	}
+// check returns what is wrong with params whatever the method is. A null is as good
+// as nothing where a member may be left out.
+func (p *params) check() *Error {
+	absent(&p.raw, &p.meta, &p.cursor, &p.state, &p.inputResponses, &p.token, &p.metaClient, &p.level)
 	switch {
-	case twice != "":
-		return badParams(twice + " came twice")
+	case p.raw != nil && p.raw[0] != '{':
+		return badParams("params must be an object")
+	case p.meta != nil && p.meta[0] != '{':
+		return badParams("_meta must be an object")
+	case p.twice != "":
+		return badParams(p.twice)
 	case p.token != nil && !validID(p.token):
 		return badParams("progressToken must be a string or an integer")
 	case len(p.token) > maxRepeated:
@@ -1623,10 +1618,9 @@ type lineReader struct {
 	r     io.Reader
 	limit int // bytes that a line may have
 
-	buf   []byte // buf[start:] was read and is not taken yet
-	start int
-	seen  int             // buf[start:seen] holds no newline
-	parts [][]byte        // the beginning of a line that is longer than the buffer
+	buf   []byte          // was read and is not taken yet; the room behind it is free
+	seen  int             // buf[:seen] holds no newline
+	parts [][]byte        // the beginning of a line of which the rest is in buf
 	size  int             // bytes in parts
 	head  []byte          // the beginning of a line that is longer than limit; nil otherwise
 	tail  []byte          // the end of it, as far as it was read
@@ -1657,15 +1651,15 @@ func (l *lineReader) fill() {
 		l.add(<-l.ahead)
 		return
 	}
-	n := copy(l.buf, l.buf[l.start:])
-	l.seen -= l.start
-	l.start, l.buf = 0, l.buf[:n]
-	if n == cap(l.buf) && n > 0 {
-		l.parts, l.size = append(l.parts, l.buf), l.size+n
+	if cap(l.buf)-len(l.buf) < minRead {
+		begun := l.buf
+		if l.buf = make([]byte, 0, keepBuffer); len(begun) < minRead {
+			l.buf = append(l.buf, begun...)
+		} else {
+			l.parts, l.size, l.seen = append(l.parts, begun), l.size+len(begun), 0
+		}
 	}
-	if n == cap(l.buf) || n == 0 && cap(l.buf) > keepBuffer {
-		l.seen, l.buf = 0, make([]byte, 0, keepBuffer)
-	}
+	var n int
 	n, l.err = readSome(l.r, l.buf[len(l.buf):cap(l.buf)])
 	l.buf = l.buf[:len(l.buf)+n]
 }
@@ -1673,7 +1667,7 @@ func (l *lineReader) fill() {
 // readAhead begins a Read, unless one is under way, r has come to its end, or
 // enough was read ahead. What comes out of the channel is to be given to add.
 func (l *lineReader) readAhead() <-chan readResult {
-	if l.ahead == nil && l.err == nil && len(l.buf)-l.start < aheadBound {
+	if l.ahead == nil && l.err == nil && len(l.buf) < aheadBound {
 		if l.room == nil {
 			l.room = make([]byte, keepBuffer)
 		}
@@ -1689,36 +1683,30 @@ func (l *lineReader) readAhead() <-chan readResult {
 
 // add takes what was read ahead.
 func (l *lineReader) add(ahead readResult) {
-	if l.start > len(l.buf)/2 { // not each time: a client may send little at once
-		n := copy(l.buf, l.buf[l.start:])
-		l.buf, l.seen, l.start = l.buf[:n], l.seen-l.start, 0
-	}
 	l.buf, l.err, l.ahead = append(l.buf, ahead.b...), ahead.err, nil
 }
 
 // next returns the next line without its end, or nil if there is no whole one.
 // What comes after the last newline is a line too, if it is the last there is. Of
 // a line that is too long it returns the beginning and, as tail, the end. A line
-// is valid until the next fill or add, or for good if it is longer than
-// keepBuffer.
+// stays as it is for good: nobody reads into its memory again.
 func (l *lineReader) next() (line, tail []byte) {
 	if l.size == 0 && l.head == nil { // blanks before a message do not count, and so do not blank lines
 		l.skipBlank()
 	}
-	chunk, whole := l.buf[l.start:], false
+	chunk, whole := l.buf, false
 	if end := bytes.IndexByte(l.buf[l.seen:], '\n'); end >= 0 {
-		chunk, whole = l.buf[l.start:l.seen+end+1], true
+		chunk, whole = l.buf[:l.seen+end+1], true
 	}
 	if !whole && l.err == nil {
 		l.seen = len(l.buf)
 		if l.head != nil || l.tooMuch(chunk) {
 			l.cut(chunk)
-			l.start = l.seen
+			l.seen, l.buf = 0, l.buf[len(chunk):]
 		}
 		return nil, nil
 	}
-	l.start += len(chunk)
-	l.seen = l.start
+	l.seen, l.buf = 0, l.buf[len(chunk):]
 	if l.size == 0 && l.head == nil && len(chunk) == 0 {
 		return nil, nil // the end
 	}
@@ -1736,17 +1724,17 @@ func (l *lineReader) next() (line, tail []byte) {
 // all.
 func (l *lineReader) skipBlank() {
 	const mark = "\ufeff"
-	l.start = skipSpace(l.buf, l.start)
-	if !l.began && bytes.HasPrefix(l.buf[l.start:], []byte(mark)) {
-		l.start, l.began = skipSpace(l.buf, l.start+len(mark)), true
+	blanks := skipSpace(l.buf, 0)
+	if !l.began && bytes.HasPrefix(l.buf[blanks:], []byte(mark)) {
+		blanks, l.began = skipSpace(l.buf, blanks+len(mark)), true
 	}
-	l.seen = max(l.seen, l.start)
+	l.seen, l.buf = max(0, l.seen-blanks), l.buf[blanks:]
 }
 
 // whole returns a line that ends with chunk.
 func (l *lineReader) whole(chunk []byte) []byte {
-	if l.size > 0 || len(chunk) > keepBuffer {
-		chunk = slices.Concat(append(l.parts, chunk)...)
+	if l.size > 0 {
+		chunk = bytes.Join(append(l.parts, chunk), nil)
 		l.parts, l.size = nil, 0
 	}
 	return trimSpace(chunk)
@@ -1761,16 +1749,13 @@ func (l *lineReader) tooMuch(chunk []byte) bool {
 
 // cut lets go of a line that is too long, but for its beginning and its end.
 func (l *lineReader) cut(chunk []byte) {
-	if l.head == nil {
-		first := chunk
-		if n := len(l.parts); n > 0 {
-			first, l.tail = l.parts[0], l.parts[n-1]
-		}
-		l.head = bytes.Clone(first[:min(len(first), keepBuffer, l.limit)])
-		l.parts, l.size = nil, 0
+	for _, part := range append(l.parts, chunk) {
+		room := min(keepBuffer, l.limit) - len(l.head)
+		l.head = append(l.head, part[:min(len(part), room)]...)
+		l.tail = append(l.tail, part[max(0, len(part)-maxRepeated):]...)
+		l.tail = l.tail[max(0, len(l.tail)-maxRepeated):]
 	}
-	end := slices.Concat(l.tail[max(0, len(l.tail)-maxRepeated):], chunk)
-	l.tail = bytes.Clone(end[max(0, len(end)-maxRepeated):])
+	l.parts, l.size = nil, 0
 }
 
 // ---- what is to be written ----
@@ -1920,32 +1905,42 @@ func (w *lineWriter) queued(end int64) bool {
 // ---- JSON ----
 
 // The scanner is our own and as strict as encoding/json, against which it is
-// fuzzed: it is exact about names, duplicates and ids, and one pass tells whether
-// a line is valid. What was found valid is walked by members, which trusts it.
+// fuzzed: it is exact about names, duplicates and ids. One pass over a message
+// tells whether it is valid, and takes it apart.
 
-// skipValue returns the index behind the value that begins at b[i], or -1 if it
-// is not valid JSON. It leaves UTF-8 to others. Depth is that of the value.
-func skipValue(b []byte, i, depth int) int {
+// A want is a member that is looked for, where its value is to go, and what is
+// looked for inside of it.
+type want struct {
+	name   string
+	to     *[]byte
+	inside []want
+	twice  bool // it came more than once
+}
+
+// scan returns the index behind the value that begins at b[i], or -1 if it is not
+// valid JSON. It leaves UTF-8 to others. Depth is that of the value. If it is an
+// object, what is wanted is taken out of it.
+func scan(b []byte, i, depth int, wanted []want) int {
 	if i >= len(b) {
 		return -1
 	}
 	switch b[i] {
 	case '{', '[':
-		return skipContainer(b, i, depth+1)
+		return scanContainer(b, i, depth+1, wanted)
 	case '"':
-		return skipString(b, i)
+		return scanString(b, i)
 	case 't':
-		return skipWord(b, i, "true")
+		return scanWord(b, i, "true")
 	case 'f':
-		return skipWord(b, i, "false")
+		return scanWord(b, i, "false")
 	case 'n':
-		return skipWord(b, i, "null")
+		return scanWord(b, i, "null")
 	}
-	return skipNumber(b, i)
+	return scanNumber(b, i)
 }
 
-// skipContainer is skipValue for an object or an array.
-func skipContainer(b []byte, i, depth int) int {
+// scanContainer is scan for an object or an array.
+func scanContainer(b []byte, i, depth int, wanted []want) int {
 	object, closer := b[i] == '{', b[i]+2 // as ASCII has it
 	if depth > maxDepth {
 		return -1
@@ -1954,12 +1949,15 @@ func skipContainer(b []byte, i, depth int) int {
 		return i + 1
 	}
 	for i < len(b) {
+		var w *want
 		if object {
-			if i = skipKey(b, i); i < 0 {
+			var key []byte
+			if key, i = scanKey(b, i); i < 0 {
 				return -1
 			}
+			w = find(wanted, key)
 		}
-		if i = skipValue(b, i, depth); i < 0 {
+		if i = w.scan(b, i, depth); i < 0 {
 			return -1
 		}
 		if i = skipSpace(b, i); i == len(b) {
@@ -1977,15 +1975,96 @@ func skipContainer(b []byte, i, depth int) int {
 	return -1
 }
 
-// skipKey returns the index of the value behind a key and its colon, or -1.
-func skipKey(b []byte, i int) int {
-	if i = skipString(b, i); i < 0 {
-		return -1
+// scanKey returns a key, in its quotes, and the index of the value behind it and
+// its colon, or -1.
+func scanKey(b []byte, i int) (key []byte, value int) {
+	end := scanString(b, i)
+	if end < 0 {
+		return nil, -1
 	}
-	if i = skipSpace(b, i); i == len(b) || b[i] != ':' {
-		return -1
+	key = b[i:end]
+	if i = skipSpace(b, end); i == len(b) || b[i] != ':' {
+		return nil, -1
 	}
-	return skipSpace(b, i+1)
+	return key, skipSpace(b, i+1)
+}
+
+// find returns what is wanted of the member of a key, or nil.
+func find(wanted []want, key []byte) *want {
+	if len(wanted) == 0 {
+		return nil
+	}
+	name := keyName(key)
+	for i := range wanted {
+		if wanted[i].name == string(name) {
+			return &wanted[i]
+		}
+	}
+	return nil
+}
+
+// keyName returns the name that a key in its quotes stands for.
+func keyName(key []byte) []byte {
+	if bytes.IndexByte(key, '\\') < 0 {
+		return key[1 : len(key)-1]
+	}
+	name, _ := unquote(key)
+	return []byte(name)
+}
+
+// scan is scan for the value of a member, of which w may be wanted.
+func (w *want) scan(b []byte, i, depth int) int {
+	if w == nil {
+		return scan(b, i, depth, nil)
+	}
+	w.twice = *w.to != nil
+	*w.to = b[i:] // which is what there is of a value that is broken off
+	end := scan(b, i, depth, w.inside)
+	if end >= 0 {
+		*w.to = b[i:end]
+	}
+	return end
+}
+
+// twice says of the first wanted member that came twice that it did.
+func twice(wanted []want) string {
+	for _, w := range wanted {
+		if w.twice {
+			return w.name + cameTwice
+		}
+	}
+	return ""
+}
+
+const cameTwice = " came twice"
+
+// pick takes out of an object what is wanted, if it is one.
+func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
+
+// members yields the members of a valid object, or the elements of a valid array,
+// which have no key.
+func members(b []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, val []byte) bool) {
+		for i := skipSpace(b, 1); b[i] != '}' && b[i] != ']'; {
+			var name []byte
+			if b[0] == '{' {
+				name, i = scanKey(b, i)
+				name = keyName(name)
+			}
+			end := 0
+			if b[i] == '"' {
+				end = endOfString(b, i)
+			} else {
+				end = scan(b, i, 0, nil)
+			}
+			if !yield(name, b[i:end]) {
+				return
+			}
+			if i = skipSpace(b, end); b[i] == ',' {
+				i = skipSpace(b, i+1)
+			}
+		}
+	}
 }
 
 // skipSpace returns the index of the first byte from i on that is no blank.
@@ -2001,17 +2080,17 @@ func trimSpace(b []byte) []byte {
 	return bytes.TrimRight(b, " \t\r\n")
 }
 
-// skipWord is skipValue for true, false and null.
-func skipWord(b []byte, i int, word string) int {
+// scanWord is scan for true, false and null.
+func scanWord(b []byte, i int, word string) int {
 	if end := i + len(word); end <= len(b) && string(b[i:end]) == word {
 		return end
 	}
 	return -1
 }
 
-// skipString is skipValue for a string. Control characters and unknown escapes are
+// scanString is scan for a string. Control characters and unknown escapes are
 // not valid in one.
-func skipString(b []byte, i int) int {
+func scanString(b []byte, i int) int {
 	if b[i] != '"' {
 		return -1
 	}
@@ -2026,11 +2105,13 @@ func skipString(b []byte, i int) int {
 		if i++; i == len(b) { // behind a backslash
 			return -1
 		}
-		if b[i] == 'u' {
+		switch b[i] {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		case 'u':
 			if i += 4; i >= len(b) || !isHex(b[i-3:i+1]) {
 				return -1
 			}
-		} else if strings.IndexByte(escapes, b[i]) < 0 {
+		default:
 			return -1
 		}
 	}
@@ -2056,8 +2137,9 @@ func plainPrefix[T string | []byte](s T, i int) int {
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
 		quote, backslash := w^each*'"', w^each*'\\'
 		// The highest bit of a byte in x-each*n &^ x tells that it is below n.
-		if ((w-each*' ')&^w|(quote-each)&^quote|(backslash-each)&^backslash)&(each<<7) != 0 {
-			break
+		// In the lowest byte of which it tells that, it is right.
+		if below := ((w-each*' ')&^w | (quote-each)&^quote | (backslash-each)&^backslash) & (each << 7); below != 0 {
+			return i + bits.TrailingZeros64(below)/8
 		}
 	}
 	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
@@ -2066,9 +2148,9 @@ func plainPrefix[T string | []byte](s T, i int) int {
 	return i
 }
 
-// skipNumber is skipValue for a number: no leading zeros, and digits on both sides
+// scanNumber is scan for a number: no leading zeros, and digits on both sides
 // of a point.
-func skipNumber(b []byte, i int) int {
+func scanNumber(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
 	}
@@ -2102,76 +2184,11 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// members yields the members of a valid object, or the elements of a valid array,
-// which have no key. Of an object that is broken off it yields what there is, the
-// last value as far as it goes. Of anything else it yields something, and ends.
-func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, val []byte) bool) { walk(b, yield) }
-}
-
-// walk calls each with what members yields.
-func walk(b []byte, each func(key, val []byte) bool) {
-	i := skipSpace(b, 1)
-	for i < len(b) && b[i] != '}' && b[i] != ']' {
-		var key []byte
-		if b[0] == '{' {
-			end := skipTrusted(b, i)
-			if end == i || skipString(b[:end], i) != end {
-				break // broken off
-			}
-			if key = b[i+1 : end-1]; bytes.IndexByte(key, '\\') >= 0 {
-				name, _ := unquote(b[i:end])
-				key = []byte(name)
-			}
-			if i = skipSpace(b, skipSpace(b, end)+1); i >= len(b) {
-				break
-			}
-		}
-		end := skipTrusted(b, i)
-		if end == i || !each(key, b[i:end]) {
-			break
-		}
-		if i = skipSpace(b, end); i < len(b) && b[i] == ',' {
-			i = skipSpace(b, i+1)
-		}
-	}
-}
-
-// skipTrusted returns the index behind the value that begins at b[i], which is
-// valid, or broken off. It jumps over strings.
-func skipTrusted(b []byte, i int) int {
-	if i < len(b) && b[i] != '"' && b[i] != '{' && b[i] != '[' {
-		for i < len(b) && strings.IndexByte(",]} \t\r\n", b[i]) < 0 {
-			i++
-		}
-		return i
-	}
-	depth := 0
-	for i < len(b) {
-		switch b[i] {
-		case '"':
-			i = endOfString(b, i) - 1
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		}
-		if i++; depth == 0 {
-			break
-		}
-	}
-	return i
-}
-
-// endOfString returns the index behind a string that is valid, or broken off: a
-// quote ends it unless an odd number of backslashes stands before.
+// endOfString is scan for a string that is valid: a quote ends it unless an odd
+// number of backslashes stands before.
 func endOfString(b []byte, i int) int {
 	for i++; ; {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return len(b)
-		}
-		i += n + 1
+		i += bytes.IndexByte(b[i:], '"') + 1
 		slashes := 0
 		for b[i-2-slashes] == '\\' {
 			slashes++
@@ -2180,32 +2197,6 @@ func endOfString(b []byte, i int) int {
 			return i
 		}
 	}
-}
-
-// A want is a member that is looked for, and where its value is to go.
-type want struct {
-	name string
-	to   *[]byte
-}
-
-// pick takes out of an object what is wanted, if it is one. It returns the name
-// of a wanted member that came twice.
-func pick(obj []byte, wanted ...want) (twice string) {
-	if len(obj) == 0 || obj[0] != '{' {
-		return ""
-	}
-	for key, val := range members(obj) {
-		for _, w := range wanted {
-			if w.name == string(key) {
-				if *w.to != nil && twice != "id" { // which matters most
-					twice = string(key)
-				}
-				*w.to = val
-				break
-			}
-		}
-	}
-	return twice
 }
 
 // validID reports whether raw, which is valid JSON, is a string or an integer.
