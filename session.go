@@ -2044,25 +2044,27 @@ func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
 // members yields the members of a valid object, or the elements of a valid array,
 // which have no key.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, val []byte) bool) {
-		for i := skipSpace(b, 1); b[i] != '}' && b[i] != ']'; {
-			var name []byte
-			if b[0] == '{' {
-				name, i = scanKey(b, i)
-				name = keyName(name)
-			}
-			end := 0
-			if b[i] == '"' {
-				end = endOfString(b, i)
-			} else {
-				end = scan(b, i, 0, nil)
-			}
-			if !yield(name, b[i:end]) {
-				return
-			}
-			if i = skipSpace(b, end); b[i] == ',' {
-				i = skipSpace(b, i+1)
-			}
+	return func(yield func(name, val []byte) bool) { walk(b, yield) }
+}
+
+// walk calls each with what members yields.
+func walk(b []byte, each func(name, val []byte) bool) {
+	more := true
+	for i := skipSpace(b, 1); more && b[i] != '}' && b[i] != ']'; {
+		var name []byte
+		if b[0] == '{' {
+			name, i = scanKey(b, i)
+			name = keyName(name)
+		}
+		start := i
+		if b[i] == '"' { // it may be long
+			i = endOfString(b, i)
+		} else {
+			i = scan(b, i, 0, nil)
+		}
+		more = each(name, b[start:i])
+		if i = skipSpace(b, i); b[i] == ',' {
+			i = skipSpace(b, i+1)
 		}
 	}
 }
@@ -2113,6 +2115,21 @@ func scanString(b []byte, i int) int {
 			}
 		default:
 			return -1
+		}
+	}
+}
+
+// endOfString is scan for a string that is valid: a quote ends it unless an odd
+// number of backslashes stands before.
+func endOfString(b []byte, i int) int {
+	for i++; ; {
+		i += bytes.IndexByte(b[i:], '"') + 1
+		slashes := 0
+		for b[i-2-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
 		}
 	}
 }
@@ -2182,21 +2199,6 @@ func digits(b []byte, i int) int {
 		i++
 	}
 	return i
-}
-
-// endOfString is scan for a string that is valid: a quote ends it unless an odd
-// number of backslashes stands before.
-func endOfString(b []byte, i int) int {
-	for i++; ; {
-		i += bytes.IndexByte(b[i:], '"') + 1
-		slashes := 0
-		for b[i-2-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return i
-		}
-	}
 }
 
 // validID reports whether raw, which is valid JSON, is a string or an integer.
