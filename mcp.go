@@ -425,23 +425,17 @@ func badParams(what string) *Error {
 	return coded(codeParams, "Invalid params: "+what)
 }
 
-// excerpt is as much of the client's words as may be repeated in a message.
+// excerpt is as much of the client's words as may be repeated in a message. It
+// ends with no half of a character.
 func excerpt(s string) string {
-	if len(s) > 100 {
-		s = firstBytes(s, 100) + "..."
-	}
-	return s
-}
-
-// firstBytes returns at most n bytes of s, and no half of a character.
-func firstBytes(s string, n int) string {
+	n := 100
 	if len(s) <= n {
 		return s
 	}
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	return s[:n]
+	return s[:n] + "..."
 }
 
 // oneLine is an excerpt that cannot be taken for the next line of a log.
@@ -1375,11 +1369,12 @@ func (r *request) textAnswer(text string, structured []byte, isError bool) []byt
 // cannot say who the server is: that member is ours, and no name comes twice.
 func (r *request) resultAnswer(res *Result) []byte {
 	b, err := res.append(r.open(), r.rev, r.item.wraps)
-	own := maps.Clone(res.Meta)
-	delete(own, keyServer) // which end appends
-	meta, err2 := jsonOf(own)
+	meta, err2 := jsonOf(res.Meta)
 	if err := cmp.Or(err, err2); err != nil {
 		return r.notEncodable(err)
+	}
+	if _, claimed := res.Meta[keyServer]; claimed {
+		meta = without(meta, keyServer) // which end appends
 	}
 	members := ""
 	if len(meta) > 0 {
@@ -3523,7 +3518,7 @@ func (s *schema) unwrap(raw []byte) []byte {
 	str, _ := unquote(raw)
 	inside := []byte(str)
 	if s.kind == "array" || s.kind == "object" {
-		inside = bytes.TrimSpace(inside)
+		inside = trimSpace(inside[skipSpace(inside, 0):])
 		if len(inside) == 0 || inside[0] != '[' && inside[0] != '{' || scan(inside, 0, 0, nil) != len(inside) {
 			return raw
 		}
@@ -3541,10 +3536,9 @@ func wrongKind(kind string, raw []byte) error {
 	if strings.IndexByte("aio", kind[0]) >= 0 {
 		article = "an "
 	}
-	const most = 40
-	got := firstBytes(string(raw[:min(len(raw), most+1)]), most)
+	got := excerpt(string(raw))
 	if str, isText := unquote(raw); isText {
-		got = string(appendString(nil, firstBytes(str, most)))
+		got = string(appendString(nil, excerpt(str)))
 	}
 	return errors.New("must be " + article + kind + ", got " + got)
 }
@@ -3650,7 +3644,8 @@ func integer(num string) string {
 	case behind >= 0:
 		return digits[:len(digits)-behind]
 	}
-	return digits + strings.Repeat("0", min(-behind, 30))
+	const more = "000000000000000000000000000000"
+	return digits + more[:min(-behind, len(more))]
 }
 
 // isNumber reports whether raw is a number in JSON. It may come out of a string or

@@ -425,7 +425,7 @@ func (e *envelope) isAnswer() bool {
 // accept takes one line. It returns the request in it if that is for its caller
 // to serve.
 func (c *session) accept(line []byte) (inline *request) {
-	c.record("in  ", line)
+	c.record("in", line)
 	switch {
 	case !utf8.Valid(line):
 		c.refuse(nil, nil, coded(codeParse, "Parse error: not UTF-8"))
@@ -503,7 +503,7 @@ func (c *session) message(m []byte, b *batch) (inline *request) {
 // tooLong takes a line of more than Server.MaxMessage bytes, of which only the
 // beginning and the end are there. The id may stand in either.
 func (c *session) tooLong(head, tail []byte) {
-	c.record("in  ", slices.Concat(head[:min(len(head), 1000)], []byte("... (cut: too long)")))
+	c.record("in", slices.Concat(head[:min(len(head), 1000)], []byte("... (cut: too long)")))
 	err := invalid("a message of more than " + strconv.Itoa(c.in.limit) + " bytes")
 	var e envelope
 	e.open(slices.Clip(head))
@@ -1467,7 +1467,7 @@ func (c *session) tellChange(st *stream, told int64, method, params string) int6
 // enqueue appends a line to the output and returns where it ends. The caller
 // must hold c.mu, and see to it that the line is written afterwards.
 func (c *session) enqueue(line []byte) int64 {
-	c.record("out ", line)
+	c.record("out", line)
 	return c.out.enqueue(line)
 }
 
@@ -1512,10 +1512,10 @@ func (c *session) record(direction string, line []byte) {
 		return
 	}
 	if c.number > 1 { // which of the Server's sessions it is
-		direction = strings.TrimSpace(direction) + "#" + strconv.Itoa(c.number) + " "
+		direction += "#" + strconv.Itoa(c.number)
 	}
 	b := time.Now().AppendFormat(nil, "2006/01/02 15:04:05.000000 ")
-	c.trace.enqueue(append(append(b, direction...), line...))
+	c.trace.enqueue(append(fmt.Appendf(b, "%-3s ", direction), line...))
 	if c.trace.acquire() {
 		go c.trace.writeAll() // wait waits for it
 	}
@@ -1536,8 +1536,8 @@ func (c *session) logf(format string, args ...any) {
 	if drop {
 		return
 	}
-	note := fmt.Sprintf("mcp: "+format, args...)
-	c.notes.enqueue([]byte(strings.ReplaceAll(note, "\n", "\x00")))
+	note := fmt.Appendf(nil, "mcp: "+format, args...)
+	c.notes.enqueue(bytes.ReplaceAll(note, []byte("\n"), []byte{0}))
 	if c.notes.acquire() {
 		go c.notes.writeAll() // wait waits for it
 	}
@@ -1553,7 +1553,7 @@ func (w logWriter) Write(b []byte) (int, error) {
 		w.Logger = log.Default()
 	}
 	for line := range bytes.Lines(b) {
-		w.Print(strings.ReplaceAll(string(line), "\x00", "\n"))
+		w.Print(string(bytes.ReplaceAll(line, []byte{0}, []byte("\n"))))
 	}
 	return len(b), nil
 }
