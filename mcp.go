@@ -89,7 +89,6 @@ import (
 	"io/fs"
 	"log"
 	"log/slog"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -1301,10 +1300,13 @@ func (s *Server) changed(k kind) {
 }
 
 // openSessions returns a copy of the sessions, to talk to without the lock.
-func (s *Server) openSessions() []*session {
+func (s *Server) openSessions() (open []*session) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.sessions))
+	for c := range s.sessions {
+		open = append(open, c)
+	}
+	s.mu.Unlock()
+	return open
 }
 
 // logf tells ErrorLog what belongs to no session.
@@ -1740,6 +1742,7 @@ func rawMember(b []byte, name string, val []byte) []byte {
 	if len(val) == 0 {
 		return b
 	}
+	b = slices.Grow(b, len(name)+len(val)+8) // once: val may be large
 	return append(append(join(b, `"`, name, `":`), val...), ',')
 }
 
@@ -2301,7 +2304,7 @@ func blocksOf(raw []byte) (content []Content, err error) {
 		return nil, errors.New("content is required")
 	}
 	if raw[0] != '[' {
-		raw = slices.Concat([]byte("["), raw, []byte("]"))
+		raw = join(nil, "[", string(raw), "]")
 	}
 	var blocks []struct {
 		Type     string          `json:"type"`
@@ -2925,14 +2928,12 @@ func (f *field) readTags() error {
 // not one, and must not be told to the model.
 func (f *field) readDoc() error {
 	doc := f.tag.Get("jsonschema")
-	first := true
-	for part := range strings.SplitSeq(doc, ",") {
+	for i, part := range strings.Split(doc, ",") {
 		key, _, keyed := strings.Cut(part, "=")
-		if !keyed && part == "required" || keyed && (first && isWord(key) || slices.Contains(foreign, key)) {
+		if !keyed && part == "required" || keyed && (i == 0 && isWord(key) || slices.Contains(foreign, key)) {
 			return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone. "+
 				"A field is required unless it is a pointer or has omitempty or a default; bounds have tags of their own, such as enum:\"a,b\" and minimum:\"1\"", doc)
 		}
-		first = false
 	}
 	f.doc = doc
 	return nil

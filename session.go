@@ -503,7 +503,7 @@ func (c *session) message(m []byte, b *batch) (inline *request) {
 // tooLong takes a line of more than Server.MaxMessage bytes, of which only the
 // beginning and the end are there. The id may stand in either.
 func (c *session) tooLong(head, tail []byte) {
-	c.record("in", slices.Concat(head[:min(len(head), 1000)], []byte("... (cut: too long)")))
+	c.record("in", join(nil, string(head[:min(len(head), 1000)]), "... (cut: too long)"))
 	err := invalid("a message of more than " + strconv.Itoa(c.in.limit) + " bytes")
 	var e envelope
 	e.open(slices.Clip(head))
@@ -532,14 +532,15 @@ func (c *session) tooLong(head, tail []byte) {
 // from which on the rest is valid. The quotes of text inside of a string are
 // escaped, and so are never taken for those of a member.
 func idAtEnd(tail []byte) (id []byte) {
-	for at := len(tail); at >= 0; {
-		if at = bytes.LastIndex(tail[:at], []byte(`"id"`)); at < 0 {
-			break
+	for at := 0; id == nil; at++ {
+		next := bytes.Index(tail[at:], []byte(`"id"`))
+		if next < 0 {
+			return nil
 		}
-		rest := slices.Concat([]byte("{"), tail[at:])
+		at += next
+		rest := join(nil, "{", string(tail[at:]))
 		if scan(rest, 0, 0, nil) == len(rest) && bytes.HasSuffix(trimSpace(tail[:at]), []byte(",")) {
 			pick(rest, want{name: "id", to: &id})
-			break
 		}
 	}
 	return id
@@ -1021,8 +1022,8 @@ func (st *stream) watch(uri string) *Error {
 
 // removeStream ends a stream, if there is one. The caller must hold c.mu.
 func (c *session) removeStream(gone *stream) {
-	if gone != nil {
-		c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == gone })
+	if i := slices.Index(c.streams, gone); i >= 0 {
+		c.streams = slices.Delete(c.streams, i, i+1)
 	}
 }
 
@@ -2254,7 +2255,7 @@ func writeCodePoints(b *strings.Builder, raw []byte) (rest []byte) {
 		n += len(`\u0000`)
 	}
 	var s string
-	json.Unmarshal(slices.Concat([]byte(`"`), raw[:n], []byte(`"`)), &s) // they are valid
+	json.Unmarshal(join(nil, `"`, string(raw[:n]), `"`), &s) // they are valid
 	b.WriteString(s)
 	return raw[n:]
 }
