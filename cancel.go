@@ -137,9 +137,8 @@ func (c *session) fail(err error) {
 // WaitGroup does not rise from zero. The second time it does nothing.
 func (c *session) stopAccepting() {
 	c.mu.Lock()
-	if !c.closing {
-		c.closing = true
-		close(c.closed)
+	if !c.isClosing() {
+		close(c.closing)
 	}
 	c.mu.Unlock()
 }
@@ -206,7 +205,7 @@ func (c *session) wait() error {
 		cause := cmp.Or(c.firstFailure(), ErrClosed)
 		c.wakeWaiters(cause)
 		c.linger(idle)
-		c.out.hold()
+		c.out.hold(true)
 		c.cancelAll(cause)
 	case <-c.ctx.Done():
 		go c.drain(idle)
@@ -233,10 +232,10 @@ func (c *session) wait() error {
 
 // drain closes idle when all that was begun is through, and written.
 func (c *session) drain(idle chan<- struct{}) {
-	<-c.closed
+	<-c.closing
 	c.write() // answers that were ready before the end
 	c.wg.Wait()
-	c.out.release()
+	c.out.hold(false)
 	c.write()
 	close(idle)
 }
@@ -264,7 +263,7 @@ func (c *session) linger(idle <-chan struct{}) {
 // did not come. If the client does not take them at once it does not get them.
 func (c *session) lastWrite() {
 	written := make(chan struct{})
-	c.out.release()
+	c.out.hold(false)
 	go func() {
 		c.write()
 		close(written)

@@ -1149,10 +1149,10 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 		return r.end(s.appendPage(r, k, rest), "", true), nil
 	}
 	client := r.public()
-	r.item = &item{run: func(r *request) []byte {
+	r.handler = func(r *request) []byte {
 		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
 		return r.endUncached(s.appendPage(r, k, seen)) // another client may see another list
-	}}
+	}
 	return nil, nil
 }
 
@@ -1364,7 +1364,7 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 // that is then written down.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
 	b := appendString(join(r.open(), `"content":[{"type":"text","text":`), text)
-	return r.end(outcome(join(b, `}],`), structured, isError, r.rev, r.item != nil && r.item.wraps), "", false)
+	return r.end(outcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps), "", false)
 }
 
 // resultAnswer is the line that answers the call of a tool with a Result. Its Meta
@@ -1396,7 +1396,7 @@ func protocolError(err error) (e *Error) {
 // reports a question that was asked and then lost: in the modern era a question
 // is only sent if the handler returns its error.
 func (r *request) callHandler() []byte {
-	line := r.item.run(r)
+	line := r.handler(r)
 	if lost := r.session.takeInputRequests(r); len(lost) > 0 && r.ctx.Err() == nil {
 		r.session.logf("%v: the handler asked, but the question was not returned: return the error of key %q", r, excerpt(lost[0].key))
 	}
@@ -1556,12 +1556,12 @@ func (s *Server) completion(r *request) *Error {
 			return badParams("context.arguments: " + err.Error())
 		}
 	}
-	r.item = &item{run: func(r *request) []byte {
+	r.handler = func(r *request) []byte {
 		if it.complete[name] == nil {
 			return r.completeAnswer(nil, nil)
 		}
 		return r.completeAnswer(it.complete[name](r.ctx, *p.Argument.Value, known))
-	}}
+	}
 	return nil
 }
 

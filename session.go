@@ -98,11 +98,10 @@ type session struct {
 
 	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
 	inputOver chan struct{}  // closed when the client is known to have closed its end
-	closed    chan struct{}  // closed when no further line is accepted
+	closing   chan struct{}  // closed when no further line is accepted
 	returned  chan struct{}  // closed when Serve returns
 
 	mu        sync.Mutex             // guards what follows, for a few lines at a time
-	closing   bool                   // no further line is accepted
 	askErr    error                  // why the client is not asked any more
 	failure   error                  // what Serve returns
 	requests  map[string]*request    // owed an answer, by raw id
@@ -137,11 +136,12 @@ type request struct {
 	name    string   // of the tool, prompt or resource
 	rev     revision
 	params
-	batch  *batch
-	stream *stream           // of subscriptions/listen
-	place  *list.Element     // in session.waiting
-	item   *item             // what it is about, if that is one thing
-	vars   map[string]string // the variables of a resource template
+	batch   *batch
+	stream  *stream               // of subscriptions/listen
+	place   *list.Element         // in session.waiting
+	item    *item                 // what it is about, if that is one thing
+	vars    map[string]string     // the variables of a resource template
+	handler func(*request) []byte // makes the line that answers it
 
 	client, caps []byte // of the client, by the era
 
@@ -215,7 +215,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	c := &session{
 		srv:       s,
 		inputOver: make(chan struct{}),
-		closed:    make(chan struct{}),
+		closing:   make(chan struct{}),
 		returned:  make(chan struct{}),
 		requests:  make(map[string]*request),
 		cancelled: make(map[*request]struct{}),
@@ -285,7 +285,7 @@ func (c *session) read() {
 // isClosing reports whether no further line is accepted.
 func (c *session) isClosing() bool {
 	select {
-	case <-c.closed:
+	case <-c.closing:
 		return true
 	default:
 		return false
@@ -297,7 +297,7 @@ func (c *session) isClosing() bool {
 // zero from then on.
 func (c *session) enter() bool {
 	c.mu.Lock()
-	open := !c.closing
+	open := !c.isClosing()
 	if open {
 		c.wg.Add(1)
 	}
@@ -324,7 +324,7 @@ func (c *session) take(line, tail []byte) (mine bool) {
 // any more.
 func (c *session) taken() {
 	c.mu.Lock()
-	if c.closing {
+	if c.isClosing() {
 		c.handOffLocked()
 	}
 	c.mu.Unlock()
@@ -574,8 +574,8 @@ func (c *session) notice(e *envelope) {
 // initialized tells the legacy session what has changed since initialize.
 func (c *session) initialized() {
 	c.mu.Lock()
-	if st := c.legacy.stream; st != nil && st.held {
-		st.held = false
+	if st := c.legacy.stream; st != nil && st.silent {
+		st.silent = false
 		for k := range kinds {
 			if st.missed&(1<<k) != 0 {
 				c.change(st, k)
@@ -639,9 +639,9 @@ var services = byMethod(
 	service{method: "resources/list", kind: resources, list: true, serve: listOf(resources)},
 	service{method: "resources/templates/list", kind: templates, list: true, serve: listOf(templates)},
 
-	service{method: "tools/call", kind: tools, asks: true, forModel: true, serve: (*session).findTool},
-	service{method: "prompts/get", kind: prompts, asks: true, serve: (*session).findPrompt},
-	service{method: "resources/read", kind: resources, asks: true, serve: (*session).findResource},
+	service{method: "tools/call", kind: tools, asks: true, forModel: true, serve: itemOf(tools)},
+	service{method: "prompts/get", kind: prompts, asks: true, serve: itemOf(prompts)},
+	service{method: "resources/read", kind: resources, asks: true, serve: itemOf(resources)},
 	service{method: "completion/complete", kind: completions, serve: (*session).findCompletion},
 
 	service{method: "logging/setLevel", until: newestLegacy, kind: logging, serve: (*session).setLevel},
@@ -809,27 +809,25 @@ func listOf(k kind) func(*session, *request) ([]byte, *Error) {
 	}
 }
 
-// findTool, findPrompt, findResource and findCompletion find what a request is
-// about. They return no answer: a handler of the user's makes it.
-func (c *session) findTool(r *request) ([]byte, *Error) {
-	return nil, c.findItem(r, tools, r.params.name, "name")
+// itemOf serves a request that is about one item of a kind. Its handler, which is
+// the user's, answers.
+func itemOf(k kind) func(*session, *request) ([]byte, *Error) {
+	return func(c *session, r *request) ([]byte, *Error) {
+		return nil, c.findItem(r, k)
+	}
 }
 
-func (c *session) findPrompt(r *request) ([]byte, *Error) {
-	return nil, c.findItem(r, prompts, r.params.name, "name")
-}
-
-func (c *session) findResource(r *request) ([]byte, *Error) {
-	return nil, c.findItem(r, resources, r.uri, "uri")
-}
-
+// findCompletion serves completion/complete. Its handler may be the user's.
 func (c *session) findCompletion(r *request) ([]byte, *Error) {
 	return nil, c.srv.completion(r)
 }
 
-// findItem finds what a request is about, whose name is the value of a member of
-// its params, and checks what it says of it.
-func (c *session) findItem(r *request, k kind, raw []byte, member string) *Error {
+// findItem finds what a request is about by the name that it gives.
+func (c *session) findItem(r *request, k kind) *Error {
+	raw, member := r.params.name, "name"
+	if k == resources {
+		raw, member = r.uri, "uri"
+	}
 	name, isText := unquote(raw)
 	if !isText {
 		return badParams(member + " is required")
@@ -839,9 +837,11 @@ func (c *session) findItem(r *request, k kind, raw []byte, member string) *Error
 		r.item, r.vars = c.srv.match(name)
 	}
 	switch {
-	case r.item == nil && k == resources:
+	case r.item != nil:
+		r.handler = r.item.run
+	case k == resources:
 		return r.notFound()
-	case r.item == nil:
+	default:
 		return coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
 	}
 	return nil
@@ -907,7 +907,7 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	}
 	r.rev = negotiate(version)
 	offered := c.srv.offers()
-	st := &stream{kinds: offered, held: true}
+	st := &stream{kinds: offered, silent: true}
 	c.mu.Lock()
 	c.legacy = legacy{rev: r.rev, level: len(levels), client: bytes.Clone(r.clientInfo), caps: bytes.Clone(r.capabilities), stream: st}
 	c.streams = append(c.streams, st)
@@ -930,7 +930,7 @@ type stream struct {
 	kinds   uint8            // whose lists are watched, a bit for each
 	told    [kinds]int64     // where in the output a change was told last
 	uris    map[string]int64 // the same for the resources that are watched
-	held    bool             // notifications/initialized has not come yet
+	silent  bool             // notifications/initialized has not come yet
 	missed  uint8            // the changes before that
 }
 
@@ -953,7 +953,7 @@ func (c *session) listen(r *request) ([]byte, *Error) {
 	if open >= maxStreams {
 		return nil, coded(codeInternal, "Subscription limit reached")
 	}
-	st.request, r.stream = r, st
+	st.request, r.stream, r.handler = r, st, (*request).endStream
 	r.id, r.params, r.caps, r.client = bytes.Clone(r.id), params{}, nil, nil
 	return nil, nil
 }
@@ -1107,13 +1107,6 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 
 // run calls the handler and returns the line that answers r, or nil for none.
 func (r *request) run() []byte {
-	if r.stream != nil {
-		<-r.ctx.Done()
-		if context.Cause(r.ctx) == ErrClosed {
-			return nil
-		}
-		return r.end(r.open(), r.tag(), false) // we end it, and say so
-	}
 	r.session.mu.Lock()
 	owed := r.session.requests[string(r.id)] == r
 	r.session.mu.Unlock()
@@ -1121,6 +1114,16 @@ func (r *request) run() []byte {
 		return nil
 	}
 	return r.callHandler()
+}
+
+// endStream is the handler of subscriptions/listen: it waits for the end, and says
+// so if there is somebody to be told.
+func (r *request) endStream() []byte {
+	<-r.ctx.Done()
+	if context.Cause(r.ctx) == ErrClosed {
+		return nil
+	}
+	return r.end(r.open(), r.tag(), false)
 }
 
 // finish lets go of what r has used, and lets the next one in.
@@ -1370,7 +1373,7 @@ func (c *session) addCall(r *request, q *clientCall, method, params string) (id 
 // withdraw gives up on a call, and tells the client not to bother.
 func (c *session) withdraw(id string) {
 	c.mu.Lock()
-	if _, open := c.pending[id]; open && c.askErr == nil && !c.closing {
+	if _, open := c.pending[id]; open && c.askErr == nil && !c.isClosing() {
 		delete(c.pending, id)
 		c.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 		c.handOffLocked()
@@ -1426,7 +1429,7 @@ func (c *session) changed(k kind) {
 func (c *session) change(st *stream, k kind) {
 	switch {
 	case st.kinds&(1<<k) == 0:
-	case st.held:
+	case st.silent:
 		st.missed |= 1 << k
 	default:
 		st.told[k] = c.tellChange(st, st.told[k], kindNames[k]+"/list_changed", "")
@@ -1491,7 +1494,7 @@ func (c *session) writeAll() {
 // session is closing, it is left to whoever answers next, or to the drain waiter.
 func (c *session) handOff() {
 	c.mu.Lock()
-	if !c.closing {
+	if !c.isClosing() {
 		c.handOffLocked()
 	}
 	c.mu.Unlock()
@@ -1836,12 +1839,9 @@ func (w *lineWriter) writeAll() (err error) {
 	return err
 }
 
-// hold keeps back what is not handed to w yet. After release, somebody has to
-// write it.
-func (w *lineWriter) hold()    { w.setHeld(true) }
-func (w *lineWriter) release() { w.setHeld(false) }
-
-func (w *lineWriter) setHeld(held bool) {
+// hold keeps back what is not handed to w yet, or no longer does. Then somebody
+// has to write it.
+func (w *lineWriter) hold(held bool) {
 	w.mu.Lock()
 	w.held = held
 	w.mu.Unlock()

@@ -7455,7 +7455,7 @@ func TestAQuestionThatCannotBeAnsweredIsNotAsked(t *testing.T) {
 // Wait has returned" would end the process.
 func TestAStrayQuestionStartsNoWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &session{srv: &Server{}, pending: make(map[string]*clientCall), closed: make(chan struct{})}
+		c := &session{srv: &Server{}, pending: make(map[string]*clientCall), closing: make(chan struct{})}
 		c.out.w = io.Discard
 		c.ctx = t.Context()
 		r := &request{session: c, id: []byte("1")}
@@ -8409,12 +8409,12 @@ func TestWriterHoldsAndStops(t *testing.T) {
 		return out.String()
 	}
 	first := w.enqueue([]byte("first"))
-	w.hold()
+	w.hold(true)
 	if got := write(); got != "" || !w.queued(first) {
 		t.Errorf("written while it was held: %q", got)
 	}
 	wait := w.until(first)
-	w.release()
+	w.hold(false)
 	if got := write(); got != "first\n" || w.queued(first) || w.until(first) != nil {
 		t.Errorf("written: %q", got)
 	}
