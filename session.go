@@ -964,32 +964,32 @@ func (c *session) filter(notifications []byte) (*stream, *Error) {
 	if notifications == nil || notifications[0] != '{' {
 		return nil, badParams("notifications is required")
 	}
+	var lists [templates][]byte
+	var uris []byte
+	pick(notifications, want{name: "toolsListChanged", to: &lists[tools]}, want{name: "promptsListChanged", to: &lists[prompts]},
+		want{name: "resourcesListChanged", to: &lists[resources]}, want{name: "resourceSubscriptions", to: &uris})
 	st, offered := &stream{}, c.srv.offers()
-	for key, val := range members(notifications) {
-		for k, name := range kindNames[:templates] {
-			if string(key) == name+"ListChanged" {
-				if string(val) != "true" && string(val) != "false" {
-					return nil, badParams(string(key) + " must be true or false")
-				}
-				if string(val) == "true" {
-					st.kinds |= 1 << k & offered
-				}
-			}
-		}
-		if string(key) == "resourceSubscriptions" {
-			if err := st.watchAll(val); err != nil {
-				return nil, err
-			}
+	for k, wanted := range lists {
+		switch string(wanted) {
+		case "true":
+			st.kinds |= 1 << k & offered
+		case "false", "": // as good as not there
+		default:
+			return nil, badParams(kindNames[k] + "ListChanged must be true or false")
 		}
 	}
+	err := st.watchAll(uris)
 	if offered&(1<<resources) == 0 {
 		st.uris = nil
 	}
-	return st, nil
+	return st, err
 }
 
-// watchAll adds the resources in a list.
+// watchAll adds the resources in a list, if there is one.
 func (st *stream) watchAll(list []byte) *Error {
+	if list == nil {
+		return nil
+	}
 	if list[0] != '[' {
 		return badParams("resourceSubscriptions must be an array")
 	}
