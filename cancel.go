@@ -351,8 +351,7 @@ func closedPipe(err error) bool {
 			return true
 		}
 	}
-	text := strings.ToLower(no.Error()) // of EPIPE and ECONNRESET
-	return text == "broken pipe" || text == "connection reset by peer"
+	return strings.EqualFold(no.Error(), "broken pipe") || strings.EqualFold(no.Error(), "connection reset by peer") // EPIPE, ECONNRESET
 }
 
 // ---- the process ----

@@ -1398,7 +1398,7 @@ func protocolError(err error) (e *Error) {
 func (r *request) callHandler() []byte {
 	line := r.handler(r)
 	if lost := r.session.takeInputRequests(r); len(lost) > 0 && r.ctx.Err() == nil {
-		r.session.logf("%v: the handler asked, but the question was not returned: return the error of key %q", r, excerpt(lost[0].key))
+		r.session.logf("%v: the handler asked, but the question was not returned: return the error of key %q", r, lost[0].key)
 	}
 	return line
 }
@@ -1639,7 +1639,7 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		}
 		b = append(b, ',')
 	default:
-		return nil, fmt.Errorf("content of type %q lacks what belongs to it", excerpt(c.Type))
+		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	}
 	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
 	return closeWith(b, "}"), err
@@ -3418,7 +3418,7 @@ func (f *faults) enough() bool { return len(f.list) >= 10 }
 // add notes what is wrong with the value that is looked at, if something is.
 func (f *faults) add(err error) {
 	if err != nil {
-		f.list = append(f.list, fault{"", err.Error()})
+		f.list = append(f.list, fault{what: err.Error()})
 	}
 }
 
@@ -3936,9 +3936,9 @@ func singleLine(raw []byte) []byte {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
 	}
-	for _, r := range []string{"\u2028", "\u2029"} {
-		if bytes.Contains(raw, []byte(r)) {
-			raw = bytes.ReplaceAll(raw, []byte(r), fmt.Appendf(nil, `\u%x`, []rune(r)[0]))
+	for _, end := range [][2]string{{"\u2028", `\u2028`}, {"\u2029", `\u2029`}} {
+		if bytes.Contains(raw, []byte(end[0])) {
+			raw = bytes.ReplaceAll(raw, []byte(end[0]), []byte(end[1]))
 		}
 	}
 	return raw
