@@ -2108,13 +2108,11 @@ func scanString(b []byte, i int) int {
 		if i++; i == len(b) { // behind a backslash
 			return -1
 		}
-		switch b[i] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		case 'u':
+		if b[i] == 'u' {
 			if i += 4; i >= len(b) || !isHex(b[i-3:i+1]) {
 				return -1
 			}
-		default:
+		} else if escaped[b[i]] == 0 {
 			return -1
 		}
 	}
@@ -2150,17 +2148,18 @@ func isHex(b []byte) bool {
 // looks at eight bytes at a time, because a text may be long.
 func plainPrefix[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
-	for ; i+8 <= len(s); i += 8 {
-		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+	rest := s[i:]
+	for ; len(rest) >= 8; rest = rest[8:] {
+		w := uint64(rest[0]) | uint64(rest[1])<<8 | uint64(rest[2])<<16 | uint64(rest[3])<<24 |
+			uint64(rest[4])<<32 | uint64(rest[5])<<40 | uint64(rest[6])<<48 | uint64(rest[7])<<56
 		quote, backslash := w^each*'"', w^each*'\\'
 		// The highest bit of a byte in x-each*n &^ x tells that it is below n.
 		// In the lowest byte of which it tells that, it is right.
 		if below := ((w-each*' ')&^w | (quote-each)&^quote | (backslash-each)&^backslash) & (each << 7); below != 0 {
-			return i + bits.TrailingZeros64(below)/8
+			return len(s) - len(rest) + bits.TrailingZeros64(below)/8
 		}
 	}
-	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
+	for i = len(s) - len(rest); i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\'; {
 		i++
 	}
 	return i
@@ -2236,7 +2235,7 @@ func unquote(raw []byte) (s string, ok bool) {
 		if raw = raw[i:]; raw[1] == 'u' {
 			raw = writeCodePoints(&b, raw)
 		} else {
-			b.WriteByte(escaped[strings.IndexByte(escapes, raw[1])])
+			b.WriteByte(escaped[raw[1]])
 			raw = raw[2:]
 		}
 	}
@@ -2244,8 +2243,12 @@ func unquote(raw []byte) (s string, ok bool) {
 	return b.String(), true
 }
 
-// escapes are the letters of the short escapes, and escaped what they mean.
-const escapes, escaped = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+// escaped is what a letter behind a backslash means, and escapes the letters that
+// we write. 0 is none.
+var (
+	escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+	escapes = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+)
 
 // writeCodePoints writes what the escapes \u... with which raw begins stand for,
 // two of them perhaps for one code point, and returns the rest.
@@ -2282,8 +2285,8 @@ func appendString(b []byte, s string) []byte {
 			return append(b, '"')
 		}
 		at = end
-		if short := strings.IndexByte(escaped, s[at]); short >= 0 {
-			b = append(b, '\\', escapes[short])
+		if letter := escapes[s[at]]; letter != 0 {
+			b = append(b, '\\', letter)
 		} else {
 			b = fmt.Appendf(b, `\u%04x`, s[at])
 		}
