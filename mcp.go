@@ -619,7 +619,7 @@ func (t *Tool) wraps() bool { return t.OutputSchema != nil && rootType(t.OutputS
 
 // encode returns t as a revision knows it.
 func (t *Tool) encode(rev revision, meta []byte) []byte {
-	b := named(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
+	b := nameMembers(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
 	b = rawMember(b, "inputSchema", t.InputSchema)
 	switch {
 	case t.OutputSchema == nil || !rev.knows(structuredOutput):
@@ -969,11 +969,11 @@ func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
 // encode returns p as a revision knows it. An argument that is not required says
 // nothing about it: that is what clients take for granted.
 func (p *Prompt) encode(rev revision, meta []byte) []byte {
-	b := named([]byte("{"), rev, p.Name, p.Title, p.Description)
+	b := nameMembers([]byte("{"), rev, p.Name, p.Title, p.Description)
 	if len(p.Arguments) > 0 {
 		b = join(b, `"arguments":[`)
 		for _, a := range p.Arguments {
-			if b = named(append(b, '{'), rev, a.Name, a.Title, a.Description); a.Required {
+			if b = nameMembers(append(b, '{'), rev, a.Name, a.Title, a.Description); a.Required {
 				b = join(b, `"required":true,`)
 			}
 			b = closeWith(b, `},`)
@@ -1177,7 +1177,7 @@ func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 	}
 	s.mu.Unlock()
 	if b = closeWith(b, `],`); len(page) < len(items) {
-		b = quoted(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
+		b = stringMember(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
 	return b
 }
@@ -1189,12 +1189,12 @@ func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
-	b := quoted(quoted([]byte("{"), "name", s.Name), "version", s.Version)
+	b := stringMember(stringMember([]byte("{"), "name", s.Name), "version", s.Version)
 	if rev.knows(titles) {
-		b = member(b, "title", s.Title)
+		b = optionalMember(b, "title", s.Title)
 	}
 	if rev.knows(websiteURL) {
-		b = member(b, "websiteUrl", s.WebsiteURL)
+		b = optionalMember(b, "websiteUrl", s.WebsiteURL)
 	}
 	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, nil), "}"))
 }
@@ -1236,7 +1236,7 @@ func (c *session) abilities(rev revision, offered uint8) string {
 	}
 	b = rawMember(b, "experimental", c.experimental)
 	b = rawMember(b, "extensions", c.extensions) // in the legacy era too: hosts read it there
-	return string(member(closeWith(b, `},`), "instructions", c.srv.Instructions))
+	return string(optionalMember(closeWith(b, `},`), "instructions", c.srv.Instructions))
 }
 
 // offers is the kinds that are declared, a bit for each.
@@ -1460,9 +1460,9 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 	if err != nil {
 		return r.failure(err)
 	}
-	b := join(member(r.open(), "description", description), `"messages":[`)
+	b := join(optionalMember(r.open(), "description", description), `"messages":[`)
 	for _, m := range messages {
-		b = join(quoted(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
+		b = join(stringMember(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
 		if b, err = m.Content.append(b, r.rev); err != nil {
 			return r.notEncodable(err)
 		}
@@ -1619,10 +1619,10 @@ func outcome(b, structured []byte, isError bool, rev revision, wraps bool) []byt
 func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 	switch c = rev.block(c); {
 	case c.Type == "text" || c.Type == "":
-		b = quoted(join(b, `{"type":"text",`), "text", c.Text)
+		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
 	case c.Type == "image" || c.Type == "audio":
 		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
-		b = quoted(join(b, `",`), "mimeType", c.MIMEType)
+		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
 	case c.Type == "resource_link" && c.Link != nil:
 		link := *c.Link // which has annotations and a _meta in the same place as the block
 		if c.Annotations != nil {
@@ -1648,8 +1648,8 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 // append appends the members of r, whose URI goes by the name of key, as a
 // revision knows them.
 func (r *Resource) append(b []byte, key string, rev revision, meta []byte) []byte {
-	b = named(quoted(b, key, r.URI), rev, r.Name, r.Title, r.Description)
-	b = member(b, "mimeType", r.MIMEType)
+	b = nameMembers(stringMember(b, key, r.URI), rev, r.Name, r.Title, r.Description)
+	b = optionalMember(b, "mimeType", r.MIMEType)
 	if r.Size > 0 && key == "uri" {
 		b = fmt.Appendf(b, `"size":%d,`, r.Size)
 	}
@@ -1680,11 +1680,11 @@ func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 
 // append appends the contents as a revision knows them.
 func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
-	b = member(quoted(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
+	b = optionalMember(stringMember(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
 	if r.Blob != nil {
 		b = join(base64.StdEncoding.AppendEncode(join(b, `"blob":"`), r.Blob), `",`)
 	} else {
-		b = quoted(b, "text", r.Text)
+		b = stringMember(b, "text", r.Text)
 	}
 	b, err = appendMeta(b, r.Meta, rev)
 	return closeWith(b, "}"), err
@@ -1715,26 +1715,26 @@ func join(b []byte, parts ...string) []byte {
 }
 
 // named appends the members that everything has which a server offers.
-func named(b []byte, rev revision, name, title, description string) []byte {
-	b = quoted(b, "name", name)
+func nameMembers(b []byte, rev revision, name, title, description string) []byte {
+	b = stringMember(b, "name", name)
 	if rev.knows(titles) {
-		b = member(b, "title", title)
+		b = optionalMember(b, "title", title)
 	}
-	return member(b, "description", description)
+	return optionalMember(b, "description", description)
 }
 
 // quoted appends a member that is a string, and a comma. The comma behind the
 // last member of an object is taken away by closeWith.
-func quoted(b []byte, name, val string) []byte {
+func stringMember(b []byte, name, val string) []byte {
 	return append(appendString(join(b, `"`, name, `":`), val), ',')
 }
 
 // member is quoted, but leaves out a string that is empty.
-func member(b []byte, name, val string) []byte {
+func optionalMember(b []byte, name, val string) []byte {
 	if val == "" {
 		return b
 	}
-	return quoted(b, name, val)
+	return stringMember(b, name, val)
 }
 
 // rawMember appends a member whose value is JSON already, unless that is empty.
@@ -1824,7 +1824,7 @@ func Progress(ctx context.Context, done, total float64, message string) {
 		b = rawMember(b, "total", strconv.AppendFloat(nil, total, 'g', -1, 64))
 	}
 	if r.rev.knows(progressMessages) {
-		b = member(b, "message", message)
+		b = optionalMember(b, "message", message)
 	}
 	r.session.notify(r, closeWith(b, `}}`), func() bool {
 		if r.reported && done <= r.progress {
@@ -1887,7 +1887,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 		return err
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
-	b = rawMember(member(b, "logger", h.name), "data", data)
+	b = rawMember(optionalMember(b, "logger", h.name), "data", data)
 	r := requestOf(ctx)
 	r.session.notify(r, closeWith(b, `}}`), func() bool { return true })
 	return nil
@@ -1974,13 +1974,13 @@ func decode(raw []byte, v any) error {
 		return nil
 	}
 	s, _ := derive(reflect.TypeOf(v), "", reading)
-	bad := faults{loose: true, exact: true}
+	bad := faults{partial: true, exact: true}
 	s.set(reflect.ValueOf(v).Elem(), raw, &bad)
 	return bad.err()
 }
 
-// asking returns the request whose client is to be asked. Outside of a handler
-// there is none, and the client of the one that is returned can do nothing.
+// asking returns the request whose client is to be asked. Outside of a handler it
+// is an empty one: askClient refuses to ask.
 func asking(ctx context.Context) *request {
 	if r := requestOf(ctx); r != nil {
 		return r
@@ -1992,8 +1992,11 @@ func asking(ctx context.Context) *request {
 // capability, such as "roots" or "sampling.tools". It returns the result and
 // sets what answer points to from it.
 func askClient(ctx context.Context, key string, need revision, capability, method, params string, answer any) (json.RawMessage, error) {
-	r := asking(ctx)
-	if !r.rev.knows(need) || !hasCapability(r.caps, capability) {
+	r := requestOf(ctx)
+	switch {
+	case r == nil:
+		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
+	case !r.rev.knows(need) || !hasCapability(r.caps, capability):
 		return nil, missingCapability(capability)
 	}
 	raw, err := r.answerTo(ctx, inputRequest{key, method, params})
@@ -2123,21 +2126,21 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 	}
 	b, capability := []byte("{"), "elicitation"
 	if r := asking(ctx); r.rev.knows(formModes) {
-		b = quoted(b, "mode", "form")
+		b = stringMember(b, "mode", "form")
 		if hasCapability(r.caps, "elicitation.url") { // if modes are named, so must this be
 			capability = "elicitation.form"
 		}
 	}
-	b = rawMember(quoted(b, "message", message), "requestedSchema", form)
+	b = rawMember(stringMember(b, "message", message), "requestedSchema", form)
 	return elicit(ctx, key, forms, capability, b)
 }
 
 // ElicitURL asks the user to go to a page, say to log in. It returns nil when
 // the user agrees, which does not mean that they have been there yet.
 func ElicitURL(ctx context.Context, key, message, url string) error {
-	b := quoted(quoted([]byte(`{"mode":"url",`), "message", message), "url", url)
+	b := stringMember(stringMember([]byte(`{"mode":"url",`), "message", message), "url", url)
 	if asking(ctx).rev.hasElicitationID() {
-		b = quoted(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
+		b = stringMember(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
 	}
 	_, err := elicit(ctx, key, pageVisits, "elicitation.url", b)
 	return err
@@ -2334,11 +2337,11 @@ func blocksOf(raw []byte) (content []Content, err error) {
 func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 	switch {
 	case c.Type == "tool_use" && c.ToolUse != nil:
-		b = quoted(quoted(join(b, `{"type":"tool_use",`), "id", c.ToolUse.ID), "name", c.ToolUse.Name)
+		b = stringMember(stringMember(join(b, `{"type":"tool_use",`), "id", c.ToolUse.ID), "name", c.ToolUse.Name)
 		b, err = appendCompact(join(b, `"input":`), c.ToolUse.Input)
 		b = append(b, ',')
 	case c.Type == "tool_result" && c.ToolResult != nil:
-		b = quoted(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
+		b = stringMember(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
 		b, err = c.ToolResult.Result.append(b, rev, false)
 	case c.Type == "resource" || c.Type == "resource_link":
 		err = fmt.Errorf("content of type %q is not for a conversation", c.Type)
@@ -2388,7 +2391,7 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
 	}
 	answers, _ := marshal(r.answers) // valid JSON already
-	b = quoted(closeWith(b, `},`), "requestState", r.seal(answers))
+	b = stringMember(closeWith(b, `},`), "requestState", r.seal(answers))
 	return r.end(b, "", false)
 }
 
@@ -2971,7 +2974,7 @@ func (f *field) bound(key string) (bound reflect.Value, err error) {
 		return bound, nil
 	}
 	if f.schema.kind != "integer" && f.schema.kind != "number" || !isNumber([]byte(text)) {
-		return bound, errors.New(key + " is for numbers, and a number")
+		return bound, errors.New(key + " must be a number, on a field that is a number")
 	}
 	return valueOf(key, []byte(text), f.schema.typ, f.schema.set)
 }
@@ -2997,7 +3000,7 @@ func (f *field) length(key string, without int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || f.schema.kind != "string" && f.schema.kind != "array" {
-		return without, errors.New(key + " is for strings and lists, and a number of characters or elements")
+		return without, errors.New(key + " must be a number of characters or elements, on a string or a list")
 	}
 	return n, nil
 }
@@ -3010,7 +3013,7 @@ func (f *field) readFormat() error {
 		return nil
 	}
 	if !f.schema.plain() || !slices.Contains([]string{"email", "uri", "date", "date-time"}, format) {
-		return errors.New(`format is for strings without a form of their own, and "email", "uri", "date" or "date-time"`)
+		return errors.New(`format must be "email", "uri", "date" or "date-time", on a string without a form of its own`)
 	}
 	f.format = format
 	return nil
@@ -3034,7 +3037,7 @@ func (f *field) readEnum() error {
 		of = of.elem
 	}
 	if enum != nil && !of.plain() && of.kind != "integer" {
-		return errors.New("enum is for strings and integers")
+		return errors.New("enum must be on a string, an integer, or a list of them")
 	}
 	for i, val := range enum {
 		if err := f.checkChoice(of, val); err != nil {
@@ -3045,7 +3048,7 @@ func (f *field) readEnum() error {
 		}
 	}
 	if titles != nil && len(titles) != len(enum) {
-		return errors.New("titles is for an enum, as many as that has values")
+		return errors.New("titles must go with an enum, as many as that has values")
 	}
 	f.enum, f.titles = enum, titles
 	return nil
@@ -3085,7 +3088,7 @@ func (f *field) readDefault() error {
 		raw, err = appendString(nil, text), nil
 	}
 	if err != nil {
-		return errors.New("default is no JSON")
+		return errors.New("default must be JSON, unless the field is a string")
 	}
 	if _, err := valueOf("default", raw, f.schema.typ, f.check); err != nil {
 		return err
@@ -3134,19 +3137,19 @@ func (p printer) append(b []byte, s *schema, f *field) []byte {
 	if f.list && f.titles != nil && f.form.knows(choiceTitles) {
 		return closeWith(f.appendChoice(append(b, '{'), true), "}") // has no type, by the protocol's schema
 	}
-	b = quoted(append(b, '{'), "type", s.kind)
+	b = stringMember(append(b, '{'), "type", s.kind)
 	if s.base64 && f.doc == "" { // some hosts drop contentEncoding
-		b = quoted(b, "description", "base64")
+		b = stringMember(b, "description", "base64")
 	}
-	b = member(b, "description", f.doc)
+	b = optionalMember(b, "description", f.doc)
 	b = rawMember(b, "default", f.dflt)
 	if len(f.enum) > 0 && s.kind != "array" {
 		b = f.appendChoice(b, s.kind == "string")
 	}
 	b = s.appendBounds(b, f)
-	b = member(b, "format", s.format+f.format)
+	b = optionalMember(b, "format", s.format+f.format)
 	if s.base64 {
-		b = member(b, "contentEncoding", "base64")
+		b = optionalMember(b, "contentEncoding", "base64")
 	}
 	switch {
 	case s.kind == "array":
@@ -3288,7 +3291,7 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 // The way down is rules.unmarshal, then schema.set for each value, then setStruct,
 // setList or setMap for what is in it. A field adds what its tags say, in
 // field.check. The same functions read what tags say of a default or a bound, and
-// what the client answers us: faults.exact and faults.loose tell them apart.
+// what the client answers us: faults.exact and faults.partial tell them apart.
 
 // The rules are what the arguments of a tool are held against.
 type rules struct {
@@ -3329,7 +3332,7 @@ func (in *rules) unmarshal(args []byte, v any) error {
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
-	bad := faults{loose: in.byHand != nil} // on the stack: mostly there are none
+	bad := faults{partial: in.byHand != nil} // on the stack: mostly there are none
 	if in.byHand != nil {
 		in.byHand.check(args, &bad)
 	}
@@ -3379,10 +3382,10 @@ func (r *root) check(args []byte, bad *faults) {
 // faults is what is wrong with the arguments of one call, and how strictly they
 // are read.
 type faults struct {
-	list  []fault
-	depth int  // of the value that is looked at
-	loose bool // names may be missing and unknown, and null is nothing: the schema is not ours
-	exact bool // nothing is accepted in place of something else
+	list    []fault
+	depth   int  // of the value that is looked at
+	partial bool // names may be missing and unknown, and null is nothing: the schema is not ours
+	exact   bool // nothing is accepted in place of something else
 }
 
 // A fault is one thing that is wrong, and where. Whoever finds it does not know
@@ -3462,7 +3465,7 @@ func (f *faults) unknown(name string, names []string) {
 // with one.
 func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	for v.Kind() == reflect.Pointer {
-		if bad.loose && string(raw) == "null" {
+		if bad.partial && string(raw) == "null" {
 			v.SetZero()
 			return
 		}
@@ -3703,13 +3706,13 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	for key, val := range members(raw) {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
-		case i < 0 && bad.loose:
+		case i < 0 && bad.partial:
 			// Not for us.
 		case i < 0:
 			bad.unknown(string(key), s.names())
 		case seen[i]:
 			bad.addMember(string(key), "came twice")
-		case string(val) == "null" && (s.fields[i].optional || bad.loose && s.fields[i].schema.kind != ""):
+		case string(val) == "null" && (s.fields[i].optional || bad.partial && s.fields[i].schema.kind != ""):
 			// As good as absent.
 		default:
 			seen[i] = true
@@ -3727,7 +3730,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 		case seen[i]:
 		case f.dflt != nil:
 			f.setIn(v, f.dflt, bad)
-		case !f.optional && !bad.loose:
+		case !f.optional && !bad.partial:
 			bad.addMember(f.name, "is required")
 		}
 	}

@@ -156,13 +156,13 @@ type request struct {
 
 // params holds the members of a request's params that we know, as raw JSON.
 type params struct {
-	raw                                             []byte // all of them
-	twice                                           string // says that one came twice
-	meta, name, arguments, uri, cursor              []byte
-	notifications, setLevel, state, inputResponses  []byte
-	protocolVersion, capabilities, clientInfo       []byte
-	metaVersion, metaCaps, metaClient, level, token []byte
-	requestID, reason, hostsOwn                     []byte
+	raw                                          []byte // all of them
+	twice                                        string // says that one came twice
+	meta, rawName, arguments, uri, cursor        []byte
+	notifications, level, state, inputResponses  []byte
+	protocolVersion, capabilities, clientInfo    []byte
+	metaVersion, metaCaps, metaClient, metaLevel []byte
+	token, requestID, reason, hostsOwn           []byte
 }
 
 // An inputRequest is a question of the modern era, which travels in a result.
@@ -402,10 +402,10 @@ func (e *envelope) open(m []byte) (valid bool) {
 	p := &e.params
 	arguments := []want{{name: hostsOwn, to: &p.hostsOwn}}
 	meta := []want{{name: "progressToken", to: &p.token}, {name: keyVersion, to: &p.metaVersion},
-		{name: keyCaps, to: &p.metaCaps}, {name: keyClient, to: &p.metaClient}, {name: keyLevel, to: &p.level}}
-	params := []want{{name: "_meta", to: &p.meta, inside: meta}, {name: "name", to: &p.name},
+		{name: keyCaps, to: &p.metaCaps}, {name: keyClient, to: &p.metaClient}, {name: keyLevel, to: &p.metaLevel}}
+	params := []want{{name: "_meta", to: &p.meta, inside: meta}, {name: "name", to: &p.rawName},
 		{name: "arguments", to: &p.arguments, inside: arguments}, {name: "uri", to: &p.uri}, {name: "cursor", to: &p.cursor},
-		{name: "notifications", to: &p.notifications}, {name: "level", to: &p.setLevel}, {name: "requestState", to: &p.state},
+		{name: "notifications", to: &p.notifications}, {name: "level", to: &p.level}, {name: "requestState", to: &p.state},
 		{name: "inputResponses", to: &p.inputResponses}, {name: "protocolVersion", to: &p.protocolVersion},
 		{name: "capabilities", to: &p.capabilities}, {name: "clientInfo", to: &p.clientInfo},
 		{name: "requestId", to: &p.requestID}, {name: "reason", to: &p.reason}}
@@ -721,7 +721,7 @@ func (c *session) serve(r *request) ([]byte, *Error) {
 // check returns what is wrong with params whatever the method is. A null is as good
 // as nothing where a member may be left out.
 func (p *params) check() *Error {
-	absent(&p.raw, &p.meta, &p.cursor, &p.state, &p.inputResponses, &p.token, &p.metaClient, &p.level)
+	absent(&p.raw, &p.meta, &p.cursor, &p.state, &p.inputResponses, &p.token, &p.metaClient, &p.metaLevel)
 	switch {
 	case p.raw != nil && p.raw[0] != '{':
 		return badParams("params must be an object")
@@ -768,7 +768,7 @@ func (r *request) claim() *Error {
 	version, isText := unquote(r.metaVersion)
 	rev, served := claimed(version)
 	_, _, named := nameAndVersion(r.metaClient)
-	switch level, levelText := unquote(r.level); {
+	switch level, levelText := unquote(r.metaLevel); {
 	case !isText:
 		return badParams(keyVersion + " must be a string")
 	case r.metaCaps == nil:
@@ -780,7 +780,7 @@ func (r *request) claim() *Error {
 	case !served:
 		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
 			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,"supported":`, modernVersions, `}`))}
-	case r.level != nil && (!levelText || !slices.Contains(levels[:], level)):
+	case r.metaLevel != nil && (!levelText || !slices.Contains(levels[:], level)):
 		return coded(codeParams, "Invalid log level: "+excerpt(level))
 	case r.batch != nil:
 		return invalid("batching is not supported")
@@ -824,7 +824,7 @@ func (c *session) findCompletion(r *request) ([]byte, *Error) {
 
 // findItem finds what a request is about by the name that it gives.
 func (c *session) findItem(r *request, k kind) *Error {
-	raw, member := r.params.name, "name"
+	raw, member := r.rawName, "name"
 	if k == resources {
 		raw, member = r.uri, "uri"
 	}
@@ -854,7 +854,7 @@ func (c *session) ping(r *request) ([]byte, *Error) {
 
 // setLevel sets from which level on the legacy session wants log messages.
 func (c *session) setLevel(r *request) ([]byte, *Error) {
-	level, _ := unquote(r.params.setLevel)
+	level, _ := unquote(r.params.level)
 	n := slices.Index(levels[:], level)
 	if n < 0 {
 		return nil, coded(codeParams, "Invalid log level: "+excerpt(level))
@@ -1275,7 +1275,7 @@ func errorLine(id []byte, e *Error) []byte {
 		id = []byte("null")
 	}
 	b := join(nil, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
-	b = quoted(b, "message", e.Message)
+	b = stringMember(b, "message", e.Message)
 	if e.Data != nil {
 		if data, err := marshal(e.Data); err == nil {
 			b = rawMember(b, "data", data)
@@ -1402,7 +1402,7 @@ func (c *session) takeInputRequests(r *request) []inputRequest {
 // logLevel returns from which level on a request wants log messages.
 func (c *session) logLevel(r *request) int {
 	if r.rev.modern() {
-		if level, ok := unquote(r.level); ok {
+		if level, ok := unquote(r.metaLevel); ok {
 			return slices.Index(levels[:], level)
 		}
 		return len(levels)
