@@ -206,16 +206,6 @@ type Tool struct {
 	Shown func(*Request) bool
 }
 
-// MarshalJSON returns the tool as tools/list shows it to clients of the newest
-// revision, but for the schemas that [AddTool] derives.
-func (t Tool) MarshalJSON() ([]byte, error) {
-	meta, err := jsonOf(t.Meta)
-	if err != nil {
-		return nil, err
-	}
-	return t.encode(newest, meta), nil
-}
-
 // ToolAnnotations are hints on what a tool does. Hosts use them, say, to
 // decide whether to ask the user first. When nobody can be asked, Codex and
 // others refuse a tool that has neither ReadOnlyHint Yes, nor DestructiveHint No

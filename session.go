@@ -125,7 +125,18 @@ type legacy struct {
 	level        int // from which on log messages are sent: an index of levels
 }
 
-// A request is one request of the client, from accept to respond.
+// A request is one request of the client, from accept to respond. One that no
+// handler serves is answered on the spot and stands in none of the maps. Any other
+// stands in these, as session.mu guards them:
+//
+//	                              requests   waiting   cancelled   running
+//	it waits for others to end    yes        yes       no          not counted
+//	it runs                       yes        no        no          counted
+//	the client has cancelled it   no         no        if it runs  counted if it runs
+//	it is answered                no         no        no          until finish
+//
+// As long as it stands in requests it is owed an answer: what is sent on its behalf
+// looks there first.
 type request struct {
 	session *session
 	ctx     context.Context // of the handler; its value for requestKey is the request
@@ -154,7 +165,9 @@ type request struct {
 	questions []inputRequest // to be answered before the next round
 }
 
-// params holds the members of a request's params that we know, as raw JSON.
+// params holds the members of a request's params that we know, as raw JSON. Those
+// that begin with meta, and token, are members of its _meta. Which of them a method
+// has, and what they may be, is for that method's service to check.
 type params struct {
 	raw                                          []byte // all of them
 	twice                                        string // says that one came twice
@@ -250,6 +263,11 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 
 // read is what the goroutine does that has the turn to read: until the turn has
 // passed to another, or no further line is accepted.
+//
+// Answers of requests that it serves itself are not written one by one. They go
+// out together, before it waits for input, or when it has gone on for a
+// millisecond: a client that sends many requests at once costs few writes, and
+// one that sends one and waits is not kept waiting.
 func (c *session) read() {
 	began := time.Now()
 	for !c.isClosing() {
@@ -321,7 +339,8 @@ func (c *session) take(line, tail []byte) (mine bool) {
 }
 
 // taken ends what take began. If the session is closing meanwhile, nobody flushes
-// any more.
+// any more: then it is here that what the line was answered with finds its writer.
+// That must be seen to before the WaitGroup lets the drain waiter go on.
 func (c *session) taken() {
 	c.mu.Lock()
 	if c.isClosing() {
@@ -331,8 +350,9 @@ func (c *session) taken() {
 	c.wg.Done()
 }
 
-// flush writes the answers that are ready, before its caller waits for input. It
-// reports whether the caller still has the turn. When the session is closing it
+// flush writes the answers that are ready, before its caller waits for input. A
+// write may block, so the turn is lent meanwhile: a client that does not read is
+// still heard. It reports whether the caller still has the turn. When the session is closing it
 // writes nothing and reports true: the drain waiter writes.
 func (c *session) flush() (mine bool) {
 	if !c.enter() {
@@ -437,7 +457,11 @@ func (c *session) accept(line []byte) (inline *request) {
 	return inline
 }
 
-// batch takes a line of several messages, which one revision knows.
+// batch takes a line of several messages, which one revision knows. They are
+// accepted one after the other like lines, but their answers go out as one: the
+// batch counts how many are owed, and the last to come sends all of them. The line
+// itself counts as one, so that the answers to its first messages do not go out
+// before its last message was looked at.
 func (c *session) batch(line []byte) {
 	count := 0
 	for range members(line) {
@@ -462,7 +486,9 @@ func (c *session) batch(line []byte) {
 }
 
 // message takes one message, finds out which of the three kinds it is, and
-// returns what accept does.
+// returns what accept does. The order of the cases matters: what looks like an
+// answer or a notification is not answered, even if something is wrong with it,
+// and what is wrong with the id is told before anything else, without an id.
 func (c *session) message(m []byte, b *batch) (inline *request) {
 	var e envelope
 	valid := e.open(m)
@@ -613,7 +639,9 @@ func (c *session) removeCall(id []byte) *clientCall {
 
 // ---- request ----
 
-// A service is how the requests of one method are served.
+// A service is how the requests of one method are served. Which revisions have
+// the method, and what has to be there before it is, is checked in one place for
+// all of them; what is left is for serve.
 type service struct {
 	method       string
 	since, until revision        // that have the method; 0: no bound
@@ -628,7 +656,8 @@ type service struct {
 	serve func(*session, *request) ([]byte, *Error)
 }
 
-// services are the methods of the protocol.
+// services are the methods of the protocol: what opens a conversation, then lists,
+// what handlers answer, and what a client wants to be told from now on.
 var services = byMethod(
 	service{method: "initialize", until: newestLegacy, early: true, kind: nothing, absent: json.RawMessage(`{"supported":` + modernVersions + `}`), serve: (*session).initialize},
 	service{method: "ping", until: newestLegacy, early: true, kind: nothing, serve: (*session).ping},
@@ -1033,6 +1062,10 @@ func (c *session) removeStream(gone *stream) {
 // own, or when others are through, or, if it reports true, on its caller's. From
 // here on r can be cancelled and will be waited for. When the session has ended,
 // r is not begun, and is answered with the cause.
+//
+// All is decided under one lock. If r stood in the map before it was known who
+// serves it, a cancel or the end could come in between and find neither a handler
+// to cancel nor a place in the queue to take it from.
 func (c *session) begin(r *request) (inline bool) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
@@ -1078,6 +1111,10 @@ func (c *session) begin(r *request) (inline bool) {
 // runtime.Goexit, costs this one request and nothing else. Loan is the turn's if
 // the caller has lent it, and 0 otherwise. Handle reports whether the caller has
 // the turn again; then its answer is written by flush, and at once otherwise.
+//
+// The deferred function does all that has to be done however the handler ends. A
+// handler that calls Goexit ends the goroutine of its caller too, so if that was
+// the reader's, the turn must go to another one.
 func (c *session) handle(r *request, loan int) (mine bool) {
 	var line []byte
 	returned := false
@@ -1126,7 +1163,9 @@ func (r *request) endStream() []byte {
 	return r.end(r.open(), r.tag(), false)
 }
 
-// finish lets go of what r has used, and lets the next one in.
+// finish lets go of what r has used, and lets the next one in. The next one takes
+// over the place of r among those that run, in the same step: if it were counted
+// anew, a request that arrives at that moment could slip in before it.
 func (c *session) finish(r *request) {
 	r.cancel(nil)
 	c.mu.Lock()
@@ -1318,7 +1357,10 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 // ---- asking the client ----
 
 // ask sends the client a request on behalf of r and waits for the answer, but
-// no longer than ctx, r and the client last.
+// no longer than ctx, r and the client last. The call stands in the map before it
+// is sent, or the answer could come before anybody waits for it. Whoever takes it
+// out of the map owns what follows: deliver and the end of the session tell it,
+// a waiter that has given up withdraws it, and each does so once.
 func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	c.turn.pass() // else nobody would read the answer
 	for _, over := range []context.Context{r.ctx, ctx} {
@@ -1449,7 +1491,8 @@ func (c *session) updated(uri string) {
 }
 
 // tellChange sends a notification on a stream and returns where in the output it
-// ends. An earlier one of its sort, which ends at told, will do if it has not
+// ends. A server whose tools change a thousand times in a row tells it once, or
+// nearly so. An earlier one of its sort, which ends at told, will do if it has not
 // been handed to the writer yet and no answer stands behind it: the client could
 // take that answer for newer news. The caller must hold c.mu.
 func (c *session) tellChange(st *stream, told int64, method, params string) int64 {
@@ -1618,6 +1661,11 @@ func (t *turn) pass() {
 // order, a bounded memory for what is longer than a line may be, and the end of
 // the input behind the last line. It belongs to whoever has the turn to read, and
 // so needs no lock; the goroutine that reads ahead hands over what it has read.
+//
+// Lines are slices of the buffer that they were read into, and that memory is not
+// read into a second time. So nobody has to copy a line that outlives the next
+// one, and a buffer is let go with the last request that came in it. A line that
+// does not fit into one buffer is collected in parts, and put together once.
 type lineReader struct {
 	r     io.Reader
 	limit int // bytes that a line may have
@@ -1766,6 +1814,9 @@ func (l *lineReader) cut(chunk []byte) {
 
 // A lineWriter is the turn to write. Senders append whole lines and never wait;
 // whoever finds nobody writing writes until nothing is left, many lines at once.
+// There is no goroutine that only writes: it would have to be woken for each answer.
+// Positions are counted in bytes since the beginning, so that somebody can ask
+// whether a line of its own is written without a word about the line itself.
 // It promises that lines go out whole, in their order, by one goroutine at a time,
 // and that no Write begins after stop, but for one that was on its way.
 type lineWriter struct {
@@ -1906,8 +1957,11 @@ func (w *lineWriter) queued(end int64) bool {
 // ---- JSON ----
 
 // The scanner is our own and as strict as encoding/json, against which it is
-// fuzzed: it is exact about names, duplicates and ids. One pass over a message
-// tells whether it is valid, and takes it apart.
+// fuzzed. It is exact where encoding/json is not: names are compared byte for byte,
+// a member that comes twice is told, and an id is kept as it was written. One pass
+// over a message tells whether it is valid, and takes it apart; what is inside of
+// arguments is left to those who know their schema. From then on the message is
+// known to be valid, and members and unquote do not check it again.
 
 // A want is a member that is looked for, where its value is to go, and what is
 // looked for inside of it.

@@ -2153,36 +2153,6 @@ func TestAnotherLibrarysTagPanics(t *testing.T) {
 	}
 }
 
-// json.Marshal of a Tool prints what tools/list does.
-func TestAToolMarshalsAsItIsListed(t *testing.T) {
-	schema := json.RawMessage(`{ "type": "object" }`)
-	tool := Tool{Name: "t", Title: "T", Description: "<d>", InputSchema: schema, OutputSchema: schema, Meta: map[string]any{"m": 1},
-		Annotations: ToolAnnotations{ReadOnlyHint: Yes, OpenWorldHint: No}, Icons: []Icon{{Src: "https://x/i.png"}}, Shown: func(*Request) bool { return true }}
-	s := &Server{}
-	AddTool(s, tool, func(context.Context, json.RawMessage) (*Result, error) { return nil, nil })
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, s)
-		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{` + modernMeta + `}}}`)
-		var m struct {
-			Result struct{ Tools []json.RawMessage }
-		}
-		got := c.recv()
-		json.Unmarshal([]byte(got[0]), &m)
-		for _, v := range []any{tool, &tool} {
-			if raw, err := json.Marshal(v); err != nil || !sameJSON(t, string(raw), string(m.Result.Tools[0])) {
-				t.Errorf("got  %s, %v\nwant %s", raw, err, m.Result.Tools[0])
-			}
-		}
-		c.end()
-	})
-	if raw, err := json.Marshal(Tool{Name: "bare"}); err != nil || string(raw) != `{"name":"bare"}` {
-		t.Errorf("got %s, %v", raw, err)
-	}
-	if _, err := json.Marshal(Tool{Meta: map[string]any{"x": func() {}}}); err == nil {
-		t.Error("marshalled a function")
-	}
-}
-
 // ---- schemas from types ----
 
 type (
