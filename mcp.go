@@ -1369,7 +1369,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 		meta = without(meta, keyServer) // which end appends
 	}
 	members := ""
-	if len(meta) > 0 {
+	if len(meta) > len("{}") {
 		members = string(meta[1:len(meta)-1]) + ","
 	}
 	return r.end(b, members, false)

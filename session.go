@@ -754,10 +754,10 @@ func (p *params) check() *Error {
 	switch {
 	case p.raw != nil && p.raw[0] != '{':
 		return badParams("params must be an object")
-	case p.meta != nil && p.meta[0] != '{':
-		return badParams("_meta must be an object")
 	case p.twice != "":
 		return badParams(p.twice)
+	case p.meta != nil && p.meta[0] != '{':
+		return badParams("_meta must be an object")
 	case p.token != nil && !validID(p.token):
 		return badParams("progressToken must be a string or an integer")
 	case len(p.token) > maxRepeated:

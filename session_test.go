@@ -1814,6 +1814,31 @@ func TestInitializeAgreesOnARevision(t *testing.T) {
 	}
 }
 
+// A result cannot say who the server is; what else its Meta holds is sent.
+func TestAResultDoesNotSayWhoTheServerIs(t *testing.T) {
+	const own = `"` + keyServer + `":{"name":"demo","version":"1.0.0"}`
+	for meta, sent := range map[string][2]string{ // in the legacy era, and in the modern one
+		`{}`:                        {``, `,"_meta":{` + own + `}`},
+		`{"` + keyServer + `":"x"}`: {``, `,"_meta":{` + own + `}`},
+		`{"a":{},"` + keyServer + `":{"name":"x"},"z":2}`: {`,"_meta":{"a":{},"z":2}`, `,"_meta":{"a":{},"z":2,` + own + `}`},
+	} {
+		s := &Server{}
+		AddTool(s, Tool{Name: "t"}, func(context.Context, none) (*Result, error) {
+			res := new(Result)
+			return res, json.Unmarshal([]byte(meta), &res.Meta)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			c := serve(t, s)
+			c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{` + modernMeta + `}}}`)
+			c.want(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]` + sent[1] + `}}`)
+			c.initialize("2025-11-25", "{}")
+			c.send(call(2, "t", "{}"))
+			c.want(`{"jsonrpc":"2.0","id":2,"result":{"content":[]` + sent[0] + `}}`)
+			c.end()
+		})
+	}
+}
+
 // One server, all revisions. What stands in «...» is sent in the revisions
 // whose letters stand before the colon.
 func TestEachRevisionIsSentWhatItKnows(t *testing.T) {
