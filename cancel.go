@@ -187,7 +187,7 @@ func (c *session) cancelAll(cause error) {
 
 // notBegun answers a request that came too late to be begun.
 func (c *session) notBegun(r *request) {
-	c.respond(r, r.failure(context.Cause(c.ctx)))
+	c.respond(r, r.failureAnswer(context.Cause(c.ctx)))
 	r.cancel(nil)
 	c.mu.Lock()
 	delete(c.cancelled, r)
@@ -223,7 +223,7 @@ func (c *session) wait() error {
 		return c.firstFailure()
 	case <-limit.C:
 		c.stopAccepting()
-		late := fmt.Errorf("%w: %s", ErrDrain, c.abandon())
+		late := fmt.Errorf("%w: %s", ErrDrain, c.unfinished())
 		c.lastWrite()
 		c.out.stop()
 		return errors.Join(late, c.firstFailure())
@@ -293,7 +293,7 @@ func (c *session) awaitDiagnostics(limit <-chan time.Time) {
 }
 
 // abandon gives up on the work that is still under way, and names it.
-func (c *session) abandon() string {
+func (c *session) unfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var names []string
@@ -314,10 +314,7 @@ func (c *session) abandon() string {
 
 // maxDrain is Server.Drain, or its default.
 func (s *Server) maxDrain() time.Duration {
-	if s.Drain > 0 {
-		return s.Drain
-	}
-	return time.Second
+	return cmp.Or(max(0, s.Drain), time.Second)
 }
 
 // moment is how long what ought to be quick may still take when Drain is over.

@@ -481,7 +481,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
 		if call.out, err = h(r.ctx, call.in); err != nil {
-			return r.failure(err)
+			return r.failureAnswer(err)
 		}
 		return r.toolAnswer(&call.out, out)
 	})
@@ -571,7 +571,7 @@ func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 func checkTool(s *Server, where string, t *Tool) {
 	panicUnless(madeOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
 	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
-	if s != nil && (len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0) {
+	if len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0 {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
 	panicUnless(t.compactSchemas(), where, "a schema must be a JSON object")
@@ -1136,12 +1136,12 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
 	rest = rest[first:]
 	if !hides || k != tools {
-		return r.end(s.appendPage(r, k, rest), "", true), nil
+		return r.endAnswer(s.appendPage(r, k, rest), "", true), nil
 	}
 	client := r.public()
 	r.handler = func(r *request) []byte {
 		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
-		return r.endUncached(s.appendPage(r, k, seen)) // another client may see another list
+		return r.endAnswerUncached(s.appendPage(r, k, seen)) // another client may see another list
 	}
 	return nil, nil
 }
@@ -1161,7 +1161,7 @@ func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 		}
 		size += len(it.encoded[r.rev]) + 1
 	}
-	b := join(slices.Grow(r.open(), size), `"`, kindNames[k], `":[`)
+	b := join(slices.Grow(r.beginAnswer(), size), `"`, kindNames[k], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[r.rev]...), ',')
 	}
@@ -1199,12 +1199,12 @@ func (s *Server) caching() string {
 	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
 }
 
-// endUncached completes an answer that the client must not keep.
-func (r *request) endUncached(b []byte) []byte {
+// endAnswerUncached completes an answer that the client must not keep.
+func (r *request) endAnswerUncached(b []byte) []byte {
 	if r.rev.modern() {
 		b = join(b, `"ttlMs":0,"cacheScope":"private",`)
 	}
-	return r.end(b, "", false)
+	return r.endAnswer(b, "", false)
 }
 
 // declared is what is declared of what there is.
@@ -1237,14 +1237,6 @@ func (s *Server) offers() uint8 {
 		return s.offered | 1<<logging
 	}
 	return s.offered
-}
-
-// maxMessage is how many bytes one line of the client may have.
-func (s *Server) maxMessage() int {
-	if s.MaxMessage > 0 {
-		return s.MaxMessage
-	}
-	return 64 << 20
 }
 
 // addSession makes c one of those that are told of changes. All sessions share
@@ -1307,8 +1299,8 @@ func (s *Server) logf(format string, args ...any) {
 // ---- answers ----
 //
 // The answer to a request is one line, and this section makes those that tell
-// what a handler has returned. A line begins with request.open and ends with
-// request.end, which know the eras apart. In between each member is appended with
+// what a handler has returned. A line begins with request.beginAnswer and ends with
+// request.endAnswer, which know the eras apart. In between each member is appended with
 // a comma behind it. What cannot be written as JSON is an error in place of the
 // whole line, so nothing that is broken goes out.
 
@@ -1353,14 +1345,14 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 // structured output unless that is nil. Most calls end here: nothing is built
 // that is then written down.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
-	b := appendString(join(r.open(), `"content":[{"type":"text","text":`), text)
-	return r.end(outcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps), "", false)
+	b := appendString(join(r.beginAnswer(), `"content":[{"type":"text","text":`), text)
+	return r.endAnswer(outcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps), "", false)
 }
 
 // resultAnswer is the line that answers the call of a tool with a Result. Its Meta
 // cannot say who the server is: that member is ours, and no name comes twice.
 func (r *request) resultAnswer(res *Result) []byte {
-	b, err := res.append(r.open(), r.rev, r.item.wraps)
+	b, err := res.append(r.beginAnswer(), r.rev, r.item.wraps)
 	meta, err2 := jsonOf(res.Meta)
 	if err := cmp.Or(err, err2); err != nil {
 		return r.notEncodable(err)
@@ -1372,7 +1364,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 	if len(meta) > len("{}") {
 		members = string(meta[1:len(meta)-1]) + ","
 	}
-	return r.end(b, members, false)
+	return r.endAnswer(b, members, false)
 }
 
 // protocolError returns the *Error in the tree of err, or nil. It may be wrapped,
@@ -1380,17 +1372,6 @@ func (r *request) resultAnswer(res *Result) []byte {
 func protocolError(err error) (e *Error) {
 	errors.As(err, &e)
 	return e
-}
-
-// callHandler calls the user's code for r and returns the line that answers r. It
-// reports a question that was asked and then lost: in the modern era a question
-// is only sent if the handler returns its error.
-func (r *request) callHandler() []byte {
-	line := r.handler(r)
-	if lost := r.session.takeInputRequests(r); len(lost) > 0 && r.ctx.Err() == nil {
-		r.session.logf("%v: the handler asked, but the question was not returned: return the error of key %q", r, lost[0].key)
-	}
-	return line
 }
 
 // question is the line that asks the client, if that is why a handler returned
@@ -1409,7 +1390,7 @@ func (r *request) question(err error) []byte {
 // failure is the line that answers r if its handler failed. Whoever calls a tool
 // is told as its result, unless the call as such was wrong. That a legacy client
 // lacks a capability is such a result too: its revision has no code for it.
-func (r *request) failure(err error) []byte {
+func (r *request) failureAnswer(err error) []byte {
 	if line := r.question(err); line != nil {
 		return line
 	}
@@ -1448,9 +1429,9 @@ func (r *request) notEncodable(err error) []byte {
 // of a PromptFunc.
 func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
 	if err != nil {
-		return r.failure(err)
+		return r.failureAnswer(err)
 	}
-	b := join(optionalMember(r.open(), "description", description), `"messages":[`)
+	b := join(optionalMember(r.beginAnswer(), "description", description), `"messages":[`)
 	for _, m := range messages {
 		b = join(stringMember(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
 		if b, err = m.Content.append(b, r.rev); err != nil {
@@ -1458,7 +1439,7 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 		}
 		b = join(b, `},`)
 	}
-	return r.end(closeWith(b, `],`), "", false)
+	return r.endAnswer(closeWith(b, `],`), "", false)
 }
 
 // notFound is the error for a resource that is not there. A client is told which:
@@ -1475,9 +1456,9 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 	case errors.Is(err, fs.ErrNotExist):
 		return errorLine(r.id, r.notFound())
 	case err != nil:
-		return r.failure(err)
+		return r.failureAnswer(err)
 	}
-	b := join(r.open(), `"contents":[`)
+	b := join(r.beginAnswer(), `"contents":[`)
 	for _, c := range contents {
 		if c.URI == "" {
 			c.URI = r.name
@@ -1492,9 +1473,9 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 	}
 	b = closeWith(b, `],`)
 	if r.inputResponses != nil || r.state != nil { // it may depend on them
-		return r.endUncached(b)
+		return r.endAnswerUncached(b)
 	}
-	return r.end(b, "", true)
+	return r.endAnswer(b, "", true)
 }
 
 // completeParams are the params of completion/complete.
@@ -1559,14 +1540,14 @@ func (s *Server) completion(r *request) *Error {
 // a hundred values, and a total to say that there are more.
 func (r *request) completeAnswer(values []string, err error) []byte {
 	if err != nil {
-		return r.failure(err)
+		return r.failureAnswer(err)
 	}
-	b := join(r.open(), `"completion":{"values":[`)
+	b := join(r.beginAnswer(), `"completion":{"values":[`)
 	for _, v := range values[:min(len(values), 100)] {
 		b = append(appendString(b, v), ',')
 	}
 	b = closeWith(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
-	return r.end(b, "", false)
+	return r.endAnswer(b, "", false)
 }
 
 // append appends the members of the result of a call.
@@ -1771,7 +1752,7 @@ func RequestFrom(ctx context.Context) *Request {
 func (r *request) public() *Request {
 	name, version, _ := nameAndVersion(r.client)
 	return &Request{
-		Method: r.method, Name: r.name, ID: bytes.Clone(r.id), ProtocolVersion: r.rev.String(),
+		Method: string(r.method), Name: r.name, ID: bytes.Clone(r.id), ProtocolVersion: r.rev.String(),
 		ClientName: name, ClientVersion: version,
 		Capabilities: bytes.Clone(r.caps), Meta: bytes.Clone(r.meta),
 	}
@@ -2009,8 +1990,8 @@ func (r *request) answerTo(ctx context.Context, q inputRequest) (json.RawMessage
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
 	r.once.Do(r.takeAnswers)
-	if r.badState != nil {
-		return nil, r.badState
+	if r.badRound != nil {
+		return nil, r.badRound
 	}
 	if answer, ok := r.answers[q.key]; ok {
 		return answer, nil
@@ -2358,18 +2339,18 @@ func (r *request) takeAnswers() {
 		state, _ := unquote(r.state)
 		earlier, ok := r.unseal(state)
 		if !ok {
-			r.badState = coded(codeParams, "Invalid or expired requestState")
+			r.badRound = coded(codeParams, "Invalid or expired requestState")
 			return
 		}
 		decode(earlier, &r.answers) // valid: inputRequired wrote it
 	}
 	var now map[string]json.RawMessage
 	if err := decode(r.inputResponses, &now); err != nil {
-		r.badState = badParams("inputResponses: " + err.Error())
+		r.badRound = badParams("inputResponses: " + err.Error())
 	}
 	for key, answer := range now {
 		if r.answers[key] = answer; answer[0] != '{' {
-			r.badState = badParams("inputResponses." + excerpt(key) + " must be an object")
+			r.badRound = badParams("inputResponses." + excerpt(key) + " must be an object")
 		}
 	}
 }
@@ -2382,7 +2363,7 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 	}
 	answers, _ := marshal(r.answers) // valid JSON already
 	b = stringMember(closeWith(b, `},`), "requestState", r.seal(answers))
-	return r.end(b, "", false)
+	return r.endAnswer(b, "", false)
 }
 
 // seal makes a requestState: the answers so far, when they expire, and a
@@ -2417,7 +2398,7 @@ func (r *request) unseal(state string) (answers []byte, ok bool) {
 func (r *request) checksum(body string) string {
 	arguments, _ := appendCompact(nil, r.arguments)
 	sum := maphash.Comparable(r.session.srv.stateSeed(), struct{ body, method, name, arguments string }{
-		body, r.method, r.name, string(arguments),
+		body, string(r.method), r.name, string(arguments),
 	})
 	return strconv.FormatUint(sum, 36)
 }
@@ -2485,7 +2466,7 @@ func negotiate(version string) revision {
 
 // claimed returns the revision that a request of the modern era names, and whether
 // there is one.
-func claimed(version string) (v revision, ok bool) {
+func modernRevision(version string) (v revision, ok bool) {
 	for v = firstModern; v <= newest; v++ {
 		if version == v.String() {
 			return v, true

@@ -111,6 +111,7 @@ type session struct {
 	pending   map[string]*clientCall // our requests that await the client's answer, by our id
 	lastCall  int64
 	answered  int64     // where in the output the last answer ends
+	batched   int       // bytes of answers that wait for the others of their batches
 	streams   []*stream // where changes are told, oldest first
 	legacy    legacy    // written only with the turn to read, which so is enough to read it
 	notesNow  int       // diagnostics of the current second
@@ -141,8 +142,8 @@ type request struct {
 	session *session
 	ctx     context.Context // of the handler; its value for requestKey is the request
 	cancel  context.CancelCauseFunc
-	id      []byte // the raw token, echoed byte for byte
-	method  string
+	id      []byte   // the raw token, echoed byte for byte
+	method  []byte   // its name
 	service *service // how the method is served
 	name    string   // of the tool, prompt or resource
 	rev     revision
@@ -158,7 +159,7 @@ type request struct {
 
 	once     sync.Once                  // fills in the next two
 	answers  map[string]json.RawMessage // the client's, of this and earlier rounds
-	badState *Error
+	badRound *Error
 
 	reported  bool           // guarded by session.mu, like all that follows
 	progress  float64        // the last that was reported
@@ -234,7 +235,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 		cancelled: make(map[*request]struct{}),
 		pending:   make(map[string]*clientCall),
 	}
-	c.in.r, c.in.limit = r, s.maxMessage()
+	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessage), 64<<20)
 	c.out.w, c.notes.w = w, logWriter{s.ErrorLog}
 	if trace != nil {
 		c.trace = &lineWriter{w: trace}
@@ -298,6 +299,13 @@ func (c *session) read() {
 		}
 	}
 	c.discard()
+}
+
+// mayFlood reports whether more than bound bytes are unsent while nobody waits for
+// room any more, since the session has ended. Then what was read ahead, up to 16 MiB
+// of it, is answered in as few words as can be, or not at all.
+func (c *session) mayFlood(bound int64) bool {
+	return c.ctx.Err() != nil && c.out.unsent() > bound
 }
 
 // isClosing reports whether no further line is accepted.
@@ -370,9 +378,8 @@ func (c *session) flush() (mine bool) {
 // waitForRoom waits while too much output is unsent. That bounds the memory that
 // a client can use up which writes and does not read. The input is read ahead
 // meanwhile, so that its end is heard the moment that Read returns it, as long as
-// no more than aheadBound bytes stand before it. It does not wait when the session
-// has ended: the input that was read ahead is bounded, and request bounds its
-// answers.
+// no more than aheadBound bytes stand before it. When the session has ended it does
+// not wait, because a slow client is still owed answers: see mayFlood.
 func (c *session) waitForRoom() {
 	for {
 		full := c.out.until(c.out.position() - outputBound)
@@ -413,12 +420,13 @@ type envelope struct {
 	jsonrpc, id, method, result, err []byte
 	params                           params
 	twice                            string // says that a member came twice
+	idTwice                          bool
 }
 
 // open takes a message apart, and reports whether it is valid JSON. Names are
 // matched exactly. Of a message that is broken off, there is what stands before,
 // and the last value as far as it goes.
-func (e *envelope) open(m []byte) (valid bool) {
+func (e *envelope) parse(m []byte) (valid bool) {
 	p := &e.params
 	arguments := []want{{name: hostsOwn, to: &p.hostsOwn}}
 	meta := []want{{name: "progressToken", to: &p.token}, {name: keyVersion, to: &p.metaVersion},
@@ -432,6 +440,7 @@ func (e *envelope) open(m []byte) (valid bool) {
 	outside := []want{{name: "id", to: &e.id}, {name: "jsonrpc", to: &e.jsonrpc}, {name: "method", to: &e.method},
 		{name: "params", to: &p.raw, inside: params}, {name: "result", to: &e.result}, {name: "error", to: &e.err}}
 	valid = scan(m, 0, 0, outside) == len(m)
+	e.idTwice = outside[0].twice
 	e.twice, p.twice = twice(outside), cmp.Or(twice(params), twice(meta))
 	return valid
 }
@@ -491,9 +500,9 @@ func (c *session) batch(line []byte) {
 // and what is wrong with the id is told before anything else, without an id.
 func (c *session) message(m []byte, b *batch) (inline *request) {
 	var e envelope
-	valid := e.open(m)
+	valid := e.parse(m)
 	id := e.id
-	if !validID(id) || e.twice == "id"+cameTwice {
+	if !validID(id) || e.idTwice {
 		id = nil
 	}
 	version, _ := unquote(e.jsonrpc)
@@ -532,12 +541,12 @@ func (c *session) tooLong(head, tail []byte) {
 	c.record("in", join(nil, string(head[:min(len(head), 1000)]), "... (cut: too long)"))
 	err := invalid("a message of more than " + strconv.Itoa(c.in.limit) + " bytes")
 	var e envelope
-	e.open(slices.Clip(head))
+	e.parse(slices.Clip(head))
 	id := e.id
 	if len(id) == cap(id) { // it is not there, or cut: what reaches the end of head has no room behind it
 		id = idAtEnd(tail)
 	}
-	if scan(id, 0, 0, nil) != len(id) || !validID(id) || !utf8.Valid(id) || e.twice == "id"+cameTwice {
+	if scan(id, 0, 0, nil) != len(id) || !validID(id) || !utf8.Valid(id) || e.idTwice {
 		id = nil
 	}
 	if e.isAnswer() {
@@ -643,14 +652,13 @@ func (c *session) removeCall(id []byte) *clientCall {
 // the method, and what has to be there before it is, is checked in one place for
 // all of them; what is left is for serve.
 type service struct {
-	method       string
 	since, until revision        // that have the method; 0: no bound
 	early        bool            // it is served before initialize too
 	kind         kind            // what must be offered; nothing: it is always served
 	list         bool            // legacy clients may list what is not offered
 	asks         bool            // its handler may ask the client
 	forModel     bool            // what its handler fails with is a result, for the model to read
-	absent       json.RawMessage // data of the error where the method does not exist
+	absentData   json.RawMessage // data of the error where the method does not exist
 
 	// serve returns the answer, or nil if a handler is to make it.
 	serve func(*session, *request) ([]byte, *Error)
@@ -658,39 +666,33 @@ type service struct {
 
 // services are the methods of the protocol: what opens a conversation, then lists,
 // what handlers answer, and what a client wants to be told from now on.
-var services = byMethod(
-	service{method: "initialize", until: newestLegacy, early: true, kind: nothing, absent: json.RawMessage(`{"supported":` + modernVersions + `}`), serve: (*session).initialize},
-	service{method: "ping", until: newestLegacy, early: true, kind: nothing, serve: (*session).ping},
-	service{method: "server/discover", since: firstModern, kind: nothing, serve: (*session).discover},
+var services = map[string]*service{
+	"initialize":      {until: newestLegacy, early: true, kind: nothing, absentData: json.RawMessage(`{"supported":` + modernVersions + `}`), serve: (*session).initialize},
+	"ping":            {until: newestLegacy, early: true, kind: nothing, serve: (*session).ping},
+	"server/discover": {since: firstModern, kind: nothing, serve: (*session).discover},
 
-	service{method: "tools/list", kind: tools, list: true, serve: listOf(tools)},
-	service{method: "prompts/list", kind: prompts, list: true, serve: listOf(prompts)},
-	service{method: "resources/list", kind: resources, list: true, serve: listOf(resources)},
-	service{method: "resources/templates/list", kind: templates, list: true, serve: listOf(templates)},
+	"tools/list":               {kind: tools, list: true, serve: listOf(tools)},
+	"prompts/list":             {kind: prompts, list: true, serve: listOf(prompts)},
+	"resources/list":           {kind: resources, list: true, serve: listOf(resources)},
+	"resources/templates/list": {kind: templates, list: true, serve: listOf(templates)},
 
-	service{method: "tools/call", kind: tools, asks: true, forModel: true, serve: itemOf(tools)},
-	service{method: "prompts/get", kind: prompts, asks: true, serve: itemOf(prompts)},
-	service{method: "resources/read", kind: resources, asks: true, serve: itemOf(resources)},
-	service{method: "completion/complete", kind: completions, serve: (*session).findCompletion},
+	"tools/call":          {kind: tools, asks: true, forModel: true, serve: itemOf(tools)},
+	"prompts/get":         {kind: prompts, asks: true, serve: itemOf(prompts)},
+	"resources/read":      {kind: resources, asks: true, serve: itemOf(resources)},
+	"completion/complete": {kind: completions, serve: (*session).findCompletion},
 
-	service{method: "logging/setLevel", until: newestLegacy, kind: logging, serve: (*session).setLevel},
-	service{method: "resources/subscribe", until: newestLegacy, kind: resources, serve: (*session).subscribe},
-	service{method: "resources/unsubscribe", until: newestLegacy, kind: resources, serve: (*session).unsubscribe},
-	service{method: "subscriptions/listen", since: firstModern, kind: nothing, serve: (*session).listen},
-)
+	"logging/setLevel":      {until: newestLegacy, kind: logging, serve: (*session).setLevel},
+	"resources/subscribe":   {until: newestLegacy, kind: resources, serve: (*session).subscribe},
+	"resources/unsubscribe": {until: newestLegacy, kind: resources, serve: (*session).unsubscribe},
+	"subscriptions/listen":  {since: firstModern, kind: nothing, serve: (*session).listen},
+}
+
+// unknownMethod is the service of methods that no revision has.
+var unknownMethod = &service{since: newest + 1, kind: nothing}
 
 // in reports whether revision v has the method.
 func (s *service) in(v revision) bool {
 	return v >= s.since && (s.until == 0 || v <= s.until)
-}
-
-// byMethod makes the table.
-func byMethod(list ...service) map[string]*service {
-	services := make(map[string]*service)
-	for i := range list {
-		services[list[i].method] = &list[i]
-	}
-	return services
 }
 
 // request takes a request: it finds the era, refuses what cannot be served, and
@@ -698,8 +700,7 @@ func byMethod(list ...service) map[string]*service {
 func (c *session) request(e *envelope, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
-	full := b != nil && len(b.answers) > outputBound ||
-		c.ctx.Err() != nil && c.out.unsent() > outputBound // nobody waits for room any more
+	full := b != nil && c.batched > outputBound || c.mayFlood(outputBound)
 	c.mu.Unlock()
 	switch {
 	case dup: // under its own id, the answer would mislead the owner of the first
@@ -710,12 +711,8 @@ func (c *session) request(e *envelope, b *batch) (inline *request) {
 		return nil
 	}
 	r := &request{session: c, id: e.id, batch: b, params: e.params}
-	r.service = services[string(e.method[1:len(e.method)-1])]
-	if r.service == nil { // the method is unknown, or written with escapes
-		method, _ := unquote(e.method)
-		r.service = cmp.Or(services[method], &service{method: method, since: newest + 1, kind: nothing})
-	}
-	r.method = r.service.method
+	r.method = unescaped(e.method)
+	r.service = cmp.Or(services[string(r.method)], unknownMethod)
 	line, err := c.serve(r)
 	switch {
 	case err != nil:
@@ -795,7 +792,7 @@ func (c *session) selectEra(r *request) *Error {
 // claim checks what a modern request says of itself in its _meta.
 func (r *request) claim() *Error {
 	version, isText := unquote(r.metaVersion)
-	rev, served := claimed(version)
+	rev, served := modernRevision(version)
 	_, _, named := nameAndVersion(r.metaClient)
 	switch level, levelText := unquote(r.metaLevel); {
 	case !isText:
@@ -819,8 +816,8 @@ func (r *request) claim() *Error {
 		return nil
 	}
 	err := r.noMethod()
-	if r.service.absent != nil {
-		err.Data = r.service.absent
+	if r.service.absentData != nil {
+		err.Data = r.service.absentData
 	}
 	return err
 }
@@ -828,7 +825,7 @@ func (r *request) claim() *Error {
 // noMethod is the error for a method that the revision of r does not have, or that
 // belongs to what the server does not offer.
 func (r *request) noMethod() *Error {
-	return coded(codeMethod, "Method not found: "+excerpt(r.method))
+	return coded(codeMethod, "Method not found: "+excerpt(string(r.method)))
 }
 
 // listOf serves one page of the list of a kind.
@@ -936,27 +933,27 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	}
 	r.rev = negotiate(version)
 	offered := c.srv.offers()
-	st := &stream{kinds: offered, silent: true}
+	st := &stream{watched: offered, silent: true}
 	c.mu.Lock()
 	c.legacy = legacy{rev: r.rev, level: len(levels), client: bytes.Clone(r.clientInfo), caps: bytes.Clone(r.capabilities), stream: st}
 	c.streams = append(c.streams, st)
 	c.mu.Unlock()
-	b := join(r.open(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.srv.identity(r.rev), `,`)
-	return r.end(join(b, c.abilities(r.rev, offered)), "", false), nil
+	b := join(r.beginAnswer(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.srv.identity(r.rev), `,`)
+	return r.endAnswer(join(b, c.abilities(r.rev, offered)), "", false), nil
 }
 
 // discover tells a modern client what there is.
 func (c *session) discover(r *request) ([]byte, *Error) {
-	b := join(r.open(), `"supportedVersions":`, modernVersions, `,`)
+	b := join(r.beginAnswer(), `"supportedVersions":`, modernVersions, `,`)
 	b = join(b, c.abilities(r.rev, c.srv.offers()), c.caching)
-	return r.endAs(c.srv.identity(r.rev), b, ""), nil
+	return r.endAnswerAs(c.srv.identity(r.rev), b, ""), nil
 }
 
 // A stream is where changes are told: to the legacy session as such, to a
 // modern client on each subscriptions/listen request of its own.
 type stream struct {
 	request *request         // of subscriptions/listen; nil for the legacy session
-	kinds   uint8            // whose lists are watched, a bit for each
+	watched uint8            // the kinds whose lists are watched, a bit for each
 	told    [kinds]int64     // where in the output a change was told last
 	uris    map[string]int64 // the same for the resources that are watched
 	silent  bool             // notifications/initialized has not come yet
@@ -982,8 +979,8 @@ func (c *session) listen(r *request) ([]byte, *Error) {
 	if open >= maxStreams {
 		return nil, coded(codeInternal, "Subscription limit reached")
 	}
-	st.request, r.stream, r.handler = r, st, (*request).endStream
-	r.id, r.params, r.caps, r.client = bytes.Clone(r.id), params{}, nil, nil
+	st.request, r.stream, r.handler = r, st, (*request).waitForEndOfStream
+	r.id, r.method, r.params, r.caps, r.client = bytes.Clone(r.id), bytes.Clone(r.method), params{}, nil, nil
 	return nil, nil
 }
 
@@ -1001,7 +998,7 @@ func (c *session) filter(notifications []byte) (*stream, *Error) {
 	for k, wanted := range lists {
 		switch string(wanted) {
 		case "true":
-			st.kinds |= 1 << k & offered
+			st.watched |= 1 << k & offered
 		case "false", "": // as good as not there
 		default:
 			return nil, badParams(kindNames[k] + "ListChanged must be true or false")
@@ -1137,30 +1134,36 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 		}
 		c.wg.Done()
 	}()
-	line = r.run()
+	line = c.run(r)
 	returned = true
 	return false // the deferred function tells
 }
 
-// run calls the handler and returns the line that answers r, or nil for none.
-func (r *request) run() []byte {
-	r.session.mu.Lock()
-	owed := r.session.requests[string(r.id)] == r
-	r.session.mu.Unlock()
+// run calls the handler of r and returns the line that answers r, or nil for none.
+// It reports a question that was asked and then lost: in the modern era a question
+// is only sent if the handler returns its error.
+func (c *session) run(r *request) []byte {
+	c.mu.Lock()
+	owed := c.requests[string(r.id)] == r
+	c.mu.Unlock()
 	if !owed { // it was cancelled before it began
 		return nil
 	}
-	return r.callHandler()
+	line := r.handler(r)
+	if lost := c.takeInputRequests(r); len(lost) > 0 && r.ctx.Err() == nil {
+		c.logf("%v: the handler asked, but the question was not returned: return the error of key %q", r, lost[0].key)
+	}
+	return line
 }
 
-// endStream is the handler of subscriptions/listen: it waits for the end, and says
+// waitForEndOfStream is the handler of subscriptions/listen: it waits for the end, and says
 // so if there is somebody to be told.
-func (r *request) endStream() []byte {
+func (r *request) waitForEndOfStream() []byte {
 	<-r.ctx.Done()
 	if context.Cause(r.ctx) == ErrClosed {
 		return nil
 	}
-	return r.end(r.open(), r.tag(), false)
+	return r.endAnswer(r.beginAnswer(), r.tag(), false)
 }
 
 // finish lets go of what r has used, and lets the next one in. The next one takes
@@ -1220,7 +1223,9 @@ func (c *session) refuse(b *batch, id []byte, err *Error) {
 		id = nil
 	}
 	c.mu.Unlock()
-	c.answer(b, errorLine(id, err))
+	if !c.mayFlood(2 * outputBound) { // a line of two bytes would be answered with a hundred
+		c.answer(b, errorLine(id, err))
+	}
 }
 
 // sendAnswer sends line, or puts it with the other answers of its batch, which
@@ -1235,8 +1240,10 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 	}
 	if line != nil {
 		b.answers = append(append(b.answers, ','), line...)
+		c.batched += len(line) + 1
 	}
 	if b.owed--; b.owed == 0 && len(b.answers) > 0 {
+		c.batched -= len(b.answers)
 		b.answers[0] = '[' // in place of the first comma
 		c.answered = c.enqueue(append(b.answers, ']'))
 	}
@@ -1244,7 +1251,7 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 
 // open begins the answer of r. Members of the result are to follow, each with
 // a comma behind it, and then end.
-func (r *request) open() []byte {
+func (r *request) beginAnswer() []byte {
 	b := join(make([]byte, 0, 256), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
 	if r.rev.modern() {
 		b = join(b, `"resultType":"complete",`)
@@ -1254,19 +1261,19 @@ func (r *request) open() []byte {
 
 // end completes the answer that open began. Meta holds members of the result's _meta; cached is set for
 // what a modern client may keep.
-func (r *request) end(b []byte, meta string, cached bool) []byte {
+func (r *request) endAnswer(b []byte, meta string, cached bool) []byte {
 	if cached && r.rev.modern() {
 		b = join(b, r.session.caching)
 	}
-	return r.endAs(r.session.identity, b, meta)
+	return r.endAnswerAs(r.session.identity, b, meta)
 }
 
 // emptyAnswer is a result with no members of its own. Clients of the older
 // revisions refuse any member in it.
-func (r *request) emptyAnswer() []byte { return r.end(r.open(), "", false) }
+func (r *request) emptyAnswer() []byte { return r.endAnswer(r.beginAnswer(), "", false) }
 
-// endAs is end with a given serverInfo: server/discover sends the full one.
-func (r *request) endAs(identity string, b []byte, meta string) []byte {
+// endAnswerAs is end with a given serverInfo: server/discover sends the full one.
+func (r *request) endAnswerAs(identity string, b []byte, meta string) []byte {
 	switch {
 	case r.rev.modern():
 		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, identity, `}`)
@@ -1285,7 +1292,7 @@ func (r *request) acknowledgement() []byte {
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
 	b = closeWith(b, `},"notifications":{`)
 	for k, name := range kindNames[:templates] {
-		if r.stream.kinds&(1<<k) != 0 {
+		if r.stream.watched&(1<<k) != 0 {
 			b = join(b, `"`, name, `ListChanged":true,`)
 		}
 	}
@@ -1329,7 +1336,7 @@ func (r *request) String() string {
 	if r.name != "" {
 		name = " " + oneLine(r.name)
 	}
-	return r.method + name + " (id " + oneLine(string(r.id)) + ")"
+	return excerpt(string(r.method)) + name + " (id " + oneLine(string(r.id)) + ")"
 }
 
 // notify sends a notification that belongs to r, before the answer of r or not
@@ -1370,10 +1377,6 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	}
 	q := &clientCall{make(chan reply, 1)}
 	id, err := c.addCall(r, q, method, params)
-	if err == errNotOwed {
-		<-r.ctx.Done() // which is about to happen
-		err = context.Cause(r.ctx)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -1390,11 +1393,9 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	return nil, err
 }
 
-// errNotOwed says that a request is owed no answer any more: it was cancelled this
-// moment, or answered.
-var errNotOwed = errors.New("mcp: the request is over")
-
-// addCall puts q into the map and sends it, on behalf of r.
+// addCall puts q into the map and sends it, on behalf of r. If r is owed no answer
+// any more it does nothing: r was answered or cancelled this moment, and its context
+// is about to end, for which ask waits.
 func (c *session) addCall(r *request, q *clientCall, method, params string) (id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -1402,7 +1403,7 @@ func (c *session) addCall(r *request, q *clientCall, method, params string) (id 
 	case c.askErr != nil:
 		return "", c.askErr
 	case c.requests[string(r.id)] != r:
-		return "", errNotOwed
+		return "", nil
 	}
 	c.lastCall++
 	id = strconv.FormatInt(c.lastCall, 10)
@@ -1470,7 +1471,7 @@ func (c *session) changed(k kind) {
 // change tells one stream. The caller must hold c.mu.
 func (c *session) change(st *stream, k kind) {
 	switch {
-	case st.kinds&(1<<k) == 0:
+	case st.watched&(1<<k) == 0:
 	case st.silent:
 		st.missed |= 1 << k
 	default:
@@ -1670,16 +1671,16 @@ type lineReader struct {
 	r     io.Reader
 	limit int // bytes that a line may have
 
-	buf   []byte          // was read and is not taken yet; the room behind it is free
-	seen  int             // buf[:seen] holds no newline
-	parts [][]byte        // the beginning of a line of which the rest is in buf
-	size  int             // bytes in parts
-	head  []byte          // the beginning of a line that is longer than limit; nil otherwise
-	tail  []byte          // the end of it, as far as it was read
-	began bool            // there can be no byte order mark any more
-	err   error           // of the last Read
-	ahead chan readResult // of a Read that is under way; nil: there is none
-	room  []byte          // into which that reads
+	buf      []byte          // was read and is not taken yet; the room behind it is free
+	seen     int             // buf[:seen] holds no newline
+	parts    [][]byte        // the beginning of a line of which the rest is in buf
+	size     int             // bytes in parts
+	head     []byte          // the beginning of a line that is longer than limit; nil otherwise
+	tail     []byte          // the end of it, as far as it was read
+	pastMark bool            // there can be no byte order mark any more
+	err      error           // of the last Read
+	ahead    chan readResult // of a Read that is under way; nil: there is none
+	aheadBuf []byte          // into which that reads
 }
 
 type readResult struct {
@@ -1720,10 +1721,10 @@ func (l *lineReader) fill() {
 // enough was read ahead. What comes out of the channel is to be given to add.
 func (l *lineReader) readAhead() <-chan readResult {
 	if l.ahead == nil && l.err == nil && len(l.buf) < aheadBound {
-		if l.room == nil {
-			l.room = make([]byte, keepBuffer)
+		if l.aheadBuf == nil {
+			l.aheadBuf = make([]byte, keepBuffer)
 		}
-		ahead, r, room := make(chan readResult, 1), l.r, l.room
+		ahead, r, room := make(chan readResult, 1), l.r, l.aheadBuf
 		l.ahead = ahead
 		go func() {
 			n, err := readSome(r, room)
@@ -1753,7 +1754,7 @@ func (l *lineReader) next() (line, tail []byte) {
 	if !whole && l.err == nil {
 		l.seen = len(l.buf)
 		if l.head != nil || l.tooMuch(chunk) {
-			l.cut(chunk)
+			l.keepEnds(chunk)
 			l.seen, l.buf = 0, l.buf[len(chunk):]
 		}
 		return nil, nil
@@ -1762,11 +1763,11 @@ func (l *lineReader) next() (line, tail []byte) {
 	if l.size == 0 && l.head == nil && len(chunk) == 0 {
 		return nil, nil // the end
 	}
-	l.began = true
+	l.pastMark = true
 	if l.head == nil && !l.tooMuch(chunk) {
 		return l.whole(chunk), nil
 	}
-	l.cut(chunk)
+	l.keepEnds(chunk)
 	line, tail = l.head, trimSpace(l.tail)
 	l.head, l.tail = nil, nil
 	return line, tail
@@ -1777,8 +1778,8 @@ func (l *lineReader) next() (line, tail []byte) {
 func (l *lineReader) skipBlank() {
 	const mark = "\ufeff"
 	blanks := skipSpace(l.buf, 0)
-	if !l.began && bytes.HasPrefix(l.buf[blanks:], []byte(mark)) {
-		blanks, l.began = skipSpace(l.buf, blanks+len(mark)), true
+	if !l.pastMark && bytes.HasPrefix(l.buf[blanks:], []byte(mark)) {
+		blanks, l.pastMark = skipSpace(l.buf, blanks+len(mark)), true
 	}
 	l.seen, l.buf = max(0, l.seen-blanks), l.buf[blanks:]
 }
@@ -1800,7 +1801,7 @@ func (l *lineReader) tooMuch(chunk []byte) bool {
 }
 
 // cut lets go of a line that is too long, but for its beginning and its end.
-func (l *lineReader) cut(chunk []byte) {
+func (l *lineReader) keepEnds(chunk []byte) {
 	for _, part := range append(l.parts, chunk) {
 		room := min(keepBuffer, l.limit) - len(l.head)
 		l.head = append(l.head, part[:min(len(part), room)]...)
@@ -1866,7 +1867,7 @@ func (w *lineWriter) acquire() bool {
 // nothing is written any more.
 func (w *lineWriter) writeAll() (err error) {
 	w.mu.Lock()
-	for len(w.buf) > 0 && !w.held && err == nil {
+	for len(w.buf) > 0 && !w.held {
 		b := w.buf
 		w.buf, w.spare = w.spare[:0], nil
 		w.taken += int64(len(b))
@@ -1880,12 +1881,12 @@ func (w *lineWriter) writeAll() (err error) {
 			w.spare = b[:0]
 		}
 		w.written += int64(len(b))
+		if err != nil {
+			w.stopped, w.buf = true, nil
+		}
 		w.wake()
 	}
 	w.writing = false
-	if err != nil {
-		w.stopLocked()
-	}
 	w.mu.Unlock()
 	return err
 }
@@ -1901,14 +1902,9 @@ func (w *lineWriter) hold(held bool) {
 // stop sees to it that nothing more is handed to w.
 func (w *lineWriter) stop() {
 	w.mu.Lock()
-	w.stopLocked()
-	w.mu.Unlock()
-}
-
-// stopLocked is stop for those who hold the lock.
-func (w *lineWriter) stopLocked() {
 	w.stopped, w.buf = true, nil
 	w.wake()
+	w.mu.Unlock()
 }
 
 // wake has everybody who waits look again. The caller must hold the lock.
@@ -2012,7 +2008,7 @@ func scanContainer(b []byte, i, depth int, wanted []want) int {
 			}
 			w = find(wanted, key)
 		}
-		if i = w.scan(b, i, depth); i < 0 {
+		if i = w.scanMember(b, i, depth); i < 0 {
 			return -1
 		}
 		if i = skipSpace(b, i); i == len(b) {
@@ -2049,7 +2045,7 @@ func find(wanted []want, key []byte) *want {
 	if len(wanted) == 0 {
 		return nil
 	}
-	name := keyName(key)
+	name := unescaped(key)
 	for i := range wanted {
 		if wanted[i].name == string(name) {
 			return &wanted[i]
@@ -2058,17 +2054,18 @@ func find(wanted []want, key []byte) *want {
 	return nil
 }
 
-// keyName returns the name that a key in its quotes stands for.
-func keyName(key []byte) []byte {
-	if bytes.IndexByte(key, '\\') < 0 {
-		return key[1 : len(key)-1]
+// unescaped returns what a string stands for that is valid, in its quotes. It makes
+// a copy only if it must.
+func unescaped(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
 	}
-	name, _ := unquote(key)
-	return []byte(name)
+	text, _ := unquote(quoted)
+	return []byte(text)
 }
 
 // scan is scan for the value of a member, of which w may be wanted.
-func (w *want) scan(b []byte, i, depth int) int {
+func (w *want) scanMember(b []byte, i, depth int) int {
 	if w == nil {
 		return scan(b, i, depth, nil)
 	}
@@ -2085,13 +2082,11 @@ func (w *want) scan(b []byte, i, depth int) int {
 func twice(wanted []want) string {
 	for _, w := range wanted {
 		if w.twice {
-			return w.name + cameTwice
+			return w.name + " came twice"
 		}
 	}
 	return ""
 }
-
-const cameTwice = " came twice"
 
 // pick takes out of an object what is wanted, if it is one.
 func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
@@ -2109,7 +2104,7 @@ func walk(b []byte, each func(name, val []byte) bool) {
 		var name []byte
 		if b[0] == '{' {
 			name, i = scanKey(b, i)
-			name = keyName(name)
+			name = unescaped(name)
 		}
 		start := i
 		if b[i] == '"' { // it may be long

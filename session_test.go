@@ -5507,7 +5507,7 @@ func TestRootWithoutANameHasNone(t *testing.T) {
 
 // callOf is a call of a tool, of which only a requestState knows.
 func callOf(s *Server, tool, arguments string) *request {
-	return &request{session: &session{srv: s}, method: "tools/call", name: tool, params: params{arguments: []byte(arguments)}}
+	return &request{session: &session{srv: s}, method: []byte("tools/call"), name: tool, params: params{arguments: []byte(arguments)}}
 }
 
 // Each round asks for what has no answer yet, and nothing is kept between
@@ -6029,6 +6029,20 @@ func TestHostileInputDoesNoHarm(t *testing.T) {
 		c.send("[" + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":5,"method":"tools/list"},`, 100), ",") + "]")
 		if got := c.recv(); len(got) != 1 || len(got[0]) > outputBound+2<<20 || strings.Count(got[0], "too long") != 84 {
 			t.Errorf("%d bytes, %d errors", len(got[0]), strings.Count(got[0], "too long"))
+		}
+
+		// The same in batches that are not answered yet, each with less than is too much.
+		for _, id := range []string{"6", "7"} {
+			c.send(`[{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"n","arguments":{"N":1}}}` +
+				strings.Repeat(`,{"jsonrpc":"2.0","id":5,"method":"tools/list"}`, 10) + `]`)
+		}
+		c.want()
+		for i, id := range []string{"6", "7"} {
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+			got := strings.Join(c.recv(), "\n")
+			if n := strings.Count(got, "too long"); n != []int{0, 4}[i] {
+				t.Errorf("batch %d: %d bytes, %d errors", i, len(got), n)
+			}
 		}
 		c.end()
 	})
@@ -8694,13 +8708,21 @@ func TestEOFIsHeardUnderTooMuchOutput(t *testing.T) {
 // EOF is heard behind much input that no line is taken of, and what is answered
 // after the end has the bound of all output.
 func TestEOFIsHeardBehindMuchInput(t *testing.T) {
+	for _, input := range []string{strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)), strings.Repeat("x\n", 1<<20)} {
+		eofBehind(t, input)
+	}
+}
+
+// eofBehind plays a client that does not read, sends requests and then input, and
+// closes its end.
+func eofBehind(t *testing.T, input string) {
 	bubble(t, func(t *testing.T, s *stage) {
 		s.AddResource(Resource{URI: "x:y", Name: "y", Description: strings.Repeat("x", 1<<20)}, texts("z"))
 		add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("1", "wait"), modernCall("2", "big"))
 		list := strings.Replace(modernCall("9", "x"), `"tools/call"`, `"resources/list"`, 1)
-		c.send(strings.Repeat(list+"\n", 100), strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)))
+		c.send(strings.Repeat(list+"\n", 100), input)
 		c.in.Close()
 		synctest.Wait()
 		s.saw(t, ErrClosed)
@@ -10515,7 +10537,7 @@ func FuzzServe(f *testing.F) {
 			if i == 0 {
 				line = bytes.TrimPrefix(line, []byte("\ufeff"))
 			}
-			doubt = doubt || len(line) > s.maxMessage()
+			doubt = doubt || len(line) > cmp.Or(s.MaxMessage, 64<<20)
 			if line = bytes.Trim(line, " \t\r"); len(line) == 0 {
 				continue
 			}
@@ -10686,7 +10708,7 @@ func FuzzEnvelope(f *testing.F) {
 		}
 		if i < len(b) { // as accept would, which never sees an empty line
 			var e envelope
-			e.open(b[i:]) // must not panic
+			e.parse(b[i:]) // must not panic
 		}
 		if !valid {
 			return
@@ -10720,7 +10742,7 @@ func FuzzEnvelope(f *testing.F) {
 			t.Fatal(err)
 		}
 		var e envelope
-		e.open(b)
+		e.parse(b)
 		for name, got := range map[string][]byte{"jsonrpc": e.jsonrpc, "id": e.id, "method": e.method, "params": e.params.raw, "result": e.result, "error": e.err} {
 			if (got == nil) != (m[name] == nil) || string(got) != string(m[name]) {
 				t.Errorf("%s: got %s, want %s", name, got, m[name])
