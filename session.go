@@ -301,11 +301,11 @@ func (c *session) read() {
 	c.discard()
 }
 
-// mayFlood reports whether more than bound bytes are unsent while nobody waits for
-// room any more, since the session has ended. Then what was read ahead, up to 16 MiB
-// of it, is answered in as few words as can be, or not at all.
-func (c *session) mayFlood(bound int64) bool {
-	return c.ctx.Err() != nil && c.out.unsent() > bound
+// mayFlood reports whether too much output is unsent and nobody waits for room any
+// more, since the session has ended. What was read ahead may be 16 MiB then: requests
+// are refused in few words, and what is no request is not answered.
+func (c *session) mayFlood() bool {
+	return c.ctx.Err() != nil && c.out.unsent() > outputBound
 }
 
 // isClosing reports whether no further line is accepted.
@@ -700,7 +700,7 @@ func (s *service) in(v revision) bool {
 func (c *session) request(e *envelope, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
-	full := b != nil && c.batched > outputBound || c.mayFlood(outputBound)
+	full := b != nil && c.batched > outputBound || c.mayFlood()
 	c.mu.Unlock()
 	switch {
 	case dup: // under its own id, the answer would mislead the owner of the first
@@ -1223,7 +1223,7 @@ func (c *session) refuse(b *batch, id []byte, err *Error) {
 		id = nil
 	}
 	c.mu.Unlock()
-	if !c.mayFlood(2 * outputBound) { // a line of two bytes would be answered with a hundred
+	if id != nil || !c.mayFlood() { // two bytes would be answered with a hundred
 		c.answer(b, errorLine(id, err))
 	}
 }
