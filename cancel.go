@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.0.0, 2026-11-22
+// Version 2.1.0, 2026-11-22
 
 package mcp
 
@@ -9,7 +9,7 @@ package mcp
 //	notifications/cancelled         *CancelledError             none                        goes on
 //	EOF on r                        ErrClosed, after Linger     what the handler returns    nil
 //	r fails otherwise               that error, after Linger    what the handler returns    that error
-//	w is a closed pipe              ErrClosed                   none possible: swallowed    nil
+//	w is a closed pipe              ErrClosed                   none: nobody reads it       nil
 //	w fails otherwise               that error                  none                        that error
 //	ctx ends; SIGINT, SIGTERM or    context.Cause(ctx); under   what the handler returns    nil
 //	SIGHUP under ServeStdio         ServeStdio, the signal
@@ -20,8 +20,9 @@ package mcp
 // that EOF has cancelled is held until the last of them has returned. Some clients
 // fail when they read an answer after they have closed stdin, and then kill the
 // server process: the other handlers could not clean up.
-// Everybody who waits for the client is told at once in every row but the first.
-// A request whose turn has not come is not begun, and answered with the cause.
+// In the first row only that request's questions to the client end; in all others
+// everybody who waits for the client is told at once. A request that still waits for
+// others to end is not begun, and is answered with the cause.
 
 import (
 	"cmp"
@@ -143,11 +144,11 @@ func (c *session) stopAccepting() {
 	c.mu.Unlock()
 }
 
-// wakeWaiters tells everybody who waits for the client that it is gone. The maps
-// are copied and the copies are walked without the lock, because whoever is
-// told comes straight back to delete its own entry. A call is told through the
-// map and not through its context alone: a handler may ask with a context of its
-// own, which nobody cancels.
+// wakeWaiters tells everybody who waits for the client that it is gone. What
+// waits is copied, and the copy is walked without the lock: whoever is told comes
+// straight back to take its own entry out, for which it needs the lock. A call is
+// told through the map and not through its context alone: a handler may ask with
+// a context of its own, which nobody cancels.
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
 	c.askErr = cause
@@ -185,7 +186,8 @@ func (c *session) cancelAll(cause error) {
 	}
 }
 
-// notBegun answers a request that came too late to be begun.
+// notBegun answers a request whose handler will not be started, because the session
+// has ended.
 func (c *session) notBegun(r *request) {
 	c.respond(r, r.failureAnswer(context.Cause(c.ctx)))
 	r.cancel(nil)
@@ -292,7 +294,7 @@ func (c *session) awaitDiagnostics(limit <-chan time.Time) {
 	}
 }
 
-// abandon gives up on the work that is still under way, and names it.
+// unfinished names the work that is still under way.
 func (c *session) unfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -363,16 +365,16 @@ var stdioTaken atomic.Bool
 // from main. A signal that the process was started with ignored stays ignored,
 // as under nohup.
 //
-// While it serves, os.Stdout is os.Stderr and os.Stdin is the null device, so that
-// a stray fmt.Println, or a child process that was given them, cannot disturb the
-// protocol. Code that runs at the same time must not assign to them. The standard
-// logger and [Server.ErrorLog] are turned to stderr if they write to stdout. What
-// else took os.Stdout before, such as a slog handler made at the start, still writes
-// to the wire: give it os.Stderr. A closed stdout
-// is an ordinary end and not a SIGPIPE. All this is undone when ServeStdio
-// returns. There are two exceptions. After an [ErrDrain], SIGPIPE stays harmless.
-// After an end that no signal has caused, SIGINT, SIGTERM and SIGHUP are ignored
-// for one more second, so that main gets to its end.
+// While it serves, os.Stdout is os.Stderr and os.Stdin is the null device, so
+// that a stray fmt.Println, or a child process that was given them, cannot
+// disturb the protocol. Code that runs at the same time must not assign to them.
+// The standard logger and [Server.ErrorLog] are turned to stderr if they write to
+// stdout. What else took os.Stdout before, such as a slog handler made at the
+// start, still writes to the wire: give it os.Stderr. A closed stdout is an
+// ordinary end and not a SIGPIPE. All this is undone when ServeStdio returns.
+// There are two exceptions. After an [ErrDrain], SIGPIPE stays harmless. After an
+// end that no signal has caused, SIGINT, SIGTERM and SIGHUP are ignored for one
+// more second, so that main gets to its end.
 //
 // If [Server.Trace] is nil and the environment variable MCP_TRACE names a
 // file, what would be traced is appended to that file.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.0.0, 2026-11-22
+// Version 2.1.0, 2026-11-22
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
 // three files that are made to be copied into a program. It needs nothing but
@@ -847,6 +847,7 @@ func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 // did not match there. A later try for variable i never starts further left, so it
 // goes on behind ends[i]. Each position is tried once for each variable, and the
 // time is linear.
+// In "x:/1/b2", {a} of "x:/{a}/b{b}" ends behind "1", and {b} behind "2".
 func fit(parts []string, uri string, at int, ends []int) bool {
 	if !strings.HasPrefix(uri[at:], parts[0]) {
 		return false
@@ -1685,7 +1686,7 @@ func join(b []byte, parts ...string) []byte {
 	return b
 }
 
-// named appends the members that everything has which a server offers.
+// nameMembers appends the members that everything has which a server offers.
 func nameMembers(b []byte, rev revision, name, title, description string) []byte {
 	b = stringMember(b, "name", name)
 	if rev.knows(titles) {
@@ -1694,13 +1695,13 @@ func nameMembers(b []byte, rev revision, name, title, description string) []byte
 	return optionalMember(b, "description", description)
 }
 
-// quoted appends a member that is a string, and a comma. The comma behind the
+// stringMember appends a member that is a string, and a comma. The comma behind the
 // last member of an object is taken away by closeWith.
 func stringMember(b []byte, name, val string) []byte {
 	return append(appendString(join(b, `"`, name, `":`), val), ',')
 }
 
-// member is quoted, but leaves out a string that is empty.
+// optionalMember is stringMember, but leaves out a string that is empty.
 func optionalMember(b []byte, name, val string) []byte {
 	if val == "" {
 		return b
@@ -2416,16 +2417,18 @@ func (s *Server) stateSeed() maphash.Seed {
 
 // ---- what each revision knows ----
 
-// This section is the only place that tells the revisions of the protocol apart.
-// A new revision is added here:
+// This section tells the revisions of the protocol apart, and services, in
+// session.go, does so for methods, with a since or an until. There is no third
+// place. A new revision is added here:
 //
-//   - its constant and its date, below, and modernVersions;
+//   - its constant and its date, below, newest and modernVersions;
 //   - what it is the first to know: a line in the list of these;
 //   - what it no longer knows, or knows by another name: one of the functions
-//     from hasEnumNames on;
+//     from hasEnumNames on, of which errorCode has the codes that it reserves;
 //   - the keys of its _meta.
 //
-// Methods that come or go have a since or an until in services, in session.go.
+// If it brings new members or capabilities, those are read in envelope.parse and
+// declared in declared; the doc comments that name revisions want a look.
 //
 // Elsewhere, rev.knows(something) is the question, and rev.modern() where the
 // two eras differ.
@@ -2464,7 +2467,7 @@ func negotiate(version string) revision {
 	return newestLegacy
 }
 
-// claimed returns the revision that a request of the modern era names, and whether
+// modernRevision returns the revision that a request of the modern era names, and whether
 // there is one.
 func modernRevision(version string) (v revision, ok bool) {
 	for v = firstModern; v <= newest; v++ {
@@ -2596,11 +2599,12 @@ const (
 // has a form as text is a string too: that is what UnmarshalText reads among
 // arguments, and what MarshalText writes among results. A map[string]any is an
 // object of any kind, unchecked. A time.Duration is an integer, of nanoseconds. A
-// null for an optional field is as good as nothing. Other tags say nothing here: a
-// pattern is the handler's to check. Results are not held against their schema, but
-// hosts do so: give no enum to what others send. Where a type contains itself, or its schema would be too large, there
-// stands a plain object. SchemaOf panics if T cannot be described: with other
-// interfaces, say, with arrays, or with types that have a JSON form of their own.
+// null for an optional field is as good as nothing. Other tags say nothing here:
+// a pattern is the handler's to check. Results are not held against their schema,
+// but hosts do so: give no enum to what others send. Where a type contains
+// itself, or its schema would be too large, there stands a plain object. SchemaOf
+// panics if T cannot be described: with other interfaces, say, with arrays, or
+// with types that have a JSON form of their own.
 func SchemaOf[T any]() json.RawMessage {
 	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", writing).render()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.0.0, 2026-11-22
+// Version 2.1.0, 2026-11-22
 
 package mcp
 
@@ -21,7 +21,8 @@ package mcp
 // the turn passes to a new goroutine. The client is therefore always heard, and
 // nobody waits for the turn.
 //
-// These are all the goroutines of a session, and who waits for each:
+// These are all the goroutines of a session: what each does, and, behind the colon,
+// who waits for it.
 //
 //	read                 has the turn to read: the WaitGroup, for its line and its writes
 //	handle               serves one request that the reader does not serve: the WaitGroup
@@ -96,9 +97,11 @@ type session struct {
 	identity, caching        string // for modern results: name and version alone, and what may be kept
 	experimental, extensions []byte // capabilities, as JSON
 
-	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
-	inputOver chan struct{}  // closed when the client is known to have closed its end
+	// A session ends in this order. r ends or fails, or ctx ends: that begins the end.
+	// No further line is accepted. The handlers end. Serve returns.
+	inputOver chan struct{}  // closed when r has ended or failed
 	closing   chan struct{}  // closed when no further line is accepted
+	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
 	returned  chan struct{}  // closed when Serve returns
 
 	mu        sync.Mutex             // guards what follows, for a few lines at a time
@@ -106,14 +109,14 @@ type session struct {
 	failure   error                  // what Serve returns
 	requests  map[string]*request    // owed an answer, by raw id
 	cancelled map[*request]struct{}  // cancelled by the client, and still running
-	running   int                    // handlers, of which Server.MaxConcurrent run at once
+	running   int                    // handlers that run now; at most Server.MaxConcurrent
 	waiting   list.List              // of *request: for their turn to run
 	pending   map[string]*clientCall // our requests that await the client's answer, by our id
 	lastCall  int64
 	answered  int64     // where in the output the last answer ends
 	batched   int       // bytes of answers that wait for the others of their batches
 	streams   []*stream // where changes are told, oldest first
-	legacy    legacy    // written only with the turn to read, which so is enough to read it
+	legacy    legacy    // only who has the turn to read writes it, and reads it without mu; others need mu
 	notesNow  int       // diagnostics of the current second
 	notesTime int64
 }
@@ -135,6 +138,7 @@ type legacy struct {
 //	it runs                       yes        no        no          counted
 //	the client has cancelled it   no         no        if it runs  counted if it runs
 //	it is answered                no         no        no          until finish
+//	it is a stream                yes        no        no          not counted
 //
 // As long as it stands in requests it is owed an answer: what is sent on its behalf
 // looks there first.
@@ -166,9 +170,10 @@ type request struct {
 	questions []inputRequest // to be answered before the next round
 }
 
-// params holds the members of a request's params that we know, as raw JSON. Those
-// that begin with meta, and token, are members of its _meta. Which of them a method
-// has, and what they may be, is for that method's service to check.
+// params holds the members of the params of a request or a notification that we
+// know, as raw JSON. Those that begin with meta, and token, are members of its _meta;
+// hostsOwn is one of its arguments. Which of them a method has, and what they may
+// be, is for that method's service to check.
 type params struct {
 	raw                                          []byte // all of them
 	twice                                        string // says that one came twice
@@ -347,8 +352,8 @@ func (c *session) take(line, tail []byte) (mine bool) {
 }
 
 // taken ends what take began. If the session is closing meanwhile, nobody flushes
-// any more: then it is here that what the line was answered with finds its writer.
-// That must be seen to before the WaitGroup lets the drain waiter go on.
+// any more, so the answer to this line needs a writer. It must have one before
+// wg.Done, which may let the drain waiter go on.
 func (c *session) taken() {
 	c.mu.Lock()
 	if c.isClosing() {
@@ -360,8 +365,8 @@ func (c *session) taken() {
 
 // flush writes the answers that are ready, before its caller waits for input. A
 // write may block, so the turn is lent meanwhile: a client that does not read is
-// still heard. It reports whether the caller still has the turn. When the session is closing it
-// writes nothing and reports true: the drain waiter writes.
+// still heard. It reports whether the caller still has the turn. When the session
+// is closing it writes nothing and reports true: the drain waiter writes.
 func (c *session) flush() (mine bool) {
 	if !c.enter() {
 		return true
@@ -375,11 +380,11 @@ func (c *session) flush() (mine bool) {
 	return c.turn.reclaim(loan)
 }
 
-// waitForRoom waits while too much output is unsent. That bounds the memory that
-// a client can use up which writes and does not read. The input is read ahead
-// meanwhile, so that its end is heard the moment that Read returns it, as long as
-// no more than aheadBound bytes stand before it. When the session has ended it does
-// not wait, because a slow client is still owed answers: see mayFlood.
+// waitForRoom waits while too much output is unsent. That bounds what a client
+// can cost that writes and does not read. The input is read ahead meanwhile, so
+// that its end is heard the moment that Read returns it, as long as no more than
+// aheadBound bytes stand before it. When the session has ended it does not wait,
+// because a slow client is still owed answers: see mayFlood.
 func (c *session) waitForRoom() {
 	for {
 		full := c.out.until(c.out.position() - outputBound)
@@ -452,7 +457,8 @@ func (e *envelope) isAnswer() bool {
 }
 
 // accept takes one line. It returns the request in it if that is for its caller
-// to serve.
+// to serve. A batch is scanned as a whole before any of it has an effect; every
+// other line, a batch that is not valid too, is scanned by message.
 func (c *session) accept(line []byte) (inline *request) {
 	c.record("in", line)
 	switch {
@@ -496,8 +502,8 @@ func (c *session) batch(line []byte) {
 
 // message takes one message, finds out which of the three kinds it is, and
 // returns what accept does. The order of the cases matters: what looks like an
-// answer or a notification is not answered, even if something is wrong with it,
-// and what is wrong with the id is told before anything else, without an id.
+// answer is not answered, even if something is wrong with it, and an id is only
+// repeated if it is one, and came once.
 func (c *session) message(m []byte, b *batch) (inline *request) {
 	var e envelope
 	valid := e.parse(m)
@@ -543,7 +549,7 @@ func (c *session) tooLong(head, tail []byte) {
 	var e envelope
 	e.parse(slices.Clip(head))
 	id := e.id
-	if len(id) == cap(id) { // it is not there, or cut: what reaches the end of head has no room behind it
+	if len(id) == cap(id) { // it is not there, or reaches the end of head, and so may be cut
 		id = idAtEnd(tail)
 	}
 	if scan(id, 0, 0, nil) != len(id) || !validID(id) || !utf8.Valid(id) || e.idTwice {
@@ -563,9 +569,10 @@ func (c *session) tooLong(head, tail []byte) {
 	c.refuse(nil, id, err)
 }
 
-// idAtEnd finds the id of an object of which only the end is there: a member
-// from which on the rest is valid. The quotes of text inside of a string are
-// escaped, and so are never taken for those of a member.
+// idAtEnd finds the id of an object of which only the end is there. The
+// TypeScript SDK, for one, writes the id last. It is a member from which on the
+// rest is valid. The quotes of text inside of a string are escaped, and so are
+// never taken for those of a member.
 func idAtEnd(tail []byte) (id []byte) {
 	for at := 0; id == nil; at++ {
 		next := bytes.Index(tail[at:], []byte(`"id"`))
@@ -581,8 +588,8 @@ func idAtEnd(tail []byte) (id []byte) {
 	return id
 }
 
-// notifications are those of the client that we act upon. The others which the
-// protocol has would change what nobody remembers.
+// notifications are those that a client may send. Two of them change nothing here:
+// we ask for no progress, and keep no roots. They are not logged as unknown.
 var notifications = map[string]func(*session, params){
 	"notifications/cancelled": func(c *session, p params) {
 		if validID(p.requestID) {
@@ -695,8 +702,10 @@ func (s *service) in(v revision) bool {
 	return v >= s.since && (s.until == 0 || v <= s.until)
 }
 
-// request takes a request: it finds the era, refuses what cannot be served, and
-// either answers on the spot or begins a handler. It returns what accept does.
+// request takes a request: it makes sure that the id is free and that there is
+// room for an answer, which a batch, or the end of the session, may keep; it
+// finds the era, refuses what cannot be served, and either answers on the spot or
+// begins a handler. It returns what accept does.
 func (c *session) request(e *envelope, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
@@ -1111,7 +1120,10 @@ func (c *session) begin(r *request) (inline bool) {
 //
 // The deferred function does all that has to be done however the handler ends. A
 // handler that calls Goexit ends the goroutine of its caller too, so if that was
-// the reader's, the turn must go to another one.
+// the reader's, the turn must go to another one. Its order: the answer is queued
+// while r still counts as running, so that no later request is answered first when
+// MaxConcurrent is 1; the turn is asked for when all else is done; what nobody will
+// flush is written; and only then may the drain waiter go on.
 func (c *session) handle(r *request, loan int) (mine bool) {
 	var line []byte
 	returned := false
@@ -1156,8 +1168,8 @@ func (c *session) run(r *request) []byte {
 	return line
 }
 
-// waitForEndOfStream is the handler of subscriptions/listen: it waits for the end, and says
-// so if there is somebody to be told.
+// waitForEndOfStream is the handler of subscriptions/listen: it waits for the end,
+// and says so if there is somebody to be told.
 func (r *request) waitForEndOfStream() []byte {
 	<-r.ctx.Done()
 	if context.Cause(r.ctx) == ErrClosed {
@@ -1249,8 +1261,8 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 	}
 }
 
-// open begins the answer of r. Members of the result are to follow, each with
-// a comma behind it, and then end.
+// beginAnswer begins the line that answers r with a result. Members of the result
+// are to follow, each with a comma behind it, and then endAnswer.
 func (r *request) beginAnswer() []byte {
 	b := join(make([]byte, 0, 256), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
 	if r.rev.modern() {
@@ -1259,8 +1271,8 @@ func (r *request) beginAnswer() []byte {
 	return b
 }
 
-// end completes the answer that open began. Meta holds members of the result's _meta; cached is set for
-// what a modern client may keep.
+// endAnswer completes what beginAnswer began. Meta holds members of the result's
+// _meta; cached is set for what a modern client may keep.
 func (r *request) endAnswer(b []byte, meta string, cached bool) []byte {
 	if cached && r.rev.modern() {
 		b = join(b, r.session.caching)
@@ -1272,7 +1284,7 @@ func (r *request) endAnswer(b []byte, meta string, cached bool) []byte {
 // revisions refuse any member in it.
 func (r *request) emptyAnswer() []byte { return r.endAnswer(r.beginAnswer(), "", false) }
 
-// endAnswerAs is end with a given serverInfo: server/discover sends the full one.
+// endAnswerAs is endAnswer with a given serverInfo: server/discover sends the full one.
 func (r *request) endAnswerAs(identity string, b []byte, meta string) []byte {
 	switch {
 	case r.rev.modern():
@@ -1363,11 +1375,12 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 
 // ---- asking the client ----
 
-// ask sends the client a request on behalf of r and waits for the answer, but
-// no longer than ctx, r and the client last. The call stands in the map before it
-// is sent, or the answer could come before anybody waits for it. Whoever takes it
-// out of the map owns what follows: deliver and the end of the session tell it,
-// a waiter that has given up withdraws it, and each does so once.
+// ask sends the client a request on behalf of r and waits for the answer, but no
+// longer than ctx, r and the client last. The call stands in the map before it is
+// sent, or the answer could come before anybody waits for it. Whoever takes it
+// out of the map owns what follows: deliver tells it, and a waiter that has given
+// up withdraws it. The end of the session tells all that are in the map; a call
+// that was told already does not mind.
 func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	c.turn.pass() // else nobody would read the answer
 	for _, over := range []context.Context{r.ctx, ctx} {
@@ -1492,10 +1505,12 @@ func (c *session) updated(uri string) {
 }
 
 // tellChange sends a notification on a stream and returns where in the output it
-// ends. A server whose tools change a thousand times in a row tells it once, or
-// nearly so. An earlier one of its sort, which ends at told, will do if it has not
-// been handed to the writer yet and no answer stands behind it: the client could
-// take that answer for newer news. The caller must hold c.mu.
+// ends. It sends none if the last one of its sort is still queued and no answer
+// was queued behind it: a server whose tools change a thousand times in a row
+// tells it once, or nearly so. An earlier one of its sort, which ends at told,
+// will do if it has not been handed to the writer yet and no answer stands behind
+// it: the client could take that answer for newer news. The caller must hold
+// c.mu.
 func (c *session) tellChange(st *stream, told int64, method, params string) int64 {
 	if told > c.answered && c.out.queued(told) {
 		return told
@@ -1698,7 +1713,9 @@ func readSome(r io.Reader, b []byte) (n int, err error) {
 	return 0, io.ErrNoProgress
 }
 
-// fill reads once. It blocks as long as Read does.
+// fill reads once, or takes what is being read ahead. It blocks as long as Read
+// does. When the buffer is full it begins another one: the little that a line has in
+// the old one is copied, and much of it stays where it is, as a part.
 func (l *lineReader) fill() {
 	if l.ahead != nil {
 		l.add(<-l.ahead)
@@ -1741,8 +1758,9 @@ func (l *lineReader) add(ahead readResult) {
 
 // next returns the next line without its end, or nil if there is no whole one.
 // What comes after the last newline is a line too, if it is the last there is. Of
-// a line that is too long it returns the beginning and, as tail, the end. A line
-// stays as it is for good: nobody reads into its memory again.
+// a line that is too long it returns the beginning and, as tail, which is nil for
+// any other line, the end. A line stays as it is for good: nobody reads into its
+// memory again.
 func (l *lineReader) next() (line, tail []byte) {
 	if l.size == 0 && l.head == nil { // blanks before a message do not count, and so do not blank lines
 		l.skipBlank()
@@ -1794,13 +1812,14 @@ func (l *lineReader) whole(chunk []byte) []byte {
 }
 
 // tooMuch reports whether a line that chunk goes on with is longer than a line
-// may be. Blanks at its end may be behind the message, up to a point.
+// may be. Blanks behind the limit do not count, up to 64 KiB of them.
 func (l *lineReader) tooMuch(chunk []byte) bool {
 	over := l.size + len(chunk) - l.limit
 	return over > keepBuffer || over > 0 && len(trimSpace(chunk[max(0, len(chunk)-over):])) > 0
 }
 
-// cut lets go of a line that is too long, but for its beginning and its end.
+// keepEnds lets go of a line that is too long, but for its first 64 KiB and its last
+// 1 KiB. It is called again for whatever more there is of the line.
 func (l *lineReader) keepEnds(chunk []byte) {
 	for _, part := range append(l.parts, chunk) {
 		room := min(keepBuffer, l.limit) - len(l.head)
@@ -1813,13 +1832,14 @@ func (l *lineReader) keepEnds(chunk []byte) {
 
 // ---- what is to be written ----
 
-// A lineWriter is the turn to write. Senders append whole lines and never wait;
-// whoever finds nobody writing writes until nothing is left, many lines at once.
-// There is no goroutine that only writes: it would have to be woken for each answer.
-// Positions are counted in bytes since the beginning, so that somebody can ask
-// whether a line of its own is written without a word about the line itself.
-// It promises that lines go out whole, in their order, by one goroutine at a time,
-// and that no Write begins after stop, but for one that was on its way.
+// A lineWriter is a queue of lines, and the turn to write them. Senders append
+// whole lines and never wait; whoever finds nobody writing writes until nothing
+// is left, many lines at once. There is no goroutine that only writes: it would
+// have to be woken for each answer. Positions are counted in bytes since the
+// beginning, so that somebody can ask whether a line of its own is written
+// without a word about the line itself. It promises that lines go out whole, in
+// their order, by one goroutine at a time, and that no Write begins after stop,
+// but for one that was on its way.
 type lineWriter struct {
 	w io.Writer
 
@@ -1992,7 +2012,7 @@ func scan(b []byte, i, depth int, wanted []want) int {
 
 // scanContainer is scan for an object or an array.
 func scanContainer(b []byte, i, depth int, wanted []want) int {
-	object, closer := b[i] == '{', b[i]+2 // as ASCII has it
+	object, closer := b[i] == '{', b[i]+2 // '{'+2 is '}', and '['+2 is ']'
 	if depth > maxDepth {
 		return -1
 	}
@@ -2064,7 +2084,7 @@ func unescaped(quoted []byte) []byte {
 	return []byte(text)
 }
 
-// scan is scan for the value of a member, of which w may be wanted.
+// scanMember is scan for the value of a member that is wanted, or, if w is nil, is not.
 func (w *want) scanMember(b []byte, i, depth int) int {
 	if w == nil {
 		return scan(b, i, depth, nil)
