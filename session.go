@@ -428,22 +428,43 @@ type envelope struct {
 	idTwice                          bool
 }
 
-// open takes a message apart, and reports whether it is valid JSON. Names are
+// parse takes a message apart, and reports whether it is valid JSON. Names are
 // matched exactly. Of a message that is broken off, there is what stands before,
 // and the last value as far as it goes.
 func (e *envelope) parse(m []byte) (valid bool) {
 	p := &e.params
 	arguments := []want{{name: hostsOwn, to: &p.hostsOwn}}
-	meta := []want{{name: "progressToken", to: &p.token}, {name: keyVersion, to: &p.metaVersion},
-		{name: keyCaps, to: &p.metaCaps}, {name: keyClient, to: &p.metaClient}, {name: keyLevel, to: &p.metaLevel}}
-	params := []want{{name: "_meta", to: &p.meta, inside: meta}, {name: "name", to: &p.rawName},
-		{name: "arguments", to: &p.arguments, inside: arguments}, {name: "uri", to: &p.uri}, {name: "cursor", to: &p.cursor},
-		{name: "notifications", to: &p.notifications}, {name: "level", to: &p.level}, {name: "requestState", to: &p.state},
-		{name: "inputResponses", to: &p.inputResponses}, {name: "protocolVersion", to: &p.protocolVersion},
-		{name: "capabilities", to: &p.capabilities}, {name: "clientInfo", to: &p.clientInfo},
-		{name: "requestId", to: &p.requestID}, {name: "reason", to: &p.reason}}
-	outside := []want{{name: "id", to: &e.id}, {name: "jsonrpc", to: &e.jsonrpc}, {name: "method", to: &e.method},
-		{name: "params", to: &p.raw, inside: params}, {name: "result", to: &e.result}, {name: "error", to: &e.err}}
+	meta := []want{
+		{name: "progressToken", to: &p.token},
+		{name: keyVersion, to: &p.metaVersion},
+		{name: keyCaps, to: &p.metaCaps},
+		{name: keyClient, to: &p.metaClient},
+		{name: keyLevel, to: &p.metaLevel},
+	}
+	params := []want{
+		{name: "_meta", to: &p.meta, inside: meta},
+		{name: "name", to: &p.rawName},
+		{name: "arguments", to: &p.arguments, inside: arguments},
+		{name: "uri", to: &p.uri},
+		{name: "cursor", to: &p.cursor},
+		{name: "notifications", to: &p.notifications},
+		{name: "level", to: &p.level},
+		{name: "requestState", to: &p.state},
+		{name: "inputResponses", to: &p.inputResponses},
+		{name: "protocolVersion", to: &p.protocolVersion},
+		{name: "capabilities", to: &p.capabilities},
+		{name: "clientInfo", to: &p.clientInfo},
+		{name: "requestId", to: &p.requestID},
+		{name: "reason", to: &p.reason},
+	}
+	outside := []want{
+		{name: "id", to: &e.id},
+		{name: "jsonrpc", to: &e.jsonrpc},
+		{name: "method", to: &e.method},
+		{name: "params", to: &p.raw, inside: params},
+		{name: "result", to: &e.result},
+		{name: "error", to: &e.err},
+	}
 	valid = scan(m, 0, 0, outside) == len(m)
 	e.idTwice = outside[0].twice
 	e.twice, p.twice = twice(outside), cmp.Or(twice(params), twice(meta))
@@ -458,7 +479,7 @@ func (e *envelope) isAnswer() bool {
 
 // accept takes one line. It returns the request in it if that is for its caller
 // to serve. A batch is scanned as a whole before any of it has an effect; every
-// other line, a batch that is not valid too, is scanned by message.
+// other line, and a batch that is not valid, is scanned by message.
 func (c *session) accept(line []byte) (inline *request) {
 	c.record("in", line)
 	switch {
