@@ -8709,8 +8709,10 @@ func TestEOFIsHeardUnderTooMuchOutput(t *testing.T) {
 // EOF is heard behind much input that no line is taken of, and what is answered
 // after the end has the bound of all output.
 func TestEOFIsHeardBehindMuchInput(t *testing.T) {
-	for _, input := range []string{strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)), strings.Repeat("x\n", 1<<20)} {
-		eofBehind(t, input)
+	for _, input := range []string{strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)), strings.Repeat("x\n", 1<<19)} {
+		if input[0] == '{' || !raceBuild() { // which would take long over the second
+			eofBehind(t, input)
+		}
 	}
 }
 
