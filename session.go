@@ -590,10 +590,9 @@ func (c *session) tooLong(head, tail []byte) {
 	c.refuse(nil, id, err)
 }
 
-// idAtEnd finds the id of an object of which only the end is there. The
-// TypeScript SDK, for one, writes the id last. It is a member from which on the
-// rest is valid. The quotes of text inside of a string are escaped, and so are
-// never taken for those of a member.
+// idAtEnd finds the id of an object of which only the end is there: some clients
+// write the id last. The id that counts is a member from which on the rest is valid.
+// Quotes inside of a text are escaped, and so are never taken for those of a member.
 func idAtEnd(tail []byte) (id []byte) {
 	for at := 0; id == nil; at++ {
 		next := bytes.Index(tail[at:], []byte(`"id"`))
@@ -1526,12 +1525,10 @@ func (c *session) updated(uri string) {
 }
 
 // tellChange sends a notification on a stream and returns where in the output it
-// ends. It sends none if the last one of its sort is still queued and no answer
-// was queued behind it: a server whose tools change a thousand times in a row
-// tells it once, or nearly so. An earlier one of its sort, which ends at told,
-// will do if it has not been handed to the writer yet and no answer stands behind
-// it: the client could take that answer for newer news. The caller must hold
-// c.mu.
+// ends. It sends none if the last one of its sort, which ends at told, is still
+// queued and no answer was queued behind it, which the client could take for newer
+// news: so a thousand changes in a row are told once, or nearly so. The caller must
+// hold c.mu.
 func (c *session) tellChange(st *stream, told int64, method, params string) int64 {
 	if told > c.answered && c.out.queued(told) {
 		return told
@@ -1932,8 +1929,8 @@ func (w *lineWriter) writeAll() (err error) {
 	return err
 }
 
-// hold keeps back what is not handed to w yet, or no longer does. Then somebody
-// has to write it.
+// hold(true) keeps back what is not handed to w yet. After hold(false), somebody has
+// to write it.
 func (w *lineWriter) hold(held bool) {
 	w.mu.Lock()
 	w.held = held
