@@ -77,7 +77,6 @@ package mcp
 import (
 	"bytes"
 	"cmp"
-	"container/list"
 	"context"
 	"encoding"
 	"encoding/base64"
@@ -89,6 +88,7 @@ import (
 	"io/fs"
 	"log"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -158,10 +158,9 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	mu          sync.Mutex       // guards what follows
-	order       [kinds]list.List // of *item, in the order in which they came
-	lists       [kinds][]*item   // what inOrder has returned; nil: it is to be made anew
-	items       map[itemName]*item
+	mu          sync.Mutex              // guards what follows
+	items       [kinds]map[string]*item // by name
+	lists       [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
 	lastSeq     int
 	hides       bool  // there ever was a tool with Shown
 	offered     uint8 // the kinds that there ever was something of, a bit for each
@@ -977,9 +976,9 @@ func (p *Prompt) encode(rev revision, meta []byte) []byte {
 // ---- what a server offers ----
 //
 // Tools, prompts, resources and templates are items of four kinds. They are found
-// by their names in one map, and listed in the order in which they came. Adding
-// and removing is cheap, whatever is there; the order is made when somebody asks
-// for a list. Server.mu guards both, and is not held while users' code runs.
+// by their names, and listed in the order in which they came. Adding and removing
+// is cheap, whatever is there; the order is made when somebody asks for a list.
+// Server.mu guards both, and is not held while users' code runs.
 
 // A kind is a kind of thing that a server offers, and has a list of.
 type kind int
@@ -1013,7 +1012,6 @@ type item struct {
 	encode  func(revision) []byte  // as an element of the list
 	encoded [len(revisions)][]byte // what encode returned, when it was asked for
 	seq     int                    // its place in the list; cursors hold it
-	place   *list.Element          // in Server.order
 	shown   func(*Request) bool    // to whom; nil: to everybody
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
@@ -1023,12 +1021,6 @@ type item struct {
 	promises bool     // of a tool: it has an output schema
 	args     []string // the arguments of a prompt, the variables of a template
 	complete map[string]CompleteFunc
-}
-
-// An itemName is what an item is found by: kinds have names of their own.
-type itemName struct {
-	kind kind
-	name string
 }
 
 // jsonOf is an object that the user has given, as JSON; nil if it is empty.
@@ -1054,18 +1046,16 @@ func frozen(where string, meta map[string]any) []byte {
 // asks for what a server can do only once.
 func (s *Server) add(k kind, it *item) {
 	s.mu.Lock()
-	key := itemName{k, it.name}
-	if old := s.items[key]; old != nil {
-		it.seq, it.place = old.seq, old.place
-		it.place.Value = it
+	if old := s.items[k][it.name]; old != nil {
+		it.seq = old.seq
 	} else {
 		s.lastSeq++
-		it.seq, it.place = s.lastSeq, s.order[k].PushBack(it)
+		it.seq = s.lastSeq
 	}
-	if s.items == nil {
-		s.items = make(map[itemName]*item)
+	if s.items[k] == nil {
+		s.items[k] = make(map[string]*item)
 	}
-	s.items[key], s.lists[k] = it, nil
+	s.items[k][it.name], s.lists[k] = it, nil
 	s.hides = s.hides || it.shown != nil
 	s.offered |= 1 << k.capability()
 	if len(it.complete) > 0 {
@@ -1081,10 +1071,8 @@ func (s *Server) remove(k kind, names []string) {
 	removed := false
 	s.mu.Lock()
 	for _, name := range names {
-		key := itemName{k, name}
-		if it := s.items[key]; it != nil {
-			s.order[k].Remove(it.place)
-			delete(s.items, key)
+		if s.items[k][name] != nil {
+			delete(s.items[k], name)
 			s.lists[k], removed = nil, true
 		}
 	}
@@ -1097,7 +1085,7 @@ func (s *Server) remove(k kind, names []string) {
 // find returns the item of a name, or nil.
 func (s *Server) find(k kind, name string) *item {
 	s.mu.Lock()
-	it := s.items[itemName{k, name}]
+	it := s.items[k][name]
 	s.mu.Unlock()
 	return it
 }
@@ -1108,9 +1096,12 @@ func (s *Server) inOrder(k kind) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
-		s.lists[k] = make([]*item, 0, s.order[k].Len())
-		for e := s.order[k].Front(); e != nil; e = e.Next() {
-			s.lists[k] = append(s.lists[k], e.Value.(*item))
+		bySeq := make(map[int]*item, len(s.items[k]))
+		for _, it := range s.items[k] {
+			bySeq[it.seq] = it
+		}
+		for _, seq := range slices.Sorted(maps.Keys(bySeq)) {
+			s.lists[k] = append(s.lists[k], bySeq[seq])
 		}
 	}
 	return s.lists[k]

@@ -698,14 +698,14 @@ var services = map[string]*service{
 	"ping":            {until: newestLegacy, early: true, kind: nothing, serve: (*session).ping},
 	"server/discover": {since: firstModern, kind: nothing, serve: (*session).discover},
 
-	"tools/list":               {kind: tools, list: true, serve: listOf(tools)},
-	"prompts/list":             {kind: prompts, list: true, serve: listOf(prompts)},
-	"resources/list":           {kind: resources, list: true, serve: listOf(resources)},
-	"resources/templates/list": {kind: templates, list: true, serve: listOf(templates)},
+	"tools/list":               {kind: tools, list: true, serve: (*session).listItems},
+	"prompts/list":             {kind: prompts, list: true, serve: (*session).listItems},
+	"resources/list":           {kind: resources, list: true, serve: (*session).listItems},
+	"resources/templates/list": {kind: templates, list: true, serve: (*session).listItems},
 
-	"tools/call":          {kind: tools, asks: true, forModel: true, serve: itemOf(tools)},
-	"prompts/get":         {kind: prompts, asks: true, serve: itemOf(prompts)},
-	"resources/read":      {kind: resources, asks: true, serve: itemOf(resources)},
+	"tools/call":          {kind: tools, asks: true, forModel: true, serve: (*session).findItem},
+	"prompts/get":         {kind: prompts, asks: true, serve: (*session).findItem},
+	"resources/read":      {kind: resources, asks: true, serve: (*session).findItem},
 	"completion/complete": {kind: completions, serve: (*session).findCompletion},
 
 	"logging/setLevel":      {until: newestLegacy, kind: logging, serve: (*session).setLevel},
@@ -857,35 +857,22 @@ func (r *request) noMethod() *Error {
 	return coded(codeMethod, "Method not found: "+excerpt(string(r.method)))
 }
 
-// listOf serves one page of the list of a kind.
-func listOf(k kind) func(*session, *request) ([]byte, *Error) {
-	return func(c *session, r *request) ([]byte, *Error) {
-		return c.srv.list(r, k)
-	}
-}
-
-// itemOf serves a request that is about one item of a kind. Its handler, which is
-// the user's, answers.
-func itemOf(k kind) func(*session, *request) ([]byte, *Error) {
-	return func(c *session, r *request) ([]byte, *Error) {
-		return nil, c.findItem(r, k)
-	}
-}
+// listItems serves one page of the list of a kind.
+func (c *session) listItems(r *request) ([]byte, *Error) { return c.srv.list(r, r.service.kind) }
 
 // findCompletion serves completion/complete. Its handler may be the user's.
-func (c *session) findCompletion(r *request) ([]byte, *Error) {
-	return nil, c.srv.completion(r)
-}
+func (c *session) findCompletion(r *request) ([]byte, *Error) { return nil, c.srv.completion(r) }
 
-// findItem finds what a request is about by the name that it gives.
-func (c *session) findItem(r *request, k kind) *Error {
-	raw, member := r.rawName, "name"
+// findItem finds what a request is about by the name that it gives. The item's
+// handler, which is the user's, answers.
+func (c *session) findItem(r *request) ([]byte, *Error) {
+	k, raw, member := r.service.kind, r.rawName, "name"
 	if k == resources {
 		raw, member = r.uri, "uri"
 	}
 	name, isText := unquote(raw)
 	if !isText {
-		return badParams(member + " is required")
+		return nil, badParams(member + " is required")
 	}
 	r.name = name
 	if r.item = c.srv.find(k, name); r.item == nil && k == resources {
@@ -894,12 +881,11 @@ func (c *session) findItem(r *request, k kind) *Error {
 	switch {
 	case r.item != nil:
 		r.handler = r.item.run
+		return nil, nil
 	case k == resources:
-		return r.notFound()
-	default:
-		return coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
+		return nil, r.notFound()
 	}
-	return nil
+	return nil, coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
 }
 
 // ping answers at once. A client may ping before initialize.
