@@ -152,14 +152,14 @@ func (c *session) stopAccepting() {
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
 	c.askErr = cause
-	calls := make([]*clientCall, 0, len(c.pending))
-	for _, q := range c.pending {
-		calls = append(calls, q)
+	calls := make([]chan reply, 0, len(c.pending))
+	for _, call := range c.pending {
+		calls = append(calls, call)
 	}
 	streams := slices.Clone(c.streams)
 	c.mu.Unlock()
-	for _, q := range calls {
-		q.tell(reply{err: cause})
+	for _, call := range calls {
+		tell(call, reply{err: cause})
 	}
 	for _, st := range streams {
 		if st.request != nil {
@@ -216,14 +216,14 @@ func (c *session) wait() error {
 		c.stopAccepting()
 		c.cancelAll(cause)
 	}
-	limit := time.NewTimer(c.srv.maxDrain())
-	defer limit.Stop()
+	limit, stop := context.WithTimeout(context.Background(), c.srv.maxDrain())
+	defer stop()
 	select {
 	case <-idle:
 		c.out.stop()
-		c.awaitDiagnostics(limit.C)
+		c.awaitDiagnostics(limit)
 		return c.firstFailure()
-	case <-limit.C:
+	case <-limit.Done():
 		c.stopAccepting()
 		late := fmt.Errorf("%w: %s", ErrDrain, c.unfinished())
 		c.lastWrite()
@@ -278,18 +278,10 @@ func (c *session) lastWrite() {
 
 // awaitDiagnostics waits until the trace and the diagnostics of this session are
 // written, or Drain is over: that nobody reads our stderr is no reason to stay.
-func (c *session) awaitDiagnostics(limit <-chan time.Time) {
+func (c *session) awaitDiagnostics(limit context.Context) {
 	for _, side := range []*lineWriter{&c.notes, c.trace} {
-		if side == nil {
-			continue
-		}
-		end := side.position() // another session may go on with the trace
-		for unsent := side.until(end); unsent != nil; unsent = side.until(end) {
-			select {
-			case <-unsent:
-			case <-limit:
-				return
-			}
+		if side != nil {
+			side.await(side.position(), limit.Done()) // another session may go on with the trace
 		}
 	}
 }

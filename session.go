@@ -104,14 +104,14 @@ type session struct {
 	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
 	returned  chan struct{}  // closed when Serve returns
 
-	mu        sync.Mutex             // guards what follows, for a few lines at a time
-	askErr    error                  // why the client is not asked any more
-	failure   error                  // what Serve returns
-	requests  map[string]*request    // owed an answer, by raw id
-	cancelled map[*request]struct{}  // cancelled by the client, and still running
-	running   int                    // handlers that run now; at most Server.MaxConcurrent
-	waiting   list.List              // of *request: for their turn to run
-	pending   map[string]*clientCall // our requests that await the client's answer, by our id
+	mu        sync.Mutex            // guards what follows, for a few lines at a time
+	askErr    error                 // why the client is not asked any more
+	failure   error                 // what Serve returns
+	requests  map[string]*request   // owed an answer, by raw id
+	cancelled map[*request]struct{} // cancelled by the client, and still running
+	running   int                   // handlers that run now; at most Server.MaxConcurrent
+	waiting   list.List             // of *request: for their turn to run
+	pending   map[string]chan reply // our requests that await the client's answer, by our id
 	lastCall  int64
 	answered  int64     // where in the output the last answer ends
 	batched   int       // bytes of answers that wait for the others of their batches
@@ -193,19 +193,17 @@ type batch struct {
 	answers []byte
 }
 
-// A clientCall is a request to the client that awaits its answer. The channel has
-// room for one reply: whoever tells it never waits.
-type clientCall struct{ answer chan reply }
-
+// A reply is what becomes of a request of ours to the client. The channel on which
+// somebody waits for it has room for one: whoever tells it never waits.
 type reply struct {
 	result json.RawMessage
 	err    error
 }
 
 // tell gives the call its reply. The second time it does nothing.
-func (q *clientCall) tell(a reply) {
+func tell(call chan reply, a reply) {
 	select {
-	case q.answer <- a:
+	case call <- a:
 	default: // told already
 	}
 }
@@ -238,7 +236,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 		returned:  make(chan struct{}),
 		requests:  make(map[string]*request),
 		cancelled: make(map[*request]struct{}),
-		pending:   make(map[string]*clientCall),
+		pending:   make(map[string]chan reply),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessage), 64<<20)
 	c.out.w, c.notes.w = w, logWriter{s.ErrorLog}
@@ -577,8 +575,8 @@ func (c *session) tooLong(head, tail []byte) {
 		id = nil
 	}
 	if e.isAnswer() {
-		if q := c.removeCall(id); q != nil {
-			q.tell(reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.in.limit)})
+		if call := c.removeCall(id); call != nil {
+			tell(call, reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.in.limit)})
 		}
 		c.logf("answer ignored: %v", err)
 		return
@@ -650,27 +648,27 @@ func (c *session) initialized() {
 // deliver takes the client's answer to a request of ours.
 func (c *session) deliver(e *envelope) {
 	absent(&e.err)
-	q := c.removeCall(e.id)
+	call := c.removeCall(e.id)
 	switch {
-	case q == nil:
+	case call == nil:
 		c.logf("answer ignored: nobody waits for %s", oneLine(string(e.id)))
 	case e.err == nil:
-		q.tell(reply{result: e.result})
+		tell(call, reply{result: e.result})
 	default:
 		var code, message []byte
 		pick(e.err, want{name: "code", to: &code}, want{name: "message", to: &message})
 		why, _ := unquote(message)
-		q.tell(reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%.20s)", excerpt(why), code)})
+		tell(call, reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%.20s)", excerpt(why), code)})
 	}
 }
 
 // removeCall takes the call with this id out of the map.
-func (c *session) removeCall(id []byte) *clientCall {
+func (c *session) removeCall(id []byte) chan reply {
 	c.mu.Lock()
-	q := c.pending[string(id)]
+	call := c.pending[string(id)]
 	delete(c.pending, string(id))
 	c.mu.Unlock()
-	return q
+	return call
 }
 
 // ---- request ----
@@ -1370,13 +1368,7 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 	end := c.enqueue(line)
 	c.handOffLocked()
 	c.mu.Unlock()
-	for unsent := c.out.until(end); unsent != nil; unsent = c.out.until(end) {
-		select {
-		case <-unsent:
-		case <-r.ctx.Done():
-			return
-		}
-	}
+	c.out.await(end, r.ctx.Done())
 }
 
 // ---- asking the client ----
@@ -1394,13 +1386,13 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 			return nil, context.Cause(over)
 		}
 	}
-	q := &clientCall{make(chan reply, 1)}
-	id, err := c.addCall(r, q, method, params)
+	call := make(chan reply, 1)
+	id, err := c.addCall(r, call, method, params)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case a := <-q.answer:
+	case a := <-call:
 		c.removeCall([]byte(id))
 		return a.result, a.err
 	case <-ctx.Done():
@@ -1412,10 +1404,10 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	return nil, err
 }
 
-// addCall puts q into the map and sends it, on behalf of r. If r is owed no answer
+// addCall puts a call into the map and sends it, on behalf of r. If r is owed no answer
 // any more it does nothing: r was answered or cancelled this moment, and its context
 // is about to end, for which ask waits.
-func (c *session) addCall(r *request, q *clientCall, method, params string) (id string, err error) {
+func (c *session) addCall(r *request, call chan reply, method, params string) (id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -1426,7 +1418,7 @@ func (c *session) addCall(r *request, q *clientCall, method, params string) (id 
 	}
 	c.lastCall++
 	id = strconv.FormatInt(c.lastCall, 10)
-	c.pending[id] = q
+	c.pending[id] = call
 	c.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
 	c.handOffLocked()
 	return id, nil
@@ -1951,6 +1943,18 @@ func (w *lineWriter) until(end int64) <-chan struct{} {
 		w.change = make(chan struct{})
 	}
 	return w.change
+}
+
+// await waits until all before the position end has been written, or never will
+// be, or until over is closed.
+func (w *lineWriter) await(end int64, over <-chan struct{}) {
+	for unsent := w.until(end); unsent != nil; unsent = w.until(end) {
+		select {
+		case <-unsent:
+		case <-over:
+			return
+		}
+	}
 }
 
 // position returns where the last line ends.

@@ -7467,7 +7467,7 @@ func TestAQuestionThatCannotBeAnsweredIsNotAsked(t *testing.T) {
 // Wait has returned" would end the process.
 func TestAStrayQuestionStartsNoWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &session{srv: &Server{}, pending: make(map[string]*clientCall), closing: make(chan struct{})}
+		c := &session{srv: &Server{}, pending: make(map[string]chan reply), closing: make(chan struct{})}
 		c.out.w = io.Discard
 		c.ctx = t.Context()
 		r := &request{session: c, id: []byte("1")}
@@ -7484,8 +7484,8 @@ func TestAStrayQuestionStartsNoWriter(t *testing.T) {
 	})
 }
 
-// A handler's context is made when it is looked at, be that after its end: it
-// ends as any other, when the handler returns.
+// A handler's context that somebody keeps ends when the handler returns, whether
+// or not it was looked at before.
 func TestAKeptContextEndsWithItsRequest(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
