@@ -77,9 +77,9 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	if r != nil {
 		delete(c.requests, string(id))
 		c.removeStream(r.stream)
-		if r.place != nil { // it never began to run
-			c.waiting.Remove(r.place)
-			r.place = nil
+		if r.element != nil { // it never began to run
+			c.waiting.Remove(r.element)
+			r.element = nil
 			c.wg.Done()
 		} else {
 			c.cancelled[r] = struct{}{}
@@ -176,7 +176,7 @@ func (c *session) cancelAll(cause error) {
 	var late []*request
 	for e := c.waiting.Front(); e != nil; e = e.Next() {
 		r := e.Value.(*request)
-		r.place = nil
+		r.element = nil
 		late = append(late, r)
 	}
 	c.waiting.Init()
@@ -216,14 +216,14 @@ func (c *session) wait() error {
 		c.stopAccepting()
 		c.cancelAll(cause)
 	}
-	limit, stop := context.WithTimeout(context.Background(), c.srv.maxDrain())
-	defer stop()
+	limit := make(chan struct{})
+	defer time.AfterFunc(c.srv.maxDrain(), func() { close(limit) }).Stop()
 	select {
 	case <-idle:
 		c.out.stop()
 		c.awaitDiagnostics(limit)
 		return c.firstFailure()
-	case <-limit.Done():
+	case <-limit:
 		c.stopAccepting()
 		late := fmt.Errorf("%w: %s", ErrDrain, c.unfinished())
 		c.lastWrite()
@@ -278,10 +278,10 @@ func (c *session) lastWrite() {
 
 // awaitDiagnostics waits until the trace and the diagnostics of this session are
 // written, or Drain is over: that nobody reads our stderr is no reason to stay.
-func (c *session) awaitDiagnostics(limit context.Context) {
+func (c *session) awaitDiagnostics(limit <-chan struct{}) {
 	for _, side := range []*lineWriter{&c.notes, c.trace} {
 		if side != nil {
-			side.await(side.position(), limit.Done()) // another session may go on with the trace
+			side.await(side.position(), limit) // another session may go on with the trace
 		}
 	}
 }

@@ -162,7 +162,6 @@ type Server struct {
 	items       [kinds]map[string]*item // by name
 	lists       [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
 	lastSeq     int
-	hides       bool  // there ever was a tool with Shown
 	offered     uint8 // the kinds that there ever was something of, a bit for each
 	sessions    map[*session]struct{}
 	lastSession int
@@ -487,7 +486,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 }
 
 // addTool is what of AddTool does not have to be compiled for each tool.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, run func(r *request, in *rules, out *schema) []byte) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(hasHandler, where, "the handler is missing")
 	checkTool(s, where, t)
@@ -507,7 +506,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, run fu
 		name:   t.Name,
 		encode: func(rev revision) []byte { return t.encode(rev, meta) },
 		shown:  t.Shown,
-		run: func(r *request) []byte {
+		handler: func(r *request) []byte {
 			switch {
 			case t.Shown != nil && !t.Shown(r.public()):
 				return errorLine(r.id, coded(codeParams, "Unknown tool: "+excerpt(r.name)))
@@ -517,7 +516,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, run fu
 			if r.hostsOwn != nil && !in.describes(hostsOwn) {
 				r.arguments = without(r.arguments, hostsOwn)
 			}
-			return run(r, in, out)
+			return call(r, in, out)
 		},
 		wraps:    t.wraps(),
 		promises: t.OutputSchema != nil,
@@ -674,7 +673,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		name:   r.URI,
 		encode: func(rev revision) []byte { return closeWith(r.append([]byte("{"), key, rev, meta), "}") },
 		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
-		run: func(q *request) []byte {
+		handler: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readAnswer(contents, err, r.MIMEType)
 		},
@@ -916,7 +915,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	s.add(prompts, &item{
 		name:   p.Name,
 		encode: func(rev revision) []byte { return p.encode(rev, meta) },
-		run: func(r *request) []byte {
+		handler: func(r *request) []byte {
 			args, fault := p.arguments(r)
 			if fault != nil {
 				return errorLine(r.id, fault)
@@ -1014,8 +1013,8 @@ type item struct {
 	seq     int                    // its place in the list; cursors hold it
 	shown   func(*Request) bool    // to whom; nil: to everybody
 
-	match func(uri string) (vars map[string]string, ok bool) // of a template
-	run   func(*request) []byte                              // returns the line that answers the request
+	match   func(uri string) (vars map[string]string, ok bool) // of a template
+	handler func(*request) []byte                              // returns the line that answers the request
 
 	wraps    bool     // of a tool: see Tool.wraps
 	promises bool     // of a tool: it has an output schema
@@ -1056,7 +1055,6 @@ func (s *Server) add(k kind, it *item) {
 		s.items[k] = make(map[string]*item)
 	}
 	s.items[k][it.name], s.lists[k] = it, nil
-	s.hides = s.hides || it.shown != nil
 	s.offered |= 1 << k.capability()
 	if len(it.complete) > 0 {
 		s.offered |= 1 << completions
@@ -1120,20 +1118,20 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 	}
 	rest := s.inOrder(k)
 	s.mu.Lock()
-	last, hides := s.lastSeq, s.hides
+	last := s.lastSeq
 	s.mu.Unlock()
 	if err != nil || after < 0 || after > last {
 		return nil, coded(codeParams, "Invalid cursor")
 	}
 	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
 	rest = rest[first:]
-	if !hides || k != tools {
-		return r.endAnswer(s.appendPage(r, k, rest), "", true), nil
+	if !slices.ContainsFunc(rest, func(it *item) bool { return it.shown != nil }) {
+		return r.endAnswer(r.appendCaching(s.appendPage(r, k, rest), r.session.caching)), nil
 	}
 	client := r.public()
 	r.handler = func(r *request) []byte {
 		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
-		return r.endAnswerUncached(s.appendPage(r, k, seen)) // another client may see another list
+		return r.endAnswer(r.appendCaching(s.appendPage(r, k, seen), notCached)) // another client may see another list
 	}
 	return nil, nil
 }
@@ -1181,8 +1179,7 @@ func (s *Server) identity(rev revision) string {
 	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, nil), "}"))
 }
 
-// caching is the hints of the modern era on what may be kept, and by whom. They
-// are on every answer that a client might keep, and say so if it must not.
+// caching is the hints of the modern era on what may be kept, and by whom.
 func (s *Server) caching() string {
 	scope := "private"
 	if s.CachePublic {
@@ -1191,12 +1188,16 @@ func (s *Server) caching() string {
 	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
 }
 
-// endAnswerUncached completes an answer that the client must not keep.
-func (r *request) endAnswerUncached(b []byte) []byte {
-	if r.rev.modern() {
-		b = join(b, `"ttlMs":0,"cacheScope":"private",`)
+// notCached is what caching is for an answer that the client must not keep.
+const notCached = `"ttlMs":0,"cacheScope":"private",`
+
+// appendCaching appends hints on caching, if r is of the modern era. They are on
+// every answer that a client might keep.
+func (r *request) appendCaching(b []byte, hints string) []byte {
+	if !r.rev.modern() {
+		return b
 	}
-	return r.endAnswer(b, "", false)
+	return join(b, hints)
 }
 
 // declared is what is declared of what there is.
@@ -1338,7 +1339,7 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 // that is then written down.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
 	b := appendString(join(r.beginAnswer(), `"content":[{"type":"text","text":`), text)
-	return r.endAnswer(outcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps), "", false)
+	return r.endAnswer(outcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps))
 }
 
 // resultAnswer is the line that answers the call of a tool with a Result. Its Meta
@@ -1350,13 +1351,12 @@ func (r *request) resultAnswer(res *Result) []byte {
 		return r.notEncodable(err)
 	}
 	if _, claimed := res.Meta[keyServer]; claimed {
-		meta = without(meta, keyServer) // which end appends
+		meta = without(meta, keyServer) // which endAnswer appends
 	}
-	members := ""
-	if len(meta) > len("{}") {
-		members = string(meta[1:len(meta)-1]) + ","
+	if len(meta) <= len("{}") {
+		return r.endAnswer(b)
 	}
-	return r.endAnswer(b, members, false)
+	return r.endAnswer(b, string(meta[1:len(meta)-1]), ",")
 }
 
 // protocolError returns the *Error in the tree of err, or nil. It may be wrapped,
@@ -1431,7 +1431,7 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 		}
 		b = join(b, `},`)
 	}
-	return r.endAnswer(closeWith(b, `],`), "", false)
+	return r.endAnswer(closeWith(b, `],`))
 }
 
 // notFound is the error for a resource that is not there. A client is told which:
@@ -1463,11 +1463,11 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 		}
 		b = append(b, ',')
 	}
-	b = closeWith(b, `],`)
+	caching := r.session.caching
 	if r.inputResponses != nil || r.state != nil { // it may depend on them
-		return r.endAnswerUncached(b)
+		caching = notCached
 	}
-	return r.endAnswer(b, "", true)
+	return r.endAnswer(r.appendCaching(closeWith(b, `],`), caching))
 }
 
 // completeParams are the params of completion/complete.
@@ -1539,7 +1539,7 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 		b = append(appendString(b, v), ',')
 	}
 	b = closeWith(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
-	return r.endAnswer(b, "", false)
+	return r.endAnswer(b)
 }
 
 // append appends the members of the result of a call.
@@ -2355,7 +2355,7 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 	}
 	answers, _ := marshal(r.answers) // valid JSON already
 	b = stringMember(closeWith(b, `},`), "requestState", r.seal(answers))
-	return r.endAnswer(b, "", false)
+	return r.endAnswer(b)
 }
 
 // seal makes a requestState: the answers so far, when they expire, and a
@@ -2630,7 +2630,7 @@ type field struct {
 
 	doc, format  string
 	enum, titles []string
-	form         revision      // of a form, which may have titles
+	formRev      revision      // of the form that it stands in, which may have titles
 	list         bool          // it stands for the elements of a list in a form
 	dflt         []byte        // the default, as JSON
 	min, max     reflect.Value // of a number; not valid: no limit
@@ -3100,7 +3100,7 @@ func (p printer) append(b []byte, s *schema, f *field) []byte {
 	if f == nil {
 		f = &field{maxLen: -1}
 	}
-	if f.list && f.titles != nil && f.form.knows(choiceTitles) {
+	if f.list && f.titles != nil && f.formRev.knows(choiceTitles) {
 		return closeWith(f.appendChoice(append(b, '{'), true), "}") // has no type, by the protocol's schema
 	}
 	b = stringMember(append(b, '{'), "type", s.kind)
@@ -3119,7 +3119,7 @@ func (p printer) append(b []byte, s *schema, f *field) []byte {
 	}
 	switch {
 	case s.kind == "array":
-		b = p.append(join(b, `"items":`), s.elem, &field{enum: f.enum, titles: f.titles, form: f.form, list: true, maxLen: -1})
+		b = p.append(join(b, `"items":`), s.elem, &field{enum: f.enum, titles: f.titles, formRev: f.formRev, list: true, maxLen: -1})
 	case s.kind == "object" && !s.free:
 		b = p.appendObject(b, s)
 	}
@@ -3196,7 +3196,7 @@ func (p printer) appendFields(b []byte, fields []*field) []byte {
 // appendChoice appends the values of an enum; in a form, with their titles. Each
 // revision has another place for titles, and the oldest have none.
 func (f *field) appendChoice(b []byte, quoted bool) []byte {
-	titled, key := f.titles != nil && f.form.knows(choiceTitles), "enum"
+	titled, key := f.titles != nil && f.formRev.knows(choiceTitles), "enum"
 	switch {
 	case titled && f.list:
 		key = "anyOf"
@@ -3213,7 +3213,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 		}
 		b = join(b, v, `,`)
 	}
-	if b = closeWith(b, "],"); f.titles != nil && f.form.hasEnumNames() {
+	if b = closeWith(b, "],"); f.titles != nil && f.formRev.hasEnumNames() {
 		raw, _ := marshal(f.titles)
 		b = rawMember(b, "enumNames", raw)
 	}
@@ -3242,7 +3242,7 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 		case !rev.knows(formDefaults) && f.schema.kind != "boolean":
 			f.dflt = nil
 		}
-		f.form = rev
+		f.formRev = rev
 		fields = append(fields, &f)
 	}
 	return closeWith(printer{}.appendFields(join(b, `{"type":"object",`), fields), "}"), nil

@@ -154,7 +154,7 @@ type request struct {
 	params
 	batch   *batch
 	stream  *stream               // of subscriptions/listen
-	place   *list.Element         // in session.waiting
+	element *list.Element         // of session.waiting
 	item    *item                 // what it is about, if that is one thing
 	vars    map[string]string     // the variables of a resource template
 	handler func(*request) []byte // makes the line that answers it
@@ -338,7 +338,7 @@ func (c *session) enter() bool {
 // goroutine. It reports whether the goroutine still has the turn. The caller has
 // entered; a handler that calls runtime.Goexit does not come back.
 func (c *session) take(line, tail []byte) (mine bool) {
-	defer c.taken()
+	defer c.leave()
 	if tail != nil {
 		c.tooLong(line, tail)
 		return true
@@ -349,10 +349,10 @@ func (c *session) take(line, tail []byte) (mine bool) {
 	return true
 }
 
-// taken ends what take began. If the session is closing meanwhile, nobody flushes
-// any more, so the answer to this line needs a writer. It must have one before
-// wg.Done, which may let the drain waiter go on.
-func (c *session) taken() {
+// leave ends what enter began, behind a line. If the session is closing meanwhile,
+// nobody flushes any more, so the answer to this line needs a writer. It must have
+// one before wg.Done, which may let the drain waiter go on.
+func (c *session) leave() {
 	c.mu.Lock()
 	if c.isClosing() {
 		c.handOffLocked()
@@ -647,7 +647,7 @@ func (c *session) initialized() {
 
 // deliver takes the client's answer to a request of ours.
 func (c *session) deliver(e *envelope) {
-	absent(&e.err)
+	dropNulls(&e.err)
 	call := c.removeCall(e.id)
 	switch {
 	case call == nil:
@@ -774,7 +774,7 @@ func (c *session) serve(r *request) ([]byte, *Error) {
 // check returns what is wrong with params whatever the method is. A null is as good
 // as nothing where a member may be left out.
 func (p *params) check() *Error {
-	absent(&p.raw, &p.meta, &p.cursor, &p.state, &p.inputResponses, &p.token, &p.metaClient, &p.metaLevel)
+	dropNulls(&p.raw, &p.meta, &p.cursor, &p.state, &p.inputResponses, &p.token, &p.metaClient, &p.metaLevel)
 	switch {
 	case p.raw != nil && p.raw[0] != '{':
 		return badParams("params must be an object")
@@ -790,8 +790,8 @@ func (p *params) check() *Error {
 	return nil
 }
 
-// absent makes null as good as absent.
-func absent(optional ...*[]byte) {
+// dropNulls makes null as good as absent.
+func dropNulls(optional ...*[]byte) {
 	for _, val := range optional {
 		if string(*val) == "null" {
 			*val = nil
@@ -878,7 +878,7 @@ func (c *session) findItem(r *request) ([]byte, *Error) {
 	}
 	switch {
 	case r.item != nil:
-		r.handler = r.item.run
+		r.handler = r.item.handler
 		return nil, nil
 	case k == resources:
 		return nil, r.notFound()
@@ -952,14 +952,14 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	c.streams = append(c.streams, st)
 	c.mu.Unlock()
 	b := join(r.beginAnswer(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.srv.identity(r.rev), `,`)
-	return r.endAnswer(join(b, c.abilities(r.rev, offered)), "", false), nil
+	return r.endAnswer(join(b, c.abilities(r.rev, offered))), nil
 }
 
 // discover tells a modern client what there is.
 func (c *session) discover(r *request) ([]byte, *Error) {
 	b := join(r.beginAnswer(), `"supportedVersions":`, modernVersions, `,`)
 	b = join(b, c.abilities(r.rev, c.srv.offers()), c.caching)
-	return r.endAnswerAs(c.srv.identity(r.rev), b, ""), nil
+	return r.endAnswerAs(c.srv.identity(r.rev), b), nil
 }
 
 // A stream is where changes are told: to the legacy session as such, to a
@@ -1100,7 +1100,7 @@ func (c *session) begin(r *request) (inline bool) {
 	switch {
 	case over: // it is answered below, without the lock
 	case limit > 0 && c.running >= limit:
-		r.place = c.waiting.PushBack(r)
+		r.element = c.waiting.PushBack(r)
 	default:
 		c.running++
 		inline = c.running == 1 && r.batch == nil // the members of a batch are taken one after the other
@@ -1179,7 +1179,7 @@ func (r *request) waitForEndOfStream() []byte {
 	if context.Cause(r.ctx) == ErrClosed {
 		return nil
 	}
-	return r.endAnswer(r.beginAnswer(), r.tag(), false)
+	return r.endAnswer(r.beginAnswer(), r.tag())
 }
 
 // finish lets go of what r has used, and lets the next one in. The next one takes
@@ -1194,7 +1194,7 @@ func (c *session) finish(r *request) {
 	case r.stream != nil: // it did not count
 	case next != nil && c.ctx.Err() == nil: // takes the place of r: as many run as before
 		queued := c.waiting.Remove(next).(*request)
-		queued.place = nil
+		queued.element = nil
 		go c.handle(queued, 0)
 	default:
 		c.running--
@@ -1276,25 +1276,22 @@ func (r *request) beginAnswer() []byte {
 }
 
 // endAnswer completes what beginAnswer began. Meta holds members of the result's
-// _meta; cached is set for what a modern client may keep.
-func (r *request) endAnswer(b []byte, meta string, cached bool) []byte {
-	if cached && r.rev.modern() {
-		b = join(b, r.session.caching)
-	}
-	return r.endAnswerAs(r.session.identity, b, meta)
+// _meta, with a comma behind each; there may be none.
+func (r *request) endAnswer(b []byte, meta ...string) []byte {
+	return r.endAnswerAs(r.session.identity, b, meta...)
 }
 
 // emptyAnswer is a result with no members of its own. Clients of the older
 // revisions refuse any member in it.
-func (r *request) emptyAnswer() []byte { return r.endAnswer(r.beginAnswer(), "", false) }
+func (r *request) emptyAnswer() []byte { return r.endAnswer(r.beginAnswer()) }
 
 // endAnswerAs is endAnswer with a given serverInfo: server/discover sends the full one.
-func (r *request) endAnswerAs(identity string, b []byte, meta string) []byte {
+func (r *request) endAnswerAs(identity string, b []byte, meta ...string) []byte {
 	switch {
 	case r.rev.modern():
-		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, identity, `}`)
-	case meta != "":
-		b = closeWith(join(b, `"_meta":{`, meta), `}`)
+		b = join(join(join(b, `"_meta":{`), meta...), `"`+keyServer+`":`, identity, `}`)
+	case len(meta) > 0:
+		b = closeWith(join(join(b, `"_meta":{`), meta...), `}`)
 	}
 	return closeWith(b, `}}`)
 }
@@ -2034,7 +2031,7 @@ func scanContainer(b []byte, i, depth int, wanted []want) int {
 			if key, i = scanKey(b, i); i < 0 {
 				return -1
 			}
-			w = find(wanted, key)
+			w = wantNamed(wanted, key)
 		}
 		if i = w.scanMember(b, i, depth); i < 0 {
 			return -1
@@ -2068,8 +2065,8 @@ func scanKey(b []byte, i int) (key []byte, value int) {
 	return key, skipSpace(b, i+1)
 }
 
-// find returns what is wanted of the member of a key, or nil.
-func find(wanted []want, key []byte) *want {
+// wantNamed returns what is wanted of the member of a key, or nil.
+func wantNamed(wanted []want, key []byte) *want {
 	if len(wanted) == 0 {
 		return nil
 	}

@@ -195,7 +195,7 @@ func playAsleep(srv *server) []float64 {
 
 func playStart(srv *server) []float64 {
 	var first, peak []float64
-	for range some(20) {
+	for range some(60) {
 		began := time.Now()
 		p := ready(srv)
 		first = append(first, float64(time.Since(began)))
