@@ -158,6 +158,8 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
+	schemas sync.Map // the *schema of arguments, by their reflect.Type
+
 	mu          sync.Mutex              // guards what follows
 	items       [kinds]map[string]*item // by name
 	lists       [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
@@ -165,9 +167,8 @@ type Server struct {
 	offered     uint8 // the kinds that there ever was something of, a bit for each
 	sessions    map[*session]struct{}
 	lastSession int
-	trace       *lineWriter              // to Trace, while there are sessions
-	schemas     map[reflect.Type]*schema // of arguments
-	seed        maphash.Seed             // of the checksums of requestStates
+	trace       *lineWriter  // to Trace, while there are sessions
+	seed        maphash.Seed // of the checksums of requestStates
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https
@@ -525,21 +526,13 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 
 // inputSchema describes the arguments of a tool, once for each type.
 func (s *Server) inputSchema(t reflect.Type, where string) *schema {
-	s.mu.Lock()
-	known := s.schemas[t]
-	s.mu.Unlock()
-	if known != nil {
-		return known
+	if known, ok := s.schemas.Load(t); ok {
+		return known.(*schema)
 	}
-	known = mustDerive(t, where, reading)
-	known.sentAs = known.render()
-	s.mu.Lock()
-	if s.schemas == nil {
-		s.schemas = make(map[reflect.Type]*schema)
-	}
-	s.schemas[t] = known
-	s.mu.Unlock()
-	return known
+	made := mustDerive(t, where, reading)
+	made.sentAs = made.render()
+	s.schemas.Store(t, made)
+	return made
 }
 
 // outputSchema describes the results of a tool, and sets its OutputSchema if
