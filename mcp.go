@@ -168,7 +168,7 @@ type Server struct {
 	sessions    map[*session]struct{}
 	lastSession int
 	trace       *lineWriter  // to Trace, while there are sessions
-	seed        maphash.Seed // of the checksums of requestStates
+	seed        maphash.Seed // of the checksums of requestStates; made with the first session
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https
@@ -1231,6 +1231,7 @@ func (s *Server) addSession(c *session) {
 	s.mu.Lock()
 	if s.sessions == nil {
 		s.sessions = make(map[*session]struct{})
+		s.seed = maphash.MakeSeed()
 	}
 	s.sessions[c] = struct{}{}
 	s.lastSession++
@@ -2382,21 +2383,10 @@ func (r *request) unseal(state string) (answers []byte, ok bool) {
 // checksum is the checksum of seal over the body of a state and over the call.
 func (r *request) checksum(body string) string {
 	arguments, _ := appendCompact(nil, r.arguments)
-	sum := maphash.Comparable(r.session.srv.stateSeed(), struct{ body, method, name, arguments string }{
+	sum := maphash.Comparable(r.session.srv.seed, struct{ body, method, name, arguments string }{
 		body, string(r.method), r.name, string(arguments),
 	})
 	return strconv.FormatUint(sum, 36)
-}
-
-// stateSeed returns the seed of the checksums, which is made when it is first
-// needed.
-func (s *Server) stateSeed() maphash.Seed {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seed == (maphash.Seed{}) {
-		s.seed = maphash.MakeSeed()
-	}
-	return s.seed
 }
 
 // ---- what each revision knows ----

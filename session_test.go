@@ -5510,7 +5510,10 @@ func TestRootWithoutANameHasNone(t *testing.T) {
 
 // callOf is a call of a tool, of which only a requestState knows.
 func callOf(s *Server, tool, arguments string) *request {
-	return &request{session: &session{srv: s}, method: []byte("tools/call"), name: tool, params: params{arguments: []byte(arguments)}}
+	c := &session{srv: s}
+	s.addSession(c) // the first one makes the seed
+	s.removeSession(c)
+	return &request{session: c, method: []byte("tools/call"), name: tool, params: params{arguments: []byte(arguments)}}
 }
 
 // Each round asks for what has no answer yet, and nothing is kept between
