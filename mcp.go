@@ -1747,9 +1747,6 @@ func (r *request) public() *Request {
 // nameAndVersion returns what a client says of itself, and whether it is an
 // object with a name and a version.
 func nameAndVersion(raw []byte) (name, version string, ok bool) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return "", "", false
-	}
 	var rawName, rawVersion []byte
 	pick(raw, want{name: "name", to: &rawName}, want{name: "version", to: &rawVersion})
 	name, named := unquote(rawName)
@@ -2007,10 +2004,7 @@ func missingCapability(capability string) error {
 // hasCapability reports whether a client has declared a capability.
 func hasCapability(caps []byte, capability string) bool {
 	for _, name := range strings.Split(capability, ".") {
-		if len(caps) == 0 || caps[0] != '{' {
-			return false
-		}
-		var in []byte
+		var in []byte // stays nil if caps is no object
 		pick(caps, want{name: name, to: &in})
 		caps = in
 	}
