@@ -1708,9 +1708,14 @@ func rawMember(b []byte, name string, val []byte) []byte {
 // requestKey finds the request in a handler's context.
 type requestKey struct{}
 
+// outside stands for the request where there is none: outside of a handler. Nobody
+// is there to be told or asked.
+var outside = &request{rev: newestLegacy}
+
+// requestOf returns the request that is served under ctx, or outside.
 func requestOf(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
-	return r
+	return cmp.Or(r, outside)
 }
 
 // A Request is what a handler may want to know of the request it serves.
@@ -1728,7 +1733,7 @@ type Request struct {
 // RequestFrom returns the request that is served under a handler's context,
 // and nil for any other context. It is a copy, which may be kept and changed.
 func RequestFrom(ctx context.Context) *Request {
-	if r := requestOf(ctx); r != nil {
+	if r := requestOf(ctx); r != outside {
 		return r.public()
 	}
 	return nil
@@ -1769,7 +1774,7 @@ func nameAndVersion(raw []byte) (name, version string, ok bool) {
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
 func Progress(ctx context.Context, done, total float64, message string) {
 	r := requestOf(ctx)
-	if r == nil || r.token == nil || math.IsNaN(done) || math.IsInf(done, 0) {
+	if r.token == nil || math.IsNaN(done) || math.IsInf(done, 0) {
 		return
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
@@ -1818,7 +1823,7 @@ type logHandler struct {
 
 func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	r := requestOf(ctx)
-	return r != nil && r.session.srv.Logging && levelOf(level) >= r.session.logLevel(r)
+	return r != outside && r.session.srv.Logging && levelOf(level) >= r.session.logLevel(r)
 }
 
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
@@ -1933,22 +1938,13 @@ func decode(raw []byte, v any) error {
 	return bad.err()
 }
 
-// asking returns the request whose client is to be asked. Outside of a handler it
-// is an empty one: askClient refuses to ask.
-func asking(ctx context.Context) *request {
-	if r := requestOf(ctx); r != nil {
-		return r
-	}
-	return &request{rev: newestLegacy}
-}
-
 // askClient asks the client, if its revision knows the question and it has the
 // capability, such as "roots" or "sampling.tools". It returns the result and
 // sets what answer points to from it.
 func askClient(ctx context.Context, key string, need revision, capability, method, params string, answer any) (json.RawMessage, error) {
 	r := requestOf(ctx)
 	switch {
-	case r == nil:
+	case r == outside:
 		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
 	case !r.rev.knows(need) || !hasCapability(r.caps, capability):
 		return nil, missingCapability(capability)
@@ -2054,7 +2050,7 @@ func hasCapability(caps []byte, capability string) bool {
 func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 	var form T
 	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", reading)
-	schema, err := s.appendForm(nil, asking(ctx).rev)
+	schema, err := s.appendForm(nil, requestOf(ctx).rev)
 	if err != nil {
 		return form, err
 	}
@@ -2076,7 +2072,7 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 		return nil, err
 	}
 	b, capability := []byte("{"), "elicitation"
-	if r := asking(ctx); r.rev.knows(formModes) {
+	if r := requestOf(ctx); r.rev.knows(formModes) {
 		b = stringMember(b, "mode", "form")
 		if hasCapability(r.caps, "elicitation.url") { // if modes are named, so must this be
 			capability = "elicitation.form"
@@ -2090,7 +2086,7 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 // the user agrees, which does not mean that they have been there yet.
 func ElicitURL(ctx context.Context, key, message, url string) error {
 	b := stringMember(stringMember([]byte(`{"mode":"url",`), "message", message), "url", url)
-	if asking(ctx).rev.hasElicitationID() {
+	if requestOf(ctx).rev.hasElicitationID() {
 		b = stringMember(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
 	}
 	_, err := elicit(ctx, key, pageVisits, "elicitation.url", b)
@@ -2153,7 +2149,7 @@ type SampleResult struct {
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/sampling.
 func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, error) {
-	r := asking(ctx)
+	r := requestOf(ctx)
 	need, capability := rootsAndSampling, "sampling"
 	if req.usesTools() {
 		need, capability = samplingTools, "sampling.tools"
