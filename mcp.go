@@ -641,7 +641,7 @@ func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 // missing, or if the braces make no sense.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
-	parts, err := parseTemplate(r.URI)
+	parts, variables, err := parseTemplate(r.URI)
 	if err != nil {
 		panic(where + ": " + err.Error())
 	}
@@ -650,12 +650,8 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	panicUnless(r.Size >= 0, where, "Size is negative")
 	checkAnnotations(where, r.Annotations)
 	checkIcons(where, r.Icons)
-	var names []string
-	for i := 1; i < len(parts); i += 2 {
-		names = append(names, strings.TrimPrefix(parts[i], "+"))
-	}
 	for name := range r.Complete {
-		panicUnless(slices.Contains(names, name), where, fmt.Sprintf("there is no variable %q to complete", name))
+		panicUnless(slices.Contains(variables, name), where, fmt.Sprintf("there is no variable %q to complete", name))
 	}
 	k, key := resources, "uri"
 	if len(parts) > 1 {
@@ -670,7 +666,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readAnswer(contents, err, r.MIMEType)
 		},
-		args:     names,
+		args:     variables,
 		complete: r.Complete,
 	})
 }
@@ -728,29 +724,29 @@ func (s *Server) match(uri string) (*item, map[string]string) {
 }
 
 // parseTemplate splits a URI template: what is at odd places is a variable,
-// with the + in front if it has one, the rest is literal.
-func parseTemplate(uri string) (parts []string, err error) {
-	var names []string
+// with the + in front if it has one, the rest is literal. Names are those of the
+// variables, without the +.
+func parseTemplate(uri string) (parts, names []string, err error) {
 	literal, rest, more := strings.Cut(uri, "{")
 	if scheme, _, ok := strings.Cut(literal, ":"); !ok || !legalScheme(scheme) {
-		return nil, errors.New(`a URI begins with a scheme, as "file:"`)
+		return nil, nil, errors.New(`a URI begins with a scheme, as "file:"`)
 	}
 	for more {
 		variable, after, closed := strings.Cut(rest, "}")
 		name := strings.TrimPrefix(variable, "+")
 		switch {
 		case !closed || name == "" || !madeOf(name, "_"):
-			return nil, errors.New("a variable is written {name} or {+name}")
+			return nil, nil, errors.New("a variable is written {name} or {+name}")
 		case slices.Contains(names, name):
-			return nil, errors.New("a variable stands there twice")
+			return nil, nil, errors.New("a variable stands there twice")
 		case len(names) > 0 && literal == "":
-			return nil, errors.New("there must be something between two variables")
+			return nil, nil, errors.New("there must be something between two variables")
 		}
 		parts, names = append(parts, literal, variable), append(names, name)
 		literal, rest, more = strings.Cut(after, "{")
 	}
 	parts = append(parts, literal)
-	return parts, checkLiterals(parts)
+	return parts, names, checkLiterals(parts)
 }
 
 // checkLiterals returns an error if the literal parts of a template, or of a URI

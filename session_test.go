@@ -10642,7 +10642,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Add("x:{", "x:%", "../..", "\xff")
 	f.Fuzz(func(t *testing.T, template, uri, dir, name string) {
 		match := func(template, uri string) (map[string]string, bool) {
-			parts, err := parseTemplate(template)
+			parts, _, err := parseTemplate(template)
 			if err != nil {
 				return nil, false
 			}
