@@ -752,18 +752,16 @@ func parseTemplate(uri string) (parts, names []string, err error) {
 // checkLiterals returns an error if the literal parts of a template, or of a URI
 // without variables, cannot stand in a URI.
 func checkLiterals(parts []string) error {
-	example := "" // a URI that fits the template
+	var literals []string
 	for i := 0; i < len(parts); i += 2 {
 		decoded, ok := unescape(parts[i])
 		if !ok || !madeOf(parts[i], "%-._~:/?#[]@!$&'()*+,;=") {
 			return errors.New("a URI has no blanks, no } of its own, and nothing else that RFC 3986 does not allow: " +
 				"write that of a file as (&url.URL{Scheme: \"file\", Path: path}).String()")
 		}
-		if example += decoded; i+1 < len(parts) {
-			example += "x"
-		}
+		literals = append(literals, decoded)
 	}
-	if len(parts) > 1 && hasDotSegment(example) {
+	if len(parts) > 1 && hasDotSegment(strings.Join(literals, "x")) { // a URI that fits the template
 		return errors.New(`a template has no "." or ".." between slashes: nothing would fit it`)
 	}
 	return nil
@@ -806,27 +804,20 @@ func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 	if !fit(parts, uri, 0, ends) {
 		return nil, false
 	}
-	// A value that is harmless by itself may make a ".." with the literal beside
-	// it, so the whole is looked at too.
-	vars := make(map[string]string, len(ends))
-	decoded, at := "", 0 // the URI with its values and its literals decoded
+	vars, at := make(map[string]string, len(ends)), 0
 	for i, end := range ends {
-		literal, name := parts[2*i], parts[2*i+1]
-		at += len(literal)
+		at += len(parts[2*i])
 		value, ok := unescape(uri[at:end])
-		name, reserved := strings.CutPrefix(name, "+")
+		name, reserved := strings.CutPrefix(parts[2*i+1], "+")
 		if !ok || !confined(value, reserved) {
 			return nil, false
 		}
-		literal, _ = unescape(literal)
-		decoded += literal + value
 		vars[name], at = value, end
 	}
-	last, _ := unescape(parts[len(parts)-1])
-	if len(ends) > 0 && hasDotSegment(decoded+last) {
-		return nil, false
-	}
-	return vars, true
+	// A value that is harmless by itself may make a ".." with the literal beside
+	// it, so the whole is looked at too.
+	decoded, _ := unescape(uri)
+	return vars, !hasDotSegment(decoded)
 }
 
 // fit finds where in uri the variables end, if parts are to fit what is from the
