@@ -1106,12 +1106,12 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
 	rest = rest[first:]
 	if !slices.ContainsFunc(rest, func(it *item) bool { return it.shown != nil }) {
-		return r.endAnswer(r.appendCaching(s.appendPage(r, k, rest), r.session.caching)), nil
+		return r.endAnswer(r.appendCaching(s.appendPage(r, k, rest), true)), nil
 	}
 	client := r.public()
 	r.handler = func(r *request) []byte {
 		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
-		return r.endAnswer(r.appendCaching(s.appendPage(r, k, seen), notCached)) // another client may see another list
+		return r.endAnswer(r.appendCaching(s.appendPage(r, k, seen), false)) // another client may see another list
 	}
 	return nil, nil
 }
@@ -1159,25 +1159,21 @@ func (s *Server) identity(rev revision) string {
 	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, nil), "}"))
 }
 
-// caching is the hints of the modern era on what may be kept, and by whom.
-func (s *Server) caching() string {
-	scope := "private"
-	if s.CachePublic {
-		scope = "public"
-	}
-	return `"ttlMs":` + strconv.FormatInt(max(0, s.CacheTTL.Milliseconds()), 10) + `,"cacheScope":"` + scope + `",`
-}
-
-// notCached is what caching is for an answer that the client must not keep.
-const notCached = `"ttlMs":0,"cacheScope":"private",`
-
-// appendCaching appends hints on caching, if r is of the modern era. They are on
-// every answer that a client might keep.
-func (r *request) appendCaching(b []byte, hints string) []byte {
+// appendCaching appends the hints of the modern era on how long an answer may be
+// kept, and by whom. They are on every answer that a client might keep. If keep is
+// false it must not.
+func (r *request) appendCaching(b []byte, keep bool) []byte {
+	s, ttl, scope := r.session.srv, int64(0), "private"
 	if !r.rev.modern() {
 		return b
 	}
-	return join(b, hints)
+	if keep {
+		ttl = max(0, s.CacheTTL.Milliseconds())
+	}
+	if keep && s.CachePublic {
+		scope = "public"
+	}
+	return join(b, `"ttlMs":`, strconv.FormatInt(ttl, 10), `,"cacheScope":"`, scope, `",`)
 }
 
 // declared is what is declared of what there is.
@@ -1444,11 +1440,8 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 		}
 		b = append(b, ',')
 	}
-	caching := r.session.caching
-	if r.inputResponses != nil || r.state != nil { // it may depend on them
-		caching = notCached
-	}
-	return r.endAnswer(r.appendCaching(closeWith(b, `],`), caching))
+	keep := r.inputResponses == nil && r.state == nil // else it may depend on them
+	return r.endAnswer(r.appendCaching(closeWith(b, `],`), keep))
 }
 
 // completeParams are the params of completion/complete.

@@ -94,7 +94,7 @@ type session struct {
 	trace *lineWriter // to Server.Trace; nil: none
 	notes lineWriter  // to Server.ErrorLog
 
-	identity, caching        string // for modern results: name and version alone, and what may be kept
+	identity                 string // for modern results: name and version alone
 	experimental, extensions []byte // capabilities, as JSON
 
 	// A session ends in this order. r ends or fails, or ctx ends: that begins the end.
@@ -243,7 +243,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	if trace != nil {
 		c.trace = &lineWriter{w: trace}
 	}
-	c.identity, c.caching = s.identity(0), s.caching()
+	c.identity = s.identity(0)
 	var err1, err2 error // here and not later: it may run code of the user's
 	c.experimental, err1 = jsonOf(s.Experimental)
 	c.extensions, err2 = jsonOf(s.Extensions)
@@ -958,7 +958,7 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 // discover tells a modern client what there is.
 func (c *session) discover(r *request) ([]byte, *Error) {
 	b := join(r.beginAnswer(), `"supportedVersions":`, modernVersions, `,`)
-	b = join(b, c.abilities(r.rev, c.srv.offers()), c.caching)
+	b = r.appendCaching(join(b, c.abilities(r.rev, c.srv.offers())), true)
 	return r.endAnswerAs(c.srv.identity(r.rev), b), nil
 }
 
