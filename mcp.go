@@ -1429,12 +1429,8 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 	}
 	b := join(r.beginAnswer(), `"contents":[`)
 	for _, c := range contents {
-		if c.URI == "" {
-			c.URI = r.name
-		}
-		if c.MIMEType == "" {
-			c.MIMEType = mimeType
-		}
+		c.URI = cmp.Or(c.URI, r.name)
+		c.MIMEType = cmp.Or(c.MIMEType, mimeType)
 		if b, err = c.append(b, r.rev); err != nil {
 			return r.notEncodable(err)
 		}
@@ -1562,9 +1558,7 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
 	case c.Type == "resource_link" && c.Link != nil:
 		link := *c.Link // which has annotations and a _meta in the same place as the block
-		if c.Annotations != nil {
-			link.Annotations = c.Annotations
-		}
+		link.Annotations = cmp.Or(c.Annotations, link.Annotations)
 		if c.Meta == nil {
 			c.Meta = link.Meta
 		}
