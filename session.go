@@ -1141,7 +1141,7 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 				why = "it called runtime.Goexit"
 			}
 			c.logf("%v did not return: %v\n%s", r, why, debug.Stack())
-			line = r.internalError()
+			line = r.failureAnswer(errors.New("Internal error"))
 		}
 		c.respond(r, line)
 		c.finish(r)
@@ -1317,15 +1317,6 @@ func (r *request) acknowledgement() []byte {
 		b = closeWith(b, "]")
 	}
 	return closeWith(b, `}}}`)
-}
-
-// internalError is the answer of a handler that did not return.
-func (r *request) internalError() []byte {
-	const message = "Internal error"
-	if r.service.forModel {
-		return r.textAnswer(message, nil, true)
-	}
-	return errorLine(r.id, coded(codeInternal, message))
 }
 
 // errorLine is the line that answers with an error. A nil id is sent as null.
