@@ -501,11 +501,9 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 		panicUnless(in.schema.kind == "object", where, "In must be a struct or a map")
 	}
 	out := outputSchema(t, to, where+": Out")
-	meta := frozen(where, t.Meta)
-	checkIcons(where, t.Icons)
-	s.add(tools, &item{
+	s.add(tools, where, t.Icons, t.Meta, &item{
 		name:   t.Name,
-		encode: func(rev revision) []byte { return t.encode(rev, meta) },
+		encode: t.encode,
 		shown:  t.Shown,
 		handler: func(r *request) []byte {
 			switch {
@@ -649,7 +647,6 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	panicUnless(r.Name != "", where, "the name is missing")
 	panicUnless(r.Size >= 0, where, "Size is negative")
 	checkAnnotations(where, r.Annotations)
-	checkIcons(where, r.Icons)
 	for name := range r.Complete {
 		panicUnless(slices.Contains(variables, name), where, fmt.Sprintf("there is no variable %q to complete", name))
 	}
@@ -657,11 +654,12 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	if len(parts) > 1 {
 		k, key = templates, "uriTemplate"
 	}
-	meta := frozen(where, r.Meta)
-	s.add(k, &item{
-		name:   r.URI,
-		encode: func(rev revision) []byte { return closeWith(r.append([]byte("{"), key, rev, meta), "}") },
-		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
+	s.add(k, where, r.Icons, r.Meta, &item{
+		name: r.URI,
+		encode: func(rev revision, meta []byte) []byte {
+			return closeWith(r.append([]byte("{"), key, rev, meta), "}")
+		},
+		match: func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
 		handler: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readAnswer(contents, err, r.MIMEType)
@@ -882,7 +880,6 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
 	panicUnless(get != nil, where, "the PromptFunc is missing")
-	checkIcons(where, p.Icons)
 	complete := make(map[string]CompleteFunc)
 	var args []string
 	for _, a := range p.Arguments {
@@ -891,10 +888,9 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 			complete[a.Name] = a.Complete
 		}
 	}
-	meta := frozen(where, p.Meta)
-	s.add(prompts, &item{
+	s.add(prompts, where, p.Icons, p.Meta, &item{
 		name:   p.Name,
-		encode: func(rev revision) []byte { return p.encode(rev, meta) },
+		encode: p.encode,
 		handler: func(r *request) []byte {
 			args, fault := p.arguments(r)
 			if fault != nil {
@@ -988,10 +984,11 @@ func (k kind) capability() kind {
 // and is found by its name, which for a resource is the URI.
 type item struct {
 	name    string
-	encode  func(revision) []byte  // as an element of the list
-	encoded [len(revisions)][]byte // what encode returned, when it was asked for
-	seq     int                    // its place in the list; cursors hold it
-	shown   func(*Request) bool    // to whom; nil: to everybody
+	encode  func(rev revision, meta []byte) []byte // as an element of the list
+	meta    []byte                                 // its Meta as JSON
+	encoded [len(revisions)][]byte                 // what encode returned, when it was asked for
+	seq     int                                    // its place in the list; cursors hold it
+	shown   func(*Request) bool                    // to whom; nil: to everybody
 
 	match   func(uri string) (vars map[string]string, ok bool) // of a template
 	handler func(*request) []byte                              // returns the line that answers the request
@@ -1010,20 +1007,19 @@ func jsonOf(m map[string]any) ([]byte, error) {
 	return marshal(m)
 }
 
-// frozen returns a Meta as JSON, and panics if it has no such form. It is called
-// when something is added, and not when it is listed: it may run the user's code.
-func frozen(where string, meta map[string]any) []byte {
+// add adds an item, or puts it in the place of the one that has its name, and
+// tells the clients. What there ever was something of stays declared: a client
+// asks for what a server can do only once.
+//
+// It panics if icons or meta have no form in which they can be sent. The meta is
+// written as JSON here and not when the item is listed: that may run the user's code.
+func (s *Server) add(k kind, where string, icons []Icon, meta map[string]any, it *item) {
+	checkIcons(where, icons)
 	raw, err := jsonOf(meta)
 	if err != nil {
 		panic(where + ": Meta: " + err.Error())
 	}
-	return raw
-}
-
-// add adds an item, or puts it in the place of the one that has its name, and
-// tells the clients. What there ever was something of stays declared: a client
-// asks for what a server can do only once.
-func (s *Server) add(k kind, it *item) {
+	it.meta = raw
 	s.mu.Lock()
 	if old := s.items[k][it.name]; old != nil {
 		it.seq = old.seq
@@ -1127,7 +1123,7 @@ func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 	size := 256
 	for _, it := range page {
 		if it.encoded[r.rev] == nil {
-			it.encoded[r.rev] = it.encode(r.rev)
+			it.encoded[r.rev] = it.encode(r.rev, it.meta)
 		}
 		size += len(it.encoded[r.rev]) + 1
 	}
