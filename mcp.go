@@ -713,7 +713,8 @@ func (s *Server) ResourceUpdated(uri string) {
 
 // match finds the template that a URI fits, and the values of the variables.
 func (s *Server) match(uri string) (*item, map[string]string) {
-	for _, it := range s.inOrder(templates) {
+	list, _ := s.inOrder(templates)
+	for _, it := range list {
 		if vars, ok := it.match(uri); ok {
 			return it, vars
 		}
@@ -1064,9 +1065,10 @@ func (s *Server) find(k kind, name string) *item {
 	return it
 }
 
-// inOrder returns the items of a kind in the order in which they came. Nobody
-// changes a list that it has returned: after a change it makes another one.
-func (s *Server) inOrder(k kind) []*item {
+// inOrder returns the items of a kind in the order in which they came, and the
+// number of the last item that ever came. Nobody changes a list that it has
+// returned: after a change it makes another one.
+func (s *Server) inOrder(k kind) (list []*item, lastSeq int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
@@ -1078,7 +1080,7 @@ func (s *Server) inOrder(k kind) []*item {
 			s.lists[k] = append(s.lists[k], bySeq[seq])
 		}
 	}
-	return s.lists[k]
+	return s.lists[k], s.lastSeq
 }
 
 // list answers a request for one page of a list. A cursor is the place in the
@@ -1087,16 +1089,10 @@ func (s *Server) inOrder(k kind) []*item {
 // Where tools may be hidden it leaves the answer to a handler: Tool.Shown is the
 // user's code, for which neither a lock nor the reader may wait.
 func (s *Server) list(r *request, k kind) ([]byte, *Error) {
-	after, err := 0, error(nil)
-	if r.cursor != nil && string(r.cursor) != `""` {
-		position, _ := unquote(r.cursor)
-		after, err = strconv.Atoi(position)
-	}
-	rest := s.inOrder(k)
-	s.mu.Lock()
-	last := s.lastSeq
-	s.mu.Unlock()
-	if err != nil || after < 0 || after > last {
+	cursor, isText := unquote(r.cursor)
+	after, err := strconv.Atoi(cmp.Or(cursor, "0"))
+	rest, last := s.inOrder(k)
+	if r.cursor != nil && !isText || err != nil || after < 0 || after > last {
 		return nil, coded(codeParams, "Invalid cursor")
 	}
 	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
@@ -1115,19 +1111,17 @@ func (s *Server) list(r *request, k kind) ([]byte, *Error) {
 // appendPage begins the answer to a request for a list with the first page of
 // items. An item is encoded once for each revision, when it is first listed.
 func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
-	page := items
-	if s.PageSize > 0 && len(items) > s.PageSize {
-		page = items[:s.PageSize]
-	}
+	size := cmp.Or(max(0, s.PageSize), len(items))
+	page := items[:min(size, len(items))]
 	s.mu.Lock() // guards what was encoded before
-	size := 256
+	room := 256
 	for _, it := range page {
 		if it.encoded[r.rev] == nil {
 			it.encoded[r.rev] = it.encode(r.rev, it.meta)
 		}
-		size += len(it.encoded[r.rev]) + 1
+		room += len(it.encoded[r.rev]) + 1
 	}
-	b := join(slices.Grow(r.beginAnswer(), size), `"`, kindNames[k], `":[`)
+	b := join(slices.Grow(r.beginAnswer(), room), `"`, kindNames[k], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[r.rev]...), ',')
 	}
