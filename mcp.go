@@ -1083,34 +1083,35 @@ func (s *Server) inOrder(k kind) (list []*item, lastSeq int) {
 	return s.lists[k], s.lastSeq
 }
 
-// list answers a request for one page of a list. A cursor is the place in the
+// listItems answers a request for one page of a list. A cursor is the place in the
 // list after which the page begins, so it stays good when items come and go.
 //
 // Where tools may be hidden it leaves the answer to a handler: Tool.Shown is the
 // user's code, for which neither a lock nor the reader may wait.
-func (s *Server) list(r *request, k kind) ([]byte, *Error) {
+func (c *session) listItems(r *request) ([]byte, *Error) {
 	cursor, isText := unquote(r.cursor)
 	after, err := strconv.Atoi(cmp.Or(cursor, "0"))
-	rest, last := s.inOrder(k)
+	rest, last := c.srv.inOrder(r.service.kind)
 	if r.cursor != nil && !isText || err != nil || after < 0 || after > last {
 		return nil, coded(codeParams, "Invalid cursor")
 	}
 	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
 	rest = rest[first:]
 	if !slices.ContainsFunc(rest, func(it *item) bool { return it.shown != nil }) {
-		return r.endAnswer(r.appendCaching(s.appendPage(r, k, rest), true)), nil
+		return r.endAnswer(r.appendCaching(r.beginPage(rest), true)), nil
 	}
 	client := r.public()
 	r.handler = func(r *request) []byte {
 		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
-		return r.endAnswer(r.appendCaching(s.appendPage(r, k, seen), false)) // another client may see another list
+		return r.endAnswer(r.appendCaching(r.beginPage(seen), false)) // another client may see another list
 	}
 	return nil, nil
 }
 
-// appendPage begins the answer to a request for a list with the first page of
+// beginPage begins the answer to a request for a list with the first page of
 // items. An item is encoded once for each revision, when it is first listed.
-func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
+func (r *request) beginPage(items []*item) []byte {
+	s := r.session.srv
 	size := cmp.Or(max(0, s.PageSize), len(items))
 	page := items[:min(size, len(items))]
 	s.mu.Lock() // guards what was encoded before
@@ -1121,7 +1122,7 @@ func (s *Server) appendPage(r *request, k kind, items []*item) []byte {
 		}
 		room += len(it.encoded[r.rev]) + 1
 	}
-	b := join(slices.Grow(r.beginAnswer(), room), `"`, kindNames[k], `":[`)
+	b := join(slices.Grow(r.beginAnswer(), room), `"`, kindNames[r.service.kind], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[r.rev]...), ',')
 	}
@@ -1446,37 +1447,37 @@ type completeParams struct {
 	} `json:"context"`
 }
 
-// completion has a handler suggest values for the argument that r is about. The
+// complete has a handler suggest values for the argument that r is about. The
 // other arguments may be many: they are taken apart when all else is right.
-func (s *Server) completion(r *request) *Error {
+func (c *session) complete(r *request) ([]byte, *Error) {
 	var p completeParams
 	if err := decode(r.raw, &p); err != nil {
-		return badParams(err.Error())
+		return nil, badParams(err.Error())
 	}
 	var it *item
 	switch p.Ref.Type {
 	case "ref/prompt":
 		r.name = p.Ref.Name
-		it = s.find(prompts, r.name)
+		it = c.srv.find(prompts, r.name)
 	case "ref/resource":
 		r.name = p.Ref.URI
-		if it = s.find(templates, r.name); it == nil {
-			it, _ = s.match(r.name)
+		if it = c.srv.find(templates, r.name); it == nil {
+			it, _ = c.srv.match(r.name)
 		}
 	default:
-		return badParams("ref.type must be ref/prompt or ref/resource")
+		return nil, badParams("ref.type must be ref/prompt or ref/resource")
 	}
 	name := p.Argument.Name
 	switch {
 	case name == "" || p.Argument.Value == nil:
-		return badParams("argument.name and argument.value are required")
+		return nil, badParams("argument.name and argument.value are required")
 	case it == nil || !slices.Contains(it.args, name):
-		return badParams("there is no such argument to complete")
+		return nil, badParams("there is no such argument to complete")
 	}
 	known := make(map[string]string)
 	if raw := p.Context.Arguments; string(raw) != "null" {
 		if err := decode(raw, &known); err != nil {
-			return badParams("context.arguments: " + err.Error())
+			return nil, badParams("context.arguments: " + err.Error())
 		}
 	}
 	r.handler = func(r *request) []byte {
@@ -1485,7 +1486,7 @@ func (s *Server) completion(r *request) *Error {
 		}
 		return r.completeAnswer(it.complete[name](r.ctx, *p.Argument.Value, known))
 	}
-	return nil
+	return nil, nil
 }
 
 // completeAnswer is the line that answers completion/complete. The protocol allows

@@ -704,7 +704,7 @@ var services = map[string]*service{
 	"tools/call":          {kind: tools, asks: true, forModel: true, serve: (*session).findItem},
 	"prompts/get":         {kind: prompts, asks: true, serve: (*session).findItem},
 	"resources/read":      {kind: resources, asks: true, serve: (*session).findItem},
-	"completion/complete": {kind: completions, serve: (*session).findCompletion},
+	"completion/complete": {kind: completions, serve: (*session).complete},
 
 	"logging/setLevel":      {until: newestLegacy, kind: logging, serve: (*session).setLevel},
 	"resources/subscribe":   {until: newestLegacy, kind: resources, serve: (*session).subscribe},
@@ -854,12 +854,6 @@ func (r *request) claim() *Error {
 func (r *request) noMethod() *Error {
 	return coded(codeMethod, "Method not found: "+excerpt(string(r.method)))
 }
-
-// listItems serves one page of the list of a kind.
-func (c *session) listItems(r *request) ([]byte, *Error) { return c.srv.list(r, r.service.kind) }
-
-// findCompletion serves completion/complete. Its handler may be the user's.
-func (c *session) findCompletion(r *request) ([]byte, *Error) { return nil, c.srv.completion(r) }
 
 // findItem finds what a request is about by the name that it gives. The item's
 // handler, which is the user's, answers.
