@@ -2318,28 +2318,27 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 // state is good for one Server only, and ends with it.
 func (r *request) seal(answers []byte) string {
 	expiry := strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36)
-	body := expiry + "." + base64.RawURLEncoding.EncodeToString(answers)
-	return body + "." + r.checksum(body)
+	encoded := base64.RawURLEncoding.EncodeToString(answers)
+	return expiry + "." + encoded + "." + r.checksum(expiry, encoded)
 }
 
 // unseal returns the answers in a state that seal has made for the same call.
 func (r *request) unseal(state string) (answers []byte, ok bool) {
-	i := max(0, strings.LastIndexByte(state, '.'))
-	body, sum := state[:i], strings.TrimPrefix(state[i:], ".")
-	expiry, encoded, _ := strings.Cut(body, ".")
+	expiry, rest, _ := strings.Cut(state, ".")
+	encoded, sum, _ := strings.Cut(rest, ".")
 	until, err := strconv.ParseInt(expiry, 36, 64)
-	if sum != r.checksum(body) || err != nil || time.Now().Unix() >= until {
+	if sum != r.checksum(expiry, encoded) || err != nil || time.Now().Unix() >= until {
 		return nil, false
 	}
 	answers, err = base64.RawURLEncoding.DecodeString(encoded)
 	return answers, err == nil
 }
 
-// checksum is the checksum of seal over the body of a state and over the call.
-func (r *request) checksum(body string) string {
+// checksum is the checksum of seal over what a state holds and over the call.
+func (r *request) checksum(expiry, answers string) string {
 	arguments, _ := appendCompact(nil, r.arguments)
-	sum := maphash.Comparable(r.session.srv.seed, struct{ body, method, name, arguments string }{
-		body, string(r.method), r.name, string(arguments),
+	sum := maphash.Comparable(r.session.srv.seed, struct{ expiry, answers, method, name, arguments string }{
+		expiry, answers, string(r.method), r.name, string(arguments),
 	})
 	return strconv.FormatUint(sum, 36)
 }
