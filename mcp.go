@@ -416,14 +416,10 @@ func badParams(what string) *Error {
 // excerpt is as much of the client's words as may be repeated in a message. It
 // ends with no half of a character.
 func excerpt(s string) string {
-	n := 100
-	if len(s) <= n {
+	if len(s) <= 100 {
 		return s
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
+	return string(bytes.ToValidUTF8([]byte(s[:100]), nil)) + "..."
 }
 
 // oneLine is an excerpt that cannot be taken for the next line of a log.
