@@ -1343,7 +1343,7 @@ func (r *request) question(err error) []byte {
 	return r.inputRequired(questions)
 }
 
-// failure is the line that answers r if its handler failed. Whoever calls a tool
+// failureAnswer is the line that answers r if its handler failed. Whoever calls a tool
 // is told as its result, unless the call as such was wrong. That a legacy client
 // lacks a capability is such a result too: its revision has no code for it.
 func (r *request) failureAnswer(err error) []byte {
