@@ -1160,7 +1160,8 @@ func (r *request) appendCaching(b []byte, keep bool) []byte {
 	if keep && s.CachePublic {
 		scope = "public"
 	}
-	return join(b, `"ttlMs":`, strconv.FormatInt(ttl, 10), `,"cacheScope":"`, scope, `",`)
+	b = strconv.AppendInt(join(b, `"ttlMs":`), ttl, 10)
+	return join(b, `,"cacheScope":"`, scope, `",`)
 }
 
 // declared is what is declared of what there is.
