@@ -1087,13 +1087,13 @@ func (s *Server) inOrder(k kind) (list []*item, lastSeq int) {
 func (c *session) listItems(r *request) ([]byte, *Error) {
 	cursor, isText := unquote(r.cursor)
 	after, err := strconv.Atoi(cmp.Or(cursor, "0"))
-	rest, last := c.srv.inOrder(r.service.kind)
+	list, last := c.srv.inOrder(r.service.kind)
 	if r.cursor != nil && !isText || err != nil || after < 0 || after > last {
 		return nil, coded(codeParams, "Invalid cursor")
 	}
-	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
-	rest = rest[first:]
-	if !slices.ContainsFunc(rest, func(it *item) bool { return it.shown != nil }) {
+	first, _ := slices.BinarySearchFunc(list, after+1, func(it *item, seq int) int { return it.seq - seq })
+	rest := list[first:]
+	if !slices.ContainsFunc(list, func(it *item) bool { return it.shown != nil }) {
 		return r.endAnswer(r.appendCaching(r.beginPage(rest), true)), nil
 	}
 	client := r.public()
@@ -1316,7 +1316,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 		return r.notEncodable(err)
 	}
 	if _, claimed := res.Meta[keyServer]; claimed {
-		meta = without(meta, keyServer) // which endAnswer appends
+		meta = without(meta, keyServer)
 	}
 	if len(meta) <= len("{}") {
 		return r.endAnswer(b)
@@ -1444,9 +1444,9 @@ type completeParams struct {
 	} `json:"context"`
 }
 
-// complete has a handler suggest values for the argument that r is about. The
+// findCompletion has a handler suggest values for the argument that r is about. The
 // other arguments may be many: they are taken apart when all else is right.
-func (c *session) complete(r *request) ([]byte, *Error) {
+func (c *session) findCompletion(r *request) ([]byte, *Error) {
 	var p completeParams
 	if err := decode(r.raw, &p); err != nil {
 		return nil, badParams(err.Error())

@@ -704,7 +704,7 @@ var services = map[string]*service{
 	"tools/call":          {kind: tools, asks: true, forModel: true, serve: (*session).findItem},
 	"prompts/get":         {kind: prompts, asks: true, serve: (*session).findItem},
 	"resources/read":      {kind: resources, asks: true, serve: (*session).findItem},
-	"completion/complete": {kind: completions, serve: (*session).complete},
+	"completion/complete": {kind: completions, serve: (*session).findCompletion},
 
 	"logging/setLevel":      {until: newestLegacy, kind: logging, serve: (*session).setLevel},
 	"resources/subscribe":   {until: newestLegacy, kind: resources, serve: (*session).subscribe},

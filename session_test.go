@@ -3754,13 +3754,16 @@ func TestToolsForSomeClientsOnly(t *testing.T) {
 	})
 }
 
-// A list that another client may see otherwise is nobody's to share.
+// A list that another client may see otherwise is nobody's to share, nor is a page of it that
+// all would see alike.
 func TestAListWithHiddenToolsIsNotCached(t *testing.T) {
 	s := &Server{CacheTTL: time.Minute, CachePublic: true}
 	AddTool(s, Tool{Name: "t", Shown: func(*Request) bool { return false }}, func(context.Context, none) (string, error) { return "", nil })
 	play(t, s, legacyPV, `
 		> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}}
 		< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}
+		> {"jsonrpc":"2.0","id":"1b","method":"tools/list","params":{"cursor":"1",$META}}
+		< {"jsonrpc":"2.0","id":"1b","result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}
 		> {"jsonrpc":"2.0","id":2,"method":"tools/list"}
 		< {"jsonrpc":"2.0","id":2,"result":{"tools":[]}}
 		> {"jsonrpc":"2.0","id":3,"method":"prompts/list"}
