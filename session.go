@@ -677,13 +677,13 @@ func (c *session) removeCall(id []byte) chan reply {
 // the method, and what has to be there before it is, is checked in one place for
 // all of them; what is left is for serve.
 type service struct {
-	since, until revision        // that have the method; 0: no bound
-	early        bool            // it is served before initialize too
-	kind         kind            // what must be offered; nothing: it is always served
-	list         bool            // legacy clients may list what is not offered
-	asks         bool            // its handler may ask the client
-	forModel     bool            // what its handler fails with is a result, for the model to read
-	absentData   json.RawMessage // data of the error where the method does not exist
+	since, until revision // that have the method; 0: no bound
+	early        bool     // it is served before initialize too
+	kind         kind     // what must be offered; nothing: it is always served
+	list         bool     // legacy clients may list what is not offered
+	asks         bool     // its handler may ask the client
+	forModel     bool     // what its handler fails with is a result, for the model to read
+	absentData   any      // data of the error where the method does not exist
 
 	// serve returns the answer, or nil if a handler is to make it.
 	serve func(*session, *request) ([]byte, *Error)
@@ -839,20 +839,16 @@ func (r *request) claim() *Error {
 		return invalid("batching is not supported")
 	}
 	r.rev, r.caps, r.client = rev, r.metaCaps, r.metaClient
-	if r.service.in(r.rev) {
-		return nil
+	if !r.service.in(r.rev) {
+		return r.noMethod()
 	}
-	err := r.noMethod()
-	if r.service.absentData != nil {
-		err.Data = r.service.absentData
-	}
-	return err
+	return nil
 }
 
 // noMethod is the error for a method that the revision of r does not have, or that
 // belongs to what the server does not offer.
 func (r *request) noMethod() *Error {
-	return coded(codeMethod, "Method not found: "+excerpt(string(r.method)))
+	return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(string(r.method)), Data: r.service.absentData}
 }
 
 // findItem finds what a request is about by the name that it gives. The item's
