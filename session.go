@@ -1821,7 +1821,6 @@ type lineWriter struct {
 	buf     []byte        // whole lines
 	spare   []byte        // was written last; used again
 	added   int64         // bytes, ever
-	taken   int64         // of these, handed to w
 	written int64         // of these, accepted by w
 	writing bool          // a goroutine is in writeAll
 	held    bool          // lines are kept back
@@ -1864,7 +1863,6 @@ func (w *lineWriter) writeAll() (err error) {
 	for len(w.buf) > 0 && !w.held {
 		b := w.buf
 		w.buf, w.spare = w.spare[:0], nil
-		w.taken += int64(len(b))
 		w.mu.Unlock()
 		var n int
 		if n, err = w.w.Write(b); err == nil && n < len(b) {
@@ -1953,7 +1951,7 @@ func (w *lineWriter) unsent() int64 {
 func (w *lineWriter) queued(end int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return end > w.taken
+	return end > w.added-int64(len(w.buf))
 }
 
 // ---- JSON ----
