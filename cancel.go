@@ -103,10 +103,8 @@ func (c *session) cancelRequest(id []byte, reason string) {
 // nothing. Only who has the turn to read may call it. After the session has ended
 // the user may close r; the error that follows is not reported.
 func (c *session) inputEnded() {
-	select {
-	case <-c.inputOver:
+	if isClosed(c.inputOver) {
 		return
-	default:
 	}
 	if c.in.err != io.EOF && !closedPipe(c.in.err) && c.ctx.Err() == nil {
 		c.fail(c.in.err)
@@ -138,7 +136,7 @@ func (c *session) fail(err error) {
 // WaitGroup does not rise from zero. The second time it does nothing.
 func (c *session) stopAccepting() {
 	c.mu.Lock()
-	if !c.isClosing() {
+	if !isClosed(c.closing) {
 		close(c.closing)
 	}
 	c.mu.Unlock()

@@ -274,7 +274,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 // one that sends one and waits is not kept waiting.
 func (c *session) read() {
 	began := time.Now()
-	for !c.isClosing() {
+	for !isClosed(c.closing) {
 		c.waitForRoom()
 		line, tail := c.in.next()
 		if line == nil {
@@ -311,10 +311,10 @@ func (c *session) mayFlood() bool {
 	return c.ctx.Err() != nil && c.out.unsent() > outputBound
 }
 
-// isClosing reports whether no further line is accepted.
-func (c *session) isClosing() bool {
+// isClosed reports whether a channel is closed on which nothing is ever sent.
+func isClosed(ch <-chan struct{}) bool {
 	select {
-	case <-c.closing:
+	case <-ch:
 		return true
 	default:
 		return false
@@ -326,7 +326,7 @@ func (c *session) isClosing() bool {
 // zero from then on.
 func (c *session) enter() bool {
 	c.mu.Lock()
-	open := !c.isClosing()
+	open := !isClosed(c.closing)
 	if open {
 		c.wg.Add(1)
 	}
@@ -354,7 +354,7 @@ func (c *session) take(line, tail []byte) (mine bool) {
 // one before wg.Done, which may let the drain waiter go on.
 func (c *session) leave() {
 	c.mu.Lock()
-	if c.isClosing() {
+	if isClosed(c.closing) {
 		c.handOffLocked()
 	}
 	c.mu.Unlock()
@@ -405,14 +405,9 @@ func (c *session) waitForRoom() {
 // discard reads on when no line is accepted any more: a client that is still
 // writing must come to reading our last answers.
 func (c *session) discard() {
-	for c.in.err == nil {
-		select {
-		case <-c.returned:
-			return
-		default:
-			c.in.seen, c.in.buf = 0, c.in.buf[:0]
-			c.in.fill()
-		}
+	for c.in.err == nil && !isClosed(c.returned) {
+		c.in.seen, c.in.buf = 0, c.in.buf[:0]
+		c.in.fill()
 	}
 }
 
@@ -1405,7 +1400,7 @@ func (c *session) addCall(r *request, call chan reply, method, params string) (i
 // withdraw gives up on a call, and tells the client not to bother.
 func (c *session) withdraw(id string) {
 	c.mu.Lock()
-	if _, open := c.pending[id]; open && c.askErr == nil && !c.isClosing() {
+	if _, open := c.pending[id]; open && c.askErr == nil && !isClosed(c.closing) {
 		delete(c.pending, id)
 		c.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 		c.handOffLocked()
@@ -1527,7 +1522,7 @@ func (c *session) writeAll() {
 // session is closing, it is left to whoever answers next, or to the drain waiter.
 func (c *session) handOff() {
 	c.mu.Lock()
-	if !c.isClosing() {
+	if !isClosed(c.closing) {
 		c.handOffLocked()
 	}
 	c.mu.Unlock()
