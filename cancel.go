@@ -224,7 +224,8 @@ func (c *session) wait() error {
 	case <-limit:
 		c.stopAccepting()
 		late := fmt.Errorf("%w: %s", ErrDrain, c.unfinished())
-		c.lastWrite()
+		c.out.hold(false) // what was held is written if the client takes it at once
+		within(c.srv.moment(), c.write)
 		c.out.stop()
 		return errors.Join(late, c.firstFailure())
 	}
@@ -256,21 +257,6 @@ func (c *session) linger(idle <-chan struct{}) {
 	case <-idle:
 	case <-c.ctx.Done():
 	case <-time.After(c.srv.Linger):
-	}
-}
-
-// lastWrite writes the answers that were held, when Drain is over because others
-// did not come. If the client does not take them at once it does not get them.
-func (c *session) lastWrite() {
-	written := make(chan struct{})
-	c.out.hold(false)
-	go func() {
-		c.write()
-		close(written)
-	}()
-	select {
-	case <-written:
-	case <-time.After(c.srv.moment()):
 	}
 }
 
@@ -312,6 +298,20 @@ func (s *Server) maxDrain() time.Duration {
 // moment is how long what ought to be quick may still take when Drain is over.
 func (s *Server) moment() time.Duration {
 	return min(s.maxDrain()/10, 100*time.Millisecond)
+}
+
+// within has another goroutine do something, and waits until it is done, but no
+// longer than d.
+func within(d time.Duration, do func()) {
+	done := make(chan struct{})
+	go func() {
+		do()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(d):
+	}
 }
 
 // An errno is an error of the operating system. It is syscall.Errno, by its
@@ -423,19 +423,13 @@ func turnToStderr(out *os.File, d time.Duration, loggers ...*log.Logger) (back f
 	}
 	stderr := io.Writer(os.Stderr)
 	return func() {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
+		within(d, func() {
 			for _, l := range turned {
 				if l.Writer() == stderr { // nobody has turned it elsewhere since
 					l.SetOutput(out)
 				}
 			}
-		}()
-		select {
-		case <-done:
-		case <-time.After(d):
-		}
+		})
 	}
 }
 

@@ -31,9 +31,9 @@ package mcp
 //	lineWriter.writeAll  writes the trace or the diagnostics: wait, until Drain is over;
 //	                     after an ErrDrain nobody
 //	drain                the drain waiter, which waits for the WaitGroup: wait, until Drain is over
-//	lastWrite            writes what was held when Drain was over: wait, for a moment
+//	within               writes what was held when Drain was over: wait, for a moment;
+//	                     turns loggers back: ServeStdio, for a moment
 //	untilSignal          waits for the first signal: ServeStdio
-//	turnToStderr         turns loggers back: ServeStdio, for a moment
 //
 // Only a Read that cannot be interrupted, of read or readAhead, may outlive Serve,
 // and after an ErrDrain what would not come to its end.
