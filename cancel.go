@@ -166,33 +166,20 @@ func (c *session) wakeWaiters(cause error) {
 	}
 }
 
-// cancelAll cancels every handler, and answers the requests whose turn has not
-// come.
+// cancelAll cancels every handler, and lets in the first of the requests whose turn
+// has not come. Each of them is answered by notBegun, and lets the next one in.
 func (c *session) cancelAll(cause error) {
 	c.cancel(cause)
 	c.mu.Lock()
-	var late []*request
-	for e := c.waiting.Front(); e != nil; e = e.Next() {
-		r := e.Value.(*request)
-		r.element = nil
-		late = append(late, r)
+	if c.letIn() {
+		c.running++
 	}
-	c.waiting.Init()
 	c.mu.Unlock()
-	for _, r := range late {
-		c.notBegun(r)
-	}
 }
 
-// notBegun answers a request whose handler will not be started, because the session
-// has ended.
-func (c *session) notBegun(r *request) {
-	c.respond(r, r.failureAnswer(context.Cause(c.ctx)))
-	r.cancel(nil)
-	c.mu.Lock()
-	delete(c.cancelled, r)
-	c.mu.Unlock()
-	c.wg.Done()
+// notBegun is the handler of a request that is let in when the session has ended.
+func (r *request) notBegun() []byte {
+	return r.failureAnswer(context.Cause(r.session.ctx))
 }
 
 // wait returns when the session is over. It waits for the end to begin, brings

@@ -137,7 +137,7 @@ type legacy struct {
 //	it waits for others to end    yes        yes       no          not counted
 //	it runs                       yes        no        no          counted
 //	the client has cancelled it   no         no        if it runs  counted if it runs
-//	it is answered                no         no        no          until finish
+//	it is answered                no         no        no          not counted
 //	it is a stream                yes        no        no          not counted
 //
 // As long as it stands in requests it is owed an answer: what is sent on its behalf
@@ -1056,7 +1056,7 @@ func (c *session) removeStream(gone *stream) {
 // begin sees to it that r is given to a handler: at once on a goroutine of its
 // own, or when others are through, or, if it reports true, on its caller's. From
 // here on r can be cancelled and will be waited for. When the session has ended,
-// r is not begun, and is answered with the cause.
+// notBegun takes the place of the handler.
 //
 // All is decided under one lock. If r stood in the map before it was known who
 // serves it, a cancel or the end could come in between and find neither a handler
@@ -1082,11 +1082,12 @@ func (c *session) begin(r *request) (inline bool) {
 		return false
 	}
 	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
-	switch {
-	case over: // it is answered below, without the lock
-	case limit > 0 && c.running >= limit:
+	if over {
+		r.handler = (*request).notBegun
+	}
+	if limit > 0 && c.running >= limit && !over {
 		r.element = c.waiting.PushBack(r)
-	default:
+	} else {
 		c.running++
 		inline = c.running == 1 && r.batch == nil // the members of a batch are taken one after the other
 		if !inline {
@@ -1094,10 +1095,24 @@ func (c *session) begin(r *request) (inline bool) {
 		}
 	}
 	c.mu.Unlock()
-	if over {
-		c.notBegun(r)
-	}
 	return inline
+}
+
+// letIn gives the first of the requests that wait to its handler, if there is one,
+// and reports whether there is. The caller must hold c.mu and have a place for it
+// among those that run.
+func (c *session) letIn() bool {
+	first := c.waiting.Front()
+	if first == nil {
+		return false
+	}
+	r := c.waiting.Remove(first).(*request)
+	r.element = nil
+	if c.ctx.Err() != nil {
+		r.handler = (*request).notBegun
+	}
+	go c.handle(r, 0)
+	return true
 }
 
 // ---- handle ----
@@ -1109,10 +1124,9 @@ func (c *session) begin(r *request) (inline bool) {
 //
 // The deferred function does all that has to be done however the handler ends. A
 // handler that calls Goexit ends the goroutine of its caller too, so if that was
-// the reader's, the turn must go to another one. Its order: the answer is queued
-// while r still counts as running, so that no later request is answered first when
-// MaxConcurrent is 1; the turn is asked for when all else is done; what nobody will
-// flush is written; and only then may the drain waiter go on.
+// the reader's, the turn must go to another one. Its order: the turn is asked for when
+// the answer is queued; what nobody will flush is written; and only then may the drain
+// waiter go on.
 func (c *session) handle(r *request, loan int) (mine bool) {
 	var line []byte
 	returned := false
@@ -1129,7 +1143,6 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 			line = r.failureAnswer(errors.New("Internal error"))
 		}
 		c.respond(r, line)
-		c.finish(r)
 		if mine = c.turn.reclaim(loan); !mine {
 			c.write()
 		}
@@ -1167,39 +1180,28 @@ func (r *request) waitForEndOfStream() []byte {
 	return r.endAnswer(r.beginAnswer(), r.tag())
 }
 
-// finish lets go of what r has used, and lets the next one in. The next one takes
-// over the place of r among those that run, in the same step: if it were counted
-// anew, a request that arrives at that moment could slip in before it.
-func (c *session) finish(r *request) {
-	r.cancel(nil)
-	c.mu.Lock()
-	delete(c.cancelled, r)
-	next := c.waiting.Front()
-	switch {
-	case r.stream != nil: // it did not count
-	case next != nil && c.ctx.Err() == nil: // takes the place of r: as many run as before
-		queued := c.waiting.Remove(next).(*request)
-		queued.element = nil
-		go c.handle(queued, 0)
-	default:
-		c.running--
-	}
-	c.mu.Unlock()
-}
-
 // ---- respond ----
 
-// respond answers r, unless the client has cancelled it. The entry goes first:
-// the client may use the id again as soon as it has read the line, and whatever
-// else belongs to r comes too late from here on.
+// respond answers r, unless the client has cancelled it, and lets go of what r has
+// used. The entry goes first: the client may use the id again as soon as it has
+// read the line, and whatever else belongs to r comes too late from here on.
+//
+// The next request takes over the place of r among those that run, in the same
+// step. So no later request is answered first when MaxConcurrent is 1, and none that
+// arrives at that moment can slip in before it.
 func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
 	if c.requests[string(r.id)] == r {
 		delete(c.requests, string(r.id))
 		c.sendAnswer(r.batch, line)
 	}
+	delete(c.cancelled, r)
 	c.removeStream(r.stream)
+	if r.stream == nil && !c.letIn() { // a stream has no place
+		c.running--
+	}
 	c.mu.Unlock()
+	r.cancel(nil)
 }
 
 // answer answers what never became a handler's. Only the reader calls it: the
