@@ -1089,7 +1089,7 @@ func (c *session) begin(r *request) (inline bool) {
 		r.element = c.waiting.PushBack(r)
 	} else {
 		c.running++
-		inline = c.running == 1 && r.batch == nil // the members of a batch are taken one after the other
+		inline = (over || c.running == 1) && r.batch == nil // the members of a batch are taken one after the other
 		if !inline {
 			go c.handle(r, 0)
 		}
