@@ -1070,24 +1070,21 @@ func (c *session) begin(r *request) (inline bool) {
 	if r.batch != nil {
 		r.batch.owed++
 	}
-	if r.stream != nil { // it waits, and does not work
+	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
+	switch {
+	case r.stream != nil: // it waits, and does not work
 		c.streams = append(c.streams, r.stream)
 		c.enqueue(r.acknowledgement())
-		askErr := c.askErr
-		c.mu.Unlock()
-		if askErr != nil { // the other streams were told before
-			r.cancel(askErr)
+		if c.askErr != nil { // the other streams were told before
+			r.cancel(c.askErr)
 		}
 		go c.handle(r, 0)
-		return false
-	}
-	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
-	if over {
-		r.handler = (*request).notBegun
-	}
-	if limit > 0 && c.running >= limit && !over {
+	case limit > 0 && c.running >= limit && !over:
 		r.element = c.waiting.PushBack(r)
-	} else {
+	default:
+		if over {
+			r.handler = (*request).notBegun
+		}
 		c.running++
 		inline = (over || c.running == 1) && r.batch == nil // the members of a batch are taken one after the other
 		if !inline {
