@@ -2564,8 +2564,6 @@ type field struct {
 
 	doc, format  string
 	enum, titles []string
-	formRev      revision      // of the form that it stands in, which may have titles
-	list         bool          // it stands for the elements of a list in a form
 	dflt         []byte        // the default, as JSON
 	min, max     reflect.Value // of a number; not valid: no limit
 	minLen       int
@@ -3016,7 +3014,7 @@ const maxSchema = 32 << 10
 // if the schema would be too large, objects that are nested deeply are plain.
 func (s *schema) render() json.RawMessage {
 	for depth := 16; ; depth-- {
-		if b := (printer{depth: depth}).append(nil, s, nil); len(b) <= maxSchema || depth == 1 {
+		if b := (&printer{depth: depth}).append(nil, s, nil); len(b) <= maxSchema || depth == 1 {
 			return b
 		}
 	}
@@ -3026,25 +3024,25 @@ func (s *schema) render() json.RawMessage {
 type printer struct {
 	depth     int       // to which objects are described
 	ancestors []*schema // the objects that the current one stands in
+	form      revision  // that the form is for which it writes; 0: it writes no form
 }
 
 // append appends s with what the tags of its field say, if it is of one. In the
 // schema of a list, the enum of the field stands with the elements.
-func (p printer) append(b []byte, s *schema, f *field) []byte {
+func (p *printer) append(b []byte, s *schema, f *field) []byte {
 	if f == nil {
 		f = &field{maxLen: -1}
-	}
-	if f.list && f.titles != nil && f.formRev.knows(choiceTitles) {
-		return closeWith(f.appendChoice(append(b, '{'), true), "}") // has no type, by the protocol's schema
 	}
 	b = stringMember(append(b, '{'), "type", s.kind)
 	if s.base64 && f.doc == "" { // some hosts drop contentEncoding
 		b = stringMember(b, "description", "base64")
 	}
 	b = optionalMember(b, "description", f.doc)
-	b = rawMember(b, "default", f.dflt)
+	if p.form == 0 || p.form.knows(formDefaults) || s.kind == "boolean" {
+		b = rawMember(b, "default", f.dflt)
+	}
 	if len(f.enum) > 0 && s.kind != "array" {
-		b = f.appendChoice(b, s.kind == "string")
+		b = p.appendChoice(b, f, "oneOf", s.kind == "string")
 	}
 	b = s.appendBounds(b, f)
 	b = optionalMember(b, "format", s.format+f.format)
@@ -3052,8 +3050,10 @@ func (p printer) append(b []byte, s *schema, f *field) []byte {
 		b = optionalMember(b, "contentEncoding", "base64")
 	}
 	switch {
+	case s.kind == "array" && p.titled(f): // the elements have no type, by the protocol's schema
+		b = closeWith(p.appendChoice(join(b, `"items":{`), f, "anyOf", true), "}")
 	case s.kind == "array":
-		b = p.append(join(b, `"items":`), s.elem, &field{enum: f.enum, titles: f.titles, formRev: f.formRev, list: true, maxLen: -1})
+		b = p.append(join(b, `"items":`), s.elem, &field{enum: f.enum, maxLen: -1})
 	case s.kind == "object" && !s.free:
 		b = p.appendObject(b, s)
 	}
@@ -3097,22 +3097,25 @@ func (s *schema) typeRange() (low, high string) {
 
 // appendObject appends what the schema of an object says of what is in it. It
 // stops describing once too much is written: render then tries again, less deep.
-func (p printer) appendObject(b []byte, s *schema) []byte {
+func (p *printer) appendObject(b []byte, s *schema) []byte {
 	again := slices.ContainsFunc(p.ancestors, func(a *schema) bool { return a.typ == s.typ })
 	if again || len(p.ancestors) >= p.depth || len(b) > maxSchema && len(p.ancestors) > 0 {
 		return join(b, `"properties":{}`)
 	}
-	p.ancestors = append(slices.Clip(p.ancestors), s)
+	p.ancestors = append(p.ancestors, s)
 	b = join(p.appendFields(b, s.fields), `"additionalProperties":`)
 	if s.elem != nil {
-		return p.append(b, s.elem, nil)
+		b = p.append(b, s.elem, nil)
+	} else {
+		b = join(b, "false")
 	}
-	return join(b, "false")
+	p.ancestors = p.ancestors[:len(p.ancestors)-1]
+	return b
 }
 
 // appendFields appends what the schema of an object says of its fields. An empty
 // list of required ones is left out: the oldest drafts of JSON Schema refuse it.
-func (p printer) appendFields(b []byte, fields []*field) []byte {
+func (p *printer) appendFields(b []byte, fields []*field) []byte {
 	b = join(b, `"properties":{`)
 	var required []byte
 	for _, f := range fields {
@@ -3127,15 +3130,16 @@ func (p printer) appendFields(b []byte, fields []*field) []byte {
 	return b
 }
 
-// appendChoice appends the values of an enum; in a form, with their titles. Each
-// revision has another place for titles, and the oldest have none.
-func (f *field) appendChoice(b []byte, quoted bool) []byte {
-	titled, key := f.titles != nil && f.formRev.knows(choiceTitles), "enum"
-	switch {
-	case titled && f.list:
-		key = "anyOf"
-	case titled:
-		key = "oneOf"
+// titled reports whether the values of an enum have their titles beside them.
+func (p *printer) titled(f *field) bool { return f.titles != nil && p.form.knows(choiceTitles) }
+
+// appendChoice appends the values of an enum; in a form, with their titles, and
+// then as the member key. Each revision has another place for titles, and the
+// oldest have none.
+func (p *printer) appendChoice(b []byte, f *field, key string, quoted bool) []byte {
+	titled := p.titled(f)
+	if !titled {
+		key = "enum"
 	}
 	b = join(b, `"`, key, `":[`)
 	for i, v := range f.enum {
@@ -3147,7 +3151,7 @@ func (f *field) appendChoice(b []byte, quoted bool) []byte {
 		}
 		b = join(b, v, `,`)
 	}
-	if b = closeWith(b, "],"); f.titles != nil && f.formRev.hasEnumNames() {
+	if b = closeWith(b, "],"); f.titles != nil && p.form.hasEnumNames() {
 		raw, _ := marshal(f.titles)
 		b = rawMember(b, "enumNames", raw)
 	}
@@ -3162,9 +3166,7 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 	if s.kind != "object" || s.elem != nil || s.free {
 		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
 	}
-	var fields []*field
-	for _, known := range s.fields {
-		f := *known
+	for _, f := range s.fields {
 		list := f.schema.kind == "array" && f.schema.elem.kind == "string" && f.enum != nil
 		switch {
 		case list && !rev.knows(choiceLists):
@@ -3173,13 +3175,10 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 			panic("mcp: Elicit: " + f.name + ": a choice is of strings, and has no bounds")
 		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.base64):
 			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
-		case !rev.knows(formDefaults) && f.schema.kind != "boolean":
-			f.dflt = nil
 		}
-		f.formRev = rev
-		fields = append(fields, &f)
 	}
-	return closeWith(printer{}.appendFields(join(b, `{"type":"object",`), fields), "}"), nil
+	p := &printer{form: rev}
+	return closeWith(p.appendFields(join(b, `{"type":"object",`), s.fields), "}"), nil
 }
 
 // ---- arguments by their schema ----
