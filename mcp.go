@@ -2537,15 +2537,15 @@ func SchemaOf[T any]() json.RawMessage {
 // A schema is what we know about the JSON form of a type. It never changes once
 // it is derived, and a type that contains itself has a schema that does.
 type schema struct {
-	typ    reflect.Type
-	kind   string   // the JSON type, or "" if it cannot be described
-	fields []*field // of a struct
-	elem   *schema  // of a list or a map
-	free   bool     // a map[string]any
-	text   bool     // a form as text
-	base64 bool     // bytes
-	format string
-	sentAs json.RawMessage // if it was sent
+	typ      reflect.Type
+	kind     string   // the JSON type, or "" if it cannot be described
+	fields   []*field // of a struct
+	elem     *schema  // of a list or a map
+	free     bool     // a map[string]any
+	text     bool     // a form as text
+	encoding string   // of bytes: base64
+	format   string
+	sentAs   json.RawMessage // if it was sent
 }
 
 // A field is a member of an object and what its tags say.
@@ -2666,7 +2666,7 @@ func (d *deriver) describe(s *schema, where string, copied bool) string {
 		s.kind = "object" // before it is met again inside of itself
 		s.fields = d.fields(t, where, copied)
 	case k == reflect.Slice && isBytes(t):
-		s.kind, s.base64 = "string", true
+		s.kind, s.encoding = "string", "base64"
 	case k == reflect.Slice:
 		s.kind = "array"
 		s.elem = d.schema(t.Elem(), where+"[]", false)
@@ -2918,7 +2918,7 @@ func (f *field) readFormat() error {
 }
 
 // plain reports whether s is of strings that mean nothing but themselves.
-func (s *schema) plain() bool { return s.kind == "string" && !s.text && !s.base64 }
+func (s *schema) plain() bool { return s.kind == "string" && !s.text && s.encoding == "" }
 
 // readEnum reads the values that a field, or each of its elements, may have, and
 // what they are called in a form.
@@ -3034,10 +3034,7 @@ func (p *printer) append(b []byte, s *schema, f *field) []byte {
 		f = &field{maxLen: -1}
 	}
 	b = stringMember(append(b, '{'), "type", s.kind)
-	if s.base64 && f.doc == "" { // some hosts drop contentEncoding
-		b = stringMember(b, "description", "base64")
-	}
-	b = optionalMember(b, "description", f.doc)
+	b = optionalMember(b, "description", cmp.Or(f.doc, s.encoding)) // some hosts drop contentEncoding
 	if p.form == 0 || p.form.knows(formDefaults) || s.kind == "boolean" {
 		b = rawMember(b, "default", f.dflt)
 	}
@@ -3046,9 +3043,7 @@ func (p *printer) append(b []byte, s *schema, f *field) []byte {
 	}
 	b = s.appendBounds(b, f)
 	b = optionalMember(b, "format", s.format+f.format)
-	if s.base64 {
-		b = optionalMember(b, "contentEncoding", "base64")
-	}
+	b = optionalMember(b, "contentEncoding", s.encoding)
 	switch {
 	case s.kind == "array" && p.titled(f): // the elements have no type, by the protocol's schema
 		b = closeWith(p.appendChoice(join(b, `"items":{`), f, "anyOf", true), "}")
@@ -3173,7 +3168,7 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 			return nil, fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
 		case f.enum != nil && (f.schema.kind == "integer" || f.minLen > 0 || f.maxLen >= 0) && !list:
 			panic("mcp: Elicit: " + f.name + ": a choice is of strings, and has no bounds")
-		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.base64):
+		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.encoding != ""):
 			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
 		}
 	}
@@ -3473,7 +3468,7 @@ func (s *schema) setText(v reflect.Value, raw []byte) error {
 			err = errors.New("not a time as in RFC 3339")
 		}
 		return notValid(err)
-	case s.base64:
+	case s.encoding != "":
 		b, err := base64.StdEncoding.DecodeString(str)
 		if err != nil {
 			return errors.New("must be base64")
@@ -3863,7 +3858,7 @@ func (s *schema) empty(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.Pointer:
 		return ""
-	case s.base64:
+	case s.encoding != "":
 		return `""`
 	case t.Kind() == reflect.Slice && s.elem != nil:
 		return "[]"
