@@ -3380,14 +3380,12 @@ func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 // object notes its own faults; any other value has one at most.
 func (s *schema) setKind(v reflect.Value, raw []byte, bad *faults) {
 	given := raw
-	if s.kind != "string" && raw[0] == '"' && !bad.exact {
+	if raw[0] == '"' && s.kind != "string" && s.kind != "" && !bad.exact {
 		raw = s.unwrap(raw)
 	}
 	var err error
 	switch {
-	case s.kind == "":
-		err = setOwn(v, given)
-	case s.free && raw[0] == '{':
+	case s.kind == "", s.free && raw[0] == '{':
 		err = setOwn(v, raw)
 	case s.kind == "string" && raw[0] == '"':
 		err = s.setText(v, raw)
@@ -3409,19 +3407,15 @@ func (s *schema) setKind(v reflect.Value, raw []byte, bad *faults) {
 	bad.add(err)
 }
 
-// unwrap returns the JSON in a JSON string, if it is of the kind that is wanted:
-// models write numbers and booleans as strings now and then, and hosts send
-// lists and objects so. Otherwise it returns the string.
+// unwrap returns the JSON in a JSON string, of whatever kind it is: models write
+// numbers and booleans as strings now and then, and hosts send lists and objects
+// so. If there is none, it returns the string.
 func (s *schema) unwrap(raw []byte) []byte {
-	str, _ := unquote(raw)
-	inside := []byte(str)
+	inside := unescaped(raw)
 	if s.kind == "array" || s.kind == "object" {
 		inside = trimSpace(inside[skipSpace(inside, 0):])
-		if len(inside) == 0 || inside[0] != '[' && inside[0] != '{' || scan(inside, 0, 0, nil) != len(inside) {
-			return raw
-		}
 	}
-	if len(inside) == 0 {
+	if scan(inside, 0, 0, nil) != len(inside) {
 		return raw
 	}
 	return inside
