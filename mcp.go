@@ -3607,11 +3607,8 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 			s.fields[i].setIn(v, val, bad)
 		}
 		if bad.enough() {
-			break
+			return
 		}
-	}
-	if bad.enough() {
-		return
 	}
 	for i, f := range s.fields {
 		switch {
