@@ -2315,11 +2315,8 @@ func writeCodePoints(b *strings.Builder, raw []byte) (rest []byte) {
 // not UTF-8, and the two characters that JavaScript takes for newlines.
 func appendString(b []byte, s string) []byte {
 	if !utf8.ValidString(s) || strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") {
-		buf := bytes.NewBuffer(b)
-		enc := json.NewEncoder(buf)
-		enc.SetEscapeHTML(false)
-		enc.Encode(s) // a string cannot fail
-		return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+		raw, _ := marshal(s) // a string cannot fail
+		return append(b, raw...)
 	}
 	if len(s) > keepBuffer { // once, with room for escapes
 		b = slices.Grow(b, len(s)+len(s)/16)
