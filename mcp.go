@@ -2611,10 +2611,10 @@ type knownType struct {
 	copied bool
 }
 
-// refuse notes what cannot be described, if there is such a thing.
+// refuse notes what cannot be described.
 func (d *deriver) refuse(where, what string) {
-	if what != "" && d.err == nil {
-		d.err = errors.New(where + ": " + what)
+	if d.err == nil {
+		d.err = fmt.Errorf("%s: %s", where, what)
 	}
 }
 
@@ -2644,14 +2644,13 @@ func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
 	case d.why&reading != 0 && unmarshals || marshals:
 		s.kind, s.text = "string", true
 	default:
-		d.refuse(where, d.describe(s, where, copied))
+		d.describe(s, where, copied)
 	}
 	return s
 }
 
-// describe is schema for a type without methods that matter. It returns why the
-// type cannot be described, or nothing.
-func (d *deriver) describe(s *schema, where string, copied bool) string {
+// describe is schema for a type without methods that matter.
+func (d *deriver) describe(s *schema, where string, copied bool) {
 	t := s.typ
 	switch k := t.Kind(); {
 	case k == reflect.String:
@@ -2671,7 +2670,7 @@ func (d *deriver) describe(s *schema, where string, copied bool) string {
 		s.kind = "array"
 		s.elem = d.schema(t.Elem(), where+"[]", false)
 		if s.listsItself() {
-			return "a list of itself cannot be described: write a struct with a list in it"
+			d.refuse(where, "a list of itself cannot be described: write a struct with a list in it")
 		}
 	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
 		s.kind, s.free = "object", true
@@ -2683,13 +2682,12 @@ func (d *deriver) describe(s *schema, where string, copied bool) string {
 		}
 		s.elem = d.schema(t.Elem(), where+"[]", true)
 	case k == reflect.Array:
-		return t.String() + " cannot be described: write a slice, []" + t.Elem().String()
+		d.refuse(where, t.String()+" cannot be described: write a slice, []"+t.Elem().String())
 	case k == reflect.Interface:
-		return t.String() + " cannot be described: write a type, or map[string]any for an object of any kind"
+		d.refuse(where, t.String()+" cannot be described: write a type, or map[string]any for an object of any kind")
 	default:
-		return t.String() + " cannot be described: set the schema by hand"
+		d.refuse(where, t.String()+" cannot be described: set the schema by hand")
 	}
-	return ""
 }
 
 // isBytes reports whether encoding/json writes t, a slice, in base64. It does not
