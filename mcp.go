@@ -3538,10 +3538,10 @@ func integer(num string) string {
 	return digits + more[:min(-behind, len(more))]
 }
 
-// isNumber reports whether raw is a number in JSON. It may come out of a string or
-// a tag, and so need not be JSON at all.
+// isNumber reports whether raw is a number in JSON. It may come out of a tag, and
+// so need not be JSON at all.
 func isNumber(raw []byte) bool {
-	return len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') && scan(raw, 0, 0, nil) == len(raw)
+	return len(raw) > 0 && scanNumber(raw, 0) == len(raw)
 }
 
 // setList sets a slice, element by element: how many come is not known before.
