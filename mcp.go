@@ -3020,9 +3020,9 @@ func (s *schema) render() json.RawMessage {
 
 // A printer writes a schema down.
 type printer struct {
-	depth     int       // to which objects are described
-	ancestors []*schema // the objects that the current one stands in
-	form      revision  // that the form is for which it writes; 0: it writes no form
+	depth     int            // to which objects are described
+	ancestors []reflect.Type // the objects that the current one stands in
+	form      revision       // that the form is for which it writes; 0: it writes no form
 }
 
 // append appends s with what the tags of its field say, if it is of one. In the
@@ -3091,11 +3091,10 @@ func (s *schema) typeRange() (low, high string) {
 // appendObject appends what the schema of an object says of what is in it. It
 // stops describing once too much is written: render then tries again, less deep.
 func (p *printer) appendObject(b []byte, s *schema) []byte {
-	again := slices.ContainsFunc(p.ancestors, func(a *schema) bool { return a.typ == s.typ })
-	if again || len(p.ancestors) >= p.depth || len(b) > maxSchema && len(p.ancestors) > 0 {
+	if slices.Contains(p.ancestors, s.typ) || len(p.ancestors) >= p.depth || len(b) > maxSchema {
 		return join(b, `"properties":{}`)
 	}
-	p.ancestors = append(p.ancestors, s)
+	p.ancestors = append(p.ancestors, s.typ)
 	b = join(p.appendFields(b, s.fields), `"additionalProperties":`)
 	if s.elem != nil {
 		b = p.append(b, s.elem, nil)
