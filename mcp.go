@@ -2585,6 +2585,11 @@ const (
 func derive(t reflect.Type, where string, why purpose) (*schema, error) {
 	d := deriver{why: why, known: make(map[knownType]*schema)}
 	s := d.schema(t, where, false)
+	for _, f := range d.tagged {
+		if err := f.readTags(); err != nil && why&sent != 0 {
+			panic(f.where + ": " + err.Error())
+		}
+	}
 	return s, d.err
 }
 
@@ -2599,9 +2604,10 @@ func mustDerive(t reflect.Type, where string, why purpose) *schema {
 
 // A deriver describes one type and all that is in it.
 type deriver struct {
-	why   purpose
-	known map[knownType]*schema // by which recursion ends
-	err   error                 // the first thing that cannot be described
+	why    purpose
+	known  map[knownType]*schema // by which recursion ends
+	tagged []*field              // whose tags are to be read, when all types are described
+	err    error                 // the first thing that cannot be described
 }
 
 // A knownType is a type that was met, and whether its values have no address:
@@ -2728,9 +2734,7 @@ func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*f
 		}
 		f.schema = d.schema(f.typ, f.where, copied)
 		if f.schema.kind != "" {
-			if err := f.readTags(); err != nil && d.why&sent != 0 {
-				panic(f.where + ": " + err.Error())
-			}
+			d.tagged = append(d.tagged, f)
 		}
 		fields = append(fields, f)
 	}
@@ -2986,10 +2990,12 @@ func (f *field) readDefault() error {
 	if err != nil {
 		return errors.New("default must be JSON, unless the field is a string")
 	}
+	f.dflt = raw // already: a default that needs itself is nested too deeply
 	if _, err := valueOf("default", raw, f.schema.typ, f.check); err != nil {
+		f.dflt = nil
 		return err
 	}
-	f.optional, f.dflt = true, raw
+	f.optional = true
 	return nil
 }
 
@@ -3258,9 +3264,7 @@ func (r *root) check(args []byte, bad *faults) {
 	missing := slices.Clone(r.required)
 	for key := range members(args) {
 		name := string(key)
-		if i := slices.Index(missing, name); i >= 0 {
-			missing = slices.Delete(missing, i, i+1)
-		}
+		missing = slices.DeleteFunc(missing, func(required string) bool { return required == name })
 		if r.closed && !bad.enough() && !slices.Contains(r.names, name) {
 			bad.unknown(name, r.names)
 		}
@@ -3610,7 +3614,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	for i, f := range s.fields {
 		switch {
 		case seen[i]:
-		case f.dflt != nil:
+		case f.dflt != nil && !bad.enough():
 			f.setIn(v, f.dflt, bad)
 		case !f.optional && !bad.partial:
 			bad.addMember(f.name, "is required")
@@ -3684,18 +3688,18 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 		f.checkString(raw, bad)
 	case "integer", "number":
 		bad.add(f.checkEnum(v))
-		bad.add(f.checkNumber(v))
+		bad.add(f.checkNumber(v, raw))
 	}
 }
 
-// checkNumber holds a number against its bounds. It tells them as they were
-// written, since a float need not print that way.
-func (f *field) checkNumber(v reflect.Value) error {
+// checkNumber holds a number against its bounds. It tells all as it was written,
+// since a float need not print that way, and a type may have a String of its own.
+func (f *field) checkNumber(v reflect.Value, raw []byte) error {
 	switch {
 	case f.min.IsValid() && compare(v, f.min) < 0:
-		return fmt.Errorf("must be at least %s, got %v", f.tag.Get("minimum"), v)
+		return fmt.Errorf("must be at least %s, got %s", f.tag.Get("minimum"), excerpt(string(raw)))
 	case f.max.IsValid() && compare(v, f.max) > 0:
-		return fmt.Errorf("must be at most %s, got %v", f.tag.Get("maximum"), v)
+		return fmt.Errorf("must be at most %s, got %s", f.tag.Get("maximum"), excerpt(string(raw)))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ package mcp
 //
 //	r ─▶ lineReader ─▶ accept ─▶ message ─▶ request ─▶ begin ─▶ handle ─▶ respond ─▶ lineWriter ─▶ w
 //	          │                     │          │                   │                     ▲
-//	          │                     │          └─ serve: what needs no code of the user's ┤
+//	          │                     │          └─ dispatch: what needs no handler ────────┤
 //	          │                     │                              │                     │
 //	          │                     ├─ notice: initialized, cancelled                    │
 //	          │                     └─ deliver: the client's answer ─▶ ask ──────────────┘
@@ -735,7 +735,7 @@ func (c *session) request(e *envelope, b *batch) (inline *request) {
 	r := &request{session: c, id: e.id, batch: b, params: e.params}
 	r.method = unescaped(e.method)
 	r.service = cmp.Or(services[string(r.method)], unknownMethod)
-	line, err := c.serve(r)
+	line, err := c.dispatch(r)
 	switch {
 	case err != nil:
 		c.answer(b, errorLine(r.id, err))
@@ -747,9 +747,9 @@ func (c *session) request(e *envelope, b *batch) (inline *request) {
 	return nil
 }
 
-// serve answers what needs no code of the user's. When it returns neither an
+// dispatch answers what needs no code of the user's. When it returns neither an
 // answer nor an error, r is to be given to a handler.
-func (c *session) serve(r *request) ([]byte, *Error) {
+func (c *session) dispatch(r *request) ([]byte, *Error) {
 	if err := r.params.check(); err != nil {
 		return nil, err
 	}
@@ -1399,8 +1399,9 @@ func (c *session) addCall(r *request, call chan reply, method, params string) (i
 // withdraw gives up on a call, and tells the client not to bother.
 func (c *session) withdraw(id string) {
 	c.mu.Lock()
-	if _, open := c.pending[id]; open && c.askErr == nil && !isClosed(c.closing) {
-		delete(c.pending, id)
+	_, open := c.pending[id]
+	delete(c.pending, id)
+	if open && c.askErr == nil && !isClosed(c.closing) {
 		c.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 		c.handOffLocked()
 	}

@@ -2534,6 +2534,48 @@ func TestTagsOfWhatContainsItselfCount(t *testing.T) {
 	}
 }
 
+type (
+	needsItself struct {
+		Next *needsItself `json:"next" default:"{}"`
+	}
+	needsItselfTwice struct {
+		L *needsItselfTwice `json:"l" default:"{}"`
+		R *needsItselfTwice `json:"r" default:"{}"`
+	}
+	needsByAnother struct {
+		A, B, C *needsBack `default:"{}"`
+	}
+	needsBack struct {
+		D, E, F *needsByAnother `default:"{}"`
+	}
+	ownKids []ownKid
+	ownKid  struct {
+		Kids ownKids `json:"kids,omitempty" default:"[{}]"`
+	}
+	kidsEnum []kidEnum
+	kidEnum  struct {
+		Kids kidsEnum `enum:"a,b"`
+	}
+)
+
+// A default is held against its type when all of that is known. One that is never
+// whole, because it needs itself, panics.
+func TestDefaultsOfWhatContainsItself(t *testing.T) {
+	for _, f := range []func(*Server){toolOf[needsItself], toolOf[needsItselfTwice], toolOf[needsByAnother], toolOf[ownKid], func(*Server) { SchemaOf[ownKids]() }} {
+		wantPanic(t, "is nested too deeply", func() { f(&Server{}) })
+	}
+	wantPanic(t, "enum must be on a string", func() { SchemaOf[kidsEnum]() })
+	s := &Server{}
+	byHand[needsItselfTwice](s, `{"type":"object"}`) // wrong tags count for nothing there
+	try(t, s, trial{`{"l":{"r":{}}}`, `{"l":{"l":null,"r":{"l":null,"r":null}},"r":null}`})
+	type tree struct {
+		Kids []tree `json:"kids,omitempty" default:"[]"`
+	}
+	s = &Server{}
+	toolOf[tree](s)
+	try(t, s, trial{`{"kids":[{}]}`, `{"kids":[{}]}`})
+}
+
 type embeddedBase struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -2690,6 +2732,9 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		T bool    `json:"t,omitempty"`
 		P *int    `json:"p,omitempty"`
 	}
+	type pause struct {
+		P time.Duration `json:"p" minimum:"5"`
+	}
 	type bounds struct {
 		N int64   `json:"n,omitempty" minimum:"-2" maximum:"9007199254740992"`
 		U uint64  `json:"u,omitempty" minimum:"3" maximum:"9007199254740992"`
@@ -2778,6 +2823,7 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[bounds], `{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":2,"m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`,
 			`{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":2,"m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`},
 		{toolAs[bounds], `{"n":-3,"u":2,"f":0.25}`, bad + "n must be at least -2, got -3; u must be at least 3, got 2; f must be at least 0.5, got 0.25"},
+		{toolAs[pause], `{"p":1}`, bad + "p must be at least 5, got 1"}, // and not 1ns
 		{toolAs[bounds], `{"n":9007199254740993,"u":9007199254740993,"f":2}`, bad + "n must be at most 9007199254740992, got 9007199254740993; u must be at most 9007199254740992, got 9007199254740993; f must be at most 1.5, got 2"},
 		{toolAs[bounds], `{"s":"é","l":[],"e":3}`, bad + `s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of 1, 2, got "3"`},
 		{toolAs[bounds], `{"s":"abcd","l":[1,2,3]}`, bad + "s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
@@ -3032,6 +3078,9 @@ func TestSchemaByHandIsHeldAtItsRoot(t *testing.T) {
 	s = &Server{}
 	byHand[in](s, `{"type":"object","required":["l"],"additionalProperties":false,"patternProperties":{"^x":{}},"properties":{"l":{}}}`)
 	try(t, s, trial{`{"l":[],"x1":1}`, `{"n":0,"s":"","l":[]}`}, trial{`{"l":null}`, `{"n":0,"s":"","l":null}`})
+	s = &Server{}
+	byHand[in](s, `{"type":"object","required":["n","n"]}`) // twice is once
+	try(t, s, trial{`{"n":1}`, `{"n":1,"s":"","l":null}`})
 	wantPanic(t, "required must be a list of names", func() { byHand[none](&Server{}, `{"type":"object","required":"n"}`) })
 }
 
