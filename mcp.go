@@ -2382,25 +2382,17 @@ func (v revision) String() string { return revisions[v] }
 // for themselves.
 func (v revision) modern() bool { return v >= firstModern }
 
-// negotiate returns the revision of a session whose client wishes for a version.
-func negotiate(version string) revision {
-	for v := rev2024_11_05; v < newestLegacy; v++ {
-		if version == v.String() {
-			return v
-		}
-	}
-	return newestLegacy
+// revisionOf returns the revision of a date, or 0 if we know none.
+func revisionOf(version string) revision {
+	return revision(max(0, slices.Index(revisions[:], version)))
 }
 
-// modernRevision returns the revision that a request of the modern era names, and whether
-// there is one.
-func modernRevision(version string) (v revision, ok bool) {
-	for v = firstModern; v <= newest; v++ {
-		if version == v.String() {
-			return v, true
-		}
+// negotiate returns the revision of a session whose client wishes for a version.
+func negotiate(version string) revision {
+	if v := revisionOf(version); v != 0 && !v.modern() {
+		return v
 	}
-	return 0, false
+	return newestLegacy
 }
 
 // modernVersions are those that a request may name, as JSON.

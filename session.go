@@ -814,7 +814,7 @@ func (c *session) selectEra(r *request) *Error {
 // claim checks what a modern request says of itself in its _meta.
 func (r *request) claim() *Error {
 	version, isText := unquote(r.metaVersion)
-	rev, served := modernRevision(version)
+	rev := revisionOf(version)
 	_, _, named := nameAndVersion(r.metaClient)
 	switch level, levelText := unquote(r.metaLevel); {
 	case !isText:
@@ -825,7 +825,7 @@ func (r *request) claim() *Error {
 		return badParams(keyCaps + " must be an object")
 	case r.metaClient != nil && !named:
 		return badParams(keyClient + " must be an object with name and version")
-	case !served:
+	case !rev.modern():
 		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
 			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,"supported":`, modernVersions, `}`))}
 	case r.metaLevel != nil && (!levelText || !slices.Contains(levels[:], level)):
