@@ -2665,11 +2665,12 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 	case k == reflect.Slice && isBytes(t):
 		s.kind, s.encoding = "string", "base64"
 	case k == reflect.Slice:
-		s.kind = "array"
-		s.elem = d.schema(t.Elem(), where+"[]", false)
-		if s.listsItself() {
+		s.kind = "array" // before it is met again inside of itself
+		elem := d.schema(t.Elem(), where+"[]", false)
+		if elem.kind == "array" && elem.elem == nil { // a list that is still being described
 			d.refuse(where, "a list of itself cannot be described: write a struct with a list in it")
 		}
+		s.elem = elem
 	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
 		s.kind, s.free = "object", true
 	case k == reflect.Map:
@@ -2698,19 +2699,6 @@ func isBytes(t reflect.Type) bool {
 
 // isAny reports whether t is an interface that anything implements.
 func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
-
-// listsItself reports whether s is a list of lists without an end, for which there
-// is no schema. Nobody writes a hundred lists in a row.
-func (s *schema) listsItself() bool {
-	elem := s.elem
-	for range 100 {
-		if elem == nil || elem.kind != "array" {
-			return false
-		}
-		elem = elem.elem
-	}
-	return true
-}
 
 // fields returns the fields of a struct by the rules of encoding/json: of
 // several with one name the least deep one counts, then the one whose name was

@@ -1980,7 +1980,7 @@ func TestWrongRegistrationPanics(t *testing.T) {
 		{`mcp: tool "x": In.F: func() cannot be described`, in(toolOf[struct{ F func() }])},
 		{`mcp: tool "x": In.A.B[]: interface {} cannot be described`, in(toolOf[struct{ A struct{ B []any } }])},
 		{`In.L: a list of itself cannot be described`, in(toolOf[struct{ L selves }])},
-		{`In.L: a list of itself cannot be described`, in(toolOf[struct{ L selves2 }])},
+		{`In.L[]: a list of itself cannot be described`, in(toolOf[struct{ L selves2 }])},
 		{`In.M: map[int]string cannot be described`, in(toolOf[struct{ M map[int]string }])},
 		{`In.A: [2]int cannot be described`, in(toolOf[struct{ A [2]int }])},
 		{`In.C: complex128 cannot be described`, in(toolOf[struct{ C complex128 }])},
