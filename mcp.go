@@ -3581,8 +3581,6 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 			bad.unknown(string(key), s.names())
 		case seen[i]:
 			bad.addMember(string(key), "came twice")
-		case string(val) == "null" && (s.fields[i].optional || bad.partial && s.fields[i].schema.kind != ""):
-			// As good as absent.
 		default:
 			seen[i] = true
 			s.fields[i].setIn(v, val, bad)
@@ -3611,17 +3609,22 @@ func (s *schema) names() (names []string) {
 }
 
 // setIn sets the field in the struct v, and says of what is wrong with it that it
-// is in the field. With the json option string, the value is inside of a string.
+// is in the field. A null for an optional field is as good as nothing. With the json
+// option string, the value is inside of a string.
 func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
+	if string(raw) == "null" && (f.optional || bad.partial && f.schema.kind != "") {
+		raw = f.dflt
+	}
+	if raw == nil {
+		return
+	}
 	before := len(bad.list)
 	if v = fieldOf(v, f.index); !v.IsValid() {
 		bad.addMember(f.name, "cannot be set")
 		return
 	}
-	if f.quoted {
-		if str, _ := unquote(raw); scan([]byte(str), 0, 0, nil) == len(str) {
-			raw = []byte(str)
-		}
+	if f.quoted && raw[0] == '"' {
+		raw = f.schema.unwrap(raw)
 	}
 	f.check(v, raw, bad)
 	bad.inMember(before, f.name)

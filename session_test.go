@@ -2780,6 +2780,8 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[text], `{"text":["a"]}`, bad + `text must be a string, got ["a"]`},
 		{toolAs[text], `{"text":"a","text":"b"}`, bad + "text came twice"},
 		{toolAs[text], `{"text":"a","t\u0065xt":"b"}`, bad + "text came twice"},
+		{toolAs[defaults], `{"n":null,"n":1}`, bad + "n came twice"}, // others may take the null
+		{toolAs[numbers], `{"p":null,"p":null}`, bad + "p came twice"},
 		{toolAs[text], `{"text":"a","Text":"b"}`, bad + "Text is unknown (there is text)"},
 		{toolAs[text], `{"text":"a","start_rfc3339":"x"}`, bad + "start_rfc3339 is unknown (there is text)"},
 		{toolAs[none], `{"x":1}`, bad + "x is unknown, none is wanted"},
