@@ -1836,7 +1836,7 @@ func (h *logHandler) data(ctx context.Context, record slog.Record) ([]byte, erro
 	if !attributes {
 		return appendString(nil, record.Message), nil
 	}
-	return bytes.ToValidUTF8(bytes.TrimSpace(b.Bytes()), []byte("\ufffd")), nil // a MarshalJSON may have written anything
+	return singleLine(bytes.TrimSpace(b.Bytes())), nil
 }
 
 // levels are those of log messages, in order.
@@ -3409,7 +3409,8 @@ func wrongKind(kind string, raw []byte) error {
 	if strings.IndexByte("aio", kind[0]) >= 0 {
 		article = "an "
 	}
-	got := excerpt(string(raw))
+	compact, _ := appendCompact(nil, raw) // in a line of its own, it may have newlines
+	got := excerpt(string(compact))
 	if str, isText := unquote(raw); isText {
 		got = string(appendString(nil, excerpt(str)))
 	}
@@ -3802,8 +3803,9 @@ func (s *schema) marshal(v any) ([]byte, error) {
 	return singleLine(raw), nil
 }
 
-// singleLine mends what only a MarshalJSON can have written: bytes that are no
-// UTF-8, and characters that some take for the end of a line.
+// singleLine mends what a MarshalJSON, or whoever else writes JSON, may have
+// written: bytes that are no UTF-8, and characters that some take for the end of a
+// line.
 func singleLine(raw []byte) []byte {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
@@ -3890,11 +3892,12 @@ func (s *schema) inside(name []byte) (*schema, reflect.Type) {
 	return f.schema, f.typ
 }
 
-// appendCompact appends JSON that somebody else has made, without blanks.
+// appendCompact appends JSON that somebody else has made, in one line and without
+// blanks.
 func appendCompact(b, raw []byte) ([]byte, error) {
 	buf := bytes.NewBuffer(b)
 	if err := json.Compact(buf, raw); err != nil || !utf8.Valid(raw) {
 		return nil, fmt.Errorf("not valid JSON: %q", excerpt(string(raw)))
 	}
-	return buf.Bytes(), nil
+	return singleLine(buf.Bytes()), nil
 }

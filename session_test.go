@@ -2805,6 +2805,7 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[nested], `{"a":[{"b":{"k":{}}}]}`, bad + "a[0].b.k.x is required"},
 		{toolAs[nested], `{"a":[{"b":{"k":{"x":1,"z":1}}}]}`, bad + "a[0].b.k.z is unknown (there is x, y)"},
 		{toolAs[nested], `{"a":[7]}`, bad + "a[0] must be an object, got 7"},
+		{toolAs[nested], `{"a":"[\n[1,\n{\"b\": \"\u2028\"}\n]]"}`, bad + `a[0] must be an object, got [1,{"b":"\u2028"}]`},
 		{toolAs[tree], `{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d"}}]}]}`, `{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d","up":null}}],"up":null}],"up":null}`},
 		// Numbers are exact, and models may write them as strings.
 		{toolAs[numbers], `{"i":9007199254740993,"u":18446744073709551615}`, `{"i":9007199254740993,"u":18446744073709551615}`},
@@ -3262,6 +3263,12 @@ func TestOutputIsOneValidLine(t *testing.T) {
 		got, err := marshal(v)
 		if err != nil || !utf8.Valid(got) || !json.Valid(got) || bytes.ContainsAny(got, "\n\r\u2028\u2029") {
 			t.Errorf("%T: %q %v", v, got, err)
+		}
+		record := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
+		record.Add("v", v)
+		got, err = LogHandler("").(*logHandler).data(t.Context(), record)
+		if err != nil || !utf8.Valid(got) || !json.Valid(got) || bytes.ContainsAny(got, "\n\r\u2028\u2029") {
+			t.Errorf("logged %T: %q %v", v, got, err)
 		}
 	}
 }
@@ -5850,7 +5857,7 @@ func TestBlanksInFrontDoNotCount(t *testing.T) {
 func TestWhatWeWriteIsOneLineEach(t *testing.T) {
 	text := "a\r\nb\x00\x7f\u2028\u2029\xff\\\" \U0001f600"
 	s := &Server{}
-	AddTool(s, Tool{Name: "t", Description: text, Meta: map[string]any{text: text}, InputSchema: json.RawMessage("{\n\t\"type\": \"object\",\r\n\t\"x\": \"a b\\n\"\n}")},
+	AddTool(s, Tool{Name: "t", Description: text, Meta: map[string]any{text: text}, InputSchema: json.RawMessage("{\n\t\"type\": \"object\",\r\n\t\"x\": \"a b\\n\u2028\"\n}")},
 		func(context.Context, json.RawMessage) (*Result, error) {
 			return &Result{Content: []Content{Text(text)}, StructuredContent: json.RawMessage("{\n\"a\": 1\r\n}")}, nil
 		})
@@ -5874,7 +5881,7 @@ func TestWhatWeWriteIsOneLineEach(t *testing.T) {
 			t.Errorf("got %q", line)
 		}
 	}
-	if !strings.Contains(got[0], `"inputSchema":{"type":"object","x":"a b\n"}`) || !strings.Contains(got[1], `"structuredContent":{"a":1}`) {
+	if !strings.Contains(got[0], `"inputSchema":{"type":"object","x":"a b\n\u2028"}`) || !strings.Contains(got[1], `"structuredContent":{"a":1}`) {
 		t.Errorf("got %q", got)
 	}
 }
