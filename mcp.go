@@ -537,7 +537,7 @@ func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 		return nil
 	}
 	base := to
-	for base.Kind() == reflect.Pointer || base.Kind() == reflect.Slice {
+	for depth := 0; depth < 10 && (base.Kind() == reflect.Pointer || base.Kind() == reflect.Slice); depth++ { // it may be a list of itself
 		base = base.Elem()
 	}
 	panicUnless(base != reflect.TypeFor[Result]() && base != reflect.TypeFor[Content](), where, "write *mcp.Result, mcp.Content or []mcp.Content instead of "+to.String())

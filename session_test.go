@@ -3257,6 +3257,15 @@ func TestOneRuleWrapsStructuredOutput(t *testing.T) {
 	}
 }
 
+// A list of itself can be returned: only its schema cannot be written.
+func TestListOfItselfIsAnOutput(t *testing.T) {
+	s := &Server{}
+	AddTool(s, Tool{Name: "x"}, func(context.Context, struct{}) (selves, error) { return selves{nil, {}}, nil })
+	if _, results := callX(t, s, "2025-06-18", "{}"); results[0].Content[0].Text != "[[],[]]" {
+		t.Error(results[0])
+	}
+}
+
 // What user methods return is one line of valid UTF-8 in the end.
 func TestOutputIsOneValidLine(t *testing.T) {
 	for _, v := range []any{json.RawMessage("{\"a\":\n\"\xff\u2028\u2029\"}"), map[string]any{"k": valJSON{1}}, color(3), []string{"\xc3(", "\u2028"}, struct{ E error }{}} {
