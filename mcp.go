@@ -3853,12 +3853,9 @@ func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 		end := scan(raw, i, 0, nil)
 		return append(b, raw[i:end]...), end
 	}
-	object, closer := raw[i] == '{', "]"
-	if object {
-		closer = "}"
-	}
+	object, closer := raw[i] == '{', raw[i]+2 // '{'+2 is '}', and '['+2 is ']'
 	b = append(b, raw[i])
-	for i++; raw[i] != closer[0]; {
+	for i++; raw[i] != closer; {
 		start, name := len(b), []byte(nil)
 		if object {
 			end := scan(raw, i, 0, nil)
@@ -3879,7 +3876,7 @@ func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 			i++
 		}
 	}
-	return closeWith(b, closer), i + 1
+	return append(closeWith(b), closer), i + 1
 }
 
 // inside returns what the values in a list or map are, or the field of a name.
