@@ -3482,7 +3482,7 @@ func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 		n, err = strconv.ParseUint(num, 10, s.typ.Bits())
 		v.SetUint(n)
 	}
-	wanted := ""
+	wanted := "an integer"
 	switch {
 	case err == nil:
 		return nil
@@ -3490,8 +3490,6 @@ func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 		wanted = "in the range of " + s.typ.String()
 	case num[0] == '-' && !strings.ContainsAny(num, ".eE"):
 		wanted = "at least 0"
-	default:
-		wanted = "an integer"
 	}
 	return errors.New("must be " + wanted + ", got " + excerpt(string(raw)))
 }
@@ -3660,11 +3658,9 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	switch v = pointee(v); f.schema.kind {
 	case "array":
 		bad.add(f.checkLength(v.Len(), "elements"))
-		for i := range v.Len() {
+		for i := 0; f.enum != nil && i < v.Len() && !bad.enough(); i++ {
 			before = len(bad.list)
-			if !bad.enough() {
-				bad.add(f.checkEnum(v.Index(i)))
-			}
+			bad.add(f.checkEnum(v.Index(i)))
 			bad.inElement(before, i)
 		}
 	case "string":
