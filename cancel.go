@@ -35,7 +35,6 @@ import (
 	"os/signal"
 	"reflect"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -142,8 +141,8 @@ func (c *session) stopAccepting() {
 	c.mu.Unlock()
 }
 
-// wakeWaiters tells everybody who waits for the client that it is gone. What
-// waits is copied, and the copy is walked without the lock: whoever is told comes
+// wakeWaiters tells everybody who asks the client that it is gone. The calls are
+// copied, and the copy is walked without the lock: whoever is told comes
 // straight back to take its own entry out, for which it needs the lock. A call is
 // told through the map and not through its context alone: a handler may ask with
 // a context of its own, which nobody cancels.
@@ -154,15 +153,9 @@ func (c *session) wakeWaiters(cause error) {
 	for _, call := range c.pending {
 		calls = append(calls, call)
 	}
-	streams := slices.Clone(c.streams)
 	c.mu.Unlock()
 	for _, call := range calls {
 		tell(call, reply{err: cause})
-	}
-	for _, st := range streams {
-		if st.request != nil {
-			st.request.cancel(cause)
-		}
 	}
 }
 
@@ -179,28 +172,31 @@ func (c *session) cancelAll(cause error) {
 
 // notBegun is the handler of a request that is let in when the session has ended.
 func (r *request) notBegun() []byte {
-	return r.failureAnswer(context.Cause(r.session.ctx))
+	return r.failureAnswer(r.session.cause())
+}
+
+// cause returns why the session ends: because of ctx or w, or else because of r.
+func (c *session) cause() error {
+	return cmp.Or(context.Cause(c.ctx), c.firstFailure(), ErrClosed)
 }
 
 // wait returns when the session is over. It waits for the end to begin, brings
 // the news to everybody, and gives them a bounded time.
 func (c *session) wait() error {
-	idle := make(chan struct{})
 	select {
 	case <-c.inputOver:
-		go c.drain(idle)
-		cause := cmp.Or(c.firstFailure(), ErrClosed)
-		c.wakeWaiters(cause)
+	case <-c.ctx.Done():
+		c.stopAccepting()
+	}
+	idle := make(chan struct{})
+	go c.drain(idle)
+	cause := c.cause()
+	c.wakeWaiters(cause)
+	if c.ctx.Err() == nil {
 		c.linger(idle)
 		c.out.hold(true)
-		c.cancelAll(cause)
-	case <-c.ctx.Done():
-		go c.drain(idle)
-		cause := context.Cause(c.ctx)
-		c.wakeWaiters(cause)
-		c.stopAccepting()
-		c.cancelAll(cause)
 	}
+	c.cancelAll(cause)
 	limit := make(chan struct{})
 	defer time.AfterFunc(c.srv.maxDrain(), func() { close(limit) }).Stop()
 	select {

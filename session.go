@@ -1075,9 +1075,6 @@ func (c *session) begin(r *request) (inline bool) {
 	case r.stream != nil: // it waits, and does not work
 		c.streams = append(c.streams, r.stream)
 		c.enqueue(r.acknowledgement())
-		if c.askErr != nil { // the other streams were told before
-			r.cancel(c.askErr)
-		}
 		go c.handle(r, 0)
 	case limit > 0 && c.running >= limit && !over:
 		r.element = c.waiting.PushBack(r)
@@ -1170,8 +1167,11 @@ func (c *session) run(r *request) []byte {
 // waitForEndOfStream is the handler of subscriptions/listen: it waits for the end,
 // and says so if there is somebody to be told.
 func (r *request) waitForEndOfStream() []byte {
-	<-r.ctx.Done()
-	if context.Cause(r.ctx) == ErrClosed {
+	select {
+	case <-r.session.inputOver: // which does not end r.ctx while handlers linger
+	case <-r.ctx.Done():
+	}
+	if r.session.cause() == ErrClosed {
 		return nil
 	}
 	return r.endAnswer(r.beginAnswer(), r.tag())
