@@ -1348,9 +1348,9 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 // ask sends the client a request on behalf of r and waits for the answer, but no
 // longer than ctx, r and the client last. The call stands in the map before it is
 // sent, or the answer could come before anybody waits for it. Whoever takes it
-// out of the map owns what follows: deliver tells it, and a waiter that has given
-// up withdraws it. The end of the session tells all that are in the map; a call
-// that was told already does not mind.
+// out of the map owns what follows: deliver tells it, and otherwise withdraw ends it.
+// The end of the session tells all that are in the map; a call that was told
+// already does not mind.
 func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	c.turn.pass() // else nobody would read the answer
 	for _, over := range []context.Context{r.ctx, ctx} {
@@ -1358,45 +1358,41 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 			return nil, context.Cause(over)
 		}
 	}
-	call := make(chan reply, 1)
-	id, err := c.addCall(r, call, method, params)
-	if err != nil {
-		return nil, err
-	}
+	id, call := c.addCall(r, method, params)
+	var a reply
 	select {
-	case a := <-call:
-		c.removeCall([]byte(id))
-		return a.result, a.err
+	case a = <-call:
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		a.err = context.Cause(ctx)
 	case <-r.ctx.Done(): // the handler asks with a context of its own
-		err = context.Cause(r.ctx)
+		a.err = context.Cause(r.ctx)
 	}
 	c.withdraw(id)
-	return nil, err
+	return a.result, a.err
 }
 
 // addCall puts a call into the map and sends it, on behalf of r. If r is owed no answer
-// any more it does nothing: r was answered or cancelled this moment, and its context
+// any more it does neither: r was answered or cancelled this moment, and its context
 // is about to end, for which ask waits.
-func (c *session) addCall(r *request, call chan reply, method, params string) (id string, err error) {
+func (c *session) addCall(r *request, method, params string) (id string, call chan reply) {
+	call = make(chan reply, 1)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	switch {
 	case c.askErr != nil:
-		return "", c.askErr
-	case c.requests[string(r.id)] != r:
-		return "", nil
+		tell(call, reply{err: c.askErr})
+	case c.requests[string(r.id)] == r:
+		c.lastCall++
+		id = strconv.FormatInt(c.lastCall, 10)
+		c.pending[id] = call
+		c.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
+		c.handOffLocked()
 	}
-	c.lastCall++
-	id = strconv.FormatInt(c.lastCall, 10)
-	c.pending[id] = call
-	c.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
-	c.handOffLocked()
-	return id, nil
+	c.mu.Unlock()
+	return id, call
 }
 
-// withdraw gives up on a call, and tells the client not to bother.
+// withdraw ends a call if it is still in the map. A client that may yet hear of
+// it is told not to bother.
 func (c *session) withdraw(id string) {
 	c.mu.Lock()
 	_, open := c.pending[id]
