@@ -80,8 +80,6 @@ func (c *session) cancelRequest(id []byte, reason string) {
 			c.waiting.Remove(r.element)
 			r.element = nil
 			c.wg.Done()
-		} else {
-			c.cancelled[r] = struct{}{}
 		}
 		c.sendAnswer(r.batch, nil)
 	}
@@ -164,9 +162,7 @@ func (c *session) wakeWaiters(cause error) {
 func (c *session) cancelAll(cause error) {
 	c.cancel(cause)
 	c.mu.Lock()
-	if c.letIn() {
-		c.running++
-	}
+	c.letIn()
 	c.mu.Unlock()
 }
 
@@ -261,8 +257,10 @@ func (c *session) unfinished() string {
 	for _, r := range c.requests {
 		names = append(names, r.String())
 	}
-	for r := range c.cancelled {
-		names = append(names, r.String()+", cancelled")
+	for r := range c.running {
+		if c.requests[string(r.id)] != r {
+			names = append(names, r.String()+", cancelled")
+		}
 	}
 	if len(names) == 0 {
 		return "the client does not read what is written"

@@ -108,8 +108,7 @@ type session struct {
 	askErr    error                 // why the client is not asked any more
 	failure   error                 // what Serve returns
 	requests  map[string]*request   // owed an answer, by raw id
-	cancelled map[*request]struct{} // cancelled by the client, and still running
-	running   int                   // handlers that run now; at most Server.MaxConcurrent
+	running   map[*request]struct{} // by their handlers, also if cancelled; at most Server.MaxConcurrent
 	waiting   list.List             // of *request: for their turn to run
 	pending   map[string]chan reply // our requests that await the client's answer, by our id
 	lastCall  int64
@@ -133,12 +132,12 @@ type legacy struct {
 // handler serves is answered on the spot and stands in none of the maps. Any other
 // stands in these, as session.mu guards them:
 //
-//	                              requests   waiting   cancelled   running
-//	it waits for others to end    yes        yes       no          not counted
-//	it runs                       yes        no        no          counted
-//	the client has cancelled it   no         no        if it runs  counted if it runs
-//	it is answered                no         no        no          not counted
-//	it is a stream                yes        no        no          not counted
+//	                              requests   waiting   running
+//	it waits for others to end    yes        yes       no
+//	it runs                       yes        no        yes
+//	the client has cancelled it   no         no        as long as it runs
+//	it is answered                no         no        no
+//	it is a stream                yes        no        no
 //
 // As long as it stands in requests it is owed an answer: what is sent on its behalf
 // looks there first.
@@ -235,7 +234,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 		closing:   make(chan struct{}),
 		returned:  make(chan struct{}),
 		requests:  make(map[string]*request),
-		cancelled: make(map[*request]struct{}),
+		running:   make(map[*request]struct{}),
 		pending:   make(map[string]chan reply),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessage), 64<<20)
@@ -1076,14 +1075,14 @@ func (c *session) begin(r *request) (inline bool) {
 		c.streams = append(c.streams, r.stream)
 		c.enqueue(r.acknowledgement())
 		go c.handle(r, 0)
-	case limit > 0 && c.running >= limit && !over:
+	case limit > 0 && len(c.running) >= limit && !over:
 		r.element = c.waiting.PushBack(r)
 	default:
 		if over {
 			r.handler = (*request).notBegun
 		}
-		c.running++
-		inline = (over || c.running == 1) && r.batch == nil // the members of a batch are taken one after the other
+		c.running[r] = struct{}{}
+		inline = (over || len(c.running) == 1) && r.batch == nil // the members of a batch are taken one after the other
 		if !inline {
 			go c.handle(r, 0)
 		}
@@ -1092,21 +1091,20 @@ func (c *session) begin(r *request) (inline bool) {
 	return inline
 }
 
-// letIn gives the first of the requests that wait to its handler, if there is one,
-// and reports whether there is. The caller must hold c.mu and have a place for it
-// among those that run.
-func (c *session) letIn() bool {
+// letIn gives the first of the requests that wait to its handler, if there is one.
+// The caller must hold c.mu and have a place for it among those that run.
+func (c *session) letIn() {
 	first := c.waiting.Front()
 	if first == nil {
-		return false
+		return
 	}
 	r := c.waiting.Remove(first).(*request)
 	r.element = nil
 	if c.ctx.Err() != nil {
 		r.handler = (*request).notBegun
 	}
+	c.running[r] = struct{}{}
 	go c.handle(r, 0)
-	return true
 }
 
 // ---- handle ----
@@ -1192,10 +1190,10 @@ func (c *session) respond(r *request, line []byte) {
 		delete(c.requests, string(r.id))
 		c.sendAnswer(r.batch, line)
 	}
-	delete(c.cancelled, r)
 	c.removeStream(r.stream)
-	if r.stream == nil && !c.letIn() { // a stream has no place
-		c.running--
+	if r.stream == nil { // a stream has no place
+		delete(c.running, r)
+		c.letIn()
 	}
 	c.mu.Unlock()
 	r.cancel(nil)

@@ -8595,8 +8595,8 @@ func TestFault2IterateACopy(t *testing.T) {
 		if got := len(c.recv()); got != n {
 			t.Errorf("%d answers, want %d", got, n)
 		}
-		if len(ss.pending)+len(ss.requests)+len(ss.cancelled)+ss.waiting.Len() != 0 {
-			t.Errorf("left behind: %v %v %v %v", ss.pending, ss.requests, ss.cancelled, ss.waiting.Len())
+		if len(ss.pending)+len(ss.requests)+len(ss.running)+ss.waiting.Len() != 0 {
+			t.Errorf("left behind: %v %v %v %v", ss.pending, ss.requests, ss.running, ss.waiting.Len())
 		}
 	})
 }
