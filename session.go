@@ -1733,8 +1733,9 @@ func (l *lineReader) next() (line, tail []byte) {
 		chunk, whole = l.buf[:l.seen+end+1], true
 	}
 	if !whole && l.err == nil {
+		long := l.head != nil || l.tooMuch(chunk)
 		l.seen = len(l.buf)
-		if l.head != nil || l.tooMuch(chunk) {
+		if long {
 			l.keepEnds(chunk)
 			l.seen, l.buf = 0, l.buf[len(chunk):]
 		}
@@ -1775,10 +1776,11 @@ func (l *lineReader) whole(chunk []byte) []byte {
 }
 
 // tooMuch reports whether a line that chunk goes on with is longer than a line
-// may be. Blanks behind the limit do not count, up to 64 KiB of them.
+// may be. Blanks behind the limit do not count, up to 64 KiB of them. What stands
+// before seen was looked at already.
 func (l *lineReader) tooMuch(chunk []byte) bool {
 	over := l.size + len(chunk) - l.limit
-	return over > keepBuffer || over > 0 && len(trimSpace(chunk[max(0, len(chunk)-over):])) > 0
+	return over > keepBuffer || over > 0 && len(trimSpace(chunk[max(l.seen, len(chunk)-over):])) > 0
 }
 
 // keepEnds lets go of a line that is too long, but for its first 64 KiB and its last

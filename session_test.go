@@ -8853,6 +8853,26 @@ func TestReadingAheadIsCheap(t *testing.T) {
 	}
 }
 
+// Blanks behind the limit are looked at once, however slowly they come.
+func TestSlowBlanksBehindTheLimitAreCheap(t *testing.T) {
+	line := strings.Repeat("x", 1000) + strings.Repeat(" ", keepBuffer-1000)
+	took := func(limit int) time.Duration {
+		r := &lineReader{r: iotest.OneByteReader(strings.NewReader(line + "\n")), limit: limit}
+		start := time.Now()
+		got, tail := r.next()
+		for ; got == nil && r.err == nil; got, tail = r.next() {
+			r.fill()
+		}
+		if string(got) != line[:1000] || tail != nil {
+			t.Errorf("limit %d: %d bytes, %v", limit, len(got), tail)
+		}
+		return time.Since(start)
+	}
+	if before, behind := took(1<<20), took(1000); behind > 30*before {
+		t.Errorf("%v before the limit, and %v behind it", before, behind)
+	}
+}
+
 // The end of the input is heard even when no line is taken any
 // more because so much output is unsent.
 func TestNoLineIsTakenUnderTooMuchOutput(t *testing.T) {
