@@ -519,15 +519,16 @@ func (c *session) batch(line []byte) {
 // repeated if it is one, and came once.
 func (c *session) message(m []byte, b *batch) (inline *request) {
 	var e envelope
-	valid := e.parse(m)
+	if !e.parse(m) {
+		c.refuse(nil, nil, coded(codeParse, "Parse error"))
+		return nil
+	}
 	id := e.id
 	if !validID(id) || e.idTwice {
 		id = nil
 	}
 	version, _ := unquote(e.jsonrpc)
 	switch {
-	case !valid:
-		c.refuse(nil, nil, coded(codeParse, "Parse error"))
 	case m[0] != '{':
 		c.refuse(b, nil, invalid("a message must be an object"))
 	case e.isAnswer():

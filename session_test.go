@@ -6068,6 +6068,27 @@ func TestABadLineCostsOneAnswer(t *testing.T) {
 	}
 }
 
+// A message may be broken off anywhere, also in the middle of an escape: that is a
+// parse error, and the next line is served. If it is too long as well, only its id
+// is looked for.
+func TestAMessageMayBreakOffAnywhere(t *testing.T) {
+	const value = `"\u0032\n\ud83d\ude00\\"`
+	message := `{"jsonrpc":` + value + `,"\u0069d":` + value + `,"method":` + value + `,"result":` + value +
+		`,"params":{"name":` + value + `,"_meta":{"` + keyVersion + `":` + value + `,"progressToken":` + value + `}}}`
+	for _, limit := range []int{1000, len(pingLine)} {
+		for end := 1; end < len(message); end++ {
+			s := &Server{Name: "demo", Version: "1", MaxMessage: limit, ErrorLog: log.New(io.Discard, "", 0)}
+			lines := feed(t, s, strings.NewReader(message[:end]+"\n"+pingLine+"\n"))
+			if lines[len(lines)-1] != pongLine {
+				t.Errorf("%s: got %q", message[:end], lines)
+			}
+			if end <= limit && (len(lines) != 2 || !sameJSON(t, lines[0], wrong("null", -32700, "Parse error"))) {
+				t.Errorf("%s: got %q, want a parse error", message[:end], lines)
+			}
+		}
+	}
+}
+
 // Numbers, reasons, names and batches that are made to hurt cost an error each.
 func TestHostileInputDoesNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
