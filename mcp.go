@@ -1331,25 +1331,17 @@ func protocolError(err error) (e *Error) {
 	return e
 }
 
-// question is the line that asks the client, if that is why a handler returned
-// err. It is nil if err also holds an [*Error], which no answer can change.
-func (r *request) question(err error) []byte {
-	if !errors.Is(err, ErrInputRequired) {
-		return nil
-	}
-	questions := r.session.takeInputRequests(r)
-	if len(questions) == 0 || protocolError(err) != nil {
-		return nil
-	}
-	return r.inputRequired(questions)
-}
-
 // failureAnswer is the line that answers r if its handler failed. Whoever calls a tool
 // is told as its result, unless the call as such was wrong. That a legacy client
-// lacks a capability is such a result too: its revision has no code for it.
+// lacks a capability is such a result too: its revision has no code for it. The
+// client is asked what the handler wants to know, unless err also holds an [*Error],
+// which no answer can change.
 func (r *request) failureAnswer(err error) []byte {
-	if line := r.question(err); line != nil {
-		return line
+	if errors.Is(err, ErrInputRequired) {
+		questions := r.session.takeInputRequests(r)
+		if len(questions) > 0 && protocolError(err) == nil {
+			return r.inputRequired(questions)
+		}
 	}
 	if err == r.ctx.Err() { // its cause tells more
 		err = context.Cause(r.ctx)
