@@ -707,17 +707,6 @@ func (s *Server) ResourceUpdated(uri string) {
 	}
 }
 
-// match finds the template that a URI fits, and the values of the variables.
-func (s *Server) match(uri string) (*item, map[string]string) {
-	list, _ := s.inOrder(templates)
-	for _, it := range list {
-		if vars, ok := it.match(uri); ok {
-			return it, vars
-		}
-	}
-	return nil, nil
-}
-
 // parseTemplate splits a URI template: what is at odd places is a variable,
 // with the + in front if it has one, the rest is literal. Names are those of the
 // variables, without the +.
@@ -1053,12 +1042,21 @@ func (s *Server) remove(k kind, names []string) {
 	}
 }
 
-// find returns the item of a name, or nil.
-func (s *Server) find(k kind, name string) *item {
+// find returns the item of a name, or nil. A URI that is nothing's name may fit a
+// template: then find returns that, and the values of its variables.
+func (s *Server) find(k kind, name string) (*item, map[string]string) {
 	s.mu.Lock()
 	it := s.items[k][name]
 	s.mu.Unlock()
-	return it
+	if it == nil && k.capability() == resources {
+		list, _ := s.inOrder(templates)
+		for _, template := range list {
+			if vars, ok := template.match(name); ok {
+				return template, vars
+			}
+		}
+	}
+	return it, nil
 }
 
 // inOrder returns the items of a kind in the order in which they came, and the
@@ -1443,19 +1441,16 @@ func (c *session) findCompletion(r *request) ([]byte, *Error) {
 	if err := decode(r.raw, &p); err != nil {
 		return nil, badParams(err.Error())
 	}
-	var it *item
+	var k kind
 	switch p.Ref.Type {
 	case "ref/prompt":
-		r.name = p.Ref.Name
-		it = c.srv.find(prompts, r.name)
+		k, r.name = prompts, p.Ref.Name
 	case "ref/resource":
-		r.name = p.Ref.URI
-		if it = c.srv.find(templates, r.name); it == nil {
-			it, _ = c.srv.match(r.name)
-		}
+		k, r.name = templates, p.Ref.URI
 	default:
 		return nil, badParams("ref.type must be ref/prompt or ref/resource")
 	}
+	it, _ := c.srv.find(k, r.name)
 	name := p.Argument.Name
 	switch {
 	case name == "" || p.Argument.Value == nil:

@@ -858,9 +858,7 @@ func (c *session) findItem(r *request) ([]byte, *Error) {
 		return nil, badParams(member + " is required")
 	}
 	r.name = name
-	if r.item = c.srv.find(k, name); r.item == nil && k == resources {
-		r.item, r.vars = c.srv.match(name)
-	}
+	r.item, r.vars = c.srv.find(k, name)
 	switch {
 	case r.item != nil:
 		r.handler = r.item.handler

@@ -4082,7 +4082,7 @@ func TestTemplatesMatchWhatTheyExpandTo(t *testing.T) {
 		s.AddResource(Resource{URI: test.template, Name: "n"}, texts(""))
 		check := func(uri, want string) {
 			got := "no"
-			if it, vars := s.match(uri); it != nil {
+			if it, vars := s.find(resources, uri); it != nil {
 				got = ""
 				for _, name := range it.args {
 					got += "," + name + "=" + strings.ReplaceAll(vars[name], " ", "_")
@@ -4119,12 +4119,12 @@ func TestNoValueMakesADotSegment(t *testing.T) {
 		s := &Server{}
 		s.AddResource(Resource{URI: test.template, Name: "n"}, texts(""))
 		for _, uri := range strings.Fields(test.fits) {
-			if it, _ := s.match(uri); it == nil {
+			if it, _ := s.find(resources, uri); it == nil {
 				t.Errorf("%s does not fit %s", uri, test.template)
 			}
 		}
 		for _, uri := range strings.Fields(test.refused) {
-			if it, vars := s.match(uri); it != nil {
+			if it, vars := s.find(resources, uri); it != nil {
 				t.Errorf("%s fits %s: %v", uri, test.template, vars)
 			}
 		}
@@ -4171,7 +4171,7 @@ func TestTemplatesMatchInTimeWhateverIsSent(t *testing.T) {
 		s := &Server{}
 		s.AddResource(Resource{URI: template, Name: "n"}, texts(""))
 		start := time.Now()
-		if it, vars := s.match(uri); it != nil {
+		if it, vars := s.find(resources, uri); it != nil {
 			t.Errorf("%s: a match: %.100v", template, vars)
 		}
 		t.Logf("%v %s", time.Since(start), template)
