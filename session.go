@@ -563,10 +563,10 @@ func (c *session) tooLong(head, tail []byte) {
 	var e envelope
 	e.parse(slices.Clip(head))
 	id := e.id
-	if len(id) == cap(id) { // it is not there, or reaches the end of head, and so may be cut
+	if len(id) == cap(id) { // it is not there, or reaches the end of head, and so may not be whole
 		id = idAtEnd(tail)
 	}
-	if scan(id, 0, 0, nil) != len(id) || !validID(id) || !utf8.Valid(id) || e.idTwice {
+	if !validID(id) || !utf8.Valid(id) || e.idTwice {
 		id = nil
 	}
 	if e.isAnswer() {
@@ -2249,15 +2249,9 @@ func validID(raw []byte) bool {
 	if len(raw) == 0 || raw[0] == '"' {
 		return len(raw) > 0
 	}
-	if raw[0] == '-' {
-		raw = raw[1:]
-	}
-	end := digits(raw, 0)
-	if end < len(raw) && raw[end] == '.' { // 5.0 is an integer
-		for end++; end < len(raw) && raw[end] == '0'; end++ {
-		}
-	}
-	return end == len(raw)
+	raw = bytes.TrimPrefix(raw, []byte("-"))
+	fraction := raw[digits(raw, 0):]
+	return len(fraction) == 0 || string(bytes.TrimRight(fraction, "0")) == "." // 5.0 is an integer
 }
 
 // unquote returns the string that raw, which is valid JSON or nil, stands for,
