@@ -2005,17 +2005,13 @@ func scanContainer(b []byte, i, depth int, wanted []want) int {
 		if i = w.scanMember(b, i, depth); i < 0 {
 			return -1
 		}
-		if i = skipSpace(b, i); i == len(b) {
-			return -1
+		if i = skipSpace(b, i); i == len(b) || b[i] != ',' {
+			break
 		}
-		switch b[i] {
-		case ',':
-			i = skipSpace(b, i+1)
-		case closer:
-			return i + 1
-		default:
-			return -1
-		}
+		i = skipSpace(b, i+1)
+	}
+	if i < len(b) && b[i] == closer {
+		return i + 1
 	}
 	return -1
 }
