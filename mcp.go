@@ -1256,9 +1256,9 @@ func (s *Server) logf(format string, args ...any) {
 //
 // The answer to a request is one line, and this section makes those that tell
 // what a handler has returned. A line begins with request.beginAnswer and ends with
-// request.endAnswer, which know the eras apart. In between each member is appended with
-// a comma behind it. What cannot be written as JSON is an error in place of the
-// whole line, so nothing that is broken goes out.
+// request.endAnswer, which know the eras apart. In between each member and each element
+// is appended with a comma behind it. What cannot be written as JSON is an error in
+// place of the whole line, so nothing that is broken goes out.
 
 // toolAnswer is the line that answers the call of a tool with what its handler
 // returned, to which out points. If it is none of the types that we know, s
@@ -1384,7 +1384,7 @@ func (r *request) promptAnswer(messages []Message, err error, description string
 		if b, err = m.Content.append(b, r.rev); err != nil {
 			return r.notEncodable(err)
 		}
-		b = join(b, `},`)
+		b = closeWith(b, `},`)
 	}
 	return r.endAnswer(closeWith(b, `],`))
 }
@@ -1412,7 +1412,6 @@ func (r *request) readAnswer(contents []ResourceContents, err error, mimeType st
 		if b, err = c.append(b, r.rev); err != nil {
 			return r.notEncodable(err)
 		}
-		b = append(b, ',')
 	}
 	keep := r.inputResponses == nil && r.state == nil // else it may depend on them
 	return r.endAnswer(r.appendCaching(closeWith(b, `],`), keep))
@@ -1494,7 +1493,6 @@ func (res *Result) append(b []byte, rev revision, wraps bool) (_ []byte, err err
 		if b, err = c.append(b, rev); err != nil {
 			return nil, err
 		}
-		b = append(b, ',')
 	}
 	b = closeWith(b, `],`)
 	var structured []byte
@@ -1523,7 +1521,7 @@ func outcome(b, structured []byte, isError bool, rev revision, wraps bool) []byt
 	return b
 }
 
-// append appends one block of content as a revision knows it.
+// append appends one block of content as a revision knows it, and a comma.
 func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 	switch c = rev.block(c); {
 	case c.Type == "text" || c.Type == "":
@@ -1543,12 +1541,11 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		if b, err = c.Resource.append(join(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
 		}
-		b = append(b, ',')
 	default:
 		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	}
 	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
-	return closeWith(b, "}"), err
+	return closeWith(b, "},"), err
 }
 
 // append appends the members of r, whose URI goes by the name of key, as a
@@ -1584,7 +1581,7 @@ func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
 	return rawMember(b, "annotations", raw)
 }
 
-// append appends the contents as a revision knows them.
+// append appends the contents as a revision knows them, and a comma.
 func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
 	b = optionalMember(stringMember(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
 	if r.Blob != nil {
@@ -1593,7 +1590,7 @@ func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) 
 		b = stringMember(b, "text", r.Text)
 	}
 	b, err = appendMeta(b, r.Meta, rev)
-	return closeWith(b, "}"), err
+	return closeWith(b, "},"), err
 }
 
 // appendMeta appends the _meta of something inside of a result.
@@ -2189,7 +2186,6 @@ func appendSampleBlocks(blocks []Content, rev revision) (_ []byte, err error) {
 		if b, err = block.appendSample(b, rev); err != nil {
 			return nil, err
 		}
-		b = append(b, ',')
 	}
 	if b = closeWith(b, "]"); len(blocks) == 1 {
 		b = b[1 : len(b)-1]
@@ -2248,7 +2244,7 @@ func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 		return nil, err
 	}
 	b, err = appendMeta(b, c.Meta, rev)
-	return closeWith(b, "}"), err
+	return closeWith(b, "},"), err
 }
 
 // ---- rounds of the modern era ----
