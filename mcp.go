@@ -1205,12 +1205,10 @@ func (s *Server) addSession(c *session) {
 	s.sessions[c] = struct{}{}
 	s.lastSession++
 	c.number = s.lastSession
-	if c.trace == nil && s.Trace != nil {
-		if s.trace == nil {
-			s.trace = &lineWriter{w: s.Trace}
-		}
-		c.trace = s.trace
+	if s.trace == nil && s.Trace != nil {
+		s.trace = &lineWriter{w: s.Trace}
 	}
+	c.trace = cmp.Or(c.trace, s.trace)
 	s.mu.Unlock()
 }
 
@@ -1219,14 +1217,13 @@ func (s *Server) addSession(c *session) {
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
-	shared := c.trace == s.trace
-	last := !shared || len(s.sessions) == 0 // to write to it
-	if shared && last {
-		s.trace = nil
+	var shared *lineWriter
+	if len(s.sessions) == 0 {
+		shared, s.trace = s.trace, nil
 	}
 	s.mu.Unlock()
-	if last && c.trace != nil {
-		c.trace.stop()
+	if shared != nil {
+		shared.stop()
 	}
 }
 

@@ -241,6 +241,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	c.out.w, c.notes.w = w, logWriter{s.ErrorLog}
 	if trace != nil {
 		c.trace = &lineWriter{w: trace}
+		defer c.trace.stop()
 	}
 	c.identity = s.identity(0)
 	var err1, err2 error // here and not later: it may run code of the user's

@@ -8239,6 +8239,37 @@ func TestMemoryIsLetGo(t *testing.T) {
 	})
 }
 
+// The last session ends the Server's trace, also if that session has one of its own.
+func TestTheLastSessionEndsTheTrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full, room := io.Pipe() // takes nothing until somebody reads
+		s := &Server{Name: "demo", Version: "1", Trace: room, ErrorLog: log.New(io.Discard, "", 0)}
+		input, end := io.Pipe()
+		done := make(chan error)
+		go func() { done <- s.serve(t.Context(), input, io.Discard, io.Discard) }()
+		synctest.Wait()
+		lines, send := io.Pipe()
+		go func() { done <- s.Serve(t.Context(), lines, io.Discard) }()
+		io.WriteString(send, pingLine+"\n")
+		synctest.Wait()
+		io.WriteString(send, pingLine+"\n")
+		for _, w := range []*io.PipeWriter{send, end} {
+			w.Close()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		var late bytes.Buffer
+		go io.Copy(&late, full)
+		synctest.Wait()
+		room.Close()
+		synctest.Wait()
+		if n := strings.Count(late.String(), pingLine); n != 1 { // the one that was on its way
+			t.Errorf("written after the last session: %q", late.String())
+		}
+	})
+}
+
 // The trace has each line that came or went, with its time and direction; a
 // trace that takes nothing costs no answer.
 func TestTheTraceHasEveryLine(t *testing.T) {
