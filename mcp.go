@@ -1092,19 +1092,20 @@ func (c *session) listItems(r *request) ([]byte, *Error) {
 	first, _ := slices.BinarySearchFunc(list, after+1, func(it *item, seq int) int { return it.seq - seq })
 	rest := list[first:]
 	if !slices.ContainsFunc(list, func(it *item) bool { return it.shown != nil }) {
-		return r.endAnswer(r.appendCaching(r.beginPage(rest), true)), nil
+		return r.pageAnswer(rest, true), nil
 	}
-	client := r.public()
 	r.handler = func(r *request) []byte {
+		client := r.public()
 		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
-		return r.endAnswer(r.appendCaching(r.beginPage(seen), false)) // another client may see another list
+		return r.pageAnswer(seen, false) // another client may see another list
 	}
 	return nil, nil
 }
 
-// beginPage begins the answer to a request for a list with the first page of
-// items. An item is encoded once for each revision, when it is first listed.
-func (r *request) beginPage(items []*item) []byte {
+// pageAnswer is the line that answers a request for a list with the first page of
+// items. Keep says whether the client may keep it. An item is encoded once for each
+// revision, when it is first listed.
+func (r *request) pageAnswer(items []*item, keep bool) []byte {
 	s := r.session.srv
 	size := cmp.Or(max(0, s.PageSize), len(items))
 	page := items[:min(size, len(items))]
@@ -1124,7 +1125,7 @@ func (r *request) beginPage(items []*item) []byte {
 	if b = closeWith(b, `],`); len(page) < len(items) {
 		b = stringMember(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
-	return b
+	return r.endAnswer(r.appendCaching(b, keep))
 }
 
 // ---- what a server says of itself ----

@@ -758,11 +758,9 @@ func (c *session) dispatch(r *request) ([]byte, *Error) {
 		return nil, err
 	}
 	s := r.service
-	if s.kind != nothing && c.srv.offers()&(1<<s.kind.capability()) == 0 {
-		// Hosts of the legacy era drop a server that does not know a list.
-		if !s.list || r.rev.modern() {
-			return nil, r.noMethod()
-		}
+	offered := s.kind == nothing || c.srv.offers()&(1<<s.kind.capability()) != 0
+	if !offered && (!s.list || r.rev.modern()) { // hosts of the legacy era drop a server that does not know a list
+		return nil, r.noMethod()
 	}
 	return s.serve(c, r)
 }
