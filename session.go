@@ -989,6 +989,7 @@ func (c *session) filter(notifications []byte) (*stream, *Error) {
 	var uris []byte
 	pick(notifications, want{name: "toolsListChanged", to: &lists[tools]}, want{name: "promptsListChanged", to: &lists[prompts]},
 		want{name: "resourcesListChanged", to: &lists[resources]}, want{name: "resourceSubscriptions", to: &uris})
+	dropNulls(&lists[tools], &lists[prompts], &lists[resources], &uris)
 	st, offered := &stream{}, c.srv.offers()
 	for k, wanted := range lists {
 		switch string(wanted) {

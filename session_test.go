@@ -7896,7 +7896,7 @@ func TestAStreamIsToldWhatItAskedFor(t *testing.T) {
 			# the ack has what will be honoured, and the id as it came
 			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["x:a","x:a"],"unknown":7}}
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
-			> "1"+ subscriptions/listen {"notifications":{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[]}}
+			> "1"+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":null,"resourcesListChanged":true,"resourceSubscriptions":null}}
 			< notifications/subscriptions/acknowledged {` + tag + `"1"},"notifications":{"toolsListChanged":true,"resourcesListChanged":true}}
 			> 0+ subscriptions/listen {"notifications":{"promptsListChanged":true}}
 			< notifications/subscriptions/acknowledged {` + tag + `0},"notifications":{}}
@@ -10667,6 +10667,7 @@ func FuzzServe(f *testing.F) {
 		"\ufeff" + `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":null,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":1.5,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":5,"Method":"ping"}` + "\n" + `{"id":3,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":4,"method":7}`,
 		`{"jsonrpc":"2.0","id":1,` + "\n" + `{"jsonrpc":"2.0","method":"tools/list"}` + "\n" + `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","i\u0064":5.0,"method":"ping","error":null}` + "\n" + `{"result":{},"id":{}}` + "\n" + `{"id":"z","error":{"code":1,"message":"m"}}` + "\n\xff\n\n \t\r\n" + `{"jsonrpc":"2.0","id":"a","method":"tools/list","params":{"cursor":"bogus"}}`,
 		`{"jsonrpc":"2.0","id":"` + "\xff" + `","method":"ping","params":{"long":"` + strings.Repeat("x", 200) + `"}}` + "\n" + `{"jsonrpc":"2.0","id":6,"method":"ping","params":{"long":"` + strings.Repeat("x", 200),
+		`{"jsonrpc":"\u` + "\n" + `{"jsonrpc":"2.0","id":"\ud83d\ud` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"\` + "\n" + `{"result":{},"id":"\u00`,
 	} {
 		for option := range byte(16) {
 			if option%5 == byte(i%5) || option&7 == 0 || option == 12 {
