@@ -158,17 +158,17 @@ type Server struct {
 	// lines are left out.
 	Trace io.Writer
 
-	schemas sync.Map // the *schema of arguments, by their reflect.Type
-
 	mu          sync.Mutex              // guards what follows
 	items       [kinds]map[string]*item // by name
 	lists       [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
 	lastSeq     int
+	hides       bool  // there ever was a tool with Shown
 	offered     uint8 // the kinds that there ever was something of, a bit for each
 	sessions    map[*session]struct{}
 	lastSession int
-	trace       *lineWriter  // to Trace, while there are sessions
-	seed        maphash.Seed // of the checksums of requestStates; made with the first session
+	trace       *lineWriter              // to Trace, while there are sessions
+	schemas     map[reflect.Type]*schema // of arguments
+	seed        maphash.Seed             // of the checksums of requestStates; made with the first session
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https
@@ -413,8 +413,8 @@ func badParams(what string) *Error {
 	return coded(codeParams, "Invalid params: "+what)
 }
 
-// excerpt is as much of the client's words as may be repeated in a message. It
-// ends with no half of a character.
+// excerpt is as much of the client's words as may be repeated in a message. If it
+// is cut, it lacks what is no UTF-8, such as half a character at its end.
 func excerpt(s string) string {
 	if len(s) <= 100 {
 		return s
@@ -520,13 +520,21 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 
 // inputSchema describes the arguments of a tool, once for each type.
 func (s *Server) inputSchema(t reflect.Type, where string) *schema {
-	if known, ok := s.schemas.Load(t); ok {
-		return known.(*schema)
+	s.mu.Lock()
+	known := s.schemas[t]
+	s.mu.Unlock()
+	if known != nil {
+		return known
 	}
-	made := mustDerive(t, where, reading)
-	made.sentAs = made.render()
-	s.schemas.Store(t, made)
-	return made
+	known = mustDerive(t, where, reading)
+	known.sentAs = known.render()
+	s.mu.Lock()
+	if s.schemas == nil {
+		s.schemas = make(map[reflect.Type]*schema)
+	}
+	s.schemas[t] = known
+	s.mu.Unlock()
+	return known
 }
 
 // outputSchema describes the results of a tool, and sets its OutputSchema if
@@ -1017,6 +1025,7 @@ func (s *Server) add(k kind, where string, icons []Icon, meta map[string]any, it
 		s.items[k] = make(map[string]*item)
 	}
 	s.items[k][it.name], s.lists[k] = it, nil
+	s.hides = s.hides || it.shown != nil
 	s.offered |= 1 << k.capability()
 	if len(it.complete) > 0 {
 		s.offered |= 1 << completions
@@ -1049,8 +1058,7 @@ func (s *Server) find(k kind, name string) (*item, map[string]string) {
 	it := s.items[k][name]
 	s.mu.Unlock()
 	if it == nil && k.capability() == resources {
-		list, _ := s.inOrder(templates)
-		for _, template := range list {
+		for _, template := range s.inOrder(templates) {
 			if vars, ok := template.match(name); ok {
 				return template, vars
 			}
@@ -1059,10 +1067,9 @@ func (s *Server) find(k kind, name string) (*item, map[string]string) {
 	return it, nil
 }
 
-// inOrder returns the items of a kind in the order in which they came, and the
-// number of the last item that ever came. Nobody changes a list that it has
-// returned: after a change it makes another one.
-func (s *Server) inOrder(k kind) (list []*item, lastSeq int) {
+// inOrder returns the items of a kind in the order in which they came. Nobody
+// changes a list that it has returned: after a change it makes another one.
+func (s *Server) inOrder(k kind) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
@@ -1074,7 +1081,7 @@ func (s *Server) inOrder(k kind) (list []*item, lastSeq int) {
 			s.lists[k] = append(s.lists[k], bySeq[seq])
 		}
 	}
-	return s.lists[k], s.lastSeq
+	return s.lists[k]
 }
 
 // listItems answers a request for one page of a list. A cursor is the place in the
@@ -1085,13 +1092,16 @@ func (s *Server) inOrder(k kind) (list []*item, lastSeq int) {
 func (c *session) listItems(r *request) ([]byte, *Error) {
 	cursor, isText := unquote(r.cursor)
 	after, err := strconv.Atoi(cmp.Or(cursor, "0"))
-	list, last := c.srv.inOrder(r.service.kind)
+	rest := c.srv.inOrder(r.service.kind)
+	c.srv.mu.Lock()
+	last, hides := c.srv.lastSeq, c.srv.hides
+	c.srv.mu.Unlock()
 	if r.cursor != nil && !isText || err != nil || after < 0 || after > last {
 		return nil, coded(codeParams, "Invalid cursor")
 	}
-	first, _ := slices.BinarySearchFunc(list, after+1, func(it *item, seq int) int { return it.seq - seq })
-	rest := list[first:]
-	if !slices.ContainsFunc(list, func(it *item) bool { return it.shown != nil }) {
+	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
+	rest = rest[first:]
+	if !hides || r.service.kind != tools {
 		return r.pageAnswer(rest, true), nil
 	}
 	r.handler = func(r *request) []byte {
@@ -2558,9 +2568,11 @@ const (
 func derive(t reflect.Type, where string, why purpose) (*schema, error) {
 	d := deriver{why: why, known: make(map[knownType]*schema)}
 	s := d.schema(t, where, false)
-	for _, f := range d.tagged {
-		if err := f.readTags(); err != nil && why&sent != 0 {
-			panic(f.where + ": " + err.Error())
+	for _, read := range []func(*field) error{(*field).readTags, (*field).readDefault} {
+		for _, f := range d.tagged {
+			if err := read(f); err != nil && why&sent != 0 {
+				panic(f.where + ": " + err.Error())
+			}
 		}
 	}
 	return s, d.err
@@ -2579,7 +2591,7 @@ func mustDerive(t reflect.Type, where string, why purpose) *schema {
 type deriver struct {
 	why    purpose
 	known  map[knownType]*schema // by which recursion ends
-	tagged []*field              // whose tags are to be read, when all types are described
+	tagged []*field              // whose tags are to be read when all types are described
 	err    error                 // the first thing that cannot be described
 }
 
@@ -2646,12 +2658,11 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 	case k == reflect.Slice && isBytes(t):
 		s.kind, s.encoding = "string", "base64"
 	case k == reflect.Slice:
-		s.kind = "array" // before it is met again inside of itself
-		elem := d.schema(t.Elem(), where+"[]", false)
-		if elem.kind == "array" && elem.elem == nil { // a list that is still being described
+		s.kind = "array"
+		s.elem = d.schema(t.Elem(), where+"[]", false)
+		if s.listsItself() {
 			d.refuse(where, "a list of itself cannot be described: write a struct with a list in it")
 		}
-		s.elem = elem
 	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
 		s.kind, s.free = "object", true
 	case k == reflect.Map:
@@ -2680,6 +2691,19 @@ func isBytes(t reflect.Type) bool {
 
 // isAny reports whether t is an interface that anything implements.
 func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
+
+// listsItself reports whether s is a list of lists without an end, for which there
+// is no schema. Nobody writes a hundred lists in a row.
+func (s *schema) listsItself() bool {
+	elem := s.elem
+	for range 100 {
+		if elem == nil || elem.kind != "array" {
+			return false
+		}
+		elem = elem.elem
+	}
+	return true
+}
 
 // fields returns the fields of a struct by the rules of encoding/json: of
 // several with one name the least deep one counts, then the one whose name was
@@ -2783,9 +2807,13 @@ func oddInName(r rune) bool {
 }
 
 // readTags reads what the tags of a field say, without those that make no
-// sense, of which the first is the error. A default is held against the others.
+// sense, of which the first is the error. The value of a default comes later: it
+// is held against all others, and it may be one of a struct.
 func (f *field) readTags() error {
-	return cmp.Or(f.readDoc(), f.readBounds(), f.readLengths(), f.readFormat(), f.readEnum(), f.readDefault())
+	if _, ok := f.tag.Lookup("default"); ok {
+		f.optional = true
+	}
+	return cmp.Or(f.readDoc(), f.readBounds(), f.readLengths(), f.readFormat(), f.readEnum())
 }
 
 // readDoc reads the description. What other libraries would take for options is
@@ -2952,12 +2980,11 @@ func (f *field) readDefault() error {
 		return errors.New("default must be JSON, unless the field is a string")
 	}
 	f.dflt = raw // already: a default that needs itself is nested too deeply
-	if _, err := valueOf("default", raw, f.schema.typ, f.check); err != nil {
+	_, err = valueOf("default", raw, f.schema.typ, f.check)
+	if err != nil {
 		f.dflt = nil
-		return err
 	}
-	f.optional = true
-	return nil
+	return err
 }
 
 // valueOf returns what a tag says in JSON, if set takes it for a value of type t.
@@ -3390,12 +3417,13 @@ func wrongKind(kind string, raw []byte) error {
 	if strings.IndexByte("aio", kind[0]) >= 0 {
 		article = "an "
 	}
-	compact, _ := appendCompact(nil, raw) // in a line of its own, it may have newlines
-	got := excerpt(string(compact))
-	if str, isText := unquote(raw); isText {
-		got = string(appendString(nil, excerpt(str)))
+	str, isText := unquote(raw)
+	got := appendString(nil, excerpt(str))
+	if !isText {
+		compact, _ := appendCompact(nil, raw) // what came in a string may have newlines
+		got = []byte(excerpt(string(compact)))
 	}
-	return errors.New("must be " + article + kind + ", got " + got)
+	return fmt.Errorf("must be %s%s, got %s", article, kind, got)
 }
 
 // setOwn sets a value that has a form of its own, which encoding/json reads.
@@ -3869,9 +3897,9 @@ func (s *schema) inside(name []byte) (*schema, reflect.Type) {
 // appendCompact appends JSON that somebody else has made, in one line and without
 // blanks.
 func appendCompact(b, raw []byte) ([]byte, error) {
-	buf := bytes.NewBuffer(b)
-	if err := json.Compact(buf, raw); err != nil || !utf8.Valid(raw) {
+	var buf bytes.Buffer
+	if err := json.Compact(&buf, raw); err != nil || !utf8.Valid(raw) {
 		return nil, fmt.Errorf("not valid JSON: %q", excerpt(string(raw)))
 	}
-	return singleLine(buf.Bytes()), nil
+	return append(b, singleLine(buf.Bytes())...), nil
 }

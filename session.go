@@ -108,7 +108,7 @@ type session struct {
 	askErr    error                 // why the client is not asked any more
 	failure   error                 // what Serve returns
 	requests  map[string]*request   // owed an answer, by raw id
-	running   map[*request]struct{} // by their handlers, also if cancelled; at most Server.MaxConcurrent
+	running   map[*request]struct{} // by their handlers, also if cancelled; at most Server.MaxConcurrent, until the end
 	waiting   list.List             // of *request: for their turn to run
 	pending   map[string]chan reply // our requests that await the client's answer, by our id
 	lastCall  int64
@@ -1091,19 +1091,23 @@ func (c *session) begin(r *request) (inline bool) {
 }
 
 // letIn gives the first of the requests that wait to its handler, if there is one.
-// The caller must hold c.mu and have a place for it among those that run.
-func (c *session) letIn() {
+// It reports whether that will answer at once, because the session has ended. The
+// caller must hold c.mu, and have a place for the request among those that run
+// unless the session has ended.
+func (c *session) letIn() (atOnce bool) {
 	first := c.waiting.Front()
 	if first == nil {
-		return
+		return false
 	}
 	r := c.waiting.Remove(first).(*request)
 	r.element = nil
 	if c.ctx.Err() != nil {
 		r.handler = (*request).notBegun
+		atOnce = true
 	}
 	c.running[r] = struct{}{}
 	go c.handle(r, 0)
+	return atOnce
 }
 
 // ---- handle ----
@@ -1133,8 +1137,8 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 			c.logf("%v did not return: %v\n%s", r, why, debug.Stack())
 			line = r.failureAnswer(errors.New("Internal error"))
 		}
-		c.respond(r, line)
-		if mine = c.turn.reclaim(loan); !mine {
+		nextAtOnce := c.respond(r, line)
+		if mine = c.turn.reclaim(loan); !mine && !nextAtOnce { // else the next one writes
 			c.write()
 		}
 		c.wg.Done()
@@ -1182,8 +1186,9 @@ func (r *request) waitForEndOfStream() []byte {
 //
 // The next request takes over the place of r among those that run, in the same
 // step. So no later request is answered first when MaxConcurrent is 1, and none that
-// arrives at that moment can slip in before it.
-func (c *session) respond(r *request, line []byte) {
+// arrives at that moment can slip in before it. Respond reports whether the next one
+// will answer at once.
+func (c *session) respond(r *request, line []byte) (nextAtOnce bool) {
 	c.mu.Lock()
 	if c.requests[string(r.id)] == r {
 		delete(c.requests, string(r.id))
@@ -1192,10 +1197,11 @@ func (c *session) respond(r *request, line []byte) {
 	c.removeStream(r.stream)
 	if r.stream == nil { // a stream has no place
 		delete(c.running, r)
-		c.letIn()
+		nextAtOnce = c.letIn()
 	}
 	c.mu.Unlock()
 	r.cancel(nil)
+	return nextAtOnce
 }
 
 // answer answers what never became a handler's. Only the reader calls it: the

@@ -1980,7 +1980,7 @@ func TestWrongRegistrationPanics(t *testing.T) {
 		{`mcp: tool "x": In.F: func() cannot be described`, in(toolOf[struct{ F func() }])},
 		{`mcp: tool "x": In.A.B[]: interface {} cannot be described`, in(toolOf[struct{ A struct{ B []any } }])},
 		{`In.L: a list of itself cannot be described`, in(toolOf[struct{ L selves }])},
-		{`In.L[]: a list of itself cannot be described`, in(toolOf[struct{ L selves2 }])},
+		{`In.L: a list of itself cannot be described`, in(toolOf[struct{ L selves2 }])},
 		{`In.M: map[int]string cannot be described`, in(toolOf[struct{ M map[int]string }])},
 		{`In.A: [2]int cannot be described`, in(toolOf[struct{ A [2]int }])},
 		{`In.C: complex128 cannot be described`, in(toolOf[struct{ C complex128 }])},
@@ -2556,6 +2556,24 @@ type (
 	kidEnum  struct {
 		Kids kidsEnum `enum:"a,b"`
 	}
+	needsLater struct {
+		B *needsEarlier `json:"b,omitempty"`
+		X int           `json:"x" default:"5"`
+	}
+	needsEarlier struct {
+		A *needsLater `json:"a" default:"{}"`
+	}
+	boundLater struct {
+		D *tooLow `json:"d"`
+		X int     `json:"x" minimum:"3"`
+	}
+	tooLow struct {
+		C *boundLater `json:"c" default:"{\"x\":1}"`
+	}
+	rows []struct {
+		Name string `json:"name"`
+		Kids []rows `json:"kids"`
+	}
 )
 
 // A default is held against its type when all of that is known. One that is never
@@ -2565,7 +2583,11 @@ func TestDefaultsOfWhatContainsItself(t *testing.T) {
 		wantPanic(t, "is nested too deeply", func() { f(&Server{}) })
 	}
 	wantPanic(t, "enum must be on a string", func() { SchemaOf[kidsEnum]() })
+	wantPanic(t, "In.D.C: default.x must be at least 3, got 1", func() { toolOf[boundLater](&Server{}) })
 	s := &Server{}
+	toolOf[needsLater](s)
+	try(t, s, trial{`{"b":{}}`, `{"b":{"a":{"x":5}},"x":5}`})
+	s = &Server{}
 	byHand[needsItselfTwice](s, `{"type":"object"}`) // wrong tags count for nothing there
 	try(t, s, trial{`{"l":{"r":{}}}`, `{"l":{"l":null,"r":{"l":null,"r":null}},"r":null}`})
 	type tree struct {
@@ -2574,6 +2596,26 @@ func TestDefaultsOfWhatContainsItself(t *testing.T) {
 	s = &Server{}
 	toolOf[tree](s)
 	try(t, s, trial{`{"kids":[{}]}`, `{"kids":[{}]}`})
+}
+
+// A list of structs may hold such lists again. Only a list of nothing but lists
+// cannot be described.
+func TestAListMayContainItselfInAStruct(t *testing.T) {
+	type in struct {
+		T rows `json:"t"`
+	}
+	s := &Server{}
+	out(in{}, nil)(s)
+	if tool, _ := callX(t, s, legacyPV, "{}"); tool.OutputSchema == nil {
+		t.Error("no output schema was derived")
+	}
+	toolOf[in](s)
+	try(t, s, trial{`{"t":[{"name":"a","kids":[[]]}]}`, `{"t":[{"name":"a","kids":[[]]}]}`})
+	for _, schema := range []string{string(SchemaOf[in]()), string(SchemaOf[rows]())} {
+		if !strings.Contains(schema, `"kids":{"type":"array","items":{"type":"array","items":{"type":"object"`) {
+			t.Errorf("got %s", schema)
+		}
+	}
 }
 
 type embeddedBase struct {
@@ -6845,6 +6887,46 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 		}
 	}
 	t.Errorf("%d cancels took %v, %d took %v", n, few, 8*n, many)
+}
+
+// Requests that wait for their turn when ctx ends are answered together.
+func TestWaitingRequestsAreAnsweredTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		s.MaxConcurrent = 1
+		c := serveWire(t, &s.Server)
+		c.send(modernCall("0", "wait"))
+		for i := range 200 {
+			c.send(modernCall(strconv.Itoa(i+1), "hi"))
+		}
+		synctest.Wait()
+		c.cancel(errors.New("why"))
+		if err := c.over(0); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if got := len(c.recv()); got != 201 || len(c.writes) > 20 {
+			t.Errorf("%d answers in %d writes", got, len(c.writes))
+		}
+	})
+}
+
+// A message of many blocks is written down in a time that grows as they do.
+func TestManyBlocksAreLinear(t *testing.T) {
+	took := func(n int) time.Duration {
+		blocks := slices.Repeat([]Content{{Type: "tool_use", ToolUse: &ToolUse{ID: "a", Name: "b", Input: json.RawMessage(`{"a":"` + strings.Repeat("x", 100) + `"}`)}}}, n)
+		begun := time.Now()
+		if _, err := appendSampleBlocks(blocks, newest); err != nil {
+			t.Error(err)
+		}
+		return time.Since(begun)
+	}
+	const n = 1000
+	var few, many time.Duration
+	for range 3 { // whoever else is at work may have been in the way
+		if few, many = took(n), took(8*n); many < 24*max(few, time.Millisecond) {
+			return
+		}
+	}
+	t.Errorf("%d blocks took %v, %d took %v", n, few, 8*n, many)
 }
 
 // Ten servers at work at once have nothing in common.
