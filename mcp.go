@@ -401,6 +401,10 @@ const (
 	codeURL        = -32042 // the user has to go to a page first, in 2025-11-25
 )
 
+// internalError is what the client is told of a fault that only the programmer can
+// mend.
+var internalError = coded(codeInternal, "Internal error")
+
 func coded(code int, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
@@ -1377,7 +1381,7 @@ func (r *request) permitted(e *Error) *Error {
 // sent. Why is for the programmer to read, and not for the client.
 func (r *request) notEncodable(err error) []byte {
 	r.session.logf("%v: the result has no JSON form: %v", r, err)
-	return errorLine(r.id, coded(codeInternal, "Internal error"))
+	return errorLine(r.id, internalError)
 }
 
 // promptAnswer is the line that answers prompts/get, with messages or the error

@@ -1135,7 +1135,7 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 				why = "it called runtime.Goexit"
 			}
 			c.logf("%v did not return: %v\n%s", r, why, debug.Stack())
-			line = r.failureAnswer(errors.New("Internal error"))
+			line = r.failureAnswer(errors.New(internalError.Message)) // where a model reads it, it is a result
 		}
 		nextAtOnce := c.respond(r, line)
 		if mine = c.turn.reclaim(loan); !mine && !nextAtOnce { // else the next one writes
