@@ -6879,14 +6879,20 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 		<-c.done
 		return d
 	}
-	const n = 2000
+	mustBeLinear(t, 2000, took)
+}
+
+// mustBeLinear fails if 8n of something take much more than eight times as long as
+// n of it.
+func mustBeLinear(t *testing.T, n int, took func(n int) time.Duration) {
+	t.Helper()
 	var few, many time.Duration
 	for range 3 { // whoever else is at work may have been in the way
 		if few, many = took(n), took(8*n); many < 24*max(few, time.Millisecond) {
 			return
 		}
 	}
-	t.Errorf("%d cancels took %v, %d took %v", n, few, 8*n, many)
+	t.Errorf("%d took %v, %d took %v", n, few, 8*n, many)
 }
 
 // Requests that wait for their turn when ctx ends are answered together.
@@ -6919,14 +6925,7 @@ func TestManyBlocksAreLinear(t *testing.T) {
 		}
 		return time.Since(begun)
 	}
-	const n = 1000
-	var few, many time.Duration
-	for range 3 { // whoever else is at work may have been in the way
-		if few, many = took(n), took(8*n); many < 24*max(few, time.Millisecond) {
-			return
-		}
-	}
-	t.Errorf("%d blocks took %v, %d took %v", n, few, 8*n, many)
+	mustBeLinear(t, 1000, took)
 }
 
 // Ten servers at work at once have nothing in common.
