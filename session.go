@@ -69,6 +69,7 @@ const (
 	traceBound  = 64 << 20        // the same for the trace
 	keepBuffer  = 64 << 10        // bytes that are read into; larger buffers are let go after use
 	minRead     = keepBuffer / 16 // room below which a Read gets a new buffer
+	maxReused   = 4 << 20         // bytes of a long line whose memory is used again
 	maxBatch    = 10_000          // members of one batch
 	maxStreams  = 64              // open subscriptions/listen requests
 	maxWatched  = 10_000          // resources that one of them, or a legacy session, watches
@@ -1641,6 +1642,16 @@ func (t *turn) pass() {
 
 // ---- what was read ----
 
+// Fresh memory is much of what a long text costs. So the memory that it was read
+// into, and that its answer was written from, is used again, until the garbage
+// collector takes it.
+var (
+	readBuffers = sync.Pool{New: func() any { return new(readBuffer) }}
+	longAnswers sync.Pool // of *[]byte
+)
+
+type readBuffer [keepBuffer]byte
+
 // A lineReader cuts what it reads into lines. It promises each line once, in its
 // order, a bounded memory for what is longer than a line may be, and the end of
 // the input behind the last line. It belongs to whoever has the turn to read, and
@@ -1649,7 +1660,8 @@ func (t *turn) pass() {
 // Lines are slices of the buffer that they were read into, and that memory is not
 // read into a second time. So nobody has to copy a line that outlives the next
 // one, and a buffer is let go with the last request that came in it. A line that
-// does not fit into one buffer is collected in parts, and put together once.
+// does not fit into one buffer is collected in parts, and put together once; the
+// buffers that held nothing else are used again.
 type lineReader struct {
 	r     io.Reader
 	limit int // bytes that a line may have
@@ -1691,7 +1703,7 @@ func (l *lineReader) fill() {
 	}
 	if cap(l.buf)-len(l.buf) < minRead {
 		begun := l.buf
-		if l.buf = make([]byte, 0, keepBuffer); len(begun) < minRead {
+		if l.buf = readBuffers.Get().(*readBuffer)[:0]; len(begun) < minRead {
 			l.buf = append(l.buf, begun...)
 		} else {
 			l.parts, l.size, l.seen = append(l.parts, begun), l.size+len(begun), 0
@@ -1775,6 +1787,11 @@ func (l *lineReader) skipBlank() {
 func (l *lineReader) whole(chunk []byte) []byte {
 	if l.size > 0 {
 		chunk = bytes.Join(append(l.parts, chunk), nil)
+		for _, part := range l.parts[1:] { // other lines have nothing in them
+			if l.size <= maxReused {
+				readBuffers.Put((*readBuffer)(part[:keepBuffer]))
+			}
+		}
 		l.parts, l.size = nil, 0
 	}
 	return trimSpace(chunk)
@@ -1867,6 +1884,9 @@ func (w *lineWriter) writeAll() (err error) {
 		w.mu.Lock()
 		if cap(b) <= keepBuffer {
 			w.spare = b[:0]
+		} else if cap(b) <= maxReused {
+			long := b // because b would be allocated for short ones too
+			longAnswers.Put(&long)
 		}
 		w.written += int64(len(b))
 		if err != nil {
@@ -2193,18 +2213,17 @@ func isHex(b []byte) bool {
 // looks at eight bytes at a time, because a text may be long.
 func plainPrefix[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
-	rest := s[i:]
-	for ; len(rest) >= 8; rest = rest[8:] {
-		w := uint64(rest[0]) | uint64(rest[1])<<8 | uint64(rest[2])<<16 | uint64(rest[3])<<24 |
-			uint64(rest[4])<<32 | uint64(rest[5])<<40 | uint64(rest[6])<<48 | uint64(rest[7])<<56
-		quote, backslash := w^each*'"', w^each*'\\'
+	for ; i < len(s)-7; i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		low, backslash := w^each*2, w^each*'\\' // a quote ^ 2 stands right behind the control characters
 		// The highest bit of a byte in x-each*n &^ x tells that it is below n.
 		// In the lowest byte of which it tells that, it is right.
-		if below := ((w-each*' ')&^w | (quote-each)&^quote | (backslash-each)&^backslash) & (each << 7); below != 0 {
-			return len(s) - len(rest) + bits.TrailingZeros64(below)/8
+		if below := ((low-each*('"'^2+1))&^low | (backslash-each)&^backslash) & (each << 7); below != 0 {
+			return i + bits.TrailingZeros64(below)/8
 		}
 	}
-	for i = len(s) - len(rest); i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\'; {
+	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
 		i++
 	}
 	return i
@@ -2302,6 +2321,17 @@ func writeCodePoints(b *strings.Builder, raw []byte) (rest []byte) {
 	return raw[n:]
 }
 
+// grow makes room for n more bytes, where a long answer was before if it can.
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) < n {
+		used, _ := longAnswers.Get().(*[]byte)
+		if used != nil && cap(*used)-len(b) >= n {
+			return append((*used)[:0], b...)
+		}
+	}
+	return slices.Grow(b, n)
+}
+
 // appendString appends s as a JSON string, byte for byte as encoding/json does
 // without its escapes for HTML. What is rare is left to encoding/json: text that is
 // not UTF-8, and the two characters that JavaScript takes for newlines.
@@ -2311,7 +2341,7 @@ func appendString(b []byte, s string) []byte {
 		return append(b, raw...)
 	}
 	if len(s) > keepBuffer { // once, with room for escapes
-		b = slices.Grow(b, len(s)+len(s)/16)
+		b = grow(b, len(s)+len(s)/16)
 	}
 	b = append(b, '"')
 	for at := 0; ; at++ {

@@ -157,7 +157,7 @@ func textScenario(name string, length int) scenario {
 		memory.title = "Memory per byte, 16 MiB of text"
 	}
 	play := func(srv *server) []float64 {
-		n := some(max(8<<20/length, 1))
+		n := some(32 << 20 / length)
 		warm := max(n/8, 1)
 		s := echoes(warm+n, false, same(text))
 		p := ready(srv)
