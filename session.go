@@ -67,9 +67,9 @@ const (
 	aheadBound  = 16 << 20        // bytes that are read ahead all the same
 	notesBound  = 64 << 10        // unsent diagnostics above which they are dropped
 	traceBound  = 64 << 20        // the same for the trace
-	keepBuffer  = 64 << 10        // bytes that are read into; larger buffers are let go after use
+	keepBuffer  = 64 << 10        // bytes of a buffer to read into, and of one to write from that is kept
 	minRead     = keepBuffer / 16 // room below which a Read gets a new buffer
-	maxReused   = 4 << 20         // bytes of a long line whose memory is used again
+	maxReused   = 4 << 20         // bytes above which a line's memory is not used again
 	maxBatch    = 10_000          // members of one batch
 	maxStreams  = 64              // open subscriptions/listen requests
 	maxWatched  = 10_000          // resources that one of them, or a legacy session, watches
@@ -1643,11 +1643,11 @@ func (t *turn) pass() {
 // ---- what was read ----
 
 // Fresh memory is much of what a long text costs. So the memory that it was read
-// into, and that its answer was written from, is used again, until the garbage
-// collector takes it.
+// into, and that it was written from, is used again, until the garbage collector
+// takes it.
 var (
 	readBuffers = sync.Pool{New: func() any { return new(readBuffer) }}
-	longAnswers sync.Pool // of *[]byte
+	longLines   sync.Pool // of *[]byte
 )
 
 type readBuffer [keepBuffer]byte
@@ -1661,7 +1661,7 @@ type readBuffer [keepBuffer]byte
 // read into a second time. So nobody has to copy a line that outlives the next
 // one, and a buffer is let go with the last request that came in it. A line that
 // does not fit into one buffer is collected in parts, and put together once; the
-// buffers that held nothing else are used again.
+// buffers in the middle, which held nothing else, are used again.
 type lineReader struct {
 	r     io.Reader
 	limit int // bytes that a line may have
@@ -1788,7 +1788,7 @@ func (l *lineReader) whole(chunk []byte) []byte {
 	if l.size > 0 {
 		chunk = bytes.Join(append(l.parts, chunk), nil)
 		for _, part := range l.parts[1:] { // other lines have nothing in them
-			if l.size <= maxReused {
+			if l.size <= maxReused && cap(part) == keepBuffer { // it is more behind much that was read ahead
 				readBuffers.Put((*readBuffer)(part[:keepBuffer]))
 			}
 		}
@@ -1884,9 +1884,9 @@ func (w *lineWriter) writeAll() (err error) {
 		w.mu.Lock()
 		if cap(b) <= keepBuffer {
 			w.spare = b[:0]
-		} else if cap(b) <= maxReused {
+		} else if cap(b) <= maxReused && err == nil { // a w that failed may not have let go of b
 			long := b // because b would be allocated for short ones too
-			longAnswers.Put(&long)
+			longLines.Put(&long)
 		}
 		w.written += int64(len(b))
 		if err != nil {
@@ -2321,10 +2321,10 @@ func writeCodePoints(b *strings.Builder, raw []byte) (rest []byte) {
 	return raw[n:]
 }
 
-// grow makes room for n more bytes, where a long answer was before if it can.
+// grow makes room for n more bytes, where a long line was before if it can.
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) < n {
-		used, _ := longAnswers.Get().(*[]byte)
+		used, _ := longLines.Get().(*[]byte)
 		if used != nil && cap(*used)-len(b) >= n {
 			return append((*used)[:0], b...)
 		}

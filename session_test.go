@@ -8616,6 +8616,40 @@ func (w *oneAtATime) Write(b []byte) (int, error) {
 	return w.Buffer.Write(b)
 }
 
+// Memory that is used again held one long line and nothing else, and nobody has it
+// any more: not a Write that failed, which may go on behind our back.
+func TestOnlyWhatIsFreeIsUsedAgain(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a sync.Pool gives what it was given on the same P
+	text := strings.Repeat("x", 2*keepBuffer)
+	w := &lineWriter{w: failingWriter{}}
+	line := appendString(nil, text)
+	w.enqueue(line)
+	if w.acquire() {
+		w.writeAll()
+	}
+	appendString(nil, strings.Repeat("y", len(text)))
+	if string(line[1:len(line)-1]) != text {
+		t.Error("what was being written has been written into")
+	}
+	before := heap()
+	var kept []any
+	for range 20 {
+		r := &lineReader{r: strings.NewReader(strings.Repeat("x", 2<<20) + "\n"), limit: 4 << 20}
+		for got, _ := r.next(); got == nil; got, _ = r.next() {
+			if r.size > 0 && len(r.buf) < 1<<20 {
+				r.add(<-r.readAhead()) // which makes a buffer larger
+			} else {
+				r.fill()
+			}
+		}
+		kept = append(kept, readBuffers.Get())
+	}
+	if more := heap() - before; more > 40*keepBuffer {
+		t.Errorf("%d buffers hold %d KiB", len(kept), more>>10)
+	}
+	runtime.KeepAlive(kept)
+}
+
 // What is held is not written before release, and nothing after stop.
 func TestWriterHoldsAndStops(t *testing.T) {
 	var out bytes.Buffer
