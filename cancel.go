@@ -7,7 +7,7 @@ package mcp
 //
 //	event                           cause the handler sees      its answer                  Serve returns
 //	notifications/cancelled         *CancelledError             none                        goes on
-//	EOF on r                        ErrClosed, after Linger     what the handler returns    nil
+//	EOF on r, or r is closed        ErrClosed, after Linger     what the handler returns    nil
 //	r fails otherwise               that error, after Linger    what the handler returns    that error
 //	w is a closed pipe              ErrClosed                   none: nobody reads it       nil
 //	w fails otherwise               that error                  none                        that error
@@ -22,7 +22,7 @@ package mcp
 // server process: the other handlers could not clean up.
 // In the first row only that request's questions to the client end; in all others
 // everybody who waits for the client is told at once. A request that still waits for
-// others to end is not begun, and is answered with the cause.
+// others to end when handlers are cancelled is not begun, and is answered with the cause.
 
 import (
 	"cmp"
@@ -87,7 +87,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	if r == nil {
 		return
 	}
-	if r.stream == nil { // which ends in no other way
+	if r.stream == nil { // a stream is meant to be ended like this
 		why := (&CancelledError{oneLine(reason)}).Error()
 		c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
 	}
@@ -96,8 +96,8 @@ func (c *session) cancelRequest(id []byte, reason string) {
 
 // ---- the end of a session ----
 
-// inputEnded is called when r has come to its end. The second time it does
-// nothing. Only who has the turn to read may call it. After the session has ended
+// inputEnded is called when r has ended or failed. The second time it does
+// nothing. Only whoever has the turn to read may call it. After the session has ended
 // the user may close r; the error that follows is not reported.
 func (c *session) inputEnded() {
 	if isClosed(c.inputOver) {
@@ -171,7 +171,8 @@ func (r *request) notBegun() []byte {
 	return r.failureAnswer(r.session.cause())
 }
 
-// cause returns why the session ends: because of ctx or w, or else because of r.
+// cause returns why the session ends: because of ctx or w, or else because of r. As
+// long as it has not ended, that is ErrClosed.
 func (c *session) cause() error {
 	return cmp.Or(context.Cause(c.ctx), c.firstFailure(), ErrClosed)
 }
@@ -295,8 +296,8 @@ func within(d time.Duration, do func()) {
 	}
 }
 
-// An errno is an error of the operating system. It is syscall.Errno, by its
-// methods: Plan 9 has no type of that name.
+// An errno is an error of the operating system: syscall.Errno, or what Plan 9 has
+// in its place, by their methods.
 type errno interface {
 	error
 	Is(error) bool
@@ -307,13 +308,14 @@ type errno interface {
 // closedPipe reports whether err means that the other end is gone, or that our
 // own end was closed under us: neither is a failure.
 func closedPipe(err error) bool {
-	if errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) {
+	text := err.Error() // of net.ErrClosed, and of Plan 9
+	if errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) ||
+		strings.HasSuffix(text, "use of closed network connection") || strings.HasSuffix(text, "i/o on hungup channel") {
 		return true
 	}
 	var no errno
 	if !errors.As(err, &no) {
-		text := err.Error() // of net.ErrClosed, and of Plan 9
-		return strings.HasSuffix(text, "use of closed network connection") || strings.HasSuffix(text, "i/o on hungup channel")
+		return false
 	}
 	if runtime.GOOS == "windows" { // which tells its own in the user's language
 		switch fmt.Sprintf("%d", no) {
@@ -333,7 +335,7 @@ var stdioTaken atomic.Bool
 // way in which MCP hosts start a server. It returns nil when the client closes
 // the connection, when ctx ends, and on the first SIGINT, SIGTERM or SIGHUP; a
 // second signal has its usual effect. To exit with status 0 then, just return
-// from main. A signal that the process was started with ignored stays ignored,
+// from main. A signal that was ignored when the process started stays ignored,
 // as under nohup.
 //
 // While it serves, os.Stdout is os.Stderr and os.Stdin is the null device, so
@@ -351,8 +353,8 @@ var stdioTaken atomic.Bool
 // file, what would be traced is appended to that file.
 //
 // There is one stdin: ServeStdio returns an error at once if it is already
-// serving. When ctx or a signal ended it, a read of stdin is still under way
-// and takes what is typed next with it.
+// serving. When it returns before the end of stdin, a read is still under way and
+// takes what is typed next with it.
 func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	if !stdioTaken.CompareAndSwap(false, true) {
 		return errors.New("mcp: stdin and stdout are being served already")

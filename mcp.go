@@ -64,14 +64,15 @@
 // A handler's context ends when the client cancels the request or goes away.
 // [context.Cause] tells why: a [*CancelledError]; [ErrClosed]; what ended the
 // context that was given to [Server.Serve]; under [Server.ServeStdio], after a
-// signal, an error that names the signal. The handler then has [Server.Drain]
-// to clean up and return.
+// signal, an error that names the signal. When the session ends, the handler has
+// [Server.Drain] to clean up and return.
 //
 // # Protocol
 //
-// Five revisions are served, in any mixture on one connection. Those from
-// 2024-11-05 to 2025-11-25 open a session with initialize; the code calls them
-// the legacy era. In 2026-07-28, the modern era, each request speaks for itself.
+// Five revisions are served. Those from 2024-11-05 to 2025-11-25 open a session
+// with initialize; the code calls them the legacy era. In 2026-07-28, the modern
+// era, each request speaks for itself. One connection may carry both: a session,
+// and modern requests besides.
 package mcp
 
 import (
@@ -128,8 +129,8 @@ type Server struct {
 	// limit.
 	MaxConcurrent int
 
-	// MaxMessage is how many bytes one message of the client may have. A
-	// longer one is refused without being kept. 0 means 64 MiB.
+	// MaxMessage is how many bytes one line of the client may have: a message, or
+	// a batch of them. A longer one is refused without being kept. 0 means 64 MiB.
 	MaxMessage int
 
 	// PageSize is how many items are sent in one page of a list. 0 means all.
@@ -149,13 +150,13 @@ type Server struct {
 
 	// ErrorLog takes the library's own diagnostics: bad messages, panics of
 	// handlers, requests that the client has cancelled. nil means the standard
-	// logger of package log. More than 20 a second are dropped, and so are all
-	// when 64 KiB of them are waiting for an earlier one to be written.
+	// logger of package log. More than 20 a second of one session are dropped, and
+	// so are all when 64 KiB of them are waiting for an earlier one to be written.
 	ErrorLog *log.Logger
 
-	// Trace takes every line read and written, after the time and "in" or
-	// "out". nil means none. Nobody waits for it: when 64 MiB are unwritten,
-	// lines are left out.
+	// Trace takes every line that is read, or that is to be written, after the
+	// time and "in" or "out"; "in#2" is the second session's. nil means none. No
+	// message waits for it: when 64 MiB are unwritten, lines are left out.
 	Trace io.Writer
 
 	mu          sync.Mutex              // guards what follows
@@ -171,8 +172,8 @@ type Server struct {
 	seed        maphash.Seed             // of the checksums of requestStates; made with the first session
 }
 
-// An Icon is a picture for people to recognise something by. Src is an https
-// or a data URI; Sizes holds values such as "48x48" or "any"; Theme is "light"
+// An Icon is a picture for people to recognise something by. Src is an https,
+// http or data URI; Sizes holds values such as "48x48" or "any"; Theme is "light"
 // or "dark".
 type Icon struct {
 	Src      string   `json:"src"`
@@ -198,8 +199,8 @@ type Tool struct {
 	Meta         map[string]any
 
 	// Shown reports whether the client that sent a request may know the tool; nil
-	// means everybody. To others the tool is not listed, and calling it is the
-	// error for an unknown tool. It is called for each list and each call, from
+	// means everybody. To others the tool is not listed, and not known when they
+	// call it. It is called for each list and each call, from
 	// several goroutines at once. When what it says has changed, add the tool
 	// again: that tells the clients.
 	Shown func(*Request) bool
@@ -368,8 +369,9 @@ type Annotations struct {
 // can do something about it.
 type Error struct {
 	// Code says what kind of error it is. Your own codes are outside of -32768
-	// to -32000. A code that the protocol reserves for something else is sent as
-	// -32603, and reported to ErrorLog.
+	// to -32000; 0 is sent as -32603. So is a code from -32099 to -32020, which
+	// the protocol reserves, unless the client's revision has it for servers;
+	// that is reported to ErrorLog. -32002, not found, is -32602 in 2026-07-28.
 	Code    int
 	Message string
 	Data    any // marshalled as JSON; nil: none
@@ -423,7 +425,7 @@ func excerpt(s string) string {
 	if len(s) <= 100 {
 		return s
 	}
-	return string(bytes.ToValidUTF8([]byte(s[:100]), nil)) + "..."
+	return strings.ToValidUTF8(s[:100], "") + "..."
 }
 
 // oneLine is an excerpt that cannot be taken for the next line of a log.
@@ -466,8 +468,8 @@ func oneLine(s string) string {
 // text, unless it is an [*Error]. If h returns the error of its context, the
 // text is that of the context's cause.
 //
-// AddTool panics if the name breaks the protocol's rule, if In cannot be
-// described, and if a tag makes no sense. Names that some hosts refuse, over 64
+// AddTool panics if the name breaks the protocol's rule, if a schema or a tag makes
+// no sense, and if In cannot be described, unless t.InputSchema is set. Names that some hosts refuse, over 64
 // bytes or with a dot, are reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
@@ -486,7 +488,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 	})
 }
 
-// addTool is what of AddTool does not have to be compiled for each tool.
+// addTool is the part of AddTool that does not depend on the types.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(hasHandler, where, "the handler is missing")
@@ -644,7 +646,7 @@ func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
 // AddResource panics if the URI is not a legal one with a scheme, if the name is
-// missing, or if the braces make no sense.
+// missing, or if the braces or another field make no sense.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	parts, variables, err := parseTemplate(r.URI)
@@ -688,7 +690,7 @@ func panicUnless(ok bool, where, what string) {
 func checkIcons(where string, icons []Icon) {
 	for _, icon := range icons {
 		scheme, _, _ := strings.Cut(icon.Src, ":")
-		panicUnless(slices.Contains([]string{"https", "http", "data"}, scheme), where, "the Src of an Icon must be an https or a data URI")
+		panicUnless(slices.Contains([]string{"https", "http", "data"}, scheme), where, "the Src of an Icon must be an https, http or data URI")
 		panicUnless(slices.Contains([]string{"", "light", "dark"}, icon.Theme), where, `the Theme of an Icon must be "light" or "dark"`)
 	}
 }
@@ -967,7 +969,7 @@ const (
 	nothing     = kinds + 2 // what is served whatever is offered
 )
 
-// kindNames are what a list is called in its result.
+// kindNames are what the lists are called, in their results and elsewhere.
 var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
 
 // capability is the kind under which k is declared and its changes are told.
@@ -1378,7 +1380,7 @@ func (r *request) permitted(e *Error) *Error {
 }
 
 // notEncodable is the line that answers r if what its handler returned cannot be
-// sent. Why is for the programmer to read, and not for the client.
+// sent. What err says is for the programmer, and not for the client.
 func (r *request) notEncodable(err error) []byte {
 	r.session.logf("%v: the result has no JSON form: %v", r, err)
 	return errorLine(r.id, internalError)
@@ -1629,7 +1631,7 @@ func join(b []byte, parts ...string) []byte {
 	return b
 }
 
-// nameMembers appends the members that everything has which a server offers.
+// nameMembers appends the members that everything a server offers has.
 func nameMembers(b []byte, rev revision, name, title, description string) []byte {
 	b = stringMember(b, "name", name)
 	if rev.knows(titles) {
@@ -1721,7 +1723,7 @@ func nameAndVersion(raw []byte) (name, version string, ok bool) {
 // total, if that is known and not 0. The message, which may be empty, is for
 // people.
 //
-// Many hosts give a call up after a minute, and wait longer for one that reports
+// Many hosts give up on a call after a minute, and wait longer for one that reports
 // progress: a handler that takes longer reports every few seconds.
 //
 // It does nothing if the client did not ask for progress, if done is not more
@@ -2338,17 +2340,18 @@ func (r *request) checksum(expiry, answers string) string {
 // ---- what each revision knows ----
 
 // This section tells the revisions of the protocol apart, and services, in
-// session.go, does so for methods, with a since or an until. There is no third
-// place. A new revision is added here:
+// session.go, does so for methods, with a since or an until. A new revision is
+// added here:
 //
-//   - its constant and its date, below, newest and modernVersions;
+//   - its constant and its date, below, and modernVersions;
 //   - what it is the first to know: a line in the list of these;
 //   - what it no longer knows, or knows by another name: one of the functions
 //     from hasEnumNames on, of which errorCode has the codes that it reserves;
 //   - the keys of its _meta.
 //
 // If it brings new members or capabilities, those are read in envelope.parse and
-// declared in declared; the doc comments that name revisions want a look.
+// declared in declared, and new notifications of the client taken in notifications;
+// the doc comments that name revisions want a look.
 //
 // Elsewhere, rev.knows(something) is the question, and rev.modern() where the
 // two eras differ.
@@ -2366,7 +2369,7 @@ const (
 
 	newestLegacy = rev2025_11_25
 	firstModern  = rev2026_07_28
-	newest       = rev2026_07_28
+	newest       = revision(len(revisions) - 1)
 )
 
 var revisions = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -2393,7 +2396,7 @@ func negotiate(version string) revision {
 // modernVersions are those that a request may name, as JSON.
 const modernVersions = `["2026-07-28"]`
 
-// What not every revision knows, and which is the first to know it.
+// What the revisions know, each by the first that does.
 const (
 	rootsAndSampling = rev2024_11_05
 
@@ -2441,7 +2444,7 @@ func (v revision) errorCode(code int) int {
 	switch {
 	case code == codeNotFound && v.modern():
 		return codeParams
-	case code > -32020 || code < -32099:
+	case code > -32020 || code < -32099: // not reserved
 		return code
 	case code == codeURL && v == rev2025_11_25, (code == codeCapability || code == codeVersion) && v.modern():
 		return code
@@ -2512,7 +2515,7 @@ const (
 // arguments, and what MarshalText writes among results. A map[string]any is an
 // object of any kind, unchecked. A time.Duration is an integer, of nanoseconds. A
 // null for an optional field is as good as nothing. Other tags say nothing here:
-// a pattern is the handler's to check. Results are not held against their schema,
+// a pattern is the handler's to check. Results are not checked by their schema,
 // but hosts do so: give no enum to what others send. Where a type contains
 // itself, or its schema would be too large, there stands a plain object. SchemaOf
 // panics if T cannot be described: with other interfaces, say, with arrays, or
@@ -2812,7 +2815,7 @@ func oddInName(r rune) bool {
 
 // readTags reads what the tags of a field say, without those that make no
 // sense, of which the first is the error. The value of a default comes later: it
-// is held against all others, and it may be one of a struct.
+// is compared with all others, and it may be one of a struct.
 func (f *field) readTags() error {
 	if _, ok := f.tag.Lookup("default"); ok {
 		f.optional = true
@@ -3000,8 +3003,8 @@ func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []b
 	return v, bad.err()
 }
 
-// maxSchema is how many bytes a schema may have before it is cut less deep. It
-// would be a large part of what a model can read.
+// maxSchema is how many bytes a schema may have: a larger one is cut at a smaller
+// depth. It would be a large part of what a model can read.
 const maxSchema = 32 << 10
 
 // render returns s as JSON Schema. Every node has one type, and nothing refers to
@@ -3182,7 +3185,7 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 // field.check. The same functions read what tags say of a default or a bound, and
 // what the client answers us: faults.exact and faults.partial tell them apart.
 
-// The rules are what the arguments of a tool are held against.
+// The rules are what the arguments of a tool are checked by.
 type rules struct {
 	schema *schema
 	byHand *root // of an InputSchema that was given; nil: the schema was sent
@@ -3661,7 +3664,7 @@ func fieldOf(v reflect.Value, index []int) reflect.Value {
 }
 
 // check sets v from raw and holds it against what the tags say, if it could be
-// set. Bounds are held against the value and not against what was sent: a "5" for
+// set. Bounds are for the value and not for what was sent: a "5" for
 // a number has been accepted by then.
 func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	before := len(bad.list)
@@ -3718,17 +3721,20 @@ func pointee(v reflect.Value) reflect.Value {
 	return v
 }
 
-// checkLength holds the length of a string or a list against its bounds.
-func (f *field) checkLength(n int, unit string) error {
+// checkLength checks the length of a string or a list, which is n units.
+func (f *field) checkLength(n int, units string) error {
+	which, bound := "least", f.minLen
 	switch {
-	case n < f.minLen && f.minLen == 1:
-		return fmt.Errorf("must have at least 1 %s, got %d", strings.TrimSuffix(unit, "s"), n)
 	case n < f.minLen:
-		return fmt.Errorf("must have at least %d %s, got %d", f.minLen, unit, n)
 	case f.maxLen >= 0 && n > f.maxLen:
-		return fmt.Errorf("must have at most %d %s, got %d", f.maxLen, unit, n)
+		which, bound = "most", f.maxLen
+	default:
+		return nil
 	}
-	return nil
+	if bound == 1 {
+		units = strings.TrimSuffix(units, "s")
+	}
+	return fmt.Errorf("must have at %s %d %s, got %d", which, bound, units, n)
 }
 
 // checkEnum holds a value against those that are allowed, if not all are. A nil

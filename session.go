@@ -18,15 +18,15 @@ package mcp
 // overtakes its request. While no other request runs, this goroutine serves the
 // request itself, which saves waking another thread. It lends the turn
 // meanwhile: when that lasts a millisecond, or when the handler asks the client,
-// the turn passes to a new goroutine. The client is therefore always heard, and
-// nobody waits for the turn.
+// the turn passes to a new goroutine. So the client is heard whatever a handler
+// does, and nobody waits for the turn.
 //
 // These are all the goroutines of a session: what each does, and, behind the colon,
 // who waits for it.
 //
 //	read                 has the turn to read: the WaitGroup, for its line and its writes
 //	handle               serves one request that the reader does not serve: the WaitGroup
-//	write                was handed the turn to write: the WaitGroup
+//	writeAll             was handed the turn to write: the WaitGroup
 //	readAhead            one Read, while too much output is unsent: whoever reads next
 //	lineWriter.writeAll  writes the trace or the diagnostics: wait, until Drain is over;
 //	                     after an ErrDrain nobody
@@ -74,7 +74,7 @@ const (
 	maxStreams  = 64              // open subscriptions/listen requests
 	maxWatched  = 10_000          // resources that one of them, or a legacy session, watches
 	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
-	maxRepeated = 1 << 10         // bytes in an id or a token that notifications repeat
+	maxRepeated = 1 << 10         // bytes in an id or a token that notifications repeat, and in the end of a line that is too long
 	maxDepth    = 10_000          // of nesting, as in encoding/json
 	maxEmpty    = 100             // Reads in a row that give nothing, as in bufio
 
@@ -116,7 +116,7 @@ type session struct {
 	answered  int64     // where in the output the last answer ends
 	batched   int       // bytes of answers that wait for the others of their batches
 	streams   []*stream // where changes are told, oldest first
-	legacy    legacy    // only who has the turn to read writes it, and reads it without mu; others need mu
+	legacy    legacy    // whoever has the turn to read writes it with mu, and reads it without; others need mu
 	notesNow  int       // diagnostics of the current second
 	notesTime int64
 }
@@ -167,7 +167,7 @@ type request struct {
 
 	reported  bool           // guarded by session.mu, like all that follows
 	progress  float64        // the last that was reported
-	questions []inputRequest // to be answered before the next round
+	questions []inputRequest // to be asked with the result of this round
 }
 
 // params holds the members of the params of a request or a notification that we
@@ -200,17 +200,18 @@ type reply struct {
 	err    error
 }
 
-// tell gives the call its reply. The second time it does nothing.
+// tell gives the call its reply. The second time it does nothing, nor if call is nil.
 func tell(call chan reply, a reply) {
 	select {
 	case call <- a:
-	default: // told already
+	default:
 	}
 }
 
 // Serve speaks MCP with one client, reading messages from r, one to a line,
-// and writing to w, until the client closes its end, ctx ends, or w fails. It
-// then cancels the handlers and waits up to [Server.Drain] for them.
+// and writing to w, until the client closes its end, ctx ends, or r or w fails. It
+// then cancels the handlers, after [Server.Linger] if r has ended, and waits up to
+// [Server.Drain] for them.
 //
 // It returns nil when the session came to an ordinary end, the end of ctx
 // being one; an error that is [ErrDrain] when something outlived the drain; and
@@ -218,8 +219,8 @@ func tell(call chan reply, a reply) {
 // a hundred times in a row is at fault: the error is [io.ErrNoProgress].
 //
 // Many sessions of one Server may run at once. Serve closes neither r nor w.
-// When it returns because ctx has ended, a Read of r may still be under way:
-// close r to end it.
+// When it returns before the end of r, a Read may still be under way: close r to
+// end it.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	return s.serve(ctx, r, w, nil)
 }
@@ -364,8 +365,8 @@ func (c *session) leave() {
 
 // flush writes the answers that are ready, before its caller waits for input. A
 // write may block, so the turn is lent meanwhile: a client that does not read is
-// still heard. It reports whether the caller still has the turn. When the session
-// is closing it writes nothing and reports true: the drain waiter writes.
+// still heard. It reports whether the caller still has the turn, as it has if there is
+// nothing for it to write. When the session is closing the drain waiter writes.
 func (c *session) flush() (mine bool) {
 	if !c.enter() {
 		return true
@@ -572,9 +573,7 @@ func (c *session) tooLong(head, tail []byte) {
 		id = nil
 	}
 	if e.isAnswer() {
-		if call := c.removeCall(id); call != nil {
-			tell(call, reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.in.limit)})
-		}
+		tell(c.removeCall(id), reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.in.limit)})
 		c.logf("answer ignored: %v", err)
 		return
 	}
@@ -678,11 +677,11 @@ type service struct {
 	early        bool     // it is served before initialize too
 	kind         kind     // what must be offered; nothing: it is always served
 	list         bool     // legacy clients may list what is not offered
-	asks         bool     // its handler may ask the client
+	asks         bool     // its result may ask the client, in the modern era
 	forModel     bool     // what its handler fails with is a result, for the model to read
 	absentData   any      // data of the error where the method does not exist
 
-	// serve returns the answer, or nil if a handler is to make it.
+	// serve returns an error, or else the answer, or else nil: then a handler makes it.
 	serve func(*session, *request) ([]byte, *Error)
 }
 
@@ -811,7 +810,7 @@ func (c *session) selectEra(r *request) *Error {
 	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (or send initialize first)")
 }
 
-// claim checks what a modern request says of itself in its _meta.
+// claim takes what a modern request says of itself in its _meta, if that is right.
 func (r *request) claim() *Error {
 	version, isText := unquote(r.metaVersion)
 	rev := revisionOf(version)
@@ -1186,8 +1185,8 @@ func (r *request) waitForEndOfStream() []byte {
 // read the line, and whatever else belongs to r comes too late from here on.
 //
 // The next request takes over the place of r among those that run, in the same
-// step. So no later request is answered first when MaxConcurrent is 1, and none that
-// arrives at that moment can slip in before it. Respond reports whether the next one
+// step. So no later handler answers first when MaxConcurrent is 1, and no request
+// that arrives at that moment can slip in before it. Respond reports whether the next one
 // will answer at once.
 func (c *session) respond(r *request, line []byte) (nextAtOnce bool) {
 	c.mu.Lock()
@@ -1787,8 +1786,8 @@ func (l *lineReader) skipBlank() {
 func (l *lineReader) whole(chunk []byte) []byte {
 	if l.size > 0 {
 		chunk = bytes.Join(append(l.parts, chunk), nil)
-		for _, part := range l.parts[1:] { // other lines have nothing in them
-			if l.size <= maxReused && cap(part) == keepBuffer { // it is more behind much that was read ahead
+		for _, part := range l.parts[1:] { // in the first there may be other lines
+			if l.size <= maxReused && cap(part) == keepBuffer { // add may have made it larger
 				readBuffers.Put((*readBuffer)(part[:keepBuffer]))
 			}
 		}
@@ -1885,7 +1884,7 @@ func (w *lineWriter) writeAll() (err error) {
 		if cap(b) <= keepBuffer {
 			w.spare = b[:0]
 		} else if cap(b) <= maxReused && err == nil { // a w that failed may not have let go of b
-			long := b // because b would be allocated for short ones too
+			long := b // a copy: with &b, every b would be allocated
 			longLines.Put(&long)
 		}
 		w.written += int64(len(b))

@@ -2777,6 +2777,9 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 	type pause struct {
 		P time.Duration `json:"p" minimum:"5"`
 	}
+	type one struct {
+		L []int `json:"l" maxLength:"1"`
+	}
 	type bounds struct {
 		N int64   `json:"n,omitempty" minimum:"-2" maximum:"9007199254740992"`
 		U uint64  `json:"u,omitempty" minimum:"3" maximum:"9007199254740992"`
@@ -2872,6 +2875,7 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[bounds], `{"n":9007199254740993,"u":9007199254740993,"f":2}`, bad + "n must be at most 9007199254740992, got 9007199254740993; u must be at most 9007199254740992, got 9007199254740993; f must be at most 1.5, got 2"},
 		{toolAs[bounds], `{"s":"é","l":[],"e":3}`, bad + `s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of 1, 2, got "3"`},
 		{toolAs[bounds], `{"s":"abcd","l":[1,2,3]}`, bad + "s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
+		{toolAs[one], `{"l":[1,2]}`, bad + "l must have at most 1 element, got 2"},
 		{toolAs[bounds], `{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, bad + `m must be of the format email, got "a"; r must be of the format uri, got "b"; d must be of the format date, got "1.1.2025"; t must be of the format date-time, got "2025-01-02"`},
 		{toolAs[defaults], `{}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
 		{toolAs[defaults], `{"s":null,"n":null,"l":null,"b":null}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
@@ -8820,6 +8824,7 @@ func TestFault5BothShapesOfADeadPipe(t *testing.T) {
 		io.ErrClosedPipe, os.ErrClosed, path(os.ErrClosed),
 		syscall.EPIPE, path(syscall.EPIPE), path(syscall.ECONNRESET),
 		fmt.Errorf("tls: %w", path(os.NewSyscallError("write", syscall.EPIPE))),
+		path(errors.New("use of closed network connection")), path(plan9Error("i/o on hungup channel")),
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			c := serveWire(t, &s.Server)
@@ -8843,6 +8848,14 @@ func TestFault5BothShapesOfADeadPipe(t *testing.T) {
 		})
 	}
 }
+
+// A plan9Error has the methods of the errors of package syscall on Plan 9.
+type plan9Error string
+
+func (e plan9Error) Error() string { return string(e) }
+func (plan9Error) Is(error) bool   { return false }
+func (plan9Error) Temporary() bool { return false }
+func (plan9Error) Timeout() bool   { return false }
 
 // ---- the table of endings ----
 
