@@ -1133,7 +1133,7 @@ func (r *request) pageAnswer(items []*item, keep bool) []byte {
 		}
 		room += len(it.encoded[r.rev]) + 1
 	}
-	b := join(slices.Grow(r.beginAnswer(), room), `"`, kindNames[r.service.kind], `":[`)
+	b := join(grow(r.beginAnswer(), room), `"`, kindNames[r.service.kind], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[r.rev]...), ',')
 	}
