@@ -3433,8 +3433,11 @@ func wrongKind(kind string, raw []byte) error {
 	return fmt.Errorf("must be %s%s, got %s", article, kind, got)
 }
 
-// setOwn sets a value that has a form of its own, which encoding/json reads.
+// setOwn sets a value that has a form of its own, which encoding/json reads. The
+// user's method must not get at what stands behind raw, where the client's next
+// messages are.
 func setOwn(v reflect.Value, raw []byte) error {
+	raw = slices.Clip(raw)
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // a json.RawMessage may be long
 		return notValid(u.UnmarshalJSON(raw))
 	}
@@ -3569,7 +3572,7 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
 			k.Elem().SetString(string(key))
 		} else {
-			bad.add(notValid(u.UnmarshalText(key)))
+			bad.add(notValid(u.UnmarshalText(slices.Clip(key))))
 		}
 		s.elem.set(e, val, bad)
 		if v.SetMapIndex(k.Elem(), e); v.Len() == size {
@@ -3671,20 +3674,20 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	if f.schema.set(v, raw, bad); len(bad.list) > before {
 		return
 	}
-	switch v = pointee(v); f.schema.kind {
-	case "array":
-		bad.add(f.checkLength(v.Len(), "elements"))
-		for i := 0; f.enum != nil && i < v.Len() && !bad.enough(); i++ {
-			before = len(bad.list)
-			bad.add(f.checkEnum(v.Index(i)))
-			bad.inElement(before, i)
-		}
-	case "string":
-		bad.add(f.checkEnum(v))
-		f.checkString(raw, bad)
-	case "integer", "number":
+	if v = pointee(v); v.Kind() == reflect.Pointer {
+		return // a null
+	}
+	if f.schema.kind != "array" {
 		bad.add(f.checkEnum(v))
 		bad.add(f.checkNumber(v, raw))
+		f.checkString(raw, bad)
+		return
+	}
+	bad.add(f.checkLength(v.Len(), "elements"))
+	for i := 0; f.enum != nil && i < v.Len() && !bad.enough(); i++ {
+		before = len(bad.list)
+		bad.add(f.checkEnum(v.Index(i)))
+		bad.inElement(before, i)
 	}
 }
 

@@ -3099,6 +3099,47 @@ func TestSchemaByHandTakesAnything(t *testing.T) {
 	}
 }
 
+// A null in a string is a null for encoding/json, and nothing that bounds are for.
+func TestANullInAStringHasNoBounds(t *testing.T) {
+	type in struct {
+		N *int    `json:"n,string" minimum:"1"`
+		L *[]int  `json:"l,string" maxLength:"1"`
+		S *string `json:"s,string" enum:"a" minLength:"1"`
+	}
+	s := &Server{}
+	byHand[in](s, `{"type":"object"}`)
+	try(t, s, trial{`{"n":"null","l":"null","s":"null"}`, `{"n":null,"l":null,"s":null}`}, trial{`{"n":"0"}`, "! n must be at least 1, got 0"})
+}
+
+// A greedy is a string that writes behind what it is given.
+type greedy string
+
+// A plainGreedy is one that stands for a key.
+type plainGreedy string
+
+func (g *greedy) UnmarshalJSON(raw []byte) error {
+	_ = append(raw, strings.Repeat("#", 300)...)
+	return json.Unmarshal(raw, (*string)(g))
+}
+func (g *plainGreedy) UnmarshalText(text []byte) error {
+	*g = plainGreedy(text)
+	_ = append(text, strings.Repeat("#", 300)...)
+	return nil
+}
+
+// What a user's method does to the bytes that it is given harms no other message.
+func TestUsersMethodsDoNotReachOtherMessages(t *testing.T) {
+	type in struct {
+		G greedy              `json:"g"`
+		O struct{ G greedy }  `json:"o"`
+		M map[plainGreedy]int `json:"m"`
+	}
+	s := &Server{}
+	byHand[in](s, `{"type":"object"}`)
+	const args = `{"g":"a","o":{"G":"b"},"m":{"c":1}}`
+	try(t, s, trial{args, args}, trial{args, args}, trial{args, args})
+}
+
 // Of a schema written by hand, required and additionalProperties of the root
 // are enforced.
 func TestSchemaByHandIsHeldAtItsRoot(t *testing.T) {
