@@ -1134,7 +1134,7 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 			if why == nil {
 				why = "it called runtime.Goexit"
 			}
-			c.logf("%v did not return: %v\n%s", r, why, debug.Stack())
+			c.logf("%v did not return: %s\n%s", r, panicText(why), debug.Stack())
 			line = r.failureAnswer(errors.New(internalError.Message)) // where a model reads it, it is a result
 		}
 		nextAtOnce := c.respond(r, line)
@@ -1146,6 +1146,14 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 	line = c.run(r)
 	returned = true
 	return false // the deferred function tells
+}
+
+// panicText is how the value of a panic prints. That is up to the user's code, which
+// may panic again.
+func panicText(why any) (text string) {
+	text = fmt.Sprintf("a %T", why) // if the next line panics
+	defer func() { recover() }()
+	return fmt.Sprint(why)
 }
 
 // run calls the handler of r and returns the line that answers r, or nil for none.

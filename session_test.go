@@ -9655,6 +9655,11 @@ type explosive struct{}
 func (explosive) MarshalJSON() ([]byte, error) { panic("secret") }
 func (explosive) Error() string                { panic("secret") }
 
+// A bomb explodes again while its explosion is told.
+type bomb struct{}
+
+func (b bomb) Error() string { panic(b) }
+
 // A handler that panics costs its own request, and its words go to ErrorLog
 // only.
 func TestAPanicCostsItsOwnRequest(t *testing.T) {
@@ -9664,8 +9669,9 @@ func TestAPanicCostsItsOwnRequest(t *testing.T) {
 		AddTool(&s.Server, Tool{Name: "result"}, func(context.Context, struct{}) (explosive, error) { return explosive{}, nil })
 		add(&s.Server, "error", func(context.Context) (string, error) { return "", explosive{} })
 		add(&s.Server, "value", func(context.Context) (string, error) { panic(explosive{}) })
+		add(&s.Server, "bomb", func(context.Context) (string, error) { panic(bomb{}) })
 		c := serve(t, &s.Server)
-		for _, dies := range []string{"panic", "nil", "goexit", "result", "error", "value"} {
+		for _, dies := range []string{"panic", "nil", "goexit", "result", "error", "value", "bomb"} {
 			out.Reset()
 			c.send(modernCall("1", "sleep1"))
 			synctest.Wait()
