@@ -636,8 +636,8 @@ func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 
 // AddResource adds a resource or a template, or replaces the one of the same
 // URI, and tells the clients that are connected. A URI that is read is looked
-// up as it is, and then matched with the templates in the order in which they
-// were added.
+// up as it is, and then, if it has no more than 64 KiB, matched with the templates in
+// the order in which they were added.
 //
 // {name} stands for one segment of a path, {+name} for anything. So a brace
 // that belongs to the name of a file must be escaped, and so must blanks and
@@ -1058,12 +1058,13 @@ func (s *Server) remove(k kind, names []string) {
 }
 
 // find returns the item of a name, or nil. A URI that is nothing's name may fit a
-// template: then find returns that, and the values of its variables.
+// template: then find returns that, and the values of its variables. A very long
+// one fits none: there may be many templates.
 func (s *Server) find(k kind, name string) (*item, map[string]string) {
 	s.mu.Lock()
 	it := s.items[k][name]
 	s.mu.Unlock()
-	if it == nil && k.capability() == resources {
+	if it == nil && k.capability() == resources && len(name) <= maxMatched {
 		for _, template := range s.inOrder(templates) {
 			if vars, ok := template.match(name); ok {
 				return template, vars
@@ -1471,13 +1472,13 @@ func (c *session) findCompletion(r *request) ([]byte, *Error) {
 	case it == nil || !slices.Contains(it.args, name):
 		return nil, badParams("there is no such argument to complete")
 	}
-	known := make(map[string]string)
-	if raw := p.Context.Arguments; string(raw) != "null" {
-		if err := decode(raw, &known); err != nil {
-			return nil, badParams("context.arguments: " + err.Error())
-		}
-	}
 	r.handler = func(r *request) []byte {
+		known := make(map[string]string)
+		if raw := p.Context.Arguments; string(raw) != "null" {
+			if err := decode(raw, &known); err != nil {
+				return errorLine(r.id, badParams("context.arguments: "+err.Error()))
+			}
+		}
 		if it.complete[name] == nil {
 			return r.completeAnswer(nil, nil)
 		}
@@ -3868,7 +3869,7 @@ func (s *schema) empty(t reflect.Type) string {
 // an interface holds, stays as it is.
 func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 	if raw[i] != '{' && raw[i] != '[' || s.elem == nil && s.fields == nil {
-		end := scan(raw, i, 0, nil)
+		end := scan(raw, i, math.MinInt, nil) // however deep it is: encoding/json has written it
 		return append(b, raw[i:end]...), end
 	}
 	object, closer := raw[i] == '{', raw[i]+2 // '{'+2 is '}', and '['+2 is ']'

@@ -59,6 +59,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -74,6 +75,7 @@ const (
 	maxStreams  = 64              // open subscriptions/listen requests
 	maxWatched  = 10_000          // resources that one of them, or a legacy session, watches
 	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
+	maxMatched  = 64 << 10        // bytes in a URI that may fit a template
 	maxRepeated = 1 << 10         // bytes in an id or a token that notifications repeat, and in the end of a line that is too long
 	maxDepth    = 10_000          // of nesting, as in encoding/json
 	maxEmpty    = 100             // Reads in a row that give nothing, as in bufio
@@ -2298,7 +2300,7 @@ func unquote(raw []byte) (s string, ok bool) {
 	for ; i >= 0; i = bytes.IndexByte(raw, '\\') {
 		b.Write(raw[:i])
 		if raw = raw[i:]; raw[1] == 'u' {
-			raw = writeCodePoints(&b, raw)
+			raw = writeCodePoint(&b, raw)
 		} else {
 			b.WriteByte(escaped[raw[1]])
 			raw = raw[2:]
@@ -2315,17 +2317,27 @@ var (
 	escapes = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 )
 
-// writeCodePoints writes what the escapes \u... with which raw begins stand for,
-// two of them perhaps for one code point, and returns the rest.
-func writeCodePoints(b *strings.Builder, raw []byte) (rest []byte) {
-	n := 0
-	for bytes.HasPrefix(raw[n:], []byte(`\u`)) {
-		n += len(`\u0000`)
+// writeCodePoint writes what the escape \u... with which raw begins stands for,
+// together with a second one if they are the halves of a code point, and returns the
+// rest. One half alone is U+FFFD.
+func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
+	r := codeUnit(raw)
+	raw = raw[len(`\u0000`):]
+	if utf16.IsSurrogate(r) && bytes.HasPrefix(raw, []byte(`\u`)) {
+		if whole := utf16.DecodeRune(r, codeUnit(raw)); whole != utf8.RuneError {
+			r, raw = whole, raw[len(`\u0000`):]
+		}
 	}
-	var s string
-	json.Unmarshal(join(nil, `"`, string(raw[:n]), `"`), &s) // they are valid
-	b.WriteString(s)
-	return raw[n:]
+	b.WriteRune(r)
+	return raw
+}
+
+// codeUnit returns the number in the valid escape \u... with which b begins.
+func codeUnit(b []byte) (unit rune) {
+	for _, digit := range b[2:6] {
+		unit = unit<<4 + rune(digit&0xf+digit>>6*9) // 'A' and 'a' end in the bits of a 1
+	}
+	return unit
 }
 
 // grow makes room for n more bytes, where a long line was before if it can.

@@ -4253,7 +4253,7 @@ func TestTemplatesMatchInTimeWhateverIsSent(t *testing.T) {
 		"x:{+a}a{+b}a{+c}a{+d}a{+e}b":             "x:" + strings.Repeat("a", 4000),
 		"x:{a}-{b}-{c}-{d}-{e}-{f}-{g}-{h}-{i}/j": "x:" + strings.Repeat("-", 4000),
 		"x:{+a}/{+b}/{+c}":                        "x:%00" + strings.Repeat("/a", 2000),
-		"x:{+a}":                                  "x:" + strings.Repeat("../", 1<<20),
+		"x:{+a}":                                  "x:" + strings.Repeat("../", 20_000),
 	} {
 		s := &Server{}
 		s.AddResource(Resource{URI: template, Name: "n"}, texts(""))
@@ -4262,6 +4262,23 @@ func TestTemplatesMatchInTimeWhateverIsSent(t *testing.T) {
 			t.Errorf("%s: a match: %.100v", template, vars)
 		}
 		t.Logf("%v %s", time.Since(start), template)
+	}
+}
+
+// What is too long to be a URI is not held against every template.
+func TestAVeryLongURIFitsNoTemplate(t *testing.T) {
+	s := &Server{}
+	s.AddResource(Resource{URI: "x:{+a}", Name: "n"}, texts(""))
+	longest := "x:" + strings.Repeat("a", maxMatched-2)
+	if it, _ := s.find(resources, longest); it == nil {
+		t.Error("the longest is not found")
+	}
+	if it, _ := s.find(resources, longest+"a"); it != nil {
+		t.Error("a longer one is found")
+	}
+	s.AddResource(Resource{URI: longest + "a", Name: "n"}, texts(""))
+	if it, _ := s.find(resources, longest+"a"); it == nil || it.name != longest+"a" {
+		t.Error("a longer one that is there is not found")
 	}
 }
 
@@ -12258,6 +12275,45 @@ func TestCostGrowsAsItShould(t *testing.T) {
 		if n := cost(0, text(size), 10); n > 2.5*float64(size) {
 			t.Errorf("%d bytes there and back cost %.1f times as many", size, n/float64(size))
 		}
+	}
+}
+
+// A text of escapes is read into one piece of memory.
+func TestEscapesAreReadAtOnce(t *testing.T) {
+	raw := []byte(`"` + strings.Repeat(`\u0041x\ud83d\ude00`, 1000) + `"`)
+	if n := testing.AllocsPerRun(10, func() { unquote(raw) }); n > 1 {
+		t.Errorf("a text of 2000 escapes is %v allocations", n)
+	}
+}
+
+// What is deeper than a message may be is sent, and a nil in it as ever.
+func TestTheDeepestResultIsSent(t *testing.T) {
+	raw := json.RawMessage(strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1))
+	got, err := marshal(map[string]any{"deep": []any{raw, nil}})
+	if want := `{"deep":[` + string(raw) + `,null]}`; err != nil || string(got) != want {
+		t.Errorf("got %.50s %v, want %.50s", got, err, want)
+	}
+	type link struct {
+		L    []int
+		Next *link
+	}
+	last := &link{}
+	for range maxDepth {
+		last = &link{Next: last}
+	}
+	want := strings.Repeat(`{"L":[],"Next":`, maxDepth) + `{"L":[]}` + strings.Repeat("}", maxDepth)
+	if got, err := marshal(last); err != nil || string(got) != want {
+		t.Errorf("got %.50s %v, want %.50s", got, err, want)
+	}
+}
+
+// What may be much is taken apart by a handler, and the reader goes on.
+func TestTheReaderLeavesArgumentsToHandlers(t *testing.T) {
+	s := &Server{}
+	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a"}}}, promptOf(Text("")))
+	r := &request{params: params{raw: []byte(`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""},"context":{"arguments":5}}`)}}
+	if _, fault := (&session{srv: s}).findCompletion(r); fault != nil || r.handler == nil {
+		t.Errorf("got %v", fault)
 	}
 }
 
