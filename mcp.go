@@ -2717,7 +2717,7 @@ func (s *schema) listsItself() bool {
 // several with one name the least deep one counts, then the one whose name was
 // given in a tag, and then none.
 func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*field) {
-	all := d.collect(nil, &field{typ: t, where: where})
+	all := d.collect(nil, &field{typ: t, where: where}, make(map[reflect.Type]int))
 	for _, f := range all {
 		if i := slices.IndexFunc(all, f.clashes); i >= 0 && d.why&sent != 0 {
 			panic(f.where + ": the name " + f.name + " is also that of " + all[i].where)
@@ -2750,12 +2750,15 @@ func (f *field) clashes(o *field) bool {
 
 // collect appends the fields of a struct, and of those that it embeds. What is
 // in an embedded pointer is optional: encoding/json leaves it out when it is nil.
-func (d *deriver) collect(all []*field, outer *field) []*field {
-	for o := outer.outer; o != nil; o = o.outer {
-		if o.typ == outer.typ {
-			return all // embeds itself: what is further down is hidden anyway
-		}
+// Met holds how deep the structs are that were met before. The fields of one that is
+// embedded twice at one depth hide each other; but what is embedded in it counts once.
+func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) []*field {
+	depth, again := met[outer.typ]
+	if again && depth < len(outer.index) {
+		return all // hidden by what is less deep; it may embed itself
 	}
+	again = again && depth == len(outer.index)
+	met[outer.typ] = len(outer.index)
 	for i := range outer.typ.NumField() {
 		in := outer.typ.Field(i)
 		pointer, elem := in.Type.Kind() == reflect.Pointer, in.Type
@@ -2774,7 +2777,9 @@ func (d *deriver) collect(all []*field, outer *field) []*field {
 		if embedded && !f.named {
 			f.typ = elem
 			f.optional = outer.optional || pointer
-			all = d.collect(all, f)
+			if !again {
+				all = d.collect(all, f, met)
+			}
 			continue
 		}
 		if f.quoted {
@@ -2830,7 +2835,7 @@ func (f *field) readDoc() error {
 	doc := f.tag.Get("jsonschema")
 	for i, part := range strings.Split(doc, ",") {
 		key, _, keyed := strings.Cut(part, "=")
-		if !keyed && part == "required" || keyed && (i == 0 && isWord(key) || slices.Contains(foreign, key)) {
+		if !keyed && part == "required" || keyed && (i == 0 && key != "" && madeOf(key, "_") || slices.Contains(foreign, key)) {
 			return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone. "+
 				"A field is required unless it is a pointer or has omitempty or a default; bounds have tags of their own, such as enum:\"a,b\" and minimum:\"1\"", doc)
 		}
@@ -2844,12 +2849,6 @@ func (f *field) readDoc() error {
 var foreign = strings.Fields("required description title enum default example examples format pattern type minimum maximum " +
 	"exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties " +
 	"nullable readOnly writeOnly deprecated const anyof oneof oneof_type oneof_required anyof_type anyof_required anchor ref")
-
-// isWord reports whether s is one word.
-func isWord(s string) bool {
-	other := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }
-	return s != "" && strings.IndexFunc(s, other) < 0
-}
 
 // readBounds reads between which numbers a field must be. Both are of the type of
 // the field, so that comparing is exact.

@@ -189,7 +189,8 @@ type params struct {
 // An inputRequest is a question of the modern era, which travels in a result.
 type inputRequest struct{ key, method, params string }
 
-// A batch collects the answers to one line of several messages.
+// A batch collects the answers to one line of several messages. They go out
+// together, or, if one of the handlers outlives Drain, not at all.
 type batch struct {
 	owed    int // answers still to come, and one while the line is being read
 	answers []byte

@@ -11595,6 +11595,24 @@ func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
 		}
 		types = append(types, reflect.StructOf(fields))
 	}
+	var toEmbed []reflect.Type
+	for x := range 6000 {
+		src := source(binary.LittleEndian.AppendUint64(nil, uint64(x+1)*0x9e3779b97f4a7c15))
+		if x%6 == 0 {
+			toEmbed = nil
+		}
+		var fields []reflect.StructField
+		for i := range src.next(3) {
+			fields = append(fields, reflect.StructField{Name: "F" + strconv.Itoa(i), Type: reflect.TypeFor[[]int](), Tag: reflect.StructTag([]string{"", `json:"F0"`, `json:"F1"`, `json:"a"`}[src.next(4)])})
+		}
+		if n := len(toEmbed); n > 0 {
+			for i := range src.next(3) {
+				fields = append(fields, reflect.StructField{Name: "E" + strconv.Itoa(i), Type: toEmbed[src.next(n)], Anonymous: src.next(8) > 0})
+			}
+		}
+		toEmbed = append(toEmbed, reflect.StructOf(fields))
+		types = append(types, toEmbed[len(toEmbed)-1])
+	}
 	for _, typ := range types {
 		if _, own := reflect.New(typ).Interface().(encoding.TextMarshaler); own || typ.Kind() != reflect.Struct {
 			continue
