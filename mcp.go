@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.1.1, 2026-11-22
+// Version 2.2.0, 2026-11-22
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
 // three files that are made to be copied into a program. It needs nothing but
@@ -156,7 +156,8 @@ type Server struct {
 
 	// Trace takes every line that is read, or that is to be written, after the
 	// time and "in" or "out"; "in#2" is the second session's. nil means none. No
-	// message waits for it: when 64 MiB are unwritten, lines are left out.
+	// message waits for it: when 64 MiB are unwritten, lines are left out. A Write
+	// that takes longer than Drain may go on when Serve has returned.
 	Trace io.Writer
 
 	mu          sync.Mutex              // guards what follows
@@ -232,7 +233,7 @@ func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h =
 // A Result is everything that a tool can return.
 type Result struct {
 	Content           []Content
-	StructuredContent any  // marshalled as JSON; nil: none
+	StructuredContent any  // marshalled as JSON; nil: none, where no OutputSchema promises it
 	IsError           bool // the model is told that the call failed
 	Meta              map[string]any
 }
@@ -459,18 +460,19 @@ func oneLine(s string) string {
 // []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
 // any other type is structured output and the same JSON as a text. There, nil
 // slices and maps are sent as empty ones, and nil pointers not at all; what an
-// interface holds is written as encoding/json does. If Out is a struct or a map
-// that can be described, and t.OutputSchema is nil, the output schema is derived
-// from it too; a pointer may be nil, which is no result, so from one nothing is
-// derived.
+// interface holds is written as encoding/json does. If Out is a struct or a map that
+// can be described, and t.OutputSchema is nil, the output schema is derived from it
+// too; a pointer may be nil, which is no result, so from one nothing is derived.
 //
 // An error of h is a result that the model can read, with exactly the error's
 // text, unless it is an [*Error]. If h returns the error of its context, the
 // text is that of the context's cause.
 //
 // AddTool panics if the name breaks the protocol's rule, if a schema or a tag makes
-// no sense, and if In cannot be described, unless t.InputSchema is set. Names that some hosts refuse, over 64
-// bytes or with a dot, are reported to ErrorLog.
+// no sense, if Out has no structured output but t.OutputSchema is set, if In is
+// neither a struct nor a map nor has a form of its own, and if In cannot be described,
+// unless t.InputSchema is set. Names that some hosts refuse, over 64 bytes or with a
+// dot, are reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
 		var call struct { // both are pointed to: one piece of memory holds them
@@ -500,18 +502,21 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 	} else {
 		in.schema = s.inputSchema(from, where+": In")
 		t.InputSchema = in.schema.sentAs
-		panicUnless(in.schema.kind == "object", where, "In must be a struct or a map")
 	}
+	panicUnless(in.schema.kind == "object" || in.schema.kind == "", where, "In must be a struct or a map")
 	out := outputSchema(t, to, where+": Out")
 	s.add(tools, where, t.Icons, t.Meta, &item{
 		name:   t.Name,
 		encode: t.encode,
 		shown:  t.Shown,
 		handler: func(r *request) []byte {
+			if r.arguments == nil || string(r.arguments) == "null" {
+				r.arguments = []byte("{}")
+			}
 			switch {
 			case t.Shown != nil && !t.Shown(r.public()):
 				return errorLine(r.id, coded(codeParams, "Unknown tool: "+excerpt(r.name)))
-			case r.arguments != nil && r.arguments[0] != '{' && string(r.arguments) != "null":
+			case r.arguments[0] != '{':
 				return errorLine(r.id, badParams("arguments must be an object"))
 			}
 			if r.hostsOwn != nil && !in.describes(hostsOwn) {
@@ -548,6 +553,7 @@ func (s *Server) inputSchema(t reflect.Type, where string) *schema {
 func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 	switch to {
 	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[*Result](), reflect.TypeFor[struct{}]():
+		panicUnless(t.OutputSchema == nil || to == reflect.TypeFor[*Result](), where, "there is no structured output, which OutputSchema promises")
 		return nil
 	}
 	base := to
@@ -1230,8 +1236,8 @@ func (s *Server) addSession(c *session) {
 	s.mu.Unlock()
 }
 
-// removeSession has c told no more. The last session ends its trace: nothing is
-// written to Server.Trace after Serve has returned.
+// removeSession has c told no more. The last session ends its trace: no Write to
+// Server.Trace begins after Serve has returned.
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
@@ -1290,6 +1296,9 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 	case *struct{}:
 		return r.resultAnswer(&Result{})
 	case *string:
+		if r.item.promises { // Out is any
+			return r.resultAnswer(&Result{})
+		}
 		return r.textAnswer(*out, nil, false)
 	case *Content:
 		return r.resultAnswer(&Result{Content: []Content{*out}})
@@ -1304,12 +1313,10 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 	switch {
 	case err != nil:
 		return r.notEncodable(err)
-	case string(raw) != "null":
-		return r.textAnswer(string(raw), raw, false)
-	case r.item.promises:
-		return r.notEncodable(errors.New("nil is not what the output schema says"))
+	case string(raw) == "null":
+		return r.resultAnswer(&Result{})
 	}
-	return r.resultAnswer(&Result{})
+	return r.textAnswer(string(raw), raw, false)
 }
 
 // textAnswer is the line that answers the call of a tool with a text, and with
@@ -1323,7 +1330,7 @@ func (r *request) textAnswer(text string, structured []byte, isError bool) []byt
 // resultAnswer is the line that answers the call of a tool with a Result. Its Meta
 // cannot say who the server is: that member is ours, and no name comes twice.
 func (r *request) resultAnswer(res *Result) []byte {
-	b, err := res.append(r.beginAnswer(), r.rev, r.item.wraps)
+	b, err := res.append(r.beginAnswer(), r.rev, r.item)
 	meta, err2 := jsonOf(res.Meta)
 	if err := cmp.Or(err, err2); err != nil {
 		return r.notEncodable(err)
@@ -1383,7 +1390,7 @@ func (r *request) permitted(e *Error) *Error {
 // notEncodable is the line that answers r if what its handler returned cannot be
 // sent. What err says is for the programmer, and not for the client.
 func (r *request) notEncodable(err error) []byte {
-	r.session.logf("%v: the result has no JSON form: %v", r, err)
+	r.session.logf("%v: the result cannot be sent: %v", r, err)
 	return errorLine(r.id, internalError)
 }
 
@@ -1501,8 +1508,8 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 	return r.endAnswer(b)
 }
 
-// append appends the members of the result of a call.
-func (res *Result) append(b []byte, rev revision, wraps bool) (_ []byte, err error) {
+// append appends the members of the result of a call of a tool.
+func (res *Result) append(b []byte, rev revision, tool *item) (_ []byte, err error) {
 	b = join(b, `"content":[`)
 	for _, c := range res.Content {
 		if b, err = c.append(b, rev); err != nil {
@@ -1516,7 +1523,10 @@ func (res *Result) append(b []byte, rev revision, wraps bool) (_ []byte, err err
 			return nil, err
 		}
 	}
-	return outcome(b, structured, res.IsError, rev, wraps), nil
+	if tool.promises && rev.knows(structuredOutput) && !res.IsError && (structured == nil || string(structured) == "null") { // clients refuse it
+		return nil, errors.New("there is no structured output, which the output schema promises")
+	}
+	return outcome(b, structured, res.IsError, rev, tool.wraps), nil
 }
 
 // outcome appends what follows the content of a result. Wraps is what
@@ -2249,7 +2259,10 @@ func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
 		b = append(b, ',')
 	case c.Type == "tool_result" && c.ToolResult != nil:
 		b = stringMember(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
-		b, err = c.ToolResult.Result.append(b, rev, false)
+		b, err = c.ToolResult.Result.append(b, rev, &item{})
+		if c.Meta == nil {
+			c.Meta = c.ToolResult.Result.Meta
+		}
 	case c.Type == "resource" || c.Type == "resource_link":
 		err = fmt.Errorf("content of type %q is not for a conversation", c.Type)
 	default:
@@ -3218,12 +3231,8 @@ func rootOf(schema []byte, where string) *root {
 // itself, and sends along. A tool that has no such argument never sees it.
 const hostsOwn = "wait_for_previous"
 
-// unmarshal sets what v points to from the arguments of a call. A call without
-// arguments is one with an empty object.
+// unmarshal sets what v points to from the arguments of a call.
 func (in *rules) unmarshal(args []byte, v any) error {
-	if args == nil || string(args) == "null" {
-		args = []byte("{}")
-	}
 	bad := faults{partial: in.byHand != nil} // on the stack: mostly there are none
 	if in.byHand != nil {
 		in.byHand.check(args, &bad)
@@ -3885,10 +3894,12 @@ func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 		if raw[i] != 'n' {
 			b, i = inner.appendFilled(b, raw, i)
 			b = append(b, ',')
-		} else if i += len("null"); inner.empty(t) == "" {
-			b = b[:start]
+		} else if i += len("null"); !object && inner.kind == "" && t.Kind() == reflect.Pointer { // what writes itself keeps its place
+			b = join(b, "null,")
+		} else if empty := inner.empty(t); empty != "" {
+			b = join(b, empty, ",")
 		} else {
-			b = join(b, inner.empty(t), ",")
+			b = b[:start]
 		}
 		if raw[i] == ',' {
 			i++

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.1.1, 2026-11-22
+// Version 2.2.0, 2026-11-22
 
 package mcp
 
@@ -29,14 +29,15 @@ package mcp
 //	writeAll             was handed the turn to write: the WaitGroup
 //	readAhead            one Read, while too much output is unsent: whoever reads next
 //	lineWriter.writeAll  writes the trace or the diagnostics: wait, until Drain is over;
-//	                     after an ErrDrain nobody
+//	                     after that, or after an ErrDrain, nobody
 //	drain                the drain waiter, which waits for the WaitGroup: wait, until Drain is over
 //	within               writes what was held when Drain was over: wait, for a moment;
 //	                     turns loggers back: ServeStdio, for a moment
 //	untilSignal          waits for the first signal: ServeStdio
 //
-// Only a Read that cannot be interrupted, of read or readAhead, may outlive Serve,
-// and after an ErrDrain what would not come to its end.
+// Only a Read that cannot be interrupted, of read or readAhead, may outlive Serve, a
+// Write of trace or diagnostics that is longer than Drain, and after an ErrDrain what
+// would not come to its end.
 //
 // No lock is held while r or w is used or a handler runs. Where two are needed,
 // session.mu is taken first.

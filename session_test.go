@@ -702,6 +702,13 @@ func out[T any](v T, err error) func(*Server) {
 	}
 }
 
+// promised is out with an output schema.
+func promised[T any](v T) func(*Server) {
+	return func(s *Server) {
+		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, none) (T, error) { return v, nil })
+	}
+}
+
 // A toolResult is what a call gave, or the error that it gave.
 type toolResult struct {
 	Content []struct{ Text string }
@@ -1865,7 +1872,7 @@ func TestEachRevisionIsSentWhatItKnows(t *testing.T) {
 	AddTool(s, Tool{Name: "list", OutputSchema: SchemaOf[[]int](), Annotations: ToolAnnotations{ReadOnlyHint: No}},
 		func(context.Context, none) ([]int, error) { return nil, nil })
 	AddTool(s, Tool{Name: "ref", OutputSchema: json.RawMessage(`{"$ref":"#/$defs/x","$defs":{"x":{"type":"array"}}}`)},
-		func(context.Context, none) (none, error) { return none{}, nil })
+		func(context.Context, none) ([]int, error) { return nil, nil })
 
 	const (
 		ICON  = `"icons":[{"src":"https://x/i.png","mimeType":"image/png","sizes":["48x48"],"theme":"dark"}]`
@@ -1973,6 +1980,11 @@ func TestWrongRegistrationPanics(t *testing.T) {
 		{`a schema must be a JSON object`, add("x", Tool{OutputSchema: json.RawMessage(`true`)})},
 		{`"type": "object"`, add("x", Tool{InputSchema: json.RawMessage(`{"type":"string"}`)})},
 		{`"type": "object"`, add("x", Tool{InputSchema: json.RawMessage(`{"type":["object"]}`)})},
+		{`mcp: tool "x": Out: there is no structured output, which OutputSchema promises`, in(promised(""))},
+		{`mcp: tool "x": Out: there is no structured output, which OutputSchema promises`, in(promised(none{}))},
+		{`mcp: tool "x": Out: there is no structured output, which OutputSchema promises`, in(promised([]Content{}))},
+		{`mcp: tool "x": In must be a struct or a map`, func() { byHand[string](&Server{}, `{"type":"object"}`) }},
+		{`mcp: tool "x": In must be a struct or a map`, func() { byHand[[]int](&Server{}, `{"type":"object"}`) }},
 		{`mcp: tool "x": Meta: `, add("x", Tool{Meta: map[string]any{"f": func() {}}})},
 		{`mcp: tool "x": In must be a struct or a map`, in(toolOf[string])},
 		{`mcp: tool "x": In must be a struct or a map`, in(toolOf[[]int])},
@@ -2728,9 +2740,14 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		{"nil pointer", out((*reply)(nil), nil), "", "0 blocks"},
 		{"nothing", out(none{}, nil), "", "0 blocks"},
 		{"text", out("a", nil), "", "a"},
-		{"nil where something is promised", func(s *Server) {
-			AddTool(s, given, func(context.Context, none) (*reply, error) { return nil, nil })
-		}, `{"type":"object"}`, "!! Internal error"},
+		{"nil where something is promised", promised((*reply)(nil)), `{"type":"object"}`, "!! Internal error"},
+		{"no result where something is promised", promised((*Result)(nil)), `{"type":"object"}`, "!! Internal error"},
+		{"content alone where something is promised", promised(&Result{Content: []Content{Text("a")}}), `{"type":"object"}`, "!! Internal error"},
+		{"nil in a result where something is promised", promised(&Result{StructuredContent: (*reply)(nil)}), `{"type":"object"}`, "!! Internal error"},
+		{"nothing at all where something is promised", promised[any](nil), `{"type":"object"}`, "!! Internal error"},
+		{"a text where something is promised", promised[any]("a"), `{"type":"object"}`, "!! Internal error"},
+		{"an error where something is promised", promised(&Result{Content: []Content{Text("a")}, IsError: true}), `{"type":"object"}`, "! a"},
+		{"what was promised", promised[any](reply{}), `{"type":"object"}`, `{"n":0,"l":[]}`},
 		{"any result by value", out[any](Result{Content: []Content{Text("a")}}, nil), "", "a"},
 	} {
 		s := &Server{}
@@ -2746,6 +2763,17 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		"Out: write *mcp.Result, mcp.Content or []mcp.Content instead of *mcp.Content":   out(&Content{}, nil),
 	} {
 		wantPanic(t, want, func() { f(&Server{}) })
+	}
+}
+
+// A client whose revision knows of no structured output misses none.
+func TestAnOldClientIsPromisedNothing(t *testing.T) {
+	for version, want := range map[string]string{"2024-11-05": "a", "2025-03-26": "a", "2025-06-18": "!! Internal error"} {
+		s := &Server{}
+		promised(&Result{Content: []Content{Text("a")}})(s)
+		if _, results := callX(t, s, version, "{}"); results[0].text() != want {
+			t.Errorf("%s: got %s, want %s", version, results[0].text(), want)
+		}
 	}
 }
 
@@ -5313,9 +5341,9 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 			`{"role":"assistant","content":[{"type":"text","text":"hm"},{"type":"tool_use","id":"1","name":"look","input":{"Q":"x"},"_meta":{"cache":"c"}}],"model":"m","stopReason":"toolUse"}`, `assistant/m/toolUse text:hm tool_use:1,look,{"Q":"x"},map[cache:c]`),
 		"tool results": model(SampleRequest{MaxTokens: 9, Tools: []Tool{lookUpTool}, Messages: []SampleMessage{{Content: []Content{Text("hi")}},
 			{Role: "assistant", Content: []Content{{Type: "tool_use", ToolUse: &ToolUse{ID: "1", Name: "look", Input: json.RawMessage(`{"Q":"x"}`)}, Meta: map[string]any{"cache": "c"}}}},
-			{Content: []Content{{Type: "tool_result", ToolResult: &ToolResult{ID: "1", Result: Result{Content: []Content{Text("no")}, IsError: true}}}}}}},
+			{Content: []Content{{Type: "tool_result", ToolResult: &ToolResult{ID: "1", Result: Result{Content: []Content{Text("no")}, IsError: true, Meta: map[string]any{"k": 1}}}}}}}},
 			`{"messages":[{"role":"user","content":{"type":"text","text":"hi"}},{"role":"assistant","content":{"type":"tool_use","id":"1","name":"look","input":{"Q":"x"},"_meta":{"cache":"c"}}},`+
-				`{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[{"type":"text","text":"no"}],"isError":true}}],"maxTokens":9,`+lookUpWire+`}`, hiAnswer, "assistant/m/endTurn text:yo"),
+				`{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[{"type":"text","text":"no"}],"isError":true,"_meta":{"k":1}}}],"maxTokens":9,`+lookUpWire+`}`, hiAnswer, "assistant/m/endTurn text:yo"),
 		"model says nothing": model(sampleOf(Text("hi")), hiAsk, `{}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content is required"),
 		"model says null":    model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":null,"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content is required"),
 		"model says 5":       model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":[5],"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content: [0] must be an object, got 5"),
@@ -5718,6 +5746,10 @@ func TestRoundsAskForWhatIsMissing(t *testing.T) {
 		state = c.round(2, `{`+entry("a")+`}`)
 		c.send(modernRequest(3, "tools/call", params, caps, `,"requestState":"`+state+`"`))
 		state = c.round(3, `{`+entry("a")+`}`)
+		for _, none := range []string{`,"arguments":{}`, `,"arguments":null`} { // is what it was
+			c.send(modernRequest(3, "tools/call", params+none, caps, `,"requestState":"`+state+`"`))
+			state = c.round(3, `{`+entry("a")+`}`)
+		}
 		c.send(modernRequest(3, "tools/call", params, caps, with(`{"a":{"action":"decline"}}`)))
 		c.want(modernSaid(3, "declined"))
 
@@ -11567,7 +11599,7 @@ func TestNilIsWrittenAsEmpty(t *testing.T) {
 		want string // "" for an error
 	}{
 		{nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {&nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {(*nils)(nil), "null"}, {nil, "null"},
-		{[]*int{nil}, "[]"}, {[2]*int{}, "[null,null]"}, {map[string]*int{"a": nil}, "{}"}, {[][]int{nil}, "[[]]"}, {[]int(nil), "[]"}, {map[int]int(nil), "{}"},
+		{[]*int{nil}, "[]"}, {[]*ptrJSON{nil, {A: 1}, nil}, `[null,{"p":1},null]`}, {[]map[int]int{nil, {1: 2}}, `[{},{"1":2}]`}, {[][]map[int]bool{nil, {nil}}, "[[],[{}]]"}, {[2]*int{}, "[null,null]"}, {map[string]*int{"a": nil}, "{}"}, {[][]int{nil}, "[[]]"}, {[]int(nil), "[]"}, {map[int]int(nil), "{}"},
 		{json.RawMessage(nil), "null"}, {struct{ R json.RawMessage }{}, `{"R":null}`}, {(*time.Time)(nil), "null"}, {struct{ J json.Marshaler }{}, `{"J":null}`},
 		{float32(1e-6), "0.000001"}, {1e-7, "1e-7"}, {1e21, "1e+21"}, {float32(1e21), "1e+21"}, {math.Copysign(0, -1), "-0"}, {"<&>\u2028\xff", `"<&>\u2028\ufffd"`},
 		{map[time.Month]int{1: 1, 10: 2}, `{"1":1,"10":2}`}, {json.RawMessage("\"\xff\u2028\""), "\"\ufffd\\u2028\""},
