@@ -233,7 +233,7 @@ func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h =
 // A Result is everything that a tool can return.
 type Result struct {
 	Content           []Content
-	StructuredContent any  // marshalled as JSON; nil: none, where no OutputSchema promises it
+	StructuredContent any  // marshalled as JSON; nil: none, which is an error if the tool has an OutputSchema
 	IsError           bool // the model is told that the call failed
 	Meta              map[string]any
 }

@@ -2337,7 +2337,7 @@ func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
 // codeUnit returns the number in the valid escape \u... with which b begins.
 func codeUnit(b []byte) (unit rune) {
 	for _, digit := range b[2:6] {
-		unit = unit<<4 + rune(digit&0xf+digit>>6*9) // 'A' and 'a' end in the bits of a 1
+		unit = unit<<4 + rune(digit&0xf+digit>>6*9) // the low four bits of 'A' and 'a' hold 1, which stands for 10
 	}
 	return unit
 }
