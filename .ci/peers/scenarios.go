@@ -86,8 +86,14 @@ func some(n int) int {
 	return n
 }
 
-// atLeast is how long calls are played to a server: in less, chance decides.
-const atLeast = 300 * time.Millisecond
+// again does something once, and the fast ones again for a second: in less, chance
+// decides. It returns how often.
+func again(something func()) (n int) {
+	for began := time.Now(); n == 0 || time.Since(began) < time.Second; n++ {
+		something()
+	}
+	return n
+}
 
 func callScenario(tool string, modern bool, window int) scenario {
 	below := []goal{{gosdk, 1}, {mcpgo, 1}}
@@ -121,25 +127,19 @@ func callScenario(tool string, modern bool, window int) scenario {
 	}
 	play := func(srv *server) []float64 {
 		n, warm := some(5000), 500
-		calls := sums
+		s := sums(warm+n, modern)
 		if tool == "echo" {
-			calls = func(n int, modern bool) *script { return echoes(n, modern, greeting) }
+			s = echoes(warm+n, modern, greeting)
 		}
-		s := calls(warm+n, modern)
 		p := open(srv)
 		p.play(s, 0, warm, window)
-		var elapsed time.Duration
-		played := 0
+		began, calls := time.Now(), 0.0
 		cpu := p.cost(func() {
-			began := time.Now()
-			for elapsed < atLeast { // the fast ones again: 5,000 calls take them 20 ms
-				p.play(s, warm, warm+n, window)
-				played += n
-				elapsed = time.Since(began)
-			}
+			calls = float64(n * again(func() { p.play(s, warm, warm+n, window) }))
 		})
+		elapsed := time.Since(began).Seconds()
 		slices.Sort(s.took) // of the last time
-		return []float64{cpu / float64(played), float64(played) / elapsed.Seconds(), float64(s.took[n/2]), float64(s.took[n*99/100])}
+		return []float64{cpu / calls, calls / elapsed, float64(s.took[n/2]), float64(s.took[n*99/100])}
 	}
 	return scenario{
 		name: fmt.Sprintf("%s%s, %d in flight", tool, revision, window),
@@ -169,35 +169,42 @@ func textScenario(name string, length int) scenario {
 		s := echoes(warm+n, false, same(text))
 		p := ready(srv)
 		p.play(s, 0, warm, 1)
-		var elapsed time.Duration
+		began, megabytes := time.Now(), float64(n*length)/1e6
 		cpu := p.cost(func() {
-			began := time.Now()
-			p.play(s, warm, warm+n, 1)
-			elapsed = time.Since(began)
+			megabytes *= float64(again(func() { p.play(s, warm, warm+n, 1) }))
 		})
-		megabytes := float64(n*length) / 1e6
-		return []float64{cpu / megabytes, megabytes / elapsed.Seconds(), p.peak() / float64(length)}
+		elapsed := time.Since(began).Seconds()
+		return []float64{cpu / megabytes, megabytes / elapsed, p.peak() / float64(length)}
 	}
 	return scenario{name: name + " of text", play: play, measures: []measure{cpu, rate, memory}}
 }
 
 func playList(srv *server) []float64 {
 	n := some(4)
-	s := newScript(1+n, false, "tools/list", same(""), same(`"name":"`+tools.Name(tools.Many-1)+`"`))
-	began := time.Now()
-	p := ready(srv, fmt.Sprint("PEERS_TOOLS=", tools.Many))
-	p.play(s, 0, 1, 1)
-	first := time.Since(began)
-	return []float64{float64(first), p.cost(func() { p.play(s, 1, 1+n, 1) }) / float64(n)}
+	var first, cpu []float64
+	again(func() {
+		s := newScript(1+n, false, "tools/list", same(""), same(`"name":"`+tools.Name(tools.Many-1)+`"`))
+		began := time.Now()
+		p := ready(srv, fmt.Sprint("PEERS_TOOLS=", tools.Many))
+		p.play(s, 0, 1, 1)
+		first = append(first, float64(time.Since(began)))
+		cpu = append(cpu, p.cost(func() { p.play(s, 1, 1+n, 1) })/float64(n))
+		p.end()
+	})
+	return []float64{median(first), median(cpu)}
 }
 
 func playAsleep(srv *server) []float64 {
-	p := ready(srv)
-	before := p.spent()
-	p.sleep()
-	peak := p.peak()
-	p.end()
-	return []float64{peak, float64(p.total() - before)}
+	var peak, cpu []float64
+	again(func() {
+		p := ready(srv)
+		before := p.spent()
+		p.sleep()
+		peak = append(peak, p.peak())
+		p.end()
+		cpu = append(cpu, float64(p.total()-before))
+	})
+	return []float64{median(peak), median(cpu)}
 }
 
 func playStart(srv *server) []float64 {
