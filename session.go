@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.2.0, 2026-11-22
+// Version 2.2.1, 2026-11-22
 
 package mcp
 
@@ -1320,10 +1320,7 @@ func (r *request) acknowledgement() []byte {
 
 // errorLine is the line that answers with an error. A nil id is sent as null.
 func errorLine(id []byte, e *Error) []byte {
-	if id == nil {
-		id = []byte("null")
-	}
-	b := join(nil, `{"jsonrpc":"2.0","id":`, string(id), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
+	b := join(nil, `{"jsonrpc":"2.0","id":`, cmp.Or(string(id), "null"), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
 	b = stringMember(b, "message", e.Message)
 	if e.Data != nil {
 		if data, err := marshal(e.Data); err == nil {
@@ -1794,15 +1791,20 @@ func (l *lineReader) skipBlank() {
 	l.seen, l.buf = max(0, l.seen-blanks), l.buf[blanks:]
 }
 
-// whole returns a line that ends with chunk.
+// whole returns a line that ends with chunk. Make touches fresh memory in pieces, between
+// which the garbage collector has its say; bytes.Join would make it wait for all of a
+// megabyte.
 func (l *lineReader) whole(chunk []byte) []byte {
 	if l.size > 0 {
-		chunk = bytes.Join(append(l.parts, chunk), nil)
-		for _, part := range l.parts[1:] { // in the first there may be other lines
-			if l.size <= maxReused && cap(part) == keepBuffer { // add may have made it larger
+		line := make([]byte, 0, l.size+len(chunk))
+		for i, part := range l.parts {
+			line = append(line, part...)
+			// In the first there may be other lines, and add may have made it larger.
+			if i > 0 && l.size <= maxReused && cap(part) == keepBuffer {
 				readBuffers.Put((*readBuffer)(part[:keepBuffer]))
 			}
 		}
+		chunk = append(line, chunk...)
 		l.parts, l.size = nil, 0
 	}
 	return trimSpace(chunk)
