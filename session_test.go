@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -11714,15 +11715,13 @@ func plain(s *schema, t reflect.Type, val any, strict bool, fits *bool) any {
 	case t.Kind() == reflect.String:
 		ok = isText
 	case reflect.Int <= t.Kind() && t.Kind() <= reflect.Uintptr:
-		whole, fraction, _ := strings.Cut(string(num), ".")
-		if strings.Trim(fraction, "0") == "" {
-			num = json.Number(whole)
-		}
-		if f, err := num.Float64(); err == nil && strings.ContainsAny(string(num), "eE") && math.Abs(f) <= 1<<53 {
-			num = json.Number(strconv.FormatFloat(f, 'f', -1, 64))
-		}
-		if num == "-0" {
+		mantissa, _, _ := strings.Cut(strings.ToLower(string(num)), "e")
+		if strings.Trim(mantissa, "-0.") == "" {
 			num = "0"
+		} else if f, err := num.Float64(); err == nil && f != 0 { // so its exponent is small enough for a Rat
+			if r, ok := new(big.Rat).SetString(string(num)); ok && r.IsInt() {
+				num = json.Number(r.Num().String())
+			}
 		}
 		ok, val = isNum && json.Unmarshal([]byte(num), p) == nil, num
 	case t.Kind() == reflect.Slice:
@@ -11792,7 +11791,7 @@ func FuzzArguments(f *testing.F) {
 			one, `{"i":5.0,"i8":"-128","u":-0,"u64":18446744073709551615,"i64":-9223372036854775808,"f32":1e39,"b":"true"}`, `{"i":1e2,"u8":256,"f64":"1.5e3","f32":1,"i16":null}`, `{"u":-1,"i32":1.50e1,"i8":1.5,"ptr":"0x1"}`,
 			`{"by":"AA==","by":"A","l":null}`, `{"l":[1,2.0,"3"],"ll":[["a"],[]],"lp":[null,1e-1],"m":{"":1,"a":null},"ml":{"EN":{"x":[1]}}}`, `{"self":{"self":{"p":"x"},"list":[{"pp":1},{"pp":null}]},"id":3,"Y":"y"}`, `{"t":"2024-01-01T00:00:00Z","c":"#7","cl":["#1","#x"],"n":{"b":true}}`,
 			`{"ml":{"toolong":{}},"by":"_-"}`, `{"any":{"a":[1,null,"x",1e400]},"raw":null,"num":"12","out":{"A":1},"in":true}`, `{"S":"x","s\u0000":1,"":2}`, `{"num":1.0,"any":null,"in":null,"raw":[ 1 ],"out":{"A":2}}`, `{"out":{"":0}}`, strings.Replace(one, "9", "-2", 1), strings.Replace(one, `[1,"3"]`, `[1,4]`, 1), strings.Replace(one, `8.0`, `null,"w":"éééé"`, 1), `{"a":1}`, strings.Replace(one, `:9`, `:10`, 1), strings.Replace(one, `"f"`, `"w":"ééé","f"`, 1),
-			`{"i":5.0}`, `{"i":5.5}`, `{"i":1.5e1}`, `{"i":15e-1}`, `{"i8":-128}`, `{"i8":300}`, `{"u":-0}`, `{"f32":1e39}`, `{"f32":0.1}`, `{"b":"true"}`, `{"by":"A"}`, `{"by":"AA=="}`, `{"i":1,"i":1}`, `{"num":null}`, `{"any":1e400}`, `{"any":null,"in":null}`,
+			`{"i":0.1e17}`, `{"i":1e-400}`, `{"u64":1844674407370955161.5e1}`, `{"i":5.0}`, `{"i":5.5}`, `{"i":1.5e1}`, `{"i":15e-1}`, `{"i8":-128}`, `{"i8":300}`, `{"u":-0}`, `{"f32":1e39}`, `{"f32":0.1}`, `{"b":"true"}`, `{"by":"A"}`, `{"by":"AA=="}`, `{"i":1,"i":1}`, `{"num":null}`, `{"any":1e400}`, `{"any":null,"in":null}`,
 		} {
 			f.Add(byte(i), []byte(seed))
 			f.Add(byte(i), []byte(seed)[1+j%4:])
