@@ -1669,7 +1669,7 @@ type readBuffer [keepBuffer]byte
 // read into a second time. So nobody has to copy a line that outlives the next
 // one, and a buffer is let go with the last request that came in it. A line that
 // does not fit into one buffer is collected in parts, and put together once; the
-// buffers in the middle, which held nothing else, are used again.
+// buffers that held nothing else are used again.
 type lineReader struct {
 	r     io.Reader
 	limit int // bytes that a line may have
@@ -1797,10 +1797,10 @@ func (l *lineReader) skipBlank() {
 func (l *lineReader) whole(chunk []byte) []byte {
 	if l.size > 0 {
 		line := make([]byte, 0, l.size+len(chunk))
-		for i, part := range l.parts {
+		for _, part := range l.parts {
 			line = append(line, part...)
-			// In the first there may be other lines, and add may have made it larger.
-			if i > 0 && l.size <= maxReused && cap(part) == keepBuffer {
+			// One from which other lines were taken has less room, one that add made may have more.
+			if l.size <= maxReused && cap(part) == keepBuffer {
 				readBuffers.Put((*readBuffer)(part[:keepBuffer]))
 			}
 		}

@@ -8726,6 +8726,22 @@ func TestOnlyWhatIsFreeIsUsedAgain(t *testing.T) {
 	if string(line[1:len(line)-1]) != text {
 		t.Error("what was being written has been written into")
 	}
+	in := &lineReader{r: strings.NewReader("short\n" + text + "\nnext\n"), limit: 1 << 20}
+	var lines [][]byte
+	for len(lines) < 3 {
+		got, _ := in.next()
+		for ; got == nil; got, _ = in.next() {
+			in.fill()
+		}
+		if lines = append(lines, got); len(lines) == 2 {
+			for range 4 { // whatever is free
+				clear(readBuffers.Get().(*readBuffer)[:])
+			}
+		}
+	}
+	if got := string(bytes.Join(lines, []byte("\n"))); got != "short\n"+text+"\nnext" {
+		t.Error("a line has been read into")
+	}
 	before := heap()
 	var kept []any
 	for range 20 {
