@@ -1791,9 +1791,9 @@ func (l *lineReader) skipBlank() {
 	l.seen, l.buf = max(0, l.seen-blanks), l.buf[blanks:]
 }
 
-// whole returns a line that ends with chunk. Make touches fresh memory in pieces, between
-// which the garbage collector has its say; bytes.Join would make it wait for all of a
-// megabyte.
+// whole returns a line that ends with chunk. The garbage collector can interrupt make,
+// which clears fresh memory piece by piece. It would have to wait for bytes.Join, for as
+// long as a megabyte of fresh memory takes.
 func (l *lineReader) whole(chunk []byte) []byte {
 	if l.size > 0 {
 		line := make([]byte, 0, l.size+len(chunk))
