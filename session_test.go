@@ -7289,7 +7289,7 @@ func TestInputReadAheadIsBounded(t *testing.T) {
 // A client that writes and does not read costs bounded memory,
 // and misses nothing when it reads at last.
 func TestProcAFloodCostsBoundedMemory(t *testing.T) {
-	pings, n, size, bound := 50_000, 30_000, 2000, uint64(150) // MiB; without the bound it is 190
+	pings, n, size, bound := 50_000, 40_000, 2000, uint64(220) // MiB; without the bound, calls need 350
 	if longRun() {
 		pings, n, bound = 100_000, 100_000, 220 // and 300
 	}
