@@ -175,8 +175,8 @@ type request struct {
 
 // params holds the members of the params of a request or a notification that we
 // know, as raw JSON. Those that begin with meta, and token, are members of its _meta;
-// hostsOwn is one of its arguments. Which of them a method has, and what they may
-// be, is for that method's service to check.
+// hostsOwn is one of its arguments, and lastArgument the last of the others. Which
+// of them a method has, and what they may be, is for that method's service to check.
 type params struct {
 	raw                                          []byte // all of them
 	twice                                        string // says that one came twice
@@ -184,7 +184,8 @@ type params struct {
 	notifications, level, state, inputResponses  []byte
 	protocolVersion, capabilities, clientInfo    []byte
 	metaVersion, metaCaps, metaClient, metaLevel []byte
-	token, requestID, reason, hostsOwn           []byte
+	token, requestID, reason                     []byte
+	hostsOwn, lastArgument                       []byte
 }
 
 // An inputRequest is a question of the modern era, which travels in a result.
@@ -432,7 +433,7 @@ type envelope struct {
 // and the last value as far as it goes.
 func (e *envelope) parse(m []byte) (valid bool) {
 	p := &e.params
-	arguments := []want{{name: hostsOwn, to: &p.hostsOwn}}
+	arguments := []want{{name: hostsOwn, to: &p.hostsOwn}, {to: &p.lastArgument}}
 	meta := []want{
 		{name: "progressToken", to: &p.token},
 		{name: keyVersion, to: &p.metaVersion},
@@ -1989,11 +1990,12 @@ func (w *lineWriter) queued(end int64) bool {
 // fuzzed. It is exact where encoding/json is not: names are compared byte for byte,
 // a member that comes twice is told, and an id is kept as it was written. One pass
 // over a message tells whether it is valid, and takes it apart; what is inside of
-// arguments is left to those who know their schema. From then on the message is
-// known to be valid, and members and unquote do not check it again.
+// arguments is left to those who know their schema. From then on members and unquote
+// take for granted that the message is valid.
 
 // A want is a member that is looked for, where its value is to go, and what is
-// looked for inside of it.
+// looked for inside of it. One without a name, behind all others, is for the last
+// member that none of them is for.
 type want struct {
 	name   string
 	to     *[]byte
@@ -2076,7 +2078,7 @@ func wantNamed(wanted []want, key []byte) *want {
 	}
 	name := unescaped(key)
 	for i := range wanted {
-		if wanted[i].name == string(name) {
+		if wanted[i].name == string(name) || wanted[i].name == "" {
 			return &wanted[i]
 		}
 	}
@@ -2122,12 +2124,16 @@ func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
 
 // members yields the members of a valid object, or the elements of a valid array,
 // which have no key.
-func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) { walk(b, yield) }
+func members(b []byte) iter.Seq2[[]byte, []byte] { return membersKnowing(b, nil) }
+
+// membersKnowing is members for those who know one of the values already: nobody
+// looks for its end once more, which takes long in a long text.
+func membersKnowing(b, known []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, val []byte) bool) { walk(b, known, yield) }
 }
 
-// walk calls each with what members yields.
-func walk(b []byte, each func(name, val []byte) bool) {
+// walk calls each with what membersKnowing yields.
+func walk(b, known []byte, each func(name, val []byte) bool) {
 	more := true
 	for i := skipSpace(b, 1); more && b[i] != '}' && b[i] != ']'; {
 		var name []byte
@@ -2136,8 +2142,8 @@ func walk(b []byte, each func(name, val []byte) bool) {
 			name = unescaped(name)
 		}
 		start := i
-		if b[i] == '"' { // it may be long
-			i = endOfString(b, i)
+		if len(known) > 0 && &b[i] == &known[0] {
+			i += len(known)
 		} else {
 			i = scan(b, i, 0, nil)
 		}
@@ -2192,21 +2198,6 @@ func scanString(b []byte, i int) int {
 			}
 		} else if escaped[b[i]] == 0 {
 			return -1
-		}
-	}
-}
-
-// endOfString is scan for a string that is valid: a quote ends it unless an odd
-// number of backslashes stands before.
-func endOfString(b []byte, i int) int {
-	for i++; ; {
-		i += bytes.IndexByte(b[i:], '"') + 1
-		slashes := 0
-		for b[i-2-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return i
 		}
 	}
 }

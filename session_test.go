@@ -10768,7 +10768,7 @@ func TestWhatFitsTheSchemaIsAccepted(t *testing.T) {
 			continue // not for a tool
 		}
 		why := misfit(schema, val, true)
-		err := (&rules{schema: s}).unmarshal(args, reflect.New(typ).Interface())
+		err := (&rules{schema: s}).unmarshal(args, nil, reflect.New(typ).Interface())
 		if err != nil {
 			refused++
 		}
@@ -11146,13 +11146,45 @@ func FuzzEnvelope(f *testing.F) {
 			t.Errorf("twice: got %q, want %v", e.twice, twice)
 		}
 		all := make(map[string]string)
-		for key, val := range members(b) {
+		for key, val := range membersKnowing(b, lastMember(b)) {
 			all[string(key)] = string(val)
 		}
 		if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
 			t.Errorf("members: got %q, want %q", all, m)
 		}
 	})
+}
+
+// lastMember returns the value of the last member of an object.
+func lastMember(obj []byte) (val []byte) {
+	pick(obj, want{to: &val})
+	return val
+}
+
+// The end of the last argument, which may be a long text, is looked for once: when
+// the line is scanned.
+func TestTheLastArgumentIsScannedOnce(t *testing.T) {
+	for _, own := range []string{"", `,"wait_for_previous":""`} {
+		line := []byte(`{"params":{"arguments":{"A":"1","B":"2'2"` + own + `},"name":"x"}}`)
+		var e envelope
+		if !e.parse(line) {
+			t.Fatal("not valid")
+		}
+		line[bytes.IndexByte(line, '\'')] = '"' // whoever scans it now stumbles
+		byHand := &root{names: []string{"A", "B"}, required: []string{"B"}}
+		for _, in := range []rules{
+			{schema: mustDerive(reflect.TypeFor[map[string]string](), "In", reading)},
+			{schema: mustDerive(reflect.TypeFor[struct{ A, B string }](), "In", reading), byHand: byHand},
+		} {
+			v := reflect.New(in.schema.typ)
+			if err := in.unmarshal(e.params.arguments, e.params.lastArgument, v.Interface()); err != nil {
+				t.Errorf("%s: %v", in.schema.typ, err)
+			}
+			if got := fmt.Sprint(v.Elem()); !strings.Contains(got, `2"2`) {
+				t.Errorf("%s: got %s", in.schema.typ, got)
+			}
+		}
+	}
 }
 
 // Values may be nested as deeply as encoding/json allows, and no deeper.
@@ -11844,7 +11876,7 @@ func FuzzArguments(f *testing.F) {
 			in.byHand = &root{}
 		}
 		got, want := reflect.New(typ), reflect.New(typ)
-		fault := in.unmarshal(data, got.Interface())
+		fault := in.unmarshal(data, lastMember(data), got.Interface())
 		if anyTwice(data) {
 			if strict && fault == nil {
 				t.Errorf("twice: %s", data)
