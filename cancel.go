@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.2.1, 2026-11-22
+// Version 2.2.2, 2026-11-22
 
 package mcp
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.2.1, 2026-11-22
+// Version 2.2.2, 2026-11-22
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
 // three files that are made to be copied into a program. It needs nothing but
