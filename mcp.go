@@ -479,7 +479,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 			in  In
 			out Out
 		}
-		err := in.unmarshal(r.arguments, r.lastArgument, &call.in)
+		err := in.unmarshal(r.arguments, r.longest, &call.in)
 		if err != nil {
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
@@ -520,7 +520,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 				return errorLine(r.id, badParams("arguments must be an object"))
 			}
 			if r.hostsOwn != nil && !in.describes(hostsOwn) {
-				r.arguments = without(r.arguments, hostsOwn)
+				r.arguments = without(r.arguments, r.longest, hostsOwn)
 			}
 			return call(r, in, out)
 		},
@@ -1336,7 +1336,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 		return r.notEncodable(err)
 	}
 	if _, claimed := res.Meta[keyServer]; claimed {
-		meta = without(meta, keyServer)
+		meta = without(meta, nil, keyServer)
 	}
 	if len(meta) <= len("{}") {
 		return r.endAnswer(b)
@@ -3231,8 +3231,8 @@ func rootOf(schema []byte, where string) *root {
 // itself, and sends along. A tool that has no such argument never sees it.
 const hostsOwn = "wait_for_previous"
 
-// unmarshal sets what v points to from the arguments of a call. One of their values
-// may be known already.
+// unmarshal sets what v points to from the arguments of a call. Known is as for
+// membersKnowing.
 func (in *rules) unmarshal(args, known []byte, v any) error {
 	bad := faults{known: known, partial: in.byHand != nil} // on the stack: mostly there are none
 	if in.byHand != nil {
@@ -3248,10 +3248,11 @@ func (in *rules) describes(name string) bool {
 		slices.ContainsFunc(in.schema.fields, func(f *field) bool { return f.name == name })
 }
 
-// without returns an object without the members of a name.
-func without(object []byte, name string) []byte {
+// without returns a copy of an object without the members of a name. Known is as for
+// membersKnowing, and of the object that is given: nothing is known of the copy.
+func without(object, known []byte, name string) []byte {
 	b := []byte("{")
-	for key, val := range members(object) {
+	for key, val := range membersKnowing(object, known) {
 		if string(key) != name {
 			b = append(append(appendString(b, string(key)), ':'), val...)
 			b = append(b, ',')
@@ -3283,7 +3284,7 @@ func (r *root) check(args []byte, bad *faults) {
 // are read.
 type faults struct {
 	list    []fault
-	known   []byte // a value whose end is known, or nil
+	known   []byte // one of the arguments, for membersKnowing; or nil
 	depth   int    // of the value that is looked at
 	partial bool   // names may be missing and unknown, and null is nothing: the schema is not ours
 	exact   bool   // nothing is accepted in place of something else

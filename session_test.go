@@ -7291,7 +7291,7 @@ func TestInputReadAheadIsBounded(t *testing.T) {
 func TestProcAFloodCostsBoundedMemory(t *testing.T) {
 	pings, n, size, bound := 50_000, 40_000, 2000, uint64(220) // MiB; without the bound, calls need 350
 	if longRun() {
-		pings, n, bound = 100_000, 100_000, 220 // and 300
+		pings, n, bound = 100_000, 100_000, 220 // calls need 320 and more
 	}
 	if raceBuild() { // fewer, as all of them might be at work at once
 		pings, n, size, bound = 20_000, 7000, 20_000, 220
@@ -11145,45 +11145,55 @@ func FuzzEnvelope(f *testing.F) {
 		if twice := duplicates(b, "jsonrpc", "id", "method", "params", "result", "error"); twice != (e.twice != "") {
 			t.Errorf("twice: got %q, want %v", e.twice, twice)
 		}
-		all := make(map[string]string)
-		for key, val := range membersKnowing(b, lastMember(b)) {
-			all[string(key)] = string(val)
-		}
-		if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
-			t.Errorf("members: got %q, want %q", all, m)
+		for _, known := range [][]byte{nil, longestMember(b)} {
+			all := make(map[string]string)
+			for key, val := range membersKnowing(b, known) {
+				all[string(key)] = string(val)
+			}
+			if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
+				t.Errorf("members, of which %q is known: got %q, want %q", known, all, m)
+			}
 		}
 	})
 }
 
-// lastMember returns the value of the last member of an object.
-func lastMember(obj []byte) (val []byte) {
+// longestMember returns the longest value in an object.
+func longestMember(obj []byte) (val []byte) {
 	pick(obj, want{to: &val})
 	return val
 }
 
-// The end of the last argument, which may be a long text, is looked for once: when
-// the line is scanned.
-func TestTheLastArgumentIsScannedOnce(t *testing.T) {
-	for _, own := range []string{"", `,"wait_for_previous":""`} {
-		line := []byte(`{"params":{"arguments":{"A":"1","B":"2'2"` + own + `},"name":"x"}}`)
+// The end of the longest argument is looked for once: when the line is scanned. So
+// a long text costs no further pass, wherever it stands.
+func TestTheLongestArgumentIsScannedOnce(t *testing.T) {
+	type note struct{ To, Text string }
+	s := &Server{}
+	AddTool(s, Tool{Name: "map"}, func(_ context.Context, in map[string]string) (string, error) { return in["Text"], nil })
+	read := func(_ context.Context, in note) (string, error) { return in.Text, nil }
+	AddTool(s, Tool{Name: "struct"}, read)
+	AddTool(s, Tool{Name: "byhand", InputSchema: json.RawMessage(`{"type":"object","required":["Text"]}`)}, read)
+	// parse returns the params of a call. Behind its back a quote gets into the text:
+	// whoever scans that again thinks that it ends there.
+	parse := func(args string) params {
+		line := []byte(`{"params":{"arguments":` + args + `,"name":""}}`)
 		var e envelope
 		if !e.parse(line) {
-			t.Fatal("not valid")
+			t.Fatalf("not valid: %s", line)
 		}
-		line[bytes.IndexByte(line, '\'')] = '"' // whoever scans it now stumbles
-		byHand := &root{names: []string{"A", "B"}, required: []string{"B"}}
-		for _, in := range []rules{
-			{schema: mustDerive(reflect.TypeFor[map[string]string](), "In", reading)},
-			{schema: mustDerive(reflect.TypeFor[struct{ A, B string }](), "In", reading), byHand: byHand},
-		} {
-			v := reflect.New(in.schema.typ)
-			if err := in.unmarshal(e.params.arguments, e.params.lastArgument, v.Interface()); err != nil {
-				t.Errorf("%s: %v", in.schema.typ, err)
-			}
-			if got := fmt.Sprint(v.Elem()); !strings.Contains(got, `2"2`) {
-				t.Errorf("%s: got %s", in.schema.typ, got)
+		line[bytes.IndexByte(line, '\'')] = '"'
+		return e.params
+	}
+	for name, item := range s.items[tools] {
+		for _, args := range []string{`{"To":"you","Text":"0123'5678"}`, `{"Text":"0123'5678","To":"you"}`} {
+			got := string(item.handler(&request{session: &session{}, item: item, ctx: t.Context(), params: parse(args)}))
+			if !strings.Contains(got, `"0123\"5678"`) {
+				t.Errorf("%s with %s: got %s", name, args, got)
 			}
 		}
+	}
+	p := parse(`{"wait_for_previous":"whatever","Text":"0123'5678"}`)
+	if got := string(without(p.arguments, p.longest, hostsOwn)); got != `{"Text":"0123"5678"}` {
+		t.Errorf("without %s: got %s", hostsOwn, got)
 	}
 }
 
@@ -11876,7 +11886,7 @@ func FuzzArguments(f *testing.F) {
 			in.byHand = &root{}
 		}
 		got, want := reflect.New(typ), reflect.New(typ)
-		fault := in.unmarshal(data, lastMember(data), got.Interface())
+		fault := in.unmarshal(data, longestMember(data), got.Interface())
 		if anyTwice(data) {
 			if strict && fault == nil {
 				t.Errorf("twice: %s", data)
