@@ -81,7 +81,8 @@ const (
 	maxDepth    = 10_000          // of nesting, as in encoding/json
 	maxEmpty    = 100             // Reads in a row that give nothing, as in bufio
 
-	maxInline = time.Millisecond // of work, after which a lent turn is passed on
+	maxInline     = time.Millisecond     // of work, after which a lent turn is passed on
+	maxInlineLong = 5 * time.Millisecond // the same for work on more than keepBuffer bytes
 )
 
 // A session is one client: the two ends of a connection and what is going on
@@ -296,15 +297,15 @@ func (c *session) read() {
 			began = time.Now()
 			continue
 		}
+		if time.Since(began) > maxInline { // the answers have waited long enough
+			c.handOff()
+			began = time.Now()
+		}
 		if !c.enter() {
 			break
 		}
 		if !c.take(line, tail) {
 			return
-		}
-		if time.Since(began) > maxInline { // the answers have waited long enough
-			c.handOff()
-			began = time.Now()
 		}
 	}
 	c.discard()
@@ -350,7 +351,7 @@ func (c *session) take(line, tail []byte) (mine bool) {
 		return true
 	}
 	if r := c.accept(line); r != nil {
-		return c.handle(r, c.turn.lend())
+		return c.handle(r, c.turn.lend(len(line)))
 	}
 	return true
 }
@@ -379,7 +380,7 @@ func (c *session) flush() (mine bool) {
 	if !c.out.acquire() {
 		return true
 	}
-	loan := c.turn.lend()
+	loan := c.turn.lend(int(c.out.unsent()))
 	c.writeAll()
 	return c.turn.reclaim(loan)
 }
@@ -1602,8 +1603,8 @@ func (w logWriter) Write(b []byte) (int, error) {
 
 // A turn is the right to read and decode, which one goroutine has at a time. Its
 // holder lends it for work that may last. A turn that is lent passes to a new
-// goroutine when somebody wants it to, or after maxInline; then the one who lent
-// it does not get it back. Each loan has a number, so that nobody takes a later
+// goroutine when somebody wants it to, or when the work has lasted for maxInline;
+// then the one who lent it does not get it back. Each loan has a number, so that nobody takes a later
 // one for its own. Nobody ever waits for the turn.
 type turn struct {
 	read  func()      // what the goroutine does that gets the turn
@@ -1614,13 +1615,18 @@ type turn struct {
 	loans int        // so far
 }
 
-// lend begins a loan and returns its number. Only the holder may call it.
-func (t *turn) lend() (loan int) {
+// lend begins a loan, for work on so many bytes, and returns its number. Only the
+// holder may call it.
+func (t *turn) lend(size int) (loan int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.loans++
 	t.loan = t.loans
-	t.timer.Reset(maxInline)
+	limit := maxInline
+	if size > keepBuffer { // then it is mostly the text that takes long, and not a handler that waits
+		limit = maxInlineLong
+	}
+	t.timer.Reset(limit)
 	return t.loan
 }
 

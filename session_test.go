@@ -8581,19 +8581,19 @@ func TestTurnPasses(t *testing.T) {
 		if turn.pass(); passed() != 0 {
 			t.Error("it passed, and was not lent")
 		}
-		if !turn.reclaim(turn.lend()) {
+		if !turn.reclaim(turn.lend(0)) {
 			t.Error("a loan that nobody wanted is not got back")
 		}
 		if turn.reclaim(0) {
 			t.Error("what was never lent was got back")
 		}
-		loan := turn.lend()
+		loan := turn.lend(0)
 		turn.pass()
 		turn.pass()
 		if passed() != 1 || turn.reclaim(loan) {
 			t.Errorf("it passed %d times, or was got back all the same", passed())
 		}
-		next := turn.lend() // by the new holder
+		next := turn.lend(0) // by the new holder
 		if turn.reclaim(loan) || !turn.reclaim(next) {
 			t.Error("a loan was taken for another")
 		}
@@ -8605,7 +8605,7 @@ func TestTurnPasses(t *testing.T) {
 func TestTurnPassesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn, passed := newTurn()
-		loan := turn.lend()
+		loan := turn.lend(0)
 		time.Sleep(maxInline - 1)
 		if passed() != 0 || !turn.reclaim(loan) {
 			t.Error("it passed too early")
@@ -8613,9 +8613,16 @@ func TestTurnPassesInTime(t *testing.T) {
 		if time.Sleep(maxInline); passed() != 0 {
 			t.Error("it passed when it was not lent")
 		}
-		turn.lend()
+		turn.lend(keepBuffer)
 		if time.Sleep(maxInline); passed() != 1 {
 			t.Error("it did not pass")
+		}
+		turn.lend(keepBuffer + 1)
+		if time.Sleep(maxInlineLong - 1); passed() != 1 {
+			t.Error("with a long text it passed too early")
+		}
+		if time.Sleep(1); passed() != 2 {
+			t.Error("with a long text it did not pass")
 		}
 	})
 }
