@@ -17,9 +17,9 @@ package mcp
 // read. So line N has taken effect before line N+1 is looked at: a cancel never
 // overtakes its request. While no other request runs, this goroutine serves the
 // request itself, which saves waking another thread. It lends the turn
-// meanwhile: when that lasts a millisecond, or when the handler asks the client,
-// the turn passes to a new goroutine. So the client is heard whatever a handler
-// does, and nobody waits for the turn.
+// meanwhile: when that lasts a millisecond, or five with a long text, or when the
+// handler asks the client, the turn passes to a new goroutine. So the client is heard
+// whatever a handler does, and nobody waits for the turn.
 //
 // These are all the goroutines of a session: what each does, and, behind the colon,
 // who waits for it.
