@@ -17,9 +17,9 @@ package mcp
 // read. So line N has taken effect before line N+1 is looked at: a cancel never
 // overtakes its request. While no other request runs, this goroutine serves the
 // request itself, which saves waking another thread. It lends the turn
-// meanwhile: when that lasts a millisecond, or five with a long text, or when the
-// handler asks the client, the turn passes to a new goroutine. So the client is heard
-// whatever a handler does, and nobody waits for the turn.
+// meanwhile: when that lasts a millisecond, or up to five with a long text, or when
+// the handler asks the client, the turn passes to a new goroutine. So the client is
+// heard whatever a handler does, and nobody waits for the turn.
 //
 // These are all the goroutines of a session: what each does, and, behind the colon,
 // who waits for it.
@@ -81,8 +81,8 @@ const (
 	maxDepth    = 10_000          // of nesting, as in encoding/json
 	maxEmpty    = 100             // Reads in a row that give nothing, as in bufio
 
-	maxInline     = time.Millisecond     // of work, after which a lent turn is passed on
-	maxInlineLong = 5 * time.Millisecond // the same for work on more than keepBuffer bytes
+	maxInline = time.Millisecond // of work, after which a lent turn is passed on
+	longText  = 256 << 10        // bytes to work on, for each of which it is once more as long, up to four times
 )
 
 // A session is one client: the two ends of a connection and what is going on
@@ -276,9 +276,9 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 // passed to another, or no further line is accepted.
 //
 // Answers of requests that it serves itself are not written one by one. They go
-// out together, before it waits for input, or when it has gone on for a
-// millisecond: a client that sends many requests at once costs few writes, and
-// one that sends one and waits is not kept waiting.
+// out together, before it waits for input, or before the next line when it has gone
+// on for a millisecond: a client that sends many requests at once costs few writes,
+// and one that sends one and waits is not kept waiting.
 func (c *session) read() {
 	began := time.Now()
 	for !isClosed(c.closing) {
@@ -380,7 +380,7 @@ func (c *session) flush() (mine bool) {
 	if !c.out.acquire() {
 		return true
 	}
-	loan := c.turn.lend(int(c.out.unsent()))
+	loan := c.turn.lend(0)
 	c.writeAll()
 	return c.turn.reclaim(loan)
 }
@@ -1603,9 +1603,10 @@ func (w logWriter) Write(b []byte) (int, error) {
 
 // A turn is the right to read and decode, which one goroutine has at a time. Its
 // holder lends it for work that may last. A turn that is lent passes to a new
-// goroutine when somebody wants it to, or when the work has lasted for maxInline;
-// then the one who lent it does not get it back. Each loan has a number, so that nobody takes a later
-// one for its own. Nobody ever waits for the turn.
+// goroutine when somebody wants it to, or when the work has lasted for maxInline,
+// or longer with a long text; then the one who lent it does not get it back. Each
+// loan has a number, so that nobody takes a later one for its own. Nobody ever waits
+// for the turn.
 type turn struct {
 	read  func()      // what the goroutine does that gets the turn
 	timer *time.Timer // calls pass
@@ -1615,18 +1616,14 @@ type turn struct {
 	loans int        // so far
 }
 
-// lend begins a loan, for work on so many bytes, and returns its number. Only the
-// holder may call it.
+// lend begins a loan, for work on a line of that size, and returns its number. Only
+// the holder may call it.
 func (t *turn) lend(size int) (loan int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.loans++
 	t.loan = t.loans
-	limit := maxInline
-	if size > keepBuffer { // then it is mostly the text that takes long, and not a handler that waits
-		limit = maxInlineLong
-	}
-	t.timer.Reset(limit)
+	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4))) // a long text takes us long, and not the handler
 	return t.loan
 }
 

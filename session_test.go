@@ -6612,8 +6612,8 @@ func TestAnswersReadTogetherGoOutTogether(t *testing.T) {
 	})
 }
 
-// Whoever is at work longer than a millisecond is relieved, and not sooner; who
-// asks is relieved at once.
+// Whoever is at work longer than a millisecond is relieved, and not sooner, but for
+// a long text, which takes a while; who asks is relieved at once.
 func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -6639,6 +6639,11 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
 		c.want(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"asked"}]}}`)
 		heard(0)
+		begin = time.Now() // the decoding of a long text counts too
+		c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"sleep1","text":"` + strings.Repeat("x", 2*longText) + `"}}`)
+		heard(3 * maxInline)
+		time.Sleep(time.Second)
+		c.want(`{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"slept"}]}}`)
 		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // a write that lasts
@@ -8600,7 +8605,7 @@ func TestTurnPasses(t *testing.T) {
 	})
 }
 
-// A turn that is lent for longer than maxInline passes by itself, and one that
+// A turn that is lent for longer than it may be passes by itself, and one that
 // came back does not.
 func TestTurnPassesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -8613,16 +8618,18 @@ func TestTurnPassesInTime(t *testing.T) {
 		if time.Sleep(maxInline); passed() != 0 {
 			t.Error("it passed when it was not lent")
 		}
-		turn.lend(keepBuffer)
+		turn.lend(longText - 1)
 		if time.Sleep(maxInline); passed() != 1 {
 			t.Error("it did not pass")
 		}
-		turn.lend(keepBuffer + 1)
-		if time.Sleep(maxInlineLong - 1); passed() != 1 {
-			t.Error("with a long text it passed too early")
-		}
-		if time.Sleep(1); passed() != 2 {
-			t.Error("with a long text it did not pass")
+		for i, size := range []int{longText, 4 * longText, 64 << 20} { // 2, 5 and 5 ms
+			turn.lend(size)
+			if time.Sleep(maxInline*time.Duration(min(2+3*i, 5)) - 1); passed() != 1+i {
+				t.Errorf("it passed too early with %d bytes", size)
+			}
+			if time.Sleep(1); passed() != 2+i {
+				t.Errorf("it did not pass with %d bytes", size)
+			}
 		}
 	})
 }
