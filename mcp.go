@@ -2,8 +2,8 @@
 // Version 2.2.2, 2026-11-22
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
-// three files that are made to be copied into a program. It needs nothing but
-// the standard library.
+// three files that are made to be copied into a program. It needs Go 1.25, and
+// nothing but the standard library.
 //
 // This is a whole server:
 //
@@ -36,7 +36,8 @@
 //
 // A tool is an ordinary function. [AddTool] derives the schema of its arguments
 // from its parameter, and checks them before it calls the function. Handlers
-// run concurrently: guard what they share, or set [Server.MaxConcurrent] to 1.
+// run concurrently: guard what they share, or, where there is one client, as under
+// [Server.ServeStdio], set [Server.MaxConcurrent] to 1.
 // A handler may run on a goroutine on which others ran before. What it does to
 // its goroutine, as with [runtime.LockOSThread], it must undo.
 //
@@ -62,9 +63,9 @@
 // # Cancellation
 //
 // A handler's context ends when the client cancels the request or goes away.
-// [context.Cause] tells why: a [*CancelledError]; [ErrClosed]; what ended the
-// context that was given to [Server.Serve]; under [Server.ServeStdio], after a
-// signal, an error that names the signal. When the session ends, the handler has
+// [context.Cause] tells why: a [*CancelledError]; [ErrClosed]; the error of a Read
+// or Write that failed; what ended the context that was given to [Server.Serve];
+// under [Server.ServeStdio], after a signal, an error that names the signal. When the session ends, the handler has
 // [Server.Drain] to clean up and return.
 //
 // # Protocol
@@ -124,9 +125,9 @@ type Server struct {
 	// client are at an end in any case.
 	Linger time.Duration
 
-	// MaxConcurrent is how many handlers run at once; further requests wait,
-	// without bound, and are served in the order of their arrival. 0 means no
-	// limit.
+	// MaxConcurrent is how many handlers of one session run at once; further
+	// requests wait, without bound, and are served in the order of their arrival. 0
+	// means no limit.
 	MaxConcurrent int
 
 	// MaxMessage is how many bytes one line of the client may have: a message, or
@@ -1236,8 +1237,8 @@ func (s *Server) addSession(c *session) {
 	s.mu.Unlock()
 }
 
-// removeSession has c told no more. The last session ends its trace: no Write to
-// Server.Trace begins after Serve has returned.
+// removeSession has c told no more. The last session ends its trace: behind the Write
+// to Server.Trace that is on its way there is none.
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
@@ -1383,7 +1384,9 @@ func (r *request) permitted(e *Error) *Error {
 	if code == e.Code {
 		return e
 	}
-	r.session.logf("%v: the protocol reserves the error code %d: sent as %d", r, e.Code, code)
+	if code == codeInternal { // and not the new number of an old code
+		r.session.logf("%v: the protocol reserves the error code %d: sent as %d", r, e.Code, code)
+	}
 	return &Error{Code: code, Message: e.Message, Data: e.Data}
 }
 

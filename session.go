@@ -82,7 +82,7 @@ const (
 	maxEmpty    = 100             // Reads in a row that give nothing, as in bufio
 
 	maxInline = time.Millisecond // of work, after which a lent turn is passed on
-	longText  = 256 << 10        // bytes to work on, for each of which it is once more as long, up to four times
+	longText  = 256 << 10        // bytes of a line; one of n times as many has n times maxInline more, up to four
 )
 
 // A session is one client: the two ends of a connection and what is going on
@@ -311,10 +311,10 @@ func (c *session) read() {
 	c.discard()
 }
 
-// mayFlood reports whether too much output is unsent and nobody waits for room any
+// flooded reports whether too much output is unsent and nobody waits for room any
 // more, since the session has ended. What was read ahead may be 16 MiB then: requests
 // are refused in few words, and what is no request is not answered.
-func (c *session) mayFlood() bool {
+func (c *session) flooded() bool {
 	return c.ctx.Err() != nil && c.out.unsent() > outputBound
 }
 
@@ -357,12 +357,13 @@ func (c *session) take(line, tail []byte) (mine bool) {
 }
 
 // leave ends what enter began, behind a line. If the session is closing meanwhile,
-// nobody flushes any more, so the answer to this line needs a writer. It must have
-// one before wg.Done, which may let the drain waiter go on.
+// nobody flushes any more, and the drain waiter writes again only when the last
+// handler has ended. So the answer to this line gets a writer here, before wg.Done,
+// which may let the drain waiter go on.
 func (c *session) leave() {
 	c.mu.Lock()
 	if isClosed(c.closing) {
-		c.handOffLocked()
+		c.startWriter()
 	}
 	c.mu.Unlock()
 	c.wg.Done()
@@ -389,7 +390,7 @@ func (c *session) flush() (mine bool) {
 // can cost that writes and does not read. The input is read ahead meanwhile, so
 // that its end is heard the moment that Read returns it, as long as no more than
 // aheadBound bytes stand before it. When the session has ended it does not wait,
-// because a slow client is still owed answers: see mayFlood.
+// because a slow client is still owed answers: see flooded.
 func (c *session) waitForRoom() {
 	for {
 		full := c.out.until(c.out.position() - outputBound)
@@ -457,7 +458,7 @@ func (e *envelope) parse(m []byte) (valid bool) {
 		{name: "requestId", to: &p.requestID},
 		{name: "reason", to: &p.reason},
 	}
-	outside := []want{
+	message := []want{
 		{name: "id", to: &e.id},
 		{name: "jsonrpc", to: &e.jsonrpc},
 		{name: "method", to: &e.method},
@@ -465,9 +466,9 @@ func (e *envelope) parse(m []byte) (valid bool) {
 		{name: "result", to: &e.result},
 		{name: "error", to: &e.err},
 	}
-	valid = scan(m, 0, 0, outside) == len(m)
-	e.idTwice = outside[0].twice
-	e.twice, p.twice = twice(outside), cmp.Or(twice(params), twice(meta))
+	valid = scan(m, 0, 0, message) == len(m)
+	e.idTwice = message[0].twice // the first is "id"
+	e.twice, p.twice = twice(message), cmp.Or(twice(params), twice(meta))
 	return valid
 }
 
@@ -728,7 +729,7 @@ func (s *service) in(v revision) bool {
 func (c *session) request(e *envelope, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
-	full := b != nil && c.batched > outputBound || c.mayFlood()
+	full := b != nil && c.batched > outputBound || c.flooded()
 	c.mu.Unlock()
 	switch {
 	case dup: // under its own id, the answer would mislead the owner of the first
@@ -1061,9 +1062,9 @@ func (c *session) removeStream(gone *stream) {
 // here on r can be cancelled and will be waited for. When the session has ended,
 // notBegun takes the place of the handler.
 //
-// All is decided under one lock. If r stood in the map before it was known who
-// serves it, a cancel or the end could come in between and find neither a handler
-// to cancel nor a place in the queue to take it from.
+// All is decided under one lock. Otherwise the end of the session, or of the last
+// request that runs, could come in between, and r would then be put into a queue
+// from which nobody lets it in.
 func (c *session) begin(r *request) (inline bool) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
@@ -1124,9 +1125,8 @@ func (c *session) letIn() (atOnce bool) {
 //
 // The deferred function does all that has to be done however the handler ends. A
 // handler that calls Goexit ends the goroutine of its caller too, so if that was
-// the reader's, the turn must go to another one. Its order: the turn is asked for when
-// the answer is queued; what nobody will flush is written; and only then may the drain
-// waiter go on.
+// the reader's, the turn must go to another one. Its order: the answer is queued; what
+// nobody will flush is written; and only then may the drain waiter go on.
 func (c *session) handle(r *request, loan int) (mine bool) {
 	var line []byte
 	returned := false
@@ -1143,7 +1143,7 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 			line = r.failureAnswer(errors.New(internalError.Message)) // where a model reads it, it is a result
 		}
 		nextAtOnce := c.respond(r, line)
-		if mine = c.turn.reclaim(loan); !mine && !nextAtOnce { // else the next one writes
+		if mine = c.turn.reclaim(loan); !mine && !nextAtOnce { // else flush writes, or the next one
 			c.write()
 		}
 		c.wg.Done()
@@ -1185,7 +1185,7 @@ func (r *request) waitForEndOfStream() []byte {
 	case <-r.session.inputOver: // which does not end r.ctx while handlers linger
 	case <-r.ctx.Done():
 	}
-	if r.session.cause() == ErrClosed {
+	if r.session.cause() == ErrClosed { // also if the client has cancelled it, and is not answered
 		return nil
 	}
 	return r.endAnswer(r.beginAnswer(), r.tag())
@@ -1239,7 +1239,7 @@ func (c *session) refuse(b *batch, id []byte, err *Error) {
 		id = nil
 	}
 	c.mu.Unlock()
-	if id != nil || !c.mayFlood() { // two bytes would be answered with a hundred
+	if id != nil || !c.flooded() { // two bytes would be answered with a hundred
 		c.answer(b, errorLine(id, err))
 	}
 }
@@ -1351,7 +1351,7 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 		return
 	}
 	end := c.enqueue(line)
-	c.handOffLocked()
+	c.startWriter()
 	c.mu.Unlock()
 	c.out.await(end, r.ctx.Done())
 }
@@ -1398,7 +1398,7 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 		id = strconv.FormatInt(c.lastCall, 10)
 		c.pending[id] = call
 		c.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
-		c.handOffLocked()
+		c.startWriter()
 	}
 	c.mu.Unlock()
 	return id, call
@@ -1412,7 +1412,7 @@ func (c *session) withdraw(id string) {
 	delete(c.pending, id)
 	if open && c.askErr == nil && !isClosed(c.closing) {
 		c.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
-		c.handOffLocked()
+		c.startWriter()
 	}
 	c.mu.Unlock()
 }
@@ -1504,6 +1504,17 @@ func (c *session) tellChange(st *stream, told int64, method, params string) int6
 }
 
 // ---- write ----
+//
+// A line that is in the output is written by whoever finds nobody writing. These
+// look:
+//
+//	flush        the reader, before it waits for input
+//	handOff      for the reader when it goes on instead, and for news of a change
+//	handle       behind an answer, unless the reader has the turn again
+//	startWriter  for what a handler tells or asks the client, and for a line that
+//	             the reader ends while the session is closing
+//	drain        when the session is closing, and when all its work has ended
+//	wait         when Drain is over before that
 
 // enqueue appends a line to the output and returns where it ends. The caller
 // must hold c.mu, and see to it that the line is written afterwards.
@@ -1532,14 +1543,15 @@ func (c *session) writeAll() {
 func (c *session) handOff() {
 	c.mu.Lock()
 	if !isClosed(c.closing) {
-		c.handOffLocked()
+		c.startWriter()
 	}
 	c.mu.Unlock()
 }
 
-// handOffLocked is handOff for those who hold c.mu and know that the drain
-// waiter is not through: the session is not closing, or a request is running.
-func (c *session) handOffLocked() {
+// startWriter has a goroutine write what there is to write, unless somebody else is
+// at it. The caller must hold c.mu, and the drain waiter must have something to wait
+// for still: the session is not closing, or a line or a request is counted.
+func (c *session) startWriter() {
 	if c.out.acquire() {
 		c.wg.Go(c.writeAll)
 	}
@@ -1602,11 +1614,11 @@ func (w logWriter) Write(b []byte) (int, error) {
 // ---- who reads ----
 
 // A turn is the right to read and decode, which one goroutine has at a time. Its
-// holder lends it for work that may last. A turn that is lent passes to a new
-// goroutine when somebody wants it to, or when the work has lasted for maxInline,
-// or longer with a long text; then the one who lent it does not get it back. Each
-// loan has a number, so that nobody takes a later one for its own. Nobody ever waits
-// for the turn.
+// holder lends it for work that may last: nobody has it then, and the holder gets it
+// back behind the work. But it passes to a new goroutine if somebody wants it to, or
+// if the work lasts for maxInline, or longer with a long text; then the one who lent
+// it does not get it back. Each loan has a number, so that nobody takes a later one
+// for its own. Nobody ever waits for the turn.
 type turn struct {
 	read  func()      // what the goroutine does that gets the turn
 	timer *time.Timer // calls pass
