@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.2.2, 2026-11-22
+// Version 2.2.3, 2026-11-22
 
 package mcp
 
@@ -120,15 +120,6 @@ func (c *session) writeFailed(err error) {
 	c.stopAccepting()
 }
 
-// fail notes what Serve is to return; the first failure is the one that counts.
-func (c *session) fail(err error) {
-	c.mu.Lock()
-	if c.failure == nil {
-		c.failure = err
-	}
-	c.mu.Unlock()
-}
-
 // stopAccepting sees to it that no further line is accepted. From here on the
 // WaitGroup does not rise from zero. The second time it does nothing.
 func (c *session) stopAccepting() {
@@ -174,7 +165,7 @@ func (r *request) notBegun() []byte {
 // cause returns why the session ends: because of ctx or w, or else because of r. As
 // long as it has not ended, that is ErrClosed.
 func (c *session) cause() error {
-	return cmp.Or(context.Cause(c.ctx), c.firstFailure(), ErrClosed)
+	return cmp.Or(context.Cause(c.ctx), context.Cause(c.failed), ErrClosed)
 }
 
 // wait returns when the session is over. It waits for the end to begin, brings
@@ -200,14 +191,14 @@ func (c *session) wait() error {
 	case <-idle:
 		c.out.stop()
 		c.awaitDiagnostics(limit)
-		return c.firstFailure()
+		return context.Cause(c.failed)
 	case <-limit:
 		c.stopAccepting()
 		late := fmt.Errorf("%w: %s", ErrDrain, c.unfinished())
 		c.out.hold(false) // what was held is written if the client takes it at once
 		within(c.srv.moment(), c.write)
 		c.out.stop()
-		return errors.Join(late, c.firstFailure())
+		return errors.Join(late, context.Cause(c.failed))
 	}
 }
 
@@ -219,13 +210,6 @@ func (c *session) drain(idle chan<- struct{}) {
 	c.out.hold(false)
 	c.write()
 	close(idle)
-}
-
-// firstFailure returns what Serve is to return.
-func (c *session) firstFailure() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failure
 }
 
 // linger lets handlers go on for a while after the end of the input.
@@ -365,7 +349,8 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	defer null.Close()
 	os.Stdin, os.Stdout = null, os.Stderr
 	defer func() { os.Stdin, os.Stdout = in, out }()
-	defer turnToStderr(out, s.moment(), log.Default(), s.ErrorLog)()
+	defer turnToStderr(log.Default(), out, s.moment())()
+	defer turnToStderr(s.ErrorLog, out, s.moment())()
 
 	// Notify and not Ignore: children inherit what is ignored.
 	pipe := make(chan os.Signal, 1)
@@ -393,24 +378,19 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	return s.serve(ctx, r, w, trace)
 }
 
-// turnToStderr turns loggers away from out, and returns what turns them back. That
+// turnToStderr turns a logger away from out, and returns what turns it back. That
 // waits no longer than d: a logger is locked while a line is being written, which
 // nobody may read.
-func turnToStderr(out *os.File, d time.Duration, loggers ...*log.Logger) (back func()) {
-	var turned []*log.Logger
-	for _, l := range loggers {
-		if l != nil && l.Writer() == io.Writer(out) {
-			l.SetOutput(os.Stderr)
-			turned = append(turned, l)
-		}
+func turnToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()) {
+	if l == nil || l.Writer() != io.Writer(out) {
+		return func() {}
 	}
 	stderr := io.Writer(os.Stderr)
+	l.SetOutput(stderr)
 	return func() {
 		within(d, func() {
-			for _, l := range turned {
-				if l.Writer() == stderr { // nobody has turned it elsewhere since
-					l.SetOutput(out)
-				}
+			if l.Writer() == stderr { // nobody has turned it elsewhere since
+				l.SetOutput(out)
 			}
 		})
 	}

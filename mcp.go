@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.2.2, 2026-11-22
+// Version 2.2.3, 2026-11-22
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
 // three files that are made to be copied into a program. It needs Go 1.25, and
@@ -704,9 +704,7 @@ func checkIcons(where string, icons []Icon) {
 
 // checkAnnotations panics if they say what the protocol has no place for.
 func checkAnnotations(where string, a *Annotations) {
-	if a == nil {
-		return
-	}
+	a = cmp.Or(a, &Annotations{})
 	for _, who := range a.Audience {
 		panicUnless(who == "user" || who == "assistant", where, `the Audience must be "user" or "assistant"`)
 	}
@@ -772,14 +770,12 @@ func checkLiterals(parts []string) error {
 	return nil
 }
 
+// alphanumeric are the letters and digits of ASCII.
+const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
 // madeOf reports whether s holds letters and digits of ASCII, and others, alone.
 func madeOf(s, others string) bool {
-	for _, c := range []byte(s) {
-		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(others, c) >= 0) {
-			return false
-		}
-	}
-	return true
+	return strings.Trim(s, alphanumeric+others) == ""
 }
 
 // legalScheme reports whether s is the scheme of a URI.
@@ -852,18 +848,15 @@ func fit(parts []string, uri string, at int, ends []int) bool {
 
 // unescape decodes the escapes of a part of a URI.
 func unescape(s string) (string, bool) {
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c == '%' {
-			n, err := strconv.ParseUint(s[i+1:min(i+3, len(s))], 16, 8)
-			if err != nil || i+2 >= len(s) {
-				return "", false
-			}
-			c = byte(n)
-			i += 2
+	plain, rest, more := strings.Cut(s, "%")
+	b := []byte(plain)
+	for more {
+		n, err := strconv.ParseUint(rest[:min(2, len(rest))], 16, 8)
+		if err != nil || len(rest) < 2 {
+			return "", false
 		}
-		b = append(b, c)
+		plain, rest, more = strings.Cut(rest[2:], "%")
+		b = append(append(b, byte(n)), plain...)
 	}
 	return string(b), true
 }
@@ -1260,13 +1253,10 @@ func (s *Server) changed(k kind) {
 }
 
 // openSessions returns a copy of the sessions, to talk to without the lock.
-func (s *Server) openSessions() (open []*session) {
+func (s *Server) openSessions() []*session {
 	s.mu.Lock()
-	for c := range s.sessions {
-		open = append(open, c)
-	}
-	s.mu.Unlock()
-	return open
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
 }
 
 // logf tells ErrorLog what belongs to no session.
@@ -1454,7 +1444,7 @@ type completeParams struct {
 		Value *string `json:"value"`
 	} `json:"argument"`
 	Context struct {
-		Arguments json.RawMessage `json:"arguments"`
+		Arguments json.RawMessage `json:"arguments,omitempty"`
 	} `json:"context"`
 }
 
@@ -1484,10 +1474,8 @@ func (c *session) findCompletion(r *request) ([]byte, *Error) {
 	}
 	r.handler = func(r *request) []byte {
 		known := make(map[string]string)
-		if raw := p.Context.Arguments; string(raw) != "null" {
-			if err := decode(raw, &known); err != nil {
-				return errorLine(r.id, badParams("context.arguments: "+err.Error()))
-			}
+		if err := decode(p.Context.Arguments, &known); err != nil {
+			return errorLine(r.id, badParams("context.arguments: "+err.Error()))
 		}
 		if it.complete[name] == nil {
 			return r.completeAnswer(nil, nil)
@@ -3029,7 +3017,7 @@ const maxSchema = 32 << 10
 // if the schema would be too large, objects that are nested deeply are plain.
 func (s *schema) render() json.RawMessage {
 	for depth := 16; ; depth-- {
-		if b := (&printer{depth: depth}).append(nil, s, nil); len(b) <= maxSchema || depth == 1 {
+		if b := (&printer{depth: depth}).append(nil, s, untagged); len(b) <= maxSchema || depth == 1 {
 			return b
 		}
 	}
@@ -3042,12 +3030,12 @@ type printer struct {
 	form      revision       // that the form is for which it writes; 0: it writes no form
 }
 
-// append appends s with what the tags of its field say, if it is of one. In the
-// schema of a list, the enum of the field stands with the elements.
+// untagged is the field of a schema that is of none: no tag says anything of it.
+var untagged = &field{maxLen: -1}
+
+// append appends s with what the tags of its field say. In the schema of a list, the
+// enum of the field stands with the elements.
 func (p *printer) append(b []byte, s *schema, f *field) []byte {
-	if f == nil {
-		f = &field{maxLen: -1}
-	}
 	b = stringMember(append(b, '{'), "type", s.kind)
 	b = optionalMember(b, "description", cmp.Or(f.doc, s.encoding)) // some hosts drop contentEncoding
 	if p.form == 0 || p.form.knows(formDefaults) || s.kind == "boolean" {
@@ -3114,7 +3102,7 @@ func (p *printer) appendObject(b []byte, s *schema) []byte {
 	p.ancestors = append(p.ancestors, s.typ)
 	b = join(p.appendFields(b, s.fields), `"additionalProperties":`)
 	if s.elem != nil {
-		b = p.append(b, s.elem, nil)
+		b = p.append(b, s.elem, untagged)
 	} else {
 		b = join(b, "false")
 	}

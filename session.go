@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.2.2, 2026-11-22
+// Version 2.2.3, 2026-11-22
 
 package mcp
 
@@ -104,14 +104,15 @@ type session struct {
 
 	// A session ends in this order. r ends or fails, or ctx ends: that begins the end.
 	// No further line is accepted. The handlers end. Serve returns.
-	inputOver chan struct{}  // closed when r has ended or failed
-	closing   chan struct{}  // closed when no further line is accepted
-	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
-	returned  chan struct{}  // closed when Serve returns
+	inputOver chan struct{}   // closed when r has ended or failed
+	closing   chan struct{}   // closed when no further line is accepted
+	wg        sync.WaitGroup  // lines being accepted, requests that were begun, and writes
+	returned  chan struct{}   // closed when Serve returns
+	failed    context.Context // ends with the first failure; its cause is what Serve returns
+	fail      context.CancelCauseFunc
 
 	mu        sync.Mutex            // guards what follows, for a few lines at a time
 	askErr    error                 // why the client is not asked any more
-	failure   error                 // what Serve returns
 	requests  map[string]*request   // owed an answer, by raw id
 	running   map[*request]struct{} // by their handlers, also if cancelled; at most Server.MaxConcurrent, until the end
 	waiting   list.List             // of *request: for their turn to run
@@ -259,6 +260,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
+	c.failed, c.fail = context.WithCancelCause(context.Background())
 	s.addSession(c)
 	defer s.removeSession(c)
 	defer close(c.returned)
@@ -821,7 +823,7 @@ func (r *request) claim() *Error {
 	version, isText := unquote(r.metaVersion)
 	rev := revisionOf(version)
 	_, _, named := nameAndVersion(r.metaClient)
-	switch level, levelText := unquote(r.metaLevel); {
+	switch level, _ := unquote(r.metaLevel); {
 	case !isText:
 		return badParams(keyVersion + " must be a string")
 	case r.metaCaps == nil:
@@ -833,7 +835,7 @@ func (r *request) claim() *Error {
 	case !rev.modern():
 		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
 			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,"supported":`, modernVersions, `}`))}
-	case r.metaLevel != nil && (!levelText || !slices.Contains(levels[:], level)):
+	case r.metaLevel != nil && !slices.Contains(levels[:], level): // what is no text is "" here
 		return coded(codeParams, "Invalid log level: "+excerpt(level))
 	case r.batch != nil:
 		return invalid("batching is not supported")
@@ -1050,9 +1052,7 @@ func (st *stream) watch(uri string) *Error {
 
 // removeStream ends a stream, if there is one. The caller must hold c.mu.
 func (c *session) removeStream(gone *stream) {
-	if i := slices.Index(c.streams, gone); i >= 0 {
-		c.streams = slices.Delete(c.streams, i, i+1)
-	}
+	c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == gone })
 }
 
 // ---- begin ----

@@ -4466,6 +4466,7 @@ func TestCompletionBelongsToItsArgument(t *testing.T) {
 		prompt("echo"): list([]string{"v", "map[]"}, 2, false),
 		`{"ref":{"type":"ref/prompt","name":"p","title":"x"},"argument":{"name":"echo","value":""},"context":{"arguments":{"many":"7","other":"x"}}}`: list([]string{"", "map[many:7 other:x]"}, 2, false),
 		`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"echo","value":""},"context":{}}`:                                                 list([]string{"", "map[]"}, 2, false),
+		`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"echo","value":""},"context":{"arguments":null}}`:                                 list([]string{"", "map[]"}, 2, false),
 		`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"echo","value":""},"context":{"arguments":{"many":7}}}`:                           "! -32602 Invalid params: context.arguments: many must be a string, got 7",
 		`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"echo","value":""},"context":{"arguments":{"a":"","a":""}}}`:                      "! -32602 Invalid params: context.arguments: a came twice",
 		`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"echo","value":"","value":""}}`:                                                   "! -32602 Invalid params: argument.value came twice",
