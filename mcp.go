@@ -65,8 +65,8 @@
 // A handler's context ends when the client cancels the request or goes away.
 // [context.Cause] tells why: a [*CancelledError]; [ErrClosed]; the error of a Read
 // or Write that failed; what ended the context that was given to [Server.Serve];
-// under [Server.ServeStdio], after a signal, an error that names the signal. When the session ends, the handler has
-// [Server.Drain] to clean up and return.
+// under [Server.ServeStdio], after a signal, an error that names the signal. When
+// the session ends, the handler has [Server.Drain] to clean up and return.
 //
 // # Protocol
 //
@@ -459,7 +459,8 @@ func oneLine(s string) string {
 //
 // Out decides what becomes of the result: a string is a text; [Content] and
 // []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
-// any other type is structured output and the same JSON as a text. There, nil
+// any other type is structured output and the same JSON as a text. Where the
+// revision wants an object, {"result":...} stands around what is none. There, nil
 // slices and maps are sent as empty ones, and nil pointers not at all; what an
 // interface holds is written as encoding/json does. If Out is a struct or a map that
 // can be described, and t.OutputSchema is nil, the output schema is derived from it
@@ -770,7 +771,7 @@ func checkLiterals(parts []string) error {
 	return nil
 }
 
-// alphanumeric are the letters and digits of ASCII.
+// alphanumeric holds the letters and digits of ASCII.
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 // madeOf reports whether s holds letters and digits of ASCII, and others, alone.
@@ -1230,8 +1231,9 @@ func (s *Server) addSession(c *session) {
 	s.mu.Unlock()
 }
 
-// removeSession has c told no more. The last session ends its trace: behind the Write
-// to Server.Trace that is on its way there is none.
+// removeSession takes c out of those that are told of changes. With the last of them
+// the shared trace ends: no Write to Server.Trace begins any more, but for one that
+// was on its way.
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
@@ -1253,10 +1255,13 @@ func (s *Server) changed(k kind) {
 }
 
 // openSessions returns a copy of the sessions, to talk to without the lock.
-func (s *Server) openSessions() []*session {
+func (s *Server) openSessions() (open []*session) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.sessions))
+	for c := range s.sessions {
+		open = append(open, c)
+	}
+	s.mu.Unlock()
+	return open
 }
 
 // logf tells ErrorLog what belongs to no session.
@@ -1996,7 +2001,9 @@ func hasCapability(caps []byte, capability string) bool {
 // and now the same call returns the answer at once. So what stands above a
 // question runs again: keep side effects below the last question. Questions go
 // out together if all are asked and errors.Join of their errors is returned. A
-// handler that does not return the error is reported to ErrorLog.
+// handler that does not return the error is reported to ErrorLog. Between two
+// rounds the client keeps the answers so far, for an hour at most, and for this
+// call of this process alone.
 //
 // The key tells the questions of a handler apart: an answer belongs to the key
 // under which it was asked. Put into the key what the question is about, as in
@@ -2518,13 +2525,14 @@ const (
 // A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
 // has a form as text is a string too: that is what UnmarshalText reads among
 // arguments, and what MarshalText writes among results. A map[string]any is an
-// object of any kind, unchecked. A time.Duration is an integer, of nanoseconds. A
-// null for an optional field is as good as nothing. Other tags say nothing here:
-// a pattern is the handler's to check. Results are not checked by their schema,
-// but hosts do so: give no enum to what others send. Where a type contains
-// itself, or its schema would be too large, there stands a plain object. SchemaOf
-// panics if T cannot be described: with other interfaces, say, with arrays, or
-// with types that have a JSON form of their own.
+// object of any kind, unchecked. A time.Duration is an integer, of nanoseconds:
+// let its description say so. A null for an optional field is as good as nothing.
+// A default counts where the object that it stands in is there. Other tags, such as
+// min or description, say nothing here, and a pattern is the handler's to check.
+// Results are not checked by their schema, but hosts do so: give no enum to what
+// others send. Where a type contains itself, or its schema would be too large, there
+// stands a plain object. SchemaOf panics if T cannot be described: with other
+// interfaces, say, with arrays, or with types that have a JSON form of their own.
 func SchemaOf[T any]() json.RawMessage {
 	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", writing).render()
 }
@@ -2841,7 +2849,7 @@ func (f *field) readDoc() error {
 		key, _, keyed := strings.Cut(part, "=")
 		if !keyed && part == "required" || keyed && (i == 0 && key != "" && madeOf(key, "_") || slices.Contains(foreign, key)) {
 			return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone. "+
-				"A field is required unless it is a pointer or has omitempty or a default; bounds have tags of their own, such as enum:\"a,b\" and minimum:\"1\"", doc)
+				"A field is required unless it is a pointer or has omitempty, omitzero or a default; bounds have tags of their own, such as enum:\"a,b\" and minimum:\"1\"", doc)
 		}
 	}
 	f.doc = doc
@@ -2937,7 +2945,7 @@ func (f *field) readEnum() error {
 		of = of.elem
 	}
 	if enum != nil && !of.plain() && of.kind != "integer" {
-		return errors.New("enum must be on a string, an integer, or a list of them")
+		return errors.New("enum must be on a string, an integer or a list of them, without a form of its own")
 	}
 	for i, val := range enum {
 		if err := f.checkChoice(of, val); err != nil {
@@ -3030,7 +3038,8 @@ type printer struct {
 	form      revision       // that the form is for which it writes; 0: it writes no form
 }
 
-// untagged is the field of a schema that is of none: no tag says anything of it.
+// untagged stands for the field where a schema is of no field: it has no tags. Nobody
+// writes to it.
 var untagged = &field{maxLen: -1}
 
 // append appends s with what the tags of its field say. In the schema of a list, the
@@ -3463,7 +3472,7 @@ func (s *schema) setText(v reflect.Value, raw []byte) error {
 	case s.text:
 		err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str))
 		if err != nil && s.format == "date-time" {
-			err = errors.New("not a time as in RFC 3339")
+			err = errors.New("write a time as in 2026-01-31T09:30:00Z")
 		}
 		return notValid(err)
 	case s.encoding != "":

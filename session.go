@@ -32,7 +32,7 @@ package mcp
 //	                     after that, or after an ErrDrain, nobody
 //	drain                the drain waiter, which waits for the WaitGroup: wait, until Drain is over
 //	within               writes what was held when Drain was over: wait, for a moment;
-//	                     turns loggers back: ServeStdio, for a moment
+//	                     turns a logger back: ServeStdio, for a moment
 //	untilSignal          waits for the first signal: ServeStdio
 //
 // Only a Read that cannot be interrupted, of read or readAhead, may outlive Serve, a
@@ -82,7 +82,7 @@ const (
 	maxEmpty    = 100             // Reads in a row that give nothing, as in bufio
 
 	maxInline = time.Millisecond // of work, after which a lent turn is passed on
-	longText  = 256 << 10        // bytes of a line; one of n times as many has n times maxInline more, up to four
+	longText  = 256 << 10        // bytes of a line: for each so many, up to four times, a loan lasts maxInline longer
 )
 
 // A session is one client: the two ends of a connection and what is going on
@@ -104,12 +104,13 @@ type session struct {
 
 	// A session ends in this order. r ends or fails, or ctx ends: that begins the end.
 	// No further line is accepted. The handlers end. Serve returns.
-	inputOver chan struct{}   // closed when r has ended or failed
-	closing   chan struct{}   // closed when no further line is accepted
-	wg        sync.WaitGroup  // lines being accepted, requests that were begun, and writes
-	returned  chan struct{}   // closed when Serve returns
-	failed    context.Context // ends with the first failure; its cause is what Serve returns
-	fail      context.CancelCauseFunc
+	inputOver chan struct{}  // closed when r has ended or failed
+	closing   chan struct{}  // closed when no further line is accepted
+	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
+	returned  chan struct{}  // closed when Serve returns
+
+	failed context.Context         // ends with the first failure of r or w; Serve returns its cause
+	fail   context.CancelCauseFunc // with an error, never nil
 
 	mu        sync.Mutex            // guards what follows, for a few lines at a time
 	askErr    error                 // why the client is not asked any more
@@ -359,8 +360,8 @@ func (c *session) take(line, tail []byte) (mine bool) {
 }
 
 // leave ends what enter began, behind a line. If the session is closing meanwhile,
-// nobody flushes any more, and the drain waiter writes again only when the last
-// handler has ended. So the answer to this line gets a writer here, before wg.Done,
+// nobody flushes any more, and the drain waiter writes again only when all that is
+// counted is through. So the answer to this line gets a writer here, before wg.Done,
 // which may let the drain waiter go on.
 func (c *session) leave() {
 	c.mu.Lock()
@@ -1185,7 +1186,7 @@ func (r *request) waitForEndOfStream() []byte {
 	case <-r.session.inputOver: // which does not end r.ctx while handlers linger
 	case <-r.ctx.Done():
 	}
-	if r.session.cause() == ErrClosed { // also if the client has cancelled it, and is not answered
+	if r.session.cause() == ErrClosed { // also if the client has cancelled r, which is not answered
 		return nil
 	}
 	return r.endAnswer(r.beginAnswer(), r.tag())
@@ -1509,8 +1510,10 @@ func (c *session) tellChange(st *stream, told int64, method, params string) int6
 // look:
 //
 //	flush        the reader, before it waits for input
-//	handOff      for the reader when it goes on instead, and for news of a change
-//	handle       behind an answer, unless the reader has the turn again
+//	handOff      for the reader when it goes on instead, or waits for room; for news
+//	             of a change
+//	handle       after an answer, unless the reader has the turn again, or the next
+//	             request answers at once
 //	startWriter  for what a handler tells or asks the client, and for a line that
 //	             the reader ends while the session is closing
 //	drain        when the session is closing, and when all its work has ended
@@ -1615,7 +1618,7 @@ func (w logWriter) Write(b []byte) (int, error) {
 
 // A turn is the right to read and decode, which one goroutine has at a time. Its
 // holder lends it for work that may last: nobody has it then, and the holder gets it
-// back behind the work. But it passes to a new goroutine if somebody wants it to, or
+// back after the work. But it passes to a new goroutine if somebody wants it to, or
 // if the work lasts for maxInline, or longer with a long text; then the one who lent
 // it does not get it back. Each loan has a number, so that nobody takes a later one
 // for its own. Nobody ever waits for the turn.

@@ -2002,7 +2002,7 @@ func TestWrongRegistrationPanics(t *testing.T) {
 			S int `json:",string"`
 		}])},
 		{`In.point: an embedded pointer to an unexported type cannot be set`, in(toolOf[pointer])},
-		{`In.A: enum must be on a string, an integer`, in(toolOf[struct {
+		{`In.A: enum must be on a string, an integer or a list of them, without a form of its own`, in(toolOf[struct {
 			A bool `enum:"true"`
 		}])},
 		{`In.A: enum: x is no number`, in(toolOf[struct {
@@ -2910,7 +2910,7 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[defaults], `{"s":null,"n":null,"l":null,"b":null}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
 		{toolAs[defaults], `{"s":"","n":0,"l":[],"b":false}`, `{"s":"","n":0,"l":[],"b":false}`},
 		{toolAs[forms], `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`},
-		{toolAs[forms], `{"t":"today","b":"?","a":"x"}`, bad + `t is not valid: not a time as in RFC 3339; b must be base64; a is not valid: ParseAddr("x"): unable to parse IP`},
+		{toolAs[forms], `{"t":"today","b":"?","a":"x"}`, bad + `t is not valid: write a time as in 2026-01-31T09:30:00Z; b must be base64; a is not valid: ParseAddr("x"): unable to parse IP`},
 		// It stays short, and one line.
 		{toolAs[text], `{"text":[` + strings.Repeat("1,", 100) + `1]}`, bad + "text must be a string, got [" + strings.Repeat("1,", 49) + "1..."},
 		{toolAs[map[string]int], `{` + strings.Repeat(`"k":"x",`, 100) + `"k":1}`, ""},

@@ -1,6 +1,7 @@
 #!/bin/sh
 # check.sh [TIME]: every scenario for that long (default 150ms) in a plain build, in one with small
 # bounds and in one with the race detector, and every schedule of the tiny ones with one preemption at most.
+# Some are played twice: a seed must give the same schedule again.
 # The exit status is 1 if a schedule was found that breaks a promise; its seed is printed.
 set -u
 time=${1:-150ms}
@@ -31,6 +32,7 @@ build plain
 TIGHT=1 build tight
 check plain "$tmp/plain" -q -time "$time"
 check every-schedule "$tmp/plain" -q -scenario tiny -s dfs -bound 1
+check the-same-twice "$tmp/plain" -q -verify -n 50
 check tight "$tmp/tight" -q -tight -time "$time"
 if [ "$(go env CGO_ENABLED)" = 1 ]; then
 	RACE=1 build race
