@@ -460,9 +460,9 @@ func oneLine(s string) string {
 // Out decides what becomes of the result: a string is a text; [Content] and
 // []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
 // any other type is structured output and the same JSON as a text. Where the
-// revision wants an object, {"result":...} stands around what is none. There, nil
-// slices and maps are sent as empty ones, and nil pointers not at all; what an
-// interface holds is written as encoding/json does. If Out is a struct or a map that
+// revision wants an object, {"result":...} stands around what is none. Of such a
+// value, nil slices and maps are sent as empty ones, and nil pointers not at all; what
+// an interface holds is written as encoding/json does. If Out is a struct or a map that
 // can be described, and t.OutputSchema is nil, the output schema is derived from it
 // too; a pointer may be nil, which is no result, so from one nothing is derived.
 //
