@@ -99,12 +99,12 @@ func (c *session) cancelRequest(id []byte, reason string) {
 // inputEnded is called when r has ended or failed. The second time it does
 // nothing. Only whoever has the turn to read may call it. After the session has ended
 // the user may close r; the error that follows is not reported.
-func (c *session) inputEnded() {
+func (c *session) inputEnded(err error) {
 	if isClosed(c.inputOver) {
 		return
 	}
-	if c.in.err != io.EOF && !closedPipe(c.in.err) && c.ctx.Err() == nil {
-		c.fail(c.in.err)
+	if err != io.EOF && !closedPipe(err) && c.ctx.Err() == nil {
+		c.fail(err)
 	}
 	close(c.inputOver)
 }

@@ -94,7 +94,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 
 	turn  turn
-	in    lineReader // belongs to whoever has the turn
+	in    lineReader // is for whoever has the turn
 	out   lineWriter
 	trace *lineWriter // to Server.Trace; nil: none
 	notes lineWriter  // to Server.ErrorLog
@@ -276,7 +276,9 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 // ---- read ----
 
 // read is what the goroutine does that has the turn to read: until the turn has
-// passed to another, or no further line is accepted.
+// passed to another, r has come to its end, or Serve has returned. It reads on when
+// no line is accepted any more: a client that is still writing must come to reading
+// our last answers.
 //
 // Answers of requests that it serves itself are not written one by one. They go
 // out together, before it waits for input, or before the next line when it has gone
@@ -284,15 +286,15 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 // and one that sends one and waits is not kept waiting.
 func (c *session) read() {
 	began := time.Now()
-	for !isClosed(c.closing) {
+	for !isClosed(c.returned) {
 		c.waitForRoom()
-		line, tail := c.in.next()
+		line, tail, err := c.in.next()
 		if line == nil {
 			if !c.flush() {
 				return
 			}
-			if c.in.err != nil {
-				c.inputEnded()
+			if err != nil {
+				c.inputEnded(err)
 				c.stopAccepting()
 				return
 			}
@@ -304,14 +306,10 @@ func (c *session) read() {
 			c.handOff()
 			began = time.Now()
 		}
-		if !c.enter() {
-			break
-		}
-		if !c.take(line, tail) {
+		if c.enter() && !c.take(line, tail) {
 			return
 		}
 	}
-	c.discard()
 }
 
 // flooded reports whether too much output is unsent and nobody waits for room any
@@ -401,24 +399,15 @@ func (c *session) waitForRoom() {
 			return
 		}
 		c.handOff()
-		if c.in.err != nil {
-			c.inputEnded()
+		ahead, err := c.in.readAhead()
+		if err != nil {
+			c.inputEnded(err)
 		}
 		select {
 		case <-full:
 		case <-c.ctx.Done():
-		case ahead := <-c.in.readAhead():
-			c.in.add(ahead)
+		case <-ahead:
 		}
-	}
-}
-
-// discard reads on when no line is accepted any more: a client that is still
-// writing must come to reading our last answers.
-func (c *session) discard() {
-	for c.in.err == nil && !isClosed(c.returned) {
-		c.in.seen, c.in.buf = 0, c.in.buf[:0]
-		c.in.fill()
 	}
 }
 
@@ -1680,8 +1669,8 @@ type readBuffer [keepBuffer]byte
 
 // A lineReader cuts what it reads into lines. It promises each line once, in its
 // order, a bounded memory for what is longer than a line may be, and the end of
-// the input behind the last line. It belongs to whoever has the turn to read, and
-// so needs no lock; the goroutine that reads ahead hands over what it has read.
+// the input behind the last line. Its methods are called by whoever has the turn to
+// read, and meanwhile a goroutine may be reading ahead.
 //
 // Lines are slices of the buffer that they were read into, and that memory is not
 // read into a second time. So nobody has to copy a line that outlives the next
@@ -1692,21 +1681,58 @@ type lineReader struct {
 	r     io.Reader
 	limit int // bytes that a line may have
 
-	buf      []byte          // was read and is not taken yet; the room behind it is free
-	seen     int             // buf[:seen] holds no newline
-	parts    [][]byte        // the beginning of a line of which the rest is in buf
-	size     int             // bytes in parts
-	head     []byte          // the beginning of a line that is longer than limit; nil otherwise
-	tail     []byte          // the end of it, as far as it was read
-	pastMark bool            // there can be no byte order mark any more
-	err      error           // of the last Read
-	ahead    chan readResult // of a Read that is under way; nil: there is none
-	aheadBuf []byte          // into which that reads
+	mu       sync.Mutex    // guards what follows; it is not held while r is read
+	buf      []byte        // was read and is not taken yet; the room behind it is read into
+	seen     int           // buf[:seen] holds no newline
+	parts    [][]byte      // the beginning of a line of which the rest is in buf
+	size     int           // bytes in parts
+	head     []byte        // the beginning of a line that is longer than limit; nil otherwise
+	tail     []byte        // the end of it, as far as it was read
+	pastMark bool          // there can be no byte order mark any more
+	err      error         // of the last Read
+	ahead    chan struct{} // closed when the Read ahead that is under way has ended; nil: there is none
 }
 
-type readResult struct {
-	b   []byte
-	err error
+// fill reads once, or waits for the Read ahead; it blocks as long as Read does. It
+// does neither if more has been read ahead since next looked.
+func (l *lineReader) fill() {
+	l.mu.Lock()
+	ahead, more := l.ahead, l.seen < len(l.buf) || l.err != nil
+	l.mu.Unlock()
+	if ahead != nil {
+		<-ahead
+	} else if !more {
+		l.read()
+	}
+}
+
+// readAhead has a goroutine read once, unless one does already, r has come to its
+// end, or enough was read ahead. It returns a channel that is closed when that Read
+// has ended, or nil, and the error of the last Read.
+func (l *lineReader) readAhead() (<-chan struct{}, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ahead == nil && l.err == nil && len(l.buf) < aheadBound {
+		ahead := make(chan struct{})
+		l.ahead = ahead
+		go func() {
+			l.read()
+			close(ahead)
+		}()
+	}
+	return l.ahead, l.err
+}
+
+// read reads once. One goroutine at a time may call it; another may take lines
+// meanwhile.
+func (l *lineReader) read() {
+	l.mu.Lock()
+	room := l.room()
+	l.mu.Unlock()
+	n, err := readSome(l.r, room)
+	l.mu.Lock()
+	l.buf, l.err, l.ahead = l.buf[:len(l.buf)+n], err, nil
+	l.mu.Unlock()
 }
 
 // readSome reads once, or again while r gives neither data nor an error.
@@ -1719,55 +1745,31 @@ func readSome(r io.Reader, b []byte) (n int, err error) {
 	return 0, io.ErrNoProgress
 }
 
-// fill reads once, or takes what is being read ahead. It blocks as long as Read
-// does. When the buffer is full it begins another one: the little that a line has in
-// the old one is copied, and much of it stays where it is, as a part.
-func (l *lineReader) fill() {
-	if l.ahead != nil {
-		l.add(<-l.ahead)
-		return
-	}
-	if cap(l.buf)-len(l.buf) < minRead {
-		begun := l.buf
-		if l.buf = readBuffers.Get().(*readBuffer)[:0]; len(begun) < minRead {
+// room returns where to read into. When the buffer is full it begins another one: the
+// little that a line has in the old one is copied, and much of it stays where it is,
+// as a part. A buffer in which there may be whole lines, read ahead, grows instead.
+// The caller must hold the lock.
+func (l *lineReader) room() []byte {
+	if begun := l.buf; cap(begun)-len(begun) < minRead {
+		if l.seen < len(begun) {
+			l.buf = slices.Grow(begun, keepBuffer)
+		} else if l.buf = readBuffers.Get().(*readBuffer)[:0]; len(begun) < minRead {
 			l.buf = append(l.buf, begun...)
 		} else {
 			l.parts, l.size, l.seen = append(l.parts, begun), l.size+len(begun), 0
 		}
 	}
-	var n int
-	n, l.err = readSome(l.r, l.buf[len(l.buf):cap(l.buf)])
-	l.buf = l.buf[:len(l.buf)+n]
+	return l.buf[len(l.buf):cap(l.buf)]
 }
 
-// readAhead begins a Read, unless one is under way, r has come to its end, or
-// enough was read ahead. What comes out of the channel is to be given to add.
-func (l *lineReader) readAhead() <-chan readResult {
-	if l.ahead == nil && l.err == nil && len(l.buf) < aheadBound {
-		if l.aheadBuf == nil {
-			l.aheadBuf = make([]byte, keepBuffer)
-		}
-		ahead, r, room := make(chan readResult, 1), l.r, l.aheadBuf
-		l.ahead = ahead
-		go func() {
-			n, err := readSome(r, room)
-			ahead <- readResult{room[:n], err}
-		}()
-	}
-	return l.ahead
-}
-
-// add takes what was read ahead.
-func (l *lineReader) add(ahead readResult) {
-	l.buf, l.err, l.ahead = append(l.buf, ahead.b...), ahead.err, nil
-}
-
-// next returns the next line without its end, or nil if there is no whole one.
-// What comes after the last newline is a line too, if it is the last there is. Of
-// a line that is too long it returns the beginning and, as tail, which is nil for
-// any other line, the end. A line stays as it is for good: nobody reads into its
-// memory again.
-func (l *lineReader) next() (line, tail []byte) {
+// next returns the next line without its end, or nil if there is no whole one; err is
+// the error of r, when all lines before it have been taken. What comes after the last
+// newline is a line too, if it is the last there is. Of a line that is too long it
+// returns the beginning and, as tail, which is nil for any other line, the end. A line
+// stays as it is for good: nobody reads into its memory again.
+func (l *lineReader) next() (line, tail []byte, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.size == 0 && l.head == nil { // blanks before a message do not count, and so do not blank lines
 		l.skipBlank()
 	}
@@ -1782,20 +1784,20 @@ func (l *lineReader) next() (line, tail []byte) {
 			l.keepEnds(chunk)
 			l.seen, l.buf = 0, l.buf[len(chunk):]
 		}
-		return nil, nil
+		return nil, nil, nil
 	}
 	l.seen, l.buf = 0, l.buf[len(chunk):]
 	if l.size == 0 && l.head == nil && len(chunk) == 0 {
-		return nil, nil // the end
+		return nil, nil, l.err
 	}
 	l.pastMark = true
 	if l.head == nil && !l.tooMuch(chunk) {
-		return l.whole(chunk), nil
+		return l.whole(chunk), nil, nil
 	}
 	l.keepEnds(chunk)
 	line, tail = l.head, trimSpace(l.tail)
 	l.head, l.tail = nil, nil
-	return line, tail
+	return line, tail, nil
 }
 
 // skipBlank steps over blanks, and over a byte order mark that is the first of
@@ -1817,7 +1819,7 @@ func (l *lineReader) whole(chunk []byte) []byte {
 		line := make([]byte, 0, l.size+len(chunk))
 		for _, part := range l.parts {
 			line = append(line, part...)
-			// One from which other lines were taken has less room, one that add made may have more.
+			// One from which other lines were taken has less room, one that grew has more.
 			if l.size <= maxReused && cap(part) == keepBuffer {
 				readBuffers.Put((*readBuffer)(part[:keepBuffer]))
 			}

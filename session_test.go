@@ -7279,19 +7279,24 @@ func TestABlockedProgressIsWokenByEveryEnd(t *testing.T) {
 
 // What the reader hears above the bound does not pile up where it was taken.
 func TestInputReadAheadIsBounded(t *testing.T) {
-	in := lineReader{limit: 1 << 20}
-	line := []byte(strings.Repeat("x", 999) + "\n")
-	in.add(readResult{bytes.Repeat(line, 2), nil})
+	line := strings.Repeat("x", 999) + "\n"
+	in := lineReader{r: endless(line), limit: 1 << 20}
+	ahead(&in)
 	for range 100_000 { // always a line ahead
-		if got, tail := in.next(); len(got) != 999 || tail != nil {
-			t.Fatalf("line of %d bytes", len(got))
+		ahead(&in)
+		if got, tail, err := in.next(); len(got) != 999 || tail != nil || err != nil {
+			t.Fatalf("line of %d bytes, %v", len(got), err)
 		}
-		in.add(readResult{line, nil})
 	}
 	if cap(in.buf) > aheadBound {
 		t.Errorf("%d bytes are kept for %d", cap(in.buf), len(in.buf))
 	}
 }
+
+// An endless Reader gives the same each time.
+type endless string
+
+func (e endless) Read(b []byte) (int, error) { return copy(b, e), nil }
 
 // A client that writes and does not read costs bounded memory,
 // and misses nothing when it reads at last.
@@ -8648,16 +8653,18 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 		r := &lineReader{r: &pieces{input, rng}, limit: 4 * keepBuffer}
 		var got [][]byte // and no copies: a line stays as it is
 		for done := false; !done; {
-			line, tail := r.next()
+			line, tail, err := r.next()
 			switch {
 			case tail != nil:
 				got = append(got, slices.Concat(line, []byte("|"), tail))
 			case line != nil:
 				got = append(got, line)
-			case r.err != nil:
+			case err != nil:
 				done = true
 			case rng.IntN(3) == 0:
-				r.add(<-r.readAhead())
+				for range 1 + rng.IntN(3) {
+					ahead(r)
+				}
 			default:
 				r.fill()
 			}
@@ -8667,6 +8674,92 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 		}
 	}
 }
+
+// Lines are taken while a Read ahead is under way, and none is lost, changed or
+// taken twice, whoever has read it.
+func TestLinesAreTakenWhileReadingAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lines = 20_000
+		rng := rand.New(rand.NewPCG(3, 4))
+		in, w := io.Pipe()
+		go func() {
+			var input []byte
+			for n := range lines {
+				input = fmt.Appendln(input, n)
+			}
+			for piece := range slices.Chunk(input, 7) {
+				w.Write(piece)
+			}
+			w.Close()
+		}()
+		var busy atomic.Bool
+		r := &lineReader{limit: keepBuffer, r: readFunc(func(b []byte) (int, error) {
+			if !busy.CompareAndSwap(false, true) {
+				panic("two Reads at once")
+			}
+			defer busy.Store(false)
+			return in.Read(b)
+		})}
+		var got [][]byte
+		for {
+			line, tail, err := r.next()
+			if err != nil {
+				break
+			}
+			if line == nil {
+				r.fill()
+			} else if got = append(got, line); tail != nil {
+				t.Fatalf("line %q is too long", line)
+			}
+			if rng.IntN(3) == 0 {
+				r.readAhead()
+			}
+		}
+		for n, line := range got {
+			if string(line) != strconv.Itoa(n) {
+				t.Fatalf("line %d is %q", n, line)
+			}
+		}
+		if len(got) != lines {
+			t.Errorf("%d lines of %d", len(got), lines)
+		}
+	})
+}
+
+// A line, or the end, that was read ahead since next looked is not waited for: there
+// may be nothing behind it for an hour.
+func TestWhatWasReadAheadIsNotWaitedFor(t *testing.T) {
+	reads, in := 0, strings.NewReader("line\n")
+	r := &lineReader{r: readFunc(func(b []byte) (int, error) { reads++; return in.Read(b) }), limit: 100}
+	for n, want := range []struct {
+		line string
+		err  error
+	}{{"line", nil}, {"", io.EOF}} {
+		if line, _, err := r.next(); line != nil || err != nil {
+			t.Fatalf("%q, %v before Read %d", line, err, n+1)
+		}
+		ahead(r)
+		r.fill()
+		if reads != n+1 {
+			t.Errorf("%d Reads, want %d", reads, n+1)
+		}
+		if line, _, err := r.next(); string(line) != want.line || err != want.err {
+			t.Errorf("%q, %v after Read %d", line, err, n+1)
+		}
+	}
+}
+
+// ahead reads ahead once.
+func ahead(r *lineReader) {
+	if done, _ := r.readAhead(); done != nil {
+		<-done
+	}
+}
+
+// readFunc is a Reader that is a function.
+type readFunc func(b []byte) (int, error)
+
+func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
 // pieces is a Reader of pieces of random length, now and then with the end.
 type pieces struct {
@@ -8745,8 +8838,8 @@ func TestOnlyWhatIsFreeIsUsedAgain(t *testing.T) {
 	in := &lineReader{r: strings.NewReader("short\n" + text + "\nnext\n"), limit: 1 << 20}
 	var lines [][]byte
 	for len(lines) < 3 {
-		got, _ := in.next()
-		for ; got == nil; got, _ = in.next() {
+		got, _, _ := in.next()
+		for ; got == nil; got, _, _ = in.next() {
 			in.fill()
 		}
 		if lines = append(lines, got); len(lines) == 2 {
@@ -8762,9 +8855,10 @@ func TestOnlyWhatIsFreeIsUsedAgain(t *testing.T) {
 	var kept []any
 	for range 20 {
 		r := &lineReader{r: strings.NewReader(strings.Repeat("x", 2<<20) + "\n"), limit: 4 << 20}
-		for got, _ := r.next(); got == nil; got, _ = r.next() {
+		for got, _, _ := r.next(); got == nil; got, _, _ = r.next() {
 			if r.size > 0 && len(r.buf) < 1<<20 {
-				r.add(<-r.readAhead()) // which makes a buffer larger
+				ahead(r)
+				ahead(r) // which makes a buffer larger
 			} else {
 				r.fill()
 			}
@@ -9150,7 +9244,7 @@ func TestReadingAheadIsCheap(t *testing.T) {
 	r := &lineReader{r: iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n))), limit: 1 << 20}
 	if cost := allocated(func() {
 		for range n {
-			r.add(<-r.readAhead())
+			ahead(r)
 		}
 	}); cost > 500*n {
 		t.Errorf("%d Reads of a byte allocate %.0f bytes each", n, cost/n)
@@ -9164,8 +9258,8 @@ func TestSlowBlanksBehindTheLimitAreCheap(t *testing.T) {
 		line := strings.Repeat("x", limit) + strings.Repeat(" ", n)
 		r := &lineReader{r: iotest.OneByteReader(strings.NewReader(line + "\n")), limit: limit}
 		begun := time.Now()
-		got, tail := r.next()
-		for ; got == nil && r.err == nil; got, tail = r.next() {
+		got, tail, err := r.next()
+		for ; got == nil && err == nil; got, tail, err = r.next() {
 			r.fill()
 		}
 		if string(got) != line[:limit] || tail != nil {

@@ -4,7 +4,7 @@
 #
 # A mutant is the library with a fault put in: blocks of "@@ FILE", "<<<<", old lines, "====", new lines, ">>>>";
 # the old lines must stand in the file once. Text before the first block is a comment.
-# A comment line "scenarios: a,b" tells where to look, and "build: tight" or "build: race" how to build.
+# A comment line "scenarios: a,b" tells where to look, and "build: tight", "build: race" or "build: tight race" how to build.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-$here/mutants} time=${2:-500ms}
@@ -20,10 +20,8 @@ for mutant in "$folder"/*.mut; do
 	head=$(sed '/^@@ /,$d' "$mutant")
 	scenarios=$(echo "$head" | sed -n 's/^scenarios: *//p')
 	TIGHT='' RACE='' options=''
-	case $head in
-	*'build: tight'*) TIGHT=1 options=-tight ;;
-	*'build: race'*) RACE=1 ;;
-	esac
+	case $head in *build:*tight*) TIGHT=1 options=-tight ;; esac
+	case $head in *build:*race*) RACE=1 ;; esac
 	export TIGHT RACE
 	if ! "$here/build.sh" "$tmp/driver" "$mutant" >"$tmp/out" 2>&1; then
 		cat "$tmp/out"
