@@ -96,9 +96,9 @@ func (c *session) cancelRequest(id []byte, reason string) {
 
 // ---- the end of a session ----
 
-// inputEnded is called when r has ended or failed. The second time it does
-// nothing. Only whoever has the turn to read may call it. After the session has ended
-// the user may close r; the error that follows is not reported.
+// inputEnded is called with the error of r, when that has ended or failed. The second
+// time it does nothing. Only whoever has the turn to read may call it. After the
+// session has ended the user may close r; the error that follows is not reported.
 func (c *session) inputEnded(err error) {
 	if isClosed(c.inputOver) {
 		return

@@ -27,7 +27,7 @@ package mcp
 //	read                 has the turn to read: the WaitGroup, for its line and its writes
 //	handle               serves one request that the reader does not serve: the WaitGroup
 //	writeAll             was handed the turn to write: the WaitGroup
-//	readAhead            one Read, while too much output is unsent: whoever reads next
+//	lineReader.read      one Read, begun while too much output is unsent: whoever reads next
 //	lineWriter.writeAll  writes the trace or the diagnostics: wait, until Drain is over;
 //	                     after that, or after an ErrDrain, nobody
 //	drain                the drain waiter, which waits for the WaitGroup: wait, until Drain is over
@@ -35,9 +35,9 @@ package mcp
 //	                     turns a logger back: ServeStdio, for a moment
 //	untilSignal          waits for the first signal: ServeStdio
 //
-// Only a Read that cannot be interrupted, of read or readAhead, may outlive Serve, a
-// Write of trace or diagnostics that is longer than Drain, and after an ErrDrain what
-// would not come to its end.
+// Only a Read that cannot be interrupted, of either read, may outlive Serve, a Write
+// of trace or diagnostics that is longer than Drain, and after an ErrDrain what would
+// not come to its end.
 //
 // No lock is held while r or w is used or a handler runs. Where two are needed,
 // session.mu is taken first.
@@ -66,7 +66,7 @@ import (
 
 const (
 	outputBound = 16 << 20        // unsent bytes above which no further line is taken
-	aheadBound  = 16 << 20        // bytes that are read ahead all the same
+	aheadBound  = 16 << 20        // bytes above which nothing more is read ahead meanwhile
 	notesBound  = 64 << 10        // unsent diagnostics above which they are dropped
 	traceBound  = 64 << 20        // the same for the trace
 	keepBuffer  = 64 << 10        // bytes of a buffer to read into, and of one to write from that is kept
@@ -94,7 +94,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 
 	turn  turn
-	in    lineReader // is for whoever has the turn
+	in    lineReader // only whoever has the turn calls its methods
 	out   lineWriter
 	trace *lineWriter // to Server.Trace; nil: none
 	notes lineWriter  // to Server.ErrorLog
@@ -276,9 +276,9 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 // ---- read ----
 
 // read is what the goroutine does that has the turn to read: until the turn has
-// passed to another, r has come to its end, or Serve has returned. It reads on when
-// no line is accepted any more: a client that is still writing must come to reading
-// our last answers.
+// passed to another, r has come to its end, or Serve has returned. When no line is
+// accepted any more it reads on and drops what it reads: a client that is still
+// writing reads our last answers only when it has got rid of that.
 //
 // Answers of requests that it serves itself are not written one by one. They go
 // out together, before it waits for input, or before the next line when it has gone
@@ -287,6 +287,9 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 func (c *session) read() {
 	began := time.Now()
 	for !isClosed(c.returned) {
+		if isClosed(c.closing) {
+			c.in.drop()
+		}
 		c.waitForRoom()
 		line, tail, err := c.in.next()
 		if line == nil {
@@ -313,7 +316,7 @@ func (c *session) read() {
 }
 
 // flooded reports whether too much output is unsent and nobody waits for room any
-// more, since the session has ended. What was read ahead may be 16 MiB then: requests
+// more, since the session has ended. What was read ahead may be much then: requests
 // are refused in few words, and what is no request is not answered.
 func (c *session) flooded() bool {
 	return c.ctx.Err() != nil && c.out.unsent() > outputBound
@@ -1669,8 +1672,8 @@ type readBuffer [keepBuffer]byte
 
 // A lineReader cuts what it reads into lines. It promises each line once, in its
 // order, a bounded memory for what is longer than a line may be, and the end of
-// the input behind the last line. Its methods are called by whoever has the turn to
-// read, and meanwhile a goroutine may be reading ahead.
+// the input behind the last line. Whoever has the turn to read calls its methods;
+// meanwhile one goroutine may be in read, ahead.
 //
 // Lines are slices of the buffer that they were read into, and that memory is not
 // read into a second time. So nobody has to copy a line that outlives the next
@@ -1693,8 +1696,8 @@ type lineReader struct {
 	ahead    chan struct{} // closed when the Read ahead that is under way has ended; nil: there is none
 }
 
-// fill reads once, or waits for the Read ahead; it blocks as long as Read does. It
-// does neither if more has been read ahead since next looked.
+// fill reads once, or waits for the Read ahead; it blocks as long as Read does. It is
+// called when next has found nothing, and does nothing if more was read ahead since.
 func (l *lineReader) fill() {
 	l.mu.Lock()
 	ahead, more := l.ahead, l.seen < len(l.buf) || l.err != nil
@@ -1713,12 +1716,8 @@ func (l *lineReader) readAhead() (<-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ahead == nil && l.err == nil && len(l.buf) < aheadBound {
-		ahead := make(chan struct{})
-		l.ahead = ahead
-		go func() {
-			l.read()
-			close(ahead)
-		}()
+		l.ahead = make(chan struct{})
+		go l.read()
 	}
 	return l.ahead, l.err
 }
@@ -1731,7 +1730,19 @@ func (l *lineReader) read() {
 	l.mu.Unlock()
 	n, err := readSome(l.r, room)
 	l.mu.Lock()
-	l.buf, l.err, l.ahead = l.buf[:len(l.buf)+n], err, nil
+	l.buf, l.err = l.buf[:len(l.buf)+n], err
+	if l.ahead != nil {
+		close(l.ahead)
+		l.ahead = nil
+	}
+	l.mu.Unlock()
+}
+
+// drop makes room by forgetting what was read and not taken. What comes of a Read ahead
+// that is under way must be dropped too: it stands elsewhere in the buffer.
+func (l *lineReader) drop() {
+	l.mu.Lock()
+	l.buf, l.seen = l.buf[:0], 0
 	l.mu.Unlock()
 }
 
@@ -1819,7 +1830,7 @@ func (l *lineReader) whole(chunk []byte) []byte {
 		line := make([]byte, 0, l.size+len(chunk))
 		for _, part := range l.parts {
 			line = append(line, part...)
-			// One from which other lines were taken has less room, one that grew has more.
+			// Only a whole buffer has this room, or by chance the end of one that grew.
 			if l.size <= maxReused && cap(part) == keepBuffer {
 				readBuffers.Put((*readBuffer)(part[:keepBuffer]))
 			}

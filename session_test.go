@@ -9209,6 +9209,33 @@ func eofBehind(t *testing.T, input string) {
 	})
 }
 
+// What a client writes when no line is accepted any more costs no memory, however
+// long its lines are.
+func TestASessionThatClosesReadsOnForNothing(t *testing.T) {
+	if raceBuild() {
+		t.Skip("the race detector allocates too")
+	}
+	short := append(bytes.Repeat([]byte("x"), 99), '\n')
+	for _, line := range [][]byte{short, bytes.Repeat([]byte("x"), keepBuffer)} {
+		bubble(t, func(t *testing.T, s *stage) {
+			c := serve(t, &s.Server)
+			c.send(modernCall("1", "deaf"))
+			time.Sleep(maxInline) // another reads now
+			c.cancel(errors.New("shut down"))
+			synctest.Wait()
+			if cost := allocated(func() {
+				for range 16 << 20 / len(line) {
+					c.in.Write(line)
+				}
+			}); cost > 4<<20 {
+				t.Errorf("16 MiB in Writes of %d bytes allocate %.0f KiB", len(line), cost/1024)
+			}
+			close(s.release)
+			<-c.done
+		})
+	}
+}
+
 // Serve returns the very error of its Reader, and none that came from closing the
 // Reader after ctx has ended, as Serve's comment says how to do.
 func TestTheErrorOfTheReaderIsReturnedAsItIs(t *testing.T) {
