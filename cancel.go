@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.2.3, 2026-11-22
+// Version 2.2.4, 2026-11-23
 
 package mcp
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.2.3, 2026-11-22
+// Version 2.2.4, 2026-11-23
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
 // three files that are made to be copied into a program. It needs Go 1.25, and

@@ -76,7 +76,7 @@ func serve(t *testing.T, s *Server) *client {
 	return c
 }
 
-// serveDeaf starts one with a client that reads nothing before listen.
+// serveUnread starts one with a client that reads nothing before listen.
 func serveUnread(t *testing.T, s *Server) *client {
 	t.Helper()
 	if s.Name == "" {
@@ -9218,20 +9218,27 @@ func TestASessionThatClosesReadsOnForNothing(t *testing.T) {
 	short := append(bytes.Repeat([]byte("x"), 99), '\n')
 	for _, line := range [][]byte{short, bytes.Repeat([]byte("x"), keepBuffer)} {
 		bubble(t, func(t *testing.T, s *stage) {
-			c := serve(t, &s.Server)
-			c.send(modernCall("1", "deaf"))
+			s.Name, s.Version, s.ErrorLog = "demo", "1.0.0", log.New(io.Discard, "", 0)
+			ctx, cancel := context.WithCancel(t.Context())
+			in, client := io.Pipe()
+			done := make(chan error)
+			go func() { done <- s.Serve(ctx, in, io.Discard) }()
+			io.WriteString(client, modernCall("1", "deaf")+"\n")
 			time.Sleep(maxInline) // another reads now
-			c.cancel(errors.New("shut down"))
+			cancel()
 			synctest.Wait()
 			if cost := allocated(func() {
 				for range 16 << 20 / len(line) {
-					c.in.Write(line)
+					client.Write(line)
 				}
 			}); cost > 4<<20 {
 				t.Errorf("16 MiB in Writes of %d bytes allocate %.0f KiB", len(line), cost/1024)
 			}
 			close(s.release)
-			<-c.done
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			client.Close()
 		})
 	}
 }
