@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.2.4, 2026-11-23
+// Version 2.3.0, 2026-11-23
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
 // three files that are made to be copied into a program. It needs Go 1.25, and
@@ -481,7 +481,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 			in  In
 			out Out
 		}
-		err := in.unmarshal(r.arguments, r.longest, &call.in)
+		err := in.unmarshal(r.arguments, &call.in)
 		if err != nil {
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
@@ -522,7 +522,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 				return errorLine(r.id, badParams("arguments must be an object"))
 			}
 			if r.hostsOwn != nil && !in.describes(hostsOwn) {
-				r.arguments = without(r.arguments, r.longest, hostsOwn)
+				r.arguments = without(r.arguments, hostsOwn)
 			}
 			return call(r, in, out)
 		},
@@ -1332,7 +1332,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 		return r.notEncodable(err)
 	}
 	if _, claimed := res.Meta[keyServer]; claimed {
-		meta = without(meta, nil, keyServer)
+		meta = without(meta, keyServer)
 	}
 	if len(meta) <= len("{}") {
 		return r.endAnswer(b)
@@ -2027,7 +2027,7 @@ func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 	if err != nil {
 		return form, err
 	}
-	if err := (&rules{schema: s}).unmarshal(content, nil, &form); err != nil {
+	if err := (&rules{schema: s}).unmarshal(content, &form); err != nil {
 		return form, fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
@@ -2512,7 +2512,7 @@ const (
 // say more of a field:
 //
 //	jsonschema:"text"            its description, and nothing else
-//	enum:"a,b"                   the values it may have, or its elements may
+//	enum:"a,b"                   the strings that it may be, or its elements may
 //	default:"x"                  what it is when a call leaves it out: text, or JSON if it is no string
 //	minimum:"0" maximum:"9"      of a number, which its type can hold
 //	minLength:"1" maxLength:"9"  of a string, in characters, or of a list
@@ -2944,8 +2944,8 @@ func (f *field) readEnum() error {
 	if of.kind == "array" {
 		of = of.elem
 	}
-	if enum != nil && !of.plain() && of.kind != "integer" {
-		return errors.New("enum must be on a string, an integer or a list of them, without a form of its own")
+	if enum != nil && !of.plain() {
+		return errors.New("enum must be on a string or a list of strings, without a form of its own: of numbers some models accept none")
 	}
 	for i, val := range enum {
 		if err := f.checkChoice(of, val); err != nil {
@@ -2962,25 +2962,16 @@ func (f *field) readEnum() error {
 	return nil
 }
 
-// checkChoice holds one value of an enum against what it is of. Values are compared
-// as text later on, so an integer must be written in the one usual way.
+// checkChoice holds one value of an enum against what it is of.
 func (f *field) checkChoice(of *schema, val string) error {
-	raw := []byte(val)
-	switch {
-	case strings.TrimSpace(val) != val:
+	if strings.TrimSpace(val) != val {
 		return fmt.Errorf("enum: %q has blanks: write the values with commas alone between them", val)
-	case of.kind == "string":
-		raw = appendString(nil, val)
-	case !isNumber(raw):
-		return errors.New("enum: " + val + " is no number")
-	case strings.Trim(val, "-0123456789") != "" || val == "-0":
-		return errors.New("enum: " + val + " must be written as an integer")
 	}
 	set := of.set
 	if of == f.schema {
 		set = f.check
 	}
-	_, err := valueOf("enum", raw, of.typ, set)
+	_, err := valueOf("enum", appendString(nil, val), of.typ, set)
 	return err
 }
 
@@ -3051,14 +3042,14 @@ func (p *printer) append(b []byte, s *schema, f *field) []byte {
 		b = rawMember(b, "default", f.dflt)
 	}
 	if len(f.enum) > 0 && s.kind != "array" {
-		b = p.appendChoice(b, f, "oneOf", s.kind == "string")
+		b = p.appendChoice(b, f, "oneOf")
 	}
 	b = s.appendBounds(b, f)
 	b = optionalMember(b, "format", s.format+f.format)
 	b = optionalMember(b, "contentEncoding", s.encoding)
 	switch {
 	case s.kind == "array" && p.titled(f): // the elements have no type, by the protocol's schema
-		b = closeWith(p.appendChoice(join(b, `"items":{`), f, "anyOf", true), "}")
+		b = closeWith(p.appendChoice(join(b, `"items":{`), f, "anyOf"), "}")
 	case s.kind == "array":
 		b = p.append(join(b, `"items":`), s.elem, &field{enum: f.enum, maxLen: -1})
 	case s.kind == "object" && !s.free:
@@ -3142,16 +3133,14 @@ func (p *printer) titled(f *field) bool { return f.titles != nil && p.form.knows
 // appendChoice appends the values of an enum; in a form, with their titles, and
 // then as the member key. Each revision has another place for titles, and the
 // oldest have none.
-func (p *printer) appendChoice(b []byte, f *field, key string, quoted bool) []byte {
+func (p *printer) appendChoice(b []byte, f *field, key string) []byte {
 	titled := p.titled(f)
 	if !titled {
 		key = "enum"
 	}
 	b = join(b, `"`, key, `":[`)
 	for i, v := range f.enum {
-		if quoted {
-			v = string(appendString(nil, v))
-		}
+		v = string(appendString(nil, v))
 		if titled {
 			v = `{"const":` + v + `,"title":` + string(appendString(nil, f.titles[i])) + `}`
 		}
@@ -3177,7 +3166,7 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 		switch {
 		case list && !rev.knows(choiceLists):
 			return nil, fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
-		case f.enum != nil && (f.schema.kind == "integer" || f.minLen > 0 || f.maxLen >= 0) && !list:
+		case f.enum != nil && (f.minLen > 0 || f.maxLen >= 0) && !list:
 			panic("mcp: Elicit: " + f.name + ": a choice is of strings, and has no bounds")
 		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.encoding != ""):
 			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
@@ -3231,10 +3220,9 @@ func rootOf(schema []byte, where string) *root {
 // itself, and sends along. A tool that has no such argument never sees it.
 const hostsOwn = "wait_for_previous"
 
-// unmarshal sets what v points to from the arguments of a call. Known is as for
-// membersKnowing.
-func (in *rules) unmarshal(args, known []byte, v any) error {
-	bad := faults{known: known, partial: in.byHand != nil} // on the stack: mostly there are none
+// unmarshal sets what v points to from the arguments of a call.
+func (in *rules) unmarshal(args []byte, v any) error {
+	bad := faults{partial: in.byHand != nil} // on the stack: mostly there are none
 	if in.byHand != nil {
 		in.byHand.check(args, &bad)
 	}
@@ -3248,11 +3236,10 @@ func (in *rules) describes(name string) bool {
 		slices.ContainsFunc(in.schema.fields, func(f *field) bool { return f.name == name })
 }
 
-// without returns a copy of an object without the members of a name. Known is as for
-// membersKnowing, and of the object that is given: nothing is known of the copy.
-func without(object, known []byte, name string) []byte {
+// without returns a copy of an object without the members of a name.
+func without(object []byte, name string) []byte {
 	b := []byte("{")
-	for key, val := range membersKnowing(object, known) {
+	for key, val := range members(object) {
 		if string(key) != name {
 			b = append(append(appendString(b, string(key)), ':'), val...)
 			b = append(b, ',')
@@ -3268,7 +3255,7 @@ func (r *root) check(args []byte, bad *faults) {
 		return // and a long text is not looked at once more
 	}
 	missing := slices.Clone(r.required)
-	for key := range membersKnowing(args, bad.known) {
+	for key := range members(args) {
 		name := string(key)
 		missing = slices.DeleteFunc(missing, func(required string) bool { return required == name })
 		if r.closed && !bad.enough() && !slices.Contains(r.names, name) {
@@ -3284,10 +3271,9 @@ func (r *root) check(args []byte, bad *faults) {
 // are read.
 type faults struct {
 	list    []fault
-	known   []byte // one of the arguments, for membersKnowing; or nil
-	depth   int    // of the value that is looked at
-	partial bool   // names may be missing and unknown, and null is nothing: the schema is not ours
-	exact   bool   // nothing is accepted in place of something else
+	depth   int  // of the value that is looked at
+	partial bool // names may be missing and unknown, and null is nothing: the schema is not ours
+	exact   bool // nothing is accepted in place of something else
 }
 
 // A fault is one thing that is wrong, and where. Whoever finds it does not know
@@ -3578,7 +3564,7 @@ func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 // of the JSON may so become one of the map, which counts as coming twice.
 func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
-	for key, val := range membersKnowing(raw, bad.known) {
+	for key, val := range members(raw) {
 		k, e := reflect.New(s.typ.Key()), reflect.New(s.typ.Elem()).Elem()
 		before, size := len(bad.list), v.Len()
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
@@ -3602,7 +3588,7 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 // the client and we would take different ones.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
-	for key, val := range membersKnowing(raw, bad.known) {
+	for key, val := range members(raw) {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
 		case i < 0 && bad.partial:
@@ -3760,11 +3746,6 @@ func (f *field) checkEnum(v reflect.Value) error {
 		return nil
 	}
 	got := v.String() // and not how it prints: the type may have a String of its own
-	if v.CanInt() {
-		got = strconv.FormatInt(v.Int(), 10)
-	} else if v.CanUint() {
-		got = strconv.FormatUint(v.Uint(), 10)
-	}
 	if slices.Contains(f.enum, got) {
 		return nil
 	}

@@ -2002,11 +2002,11 @@ func TestWrongRegistrationPanics(t *testing.T) {
 			S int `json:",string"`
 		}])},
 		{`In.point: an embedded pointer to an unexported type cannot be set`, in(toolOf[pointer])},
-		{`In.A: enum must be on a string, an integer or a list of them, without a form of its own`, in(toolOf[struct {
+		{`In.A: enum must be on a string or a list of strings, without a form of its own`, in(toolOf[struct {
 			A bool `enum:"true"`
 		}])},
-		{`In.A: enum: x is no number`, in(toolOf[struct {
-			A int `enum:"1,x"`
+		{`In.A: enum must be on a string or a list of strings`, in(toolOf[struct {
+			A int `enum:"1,2"` // for which one provider refuses every tool
 		}])},
 		{`In.A: minimum must be a number`, in(toolOf[struct {
 			A int `minimum:"one"`
@@ -2098,11 +2098,8 @@ func TestTagsThatCannotHoldPanic(t *testing.T) {
 		want string
 		f    func()
 	}{
-		{"In.A: enum: ", in(toolOf[struct {
-			A []int `enum:"a,b"`
-		}])},
-		{"In.A: enum: ", in(toolOf[struct {
-			A int `enum:"1, 2"`
+		{"In.A: enum must be on ", in(toolOf[struct {
+			A []int `enum:"1,2"`
 		}])},
 		{"In.A: enum: ", in(toolOf[struct {
 			A string `enum:"a, b"`
@@ -2112,22 +2109,6 @@ func TestTagsThatCannotHoldPanic(t *testing.T) {
 		}])},
 		{"In.A: enum: a stands there twice", in(toolOf[struct {
 			A string `enum:"a,b,a"`
-		}])},
-		{"In.A: enum must be in the range of int8, got 300", in(toolOf[struct {
-			A int8 `enum:"300"`
-		}])},
-		{"In.A: enum must be in the range of uint8", in(toolOf[struct {
-			A []uint16 // fine
-			B []uint8  `json:",omitempty"` // bytes
-			C struct {
-				A uint8 `enum:"1,256"`
-			}
-		}])},
-		{"In.A: enum: 1.0 must be written as an integer", in(toolOf[struct {
-			A int `enum:"1.0"`
-		}])},
-		{"In.A: enum must be at most 3", in(toolOf[struct {
-			A int `enum:"2,4" maximum:"3"`
 		}])},
 		{"In.A: enum must have at most 2 characters", in(toolOf[struct {
 			A string `enum:"a,bcd" maxLength:"2"`
@@ -2246,12 +2227,12 @@ var schemaCases = []struct {
 	}], `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"},"c":{"type":"integer"},"d":{"type":"integer","default":3},"e":{"type":"integer"}},"required":["e"],"additionalProperties":false}`},
 	{"tags", SchemaOf[struct {
 		S string   `json:"s" jsonschema:"one, or \"two\"" enum:"a,b" default:"a"`
-		N int      `json:"n" enum:"1,2" minimum:"1" maximum:"2"`
+		N int      `json:"n" minimum:"1" maximum:"2"`
 		F float64  `json:"f" minimum:"-0.5" maximum:"1e3"`
 		L []string `json:"l" enum:"x,y" minLength:"1" maxLength:"2" default:"[\"x\"]"`
 		M string   `json:"m" minLength:"0" maxLength:"0" format:"email"`
 		D []int    `json:"d,omitempty" jsonschema:"days"`
-	}], `{"type":"object","properties":{"s":{"type":"string","description":"one, or \"two\"","default":"a","enum":["a","b"]},"n":{"type":"integer","enum":[1,2],"minimum":1,"maximum":2},` +
+	}], `{"type":"object","properties":{"s":{"type":"string","description":"one, or \"two\"","default":"a","enum":["a","b"]},"n":{"type":"integer","minimum":1,"maximum":2},` +
 		`"f":{"type":"number","minimum":-0.5,"maximum":1e3},"l":{"type":"array","default":["x"],"minItems":1,"maxItems":2,"items":{"type":"string","enum":["x","y"]}},` +
 		`"m":{"type":"string","maxLength":0,"format":"email"},"d":{"type":"array","description":"days","items":{"type":"integer"}}},"required":["n","f","m"],"additionalProperties":false}`},
 	{"text and bytes", SchemaOf[struct {
@@ -2382,23 +2363,19 @@ func TestBytesSayBase64(t *testing.T) {
 	}
 }
 
-type (
-	colour string
-	weight int
-)
+type colour string
 
 func (colour) String() string { return "painted" }
-func (weight) String() string { return "heavy" }
 
 // An enum is of what is sent, and not of how a type prints.
 func TestAnEnumIsOfWhatIsSent(t *testing.T) {
 	type in struct {
-		C colour `enum:"red,blue"`
-		W weight `enum:"1,2"`
+		C colour   `enum:"red,blue"`
+		L []colour `enum:"red,blue"`
 	}
 	for args, want := range map[string]string{
-		`{"C":"red","W":2}`:     said("1", "ok"),
-		`{"C":"painted","W":3}`: failed("1", `Invalid arguments: C must be one of red, blue, got "painted"; W must be one of 1, 2, got "3"`),
+		`{"C":"red","L":["blue"]}`:      said("1", "ok"),
+		`{"C":"painted","L":["green"]}`: failed("1", `Invalid arguments: C must be one of red, blue, got "painted"; L[0] must be one of red, blue, got "green"`),
 	} {
 		s := new(Server)
 		AddTool(s, Tool{Name: "x"}, func(_ context.Context, in in) (string, error) { return "ok", nil })
@@ -2809,13 +2786,16 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 	type one struct {
 		L []int `json:"l" maxLength:"1"`
 	}
+	type keyed struct {
+		M map[lang]int `json:"m"`
+	}
 	type bounds struct {
 		N int64   `json:"n,omitempty" minimum:"-2" maximum:"9007199254740992"`
 		U uint64  `json:"u,omitempty" minimum:"3" maximum:"9007199254740992"`
 		F float64 `json:"f,omitempty" minimum:"0.5" maximum:"1.5"`
 		S string  `json:"s,omitempty" minLength:"2" maxLength:"3"`
 		L []int   `json:"l,omitempty" minLength:"1" maxLength:"2"`
-		E int     `json:"e,omitempty" enum:"1,2"`
+		E string  `json:"e,omitempty" enum:"x,y"`
 		M string  `json:"m,omitempty" format:"email"`
 		R string  `json:"r,omitempty" format:"uri"`
 		D string  `json:"d,omitempty" format:"date"`
@@ -2897,13 +2877,15 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[numbers], `{"u":-1}`, bad + "u must be at least 0, got -1"},
 		{toolAs[numbers], `{"g":1e300}`, bad + "g must be a float32, got 1e300"},
 		// What the tags say.
-		{toolAs[bounds], `{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":2,"m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`,
-			`{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":2,"m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`},
+		{toolAs[bounds], `{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":"y","m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`,
+			`{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":"y","m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`},
 		{toolAs[bounds], `{"n":-3,"u":2,"f":0.25}`, bad + "n must be at least -2, got -3; u must be at least 3, got 2; f must be at least 0.5, got 0.25"},
 		{toolAs[pause], `{"p":1}`, bad + "p must be at least 5, got 1"}, // and not 1ns
 		{toolAs[bounds], `{"n":9007199254740993,"u":9007199254740993,"f":2}`, bad + "n must be at most 9007199254740992, got 9007199254740993; u must be at most 9007199254740992, got 9007199254740993; f must be at most 1.5, got 2"},
-		{toolAs[bounds], `{"s":"é","l":[],"e":3}`, bad + `s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of 1, 2, got "3"`},
+		{toolAs[bounds], `{"s":"é","l":[],"e":"z"}`, bad + `s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of x, y, got "z"`},
 		{toolAs[bounds], `{"s":"abcd","l":[1,2,3]}`, bad + "s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
+		{toolAs[keyed], `{"m":{"EN":1}}`, `{"m":{"en":1}}`}, // a key reads itself, too
+		{toolAs[keyed], `{"m":{"ENGLISH":1}}`, bad + "m.ENGLISH is not valid: bad"},
 		{toolAs[one], `{"l":[1,2]}`, bad + "l must have at most 1 element, got 2"},
 		{toolAs[bounds], `{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, bad + `m must be of the format email, got "a"; r must be of the format uri, got "b"; d must be of the format date, got "1.1.2025"; t must be of the format date-time, got "2025-01-02"`},
 		{toolAs[defaults], `{}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
@@ -3126,6 +3108,13 @@ func TestSchemaByHandTakesAnything(t *testing.T) {
 			t.Errorf("got %s", r.text())
 		}
 	}
+}
+
+// With a schema written by hand, an argument for which reflect cannot make room is told.
+func TestAnEmbeddedPointerThatCannotBeSetIsRefused(t *testing.T) {
+	s := &Server{}
+	byHand[pointer](s, `{"type":"object"}`)
+	try(t, s, trial{`{}`, `{}`}, trial{`{"x":1}`, "! x cannot be set"})
 }
 
 // A null in a string is a null for encoding/json, and nothing that bounds are for.
@@ -5200,7 +5189,7 @@ func TestFormsThatCannotBeShownPanic(t *testing.T) {
 		{elicits[struct{ Map map[string]string }](), "Map"},
 		{elicits[struct{ Free []string }](), "Free"},
 		{elicits[struct {
-			Nums []int `enum:"1,2"`
+			Nums []int
 		}](), "Nums"},
 		{elicits[struct{ Any any }](), "Any"},
 		{elicits[struct {
@@ -10707,7 +10696,7 @@ func (c chance) typ(depth int, tagged bool) (t reflect.Type, tags string) {
 		return reflect.TypeFor[string](), tags
 	case 6:
 		tag(`enum:"1,-2,30"`)
-		return reflect.TypeFor[int8](), tags
+		return reflect.TypeFor[[]string](), tags
 	case 7:
 		return reflect.TypeFor[[]byte](), ""
 	case 8:
@@ -10912,7 +10901,7 @@ func TestWhatFitsTheSchemaIsAccepted(t *testing.T) {
 			continue // not for a tool
 		}
 		why := misfit(schema, val, true)
-		err := (&rules{schema: s}).unmarshal(args, nil, reflect.New(typ).Interface())
+		err := (&rules{schema: s}).unmarshal(args, reflect.New(typ).Interface())
 		if err != nil {
 			refused++
 		}
@@ -11289,56 +11278,14 @@ func FuzzEnvelope(f *testing.F) {
 		if twice := duplicates(b, "jsonrpc", "id", "method", "params", "result", "error"); twice != (e.twice != "") {
 			t.Errorf("twice: got %q, want %v", e.twice, twice)
 		}
-		for _, known := range [][]byte{nil, longestMember(b)} {
-			all := make(map[string]string)
-			for key, val := range membersKnowing(b, known) {
-				all[string(key)] = string(val)
-			}
-			if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
-				t.Errorf("members, of which %q is known: got %q, want %q", known, all, m)
-			}
+		all := make(map[string]string)
+		for key, val := range members(b) {
+			all[string(key)] = string(val)
+		}
+		if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
+			t.Errorf("members: got %q, want %q", all, m)
 		}
 	})
-}
-
-// longestMember returns the longest value in an object.
-func longestMember(obj []byte) (val []byte) {
-	pick(obj, want{to: &val})
-	return val
-}
-
-// The end of the longest argument is looked for once: when the line is scanned. So
-// a long text costs no further pass, wherever it stands.
-func TestTheLongestArgumentIsScannedOnce(t *testing.T) {
-	type note struct{ To, Text string }
-	s := &Server{}
-	AddTool(s, Tool{Name: "map"}, func(_ context.Context, in map[string]string) (string, error) { return in["Text"], nil })
-	read := func(_ context.Context, in note) (string, error) { return in.Text, nil }
-	AddTool(s, Tool{Name: "struct"}, read)
-	AddTool(s, Tool{Name: "byhand", InputSchema: json.RawMessage(`{"type":"object","required":["Text"]}`)}, read)
-	// parse returns the params of a call. Behind its back a quote gets into the text:
-	// whoever scans that again thinks that it ends there.
-	parse := func(args string) params {
-		line := []byte(`{"params":{"arguments":` + args + `,"name":""}}`)
-		var e envelope
-		if !e.parse(line) {
-			t.Fatalf("not valid: %s", line)
-		}
-		line[bytes.IndexByte(line, '\'')] = '"'
-		return e.params
-	}
-	for name, item := range s.items[tools] {
-		for _, args := range []string{`{"To":"you","Text":"0123'5678"}`, `{"Text":"0123'5678","To":"you"}`} {
-			got := string(item.handler(&request{session: &session{}, item: item, ctx: t.Context(), params: parse(args)}))
-			if !strings.Contains(got, `"0123\"5678"`) {
-				t.Errorf("%s with %s: got %s", name, args, got)
-			}
-		}
-	}
-	p := parse(`{"wait_for_previous":"whatever","Text":"0123'5678"}`)
-	if got := string(without(p.arguments, p.longest, hostsOwn)); got != `{"Text":"0123"5678"}` {
-		t.Errorf("without %s: got %s", hostsOwn, got)
-	}
 }
 
 // Values may be nested as deeply as encoding/json allows, and no deeper.
@@ -11506,7 +11453,7 @@ type (
 		N int       `json:"n" minimum:"-1" maximum:"9"`
 		F float64   `json:"f" minimum:"0.5"`
 		E string    `json:"e" enum:"x,y"`
-		L []int8    `json:"l" minLength:"1" maxLength:"2" enum:"1,2,3"`
+		L []int8    `json:"l" minLength:"1" maxLength:"2"`
 		D uint8     `json:"d" default:"7" maximum:"8"`
 		W string    `json:"w" default:"é" maxLength:"3"`
 		T time.Time `json:"t"`
@@ -12030,7 +11977,7 @@ func FuzzArguments(f *testing.F) {
 			in.byHand = &root{}
 		}
 		got, want := reflect.New(typ), reflect.New(typ)
-		fault := in.unmarshal(data, longestMember(data), got.Interface())
+		fault := in.unmarshal(data, got.Interface())
 		if anyTwice(data) {
 			if strict && fault == nil {
 				t.Errorf("twice: %s", data)
@@ -12048,9 +11995,6 @@ func FuzzArguments(f *testing.F) {
 		err := json.Unmarshal(norm, want.Interface())
 		if r, ok := reflect.Indirect(want.Elem()).Interface().(required); ok && err == nil && fits {
 			fits = -1 <= r.N && r.N <= 9 && r.F >= 0.5 && (r.E == "x" || r.E == "y") && len(r.L) >= 1 && len(r.L) <= 2 && r.D <= 8 && utf8.RuneCountInString(r.W) <= 3
-			for _, n := range r.L {
-				fits = fits && 1 <= n && n <= 3
-			}
 		}
 		if (fault == nil) != (fits && err == nil) {
 			t.Errorf("%s\ngot  %v\nwant %v %v of %s", data, fault, fits, err, norm)
