@@ -481,7 +481,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 			in  In
 			out Out
 		}
-		err := in.unmarshal(r.arguments, &call.in)
+		err := in.unmarshal(r.arguments, r.longest, &call.in)
 		if err != nil {
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
@@ -522,7 +522,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 				return errorLine(r.id, badParams("arguments must be an object"))
 			}
 			if r.hostsOwn != nil && !in.describes(hostsOwn) {
-				r.arguments = without(r.arguments, hostsOwn)
+				r.arguments = without(r.arguments, r.longest, hostsOwn)
 			}
 			return call(r, in, out)
 		},
@@ -1332,7 +1332,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 		return r.notEncodable(err)
 	}
 	if _, claimed := res.Meta[keyServer]; claimed {
-		meta = without(meta, keyServer)
+		meta = without(meta, nil, keyServer)
 	}
 	if len(meta) <= len("{}") {
 		return r.endAnswer(b)
@@ -2027,7 +2027,7 @@ func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 	if err != nil {
 		return form, err
 	}
-	if err := (&rules{schema: s}).unmarshal(content, &form); err != nil {
+	if err := (&rules{schema: s}).unmarshal(content, nil, &form); err != nil {
 		return form, fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
@@ -3220,9 +3220,10 @@ func rootOf(schema []byte, where string) *root {
 // itself, and sends along. A tool that has no such argument never sees it.
 const hostsOwn = "wait_for_previous"
 
-// unmarshal sets what v points to from the arguments of a call.
-func (in *rules) unmarshal(args []byte, v any) error {
-	bad := faults{partial: in.byHand != nil} // on the stack: mostly there are none
+// unmarshal sets what v points to from the arguments of a call. Known is as for
+// membersKnowing.
+func (in *rules) unmarshal(args, known []byte, v any) error {
+	bad := faults{known: known, partial: in.byHand != nil} // on the stack: mostly there are none
 	if in.byHand != nil {
 		in.byHand.check(args, &bad)
 	}
@@ -3236,10 +3237,11 @@ func (in *rules) describes(name string) bool {
 		slices.ContainsFunc(in.schema.fields, func(f *field) bool { return f.name == name })
 }
 
-// without returns a copy of an object without the members of a name.
-func without(object []byte, name string) []byte {
+// without returns a copy of an object without the members of a name. Known is as for
+// membersKnowing, and of the object that is given: nothing is known of the copy.
+func without(object, known []byte, name string) []byte {
 	b := []byte("{")
-	for key, val := range members(object) {
+	for key, val := range membersKnowing(object, known) {
 		if string(key) != name {
 			b = append(append(appendString(b, string(key)), ':'), val...)
 			b = append(b, ',')
@@ -3255,7 +3257,7 @@ func (r *root) check(args []byte, bad *faults) {
 		return // and a long text is not looked at once more
 	}
 	missing := slices.Clone(r.required)
-	for key := range members(args) {
+	for key := range membersKnowing(args, bad.known) {
 		name := string(key)
 		missing = slices.DeleteFunc(missing, func(required string) bool { return required == name })
 		if r.closed && !bad.enough() && !slices.Contains(r.names, name) {
@@ -3271,9 +3273,10 @@ func (r *root) check(args []byte, bad *faults) {
 // are read.
 type faults struct {
 	list    []fault
-	depth   int  // of the value that is looked at
-	partial bool // names may be missing and unknown, and null is nothing: the schema is not ours
-	exact   bool // nothing is accepted in place of something else
+	known   []byte // one of the arguments, for membersKnowing; or nil
+	depth   int    // of the value that is looked at
+	partial bool   // names may be missing and unknown, and null is nothing: the schema is not ours
+	exact   bool   // nothing is accepted in place of something else
 }
 
 // A fault is one thing that is wrong, and where. Whoever finds it does not know
@@ -3564,7 +3567,7 @@ func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 // of the JSON may so become one of the map, which counts as coming twice.
 func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
-	for key, val := range members(raw) {
+	for key, val := range membersKnowing(raw, bad.known) {
 		k, e := reflect.New(s.typ.Key()), reflect.New(s.typ.Elem()).Elem()
 		before, size := len(bad.list), v.Len()
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
@@ -3588,7 +3591,7 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 // the client and we would take different ones.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
-	for key, val := range members(raw) {
+	for key, val := range membersKnowing(raw, bad.known) {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
 		case i < 0 && bad.partial:

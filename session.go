@@ -178,8 +178,8 @@ type request struct {
 
 // params holds the members of the params of a request or a notification that we
 // know, as raw JSON. Those that begin with meta, and token, are members of its _meta;
-// hostsOwn is one of its arguments. Which of them a method has, and what they may be,
-// is for that method's service to check.
+// hostsOwn is one of its arguments, and longest the longest of the others. Which of
+// them a method has, and what they may be, is for that method's service to check.
 type params struct {
 	raw                                          []byte // all of them
 	twice                                        string // says that one came twice
@@ -187,7 +187,7 @@ type params struct {
 	notifications, level, state, inputResponses  []byte
 	protocolVersion, capabilities, clientInfo    []byte
 	metaVersion, metaCaps, metaClient, metaLevel []byte
-	token, requestID, reason, hostsOwn           []byte
+	token, requestID, reason, hostsOwn, longest  []byte
 }
 
 // An inputRequest is a question of the modern era, which travels in a result.
@@ -429,7 +429,7 @@ type envelope struct {
 // and the last value as far as it goes.
 func (e *envelope) parse(m []byte) (valid bool) {
 	p := &e.params
-	arguments := []want{{name: hostsOwn, to: &p.hostsOwn}}
+	arguments := []want{{name: hostsOwn, to: &p.hostsOwn}, {to: &p.longest}}
 	meta := []want{
 		{name: "progressToken", to: &p.token},
 		{name: keyVersion, to: &p.metaVersion},
@@ -2020,11 +2020,12 @@ func (w *lineWriter) queued(end int64) bool {
 // fuzzed. It is exact where encoding/json is not: names are compared byte for byte,
 // a member that comes twice is told, and an id is kept as it was written. One pass
 // over a message tells whether it is valid, and takes it apart; what is inside of
-// arguments is left to those who know their schema. From then on members and unquote
-// take for granted that the message is valid.
+// arguments is left to those who know their schema, but for where the longest one ends.
+// From then on members and unquote take for granted that the message is valid.
 
 // A want is a member that is looked for, where its value is to go, and what is
-// looked for inside of it.
+// looked for inside of it. One without a name must stand behind the others: it is for
+// the longest value of all other members.
 type want struct {
 	name   string
 	to     *[]byte
@@ -2107,7 +2108,7 @@ func wantNamed(wanted []want, key []byte) *want {
 	}
 	name := unescaped(key)
 	for i := range wanted {
-		if wanted[i].name == string(name) {
+		if wanted[i].name == string(name) || wanted[i].name == "" {
 			return &wanted[i]
 		}
 	}
@@ -2128,6 +2129,13 @@ func unescaped(quoted []byte) []byte {
 func (w *want) scanMember(b []byte, i, depth int) int {
 	if w == nil {
 		return scan(b, i, depth, nil)
+	}
+	if w.name == "" {
+		end := scan(b, i, depth, nil)
+		if end-i > len(*w.to) {
+			*w.to = b[i:end]
+		}
+		return end
 	}
 	w.twice = *w.to != nil
 	*w.to = b[i:] // which is what there is of a value that is broken off
@@ -2153,12 +2161,17 @@ func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
 
 // members yields the members of a valid object, or the elements of a valid array,
 // which have no key.
-func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) { walk(b, yield) }
+func members(b []byte) iter.Seq2[[]byte, []byte] { return membersKnowing(b, nil) }
+
+// membersKnowing is members for those who know one of the values already, as a slice
+// of b, or nil. The value is told by where it begins, and its end is not looked for
+// once more, which takes long in a long text.
+func membersKnowing(b, known []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, val []byte) bool) { walk(b, known, yield) }
 }
 
-// walk calls each with what members yields.
-func walk(b []byte, each func(name, val []byte) bool) {
+// walk calls each with what membersKnowing yields.
+func walk(b, known []byte, each func(name, val []byte) bool) {
 	more := true
 	for i := skipSpace(b, 1); more && b[i] != '}' && b[i] != ']'; {
 		var name []byte
@@ -2166,9 +2179,14 @@ func walk(b []byte, each func(name, val []byte) bool) {
 			name, i = scanKey(b, i)
 			name = unescaped(name)
 		}
-		end := scan(b, i, 0, nil)
-		more = each(name, b[i:end])
-		if i = skipSpace(b, end); b[i] == ',' {
+		start := i
+		if len(known) > 0 && &b[i] == &known[0] {
+			i += len(known)
+		} else {
+			i = scan(b, i, 0, nil)
+		}
+		more = each(name, b[start:i])
+		if i = skipSpace(b, i); b[i] == ',' {
 			i = skipSpace(b, i+1)
 		}
 	}

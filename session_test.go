@@ -10901,7 +10901,7 @@ func TestWhatFitsTheSchemaIsAccepted(t *testing.T) {
 			continue // not for a tool
 		}
 		why := misfit(schema, val, true)
-		err := (&rules{schema: s}).unmarshal(args, reflect.New(typ).Interface())
+		err := (&rules{schema: s}).unmarshal(args, nil, reflect.New(typ).Interface())
 		if err != nil {
 			refused++
 		}
@@ -11278,14 +11278,56 @@ func FuzzEnvelope(f *testing.F) {
 		if twice := duplicates(b, "jsonrpc", "id", "method", "params", "result", "error"); twice != (e.twice != "") {
 			t.Errorf("twice: got %q, want %v", e.twice, twice)
 		}
-		all := make(map[string]string)
-		for key, val := range members(b) {
-			all[string(key)] = string(val)
-		}
-		if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
-			t.Errorf("members: got %q, want %q", all, m)
+		for _, known := range [][]byte{nil, longestMember(b)} {
+			all := make(map[string]string)
+			for key, val := range membersKnowing(b, known) {
+				all[string(key)] = string(val)
+			}
+			if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
+				t.Errorf("members, of which %q is known: got %q, want %q", known, all, m)
+			}
 		}
 	})
+}
+
+// longestMember returns the longest value in an object.
+func longestMember(obj []byte) (val []byte) {
+	pick(obj, want{to: &val})
+	return val
+}
+
+// The end of the longest argument is looked for once: when the line is scanned. So
+// a long text costs no further pass, wherever it stands.
+func TestTheLongestArgumentIsScannedOnce(t *testing.T) {
+	type note struct{ To, Text string }
+	s := &Server{}
+	AddTool(s, Tool{Name: "map"}, func(_ context.Context, in map[string]string) (string, error) { return in["Text"], nil })
+	read := func(_ context.Context, in note) (string, error) { return in.Text, nil }
+	AddTool(s, Tool{Name: "struct"}, read)
+	AddTool(s, Tool{Name: "byhand", InputSchema: json.RawMessage(`{"type":"object","required":["Text"]}`)}, read)
+	// parse returns the params of a call. Behind its back a quote gets into the text:
+	// whoever scans that again thinks that it ends there.
+	parse := func(args string) params {
+		line := []byte(`{"params":{"arguments":` + args + `,"name":""}}`)
+		var e envelope
+		if !e.parse(line) {
+			t.Fatalf("not valid: %s", line)
+		}
+		line[bytes.IndexByte(line, '\'')] = '"'
+		return e.params
+	}
+	for name, item := range s.items[tools] {
+		for _, args := range []string{`{"To":"you","Text":"0123'5678"}`, `{"Text":"0123'5678","To":"you"}`} {
+			got := string(item.handler(&request{session: &session{}, item: item, ctx: t.Context(), params: parse(args)}))
+			if !strings.Contains(got, `"0123\"5678"`) {
+				t.Errorf("%s with %s: got %s", name, args, got)
+			}
+		}
+	}
+	p := parse(`{"wait_for_previous":"whatever","Text":"0123'5678"}`)
+	if got := string(without(p.arguments, p.longest, hostsOwn)); got != `{"Text":"0123"5678"}` {
+		t.Errorf("without %s: got %s", hostsOwn, got)
+	}
 }
 
 // Values may be nested as deeply as encoding/json allows, and no deeper.
@@ -11977,7 +12019,7 @@ func FuzzArguments(f *testing.F) {
 			in.byHand = &root{}
 		}
 		got, want := reflect.New(typ), reflect.New(typ)
-		fault := in.unmarshal(data, got.Interface())
+		fault := in.unmarshal(data, longestMember(data), got.Interface())
 		if anyTwice(data) {
 			if strict && fault == nil {
 				t.Errorf("twice: %s", data)
