@@ -355,7 +355,8 @@ func (c *session) take(line, tail []byte) (mine bool) {
 		return true
 	}
 	if r := c.accept(line); r != nil {
-		return c.handle(r, c.turn.lend(len(line)))
+		c.turn.lend(len(line))
+		return c.handle(r, true)
 	}
 	return true
 }
@@ -385,9 +386,9 @@ func (c *session) flush() (mine bool) {
 	if !c.out.acquire() {
 		return true
 	}
-	loan := c.turn.lend(0)
+	c.turn.lend(0)
 	c.writeAll()
-	return c.turn.reclaim(loan)
+	return c.turn.reclaim()
 }
 
 // waitForRoom waits while too much output is unsent. That bounds what a client
@@ -1072,7 +1073,7 @@ func (c *session) begin(r *request) (inline bool) {
 	case r.stream != nil: // it waits, and does not work
 		c.streams = append(c.streams, r.stream)
 		c.enqueue(r.acknowledgement())
-		go c.handle(r, 0)
+		go c.handle(r, false)
 	case limit > 0 && len(c.running) >= limit && !over:
 		r.element = c.waiting.PushBack(r)
 	default:
@@ -1082,7 +1083,7 @@ func (c *session) begin(r *request) (inline bool) {
 		c.running[r] = struct{}{}
 		inline = (over || len(c.running) == 1) && r.batch == nil // the members of a batch are taken one after the other
 		if !inline {
-			go c.handle(r, 0)
+			go c.handle(r, false)
 		}
 	}
 	c.mu.Unlock()
@@ -1105,28 +1106,29 @@ func (c *session) letIn() (atOnce bool) {
 		atOnce = true
 	}
 	c.running[r] = struct{}{}
-	go c.handle(r, 0)
+	go c.handle(r, false)
 	return atOnce
 }
 
 // ---- handle ----
 
 // handle runs the handler of r and answers. A panic, or a call of
-// runtime.Goexit, costs this one request and nothing else. Loan is the turn's if
-// the caller has lent it, and 0 otherwise. Handle reports whether the caller has
-// the turn again; then its answer is written by flush, and at once otherwise.
+// runtime.Goexit, costs this one request and nothing else. Reads says that the caller
+// has lent the turn. Handle reports whether the caller has it again; then its answer
+// is written by flush, and at once otherwise.
 //
 // The deferred function does all that has to be done however the handler ends. A
 // handler that calls Goexit ends the goroutine of its caller too, so if that was
 // the reader's, the turn must go to another one. Its order: the answer is queued; what
 // nobody will flush is written; and only then may the drain waiter go on.
-func (c *session) handle(r *request, loan int) (mine bool) {
+func (c *session) handle(r *request, reads bool) (mine bool) {
 	var line []byte
 	returned := false
 	defer func() {
 		if !returned {
-			if loan != 0 {
-				c.turn.pass() // Goexit takes this goroutine with it
+			if reads {
+				c.turn.pass()
+				reads = false // Goexit takes this goroutine with it
 			}
 			why := recover()
 			if why == nil {
@@ -1136,7 +1138,7 @@ func (c *session) handle(r *request, loan int) (mine bool) {
 			line = r.failureAnswer(errors.New(internalError.Message)) // where a model reads it, it is a result
 		}
 		nextAtOnce := c.respond(r, line)
-		if mine = c.turn.reclaim(loan); !mine && !nextAtOnce { // else flush writes, or the next one
+		if mine = reads && c.turn.reclaim(); !mine && !nextAtOnce { // else flush writes, or the next one
 			c.write()
 		}
 		c.wg.Done()
@@ -1609,38 +1611,33 @@ func (w logWriter) Write(b []byte) (int, error) {
 // ---- who reads ----
 
 // A turn is the right to read and decode, which one goroutine has at a time. Its
-// holder lends it for work that may last: nobody has it then, and the holder gets it
+// holder lends it for work that may last: nobody has it then, and the holder takes it
 // back after the work. But it passes to a new goroutine if somebody wants it to, or
-// if the work lasts for maxInline, or longer with a long text; then the one who lent
-// it does not get it back. Each loan has a number, so that nobody takes a later one
-// for its own. Nobody ever waits for the turn.
+// if the work lasts for maxInline, or longer with a long text. The one who lent it
+// gets it back then only if the new holder has lent it in turn: whoever comes back
+// first reads on, and the other ends. Nobody ever waits for the turn.
 type turn struct {
 	read  func()      // what the goroutine does that gets the turn
 	timer *time.Timer // calls pass
 
-	mu    sync.Mutex // guards what follows
-	loan  int        // the number of the loan that runs; 0: the turn is not lent
-	loans int        // so far
+	mu   sync.Mutex // guards what follows
+	lent bool
 }
 
-// lend begins a loan, for work on a line of that size, and returns its number. Only
-// the holder may call it.
-func (t *turn) lend(size int) (loan int) {
+// lend begins a loan, for work on a line of that size. Only the holder may call it.
+func (t *turn) lend(size int) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.loans++
-	t.loan = t.loans
+	t.lent = true
 	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4))) // a long text takes us long, and not the handler
-	return t.loan
+	t.mu.Unlock()
 }
 
-// reclaim ends a loan, and reports whether the turn is the caller's again: it is
-// not if it has passed to another meanwhile, or was never lent.
-func (t *turn) reclaim(loan int) bool {
+// reclaim takes the turn if it is lent, and reports whether it is the caller's now.
+// Only who has lent it may call it, and once.
+func (t *turn) reclaim() (mine bool) {
 	t.mu.Lock()
-	mine := loan != 0 && t.loan == loan
-	if mine {
-		t.loan = 0
+	if t.lent {
+		t.lent, mine = false, true
 		t.timer.Stop()
 	}
 	t.mu.Unlock()
@@ -1651,8 +1648,8 @@ func (t *turn) reclaim(loan int) bool {
 // any time. The timer may call it late, for a loan that has just begun.
 func (t *turn) pass() {
 	t.mu.Lock()
-	if t.loan != 0 {
-		t.loan = 0
+	if t.lent {
+		t.lent = false
 		go t.read()
 	}
 	t.mu.Unlock()
@@ -1697,14 +1694,17 @@ type lineReader struct {
 }
 
 // fill reads once, or waits for the Read ahead; it blocks as long as Read does. It is
-// called when next has found nothing, and does nothing if more was read ahead since.
+// called when next has found nothing, and does nothing if there is more by now: the
+// turn may have been lent in between.
 func (l *lineReader) fill() {
 	l.mu.Lock()
 	ahead, more := l.ahead, l.seen < len(l.buf) || l.err != nil
 	l.mu.Unlock()
-	if ahead != nil {
+	switch {
+	case more:
+	case ahead != nil:
 		<-ahead
-	} else if !more {
+	default:
 		l.read()
 	}
 }
