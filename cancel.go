@@ -130,11 +130,10 @@ func (c *session) stopAccepting() {
 	c.mu.Unlock()
 }
 
-// wakeWaiters tells everybody who asks the client that it is gone. The calls are
-// copied, and the copy is walked without the lock: whoever is told comes
-// straight back to take its own entry out, for which it needs the lock. A call is
-// told through the map and not through its context alone: a handler may ask with
-// a context of its own, which nobody cancels.
+// wakeWaiters tells everybody who asks the client that it is gone. It walks a copy
+// of the map, and without the lock: whoever is told comes straight back to take its
+// own entry out, for which it needs the lock. A call is told through the map and not
+// through the context of its request alone, because that lasts while handlers linger.
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
 	c.askErr = cause
@@ -195,11 +194,18 @@ func (c *session) wait() error {
 	case <-limit:
 		c.stopAccepting()
 		late := fmt.Errorf("%w: %s", ErrDrain, c.unfinished())
-		c.out.hold(false) // what was held is written if the client takes it at once
-		within(c.srv.moment(), c.write)
+		c.out.hold(false)
+		within(c.srv.moment(), c.writeHeld)
 		c.out.stop()
 		return errors.Join(late, context.Cause(c.failed))
 	}
+}
+
+// writeHeld writes what was held, if the client takes it, also behind a Write that is
+// under way. It ends when lineWriter.stop is called, at the latest.
+func (c *session) writeHeld() {
+	c.write()
+	c.out.await(c.out.position(), nil)
 }
 
 // drain closes idle when all that was begun is through, and written.

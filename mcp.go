@@ -3410,7 +3410,7 @@ func (s *schema) setKind(v reflect.Value, raw []byte, bad *faults) {
 func (s *schema) unwrap(raw []byte) []byte {
 	inside := unescaped(raw)
 	if s.kind == "array" || s.kind == "object" {
-		inside = trimSpace(inside[skipSpace(inside, 0):])
+		inside = trimEnd(inside[skipSpace(inside, 0):])
 	}
 	if scan(inside, 0, 0, nil) != len(inside) {
 		return raw

@@ -21,8 +21,8 @@ package mcp
 // the handler asks the client, the turn passes to a new goroutine. So the client is
 // heard whatever a handler does, and nobody waits for the turn.
 //
-// These are all the goroutines of a session: what each does, and, behind the colon,
-// who waits for it.
+// These are all the goroutines of a session, but for those of timers, which never
+// wait: what each does, and, behind the colon, who waits for it.
 //
 //	read                 has the turn to read: the WaitGroup, for its line and its writes
 //	handle               serves one request that the reader does not serve: the WaitGroup
@@ -69,7 +69,7 @@ const (
 	aheadBound  = 16 << 20        // bytes above which nothing more is read ahead meanwhile
 	notesBound  = 64 << 10        // unsent diagnostics above which they are dropped
 	traceBound  = 64 << 20        // the same for the trace
-	keepBuffer  = 64 << 10        // bytes of a buffer to read into, and of one to write from that is kept
+	keepBuffer  = 64 << 10        // bytes of a buffer to read into, of one to write from that is kept, of the beginning of a line that is too long, and of blanks behind a line
 	minRead     = keepBuffer / 16 // room below which a Read gets a new buffer
 	maxReused   = 4 << 20         // bytes above which a line's memory is not used again
 	maxBatch    = 10_000          // members of one batch
@@ -77,11 +77,11 @@ const (
 	maxWatched  = 10_000          // resources that one of them, or a legacy session, watches
 	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
 	maxMatched  = 64 << 10        // bytes in a URI that may fit a template
-	maxRepeated = 1 << 10         // bytes in an id or a token that notifications repeat, and in the end of a line that is too long
+	maxRepeated = 1 << 10         // bytes in an id or a token that notifications repeat, and of the end of a line that is too long
 	maxDepth    = 10_000          // of nesting, as in encoding/json
 	maxEmpty    = 100             // Reads in a row that give nothing, as in bufio
 
-	maxInline = time.Millisecond // of work, after which a lent turn is passed on
+	maxInline = time.Millisecond // of work, after which a lent turn is passed on, or answers have waited long enough
 	longText  = 256 << 10        // bytes of a line: for each so many, up to four times, a loan lasts maxInline longer
 )
 
@@ -94,7 +94,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 
 	turn  turn
-	in    lineReader // only whoever has the turn calls its methods
+	in    lineReader // for whoever has the turn
 	out   lineWriter
 	trace *lineWriter // to Server.Trace; nil: none
 	notes lineWriter  // to Server.ErrorLog
@@ -102,8 +102,9 @@ type session struct {
 	identity                 string // for modern results: name and version alone
 	experimental, extensions []byte // capabilities, as JSON
 
-	// A session ends in this order. r ends or fails, or ctx ends: that begins the end.
-	// No further line is accepted. The handlers end. Serve returns.
+	// A session ends in this order. The end begins: r ends or fails, w fails, or the ctx
+	// of Serve ends. No further line is accepted, except that lines which were read before
+	// the end of r still are. The handlers end. Serve returns.
 	inputOver chan struct{}  // closed when r has ended or failed
 	closing   chan struct{}  // closed when no further line is accepted
 	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
@@ -115,7 +116,7 @@ type session struct {
 	mu        sync.Mutex            // guards what follows, for a few lines at a time
 	askErr    error                 // why the client is not asked any more
 	requests  map[string]*request   // owed an answer, by raw id
-	running   map[*request]struct{} // by their handlers, also if cancelled; at most Server.MaxConcurrent, until the end
+	running   map[*request]struct{} // whose handlers run, also if cancelled; at most Server.MaxConcurrent, until the end
 	waiting   list.List             // of *request: for their turn to run
 	pending   map[string]chan reply // our requests that await the client's answer, by our id
 	lastCall  int64
@@ -127,7 +128,8 @@ type session struct {
 	notesTime int64
 }
 
-// legacy is what a client of the older revisions has told once and for all.
+// legacy is what is known of a client of the older revisions: what it said in
+// initialize, and what it wants to be told.
 type legacy struct {
 	rev          revision // 0 before initialize
 	client, caps []byte
@@ -165,7 +167,7 @@ type request struct {
 	vars    map[string]string     // the variables of a resource template
 	handler func(*request) []byte // makes the line that answers it
 
-	client, caps []byte // of the client, by the era
+	client, caps []byte // of the client, from initialize or, in the modern era, from _meta
 
 	once     sync.Once                  // fills in the next two
 	answers  map[string]json.RawMessage // the client's, of this and earlier rounds
@@ -177,17 +179,18 @@ type request struct {
 }
 
 // params holds the members of the params of a request or a notification that we
-// know, as raw JSON. Those that begin with meta, and token, are members of its _meta;
-// hostsOwn is one of its arguments, and longest the longest of the others. Which of
-// them a method has, and what they may be, is for that method's service to check.
+// know, as raw JSON. The line of metaVersion and token are members of its _meta; hostsOwn
+// is one of its arguments, and longest the longest of the others. Which of them a
+// method has, and what they may be, is for that method's service to check.
 type params struct {
 	raw                                          []byte // all of them
 	twice                                        string // says that one came twice
 	meta, rawName, arguments, uri, cursor        []byte
 	notifications, level, state, inputResponses  []byte
 	protocolVersion, capabilities, clientInfo    []byte
+	requestID, reason, hostsOwn, longest         []byte
 	metaVersion, metaCaps, metaClient, metaLevel []byte
-	token, requestID, reason, hostsOwn, longest  []byte
+	token                                        []byte
 }
 
 // An inputRequest is a question of the modern era, which travels in a result.
@@ -253,8 +256,8 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 		defer c.trace.stop()
 	}
 	c.identity = s.identity(0)
-	var err1, err2 error // here and not later: it may run code of the user's
-	c.experimental, err1 = jsonOf(s.Experimental)
+	var err1, err2 error
+	c.experimental, err1 = jsonOf(s.Experimental) // now, because it may run code of the user's
 	c.extensions, err2 = jsonOf(s.Extensions)
 	if err := cmp.Or(err1, err2); err != nil {
 		return fmt.Errorf("mcp: Server.Experimental or Extensions: %w", err)
@@ -475,8 +478,8 @@ func (e *envelope) isAnswer() bool {
 }
 
 // accept takes one line. It returns the request in it if that is for its caller
-// to serve. A batch is scanned as a whole before any of it has an effect; every
-// other line, and a batch that is not valid, is scanned by message.
+// to serve. A batch is scanned as a whole before any of it has an effect; message
+// scans every other line, and a batch that is not valid.
 func (c *session) accept(line []byte) (inline *request) {
 	c.record("in", line)
 	switch {
@@ -597,7 +600,7 @@ func idAtEnd(tail []byte) (id []byte) {
 		}
 		at += next
 		rest := join(nil, "{", string(tail[at:]))
-		if scan(rest, 0, 0, nil) == len(rest) && bytes.HasSuffix(trimSpace(tail[:at]), []byte(",")) {
+		if scan(rest, 0, 0, nil) == len(rest) && bytes.HasSuffix(trimEnd(tail[:at]), []byte(",")) {
 			pick(rest, want{name: "id", to: &id})
 		}
 	}
@@ -618,7 +621,7 @@ var notifications = map[string]func(*session, params){
 	"notifications/roots/list_changed": func(*session, params) {},
 }
 
-// notice takes a notification. There is no answer, whatever is wrong with it.
+// notice takes a notification, which has no answer.
 func (c *session) notice(e *envelope) {
 	method, _ := unquote(e.method)
 	act := notifications[method]
@@ -718,18 +721,18 @@ func (s *service) in(v revision) bool {
 	return v >= s.since && (s.until == 0 || v <= s.until)
 }
 
-// request takes a request: it makes sure that the id is free and that there is
-// room for an answer, which a batch, or the end of the session, may keep; it
-// finds the era, refuses what cannot be served, and either answers on the spot or
-// begins a handler. It returns what accept does.
+// request takes a request. It makes sure that the id is free, and that there is room
+// for an answer, since those of a batch are kept until all are there, and a client may
+// have stopped reading after the end. It finds the era, refuses what cannot be served,
+// and either answers on the spot or begins a handler. It returns what accept does.
 func (c *session) request(e *envelope, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
 	full := b != nil && c.batched > outputBound || c.flooded()
 	c.mu.Unlock()
 	switch {
-	case dup: // under its own id, the answer would mislead the owner of the first
-		c.refuse(b, nil, invalid("id "+oneLine(string(e.id))+" is in use"))
+	case dup:
+		c.refuse(b, e.id, invalid("id "+oneLine(string(e.id))+" is in use"))
 		return nil
 	case full:
 		c.refuse(b, e.id, coded(codeInternal, "The unsent answers are too long"))
@@ -1054,7 +1057,7 @@ func (c *session) removeStream(gone *stream) {
 // begin sees to it that r is given to a handler: at once on a goroutine of its
 // own, or when others are through, or, if it reports true, on its caller's. From
 // here on r can be cancelled and will be waited for. When the session has ended,
-// notBegun takes the place of the handler.
+// notBegun takes the place of the handler; a stream ends by itself.
 //
 // All is decided under one lock. Otherwise the end of the session, or of the last
 // request that runs, could come in between, and r would then be put into a queue
@@ -1081,7 +1084,7 @@ func (c *session) begin(r *request) (inline bool) {
 			r.handler = (*request).notBegun
 		}
 		c.running[r] = struct{}{}
-		inline = (over || len(c.running) == 1) && r.batch == nil // the members of a batch are taken one after the other
+		inline = (over || len(c.running) == 1) && r.batch == nil // else the caller goes on with the next member
 		if !inline {
 			go c.handle(r, false)
 		}
@@ -1091,29 +1094,26 @@ func (c *session) begin(r *request) (inline bool) {
 }
 
 // letIn gives the first of the requests that wait to its handler, if there is one.
-// It reports whether that will answer at once, because the session has ended. The
-// caller must hold c.mu, and have a place for the request among those that run
+// The caller must hold c.mu, and have a place for the request among those that run
 // unless the session has ended.
-func (c *session) letIn() (atOnce bool) {
+func (c *session) letIn() {
 	first := c.waiting.Front()
 	if first == nil {
-		return false
+		return
 	}
 	r := c.waiting.Remove(first).(*request)
 	r.element = nil
 	if c.ctx.Err() != nil {
 		r.handler = (*request).notBegun
-		atOnce = true
 	}
 	c.running[r] = struct{}{}
 	go c.handle(r, false)
-	return atOnce
 }
 
 // ---- handle ----
 
 // handle runs the handler of r and answers. A panic, or a call of
-// runtime.Goexit, costs this one request and nothing else. Reads says that the caller
+// runtime.Goexit, costs this one request and nothing else. Lent says that the caller
 // has lent the turn. Handle reports whether the caller has it again; then its answer
 // is written by flush, and at once otherwise.
 //
@@ -1121,14 +1121,14 @@ func (c *session) letIn() (atOnce bool) {
 // handler that calls Goexit ends the goroutine of its caller too, so if that was
 // the reader's, the turn must go to another one. Its order: the answer is queued; what
 // nobody will flush is written; and only then may the drain waiter go on.
-func (c *session) handle(r *request, reads bool) (mine bool) {
+func (c *session) handle(r *request, lent bool) (mine bool) {
 	var line []byte
 	returned := false
 	defer func() {
 		if !returned {
-			if reads {
+			if lent {
 				c.turn.pass()
-				reads = false // Goexit takes this goroutine with it
+				lent = false // Goexit takes this goroutine with it, and after a panic this does too
 			}
 			why := recover()
 			if why == nil {
@@ -1137,8 +1137,8 @@ func (c *session) handle(r *request, reads bool) (mine bool) {
 			c.logf("%v did not return: %s\n%s", r, panicText(why), debug.Stack())
 			line = r.failureAnswer(errors.New(internalError.Message)) // where a model reads it, it is a result
 		}
-		nextAtOnce := c.respond(r, line)
-		if mine = reads && c.turn.reclaim(); !mine && !nextAtOnce { // else flush writes, or the next one
+		c.respond(r, line)
+		if mine = lent && c.turn.reclaim(); !mine { // else flush writes
 			c.write()
 		}
 		c.wg.Done()
@@ -1194,9 +1194,8 @@ func (r *request) waitForEndOfStream() []byte {
 //
 // The next request takes over the place of r among those that run, in the same
 // step. So no later handler answers first when MaxConcurrent is 1, and no request
-// that arrives at that moment can slip in before it. Respond reports whether the next one
-// will answer at once.
-func (c *session) respond(r *request, line []byte) (nextAtOnce bool) {
+// that arrives at that moment can slip in before it.
+func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
 	if c.requests[string(r.id)] == r {
 		delete(c.requests, string(r.id))
@@ -1205,11 +1204,10 @@ func (c *session) respond(r *request, line []byte) (nextAtOnce bool) {
 	c.removeStream(r.stream)
 	if r.stream == nil { // a stream has no place
 		delete(c.running, r)
-		nextAtOnce = c.letIn()
+		c.letIn()
 	}
 	c.mu.Unlock()
 	r.cancel(nil)
-	return nextAtOnce
 }
 
 // answer answers what never became a handler's. Only the reader calls it: the
@@ -1337,8 +1335,8 @@ func (r *request) String() string {
 
 // notify sends a notification that belongs to r, before the answer of r or not
 // at all, if ok, which is called under c.mu, agrees. It returns when the line
-// is written, so that it stands alone: there are clients that drop progress
-// which they read together with the answer. It waits no longer than r lasts.
+// is written, so that the answer of r is never in the same Write: there are clients
+// that drop progress which they read together with it. It waits no longer than r lasts.
 func (c *session) notify(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
 	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
@@ -1506,8 +1504,7 @@ func (c *session) tellChange(st *stream, told int64, method, params string) int6
 //	flush        the reader, before it waits for input
 //	handOff      for the reader when it goes on instead, or waits for room; for news
 //	             of a change
-//	handle       after an answer, unless the reader has the turn again, or the next
-//	             request answers at once
+//	handle       after an answer, unless the reader has the turn again
 //	startWriter  for what a handler tells or asks the client, and for a line that
 //	             the reader ends while the session is closing
 //	drain        when the session is closing, and when all its work has ended
@@ -1620,7 +1617,7 @@ type turn struct {
 	read  func()      // what the goroutine does that gets the turn
 	timer *time.Timer // calls pass
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards what follows, and the order of the timer's starts and stops
 	lent bool
 }
 
@@ -1806,7 +1803,7 @@ func (l *lineReader) next() (line, tail []byte, err error) {
 		return l.whole(chunk), nil, nil
 	}
 	l.keepEnds(chunk)
-	line, tail = l.head, trimSpace(l.tail)
+	line, tail = l.head, trimEnd(l.tail)
 	l.head, l.tail = nil, nil
 	return line, tail, nil
 }
@@ -1822,9 +1819,9 @@ func (l *lineReader) skipBlank() {
 	l.seen, l.buf = max(0, l.seen-blanks), l.buf[blanks:]
 }
 
-// whole returns a line that ends with chunk. The garbage collector can interrupt make,
-// which clears fresh memory piece by piece. It would have to wait for bytes.Join, for as
-// long as a megabyte of fresh memory takes.
+// whole returns a line that ends with chunk. It does not call bytes.Join, because the
+// garbage collector would have to wait while that fills a megabyte of fresh memory. It
+// can interrupt make, which clears such memory piece by piece.
 func (l *lineReader) whole(chunk []byte) []byte {
 	if l.size > 0 {
 		line := make([]byte, 0, l.size+len(chunk))
@@ -1838,7 +1835,7 @@ func (l *lineReader) whole(chunk []byte) []byte {
 		chunk = append(line, chunk...)
 		l.parts, l.size = nil, 0
 	}
-	return trimSpace(chunk)
+	return trimEnd(chunk)
 }
 
 // tooMuch reports whether a line that chunk goes on with is longer than a line
@@ -1846,7 +1843,7 @@ func (l *lineReader) whole(chunk []byte) []byte {
 // before seen was looked at already.
 func (l *lineReader) tooMuch(chunk []byte) bool {
 	over := l.size + len(chunk) - l.limit
-	return over > keepBuffer || over > 0 && len(trimSpace(chunk[max(l.seen, len(chunk)-over):])) > 0
+	return over > keepBuffer || over > 0 && len(trimEnd(chunk[max(l.seen, len(chunk)-over):])) > 0
 }
 
 // keepEnds lets go of a line that is too long, but for its first 64 KiB and its last
@@ -1867,8 +1864,8 @@ func (l *lineReader) keepEnds(chunk []byte) {
 // whole lines and never wait; whoever finds nobody writing writes until nothing
 // is left, many lines at once. There is no goroutine that only writes: it would
 // have to be woken for each answer. Positions are counted in bytes since the
-// beginning, so that somebody can ask whether a line of its own is written
-// without a word about the line itself. It promises that lines go out whole, in
+// beginning, so that whoever remembers where a line ends can ask whether it is
+// written. It promises that lines go out whole, in
 // their order, by one goroutine at a time, and that no Write begins after stop,
 // but for one that was on its way.
 type lineWriter struct {
@@ -1878,7 +1875,7 @@ type lineWriter struct {
 	buf     []byte        // whole lines
 	spare   []byte        // was written last; used again
 	added   int64         // bytes, ever
-	written int64         // of these, accepted by w
+	written int64         // of these, taken by w, or lost with an error
 	writing bool          // a goroutine is in writeAll
 	held    bool          // lines are kept back
 	stopped bool          // nothing is written any more
@@ -2000,7 +1997,7 @@ func (w *lineWriter) position() int64 {
 	return w.added
 }
 
-// unsent returns how many bytes w has not accepted yet.
+// unsent returns how many bytes w has not taken yet.
 func (w *lineWriter) unsent() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -2200,8 +2197,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// trimSpace takes the blanks away from the end.
-func trimSpace(b []byte) []byte {
+// trimEnd takes the blanks away from the end.
+func trimEnd(b []byte) []byte {
 	return bytes.TrimRight(b, " \t\r\n")
 }
 
