@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.3.0, 2026-11-23
+// Version 2.4.0, 2026-11-23
 
 package mcp
 
@@ -33,8 +33,8 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -286,37 +286,24 @@ func within(d time.Duration, do func()) {
 	}
 }
 
-// An errno is an error of the operating system: syscall.Errno, or what Plan 9 has
-// in its place, by their methods.
-type errno interface {
-	error
-	Is(error) bool
-	Temporary() bool
-	Timeout() bool
-}
-
 // closedPipe reports whether err means that the other end is gone, or that our
 // own end was closed under us: neither is a failure.
 func closedPipe(err error) bool {
-	text := err.Error() // of net.ErrClosed, and of Plan 9
-	if errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) ||
-		strings.HasSuffix(text, "use of closed network connection") || strings.HasSuffix(text, "i/o on hungup channel") {
-		return true
+	ends := []error{io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE, syscall.ECONNRESET}
+	if runtime.GOOS == "windows" { // ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED, WSAECONNRESET
+		ends = append(ends, syscall.Errno(109), syscall.Errno(232), syscall.Errno(233), syscall.Errno(10054))
 	}
-	var no errno
-	if !errors.As(err, &no) {
-		return false
-	}
-	if runtime.GOOS == "windows" { // which tells its own in the user's language
-		switch fmt.Sprintf("%d", no) {
-		case "109", "232", "233", "10054": // ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED, WSAECONNRESET
-			return true
-		}
-	}
-	return strings.EqualFold(no.Error(), "broken pipe") || strings.EqualFold(no.Error(), "connection reset by peer") // EPIPE, ECONNRESET
+	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) ||
+		strings.HasSuffix(err.Error(), "use of closed network connection") // net.ErrClosed, without package net
 }
 
 // ---- the process ----
+
+// Signals by their numbers: package syscall does not name them on every system.
+const (
+	sighup  = syscall.Signal(1)
+	sigpipe = syscall.Signal(13)
+)
 
 // stdioTaken guards what there is only one of: the process's stdin and stdout.
 var stdioTaken atomic.Bool
@@ -330,7 +317,8 @@ var stdioTaken atomic.Bool
 //
 // While it serves, os.Stdout is os.Stderr and os.Stdin is the null device, so
 // that a stray fmt.Println, or a child process that was given them, cannot
-// disturb the protocol. Code that runs at the same time must not assign to them.
+// disturb the protocol. Code that runs while ServeStdio begins or returns must not use
+// them, and none may assign to them meanwhile.
 // The standard logger and [Server.ErrorLog] are turned to stderr if they write to
 // stdout. What else took os.Stdout before, such as a slog handler made at the
 // start, still writes to the wire: give it os.Stderr. A closed stdout is an
@@ -360,7 +348,7 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 
 	// Notify and not Ignore: children inherit what is ignored.
 	pipe := make(chan os.Signal, 1)
-	signal.Notify(pipe, numbered(13)) // SIGPIPE
+	signal.Notify(pipe, sigpipe)
 	defer func() {
 		if !errors.Is(err, ErrDrain) { // else a write may be under way, and fail while main cleans up
 			signal.Stop(pipe)
@@ -408,7 +396,7 @@ func turnToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()) {
 func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
-	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, numbered(1)} { // 1 is SIGHUP
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, sighup} {
 		if runtime.GOARCH == "wasm" || !signal.Ignored(sig) { // wasm has no signals, and Ignored panics
 			signal.Notify(signals, sig)
 		}
@@ -430,16 +418,6 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 		<-waited
 		cancel(nil)
 	}
-}
-
-// numbered returns the signal with a number of Unix. Package syscall does not
-// have all of them by name on all systems.
-func numbered(n int64) os.Signal {
-	sig := reflect.New(reflect.TypeOf(os.Interrupt)).Elem()
-	if sig.CanInt() { // the signals of Plan 9 are strings
-		sig.SetInt(n)
-	}
-	return sig.Interface().(os.Signal)
 }
 
 // terminal reports whether f is a terminal: a character device, but not the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.3.0, 2026-11-23
+// Version 2.4.0, 2026-11-23
 
 // Package mcp is a Model Context Protocol server over stdin and stdout, in
 // three files that are made to be copied into a program. It needs Go 1.25, and
@@ -117,7 +117,7 @@ type Server struct {
 
 	// Drain bounds how long Serve waits for handlers, and for the client to
 	// take what is written, after the handlers were cancelled. 0 means one
-	// second.
+	// second. A client that is slow then has a tenth of that more, 100 ms at most.
 	Drain time.Duration
 
 	// Linger is how long handlers may go on after the client has closed its
@@ -137,8 +137,9 @@ type Server struct {
 	// PageSize is how many items are sent in one page of a list. 0 means all.
 	PageSize int
 
-	// CacheTTL is how long a client of revision 2026-07-28 may keep lists and
-	// the like; CachePublic is set if all users may share them.
+	// CacheTTL is how long a client of revision 2026-07-28 may keep lists, the
+	// contents of resources, and what the server says of itself; CachePublic is set
+	// if all users may share all of these.
 	CacheTTL    time.Duration
 	CachePublic bool
 
@@ -155,10 +156,11 @@ type Server struct {
 	// so are all when 64 KiB of them are waiting for an earlier one to be written.
 	ErrorLog *log.Logger
 
-	// Trace takes every line that is read, or that is to be written, after the
-	// time and "in" or "out"; "in#2" is the second session's. nil means none. No
-	// message waits for it: when 64 MiB are unwritten, lines are left out. A Write
-	// that takes longer than Drain may go on when Serve has returned.
+	// Trace takes every line that is taken from the client, or that is to be written
+	// to it, after the time and "in" or "out"; "in#2" is the second session's. nil means
+	// none. No message waits for it: when 64 MiB are unwritten, lines are left out. A
+	// Write that takes longer than Drain may go on when Serve has returned, and beside
+	// the Writes of the next session.
 	Trace io.Writer
 
 	mu          sync.Mutex              // guards what follows
@@ -202,9 +204,10 @@ type Tool struct {
 
 	// Shown reports whether the client that sent a request may know the tool; nil
 	// means everybody. To others the tool is not listed, and not known when they
-	// call it. It is called for each list and each call, from
-	// several goroutines at once. When what it says has changed, add the tool
-	// again: that tells the clients.
+	// call it. It is called for each list and each call, from several goroutines at
+	// once. So a list of tools is no longer cached, and waits for its turn under
+	// [Server.MaxConcurrent] as a call does. When what Shown says has changed, add the
+	// tool again: that tells the clients.
 	Shown func(*Request) bool
 }
 
@@ -326,7 +329,9 @@ type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]R
 
 // A CompleteFunc suggests values that begin with, or are like, what was typed
 // so far, the best first; no more than 100 are sent. Known holds the other
-// arguments that have a value already.
+// arguments that have a value already. Both are what the client says, unchecked:
+// unlike the variables of a ReadFunc, they may hold slashes and "..". An error is told
+// to the client as it stands.
 type CompleteFunc func(ctx context.Context, typed string, known map[string]string) ([]string, error)
 
 // A Prompt is a message, or several, that a user may start from.
@@ -442,7 +447,9 @@ func oneLine(s string) string {
 // ---- tools ----
 
 // AddTool adds a tool, or replaces the one of the same name, and tells the
-// clients that are connected. It may be called at any time, also by a handler.
+// clients that are connected. It may be called at any time, also by a handler. A
+// client that connected before there ever was a tool is not told, since none were
+// declared to it; so it is with resources and prompts.
 //
 // In is a struct, or a map with string keys, and the schema of the arguments
 // is derived from it; see [SchemaOf]. The arguments are checked before h is
@@ -455,7 +462,8 @@ func oneLine(s string) string {
 // If t.InputSchema is set it is sent as it stands. Of it, "required" and
 // "additionalProperties":false at its root are enforced, and beside that the
 // types and bounds of In, as far as In can be described; what cannot be
-// described, such as a json.RawMessage, is read by encoding/json.
+// described, such as a json.RawMessage, is read by encoding/json. A field that is null
+// counts as given, whatever the schema says of it, and is left as it is.
 //
 // Out decides what becomes of the result: a string is a text; [Content] and
 // []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
@@ -464,17 +472,18 @@ func oneLine(s string) string {
 // value, nil slices and maps are sent as empty ones, and nil pointers not at all; what
 // an interface holds is written as encoding/json does. If Out is a struct or a map that
 // can be described, and t.OutputSchema is nil, the output schema is derived from it
-// too; a pointer may be nil, which is no result, so from one nothing is derived.
+// too; a pointer may be nil, which is no result, so from one nothing is derived. If Out
+// is any, what it holds decides, from call to call.
 //
 // An error of h is a result that the model can read, with exactly the error's
 // text, unless it is an [*Error]. If h returns the error of its context, the
 // text is that of the context's cause.
 //
-// AddTool panics if the name breaks the protocol's rule, if a schema or a tag makes
-// no sense, if Out has no structured output but t.OutputSchema is set, if In is
-// neither a struct nor a map nor has a form of its own, and if In cannot be described,
-// unless t.InputSchema is set. Names that some hosts refuse, over 64 bytes or with a
-// dot, are reported to ErrorLog.
+// AddTool panics if h is nil, if the name breaks the protocol's rule, if a schema, a
+// tag or another field makes no sense, if Out has no structured output but
+// t.OutputSchema is set, if In is a string, a number, a boolean or a list, and if In
+// cannot be described, unless t.InputSchema is set. Names that some hosts refuse, over
+// 64 bytes or with a dot, are reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
 		var call struct { // both are pointed to: one piece of memory holds them
@@ -499,7 +508,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 	checkTool(s, where, t)
 	in := &rules{}
 	if t.InputSchema != nil {
-		in.byHand = rootOf(t.InputSchema, where)
+		in.byHand = rootRulesOf(t.InputSchema, where)
 		in.schema, _ = derive(from, where, reading)
 	} else {
 		in.schema = s.inputSchema(from, where+": In")
@@ -512,7 +521,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 		encode: t.encode,
 		shown:  t.Shown,
 		handler: func(r *request) []byte {
-			if r.arguments == nil || string(r.arguments) == "null" {
+			if r.arguments == nil {
 				r.arguments = []byte("{}")
 			}
 			switch {
@@ -658,9 +667,7 @@ func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	parts, variables, err := parseTemplate(r.URI)
-	if err != nil {
-		panic(where + ": " + err.Error())
-	}
+	panicUnless(err == nil, where, fmt.Sprint(err))
 	panicUnless(read != nil, where, "the ReadFunc is missing")
 	panicUnless(r.Name != "", where, "the name is missing")
 	panicUnless(r.Size >= 0, where, "Size is negative")
@@ -694,13 +701,17 @@ func panicUnless(ok bool, where, what string) {
 	}
 }
 
-// checkIcons panics if there is an icon that no client would show.
-func checkIcons(where string, icons []Icon) {
+// checkIcons returns an error if there is an icon that no client would show.
+func checkIcons(icons []Icon) error {
 	for _, icon := range icons {
-		scheme, _, _ := strings.Cut(icon.Src, ":")
-		panicUnless(slices.Contains([]string{"https", "http", "data"}, scheme), where, "the Src of an Icon must be an https, http or data URI")
-		panicUnless(slices.Contains([]string{"", "light", "dark"}, icon.Theme), where, `the Theme of an Icon must be "light" or "dark"`)
+		switch scheme, _, _ := strings.Cut(icon.Src, ":"); {
+		case !slices.Contains([]string{"https", "http", "data"}, scheme):
+			return errors.New("the Src of an Icon must be an https, http or data URI")
+		case !slices.Contains([]string{"", "light", "dark"}, icon.Theme):
+			return errors.New(`the Theme of an Icon must be "light" or "dark"`)
+		}
 	}
+	return nil
 }
 
 // checkAnnotations panics if they say what the protocol has no place for.
@@ -710,6 +721,7 @@ func checkAnnotations(where string, a *Annotations) {
 		panicUnless(who == "user" || who == "assistant", where, `the Audience must be "user" or "assistant"`)
 	}
 	panicUnless(a.Priority == nil || *a.Priority >= 0 && *a.Priority <= 1, where, "the Priority must be from 0 to 1")
+	panicUnless(a.LastModified == "" || wellFormed("date-time", a.LastModified), where, "LastModified must be a time as in 2026-01-31T09:30:00Z")
 }
 
 // RemoveResources removes the resources and templates of these URIs, as far as
@@ -876,16 +888,17 @@ func confined(value string, reserved bool) bool {
 // and no schema, so they are checked here and not by the section on arguments.
 
 // AddPrompt adds a prompt, or replaces the one of the same name, and tells the
-// clients that are connected. It panics if a name is missing or comes twice.
+// clients that are connected. It panics if get or a name is missing, if two arguments
+// have one name, and if another field makes no sense.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
 	panicUnless(get != nil, where, "the PromptFunc is missing")
 	complete := make(map[string]CompleteFunc)
-	var args []string
+	var names []string
 	for _, a := range p.Arguments {
-		panicUnless(a.Name != "" && !slices.Contains(args, a.Name), where, "an argument needs a name of its own")
-		if args = append(args, a.Name); a.Complete != nil {
+		panicUnless(a.Name != "" && !slices.Contains(names, a.Name), where, "an argument needs a name of its own")
+		if names = append(names, a.Name); a.Complete != nil {
 			complete[a.Name] = a.Complete
 		}
 	}
@@ -900,7 +913,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 			messages, err := get(r.ctx, args)
 			return r.promptAnswer(messages, err, p.Description)
 		},
-		args:     args,
+		args:     names,
 		complete: complete,
 	})
 }
@@ -954,7 +967,8 @@ func (p *Prompt) encode(rev revision, meta []byte) []byte {
 // Tools, prompts, resources and templates are items of four kinds. They are found
 // by their names, and listed in the order in which they came. Adding and removing
 // is cheap, whatever is there; the order is made when somebody asks for a list.
-// Server.mu guards both, and is not held while users' code runs.
+// Server.mu guards the items, their order, and what encode has returned. It is not
+// held while users' code runs.
 
 // A kind is a kind of thing that a server offers, and has a list of.
 type kind int
@@ -1015,11 +1029,10 @@ func jsonOf(m map[string]any) ([]byte, error) {
 // It panics if icons or meta have no form in which they can be sent. The meta is
 // written as JSON here and not when the item is listed: that may run the user's code.
 func (s *Server) add(k kind, where string, icons []Icon, meta map[string]any, it *item) {
-	checkIcons(where, icons)
 	raw, err := jsonOf(meta)
-	if err != nil {
-		panic(where + ": Meta: " + err.Error())
-	}
+	panicUnless(err == nil, where, fmt.Sprint("Meta: ", err))
+	err = checkIcons(icons)
+	panicUnless(err == nil, where, fmt.Sprint(err))
 	it.meta = raw
 	s.mu.Lock()
 	if old := s.items[k][it.name]; old != nil {
@@ -1148,8 +1161,9 @@ func (r *request) pageAnswer(items []*item, keep bool) []byte {
 
 // ---- what a server says of itself ----
 //
-// Name, icons and the like go out with initialize and server/discover, and in the
-// modern era with every answer. They do not change while a server serves.
+// Name, icons and the like go out with initialize and server/discover, and name and
+// version, in the modern era, with every other answer too. They do not change while a
+// server serves.
 
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
@@ -1181,7 +1195,7 @@ func (r *request) appendCaching(b []byte, keep bool) []byte {
 	return join(b, `,"cacheScope":"`, scope, `",`)
 }
 
-// declared is what is declared of what there is.
+// declared holds the member of the capabilities by which a kind is declared.
 var declared = [...]string{
 	tools:       `"tools":{"listChanged":true},`,
 	prompts:     `"prompts":{"listChanged":true},`,
@@ -1190,7 +1204,8 @@ var declared = [...]string{
 	logging:     `"logging":{},`,
 }
 
-// abilities is the capabilities, no more than there are, and the instructions.
+// abilities returns the members that tell what the server can do: the capabilities,
+// of which it declares what is offered, and the instructions.
 func (c *session) abilities(rev revision, offered uint8) string {
 	b := []byte(`"capabilities":{`)
 	for k, member := range declared {
@@ -1274,8 +1289,8 @@ func (s *Server) logf(format string, args ...any) {
 // The answer to a request is one line, and this section makes those that tell
 // what a handler has returned. A line begins with request.beginAnswer and ends with
 // request.endAnswer, which know the eras apart. In between each member and each element
-// is appended with a comma behind it. What cannot be written as JSON is an error in
-// place of the whole line, so nothing that is broken goes out.
+// is appended with a comma behind it. A result that cannot be written as JSON is an
+// error in place of the whole line, so nothing that is broken goes out.
 
 // toolAnswer is the line that answers the call of a tool with what its handler
 // returned, to which out points. If it is none of the types that we know, s
@@ -1320,7 +1335,7 @@ func (r *request) toolAnswer(out any, s *schema) []byte {
 // that is then written down.
 func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
 	b := appendString(join(r.beginAnswer(), `"content":[{"type":"text","text":`), text)
-	return r.endAnswer(outcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps))
+	return r.endAnswer(appendOutcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps))
 }
 
 // resultAnswer is the line that answers the call of a tool with a Result. Its Meta
@@ -1393,14 +1408,18 @@ func (r *request) notEncodable(err error) []byte {
 }
 
 // promptAnswer is the line that answers prompts/get, with messages or the error
-// of a PromptFunc.
+// of a PromptFunc. Clients refuse all messages if one has a role of its own.
 func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
 	if err != nil {
 		return r.failureAnswer(err)
 	}
 	b := join(optionalMember(r.beginAnswer(), "description", description), `"messages":[`)
 	for _, m := range messages {
-		b = join(stringMember(append(b, '{'), "role", cmp.Or(m.Role, "user")), `"content":`)
+		role := cmp.Or(m.Role, "user")
+		if role != "user" && role != "assistant" {
+			return r.notEncodable(fmt.Errorf("a message has the role %q", role))
+		}
+		b = join(stringMember(append(b, '{'), "role", role), `"content":`)
 		if b, err = m.Content.append(b, r.rev); err != nil {
 			return r.notEncodable(err)
 		}
@@ -1416,8 +1435,8 @@ func (r *request) notFound() *Error {
 }
 
 // readAnswer is the line that answers resources/read. Clients put what they read
-// beside what was listed, so a ReadFunc that names neither a URI nor a type gets
-// those of the Resource.
+// beside what was listed, so where a ReadFunc names neither a URI nor a type, these are
+// the URI that was read and the type of the Resource.
 func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -1522,13 +1541,13 @@ func (res *Result) append(b []byte, rev revision, tool *item) (_ []byte, err err
 	if tool.promises && rev.knows(structuredOutput) && !res.IsError && (structured == nil || string(structured) == "null") { // clients refuse it
 		return nil, errors.New("there is no structured output, which the output schema promises")
 	}
-	return outcome(b, structured, res.IsError, rev, tool.wraps), nil
+	return appendOutcome(b, structured, res.IsError, rev, tool.wraps), nil
 }
 
-// outcome appends what follows the content of a result. Wraps is what
+// appendOutcome appends what follows the content of a result. Wraps is what
 // [Tool.wraps] says; without a schema the value itself decides. A null
 // is no output.
-func outcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
+func appendOutcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
 	switch {
 	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
 	case rev.knows(anyOutput) || structured[0] == '{' && !wraps:
@@ -1777,6 +1796,9 @@ func Progress(ctx context.Context, done, total float64, message string) {
 // levels are slog's and those of the protocol between and above them: Info+2 is
 // notice, Error+4 critical, Error+8 alert, Error+12 emergency.
 //
+// As with [Progress], a message that is sent keeps its caller until it is written, or
+// the request is over: hold no lock that others need. It may be used concurrently.
+//
 // See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
 func LogHandler(name string) slog.Handler {
 	return &logHandler{name, func(h slog.Handler) slog.Handler { return h }}
@@ -1884,7 +1906,7 @@ func Roots(ctx context.Context, key string) ([]Root, error) {
 	var answer struct {
 		Roots []Root `json:"roots"`
 	}
-	if _, err := askClient(ctx, key, rootsAndSampling, "roots", "roots/list", "{}", &answer); err != nil {
+	if err := askClient(ctx, key, rootsAndSampling, "roots", "roots/list", "{}", &answer); err != nil {
 		return nil, err
 	}
 	if answer.Roots == nil {
@@ -1906,24 +1928,24 @@ func decode(raw []byte, v any) error {
 }
 
 // askClient asks the client, if its revision knows the question and it has the
-// capability, such as "roots" or "sampling.tools". It returns the result and
-// sets what answer points to from it.
-func askClient(ctx context.Context, key string, need revision, capability, method, params string, answer any) (json.RawMessage, error) {
+// capability, such as "roots" or "sampling.tools". It sets what answer points to
+// from the client's answer.
+func askClient(ctx context.Context, key string, need revision, capability, method, params string, answer any) error {
 	r := requestOf(ctx)
 	switch {
 	case r == outside:
-		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
+		return fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
 	case !r.rev.knows(need) || !hasCapability(r.caps, capability):
-		return nil, missingCapability(capability)
+		return missingCapability(capability)
 	}
 	raw, err := r.answerTo(ctx, inputRequest{key, method, params})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := decode(raw, answer); err != nil {
-		return nil, badAnswer(method, err.Error())
+		return badAnswer(method, err.Error())
 	}
-	return raw, nil
+	return nil
 }
 
 // answerTo returns the client's answer to a question. In the modern era it may
@@ -1936,8 +1958,8 @@ func (r *request) answerTo(ctx context.Context, q inputRequest) (json.RawMessage
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
 	r.once.Do(r.takeAnswers)
-	if r.badRound != nil {
-		return nil, r.badRound
+	if r.badAnswers != nil {
+		return nil, r.badAnswers
 	}
 	if answer, ok := r.answers[q.key]; ok {
 		return answer, nil
@@ -1959,8 +1981,7 @@ func missingCapability(capability string) error {
 	for _, name := range slices.Backward(names) {
 		required = map[string]any{name: required}
 	}
-	cannot := map[string]string{"elicitation": "ask its user", "sampling": "ask its model", "roots": "tell its roots"}[names[0]]
-	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability: this client cannot " + cannot,
+	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability, which this client does not have",
 		Data: map[string]any{"requiredCapabilities": required}}
 }
 
@@ -2000,7 +2021,8 @@ func hasCapability(caps []byte, capability string) bool {
 // and repeats its request with the answer. The handler runs again from its top,
 // and now the same call returns the answer at once. So what stands above a
 // question runs again: keep side effects below the last question. Questions go
-// out together if all are asked and errors.Join of their errors is returned. A
+// out together if all are asked, one after the other or concurrently, and errors.Join
+// of their errors is returned. A
 // handler that does not return the error is reported to ErrorLog. Between two
 // rounds the client keeps the answers so far, for an hour at most, and for this
 // call of this process alone.
@@ -2027,7 +2049,9 @@ func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 	if err != nil {
 		return form, err
 	}
-	if err := (&rules{schema: s}).unmarshal(content, nil, &form); err != nil {
+	bad := faults{open: true}
+	s.set(reflect.ValueOf(&form).Elem(), content, &bad)
+	if err := bad.err(); err != nil {
 		return form, fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
@@ -2038,7 +2062,7 @@ func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessage) (json.RawMessage, error) {
 	form, err := appendCompact(nil, schema)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mcp: ElicitSchema: %w", err)
 	}
 	b, capability := []byte("{"), "elicitation"
 	if r := requestOf(ctx); r.rev.knows(formModes) {
@@ -2052,7 +2076,8 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 }
 
 // ElicitURL asks the user to go to a page, say to log in. It returns nil when
-// the user agrees, which does not mean that they have been there yet.
+// the user agrees, which does not mean that they have been there yet. See [Elicit]
+// on asking.
 func ElicitURL(ctx context.Context, key, message, url string) error {
 	b := stringMember(stringMember([]byte(`{"mode":"url",`), "message", message), "url", url)
 	if requestOf(ctx).rev.hasElicitationID() {
@@ -2067,8 +2092,7 @@ func elicit(ctx context.Context, key string, need revision, capability string, p
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
 	}
-	raw, err := askClient(ctx, key, need, capability, "elicitation/create", string(closeWith(params, "}")), &answer)
-	if err != nil {
+	if err := askClient(ctx, key, need, capability, "elicitation/create", string(closeWith(params, "}")), &answer); err != nil {
 		return nil, err
 	}
 	switch answer.Action {
@@ -2079,12 +2103,13 @@ func elicit(ctx context.Context, key string, need revision, capability string, p
 		case content[0] == '{' || capability == "elicitation.url":
 			return content, nil
 		}
+		return nil, badAnswer("elicitation/create", "content "+wrongKind("object", answer.Content).Error())
 	case "decline":
 		return nil, ErrDeclined
 	case "cancel":
 		return nil, ErrDismissed
 	}
-	return nil, badAnswer("elicitation/create", excerpt(string(raw)))
+	return nil, badAnswer("elicitation/create", "action must be accept, decline or cancel, got "+strconv.Quote(excerpt(answer.Action)))
 }
 
 // A SampleRequest asks the client's model to go on with a conversation.
@@ -2136,7 +2161,7 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		Model      string          `json:"model"`
 		StopReason string          `json:"stopReason"`
 	}
-	if _, err := askClient(ctx, key, need, capability, "sampling/createMessage", string(params), &answer); err != nil {
+	if err := askClient(ctx, key, need, capability, "sampling/createMessage", string(params), &answer); err != nil {
 		return nil, err
 	}
 	content, err := blocksOf(answer.Content)
@@ -2202,7 +2227,7 @@ func (t *Tool) encodeSample(rev revision) ([]byte, error) {
 // appendSampleBlocks returns the content of a message: a block by itself, or a list.
 func appendSampleBlocks(blocks []Content, rev revision) (_ []byte, err error) {
 	if len(blocks) != 1 && !rev.knows(blockLists) {
-		return nil, fmt.Errorf("several blocks in a message: %w in revision %v", errors.ErrUnsupported, rev)
+		return nil, fmt.Errorf("a message of %d blocks: %w in revision %v", len(blocks), errors.ErrUnsupported, rev)
 	}
 	b := []byte("[")
 	for _, block := range blocks {
@@ -2286,18 +2311,18 @@ func (r *request) takeAnswers() {
 		state, _ := unquote(r.state)
 		earlier, ok := r.unseal(state)
 		if !ok {
-			r.badRound = coded(codeParams, "Invalid or expired requestState")
+			r.badAnswers = coded(codeParams, "Invalid or expired requestState")
 			return
 		}
 		decode(earlier, &r.answers) // valid: inputRequired wrote it
 	}
 	var now map[string]json.RawMessage
 	if err := decode(r.inputResponses, &now); err != nil {
-		r.badRound = badParams("inputResponses: " + err.Error())
+		r.badAnswers = badParams("inputResponses: " + err.Error())
 	}
 	for key, answer := range now {
 		if r.answers[key] = answer; answer[0] != '{' {
-			r.badRound = badParams("inputResponses." + excerpt(key) + " must be an object")
+			r.badAnswers = badParams("inputResponses." + excerpt(key) + " must be an object")
 		}
 	}
 }
@@ -2361,9 +2386,10 @@ func (r *request) checksum(expiry, answers string) string {
 //     from hasEnumNames on, of which errorCode has the codes that it reserves;
 //   - the keys of its _meta.
 //
-// If it brings new members or capabilities, those are read in envelope.parse and
-// declared in declared, and new notifications of the client taken in notifications;
-// the doc comments that name revisions want a look.
+// New members of a request are read in envelope.parse, and new ones of an answer
+// written where that kind of answer is made; a new capability of ours is added to
+// declared, one of the client's to missingCapability, and a new notification of the
+// client's to notifications. The doc comments that name revisions want a look.
 //
 // Elsewhere, rev.knows(something) is the question, and rev.modern() where the
 // two eras differ.
@@ -2523,12 +2549,11 @@ const (
 // default 10".
 //
 // A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
-// has a form as text is a string too: that is what UnmarshalText reads among
-// arguments, and what MarshalText writes among results. A map[string]any is an
-// object of any kind, unchecked. A time.Duration is an integer, of nanoseconds:
-// let its description say so. A null for an optional field is as good as nothing.
-// A default counts where the object that it stands in is there. Other tags, such as
-// min or description, say nothing here, and a pattern is the handler's to check.
+// has UnmarshalText is a string too; among results it must have MarshalText as well.
+// A map[string]any is an object of any kind, unchecked. A time.Duration is an integer,
+// of nanoseconds: let its description say so. A null for an optional field is as good
+// as nothing. A default counts where the object that it stands in is there. Other tags,
+// such as min or description, say nothing here, and a pattern is the handler's to check.
 // Results are not checked by their schema, but hosts do so: give no enum to what
 // others send. Where a type contains itself, or its schema would be too large, there
 // stands a plain object. SchemaOf panics if T cannot be described: with other
@@ -2548,7 +2573,7 @@ type schema struct {
 	text     bool     // a form as text
 	encoding string   // of bytes: base64
 	format   string
-	sentAs   json.RawMessage // if it was sent
+	sentAs   json.RawMessage // of the arguments of a tool: as it is sent
 }
 
 // A field is a member of an object and what its tags say.
@@ -3154,26 +3179,26 @@ func (p *printer) appendChoice(b []byte, f *field, key string) []byte {
 }
 
 // appendForm appends s as a form that a revision knows, or returns an error if
-// it does not. What no revision knows panics: the programmer can mend it, and not
-// the client. A form says nothing of further properties, which the protocol does
-// not allow it to.
-func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
+// it does not. What no revision knows panics, whoever the client is: the programmer can
+// mend it. A form says nothing of further properties, which the protocol does not allow
+// it to: then they are not refused either.
+func (s *schema) appendForm(b []byte, rev revision) (_ []byte, err error) {
 	if s.kind != "object" || s.elem != nil || s.free {
 		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
 	}
 	for _, f := range s.fields {
-		list := f.schema.kind == "array" && f.schema.elem.kind == "string" && f.enum != nil
+		list := f.schema.kind == "array" && f.enum != nil
 		switch {
 		case list && !rev.knows(choiceLists):
-			return nil, fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
+			err = fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
 		case f.enum != nil && (f.minLen > 0 || f.maxLen >= 0) && !list:
-			panic("mcp: Elicit: " + f.name + ": a choice is of strings, and has no bounds")
+			panic("mcp: Elicit: " + f.name + ": a choice has no bounds")
 		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.encoding != ""):
 			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
 		}
 	}
 	p := &printer{form: rev}
-	return closeWith(p.appendFields(join(b, `{"type":"object",`), s.fields), "}"), nil
+	return closeWith(p.appendFields(join(b, `{"type":"object",`), s.fields), "}"), err
 }
 
 // ---- arguments by their schema ----
@@ -3185,27 +3210,27 @@ func (s *schema) appendForm(b []byte, rev revision) ([]byte, error) {
 // The way down is rules.unmarshal, then schema.set for each value, then setStruct,
 // setList or setMap for what is in it. A field adds what its tags say, in
 // field.check. The same functions read what tags say of a default or a bound, and
-// what the client answers us: faults.exact and faults.partial tell them apart.
+// what the client answers us: the flags of faults tell them apart.
 
 // The rules are what the arguments of a tool are checked by.
 type rules struct {
 	schema *schema
-	byHand *root // of an InputSchema that was given; nil: the schema was sent
+	byHand *rootRules // of an InputSchema that was given; nil: the schema that was sent is derived from In
 }
 
-// A root is what is enforced of a schema that was written by hand.
-type root struct {
+// The rootRules are what is enforced of a schema that was written by hand.
+type rootRules struct {
 	names    []string // the properties
 	required []string
 	closed   bool // it has no other properties
 }
 
-// rootOf reads the root of a schema, and panics if it makes no sense. Deeper down
+// rootRulesOf reads the root of a schema, and panics if it makes no sense. Deeper down
 // a schema may say anything: it is for the model, and the handler checks.
-func rootOf(schema []byte, where string) *root {
+func rootRulesOf(schema []byte, where string) *rootRules {
 	var properties, required, additional, patterns []byte
 	pick(schema, want{name: "properties", to: &properties}, want{name: "required", to: &required}, want{name: "additionalProperties", to: &additional}, want{name: "patternProperties", to: &patterns})
-	r := &root{closed: string(additional) == "false" && patterns == nil}
+	r := &rootRules{closed: string(additional) == "false" && patterns == nil}
 	panicUnless(required == nil || json.Unmarshal(required, &r.required) == nil, where, "required must be a list of names in InputSchema")
 	if properties != nil {
 		panicUnless(properties[0] == '{', where, "properties must be an object in InputSchema")
@@ -3252,7 +3277,7 @@ func without(object, known []byte, name string) []byte {
 
 // check notes which arguments are missing, and which there should not be. It looks
 // at names alone: what the values are is for the types of In.
-func (r *root) check(args []byte, bad *faults) {
+func (r *rootRules) check(args []byte, bad *faults) {
 	if !r.closed && len(r.required) == 0 {
 		return // and a long text is not looked at once more
 	}
@@ -3275,7 +3300,8 @@ type faults struct {
 	list    []fault
 	known   []byte // one of the arguments, for membersKnowing; or nil
 	depth   int    // of the value that is looked at
-	partial bool   // names may be missing and unknown, and null is nothing: the schema is not ours
+	open    bool   // names may be unknown: it is a form
+	partial bool   // names may also be missing, and a null for a field or a pointer is nothing: the schema is not ours
 	exact   bool   // nothing is accepted in place of something else
 }
 
@@ -3351,8 +3377,8 @@ func (f *faults) unknown(name string, names []string) {
 }
 
 // set sets v, which is of the type that s describes or points to one, from
-// raw, which is valid JSON. What does not fit is a fault. A null is a fault too,
-// unless the schema is not ours: a field that may be left out never comes here
+// raw, which is valid JSON. What does not fit is a fault. A null is a fault too, but for
+// a pointer if the schema is not ours: a field that may be left out never comes here
 // with one.
 func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	for v.Kind() == reflect.Pointer {
@@ -3368,14 +3394,14 @@ func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	if bad.depth++; bad.depth > maxArgsDepth { // every level looks at all that is below it
 		bad.add(errors.New("is nested too deeply"))
 	} else {
-		s.setKind(v, raw, bad)
+		s.setValue(v, raw, bad)
 	}
 	bad.depth--
 }
 
-// setKind is set for a value that v itself is to hold. What is in a list or an
+// setValue is set for a value that v itself is to hold. What is in a list or an
 // object notes its own faults; any other value has one at most.
-func (s *schema) setKind(v reflect.Value, raw []byte, bad *faults) {
+func (s *schema) setValue(v reflect.Value, raw []byte, bad *faults) {
 	given := raw
 	if raw[0] == '"' && s.kind != "string" && s.kind != "" && !bad.exact {
 		raw = s.unwrap(raw)
@@ -3480,7 +3506,7 @@ func (s *schema) setText(v reflect.Value, raw []byte) error {
 func (s *schema) setNumber(v reflect.Value, raw []byte) error {
 	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
 	if err != nil {
-		return fmt.Errorf("must be a %v, got %s", s.typ, excerpt(string(raw)))
+		return fmt.Errorf("must be a %v, got %s", s.typ.Kind(), excerpt(string(raw)))
 	}
 	v.SetFloat(f)
 	return nil
@@ -3507,7 +3533,7 @@ func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 	case err == nil:
 		return nil
 	case errors.Is(err, strconv.ErrRange):
-		wanted = "in the range of " + s.typ.String()
+		wanted = "in the range of " + s.typ.Kind().String()
 	case num[0] == '-' && !strings.ContainsAny(num, ".eE"):
 		wanted = "at least 0"
 	}
@@ -3525,19 +3551,19 @@ func integer(num string) string {
 		exponent = max(exponent, -1<<30)      // less could not be negated
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits := whole + fraction
+	figures := whole + fraction
 	behind := len(fraction) - exponent // digits behind the point
-	zeros := len(digits) - len(strings.TrimRight(digits, "0"))
+	zeros := len(figures) - len(strings.TrimRight(figures, "0"))
 	switch {
-	case strings.Trim(digits, "-0") == "":
+	case strings.Trim(figures, "-0") == "":
 		return "0"
 	case behind > zeros:
 		return num
 	case behind >= 0:
-		return digits[:len(digits)-behind]
+		return figures[:len(figures)-behind]
 	}
 	const more = "000000000000000000000000000000"
-	return digits + more[:min(-behind, len(more))]
+	return figures + more[:min(-behind, len(more))]
 }
 
 // isNumber reports whether raw is a number in JSON. It may come out of a tag, and
@@ -3594,7 +3620,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	for key, val := range membersKnowing(raw, bad.known) {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
-		case i < 0 && bad.partial:
+		case i < 0 && (bad.open || bad.partial):
 			// Not for us.
 		case i < 0:
 			bad.unknown(string(key), s.names())

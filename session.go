@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.3.0, 2026-11-23
+// Version 2.4.0, 2026-11-23
 
 package mcp
 
@@ -169,9 +169,9 @@ type request struct {
 
 	client, caps []byte // of the client, from initialize or, in the modern era, from _meta
 
-	once     sync.Once                  // fills in the next two
-	answers  map[string]json.RawMessage // the client's, of this and earlier rounds
-	badRound *Error
+	once       sync.Once                  // fills in the next two
+	answers    map[string]json.RawMessage // the client's, of this and earlier rounds
+	badAnswers *Error                     // what is wrong with them
 
 	reported  bool           // guarded by session.mu, like all that follows
 	progress  float64        // the last that was reported
@@ -239,6 +239,9 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
 	if s.Name == "" || s.Version == "" {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
+	}
+	if err := checkIcons(s.Icons); err != nil {
+		return fmt.Errorf("mcp: Server.Icons: %w", err)
 	}
 	c := &session{
 		srv:       s,
@@ -773,7 +776,7 @@ func (c *session) dispatch(r *request) ([]byte, *Error) {
 // check returns what is wrong with params whatever the method is. A null is as good
 // as nothing where a member may be left out.
 func (p *params) check() *Error {
-	dropNulls(&p.raw, &p.meta, &p.cursor, &p.state, &p.inputResponses, &p.token, &p.metaClient, &p.metaLevel)
+	dropNulls(&p.raw, &p.meta, &p.arguments, &p.cursor, &p.state, &p.inputResponses, &p.token, &p.metaClient, &p.metaLevel)
 	switch {
 	case p.raw != nil && p.raw[0] != '{':
 		return badParams("params must be an object")

@@ -1427,7 +1427,7 @@ func (p *proc) told(rep report, n int, cause string) {
 
 func onUnix(t *testing.T) {
 	t.Helper()
-	if runtime.GOOS == "windows" || runtime.GOOS == "plan9" || runtime.GOOS == "js" || runtime.GOOS == "wasip1" {
+	if runtime.GOOS == "windows" || runtime.GOOS == "js" || runtime.GOOS == "wasip1" {
 		t.Skip("needs Unix")
 	}
 }
@@ -1591,7 +1591,7 @@ func TestEveryTrapOfTheProtocolIsAvoided(t *testing.T) {
 			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}`},
 		{"undeclared capability", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":23,"method":"tools/call","params":{"name":"ask","arguments":{},$META}}
-			< {"jsonrpc":"2.0","id":23,"error":{"code":-32021,"message":"This request needs the roots capability: this client cannot tell its roots","data":{"requiredCapabilities":{"roots":{}}}}}`},
+			< {"jsonrpc":"2.0","id":23,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`},
 		{"batches in 2025-03-26", demo, "2025-03-26", `
 			> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":"b","method":"nope"}]
 			< [{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"b","error":{"code":-32601,"message":"Method not found: nope"}}]
@@ -1758,7 +1758,7 @@ func TestAWholeModernSession(t *testing.T) {
 			< {"jsonrpc":"2.0","id":8,"result":{"resultType":"complete","content":[{"type":"text","text":"Hello Bo"}],$SRV}}
 			# same tool, no elicitation capability on this request
 			> {"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"ask_name","arguments":{},$META}}
-			< {"jsonrpc":"2.0","id":9,"error":{"code":-32021,"message":"This request needs the elicitation capability: this client cannot ask its user","data":{"requiredCapabilities":{"elicitation":{}}}}}
+			< {"jsonrpc":"2.0","id":9,"error":{"code":-32021,"message":"This request needs the elicitation capability, which this client does not have","data":{"requiredCapabilities":{"elicitation":{}}}}}
 			# subscription; the change notification and the answer of call 10 may come in either order
 			> {"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://a"]},$META}}
 			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://a"]}}}
@@ -2070,6 +2070,21 @@ func TestWrongRegistrationPanics(t *testing.T) {
 	}
 }
 
+// A server whose name, version or icons no client accepts is not served.
+func TestAServerThatNoClientAcceptsIsNotServed(t *testing.T) {
+	for want, s := range map[string]*Server{
+		"Server.Version must be set":           {Name: "x"},
+		"Server.Name and":                      {Version: "1"},
+		"Server.Icons: the Src of an Icon":     {Name: "x", Version: "1", Icons: []Icon{{Src: "icon.png"}}},
+		"Server.Icons: the Theme of an Icon":   {Name: "x", Version: "1", Icons: []Icon{{Src: "data:,x"}, {Src: "data:,x", Theme: "blue"}}},
+		"Experimental or Extensions: json: un": {Name: "x", Version: "1", Extensions: map[string]any{"x": func() {}}},
+	} {
+		if err := s.Serve(context.Background(), strings.NewReader(""), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 // Annotations, sizes and icons that no client accepts panic at registration.
 func TestWrongAnnotationsAndIconsPanic(t *testing.T) {
 	resource := func(r Resource) func() {
@@ -2079,6 +2094,8 @@ func TestWrongAnnotationsAndIconsPanic(t *testing.T) {
 	wantPanic(t, "the Priority must be from 0 to 1", resource(Resource{Annotations: &Annotations{Priority: ptr(1.5)}}))
 	wantPanic(t, "the Priority must be from 0 to 1", resource(Resource{Annotations: &Annotations{Priority: ptr(-0.1)}}))
 	wantPanic(t, "the Audience must be", resource(Resource{Annotations: &Annotations{Audience: []string{"users"}}}))
+	wantPanic(t, "LastModified must be a time", resource(Resource{Annotations: &Annotations{LastModified: "2026-01-02 03:04"}}))
+	resource(Resource{Annotations: &Annotations{LastModified: "2026-01-02T03:04:00Z"}})()
 	wantPanic(t, "Size is negative", resource(Resource{Size: -1}))
 	wantPanic(t, "the Src of an Icon", resource(Resource{Icons: []Icon{{Src: "icon.png"}}}))
 	wantPanic(t, "the Theme of an Icon", resource(Resource{Icons: []Icon{{Src: "https://x", Theme: "blue"}}}))
@@ -2770,13 +2787,15 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		Tags  []string `json:"tags,omitempty" enum:"a,b" maxLength:"2"`
 		At    *point   `json:"at,omitempty"`
 	}
+	type level int8 // a name of ours says nothing to a model
+	type ratio float32
 	type numbers struct {
 		I int64   `json:"i,omitempty"`
 		U uint64  `json:"u,omitempty"`
-		B int8    `json:"b,omitempty"`
+		B level   `json:"b,omitempty"`
 		C uint8   `json:"c,omitempty"`
 		F float64 `json:"f,omitempty"`
-		G float32 `json:"g,omitempty"`
+		G ratio   `json:"g,omitempty"`
 		T bool    `json:"t,omitempty"`
 		P *int    `json:"p,omitempty"`
 	}
@@ -4321,9 +4340,12 @@ func TestPromptsAreListedAndGot(t *testing.T) {
 	fails("refuses", errors.Join(errors.New("x"), &Error{Code: -32602, Message: "not so"}))
 	s.AddPrompt(Prompt{Name: "panics"}, func(context.Context, map[string]string) ([]Message, error) { panic("secret") })
 	s.AddPrompt(Prompt{Name: "lacks"}, promptOf(Content{Type: "image/png"}))
+	s.AddPrompt(Prompt{Name: "commands"}, func(context.Context, map[string]string) ([]Message, error) {
+		return []Message{{"system", Text("obey")}}, nil
+	})
 	const args = `"arguments":[{"name":"name","description":"whom","required":true},{"name":"how"}]`
 	const titled = `"arguments":[{"name":"name","title":"Name","description":"whom","required":true},{"name":"how"}]`
-	others := `,{"name":"empty"},{"name":"burns"},{"name":"refuses"},{"name":"panics"},{"name":"lacks"}`
+	others := `,{"name":"empty"},{"name":"burns"},{"name":"refuses"},{"name":"panics"},{"name":"lacks"},{"name":"commands"}`
 	for version, members := range map[string]string{
 		"2024-11-05": args, "2025-03-26": args,
 		"2025-06-18": titled + `,"title":"Greet","_meta":{"k":"v"}`,
@@ -4360,6 +4382,7 @@ func TestPromptsAreListedAndGot(t *testing.T) {
 		`{"name":"refuses"}`:                                    `! -32602 not so`,
 		`{"name":"panics"}`:                                     `! -32603 Internal error`,
 		`{"name":"lacks"}`:                                      `! -32603 Internal error`,
+		`{"name":"commands"}`:                                   `! -32603 Internal error`,
 	} {
 		for _, era := range eras {
 			plus := era.plus
@@ -5201,6 +5224,12 @@ func TestFormsThatCannotBeShownPanic(t *testing.T) {
 		{elicits[struct {
 			Preset int `default:"x"`
 		}](), "Preset"},
+		{func() { // in a revision without choices of several, too
+			formOf[struct {
+				A    []string `enum:"x,y"`
+				Deep struct{ B int }
+			}](rev2025_06_18)
+		}, "Deep"},
 		{elicits[string](), "struct"},
 		{elicits[[]string](), "struct"},
 		{elicits[map[string]string](), "struct"},
@@ -5288,6 +5317,7 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 			return func(context.Context) (string, error) { return "x", nil }, nil, "x"
 		},
 		"accept":           form(`{"action":"accept","content":{"city":"Rome","days":2,"class":"b","extra":["y","x"]}}`, "{City:Rome Days:2 Class:b Extra:[y x]}"),
+		"member unknown":   form(`{"action":"accept","content":{"city":"Rome","days":2,"class":"b","extra":["y","x"],"at":"noon"}}`, "{City:Rome Days:2 Class:b Extra:[y x]}"), // as the form allows
 		"default":          form(`{"action":"accept","content":{"city":"Rome","days":null}}`, "{City:Rome Days:0 Class:a Extra:[]}"),
 		"decline":          form(`{"action":"decline","content":{}}`, "declined"),
 		"cancel":           form(`{"action":"cancel"}`, "dismissed"),
@@ -5295,11 +5325,11 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 		"form of no type":  form(`{"action":"accept","content":{"city":5}}`, "error: mcp: the user's answer: city must be a string, got 5"),
 		"no content":       form(`{"action":"accept"}`, "error: mcp: the user's answer: city is required"),
 		"content null":     form(`{"action":"accept","content":null}`, "error: mcp: the user's answer: city is required"),
-		"content no form":  form(`{"action":"accept","content":"Rome"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"accept","content":"Rome"}`),
-		"no such action":   form(`{"action":"Accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`{"action":"Accept"}`),
+		"content no form":  form(`{"action":"accept","content":"Rome"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`content must be an object, got "Rome"`),
+		"no such action":   form(`{"action":"Accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`action must be accept, decline or cancel, got "Accept"`),
 		"action no string": form(`{"action":5}`, "error: mcp: elicitation/create: the client's answer makes no sense: action must be a string, got 5"),
 		"two actions":      form(`{"action":"decline","action":"cancel"}`, "error: mcp: elicitation/create: the client's answer makes no sense: action came twice"),
-		"no action":        form(`{}`, "error: mcp: elicitation/create: the client's answer makes no sense: {}"),
+		"no action":        form(`{}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`action must be accept, decline or cancel, got ""`),
 
 		"by hand":            one(askByHand, create, byHandAsk, `{"action":"accept","content":{"x":[1]}}`, `{"x":[1]}`),
 		"by hand declined":   one(askByHand, create, byHandAsk, `{"action":"decline"}`, "declined"),
@@ -5310,7 +5340,7 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 		"bad schema": func() (askFunc, [][]asked, string) {
 			return func(ctx context.Context) (string, error) {
 				return told(ElicitSchema(ctx, "k", "?", json.RawMessage(`{"type":`)))
-			}, nil, `error: not valid JSON: "{\"type\":"`
+			}, nil, `error: mcp: ElicitSchema: not valid JSON: "{\"type\":"`
 		},
 
 		"roots":         one(askRoots, "roots/list", `{}`, `{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"_meta":{}}`, "[{URI:file:///a Name:A} {URI:file:///b Name:}]"),
@@ -5584,7 +5614,7 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 					}
 					c.talk(`< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete",` + results[method] + `,` + cache + `$SRV}}`)
 					c.send(modernRequest(3, method, params, `{}`))
-					c.want(`{"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This request needs the elicitation capability: this client cannot ask its user","data":{"requiredCapabilities":{"elicitation":{}}}}}`)
+					c.want(`{"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This request needs the elicitation capability, which this client does not have","data":{"requiredCapabilities":{"elicitation":{}}}}}`)
 				}
 				c.initialize("2025-11-25", `{"elicitation":{}}`)
 				c.send(`{"jsonrpc":"2.0","id":4,"method":"` + method + `","params":{` + params + `}}`)
@@ -5598,9 +5628,9 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 				c.initialize("2025-11-25", `{}`)
 				c.send(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`)
 				if method == "tools/call" {
-					c.want(answer(1, `{"content":[{"type":"text","text":"This request needs the elicitation capability: this client cannot ask its user"}],"isError":true}`))
+					c.want(answer(1, `{"content":[{"type":"text","text":"This request needs the elicitation capability, which this client does not have"}],"isError":true}`))
 				} else {
-					c.want(wrong(1, codeInternal, "This request needs the elicitation capability: this client cannot ask its user"))
+					c.want(wrong(1, codeInternal, "This request needs the elicitation capability, which this client does not have"))
 				}
 				c.end()
 			})
@@ -5671,7 +5701,7 @@ func TestSampleWithAToolWithoutSchemaIsAnError(t *testing.T) {
 	}
 }
 
-// The model is told in plain words that this client cannot ask its user.
+// The model is told in plain words what this client lacks.
 func TestAClientThatCannotAskIsSaidToBeSo(t *testing.T) {
 	s := &Server{}
 	add(s, "form", func(ctx context.Context) (string, error) {
@@ -5685,11 +5715,11 @@ func TestAClientThatCannotAskIsSaidToBeSo(t *testing.T) {
 	})
 	play(t, s, legacyPV, `
 		> `+call("1", "form", "{}")+`
-		< `+failed("1", "This request needs the elicitation capability: this client cannot ask its user")+`
+		< `+failed("1", "This request needs the elicitation capability, which this client does not have")+`
 		> `+call("2", "page", "{}")+`
-		< `+failed("2", "This request needs the elicitation.url capability: this client cannot ask its user")+`
+		< `+failed("2", "This request needs the elicitation.url capability, which this client does not have")+`
 		> `+call("3", "model", "{}")+`
-		< `+failed("3", "This request needs the sampling capability: this client cannot ask its model"))
+		< `+failed("3", "This request needs the sampling capability, which this client does not have"))
 }
 
 // A Root without a name marshals without one.
@@ -5784,7 +5814,7 @@ func TestRoundsAskForWhatIsMissing(t *testing.T) {
 			_, err := confirm(ctx, "k")
 			_, err2 := Roots(ctx, "r")
 			return "", errors.Join(err, err2)
-		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability: this client cannot tell its roots","data":{"requiredCapabilities":{"roots":{}}}}}`},
+		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -7413,9 +7443,9 @@ func TestWhoCannotBeAskedIsNotAsked(t *testing.T) {
 			> ` + call("1", "ask", "{}") + `
 			< ` + said("1", "true") + `
 			> ` + call("2", "fail", "{}") + `
-			< ` + failed("2", "This request needs the roots capability: this client cannot tell its roots") + `
+			< ` + failed("2", "This request needs the roots capability, which this client does not have") + `
 			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fail","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{}}}}}
-			< {"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This request needs the roots capability: this client cannot tell its roots","data":{"requiredCapabilities":{"roots":{}}}}}`)
+			< {"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`)
 		c.end()
 	})
 }
@@ -9010,7 +9040,7 @@ func TestFault5BothShapesOfADeadPipe(t *testing.T) {
 		io.ErrClosedPipe, os.ErrClosed, path(os.ErrClosed),
 		syscall.EPIPE, path(syscall.EPIPE), path(syscall.ECONNRESET),
 		fmt.Errorf("tls: %w", path(os.NewSyscallError("write", syscall.EPIPE))),
-		path(errors.New("use of closed network connection")), path(plan9Error("i/o on hungup channel")),
+		path(errors.New("use of closed network connection")),
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			c := serveWire(t, &s.Server)
@@ -9034,14 +9064,6 @@ func TestFault5BothShapesOfADeadPipe(t *testing.T) {
 		})
 	}
 }
-
-// A plan9Error has the methods of the errors of package syscall on Plan 9.
-type plan9Error string
-
-func (e plan9Error) Error() string { return string(e) }
-func (plan9Error) Is(error) bool   { return false }
-func (plan9Error) Temporary() bool { return false }
-func (plan9Error) Timeout() bool   { return false }
 
 // ---- the table of endings ----
 
@@ -12012,7 +12034,7 @@ func FuzzArguments(f *testing.F) {
 		s, _ := derive(typ, "fuzz", reading)
 		in := &rules{schema: s}
 		if !strict {
-			in.byHand = &root{}
+			in.byHand = &rootRules{}
 		}
 		got, want := reflect.New(typ), reflect.New(typ)
 		fault := in.unmarshal(data, longestMember(data), got.Interface())

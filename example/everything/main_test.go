@@ -51,7 +51,7 @@ func TestCalls(t *testing.T) {
 		{"legacy progress", initialize + `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test_tool_with_progress","_meta":{"progressToken":"p"}}}`,
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":50,"total":100,"message":"50 %"}}`},
 		{"modern error", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test_missing_capability","_meta":{` + modern + `}}}`,
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the sampling capability: this client cannot ask its model","data":{"requiredCapabilities":{"sampling":{}}}}}`},
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the sampling capability, which this client does not have","data":{"requiredCapabilities":{"sampling":{}}}}}`},
 		{"modern question", `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"test_input_required_result_prompt","_meta":{` + modern + `}}}`,
 			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"user_context":{"method":"elicitation/create","params":{"mode":"form"`},
 	} {
