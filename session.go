@@ -69,7 +69,8 @@ const (
 	aheadBound  = 16 << 20        // bytes above which nothing more is read ahead meanwhile
 	notesBound  = 64 << 10        // unsent diagnostics above which they are dropped
 	traceBound  = 64 << 20        // the same for the trace
-	keepBuffer  = 64 << 10        // bytes of a buffer to read into, of one to write from that is kept, of the beginning of a line that is too long, and of blanks behind a line
+	keepBuffer  = 64 << 10        // bytes of a buffer to read into, and of one to write from that is kept
+	keepHead    = 64 << 10        // bytes that are kept of the beginning of a line that is too long, and of blanks behind one
 	minRead     = keepBuffer / 16 // room below which a Read gets a new buffer
 	maxReused   = 4 << 20         // bytes above which a line's memory is not used again
 	maxBatch    = 10_000          // members of one batch
@@ -1846,14 +1847,14 @@ func (l *lineReader) whole(chunk []byte) []byte {
 // before seen was looked at already.
 func (l *lineReader) tooMuch(chunk []byte) bool {
 	over := l.size + len(chunk) - l.limit
-	return over > keepBuffer || over > 0 && len(trimEnd(chunk[max(l.seen, len(chunk)-over):])) > 0
+	return over > keepHead || over > 0 && len(trimEnd(chunk[max(l.seen, len(chunk)-over):])) > 0
 }
 
 // keepEnds lets go of a line that is too long, but for its first 64 KiB and its last
 // 1 KiB. It is called again for whatever more there is of the line.
 func (l *lineReader) keepEnds(chunk []byte) {
 	for _, part := range append(l.parts, chunk) {
-		room := min(keepBuffer, l.limit) - len(l.head)
+		room := min(keepHead, l.limit) - len(l.head)
 		l.head = append(l.head, part[:min(len(part), room)]...)
 		l.tail = append(l.tail, part[max(0, len(part)-maxRepeated):]...)
 		l.tail = l.tail[max(0, len(l.tail)-maxRepeated):]

@@ -8646,7 +8646,7 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 	long := strings.Repeat("y", 3*keepBuffer)
 	other := strings.Repeat("z", 3*keepBuffer)
 	input := "\ufeff one\r\n\n \t\ntwo\n" + long + "\n" + long + long + "END\n" + other + "\nthree\n" + other + "\nlast"
-	want := []string{"one", "two", long, long[:keepBuffer] + "|" + long[:maxRepeated-4] + "END", other, "three", other, "last"}
+	want := []string{"one", "two", long, long[:keepHead] + "|" + long[:maxRepeated-4] + "END", other, "three", other, "last"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		r := &lineReader{r: &pieces{input, rng}, limit: 4 * keepBuffer}
@@ -9279,7 +9279,7 @@ func TestReadingAheadIsCheap(t *testing.T) {
 // Blanks behind the limit are looked at once, however slowly they come.
 func TestSlowBlanksBehindTheLimitAreCheap(t *testing.T) {
 	const limit = 1000
-	mustBeLinear(t, keepBuffer/8-limit, func(n int) time.Duration {
+	mustBeLinear(t, keepHead/8-limit, func(n int) time.Duration {
 		line := strings.Repeat("x", limit) + strings.Repeat(" ", n)
 		r := &lineReader{r: iotest.OneByteReader(strings.NewReader(line + "\n")), limit: limit}
 		begun := time.Now()

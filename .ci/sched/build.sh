@@ -7,8 +7,8 @@ set -e
 # small scenarios reach the bounds; what is left out: the process's own manners, and what
 # other packages call with their context; and its files. Here is the place to follow a
 # change of names.
-usual='keepBuffer=2048'
-tight='keepBuffer=2048,outputBound=300,aheadBound=8192'
+usual='keepBuffer=2048,keepHead=2048'
+tight='keepBuffer=2048,keepHead=2048,outputBound=300,aheadBound=8192'
 drop='Server.ServeStdio,terminal,untilSignal,LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
