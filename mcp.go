@@ -2757,7 +2757,7 @@ func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*f
 	all := d.collect(nil, &field{typ: t, where: where}, make(map[reflect.Type]int))
 	for _, f := range all {
 		if i := slices.IndexFunc(all, f.clashes); i >= 0 && d.why&sent != 0 {
-			panic(f.where + ": the name " + f.name + " is also that of " + all[i].where)
+			panic(f.where + ": the name " + f.name + " is also that of " + strings.TrimPrefix(all[i].where, f.outer.where+"."))
 		}
 		if slices.ContainsFunc(all, f.hidden) {
 			continue

@@ -2145,8 +2145,8 @@ func TestTagsThatCannotHoldPanic(t *testing.T) {
 		{"In.A: default must be an integer, got null", in(toolOf[struct {
 			A *int `default:"null"`
 		}])},
-		{`In.A: the name a is also that of In.B`, func() { mustDerive(twice, "In", reading) }},
-		{`Out.A: the name a is also that of Out.B`, func() { derive(twice, "Out", writing|sent) }},
+		{`In.A: the name a is also that of B`, func() { mustDerive(twice, "In", reading) }},
+		{`Out.A: the name a is also that of B`, func() { derive(twice, "Out", writing|sent) }},
 		{"Out.A: minLength is above maxLength", func() {
 			out(struct {
 				A string `minLength:"3" maxLength:"2"`
@@ -7007,11 +7007,12 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 // n of it.
 func mustBeLinear(t *testing.T, n int, took func(n int) time.Duration) {
 	t.Helper()
-	var few, many time.Duration
-	for range 3 { // whoever else is at work may have been in the way
-		if few, many = took(n), took(8*n); many < 24*max(few, time.Millisecond) {
+	few, many := took(n), took(8*n)
+	for range 10 { // whoever else is at work may have been in the way
+		if many < 24*max(few, time.Millisecond) {
 			return
 		}
+		few, many = min(few, took(n)), min(many, took(8*n))
 	}
 	t.Errorf("%d took %v, %d took %v", n, few, 8*n, many)
 }

@@ -39,7 +39,7 @@ func start(t *testing.T, s *mcp.Server, modern bool, answer func(q message) any)
 	r, in := io.Pipe()
 	out, w := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(context.Background(), r, w); w.Close() }()
+	go func() { served <- s.Serve(context.Background(), r, w); w.Close(); r.Close() }()
 	t.Cleanup(func() {
 		in.Close()
 		io.Copy(io.Discard, out)
