@@ -47,7 +47,7 @@ import (
 var ErrClosed = errors.New("mcp: the client has closed the connection")
 
 // ErrDrain is returned, wrapped, by Serve when handlers went on after
-// [Server.Drain] had passed, or the client did not read what was written for
+// [Server.Drain] had passed, or the client had not read by then what was written for
 // it. Their goroutines are still there, but nothing that they return is written
 // any more. One write that was on its way then may still come to its end.
 var ErrDrain = errors.New("mcp: still at work when the time to drain was over")
@@ -133,7 +133,7 @@ func (c *session) stopAccepting() {
 // wakeWaiters tells everybody who asks the client that it is gone. It walks a copy
 // of the map, and without the lock: whoever is told comes straight back to take its
 // own entry out, for which it needs the lock. A call is told through the map and not
-// through the context of its request alone, because that lasts while handlers linger.
+// through the context of its request alone: that context lasts while handlers linger.
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
 	c.askErr = cause
@@ -254,7 +254,7 @@ func (c *session) unfinished() string {
 		}
 	}
 	if len(names) == 0 {
-		return "the client does not read what is written"
+		return "the client did not read in time what was written"
 	}
 	if more := len(names) - 10; more > 0 {
 		names = append(names[:10], "and "+strconv.Itoa(more)+" more")
@@ -318,7 +318,7 @@ var stdioTaken atomic.Bool
 // While it serves, os.Stdout is os.Stderr and os.Stdin is the null device, so
 // that a stray fmt.Println, or a child process that was given them, cannot
 // disturb the protocol. Code that runs while ServeStdio begins or returns must not use
-// them, and none may assign to them meanwhile.
+// them, and no code may assign to them while it serves.
 // The standard logger and [Server.ErrorLog] are turned to stderr if they write to
 // stdout. What else took os.Stdout before, such as a slog handler made at the
 // start, still writes to the wire: give it os.Stderr. A closed stdout is an

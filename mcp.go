@@ -117,7 +117,8 @@ type Server struct {
 
 	// Drain bounds how long Serve waits for handlers, and for the client to
 	// take what is written, after the handlers were cancelled. 0 means one
-	// second. A client that is slow then has a tenth of that more, 100 ms at most.
+	// second. A client that has not taken everything by then is given a tenth of it
+	// more, 100 ms at most.
 	Drain time.Duration
 
 	// Linger is how long handlers may go on after the client has closed its
@@ -329,8 +330,8 @@ type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]R
 
 // A CompleteFunc suggests values that begin with, or are like, what was typed
 // so far, the best first; no more than 100 are sent. Known holds the other
-// arguments that have a value already. Both are what the client says, unchecked:
-// unlike the variables of a ReadFunc, they may hold slashes and "..". An error is told
+// arguments that have a value already. Typed and known are what the client says,
+// unchecked: unlike the variables of a ReadFunc, they may hold slashes and "..". An error is told
 // to the client as it stands.
 type CompleteFunc func(ctx context.Context, typed string, known map[string]string) ([]string, error)
 
@@ -462,8 +463,9 @@ func oneLine(s string) string {
 // If t.InputSchema is set it is sent as it stands. Of it, "required" and
 // "additionalProperties":false at its root are enforced, and beside that the
 // types and bounds of In, as far as In can be described; what cannot be
-// described, such as a json.RawMessage, is read by encoding/json. A field that is null
-// counts as given, whatever the schema says of it, and is left as it is.
+// described, such as a json.RawMessage, is read by encoding/json. A null for a field that
+// can be described counts as given, whatever the schema says, and sets it to its default
+// if it has one.
 //
 // Out decides what becomes of the result: a string is a text; [Content] and
 // []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
@@ -481,9 +483,9 @@ func oneLine(s string) string {
 //
 // AddTool panics if h is nil, if the name breaks the protocol's rule, if a schema, a
 // tag or another field makes no sense, if Out has no structured output but
-// t.OutputSchema is set, if In is a string, a number, a boolean or a list, and if In
-// cannot be described, unless t.InputSchema is set. Names that some hosts refuse, over
-// 64 bytes or with a dot, are reported to ErrorLog.
+// t.OutputSchema is set, if the JSON of In is a string, a number, a boolean or a list,
+// and if In cannot be described, unless t.InputSchema is set. Names that some hosts
+// refuse, over 64 bytes or with a dot, are reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
 		var call struct { // both are pointed to: one piece of memory holds them
@@ -1408,7 +1410,8 @@ func (r *request) notEncodable(err error) []byte {
 }
 
 // promptAnswer is the line that answers prompts/get, with messages or the error
-// of a PromptFunc. Clients refuse all messages if one has a role of its own.
+// of a PromptFunc. Clients refuse the whole answer if the role of one message is neither
+// user nor assistant.
 func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
 	if err != nil {
 		return r.failureAnswer(err)
@@ -1435,8 +1438,8 @@ func (r *request) notFound() *Error {
 }
 
 // readAnswer is the line that answers resources/read. Clients put what they read
-// beside what was listed, so where a ReadFunc names neither a URI nor a type, these are
-// the URI that was read and the type of the Resource.
+// beside what was listed, so a URI that a ReadFunc leaves out is the one that was read,
+// and a type that it leaves out is the Resource's.
 func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -2022,10 +2025,9 @@ func hasCapability(caps []byte, capability string) bool {
 // and now the same call returns the answer at once. So what stands above a
 // question runs again: keep side effects below the last question. Questions go
 // out together if all are asked, one after the other or concurrently, and errors.Join
-// of their errors is returned. A
-// handler that does not return the error is reported to ErrorLog. Between two
-// rounds the client keeps the answers so far, for an hour at most, and for this
-// call of this process alone.
+// of their errors is returned. A handler that does not return the error is reported to
+// ErrorLog. Between two rounds the client keeps the answers so far, for an hour at
+// most, and for this call of this process alone.
 //
 // The key tells the questions of a handler apart: an answer belongs to the key
 // under which it was asked. Put into the key what the question is about, as in
@@ -2388,8 +2390,8 @@ func (r *request) checksum(expiry, answers string) string {
 //
 // New members of a request are read in envelope.parse, and new ones of an answer
 // written where that kind of answer is made; a new capability of ours is added to
-// declared, one of the client's to missingCapability, and a new notification of the
-// client's to notifications. The doc comments that name revisions want a look.
+// declared, and a new notification of the client's to notifications. The doc comments
+// that name revisions want a look.
 //
 // Elsewhere, rev.knows(something) is the question, and rev.modern() where the
 // two eras differ.
@@ -2549,7 +2551,7 @@ const (
 // default 10".
 //
 // A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
-// has UnmarshalText is a string too; among results it must have MarshalText as well.
+// has UnmarshalText is a string too, among results only if it has MarshalText as well.
 // A map[string]any is an object of any kind, unchecked. A time.Duration is an integer,
 // of nanoseconds: let its description say so. A null for an optional field is as good
 // as nothing. A default counts where the object that it stands in is there. Other tags,
@@ -3378,8 +3380,8 @@ func (f *faults) unknown(name string, names []string) {
 
 // set sets v, which is of the type that s describes or points to one, from
 // raw, which is valid JSON. What does not fit is a fault. A null is a fault too, but for
-// a pointer if the schema is not ours: a field that may be left out never comes here
-// with one.
+// what cannot be described, and for a pointer if the schema is not ours: a field that
+// may be left out never comes here with one.
 func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	for v.Kind() == reflect.Pointer {
 		if bad.partial && string(raw) == "null" {

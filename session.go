@@ -70,7 +70,7 @@ const (
 	notesBound  = 64 << 10        // unsent diagnostics above which they are dropped
 	traceBound  = 64 << 20        // the same for the trace
 	keepBuffer  = 64 << 10        // bytes of a buffer to read into, and of one to write from that is kept
-	keepHead    = 64 << 10        // bytes that are kept of the beginning of a line that is too long, and of blanks behind one
+	keepHead    = 64 << 10        // bytes that are kept of the beginning of a line that is too long; and so many blanks may stand behind a line
 	minRead     = keepBuffer / 16 // room below which a Read gets a new buffer
 	maxReused   = 4 << 20         // bytes above which a line's memory is not used again
 	maxBatch    = 10_000          // members of one batch
@@ -735,8 +735,8 @@ func (c *session) request(e *envelope, b *batch) (inline *request) {
 	full := b != nil && c.batched > outputBound || c.flooded()
 	c.mu.Unlock()
 	switch {
-	case dup:
-		c.refuse(b, e.id, invalid("id "+oneLine(string(e.id))+" is in use"))
+	case dup: // under its own id, the answer would mislead the owner of the first
+		c.refuse(b, nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 		return nil
 	case full:
 		c.refuse(b, e.id, coded(codeInternal, "The unsent answers are too long"))
@@ -1088,7 +1088,7 @@ func (c *session) begin(r *request) (inline bool) {
 			r.handler = (*request).notBegun
 		}
 		c.running[r] = struct{}{}
-		inline = (over || len(c.running) == 1) && r.batch == nil // else the caller goes on with the next member
+		inline = (over || len(c.running) == 1) && r.batch == nil // of a batch, the caller goes on with the next member
 		if !inline {
 			go c.handle(r, false)
 		}
@@ -1132,7 +1132,7 @@ func (c *session) handle(r *request, lent bool) (mine bool) {
 		if !returned {
 			if lent {
 				c.turn.pass()
-				lent = false // Goexit takes this goroutine with it, and after a panic this does too
+				lent = false // the goroutine ends with Goexit, and after a panic because mine is false
 			}
 			why := recover()
 			if why == nil {
@@ -1339,8 +1339,8 @@ func (r *request) String() string {
 
 // notify sends a notification that belongs to r, before the answer of r or not
 // at all, if ok, which is called under c.mu, agrees. It returns when the line
-// is written, so that the answer of r is never in the same Write: there are clients
-// that drop progress which they read together with it. It waits no longer than r lasts.
+// is written, so that the answer of r comes in a later Write: there are clients that
+// drop progress which they read together with it. It waits no longer than r lasts.
 func (c *session) notify(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
 	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
@@ -1869,9 +1869,8 @@ func (l *lineReader) keepEnds(chunk []byte) {
 // is left, many lines at once. There is no goroutine that only writes: it would
 // have to be woken for each answer. Positions are counted in bytes since the
 // beginning, so that whoever remembers where a line ends can ask whether it is
-// written. It promises that lines go out whole, in
-// their order, by one goroutine at a time, and that no Write begins after stop,
-// but for one that was on its way.
+// written. It promises that lines go out whole, in their order, by one goroutine at a
+// time, and that no Write begins after stop, but for one that was on its way.
 type lineWriter struct {
 	w io.Writer
 
