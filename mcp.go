@@ -331,8 +331,8 @@ type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]R
 // A CompleteFunc suggests values that begin with, or are like, what was typed
 // so far, the best first; no more than 100 are sent. Known holds the other
 // arguments that have a value already. Typed and known are what the client says,
-// unchecked: unlike the variables of a ReadFunc, they may hold slashes and "..". An error is told
-// to the client as it stands.
+// unchecked: unlike the variables of a ReadFunc, they may hold slashes and "..". An
+// error is told to the client as it stands.
 type CompleteFunc func(ctx context.Context, typed string, known map[string]string) ([]string, error)
 
 // A Prompt is a message, or several, that a user may start from.
