@@ -1118,13 +1118,13 @@ func (c *session) letIn() {
 
 // handle runs the handler of r and answers. A panic, or a call of
 // runtime.Goexit, costs this one request and nothing else. Lent says that the caller
-// has lent the turn. Handle reports whether the caller has it again; then its answer
-// is written by flush, and at once otherwise.
+// has lent the turn. Handle reports whether the caller has the turn again: then flush
+// writes the answer, and otherwise handle does.
 //
 // The deferred function does all that has to be done however the handler ends. A
 // handler that calls Goexit ends the goroutine of its caller too, so if that was
-// the reader's, the turn must go to another one. Its order: the answer is queued; what
-// nobody will flush is written; and only then may the drain waiter go on.
+// the reader's, the turn must go to another one. The order matters: the answer is
+// queued; what nobody will flush is written; only then may the drain waiter go on.
 func (c *session) handle(r *request, lent bool) (mine bool) {
 	var line []byte
 	returned := false
