@@ -47,20 +47,21 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
-	"iter"
+	"io/fs"
 	"log"
-	"math/bits"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -279,6 +280,151 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	go c.read()
 	return c.wait()
 }
+
+// ---- what each revision knows ----
+
+// This section tells the revisions of the protocol apart, and services, in
+// session.go, does so for methods, with a since or an until. A new revision is
+// added here:
+//
+//   - its constant and its date, below, and modernVersions;
+//   - what it is the first to know: a line in the list of these;
+//   - what it no longer knows, or knows by another name: one of the functions
+//     from hasEnumNames on, of which errorCode has the codes that it reserves;
+//   - the keys of its _meta.
+//
+// New members of a request are read in envelope.parse, and new ones of an answer
+// written where that kind of answer is made; a new capability of ours is added to
+// declared, and a new notification of the client's to notifications. The doc comments
+// that name revisions want a look.
+//
+// Elsewhere, rev.knows(something) is the question, and rev.modern() where the
+// two eras differ.
+
+// A revision is a dated version of the protocol. Those before firstModern are
+// the legacy era.
+type revision int
+
+const (
+	rev2024_11_05 revision = iota + 1
+	rev2025_03_26
+	rev2025_06_18
+	rev2025_11_25
+	rev2026_07_28
+
+	newestLegacy = rev2025_11_25
+	firstModern  = rev2026_07_28
+	newest       = revision(len(revisions) - 1)
+)
+
+var revisions = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+
+func (v revision) String() string { return revisions[v] }
+
+// modern reports whether v belongs to the modern era, whose requests each speak
+// for themselves.
+func (v revision) modern() bool { return v >= firstModern }
+
+// revisionOf returns the revision of a date, or 0 if we know none.
+func revisionOf(version string) revision {
+	return revision(max(0, slices.Index(revisions[:], version)))
+}
+
+// negotiate returns the revision of a session whose client wishes for a version.
+func negotiate(version string) revision {
+	if v := revisionOf(version); v != 0 && !v.modern() {
+		return v
+	}
+	return newestLegacy
+}
+
+// modernVersions are those that a request may name, as JSON.
+const modernVersions = `["2026-07-28"]`
+
+// What the revisions know, each by the first that does.
+const (
+	rootsAndSampling = rev2024_11_05
+
+	toolHints            = rev2025_03_26 // ToolAnnotations
+	audioBlocks          = rev2025_03_26 // Content of type audio
+	progressMessages     = rev2025_03_26 // the message of Progress
+	completionCapability = rev2025_03_26 // is declared; the method is older
+
+	titles           = rev2025_06_18 // of everything that has a name
+	resourceLinks    = rev2025_06_18 // Content of type resource_link
+	structuredOutput = rev2025_06_18 // outputSchema and structuredContent, which are objects
+	metaInside       = rev2025_06_18 // the _meta of tools, blocks and the like
+	lastModified     = rev2025_06_18 // in Annotations
+	forms            = rev2025_06_18 // Elicit
+
+	iconPictures    = rev2025_11_25 // of everything that has a name
+	websiteURL      = rev2025_11_25 // of the server
+	formModes       = rev2025_11_25 // the mode of Elicit and its capability
+	pageVisits      = rev2025_11_25 // ElicitURL
+	choiceTitles    = rev2025_11_25 // titles of an enum in a form, each beside its value
+	choiceLists     = rev2025_11_25 // a choice of several in a form
+	formDefaults    = rev2025_11_25 // in a form; a boolean's is older
+	samplingTools   = rev2025_11_25 // Sample with tools, and their use in its messages
+	samplingContext = rev2025_11_25 // has a capability of its own
+	blockLists      = rev2025_11_25 // several blocks in a message of Sample
+
+	anyOutput = rev2026_07_28 // outputSchema and structuredContent need not be objects
+)
+
+// knows reports whether v knows what came with an earlier revision, or with v.
+func (v revision) knows(since revision) bool { return v >= since }
+
+// hasEnumNames reports whether titles of an enum in a form are a list beside it.
+func (v revision) hasEnumNames() bool { return v == rev2025_06_18 }
+
+// batches reports whether one line may hold several messages.
+func (v revision) batches() bool { return v == rev2025_03_26 }
+
+// hasElicitationID reports whether an ElicitURL needs an id.
+func (v revision) hasElicitationID() bool { return v == rev2025_11_25 }
+
+// errorCode returns the code with which a handler's error is sent. A reserved
+// code goes out only where the revision has it for servers.
+func (v revision) errorCode(code int) int {
+	switch {
+	case code == codeNotFound && v.modern():
+		return codeParams
+	case code > -32020 || code < -32099: // not reserved
+		return code
+	case code == codeURL && v == rev2025_11_25, (code == codeCapability || code == codeVersion) && v.modern():
+		return code
+	}
+	return codeInternal
+}
+
+// block returns c, or a text in its place if v does not know the type.
+func (v revision) block(c Content) Content {
+	switch {
+	case c.Type == "audio" && !v.knows(audioBlocks):
+		c.Type, c.Text = "text", "[audio, "+c.MIMEType+", "+strconv.Itoa(len(c.Data))+" bytes]"
+	case c.Type == "resource_link" && c.Link != nil && !v.knows(resourceLinks):
+		c.Type, c.Text = "text", c.Link.Name+": "+c.Link.URI
+	}
+	return c
+}
+
+// annotations returns what v knows of a.
+func (v revision) annotations(a Annotations) Annotations {
+	if !v.knows(lastModified) {
+		a.LastModified = ""
+	}
+	return a
+}
+
+// Keys of _meta.
+const (
+	keyVersion      = "io.modelcontextprotocol/protocolVersion"
+	keyCaps         = "io.modelcontextprotocol/clientCapabilities"
+	keyClient       = "io.modelcontextprotocol/clientInfo"
+	keyLevel        = "io.modelcontextprotocol/logLevel"
+	keyServer       = "io.modelcontextprotocol/serverInfo"
+	keySubscription = "io.modelcontextprotocol/subscriptionId"
+)
 
 // ---- read ----
 
@@ -848,75 +994,20 @@ func (r *request) claim() *Error {
 	return nil
 }
 
+// nameAndVersion returns what a client says of itself, and whether it is an
+// object with a name and a version.
+func nameAndVersion(raw []byte) (name, version string, ok bool) {
+	var rawName, rawVersion []byte
+	pick(raw, want{name: "name", to: &rawName}, want{name: "version", to: &rawVersion})
+	name, named := unquote(rawName)
+	version, versioned := unquote(rawVersion)
+	return name, version, named && versioned
+}
+
 // noMethod is the error for a method that the revision of r does not have, or that
 // belongs to what the server does not offer.
 func (r *request) noMethod() *Error {
 	return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(string(r.method)), Data: r.service.absentData}
-}
-
-// findItem finds what a request is about by the name that it gives. The item's
-// handler, which is the user's, answers.
-func (c *session) findItem(r *request) ([]byte, *Error) {
-	k, raw, member := r.service.kind, r.rawName, "name"
-	if k == resources {
-		raw, member = r.uri, "uri"
-	}
-	name, isText := unquote(raw)
-	if !isText {
-		return nil, badParams(member + " is required")
-	}
-	r.name = name
-	r.item, r.vars = c.srv.find(k, name)
-	switch {
-	case r.item != nil:
-		r.handler = r.item.handler
-		return nil, nil
-	case k == resources:
-		return nil, r.notFound()
-	}
-	return nil, coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
-}
-
-// ping answers at once. A client may ping before initialize.
-func (c *session) ping(r *request) ([]byte, *Error) {
-	return r.emptyAnswer(), nil
-}
-
-// setLevel sets from which level on the legacy session wants log messages.
-func (c *session) setLevel(r *request) ([]byte, *Error) {
-	level, _ := unquote(r.params.level)
-	n := slices.Index(levels[:], level)
-	if n < 0 {
-		return nil, coded(codeParams, "Invalid log level: "+excerpt(level))
-	}
-	c.mu.Lock()
-	c.legacy.level = n
-	c.mu.Unlock()
-	return r.emptyAnswer(), nil
-}
-
-// subscribe has the legacy session told when a resource changes.
-func (c *session) subscribe(r *request) ([]byte, *Error) {
-	uri, isText := unquote(r.uri)
-	if !isText {
-		return nil, badParams("uri is required")
-	}
-	c.mu.Lock()
-	err := c.legacy.stream.watch(uri)
-	c.mu.Unlock()
-	return r.emptyAnswer(), err
-}
-
-// unsubscribe ends what subscribe began.
-func (c *session) unsubscribe(r *request) ([]byte, *Error) {
-	uri, isText := unquote(r.uri)
-	if !isText {
-		return nil, badParams("uri is required")
-	}
-	c.mu.Lock()
-	delete(c.legacy.stream.uris, uri)
-	c.mu.Unlock()
-	return r.emptyAnswer(), nil
 }
 
 // initialize opens the legacy session.
@@ -951,6 +1042,166 @@ func (c *session) discover(r *request) ([]byte, *Error) {
 	b := join(r.beginAnswer(), `"supportedVersions":`, modernVersions, `,`)
 	b = r.appendCaching(join(b, c.abilities(r.rev, c.srv.offers())), true)
 	return r.endAnswerAs(c.srv.identity(r.rev), b), nil
+}
+
+// ping answers at once. A client may ping before initialize.
+func (c *session) ping(r *request) ([]byte, *Error) {
+	return r.emptyAnswer(), nil
+}
+
+// listItems answers a request for one page of a list. A cursor is the place in the
+// list after which the page begins, so it stays good when items come and go.
+//
+// Where tools may be hidden it leaves the answer to a handler: Tool.Shown is the
+// user's code, for which neither a lock nor the reader may wait.
+func (c *session) listItems(r *request) ([]byte, *Error) {
+	cursor, isText := unquote(r.cursor)
+	after, err := strconv.Atoi(cmp.Or(cursor, "0"))
+	rest := c.srv.inOrder(r.service.kind)
+	c.srv.mu.Lock()
+	last, hides := c.srv.lastSeq, c.srv.hides
+	c.srv.mu.Unlock()
+	if r.cursor != nil && !isText || err != nil || after < 0 || after > last {
+		return nil, coded(codeParams, "Invalid cursor")
+	}
+	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
+	rest = rest[first:]
+	if !hides || r.service.kind != tools {
+		return r.pageAnswer(rest, true), nil
+	}
+	r.handler = func(r *request) []byte {
+		client := r.public()
+		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
+		return r.pageAnswer(seen, false) // another client may see another list
+	}
+	return nil, nil
+}
+
+// findItem finds what a request is about by the name that it gives. The item's
+// handler, which is the user's, answers.
+func (c *session) findItem(r *request) ([]byte, *Error) {
+	k, raw, member := r.service.kind, r.rawName, "name"
+	if k == resources {
+		raw, member = r.uri, "uri"
+	}
+	name, isText := unquote(raw)
+	if !isText {
+		return nil, badParams(member + " is required")
+	}
+	r.name = name
+	r.item, r.vars = c.srv.find(k, name)
+	switch {
+	case r.item != nil:
+		r.handler = r.item.handler
+		return nil, nil
+	case k == resources:
+		return nil, r.notFound()
+	}
+	return nil, coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[k], "s")+": "+excerpt(name))
+}
+
+// completeParams are the params of completion/complete.
+type completeParams struct {
+	Ref struct {
+		Type string `json:"type"`
+		Name string `json:"name"` // of a prompt
+		URI  string `json:"uri"`  // of a template, or one that fits it
+	} `json:"ref"`
+	Argument struct {
+		Name  string  `json:"name"`
+		Value *string `json:"value"`
+	} `json:"argument"`
+	Context struct {
+		Arguments json.RawMessage `json:"arguments,omitempty"`
+	} `json:"context"`
+}
+
+// findCompletion has a handler suggest values for the argument that r is about. The
+// other arguments may be many: they are taken apart when all else is right.
+func (c *session) findCompletion(r *request) ([]byte, *Error) {
+	var p completeParams
+	if err := decode(r.raw, &p); err != nil {
+		return nil, badParams(err.Error())
+	}
+	var k kind
+	switch p.Ref.Type {
+	case "ref/prompt":
+		k, r.name = prompts, p.Ref.Name
+	case "ref/resource":
+		k, r.name = templates, p.Ref.URI
+	default:
+		return nil, badParams("ref.type must be ref/prompt or ref/resource")
+	}
+	it, _ := c.srv.find(k, r.name)
+	name := p.Argument.Name
+	switch {
+	case name == "" || p.Argument.Value == nil:
+		return nil, badParams("argument.name and argument.value are required")
+	case it == nil || !slices.Contains(it.args, name):
+		return nil, badParams("there is no such argument to complete")
+	}
+	r.handler = func(r *request) []byte {
+		known := make(map[string]string)
+		if err := decode(p.Context.Arguments, &known); err != nil {
+			return errorLine(r.id, badParams("context.arguments: "+err.Error()))
+		}
+		if it.complete[name] == nil {
+			return r.completeAnswer(nil, nil)
+		}
+		return r.completeAnswer(it.complete[name](r.ctx, *p.Argument.Value, known))
+	}
+	return nil, nil
+}
+
+// setLevel sets from which level on the legacy session wants log messages.
+func (c *session) setLevel(r *request) ([]byte, *Error) {
+	level, _ := unquote(r.params.level)
+	n := slices.Index(levels[:], level)
+	if n < 0 {
+		return nil, coded(codeParams, "Invalid log level: "+excerpt(level))
+	}
+	c.mu.Lock()
+	c.legacy.level = n
+	c.mu.Unlock()
+	return r.emptyAnswer(), nil
+}
+
+// logLevel returns from which level on a request wants log messages.
+func (c *session) logLevel(r *request) int {
+	if r.rev.modern() {
+		if level, ok := unquote(r.metaLevel); ok {
+			return slices.Index(levels[:], level)
+		}
+		return len(levels)
+	}
+	c.mu.Lock()
+	level := c.legacy.level
+	c.mu.Unlock()
+	return level
+}
+
+// subscribe has the legacy session told when a resource changes.
+func (c *session) subscribe(r *request) ([]byte, *Error) {
+	uri, isText := unquote(r.uri)
+	if !isText {
+		return nil, badParams("uri is required")
+	}
+	c.mu.Lock()
+	err := c.legacy.stream.watch(uri)
+	c.mu.Unlock()
+	return r.emptyAnswer(), err
+}
+
+// unsubscribe ends what subscribe began.
+func (c *session) unsubscribe(r *request) ([]byte, *Error) {
+	uri, isText := unquote(r.uri)
+	if !isText {
+		return nil, badParams("uri is required")
+	}
+	c.mu.Lock()
+	delete(c.legacy.stream.uris, uri)
+	c.mu.Unlock()
+	return r.emptyAnswer(), nil
 }
 
 // A stream is where changes are told: to the legacy session as such, to a
@@ -1262,6 +1513,39 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 	}
 }
 
+// notify sends a notification that belongs to r, before the answer of r or not
+// at all, if ok, which is called under c.mu, agrees. It returns when the line
+// is written, so that the answer of r comes in a later Write: there are clients that
+// drop progress which they read together with it. It waits no longer than r lasts.
+func (c *session) notify(r *request, line []byte, ok func() bool) {
+	c.mu.Lock()
+	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
+		c.mu.Unlock()
+		return
+	}
+	end := c.enqueue(line)
+	c.startWriter()
+	c.mu.Unlock()
+	c.out.await(end, r.ctx.Done())
+}
+
+// String names r for people: in diagnostics, and in an ErrDrain.
+func (r *request) String() string {
+	name := ""
+	if r.name != "" {
+		name = " " + oneLine(r.name)
+	}
+	return excerpt(string(r.method)) + name + " (id " + oneLine(string(r.id)) + ")"
+}
+
+// ---- answers ----
+//
+// The answer to a request is one line, and this section makes those that tell
+// what a handler has returned. A line begins with request.beginAnswer and ends with
+// request.endAnswer, which know the eras apart. In between each member and each element
+// is appended with a comma behind it. A result that cannot be written as JSON is an
+// error in place of the whole line, so nothing that is broken goes out.
+
 // beginAnswer begins the line that answers r with a result. Members of the result
 // are to follow, each with a comma behind it, and then endAnswer.
 func (r *request) beginAnswer() []byte {
@@ -1293,6 +1577,343 @@ func (r *request) endAnswerAs(identity string, b []byte, meta ...string) []byte 
 	return closeWith(b, `}}`)
 }
 
+// errorLine is the line that answers with an error. A nil id is sent as null.
+func errorLine(id []byte, e *Error) []byte {
+	b := join(nil, `{"jsonrpc":"2.0","id":`, cmp.Or(string(id), "null"), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
+	b = stringMember(b, "message", e.Message)
+	if e.Data != nil {
+		if data, err := marshal(e.Data); err == nil {
+			b = rawMember(b, "data", data)
+		}
+	}
+	return closeWith(b, `}}`)
+}
+
+// The codes of the protocol.
+const (
+	codeParse      = -32700
+	codeInvalid    = -32600
+	codeMethod     = -32601
+	codeParams     = -32602
+	codeInternal   = -32603
+	codeNotFound   = -32002 // of a resource, in the legacy era
+	codeCapability = -32021
+	codeVersion    = -32022
+	codeURL        = -32042 // the user has to go to a page first, in 2025-11-25
+)
+
+// internalError is what the client is told of a fault that only the programmer can
+// mend.
+var internalError = coded(codeInternal, "Internal error")
+
+func coded(code int, message string) *Error {
+	return &Error{Code: code, Message: message}
+}
+
+func invalid(what string) *Error {
+	return coded(codeInvalid, "Invalid Request: "+what)
+}
+
+func badParams(what string) *Error {
+	return coded(codeParams, "Invalid params: "+what)
+}
+
+// toolAnswer is the line that answers the call of a tool with what its handler
+// returned, to which out points. If it is none of the types that we know, s
+// describes it.
+func (r *request) toolAnswer(out any, s *schema) []byte {
+	switch out := out.(type) {
+	case *any: // the handler decides from call to call: what it holds counts
+		if *out == nil {
+			return r.resultAnswer(&Result{})
+		}
+		p := reflect.New(reflect.TypeOf(*out))
+		p.Elem().Set(reflect.ValueOf(*out))
+		return r.toolAnswer(p.Interface(), nil)
+	case *struct{}:
+		return r.resultAnswer(&Result{})
+	case *string:
+		if r.item.promises { // Out is any
+			return r.resultAnswer(&Result{})
+		}
+		return r.textAnswer(*out, nil, false)
+	case *Content:
+		return r.resultAnswer(&Result{Content: []Content{*out}})
+	case *[]Content:
+		return r.resultAnswer(&Result{Content: *out})
+	case *Result:
+		return r.resultAnswer(out)
+	case **Result:
+		return r.resultAnswer(cmp.Or(*out, &Result{}))
+	}
+	raw, err := s.marshal(out)
+	switch {
+	case err != nil:
+		return r.notEncodable(err)
+	case string(raw) == "null":
+		return r.resultAnswer(&Result{})
+	}
+	return r.textAnswer(string(raw), raw, false)
+}
+
+// textAnswer is the line that answers the call of a tool with a text, and with
+// structured output unless that is nil. Most calls end here: nothing is built
+// that is then written down.
+func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
+	b := appendString(join(r.beginAnswer(), `"content":[{"type":"text","text":`), text)
+	return r.endAnswer(appendOutcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps))
+}
+
+// resultAnswer is the line that answers the call of a tool with a Result. Its Meta
+// cannot say who the server is: that member is ours, and no name comes twice.
+func (r *request) resultAnswer(res *Result) []byte {
+	b, err := res.append(r.beginAnswer(), r.rev, r.item)
+	meta, err2 := jsonOf(res.Meta)
+	if err := cmp.Or(err, err2); err != nil {
+		return r.notEncodable(err)
+	}
+	if _, claimed := res.Meta[keyServer]; claimed {
+		meta = without(meta, nil, keyServer)
+	}
+	if len(meta) <= len("{}") {
+		return r.endAnswer(b)
+	}
+	return r.endAnswer(b, string(meta[1:len(meta)-1]), ",")
+}
+
+// protocolError returns the *Error in the tree of err, or nil. It may be wrapped,
+// or joined with others.
+func protocolError(err error) (e *Error) {
+	errors.As(err, &e)
+	return e
+}
+
+// failureAnswer is the line that answers r if its handler failed. Whoever calls a tool
+// is told as its result, unless the call as such was wrong. That a legacy client
+// lacks a capability is such a result too: its revision has no code for it. The
+// client is asked what the handler wants to know, unless err also holds an [*Error],
+// which no answer can change.
+func (r *request) failureAnswer(err error) []byte {
+	if errors.Is(err, ErrInputRequired) {
+		questions := r.session.takeInputRequests(r)
+		if len(questions) > 0 && protocolError(err) == nil {
+			return r.inputRequired(questions)
+		}
+	}
+	if err == r.ctx.Err() { // its cause tells more
+		err = context.Cause(r.ctx)
+	}
+	switch fault := protocolError(err); {
+	case fault != nil && (fault.Code != codeCapability || r.rev.modern()):
+		return errorLine(r.id, r.permitted(fault))
+	case r.service.forModel:
+		return r.textAnswer(err.Error(), nil, true)
+	}
+	return errorLine(r.id, coded(codeInternal, err.Error()))
+}
+
+// permitted returns a handler's error with a code that r's revision lets
+// handlers use. A client acts on a reserved code: it would take the error for one
+// of the protocol's own.
+func (r *request) permitted(e *Error) *Error {
+	code := r.rev.errorCode(e.Code)
+	if code == e.Code {
+		return e
+	}
+	if code == codeInternal { // and not the new number of an old code
+		r.session.logf("%v: the protocol reserves the error code %d: sent as %d", r, e.Code, code)
+	}
+	return &Error{Code: code, Message: e.Message, Data: e.Data}
+}
+
+// notEncodable is the line that answers r if what its handler returned cannot be
+// sent. What err says is for the programmer, and not for the client.
+func (r *request) notEncodable(err error) []byte {
+	r.session.logf("%v: the result cannot be sent: %v", r, err)
+	return errorLine(r.id, internalError)
+}
+
+// append appends the members of the result of a call of a tool.
+func (res *Result) append(b []byte, rev revision, tool *item) (_ []byte, err error) {
+	b = join(b, `"content":[`)
+	for _, c := range res.Content {
+		if b, err = c.append(b, rev); err != nil {
+			return nil, err
+		}
+	}
+	b = closeWith(b, `],`)
+	var structured []byte
+	if res.StructuredContent != nil {
+		if structured, err = marshal(res.StructuredContent); err != nil {
+			return nil, err
+		}
+	}
+	if tool.promises && rev.knows(structuredOutput) && !res.IsError && (structured == nil || string(structured) == "null") { // clients refuse it
+		return nil, errors.New("there is no structured output, which the output schema promises")
+	}
+	return appendOutcome(b, structured, res.IsError, rev, tool.wraps), nil
+}
+
+// appendOutcome appends what follows the content of a result. Wraps is what
+// [Tool.wraps] says; without a schema the value itself decides. A null
+// is no output.
+func appendOutcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
+	switch {
+	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
+	case rev.knows(anyOutput) || structured[0] == '{' && !wraps:
+		b = rawMember(b, "structuredContent", structured)
+	default:
+		b = append(append(join(b, `"structuredContent":{"result":`), structured...), "},"...)
+	}
+	if isError {
+		b = join(b, `"isError":true,`)
+	}
+	return b
+}
+
+// pageAnswer is the line that answers a request for a list with the first page of
+// items. Keep says whether the client may keep it. An item is encoded once for each
+// revision, when it is first listed.
+func (r *request) pageAnswer(items []*item, keep bool) []byte {
+	s := r.session.srv
+	size := cmp.Or(max(0, s.PageSize), len(items))
+	page := items[:min(size, len(items))]
+	s.mu.Lock() // guards what was encoded before
+	room := 256
+	for _, it := range page {
+		if it.encoded[r.rev] == nil {
+			it.encoded[r.rev] = it.encode(r.rev, it.meta)
+		}
+		room += len(it.encoded[r.rev]) + 1
+	}
+	b := join(grow(r.beginAnswer(), room), `"`, kindNames[r.service.kind], `":[`)
+	for _, it := range page {
+		b = append(append(b, it.encoded[r.rev]...), ',')
+	}
+	s.mu.Unlock()
+	if b = closeWith(b, `],`); len(page) < len(items) {
+		b = stringMember(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
+	}
+	return r.endAnswer(r.appendCaching(b, keep))
+}
+
+// promptAnswer is the line that answers prompts/get, with messages or the error
+// of a PromptFunc. Clients refuse the whole answer if the role of one message is neither
+// user nor assistant.
+func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
+	if err != nil {
+		return r.failureAnswer(err)
+	}
+	b := join(optionalMember(r.beginAnswer(), "description", description), `"messages":[`)
+	for _, m := range messages {
+		role := cmp.Or(m.Role, "user")
+		if role != "user" && role != "assistant" {
+			return r.notEncodable(fmt.Errorf("a message has the role %q", role))
+		}
+		b = join(stringMember(append(b, '{'), "role", role), `"content":`)
+		if b, err = m.Content.append(b, r.rev); err != nil {
+			return r.notEncodable(err)
+		}
+		b = closeWith(b, `},`)
+	}
+	return r.endAnswer(closeWith(b, `],`))
+}
+
+// notFound is the error for a resource that is not there. A client is told which:
+// it may have asked for several.
+func (r *request) notFound() *Error {
+	return &Error{Code: r.rev.errorCode(codeNotFound), Message: "Resource not found", Data: map[string]string{"uri": r.name}}
+}
+
+// readAnswer is the line that answers resources/read. Clients put what they read
+// beside what was listed, so a URI that a ReadFunc leaves out is the one that was read,
+// and a type that it leaves out is the Resource's.
+func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errorLine(r.id, r.notFound())
+	case err != nil:
+		return r.failureAnswer(err)
+	}
+	b := join(r.beginAnswer(), `"contents":[`)
+	for _, c := range contents {
+		c.URI = cmp.Or(c.URI, r.name)
+		c.MIMEType = cmp.Or(c.MIMEType, mimeType)
+		if b, err = c.append(b, r.rev); err != nil {
+			return r.notEncodable(err)
+		}
+	}
+	keep := r.inputResponses == nil && r.state == nil // else it may depend on them
+	return r.endAnswer(r.appendCaching(closeWith(b, `],`), keep))
+}
+
+// completeAnswer is the line that answers completion/complete. The protocol allows
+// a hundred values, and a total to say that there are more.
+func (r *request) completeAnswer(values []string, err error) []byte {
+	if err != nil {
+		return r.failureAnswer(err)
+	}
+	b := join(r.beginAnswer(), `"completion":{"values":[`)
+	for _, v := range values[:min(len(values), 100)] {
+		b = append(appendString(b, v), ',')
+	}
+	b = closeWith(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
+	return r.endAnswer(b)
+}
+
+// identity is who the server is, as a revision knows it.
+func (s *Server) identity(rev revision) string {
+	b := stringMember(stringMember([]byte("{"), "name", s.Name), "version", s.Version)
+	if rev.knows(titles) {
+		b = optionalMember(b, "title", s.Title)
+	}
+	if rev.knows(websiteURL) {
+		b = optionalMember(b, "websiteUrl", s.WebsiteURL)
+	}
+	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, nil), "}"))
+}
+
+// appendCaching appends the hints of the modern era on how long an answer may be
+// kept, and by whom. They are on every answer that a client might keep. If keep is
+// false it must not.
+func (r *request) appendCaching(b []byte, keep bool) []byte {
+	s, ttl, scope := r.session.srv, int64(0), "private"
+	if !r.rev.modern() {
+		return b
+	}
+	if keep {
+		ttl = max(0, s.CacheTTL.Milliseconds())
+	}
+	if keep && s.CachePublic {
+		scope = "public"
+	}
+	b = strconv.AppendInt(join(b, `"ttlMs":`), ttl, 10)
+	return join(b, `,"cacheScope":"`, scope, `",`)
+}
+
+// declared holds the member of the capabilities by which a kind is declared.
+var declared = [...]string{
+	tools:       `"tools":{"listChanged":true},`,
+	prompts:     `"prompts":{"listChanged":true},`,
+	resources:   `"resources":{"subscribe":true,"listChanged":true},`,
+	completions: `"completions":{},`,
+	logging:     `"logging":{},`,
+}
+
+// abilities returns the members that tell what the server can do: the capabilities,
+// of which it declares what is offered, and the instructions.
+func (c *session) abilities(rev revision, offered uint8) string {
+	b := []byte(`"capabilities":{`)
+	for k, member := range declared {
+		if offered&(1<<k) != 0 && (kind(k) != completions || rev.knows(completionCapability)) {
+			b = join(b, member)
+		}
+	}
+	b = rawMember(b, "experimental", c.experimental)
+	b = rawMember(b, "extensions", c.extensions) // in the legacy era too: hosts read it there
+	return string(optionalMember(closeWith(b, `},`), "instructions", c.srv.Instructions))
+}
+
 // tag is the member of _meta that names r's stream.
 func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.id) + `,` }
 
@@ -1316,44 +1937,105 @@ func (r *request) acknowledgement() []byte {
 	return closeWith(b, `}}}`)
 }
 
-// errorLine is the line that answers with an error. A nil id is sent as null.
-func errorLine(id []byte, e *Error) []byte {
-	b := join(nil, `{"jsonrpc":"2.0","id":`, cmp.Or(string(id), "null"), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
-	b = stringMember(b, "message", e.Message)
-	if e.Data != nil {
-		if data, err := marshal(e.Data); err == nil {
-			b = rawMember(b, "data", data)
+// append appends one block of content as a revision knows it, and a comma.
+func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
+	switch c = rev.block(c); {
+	case c.Type == "text" || c.Type == "":
+		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
+	case c.Type == "image" || c.Type == "audio":
+		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
+		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
+	case c.Type == "resource_link" && c.Link != nil:
+		link := *c.Link // which has annotations and a _meta in the same place as the block
+		link.Annotations = cmp.Or(c.Annotations, link.Annotations)
+		if c.Meta == nil {
+			c.Meta = link.Meta
 		}
+		c.Annotations = nil
+		b = link.append(join(b, `{"type":"resource_link",`), "uri", rev, nil)
+	case c.Type == "resource" && c.Resource != nil:
+		if b, err = c.Resource.append(join(b, `{"type":"resource","resource":`), rev); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	}
-	return closeWith(b, `}}`)
+	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
+	return closeWith(b, "},"), err
 }
 
-// String names r for people: in diagnostics, and in an ErrDrain.
-func (r *request) String() string {
-	name := ""
-	if r.name != "" {
-		name = " " + oneLine(r.name)
+// append appends the members of r, whose URI goes by the name of key, as a
+// revision knows them.
+func (r *Resource) append(b []byte, key string, rev revision, meta []byte) []byte {
+	b = nameMembers(stringMember(b, key, r.URI), rev, r.Name, r.Title, r.Description)
+	b = optionalMember(b, "mimeType", r.MIMEType)
+	if r.Size > 0 && key == "uri" {
+		b = fmt.Appendf(b, `"size":%d,`, r.Size)
 	}
-	return excerpt(string(r.method)) + name + " (id " + oneLine(string(r.id)) + ")"
+	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
 }
 
-// notify sends a notification that belongs to r, before the answer of r or not
-// at all, if ok, which is called under c.mu, agrees. It returns when the line
-// is written, so that the answer of r comes in a later Write: there are clients that
-// drop progress which they read together with it. It waits no longer than r lasts.
-func (c *session) notify(r *request, line []byte, ok func() bool) {
-	c.mu.Lock()
-	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
-		c.mu.Unlock()
-		return
+// appendIconsAndMeta appends the members that come last, if the revision knows
+// them.
+func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta []byte) []byte {
+	if len(icons) > 0 && rev.knows(iconPictures) {
+		raw, _ := marshal(icons) // strings cannot fail
+		b = rawMember(b, "icons", raw)
 	}
-	end := c.enqueue(line)
-	c.startWriter()
-	c.mu.Unlock()
-	c.out.await(end, r.ctx.Done())
+	if rev.knows(metaInside) {
+		b = rawMember(b, "_meta", meta)
+	}
+	return b
+}
+
+// appendAnnotations appends them, if there are any, as a revision knows them.
+func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
+	if a == nil {
+		return b
+	}
+	raw, _ := marshal(rev.annotations(*a)) // fails if the priority is no number: then they are left out
+	return rawMember(b, "annotations", raw)
+}
+
+// append appends the contents as a revision knows them, and a comma.
+func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
+	b = optionalMember(stringMember(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
+	if r.Blob != nil {
+		b = join(base64.StdEncoding.AppendEncode(join(b, `"blob":"`), r.Blob), `",`)
+	} else {
+		b = stringMember(b, "text", r.Text)
+	}
+	b, err = appendMeta(b, r.Meta, rev)
+	return closeWith(b, "},"), err
+}
+
+// appendMeta appends the _meta of something inside of a result.
+func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
+	raw, err := jsonOf(meta)
+	return appendIconsAndMeta(b, rev, nil, raw), err
 }
 
 // ---- asking the client ----
+
+// answerTo returns the client's answer to a question. In the modern era it may
+// have to wait for the next round.
+func (r *request) answerTo(ctx context.Context, q inputRequest) (json.RawMessage, error) {
+	if !r.rev.modern() {
+		return r.session.ask(ctx, r, q.method, q.params)
+	}
+	if !r.service.asks { // its result has no room for questions
+		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
+	}
+	r.once.Do(r.takeAnswers)
+	if r.badAnswers != nil {
+		return nil, r.badAnswers
+	}
+	if answer, ok := r.answers[q.key]; ok {
+		return answer, nil
+	}
+	r.session.addInputRequest(r, q)
+	return nil, fmt.Errorf("%w: %s", ErrInputRequired, q.key)
+}
 
 // ask sends the client a request on behalf of r and waits for the answer, but no
 // longer than ctx, r and the client last. The call stands in the map before it is
@@ -1432,18 +2114,78 @@ func (c *session) takeInputRequests(r *request) []inputRequest {
 	return questions
 }
 
-// logLevel returns from which level on a request wants log messages.
-func (c *session) logLevel(r *request) int {
-	if r.rev.modern() {
-		if level, ok := unquote(r.metaLevel); ok {
-			return slices.Index(levels[:], level)
+// stateLife is how long a user may take over a question.
+const stateLife = time.Hour
+
+// takeAnswers takes the client's answers of this round, and those of earlier
+// rounds, which come back to us in the requestState.
+func (r *request) takeAnswers() {
+	r.answers = make(map[string]json.RawMessage)
+	if r.state != nil {
+		state, _ := unquote(r.state)
+		earlier, ok := r.unseal(state)
+		if !ok {
+			r.badAnswers = coded(codeParams, "Invalid or expired requestState")
+			return
 		}
-		return len(levels)
+		decode(earlier, &r.answers) // valid: inputRequired wrote it
 	}
-	c.mu.Lock()
-	level := c.legacy.level
-	c.mu.Unlock()
-	return level
+	var now map[string]json.RawMessage
+	if err := decode(r.inputResponses, &now); err != nil {
+		r.badAnswers = badParams("inputResponses: " + err.Error())
+	}
+	for key, answer := range now {
+		if r.answers[key] = answer; answer[0] != '{' {
+			r.badAnswers = badParams("inputResponses." + excerpt(key) + " must be an object")
+		}
+	}
+}
+
+// inputRequired is the line that asks the client the questions of this round.
+func (r *request) inputRequired(questions []inputRequest) []byte {
+	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
+	for _, q := range questions {
+		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
+	}
+	answers, _ := marshal(r.answers) // valid JSON already
+	b = stringMember(closeWith(b, `},`), "requestState", r.seal(answers))
+	return r.endAnswer(b)
+}
+
+// seal makes a requestState: the answers so far, when they expire, and a
+// checksum over both and over the call that they belong to.
+//
+// A requestState needs no secret. It holds the client's own earlier answers and
+// nothing else, and the client may send those answers, or others, in any
+// inputResponses. So whoever forges a state gains nothing. The checksum is
+// there for mistakes: it refuses a state that was mangled, that is too old, or
+// that belongs to another call. It is keyed with the Server's random seed, so a
+// state is good for one Server only, and ends with it.
+func (r *request) seal(answers []byte) string {
+	expiry := strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36)
+	encoded := base64.RawURLEncoding.EncodeToString(answers)
+	return expiry + "." + encoded + "." + r.checksum(expiry, encoded)
+}
+
+// unseal returns the answers in a state that seal has made for the same call.
+func (r *request) unseal(state string) (answers []byte, ok bool) {
+	expiry, rest, _ := strings.Cut(state, ".")
+	encoded, sum, _ := strings.Cut(rest, ".")
+	until, err := strconv.ParseInt(expiry, 36, 64)
+	if sum != r.checksum(expiry, encoded) || err != nil || time.Now().Unix() >= until {
+		return nil, false
+	}
+	answers, err = base64.RawURLEncoding.DecodeString(encoded)
+	return answers, err == nil
+}
+
+// checksum is the checksum of seal over what a state holds and over the call.
+func (r *request) checksum(expiry, answers string) string {
+	arguments, _ := appendCompact(nil, r.arguments)
+	sum := maphash.Comparable(r.session.srv.seed, struct{ expiry, answers, method, name, arguments string }{
+		expiry, answers, string(r.method), r.name, string(arguments),
+	})
+	return strconv.FormatUint(sum, 36)
 }
 
 // ---- changes ----
@@ -2012,401 +2754,4 @@ func (w *lineWriter) queued(end int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return end > w.added-int64(len(w.buf))
-}
-
-// ---- JSON ----
-
-// The scanner is our own and as strict as encoding/json, against which it is
-// fuzzed. It is exact where encoding/json is not: names are compared byte for byte,
-// a member that comes twice is told, and an id is kept as it was written. One pass
-// over a message tells whether it is valid, and takes it apart; what is inside of
-// arguments is left to those who know their schema, but for where the longest one ends.
-// From then on members and unquote take for granted that the message is valid.
-
-// A want is a member that is looked for, where its value is to go, and what is
-// looked for inside of it. One without a name must stand behind the others: it is for
-// the longest value of all other members.
-type want struct {
-	name   string
-	to     *[]byte
-	inside []want
-	twice  bool // it came more than once
-}
-
-// scan returns the index behind the value that begins at b[i], or -1 if it is not
-// valid JSON. It leaves UTF-8 to others. Depth is that of the value. If it is an
-// object, what is wanted is taken out of it.
-func scan(b []byte, i, depth int, wanted []want) int {
-	if i >= len(b) {
-		return -1
-	}
-	switch b[i] {
-	case '{', '[':
-		return scanContainer(b, i, depth+1, wanted)
-	case '"':
-		return scanString(b, i)
-	case 't':
-		return scanWord(b, i, "true")
-	case 'f':
-		return scanWord(b, i, "false")
-	case 'n':
-		return scanWord(b, i, "null")
-	}
-	return scanNumber(b, i)
-}
-
-// scanContainer is scan for an object or an array.
-func scanContainer(b []byte, i, depth int, wanted []want) int {
-	object, closer := b[i] == '{', b[i]+2 // '{'+2 is '}', and '['+2 is ']'
-	if depth > maxDepth {
-		return -1
-	}
-	if i = skipSpace(b, i+1); i < len(b) && b[i] == closer {
-		return i + 1
-	}
-	for i < len(b) {
-		var w *want
-		if object {
-			var key []byte
-			if key, i = scanKey(b, i); i < 0 {
-				return -1
-			}
-			w = wantNamed(wanted, key)
-		}
-		if i = w.scanMember(b, i, depth); i < 0 {
-			return -1
-		}
-		if i = skipSpace(b, i); i == len(b) || b[i] != ',' {
-			break
-		}
-		i = skipSpace(b, i+1)
-	}
-	if i < len(b) && b[i] == closer {
-		return i + 1
-	}
-	return -1
-}
-
-// scanKey returns a key, in its quotes, and the index of the value behind it and
-// its colon, or -1.
-func scanKey(b []byte, i int) (key []byte, value int) {
-	end := scanString(b, i)
-	if end < 0 {
-		return nil, -1
-	}
-	key = b[i:end]
-	if i = skipSpace(b, end); i == len(b) || b[i] != ':' {
-		return nil, -1
-	}
-	return key, skipSpace(b, i+1)
-}
-
-// wantNamed returns what is wanted of the member of a key, or nil.
-func wantNamed(wanted []want, key []byte) *want {
-	if len(wanted) == 0 {
-		return nil
-	}
-	name := unescaped(key)
-	for i := range wanted {
-		if wanted[i].name == string(name) || wanted[i].name == "" {
-			return &wanted[i]
-		}
-	}
-	return nil
-}
-
-// unescaped returns what a string stands for that is valid, in its quotes. It makes
-// a copy only if it must.
-func unescaped(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
-	}
-	text, _ := unquote(quoted)
-	return []byte(text)
-}
-
-// scanMember is scan for the value of a member that is wanted, or, if w is nil, is not.
-func (w *want) scanMember(b []byte, i, depth int) int {
-	if w == nil {
-		return scan(b, i, depth, nil)
-	}
-	if w.name == "" {
-		end := scan(b, i, depth, nil)
-		if end-i > len(*w.to) {
-			*w.to = b[i:end]
-		}
-		return end
-	}
-	w.twice = *w.to != nil
-	*w.to = b[i:] // which is what there is of a value that is broken off
-	end := scan(b, i, depth, w.inside)
-	if end >= 0 {
-		*w.to = b[i:end]
-	}
-	return end
-}
-
-// twice says of the first wanted member that came twice that it did.
-func twice(wanted []want) string {
-	for _, w := range wanted {
-		if w.twice {
-			return w.name + " came twice"
-		}
-	}
-	return ""
-}
-
-// pick takes out of an object what is wanted, if it is one.
-func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
-
-// members yields the members of a valid object, or the elements of a valid array,
-// which have no key.
-func members(b []byte) iter.Seq2[[]byte, []byte] { return membersKnowing(b, nil) }
-
-// membersKnowing is members for those who know one of the values already, as a slice
-// of b, or nil. The value is told by where it begins, and its end is not looked for
-// once more, which takes long in a long text.
-func membersKnowing(b, known []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) { walk(b, known, yield) }
-}
-
-// walk calls each with what membersKnowing yields.
-func walk(b, known []byte, each func(name, val []byte) bool) {
-	more := true
-	for i := skipSpace(b, 1); more && b[i] != '}' && b[i] != ']'; {
-		var name []byte
-		if b[0] == '{' {
-			name, i = scanKey(b, i)
-			name = unescaped(name)
-		}
-		start := i
-		if len(known) > 0 && &b[i] == &known[0] {
-			i += len(known)
-		} else {
-			i = scan(b, i, 0, nil)
-		}
-		more = each(name, b[start:i])
-		if i = skipSpace(b, i); b[i] == ',' {
-			i = skipSpace(b, i+1)
-		}
-	}
-}
-
-// skipSpace returns the index of the first byte from i on that is no blank.
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
-		i++
-	}
-	return i
-}
-
-// trimEnd takes the blanks away from the end.
-func trimEnd(b []byte) []byte {
-	return bytes.TrimRight(b, " \t\r\n")
-}
-
-// scanWord is scan for true, false and null.
-func scanWord(b []byte, i int, word string) int {
-	if end := i + len(word); end <= len(b) && string(b[i:end]) == word {
-		return end
-	}
-	return -1
-}
-
-// scanString is scan for a string. Control characters and unknown escapes are
-// not valid in one.
-func scanString(b []byte, i int) int {
-	if b[i] != '"' {
-		return -1
-	}
-	for i++; ; i++ {
-		i = plainPrefix(b, i)
-		switch {
-		case i == len(b) || b[i] < ' ':
-			return -1
-		case b[i] == '"':
-			return i + 1
-		}
-		if i++; i == len(b) { // behind a backslash
-			return -1
-		}
-		if b[i] == 'u' {
-			if i += 4; i >= len(b) || !isHex(b[i-3:i+1]) {
-				return -1
-			}
-		} else if escaped[b[i]] == 0 {
-			return -1
-		}
-	}
-}
-
-// isHex reports whether all of b are hexadecimal digits.
-func isHex(b []byte) bool {
-	for _, c := range b {
-		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
-			return false
-		}
-	}
-	return true
-}
-
-// plainPrefix returns the index of the first byte in s[i:] that does not stand
-// for itself in a JSON string: a quote, a backslash, or a control character. It
-// looks at eight bytes at a time, because a text may be long.
-func plainPrefix[T string | []byte](s T, i int) int {
-	const each = 0x0101010101010101
-	for ; i < len(s)-7; i += 8 {
-		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		low, backslash := w^each*2, w^each*'\\' // a quote ^ 2 stands right behind the control characters
-		// The highest bit of a byte in x-each*n &^ x tells that it is below n.
-		// In the lowest byte of which it tells that, it is right.
-		if below := ((low-each*('"'^2+1))&^low | (backslash-each)&^backslash) & (each << 7); below != 0 {
-			return i + bits.TrailingZeros64(below)/8
-		}
-	}
-	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
-		i++
-	}
-	return i
-}
-
-// scanNumber is scan for a number: no leading zeros, and digits on both sides
-// of a point.
-func scanNumber(b []byte, i int) int {
-	if b[i] == '-' {
-		i++
-	}
-	start := i
-	if i = digits(b, i); i == start || b[start] == '0' && i > start+1 {
-		return -1
-	}
-	if i < len(b) && b[i] == '.' {
-		start = i + 1
-		if i = digits(b, start); i == start {
-			return -1
-		}
-	}
-	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
-		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
-			i++
-		}
-		start = i
-		if i = digits(b, start); i == start {
-			return -1
-		}
-	}
-	return i
-}
-
-// digits returns the index behind the decimal digits that begin at b[i].
-func digits(b []byte, i int) int {
-	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
-		i++
-	}
-	return i
-}
-
-// validID reports whether raw, which is valid JSON, is a string or an integer.
-func validID(raw []byte) bool {
-	if len(raw) == 0 || raw[0] == '"' {
-		return len(raw) > 0
-	}
-	raw = bytes.TrimPrefix(raw, []byte("-"))
-	fraction := raw[digits(raw, 0):]
-	return len(fraction) == 0 || string(bytes.TrimRight(fraction, "0")) == "." // 5.0 is an integer
-}
-
-// unquote returns the string that raw, which is valid JSON or nil, stands for,
-// and whether it is a string at all.
-func unquote(raw []byte) (s string, ok bool) {
-	if len(raw) < 2 || raw[0] != '"' {
-		return "", false
-	}
-	raw = raw[1 : len(raw)-1]
-	i := bytes.IndexByte(raw, '\\')
-	if i < 0 {
-		return string(raw), true
-	}
-	var b strings.Builder
-	b.Grow(len(raw))
-	for ; i >= 0; i = bytes.IndexByte(raw, '\\') {
-		b.Write(raw[:i])
-		if raw = raw[i:]; raw[1] == 'u' {
-			raw = writeCodePoint(&b, raw)
-		} else {
-			b.WriteByte(escaped[raw[1]])
-			raw = raw[2:]
-		}
-	}
-	b.Write(raw)
-	return b.String(), true
-}
-
-// escaped is what a letter behind a backslash means, and escapes the letters that
-// we write. 0 is none.
-var (
-	escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-	escapes = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
-)
-
-// writeCodePoint writes what the escape \u... with which raw begins stands for,
-// together with a second one if they are the halves of a code point, and returns the
-// rest. One half alone is U+FFFD.
-func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
-	r := codeUnit(raw)
-	raw = raw[len(`\u0000`):]
-	if utf16.IsSurrogate(r) && bytes.HasPrefix(raw, []byte(`\u`)) {
-		if whole := utf16.DecodeRune(r, codeUnit(raw)); whole != utf8.RuneError {
-			r, raw = whole, raw[len(`\u0000`):]
-		}
-	}
-	b.WriteRune(r)
-	return raw
-}
-
-// codeUnit returns the number in the valid escape \u... with which b begins.
-func codeUnit(b []byte) (unit rune) {
-	for _, digit := range b[2:6] {
-		unit = unit<<4 + rune(digit&0xf+digit>>6*9) // the low four bits of 'A' and 'a' hold 1, which stands for 10
-	}
-	return unit
-}
-
-// grow makes room for n more bytes, where a long line was before if it can.
-func grow(b []byte, n int) []byte {
-	if cap(b)-len(b) < n {
-		used, _ := longLines.Get().(*[]byte)
-		if used != nil && cap(*used)-len(b) >= n {
-			return append((*used)[:0], b...)
-		}
-	}
-	return slices.Grow(b, n)
-}
-
-// appendString appends s as a JSON string, byte for byte as encoding/json does
-// without its escapes for HTML. What is rare is left to encoding/json: text that is
-// not UTF-8, and the two characters that JavaScript takes for newlines.
-func appendString(b []byte, s string) []byte {
-	if !utf8.ValidString(s) || strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") {
-		raw, _ := marshal(s) // a string cannot fail
-		return append(b, raw...)
-	}
-	if len(s) > keepBuffer { // once, with room for escapes
-		b = grow(b, len(s)+len(s)/16)
-	}
-	b = append(b, '"')
-	for at := 0; ; at++ {
-		end := plainPrefix(s, at)
-		b = append(b, s[at:end]...)
-		if end == len(s) {
-			return append(b, '"')
-		}
-		at = end
-		if letter := escapes[s[at]]; letter != 0 {
-			b = append(b, '\\', letter)
-		} else {
-			b = fmt.Appendf(b, `\u%04x`, s[at])
-		}
-	}
 }
