@@ -998,7 +998,7 @@ func TestAPanicCostsItsOwnRequest(t *testing.T) {
 			synctest.Wait()
 			c.send(modernCall("2", dies))
 			c.want(modernFailed("2", "Internal error"))
-			if text := out.String(); !strings.Contains(text, dies+" (id 2) did not return") || !strings.Contains(text, "session_test.go:") {
+			if text := out.String(); !strings.Contains(text, dies+" (id 2) did not return") || !strings.Contains(text, "_test.go:") {
 				t.Errorf("%s: log: %s", dies, text)
 			}
 			time.Sleep(time.Second)
@@ -1436,7 +1436,7 @@ func TestProcAPanicGoesToStderr(t *testing.T) {
 	p.in.Close()
 	p.answers(1, 0, anything)
 	p.wait("exit status 0")
-	if errs := p.errs.String(); strings.Count(errs, "the secret") != 2 || !strings.Contains(errs, "session_test.go:") {
+	if errs := p.errs.String(); strings.Count(errs, "the secret") != 2 || !strings.Contains(errs, "_test.go:") {
 		t.Errorf("stderr: %s", errs)
 	}
 }

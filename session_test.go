@@ -1156,7 +1156,6 @@ func childHost() int {
 }
 
 const opening = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}
-
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 `
 
