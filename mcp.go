@@ -447,7 +447,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 			in  In
 			out Out
 		}
-		err := in.unmarshal(r.arguments, r.longest, &call.in)
+		err := in.unmarshal(r.arguments, &call.in)
 		if err != nil {
 			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
 		}
@@ -486,9 +486,6 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 				return errorLine(r.id, coded(codeParams, "Unknown tool: "+excerpt(r.name)))
 			case r.arguments[0] != '{':
 				return errorLine(r.id, badParams("arguments must be an object"))
-			}
-			if r.hostsOwn != nil && !in.describes(hostsOwn) {
-				r.arguments = without(r.arguments, r.longest, hostsOwn)
 			}
 			return call(r, in, out)
 		},
@@ -2430,13 +2427,13 @@ func (in *rules) describes(name string) bool {
 // at names alone: what the values are is for the types of In.
 func (r *rootRules) check(args []byte, bad *faults) {
 	if !r.closed && len(r.required) == 0 {
-		return // and a long text is not looked at once more
+		return
 	}
 	missing := slices.Clone(r.required)
-	for key := range membersKnowing(args, bad.known) {
+	for key := range members(args) {
 		name := string(key)
 		missing = slices.DeleteFunc(missing, func(required string) bool { return required == name })
-		if r.closed && !bad.enough() && !slices.Contains(r.names, name) {
+		if r.closed && !bad.enough() && name != hostsOwn && !slices.Contains(r.names, name) {
 			bad.unknown(name, r.names)
 		}
 	}
@@ -2460,10 +2457,12 @@ func (r *rootRules) check(args []byte, bad *faults) {
 // itself, and sends along. A tool that has no such argument never sees it.
 const hostsOwn = "wait_for_previous"
 
-// unmarshal sets what v points to from the arguments of a call. Known is as for
-// membersKnowing.
-func (in *rules) unmarshal(args, known []byte, v any) error {
-	bad := faults{known: known, partial: in.byHand != nil} // on the stack: mostly there are none
+// unmarshal sets what v points to from the arguments of a call.
+func (in *rules) unmarshal(args []byte, v any) error {
+	bad := faults{partial: in.byHand != nil} // on the stack: mostly there are none
+	if in.schema.fields == nil && bytes.Contains(args, []byte(hostsOwn)) && !in.describes(hostsOwn) {
+		args = without(args, hostsOwn) // setStruct skips it, but v is not a struct
+	}
 	if in.byHand != nil {
 		in.byHand.check(args, &bad)
 	}
@@ -2471,11 +2470,10 @@ func (in *rules) unmarshal(args, known []byte, v any) error {
 	return bad.err()
 }
 
-// without returns a copy of an object without the members of a name. Known is as for
-// membersKnowing, and of the object that is given: nothing is known of the copy.
-func without(object, known []byte, name string) []byte {
+// without returns a copy of an object without the members of a name.
+func without(object []byte, name string) []byte {
 	b := []byte("{")
-	for key, val := range membersKnowing(object, known) {
+	for key, val := range members(object) {
 		if string(key) != name {
 			b = append(append(appendString(b, string(key)), ':'), val...)
 			b = append(b, ',')
@@ -2488,11 +2486,10 @@ func without(object, known []byte, name string) []byte {
 // are read.
 type faults struct {
 	list    []fault
-	known   []byte // one of the arguments, for membersKnowing; or nil
-	depth   int    // of the value that is looked at
-	open    bool   // names may be unknown: it is a form
-	partial bool   // names may also be missing, and a null for a field or a pointer is nothing: the schema is not ours
-	exact   bool   // nothing is accepted in place of something else
+	depth   int  // of the value that is looked at
+	open    bool // names may be unknown: it is a form
+	partial bool // names may also be missing, and a null for a field or a pointer is nothing: the schema is not ours
+	exact   bool // nothing is accepted in place of something else
 }
 
 // A fault is one thing that is wrong, and where. Whoever finds it does not know
@@ -2783,7 +2780,7 @@ func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 // of the JSON may so become one of the map, which counts as coming twice.
 func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
-	for key, val := range membersKnowing(raw, bad.known) {
+	for key, val := range members(raw) {
 		k, e := reflect.New(s.typ.Key()), reflect.New(s.typ.Elem()).Elem()
 		before, size := len(bad.list), v.Len()
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
@@ -2807,10 +2804,10 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 // the client and we would take different ones.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
-	for key, val := range membersKnowing(raw, bad.known) {
+	for key, val := range members(raw) {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
-		case i < 0 && (bad.open || bad.partial):
+		case i < 0 && (bad.open || bad.partial || bad.depth == 1 && string(key) == hostsOwn):
 			// Not for us.
 		case i < 0:
 			bad.unknown(string(key), s.names())
@@ -3098,7 +3095,7 @@ func (s *schema) empty(t reflect.Type) string {
 // an interface holds, stays as it is.
 func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 	if raw[i] != '{' && raw[i] != '[' || s.elem == nil && s.fields == nil {
-		end := scan(raw, i, math.MinInt, nil) // however deep it is: encoding/json has written it
+		end := skip(raw, i)
 		return append(b, raw[i:end]...), end
 	}
 	object, closer := raw[i] == '{', raw[i]+2 // '{'+2 is '}', and '['+2 is ']'
@@ -3106,7 +3103,7 @@ func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 	for i++; raw[i] != closer; {
 		start, name := len(b), []byte(nil)
 		if object {
-			end := scan(raw, i, 0, nil)
+			end := skip(raw, i)
 			name = raw[i:end]
 			b = append(b, raw[i:end+1]...) // with its colon
 			i = end + 1
@@ -3143,14 +3140,13 @@ func (s *schema) inside(name []byte) (*schema, reflect.Type) {
 
 // The scanner is our own and as strict as encoding/json, against which it is
 // fuzzed. It is exact where encoding/json is not: names are compared byte for byte,
-// a member that comes twice is told, and an id is kept as it was written. One pass
-// over a message tells whether it is valid, and takes it apart; what is inside of
-// arguments is left to those who know their schema, but for where the longest one ends.
-// From then on members and unquote take for granted that the message is valid.
+// a member that comes twice is reported, and an id is kept as it was written. One pass
+// over a message finds out whether it is valid, and takes it apart. It does not look
+// into arguments: their schema says what they may hold. After this pass, skip, members
+// and unquote rely on the message being valid.
 
 // A want is a member that is looked for, where its value is to go, and what is
-// looked for inside of it. One without a name must stand behind the others: it is for
-// the longest value of all other members.
+// looked for inside of it.
 type want struct {
 	name   string
 	to     *[]byte
@@ -3233,7 +3229,7 @@ func wantNamed(wanted []want, key []byte) *want {
 	}
 	name := unescaped(key)
 	for i := range wanted {
-		if wanted[i].name == string(name) || wanted[i].name == "" {
+		if wanted[i].name == string(name) {
 			return &wanted[i]
 		}
 	}
@@ -3254,13 +3250,6 @@ func unescaped(quoted []byte) []byte {
 func (w *want) scanMember(b []byte, i, depth int) int {
 	if w == nil {
 		return scan(b, i, depth, nil)
-	}
-	if w.name == "" {
-		end := scan(b, i, depth, nil)
-		if end-i > len(*w.to) {
-			*w.to = b[i:end]
-		}
-		return end
 	}
 	w.twice = *w.to != nil
 	*w.to = b[i:] // which is what there is of a value that is broken off
@@ -3286,17 +3275,12 @@ func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
 
 // members yields the members of a valid object, or the elements of a valid array,
 // which have no key.
-func members(b []byte) iter.Seq2[[]byte, []byte] { return membersKnowing(b, nil) }
-
-// membersKnowing is members for those who know one of the values already, as a slice
-// of b, or nil. The value is told by where it begins, and its end is not looked for
-// once more, which takes long in a long text.
-func membersKnowing(b, known []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) { walk(b, known, yield) }
+func members(b []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, val []byte) bool) { walk(b, yield) }
 }
 
-// walk calls each with what membersKnowing yields.
-func walk(b, known []byte, each func(name, val []byte) bool) {
+// walk calls each with what members yields.
+func walk(b []byte, each func(name, val []byte) bool) {
 	more := true
 	for i := skipSpace(b, 1); more && b[i] != '}' && b[i] != ']'; {
 		var name []byte
@@ -3304,15 +3288,59 @@ func walk(b, known []byte, each func(name, val []byte) bool) {
 			name, i = scanKey(b, i)
 			name = unescaped(name)
 		}
-		start := i
-		if len(known) > 0 && &b[i] == &known[0] {
-			i += len(known)
-		} else {
-			i = scan(b, i, 0, nil)
-		}
-		more = each(name, b[start:i])
-		if i = skipSpace(b, i); b[i] == ',' {
+		end := skip(b, i)
+		more = each(name, b[i:end])
+		if i = skipSpace(b, end); b[i] == ',' {
 			i = skipSpace(b, i+1)
+		}
+	}
+}
+
+// skip returns the index after the value that begins at b[i], which must be valid.
+func skip(b []byte, i int) int {
+	depth := 0
+	for {
+		switch b[i] {
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		case '"':
+			i = skipString(b, i)
+		case ',', ':', ' ', '\t', '\r', '\n':
+			i++
+		default:
+			for i < len(b) && strings.IndexByte(",:]} \t\r\n", b[i]) < 0 {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+}
+
+// skipString is skip for a string. A quote that an odd number of backslashes precedes
+// is part of the string. Such quotes often come close together, as in JSON that is a
+// string of JSON. So after one of them the next bytes are examined one by one.
+func skipString(b []byte, i int) int {
+	for i++; ; {
+		i += bytes.IndexByte(b[i:], '"')
+		start := i
+		for b[start-1] == '\\' {
+			start--
+		}
+		if (i-start)%2 == 0 {
+			return i + 1
+		}
+		for near := i + 16; i < near; {
+			if i++; b[i] == '"' {
+				return i + 1
+			} else if b[i] == '\\' {
+				i++
+			}
 		}
 	}
 }

@@ -1124,6 +1124,12 @@ func TestHostsOwnArgumentIsIgnored(t *testing.T) {
 		s = &Server{}
 		byHand[json.RawMessage](s, `{"type":"object","properties":{"wait_for_previous":{}}}`)
 		try(t, s, trial{`{` + arg + `}`, `{` + arg + `}`})
+		s = &Server{}
+		byHand[json.RawMessage](s, `{"type":"object"}`)
+		try(t, s, trial{`{` + arg + `}`, `{}`}, trial{`{"d":{` + arg + `}}`, `{"d":{` + arg + `}}`})
+		s = &Server{}
+		byHand[struct{ N int }](s, `{"type":"object","additionalProperties":false,"properties":{"N":{}}}`)
+		try(t, s, trial{`{"N":1,` + arg + `}`, `{"N":1}`})
 	}
 	s := &Server{}
 	toolOf[struct {
@@ -4200,7 +4206,7 @@ func TestWhatFitsTheSchemaIsAccepted(t *testing.T) {
 			continue // not for a tool
 		}
 		why := misfit(schema, val, true)
-		err := (&rules{schema: s}).unmarshal(args, nil, reflect.New(typ).Interface())
+		err := (&rules{schema: s}).unmarshal(args, reflect.New(typ).Interface())
 		if err != nil {
 			refused++
 		}
@@ -4304,7 +4310,8 @@ func FuzzEnvelope(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,2.5e-3,-0,"\u00e9"]},"result":null,"error":true}`,
 		`{"i\u0064":1,"id":2}`, `{"ID":1,"":{},"id":[]}`, "[1,]", `{"a":1,}`, `{"a"}`, `{"a":}`, `{,}`, `[01]`, `[-]`, `[1.]`, `[1e]`, `[1e+5,0.1E-7]`,
-		`"\x"`, `"\v"`, `"\u12"`, `"\u12g4"`, "\"\x1f\"", `"abc`, `tru`, `nul`, `falsey`, ` { "a" : [ ] , "b" : { } } `, `{"a":1}x`, `[[[{"a":[{}]}]]]`, `{"\"":"\\"}`, `[1 2]`, `{"a" 1}`, `{1:2}`, `-01`, `"\`, `[`, `{"id":`, `1.0e`,
+		`"\x"`, `"\v"`, `"\u12"`, `"\u12g4"`, "\"\x1f\"", `"abc`, `tru`, `nul`, `falsey`, ` { "a" : [ ] , "b" : { } } `, `{"a":1}x`, `[[[{"a":[{}]}]]]`, `{"\"":"\\"}`, `[1 2]`, `{"a" 1}`, `{1:2}`, `-01`, `"\`, `[`, `{"id":`, `1.0e`, `-1.5e3`, `true`,
+		`"a"`, `"\\"`, `"\"\\\"\\\\"`, `["\"0123456789abcdef\"","\"0123456789abc\\\"",1]`, `{"a":"{\"b\":\"c\\\\\"}"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -4334,6 +4341,11 @@ func FuzzEnvelope(f *testing.F) {
 			t.Errorf("appendCompact: got %q, want %q", compact, &want)
 		}
 		b = b[i:end]
+		for _, after := range []string{"", ",", ":", "]", "}", " ", "\t", "\r", "\n"} {
+			if got := skip([]byte(string(b)+after), 0); got != len(b) {
+				t.Errorf("skip(%q): got %d, want %d", string(b)+after, got, len(b))
+			}
+		}
 		isID := b[0] == '"' || isWhole(string(b)) && !bytes.ContainsAny(b, "eE")
 		if validID(b) != isID {
 			t.Errorf("validID(%s) = %v", b, !isID)
@@ -4367,56 +4379,14 @@ func FuzzEnvelope(f *testing.F) {
 		if twice := duplicates(b, "jsonrpc", "id", "method", "params", "result", "error"); twice != (e.twice != "") {
 			t.Errorf("twice: got %q, want %v", e.twice, twice)
 		}
-		for _, known := range [][]byte{nil, longestMember(b)} {
-			all := make(map[string]string)
-			for key, val := range membersKnowing(b, known) {
-				all[string(key)] = string(val)
-			}
-			if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
-				t.Errorf("members, of which %q is known: got %q, want %q", known, all, m)
-			}
+		all := make(map[string]string)
+		for key, val := range members(b) {
+			all[string(key)] = string(val)
+		}
+		if !maps.EqualFunc(all, m, func(a string, b json.RawMessage) bool { return a == string(b) }) {
+			t.Errorf("members: got %q, want %q", all, m)
 		}
 	})
-}
-
-// longestMember returns the longest value in an object.
-func longestMember(obj []byte) (val []byte) {
-	pick(obj, want{to: &val})
-	return val
-}
-
-// The end of the longest argument is looked for once: when the line is scanned. So
-// a long text costs no further pass, wherever it stands.
-func TestTheLongestArgumentIsScannedOnce(t *testing.T) {
-	type note struct{ To, Text string }
-	s := &Server{}
-	AddTool(s, Tool{Name: "map"}, func(_ context.Context, in map[string]string) (string, error) { return in["Text"], nil })
-	read := func(_ context.Context, in note) (string, error) { return in.Text, nil }
-	AddTool(s, Tool{Name: "struct"}, read)
-	AddTool(s, Tool{Name: "byhand", InputSchema: json.RawMessage(`{"type":"object","required":["Text"]}`)}, read)
-	// parse returns the params of a call. Behind its back a quote gets into the text:
-	// whoever scans that again thinks that it ends there.
-	parse := func(args string) params {
-		line := []byte(`{"params":{"arguments":` + args + `,"name":""}}`)
-		var e envelope
-		if !e.parse(line) {
-			t.Fatalf("not valid: %s", line)
-		}
-		line[bytes.IndexByte(line, '\'')] = '"'
-		return e.params
-	}
-	for name, item := range s.items[tools] {
-		for _, args := range []string{`{"To":"you","Text":"0123'5678"}`, `{"Text":"0123'5678","To":"you"}`} {
-			got := string(item.handler(&request{session: &session{}, item: item, ctx: t.Context(), params: parse(args)}))
-			if !strings.Contains(got, `"0123\"5678"`) {
-				t.Errorf("%s with %s: got %s", name, args, got)
-			}
-		}
-	}
-	p := parse(`{"wait_for_previous":"whatever","Text":"0123'5678"}`)
-	if got := string(without(p.arguments, p.longest, hostsOwn)); got != `{"Text":"0123"5678"}` {
-		t.Errorf("without %s: got %s", hostsOwn, got)
-	}
 }
 
 // Values may be nested as deeply as encoding/json allows, and no deeper.
@@ -5121,7 +5091,7 @@ func FuzzArguments(f *testing.F) {
 			in.byHand = &rootRules{}
 		}
 		got, want := reflect.New(typ), reflect.New(typ)
-		fault := in.unmarshal(data, longestMember(data), got.Interface())
+		fault := in.unmarshal(data, got.Interface())
 		if anyTwice(data) {
 			if strict && fault == nil {
 				t.Errorf("twice: %s", data)

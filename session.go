@@ -181,16 +181,15 @@ type request struct {
 }
 
 // params holds the members of the params of a request or a notification that we
-// know, as raw JSON. The line of metaVersion and token are members of its _meta; hostsOwn
-// is one of its arguments, and longest the longest of the others. Which of them a
-// method has, and what they may be, is for that method's service to check.
+// know, as raw JSON. The line of metaVersion and token are members of its _meta. Which
+// of them a method has, and what they may be, is for that method's service to check.
 type params struct {
 	raw                                          []byte // all of them
 	twice                                        string // says that one came twice
 	meta, rawName, arguments, uri, cursor        []byte
 	notifications, level, state, inputResponses  []byte
 	protocolVersion, capabilities, clientInfo    []byte
-	requestID, reason, hostsOwn, longest         []byte
+	requestID, reason                            []byte
 	metaVersion, metaCaps, metaClient, metaLevel []byte
 	token                                        []byte
 }
@@ -583,7 +582,6 @@ type envelope struct {
 // and the last value as far as it goes.
 func (e *envelope) parse(m []byte) (valid bool) {
 	p := &e.params
-	arguments := []want{{name: hostsOwn, to: &p.hostsOwn}, {to: &p.longest}}
 	meta := []want{
 		{name: "progressToken", to: &p.token},
 		{name: keyVersion, to: &p.metaVersion},
@@ -594,7 +592,7 @@ func (e *envelope) parse(m []byte) (valid bool) {
 	params := []want{
 		{name: "_meta", to: &p.meta, inside: meta},
 		{name: "name", to: &p.rawName},
-		{name: "arguments", to: &p.arguments, inside: arguments},
+		{name: "arguments", to: &p.arguments},
 		{name: "uri", to: &p.uri},
 		{name: "cursor", to: &p.cursor},
 		{name: "notifications", to: &p.notifications},
@@ -1673,7 +1671,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 		return r.notEncodable(err)
 	}
 	if _, claimed := res.Meta[keyServer]; claimed {
-		meta = without(meta, nil, keyServer)
+		meta = without(meta, keyServer)
 	}
 	if len(meta) <= len("{}") {
 		return r.endAnswer(b)

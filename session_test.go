@@ -5931,18 +5931,22 @@ func BenchmarkCall(b *testing.B) {
 }
 
 func BenchmarkText(b *testing.B) {
-	for _, size := range []int{1 << 10, 64 << 10, 1 << 20, 16 << 20} {
-		b.Run(strconv.Itoa(size>>10)+"KiB", func(b *testing.B) {
-			l := loaded(b, quick(0), true)
-			defer l.end()
-			const said = `They said \"good morning\" to everybody whom they met on their way to the town.\n`
-			line := []byte(callLine(1, "echo", `{"Text":"`+strings.Repeat(said, size/len(said))+`"}`))
-			b.SetBytes(int64(size))
-			b.ReportAllocs()
-			for b.Loop() {
-				l.play(line, 1)
-			}
-		})
+	for name, said := range map[string]string{
+		"plain":  `They said \"good morning\" to everybody whom they met on their way to the town.\n`,
+		"quotes": `{\"id\":17,\"name\":\"a\",\"tags\":[\"x\",\"y\"]},`,
+	} {
+		for _, size := range []int{1 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20} {
+			b.Run(name+"/"+strconv.Itoa(size>>10)+"KiB", func(b *testing.B) {
+				l := loaded(b, quick(0), true)
+				defer l.end()
+				line := []byte(callLine(1, "echo", `{"Text":"`+strings.Repeat(said, size/len(said))+`"}`))
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				for b.Loop() {
+					l.play(line, 1)
+				}
+			})
+		}
 	}
 }
 
