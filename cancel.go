@@ -354,7 +354,7 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 			signal.Stop(pipe)
 		}
 	}()
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := untilSignal(ctx, s.Signals)
 	defer stop()
 
 	r, w := io.Reader(in), io.Writer(out)
@@ -393,10 +393,13 @@ func turnToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()) {
 // untilSignal returns a context that the first signal ends, with a cause that
 // names it; the second has its usual effect. stop is to be called when the
 // session is over.
-func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
+func untilSignal(parent context.Context, which []os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
-	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, sighup} {
+	if which == nil {
+		which = []os.Signal{os.Interrupt, syscall.SIGTERM, sighup}
+	}
+	for _, sig := range which {
 		if runtime.GOARCH == "wasm" || !signal.Ignored(sig) { // wasm has no signals, and Ignored panics
 			signal.Notify(signals, sig)
 		}

@@ -615,8 +615,8 @@ func TestQuestionsEndAtOnceAtTheEnd(t *testing.T) {
 			s.Linger = 5 * time.Second
 			begin := time.Now()
 			add(&s.Server, "again", func(ctx context.Context) (string, error) {
-				_, first := Roots(context.WithoutCancel(ctx), "k")
-				_, second := Roots(context.WithoutCancel(ctx), "k") // nobody to ask any more
+				_, first := Roots(context.WithoutCancel(ctx))
+				_, second := Roots(context.WithoutCancel(ctx)) // nobody to ask any more
 				s.causes = append(s.causes, first)
 				if second == nil || time.Since(begin) != 0 {
 					t.Errorf("after the end, at %v: %v", time.Since(begin), second)
@@ -652,7 +652,7 @@ func TestFiftyHandlersMayAskUntilTheEnd(t *testing.T) {
 			var asks atomic.Int32
 			add(&s.Server, "loop", func(ctx context.Context) (string, error) {
 				for {
-					if _, err := Roots(ctx, "k"); err != nil {
+					if _, err := Roots(ctx); err != nil {
 						return "", err
 					}
 					asks.Add(1)
@@ -910,7 +910,7 @@ func TestACancelledRequestIsNeverAnswered(t *testing.T) {
 			func(ctx context.Context) (string, error) { Progress(ctx, 1, 2, "x"); return "", nil },
 			func(ctx context.Context) (string, error) {
 				Progress(context.WithoutCancel(ctx), 1, 2, "x")
-				_, err := Roots(context.WithoutCancel(ctx), "k")
+				_, err := Roots(context.WithoutCancel(ctx))
 				if !reflect.DeepEqual(err, stopped) {
 					t.Errorf("Roots: %v", err)
 				}

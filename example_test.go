@@ -201,7 +201,7 @@ func ExampleCancelledError() {
 func ExampleRoots() {
 	s := &mcp.Server{Name: "tidy", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "where"}, func(ctx context.Context, _ struct{}) (string, error) {
-		roots, err := mcp.Roots(ctx, "roots")
+		roots, err := mcp.Roots(ctx)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return "I cannot tell.", nil
 		}
@@ -274,7 +274,7 @@ func ExampleElicit() {
 	mcp.AddTool(s, mcp.Tool{Name: "remove"}, func(ctx context.Context, in struct {
 		Path string `json:"path"`
 	}) (string, error) {
-		c, err := mcp.Elicit[confirm](ctx, "remove", "Delete "+in.Path+"?")
+		c, err := mcp.Elicit[confirm](ctx, "Delete "+in.Path+"?")
 		if err != nil {
 			return "", err // not answered yet, declined or dismissed
 		}
@@ -288,65 +288,6 @@ func ExampleElicit() {
 	// Output:
 	// the user is asked: Delete a.txt?
 	// {"content":[{"type":"text","text":"deleted a.txt"}]}
-}
-
-// Between a question and its answer the world may change. In revision 2026-07-28
-// the handler then runs again and sees the new one, and the answer is told by its
-// key: put into the key what the user is to agree to.
-func ExampleElicit_key() {
-	type confirm struct {
-		Agreed bool `json:"agreed" default:"false"`
-	}
-	draft, version := "Hello", 1
-	s := &mcp.Server{Name: "blog", Version: "1.0.0"}
-	mcp.AddTool(s, mcp.Tool{Name: "publish"}, func(ctx context.Context, _ struct{}) (string, error) {
-		key := fmt.Sprint("publish version ", version)
-		c, err := mcp.Elicit[confirm](ctx, key, "Publish "+draft+"?")
-		if err != nil {
-			return "", err
-		}
-		if !c.Agreed {
-			return "", mcp.ErrDeclined
-		}
-		return "published " + draft, nil
-	})
-
-	state := round(s, ``)
-	draft, version = "Hello, world", 2 // somebody else has been at work
-	state = round(s, `"requestState":`+state+`,"inputResponses":{"publish version 1":{"action":"accept","content":{"agreed":true}}},`)
-	round(s, `"requestState":`+state+`,"inputResponses":{"publish version 2":{"action":"accept","content":{"agreed":true}}},`)
-	// Output:
-	// publish version 1: Publish Hello?
-	// publish version 2: Publish Hello, world?
-	// published Hello, world
-}
-
-// round is one round of the tool publish, as a client of revision 2026-07-28
-// plays it: what it was asked, it answers by calling again.
-func round(s *mcp.Server, answers string) (state string) {
-	host, conn := net.Pipe()
-	done := make(chan error)
-	go func() { done <- s.Serve(context.Background(), conn, conn) }()
-	defer func() { host.Close(); <-done }()
-	fmt.Fprintf(host, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"publish","arguments":{},%s"_meta":{`+
-		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`+"\n", answers)
-	var m struct {
-		Result struct {
-			RequestState  json.RawMessage
-			InputRequests map[string]struct{ Params struct{ Message string } }
-			Content       []mcp.Content
-		}
-	}
-	if err := json.NewDecoder(host).Decode(&m); err != nil {
-		fmt.Println(err)
-	}
-	for key, question := range m.Result.InputRequests {
-		fmt.Printf("%s: %s\n", key, question.Params.Message)
-	}
-	for _, block := range m.Result.Content {
-		fmt.Println(block.Text)
-	}
-	return string(m.Result.RequestState)
 }
 
 // What other libraries call middleware is a function around a handler. This one
@@ -408,9 +349,9 @@ func Example_app() {
 	type weather struct {
 		Sky string `json:"sky"`
 	}
-	showsPages := func(r *mcp.Request) bool {
+	showsPages := func(ctx context.Context) bool {
 		var can struct{ Extensions map[string]json.RawMessage }
-		json.Unmarshal(r.Capabilities, &can)
+		json.Unmarshal(mcp.RequestFrom(ctx).Capabilities, &can)
 		return can.Extensions[extension] != nil
 	}
 	mcp.AddTool(s, mcp.Tool{

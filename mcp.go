@@ -56,9 +56,33 @@
 // the same. Outside of a handler, as in a test that calls one by itself, these
 // functions do nothing, or return an error that is [errors.ErrUnsupported].
 //
-// A handler that deletes or sends something asks for consent with a boolean
-// that has the tag default:"false": some hosts preselect true otherwise. See
-// [Elicit].
+// # Asking the user
+//
+// A handler asks in one straight line: answer, err := mcp.Elicit[form](ctx, "Delete it?").
+// It returns an error of the call like any other error. How the question travels differs:
+//
+// A client of a legacy revision is sent a request, and the call blocks until the client
+// has responded. It ends with ctx, with the request and with the session; the error is then
+// [context.Cause] or [ErrClosed].
+//
+// In revision 2026-07-28 a question travels in the result of the handler's own request.
+// The call returns an error that is [ErrInputRequired], and the handler returns that error.
+// The client asks its user and repeats the request together with the answer. The handler
+// runs again from its top, and the same call now returns the answer at once. Code before a
+// question therefore runs more than once: put side effects after the last question. To ask
+// several questions in one round, ask all of them and return [errors.Join] of the errors.
+// A handler that drops the error is reported to [Server.ErrorLog]. The client keeps the
+// answers between rounds, for an hour at most, for one call and one process.
+//
+// A question is identified by what it asks: the function, the message and the form. An
+// answer serves only the question that the user saw, and only once: a message that has
+// changed is a new question, and so is an equal question that is asked after the first one
+// was answered. In each round a handler must ask the same questions. Answers that match
+// none of them are reported to ErrorLog.
+//
+// The error is [errors.ErrUnsupported] if the client cannot be asked. A handler returns it
+// like any other error; its text says what is missing. Outside of a handler, as in a test
+// that calls one, the error is the same.
 //
 // # Cancellation
 //
@@ -94,6 +118,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -150,8 +175,13 @@ type Server struct {
 	Logging bool
 
 	// Extensions and Experimental are capabilities to declare, by their names, to
-	// clients of every revision.
+	// clients of every revision. Each value must be a JSON object, such as struct{}{}.
+	// [Server.AddMethod] serves the methods of an extension.
 	Extensions, Experimental map[string]any
+
+	// Signals are those that end ServeStdio. nil means SIGINT, SIGTERM and SIGHUP, as far as
+	// they were not ignored when the process started.
+	Signals []os.Signal
 
 	// ErrorLog takes the library's own diagnostics: bad messages, panics of
 	// handlers, requests that the client has cancelled. nil means the standard
@@ -176,6 +206,7 @@ type Server struct {
 	lastSession int
 	trace       *lineWriter              // to Trace, while there are sessions
 	schemas     map[reflect.Type]*schema // of arguments
+	methods     map[string]*service      // of AddMethod
 	seed        maphash.Seed             // of the checksums of requestStates; made with the first session
 }
 
@@ -205,13 +236,14 @@ type Tool struct {
 	Icons        []Icon
 	Meta         map[string]any
 
-	// Shown reports whether the client that sent a request may know the tool; nil
-	// means everybody. To others the tool is not listed, and not known when they
-	// call it. It is called for each list and each call, from several goroutines at
-	// once. So a list of tools is no longer cached, and waits for its turn under
-	// [Server.MaxConcurrent] as a call does. When what Shown says has changed, add the
-	// tool again: that tells the clients.
-	Shown func(*Request) bool
+	// Shown reports whether the tool exists for the client whose request is served under
+	// ctx; nil means that it exists for all. For other clients the tool is left out of
+	// lists, and calls to it fail as unknown. [RequestFrom] and the values of Serve's
+	// context are available from ctx. Shown is called for each list and each call,
+	// concurrently. Lists of tools are then not cached, and they wait for their turn under
+	// [Server.MaxConcurrent] as calls do. When what Shown reports has changed, add the tool
+	// again, which notifies the clients.
+	Shown func(ctx context.Context) bool
 }
 
 // ToolAnnotations are hints on what a tool does. Hosts use them, say, to
@@ -255,23 +287,8 @@ type Content struct {
 	MIMEType    string // of Data
 	Link        *Resource
 	Resource    *ResourceContents
-	ToolUse     *ToolUse    // of a "tool_use", in conversations with a model
-	ToolResult  *ToolResult // of a "tool_result", likewise
 	Annotations *Annotations
 	Meta        map[string]any
-}
-
-// A ToolUse is a model's wish to call a tool.
-type ToolUse struct {
-	ID    string
-	Name  string
-	Input json.RawMessage // an object
-}
-
-// A ToolResult is the answer to a [ToolUse].
-type ToolResult struct {
-	ID     string // of the ToolUse
-	Result Result
 }
 
 // Text returns a block of text.
@@ -442,6 +459,7 @@ func (e *Error) Is(target error) bool {
 // and if In cannot be described, unless t.InputSchema is set. Names that some hosts
 // refuse, over 64 bytes or with a dot, are reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
+	t.Icons = cloneIcons(t.Icons)
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
 		var call struct { // both are pointed to: one piece of memory holds them
 			in  In
@@ -462,29 +480,18 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(hasHandler, where, "the handler is missing")
-	checkTool(s, where, t)
-	in := &rules{}
-	if t.InputSchema != nil {
-		in.byHand = rootRulesOf(t.InputSchema, where)
-		in.schema, _ = derive(from, where, reading)
-	} else {
-		in.schema = s.inputSchema(from, where+": In")
-		t.InputSchema = in.schema.sentAs
-	}
-	panicUnless(in.schema.kind == "object" || in.schema.kind == "", where, "In must be a struct or a map")
+	checkTool(where, t)
+	in := s.inputRules(t, from, where)
 	out := outputSchema(t, to, where+": Out")
 	s.add(tools, where, t.Icons, t.Meta, &item{
 		name:   t.Name,
 		encode: t.encode,
 		shown:  t.Shown,
 		handler: func(r *request) []byte {
-			if r.arguments == nil {
-				r.arguments = []byte("{}")
-			}
 			switch {
-			case t.Shown != nil && !t.Shown(r.public()):
+			case t.Shown != nil && !t.Shown(r.ctx):
 				return errorLine(r.id, coded(codeParams, "Unknown tool: "+excerpt(r.name)))
-			case r.arguments[0] != '{':
+			case r.arguments != nil && r.arguments[0] != '{':
 				return errorLine(r.id, badParams("arguments must be an object"))
 			}
 			return call(r, in, out)
@@ -492,6 +499,37 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 		wraps:    t.wraps(),
 		promises: t.OutputSchema != nil,
 	})
+	if len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0 {
+		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
+	}
+	var properties []byte
+	if pick(t.InputSchema, want{name: "properties", to: &properties}); properties == nil {
+		s.logf("%s: InputSchema has no properties: some providers refuse every tool of such a request; write \"properties\":{}", where)
+	}
+}
+
+// inputRules returns the rules for the arguments of a tool, and sets its InputSchema if
+// there is none.
+func (s *Server) inputRules(t *Tool, from reflect.Type, where string) *rules {
+	in := &rules{}
+	if t.InputSchema == nil {
+		in.schema = s.inputSchema(from, where+": In")
+		t.InputSchema = in.schema.sentAs
+	} else {
+		var wrong problems
+		in.schema, wrong = derive(from, where+": In", reading)
+		panicIf(wrong.mistake)
+		in.byHand = handParser{where + ": InputSchema"}.parse(t.InputSchema, "").schema
+	}
+	panicUnless(in.schema.kind == "object" || in.schema.kind == "", where, "In must be a struct or a map")
+	if in.byHand != nil {
+		in.byHand.checkFit(in.schema, where+": InputSchema")
+	}
+	for _, f := range cmp.Or(in.byHand, in.schema).fields {
+		panicUnless(madeOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
+			fmt.Sprintf("the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse every request", f.name))
+	}
+	return in
 }
 
 // inputSchema describes the arguments of a tool, once for each type.
@@ -526,41 +564,37 @@ func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 		base = base.Elem()
 	}
 	panicUnless(base != reflect.TypeFor[Result]() && base != reflect.TypeFor[Content](), where, "write *mcp.Result, mcp.Content or []mcp.Content instead of "+to.String())
-	if t.OutputSchema != nil || to.Kind() != reflect.Struct && to.Kind() != reflect.Map {
-		s, _ := derive(to, where, writing)
-		return s
-	}
-	s, err := derive(to, where, writing|sent)
-	if err == nil && s.kind == "object" {
-		t.OutputSchema = s.render()
+	s, wrong := derive(to, where, writing)
+	panicIf(wrong.mistake)
+	if t.OutputSchema == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) {
+		panicIf(wrong.badTag)
+		if wrong.undescribed == nil && s.kind == "object" {
+			t.OutputSchema = s.render()
+		}
 	}
 	return s
 }
 
 // checkTool panics if there is something wrong with t.
-func checkTool(s *Server, where string, t *Tool) {
+func checkTool(where string, t *Tool) {
 	panicUnless(madeOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
 	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
-	if len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0 {
-		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
-	}
-	panicUnless(t.compactSchemas(), where, "a schema must be a JSON object")
+	t.InputSchema = compactSchema(where+": InputSchema", t.InputSchema)
+	t.OutputSchema = compactSchema(where+": OutputSchema", t.OutputSchema)
 	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
 }
 
-// compactSchemas makes one line of each schema that t has, and reports whether
-// they are objects.
-func (t *Tool) compactSchemas() bool {
-	for _, schema := range []*json.RawMessage{&t.InputSchema, &t.OutputSchema} {
-		if *schema != nil {
-			compact, err := appendCompact(nil, *schema)
-			if err != nil || compact[0] != '{' {
-				return false
-			}
-			*schema = compact
-		}
+// compactSchema returns a schema in one line, and panics if clients would refuse it.
+func compactSchema(where string, schema json.RawMessage) json.RawMessage {
+	if schema == nil {
+		return nil
 	}
-	return true
+	compact, err := appendCompact(nil, schema)
+	if err != nil {
+		panic(where + " is " + err.Error())
+	}
+	handParser{where}.parse(compact, "")
+	return compact
 }
 
 // rootType returns the type that a schema gives to the whole value, and "" if
@@ -629,6 +663,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	for name := range r.Complete {
 		panicUnless(slices.Contains(variables, name), where, fmt.Sprintf("there is no variable %q to complete", name))
 	}
+	r.Icons, r.Annotations, r.Complete = cloneIcons(r.Icons), r.Annotations.clone(), maps.Clone(r.Complete)
 	k, key := resources, "uri"
 	if len(parts) > 1 {
 		k, key = templates, "uriTemplate"
@@ -655,6 +690,13 @@ func panicUnless(ok bool, where, what string) {
 	}
 }
 
+// panicIf panics if there is an error.
+func panicIf(err error) {
+	if err != nil {
+		panic(err.Error())
+	}
+}
+
 // checkIcons returns an error if there is an icon that no client would show.
 func checkIcons(icons []Icon) error {
 	for _, icon := range icons {
@@ -666,6 +708,29 @@ func checkIcons(icons []Icon) error {
 		}
 	}
 	return nil
+}
+
+// cloneIcons returns a copy: what is registered must not change with the caller's slices.
+func cloneIcons(icons []Icon) []Icon {
+	icons = slices.Clone(icons)
+	for i := range icons {
+		icons[i].Sizes = slices.Clone(icons[i].Sizes)
+	}
+	return icons
+}
+
+// clone returns a copy of a, or nil if that is nil.
+func (a *Annotations) clone() *Annotations {
+	if a == nil {
+		return nil
+	}
+	b := *a
+	b.Audience = slices.Clone(a.Audience)
+	if a.Priority != nil {
+		priority := *a.Priority
+		b.Priority = &priority
+	}
+	return &b
 }
 
 // checkAnnotations panics if they say what the protocol has no place for.
@@ -856,6 +921,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 			complete[a.Name] = a.Complete
 		}
 	}
+	p.Icons, p.Arguments = cloneIcons(p.Icons), slices.Clone(p.Arguments)
 	s.add(prompts, where, p.Icons, p.Meta, &item{
 		name:   p.Name,
 		encode: p.encode,
@@ -957,7 +1023,7 @@ type item struct {
 	meta    []byte                                 // its Meta as JSON
 	encoded [len(revisions)][]byte                 // what encode returned, when it was asked for
 	seq     int                                    // its place in the list; cursors hold it
-	shown   func(*Request) bool                    // to whom; nil: to everybody
+	shown   func(context.Context) bool             // Tool.Shown
 
 	match   func(uri string) (vars map[string]string, ok bool) // of a template
 	handler func(*request) []byte                              // returns the line that answers the request
@@ -1125,7 +1191,50 @@ func (s *Server) logf(format string, args ...any) {
 	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
 }
 
-// ---- verbs ----
+// ---- methods of one's own ----
+
+// AddMethod adds a method of an extension, or replaces the one of the same name. Declare the
+// extension in [Server.Extensions]. Clients of every revision may call it, a client of a legacy
+// revision only after initialize. The handler gets the params as the client sent them, an object
+// or nil, and its result is sent as the JSON object that it marshals to; nil is {}.
+// In revision 2026-07-28 the member resultType of a result is written by this library.
+//
+// An error of h is sent as the error of the request: an [*Error] as it is, any other with the code
+// -32603. Handlers may use [Progress] and [LogHandler]. They may ask a client of a legacy revision,
+// as [Elicit] does; in 2026-07-28 asking is [errors.ErrUnsupported].
+//
+// AddMethod may be called at any time. It panics if h is nil, and if the name is one of the
+// protocol's own or begins with "notifications/".
+func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
+	where := fmt.Sprintf("mcp: method %q", name)
+	panicUnless(h != nil, where, "the handler is missing")
+	panicUnless(name != "" && services[name] == nil && !strings.HasPrefix(name, "notifications/"), where, "the name is empty, or is reserved for the protocol")
+	handler := func(r *request) []byte {
+		result, err := h(r.ctx, slices.Clip(r.raw))
+		if err != nil {
+			return r.failureAnswer(err)
+		}
+		return r.methodAnswer(result)
+	}
+	s.mu.Lock()
+	if s.methods == nil {
+		s.methods = make(map[string]*service)
+	}
+	s.methods[name] = &service{kind: nothing, serve: func(_ *session, r *request) ([]byte, *Error) {
+		r.handler = handler
+		return nil, nil
+	}}
+	s.mu.Unlock()
+}
+
+// method returns the service of a method, or one that no revision has.
+func (s *Server) method(name string) *service {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(services[name], s.methods[name], unknownMethod)
+}
+
+// ---- functions for handlers ----
 
 // requestKey finds the request in a handler's context.
 type requestKey struct{}
@@ -1149,6 +1258,7 @@ type Request struct {
 	ClientName      string          // may be empty in 2026-07-28
 	ClientVersion   string
 	Capabilities    json.RawMessage // what the client can do: an object
+	Arguments       json.RawMessage // of a tool or prompt, as the client sent them; nil if there are none
 	Meta            json.RawMessage // the request's _meta, an object; nil if there is none
 }
 
@@ -1167,7 +1277,7 @@ func (r *request) public() *Request {
 	return &Request{
 		Method: string(r.method), Name: r.name, ID: bytes.Clone(r.id), ProtocolVersion: r.rev.String(),
 		ClientName: name, ClientVersion: version,
-		Capabilities: bytes.Clone(r.caps), Meta: bytes.Clone(r.meta),
+		Capabilities: bytes.Clone(r.caps), Arguments: bytes.Clone(r.arguments), Meta: bytes.Clone(r.meta),
 	}
 }
 
@@ -1306,14 +1416,14 @@ func levelOf(level slog.Level) int {
 	return len(levels) - 1
 }
 
-// ---- asking ----
+// ---- asking the user ----
 
-// ErrInputRequired says that the client has to answer a question first. A
-// handler returns it, or an error that wraps it: then the question is asked.
+// ErrInputRequired is the error of a question that the client has not answered yet. A
+// handler returns it, alone, wrapped or joined with others; the question is then sent.
 var ErrInputRequired = errors.New("mcp: the client has to answer a question first")
 
-// ErrDeclined and ErrDismissed are errors of [Elicit], [ElicitSchema] and
-// [ElicitURL]: the user said no, or went away without a word.
+// ErrDeclined and ErrDismissed are errors of [Elicit], [ElicitSchema] and [ElicitURL]:
+// the user declined, or closed the question without an answer.
 var (
 	ErrDeclined  = errors.New("mcp: the user declined")
 	ErrDismissed = errors.New("mcp: the user dismissed the question")
@@ -1325,18 +1435,19 @@ type Root struct {
 	Name string `json:"name,omitempty"` // for people; may be empty
 }
 
-// Roots asks the client for its roots. See [Elicit] on asking.
+// Roots asks the client for its roots. See "Asking the user" in the package comment for
+// what it has in common with [Elicit]. The protocol deprecates roots since 2026-07-28.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/roots.
-func Roots(ctx context.Context, key string) ([]Root, error) {
+func Roots(ctx context.Context) ([]Root, error) {
 	var answer struct {
 		Roots []Root `json:"roots"`
 	}
-	if err := askClient(ctx, key, rootsAndSampling, "roots", "roots/list", "{}", &answer); err != nil {
+	if err := askClient(ctx, rootsAndSampling, "roots", "roots/list", "{}", &answer); err != nil {
 		return nil, err
 	}
 	if answer.Roots == nil {
-		return nil, badAnswer("roots/list", "it has no roots")
+		return nil, invalidAnswer("roots/list", "roots is required")
 	}
 	return answer.Roots, nil
 }
@@ -1354,9 +1465,9 @@ func decode(raw []byte, v any) error {
 }
 
 // askClient asks the client, if its revision knows the question and it has the
-// capability, such as "roots" or "sampling.tools". It sets what answer points to
+// capability, such as "roots" or "elicitation.url". It sets what answer points to
 // from the client's answer.
-func askClient(ctx context.Context, key string, need revision, capability, method, params string, answer any) error {
+func askClient(ctx context.Context, need revision, capability, method, params string, answer any) error {
 	r := requestOf(ctx)
 	switch {
 	case r == outside:
@@ -1364,19 +1475,19 @@ func askClient(ctx context.Context, key string, need revision, capability, metho
 	case !r.rev.knows(need) || !hasCapability(r.caps, capability):
 		return missingCapability(capability)
 	}
-	raw, err := r.answerTo(ctx, inputRequest{key, method, params})
+	raw, err := r.ask(ctx, method, params)
 	if err != nil {
 		return err
 	}
 	if err := decode(raw, answer); err != nil {
-		return badAnswer(method, err.Error())
+		return invalidAnswer(method, err.Error())
 	}
 	return nil
 }
 
-// badAnswer says that an answer is not what it has to be.
-func badAnswer(method, why string) error {
-	return fmt.Errorf("mcp: %s: the client's answer makes no sense: %s", method, why)
+// invalidAnswer is the error of an answer that the protocol does not allow.
+func invalidAnswer(method, why string) error {
+	return fmt.Errorf("mcp: %s: the client's answer is invalid: %s", method, why)
 }
 
 // missingCapability says that a client has not declared a capability, in words
@@ -1402,55 +1513,34 @@ func hasCapability(caps []byte, capability string) bool {
 }
 
 // Elicit asks the user to fill in a form, which is derived from T, a struct of
-// strings, numbers, booleans and lists of strings with an enum, by the rules
-// and tags of [SchemaOf] and one more:
+// strings, numbers, booleans and lists of strings with an enum. The rules and tags are
+// those of [SchemaOf], and one more:
 //
 //	titles:"A,B"  what the values of the enum are called
 //
-// Message says what the form is for. It must not ask for secrets.
+// The message says what the form is for. It must not ask for secrets.
 //
-// If the user fills it in, Elicit returns the form, or an error that tells what
-// is wrong with it, after which another key asks again. If not, the error is
-// [ErrDeclined] or [ErrDismissed]. Elicit panics if T cannot be a form.
+// Elicit returns what the user filled in, or an error that says what is wrong with it;
+// to ask again, call Elicit again. The error is [ErrDeclined] or [ErrDismissed] if the user
+// refused. Elicit panics if T cannot be a form.
 //
-// A form without fields is not consent: a host that was told never to ask
-// accepts it by itself. Whoever deletes or sends something asks for a boolean
-// with the tag default:"false", and goes on only if it is true. Without that
-// tag some hosts preselect true.
+// A form without fields is not consent: a host that was told never to ask may accept it
+// by itself. A handler that deletes or sends something asks for a boolean with the tag
+// default:"false", because some hosts preselect true otherwise, and goes on only if it
+// is true.
 //
-// The rest is the same for everything that asks the client.
-//
-// Clients of the legacy revisions are sent a request, and the call returns when
-// they have answered. In revision 2026-07-28 a question travels in the result
-// of the handler's own request. There the call returns an error that is
-// [ErrInputRequired]. The handler returns this error. The client asks its user
-// and repeats its request with the answer. The handler runs again from its top,
-// and now the same call returns the answer at once. So what stands above a
-// question runs again: keep side effects below the last question. Questions go
-// out together if all are asked, one after the other or concurrently, and errors.Join
-// of their errors is returned. A handler that does not return the error is reported to
-// ErrorLog. Between two rounds the client keeps the answers so far, for an hour at
-// most, and for this call of this process alone.
-//
-// The key tells the questions of a handler apart: an answer belongs to the key
-// under which it was asked. Put into the key what the question is about, as in
-// "delete "+path. Otherwise, when the handler runs again and something else is
-// to be deleted, it takes the old answer for the new question.
-//
-// The call ends with ctx, with the request, and when the client is gone. The
-// error then is [context.Cause] or [ErrClosed]. It is [errors.ErrUnsupported]
-// when the client cannot be asked; a handler returns it like any other, and its
-// text says so. It is the same outside of a handler, in a test that calls one.
+// "Asking the user" in the package comment says when Elicit blocks, what a handler does
+// with its error, and which answer belongs to which question.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
-func Elicit[T any](ctx context.Context, key, message string) (T, error) {
+func Elicit[T any](ctx context.Context, message string) (T, error) {
 	var form T
 	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", reading)
 	schema, err := s.appendForm(nil, requestOf(ctx).rev)
 	if err != nil {
 		return form, err
 	}
-	content, err := ElicitSchema(ctx, key, message, schema)
+	content, err := ElicitSchema(ctx, message, schema)
 	if err != nil {
 		return form, err
 	}
@@ -1464,7 +1554,7 @@ func Elicit[T any](ctx context.Context, key, message string) (T, error) {
 
 // ElicitSchema is [Elicit] with a form that is described by hand. It returns
 // what the user filled in, unchecked: an object, which may be empty.
-func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessage) (json.RawMessage, error) {
+func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (json.RawMessage, error) {
 	form, err := appendCompact(nil, schema)
 	if err != nil {
 		return nil, fmt.Errorf("mcp: ElicitSchema: %w", err)
@@ -1472,52 +1562,54 @@ func ElicitSchema(ctx context.Context, key, message string, schema json.RawMessa
 	b, capability := []byte("{"), "elicitation"
 	if r := requestOf(ctx); r.rev.knows(formModes) {
 		b = stringMember(b, "mode", "form")
-		if hasCapability(r.caps, "elicitation.url") { // if modes are named, so must this be
+		if hasCapability(r.caps, "elicitation.url") { // a client that names modes must name this one too
 			capability = "elicitation.form"
 		}
 	}
 	b = rawMember(stringMember(b, "message", message), "requestedSchema", form)
-	return elicit(ctx, key, forms, capability, b)
+	return elicit(ctx, forms, capability, b)
 }
 
-// ElicitURL asks the user to go to a page, say to log in. It returns nil when
-// the user agrees, which does not mean that they have been there yet. See [Elicit]
-// on asking.
-func ElicitURL(ctx context.Context, key, message, url string) error {
+// ElicitURL asks the user to visit a page, for example to log in. It returns nil when
+// the user agrees, which does not mean that the user has visited the page yet. What it
+// has in common with [Elicit] is under "Asking the user" in the package comment.
+func ElicitURL(ctx context.Context, message, url string) error {
 	b := stringMember(stringMember([]byte(`{"mode":"url",`), "message", message), "url", url)
 	if requestOf(ctx).rev.hasElicitationID() {
 		b = stringMember(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
 	}
-	_, err := elicit(ctx, key, pageVisits, "elicitation.url", b)
+	_, err := elicit(ctx, pageVisits, "elicitation.url", b)
 	return err
 }
 
-func elicit(ctx context.Context, key string, need revision, capability string, params []byte) (json.RawMessage, error) {
+// elicit sends the question of ElicitSchema or ElicitURL and returns the content of an
+// answer that accepts it.
+func elicit(ctx context.Context, need revision, capability string, params []byte) (json.RawMessage, error) {
 	var answer struct {
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
 	}
-	if err := askClient(ctx, key, need, capability, "elicitation/create", string(closeWith(params, "}")), &answer); err != nil {
+	if err := askClient(ctx, need, capability, "elicitation/create", string(closeWith(params, "}")), &answer); err != nil {
 		return nil, err
 	}
 	switch answer.Action {
 	case "accept":
 		switch content := answer.Content; {
-		case len(content) == 0 || string(content) == "null": // which is how to fill in a form without fields
+		case len(content) == 0 || string(content) == "null": // a form without fields was accepted
 			return json.RawMessage("{}"), nil
 		case content[0] == '{' || capability == "elicitation.url":
 			return content, nil
 		}
-		return nil, badAnswer("elicitation/create", "content "+wrongKind("object", answer.Content).Error())
+		return nil, invalidAnswer("elicitation/create", "content "+wrongKind("object", answer.Content).Error())
 	case "decline":
 		return nil, ErrDeclined
 	case "cancel":
 		return nil, ErrDismissed
 	}
-	return nil, badAnswer("elicitation/create", "action must be accept, decline or cancel, got "+strconv.Quote(excerpt(answer.Action)))
+	return nil, invalidAnswer("elicitation/create", "action must be accept, decline or cancel, got "+strconv.Quote(excerpt(answer.Action)))
 }
 
-// A SampleRequest asks the client's model to go on with a conversation.
+// A SampleRequest asks the client's model to continue a conversation.
 type SampleRequest struct {
 	Messages         []SampleMessage `json:"-"`
 	MaxTokens        int             `json:"maxTokens"` // required
@@ -1526,11 +1618,10 @@ type SampleRequest struct {
 	StopSequences    []string        `json:"stopSequences,omitempty"`
 	ModelPreferences json.RawMessage `json:"modelPreferences,omitempty"` // an object, as in the protocol
 	IncludeContext   string          `json:"includeContext,omitempty"`   // "none", "thisServer" or "allServers"; "" is none
-	Tools            []Tool          `json:"-"`                          // that the model may call
-	ToolChoice       string          `json:"-"`                          // "auto", "required" or "none"; "" leaves it to the client
 }
 
-// A SampleMessage is one turn of a conversation with a model.
+// A SampleMessage is one turn of a conversation with a model. Its content is text, images
+// and audio.
 type SampleMessage struct {
 	Role    string // "user" or "assistant"; "" is user
 	Content []Content
@@ -1540,19 +1631,15 @@ type SampleMessage struct {
 type SampleResult struct {
 	SampleMessage
 	Model      string
-	StopReason string // "endTurn", "stopSequence", "maxTokens", "toolUse", or the client's own
+	StopReason string // "endTurn", "stopSequence", "maxTokens", or the client's own
 }
 
-// Sample asks the client's model. See [Elicit] on asking. A request with tools
-// needs a client that has declared sampling.tools.
+// Sample asks the client's model. See "Asking the user" in the package comment for what
+// it has in common with [Elicit]. The protocol deprecates sampling since 2026-07-28.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/sampling.
-func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, error) {
+func Sample(ctx context.Context, req SampleRequest) (*SampleResult, error) {
 	r := requestOf(ctx)
-	need, capability := rootsAndSampling, "sampling"
-	if req.usesTools() {
-		need, capability = samplingTools, "sampling.tools"
-	}
 	if c := req.IncludeContext; c != "" && c != "none" && r.rev.knows(samplingContext) && !hasCapability(r.caps, "sampling.context") {
 		return nil, missingCapability("sampling.context")
 	}
@@ -1566,25 +1653,21 @@ func Sample(ctx context.Context, key string, req SampleRequest) (*SampleResult, 
 		Model      string          `json:"model"`
 		StopReason string          `json:"stopReason"`
 	}
-	if err := askClient(ctx, key, need, capability, "sampling/createMessage", string(params), &answer); err != nil {
+	if err := askClient(ctx, rootsAndSampling, "sampling", "sampling/createMessage", string(params), &answer); err != nil {
 		return nil, err
 	}
-	content, err := blocksOf(answer.Content)
+	content, err := decodeBlocks(answer.Content)
 	if err != nil {
-		return nil, badAnswer("sampling/createMessage", err.Error())
+		return nil, invalidAnswer("sampling/createMessage", err.Error())
 	}
 	return &SampleResult{SampleMessage{answer.Role, content}, answer.Model, answer.StopReason}, nil
 }
 
-// usesTools reports whether only a client that knows tools can take the request.
-func (req *SampleRequest) usesTools() bool {
-	return len(req.Tools) > 0 || req.ToolChoice != "" || slices.ContainsFunc(req.Messages, func(m SampleMessage) bool {
-		return slices.ContainsFunc(m.Content, func(c Content) bool { return strings.HasPrefix(c.Type, "tool_") })
-	})
-}
-
 // encode returns the params of the request as a revision knows them.
 func (req *SampleRequest) encode(rev revision) ([]byte, error) {
+	if p := req.ModelPreferences; p != nil && !json.Valid(p) {
+		return nil, errors.New("ModelPreferences is not valid JSON")
+	}
 	type message struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
@@ -1592,51 +1675,28 @@ func (req *SampleRequest) encode(rev revision) ([]byte, error) {
 	params := struct {
 		Messages []message `json:"messages"`
 		*SampleRequest
-		Tools      []json.RawMessage `json:"tools,omitzero"`
-		ToolChoice map[string]string `json:"toolChoice,omitempty"`
-	}{Messages: []message{}, SampleRequest: req}
+	}{[]message{}, req}
 	for _, m := range req.Messages {
-		content, err := appendSampleBlocks(m.Content, rev)
+		content, err := encodeBlocks(m.Content, rev)
 		if err != nil {
 			return nil, err
 		}
 		params.Messages = append(params.Messages, message{cmp.Or(m.Role, "user"), content})
 	}
-	if len(req.Tools) > 0 || req.ToolChoice != "" {
-		params.Tools = []json.RawMessage{} // a choice needs a list, be it empty
-	}
-	for _, t := range req.Tools {
-		tool, err := t.encodeSample(rev)
-		if err != nil {
-			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
-		}
-		params.Tools = append(params.Tools, tool)
-	}
-	if req.ToolChoice != "" {
-		params.ToolChoice = map[string]string{"mode": req.ToolChoice}
-	}
 	return marshal(params)
 }
 
-// encodeSample returns t as it is offered to a model. Its schemas are those that
-// it has: there is no handler to derive them from.
-func (t *Tool) encodeSample(rev revision) ([]byte, error) {
-	own := *t
-	if own.InputSchema == nil || !own.compactSchemas() {
-		return nil, errors.New("InputSchema must be set, and a schema must be a JSON object")
-	}
-	meta, err := jsonOf(t.Meta)
-	return own.encode(rev, meta), err
-}
-
-// appendSampleBlocks returns the content of a message: a block by itself, or a list.
-func appendSampleBlocks(blocks []Content, rev revision) (_ []byte, err error) {
+// encodeBlocks returns the content of a message: one block, or a list of blocks.
+func encodeBlocks(blocks []Content, rev revision) (_ []byte, err error) {
 	if len(blocks) != 1 && !rev.knows(blockLists) {
 		return nil, fmt.Errorf("a message of %d blocks: %w in revision %v", len(blocks), errors.ErrUnsupported, rev)
 	}
 	b := []byte("[")
 	for _, block := range blocks {
-		if b, err = block.appendSample(b, rev); err != nil {
+		if block.Type == "resource" || block.Type == "resource_link" {
+			return nil, fmt.Errorf("content of type %q cannot be sent to a model", block.Type)
+		}
+		if b, err = block.append(b, rev); err != nil {
 			return nil, err
 		}
 	}
@@ -1646,8 +1706,8 @@ func appendSampleBlocks(blocks []Content, rev revision) (_ []byte, err error) {
 	return b, nil
 }
 
-// blocksOf reads what a model has said: a block, or a list of them.
-func blocksOf(raw []byte) (content []Content, err error) {
+// decodeBlocks returns what a model said, which is one block or a list of blocks.
+func decodeBlocks(raw []byte) (content []Content, err error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, errors.New("content is required")
 	}
@@ -1655,52 +1715,19 @@ func blocksOf(raw []byte) (content []Content, err error) {
 		raw = join(nil, "[", string(raw), "]")
 	}
 	var blocks []struct {
-		Type     string          `json:"type"`
-		Text     string          `json:"text"`
-		Data     []byte          `json:"data"`
-		MIMEType string          `json:"mimeType"`
-		ID       string          `json:"id"`
-		Name     string          `json:"name"`
-		Input    json.RawMessage `json:"input"`
-		Meta     map[string]any  `json:"_meta"`
+		Type     string         `json:"type"`
+		Text     string         `json:"text"`
+		Data     []byte         `json:"data"`
+		MIMEType string         `json:"mimeType"`
+		Meta     map[string]any `json:"_meta"`
 	}
 	if err := decode(raw, &blocks); err != nil {
 		return nil, fmt.Errorf("content: %w", err)
 	}
 	for _, b := range blocks {
-		block := Content{Type: b.Type, Text: b.Text, Data: b.Data, MIMEType: b.MIMEType, Meta: b.Meta}
-		if b.Type == "tool_use" {
-			block.ToolUse = &ToolUse{ID: b.ID, Name: b.Name, Input: b.Input}
-		}
-		content = append(content, block)
+		content = append(content, Content{Type: b.Type, Text: b.Text, Data: b.Data, MIMEType: b.MIMEType, Meta: b.Meta})
 	}
 	return content, nil
-}
-
-// appendSample is append for a conversation with a model, which has types of
-// its own, and lacks some.
-func (c Content) appendSample(b []byte, rev revision) (_ []byte, err error) {
-	switch {
-	case c.Type == "tool_use" && c.ToolUse != nil:
-		b = stringMember(stringMember(join(b, `{"type":"tool_use",`), "id", c.ToolUse.ID), "name", c.ToolUse.Name)
-		b, err = appendCompact(join(b, `"input":`), c.ToolUse.Input)
-		b = append(b, ',')
-	case c.Type == "tool_result" && c.ToolResult != nil:
-		b = stringMember(join(b, `{"type":"tool_result",`), "toolUseId", c.ToolResult.ID)
-		b, err = c.ToolResult.Result.append(b, rev, &item{})
-		if c.Meta == nil {
-			c.Meta = c.ToolResult.Result.Meta
-		}
-	case c.Type == "resource" || c.Type == "resource_link":
-		err = fmt.Errorf("content of type %q is not for a conversation", c.Type)
-	default:
-		return c.append(b, rev)
-	}
-	if err != nil {
-		return nil, err
-	}
-	b, err = appendMeta(b, c.Meta, rev)
-	return closeWith(b, "},"), err
 }
 
 // ---- schemas from types ----
@@ -1752,27 +1779,30 @@ type schema struct {
 	typ      reflect.Type
 	kind     string   // the JSON type, or "" if it cannot be described
 	fields   []*field // of a struct
-	elem     *schema  // of a list or a map
+	elem     *field   // what an element of a list or a map may be
+	listed   bool     // by hand: there is a list of properties
+	open     bool     // by hand: an object may have members besides fields
 	free     bool     // a map[string]any
 	text     bool     // a form as text
 	encoding string   // of bytes: base64
 	format   string
+	dynamic  bool            // it is the root, and an interface is somewhere inside
 	sentAs   json.RawMessage // of the arguments of a tool: as it is sent
 }
 
 // A field is a member of an object and what its tags say.
 type field struct {
 	name   string
-	named  bool   // by its tag
-	outer  *field // what it is embedded in
-	index  []int  // as for reflect.Value.FieldByIndex
+	named  bool  // by its tag
+	index  []int // as for reflect.Value.FieldByIndex
 	typ    reflect.Type
 	tag    reflect.StructTag
 	where  string // to name it in a panic
 	schema *schema
 
-	optional bool
-	quoted   bool // by the json option string
+	optional   bool
+	unexported bool // an embedded struct
+	quoted     bool // by the json option string
 
 	doc, format  string
 	enum, titles []string
@@ -1782,46 +1812,57 @@ type field struct {
 	maxLen       int // -1: no limit
 }
 
-// A purpose is what a schema is derived for.
-type purpose uint8
+// A purpose is what a schema is derived for: arguments are read, results are written.
+type purpose bool
 
 const (
-	reading purpose = 1 << iota // arguments
-	writing                     // results
-	sent                        // to the client, so that wrong tags matter
+	reading purpose = false
+	writing purpose = true
 )
 
-// derive describes t. What cannot be described is left to encoding/json, and
-// the first such thing is the error, which says where it is. If the schema is to
-// be sent, a tag that makes no sense panics.
-func derive(t reflect.Type, where string, why purpose) (*schema, error) {
+// derive describes t, which where names in what is wrong with it.
+func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
 	d := deriver{why: why, known: make(map[knownType]*schema)}
 	s := d.schema(t, where, false)
+	s.dynamic = d.dynamic
 	for _, read := range []func(*field) error{(*field).readTags, (*field).readDefault} {
 		for _, f := range d.tagged {
-			if err := read(f); err != nil && why&sent != 0 {
-				panic(f.where + ": " + err.Error())
+			if err := read(f); err != nil {
+				note(&d.badTag, f.where, err.Error())
 			}
 		}
 	}
-	return s, d.err
+	return s, d.problems
 }
 
-// mustDerive derives a schema that is to be sent, and panics if it cannot.
+// mustDerive is derive for a schema that must describe all of t: any problem panics.
 func mustDerive(t reflect.Type, where string, why purpose) *schema {
-	s, err := derive(t, where, why|sent)
-	if err != nil {
-		panic(err.Error())
-	}
+	s, wrong := derive(t, where, why)
+	panicIf(cmp.Or(wrong.mistake, wrong.badTag, wrong.undescribed))
 	return s
+}
+
+// problems are what is wrong with a type: the first problem of each kind, or nil.
+type problems struct {
+	mistake     error // such as a field that JSON cannot write: wrong whatever the schema is
+	badTag      error // wrong in a schema that is derived
+	undescribed error // has no schema: it is left to encoding/json
+}
+
+// note sets *problem unless it is set.
+func note(problem *error, where, what string) {
+	if *problem == nil {
+		*problem = errors.New(where + ": " + what)
+	}
 }
 
 // A deriver describes one type and all that is in it.
 type deriver struct {
-	why    purpose
-	known  map[knownType]*schema // by which recursion ends
-	tagged []*field              // whose tags are to be read when all types are described
-	err    error                 // the first thing that cannot be described
+	why     purpose
+	known   map[knownType]*schema // by which recursion ends
+	tagged  []*field              // whose tags are to be read when all types are described
+	dynamic bool                  // there is an interface inside
+	problems
 }
 
 // A knownType is a type that was met, and whether its values have no address:
@@ -1832,16 +1873,19 @@ type knownType struct {
 }
 
 // refuse notes what cannot be described.
-func (d *deriver) refuse(where, what string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("%s: %s", where, what)
-	}
-}
+func (d *deriver) refuse(where, what string) { note(&d.undescribed, where, what) }
+
+// reject notes a mistake.
+func (d *deriver) reject(where, what string) { note(&d.mistake, where, what) }
 
 // schema describes t, whose methods come before its kind: they decide what
 // encoding/json reads and writes. Copied says that values have no address.
 func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
-	for t.Kind() == reflect.Pointer {
+	for hops := 0; t.Kind() == reflect.Pointer; hops++ {
+		if hops > 100 {
+			d.reject(where, "a pointer to itself has no JSON form")
+			return &schema{typ: t}
+		}
 		t, copied = t.Elem(), false
 	}
 	key := knownType{t, copied}
@@ -1858,10 +1902,10 @@ func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
 	case t == reflect.TypeFor[time.Time]():
 		s.kind, s.format, s.text = "string", "date-time", true
 	case ownForm || marshals && !unmarshals:
-		d.refuse(where, t.String()+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
-	case d.why&writing != 0 && copied && marshals && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
-		d.refuse(where, t.String()+" cannot be described: MarshalText must have a value receiver, or this be a pointer")
-	case d.why&reading != 0 && unmarshals || marshals:
+		d.refuse(where, typeName(t)+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
+	case d.why == writing && copied && marshals && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		d.refuse(where, typeName(t)+" cannot be described: MarshalText must have a value receiver, or this be a pointer")
+	case d.why == reading && unmarshals || marshals:
 		s.kind, s.text = "string", true
 	default:
 		d.describe(s, where, copied)
@@ -1888,26 +1932,48 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 		s.kind, s.encoding = "string", "base64"
 	case k == reflect.Slice:
 		s.kind = "array"
-		s.elem = d.schema(t.Elem(), where+"[]", false)
+		s.elem = &field{schema: d.schema(t.Elem(), where+"[]", false), maxLen: -1}
 		if s.listsItself() {
 			d.refuse(where, "a list of itself cannot be described: write a struct with a list in it")
 		}
 	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
-		s.kind, s.free = "object", true
+		s.kind, s.free, d.dynamic = "object", true, true
 	case k == reflect.Map:
 		if t.Key().Kind() == reflect.String {
 			s.kind = "object"
 		} else {
-			d.refuse(where, t.String()+" cannot be described: write a map with string keys")
+			d.refuse(where, typeName(t)+" cannot be described: write a map with string keys")
 		}
-		s.elem = d.schema(t.Elem(), where+"[]", true)
+		s.elem = &field{schema: d.schema(t.Elem(), where+"[]", true), maxLen: -1}
 	case k == reflect.Array:
-		d.refuse(where, t.String()+" cannot be described: write a slice, []"+t.Elem().String())
+		d.refuse(where, typeName(t)+" cannot be described: write a slice, []"+typeName(t.Elem()))
+		d.schema(t.Elem(), where+"[]", copied) // for the mistakes in it
 	case k == reflect.Interface:
-		d.refuse(where, t.String()+" cannot be described: write a type, or map[string]any for an object of any kind")
+		d.dynamic = true
+		d.refuse(where, typeName(t)+" cannot be described: write a type, or map[string]any for an object of any kind")
+		if d.why == writing && hidesValue(t) {
+			d.reject(where, typeName(t)+" has no JSON form: return a string or a struct instead")
+		}
 	default:
-		d.refuse(where, t.String()+" cannot be described: set the schema by hand")
+		d.refuse(where, typeName(t)+" cannot be described: set the schema by hand")
+		if d.why == writing {
+			d.reject(where, typeName(t)+` has no JSON form: leave it out, as with the tag json:"-"`)
+		}
 	}
+}
+
+// hidesValue reports whether t is an interface whose values encoding/json usually writes
+// as {}: an error, or something to read from or write to.
+func hidesValue(t reflect.Type) bool {
+	return t.Implements(reflect.TypeFor[error]()) || t.Implements(reflect.TypeFor[io.Reader]()) || t.Implements(reflect.TypeFor[io.Writer]())
+}
+
+// typeName returns the name of t as a programmer writes it.
+func typeName(t reflect.Type) string {
+	if t == reflect.TypeFor[json.RawMessage]() { // jsontext.Value since Go 1.27
+		return "json.RawMessage"
+	}
+	return strings.ReplaceAll(t.String(), "interface {}", "any")
 }
 
 // isBytes reports whether encoding/json writes t, a slice, in base64. It does not
@@ -1924,12 +1990,11 @@ func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumM
 // listsItself reports whether s is a list of lists without an end, for which there
 // is no schema. Nobody writes a hundred lists in a row.
 func (s *schema) listsItself() bool {
-	elem := s.elem
 	for range 100 {
-		if elem == nil || elem.kind != "array" {
+		if s.kind != "array" || s.elem == nil { // nil: it is being described
 			return false
 		}
-		elem = elem.elem
+		s = s.elem.schema
 	}
 	return true
 }
@@ -1940,13 +2005,17 @@ func (s *schema) listsItself() bool {
 func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*field) {
 	all := d.collect(nil, &field{typ: t, where: where}, make(map[reflect.Type]int))
 	for _, f := range all {
-		if i := slices.IndexFunc(all, f.clashes); i >= 0 && d.why&sent != 0 {
-			panic(f.where + ": the name " + f.name + " is also that of " + strings.TrimPrefix(all[i].where, f.outer.where+"."))
+		if slices.ContainsFunc(all, f.isHidden) {
+			continue
 		}
-		if slices.ContainsFunc(all, f.hidden) {
+		if i := slices.IndexFunc(all, f.clashes); i >= 0 {
+			d.reject(f.where, "encoding/json leaves the field out, because "+strings.TrimPrefix(all[i].where, where+".")+" has the same JSON name, "+f.name)
 			continue
 		}
 		f.schema = d.schema(f.typ, f.where, copied)
+		if f.unexported && f.schema.kind != "object" { // its methods cannot be called by reflection
+			d.reject(f.where, "an embedded struct that is unexported, and has a JSON form of its own, cannot have a JSON name: name the field")
+		}
 		if f.schema.kind != "" {
 			d.tagged = append(d.tagged, f)
 		}
@@ -1955,18 +2024,15 @@ func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*f
 	return fields
 }
 
-// hidden reports whether o takes the place of f, by the rules of encoding/json.
-func (f *field) hidden(o *field) bool {
-	if o == f || o.name != f.name {
-		return false
-	}
-	return len(o.index) < len(f.index) || len(o.index) == len(f.index) && (o.named || !f.named)
+// isHidden reports whether o takes the place of f, by the rules of encoding/json.
+func (f *field) isHidden(o *field) bool {
+	return o.name == f.name && (len(o.index) < len(f.index) || len(o.index) == len(f.index) && o.named && !f.named)
 }
 
-// clashes reports whether f and o are of one struct and neither would count. That
-// is a slip: whoever wrote them wants both.
+// clashes reports whether encoding/json leaves out both f and o, because they have the
+// same name and neither hides the other.
 func (f *field) clashes(o *field) bool {
-	return o != f && o.name == f.name && o.outer == f.outer && o.named == f.named
+	return o != f && o.name == f.name && len(o.index) == len(f.index) && o.named == f.named
 }
 
 // collect appends the fields of a struct, and of those that it embeds. What is
@@ -1987,12 +2053,19 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 			elem = elem.Elem()
 		}
 		embedded := in.Anonymous && elem.Kind() == reflect.Struct
-		tag := in.Tag.Get("json")
-		if tag == "-" || !in.IsExported() && !embedded {
+		tag, tagged := in.Tag.Lookup("json")
+		if tag == "-" {
 			continue
 		}
 		f := newField(in, i, tag, outer)
-		if pointer && !in.IsExported() && d.why&reading != 0 {
+		if !in.IsExported() && !embedded {
+			if tagged {
+				d.reject(f.where, "an unexported field has no JSON form: export it, or remove its json tag")
+			}
+			continue
+		}
+		d.checkTag(f.where, tag)
+		if pointer && !in.IsExported() && d.why == reading {
 			d.refuse(f.where, "an embedded pointer to an unexported type cannot be set: embed the struct itself")
 		}
 		if embedded && !f.named {
@@ -2016,26 +2089,37 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 // newField is the field number i of the struct outer, as its json tag has it. The
 // other tags are read later, when it is known that the field counts.
 func newField(in reflect.StructField, i int, tag string, outer *field) *field {
-	name, options, _ := strings.Cut(tag, ",")
-	if strings.IndexFunc(name, oddInName) >= 0 {
-		name = "" // as encoding/json reads it
-	}
-	options = "," + options + ","
+	options := strings.Split(tag, ",")
 	return &field{
-		name:     name,
-		named:    name != "",
-		outer:    outer,
-		index:    append(slices.Clip(outer.index), i),
-		typ:      in.Type,
-		tag:      in.Tag,
-		where:    outer.where + "." + in.Name,
-		optional: strings.Contains(options, ",omitempty,") || strings.Contains(options, ",omitzero,"),
-		quoted:   strings.Contains(options, ",string,"),
-		maxLen:   -1,
+		name:       options[0],
+		named:      options[0] != "",
+		index:      append(slices.Clip(outer.index), i),
+		typ:        in.Type,
+		tag:        in.Tag,
+		where:      outer.where + "." + in.Name,
+		unexported: !in.IsExported(),
+		optional:   slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
+		quoted:     slices.Contains(options[1:], "string"),
+		maxLen:     -1,
 	}
 }
 
-// oddInName reports whether encoding/json refuses a name because of r.
+// checkTag rejects a json tag that two versions of Go read differently: encoding/json
+// has new options since Go 1.27, and accepts other names.
+func (d *deriver) checkTag(where, tag string) {
+	name, options, _ := strings.Cut(tag, ",")
+	if odd := strings.IndexFunc(name, oddInName); odd >= 0 {
+		d.reject(where, fmt.Sprintf("Go versions differ on the JSON name %q: leave out %q", name, name[odd:]))
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		option, _, _ = strings.Cut(option, ":")
+		if slices.Contains([]string{"embed", "inline", "unknown", "case", "format"}, option) {
+			d.reject(where, "Go versions differ on the json option "+option+": leave it out")
+		}
+	}
+}
+
+// oddInName reports whether some version of encoding/json does not take r in a name.
 func oddInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
@@ -2130,12 +2214,15 @@ func (f *field) readFormat() error {
 	if !ok {
 		return nil
 	}
-	if !f.schema.plain() || !slices.Contains([]string{"email", "uri", "date", "date-time"}, format) {
+	if !f.schema.plain() || !slices.Contains(formats, format) {
 		return errors.New(`format must be "email", "uri", "date" or "date-time", on a string without a form of its own`)
 	}
 	f.format = format
 	return nil
 }
+
+// formats are those that wellFormed knows.
+var formats = []string{"email", "uri", "date", "date-time"}
 
 // plain reports whether s is of strings that mean nothing but themselves.
 func (s *schema) plain() bool { return s.kind == "string" && !s.text && s.encoding == "" }
@@ -2143,46 +2230,40 @@ func (s *schema) plain() bool { return s.kind == "string" && !s.text && s.encodi
 // readEnum reads the values that a field, or each of its elements, may have, and
 // what they are called in a form.
 func (f *field) readEnum() error {
-	var enum, titles []string
-	if text, ok := f.tag.Lookup("enum"); ok {
-		enum = strings.Split(text, ",")
-	}
-	if text, ok := f.tag.Lookup("titles"); ok {
-		titles = strings.Split(text, ",")
-	}
-	of := f.schema
-	if of.kind == "array" {
-		of = of.elem
-	}
-	if enum != nil && !of.plain() {
-		return errors.New("enum must be on a string or a list of strings, without a form of its own: of numbers some models accept none")
-	}
-	for i, val := range enum {
-		if err := f.checkChoice(of, val); err != nil {
-			return err
-		}
-		if slices.Contains(enum[:i], val) {
-			return fmt.Errorf("enum: %s stands there twice", val)
-		}
-	}
-	if titles != nil && len(titles) != len(enum) {
+	text, ok := f.tag.Lookup("enum")
+	titles, titled := f.tag.Lookup("titles")
+	switch {
+	case !ok && !titled:
+		return nil
+	case strings.Count(text, ",") != strings.Count(titles, ",") && titled || !ok:
 		return errors.New("titles must go with an enum, as many as that has values")
 	}
-	f.enum, f.titles = enum, titles
+	of := f
+	if f.schema.kind == "array" { // the schema belongs to all lists of this type; the enum does not
+		list := *f.schema
+		of = &field{schema: list.elem.schema, maxLen: -1}
+		list.elem, f.schema = of, &list
+	}
+	if !of.schema.plain() {
+		return errors.New("enum must be on a string or a list of strings, without a form of its own: of numbers some models accept none")
+	}
+	var enum []string
+	for val := range strings.SplitSeq(text, ",") {
+		raw := appendString(nil, val)
+		switch _, err := valueOf("enum", raw, of.schema.typ, of.check); {
+		case err != nil:
+			return err
+		case val == "" || strings.TrimSpace(val) != val:
+			return fmt.Errorf("enum: %q is empty or has blanks: write the values with only commas between them", val)
+		case slices.Contains(enum, string(raw)):
+			return fmt.Errorf("enum: duplicate value %s", val)
+		}
+		enum = append(enum, string(raw))
+	}
+	if of.enum = enum; titled {
+		of.titles = strings.Split(titles, ",")
+	}
 	return nil
-}
-
-// checkChoice holds one value of an enum against what it is of.
-func (f *field) checkChoice(of *schema, val string) error {
-	if strings.TrimSpace(val) != val {
-		return fmt.Errorf("enum: %q has blanks: write the values with commas alone between them", val)
-	}
-	set := of.set
-	if of == f.schema {
-		set = f.check
-	}
-	_, err := valueOf("enum", appendString(nil, val), of.typ, set)
-	return err
 }
 
 // readDefault reads what stands for a field that is left out. It is sent as it
@@ -2225,6 +2306,9 @@ const maxSchema = 32 << 10
 // out wherever it stands, and types that contain each other would fill megabytes:
 // if the schema would be too large, objects that are nested deeply are plain.
 func (s *schema) render() json.RawMessage {
+	if s.free { // some providers refuse every tool of a request if one has no properties
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
 	for depth := 16; ; depth-- {
 		if b := (&printer{depth: depth}).append(nil, s, untagged); len(b) <= maxSchema || depth == 1 {
 			return b
@@ -2243,25 +2327,24 @@ type printer struct {
 // writes to it.
 var untagged = &field{maxLen: -1}
 
-// append appends s with what the tags of its field say. In the schema of a list, the
-// enum of the field stands with the elements.
+// append appends s with what the tags of its field say.
 func (p *printer) append(b []byte, s *schema, f *field) []byte {
 	b = stringMember(append(b, '{'), "type", s.kind)
 	b = optionalMember(b, "description", cmp.Or(f.doc, s.encoding)) // some hosts drop contentEncoding
 	if p.form == 0 || p.form.knows(formDefaults) || s.kind == "boolean" {
 		b = rawMember(b, "default", f.dflt)
 	}
-	if len(f.enum) > 0 && s.kind != "array" {
+	if len(f.enum) > 0 {
 		b = p.appendChoice(b, f, "oneOf")
 	}
 	b = s.appendBounds(b, f)
 	b = optionalMember(b, "format", s.format+f.format)
 	b = optionalMember(b, "contentEncoding", s.encoding)
 	switch {
-	case s.kind == "array" && p.titled(f): // the elements have no type, by the protocol's schema
-		b = closeWith(p.appendChoice(join(b, `"items":{`), f, "anyOf"), "}")
+	case s.kind == "array" && p.titled(s.elem): // the elements have no type, by the protocol's schema
+		b = closeWith(p.appendChoice(join(b, `"items":{`), s.elem, "anyOf"), "}")
 	case s.kind == "array":
-		b = p.append(join(b, `"items":`), s.elem, &field{enum: f.enum, maxLen: -1})
+		b = p.append(join(b, `"items":`), s.elem.schema, s.elem)
 	case s.kind == "object" && !s.free:
 		b = p.appendObject(b, s)
 	}
@@ -2284,6 +2367,18 @@ func (s *schema) appendBounds(b []byte, f *field) []byte {
 	low, high := s.typeRange()
 	b = rawMember(b, "minimum", []byte(cmp.Or(f.tag.Get("minimum"), low)))
 	return rawMember(b, "maximum", []byte(cmp.Or(f.tag.Get("maximum"), high)))
+}
+
+// limit is the fault of a number that is too small or too large for an integer type.
+func (s *schema) limit(negative bool) string {
+	bits := s.typ.Bits()
+	switch {
+	case negative:
+		return "at least " + strconv.FormatInt(math.MinInt64>>(64-bits), 10)
+	case s.typ.Kind() >= reflect.Uint:
+		return "at most " + strconv.FormatUint(math.MaxUint64>>(64-bits), 10)
+	}
+	return "at most " + strconv.FormatInt(math.MaxInt64>>(64-bits), 10)
 }
 
 // typeRange returns the range of an integer type that is small, and smaller on
@@ -2312,7 +2407,7 @@ func (p *printer) appendObject(b []byte, s *schema) []byte {
 	p.ancestors = append(p.ancestors, s.typ)
 	b = join(p.appendFields(b, s.fields), `"additionalProperties":`)
 	if s.elem != nil {
-		b = p.append(b, s.elem, untagged)
+		b = p.append(b, s.elem.schema, s.elem)
 	} else {
 		b = join(b, "false")
 	}
@@ -2350,7 +2445,6 @@ func (p *printer) appendChoice(b []byte, f *field, key string) []byte {
 	}
 	b = join(b, `"`, key, `":[`)
 	for i, v := range f.enum {
-		v = string(appendString(nil, v))
 		if titled {
 			v = `{"const":` + v + `,"title":` + string(appendString(nil, f.titles[i])) + `}`
 		}
@@ -2372,7 +2466,7 @@ func (s *schema) appendForm(b []byte, rev revision) (_ []byte, err error) {
 		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
 	}
 	for _, f := range s.fields {
-		list := f.schema.kind == "array" && f.enum != nil
+		list := f.schema.kind == "array" && f.schema.elem.enum != nil
 		switch {
 		case list && !rev.knows(choiceLists):
 			err = fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
@@ -2387,59 +2481,216 @@ func (s *schema) appendForm(b []byte, rev revision) (_ []byte, err error) {
 }
 
 // ---- schemas by hand ----
+//
+// A schema that was written by hand is enforced as far as it consists of what SchemaOf
+// writes, const, enum of any value, and additionalProperties with a schema. It is parsed
+// into the same description as a type, so that the same functions check the arguments.
+// A keyword that is not known here is not checked; the other keywords beside it are.
 
-// The rules are what the arguments of a tool are checked by.
-type rules struct {
-	schema *schema
-	byHand *rootRules // of an InputSchema that was given; nil: the schema that was sent is derived from In
+// A handParser parses one schema. Its methods panic if the schema is one that clients
+// refuse, and with it the whole list of tools.
+type handParser struct {
+	where string // the tool and the name of the schema
 }
 
-// The rootRules are what is enforced of a schema that was written by hand.
-type rootRules struct {
-	names    []string // the properties
-	required []string
-	closed   bool // it has no other properties
-}
-
-// rootRulesOf reads the root of a schema, and panics if it makes no sense. Deeper down
-// a schema may say anything: it is for the model, and the handler checks.
-func rootRulesOf(schema []byte, where string) *rootRules {
-	var properties, required, additional, patterns []byte
-	pick(schema, want{name: "properties", to: &properties}, want{name: "required", to: &required}, want{name: "additionalProperties", to: &additional}, want{name: "patternProperties", to: &patterns})
-	r := &rootRules{closed: string(additional) == "false" && patterns == nil}
-	panicUnless(required == nil || json.Unmarshal(required, &r.required) == nil, where, "required must be a list of names in InputSchema")
-	if properties != nil {
-		panicUnless(properties[0] == '{', where, "properties must be an object in InputSchema")
-		for name := range members(properties) {
-			r.names = append(r.names, string(name))
+// parse returns what a schema, which is valid JSON, says of the value at a path.
+func (p handParser) parse(raw []byte, path string) *field {
+	f := &field{maxLen: -1, schema: &schema{}}
+	if raw[0] != '{' { // true or false
+		panicUnless(path != "" && (raw[0] == 't' || raw[0] == 'f'), p.where+path, "a schema must be a JSON object")
+		return f
+	}
+	var typ, properties, required, additional, patterns, items, enum, constant, encoding []byte
+	pick(raw, want{name: "type", to: &typ}, want{name: "properties", to: &properties}, want{name: "required", to: &required},
+		want{name: "additionalProperties", to: &additional}, want{name: "patternProperties", to: &patterns}, want{name: "items", to: &items},
+		want{name: "enum", to: &enum}, want{name: "const", to: &constant}, want{name: "contentEncoding", to: &encoding})
+	kind, _ := unquote(typ)
+	p.addRules(f, raw, kind, string(encoding) == `"base64"`, path)
+	p.addEnum(f, enum, constant, path)
+	switch {
+	case kind == "object" || typ == nil && (properties != nil || required != nil):
+		f.schema.kind = "object"
+		f.schema.open = patterns != nil || string(additional) != "false"
+		if patterns == nil && additional != nil && additional[0] == '{' {
+			f.schema.elem = p.parse(additional, path+"[]")
+		}
+		p.addProperties(f.schema, properties, required, path)
+	case kind == "array":
+		f.schema.kind, f.schema.elem = kind, &field{maxLen: -1, schema: &schema{}}
+		if items != nil && items[0] == '{' {
+			f.schema.elem = p.parse(items, path+"[]")
 		}
 	}
-	return r
+	return f
 }
 
-// describes reports whether there is an argument of this name.
-func (in *rules) describes(name string) bool {
-	return in.byHand != nil && slices.Contains(in.byHand.names, name) ||
-		slices.ContainsFunc(in.schema.fields, func(f *field) bool { return f.name == name })
+// addRules sets the type of a scalar, and the bounds and the format of any value. They
+// become tags of f, which are read as those of a struct's field are.
+func (p handParser) addRules(f *field, raw []byte, kind string, base64 bool, path string) {
+	var minimum, maximum, minLength, maxLength, format []byte
+	unit := "Length"
+	if kind == "array" {
+		unit = "Items"
+	}
+	pick(raw, want{name: "minimum", to: &minimum}, want{name: "maximum", to: &maximum},
+		want{name: "min" + unit, to: &minLength}, want{name: "max" + unit, to: &maxLength}, want{name: "format", to: &format})
+	s := f.schema
+	switch kind {
+	case "string":
+		s.kind = kind
+		if text, _ := unquote(format); base64 {
+			s.typ, s.encoding = reflect.TypeFor[[]byte](), "base64"
+		} else if slices.Contains(formats, text) {
+			f.format = text
+		}
+	case "boolean":
+		s.kind, s.typ = kind, reflect.TypeFor[bool]()
+	case "number":
+		s.kind, s.typ = kind, reflect.TypeFor[float64]()
+	case "integer":
+		s.kind, s.typ = kind, reflect.TypeFor[int64]()
+		if minimum != nil && minimum[0] != '-' {
+			s.typ = reflect.TypeFor[uint64]()
+		}
+	case "array":
+		s.kind = kind
+	}
+	for _, bound := range []struct {
+		key  string
+		raw  []byte
+		kind bool
+	}{
+		{"minimum", minimum, kind == "integer" || kind == "number"}, {"maximum", maximum, kind == "integer" || kind == "number"},
+		{"minLength", minLength, kind == "string" || kind == "array"}, {"maxLength", maxLength, kind == "string" || kind == "array"},
+	} {
+		if bound.raw != nil && bound.kind {
+			panicUnless(isNumber(bound.raw), p.where+path, bound.key+" must be a number")
+			f.tag += reflect.StructTag(bound.key + `:"` + string(bound.raw) + `" `)
+		}
+	}
+	if f.readBounds() != nil { // such as 0.5 for an integer: it is not checked
+		f.min, f.max = reflect.Value{}, reflect.Value{}
+	}
+	if err := f.readLengths(); err != nil {
+		panic(p.where + path + ": " + err.Error())
+	}
 }
 
-// check notes which arguments are missing, and which there should not be. It looks
-// at names alone: what the values are is for the types of In.
-func (r *rootRules) check(args []byte, bad *faults) {
-	if !r.closed && len(r.required) == 0 {
+// addEnum sets the values that are allowed, if the schema lists them.
+func (p handParser) addEnum(f *field, enum, constant []byte, path string) {
+	if constant != nil {
+		f.enum = []string{canonical(constant)}
+	}
+	if enum == nil {
 		return
 	}
-	missing := slices.Clone(r.required)
-	for key := range members(args) {
-		name := string(key)
-		missing = slices.DeleteFunc(missing, func(required string) bool { return required == name })
-		if r.closed && !bad.enough() && name != hostsOwn && !slices.Contains(r.names, name) {
-			bad.unknown(name, r.names)
+	panicUnless(enum[0] == '[', p.where+path, "enum must be a list")
+	f.enum = nil
+	for _, val := range members(enum) {
+		panicUnless(string(val) != `""`, p.where+path, "enum must not have an empty string, for which a provider refuses every tool")
+		f.enum = append(f.enum, canonical(val))
+	}
+	panicUnless(len(f.enum) > 0, p.where+path, "enum must not be empty")
+}
+
+// addProperties sets the members of an object.
+func (p handParser) addProperties(s *schema, properties, required []byte, path string) {
+	if s.listed = properties != nil; s.listed {
+		panicUnless(properties[0] == '{', p.where+path, "properties must be an object")
+		for name, raw := range members(properties) {
+			f := p.parse(raw, path+"."+string(name))
+			panicUnless(path != "" || raw[0] == '{', p.where+"."+string(name), "a property must be described by an object, as in {}")
+			f.name, f.optional = string(name), true
+			s.fields = append(s.fields, f)
 		}
 	}
-	for _, name := range missing {
-		bad.addMember(name, "is required")
+	if required == nil {
+		return
 	}
+	panicUnless(required[0] == '[', p.where+path, "required must be a list of names")
+	for _, raw := range members(required) {
+		name, isText := unquote(raw)
+		panicUnless(isText, p.where+path, "required must be a list of names")
+		f := s.property(name)
+		if f == nil {
+			panicUnless(s.open || s.elem != nil, p.where+path, fmt.Sprintf("required names %q, which is not a property, and additionalProperties is false", name))
+			f = &field{name: name, maxLen: -1, schema: &schema{}}
+			s.fields = append(s.fields, f)
+		}
+		f.optional = false
+	}
+}
+
+// property returns the member of a name, or nil.
+func (s *schema) property(name string) *field {
+	if i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == name }); i >= 0 {
+		return s.fields[i]
+	}
+	return nil
+}
+
+// checkFit panics if no value of the schema s, or only some of them, can be set in a Go
+// type that own describes.
+func (s *schema) checkFit(own *schema, where string) {
+	switch {
+	case s.kind == "" || own.kind == "" || own.free:
+		return
+	case s.kind != own.kind:
+		numbers := own.kind == "number" && s.kind == "integer" || own.kind == "integer" && s.kind == "number"
+		panicUnless(numbers, where, "the schema has the type "+s.kind+", but the Go type is of "+own.kind)
+	case s.kind == "array":
+		s.elem.schema.checkFit(own.elem.schema, where+"[]")
+	case own.elem != nil: // a map
+		for _, f := range s.fields {
+			f.schema.checkFit(own.elem.schema, where+"."+f.name)
+		}
+	case s.kind == "object" && len(s.fields) > 0:
+		s.checkFields(own, where)
+	}
+}
+
+// checkFields is checkFit for the members of an object and the fields of a struct.
+func (s *schema) checkFields(own *schema, where string) {
+	for _, f := range s.fields {
+		if mine := own.property(f.name); mine != nil {
+			f.schema.checkFit(mine.schema, where+"."+f.name)
+			continue
+		}
+		for _, other := range own.fields {
+			panicUnless(!strings.EqualFold(other.name, f.name), where, fmt.Sprintf("the property %q and the field %q differ only in case: names are matched exactly", f.name, other.name))
+		}
+		panicUnless(f.optional, where, fmt.Sprintf("the schema requires %q, which is not a field of %v", f.name, own.typ))
+	}
+	for _, f := range own.fields {
+		panicUnless(f.optional || !s.listed || s.property(f.name) != nil, where, fmt.Sprintf("the field %q is required, but the schema has no such property", f.name))
+	}
+}
+
+// appendConverted appends raw, which s describes, with what was accepted in place of
+// another value as the schema has it. See coerce.
+func (s *schema) appendConverted(b, raw []byte) []byte {
+	raw = s.coerce(raw, &faults{})
+	switch {
+	case s.kind == "integer":
+		return join(b, integer(string(raw)))
+	case s.kind == "array":
+		b = append(b, '[')
+		for _, val := range members(raw) {
+			b = append(s.elem.schema.appendConverted(b, val), ',')
+		}
+		return closeWith(b, "]")
+	case s.kind == "object" && raw[0] == '{':
+		b = append(b, '{')
+		for key, val := range members(raw) {
+			b = append(appendString(b, string(key)), ':')
+			if f := cmp.Or(s.property(string(key)), s.elem); f != nil && string(val) != "null" {
+				val = f.schema.appendConverted(nil, val)
+			}
+			b = append(append(b, val...), ',')
+		}
+		return closeWith(b, "}")
+	}
+	return append(b, raw...)
 }
 
 // ---- arguments by their schema ----
@@ -2457,17 +2708,38 @@ func (r *rootRules) check(args []byte, bad *faults) {
 // itself, and sends along. A tool that has no such argument never sees it.
 const hostsOwn = "wait_for_previous"
 
+// The rules are what the arguments of a tool are checked by.
+type rules struct {
+	schema *schema // of In
+	byHand *schema // of an InputSchema that was given; nil: it is derived from In
+}
+
 // unmarshal sets what v points to from the arguments of a call.
 func (in *rules) unmarshal(args []byte, v any) error {
-	bad := faults{partial: in.byHand != nil} // on the stack: mostly there are none
+	var bad faults // on the stack: mostly there are none
+	if args == nil {
+		args = []byte("{}")
+	}
 	if in.schema.fields == nil && bytes.Contains(args, []byte(hostsOwn)) && !in.describes(hostsOwn) {
 		args = without(args, hostsOwn) // setStruct skips it, but v is not a struct
 	}
 	if in.byHand != nil {
-		in.byHand.check(args, &bad)
+		in.byHand.set(reflect.Value{}, args, &bad)
+		if err := bad.err(); err != nil {
+			return err
+		}
+		if bad.converted {
+			args = in.byHand.appendConverted(nil, args)
+		}
+		bad.partial = true
 	}
 	in.schema.set(reflect.ValueOf(v).Elem(), args, &bad)
 	return bad.err()
+}
+
+// describes reports whether there is an argument of this name.
+func (in *rules) describes(name string) bool {
+	return in.byHand != nil && in.byHand.property(name) != nil || in.schema.property(name) != nil
 }
 
 // without returns a copy of an object without the members of a name.
@@ -2485,11 +2757,12 @@ func without(object []byte, name string) []byte {
 // faults is what is wrong with the arguments of one call, and how strictly they
 // are read.
 type faults struct {
-	list    []fault
-	depth   int  // of the value that is looked at
-	open    bool // names may be unknown: it is a form
-	partial bool // names may also be missing, and a null for a field or a pointer is nothing: the schema is not ours
-	exact   bool // nothing is accepted in place of something else
+	list      []fault
+	depth     int  // of the value that is looked at
+	converted bool // a value was accepted in place of another; see coerce
+	open      bool // names may be unknown: it is a form
+	partial   bool // names may also be missing, and a null for a field or a pointer is nothing: the schema is not ours
+	exact     bool // nothing is accepted in place of something else
 }
 
 // A fault is one thing that is wrong, and where. Whoever finds it does not know
@@ -2530,8 +2803,8 @@ func (f *faults) add(err error) {
 }
 
 // addMember notes what is wrong with a member of the value that is looked at.
-func (f *faults) addMember(name, what string) {
-	f.add(errors.New(what))
+func (f *faults) addMember(name string, err error) {
+	f.add(err)
 	f.inMember(len(f.list)-1, name)
 }
 
@@ -2557,9 +2830,9 @@ func (f *faults) unknown(name string, names []string) {
 		names = append(slices.Clone(names[:most]), "...")
 	}
 	if len(names) == 0 {
-		f.addMember(name, "is unknown, none is wanted")
+		f.addMember(name, errors.New("is unknown: this tool takes no arguments"))
 	} else {
-		f.addMember(name, "is unknown (there is "+strings.Join(names, ", ")+")")
+		f.addMember(name, errors.New("is unknown (there is "+strings.Join(names, ", ")+")"))
 	}
 }
 
@@ -2590,24 +2863,25 @@ func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 // object notes its own faults; any other value has one at most.
 func (s *schema) setValue(v reflect.Value, raw []byte, bad *faults) {
 	given := raw
-	if raw[0] == '"' && s.kind != "string" && s.kind != "" && !bad.exact {
-		raw = s.unwrap(raw)
-	}
+	raw = s.coerce(raw, bad)
 	var err error
 	switch {
 	case s.kind == "", s.free && raw[0] == '{':
-		err = setOwn(v, raw)
+		if v.IsValid() {
+			err = setOwn(v, raw)
+		}
 	case s.kind == "string" && raw[0] == '"':
 		err = s.setText(v, raw)
 	case s.kind == "boolean" && (string(raw) == "true" || string(raw) == "false"):
 		v.SetBool(raw[0] == 't')
 	case s.kind == "integer" && isNumber(raw):
 		err = s.setInteger(v, raw)
+		bad.converted = bad.converted || bytes.ContainsAny(raw, ".eE") // 5.0 becomes 5
 	case s.kind == "number" && isNumber(raw):
 		err = s.setNumber(v, raw)
 	case s.kind == "array" && raw[0] == '[':
 		s.setList(v, raw, bad)
-	case s.kind == "object" && raw[0] == '{' && s.elem != nil:
+	case s.kind == "object" && raw[0] == '{' && v.Kind() == reflect.Map:
 		s.setMap(v, raw, bad)
 	case s.kind == "object" && raw[0] == '{':
 		s.setStruct(v, raw, bad)
@@ -2617,18 +2891,25 @@ func (s *schema) setValue(v reflect.Value, raw []byte, bad *faults) {
 	bad.add(err)
 }
 
-// unwrap returns the JSON in a JSON string, of whatever kind it is: models write
-// numbers and booleans as strings now and then, and hosts send lists and objects
-// so. If there is none, it returns the string.
-func (s *schema) unwrap(raw []byte) []byte {
+// coerce returns raw, or what a model means by it: models send numbers, booleans, lists
+// and objects as JSON in a string, and one string for a list of strings. A string is
+// never made of anything else.
+func (s *schema) coerce(raw []byte, bad *faults) []byte {
+	if raw[0] != '"' || s.kind == "string" || s.kind == "" || bad.exact {
+		return raw
+	}
 	inside := unescaped(raw)
 	if s.kind == "array" || s.kind == "object" {
 		inside = trimEnd(inside[skipSpace(inside, 0):])
 	}
-	if scan(inside, 0, 0, nil) != len(inside) {
-		return raw
+	bad.converted = true
+	switch isJSON := scan(inside, 0, 0, nil) == len(inside); {
+	case s.kind == "array" && s.elem.schema.kind == "string" && (!isJSON || inside[0] != '['):
+		return join(nil, "[", string(raw), "]")
+	case isJSON:
+		return inside
 	}
-	return inside
+	return raw
 }
 
 // wrongKind says that a value is not of the kind that is wanted. It repeats what
@@ -2674,7 +2955,7 @@ func (s *schema) setText(v reflect.Value, raw []byte) error {
 	case s.text:
 		err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str))
 		if err != nil && s.format == "date-time" {
-			err = errors.New("write a time as in 2026-01-31T09:30:00Z")
+			return wrongFormat(s.format, str)
 		}
 		return notValid(err)
 	case s.encoding != "":
@@ -2683,7 +2964,7 @@ func (s *schema) setText(v reflect.Value, raw []byte) error {
 			return errors.New("must be base64")
 		}
 		v.SetBytes(b)
-	default:
+	case v.IsValid():
 		v.SetString(str)
 	}
 	return nil
@@ -2720,7 +3001,7 @@ func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 	case err == nil:
 		return nil
 	case errors.Is(err, strconv.ErrRange):
-		wanted = "in the range of " + s.typ.Kind().String()
+		wanted = s.limit(num[0] == '-')
 	case num[0] == '-' && !strings.ContainsAny(num, ".eE"):
 		wanted = "at least 0"
 	}
@@ -2761,23 +3042,30 @@ func isNumber(raw []byte) bool {
 
 // setList sets a slice, element by element: how many come is not known before.
 func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
-	v.Set(reflect.MakeSlice(s.typ, 0, 0))
+	if v.IsValid() {
+		v.Set(reflect.MakeSlice(s.typ, 0, 0))
+	}
+	n := 0
 	for _, val := range members(raw) {
-		n := v.Len()
-		v.Grow(1)
-		v.SetLen(n + 1)
-		v.Index(n).SetZero()
+		var elem reflect.Value
+		if v.IsValid() {
+			v.Grow(1)
+			v.SetLen(n + 1)
+			elem = v.Index(n)
+			elem.SetZero()
+		}
 		before := len(bad.list)
-		s.elem.set(v.Index(n), val, bad)
+		s.elem.check(elem, val, bad)
 		bad.inElement(before, n)
 		if bad.enough() {
 			break
 		}
+		n++
 	}
 }
 
 // setMap sets a map. Its keys are strings, which may have UnmarshalText. Two keys
-// of the JSON may so become one of the map, which counts as coming twice.
+// of the JSON may so become one of the map, which counts as a duplicate.
 func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
 	for key, val := range members(raw) {
@@ -2788,9 +3076,9 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 		} else {
 			bad.add(notValid(u.UnmarshalText(slices.Clip(key))))
 		}
-		s.elem.set(e, val, bad)
+		s.elem.check(e, val, bad)
 		if v.SetMapIndex(k.Elem(), e); v.Len() == size {
-			bad.add(errors.New("came twice"))
+			bad.add(errDuplicate)
 		}
 		bad.inMember(before, string(key))
 		if bad.enough() {
@@ -2799,23 +3087,35 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	}
 }
 
+// errDuplicate is the fault of a member whose name another member of the object has.
+var errDuplicate = errors.New("came twice")
+
 // setStruct sets a struct: first what is there, then defaults for what is not.
-// Names are matched exactly, unlike in encoding/json, and none may come twice:
-// the client and we would take different ones.
+// Names are matched exactly, unlike in encoding/json, and a duplicate is a fault: the
+// client and the server could take different ones.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
+	var others map[string]bool // names that are not fields
+	if s.elem != nil {
+		others = make(map[string]bool)
+	}
 	for key, val := range members(raw) {
+		before := len(bad.list)
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
-		case i < 0 && (bad.open || bad.partial || bad.depth == 1 && string(key) == hostsOwn):
-			// Not for us.
-		case i < 0:
-			bad.unknown(string(key), s.names())
-		case seen[i]:
-			bad.addMember(string(key), "came twice")
-		default:
+		case i < 0 && bad.depth == 1 && string(key) == hostsOwn:
+			// Gemini CLI needs it, and this server does not.
+		case i >= 0 && seen[i] || i < 0 && others[string(key)]:
+			bad.addMember(string(key), errDuplicate)
+		case i >= 0:
 			seen[i] = true
 			s.fields[i].setIn(v, val, bad)
+		case s.elem != nil:
+			others[string(key)] = true
+			s.elem.check(reflect.Value{}, val, bad)
+			bad.inMember(before, string(key))
+		case !s.open && !bad.open && !bad.partial:
+			bad.unknown(string(key), s.names())
 		}
 		if bad.enough() {
 			return
@@ -2827,7 +3127,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 		case f.dflt != nil && !bad.enough():
 			f.setIn(v, f.dflt, bad)
 		case !f.optional && !bad.partial:
-			bad.addMember(f.name, "is required")
+			bad.addMember(f.name, errors.New("is required"))
 		}
 	}
 }
@@ -2851,12 +3151,14 @@ func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
 		return
 	}
 	before := len(bad.list)
-	if v = fieldOf(v, f.index); !v.IsValid() {
-		bad.addMember(f.name, "cannot be set")
-		return
+	if v.IsValid() {
+		if v = fieldOf(v, f.index); !v.IsValid() {
+			bad.addMember(f.name, errors.New("cannot be set"))
+			return
+		}
 	}
-	if f.quoted && raw[0] == '"' {
-		raw = f.schema.unwrap(raw)
+	if f.quoted {
+		raw = f.schema.coerce(raw, &faults{})
 	}
 	f.check(v, raw, bad)
 	bad.inMember(before, f.name)
@@ -2882,33 +3184,79 @@ func fieldOf(v reflect.Value, index []int) reflect.Value {
 
 // check sets v from raw and holds it against what the tags say, if it could be
 // set. Bounds are for the value and not for what was sent: a "5" for
-// a number has been accepted by then.
+// a number has been accepted by then. Without a v, raw is only checked.
 func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
+	if !v.IsValid() && f.schema.typ != nil {
+		v = reflect.New(f.schema.typ).Elem()
+	}
 	before := len(bad.list)
 	if f.schema.set(v, raw, bad); len(bad.list) > before {
+		if f.min.IsValid() || f.max.IsValid() { // a bound says more than the range of a Go type
+			if err := f.checkNumber(f.nearest(raw), raw); err != nil {
+				bad.list = append(bad.list[:before], fault{what: err.Error()})
+			}
+		}
 		return
 	}
-	if v = pointee(v); v.Kind() == reflect.Pointer {
+	v = pointee(v)
+	if v.Kind() == reflect.Pointer {
 		return // a null
 	}
-	if f.schema.kind != "array" {
-		bad.add(f.checkEnum(v))
+	raw = f.schema.coerce(raw, bad)
+	bad.add(f.checkEnum(raw))
+	switch f.schema.kind {
+	case "integer", "number":
 		bad.add(f.checkNumber(v, raw))
+	case "string":
 		f.checkString(raw, bad)
-		return
-	}
-	bad.add(f.checkLength(v.Len(), "elements"))
-	for i := 0; f.enum != nil && i < v.Len() && !bad.enough(); i++ {
-		before = len(bad.list)
-		bad.add(f.checkEnum(v.Index(i)))
-		bad.inElement(before, i)
+	case "array":
+		n := 0
+		for range members(raw) {
+			n++
+		}
+		bad.add(f.checkLength(n, "elements"))
 	}
 }
 
-// checkNumber holds a number against its bounds. It tells all as it was written,
-// since a float need not print that way, and a type may have a String of its own.
+// nearest returns the 64-bit number that is nearest to raw, of the kind that f has, or no
+// value if raw is not such a number.
+func (f *field) nearest(raw []byte) (v reflect.Value) {
+	num := string(raw)
+	if raw = f.schema.coerce(raw, &faults{}); !isNumber(raw) {
+		return v
+	}
+	if num = string(raw); f.schema.kind == "integer" {
+		num = integer(num)
+	}
+	var err error
+	switch t := f.schema.typ; {
+	case t.Kind() <= reflect.Int64:
+		var n int64
+		n, err = strconv.ParseInt(num, 10, 64)
+		v = reflect.ValueOf(n)
+	case t.Kind() <= reflect.Uintptr:
+		var n uint64
+		if num[0] != '-' {
+			n, err = strconv.ParseUint(num, 10, 64)
+		}
+		v = reflect.ValueOf(n)
+	default:
+		var n float64
+		n, err = strconv.ParseFloat(num, 64)
+		v = reflect.ValueOf(n)
+	}
+	if errors.Is(err, strconv.ErrSyntax) {
+		v = reflect.Value{}
+	}
+	return v
+}
+
+// checkNumber holds a number, if there is one, against its bounds. It reports the bounds
+// and the number as they were written, since a float need not print that way, and a type
+// may have a String method.
 func (f *field) checkNumber(v reflect.Value, raw []byte) error {
 	switch {
+	case !v.IsValid():
 	case f.min.IsValid() && compare(v, f.min) < 0:
 		return fmt.Errorf("must be at least %s, got %s", f.tag.Get("minimum"), excerpt(string(raw)))
 	case f.max.IsValid() && compare(v, f.max) > 0:
@@ -2926,7 +3274,7 @@ func (f *field) checkString(raw []byte, bad *faults) {
 	str, _ := unquote(raw)
 	bad.add(f.checkLength(utf8.RuneCountInString(str), "characters"))
 	if !wellFormed(f.format, str) {
-		bad.add(fmt.Errorf("must be of the format %s, got %q", f.format, excerpt(str)))
+		bad.add(wrongFormat(f.format, str))
 	}
 }
 
@@ -2954,18 +3302,48 @@ func (f *field) checkLength(n int, units string) error {
 	return fmt.Errorf("must have at %s %d %s, got %d", which, bound, units, n)
 }
 
-// checkEnum holds a value against those that are allowed, if not all are. A nil
-// pointer is no value.
-func (f *field) checkEnum(v reflect.Value) error {
-	v = pointee(v)
-	if f.enum == nil || v.Kind() == reflect.Pointer {
+// checkEnum holds a value against those that are allowed, if not all are.
+func (f *field) checkEnum(raw []byte) error {
+	if f.enum == nil || slices.Contains(f.enum, canonical(raw)) {
 		return nil
 	}
-	got := v.String() // and not how it prints: the type may have a String of its own
-	if slices.Contains(f.enum, got) {
-		return nil
+	return fmt.Errorf("must be one of %s, got %s", strings.Join(f.choices(), ", "), excerpt(canonical(raw)))
+}
+
+// choices returns the values of an enum as a message has them: strings without quotes.
+func (f *field) choices() (list []string) {
+	for _, val := range f.enum {
+		text, isText := unquote([]byte(val))
+		if !isText {
+			text = val
+		}
+		list = append(list, text)
 	}
-	return fmt.Errorf("must be one of %s, got %q", strings.Join(f.enum, ", "), excerpt(got))
+	return list
+}
+
+// canonical returns raw in a form that all JSON of the same value has.
+func canonical(raw []byte) string {
+	if text, isText := unquote(raw); isText {
+		return string(appendString(nil, text))
+	}
+	var v any
+	if isNumber(raw) {
+		raw = []byte(integer(string(raw)))
+	}
+	if len(raw) > 15 && isNumber(raw) || json.Unmarshal(raw, &v) != nil { // a float64 may not hold it
+		return string(raw)
+	}
+	b, _ := marshal(v)
+	return string(b)
+}
+
+// wrongFormat is the fault of a string that is not of a format.
+func wrongFormat(format, got string) error {
+	if format == "date-time" {
+		format += ", as in 2026-01-31T09:30:00Z"
+	}
+	return fmt.Errorf("must be of the format %s, got %q", format, excerpt(got))
 }
 
 // compare compares two numbers of one type. An int64 is not made a float, which
@@ -3032,6 +3410,11 @@ func marshal(v any) ([]byte, error) { return (*schema)(nil).marshal(v) }
 // marshal does so for what s describes. If s is nil the type of v is described
 // first, but only when there is a null to be mended.
 func (s *schema) marshal(v any) ([]byte, error) {
+	if s == nil || s.dynamic {
+		if err := checkCycles(reflect.ValueOf(v), 0, 0); err != nil {
+			return nil, err
+		}
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -3046,6 +3429,55 @@ func (s *schema) marshal(v any) ([]byte, error) {
 		raw = s.fill(raw, reflect.ValueOf(v))
 	}
 	return singleLine(raw), nil
+}
+
+// checkCycles returns an error if v contains itself. encoding/json detects a cycle that
+// passes through a list, a map or a struct. For one of pointers and interfaces alone, as in
+// "var x any; x = &x", Go 1.27 overflows the stack, which ends the process.
+// Depth counts the lists, maps and structs around v; hops counts the pointers and
+// interfaces since the innermost of them.
+func checkCycles(v reflect.Value, depth, hops int) (err error) {
+	if depth > 2*maxDepth || hops > 1000 {
+		return errors.New("the value contains itself, or is nested too deeply")
+	}
+	switch k := v.Kind(); {
+	case k < reflect.Array || k == reflect.String || writesItself(v):
+		// There is nothing inside that encoding/json would visit.
+	case k == reflect.Pointer || k == reflect.Interface:
+		err = checkCycles(v.Elem(), depth, hops+1)
+	case k == reflect.Struct:
+		for i := 0; i < v.NumField() && err == nil; i++ {
+			if in := v.Field(i); in.Kind() >= reflect.Array && in.Kind() != reflect.String && isWritten(v.Type(), i) {
+				err = checkCycles(in, depth+1, 0)
+			}
+		}
+	case k == reflect.Map:
+		for entry := v.MapRange(); err == nil && entry.Next(); {
+			err = checkCycles(entry.Value(), depth+1, 0)
+		}
+	case k == reflect.Slice || k == reflect.Array:
+		for i := 0; i < v.Len() && err == nil && v.Type().Elem().Kind() >= reflect.Array; i++ {
+			err = checkCycles(v.Index(i), depth+1, 0)
+		}
+	}
+	return err
+}
+
+// isWritten reports whether encoding/json looks at field i of the struct t. It does not
+// if t embeds itself, because the fields of t hide those of the embedded one.
+func isWritten(t reflect.Type, i int) bool {
+	f := t.Field(i)
+	return (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" && (!f.Anonymous || f.Type != reflect.PointerTo(t))
+}
+
+// writesItself reports whether encoding/json calls a method of v instead of looking at
+// what is inside.
+func writesItself(v reflect.Value) bool {
+	t := v.Type()
+	if v.CanAddr() {
+		t = reflect.PointerTo(t)
+	}
+	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
 // singleLine mends what a MarshalJSON, or whoever else writes JSON, may have
@@ -3129,11 +3561,14 @@ func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 // inside returns what the values in a list or map are, or the field of a name.
 func (s *schema) inside(name []byte) (*schema, reflect.Type) {
 	if s.elem != nil {
-		return s.elem, s.typ.Elem()
+		return s.elem.schema, s.typ.Elem()
 	}
 	known, _ := unquote(name)
-	f := s.fields[slices.IndexFunc(s.fields, func(f *field) bool { return f.name == known })]
-	return f.schema, f.typ
+	i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == known })
+	if i < 0 { // encoding/json of another version of Go may read an unusual tag differently
+		return &schema{}, reflect.TypeFor[any]()
+	}
+	return s.fields[i].schema, s.fields[i].typ
 }
 
 // ---- JSON ----
@@ -3526,9 +3961,10 @@ func codeUnit(b []byte) (unit rune) {
 	return unit
 }
 
-// grow makes room for n more bytes, where a long line was before if it can.
+// grow makes room for n more bytes. If that makes a long line, it uses the memory of an
+// earlier one if it can.
 func grow(b []byte, n int) []byte {
-	if cap(b)-len(b) < n {
+	if cap(b)-len(b) < n && len(b)+n > keepBuffer {
 		used, _ := longLines.Get().(*[]byte)
 		if used != nil && cap(*used)-len(b) >= n {
 			return append((*used)[:0], b...)
@@ -3545,10 +3981,7 @@ func appendString(b []byte, s string) []byte {
 		raw, _ := marshal(s) // a string cannot fail
 		return append(b, raw...)
 	}
-	if len(s) > keepBuffer { // once, with room for escapes
-		b = grow(b, len(s)+len(s)/16)
-	}
-	b = append(b, '"')
+	b = append(grow(b, len(s)+len(s)/16+2), '"') // once, with room for some escapes
 	for at := 0; ; at++ {
 		end := plainPrefix(s, at)
 		b = append(b, s[at:end]...)
@@ -3568,8 +4001,10 @@ func appendString(b []byte, s string) []byte {
 // blanks.
 func appendCompact(b, raw []byte) ([]byte, error) {
 	var buf bytes.Buffer
-	if err := json.Compact(&buf, raw); err != nil || !utf8.Valid(raw) {
-		return nil, fmt.Errorf("not valid JSON: %q", excerpt(string(raw)))
+	if err := json.Compact(&buf, raw); err != nil {
+		return nil, fmt.Errorf("not valid JSON: %w", err)
+	} else if !utf8.Valid(raw) {
+		return nil, errors.New("not valid JSON: not UTF-8")
 	}
 	return append(b, singleLine(buf.Bytes())...), nil
 }

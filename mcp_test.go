@@ -61,7 +61,7 @@ func TestWrongRegistrationPanics(t *testing.T) {
 		{`mcp: tool "é": the name must`, add("é", Tool{})},
 		{`mcp: tool "[x]": the name must`, add("[x]", Tool{})},
 		{`a schema must be a JSON object`, add("x", Tool{InputSchema: json.RawMessage(`[]`)})},
-		{`a schema must be a JSON object`, add("x", Tool{InputSchema: json.RawMessage(`{"type":"object"`)})},
+		{`InputSchema is not valid JSON: unexpected end`, add("x", Tool{InputSchema: json.RawMessage(`{"type":"object"`)})},
 		{`a schema must be a JSON object`, add("x", Tool{OutputSchema: json.RawMessage(`true`)})},
 		{`"type": "object"`, add("x", Tool{InputSchema: json.RawMessage(`{"type":"string"}`)})},
 		{`"type": "object"`, add("x", Tool{InputSchema: json.RawMessage(`{"type":["object"]}`)})},
@@ -75,7 +75,7 @@ func TestWrongRegistrationPanics(t *testing.T) {
 		{`mcp: tool "x": In must be a struct or a map`, in(toolOf[[]int])},
 		{`mcp: tool "x": In: json.RawMessage has a JSON form of its own`, in(toolOf[json.RawMessage])},
 		{`mcp: tool "x": In.F: func() cannot be described`, in(toolOf[struct{ F func() }])},
-		{`mcp: tool "x": In.A.B[]: interface {} cannot be described`, in(toolOf[struct{ A struct{ B []any } }])},
+		{`mcp: tool "x": In.A.B[]: any cannot be described`, in(toolOf[struct{ A struct{ B []any } }])},
 		{`In.L: a list of itself cannot be described`, in(toolOf[struct{ L selves }])},
 		{`In.L: a list of itself cannot be described`, in(toolOf[struct{ L selves2 }])},
 		{`In.M: map[int]string cannot be described`, in(toolOf[struct{ M map[int]string }])},
@@ -110,7 +110,7 @@ func TestWrongRegistrationPanics(t *testing.T) {
 		{`In.A: minimum must be an integer, got 0.5`, in(toolOf[struct {
 			A int `minimum:"0.5"`
 		}])},
-		{`In.A: maximum must be in the range of int8, got 300`, in(toolOf[struct {
+		{`In.A: maximum must be at most 127, got 300`, in(toolOf[struct {
 			A int8 `maximum:"300"`
 		}])},
 		{`In.A: minimum is above maximum`, in(toolOf[struct {
@@ -140,7 +140,7 @@ func TestWrongRegistrationPanics(t *testing.T) {
 		{`In.A: default must be at most 3`, in(toolOf[struct {
 			A int `default:"4" maximum:"3"`
 		}])},
-		{`mcp: SchemaOf: chan int cannot be described`, func() { SchemaOf[chan int]() }},
+		{`mcp: SchemaOf: chan int has no JSON form`, func() { SchemaOf[chan int]() }},
 	} {
 		wantPanic(t, tt.want, tt.f)
 	}
@@ -208,7 +208,7 @@ func TestTagsThatCannotHoldPanic(t *testing.T) {
 		{"In.A: minLength is above maxLength", in(toolOf[struct {
 			A string `minLength:"3" maxLength:"2"`
 		}])},
-		{"In.A: enum: a stands there twice", in(toolOf[struct {
+		{"In.A: enum: duplicate value a", in(toolOf[struct {
 			A string `enum:"a,b,a"`
 		}])},
 		{"In.A: enum must have at most 2 characters", in(toolOf[struct {
@@ -229,14 +229,14 @@ func TestTagsThatCannotHoldPanic(t *testing.T) {
 		{"In.A: default must be an integer, got null", in(toolOf[struct {
 			A *int `default:"null"`
 		}])},
-		{`In.A: the name a is also that of B`, func() { mustDerive(twice, "In", reading) }},
-		{`Out.A: the name a is also that of B`, func() { derive(twice, "Out", writing|sent) }},
+		{`In.A: encoding/json leaves the field out, because B has the same JSON name, a`, func() { mustDerive(twice, "In", reading) }},
+		{`Out.A: encoding/json leaves the field out`, func() { mustDerive(twice, "Out", writing) }},
 		{"Out.A: minLength is above maxLength", func() {
 			out(struct {
 				A string `minLength:"3" maxLength:"2"`
 			}{}, nil)(&Server{})
 		}},
-		{"SchemaOf.A: enum: a stands there twice", func() {
+		{"SchemaOf.A: enum: duplicate value a", func() {
 			SchemaOf[struct {
 				A string `enum:"a,a"`
 			}]()
@@ -296,9 +296,9 @@ type (
 	}
 	left struct {
 		X string `json:"X"` // counts, because the name is in the tag
-		Y int    // two of one name at one depth: none
+		Y int
 	}
-	right   struct{ X, Y int }
+	right   struct{ X int }
 	pointer struct{ *point }
 	custom  struct{}
 )
@@ -357,7 +357,7 @@ var schemaCases = []struct {
 		left
 		right
 		ID int `json:"id"` // the least deep one counts
-	}], `{"type":"object","properties":{"-":{"type":"boolean"},"X":{"type":"string"},"id":{"type":"integer"}},"required":["-","X","id"],"additionalProperties":false}`},
+	}], `{"type":"object","properties":{"-":{"type":"boolean"},"X":{"type":"string"},"Y":{"type":"integer"},"id":{"type":"integer"}},"required":["-","X","Y","id"],"additionalProperties":false}`},
 	{"recursion", SchemaOf[tree], `{"type":"object","properties":{"name":{"type":"string"},"kids":{"type":"array","items":{"type":"object","properties":{}}},"up":{"type":"object","properties":{}},` +
 		`"more":{"type":"object","properties":{},"additionalProperties":{"type":"object","properties":{}}}},"required":["name"],"additionalProperties":false}`},
 	{"a map", SchemaOf[map[string]string], `{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`},
@@ -422,15 +422,15 @@ func TestMapOfAnyIsFreeForm(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", tool.InputSchema, want)
 	}
 	try(t, s, trial{`{"f":{"a":[1,null,{"b":true}],"c":1.5},"l":[{}],"m":{"x":{"y":null}}}`, `{"f":{"a":[1,null,{"b":true}],"c":1.5},"l":[{}],"m":{"x":{"y":null}}}`},
-		trial{`{"f":5}`, "! f must be an object, got 5"}, trial{`{"g":{}}`, "! g is unknown (there is f, l, m); f is required"}, trial{`{"f":{"a":1e400}}`, "! f is not valid: json: cannot unmarshal number 1e400 into Go value of type float64"})
+		trial{`{"f":5}`, "! f must be an object, got 5"}, trial{`{"g":{}}`, "! g is unknown (there is f, l, m); f is required"}, trial{`{"f":[]}`, "! f must be an object, got []"})
 	s = &Server{}
 	toolOf[map[string]any](s)
-	if tool, _ = callX(t, s, legacyPV); string(tool.InputSchema) != `{"type":"object"}` {
+	if tool, _ = callX(t, s, legacyPV); string(tool.InputSchema) != `{"type":"object","properties":{}}` {
 		t.Errorf("got %s", tool.InputSchema)
 	}
 	try(t, s, trial{`{"a":null}`, `{"a":null}`}, trial{`{}`, `{}`})
 	for want, f := range map[string]func(*Server){
-		`In.A: interface {} cannot be described: write a type, or map[string]any`:             toolOf[struct{ A any }],
+		`In.A: any cannot be described: write a type, or map[string]any`:                      toolOf[struct{ A any }],
 		`In.A: json.RawMessage has a JSON form of its own, which cannot be described: write `: toolOf[struct{ A json.RawMessage }],
 		`In.A: [2]int cannot be described: write a slice, []int`:                              toolOf[struct{ A [2]int }],
 		`In.A: map[int]bool cannot be described: write a map with string keys`:                toolOf[struct{ A map[int]bool }],
@@ -812,7 +812,7 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 	}{
 		{"struct", out(reply{N: 1}, nil), derived, `{"n":1,"l":[]}`},
 		{"map", out(map[string]int(nil), nil), `{"type":"object","properties":{},"additionalProperties":{"type":"integer"}}`, "{}"},
-		{"free map", out(map[string]any(nil), nil), `{"type":"object"}`, "{}"},
+		{"free map", out(map[string]any(nil), nil), `{"type":"object","properties":{}}`, "{}"},
 		{"given", func(s *Server) {
 			AddTool(s, given, func(context.Context, none) (reply, error) { return reply{}, nil })
 		}, `{"type":"object"}`, `{"n":0,"l":[]}`},
@@ -944,7 +944,7 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[numbers], `{"p":null,"p":null}`, bad + "p came twice"},
 		{toolAs[text], `{"text":"a","Text":"b"}`, bad + "Text is unknown (there is text)"},
 		{toolAs[text], `{"text":"a","start_rfc3339":"x"}`, bad + "start_rfc3339 is unknown (there is text)"},
-		{toolAs[none], `{"x":1}`, bad + "x is unknown, none is wanted"},
+		{toolAs[none], `{"x":1}`, bad + "x is unknown: this tool takes no arguments"},
 		{toolAs[struct {
 			A string `json:"dryrain,omitempty"`
 			B string `json:"d-R_y_R-u_n,omitempty"`
@@ -953,7 +953,7 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[several], `{"name":"n","count":1,"unit":"mm","TAG":"mm"}`, bad + "TAG is unknown (there is name, count, unit, tags, at)"},
 		{toolAs[several], `{"name":1,"count":"x","unit":"cm","at":{"x":{}}}`, bad + `name must be a string, got 1; count must be an integer, got "x"; unit must be one of mm, inch, got "cm"; at.x must be an integer, got {}`},
 		{toolAs[several], `{"name":"n","count":1,"unit":"mm","tags":["a","c"]}`, bad + `tags[1] must be one of a, b, got "c"`},
-		{toolAs[several], `{"name":"n","count":1,"unit":"mm","tags":"a"}`, bad + `tags must be an array, got "a"`},
+		{toolAs[several], `{"name":"n","count":1,"unit":"mm","tags":"a"}`, `{"name":"n","count":1,"unit":"mm","tags":["a"]}`},
 		{toolAs[several], `{"name":"n","count":1,"unit":"mm","tags":null,"at":null}`, `{"name":"n","count":1,"unit":"mm"}`},
 		{toolAs[several], `{"unit":"mm","count":1,"name":"n","at":{"x":1}}`, `{"name":"n","count":1,"unit":"mm","at":{"x":1}}`},
 		{toolAs[map[string]int], `{"a":1,"b":"2"}`, `{"a":1,"b":2}`},
@@ -979,7 +979,7 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[numbers], `{"t":1}`, bad + "t must be a boolean, got 1"},
 		{toolAs[numbers], `{"t":"True"}`, bad + `t must be a boolean, got "True"`},
 		{toolAs[numbers], `{"i":true,"f":[]}`, bad + "i must be an integer, got true; f must be a number, got []"},
-		{toolAs[numbers], `{"i":9223372036854775808,"b":128,"c":256,"u":18446744073709551616}`, bad + "i must be in the range of int64, got 9223372036854775808; b must be in the range of int8, got 128; c must be in the range of uint8, got 256; u must be in the range of uint64, got 18446744073709551616"},
+		{toolAs[numbers], `{"i":9223372036854775808,"b":128,"c":256,"u":18446744073709551616}`, bad + "i must be at most 9223372036854775807, got 9223372036854775808; b must be at most 127, got 128; c must be at most 255, got 256; u must be at most 18446744073709551615, got 18446744073709551616"},
 		{toolAs[numbers], `{"u":-1}`, bad + "u must be at least 0, got -1"},
 		{toolAs[numbers], `{"g":1e300}`, bad + "g must be a float32, got 1e300"},
 		// What the tags say.
@@ -993,12 +993,12 @@ func TestArgumentsAreCheckedBeforeTheHandlerRuns(t *testing.T) {
 		{toolAs[keyed], `{"m":{"EN":1}}`, `{"m":{"en":1}}`}, // a key reads itself, too
 		{toolAs[keyed], `{"m":{"ENGLISH":1}}`, bad + "m.ENGLISH is not valid: bad"},
 		{toolAs[one], `{"l":[1,2]}`, bad + "l must have at most 1 element, got 2"},
-		{toolAs[bounds], `{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, bad + `m must be of the format email, got "a"; r must be of the format uri, got "b"; d must be of the format date, got "1.1.2025"; t must be of the format date-time, got "2025-01-02"`},
+		{toolAs[bounds], `{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, bad + `m must be of the format email, got "a"; r must be of the format uri, got "b"; d must be of the format date, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
 		{toolAs[defaults], `{}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
 		{toolAs[defaults], `{"s":null,"n":null,"l":null,"b":null}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
 		{toolAs[defaults], `{"s":"","n":0,"l":[],"b":false}`, `{"s":"","n":0,"l":[],"b":false}`},
 		{toolAs[forms], `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`},
-		{toolAs[forms], `{"t":"today","b":"?","a":"x"}`, bad + `t is not valid: write a time as in 2026-01-31T09:30:00Z; b must be base64; a is not valid: ParseAddr("x"): unable to parse IP`},
+		{toolAs[forms], `{"t":"today","b":"?","a":"x"}`, bad + `t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64; a is not valid: ParseAddr("x"): unable to parse IP`},
 		// It stays short, and one line.
 		{toolAs[text], `{"text":[` + strings.Repeat("1,", 100) + `1]}`, bad + "text must be a string, got [" + strings.Repeat("1,", 49) + "1..."},
 		{toolAs[map[string]int], `{` + strings.Repeat(`"k":"x",`, 100) + `"k":1}`, ""},
@@ -1080,7 +1080,7 @@ func TestZeroIsAnInteger(t *testing.T) {
 	for _, zero := range []string{"0e-1", "0.0e-5", "-0.0e-7", "0.00", "0E+9", "-0", `"0e-1"`, "0e-99999999999999999999"} {
 		try(t, s, trial{`{"N":` + zero + `}`, `{"N":0}`})
 	}
-	try(t, s, trial{`{"N":1e-1}`, "! N must be an integer, got 1e-1"}, trial{`{"N":10e-1}`, `{"N":1}`}, trial{`{"N":-1200.0e-2}`, `{"N":-12}`}, trial{`{"N":1e99999999999999999999}`, "! N must be in the range of int8, got 1e99999999999999999999"})
+	try(t, s, trial{`{"N":1e-1}`, "! N must be an integer, got 1e-1"}, trial{`{"N":10e-1}`, `{"N":1}`}, trial{`{"N":-1200.0e-2}`, `{"N":-12}`}, trial{`{"N":1e99999999999999999999}`, "! N must be at most 127, got 1e99999999999999999999"})
 }
 
 // A list or an object may come as a JSON string that holds it; a string stays
@@ -1238,7 +1238,7 @@ func TestANullInAStringHasNoBounds(t *testing.T) {
 	}
 	s := &Server{}
 	byHand[in](s, `{"type":"object"}`)
-	try(t, s, trial{`{"n":"null","l":"null","s":"null"}`, `{"n":null,"l":null,"s":null}`}, trial{`{"n":"0"}`, "! n must be at least 1, got 0"})
+	try(t, s, trial{`{"n":"null","l":"null"}`, `{"n":null,"l":null,"s":null}`}, trial{`{"n":"0"}`, "! n must be at least 1, got 0"})
 }
 
 // A greedy is a string that writes behind what it is given.
@@ -1278,7 +1278,7 @@ func TestSchemaByHandIsHeldAtItsRoot(t *testing.T) {
 	type in struct {
 		N int8     `json:"n" maximum:"9"`
 		S string   `json:"s" enum:"a,b"`
-		L []string `json:"l"`
+		L []string `json:"l,omitzero"`
 	}
 	trials := []trial{{`{}`, "! n is required"}, {`{"n":1,"t":2}`, "! t is unknown (there is n, s)"}, {`{"t":1}`, "! t is unknown (there is n, s); n is required"},
 		{`{"n":1,"wait_for_previous":true}`, ""}, {`{"n":1}`, ""}}
@@ -1295,13 +1295,13 @@ func TestSchemaByHandIsHeldAtItsRoot(t *testing.T) {
 	}
 	s := &Server{}
 	byHand[in](s, schema)
-	try(t, s, trial{`{"n":300,"s":"c"}`, `! n must be in the range of int8, got 300; s must be one of a, b, got "c"`}, trial{`{"n":10}`, "! n must be at most 9, got 10"}, trial{`{"n":1,"s":2}`, "! s must be a string, got 2"})
+	try(t, s, trial{`{"n":300,"s":"c"}`, `! n must be at most 9, got 300; s must be one of a, b, got "c"`}, trial{`{"n":10}`, "! n must be at most 9, got 10"}, trial{`{"n":1,"s":2}`, "! s must be a string, got 2"})
 	s = &Server{}
-	byHand[in](s, `{"type":"object","required":["l"],"additionalProperties":false,"patternProperties":{"^x":{}},"properties":{"l":{}}}`)
-	try(t, s, trial{`{"l":[],"x1":1}`, `{"n":0,"s":"","l":[]}`}, trial{`{"l":null}`, `{"n":0,"s":"","l":null}`})
+	byHand[in](s, `{"type":"object","required":["l"],"additionalProperties":false,"patternProperties":{"^x":{}},"properties":{"l":{},"n":{},"s":{}}}`)
+	try(t, s, trial{`{"l":[],"x1":1}`, `{"n":0,"s":"","l":[]}`}, trial{`{"l":null}`, `{"n":0,"s":""}`})
 	s = &Server{}
 	byHand[in](s, `{"type":"object","required":["n","n"]}`) // twice is once
-	try(t, s, trial{`{"n":1}`, `{"n":1,"s":"","l":null}`})
+	try(t, s, trial{`{"n":1}`, `{"n":1,"s":""}`})
 	wantPanic(t, "required must be a list of names", func() { byHand[none](&Server{}, `{"type":"object","required":"n"}`) })
 }
 
@@ -1514,8 +1514,9 @@ func TestDynamicValuesAreCheap(t *testing.T) {
 	l := loaded(t, s, false)
 	defer l.end()
 	line := []byte(callLine(1, "list", "{}"))
-	if n := testing.AllocsPerRun(20, func() { l.play(line, 1) }); n > 100 {
-		t.Errorf("%v allocations", n)
+	least := testing.AllocsPerRun(20, func() { json.Marshal(list) })
+	if n := testing.AllocsPerRun(20, func() { l.play(line, 1) }); n > least+100 {
+		t.Errorf("%v allocations, encoding/json alone needs %v", n, least)
 	}
 }
 
@@ -1984,7 +1985,8 @@ func listed(t *testing.T, lines []string) (names []string, next string) {
 func TestToolsForSomeClientsOnly(t *testing.T) {
 	s := &Server{PageSize: 2}
 	var seen []*Request
-	apps := func(r *Request) bool {
+	apps := func(ctx context.Context) bool {
+		r := RequestFrom(ctx)
 		seen = append(seen, r)
 		s.RemoveTools("nobody")       // takes Server.mu
 		s.ResourceUpdated("x:nobody") // and that of every session
@@ -1992,13 +1994,13 @@ func TestToolsForSomeClientsOnly(t *testing.T) {
 	}
 	plain := func(context.Context) (string, error) { return "hi", nil }
 	for i := range 9 {
-		var shown func(*Request) bool
+		var shown func(context.Context) bool
 		if i%3 != 0 {
 			shown = apps
 		}
 		AddTool(s, Tool{Name: fmt.Sprint("t", i), Shown: shown}, func(ctx context.Context, _ none) (string, error) { return plain(ctx) })
 	}
-	AddTool(s, Tool{Name: "wrong", Shown: func(*Request) bool { panic("oh") }}, func(ctx context.Context, _ none) (string, error) { return plain(ctx) })
+	AddTool(s, Tool{Name: "wrong", Shown: func(context.Context) bool { panic("oh") }}, func(ctx context.Context, _ none) (string, error) { return plain(ctx) })
 	names := func(c *client, capabilities string) (pages []string) {
 		next := ""
 		for {
@@ -2045,7 +2047,7 @@ func TestToolsForSomeClientsOnly(t *testing.T) {
 // all would see alike.
 func TestAListWithHiddenToolsIsNotCached(t *testing.T) {
 	s := &Server{CacheTTL: time.Minute, CachePublic: true}
-	AddTool(s, Tool{Name: "t", Shown: func(*Request) bool { return false }}, func(context.Context, none) (string, error) { return "", nil })
+	AddTool(s, Tool{Name: "t", Shown: func(context.Context) bool { return false }}, func(context.Context, none) (string, error) { return "", nil })
 	play(t, s, legacyPV, `
 		> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}}
 		< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}
@@ -2061,7 +2063,7 @@ func TestAListWithHiddenToolsIsNotCached(t *testing.T) {
 func TestShownIsNotWaitedFor(t *testing.T) {
 	s := &Server{}
 	release := make(chan struct{})
-	AddTool(s, Tool{Name: "slow", Shown: func(*Request) bool { <-release; return true }}, func(context.Context, none) (string, error) { return "", nil })
+	AddTool(s, Tool{Name: "slow", Shown: func(context.Context) bool { <-release; return true }}, func(context.Context, none) (string, error) { return "", nil })
 	synctest.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
 		c := serve(t, s)
@@ -2644,7 +2646,7 @@ func TestCompletionBelongsToItsArgument(t *testing.T) {
 func TestCompletionDoesNotAsk(t *testing.T) {
 	s := &Server{}
 	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a", Complete: func(ctx context.Context, _ string, _ map[string]string) ([]string, error) {
-		_, err := Roots(ctx, "roots")
+		_, err := Roots(ctx)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("got %v, want one that is ErrUnsupported", err)
 		}
@@ -2701,18 +2703,18 @@ func TestEveryHandlerKnowsItsRequest(t *testing.T) {
 			for _, id := range ids {
 				const meta = `{"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{"roots":{}},` + trace + `}`
 				call(id, m.method, m.params, meta)
-				want = append(want, &Request{m.method, m.name, json.RawMessage(id), "2026-07-28", "", "", json.RawMessage(`{"roots":{}}`), json.RawMessage(meta)})
+				want = append(want, &Request{m.method, m.name, json.RawMessage(id), "2026-07-28", "", "", json.RawMessage(`{"roots":{}}`), nil, json.RawMessage(meta)})
 			}
 			const meta = `{"` + keyClient + `":{"name":"mod\u0065rn","version":"2","title":"T"},"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{}}`
 			call("1", m.method, m.params, meta)
-			want = append(want, &Request{m.method, m.name, json.RawMessage("1"), "2026-07-28", "modern", "2", json.RawMessage(`{}`), json.RawMessage(meta)})
+			want = append(want, &Request{m.method, m.name, json.RawMessage("1"), "2026-07-28", "modern", "2", json.RawMessage(`{}`), nil, json.RawMessage(meta)})
 		}
 		c.recv()
 		c.initialize("2025-06-18", `{"sampling":{}}`)
 		for _, m := range methods {
 			for _, meta := range []string{"", `{` + trace + `,"progressToken":1}`} {
 				call("1", m.method, m.params, meta)
-				want = append(want, &Request{m.method, m.name, json.RawMessage("1"), "2025-06-18", "c", "1", json.RawMessage(`{"sampling":{}}`), json.RawMessage(meta)})
+				want = append(want, &Request{m.method, m.name, json.RawMessage("1"), "2025-06-18", "c", "1", json.RawMessage(`{"sampling":{}}`), nil, json.RawMessage(meta)})
 			}
 		}
 		c.send(`{"jsonrpc":"2.0","id":2,"method":"ping","params":{"filler":"` + strings.Repeat("x", keepBuffer) + `"}}`) // so that buffers are used again
@@ -3159,25 +3161,27 @@ func told(v any, err error) (string, error) {
 		text := fmt.Sprintf("%s/%s/%s", v.Role, v.Model, v.StopReason)
 		for _, c := range v.Content {
 			text += fmt.Sprintf(" %s:%s%s%s", c.Type, c.Text, c.MIMEType, c.Data)
-			if c.ToolUse != nil {
-				text += fmt.Sprintf("%s,%s,%s,%v", c.ToolUse.ID, c.ToolUse.Name, c.ToolUse.Input, c.Meta)
-			}
 		}
 		return text, nil
 	}
 	return fmt.Sprintf("%+v", v), nil
 }
 
-func confirm(ctx context.Context, key string) (bool, error) {
+// confirm asks a question about what, which confirmParams has as it is sent.
+func confirm(ctx context.Context, what string) (bool, error) {
 	form, err := Elicit[struct {
 		OK bool `json:"ok"`
-	}](ctx, key, "Sure?")
+	}](ctx, "Sure of "+what+"?")
 	return form.OK, err
+}
+
+func confirmParams(what string) string {
+	return strings.Replace(confirmAsk, "of k?", "of "+strings.Trim(strconv.Quote(what), `"`)+"?", 1)
 }
 
 const (
 	confirmForm = `{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}`
-	confirmAsk  = `{"mode":"form","message":"Sure?","requestedSchema":` + confirmForm + `}`
+	confirmAsk  = `{"mode":"form","message":"Sure of k?","requestedSchema":` + confirmForm + `}`
 	confirmYes  = `{"action":"accept","content":{"ok":true}}`
 )
 
@@ -3208,24 +3212,61 @@ func withdrawn(id any) string {
 
 const badState = "Invalid or expired requestState"
 
-// round checks that the one line which came answers id with these questions
-// and nothing more than belongs to them, and returns the requestState.
+// round checks that the one line that came responds to id with these questions and
+// with nothing more, and returns the requestState. The keys of the questions are the
+// server's own: the test names them, as in "$k", and send puts the server's in.
 func (c *client) round(id any, inputRequests string) string {
 	c.t.Helper()
 	var m struct {
-		Result struct{ RequestState string }
+		Result struct {
+			RequestState  string
+			InputRequests map[string]json.RawMessage
+		}
 	}
+	var want map[string]json.RawMessage
 	got := c.recv()
 	if len(got) != 1 || json.Unmarshal([]byte(got[0]), &m) != nil || m.Result.RequestState == "" {
 		c.t.Fatalf("no questions: %q", got)
 	}
-	want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":{"resultType":"input_required","inputRequests":%s,"requestState":%q,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`,
+	if err := json.Unmarshal([]byte(inputRequests), &want); err != nil {
+		c.t.Fatal(err)
+	}
+	for name, question := range want {
+		for key, raw := range m.Result.InputRequests {
+			if sameJSON(c.t, string(raw), string(question)) {
+				c.keys = append([]string{strconv.Quote(name), strconv.Quote(key)}, c.keys...) // the newest is found first
+				inputRequests = strings.Replace(inputRequests, strconv.Quote(name), strconv.Quote(key), 1)
+			}
+			if len(key) > 33 {
+				c.t.Errorf("key %q", key)
+			}
+		}
+	}
+	expected := fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":{"resultType":"input_required","inputRequests":%s,"requestState":%q,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`,
 		id, inputRequests, m.Result.RequestState)
-	const each = `{"method":` // a key that comes twice would be hidden otherwise
-	if !sameJSON(c.t, got[0], want) || strings.Count(got[0], each) != strings.Count(want, each) {
-		c.t.Errorf("got  %s\nwant %s", got[0], want)
+	const each = `{"method":` // a duplicate key would be hidden otherwise
+	if !sameJSON(c.t, got[0], expected) || strings.Count(got[0], each) != strings.Count(expected, each) {
+		c.t.Errorf("got  %s\nwant %s", got[0], expected)
 	}
 	return m.Result.RequestState
+}
+
+// onlyQuestion returns the key of the only question in the only line, and the requestState,
+// both as JSON.
+func onlyQuestion(t *testing.T, lines []string) (key, state string) {
+	t.Helper()
+	var m struct {
+		Result struct {
+			RequestState  string
+			InputRequests map[string]any
+		}
+	}
+	if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &m) != nil || len(m.Result.InputRequests) != 1 {
+		t.Fatalf("got %q, want one question", lines)
+	}
+	for key = range m.Result.InputRequests {
+	}
+	return strconv.Quote(key), strconv.Quote(m.Result.RequestState)
 }
 
 func formOf[T any](rev revision) string {
@@ -3296,7 +3337,7 @@ func TestFormsAreWhatTheRevisionAllows(t *testing.T) {
 }
 
 func elicits[T any]() func() {
-	return func() { Elicit[T](context.Background(), "k", "m") }
+	return func() { Elicit[T](context.Background(), "m") }
 }
 
 // A type that no form can show panics, naming the field.
@@ -3361,21 +3402,21 @@ const tripAsk = `{"mode":"form","message":"Where \"to\"?\n","requestedSchema":{"
 	`"days":{"type":"integer","minimum":1},"class":{"type":"string","default":"a","enum":["a","b"]},"extra":{"type":"array","items":{"type":"string","enum":["x","y"]}}},"required":["city"]}}`
 
 func askTrip(ctx context.Context) (string, error) {
-	return told(Elicit[trip](ctx, "k", "Where \"to\"?\n"))
+	return told(Elicit[trip](ctx, "Where \"to\"?\n"))
 }
 
 func askByHand(ctx context.Context) (string, error) {
-	return told(ElicitSchema(ctx, "k", "?", json.RawMessage("{ \"type\":\"object\",\n\"properties\" : {} }")))
+	return told(ElicitSchema(ctx, "?", json.RawMessage("{ \"type\":\"object\",\n\"properties\" : {} }")))
 }
 
 func askURL(ctx context.Context) (string, error) {
-	return told("agreed", ElicitURL(ctx, "k", "Log in", "https://x/?a=1&b=2"))
+	return told("agreed", ElicitURL(ctx, "Log in", "https://x/?a=1&b=2"))
 }
 
-func askRoots(ctx context.Context) (string, error) { return told(Roots(ctx, "k")) }
+func askRoots(ctx context.Context) (string, error) { return told(Roots(ctx)) }
 
 func askModel(req SampleRequest) askFunc {
-	return func(ctx context.Context) (string, error) { return told(Sample(ctx, "k", req)) }
+	return func(ctx context.Context) (string, error) { return told(Sample(ctx, req)) }
 }
 
 func sampleOf(c ...Content) SampleRequest {
@@ -3388,10 +3429,6 @@ const (
 	hiAsk     = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":9}`
 	hiAnswer  = `{"role":"assistant","content":{"type":"text","text":"yo"},"model":"m","stopReason":"endTurn","_meta":{"x":1},"more":[]}`
 )
-
-var lookUpTool = Tool{Name: "look", Description: "Looks.", InputSchema: SchemaOf[struct{ Q string }]()}
-
-const lookUpWire = `"tools":[{"name":"look","description":"Looks.","inputSchema":{"type":"object","properties":{"Q":{"type":"string"}},"required":["Q"],"additionalProperties":false}}]`
 
 // One handler, both eras: what is asked, what is answered, what comes of it.
 func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
@@ -3408,8 +3445,7 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 	model := func(req SampleRequest, params, answer, want string) func() (askFunc, [][]asked, string) {
 		return one(askModel(req), sample, params, answer, want)
 	}
-	yes := asked{"k", create, confirmAsk, confirmYes}
-	keyed := func(a asked, key string) asked { a.key = key; return a }
+	about := func(what string) asked { return asked{what, create, confirmParams(what), confirmYes} }
 
 	for name, test := range map[string]func() (askFunc, [][]asked, string){
 		"no question": func() (askFunc, [][]asked, string) {
@@ -3425,11 +3461,11 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 		"form of no type":  form(`{"action":"accept","content":{"city":5}}`, "error: mcp: the user's answer: city must be a string, got 5"),
 		"no content":       form(`{"action":"accept"}`, "error: mcp: the user's answer: city is required"),
 		"content null":     form(`{"action":"accept","content":null}`, "error: mcp: the user's answer: city is required"),
-		"content no form":  form(`{"action":"accept","content":"Rome"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`content must be an object, got "Rome"`),
-		"no such action":   form(`{"action":"Accept"}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`action must be accept, decline or cancel, got "Accept"`),
-		"action no string": form(`{"action":5}`, "error: mcp: elicitation/create: the client's answer makes no sense: action must be a string, got 5"),
-		"two actions":      form(`{"action":"decline","action":"cancel"}`, "error: mcp: elicitation/create: the client's answer makes no sense: action came twice"),
-		"no action":        form(`{}`, "error: mcp: elicitation/create: the client's answer makes no sense: "+`action must be accept, decline or cancel, got ""`),
+		"content no form":  form(`{"action":"accept","content":"Rome"}`, "error: mcp: elicitation/create: the client's answer is invalid: "+`content must be an object, got "Rome"`),
+		"no such action":   form(`{"action":"Accept"}`, "error: mcp: elicitation/create: the client's answer is invalid: "+`action must be accept, decline or cancel, got "Accept"`),
+		"action no string": form(`{"action":5}`, "error: mcp: elicitation/create: the client's answer is invalid: action must be a string, got 5"),
+		"two actions":      form(`{"action":"decline","action":"cancel"}`, "error: mcp: elicitation/create: the client's answer is invalid: action came twice"),
+		"no action":        form(`{}`, "error: mcp: elicitation/create: the client's answer is invalid: "+`action must be accept, decline or cancel, got ""`),
 
 		"by hand":            one(askByHand, create, byHandAsk, `{"action":"accept","content":{"x":[1]}}`, `{"x":[1]}`),
 		"by hand declined":   one(askByHand, create, byHandAsk, `{"action":"decline"}`, "declined"),
@@ -3439,14 +3475,14 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 		"url dismissed":      one(askURL, create, urlAsk, `{"action":"cancel"}`, "dismissed"),
 		"bad schema": func() (askFunc, [][]asked, string) {
 			return func(ctx context.Context) (string, error) {
-				return told(ElicitSchema(ctx, "k", "?", json.RawMessage(`{"type":`)))
-			}, nil, `error: mcp: ElicitSchema: not valid JSON: "{\"type\":"`
+				return told(ElicitSchema(ctx, "?", json.RawMessage(`{"type":`)))
+			}, nil, "error: mcp: ElicitSchema: not valid JSON: unexpected end of JSON input"
 		},
 
 		"roots":         one(askRoots, "roots/list", `{}`, `{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"_meta":{}}`, "[{URI:file:///a Name:A} {URI:file:///b Name:}]"),
 		"no root":       one(askRoots, "roots/list", `{}`, `{"roots":[]}`, "[]"),
-		"roots missing": one(askRoots, "roots/list", `{}`, `{}`, "error: mcp: roots/list: the client's answer makes no sense: it has no roots"),
-		"roots no list": one(askRoots, "roots/list", `{}`, `{"roots":{}}`, "error: mcp: roots/list: the client's answer makes no sense: roots must be an array, got {}"),
+		"roots missing": one(askRoots, "roots/list", `{}`, `{}`, "error: mcp: roots/list: the client's answer is invalid: roots is required"),
+		"roots no list": one(askRoots, "roots/list", `{}`, `{"roots":{}}`, "error: mcp: roots/list: the client's answer is invalid: roots must be an array, got {}"),
 
 		"text":  model(sampleOf(Text("hi")), hiAsk, hiAnswer, "assistant/m/endTurn text:yo"),
 		"image": model(sampleOf(Image([]byte("abc"), "image/png")), `{"messages":[{"role":"user","content":{"type":"image","data":"YWJj","mimeType":"image/png"}}],"maxTokens":9}`, `{"role":"assistant","content":{"type":"image","data":"YWJj","mimeType":"image/gif"},"model":"m"}`, "assistant/m/ image:image/gifabc"),
@@ -3458,34 +3494,26 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 			ModelPreferences: json.RawMessage(`{"hints":[{"name":"x"}], "costPriority":0.3}`)},
 			`{"messages":[{"role":"user","content":{"type":"text","text":"hi"}},{"role":"assistant","content":{"type":"text","text":"yo"}},{"role":"user","content":{"type":"text","text":"so"}}],"maxTokens":9,"systemPrompt":"be <brief>","temperature":0.5,"stopSequences":["\n","."],"includeContext":"thisServer","modelPreferences":{"hints":[{"name":"x"}],"costPriority":0.3}}`,
 			hiAnswer, "assistant/m/endTurn text:yo"),
-		"tools": model(SampleRequest{Messages: sampleOf(Text("hi")).Messages, MaxTokens: 9, Tools: []Tool{lookUpTool}, ToolChoice: "required"},
-			strings.TrimSuffix(hiAsk, "}")+`,`+lookUpWire+`,"toolChoice":{"mode":"required"}}`,
-			`{"role":"assistant","content":[{"type":"text","text":"hm"},{"type":"tool_use","id":"1","name":"look","input":{"Q":"x"},"_meta":{"cache":"c"}}],"model":"m","stopReason":"toolUse"}`, `assistant/m/toolUse text:hm tool_use:1,look,{"Q":"x"},map[cache:c]`),
-		"tool results": model(SampleRequest{MaxTokens: 9, Tools: []Tool{lookUpTool}, Messages: []SampleMessage{{Content: []Content{Text("hi")}},
-			{Role: "assistant", Content: []Content{{Type: "tool_use", ToolUse: &ToolUse{ID: "1", Name: "look", Input: json.RawMessage(`{"Q":"x"}`)}, Meta: map[string]any{"cache": "c"}}}},
-			{Content: []Content{{Type: "tool_result", ToolResult: &ToolResult{ID: "1", Result: Result{Content: []Content{Text("no")}, IsError: true, Meta: map[string]any{"k": 1}}}}}}}},
-			`{"messages":[{"role":"user","content":{"type":"text","text":"hi"}},{"role":"assistant","content":{"type":"tool_use","id":"1","name":"look","input":{"Q":"x"},"_meta":{"cache":"c"}}},`+
-				`{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[{"type":"text","text":"no"}],"isError":true,"_meta":{"k":1}}}],"maxTokens":9,`+lookUpWire+`}`, hiAnswer, "assistant/m/endTurn text:yo"),
-		"model says nothing": model(sampleOf(Text("hi")), hiAsk, `{}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content is required"),
-		"model says null":    model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":null,"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content is required"),
-		"model says 5":       model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":[5],"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content: [0] must be an object, got 5"),
-		"model is no string": model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"text","text":"x"},"model":5}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: model must be a string, got 5"),
-		"model has no bytes": model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"image","data":"?"},"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer makes no sense: content: [0].data must be base64"),
+		"model says nothing": model(sampleOf(Text("hi")), hiAsk, `{}`, "error: mcp: sampling/createMessage: the client's answer is invalid: content is required"),
+		"model says null":    model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":null,"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer is invalid: content is required"),
+		"model says 5":       model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":[5],"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer is invalid: content: [0] must be an object, got 5"),
+		"model is no string": model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"text","text":"x"},"model":5}`, "error: mcp: sampling/createMessage: the client's answer is invalid: model must be a string, got 5"),
+		"model has no bytes": model(sampleOf(Text("hi")), hiAsk, `{"role":"assistant","content":{"type":"image","data":"?"},"model":"m"}`, "error: mcp: sampling/createMessage: the client's answer is invalid: content: [0].data must be base64"),
 		"bad preferences": func() (askFunc, [][]asked, string) {
-			return askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: mcp: Sample: json: error calling MarshalJSON for type json.RawMessage: unexpected end of JSON input`
+			return askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: mcp: Sample: ModelPreferences is not valid JSON`
 		},
 		"bad content": func() (askFunc, [][]asked, string) {
 			return askModel(sampleOf(Content{Type: "tool_use"})), nil, `error: mcp: Sample: content of type "tool_use" lacks what belongs to it`
 		},
 		"content that is none of a model's": func() (askFunc, [][]asked, string) {
-			return askModel(sampleOf(ResourceLink(Resource{URI: "a:b", Name: "b"}))), nil, `error: mcp: Sample: content of type "resource_link" is not for a conversation`
+			return askModel(sampleOf(ResourceLink(Resource{URI: "a:b", Name: "b"}))), nil, `error: mcp: Sample: content of type "resource_link" cannot be sent to a model`
 		},
 
 		"three rounds": func() (askFunc, [][]asked, string) {
 			return func(ctx context.Context) (string, error) {
 				n := 0
-				for _, key := range []string{"a", "b", "c"} {
-					ok, err := confirm(ctx, key)
+				for _, what := range []string{"a", "b", "c"} {
+					ok, err := confirm(ctx, what)
 					if err != nil && !errors.Is(err, ErrDeclined) {
 						return "", err
 					}
@@ -3494,19 +3522,19 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 					}
 				}
 				return strconv.Itoa(n), nil
-			}, [][]asked{{keyed(yes, "a")}, {{"b", create, confirmAsk, `{"action":"decline"}`}}, {keyed(yes, "c")}}, "5"
+			}, [][]asked{{about("a")}, {{"b", create, confirmParams("b"), `{"action":"decline"}`}}, {about("c")}}, "5"
 		},
 		"several at once": func() (askFunc, [][]asked, string) {
 			return func(ctx context.Context) (string, error) {
-				ok, err := confirm(ctx, "a \"<>")
-				roots, err2 := Roots(ctx, "b")
-				said, err3 := Sample(ctx, "", sampleOf(Text("hi")))
+				ok, err := confirm(ctx, "a <>")
+				roots, err2 := Roots(ctx)
+				said, err3 := Sample(ctx, sampleOf(Text("hi")))
 				if err := errors.Join(err, err2, err3); err != nil {
 					return "", fmt.Errorf("not yet: %w", err)
 				}
 				last, err := confirm(ctx, "last")
 				return fmt.Sprintf("%v %v %v %v", ok, len(roots), said.Model, last), err
-			}, [][]asked{{keyed(yes, "a \"<>"), {"b", "roots/list", `{}`, `{"roots":[]}`}, {"", sample, hiAsk, hiAnswer}}, {keyed(yes, "last")}}, "true 0 m true"
+			}, [][]asked{{about("a <>"), {"b", "roots/list", `{}`, `{"roots":[]}`}, {"", sample, hiAsk, hiAnswer}}, {about("last")}}, "true 0 m true"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -3537,8 +3565,8 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 					c.send(modernRequest(i, "tools/call", `"name":"ask","arguments":{}`, everyCap, more))
 					inputs, answers := "", ""
 					for _, q := range round {
-						inputs += fmt.Sprintf(`,%q:{"method":%q,"params":%s}`, q.key, q.method, q.params)
-						answers += fmt.Sprintf(`,%q:%s`, q.key, q.answer)
+						inputs += fmt.Sprintf(`,%q:{"method":%q,"params":%s}`, "$"+q.key, q.method, q.params)
+						answers += fmt.Sprintf(`,%q:%s`, "$"+q.key, q.answer)
 					}
 					state := c.round(i, "{"+inputs[1:]+"}")
 					more = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, answers[1:], state)
@@ -3556,7 +3584,7 @@ func TestAskingIsOneStraightLineInBothEras(t *testing.T) {
 func TestOnlyWhatTheClientDeclaredIsAsked(t *testing.T) {
 	const (
 		create, sample = "elicitation/create", "sampling/createMessage"
-		formJune       = `{"message":"Sure?","requestedSchema":` + confirmForm + `}`
+		formJune       = `{"message":"Sure of k?","requestedSchema":` + confirmForm + `}`
 		noise          = `[audio, audio/wav, 3 bytes]`
 	)
 	with := func(f func(*SampleRequest)) askFunc {
@@ -3564,12 +3592,8 @@ func TestOnlyWhatTheClientDeclaredIsAsked(t *testing.T) {
 		f(&r)
 		return askModel(r)
 	}
-	tools := with(func(r *SampleRequest) { r.Tools = []Tool{lookUpTool} })
 	context_ := with(func(r *SampleRequest) { r.IncludeContext = "allServers" })
-	both := with(func(r *SampleRequest) { r.Tools, r.IncludeContext = []Tool{lookUpTool}, "thisServer" })
-	choice := with(func(r *SampleRequest) { r.ToolChoice = "none" })
 	two := askModel(sampleOf(Text("a"), Text("b")))
-	results := askModel(sampleOf(Content{Type: "tool_result", ToolResult: &ToolResult{ID: "1"}}))
 	bodyOf := func(more string) string { return strings.TrimSuffix(hiAsk, "}") + more + "}" }
 
 	for i, test := range []struct {
@@ -3609,25 +3633,13 @@ func TestOnlyWhatTheClientDeclaredIsAsked(t *testing.T) {
 		{"2024-11-05", `{"sampling":{}}`, askModel(sampleOf(Text("hi"))), sample, hiAsk},
 		{"2024-11-05", `{"sampling":{}}`, askModel(sampleOf(Audio([]byte("abc"), "audio/wav"))), sample, strings.Replace(hiAsk, "hi", noise, 1)},
 		{"2024-11-05", `{"sampling":{}}`, context_, sample, bodyOf(`,"includeContext":"allServers"`)},
-		{"2025-06-18", `{"sampling":{"tools":{}}}`, tools, "", ""},
 		{"2025-06-18", `{"sampling":{"tools":{}}}`, two, "", ""},
-		{"2025-06-18", `{"sampling":{"tools":{}}}`, results, "", ""},
 		{"2025-11-25", `{"sampling":{}}`, two, sample, ""},
-		{"2025-11-25", `{"sampling":{}}`, tools, "", ""},
-		{"2025-11-25", `{"sampling":{}}`, choice, "", ""},
-		{"2025-11-25", `{"sampling":{}}`, results, "", ""},
-		{"2025-11-25", `{"sampling":{"tools":{}}}`, results, sample, ""},
-		{"2025-11-25", `{"sampling":{"tools":{}}}`, tools, sample, bodyOf(`,` + lookUpWire)},
 		{"2025-11-25", `{"sampling":{}}`, context_, "", ""},
 		{"2025-11-25", `{"sampling":{}}`, with(func(r *SampleRequest) { r.IncludeContext = "none" }), sample, bodyOf(`,"includeContext":"none"`)},
 		{"2025-11-25", `{"sampling":{"context":{}}}`, context_, sample, bodyOf(`,"includeContext":"allServers"`)},
-		{"2025-11-25", `{"sampling":{"context":{}}}`, both, "", ""},
-		{"2025-11-25", `{"sampling":{"tools":{}}}`, both, "", ""},
 		{"2026-07-28", `{}`, askModel(sampleOf(Text("hi"))), "", `{"sampling":{}}`},
-		{"2026-07-28", `{"sampling":{}}`, tools, "", `{"sampling":{"tools":{}}}`},
 		{"2026-07-28", `{"sampling":{}}`, context_, "", `{"sampling":{"context":{}}}`},
-		{"2026-07-28", `{"sampling":{"tools":{}}}`, both, "", `{"sampling":{"context":{}}}`},
-		{"2026-07-28", `{"sampling":{"tools":{},"context":{}}}`, both, sample, ""},
 	} {
 		t.Run(fmt.Sprint(i, test.version, test.caps), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -3664,9 +3676,11 @@ func TestOnlyWhatTheClientDeclaredIsAsked(t *testing.T) {
 				}
 				json.Unmarshal([]byte(lines[0]), &m)
 				params := m.Params
-				switch k, modernly := m.Result.InputRequests["k"]; {
-				case modernly:
-					m.Method, params = k.Method, k.Params
+				for _, question := range m.Result.InputRequests {
+					m.Method, params = question.Method, question.Params
+				}
+				switch {
+				case m.Method != "":
 				case test.method == "" && (!errors.Is(got, errors.ErrUnsupported) || m.Result.IsError == (m.Error.Code == codeCapability)):
 					t.Errorf("want that to be unsupported, got %v: %s", got, lines[0])
 				case m.Error.Code != 0:
@@ -3689,7 +3703,7 @@ func TestOnlyWhatTheClientDeclaredIsAsked(t *testing.T) {
 // to; and codes of one era stay there.
 func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 	const complete = `"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"a","value":""}`
-	const asks = `{"k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
+	const asks = `{"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
 	results := map[string]string{
 		"tools/call":          `"content":[{"type":"text","text":"true"}]`,
 		"prompts/get":         `"messages":[{"role":"user","content":{"type":"text","text":"true"}}]`,
@@ -3703,11 +3717,11 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 				c.send(modernRequest(1, method, params, everyCap))
 				if method == "completion/complete" {
 					c.want(wrong(1, codeInternal, "mcp: completion/complete cannot ask the client: unsupported operation"))
-					c.send(modernRequest(2, method, params, everyCap, `,"inputResponses":{"k":`+confirmYes+`},"requestState":"x"`))
+					c.send(modernRequest(2, method, params, everyCap, `,"inputResponses":{"$k":`+confirmYes+`},"requestState":"x"`))
 					c.want(wrong(2, codeInternal, "mcp: completion/complete cannot ask the client: unsupported operation"))
 				} else {
 					state := c.round(1, asks)
-					c.send(modernRequest(2, method, params, everyCap, `,"inputResponses":{"k":`+confirmYes+`},"requestState":"`+state+`"`))
+					c.send(modernRequest(2, method, params, everyCap, `,"inputResponses":{"$k":`+confirmYes+`},"requestState":"`+state+`"`))
 					cache := ""
 					if method == "resources/read" {
 						cache = `"ttlMs":0,"cacheScope":"private",`
@@ -3743,17 +3757,17 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 func TestAcceptWithoutContentIsAFormWithoutFields(t *testing.T) {
 	s := &Server{}
 	add(s, "typed", func(ctx context.Context) (string, error) {
-		_, err := Elicit[struct{}](ctx, "k", "m")
+		_, err := Elicit[struct{}](ctx, "m")
 		return "accepted", err
 	})
 	add(s, "byhand", func(ctx context.Context) (string, error) {
-		raw, err := ElicitSchema(ctx, "k", "m", json.RawMessage(`{"type":"object","properties":{}}`))
+		raw, err := ElicitSchema(ctx, "m", json.RawMessage(`{"type":"object","properties":{}}`))
 		return string(raw), err
 	})
 	add(s, "consent", func(ctx context.Context) (string, error) {
 		form, err := Elicit[struct {
 			Sure bool `json:"sure" default:"false"`
-		}](ctx, "k", "m")
+		}](ctx, "m")
 		return strconv.FormatBool(form.Sure), err
 	})
 	const caps = `{"elicitation":{}}`
@@ -3761,7 +3775,9 @@ func TestAcceptWithoutContentIsAFormWithoutFields(t *testing.T) {
 		for _, answer := range []string{`{"action":"accept"}`, `{"action":"accept","content":null}`, `{"action":"accept","content":{}}`} {
 			synctest.Test(t, func(t *testing.T) {
 				c := serve(t, s)
-				c.send(modernRequest(1, "tools/call", `"name":"`+tool+`"`, caps, `,"inputResponses":{"k":`+answer+`}`))
+				c.send(modernRequest(1, "tools/call", `"name":"`+tool+`"`, caps))
+				key, state := onlyQuestion(t, c.recv())
+				c.send(modernRequest(1, "tools/call", `"name":"`+tool+`"`, caps, `,"inputResponses":{`+key+`:`+answer+`},"requestState":`+state))
 				c.want(modernSaid(1, want))
 				c.initialize(legacyPV, caps)
 				c.send(call("2", tool, "{}"))
@@ -3774,43 +3790,16 @@ func TestAcceptWithoutContentIsAFormWithoutFields(t *testing.T) {
 	}
 }
 
-// Sample with a tool that has no schema returns an error, and does not panic.
-func TestSampleWithAToolWithoutSchemaIsAnError(t *testing.T) {
-	s := &Server{}
-	var tool Tool
-	add(s, "t", func(ctx context.Context) (string, error) {
-		_, err := Sample(ctx, "k", SampleRequest{MaxTokens: 1, Tools: []Tool{tool}})
-		return "", err
-	})
-	for _, bad := range []struct {
-		tool Tool
-		want string
-	}{
-		{Tool{Name: "x"}, `mcp: Sample: tool "x": InputSchema must be set, and a schema must be a JSON object`},
-		{Tool{Name: "x", InputSchema: json.RawMessage(`[]`)}, `mcp: Sample: tool "x": InputSchema must be set, and a schema must be a JSON object`},
-		{Tool{Name: "no name", InputSchema: json.RawMessage(`{`)}, `mcp: Sample: tool "no name": InputSchema must be set, and a schema must be a JSON object`},
-	} {
-		tool = bad.tool
-		synctest.Test(t, func(t *testing.T) {
-			c := serve(t, s)
-			c.initialize(legacyPV, `{"sampling":{"tools":{}}}`)
-			c.send(call("1", "t", "{}"))
-			c.want(failed("1", bad.want))
-			c.end()
-		})
-	}
-}
-
 // The model is told in plain words what this client lacks.
 func TestAClientThatCannotAskIsSaidToBeSo(t *testing.T) {
 	s := &Server{}
 	add(s, "form", func(ctx context.Context) (string, error) {
-		_, err := Elicit[struct{}](ctx, "k", "m")
+		_, err := Elicit[struct{}](ctx, "m")
 		return "", err
 	})
-	add(s, "page", func(ctx context.Context) (string, error) { return "", ElicitURL(ctx, "k", "m", "https://x") })
+	add(s, "page", func(ctx context.Context) (string, error) { return "", ElicitURL(ctx, "m", "https://x") })
 	add(s, "model", func(ctx context.Context) (string, error) {
-		_, err := Sample(ctx, "k", SampleRequest{MaxTokens: 1})
+		_, err := Sample(ctx, SampleRequest{MaxTokens: 1})
 		return "", err
 	})
 	play(t, s, legacyPV, `
@@ -3884,6 +3873,9 @@ func misfit(schema, val any, lenient bool) string {
 			if _, again := inside.(string); !again {
 				val = inside
 			}
+		}
+		if _, isList := val.([]any); typ == "array" && !isList && s["items"].(map[string]any)["type"] == "string" {
+			val = []any{str}
 		}
 	}
 	if choice, ok := s["enum"].([]any); ok && !slices.Contains(choice, val) {
@@ -4431,6 +4423,23 @@ func FuzzText(f *testing.F) {
 	})
 }
 
+// A string is appended into room that was reserved for all of it. Only a long one may
+// take the memory of an earlier long line. It needs unexported names because the
+// memory of a line cannot be seen from outside.
+func TestRoomIsReservedForAString(t *testing.T) {
+	for _, size := range []int{1 << 10, 16 << 10, 64 << 10} {
+		s := strings.Repeat("Plain words, and a few \"quotes\" among them.\n", size/45)
+		if n := testing.AllocsPerRun(20, func() { appendString(nil, s) }); n > 2 {
+			t.Errorf("%d bytes: %v allocations", len(s), n)
+		}
+	}
+	long := make([]byte, 0, 1<<20)
+	longLines.Put(&long)
+	if b := appendString(nil, strings.Repeat("a", 1<<10)); cap(b) >= cap(long) {
+		t.Errorf("a short string took %d bytes", cap(b))
+	}
+}
+
 // isWhole reports whether a JSON number has no fraction but zeros.
 func isWhole(num string) bool {
 	if num == "" || num[0] != '-' && (num[0] < '0' || num[0] > '9') {
@@ -4503,14 +4512,14 @@ type (
 	}
 	tagged struct {
 		hidden  `json:"hidden,omitzero"`
-		Bad     int `json:"it's"`
-		Worse   int `json:"☺,omitempty"`
+		Bad     int `json:"bad"`
+		Worse   int `json:"worse,omitempty"`
 		Space   int `json:"a b<>&"`
 		Dash    int `json:"-,"`
 		None    int `json:"-"`
 		Comma   int `json:",omitempty,string"`
 		Ümlaut  int
-		Under_  int `json:"_\"_"`
+		Under_  int `json:"_"`
 		private int
 	}
 	numbers struct {
@@ -4865,12 +4874,14 @@ func TestNilIsWrittenAsEmpty(t *testing.T) {
 		{nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {&nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {(*nils)(nil), "null"}, {nil, "null"},
 		{[]*int{nil}, "[]"}, {[]*ptrJSON{nil, {A: 1}, nil}, `[null,{"p":1},null]`}, {[]map[int]int{nil, {1: 2}}, `[{},{"1":2}]`}, {[][]map[int]bool{nil, {nil}}, "[[],[{}]]"}, {[2]*int{}, "[null,null]"}, {map[string]*int{"a": nil}, "{}"}, {[][]int{nil}, "[[]]"}, {[]int(nil), "[]"}, {map[int]int(nil), "{}"},
 		{json.RawMessage(nil), "null"}, {struct{ R json.RawMessage }{}, `{"R":null}`}, {(*time.Time)(nil), "null"}, {struct{ J json.Marshaler }{}, `{"J":null}`},
-		{float32(1e-6), "0.000001"}, {1e-7, "1e-7"}, {1e21, "1e+21"}, {float32(1e21), "1e+21"}, {math.Copysign(0, -1), "-0"}, {"<&>\u2028\xff", `"<&>\u2028\ufffd"`},
+		{float32(1e-6), "0.000001"}, {1e-7, "1e-7"}, {1e21, "1e+21"}, {float32(1e21), "1e+21"}, {math.Copysign(0, -1), "-0"}, {"<&>\u2028\xff", "\"<&>\\u2028\ufffd\""},
 		{map[time.Month]int{1: 1, 10: 2}, `{"1":1,"10":2}`}, {json.RawMessage("\"\xff\u2028\""), "\"\ufffd\\u2028\""},
 		{math.NaN(), ""}, {float32(math.Inf(-1)), ""}, {[]float64{math.Inf(1)}, ""}, {make(chan int), ""}, {func() {}, ""}, {1i, ""},
 		{self, ""}, {loop, ""}, {round, ""}, {[]any{&self}, ""}, {map[struct{}]int{{}: 1}, ""}, {node, `{"V":0}`},
 	} {
-		if got, err := marshal(test.v); string(got) != test.want || (err == nil) != (test.want != "") {
+		raw, err := marshal(test.v)
+		got := strings.ReplaceAll(string(raw), `\ufffd`, "\ufffd") // Go versions differ in how they write it
+		if got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%T: got %s %v, want %s", test.v, got, err, test.want)
 		}
 	}
@@ -4880,7 +4891,7 @@ func TestNilIsWrittenAsEmpty(t *testing.T) {
 // made up of what tags there are.
 func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
 	types := slices.Clone(encoded)
-	names := []string{"", "a", "A", "b", "F1", "it's", "x y", "é", "-", `q\"`, "\u2028", "0", "string"}
+	names := []string{"", "a", "A", "b", "F1", "x y", "é", "-", "0", "string"}
 	opts := []string{"", ",", ",omitempty", ",string", ",omitzero", ",nonsense,omitempty", ", omitempty"}
 	for x := range 2000 {
 		src := source(binary.LittleEndian.AppendUint64(nil, uint64(x+1)*0x9e3779b97f4a7c15))
@@ -4960,6 +4971,9 @@ func plain(s *schema, t reflect.Type, val any, strict bool, fits *bool) any {
 			val = inside
 		}
 	}
+	if _, isList := val.([]any); isText && s.kind == "array" && !isList && s.elem.schema.kind == "string" {
+		val = []any{str}
+	}
 	num, isNum := val.(json.Number)
 	if isText && json.Valid([]byte(str)) && strings.Trim(str, "-+.eE0123456789") == "" {
 		num, isNum = json.Number(str), true
@@ -4991,13 +5005,13 @@ func plain(s *schema, t reflect.Type, val any, strict bool, fits *bool) any {
 		var list []any
 		list, ok = val.([]any)
 		for i := range list {
-			list[i] = plain(s.elem, t.Elem(), list[i], strict, fits)
+			list[i] = plain(s.elem.schema, t.Elem(), list[i], strict, fits)
 		}
 	case t.Kind() == reflect.Map:
 		var m map[string]any
 		m, ok = val.(map[string]any)
 		for key := range m {
-			m[key] = plain(s.elem, t.Elem(), m[key], strict, fits)
+			m[key] = plain(s.elem.schema, t.Elem(), m[key], strict, fits)
 		}
 	default:
 		var m map[string]any
@@ -5088,7 +5102,7 @@ func FuzzArguments(f *testing.F) {
 		s, _ := derive(typ, "fuzz", reading)
 		in := &rules{schema: s}
 		if !strict {
-			in.byHand = &rootRules{}
+			in.byHand = &schema{kind: "object", open: true}
 		}
 		got, want := reflect.New(typ), reflect.New(typ)
 		fault := in.unmarshal(data, got.Interface())

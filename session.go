@@ -171,13 +171,16 @@ type request struct {
 
 	client, caps []byte // of the client, from initialize or, in the modern era, from _meta
 
-	once       sync.Once                  // fills in the next two
+	once       sync.Once                  // sets what follows
 	answers    map[string]json.RawMessage // the client's, of this and earlier rounds
 	badAnswers *Error                     // what is wrong with them
 
-	reported  bool           // guarded by session.mu, like all that follows
-	progress  float64        // the last that was reported
-	questions []inputRequest // to be asked with the result of this round
+	// session.mu guards what follows.
+	taken     map[string]int  // how many answers this run has taken, by the checksum of the question
+	untaken   map[string]bool // the answers of this round that the handler has not taken
+	reported  bool            // guarded by session.mu, like all that follows
+	progress  float64         // the last that was reported
+	questions []inputRequest  // to be asked with the result of this round
 }
 
 // params holds the members of the params of a request or a notification that we
@@ -261,8 +264,8 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	}
 	c.identity = s.identity(0)
 	var err1, err2 error
-	c.experimental, err1 = jsonOf(s.Experimental) // now, because it may run code of the user's
-	c.extensions, err2 = jsonOf(s.Extensions)
+	c.experimental, err1 = encodeCapabilities(s.Experimental) // now, because it may run code of the user's
+	c.extensions, err2 = encodeCapabilities(s.Extensions)
 	if err := cmp.Or(err1, err2); err != nil {
 		return fmt.Errorf("mcp: Server.Experimental or Extensions: %w", err)
 	}
@@ -278,6 +281,20 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	defer c.turn.timer.Stop()
 	go c.read()
 	return c.wait()
+}
+
+// encodeCapabilities returns capabilities as JSON, or an error if a client would refuse them.
+func encodeCapabilities(caps map[string]any) ([]byte, error) {
+	raw, err := jsonOf(caps)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	for name, val := range members(raw) {
+		if val[0] != '{' {
+			return nil, fmt.Errorf("%q must be a JSON object, such as struct{}{}", name)
+		}
+	}
+	return raw, nil
 }
 
 // ---- what each revision knows ----
@@ -363,7 +380,6 @@ const (
 	choiceTitles    = rev2025_11_25 // titles of an enum in a form, each beside its value
 	choiceLists     = rev2025_11_25 // a choice of several in a form
 	formDefaults    = rev2025_11_25 // in a form; a boolean's is older
-	samplingTools   = rev2025_11_25 // Sample with tools, and their use in its messages
 	samplingContext = rev2025_11_25 // has a capability of its own
 	blockLists      = rev2025_11_25 // several blocks in a message of Sample
 
@@ -888,7 +904,7 @@ func (c *session) request(e *envelope, b *batch) (inline *request) {
 	}
 	r := &request{session: c, id: e.id, batch: b, params: e.params}
 	r.method = unescaped(e.method)
-	r.service = cmp.Or(services[string(r.method)], unknownMethod)
+	r.service = c.srv.method(string(r.method))
 	line, err := c.dispatch(r)
 	switch {
 	case err != nil:
@@ -1068,8 +1084,7 @@ func (c *session) listItems(r *request) ([]byte, *Error) {
 		return r.pageAnswer(rest, true), nil
 	}
 	r.handler = func(r *request) []byte {
-		client := r.public()
-		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(client) })
+		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(r.ctx) })
 		return r.pageAnswer(seen, false) // another client may see another list
 	}
 	return nil, nil
@@ -1421,7 +1436,7 @@ func (c *session) run(r *request) []byte {
 	}
 	line := r.handler(r)
 	if lost := c.takeInputRequests(r); len(lost) > 0 && r.ctx.Err() == nil {
-		c.logf("%v: the handler asked, but the question was not returned: return the error of key %q", r, lost[0].key)
+		c.logf("%v: the handler dropped the error of %s; return it", r, askFunctions[lost[0].method])
 	}
 	return line
 }
@@ -1672,6 +1687,34 @@ func (r *request) resultAnswer(res *Result) []byte {
 	}
 	if _, claimed := res.Meta[keyServer]; claimed {
 		meta = without(meta, keyServer)
+	}
+	if len(meta) <= len("{}") {
+		return r.endAnswer(b)
+	}
+	return r.endAnswer(b, string(meta[1:len(meta)-1]), ",")
+}
+
+// methodAnswer is the line that answers a request for a method of AddMethod. No name may
+// come twice in it: the members that every result has are ours.
+func (r *request) methodAnswer(result any) []byte {
+	raw, err := marshal(result)
+	switch {
+	case err != nil:
+		return r.notEncodable(err)
+	case result == nil:
+		raw = []byte("{}")
+	case raw[0] != '{':
+		return r.notEncodable(errors.New("the result of a method must be a JSON object"))
+	}
+	var meta []byte
+	b := r.beginAnswer()
+	for name, val := range members(raw) {
+		switch {
+		case string(name) == "_meta" && val[0] == '{':
+			meta = without(val, keyServer)
+		case string(name) != "resultType" || !r.rev.modern():
+			b = append(append(append(appendString(b, string(name)), ':'), val...), ',')
+		}
 	}
 	if len(meta) <= len("{}") {
 		return r.endAnswer(b)
@@ -2015,24 +2058,43 @@ func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 
 // ---- asking the client ----
 
-// answerTo returns the client's answer to a question. In the modern era it may
-// have to wait for the next round.
-func (r *request) answerTo(ctx context.Context, q inputRequest) (json.RawMessage, error) {
-	if !r.rev.modern() {
-		return r.session.ask(ctx, r, q.method, q.params)
-	}
-	if !r.service.asks { // its result has no room for questions
+// ask returns the client's answer to a question. In the modern era the question may
+// have to wait for the end of this round.
+func (r *request) ask(ctx context.Context, method, params string) (json.RawMessage, error) {
+	switch {
+	case !r.rev.modern():
+		return r.session.ask(ctx, r, method, params)
+	case !r.service.asks: // its result has no member for questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
 	r.once.Do(r.takeAnswers)
 	if r.badAnswers != nil {
 		return nil, r.badAnswers
 	}
-	if answer, ok := r.answers[q.key]; ok {
+	if answer, ok := r.takeAnswer(inputRequest{method: method, params: params}); ok {
 		return answer, nil
 	}
-	r.session.addInputRequest(r, q)
-	return nil, fmt.Errorf("%w: %s", ErrInputRequired, q.key)
+	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, method)
+}
+
+// takeAnswer returns the client's answer to a question. If there is none it adds the
+// question to those of this round. The key is a checksum of what is asked, and the number
+// of answers that this run of the handler has taken for equal questions: one answer never
+// serves two questions. The roots are the same however often they are asked for.
+func (r *request) takeAnswer(q inputRequest) (answer json.RawMessage, ok bool) {
+	sum := r.checksum(q.method, q.params)
+	r.session.mu.Lock()
+	defer r.session.mu.Unlock()
+	q.key = sum + "-" + strconv.Itoa(r.taken[sum])
+	if answer, ok = r.answers[q.key]; ok {
+		delete(r.untaken, q.key)
+		if q.method != "roots/list" {
+			r.taken[sum]++
+		}
+	} else if !slices.ContainsFunc(r.questions, func(o inputRequest) bool { return o.key == q.key }) {
+		r.questions = append(r.questions, q)
+	}
+	return answer, ok
 }
 
 // ask sends the client a request on behalf of r and waits for the answer, but no
@@ -2094,15 +2156,6 @@ func (c *session) withdraw(id string) {
 	c.mu.Unlock()
 }
 
-// addInputRequest keeps a question of the modern era for the result of this round.
-func (c *session) addInputRequest(r *request, q inputRequest) {
-	c.mu.Lock()
-	if !slices.ContainsFunc(r.questions, func(o inputRequest) bool { return o.key == q.key }) {
-		r.questions = append(r.questions, q)
-	}
-	c.mu.Unlock()
-}
-
 // takeInputRequests returns the questions that were added since the last time.
 func (c *session) takeInputRequests(r *request) []inputRequest {
 	c.mu.Lock()
@@ -2112,13 +2165,16 @@ func (c *session) takeInputRequests(r *request) []inputRequest {
 	return questions
 }
 
+// askFunctions are the functions that ask, by the method of the question.
+var askFunctions = map[string]string{"elicitation/create": "Elicit", "roots/list": "Roots", "sampling/createMessage": "Sample"}
+
 // stateLife is how long a user may take over a question.
 const stateLife = time.Hour
 
 // takeAnswers takes the client's answers of this round, and those of earlier
 // rounds, which come back to us in the requestState.
 func (r *request) takeAnswers() {
-	r.answers = make(map[string]json.RawMessage)
+	r.answers, r.taken, r.untaken = make(map[string]json.RawMessage), make(map[string]int), make(map[string]bool)
 	if r.state != nil {
 		state, _ := unquote(r.state)
 		earlier, ok := r.unseal(state)
@@ -2133,6 +2189,7 @@ func (r *request) takeAnswers() {
 		r.badAnswers = badParams("inputResponses: " + err.Error())
 	}
 	for key, answer := range now {
+		r.untaken[key] = true
 		if r.answers[key] = answer; answer[0] != '{' {
 			r.badAnswers = badParams("inputResponses." + excerpt(key) + " must be an object")
 		}
@@ -2141,6 +2198,12 @@ func (r *request) takeAnswers() {
 
 // inputRequired is the line that asks the client the questions of this round.
 func (r *request) inputRequired(questions []inputRequest) []byte {
+	r.session.mu.Lock()
+	untaken := len(r.untaken)
+	r.session.mu.Unlock()
+	if untaken > 0 {
+		r.session.logf("%v: %d of the client's answers match no question of the handler: it must ask the same questions each time it runs", r, untaken)
+	}
 	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
 	for _, q := range questions {
 		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
@@ -2177,13 +2240,19 @@ func (r *request) unseal(state string) (answers []byte, ok bool) {
 	return answers, err == nil
 }
 
-// checksum is the checksum of seal over what a state holds and over the call.
-func (r *request) checksum(expiry, answers string) string {
-	arguments, _ := appendCompact(nil, r.arguments)
-	sum := maphash.Comparable(r.session.srv.seed, struct{ expiry, answers, method, name, arguments string }{
-		expiry, answers, string(r.method), r.name, string(arguments),
-	})
-	return strconv.FormatUint(sum, 36)
+// checksum returns the checksum, under the Server's random seed, of some texts and of
+// the call that r is about.
+func (r *request) checksum(texts ...string) string {
+	arguments := []byte("{}") // also if the client sent none
+	if r.arguments != nil {
+		arguments, _ = appendCompact(nil, r.arguments)
+	}
+	var sum maphash.Hash
+	sum.SetSeed(r.session.srv.seed)
+	for _, text := range append(texts, string(r.method), r.name, string(arguments)) {
+		maphash.WriteComparable(&sum, text)
+	}
+	return strconv.FormatUint(sum.Sum64(), 36)
 }
 
 // ---- changes ----

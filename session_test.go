@@ -56,6 +56,8 @@ type client struct {
 
 	mu  sync.Mutex
 	got []string
+
+	keys []string // the test's names of the questions of a round, each with the server's key; see round
 }
 
 // serve starts a session of s with a client that reads everything.
@@ -171,7 +173,7 @@ func (c *client) listen() {
 func (c *client) send(lines ...string) {
 	c.t.Helper()
 	for _, line := range lines {
-		if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		if _, err := strings.NewReplacer(c.keys...).WriteString(c.in, line+"\n"); err != nil {
 			c.t.Errorf("send %.200s: %v", line, err)
 		}
 	}
@@ -606,7 +608,7 @@ func demo() *Server {
 		return "added", nil
 	})
 	AddTool(s, Tool{Name: "list_things"}, func(context.Context, none) ([]string, error) { return []string{"a"}, nil })
-	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) ([]Root, error) { return Roots(ctx, "roots") })
+	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) ([]Root, error) { return Roots(ctx) })
 	return s
 }
 
@@ -647,7 +649,7 @@ func fullDemo() *Server {
 		log("ask_name").InfoContext(ctx, "asking")
 		who, err := Elicit[struct {
 			Name string `json:"name"`
-		}](ctx, "who", "Your name?")
+		}](ctx, "Your name?")
 		return "Hello " + who.Name, err
 	})
 	AddTool(s, Tool{Name: "grow"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -845,7 +847,7 @@ func newStage(t *testing.T) *stage {
 	add(&s.Server, "nil", func(context.Context) (string, error) { var m map[int]int; m[0] = 1; return "", nil })
 	add(&s.Server, "goexit", func(context.Context) (string, error) { runtime.Goexit(); return "", nil })
 	add(&s.Server, "ask", func(ctx context.Context) (string, error) { // with a context of its own
-		_, err := Roots(context.WithoutCancel(ctx), "k")
+		_, err := Roots(context.WithoutCancel(ctx))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.causes = append(s.causes, err)
@@ -1051,7 +1053,7 @@ func childServer() (code int) {
 		if in.Detached {
 			ctx = context.WithoutCancel(ctx)
 		}
-		_, err := Roots(ctx, "r")
+		_, err := Roots(ctx)
 		if err != nil {
 			ended(err)
 		}
@@ -1716,11 +1718,13 @@ func TestAWholeLegacySession(t *testing.T) {
 // it.
 func TestAWholeModernSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const nameAsk = `{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}`
 		s := fullDemo()
 		c := serve(t, s)
 		play := func(transcript string) {
 			c.talk(strings.NewReplacer("$TOOLS", strings.ReplaceAll(fullDemoTools, "#", " "),
-				"$STATE", callOf(s, "ask_name", "{}").seal([]byte("{}"))).Replace(transcript))
+				"$STATE", callOf(s, "ask_name", "{}").seal([]byte("{}")),
+				"$KEY", callOf(s, "ask_name", "{}").checksum("elicitation/create", nameAsk)+"-0").Replace(transcript))
 		}
 		play(`
 			> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}
@@ -1741,8 +1745,8 @@ func TestAWholeModernSession(t *testing.T) {
 			< {"jsonrpc":"2.0","id":6,"result":{"resultType":"complete","completion":{"values":["Ann","Abe"],"total":2,"hasMore":false},$SRV}}
 			# MRTR round 1, then the retry with a new id
 			> {"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask_name","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}
-			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}},"requestState":"$STATE",$SRV}}
-			> {"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"ask_name","arguments":{},"inputResponses":{"who":{"action":"accept","content":{"name":"Bo"}}},"requestState":"$STATE","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}
+			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required","inputRequests":{"$KEY":{"method":"elicitation/create","params":` + nameAsk + `}},"requestState":"$STATE",$SRV}}
+			> {"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"ask_name","arguments":{},"inputResponses":{"$KEY":{"action":"accept","content":{"name":"Bo"}}},"requestState":"$STATE","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}
 			< {"jsonrpc":"2.0","id":8,"result":{"resultType":"complete","content":[{"type":"text","text":"Hello Bo"}],$SRV}}
 			# same tool, no elicitation capability on this request
 			> {"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"ask_name","arguments":{},$META}}
@@ -1957,7 +1961,7 @@ func TestRoundsAskForWhatIsMissing(t *testing.T) {
 		return told("done", errors.Join(err, err2))
 	}
 	entry := func(key string) string {
-		return fmt.Sprintf(`%q:{"method":"elicitation/create","params":%s}`, key, confirmAsk)
+		return fmt.Sprintf(`%q:{"method":"elicitation/create","params":%s}`, "$"+key, confirmParams(key))
 	}
 	const params, caps = `"name":"ask"`, `{"elicitation":{}}`
 	responses := func(json string) string { return `,"inputResponses":` + json }
@@ -1968,11 +1972,11 @@ func TestRoundsAskForWhatIsMissing(t *testing.T) {
 		with := func(json string) string { return responses(json) + `,"requestState":"` + state + `"` }
 
 		// What is missing is asked for again, and only that.
-		for id, json := range []string{`{}`, `null`, `{"c":` + confirmYes + `}`} {
+		for id, json := range []string{`{}`, `null`, `{"$c":` + confirmYes + `}`} {
 			c.send(modernRequest(id, "tools/call", params, caps, with(json)))
 			c.round(id, `{`+entry("a")+`,`+entry("b")+`}`)
 		}
-		c.send(modernRequest(2, "tools/call", params, caps, with(`{"b":`+confirmYes+`,"c":{}}`)))
+		c.send(modernRequest(2, "tools/call", params, caps, with(`{"$b":`+confirmYes+`,"$c":{}}`)))
 		state = c.round(2, `{`+entry("a")+`}`)
 		c.send(modernRequest(3, "tools/call", params, caps, `,"requestState":"`+state+`"`))
 		state = c.round(3, `{`+entry("a")+`}`)
@@ -1980,23 +1984,23 @@ func TestRoundsAskForWhatIsMissing(t *testing.T) {
 			c.send(modernRequest(3, "tools/call", params+none, caps, `,"requestState":"`+state+`"`))
 			state = c.round(3, `{`+entry("a")+`}`)
 		}
-		c.send(modernRequest(3, "tools/call", params, caps, with(`{"a":{"action":"decline"}}`)))
+		c.send(modernRequest(3, "tools/call", params, caps, with(`{"$a":{"action":"decline"}}`)))
 		c.want(modernSaid(3, "declined"))
 
 		// Answers may come unasked, and nothing is remembered here.
-		c.send(modernRequest(4, "tools/call", params, caps, responses(`{"a":`+confirmYes+`,"b":`+confirmYes+`}`)))
+		c.send(modernRequest(4, "tools/call", params, caps, responses(`{"$a":`+confirmYes+`,"$b":`+confirmYes+`}`)))
 		c.want(modernSaid(4, "done"))
 		c.send(modernRequest(5, "tools/call", params, caps, `,"inputResponses":null,"requestState":null`))
 		c.round(5, `{`+entry("a")+`,`+entry("b")+`}`)
 
-		for _, json := range []string{`[]`, `"x"`, `5`, `true`, `{"a":null}`, `{"a":[]}`, `{"b":"accept"}`, `{"a":` + confirmYes + `,"a":` + confirmYes + `}`, `{"a":` + confirmYes + `,"b":5}`, `{"c":5}`} {
+		for _, json := range []string{`[]`, `"x"`, `5`, `true`, `{"$a":null}`, `{"$a":[]}`, `{"$b":"accept"}`, `{"$a":` + confirmYes + `,"$a":` + confirmYes + `}`, `{"$a":` + confirmYes + `,"$b":5}`, `{"$c":5}`} {
 			c.send(modernRequest(6, "tools/call", params, caps, with(json)))
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":6,"error":{"code":-32602,"message":"Invalid params: inputResponses`) {
 				t.Errorf("%s: got %q", json, got)
 			}
 		}
 		for _, state := range []string{`""`, `"forged"`, `"."`, `".."`, `"..."`, `5`, `{}`, `["` + state + `"]`, `"` + state + `."`} {
-			c.send(modernRequest(7, "tools/call", params, caps, responses(`{"a":`+confirmYes+`,"b":`+confirmYes+`}`), `,"requestState":`+state))
+			c.send(modernRequest(7, "tools/call", params, caps, responses(`{"$a":`+confirmYes+`,"$b":`+confirmYes+`}`), `,"requestState":`+state))
 			c.want(wrong(7, codeParams, badState))
 		}
 		c.end()
@@ -2014,13 +2018,13 @@ func TestRoundsAskForWhatIsMissing(t *testing.T) {
 			_, err := confirm(ctx, "k")
 			return "", errors.Join(broken, err)
 		}, "ask"},
-		"same key twice": {func(ctx context.Context) (string, error) { confirm(ctx, "k"); return told(confirm(ctx, "k")) }, "ask"},
-		"panic":          {func(ctx context.Context) (string, error) { confirm(ctx, "k"); panic(ErrInputRequired) }, strings.Replace(modernSaid(1, "Internal error"), `"content"`, `"isError":true,"content"`, 1)},
+		"same question twice": {func(ctx context.Context) (string, error) { confirm(ctx, "k"); return told(confirm(ctx, "k")) }, "ask"},
+		"panic":               {func(ctx context.Context) (string, error) { confirm(ctx, "k"); panic(ErrInputRequired) }, strings.Replace(modernSaid(1, "Internal error"), `"content"`, `"isError":true,"content"`, 1)},
 		"not asked": {func(ctx context.Context) (string, error) { return "", ErrInputRequired },
 			strings.Replace(modernSaid(1, ErrInputRequired.Error()), `"content"`, `"isError":true,"content"`, 1)},
 		"one that cannot be asked": {func(ctx context.Context) (string, error) {
 			_, err := confirm(ctx, "k")
-			_, err2 := Roots(ctx, "r")
+			_, err2 := Roots(ctx)
 			return "", errors.Join(err, err2)
 		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`},
 	} {
@@ -2041,9 +2045,9 @@ func TestRoundsAskForWhatIsMissing(t *testing.T) {
 // A state is good for what it was made for, for an hour, on the Server that made it.
 func TestARequestStateIsGoodForItsCallOnly(t *testing.T) {
 	const caps = `{"elicitation":{}}`
-	const asks = `{"k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
+	const asks = `{"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
 	yes := func(state string) string {
-		return `,"inputResponses":{"k":` + confirmYes + `},"requestState":"` + state + `"`
+		return `,"inputResponses":{"$k":` + confirmYes + `},"requestState":"` + state + `"`
 	}
 	type place struct{ method, params string }
 	ask := place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"}`}
@@ -2141,7 +2145,7 @@ func TestARequestStateIsGoodForItsCallOnly(t *testing.T) {
 // A handler that asks and returns something else than the question is reported
 // to ErrorLog.
 func TestAQuestionThatAHandlerSwallowsIsReported(t *testing.T) {
-	const lost = "asked, but the question was not returned"
+	const lost = "dropped the error of Elicit; return it"
 	swallow := func(ctx context.Context) (string, error) { confirm(ctx, "k"); return "fine", nil }
 	for name, test := range map[string]struct {
 		ask  askFunc
@@ -3226,9 +3230,9 @@ func mustBeLinear(t *testing.T, n int, took func(n int) time.Duration) {
 // A message of many blocks is written down in a time that grows as they do.
 func TestManyBlocksAreLinear(t *testing.T) {
 	took := func(n int) time.Duration {
-		blocks := slices.Repeat([]Content{{Type: "tool_use", ToolUse: &ToolUse{ID: "a", Name: "b", Input: json.RawMessage(`{"a":"` + strings.Repeat("x", 100) + `"}`)}}}, n)
+		blocks := slices.Repeat([]Content{Text(strings.Repeat("x", 100))}, n)
 		begun := time.Now()
-		if _, err := appendSampleBlocks(blocks, newest); err != nil {
+		if _, err := encodeBlocks(blocks, newest); err != nil {
 			t.Error(err)
 		}
 		return time.Since(begun)
@@ -3276,7 +3280,7 @@ func TestSessionsOfOneServerShareOnlyItsLists(t *testing.T) {
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "who", func(ctx context.Context) (string, error) {
-			_, err := Roots(ctx, "k")
+			_, err := Roots(ctx)
 			return "", err
 		})
 		cs := make([]*client, 5)
@@ -3596,18 +3600,18 @@ func TestAnswersOfAllShapesEndTheirQuestion(t *testing.T) {
 		{"a null error", `"result":{"roots":[]},"error":null`, none},
 		{"a null error first", `"error":null,"result":{"roots":[]}`, none},
 		{"both", `"result":{"roots":[]},"error":{"code":1,"message":"m"}`, failed("1", "mcp: the client answered with an error: m (1)")},
-		{"no object", `"result":5`, "makes no sense"},
-		{"nothing", `"result":null`, "makes no sense"},
-		{"no member", `"result":{}`, "makes no sense"},
-		{"null", `"result":{"roots":null}`, "makes no sense"},
-		{"no list", `"result":{"roots":{}}`, "makes no sense"},
-		{"no root", `"result":{"roots":[7]}`, "makes no sense"},
-		{"no URI", `"result":{"roots":[{"uri":7}]}`, "makes no sense"},
+		{"no object", `"result":5`, "is invalid"},
+		{"nothing", `"result":null`, "is invalid"},
+		{"no member", `"result":{}`, "is invalid"},
+		{"null", `"result":{"roots":null}`, "is invalid"},
+		{"no list", `"result":{"roots":{}}`, "is invalid"},
+		{"no root", `"result":{"roots":[7]}`, "is invalid"},
+		{"no URI", `"result":{"roots":[{"uri":7}]}`, "is invalid"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &Server{}
 			AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
-				roots, err := Roots(ctx, "k")
+				roots, err := Roots(ctx)
 				return fmt.Sprint(roots), err
 			})
 			synctest.Test(t, func(t *testing.T) {
@@ -3633,14 +3637,14 @@ func TestAnswersOfAllShapesEndTheirQuestion(t *testing.T) {
 func TestWhoCannotBeAskedIsNotAsked(t *testing.T) {
 	s := &Server{}
 	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
-		_, err := Roots(ctx, "k")
-		if _, outside := Roots(context.Background(), "k"); !errors.Is(outside, errors.ErrUnsupported) {
+		_, err := Roots(ctx)
+		if _, outside := Roots(context.Background()); !errors.Is(outside, errors.ErrUnsupported) {
 			t.Error("outside of a handler:", outside)
 		}
 		return fmt.Sprint(errors.Is(err, errors.ErrUnsupported)), nil
 	})
 	AddTool(s, Tool{Name: "fail"}, func(ctx context.Context, _ none) (string, error) {
-		_, err := Roots(ctx, "k")
+		_, err := Roots(ctx)
 		return "", err
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -3685,7 +3689,7 @@ func TestOurIDsAndTheClientsAreTwoThings(t *testing.T) {
 			for i := range said {
 				wg.Go(func() {
 					time.Sleep(time.Duration(i)) // so that the ids are in order
-					roots, err := Roots(ctx, "same")
+					roots, err := Roots(ctx)
 					said[i] = fmt.Sprint(len(roots), err)
 				})
 			}
@@ -3746,11 +3750,11 @@ func TestQuestionsGivenUpAreTakenBack(t *testing.T) {
 	AddTool(s, Tool{Name: "impatient"}, func(ctx context.Context, _ none) (string, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errors.New("no patience"))
 		defer cancel()
-		_, err := Roots(ctx, "k")
+		_, err := Roots(ctx)
 		return "", err
 	})
 	AddTool(s, Tool{Name: "patient"}, func(ctx context.Context, _ none) (string, error) {
-		_, err := Roots(context.WithoutCancel(ctx), "k")
+		_, err := Roots(context.WithoutCancel(ctx))
 		return "", err
 	})
 	asked := func(id int) string {
@@ -4040,7 +4044,7 @@ func TestFiftyHandlersMayAskWithoutEnd(t *testing.T) {
 					if i%3 == 1 {
 						go confirm(own, "stray")
 					}
-					_, err := Roots([]context.Context{ctx, own}[i%2], "k")
+					_, err := Roots([]context.Context{ctx, own}[i%2])
 					if err != nil {
 						mu.Lock()
 						defer mu.Unlock()
@@ -4100,7 +4104,7 @@ func TestFiftyHandlersMayAskWithoutEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := serve(t, asker(func(ctx context.Context) (string, error) {
 				for i := range 3 {
-					if _, err := Roots(ctx, strconv.Itoa(i)); err != nil {
+					if _, err := confirm(ctx, strconv.Itoa(i)); err != nil {
 						return "", err
 					}
 				}
@@ -4108,13 +4112,13 @@ func TestFiftyHandlersMayAskWithoutEnd(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				ends = append(ends, context.Cause(ctx))
-				_, err := Roots(ctx, "one more")
+				_, err := confirm(ctx, "one more")
 				return "", err
 			}))
 			for id := range handlers {
 				c.send(modernRequest(id, "tools/call", `"name":"ask"`, everyCap))
 			}
-			for round := range 3 {
+			for range 3 {
 				lines := c.recv()
 				if valid(t, lines); len(lines) != handlers {
 					t.Fatalf("got %d lines", len(lines))
@@ -4122,10 +4126,15 @@ func TestFiftyHandlersMayAskWithoutEnd(t *testing.T) {
 				for _, line := range lines {
 					var m struct {
 						ID     int
-						Result struct{ RequestState string }
+						Result struct {
+							RequestState  string
+							InputRequests map[string]any
+						}
 					}
 					json.Unmarshal([]byte(line), &m)
-					c.send(modernRequest(m.ID, "tools/call", `"name":"ask"`, everyCap, fmt.Sprintf(`,"inputResponses":{"%d":{"roots":[]}},"requestState":%q`, round, m.Result.RequestState)))
+					for key := range m.Result.InputRequests {
+						c.send(modernRequest(m.ID, "tools/call", `"name":"ask"`, everyCap, fmt.Sprintf(`,"inputResponses":{%q:%s},"requestState":%q`, key, confirmYes, m.Result.RequestState)))
+					}
 				}
 			}
 			c.want()
@@ -5162,7 +5171,7 @@ func fuzzServer(option byte) *Server {
 		<-ctx.Done()
 		return "late", ctx.Err()
 	})
-	AddTool(s, Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) ([]Root, error) { return Roots(ctx, "r") })
+	AddTool(s, Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) ([]Root, error) { return Roots(ctx) })
 	AddTool(s, Tool{Name: "panic"}, func(context.Context, struct{}) (string, error) { panic("!") })
 	AddTool(s, Tool{Name: "grow"}, func(context.Context, map[string]string) (string, error) {
 		AddTool(s, Tool{Name: "more"}, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
@@ -5404,7 +5413,7 @@ func soakServer() *Server {
 		case "change":
 			AddTool(s, Tool{Name: "extra"}, func(context.Context, none) (string, error) { return "", nil })
 		case "ask":
-			_, err = Roots(work, "k")
+			_, err = Roots(work)
 		case "stray":
 			time.AfterFunc(100*time.Microsecond, func() {
 				Progress(ctx, 3, 0, "")
@@ -5756,7 +5765,7 @@ func TestAllocationsKeepTheBudget(t *testing.T) {
 		{"ping", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", 3},
 		{"raw tool", callLine(1, "raw", `{"Text":"hello"}`), 9},
 		{"typed tool", callLine(1, "echo", `{"Text":"hello"}`), 9},
-		{"structured output", callLine(1, "add", `{"A":1,"B":2}`), 11},
+		{"structured output", callLine(1, "add", `{"A":1,"B":2}`), 12},
 		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 10},
 		{"list", listLine, 4},
 	} {
@@ -5827,7 +5836,8 @@ func TestEscapesAreReadAtOnce(t *testing.T) {
 
 // What is deeper than a message may be is sent, and a nil in it as ever.
 func TestTheDeepestResultIsSent(t *testing.T) {
-	raw := json.RawMessage(strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1))
+	const depth = maxDepth - 10 // encoding/json of Go 1.27 refuses more than 10,000
+	raw := json.RawMessage(strings.Repeat("[", depth) + strings.Repeat("]", depth))
 	got, err := marshal(map[string]any{"deep": []any{raw, nil}})
 	if want := `{"deep":[` + string(raw) + `,null]}`; err != nil || string(got) != want {
 		t.Errorf("got %.50s %v, want %.50s", got, err, want)
@@ -5837,10 +5847,10 @@ func TestTheDeepestResultIsSent(t *testing.T) {
 		Next *link
 	}
 	last := &link{}
-	for range maxDepth {
+	for range depth {
 		last = &link{Next: last}
 	}
-	want := strings.Repeat(`{"L":[],"Next":`, maxDepth) + `{"L":[]}` + strings.Repeat("}", maxDepth)
+	want := strings.Repeat(`{"L":[],"Next":`, depth) + `{"L":[]}` + strings.Repeat("}", depth)
 	if got, err := marshal(last); err != nil || string(got) != want {
 		t.Errorf("got %.50s %v, want %.50s", got, err, want)
 	}

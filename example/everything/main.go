@@ -153,7 +153,7 @@ func addRunning(s *mcp.Server) {
 		return "touched", nil
 	})
 	tool(s, "test_missing_capability", "Needs a client with sampling.", func(ctx context.Context) (string, error) {
-		_, err := sample(ctx, "any", "Say something.", 10)
+		_, err := sample(ctx, "Say something.", 10)
 		return "sampled", err
 	})
 }
@@ -170,8 +170,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func sample(ctx context.Context, key, prompt string, maxTokens int) (string, error) {
-	res, err := mcp.Sample(ctx, key, mcp.SampleRequest{
+func sample(ctx context.Context, prompt string, maxTokens int) (string, error) {
+	res, err := mcp.Sample(ctx, mcp.SampleRequest{
 		Messages:  []mcp.SampleMessage{{Content: []mcp.Content{mcp.Text(prompt)}}},
 		MaxTokens: maxTokens,
 	})
@@ -213,7 +213,7 @@ func addAsking(s *mcp.Server) {
 		func(ctx context.Context, in struct {
 			Prompt string `json:"prompt"`
 		}) (string, error) {
-			text, err := sample(ctx, "sample", in.Prompt, 100)
+			text, err := sample(ctx, in.Prompt, 100)
 			return "LLM response: " + text, err
 		})
 	mcp.AddTool(s, mcp.Tool{Name: "test_elicitation", Description: "Asks the user."},
@@ -224,15 +224,15 @@ func addAsking(s *mcp.Server) {
 				Username string `json:"username" jsonschema:"User's response"`
 				Email    string `json:"email" jsonschema:"User's email address"`
 			}
-			f, err := mcp.Elicit[form](ctx, "user", in.Message)
+			f, err := mcp.Elicit[form](ctx, in.Message)
 			return outcome("User response", f, err)
 		})
 	tool(s, "test_elicitation_sep1034_defaults", "Asks the user, with defaults.", func(ctx context.Context) (string, error) {
-		f, err := mcp.Elicit[defaults](ctx, "defaults", "Please check these.")
+		f, err := mcp.Elicit[defaults](ctx, "Please check these.")
 		return outcome("Elicitation completed", f, err)
 	})
 	tool(s, "test_elicitation_sep1330_enums", "Asks the user to choose.", func(ctx context.Context) (string, error) {
-		content, err := mcp.ElicitSchema(ctx, "enums", "Please choose.", json.RawMessage(`{"type": "object", "properties": {
+		content, err := mcp.ElicitSchema(ctx, "Please choose.", json.RawMessage(`{"type": "object", "properties": {
 			"untitledSingle": {"type": "string", "enum": ["option1", "option2", "option3"]},
 			"titledSingle": {"type": "string", "oneOf": [
 				{"const": "value1", "title": "First Option"},
@@ -249,23 +249,23 @@ func addAsking(s *mcp.Server) {
 	})
 	tool(s, "test_streaming_elicitation", "Tells its progress and asks.", func(ctx context.Context) (string, error) {
 		mcp.Progress(ctx, 1, 2, "about to ask")
-		name, err := askName(ctx, "who")
+		name, err := askName(ctx)
 		return "Hello, " + name + "!", err
 	})
 	tool(s, "test_url_elicitation", "Sends the user to a page.", func(ctx context.Context) (string, error) {
-		err := mcp.ElicitURL(ctx, "login", "Please log in.", "https://example.com/login")
+		err := mcp.ElicitURL(ctx, "Please log in.", "https://example.com/login")
 		return "on the way", err
 	})
 	tool(s, "roots", "Tells what the client works on.", func(ctx context.Context) ([]mcp.Root, error) {
-		return mcp.Roots(ctx, "roots")
+		return mcp.Roots(ctx)
 	})
 }
 
-func askName(ctx context.Context, key string) (string, error) {
+func askName(ctx context.Context) (string, error) {
 	type form struct {
 		Name string `json:"name"`
 	}
-	f, err := mcp.Elicit[form](ctx, key, "What is your name?")
+	f, err := mcp.Elicit[form](ctx, "What is your name?")
 	return f.Name, err
 }
 
@@ -273,7 +273,7 @@ func confirm(ctx context.Context) (bool, error) {
 	type form struct {
 		OK bool `json:"ok"`
 	}
-	f, err := mcp.Elicit[form](ctx, "confirm", "Please confirm")
+	f, err := mcp.Elicit[form](ctx, "Please confirm")
 	return f.OK, err
 }
 
@@ -281,14 +281,14 @@ func confirm(ctx context.Context) (bool, error) {
 func addRounds(s *mcp.Server) {
 	const prefix = "test_input_required_result_"
 	tool(s, prefix+"elicitation", "Asks for a name.", func(ctx context.Context) (string, error) {
-		name, err := askName(ctx, "user_name")
+		name, err := askName(ctx)
 		return "Hello, " + name + "!", err
 	})
 	tool(s, prefix+"sampling", "Asks the model.", func(ctx context.Context) (string, error) {
-		return sample(ctx, "capital_question", "What is the capital of France?", 100)
+		return sample(ctx, "What is the capital of France?", 100)
 	})
 	tool(s, prefix+"list_roots", "Asks for roots.", func(ctx context.Context) ([]mcp.Root, error) {
-		return mcp.Roots(ctx, "client_roots")
+		return mcp.Roots(ctx)
 	})
 	for _, name := range []string{"request_state", "tampered_state"} {
 		tool(s, prefix+name, "Asks for confirmation.", func(ctx context.Context) (string, error) {
@@ -297,9 +297,9 @@ func addRounds(s *mcp.Server) {
 		})
 	}
 	tool(s, prefix+"multiple_inputs", "Asks three things at once.", func(ctx context.Context) (string, error) {
-		name, err1 := askName(ctx, "user_name")
-		greeting, err2 := sample(ctx, "greeting", "Generate a greeting", 50)
-		roots, err3 := mcp.Roots(ctx, "client_roots")
+		name, err1 := askName(ctx)
+		greeting, err2 := sample(ctx, "Generate a greeting", 50)
+		roots, err3 := mcp.Roots(ctx)
 		return fmt.Sprintf("%s, %s, %d roots", greeting, name, len(roots)), errors.Join(err1, err2, err3)
 	})
 	tool(s, prefix+"multi_round", "Asks one thing after the other.", func(ctx context.Context) (string, error) {
@@ -309,17 +309,17 @@ func addRounds(s *mcp.Server) {
 		type step2 struct {
 			Color string `json:"color"`
 		}
-		one, err := mcp.Elicit[step1](ctx, "step1", "Step 1: What is your name?")
+		one, err := mcp.Elicit[step1](ctx, "Step 1: What is your name?")
 		if err != nil {
 			return "", err
 		}
-		two, err := mcp.Elicit[step2](ctx, "step2", "Step 2: What is your favorite color?")
+		two, err := mcp.Elicit[step2](ctx, "Step 2: What is your favorite color?")
 		return one.Name + " likes " + two.Color, err
 	})
 	tool(s, prefix+"capabilities", "Asks what the client can be asked.", func(ctx context.Context) (string, error) {
-		name, err := askName(ctx, "user_name")
+		name, err := askName(ctx)
 		if errors.Is(err, errors.ErrUnsupported) {
-			return sample(ctx, "name", "Make up a name.", 10)
+			return sample(ctx, "Make up a name.", 10)
 		}
 		return name, err
 	})
@@ -360,7 +360,7 @@ func addPrompts(s *mcp.Server) {
 			type form struct {
 				Context string `json:"context"`
 			}
-			f, err := mcp.Elicit[form](ctx, "user_context", "What context should the prompt use?")
+			f, err := mcp.Elicit[form](ctx, "What context should the prompt use?")
 			return text("Prompt with context: " + f.Context), err
 		})
 }

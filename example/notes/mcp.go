@@ -111,7 +111,7 @@ func (v service) deleteTool(ctx context.Context, in deleteIn) (string, error) {
 	type confirm struct {
 		Sure bool `json:"sure" jsonschema:"tick to delete it for good" default:"false"`
 	}
-	c, err := mcp.Elicit[confirm](ctx, "delete "+n.ID, fmt.Sprintf("Delete the note %q?", n.Text))
+	c, err := mcp.Elicit[confirm](ctx, fmt.Sprintf("Delete the note %q?", n.Text))
 	if err != nil {
 		return "", err // not answered yet, declined or dismissed
 	}

@@ -94,13 +94,13 @@ func addTools(s *mcp.Server) {
 				logger.InfoContext(ctx, in.Text)
 				time.Sleep(100 * time.Microsecond)
 			}
-			mcp.Roots(ctx, "stray")
+			mcp.Roots(ctx)
 		}()
 		return in.Text, nil
 	})
 	tool("ask", func(ctx context.Context, in input) (string, error) {
-		for i := range max(in.N, 1) {
-			err := ask(ctx, in, fmt.Sprint("k", i))
+		for range max(in.N, 1) {
+			err := ask(ctx, in)
 			if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, mcp.ErrDeclined) {
 				return "", err
 			}
@@ -152,7 +152,7 @@ func (in input) wait(ctx context.Context) error {
 }
 
 // ask asks one question, in which in.Text can be found unless it is for roots.
-func ask(ctx context.Context, in input, key string) (err error) {
+func ask(ctx context.Context, in input) (err error) {
 	if in.Deaf {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -165,12 +165,12 @@ func ask(ctx context.Context, in input, key string) (err error) {
 	case "elicit":
 		_, err = mcp.Elicit[struct {
 			Name string `json:"name"`
-		}](ctx, key, in.Text)
+		}](ctx, in.Text)
 	case "sample":
-		_, err = mcp.Sample(ctx, key, mcp.SampleRequest{MaxTokens: 9, SystemPrompt: in.Text,
+		_, err = mcp.Sample(ctx, mcp.SampleRequest{MaxTokens: 9, SystemPrompt: in.Text,
 			Messages: []mcp.SampleMessage{{Content: []mcp.Content{mcp.Text("?")}}}})
 	default:
-		_, err = mcp.Roots(ctx, key)
+		_, err = mcp.Roots(ctx)
 	}
 	return err
 }
