@@ -3526,9 +3526,10 @@ func codeUnit(b []byte) (unit rune) {
 	return unit
 }
 
-// grow makes room for n more bytes, where a long line was before if it can.
+// grow makes room for n more bytes. If that makes a long line, it uses the memory of an
+// earlier one if it can.
 func grow(b []byte, n int) []byte {
-	if cap(b)-len(b) < n {
+	if cap(b)-len(b) < n && len(b)+n > keepBuffer {
 		used, _ := longLines.Get().(*[]byte)
 		if used != nil && cap(*used)-len(b) >= n {
 			return append((*used)[:0], b...)
@@ -3545,10 +3546,7 @@ func appendString(b []byte, s string) []byte {
 		raw, _ := marshal(s) // a string cannot fail
 		return append(b, raw...)
 	}
-	if len(s) > keepBuffer { // once, with room for escapes
-		b = grow(b, len(s)+len(s)/16)
-	}
-	b = append(b, '"')
+	b = append(grow(b, len(s)+len(s)/16+2), '"') // once, with room for some escapes
 	for at := 0; ; at++ {
 		end := plainPrefix(s, at)
 		b = append(b, s[at:end]...)

@@ -4431,6 +4431,23 @@ func FuzzText(f *testing.F) {
 	})
 }
 
+// A string is appended into room that was reserved for all of it. Only a long one may
+// take the memory of an earlier long line. It needs unexported names because the
+// memory of a line cannot be seen from outside.
+func TestRoomIsReservedForAString(t *testing.T) {
+	for _, size := range []int{1 << 10, 16 << 10, 64 << 10} {
+		s := strings.Repeat("Plain words, and a few \"quotes\" among them.\n", size/45)
+		if n := testing.AllocsPerRun(20, func() { appendString(nil, s) }); n > 2 {
+			t.Errorf("%d bytes: %v allocations", len(s), n)
+		}
+	}
+	long := make([]byte, 0, 1<<20)
+	longLines.Put(&long)
+	if b := appendString(nil, strings.Repeat("a", 1<<10)); cap(b) >= cap(long) {
+		t.Errorf("a short string took %d bytes", cap(b))
+	}
+}
+
 // isWhole reports whether a JSON number has no fraction but zeros.
 func isWhole(num string) bool {
 	if num == "" || num[0] != '-' && (num[0] < '0' || num[0] > '9') {
