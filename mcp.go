@@ -86,7 +86,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	"iter"
 	"log"
 	"log/slog"
@@ -159,24 +158,15 @@ type Server struct {
 	// so are all when 64 KiB of them are waiting for an earlier one to be written.
 	ErrorLog *log.Logger
 
-	// Trace takes every line that is taken from the client, or that is to be written
-	// to it, after the time and "in" or "out"; "in#2" is the second session's. nil means
-	// none. No message waits for it: when 64 MiB are unwritten, lines are left out. A
-	// Write that takes longer than Drain may go on when Serve has returned, and beside
-	// the Writes of the next session.
-	Trace io.Writer
-
-	mu          sync.Mutex              // guards what follows
-	items       [kinds]map[string]*item // by name
-	lists       [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
-	lastSeq     int
-	hides       bool  // there ever was a tool with Shown
-	offered     uint8 // the kinds that there ever was something of, a bit for each
-	sessions    map[*session]struct{}
-	lastSession int
-	trace       *lineWriter              // to Trace, while there are sessions
-	schemas     map[reflect.Type]*schema // of arguments
-	seed        maphash.Seed             // of the checksums of requestStates; made with the first session
+	mu       sync.Mutex              // guards what follows
+	items    [kinds]map[string]*item // by name
+	lists    [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
+	lastSeq  int
+	hides    bool  // there ever was a tool with Shown
+	offered  uint8 // the kinds that there ever was something of, a bit for each
+	sessions map[*session]struct{}
+	schemas  map[reflect.Type]*schema // of arguments
+	seed     maphash.Seed             // of the checksums of requestStates; made with the first session
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https,
@@ -1069,8 +1059,7 @@ func (s *Server) offers() uint8 {
 	return s.offered
 }
 
-// addSession makes c one of those that are told of changes. All sessions share
-// one trace, so that their lines are not mixed, unless c has its own.
+// addSession makes c one of those that are told of changes.
 func (s *Server) addSession(c *session) {
 	s.mu.Lock()
 	if s.sessions == nil {
@@ -1078,29 +1067,14 @@ func (s *Server) addSession(c *session) {
 		s.seed = maphash.MakeSeed()
 	}
 	s.sessions[c] = struct{}{}
-	s.lastSession++
-	c.number = s.lastSession
-	if s.trace == nil && s.Trace != nil {
-		s.trace = &lineWriter{w: s.Trace}
-	}
-	c.trace = cmp.Or(c.trace, s.trace)
 	s.mu.Unlock()
 }
 
-// removeSession takes c out of those that are told of changes. With the last of them
-// the shared trace ends: no Write to Server.Trace begins any more, but for one that
-// was on its way.
+// removeSession takes c out of those that are told of changes.
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
-	var shared *lineWriter
-	if len(s.sessions) == 0 {
-		shared, s.trace = s.trace, nil
-	}
 	s.mu.Unlock()
-	if shared != nil {
-		shared.stop()
-	}
 }
 
 // changed tells every client that a list is another one now.

@@ -91,14 +91,13 @@ const (
 // between them.
 type session struct {
 	srv    *Server
-	number int             // of the sessions of srv, from 1
 	ctx    context.Context // parent of every handler's; ends when the session does
 	cancel context.CancelCauseFunc
 
 	turn  turn
 	in    lineReader // for whoever has the turn
 	out   lineWriter
-	trace *lineWriter // to Server.Trace; nil: none
+	trace *lineWriter // to the file of MCP_TRACE; nil: none
 	notes lineWriter  // to Server.ErrorLog
 
 	identity                 string // for modern results: name and version alone
@@ -236,7 +235,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	return s.serve(ctx, r, w, nil)
 }
 
-// serve is Serve with a trace of its own, if trace is not nil.
+// serve is Serve with a trace, unless trace is nil.
 func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
 	if s.Name == "" || s.Version == "" {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
@@ -256,7 +255,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessage), 64<<20)
 	c.out.w, c.notes.w = w, logWriter{s.ErrorLog}
 	if trace != nil {
-		c.trace = &lineWriter{w: trace}
+		c.trace, c.out.w = &lineWriter{w: trace}, traceWriter{w, c}
 		defer c.trace.stop()
 	}
 	c.identity = s.identity(0)
@@ -1328,7 +1327,7 @@ func (c *session) begin(r *request) (inline bool) {
 	switch {
 	case r.stream != nil: // it waits, and does not work
 		c.streams = append(c.streams, r.stream)
-		c.enqueue(r.acknowledgement())
+		c.out.enqueue(r.acknowledgement())
 		go c.handle(r, false)
 	case limit > 0 && len(c.running) >= limit && !over:
 		r.element = c.waiting.PushBack(r)
@@ -1496,7 +1495,7 @@ func (c *session) refuse(b *batch, id []byte, err *Error) {
 func (c *session) sendAnswer(b *batch, line []byte) {
 	if b == nil {
 		if line != nil {
-			c.answered = c.enqueue(line)
+			c.answered = c.out.enqueue(line)
 		}
 		return
 	}
@@ -1507,7 +1506,7 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 	if b.owed--; b.owed == 0 && len(b.answers) > 0 {
 		c.batched -= len(b.answers)
 		b.answers[0] = '[' // in place of the first comma
-		c.answered = c.enqueue(append(b.answers, ']'))
+		c.answered = c.out.enqueue(append(b.answers, ']'))
 	}
 }
 
@@ -1521,7 +1520,7 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 		c.mu.Unlock()
 		return
 	}
-	end := c.enqueue(line)
+	end := c.out.enqueue(line)
 	c.startWriter()
 	c.mu.Unlock()
 	c.out.await(end, r.ctx.Done())
@@ -2074,7 +2073,7 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 		c.lastCall++
 		id = strconv.FormatInt(c.lastCall, 10)
 		c.pending[id] = call
-		c.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
+		c.out.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
 		c.startWriter()
 	}
 	c.mu.Unlock()
@@ -2088,7 +2087,7 @@ func (c *session) withdraw(id string) {
 	_, open := c.pending[id]
 	delete(c.pending, id)
 	if open && c.askErr == nil && !isClosed(c.closing) {
-		c.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
+		c.out.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 		c.startWriter()
 	}
 	c.mu.Unlock()
@@ -2237,7 +2236,7 @@ func (c *session) tellChange(st *stream, told int64, method, params string) int6
 	if params != "" {
 		b = closeWith(join(b, `"params":{`, params), `},`)
 	}
-	return c.enqueue(closeWith(b, "}"))
+	return c.out.enqueue(closeWith(b, "}"))
 }
 
 // ---- write ----
@@ -2253,13 +2252,6 @@ func (c *session) tellChange(st *stream, told int64, method, params string) int6
 //	             the reader ends while the session is closing
 //	drain        when the session is closing, and when all its work has ended
 //	wait         when Drain is over before that
-
-// enqueue appends a line to the output and returns where it ends. The caller
-// must hold c.mu, and see to it that the line is written afterwards.
-func (c *session) enqueue(line []byte) int64 {
-	c.record("out", line)
-	return c.out.enqueue(line)
-}
 
 // write writes what there is to write, unless somebody else is at it.
 func (c *session) write() {
@@ -2297,13 +2289,25 @@ func (c *session) startWriter() {
 
 // ---- diagnostics ----
 
-// record adds one line to the trace.
+// A traceWriter writes to the client, and records each line that it has written.
+type traceWriter struct {
+	io.Writer
+	session *session
+}
+
+func (w traceWriter) Write(b []byte) (n int, err error) {
+	n, err = w.Writer.Write(b)
+	for line := range bytes.Lines(b[:n]) {
+		w.session.record("out", bytes.TrimSuffix(line, []byte("\n")))
+	}
+	return n, err
+}
+
+// record adds one line to the trace. It never waits: a line that comes when too much
+// is unwritten is left out.
 func (c *session) record(direction string, line []byte) {
 	if c.trace == nil || c.trace.unsent() > traceBound {
 		return
-	}
-	if c.number > 1 { // which of the Server's sessions it is
-		direction += "#" + strconv.Itoa(c.number)
 	}
 	b := time.Now().AppendFormat(nil, "2006/01/02 15:04:05.000000 ")
 	c.trace.enqueue(append(fmt.Appendf(b, "%-3s ", direction), line...))
