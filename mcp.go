@@ -162,8 +162,8 @@ type Server struct {
 	items    [kinds]map[string]*item // by name
 	lists    [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
 	lastSeq  int
-	hides    bool  // there ever was a tool with Shown
-	offered  uint8 // the kinds that there ever was something of, a bit for each
+	hides    bool    // there ever was a tool with Shown
+	offered  kindSet // what add was called with; a kind is never taken out
 	sessions map[*session]struct{}
 	schemas  map[reflect.Type]*schema // of arguments
 	seed     maphash.Seed             // of the checksums of requestStates; made with the first session
@@ -928,6 +928,9 @@ const (
 	nothing     = kinds + 2 // what is served whatever is offered
 )
 
+// A kindSet holds, for each kind, whether it is in the set.
+type kindSet [nothing]bool
+
 // kindNames are what the lists are called, in their results and elsewhere.
 var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
 
@@ -990,10 +993,8 @@ func (s *Server) add(k kind, where string, icons []Icon, meta map[string]any, it
 	}
 	s.items[k][it.name], s.lists[k] = it, nil
 	s.hides = s.hides || it.shown != nil
-	s.offered |= 1 << k.capability()
-	if len(it.complete) > 0 {
-		s.offered |= 1 << completions
-	}
+	s.offered[k.capability()] = true
+	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
 	s.mu.Unlock()
 	s.changed(k)
 }
@@ -1038,25 +1039,18 @@ func (s *Server) inOrder(k kind) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
-		bySeq := make(map[int]*item, len(s.items[k]))
-		for _, it := range s.items[k] {
-			bySeq[it.seq] = it
-		}
-		for _, seq := range slices.Sorted(maps.Keys(bySeq)) {
-			s.lists[k] = append(s.lists[k], bySeq[seq])
-		}
+		s.lists[k] = slices.SortedFunc(maps.Values(s.items[k]), func(a, b *item) int { return a.seq - b.seq })
 	}
 	return s.lists[k]
 }
 
-// offers is the kinds that are declared, a bit for each.
-func (s *Server) offers() uint8 {
+// offers returns the kinds that are declared.
+func (s *Server) offers() kindSet {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.Logging {
-		return s.offered | 1<<logging
-	}
-	return s.offered
+	offered := s.offered
+	s.mu.Unlock()
+	offered[logging] = s.Logging
+	return offered
 }
 
 // addSession makes c one of those that are told of changes.

@@ -785,7 +785,7 @@ func (c *session) initialized() {
 	if st := c.legacy.stream; st != nil && st.silent {
 		st.silent = false
 		for k := range kinds {
-			if st.missed&(1<<k) != 0 {
+			if st.missed[k] {
 				c.change(st, k)
 			}
 		}
@@ -910,7 +910,7 @@ func (c *session) dispatch(r *request) ([]byte, *Error) {
 		return nil, err
 	}
 	s := r.service
-	offered := s.kind == nothing || c.srv.offers()&(1<<s.kind.capability()) != 0
+	offered := s.kind == nothing || c.srv.offers()[s.kind.capability()]
 	if !offered && (!s.list || r.rev.modern()) { // hosts of the legacy era drop a server that does not know a list
 		return nil, r.noMethod()
 	}
@@ -1205,11 +1205,11 @@ func (c *session) unsubscribe(r *request) ([]byte, *Error) {
 // modern client on each subscriptions/listen request of its own.
 type stream struct {
 	request *request         // of subscriptions/listen; nil for the legacy session
-	watched uint8            // the kinds whose lists are watched, a bit for each
+	watched kindSet          // the kinds whose lists are watched
 	told    [kinds]int64     // where in the output a change was told last
 	uris    map[string]int64 // the same for the resources that are watched
 	silent  bool             // notifications/initialized has not come yet
-	missed  uint8            // the changes before that
+	missed  kindSet          // what has changed before that
 }
 
 // listen takes a subscriptions/listen request. It may be open for long, so it
@@ -1251,14 +1251,14 @@ func (c *session) filter(notifications []byte) (*stream, *Error) {
 	for k, wanted := range lists {
 		switch string(wanted) {
 		case "true":
-			st.watched |= 1 << k & offered
+			st.watched[k] = offered[k]
 		case "false", "": // as good as not there
 		default:
 			return nil, badParams(kindNames[k] + "ListChanged must be true or false")
 		}
 	}
 	err := st.watchAll(uris)
-	if offered&(1<<resources) == 0 {
+	if !offered[resources] {
 		st.uris = nil
 	}
 	return st, err
@@ -1899,10 +1899,10 @@ var declared = [...]string{
 
 // abilities returns the members that tell what the server can do: the capabilities,
 // of which it declares what is offered, and the instructions.
-func (c *session) abilities(rev revision, offered uint8) string {
+func (c *session) abilities(rev revision, offered kindSet) string {
 	b := []byte(`"capabilities":{`)
 	for k, member := range declared {
-		if offered&(1<<k) != 0 && (kind(k) != completions || rev.knows(completionCapability)) {
+		if offered[k] && (kind(k) != completions || rev.knows(completionCapability)) {
 			b = join(b, member)
 		}
 	}
@@ -1920,7 +1920,7 @@ func (r *request) acknowledgement() []byte {
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
 	b = closeWith(b, `},"notifications":{`)
 	for k, name := range kindNames[:templates] {
-		if r.stream.watched&(1<<k) != 0 {
+		if r.stream.watched[k] {
 			b = join(b, `"`, name, `ListChanged":true,`)
 		}
 	}
@@ -2200,9 +2200,9 @@ func (c *session) changed(k kind) {
 // change tells one stream. The caller must hold c.mu.
 func (c *session) change(st *stream, k kind) {
 	switch {
-	case st.watched&(1<<k) == 0:
+	case !st.watched[k]:
 	case st.silent:
-		st.missed |= 1 << k
+		st.missed[k] = true
 	default:
 		st.told[k] = c.tellChange(st, st.told[k], kindNames[k]+"/list_changed", "")
 	}
@@ -2318,8 +2318,7 @@ func (c *session) record(direction string, line []byte) {
 
 // logf tells Server.ErrorLog. It never waits: a host that does not read our
 // stderr, or a client that talks rubbish without end, costs only the lines
-// that are dropped. A note may have several lines: from here to logWriter its
-// newlines are NULs, so that a line of the buffer is a note.
+// that are dropped.
 func (c *session) logf(format string, args ...any) {
 	c.mu.Lock()
 	if now := time.Now().Unix(); now != c.notesTime {
@@ -2331,24 +2330,27 @@ func (c *session) logf(format string, args ...any) {
 	if drop {
 		return
 	}
-	note := fmt.Appendf(nil, "mcp: "+format, args...)
-	c.notes.enqueue(bytes.ReplaceAll(note, []byte("\n"), []byte{0}))
+	c.notes.enqueue(fmt.Appendf(nil, "mcp: "+format+"\x00", args...))
 	if c.notes.acquire() {
 		go c.notes.writeAll() // wait waits for it
 	}
 }
 
-// A logWriter prints each line that is written to it to a log.Logger.
+// A logWriter prints the notes that are written to it to a log.Logger. A note may have
+// several lines, so endOfNote is what ends it.
 type logWriter struct{ *log.Logger }
 
-// Write prints each line by itself: a log that is read by programs has one entry a
+// endOfNote is the NUL that logf appends, and the newline of the lineWriter.
+const endOfNote = "\x00\n"
+
+// Write prints each note by itself: a log that is read by programs has one entry a
 // note.
 func (w logWriter) Write(b []byte) (int, error) {
 	if w.Logger == nil {
 		w.Logger = log.Default()
 	}
-	for line := range bytes.Lines(b) {
-		w.Print(string(bytes.ReplaceAll(line, []byte{0}, []byte("\n"))))
+	for note := range strings.SplitSeq(strings.TrimSuffix(string(b), endOfNote), endOfNote) {
+		w.Print(note)
 	}
 	return len(b), nil
 }
