@@ -235,7 +235,7 @@ func (c *session) linger(idle <-chan struct{}) {
 func (c *session) awaitDiagnostics(limit <-chan struct{}) {
 	for _, side := range []*lineWriter{&c.notes, c.trace} {
 		if side != nil {
-			side.await(side.position(), limit) // another session may go on with the trace
+			side.await(side.position(), limit)
 		}
 	}
 }
@@ -327,8 +327,9 @@ var stdioTaken atomic.Bool
 // end that no signal has caused, SIGINT, SIGTERM and SIGHUP are ignored for one
 // more second, so that main gets to its end.
 //
-// If [Server.Trace] is nil and the environment variable MCP_TRACE names a
-// file, what would be traced is appended to that file.
+// If the environment variable MCP_TRACE names a file, every line that is taken from the
+// client or was written to it is appended to that file, after the time and "in" or "out".
+// No message waits for that: while 64 MiB of it are unwritten, lines are left out.
 //
 // There is one stdin: ServeStdio returns an error at once if it is already
 // serving. When it returns before the end of stdin, a read is still under way and
@@ -366,8 +367,15 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 		fmt.Fprintf(os.Stderr, "%s is an MCP server: it is meant to be started by an MCP host and speaks JSON-RPC on stdin and stdout. Ctrl-D or Ctrl-C ends it.\n", s.Name)
 	}
 	var trace io.Writer
-	if name := os.Getenv("MCP_TRACE"); s.Trace == nil && name != "" {
-		trace = &traceFile{name: name, logf: s.logf}
+	if name := os.Getenv("MCP_TRACE"); name != "" {
+		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
+		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			s.logf("mcp: MCP_TRACE: %v", err)
+		} else {
+			defer file.Close()
+			trace = file
+		}
 	}
 	return s.serve(ctx, r, w, trace)
 }
@@ -452,24 +460,4 @@ func (t terminalEnd) Write(b []byte) (int, error) {
 		err = io.ErrClosedPipe
 	}
 	return n, err
-}
-
-// A traceFile is opened when the first line is written to it, by the goroutine
-// that writes the trace: to open a FIFO that nobody reads lasts for ever. It
-// stays open until the process ends: a write may be under way.
-type traceFile struct {
-	*os.File
-	name string
-	logf func(string, ...any)
-}
-
-func (t *traceFile) Write(b []byte) (n int, err error) {
-	if t.File == nil {
-		t.File, err = os.OpenFile(t.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.logf("mcp: MCP_TRACE: %v", err)
-			return 0, err
-		}
-	}
-	return t.File.Write(b)
 }

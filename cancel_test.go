@@ -502,8 +502,7 @@ func TestBatchIsNotLostWhenContextEnds(t *testing.T) {
 	for range 20 {
 		bubble(t, func(t *testing.T, s *stage) {
 			var trace bytes.Buffer
-			s.Trace = &trace
-			c := serve(t, &s.Server)
+			c := serve(t, &s.Server, &trace)
 			c.initialize("2025-03-26", "{}")
 			c.recv()
 			member := `{"jsonrpc":"2.0","id":%d,"method":"ping"},`
@@ -1487,8 +1486,7 @@ func fullStderr(t *testing.T, env ...string) {
 	}
 }
 
-// MCP_TRACE names the file of the trace; a Trace of the program goes before,
-// and a file that cannot be is reported.
+// MCP_TRACE names the file of the trace. A file that cannot be opened is reported.
 func TestProcTraceGoesToItsFile(t *testing.T) {
 	dialogue := func(p *proc) (in, out []string) {
 		in = strings.Split(strings.TrimSuffix(opening+callLines(1, 20, "echo", `{"Text":"hi"}`), "\n"), "\n")
@@ -1529,13 +1527,6 @@ func TestProcTraceGoesToItsFile(t *testing.T) {
 		p := newProc(t).start()
 		dialogue(p)
 		if files, _ := os.ReadDir(p.dir); len(files) != 1 || p.errs.Len() > 0 {
-			t.Errorf("files %v, stderr %s", files, p.errs.String())
-		}
-	})
-	t.Run("own", func(t *testing.T) { // goes before
-		p := newProc(t, "MCP_TEST_OWNTRACE=1", "MCP_TRACE=trace").start()
-		in, out := dialogue(p)
-		if files, _ := os.ReadDir(p.dir); len(files) != 1 || strings.Count(p.errs.String(), "\n") != len(in)+len(out) {
 			t.Errorf("files %v, stderr %s", files, p.errs.String())
 		}
 	})

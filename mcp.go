@@ -189,25 +189,16 @@ type Server struct {
 	// so are all when 64 KiB of them are waiting for an earlier one to be written.
 	ErrorLog *log.Logger
 
-	// Trace takes every line that is taken from the client, or that is to be written
-	// to it, after the time and "in" or "out"; "in#2" is the second session's. nil means
-	// none. No message waits for it: when 64 MiB are unwritten, lines are left out. A
-	// Write that takes longer than Drain may go on when Serve has returned, and beside
-	// the Writes of the next session.
-	Trace io.Writer
-
-	mu          sync.Mutex              // guards what follows
-	items       [kinds]map[string]*item // by name
-	lists       [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
-	lastSeq     int
-	hides       bool  // there ever was a tool with Shown
-	offered     uint8 // the kinds that there ever was something of, a bit for each
-	sessions    map[*session]struct{}
-	lastSession int
-	trace       *lineWriter              // to Trace, while there are sessions
-	schemas     map[reflect.Type]*schema // of arguments
-	methods     map[string]*service      // of AddMethod
-	seed        maphash.Seed             // of the checksums of requestStates; made with the first session
+	mu       sync.Mutex              // guards what follows
+	items    [kinds]map[string]*item // by name
+	lists    [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
+	lastSeq  int
+	hides    bool    // there ever was a tool with Shown
+	offered  kindSet // what add was called with; a kind is never taken out
+	sessions map[*session]struct{}
+	schemas  map[reflect.Type]*schema // of arguments
+	methods  map[string]*service      // of AddMethod
+	seed     maphash.Seed             // of the checksums of requestStates; made with the first session
 }
 
 // An Icon is a picture for people to recognise something by. Src is an https,
@@ -1004,6 +995,9 @@ const (
 	nothing     = kinds + 2 // what is served whatever is offered
 )
 
+// A kindSet holds, for each kind, whether it is in the set.
+type kindSet [nothing]bool
+
 // kindNames are what the lists are called, in their results and elsewhere.
 var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
 
@@ -1066,10 +1060,8 @@ func (s *Server) add(k kind, where string, icons []Icon, meta map[string]any, it
 	}
 	s.items[k][it.name], s.lists[k] = it, nil
 	s.hides = s.hides || it.shown != nil
-	s.offered |= 1 << k.capability()
-	if len(it.complete) > 0 {
-		s.offered |= 1 << completions
-	}
+	s.offered[k.capability()] = true
+	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
 	s.mu.Unlock()
 	s.changed(k)
 }
@@ -1114,29 +1106,21 @@ func (s *Server) inOrder(k kind) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
-		bySeq := make(map[int]*item, len(s.items[k]))
-		for _, it := range s.items[k] {
-			bySeq[it.seq] = it
-		}
-		for _, seq := range slices.Sorted(maps.Keys(bySeq)) {
-			s.lists[k] = append(s.lists[k], bySeq[seq])
-		}
+		s.lists[k] = slices.SortedFunc(maps.Values(s.items[k]), func(a, b *item) int { return a.seq - b.seq })
 	}
 	return s.lists[k]
 }
 
-// offers is the kinds that are declared, a bit for each.
-func (s *Server) offers() uint8 {
+// offers returns the kinds that are declared.
+func (s *Server) offers() kindSet {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.Logging {
-		return s.offered | 1<<logging
-	}
-	return s.offered
+	offered := s.offered
+	s.mu.Unlock()
+	offered[logging] = s.Logging
+	return offered
 }
 
-// addSession makes c one of those that are told of changes. All sessions share
-// one trace, so that their lines are not mixed, unless c has its own.
+// addSession makes c one of those that are told of changes.
 func (s *Server) addSession(c *session) {
 	s.mu.Lock()
 	if s.sessions == nil {
@@ -1144,29 +1128,14 @@ func (s *Server) addSession(c *session) {
 		s.seed = maphash.MakeSeed()
 	}
 	s.sessions[c] = struct{}{}
-	s.lastSession++
-	c.number = s.lastSession
-	if s.trace == nil && s.Trace != nil {
-		s.trace = &lineWriter{w: s.Trace}
-	}
-	c.trace = cmp.Or(c.trace, s.trace)
 	s.mu.Unlock()
 }
 
-// removeSession takes c out of those that are told of changes. With the last of them
-// the shared trace ends: no Write to Server.Trace begins any more, but for one that
-// was on its way.
+// removeSession takes c out of those that are told of changes.
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
-	var shared *lineWriter
-	if len(s.sessions) == 0 {
-		shared, s.trace = s.trace, nil
-	}
 	s.mu.Unlock()
-	if shared != nil {
-		shared.stop()
-	}
 }
 
 // changed tells every client that a list is another one now.

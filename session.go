@@ -91,14 +91,13 @@ const (
 // between them.
 type session struct {
 	srv    *Server
-	number int             // of the sessions of srv, from 1
 	ctx    context.Context // parent of every handler's; ends when the session does
 	cancel context.CancelCauseFunc
 
 	turn  turn
 	in    lineReader // for whoever has the turn
 	out   lineWriter
-	trace *lineWriter // to Server.Trace; nil: none
+	trace *lineWriter // to the file of MCP_TRACE; nil: none
 	notes lineWriter  // to Server.ErrorLog
 
 	identity                 string // for modern results: name and version alone
@@ -239,7 +238,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	return s.serve(ctx, r, w, nil)
 }
 
-// serve is Serve with a trace of its own, if trace is not nil.
+// serve is Serve with a trace, unless trace is nil.
 func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
 	if s.Name == "" || s.Version == "" {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
@@ -259,7 +258,7 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessage), 64<<20)
 	c.out.w, c.notes.w = w, logWriter{s.ErrorLog}
 	if trace != nil {
-		c.trace = &lineWriter{w: trace}
+		c.trace, c.out.w = &lineWriter{w: trace}, traceWriter{w, c}
 		defer c.trace.stop()
 	}
 	c.identity = s.identity(0)
@@ -802,7 +801,7 @@ func (c *session) initialized() {
 	if st := c.legacy.stream; st != nil && st.silent {
 		st.silent = false
 		for k := range kinds {
-			if st.missed&(1<<k) != 0 {
+			if st.missed[k] {
 				c.change(st, k)
 			}
 		}
@@ -927,7 +926,7 @@ func (c *session) dispatch(r *request) ([]byte, *Error) {
 		return nil, err
 	}
 	s := r.service
-	offered := s.kind == nothing || c.srv.offers()&(1<<s.kind.capability()) != 0
+	offered := s.kind == nothing || c.srv.offers()[s.kind.capability()]
 	if !offered && (!s.list || r.rev.modern()) { // hosts of the legacy era drop a server that does not know a list
 		return nil, r.noMethod()
 	}
@@ -1221,11 +1220,11 @@ func (c *session) unsubscribe(r *request) ([]byte, *Error) {
 // modern client on each subscriptions/listen request of its own.
 type stream struct {
 	request *request         // of subscriptions/listen; nil for the legacy session
-	watched uint8            // the kinds whose lists are watched, a bit for each
+	watched kindSet          // the kinds whose lists are watched
 	told    [kinds]int64     // where in the output a change was told last
 	uris    map[string]int64 // the same for the resources that are watched
 	silent  bool             // notifications/initialized has not come yet
-	missed  uint8            // the changes before that
+	missed  kindSet          // what has changed before that
 }
 
 // listen takes a subscriptions/listen request. It may be open for long, so it
@@ -1267,14 +1266,14 @@ func (c *session) filter(notifications []byte) (*stream, *Error) {
 	for k, wanted := range lists {
 		switch string(wanted) {
 		case "true":
-			st.watched |= 1 << k & offered
+			st.watched[k] = offered[k]
 		case "false", "": // as good as not there
 		default:
 			return nil, badParams(kindNames[k] + "ListChanged must be true or false")
 		}
 	}
 	err := st.watchAll(uris)
-	if offered&(1<<resources) == 0 {
+	if !offered[resources] {
 		st.uris = nil
 	}
 	return st, err
@@ -1343,7 +1342,7 @@ func (c *session) begin(r *request) (inline bool) {
 	switch {
 	case r.stream != nil: // it waits, and does not work
 		c.streams = append(c.streams, r.stream)
-		c.enqueue(r.acknowledgement())
+		c.out.enqueue(r.acknowledgement())
 		go c.handle(r, false)
 	case limit > 0 && len(c.running) >= limit && !over:
 		r.element = c.waiting.PushBack(r)
@@ -1511,7 +1510,7 @@ func (c *session) refuse(b *batch, id []byte, err *Error) {
 func (c *session) sendAnswer(b *batch, line []byte) {
 	if b == nil {
 		if line != nil {
-			c.answered = c.enqueue(line)
+			c.answered = c.out.enqueue(line)
 		}
 		return
 	}
@@ -1522,7 +1521,7 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 	if b.owed--; b.owed == 0 && len(b.answers) > 0 {
 		c.batched -= len(b.answers)
 		b.answers[0] = '[' // in place of the first comma
-		c.answered = c.enqueue(append(b.answers, ']'))
+		c.answered = c.out.enqueue(append(b.answers, ']'))
 	}
 }
 
@@ -1536,7 +1535,7 @@ func (c *session) notify(r *request, line []byte, ok func() bool) {
 		c.mu.Unlock()
 		return
 	}
-	end := c.enqueue(line)
+	end := c.out.enqueue(line)
 	c.startWriter()
 	c.mu.Unlock()
 	c.out.await(end, r.ctx.Done())
@@ -1943,10 +1942,10 @@ var declared = [...]string{
 
 // abilities returns the members that tell what the server can do: the capabilities,
 // of which it declares what is offered, and the instructions.
-func (c *session) abilities(rev revision, offered uint8) string {
+func (c *session) abilities(rev revision, offered kindSet) string {
 	b := []byte(`"capabilities":{`)
 	for k, member := range declared {
-		if offered&(1<<k) != 0 && (kind(k) != completions || rev.knows(completionCapability)) {
+		if offered[k] && (kind(k) != completions || rev.knows(completionCapability)) {
 			b = join(b, member)
 		}
 	}
@@ -1964,7 +1963,7 @@ func (r *request) acknowledgement() []byte {
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
 	b = closeWith(b, `},"notifications":{`)
 	for k, name := range kindNames[:templates] {
-		if r.stream.watched&(1<<k) != 0 {
+		if r.stream.watched[k] {
 			b = join(b, `"`, name, `ListChanged":true,`)
 		}
 	}
@@ -2136,7 +2135,7 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 		c.lastCall++
 		id = strconv.FormatInt(c.lastCall, 10)
 		c.pending[id] = call
-		c.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
+		c.out.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
 		c.startWriter()
 	}
 	c.mu.Unlock()
@@ -2150,7 +2149,7 @@ func (c *session) withdraw(id string) {
 	_, open := c.pending[id]
 	delete(c.pending, id)
 	if open && c.askErr == nil && !isClosed(c.closing) {
-		c.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
+		c.out.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 		c.startWriter()
 	}
 	c.mu.Unlock()
@@ -2270,9 +2269,9 @@ func (c *session) changed(k kind) {
 // change tells one stream. The caller must hold c.mu.
 func (c *session) change(st *stream, k kind) {
 	switch {
-	case st.watched&(1<<k) == 0:
+	case !st.watched[k]:
 	case st.silent:
-		st.missed |= 1 << k
+		st.missed[k] = true
 	default:
 		st.told[k] = c.tellChange(st, st.told[k], kindNames[k]+"/list_changed", "")
 	}
@@ -2306,7 +2305,7 @@ func (c *session) tellChange(st *stream, told int64, method, params string) int6
 	if params != "" {
 		b = closeWith(join(b, `"params":{`, params), `},`)
 	}
-	return c.enqueue(closeWith(b, "}"))
+	return c.out.enqueue(closeWith(b, "}"))
 }
 
 // ---- write ----
@@ -2322,13 +2321,6 @@ func (c *session) tellChange(st *stream, told int64, method, params string) int6
 //	             the reader ends while the session is closing
 //	drain        when the session is closing, and when all its work has ended
 //	wait         when Drain is over before that
-
-// enqueue appends a line to the output and returns where it ends. The caller
-// must hold c.mu, and see to it that the line is written afterwards.
-func (c *session) enqueue(line []byte) int64 {
-	c.record("out", line)
-	return c.out.enqueue(line)
-}
 
 // write writes what there is to write, unless somebody else is at it.
 func (c *session) write() {
@@ -2366,13 +2358,25 @@ func (c *session) startWriter() {
 
 // ---- diagnostics ----
 
-// record adds one line to the trace.
+// A traceWriter writes to the client, and records each line that it has written.
+type traceWriter struct {
+	io.Writer
+	session *session
+}
+
+func (w traceWriter) Write(b []byte) (n int, err error) {
+	n, err = w.Writer.Write(b)
+	for line := range bytes.Lines(b[:n]) {
+		w.session.record("out", bytes.TrimSuffix(line, []byte("\n")))
+	}
+	return n, err
+}
+
+// record adds one line to the trace. It never waits: a line that comes when too much
+// is unwritten is left out.
 func (c *session) record(direction string, line []byte) {
 	if c.trace == nil || c.trace.unsent() > traceBound {
 		return
-	}
-	if c.number > 1 { // which of the Server's sessions it is
-		direction += "#" + strconv.Itoa(c.number)
 	}
 	b := time.Now().AppendFormat(nil, "2006/01/02 15:04:05.000000 ")
 	c.trace.enqueue(append(fmt.Appendf(b, "%-3s ", direction), line...))
@@ -2383,8 +2387,7 @@ func (c *session) record(direction string, line []byte) {
 
 // logf tells Server.ErrorLog. It never waits: a host that does not read our
 // stderr, or a client that talks rubbish without end, costs only the lines
-// that are dropped. A note may have several lines: from here to logWriter its
-// newlines are NULs, so that a line of the buffer is a note.
+// that are dropped.
 func (c *session) logf(format string, args ...any) {
 	c.mu.Lock()
 	if now := time.Now().Unix(); now != c.notesTime {
@@ -2396,24 +2399,27 @@ func (c *session) logf(format string, args ...any) {
 	if drop {
 		return
 	}
-	note := fmt.Appendf(nil, "mcp: "+format, args...)
-	c.notes.enqueue(bytes.ReplaceAll(note, []byte("\n"), []byte{0}))
+	c.notes.enqueue(fmt.Appendf(nil, "mcp: "+format+"\x00", args...))
 	if c.notes.acquire() {
 		go c.notes.writeAll() // wait waits for it
 	}
 }
 
-// A logWriter prints each line that is written to it to a log.Logger.
+// A logWriter prints the notes that are written to it to a log.Logger. A note may have
+// several lines, so endOfNote is what ends it.
 type logWriter struct{ *log.Logger }
 
-// Write prints each line by itself: a log that is read by programs has one entry a
+// endOfNote is the NUL that logf appends, and the newline of the lineWriter.
+const endOfNote = "\x00\n"
+
+// Write prints each note by itself: a log that is read by programs has one entry a
 // note.
 func (w logWriter) Write(b []byte) (int, error) {
 	if w.Logger == nil {
 		w.Logger = log.Default()
 	}
-	for line := range bytes.Lines(b) {
-		w.Print(string(bytes.ReplaceAll(line, []byte{0}, []byte("\n"))))
+	for note := range strings.SplitSeq(strings.TrimSuffix(string(b), endOfNote), endOfNote) {
+		w.Print(note)
 	}
 	return len(b), nil
 }

@@ -61,14 +61,14 @@ type client struct {
 }
 
 // serve starts a session of s with a client that reads everything.
-func serve(t *testing.T, s *Server) *client {
-	c := serveUnread(t, s)
+func serve(t *testing.T, s *Server, trace ...io.Writer) *client {
+	c := serveUnread(t, s, trace...)
 	go c.listen()
 	return c
 }
 
 // serveUnread starts one with a client that reads nothing before listen.
-func serveUnread(t *testing.T, s *Server) *client {
+func serveUnread(t *testing.T, s *Server, trace ...io.Writer) *client {
 	t.Helper()
 	if s.Name == "" {
 		s.Name, s.Version = "demo", "1.0.0"
@@ -84,13 +84,21 @@ func serveUnread(t *testing.T, s *Server) *client {
 	c.cancel = cancel
 	go func() {
 		in, out := wired(r, w)
-		err := s.Serve(ctx, in, out)
+		err := serveTraced(ctx, s, in, out, trace)
 		r.CloseWithError(io.ErrClosedPipe) // as an exiting process would
 		w.Close()
 		cancel(nil)
 		c.done <- err
 	}()
 	return c
+}
+
+// serveTraced is Serve, or what ServeStdio does with a trace.
+func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace []io.Writer) error {
+	if len(trace) > 0 {
+		return s.serve(ctx, r, w, trace[0])
+	}
+	return s.Serve(ctx, r, w)
 }
 
 // What goes over the wire is appended to the file that MCP_TEST_WIRE names, for
@@ -142,19 +150,18 @@ func (w *wire) record(b []byte) {
 	}
 }
 
-// A tracer records what a process of its own hears and says, as its
-// Server.Trace; of a flood only the beginning.
-type tracer struct{ lines int }
-
-func (tr *tracer) Write(b []byte) (int, error) {
-	for line := range bytes.Lines(b) {
-		stamped := strings.SplitN(strings.TrimSuffix(string(line), "\n"), " ", 4) // date, time, direction
-		if tr.lines++; tr.lines <= 1000 && len(stamped) == 4 {
-			raw, _ := json.Marshal(map[string]string{"session": strconv.Itoa(os.Getpid()), stamped[2]: strings.TrimSpace(stamped[3])})
+// recordTrace records what a process of its own has traced; of a flood only the
+// beginning.
+func recordTrace(file, session string) {
+	trace, _ := os.ReadFile(file) // a process that was not started has none
+	lines := 0
+	for line := range strings.Lines(string(trace)) {
+		stamped := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4) // date, time, direction
+		if lines++; lines <= 1000 && len(stamped) == 4 {
+			raw, _ := json.Marshal(map[string]string{"session": session, stamped[2]: strings.TrimSpace(stamped[3])})
 			wireLog.Write(append(raw, '\n'))
 		}
 	}
-	return len(b), nil
 }
 
 func (c *client) listen() {
@@ -908,7 +915,7 @@ func (w *wireClient) Write(b []byte) (int, error) {
 }
 
 // serveWire starts a session whose other end is a wireClient.
-func serveWire(t *testing.T, s *Server) *wireClient {
+func serveWire(t *testing.T, s *Server, trace ...io.Writer) *wireClient {
 	t.Helper()
 	w := new(wireClient)
 	r, in := io.Pipe()
@@ -920,7 +927,7 @@ func serveWire(t *testing.T, s *Server) *wireClient {
 	}
 	go func() {
 		in, out := wired(r, w)
-		err := s.Serve(ctx, in, out)
+		err := serveTraced(ctx, s, in, out, trace)
 		r.CloseWithError(io.ErrClosedPipe)
 		cancel(nil)
 		w.done <- err
@@ -1009,9 +1016,6 @@ func childServer() (code int) {
 	}
 	s := &Server{Name: "child", Version: "1",
 		Drain: duration("MCP_TEST_DRAIN", 30*time.Second), Linger: duration("MCP_TEST_LINGER", 0)}
-	if os.Getenv("MCP_TEST_OWNTRACE") != "" {
-		s.Trace = os.Stderr
-	}
 	waiting, changed := 0, sync.NewCond(&mu)
 	came := func() {
 		mu.Lock()
@@ -1079,9 +1083,6 @@ func childServer() (code int) {
 		return "", s.ServeStdio(ctx)
 	})
 
-	if wireLog != nil && os.Getenv("MCP_TRACE") == "" {
-		s.Trace = new(tracer)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	AddTool(s, Tool{Name: "stop"}, func(context.Context, none) (string, error) {
@@ -1223,6 +1224,11 @@ func newProc(t *testing.T, env ...string) *proc {
 	p.cmd.Dir, p.cmd.WaitDelay, p.cmd.Stderr = p.dir, 10*time.Second, &p.errs
 	p.cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=server", "MCP_TEST_REPORT="+p.file, "MCP_TRACE=",
 		"GORACE=atexit_sleep_ms=0", "GOCOVERDIR="+t.TempDir())
+	if wireLog != nil {
+		trace := filepath.Join(t.TempDir(), "trace")
+		p.cmd.Env = append(p.cmd.Env, "MCP_TRACE="+trace)
+		t.Cleanup(func() { recordTrace(trace, fmt.Sprintf("%d.%d", os.Getpid(), wires.Add(1))) })
+	}
 	p.cmd.Env = append(p.cmd.Env, env...)
 	return p
 }
@@ -4642,33 +4648,38 @@ func TestMemoryIsLetGo(t *testing.T) {
 	})
 }
 
-// The last session ends the Server's trace, also if that session has one of its own.
-func TestTheLastSessionEndsTheTrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		full, room := io.Pipe() // takes nothing until somebody reads
-		s := &Server{Name: "demo", Version: "1", Trace: room, ErrorLog: log.New(io.Discard, "", 0)}
-		input, end := io.Pipe()
-		done := make(chan error)
-		go func() { done <- s.serve(t.Context(), input, io.Discard, io.Discard) }()
+// No Write of the trace begins when the session is over, also if there is more of it.
+func TestTheTraceEndsWithItsSession(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		late, trace := io.Pipe() // takes nothing until it is read
+		c := serve(t, &s.Server, trace)
+		c.send(pingLine)
 		synctest.Wait()
-		lines, send := io.Pipe()
-		go func() { done <- s.Serve(t.Context(), lines, io.Discard) }()
-		io.WriteString(send, pingLine+"\n")
-		synctest.Wait()
-		io.WriteString(send, pingLine+"\n")
-		for _, w := range []*io.PipeWriter{send, end} {
-			w.Close()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+		c.send(pingLine)
+		c.recv()
+		c.in.Close()
+		c.ends(time.Second, nil)
+		go func() {
+			synctest.Wait()
+			trace.Close()
+		}()
+		if b, _ := io.ReadAll(late); strings.Count(string(b), pingLine) != 1 { // the one that was on its way
+			t.Errorf("written after the session: %q", b)
 		}
-		var late bytes.Buffer
-		go io.Copy(&late, full)
+	})
+}
+
+// The trace holds the responses that were written, and no others.
+func TestTheTraceLacksWhatWasNotSent(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		var trace bytes.Buffer
+		c := serveUnread(t, &s.Server, &trace)
+		c.send(modernCall("1", "hi"), modernCall("2", "hi")) // the first Write takes one or both
 		synctest.Wait()
-		room.Close()
-		synctest.Wait()
-		if n := strings.Count(late.String(), pingLine); n != 1 { // the one that was on its way
-			t.Errorf("written after the last session: %q", late.String())
+		c.out.Close()
+		c.ends(0, nil)
+		if got := trace.String(); strings.Contains(got, " out ") || strings.Count(got, " in ") != 2 {
+			t.Errorf("trace:\n%s", got)
 		}
 	})
 }
@@ -4677,8 +4688,8 @@ func TestTheLastSessionEndsTheTrace(t *testing.T) {
 // trace that takes nothing costs no answer.
 func TestTheTraceHasEveryLine(t *testing.T) {
 	script := []string{pingLine, modernCall("1", "hi"), "", "rubbish", " " + modernCall("2", "panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine}
-	play := func(t *testing.T, s *stage) (lines, wrote []string) {
-		c := serveWire(t, &s.Server)
+	play := func(t *testing.T, s *stage, trace ...io.Writer) (lines, wrote []string) {
+		c := serveWire(t, &s.Server, trace...)
 		for _, line := range script {
 			if line = strings.TrimSpace(line); line != "" {
 				lines = append(lines, "in   "+line)
@@ -4695,8 +4706,7 @@ func TestTheTraceHasEveryLine(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) { _, plain = play(t, s) })
 	bubble(t, func(t *testing.T, s *stage) {
 		var out bytes.Buffer
-		s.Trace = &out
-		want, wrote := play(t, s)
+		want, wrote := play(t, s, &out)
 		var got []string
 		stamp := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} `)
 		for line := range strings.Lines(out.String()) {
@@ -4716,8 +4726,7 @@ func TestTheTraceHasEveryLine(t *testing.T) {
 		}
 	})
 	bubble(t, func(t *testing.T, s *stage) {
-		s.Trace = jam{s.release}
-		c := serve(t, &s.Server)
+		c := serve(t, &s.Server, jam{s.release})
 		for range 50 {
 			c.send(modernCall("1", "hi"), pingLine)
 			if got := c.recv(); len(got) != 2 {
@@ -4727,35 +4736,6 @@ func TestTheTraceHasEveryLine(t *testing.T) {
 		c.in.Close()
 		c.ends(time.Second, nil)
 		close(s.release)
-	})
-}
-
-// Two sessions of one Server write one trace, and can be told apart.
-func TestTwoSessionsCanBeToldApartInTheTrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var trace bytes.Buffer // without a lock: there is one writer at a time
-		s := &Server{Trace: &trace}
-		a, b := serve(t, s), serve(t, s)
-		var wg sync.WaitGroup
-		for _, c := range []*client{a, b} {
-			wg.Go(func() {
-				for range 100 {
-					c.send(pingLine)
-				}
-			})
-		}
-		wg.Wait()
-		a.recv()
-		b.recv()
-		a.end()
-		b.send(pingLine)
-		b.recv()
-		b.end()
-		for prefix, want := range map[string]int{" in  {": 100, " out {": 100, " in#2 {": 101, " out#2 {": 101} {
-			if got := strings.Count(trace.String(), prefix); got != want && strings.Count(trace.String(), prefix) != 201-want {
-				t.Errorf("%d lines with %q, want %d", got, prefix, want)
-			}
-		}
 	})
 }
 
@@ -4775,7 +4755,7 @@ func TestTheTraceIsWaitedForAtTheEnd(t *testing.T) {
 	for _, nap := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			trace, notes := slowWriter{nap: nap}, slowWriter{nap: 50 * time.Millisecond}
-			c := serve(t, &Server{Trace: &trace, ErrorLog: log.New(&notes, "", 0)})
+			c := serve(t, &Server{ErrorLog: log.New(&notes, "", 0)}, &trace)
 			c.send(strings.Split(strings.Repeat("garbage\n", 9)+"garbage", "\n")...)
 			c.in.Close()
 			if err := <-c.done; err != nil {

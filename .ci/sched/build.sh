@@ -29,6 +29,19 @@ printf 'module schedrun\n\n%s\n' "$(grep '^go ' "$here/rewrite/go.mod")" >"$sour
 "$tool" -src "$(go env GOROOT)/src/context" -out "$source/context" -path context context.go
 # shellcheck disable=SC2086 # the files are several arguments
 "$tool" -src "$lib" -out "$source/mcp" -context schedrun/context -set "${SET:-$set}" -drop "$drop" ${mutant:+-mutant "$mutant"} $files
+# ServeStdio, which is left out, gives the trace to serve. The driver does so by this.
+cat >"$source/mcp/traced.go" <<'END'
+package mcp
+
+import (
+	"io"
+	"schedrun/context"
+)
+
+func (s *Server) ServeTraced(ctx context.Context, r io.Reader, w, trace io.Writer) error {
+	return s.serve(ctx, r, w, trace)
+}
+END
 cd "$source"
 if [ -n "$RACE" ]; then
 	go build -race -gcflags='schedrun/sched=-race=false -l' -gcflags='schedrun/driver=-race=false -l' -o "$out" ./driver
