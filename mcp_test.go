@@ -5131,3 +5131,431 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+// ---- registration: what clients and providers refuse ----
+
+type (
+	selfPointer *selfPointer
+	firstID     struct{ ID int }
+	secondID    struct{ ID int }
+	textStruct  struct{ A int }
+	textStruct2 struct{ A int }
+	shape       interface{ Area() float64 }
+)
+
+func (t *textStruct) UnmarshalText([]byte) error  { return nil }
+func (t textStruct) MarshalText() ([]byte, error) { return nil, nil }
+
+func (t *textStruct2) UnmarshalText([]byte) error  { return nil }
+func (t textStruct2) MarshalText() ([]byte, error) { return nil, nil }
+
+// AddTool panics for what would fail only when a client asks for the list, or when the
+// tool is called, and it names the field or the property.
+func TestAddToolPanicsForMistakes(t *testing.T) {
+	in := func(f func(*Server)) func() { return func() { f(&Server{}) } }
+	type ab struct {
+		A string `json:"a"`
+		B int    `json:"b,omitempty"`
+	}
+	schema := func(properties string) func() {
+		return func() { byHand[json.RawMessage](&Server{}, `{"type":"object",`+properties+`}`) }
+	}
+	output := func(properties string) func() {
+		return func() {
+			AddTool(&Server{}, Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object",` + properties + `}`)}, func(context.Context, none) (*Result, error) { return nil, nil })
+		}
+	}
+	structIn := func(properties string) func() {
+		return func() { byHand[ab](&Server{}, `{"type":"object",`+properties+`}`) }
+	}
+	for name, test := range map[string]struct {
+		want string
+		f    func()
+	}{
+		"option embed": {"In.A: Go versions differ on the json option embed", in(toolOf[struct {
+			A struct{ B int } `json:",embed"`
+		}])},
+		"option inline": {"Out.A: Go versions differ on the json option inline", in(out(struct {
+			A map[string]string `json:"a,inline"`
+		}{}, nil))},
+		"option unknown": {"In.A: Go versions differ on the json option unknown", in(toolOf[struct {
+			A map[string]any `json:",unknown"`
+		}])},
+		"option case": {"In.A: Go versions differ on the json option case", in(toolOf[struct {
+			A string `json:"a,case:ignore"`
+		}])},
+		"option format": {"Out.A: Go versions differ on the json option format", in(out(struct {
+			A time.Time `json:"a,format:DateOnly"`
+		}{}, nil))},
+		"option in a list of results": {"Out[].A: Go versions differ on the json option embed", in(out([]struct {
+			A struct{ B int } `json:",embed"`
+		}{}, nil))},
+		"option with a schema by hand": {"In.A: Go versions differ on the json option embed", func() {
+			byHand[struct {
+				A struct{ B int } `json:",embed"`
+			}](&Server{}, `{"type":"object"}`)
+		}},
+		"quote in a name": {`In.A: Go versions differ on the JSON name "it's"`, in(toolOf[struct {
+			A string `json:"it's"`
+		}])},
+		"backslash in a name": {"In.A: Go versions differ on the JSON name", in(toolOf[struct {
+			A string `json:"a\\b"`
+		}])},
+		"U+2028 in a name": {"Out.A: Go versions differ on the JSON name", func() {
+			mustDerive(reflect.StructOf([]reflect.StructField{{Name: "A", Type: reflect.TypeFor[string](), Tag: "json:\"\u2028\""}}), "Out", writing)
+		}},
+
+		"brackets in an argument": {`the argument name "filter[name]"`, in(toolOf[struct {
+			A string `json:"filter[name]"`
+		}])},
+		"dollar in an argument": {`the argument name "$top"`, schema(`"properties":{"$top":{"type":"integer"}}`)},
+		"blank in an argument": {`the argument name "a b"`, in(toolOf[struct {
+			A string `json:"a b"`
+		}])},
+		"long argument":  {"the argument name", schema(`"properties":{"` + strings.Repeat("x", 65) + `":{}}`)},
+		"empty argument": {`the argument name ""`, schema(`"properties":{"":{}}`)},
+
+		"boolean property":            {`InputSchema.payload: a property must be described by an object`, schema(`"properties":{"payload":true}`)},
+		"list of properties":          {"InputSchema: properties must be an object", schema(`"properties":[]`)},
+		"null properties":             {"InputSchema: properties must be an object", schema(`"properties":null`)},
+		"null required":               {"InputSchema: required must be a list of names", schema(`"properties":{},"required":null`)},
+		"required boolean":            {"InputSchema: required must be a list of names", schema(`"properties":{},"required":true`)},
+		"required numbers":            {"InputSchema: required must be a list of names", schema(`"properties":{},"required":[1]`)},
+		"nested required":             {"InputSchema.a: required must be a list of names", schema(`"properties":{"a":{"type":"object","required":"b"}}`)},
+		"boolean property of results": {`OutputSchema.payload: a property must be described by an object`, output(`"properties":{"payload":true}`)},
+		"null required of results":    {"OutputSchema: required must be a list of names", output(`"required":null`)},
+		"properties list of results":  {"OutputSchema: properties must be an object", output(`"properties":[{}]`)},
+		"required without a property": {`InputSchema: required names "b", which is not a property`, schema(`"properties":{"a":{}},"required":["b"],"additionalProperties":false`)},
+		"nested required, closed":     {`InputSchema.a: required names "b"`, schema(`"properties":{"a":{"type":"object","required":["b"],"additionalProperties":false}}`)},
+		"minimum as a string":         {"InputSchema.a: minimum must be a number", schema(`"properties":{"a":{"type":"integer","minimum":"1"}}`)},
+		"negative length":             {"InputSchema.a: minLength", schema(`"properties":{"a":{"type":"string","minLength":-1}}`)},
+		"enum that is not a list":     {"InputSchema.a: enum must be a list", schema(`"properties":{"a":{"enum":"x"}}`)},
+		"enum without values":         {"InputSchema.a: enum must not be empty", schema(`"properties":{"a":{"enum":[]}}`)},
+		"enum with an empty string":   {"InputSchema.a: enum must not have an empty string", schema(`"properties":{"a":{"type":"string","enum":["x",""]}}`)},
+		"typo":                        {"InputSchema is not valid JSON: invalid character '}'", schema(`"properties":{"a":}`)},
+
+		"property in another case":    {`the property "A" and the field "a" differ only in case`, structIn(`"properties":{"A":{"type":"string"},"b":{"type":"integer"}}`)},
+		"required property, no field": {`the schema requires "c", which is not a field`, structIn(`"properties":{"a":{},"c":{}},"required":["c"]`)},
+		"required field, no property": {`the field "a" is required, but the schema has no such property`, structIn(`"properties":{"b":{"type":"integer"}}`)},
+		"property of another type":    {`InputSchema.b: the schema has the type string, but the Go type is of integer`, structIn(`"properties":{"a":{},"b":{"type":"string"}}`)},
+		"element of another type": {`InputSchema.l[]: the schema has the type string`, func() {
+			byHand[struct {
+				L []int `json:"l"`
+			}](&Server{}, `{"type":"object","properties":{"l":{"type":"array","items":{"type":"string"}}}}`)
+		}},
+		"map with another element type": {`InputSchema.a: the schema has the type string`, func() { byHand[map[string]int](&Server{}, `{"type":"object","properties":{"a":{"type":"string"}}}`) }},
+
+		"empty value of an enum": {`In.A: enum: "" is empty`, in(toolOf[struct {
+			A string `enum:"asc,desc,"`
+		}])},
+		"pointer to itself":            {"In.P: a pointer to itself", in(toolOf[struct{ P selfPointer }])},
+		"pointer to itself in results": {"Out: a pointer to itself", in(out(selfPointer(nil), nil))},
+		"embedded text structs": {"In.textStruct: an embedded struct that is unexported", in(toolOf[struct {
+			textStruct  `json:"a"`
+			textStruct2 `json:"b"`
+		}])},
+		"two embedded names": {"In.firstID.ID: encoding/json leaves the field out, because secondID.ID has the same JSON name, ID", in(toolOf[struct {
+			firstID
+			secondID
+		}])},
+		"two embedded in results": {"Out.firstID.ID: encoding/json leaves the field out", in(out(struct {
+			firstID
+			secondID
+		}{}, nil))},
+		"unexported field with a tag": {"In.hidden: an unexported field has no JSON form", func() { // go vet refuses such a type
+			mustDerive(reflect.StructOf([]reflect.StructField{{Name: "hidden", PkgPath: "p", Type: reflect.TypeFor[string](), Tag: `json:"hidden"`}}), "In", reading)
+		}},
+		"func in a result":          {"Out.F: func() has no JSON form", in(out(struct{ F func() }{}, nil))},
+		"chan as a result":          {"Out: chan int has no JSON form", in(out((chan int)(nil), nil))},
+		"complex in a list":         {"Out[]: complex128 has no JSON form", in(out([]complex128{}, nil))},
+		"func in a map in an array": {"Out[][]: func() has no JSON form", in(out([2]map[string]func(){}, nil))},
+		"error in a result":         {"Out.Err: error has no JSON form", in(out(struct{ Err error }{}, nil))},
+		"reader as a result":        {"Out: io.Reader has no JSON form", in(out(io.Reader(nil), nil))},
+		"reader with a schema by hand": {"Out.R: io.Reader has no JSON form", func() {
+			AddTool(&Server{}, Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, none) (struct{ R io.Reader }, error) { return struct{ R io.Reader }{}, nil })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { wantPanic(t, test.want, test.f) })
+	}
+	// What only looks like a mistake is accepted.
+	for _, f := range []func(*Server){
+		out(struct{ S shape }{}, nil), out(struct{ S fmt.Stringer }{}, nil), out[any](nil, nil),
+		out(struct {
+			F func() `json:"-"`
+		}{}, nil),
+		toolOf[struct {
+			hidden string `json:"-"`
+			A      string
+		}],
+		toolOf[struct {
+			firstID
+			secondID
+			ID int // hides both
+		}],
+	} {
+		f(&Server{})
+	}
+	byHand[ab](&Server{}, `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"number"},"more":{"anyOf":[{"required":["x"]}],"minimum":"1"}},"required":["a"]}`)
+	byHand[json.RawMessage](&Server{}, `{"type":"object","properties":{"a":{"type":"object","properties":{"b":true},"required":["c"]},"n":{"type":"integer","minimum":0.5,"maximum":1e300}}}`)
+}
+
+// A tool that panics at registration is not added, and the Server is as it was: programs
+// that register tools from files recover.
+func TestAFailedRegistrationChangesNothing(t *testing.T) {
+	s := &Server{}
+	said := diagnostics(s)
+	add(s, "good", noText)
+	for _, f := range []func(){
+		func() {
+			AddTool(s, Tool{Name: "good", Meta: map[string]any{"f": func() {}}}, func(context.Context, none) (string, error) { return "bad", nil })
+		},
+		func() {
+			AddTool(s, Tool{Name: "a.b", Icons: []Icon{{Src: "x"}}}, func(context.Context, none) (string, error) { return "", nil })
+		},
+		func() { s.AddPrompt(Prompt{Name: "p", Icons: []Icon{{Src: "x"}}}, promptOf()) },
+		func() { s.AddResource(Resource{URI: "x:a", Name: "a", Icons: []Icon{{Src: "x"}}}, texts("")) },
+		func() {
+			s.AddMethod("tools/list", func(context.Context, json.RawMessage) (any, error) { return nil, nil })
+		},
+	} {
+		wantPanic(t, "mcp: ", f)
+	}
+	if said.Len() > 0 {
+		t.Errorf("reported %s", said)
+	}
+	play(t, s, legacyPV, `
+		> {"jsonrpc":"2.0","id":1,"method":"tools/list"}
+		< {"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"good","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}]}}
+		> {"jsonrpc":"2.0","id":2,"method":"prompts/list"}
+		< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}`)
+}
+
+// What is registered is a copy: a caller may reuse its slices and maps.
+func TestRegistrationCopiesWhatItIsGiven(t *testing.T) {
+	s := &Server{}
+	icons, audience, priority := []Icon{{Src: "https://a", Sizes: []string{"any"}}}, []string{"user"}, 0.5
+	notes := &Annotations{Audience: audience, Priority: &priority}
+	arguments := []Argument{{Name: "a"}}
+	complete := map[string]CompleteFunc{"v": words("first")}
+	add := func(name string) {
+		AddTool(s, Tool{Name: name, Icons: icons, InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, func(context.Context, json.RawMessage) (string, error) { return "", nil })
+		s.AddResource(Resource{URI: "x:" + name, Name: name, Icons: icons, Annotations: notes}, texts(""))
+		s.AddResource(Resource{URI: "t:" + name + "/{v}", Name: name, Complete: complete}, texts(""))
+		s.AddPrompt(Prompt{Name: name, Arguments: arguments, Icons: icons}, promptOf())
+	}
+	add("one")
+	icons[0].Src, icons[0].Sizes[0], audience[0], priority, notes.LastModified = "https://b", "1x1", "assistant", 0.9, "2026-01-01T00:00:00Z"
+	arguments[0].Name = "b"
+	complete["v"] = words("second")
+	play(t, s, "2025-11-25", `
+		> {"jsonrpc":"2.0","id":1,"method":"tools/list"}
+		< {"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"one","inputSchema":{"type":"object","properties":{}},"icons":[{"src":"https://a","sizes":["any"]}]}]}}
+		> {"jsonrpc":"2.0","id":2,"method":"resources/list"}
+		< {"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"x:one","name":"one","annotations":{"audience":["user"],"priority":0.5},"icons":[{"src":"https://a","sizes":["any"]}]}]}}
+		> {"jsonrpc":"2.0","id":3,"method":"prompts/list"}
+		< {"jsonrpc":"2.0","id":3,"result":{"prompts":[{"name":"one","arguments":[{"name":"a"}],"icons":[{"src":"https://a","sizes":["any"]}]}]}}
+		> {"jsonrpc":"2.0","id":4,"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"t:one/{v}"},"argument":{"name":"v","value":""}}}
+		< {"jsonrpc":"2.0","id":4,"result":{"completion":{"values":["first"],"total":1,"hasMore":false}}}`)
+}
+
+// A schema by hand without properties is reported, because some providers refuse it.
+func TestASchemaWithoutPropertiesIsReported(t *testing.T) {
+	s := &Server{}
+	said := diagnostics(s)
+	byHand[json.RawMessage](s, `{"type":"object"}`)
+	if !strings.Contains(said.String(), `tool "x"`) || !strings.Contains(said.String(), "properties") {
+		t.Errorf("reported %q", said)
+	}
+	said.Reset()
+	byHand[json.RawMessage](s, `{"type":"object","properties":{}}`)
+	toolOf[map[string]any](s)
+	toolOf[none](s)
+	if said.Len() > 0 {
+		t.Errorf("reported %q", said)
+	}
+}
+
+// Serve returns an error if a capability is not an object: no client could connect.
+func TestCapabilitiesMustBeObjects(t *testing.T) {
+	for _, val := range []any{true, nil, "x", []int{1}, json.RawMessage("null")} {
+		for _, s := range []*Server{{Extensions: map[string]any{"a": struct{}{}, "com.example/x": val}}, {Experimental: map[string]any{"com.example/x": val}}} {
+			s.Name, s.Version = "n", "1"
+			if err := s.Serve(t.Context(), strings.NewReader(""), io.Discard); err == nil || !strings.Contains(err.Error(), "com.example/x") {
+				t.Errorf("%v: got %v", val, err)
+			}
+		}
+	}
+}
+
+// A value that contains itself costs its own call, with every version of Go.
+func TestAValueThatContainsItselfCostsItsCall(t *testing.T) {
+	var self any
+	self = &self
+	list := []any{nil}
+	list[0] = list
+	type node struct{ Next any }
+	ring := &node{}
+	ring.Next = ring
+	for name, v := range map[string]any{"pointer": self, "in a list": []any{1, &self}, "in a map": map[string]any{"a": self}, "in a struct": node{&self}, "list": list, "ring": ring} {
+		s := &Server{}
+		said := diagnostics(s)
+		AddTool(s, Tool{Name: "any"}, func(context.Context, none) (any, error) { return v, nil })
+		AddTool(s, Tool{Name: "typed"}, func(context.Context, none) (node, error) { return node{v}, nil })
+		AddTool(s, Tool{Name: "result"}, func(context.Context, none) (*Result, error) { return &Result{StructuredContent: v}, nil })
+		AddTool(s, Tool{Name: "meta"}, func(context.Context, none) (*Result, error) { return &Result{Meta: map[string]any{"v": v}}, nil })
+		add(s, "data", func(context.Context) (string, error) { return "", &Error{Code: 1, Message: "m", Data: v} })
+		synctest.Test(t, func(t *testing.T) {
+			c := serve(t, s)
+			c.initialize(legacyPV, `{}`)
+			for _, tool := range []string{"any", "typed", "result", "meta"} {
+				c.send(call("1", tool, "{}"))
+				c.want(wrong("1", codeInternal, "Internal error"))
+			}
+			c.send(call("2", "data", "{}"))
+			c.want(wrong("2", 1, "m"))
+			c.send(pingLine)
+			c.want(pongLine)
+			c.end()
+		})
+		if n := strings.Count(said.String(), "contains itself"); n < 4 {
+			t.Errorf("%s: reported %d times: %s", name, n, said)
+		}
+	}
+	type tree struct { // shared, but not by itself
+		L, R any
+	}
+	leaf := &tree{1, "x"}
+	if got, err := marshal(tree{leaf, []any{leaf, leaf}}); err != nil || string(got) != `{"L":{"L":1,"R":"x"},"R":[{"L":1,"R":"x"},{"L":1,"R":"x"}]}` {
+		t.Errorf("got %s %v", got, err)
+	}
+}
+
+// ---- schemas by hand ----
+
+// A schema that was written by hand is enforced at every depth, for every type of In, and
+// with the words of a derived one. A handler that reads raw JSON gets what was converted.
+func TestSchemasByHandAreEnforced(t *testing.T) {
+	const schema = `{"type":"object","properties":{
+		"n":{"type":"integer","minimum":1,"maximum":9},"f":{"type":"number","minimum":0.5},"s":{"type":"string","minLength":2,"maxLength":3},
+		"e":{"type":"string","enum":["a","b"]},"v":{"enum":[1,null,"x",{"a":[2]}]},"c":{"const":5},"when":{"type":"string","format":"date-time"},
+		"b":{"type":"boolean"},"by":{"type":"string","contentEncoding":"base64"},
+		"l":{"type":"array","items":{"type":"string","enum":["x","y"]},"minItems":1,"maxItems":2},
+		"o":{"type":"object","properties":{"deep":{"type":"array","items":{"type":"object","properties":{"i":{"type":"integer"}},"required":["i"],"additionalProperties":false}}}},
+		"m":{"type":"object","additionalProperties":{"type":"integer"}},
+		"p":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}},
+		"u":{"anyOf":[{"type":"string"}],"minimum":3,"pattern":"^x"},"t":{"type":["string","null"]},"any":{}},
+		"required":["n"],"additionalProperties":false}`
+	trials := []trial{
+		{`{}`, "! n is required"},
+		{`{"n":10}`, "! n must be at most 9, got 10"},
+		{`{"n":0}`, "! n must be at least 1, got 0"},
+		{`{"n":1.5}`, "! n must be an integer, got 1.5"},
+		{`{"n":"x"}`, `! n must be an integer, got "x"`},
+		{`{"n":99999999999999999999}`, "! n must be at most 9, got 99999999999999999999"},
+		{`{"n":null}`, "! n must be an integer, got null"},
+		{`{"n":1,"n":2}`, "! n came twice"},
+		{`{"n":1,"f":0.25,"s":"abcd","e":"c","b":1}`, `! f must be at least 0.5, got 0.25; s must have at most 3 characters, got 4; e must be one of a, b, got "c"; b must be a boolean, got 1`},
+		{`{"n":1,"s":5}`, "! s must be a string, got 5"},
+		{`{"n":1,"v":2}`, `! v must be one of 1, null, x, {"a":[2]}, got 2`},
+		{`{"n":1,"v":{"a":[2.0]},"c":5.0}`, `{"n":1,"v":{"a":[2.0]},"c":5.0}`},
+		{`{"n":1,"c":6}`, "! c must be one of 5, got 6"},
+		{`{"n":1,"when":"today"}`, `! when must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"`},
+		{`{"n":1,"by":"?"}`, "! by must be base64"},
+		{`{"n":1,"l":[]}`, "! l must have at least 1 element, got 0"},
+		{`{"n":1,"l":["x","z"]}`, `! l[1] must be one of x, y, got "z"`},
+		{`{"n":1,"o":{"deep":[{"i":1},{"i":"?","k":2}]}}`, `! o.deep[1].i must be an integer, got "?"; o.deep[1].k is unknown (there is i)`},
+		{`{"n":1,"o":{"deep":[{}],"more":1}}`, "! o.deep[0].i is required"},
+		{`{"n":1,"m":{"a":1,"b":true}}`, "! m.b must be an integer, got true"},
+		{`{"n":1,"m":{"a":1,"a":2}}`, "! m.a came twice"},
+		{`{"n":1,"p":{"a":1,"b":"x"}}`, `{"n":1,"p":{"a":1,"b":"x"}}`},
+		{`{"n":1,"p":{"a":"?","b":2}}`, `! p.a must be an integer, got "?"; p.b must be a string, got 2`},
+		{`{"n":1,"u":2,"t":5,"any":[null]}`, `{"n":1,"u":2,"t":5,"any":[null]}`},
+		{`{"n":1,"z":2}`, "! z is unknown (there is n, f, s, e, v, c, when, b, by, l, o, m, p, u, t, any)"},
+		{`{"n":1,"f":null,"o":null,"l":null}`, `{"n":1,"f":null,"o":null,"l":null}`},
+		{`{"n":1,"wait_for_previous":true}`, `{"n":1}`},
+		// What is accepted in place of another value.
+		{`{"n":"2","f":"1.5","b":"true"}`, `{"n":2,"f":1.5,"b":true}`},
+		{`{"n":3.0,"l":"x"}`, `{"n":3,"l":["x"]}`},
+		{`{"n":1,"l":"[\"x\",\"y\"]","o":"{\"deep\":[{\"i\":\"7\"}]}","any":"5"}`, `{"n":1,"l":["x","y"],"o":{"deep":[{"i":7}]},"any":"5"}`},
+		{`{"n":1,"m":{"a":"1","b":2e0}}`, `{"n":1,"m":{"a":1,"b":2}}`},
+	}
+	type typed struct {
+		N    int             `json:"n"`
+		F    *float64        `json:"f,omitempty"`
+		S    string          `json:"s,omitempty"`
+		E    string          `json:"e,omitempty"`
+		V    any             `json:"v,omitempty"`
+		C    any             `json:"c,omitempty"`
+		When *time.Time      `json:"when,omitempty"`
+		B    bool            `json:"b,omitempty"`
+		By   []byte          `json:"by,omitempty"`
+		L    []string        `json:"l,omitempty"`
+		O    json.RawMessage `json:"o,omitempty"`
+		M    map[string]int  `json:"m,omitempty"`
+		P    json.RawMessage `json:"p,omitempty"`
+		U    any             `json:"u,omitempty"`
+		T    any             `json:"t,omitempty"`
+		Any  json.RawMessage `json:"any,omitempty"`
+	}
+	for name, add := range map[string]func(*Server, string){"raw": byHand[json.RawMessage], "map": byHand[map[string]any], "any": byHand[any], "struct": byHand[typed]} {
+		s := &Server{}
+		add(s, schema)
+		for _, tr := range trials {
+			_, results := callX(t, s, legacyPV, tr.args)
+			want := strings.Replace(tr.want, "! ", invalidArgs, 1)
+			switch got := results[0].text(); {
+			case strings.HasPrefix(want, "!") && got != want, strings.HasPrefix(got, "!") && got != want:
+				t.Errorf("%s: %s: got %s, want %s", name, tr.args, got, want)
+			case name == "raw" && got != want:
+				t.Errorf("%s: got %s, want %s", tr.args, got, want)
+			}
+		}
+	}
+}
+
+// The schema of a type, given by hand, has the verdict and the words of the derived one.
+func TestASchemaByHandIsCheckedAsTheDerivedOneIs(t *testing.T) {
+	failed := 0
+	for seed := range uint64(3000) {
+		c := chance{rand.New(rand.NewPCG(seed, 7))}
+		typ := c.structType(3, true)
+		derived, wrong := derive(typ, "", reading)
+		if wrong != (problems{}) {
+			continue
+		}
+		text := derived.render()
+		hand := &rules{schema: &schema{}, byHand: handParser{"x"}.parse(text, "").schema}
+		var val any
+		json.Unmarshal(text, &val)
+		for range 5 {
+			args := c.value(val)
+			if c.of(2) {
+				args = c.spoil(args)
+			}
+			raw, _ := json.Marshal(args)
+			if raw[0] != '{' || bytes.Contains(raw, []byte("e+")) { // a schema does not say that a float32 cannot hold it
+				continue
+			}
+			var rest json.RawMessage
+			got := hand.unmarshal(raw, &rest)
+			want := (&rules{schema: derived}).unmarshal(raw, reflect.New(typ).Interface())
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("seed %d: %s\nfor %s\nby hand %v\nderived %v", seed, raw, text, got, want)
+			}
+			if want != nil {
+				failed++
+			}
+			if got == nil {
+				if err := (&rules{schema: derived}).unmarshal(rest, reflect.New(typ).Interface()); err != nil {
+					t.Errorf("seed %d: %s became %s: %v", seed, raw, rest, err)
+				}
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	if failed < 1000 {
+		t.Errorf("only %d were wrong", failed)
+	}
+}

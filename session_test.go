@@ -6005,3 +6005,320 @@ func BenchmarkAsleep(b *testing.B) {
 	}
 	b.ReportMetric(float64(ending.Nanoseconds())/float64(b.N), "ns/EOF")
 }
+
+// ---- questions without keys ----
+
+// A questioner is a client of revision 2026-07-28 that answers questions as it is told.
+type questioner struct {
+	*client
+	asked []string // the messages of the questions that it was asked, round by round
+}
+
+// play repeats the call of the tool "ask" until it has a result, and returns that. The
+// answer to a question is what answer returns for its message.
+func (q *questioner) play(answer func(message string) string) string {
+	q.t.Helper()
+	more := ""
+	for round := range 20 {
+		q.send(modernRequest(round, "tools/call", `"name":"ask"`, everyCap, more))
+		var m struct {
+			Result struct {
+				ResultType    string
+				RequestState  string
+				Content       []struct{ Text string }
+				InputRequests map[string]struct {
+					Method string
+					Params struct{ Message string }
+				}
+			}
+		}
+		lines := q.recv()
+		if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &m) != nil {
+			q.t.Fatalf("got %q", lines)
+		}
+		if m.Result.ResultType != "input_required" {
+			if len(m.Result.Content) == 0 {
+				return lines[0]
+			}
+			return m.Result.Content[0].Text
+		}
+		var messages, answers []string
+		for key, question := range m.Result.InputRequests {
+			if len(key) > 33 || !utf8.ValidString(key) {
+				q.t.Errorf("key %q", key)
+			}
+			messages = append(messages, question.Method+" "+question.Params.Message)
+			answers = append(answers, strconv.Quote(key)+":"+answer(question.Params.Message))
+		}
+		slices.Sort(messages)
+		q.asked = append(q.asked, strings.Join(messages, ","))
+		more = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, strings.Join(answers, ","), m.Result.RequestState)
+	}
+	q.t.Fatal("asked without end")
+	return ""
+}
+
+// accept is an answer that accepts a form with one text.
+func accept(text string) string {
+	return fmt.Sprintf(`{"action":"accept","content":{"text":%q}}`, text)
+}
+
+// ask asks for a text.
+func ask(ctx context.Context, message string) (string, error) {
+	form, err := Elicit[struct {
+		Text string `json:"text"`
+	}](ctx, message)
+	return form.Text, err
+}
+
+// An answer belongs to the question that the user saw, and to one of them: in both eras
+// the same handler asks the same questions.
+func TestAQuestionIsIdentifiedByWhatItAsks(t *testing.T) {
+	for name, test := range map[string]struct {
+		ask    askFunc
+		answer func(n int, message string) string // to question number n
+		want   string
+		rounds []string // in 2026-07-28
+	}{
+		"ask until valid": {func(ctx context.Context) (string, error) {
+			for tries := 1; ; tries++ {
+				text, err := ask(ctx, "How many?")
+				if err != nil {
+					return "", err
+				}
+				if _, err := strconv.Atoi(text); err == nil {
+					return fmt.Sprint(text, " after ", tries), nil
+				}
+			}
+		}, func(n int, _ string) string { return accept([]string{"x", "y", "7"}[n]) }, "7 after 3", []string{"elicitation/create How many?", "elicitation/create How many?", "elicitation/create How many?"}},
+		"two equal questions": {func(ctx context.Context) (string, error) {
+			one, err := ask(ctx, "Name?")
+			if err != nil {
+				return "", err
+			}
+			two, err := ask(ctx, "Name?")
+			return one + " and " + two, err
+		}, func(n int, _ string) string { return accept([]string{"Ann", "Bo"}[n]) }, "Ann and Bo", []string{"elicitation/create Name?", "elicitation/create Name?"}},
+		"two messages": {func(ctx context.Context) (string, error) {
+			for _, path := range []string{"a", "b"} {
+				if text, err := ask(ctx, "Delete "+path+"?"); err != nil || text != "yes" {
+					return "kept " + path, err
+				}
+			}
+			return "deleted", nil
+		}, func(n int, message string) string { return accept([]string{"yes", "no"}[n]) }, "kept b", []string{"elicitation/create Delete a?", "elicitation/create Delete b?"}},
+		"text that is not UTF-8": {func(ctx context.Context) (string, error) { return ask(ctx, "\xff?") },
+			func(int, string) string { return accept("yes") }, "yes", []string{"elicitation/create \ufffd?"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, asker(test.ask))
+				c.initialize("2025-11-25", everyCap)
+				c.send(callTheAsker(1))
+				for n := range test.rounds {
+					c.recv()
+					c.send(answer(n+1, test.answer(n, "")))
+				}
+				c.want(said(1, test.want))
+				c.end()
+			})
+			synctest.Test(t, func(t *testing.T) {
+				n := -1
+				s := asker(test.ask)
+				log := diagnostics(s)
+				q := &questioner{client: serve(t, s)}
+				got := q.play(func(message string) string { n++; return test.answer(n, message) })
+				if got != test.want || !slices.Equal(q.asked, test.rounds) {
+					t.Errorf("got %q, asked %q", got, q.asked)
+				}
+				q.end()
+				if log.Len() > 0 {
+					t.Errorf("reported %s", log)
+				}
+			})
+		})
+	}
+}
+
+// A message that changes between two rounds is a new question: the old answer does not
+// count for it, and is reported once.
+func TestAChangedMessageIsAskedAgain(t *testing.T) {
+	version := 0
+	s := asker(func(ctx context.Context) (string, error) {
+		version = min(version+1, 2)
+		text, err := ask(ctx, fmt.Sprintf("Publish version %d?", version))
+		return text, err
+	})
+	log := diagnostics(s)
+	synctest.Test(t, func(t *testing.T) {
+		q := &questioner{client: serve(t, s)}
+		got := q.play(func(message string) string { return accept("yes to " + message) })
+		if got != "yes to Publish version 2?" || len(q.asked) != 2 {
+			t.Errorf("got %q, asked %q", got, q.asked)
+		}
+		q.end()
+	})
+	if n := strings.Count(log.String(), "match no question"); n != 1 {
+		t.Errorf("reported %d times: %s", n, log)
+	}
+}
+
+// Questions may be asked in any order and concurrently, and roots may be asked for twice.
+func TestQuestionsMayComeInAnyOrder(t *testing.T) {
+	names := map[string]bool{"a": true, "b": true, "c": true, "d": true}
+	for name, test := range map[string]struct {
+		ask  askFunc
+		most int // rounds
+	}{
+		"map order": {func(ctx context.Context) (string, error) {
+			said := make(map[string]string)
+			for name := range names {
+				text, err := ask(ctx, "For "+name+"?")
+				if err != nil {
+					return "", err
+				}
+				said[name] = text
+			}
+			return fmt.Sprint(said), nil
+		}, 10},
+		"joined": {func(ctx context.Context) (string, error) {
+			said := make(map[string]string)
+			var errs []error
+			for name := range names {
+				text, err := ask(ctx, "For "+name+"?")
+				said[name], errs = text, append(errs, err)
+			}
+			return fmt.Sprint(said), errors.Join(errs...)
+		}, 1},
+		"concurrent": {func(ctx context.Context) (string, error) {
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			said := make(map[string]string)
+			var errs []error
+			for name := range names {
+				wg.Go(func() {
+					text, err := ask(ctx, "For "+name+"?")
+					mu.Lock()
+					defer mu.Unlock()
+					said[name], errs = text, append(errs, err)
+				})
+			}
+			wg.Wait()
+			return fmt.Sprint(said), errors.Join(errs...)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &questioner{client: serve(t, asker(test.ask))}
+				got := q.play(func(message string) string { return accept(message[4:5]) })
+				if got != "map[a:a b:b c:c d:d]" || len(q.asked) > test.most {
+					t.Errorf("got %q, asked %q", got, q.asked)
+				}
+				q.end()
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		q := &questioner{client: serve(t, asker(func(ctx context.Context) (string, error) {
+			one, err := Roots(ctx)
+			if err != nil {
+				return "", err
+			}
+			two, err := Roots(ctx)
+			return fmt.Sprint(len(one), len(two)), err
+		}))}
+		if got := q.play(func(string) string { return `{"roots":[{"uri":"file:///a"}]}` }); got != "1 1" || len(q.asked) != 1 {
+			t.Errorf("got %q, asked %q", got, q.asked)
+		}
+		q.end()
+	})
+}
+
+// ---- methods of one's own ----
+
+// A method of an extension is served in both eras, with all that other requests have.
+func TestMethodsOfExtensions(t *testing.T) {
+	s := &Server{Extensions: map[string]any{"com.example/skills": struct{}{}}}
+	log := diagnostics(s)
+	var seen []string
+	s.AddMethod("skills/get", func(ctx context.Context, params json.RawMessage) (any, error) {
+		seen = append(seen, RequestFrom(ctx).Method+" "+string(params))
+		var p struct{ Name, Fail string }
+		json.Unmarshal(params, &p)
+		switch p.Fail {
+		case "error":
+			return nil, errors.New("no such skill")
+		case "code":
+			return nil, &Error{Code: 7, Message: "seven", Data: 1}
+		case "list":
+			return []int{1}, nil
+		case "nil":
+			return nil, nil
+		case "ask":
+			_, err := Roots(ctx)
+			return map[string]any{"asked": err == nil, "unsupported": errors.Is(err, errors.ErrUnsupported)}, nil
+		case "reserved":
+			return map[string]any{"resultType": "x", "a": 1, "_meta": map[string]any{"k": "v", keyServer: "me"}}, nil
+		case "panic":
+			panic("oh")
+		}
+		Progress(ctx, 1, 2, "")
+		return map[string]any{"skill": p.Name}, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, s)
+		legacy := func(id int, params string) {
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"skills/get","params":%s}`, id, params))
+		}
+		modern := func(id int, params string) {
+			c.send(modernRequest(id, "skills/get", params, `{"roots":{}}`))
+		}
+		legacy(1, `{}`)
+		if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
+			t.Errorf("before initialize: got %q", got)
+		}
+		c.initialize("2025-11-25", everyCap)
+		legacy(2, `{"name":"go","_meta":{"progressToken":"t"}}`)
+		c.want(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"total":2}}`, answer(2, `{"skill":"go"}`))
+		c.send(`{"jsonrpc":"2.0","id":3,"method":"skills/get"}`)
+		c.want(answer(3, `{"skill":""}`))
+		modern(4, `"name":"go"`)
+		c.talk(`< {"jsonrpc":"2.0","id":4,"result":{"resultType":"complete","skill":"go",$SRV}}`)
+		for _, test := range []struct{ fail, legacy, modern string }{
+			{"error", `"error":{"code":-32603,"message":"no such skill"}`, `"error":{"code":-32603,"message":"no such skill"}`},
+			{"code", `"error":{"code":7,"message":"seven","data":1}`, `"error":{"code":7,"message":"seven","data":1}`},
+			{"list", `"error":{"code":-32603,"message":"Internal error"}`, `"error":{"code":-32603,"message":"Internal error"}`},
+			{"panic", `"error":{"code":-32603,"message":"Internal error"}`, `"error":{"code":-32603,"message":"Internal error"}`},
+			{"nil", `"result":{}`, `"result":{"resultType":"complete",$SRV}`},
+			{"reserved", `"result":{"a":1,"resultType":"x","_meta":{"k":"v"}}`, `"result":{"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
+		} {
+			legacy(5, `{"fail":"`+test.fail+`"}`)
+			c.talk(`< {"jsonrpc":"2.0","id":5,` + test.legacy + `}`)
+			modern(6, `"fail":"`+test.fail+`"`)
+			c.talk(`< {"jsonrpc":"2.0","id":6,` + test.modern + `}`)
+		}
+		legacy(7, `{"fail":"ask"}`)
+		c.want(questionLine(1, "roots/list", "{}"))
+		c.send(answer(1, `{"roots":[]}`))
+		c.want(answer(7, `{"asked":true,"unsupported":false}`))
+		modern(8, `"fail":"ask"`)
+		c.talk(`< {"jsonrpc":"2.0","id":8,"result":{"resultType":"complete","asked":false,"unsupported":true,$SRV}}`)
+		legacy(9, `[]`)
+		c.want(wrong(9, codeParams, "Invalid params: params must be an object"))
+		c.send(`{"jsonrpc":"2.0","id":10,"method":"skills/list"}`)
+		c.want(wrong(10, codeMethod, "Method not found: skills/list"))
+		c.end()
+	})
+	if want := `skills/get {"name":"go","_meta":{"progressToken":"t"}}`; len(seen) < 2 || seen[0] != want || seen[1] != "skills/get " {
+		t.Errorf("seen %q", seen)
+	}
+	if !strings.Contains(log.String(), "must be a JSON object") {
+		t.Errorf("reported %s", log)
+	}
+	for _, name := range []string{"", "tools/list", "ping", "initialize", "subscriptions/listen", "notifications/x"} {
+		wantPanic(t, "mcp: method", func() {
+			s.AddMethod(name, func(context.Context, json.RawMessage) (any, error) { return nil, nil })
+		})
+	}
+	wantPanic(t, "mcp: method", func() { s.AddMethod("x/y", nil) })
+}
