@@ -3244,22 +3244,20 @@ func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
 // members yields the members of a valid object, or the elements of a valid array,
 // which have no key.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) { walk(b, yield) }
-}
-
-// walk calls each with what members yields.
-func walk(b []byte, each func(name, val []byte) bool) {
-	more := true
-	for i := skipSpace(b, 1); more && b[i] != '}' && b[i] != ']'; {
-		var name []byte
-		if b[0] == '{' {
-			name, i = scanKey(b, i)
-			name = unescaped(name)
-		}
-		end := skip(b, i)
-		more = each(name, b[i:end])
-		if i = skipSpace(b, end); b[i] == ',' {
-			i = skipSpace(b, i+1)
+	return func(yield func(name, val []byte) bool) {
+		for i := skipSpace(b, 1); b[i] != '}' && b[i] != ']'; {
+			var name []byte
+			if b[0] == '{' {
+				name, i = scanKey(b, i)
+				name = unescaped(name)
+			}
+			end := skip(b, i)
+			if !yield(name, b[i:end]) {
+				return
+			}
+			if i = skipSpace(b, end); b[i] == ',' {
+				i = skipSpace(b, i+1)
+			}
 		}
 	}
 }
@@ -3489,7 +3487,11 @@ func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
 // codeUnit returns the number in the valid escape \u... with which b begins.
 func codeUnit(b []byte) (unit rune) {
 	for _, digit := range b[2:6] {
-		unit = unit<<4 + rune(digit&0xf+digit>>6*9) // the low four bits of 'A' and 'a' hold 1, which stands for 10
+		value := digit - '0'
+		if digit > '9' {
+			value = digit | 0x20 - 'a' + 10 // 'A' | 0x20 is 'a'
+		}
+		unit = unit<<4 + rune(value)
 	}
 	return unit
 }
