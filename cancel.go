@@ -75,13 +75,13 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	r := c.requests[string(id)]
 	if r != nil {
 		delete(c.requests, string(id))
-		c.removeStream(r.stream)
+		c.removeStreamLocked(r.stream)
 		if r.element != nil { // it never began to run
 			c.waiting.Remove(r.element)
 			r.element = nil
 			c.wg.Done()
 		}
-		c.sendAnswer(r.batch, nil)
+		c.sendResponseLocked(r.batch, nil)
 	}
 	c.mu.Unlock()
 	if r == nil {
@@ -99,19 +99,19 @@ func (c *session) cancelRequest(id []byte, reason string) {
 // inputEnded is called with the error of r, when that has ended or failed. The second
 // time it does nothing. Only whoever has the turn to read may call it. After the
 // session has ended the user may close r; the error that follows is not reported.
-func (c *session) inputEnded(err error) {
+func (c *session) endInput(err error) {
 	if isClosed(c.inputOver) {
 		return
 	}
-	if err != io.EOF && !closedPipe(err) && c.ctx.Err() == nil {
+	if err != io.EOF && !isClosedPipe(err) && c.ctx.Err() == nil {
 		c.fail(err)
 	}
 	close(c.inputOver)
 }
 
 // writeFailed is called with the error of a write to the client.
-func (c *session) writeFailed(err error) {
-	if closedPipe(err) {
+func (c *session) failWrite(err error) {
+	if isClosedPipe(err) {
 		err = ErrClosed
 	} else {
 		c.fail(err)
@@ -143,21 +143,21 @@ func (c *session) wakeWaiters(cause error) {
 	}
 	c.mu.Unlock()
 	for _, call := range calls {
-		tell(call, reply{err: cause})
+		resolveCall(call, reply{err: cause})
 	}
 }
 
 // cancelAll cancels every handler, and lets in the first of the requests whose turn
 // has not come. Each of them is answered by notBegun, and lets the next one in.
-func (c *session) cancelAll(cause error) {
+func (c *session) cancelHandlers(cause error) {
 	c.cancel(cause)
 	c.mu.Lock()
-	c.letIn()
+	c.startNextLocked()
 	c.mu.Unlock()
 }
 
 // notBegun is the handler of a request that is let in when the session has ended.
-func (r *request) notBegun() []byte {
+func (r *request) refuseNotStarted() []byte {
 	return r.failureAnswer(r.session.cause())
 }
 
@@ -169,33 +169,33 @@ func (c *session) cause() error {
 
 // wait returns when the session is over. It waits for the end to begin, brings
 // the news to everybody, and gives them a bounded time.
-func (c *session) wait() error {
+func (c *session) waitForEnd() error {
 	select {
 	case <-c.inputOver:
 	case <-c.ctx.Done():
 		c.stopAccepting()
 	}
 	idle := make(chan struct{})
-	go c.drain(idle)
+	go c.waitUntilIdle(idle)
 	cause := c.cause()
 	c.wakeWaiters(cause)
 	if c.ctx.Err() == nil {
-		c.linger(idle)
-		c.out.hold(true)
+		c.waitForLinger(idle)
+		c.out.setHeld(true)
 	}
-	c.cancelAll(cause)
+	c.cancelHandlers(cause)
 	limit := make(chan struct{})
-	defer time.AfterFunc(c.srv.maxDrain(), func() { close(limit) }).Stop()
+	defer time.AfterFunc(c.srv.drainTime(), func() { close(limit) }).Stop()
 	select {
 	case <-idle:
 		c.out.stop()
-		c.awaitDiagnostics(limit)
+		c.waitForDiagnostics(limit)
 		return context.Cause(c.failed)
 	case <-limit:
 		c.stopAccepting()
-		late := fmt.Errorf("%w: %s", ErrDrain, c.unfinished())
-		c.out.hold(false)
-		within(c.srv.moment(), c.writeHeld)
+		late := fmt.Errorf("%w: %s", ErrDrain, c.listUnfinished())
+		c.out.setHeld(false)
+		doWithin(c.srv.graceTime(), c.writeHeld)
 		c.out.stop()
 		return errors.Join(late, context.Cause(c.failed))
 	}
@@ -204,22 +204,22 @@ func (c *session) wait() error {
 // writeHeld writes what was held, if the client takes it, also behind a Write that is
 // under way. It ends when lineWriter.stop is called, at the latest.
 func (c *session) writeHeld() {
-	c.write()
-	c.out.await(c.out.position(), nil)
+	c.writeOutput()
+	c.out.waitUntilWritten(c.out.position(), nil)
 }
 
 // drain closes idle when all that was begun is through, and written.
-func (c *session) drain(idle chan<- struct{}) {
+func (c *session) waitUntilIdle(idle chan<- struct{}) {
 	<-c.closing
-	c.write() // answers that were ready before the end
+	c.writeOutput() // answers that were ready before the end
 	c.wg.Wait()
-	c.out.hold(false)
-	c.write()
+	c.out.setHeld(false)
+	c.writeOutput()
 	close(idle)
 }
 
 // linger lets handlers go on for a while after the end of the input.
-func (c *session) linger(idle <-chan struct{}) {
+func (c *session) waitForLinger(idle <-chan struct{}) {
 	if c.srv.Linger <= 0 {
 		return
 	}
@@ -232,16 +232,16 @@ func (c *session) linger(idle <-chan struct{}) {
 
 // awaitDiagnostics waits until the trace and the diagnostics of this session are
 // written, or Drain is over: that nobody reads our stderr is no reason to stay.
-func (c *session) awaitDiagnostics(limit <-chan struct{}) {
+func (c *session) waitForDiagnostics(limit <-chan struct{}) {
 	for _, side := range []*lineWriter{&c.notes, c.trace} {
 		if side != nil {
-			side.await(side.position(), limit)
+			side.waitUntilWritten(side.position(), limit)
 		}
 	}
 }
 
 // unfinished names the work that is still under way.
-func (c *session) unfinished() string {
+func (c *session) listUnfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var names []string
@@ -263,18 +263,18 @@ func (c *session) unfinished() string {
 }
 
 // maxDrain is Server.Drain, or its default.
-func (s *Server) maxDrain() time.Duration {
+func (s *Server) drainTime() time.Duration {
 	return cmp.Or(max(0, s.Drain), time.Second)
 }
 
 // moment is how long what ought to be quick may still take when Drain is over.
-func (s *Server) moment() time.Duration {
-	return min(s.maxDrain()/10, 100*time.Millisecond)
+func (s *Server) graceTime() time.Duration {
+	return min(s.drainTime()/10, 100*time.Millisecond)
 }
 
 // within has another goroutine do something, and waits until it is done, but no
 // longer than d.
-func within(d time.Duration, do func()) {
+func doWithin(d time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() {
 		do()
@@ -288,7 +288,7 @@ func within(d time.Duration, do func()) {
 
 // closedPipe reports whether err means that the other end is gone, or that our
 // own end was closed under us: neither is a failure.
-func closedPipe(err error) bool {
+func isClosedPipe(err error) bool {
 	ends := []error{io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE, syscall.ECONNRESET}
 	if runtime.GOOS == "windows" { // ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED, WSAECONNRESET
 		ends = append(ends, syscall.Errno(109), syscall.Errno(232), syscall.Errno(233), syscall.Errno(10054))
@@ -344,8 +344,8 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	defer null.Close()
 	os.Stdin, os.Stdout = null, os.Stderr
 	defer func() { os.Stdin, os.Stdout = in, out }()
-	defer turnToStderr(log.Default(), out, s.moment())()
-	defer turnToStderr(s.ErrorLog, out, s.moment())()
+	defer redirectToStderr(log.Default(), out, s.graceTime())()
+	defer redirectToStderr(s.ErrorLog, out, s.graceTime())()
 
 	// Notify and not Ignore: children inherit what is ignored.
 	pipe := make(chan os.Signal, 1)
@@ -355,15 +355,15 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 			signal.Stop(pipe)
 		}
 	}()
-	ctx, stop := untilSignal(ctx, s.Signals)
+	ctx, stop := endOnSignal(ctx, s.Signals)
 	defer stop()
 
 	r, w := io.Reader(in), io.Writer(out)
-	if terminal(out, null) {
-		w = terminalEnd{out}
+	if isTerminal(out, null) {
+		w = terminalFile{out}
 	}
-	if terminal(in, null) {
-		r = terminalEnd{in}
+	if isTerminal(in, null) {
+		r = terminalFile{in}
 		fmt.Fprintf(os.Stderr, "%s is an MCP server: it is meant to be started by an MCP host and speaks JSON-RPC on stdin and stdout. Ctrl-D or Ctrl-C ends it.\n", s.Name)
 	}
 	var trace io.Writer
@@ -377,20 +377,20 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 			trace = file
 		}
 	}
-	return s.serve(ctx, r, w, trace)
+	return s.serveSession(ctx, r, w, trace)
 }
 
 // turnToStderr turns a logger away from out, and returns what turns it back. That
 // waits no longer than d: a logger is locked while a line is being written, which
 // nobody may read.
-func turnToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()) {
+func redirectToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()) {
 	if l == nil || l.Writer() != io.Writer(out) {
 		return func() {}
 	}
 	stderr := io.Writer(os.Stderr)
 	l.SetOutput(stderr)
 	return func() {
-		within(d, func() {
+		doWithin(d, func() {
 			if l.Writer() == stderr { // nobody has turned it elsewhere since
 				l.SetOutput(out)
 			}
@@ -398,10 +398,10 @@ func turnToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()) {
 	}
 }
 
-// untilSignal returns a context that the first signal ends, with a cause that
+// endOnSignal returns a context that the first signal ends, with a cause that
 // names it; the second has its usual effect. stop is to be called when the
 // session is over.
-func untilSignal(parent context.Context, which []os.Signal) (ctx context.Context, stop func()) {
+func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	if which == nil {
@@ -433,7 +433,7 @@ func untilSignal(parent context.Context, which []os.Signal) (ctx context.Context
 
 // terminal reports whether f is a terminal: a character device, but not the
 // null device.
-func terminal(f, null *os.File) bool {
+func isTerminal(f, null *os.File) bool {
 	fi, err := f.Stat()
 	if err != nil || fi.Mode()&os.ModeCharDevice == 0 {
 		return false
@@ -444,9 +444,9 @@ func terminal(f, null *os.File) bool {
 
 // A terminalEnd is a terminal. When its other end is closed, a Read or a Write
 // fails with EIO: an ordinary end.
-type terminalEnd struct{ *os.File }
+type terminalFile struct{ *os.File }
 
-func (t terminalEnd) Read(b []byte) (int, error) {
+func (t terminalFile) Read(b []byte) (int, error) {
 	n, err := t.File.Read(b)
 	if errors.Is(err, syscall.EIO) {
 		err = io.EOF
@@ -454,7 +454,7 @@ func (t terminalEnd) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (t terminalEnd) Write(b []byte) (int, error) {
+func (t terminalFile) Write(b []byte) (int, error) {
 	n, err := t.File.Write(b)
 	if errors.Is(err, syscall.EIO) {
 		err = io.ErrClosedPipe

@@ -296,7 +296,7 @@ func eofBehind(t *testing.T, input string) {
 		c.in.Close()
 		synctest.Wait()
 		s.saw(t, ErrClosed)
-		if n := s.openSessions()[0].out.unsent(); n > 3*outputBound {
+		if n := s.openSessions()[0].out.unsentBytes(); n > 3*outputBound {
 			t.Errorf("%d MiB are unsent", n>>20)
 		}
 		c.ends(1100*time.Millisecond, ErrDrain)
@@ -386,9 +386,9 @@ func TestSlowBlanksBehindTheLimitAreCheap(t *testing.T) {
 		line := strings.Repeat("x", limit) + strings.Repeat(" ", n)
 		r := &lineReader{r: iotest.OneByteReader(strings.NewReader(line + "\n")), limit: limit}
 		begun := time.Now()
-		got, tail, err := r.next()
-		for ; got == nil && err == nil; got, tail, err = r.next() {
-			r.fill()
+		got, tail, err := r.nextLine()
+		for ; got == nil && err == nil; got, tail, err = r.nextLine() {
+			r.readMore()
 		}
 		if string(got) != line[:limit] || tail != nil {
 			t.Errorf("%d blanks: %d bytes, %v", n, len(got), tail)
@@ -1611,10 +1611,10 @@ func TestOnlyATerminalIsTakenForOne(t *testing.T) {
 	}
 	defer again.Close()
 	for name, f := range map[string]*os.File{"pipe": r, "pipe's end": w, "null device": null, "file": file} {
-		if terminal(f, again) {
+		if isTerminal(f, again) {
 			t.Errorf("a %s is taken for a terminal", name)
 		}
-		if f.Close(); terminal(f, again) {
+		if f.Close(); isTerminal(f, again) {
 			t.Errorf("a closed %s is taken for a terminal", name)
 		}
 	}
@@ -1631,7 +1631,7 @@ func TestTerminalThatGoesAwayIsAtItsEnd(t *testing.T) {
 	if _, err := f.Read(make([]byte, 1)); !errors.Is(err, syscall.EIO) {
 		t.Skip(err)
 	}
-	if _, err := (terminalEnd{f}).Read(make([]byte, 1)); err != io.EOF {
+	if _, err := (terminalFile{f}).Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("Read: %v", err)
 	}
 }

@@ -745,7 +745,7 @@ func (s *Server) RemoveResources(uris ...string) {
 // it has changed. It does not wait for them.
 func (s *Server) ResourceUpdated(uri string) {
 	for _, c := range s.openSessions() {
-		c.updated(uri)
+		c.sendUpdated(uri)
 	}
 }
 
@@ -1141,7 +1141,7 @@ func (s *Server) removeSession(c *session) {
 // changed tells every client that a list is another one now.
 func (s *Server) changed(k kind) {
 	for _, c := range s.openSessions() {
-		c.changed(k.capability())
+		c.sendListChanged(k.capability())
 	}
 }
 
@@ -1242,7 +1242,7 @@ func RequestFrom(ctx context.Context) *Request {
 
 // public is what the user may know of r, in copies.
 func (r *request) public() *Request {
-	name, version, _ := nameAndVersion(r.client)
+	name, version, _ := parseClientInfo(r.client)
 	return &Request{
 		Method: string(r.method), Name: r.name, ID: bytes.Clone(r.id), ProtocolVersion: r.rev.String(),
 		ClientName: name, ClientVersion: version,
@@ -1276,7 +1276,7 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	if r.rev.knows(progressMessages) {
 		b = optionalMember(b, "message", message)
 	}
-	r.session.notify(r, closeWith(b, `}}`), func() bool {
+	r.session.sendNotification(r, closeWith(b, `}}`), func() bool {
 		if r.reported && done <= r.progress {
 			return false
 		}
@@ -1342,7 +1342,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
 	b = rawMember(optionalMember(b, "logger", h.name), "data", data)
 	r := requestOf(ctx)
-	r.session.notify(r, closeWith(b, `}}`), func() bool { return true })
+	r.session.sendNotification(r, closeWith(b, `}}`), func() bool { return true })
 	return nil
 }
 
@@ -2867,7 +2867,7 @@ func (s *schema) coerce(raw []byte, bad *faults) []byte {
 	if raw[0] != '"' || s.kind == "string" || s.kind == "" || bad.exact {
 		return raw
 	}
-	inside := unescaped(raw)
+	inside := unquoteBytes(raw)
 	if s.kind == "array" || s.kind == "object" {
 		inside = trimEnd(inside[skipSpace(inside, 0):])
 	}
@@ -3552,10 +3552,10 @@ func (s *schema) inside(name []byte) (*schema, reflect.Type) {
 // A want is a member that is looked for, where its value is to go, and what is
 // looked for inside of it.
 type want struct {
-	name   string
-	to     *[]byte
-	inside []want
-	twice  bool // it came more than once
+	name      string
+	to        *[]byte
+	inside    []want
+	duplicate bool // it came more than once
 }
 
 // scan returns the index behind the value that begins at b[i], or -1 if it is not
@@ -3596,7 +3596,7 @@ func scanContainer(b []byte, i, depth int, wanted []want) int {
 			if key, i = scanKey(b, i); i < 0 {
 				return -1
 			}
-			w = wantNamed(wanted, key)
+			w = findWant(wanted, key)
 		}
 		if i = w.scanMember(b, i, depth); i < 0 {
 			return -1
@@ -3627,11 +3627,11 @@ func scanKey(b []byte, i int) (key []byte, value int) {
 }
 
 // wantNamed returns what is wanted of the member of a key, or nil.
-func wantNamed(wanted []want, key []byte) *want {
+func findWant(wanted []want, key []byte) *want {
 	if len(wanted) == 0 {
 		return nil
 	}
-	name := unescaped(key)
+	name := unquoteBytes(key)
 	for i := range wanted {
 		if wanted[i].name == string(name) {
 			return &wanted[i]
@@ -3642,7 +3642,7 @@ func wantNamed(wanted []want, key []byte) *want {
 
 // unescaped returns what a string stands for that is valid, in its quotes. It makes
 // a copy only if it must.
-func unescaped(quoted []byte) []byte {
+func unquoteBytes(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1]
 	}
@@ -3655,7 +3655,7 @@ func (w *want) scanMember(b []byte, i, depth int) int {
 	if w == nil {
 		return scan(b, i, depth, nil)
 	}
-	w.twice = *w.to != nil
+	w.duplicate = *w.to != nil
 	*w.to = b[i:] // which is what there is of a value that is broken off
 	end := scan(b, i, depth, w.inside)
 	if end >= 0 {
@@ -3665,9 +3665,9 @@ func (w *want) scanMember(b []byte, i, depth int) int {
 }
 
 // twice says of the first wanted member that came twice that it did.
-func twice(wanted []want) string {
+func findDuplicate(wanted []want) string {
 	for _, w := range wanted {
-		if w.twice {
+		if w.duplicate {
 			return w.name + " came twice"
 		}
 	}
@@ -3680,22 +3680,20 @@ func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
 // members yields the members of a valid object, or the elements of a valid array,
 // which have no key.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) { walk(b, yield) }
-}
-
-// walk calls each with what members yields.
-func walk(b []byte, each func(name, val []byte) bool) {
-	more := true
-	for i := skipSpace(b, 1); more && b[i] != '}' && b[i] != ']'; {
-		var name []byte
-		if b[0] == '{' {
-			name, i = scanKey(b, i)
-			name = unescaped(name)
-		}
-		end := skip(b, i)
-		more = each(name, b[i:end])
-		if i = skipSpace(b, end); b[i] == ',' {
-			i = skipSpace(b, i+1)
+	return func(yield func(name, val []byte) bool) {
+		for i := skipSpace(b, 1); b[i] != '}' && b[i] != ']'; {
+			var name []byte
+			if b[0] == '{' {
+				name, i = scanKey(b, i)
+				name = unquoteBytes(name)
+			}
+			end := skip(b, i)
+			if !yield(name, b[i:end]) {
+				return
+			}
+			if i = skipSpace(b, end); b[i] == ',' {
+				i = skipSpace(b, i+1)
+			}
 		}
 	}
 }
@@ -3777,7 +3775,7 @@ func scanString(b []byte, i int) int {
 		return -1
 	}
 	for i++; ; i++ {
-		i = plainPrefix(b, i)
+		i = skipPlain(b, i)
 		switch {
 		case i == len(b) || b[i] < ' ':
 			return -1
@@ -3810,7 +3808,7 @@ func isHex(b []byte) bool {
 // plainPrefix returns the index of the first byte in s[i:] that does not stand
 // for itself in a JSON string: a quote, a backslash, or a control character. It
 // looks at eight bytes at a time, because a text may be long.
-func plainPrefix[T string | []byte](s T, i int) int {
+func skipPlain[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
@@ -3835,12 +3833,12 @@ func scanNumber(b []byte, i int) int {
 		i++
 	}
 	start := i
-	if i = digits(b, i); i == start || b[start] == '0' && i > start+1 {
+	if i = skipDigits(b, i); i == start || b[start] == '0' && i > start+1 {
 		return -1
 	}
 	if i < len(b) && b[i] == '.' {
 		start = i + 1
-		if i = digits(b, start); i == start {
+		if i = skipDigits(b, start); i == start {
 			return -1
 		}
 	}
@@ -3849,7 +3847,7 @@ func scanNumber(b []byte, i int) int {
 			i++
 		}
 		start = i
-		if i = digits(b, start); i == start {
+		if i = skipDigits(b, start); i == start {
 			return -1
 		}
 	}
@@ -3857,7 +3855,7 @@ func scanNumber(b []byte, i int) int {
 }
 
 // digits returns the index behind the decimal digits that begin at b[i].
-func digits(b []byte, i int) int {
+func skipDigits(b []byte, i int) int {
 	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
 		i++
 	}
@@ -3865,12 +3863,12 @@ func digits(b []byte, i int) int {
 }
 
 // validID reports whether raw, which is valid JSON, is a string or an integer.
-func validID(raw []byte) bool {
+func isValidID(raw []byte) bool {
 	if len(raw) == 0 || raw[0] == '"' {
 		return len(raw) > 0
 	}
 	raw = bytes.TrimPrefix(raw, []byte("-"))
-	fraction := raw[digits(raw, 0):]
+	fraction := raw[skipDigits(raw, 0):]
 	return len(fraction) == 0 || string(bytes.TrimRight(fraction, "0")) == "." // 5.0 is an integer
 }
 
@@ -3911,10 +3909,10 @@ var (
 // together with a second one if they are the halves of a code point, and returns the
 // rest. One half alone is U+FFFD.
 func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
-	r := codeUnit(raw)
+	r := parseCodeUnit(raw)
 	raw = raw[len(`\u0000`):]
 	if utf16.IsSurrogate(r) && bytes.HasPrefix(raw, []byte(`\u`)) {
-		if whole := utf16.DecodeRune(r, codeUnit(raw)); whole != utf8.RuneError {
+		if whole := utf16.DecodeRune(r, parseCodeUnit(raw)); whole != utf8.RuneError {
 			r, raw = whole, raw[len(`\u0000`):]
 		}
 	}
@@ -3923,16 +3921,20 @@ func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
 }
 
 // codeUnit returns the number in the valid escape \u... with which b begins.
-func codeUnit(b []byte) (unit rune) {
+func parseCodeUnit(b []byte) (unit rune) {
 	for _, digit := range b[2:6] {
-		unit = unit<<4 + rune(digit&0xf+digit>>6*9) // the low four bits of 'A' and 'a' hold 1, which stands for 10
+		value := digit - '0'
+		if digit > '9' {
+			value = digit | 0x20 - 'a' + 10 // 'A' | 0x20 is 'a'
+		}
+		unit = unit<<4 + rune(value)
 	}
 	return unit
 }
 
 // grow makes room for n more bytes. If that makes a long line, it uses the memory of an
 // earlier one if it can.
-func grow(b []byte, n int) []byte {
+func reserve(b []byte, n int) []byte {
 	if cap(b)-len(b) < n && len(b)+n > keepBuffer {
 		used, _ := longLines.Get().(*[]byte)
 		if used != nil && cap(*used)-len(b) >= n {
@@ -3950,9 +3952,9 @@ func appendString(b []byte, s string) []byte {
 		raw, _ := marshal(s) // a string cannot fail
 		return append(b, raw...)
 	}
-	b = append(grow(b, len(s)+len(s)/16+2), '"') // once, with room for some escapes
+	b = append(reserve(b, len(s)+len(s)/16+2), '"') // once, with room for some escapes
 	for at := 0; ; at++ {
-		end := plainPrefix(s, at)
+		end := skipPlain(s, at)
 		b = append(b, s[at:end]...)
 		if end == len(s) {
 			return append(b, '"')

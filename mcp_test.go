@@ -4323,7 +4323,7 @@ func FuzzEnvelope(f *testing.F) {
 		}
 		if i < len(b) { // as accept would, which never sees an empty line
 			var e envelope
-			e.parse(b[i:]) // must not panic
+			e.parseMessage(b[i:]) // must not panic
 		}
 		if !valid {
 			return
@@ -4339,7 +4339,7 @@ func FuzzEnvelope(f *testing.F) {
 			}
 		}
 		isID := b[0] == '"' || isWhole(string(b)) && !bytes.ContainsAny(b, "eE")
-		if validID(b) != isID {
+		if isValidID(b) != isID {
 			t.Errorf("validID(%s) = %v", b, !isID)
 		}
 		var list []json.RawMessage
@@ -4362,14 +4362,14 @@ func FuzzEnvelope(f *testing.F) {
 			t.Fatal(err)
 		}
 		var e envelope
-		e.parse(b)
+		e.parseMessage(b)
 		for name, got := range map[string][]byte{"jsonrpc": e.jsonrpc, "id": e.id, "method": e.method, "params": e.params.raw, "result": e.result, "error": e.err} {
 			if (got == nil) != (m[name] == nil) || string(got) != string(m[name]) {
 				t.Errorf("%s: got %s, want %s", name, got, m[name])
 			}
 		}
-		if twice := duplicates(b, "jsonrpc", "id", "method", "params", "result", "error"); twice != (e.twice != "") {
-			t.Errorf("twice: got %q, want %v", e.twice, twice)
+		if twice := duplicates(b, "jsonrpc", "id", "method", "params", "result", "error"); twice != (e.duplicate != "") {
+			t.Errorf("twice: got %q, want %v", e.duplicate, twice)
 		}
 		all := make(map[string]string)
 		for key, val := range members(b) {

@@ -33,7 +33,7 @@ package mcp
 //	drain                the drain waiter, which waits for the WaitGroup: wait, until Drain is over
 //	within               writes what was held when Drain was over: wait, for a moment;
 //	                     turns a logger back: ServeStdio, for a moment
-//	untilSignal          waits for the first signal: ServeStdio
+//	endOnSignal          waits for the first signal: ServeStdio
 //
 // Only a Read that cannot be interrupted, of either read, may outlive Serve, a Write
 // of trace or diagnostics that is longer than Drain, and after an ErrDrain what would
@@ -114,19 +114,19 @@ type session struct {
 	failed context.Context         // ends with the first failure of r or w; Serve returns its cause
 	fail   context.CancelCauseFunc // with an error, never nil
 
-	mu        sync.Mutex            // guards what follows, for a few lines at a time
-	askErr    error                 // why the client is not asked any more
-	requests  map[string]*request   // owed an answer, by raw id
-	running   map[*request]struct{} // whose handlers run, also if cancelled; at most Server.MaxConcurrent, until the end
-	waiting   list.List             // of *request: for their turn to run
-	pending   map[string]chan reply // our requests that await the client's answer, by our id
-	lastCall  int64
-	answered  int64     // where in the output the last answer ends
-	batched   int       // bytes of answers that wait for the others of their batches
-	streams   []*stream // where changes are told, oldest first
-	legacy    legacy    // whoever has the turn to read writes it with mu, and reads it without; others need mu
-	notesNow  int       // diagnostics of the current second
-	notesTime int64
+	mu           sync.Mutex            // guards what follows, for a few lines at a time
+	askErr       error                 // why the client is not asked any more
+	requests     map[string]*request   // owed an answer, by raw id
+	running      map[*request]struct{} // whose handlers run, also if cancelled; at most Server.MaxConcurrent, until the end
+	waiting      list.List             // of *request: for their turn to run
+	pending      map[string]chan reply // our requests that await the client's answer, by our id
+	lastCall     int64
+	lastResponse int64     // where in the output the last answer ends
+	batched      int       // bytes of answers that wait for the others of their batches
+	streams      []*stream // where changes are told, oldest first
+	legacy       legacy    // whoever has the turn to read writes it with mu, and reads it without; others need mu
+	notesNow     int       // diagnostics of the current second
+	notesTime    int64
 }
 
 // legacy is what is known of a client of the older revisions: what it said in
@@ -187,7 +187,7 @@ type request struct {
 // of them a method has, and what they may be, is for that method's service to check.
 type params struct {
 	raw                                          []byte // all of them
-	twice                                        string // says that one came twice
+	duplicate                                    string // says that one came twice
 	meta, rawName, arguments, uri, cursor        []byte
 	notifications, level, state, inputResponses  []byte
 	protocolVersion, capabilities, clientInfo    []byte
@@ -202,8 +202,8 @@ type inputRequest struct{ key, method, params string }
 // A batch collects the answers to one line of several messages. They go out
 // together, or, if one of the handlers outlives Drain, not at all.
 type batch struct {
-	owed    int // answers still to come, and one while the line is being read
-	answers []byte
+	owed      int // answers still to come, and one while the line is being read
+	responses []byte
 }
 
 // A reply is what becomes of a request of ours to the client. The channel on which
@@ -214,7 +214,7 @@ type reply struct {
 }
 
 // tell gives the call its reply. The second time it does nothing, nor if call is nil.
-func tell(call chan reply, a reply) {
+func resolveCall(call chan reply, a reply) {
 	select {
 	case call <- a:
 	default:
@@ -235,11 +235,11 @@ func tell(call chan reply, a reply) {
 // When it returns before the end of r, a Read may still be under way: close r to
 // end it.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
-	return s.serve(ctx, r, w, nil)
+	return s.serveSession(ctx, r, w, nil)
 }
 
 // serve is Serve with a trace, unless trace is nil.
-func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
+func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
 	if s.Name == "" || s.Version == "" {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
 	}
@@ -275,11 +275,11 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, trace io.W
 	defer s.removeSession(c)
 	defer close(c.returned)
 	defer c.notes.stop()
-	c.turn.read = c.read
+	c.turn.readLines = c.readLines
 	c.turn.timer = time.AfterFunc(maxInline, c.turn.pass)
 	defer c.turn.timer.Stop()
-	go c.read()
-	return c.wait()
+	go c.readLines()
+	return c.waitForEnd()
 }
 
 // encodeCapabilities returns capabilities as JSON, or an error if a client would refuse them.
@@ -451,32 +451,32 @@ const (
 // out together, before it waits for input, or before the next line when it has gone
 // on for a millisecond: a client that sends many requests at once costs few writes,
 // and one that sends one and waits is not kept waiting.
-func (c *session) read() {
+func (c *session) readLines() {
 	began := time.Now()
 	for !isClosed(c.returned) {
 		if isClosed(c.closing) {
-			c.in.drop()
+			c.in.discard()
 		}
 		c.waitForRoom()
-		line, tail, err := c.in.next()
+		line, tail, err := c.in.nextLine()
 		if line == nil {
-			if !c.flush() {
+			if !c.flushOutput() {
 				return
 			}
 			if err != nil {
-				c.inputEnded(err)
+				c.endInput(err)
 				c.stopAccepting()
 				return
 			}
-			c.in.fill()
+			c.in.readMore()
 			began = time.Now()
 			continue
 		}
 		if time.Since(began) > maxInline { // the answers have waited long enough
-			c.handOff()
+			c.startWriter()
 			began = time.Now()
 		}
-		if c.enter() && !c.take(line, tail) {
+		if c.startLine() && !c.takeLine(line, tail) {
 			return
 		}
 	}
@@ -485,8 +485,8 @@ func (c *session) read() {
 // flooded reports whether too much output is unsent and nobody waits for room any
 // more, since the session has ended. What was read ahead may be much then: requests
 // are refused in few words, and what is no request is not answered.
-func (c *session) flooded() bool {
-	return c.ctx.Err() != nil && c.out.unsent() > outputBound
+func (c *session) isFlooded() bool {
+	return c.ctx.Err() != nil && c.out.unsentBytes() > outputBound
 }
 
 // isClosed reports whether a channel is closed on which nothing is ever sent.
@@ -502,7 +502,7 @@ func isClosed(ch <-chan struct{}) bool {
 // enter adds one to what the drain waiter waits for, and reports whether it has:
 // it does not once the session is closing. So the WaitGroup does not rise from
 // zero from then on.
-func (c *session) enter() bool {
+func (c *session) startLine() bool {
 	c.mu.Lock()
 	open := !isClosed(c.closing)
 	if open {
@@ -515,15 +515,15 @@ func (c *session) enter() bool {
 // take accepts one line, and serves the request in it if that is for this
 // goroutine. It reports whether the goroutine still has the turn. The caller has
 // entered; a handler that calls runtime.Goexit does not come back.
-func (c *session) take(line, tail []byte) (mine bool) {
-	defer c.leave()
+func (c *session) takeLine(line, tail []byte) (mine bool) {
+	defer c.endLine()
 	if tail != nil {
-		c.tooLong(line, tail)
+		c.refuseLongLine(line, tail)
 		return true
 	}
-	if r := c.accept(line); r != nil {
+	if r := c.acceptLine(line); r != nil {
 		c.turn.lend(len(line))
-		return c.handle(r, true)
+		return c.handleRequest(r, true)
 	}
 	return true
 }
@@ -532,10 +532,10 @@ func (c *session) take(line, tail []byte) (mine bool) {
 // nobody flushes any more, and the drain waiter writes again only when all that is
 // counted is through. So the answer to this line gets a writer here, before wg.Done,
 // which may let the drain waiter go on.
-func (c *session) leave() {
+func (c *session) endLine() {
 	c.mu.Lock()
 	if isClosed(c.closing) {
-		c.startWriter()
+		c.startWriterLocked()
 	}
 	c.mu.Unlock()
 	c.wg.Done()
@@ -545,8 +545,8 @@ func (c *session) leave() {
 // write may block, so the turn is lent meanwhile: a client that does not read is
 // still heard. It reports whether the caller still has the turn, as it has if there is
 // nothing for it to write. When the session is closing the drain waiter writes.
-func (c *session) flush() (mine bool) {
-	if !c.enter() {
+func (c *session) flushOutput() (mine bool) {
+	if !c.startLine() {
 		return true
 	}
 	defer c.wg.Done()
@@ -554,7 +554,7 @@ func (c *session) flush() (mine bool) {
 		return true
 	}
 	c.turn.lend(0)
-	c.writeAll()
+	c.writeAcquired()
 	return c.turn.reclaim()
 }
 
@@ -565,14 +565,14 @@ func (c *session) flush() (mine bool) {
 // because a slow client is still owed answers: see flooded.
 func (c *session) waitForRoom() {
 	for {
-		full := c.out.until(c.out.position() - outputBound)
+		full := c.out.waitChannel(c.out.position() - outputBound)
 		if full == nil || c.ctx.Err() != nil {
 			return
 		}
-		c.handOff()
-		ahead, err := c.in.readAhead()
+		c.startWriter()
+		ahead, err := c.in.startReadAhead()
 		if err != nil {
-			c.inputEnded(err)
+			c.endInput(err)
 		}
 		select {
 		case <-full:
@@ -588,14 +588,14 @@ func (c *session) waitForRoom() {
 type envelope struct {
 	jsonrpc, id, method, result, err []byte
 	params                           params
-	twice                            string // says that a member came twice
-	idTwice                          bool
+	duplicate                        string // says that a member came twice
+	duplicateID                      bool
 }
 
 // parse takes a message apart, and reports whether it is valid JSON. Names are
 // matched exactly. Of a message that is broken off, there is what stands before,
 // and the last value as far as it goes.
-func (e *envelope) parse(m []byte) (valid bool) {
+func (e *envelope) parseMessage(m []byte) (valid bool) {
 	p := &e.params
 	meta := []want{
 		{name: "progressToken", to: &p.token},
@@ -629,29 +629,29 @@ func (e *envelope) parse(m []byte) (valid bool) {
 		{name: "error", to: &e.err},
 	}
 	valid = scan(m, 0, 0, message) == len(m)
-	e.idTwice = message[0].twice // the first is "id"
-	e.twice, p.twice = twice(message), cmp.Or(twice(params), twice(meta))
+	e.duplicateID = message[0].duplicate // the first is "id"
+	e.duplicate, p.duplicate = findDuplicate(message), cmp.Or(findDuplicate(params), findDuplicate(meta))
 	return valid
 }
 
 // isAnswer reports whether the message has the shape of an answer to us. Such a
 // message is never answered, whatever is wrong with it.
-func (e *envelope) isAnswer() bool {
+func (e *envelope) isResponse() bool {
 	return e.method == nil && (e.result != nil || e.err != nil)
 }
 
 // accept takes one line. It returns the request in it if that is for its caller
 // to serve. A batch is scanned as a whole before any of it has an effect; message
 // scans every other line, and a batch that is not valid.
-func (c *session) accept(line []byte) (inline *request) {
-	c.record("in", line)
+func (c *session) acceptLine(line []byte) (inline *request) {
+	c.recordLine("in", line)
 	switch {
 	case !utf8.Valid(line):
-		c.refuse(nil, nil, coded(codeParse, "Parse error: not UTF-8"))
+		c.refuseMessage(nil, nil, coded(codeParse, "Parse error: not UTF-8"))
 	case line[0] == '[' && scan(line, 0, 0, nil) == len(line):
-		c.batch(line)
+		c.acceptBatch(line)
 	default:
-		inline = c.message(line, nil)
+		inline = c.acceptMessage(line, nil)
 	}
 	return inline
 }
@@ -661,25 +661,25 @@ func (c *session) accept(line []byte) (inline *request) {
 // batch counts how many are owed, and the last to come sends all of them. The line
 // itself counts as one, so that the answers to its first messages do not go out
 // before its last message was looked at.
-func (c *session) batch(line []byte) {
+func (c *session) acceptBatch(line []byte) {
 	count := 0
 	for range members(line) {
 		count++
 	}
 	switch {
 	case !c.legacy.rev.batches():
-		c.refuse(nil, nil, invalid("batching is not supported"))
+		c.refuseMessage(nil, nil, invalid("batching is not supported"))
 	case count == 0:
-		c.refuse(nil, nil, invalid("empty batch"))
+		c.refuseMessage(nil, nil, invalid("empty batch"))
 	case count > maxBatch:
-		c.refuse(nil, nil, invalid("more than "+strconv.Itoa(maxBatch)+" messages in a batch"))
+		c.refuseMessage(nil, nil, invalid("more than "+strconv.Itoa(maxBatch)+" messages in a batch"))
 	default:
 		b := &batch{owed: 1}
 		for _, m := range members(line) {
-			c.message(m, b)
+			c.acceptMessage(m, b)
 		}
 		c.mu.Lock()
-		c.sendAnswer(b, nil)
+		c.sendResponseLocked(b, nil)
 		c.mu.Unlock()
 	}
 }
@@ -688,60 +688,60 @@ func (c *session) batch(line []byte) {
 // returns what accept does. The order of the cases matters: what looks like an
 // answer is not answered, even if something is wrong with it, and an id is only
 // repeated if it is one, and came once.
-func (c *session) message(m []byte, b *batch) (inline *request) {
+func (c *session) acceptMessage(m []byte, b *batch) (inline *request) {
 	var e envelope
-	if !e.parse(m) {
-		c.refuse(nil, nil, coded(codeParse, "Parse error"))
+	if !e.parseMessage(m) {
+		c.refuseMessage(nil, nil, coded(codeParse, "Parse error"))
 		return nil
 	}
 	id := e.id
-	if !validID(id) || e.idTwice {
+	if !isValidID(id) || e.duplicateID {
 		id = nil
 	}
 	version, _ := unquote(e.jsonrpc)
 	switch {
 	case m[0] != '{':
-		c.refuse(b, nil, invalid("a message must be an object"))
-	case e.isAnswer():
-		c.deliver(&e)
-	case e.twice != "":
-		c.refuse(b, id, invalid(e.twice))
+		c.refuseMessage(b, nil, invalid("a message must be an object"))
+	case e.isResponse():
+		c.acceptResponse(&e)
+	case e.duplicate != "":
+		c.refuseMessage(b, id, invalid(e.duplicate))
 	case string(e.id) == "null":
-		c.refuse(b, nil, invalid("id must not be null"))
+		c.refuseMessage(b, nil, invalid("id must not be null"))
 	case e.id != nil && id == nil:
-		c.refuse(b, nil, invalid("id must be a string or an integer"))
+		c.refuseMessage(b, nil, invalid("id must be a string or an integer"))
 	case e.method == nil:
-		c.refuse(b, id, invalid("method missing"))
+		c.refuseMessage(b, id, invalid("method missing"))
 	case e.method[0] != '"':
-		c.refuse(b, id, invalid("method must be a string"))
+		c.refuseMessage(b, id, invalid("method must be a string"))
 	case version != "2.0" && id != nil:
-		c.refuse(b, id, invalid(`jsonrpc must be "2.0"`))
+		c.refuseMessage(b, id, invalid(`jsonrpc must be "2.0"`))
 	case version != "2.0":
 		c.logf("notification ignored: jsonrpc must be \"2.0\"") // notifications have no answers
 	case id == nil:
-		c.notice(&e)
+		c.acceptNotification(&e)
 	default:
-		return c.request(&e, b)
+		return c.acceptRequest(&e, b)
 	}
 	return nil
 }
 
 // tooLong takes a line of more than Server.MaxMessage bytes, of which only the
 // beginning and the end are there. The id may stand in either.
-func (c *session) tooLong(head, tail []byte) {
-	c.record("in", join(nil, string(head[:min(len(head), 1000)]), "... (cut: too long)"))
+func (c *session) refuseLongLine(head, tail []byte) {
+	c.recordLine("in", join(nil, string(head[:min(len(head), 1000)]), "... (cut: too long)"))
 	err := invalid("a message of more than " + strconv.Itoa(c.in.limit) + " bytes")
 	var e envelope
-	e.parse(slices.Clip(head))
+	e.parseMessage(slices.Clip(head))
 	id := e.id
 	if len(id) == cap(id) { // it is not there, or reaches the end of head, and so may not be whole
-		id = idAtEnd(tail)
+		id = findIDAtEnd(tail)
 	}
-	if !validID(id) || !utf8.Valid(id) || e.idTwice {
+	if !isValidID(id) || !utf8.Valid(id) || e.duplicateID {
 		id = nil
 	}
-	if e.isAnswer() {
-		tell(c.removeCall(id), reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.in.limit)})
+	if e.isResponse() {
+		resolveCall(c.removeCall(id), reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.in.limit)})
 		c.logf("answer ignored: %v", err)
 		return
 	}
@@ -749,13 +749,13 @@ func (c *session) tooLong(head, tail []byte) {
 		c.logf("notification ignored: %v", err)
 		return
 	}
-	c.refuse(nil, id, err)
+	c.refuseMessage(nil, id, err)
 }
 
 // idAtEnd finds the id of an object of which only the end is there: some clients
 // write the id last. The id that counts is a member from which on the rest is valid.
 // Quotes inside of a text are escaped, and so are never taken for those of a member.
-func idAtEnd(tail []byte) (id []byte) {
+func findIDAtEnd(tail []byte) (id []byte) {
 	for at := 0; id == nil; at++ {
 		next := bytes.Index(tail[at:], []byte(`"id"`))
 		if next < 0 {
@@ -774,18 +774,18 @@ func idAtEnd(tail []byte) (id []byte) {
 // we ask for no progress, and keep no roots. They are not logged as unknown.
 var notifications = map[string]func(*session, params){
 	"notifications/cancelled": func(c *session, p params) {
-		if validID(p.requestID) {
+		if isValidID(p.requestID) {
 			reason, _ := unquote(p.reason)
 			c.cancelRequest(p.requestID, reason)
 		}
 	},
-	"notifications/initialized":        func(c *session, _ params) { c.initialized() },
+	"notifications/initialized":        func(c *session, _ params) { c.startNotifications() },
 	"notifications/progress":           func(*session, params) {},
 	"notifications/roots/list_changed": func(*session, params) {},
 }
 
 // notice takes a notification, which has no answer.
-func (c *session) notice(e *envelope) {
+func (c *session) acceptNotification(e *envelope) {
 	method, _ := unquote(e.method)
 	act := notifications[method]
 	if act == nil {
@@ -796,13 +796,13 @@ func (c *session) notice(e *envelope) {
 }
 
 // initialized tells the legacy session what has changed since initialize.
-func (c *session) initialized() {
+func (c *session) startNotifications() {
 	c.mu.Lock()
 	if st := c.legacy.stream; st != nil && st.silent {
 		st.silent = false
 		for k := range kinds {
 			if st.missed[k] {
-				c.change(st, k)
+				c.sendListChangedLocked(st, k)
 			}
 		}
 	}
@@ -810,19 +810,19 @@ func (c *session) initialized() {
 }
 
 // deliver takes the client's answer to a request of ours.
-func (c *session) deliver(e *envelope) {
+func (c *session) acceptResponse(e *envelope) {
 	dropNulls(&e.err)
 	call := c.removeCall(e.id)
 	switch {
 	case call == nil:
 		c.logf("answer ignored: nobody waits for %s", oneLine(string(e.id)))
 	case e.err == nil:
-		tell(call, reply{result: e.result})
+		resolveCall(call, reply{result: e.result})
 	default:
 		var code, message []byte
 		pick(e.err, want{name: "code", to: &code}, want{name: "message", to: &message})
 		why, _ := unquote(message)
-		tell(call, reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%.20s)", excerpt(why), code)})
+		resolveCall(call, reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%.20s)", excerpt(why), code)})
 	}
 }
 
@@ -880,7 +880,7 @@ var services = map[string]*service{
 var unknownMethod = &service{since: newest + 1, kind: nothing}
 
 // in reports whether revision v has the method.
-func (s *service) in(v revision) bool {
+func (s *service) existsIn(v revision) bool {
 	return v >= s.since && (s.until == 0 || v <= s.until)
 }
 
@@ -888,29 +888,29 @@ func (s *service) in(v revision) bool {
 // for an answer, since those of a batch are kept until all are there, and a client may
 // have stopped reading after the end. It finds the era, refuses what cannot be served,
 // and either answers on the spot or begins a handler. It returns what accept does.
-func (c *session) request(e *envelope, b *batch) (inline *request) {
+func (c *session) acceptRequest(e *envelope, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
-	full := b != nil && c.batched > outputBound || c.flooded()
+	full := b != nil && c.batched > outputBound || c.isFlooded()
 	c.mu.Unlock()
 	switch {
 	case dup: // under its own id, the answer would mislead the owner of the first
-		c.refuse(b, nil, invalid("id "+oneLine(string(e.id))+" is in use"))
+		c.refuseMessage(b, nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 		return nil
 	case full:
-		c.refuse(b, e.id, coded(codeInternal, "The unsent answers are too long"))
+		c.refuseMessage(b, e.id, coded(codeInternal, "The unsent answers are too long"))
 		return nil
 	}
 	r := &request{session: c, id: e.id, batch: b, params: e.params}
-	r.method = unescaped(e.method)
+	r.method = unquoteBytes(e.method)
 	r.service = c.srv.method(string(r.method))
-	line, err := c.dispatch(r)
+	line, err := c.dispatchRequest(r)
 	switch {
 	case err != nil:
-		c.answer(b, errorLine(r.id, err))
+		c.sendResponse(b, errorLine(r.id, err))
 	case line != nil:
-		c.answer(b, line)
-	case c.begin(r):
+		c.sendResponse(b, line)
+	case c.beginRequest(r):
 		return r
 	}
 	return nil
@@ -918,8 +918,8 @@ func (c *session) request(e *envelope, b *batch) (inline *request) {
 
 // dispatch answers what needs no code of the user's. When it returns neither an
 // answer nor an error, r is to be given to a handler.
-func (c *session) dispatch(r *request) ([]byte, *Error) {
-	if err := r.params.check(); err != nil {
+func (c *session) dispatchRequest(r *request) ([]byte, *Error) {
+	if err := r.params.checkParams(); err != nil {
 		return nil, err
 	}
 	if err := c.selectEra(r); err != nil {
@@ -928,23 +928,23 @@ func (c *session) dispatch(r *request) ([]byte, *Error) {
 	s := r.service
 	offered := s.kind == nothing || c.srv.offers()[s.kind.capability()]
 	if !offered && (!s.list || r.rev.modern()) { // hosts of the legacy era drop a server that does not know a list
-		return nil, r.noMethod()
+		return nil, r.methodNotFound()
 	}
 	return s.serve(c, r)
 }
 
 // check returns what is wrong with params whatever the method is. A null is as good
 // as nothing where a member may be left out.
-func (p *params) check() *Error {
+func (p *params) checkParams() *Error {
 	dropNulls(&p.raw, &p.meta, &p.arguments, &p.cursor, &p.state, &p.inputResponses, &p.token, &p.metaClient, &p.metaLevel)
 	switch {
 	case p.raw != nil && p.raw[0] != '{':
 		return badParams("params must be an object")
-	case p.twice != "":
-		return badParams(p.twice)
+	case p.duplicate != "":
+		return badParams(p.duplicate)
 	case p.meta != nil && p.meta[0] != '{':
 		return badParams("_meta must be an object")
-	case p.token != nil && !validID(p.token):
+	case p.token != nil && !isValidID(p.token):
 		return badParams("progressToken must be a string or an integer")
 	case len(p.token) > maxRepeated:
 		return badParams("progressToken is too long")
@@ -966,23 +966,23 @@ func dropNulls(optional ...*[]byte) {
 // first, but for initialize and ping.
 func (c *session) selectEra(r *request) *Error {
 	if r.metaVersion != nil {
-		return r.claim()
+		return r.takeClaim()
 	}
 	r.rev, r.client, r.caps = c.legacy.rev, c.legacy.client, c.legacy.caps
 	switch {
 	case r.service.since > newest: // nobody knows it
-		return r.noMethod()
-	case r.service.in(r.rev) && (r.rev != 0 || r.service.early):
+		return r.methodNotFound()
+	case r.service.existsIn(r.rev) && (r.rev != 0 || r.service.early):
 		return nil
 	}
 	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (or send initialize first)")
 }
 
 // claim takes what a modern request says of itself in its _meta, if that is right.
-func (r *request) claim() *Error {
+func (r *request) takeClaim() *Error {
 	version, isText := unquote(r.metaVersion)
 	rev := revisionOf(version)
-	_, _, named := nameAndVersion(r.metaClient)
+	_, _, named := parseClientInfo(r.metaClient)
 	switch level, _ := unquote(r.metaLevel); {
 	case !isText:
 		return badParams(keyVersion + " must be a string")
@@ -1001,15 +1001,15 @@ func (r *request) claim() *Error {
 		return invalid("batching is not supported")
 	}
 	r.rev, r.caps, r.client = rev, r.metaCaps, r.metaClient
-	if !r.service.in(r.rev) {
-		return r.noMethod()
+	if !r.service.existsIn(r.rev) {
+		return r.methodNotFound()
 	}
 	return nil
 }
 
 // nameAndVersion returns what a client says of itself, and whether it is an
 // object with a name and a version.
-func nameAndVersion(raw []byte) (name, version string, ok bool) {
+func parseClientInfo(raw []byte) (name, version string, ok bool) {
 	var rawName, rawVersion []byte
 	pick(raw, want{name: "name", to: &rawName}, want{name: "version", to: &rawVersion})
 	name, named := unquote(rawName)
@@ -1019,14 +1019,14 @@ func nameAndVersion(raw []byte) (name, version string, ok bool) {
 
 // noMethod is the error for a method that the revision of r does not have, or that
 // belongs to what the server does not offer.
-func (r *request) noMethod() *Error {
+func (r *request) methodNotFound() *Error {
 	return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(string(r.method)), Data: r.service.absentData}
 }
 
 // initialize opens the legacy session.
 func (c *session) initialize(r *request) ([]byte, *Error) {
 	version, isText := unquote(r.protocolVersion)
-	_, _, named := nameAndVersion(r.clientInfo)
+	_, _, named := parseClientInfo(r.clientInfo)
 	switch {
 	case r.batch != nil:
 		return nil, invalid("initialize must not be part of a batch")
@@ -1199,7 +1199,7 @@ func (c *session) subscribe(r *request) ([]byte, *Error) {
 		return nil, badParams("uri is required")
 	}
 	c.mu.Lock()
-	err := c.legacy.stream.watch(uri)
+	err := c.legacy.stream.watchURI(uri)
 	c.mu.Unlock()
 	return r.emptyAnswer(), err
 }
@@ -1221,7 +1221,7 @@ func (c *session) unsubscribe(r *request) ([]byte, *Error) {
 type stream struct {
 	request *request         // of subscriptions/listen; nil for the legacy session
 	watched kindSet          // the kinds whose lists are watched
-	told    [kinds]int64     // where in the output a change was told last
+	sent    [kinds]int64     // where in the output a change was told last
 	uris    map[string]int64 // the same for the resources that are watched
 	silent  bool             // notifications/initialized has not come yet
 	missed  kindSet          // what has changed before that
@@ -1233,7 +1233,7 @@ func (c *session) listen(r *request) ([]byte, *Error) {
 	if len(r.id) > maxRepeated {
 		return nil, invalid("the id of a subscription has at most " + strconv.Itoa(maxRepeated) + " bytes")
 	}
-	st, err := c.filter(r.notifications)
+	st, err := c.parseFilter(r.notifications)
 	if err != nil {
 		return nil, err
 	}
@@ -1253,7 +1253,7 @@ func (c *session) listen(r *request) ([]byte, *Error) {
 
 // filter reads what a subscriptions/listen request asks for, and keeps what we
 // can promise.
-func (c *session) filter(notifications []byte) (*stream, *Error) {
+func (c *session) parseFilter(notifications []byte) (*stream, *Error) {
 	if notifications == nil || notifications[0] != '{' {
 		return nil, badParams("notifications is required")
 	}
@@ -1272,7 +1272,7 @@ func (c *session) filter(notifications []byte) (*stream, *Error) {
 			return nil, badParams(kindNames[k] + "ListChanged must be true or false")
 		}
 	}
-	err := st.watchAll(uris)
+	err := st.watchURIs(uris)
 	if !offered[resources] {
 		st.uris = nil
 	}
@@ -1280,7 +1280,7 @@ func (c *session) filter(notifications []byte) (*stream, *Error) {
 }
 
 // watchAll adds the resources in a list, if there is one.
-func (st *stream) watchAll(list []byte) *Error {
+func (st *stream) watchURIs(list []byte) *Error {
 	if list == nil {
 		return nil
 	}
@@ -1292,7 +1292,7 @@ func (st *stream) watchAll(list []byte) *Error {
 		if !isText {
 			return badParams("resourceSubscriptions must hold strings")
 		}
-		if err := st.watch(uri); err != nil {
+		if err := st.watchURI(uri); err != nil {
 			return err
 		}
 	}
@@ -1300,7 +1300,7 @@ func (st *stream) watchAll(list []byte) *Error {
 }
 
 // watch adds a resource to those whose changes are told.
-func (st *stream) watch(uri string) *Error {
+func (st *stream) watchURI(uri string) *Error {
 	if _, again := st.uris[uri]; again {
 		return nil
 	}
@@ -1315,7 +1315,7 @@ func (st *stream) watch(uri string) *Error {
 }
 
 // removeStream ends a stream, if there is one. The caller must hold c.mu.
-func (c *session) removeStream(gone *stream) {
+func (c *session) removeStreamLocked(gone *stream) {
 	c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == gone })
 }
 
@@ -1329,7 +1329,7 @@ func (c *session) removeStream(gone *stream) {
 // All is decided under one lock. Otherwise the end of the session, or of the last
 // request that runs, could come in between, and r would then be put into a queue
 // from which nobody lets it in.
-func (c *session) begin(r *request) (inline bool) {
+func (c *session) beginRequest(r *request) (inline bool) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
 	c.wg.Add(1) // the line that it came in is counted: this does not rise from zero
@@ -1343,17 +1343,17 @@ func (c *session) begin(r *request) (inline bool) {
 	case r.stream != nil: // it waits, and does not work
 		c.streams = append(c.streams, r.stream)
 		c.out.enqueue(r.acknowledgement())
-		go c.handle(r, false)
+		go c.handleRequest(r, false)
 	case limit > 0 && len(c.running) >= limit && !over:
 		r.element = c.waiting.PushBack(r)
 	default:
 		if over {
-			r.handler = (*request).notBegun
+			r.handler = (*request).refuseNotStarted
 		}
 		c.running[r] = struct{}{}
 		inline = (over || len(c.running) == 1) && r.batch == nil // of a batch, the caller goes on with the next member
 		if !inline {
-			go c.handle(r, false)
+			go c.handleRequest(r, false)
 		}
 	}
 	c.mu.Unlock()
@@ -1363,7 +1363,7 @@ func (c *session) begin(r *request) (inline bool) {
 // letIn gives the first of the requests that wait to its handler, if there is one.
 // The caller must hold c.mu, and have a place for the request among those that run
 // unless the session has ended.
-func (c *session) letIn() {
+func (c *session) startNextLocked() {
 	first := c.waiting.Front()
 	if first == nil {
 		return
@@ -1371,10 +1371,10 @@ func (c *session) letIn() {
 	r := c.waiting.Remove(first).(*request)
 	r.element = nil
 	if c.ctx.Err() != nil {
-		r.handler = (*request).notBegun
+		r.handler = (*request).refuseNotStarted
 	}
 	c.running[r] = struct{}{}
-	go c.handle(r, false)
+	go c.handleRequest(r, false)
 }
 
 // ---- handle ----
@@ -1388,7 +1388,7 @@ func (c *session) letIn() {
 // handler that calls Goexit ends the goroutine of its caller too, so if that was
 // the reader's, the turn must go to another one. The order matters: the answer is
 // queued; what nobody will flush is written; only then may the drain waiter go on.
-func (c *session) handle(r *request, lent bool) (mine bool) {
+func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 	var line []byte
 	returned := false
 	defer func() {
@@ -1401,23 +1401,23 @@ func (c *session) handle(r *request, lent bool) (mine bool) {
 			if why == nil {
 				why = "it called runtime.Goexit"
 			}
-			c.logf("%v did not return: %s\n%s", r, panicText(why), debug.Stack())
+			c.logf("%v did not return: %s\n%s", r, formatPanic(why), debug.Stack())
 			line = r.failureAnswer(errors.New(internalError.Message)) // where a model reads it, it is a result
 		}
 		c.respond(r, line)
 		if mine = lent && c.turn.reclaim(); !mine { // else flush writes
-			c.write()
+			c.writeOutput()
 		}
 		c.wg.Done()
 	}()
-	line = c.run(r)
+	line = c.runHandler(r)
 	returned = true
 	return false // the deferred function tells
 }
 
 // panicText is how the value of a panic prints. That is up to the user's code, which
 // may panic again.
-func panicText(why any) (text string) {
+func formatPanic(why any) (text string) {
 	text = fmt.Sprintf("a %T", why) // if the next line panics
 	defer func() { recover() }()
 	return fmt.Sprint(why)
@@ -1426,7 +1426,7 @@ func panicText(why any) (text string) {
 // run calls the handler of r and returns the line that answers r, or nil for none.
 // It reports a question that was asked and then lost: in the modern era a question
 // is only sent if the handler returns its error.
-func (c *session) run(r *request) []byte {
+func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
 	owed := c.requests[string(r.id)] == r
 	c.mu.Unlock()
@@ -1466,12 +1466,12 @@ func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
 	if c.requests[string(r.id)] == r {
 		delete(c.requests, string(r.id))
-		c.sendAnswer(r.batch, line)
+		c.sendResponseLocked(r.batch, line)
 	}
-	c.removeStream(r.stream)
+	c.removeStreamLocked(r.stream)
 	if r.stream == nil { // a stream has no place
 		delete(c.running, r)
-		c.letIn()
+		c.startNextLocked()
 	}
 	c.mu.Unlock()
 	r.cancel(nil)
@@ -1479,12 +1479,12 @@ func (c *session) respond(r *request, line []byte) {
 
 // answer answers what never became a handler's. Only the reader calls it: the
 // line goes out when it flushes.
-func (c *session) answer(b *batch, line []byte) {
+func (c *session) sendResponse(b *batch, line []byte) {
 	c.mu.Lock()
 	if b != nil {
 		b.owed++
 	}
-	c.sendAnswer(b, line)
+	c.sendResponseLocked(b, line)
 	c.mu.Unlock()
 }
 
@@ -1492,36 +1492,36 @@ func (c *session) answer(b *batch, line []byte) {
 // null, which is how JSON-RPC speaks of an id that could not be read. An id still
 // in flight is also sent as null; otherwise its owner would take this error for
 // its answer.
-func (c *session) refuse(b *batch, id []byte, err *Error) {
+func (c *session) refuseMessage(b *batch, id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
 	c.mu.Lock()
 	if c.requests[string(id)] != nil {
 		id = nil
 	}
 	c.mu.Unlock()
-	if id != nil || !c.flooded() { // two bytes would be answered with a hundred
-		c.answer(b, errorLine(id, err))
+	if id != nil || !c.isFlooded() { // two bytes would be answered with a hundred
+		c.sendResponse(b, errorLine(id, err))
 	}
 }
 
 // sendAnswer sends line, or puts it with the other answers of its batch, which
 // go out when the last one is there. A nil line is an answer that will not come.
 // The caller must hold c.mu.
-func (c *session) sendAnswer(b *batch, line []byte) {
+func (c *session) sendResponseLocked(b *batch, line []byte) {
 	if b == nil {
 		if line != nil {
-			c.answered = c.out.enqueue(line)
+			c.lastResponse = c.out.enqueue(line)
 		}
 		return
 	}
 	if line != nil {
-		b.answers = append(append(b.answers, ','), line...)
+		b.responses = append(append(b.responses, ','), line...)
 		c.batched += len(line) + 1
 	}
-	if b.owed--; b.owed == 0 && len(b.answers) > 0 {
-		c.batched -= len(b.answers)
-		b.answers[0] = '[' // in place of the first comma
-		c.answered = c.out.enqueue(append(b.answers, ']'))
+	if b.owed--; b.owed == 0 && len(b.responses) > 0 {
+		c.batched -= len(b.responses)
+		b.responses[0] = '[' // in place of the first comma
+		c.lastResponse = c.out.enqueue(append(b.responses, ']'))
 	}
 }
 
@@ -1529,16 +1529,16 @@ func (c *session) sendAnswer(b *batch, line []byte) {
 // at all, if ok, which is called under c.mu, agrees. It returns when the line
 // is written, so that the answer of r comes in a later Write: there are clients that
 // drop progress which they read together with it. It waits no longer than r lasts.
-func (c *session) notify(r *request, line []byte, ok func() bool) {
+func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
 	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
 		c.mu.Unlock()
 		return
 	}
 	end := c.out.enqueue(line)
-	c.startWriter()
+	c.startWriterLocked()
 	c.mu.Unlock()
-	c.out.await(end, r.ctx.Done())
+	c.out.waitUntilWritten(end, r.ctx.Done())
 }
 
 // String names r for people: in diagnostics, and in an ErrDrain.
@@ -1826,7 +1826,7 @@ func (r *request) pageAnswer(items []*item, keep bool) []byte {
 		}
 		room += len(it.encoded[r.rev]) + 1
 	}
-	b := join(grow(r.beginAnswer(), room), `"`, kindNames[r.service.kind], `":[`)
+	b := join(reserve(r.beginAnswer(), room), `"`, kindNames[r.service.kind], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[r.rev]...), ',')
 	}
@@ -2130,13 +2130,13 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 	c.mu.Lock()
 	switch {
 	case c.askErr != nil:
-		tell(call, reply{err: c.askErr})
+		resolveCall(call, reply{err: c.askErr})
 	case c.requests[string(r.id)] == r:
 		c.lastCall++
 		id = strconv.FormatInt(c.lastCall, 10)
 		c.pending[id] = call
 		c.out.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
-		c.startWriter()
+		c.startWriterLocked()
 	}
 	c.mu.Unlock()
 	return id, call
@@ -2150,7 +2150,7 @@ func (c *session) withdraw(id string) {
 	delete(c.pending, id)
 	if open && c.askErr == nil && !isClosed(c.closing) {
 		c.out.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
-		c.startWriter()
+		c.startWriterLocked()
 	}
 	c.mu.Unlock()
 }
@@ -2257,36 +2257,36 @@ func (r *request) checksum(texts ...string) string {
 // ---- changes ----
 
 // changed tells the client that the list of this kind is another one now.
-func (c *session) changed(k kind) {
+func (c *session) sendListChanged(k kind) {
 	c.mu.Lock()
 	for _, st := range c.streams {
-		c.change(st, k)
+		c.sendListChangedLocked(st, k)
 	}
 	c.mu.Unlock()
-	c.handOff()
+	c.startWriter()
 }
 
 // change tells one stream. The caller must hold c.mu.
-func (c *session) change(st *stream, k kind) {
+func (c *session) sendListChangedLocked(st *stream, k kind) {
 	switch {
 	case !st.watched[k]:
 	case st.silent:
 		st.missed[k] = true
 	default:
-		st.told[k] = c.tellChange(st, st.told[k], kindNames[k]+"/list_changed", "")
+		st.sent[k] = c.queueChangeLocked(st, st.sent[k], kindNames[k]+"/list_changed", "")
 	}
 }
 
 // updated tells the client that a resource that it watches has changed.
-func (c *session) updated(uri string) {
+func (c *session) sendUpdated(uri string) {
 	c.mu.Lock()
 	for _, st := range c.streams {
 		if told, watched := st.uris[uri]; watched {
-			st.uris[uri] = c.tellChange(st, told, "resources/updated", `"uri":`+string(appendString(nil, uri)))
+			st.uris[uri] = c.queueChangeLocked(st, told, "resources/updated", `"uri":`+string(appendString(nil, uri)))
 		}
 	}
 	c.mu.Unlock()
-	c.handOff()
+	c.startWriter()
 }
 
 // tellChange sends a notification on a stream and returns where in the output it
@@ -2294,8 +2294,8 @@ func (c *session) updated(uri string) {
 // queued and no answer was queued behind it, which the client could take for newer
 // news: so a thousand changes in a row are told once, or nearly so. The caller must
 // hold c.mu.
-func (c *session) tellChange(st *stream, told int64, method, params string) int64 {
-	if told > c.answered && c.out.queued(told) {
+func (c *session) queueChangeLocked(st *stream, told int64, method, params string) int64 {
+	if told > c.lastResponse && c.out.isQueued(told) {
 		return told
 	}
 	if st.request != nil {
@@ -2323,26 +2323,26 @@ func (c *session) tellChange(st *stream, told int64, method, params string) int6
 //	wait         when Drain is over before that
 
 // write writes what there is to write, unless somebody else is at it.
-func (c *session) write() {
+func (c *session) writeOutput() {
 	if c.out.acquire() {
-		c.writeAll()
+		c.writeAcquired()
 	}
 }
 
 // writeAll writes until there is nothing left. The caller has acquired the turn to
 // write. An error of the write ends the session.
-func (c *session) writeAll() {
+func (c *session) writeAcquired() {
 	if err := c.out.writeAll(); err != nil {
-		c.writeFailed(err)
+		c.failWrite(err)
 	}
 }
 
 // handOff is write for those who must not wait: a goroutine does it. When the
 // session is closing, it is left to whoever answers next, or to the drain waiter.
-func (c *session) handOff() {
+func (c *session) startWriter() {
 	c.mu.Lock()
 	if !isClosed(c.closing) {
-		c.startWriter()
+		c.startWriterLocked()
 	}
 	c.mu.Unlock()
 }
@@ -2350,9 +2350,9 @@ func (c *session) handOff() {
 // startWriter has a goroutine write what there is to write, unless somebody else is
 // at it. The caller must hold c.mu, and the drain waiter must have something to wait
 // for still: the session is not closing, or a line or a request is counted.
-func (c *session) startWriter() {
+func (c *session) startWriterLocked() {
 	if c.out.acquire() {
-		c.wg.Go(c.writeAll)
+		c.wg.Go(c.writeAcquired)
 	}
 }
 
@@ -2367,15 +2367,15 @@ type traceWriter struct {
 func (w traceWriter) Write(b []byte) (n int, err error) {
 	n, err = w.Writer.Write(b)
 	for line := range bytes.Lines(b[:n]) {
-		w.session.record("out", bytes.TrimSuffix(line, []byte("\n")))
+		w.session.recordLine("out", bytes.TrimSuffix(line, []byte("\n")))
 	}
 	return n, err
 }
 
 // record adds one line to the trace. It never waits: a line that comes when too much
 // is unwritten is left out.
-func (c *session) record(direction string, line []byte) {
-	if c.trace == nil || c.trace.unsent() > traceBound {
+func (c *session) recordLine(direction string, line []byte) {
+	if c.trace == nil || c.trace.unsentBytes() > traceBound {
 		return
 	}
 	b := time.Now().AppendFormat(nil, "2006/01/02 15:04:05.000000 ")
@@ -2394,7 +2394,7 @@ func (c *session) logf(format string, args ...any) {
 		c.notesNow, c.notesTime = 0, now
 	}
 	c.notesNow++
-	drop := c.notesNow > 20 || c.notes.unsent() > notesBound
+	drop := c.notesNow > 20 || c.notes.unsentBytes() > notesBound
 	c.mu.Unlock()
 	if drop {
 		return
@@ -2433,8 +2433,8 @@ func (w logWriter) Write(b []byte) (int, error) {
 // gets it back then only if the new holder has lent it in turn: whoever comes back
 // first reads on, and the other ends. Nobody ever waits for the turn.
 type turn struct {
-	read  func()      // what the goroutine does that gets the turn
-	timer *time.Timer // calls pass
+	readLines func()      // what the goroutine does that gets the turn
+	timer     *time.Timer // calls pass
 
 	mu   sync.Mutex // guards what follows, and the order of the timer's starts and stops
 	lent bool
@@ -2466,7 +2466,7 @@ func (t *turn) pass() {
 	t.mu.Lock()
 	if t.lent {
 		t.lent = false
-		go t.read()
+		go t.readLines()
 	}
 	t.mu.Unlock()
 }
@@ -2512,7 +2512,7 @@ type lineReader struct {
 // fill reads once, or waits for the Read ahead; it blocks as long as Read does. It is
 // called when next has found nothing, and does nothing if there is more by now: the
 // turn may have been lent in between.
-func (l *lineReader) fill() {
+func (l *lineReader) readMore() {
 	l.mu.Lock()
 	ahead, more := l.ahead, l.seen < len(l.buf) || l.err != nil
 	l.mu.Unlock()
@@ -2521,28 +2521,28 @@ func (l *lineReader) fill() {
 	case ahead != nil:
 		<-ahead
 	default:
-		l.read()
+		l.readOnce()
 	}
 }
 
 // readAhead has a goroutine read once, unless one does already, r has come to its
 // end, or enough was read ahead. It returns a channel that is closed when that Read
 // has ended, or nil, and the error of the last Read.
-func (l *lineReader) readAhead() (<-chan struct{}, error) {
+func (l *lineReader) startReadAhead() (<-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ahead == nil && l.err == nil && len(l.buf) < aheadBound {
 		l.ahead = make(chan struct{})
-		go l.read()
+		go l.readOnce()
 	}
 	return l.ahead, l.err
 }
 
 // read reads once. One goroutine at a time may call it; another may take lines
 // meanwhile.
-func (l *lineReader) read() {
+func (l *lineReader) readOnce() {
 	l.mu.Lock()
-	room := l.room()
+	room := l.makeRoomLocked()
 	l.mu.Unlock()
 	n, err := readSome(l.r, room)
 	l.mu.Lock()
@@ -2556,7 +2556,7 @@ func (l *lineReader) read() {
 
 // drop makes room by forgetting what was read and not taken. What comes of a Read ahead
 // that is under way must be dropped too: it stands elsewhere in the buffer.
-func (l *lineReader) drop() {
+func (l *lineReader) discard() {
 	l.mu.Lock()
 	l.buf, l.seen = l.buf[:0], 0
 	l.mu.Unlock()
@@ -2576,7 +2576,7 @@ func readSome(r io.Reader, b []byte) (n int, err error) {
 // little that a line has in the old one is copied, and much of it stays where it is,
 // as a part. A buffer in which there may be whole lines, read ahead, grows instead.
 // The caller must hold the lock.
-func (l *lineReader) room() []byte {
+func (l *lineReader) makeRoomLocked() []byte {
 	if begun := l.buf; cap(begun)-len(begun) < minRead {
 		if l.seen < len(begun) {
 			l.buf = slices.Grow(begun, keepBuffer)
@@ -2594,21 +2594,21 @@ func (l *lineReader) room() []byte {
 // newline is a line too, if it is the last there is. Of a line that is too long it
 // returns the beginning and, as tail, which is nil for any other line, the end. A line
 // stays as it is for good: nobody reads into its memory again.
-func (l *lineReader) next() (line, tail []byte, err error) {
+func (l *lineReader) nextLine() (line, tail []byte, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.size == 0 && l.head == nil { // blanks before a message do not count, and so do not blank lines
-		l.skipBlank()
+		l.skipBlankLocked()
 	}
 	chunk, whole := l.buf, false
 	if end := bytes.IndexByte(l.buf[l.seen:], '\n'); end >= 0 {
 		chunk, whole = l.buf[:l.seen+end+1], true
 	}
 	if !whole && l.err == nil {
-		long := l.head != nil || l.tooMuch(chunk)
+		long := l.head != nil || l.isTooLongLocked(chunk)
 		l.seen = len(l.buf)
 		if long {
-			l.keepEnds(chunk)
+			l.keepEndsLocked(chunk)
 			l.seen, l.buf = 0, l.buf[len(chunk):]
 		}
 		return nil, nil, nil
@@ -2618,10 +2618,10 @@ func (l *lineReader) next() (line, tail []byte, err error) {
 		return nil, nil, l.err
 	}
 	l.pastMark = true
-	if l.head == nil && !l.tooMuch(chunk) {
-		return l.whole(chunk), nil, nil
+	if l.head == nil && !l.isTooLongLocked(chunk) {
+		return l.joinPartsLocked(chunk), nil, nil
 	}
-	l.keepEnds(chunk)
+	l.keepEndsLocked(chunk)
 	line, tail = l.head, trimEnd(l.tail)
 	l.head, l.tail = nil, nil
 	return line, tail, nil
@@ -2629,7 +2629,7 @@ func (l *lineReader) next() (line, tail []byte, err error) {
 
 // skipBlank steps over blanks, and over a byte order mark that is the first of
 // all.
-func (l *lineReader) skipBlank() {
+func (l *lineReader) skipBlankLocked() {
 	const mark = "\ufeff"
 	blanks := skipSpace(l.buf, 0)
 	if !l.pastMark && bytes.HasPrefix(l.buf[blanks:], []byte(mark)) {
@@ -2641,7 +2641,7 @@ func (l *lineReader) skipBlank() {
 // whole returns a line that ends with chunk. It does not call bytes.Join, because the
 // garbage collector would have to wait while that fills a megabyte of fresh memory. It
 // can interrupt make, which clears such memory piece by piece.
-func (l *lineReader) whole(chunk []byte) []byte {
+func (l *lineReader) joinPartsLocked(chunk []byte) []byte {
 	if l.size > 0 {
 		line := make([]byte, 0, l.size+len(chunk))
 		for _, part := range l.parts {
@@ -2660,14 +2660,14 @@ func (l *lineReader) whole(chunk []byte) []byte {
 // tooMuch reports whether a line that chunk goes on with is longer than a line
 // may be. Blanks behind the limit do not count, up to 64 KiB of them. What stands
 // before seen was looked at already.
-func (l *lineReader) tooMuch(chunk []byte) bool {
+func (l *lineReader) isTooLongLocked(chunk []byte) bool {
 	over := l.size + len(chunk) - l.limit
 	return over > keepHead || over > 0 && len(trimEnd(chunk[max(l.seen, len(chunk)-over):])) > 0
 }
 
 // keepEnds lets go of a line that is too long, but for its first 64 KiB and its last
 // 1 KiB. It is called again for whatever more there is of the line.
-func (l *lineReader) keepEnds(chunk []byte) {
+func (l *lineReader) keepEndsLocked(chunk []byte) {
 	for _, part := range append(l.parts, chunk) {
 		room := min(keepHead, l.limit) - len(l.head)
 		l.head = append(l.head, part[:min(len(part), room)]...)
@@ -2689,15 +2689,15 @@ func (l *lineReader) keepEnds(chunk []byte) {
 type lineWriter struct {
 	w io.Writer
 
-	mu      sync.Mutex    // guards what follows; it is not held while w is written to
-	buf     []byte        // whole lines
-	spare   []byte        // was written last; used again
-	added   int64         // bytes, ever
-	written int64         // of these, taken by w, or lost with an error
-	writing bool          // a goroutine is in writeAll
-	held    bool          // lines are kept back
-	stopped bool          // nothing is written any more
-	change  chan struct{} // closed when written or stopped changes; nil: nobody waits
+	mu       sync.Mutex    // guards what follows; it is not held while w is written to
+	buf      []byte        // whole lines
+	spare    []byte        // was written last; used again
+	added    int64         // bytes, ever
+	written  int64         // of these, taken by w, or lost with an error
+	writing  bool          // a goroutine is in writeAll
+	held     bool          // lines are kept back
+	stopped  bool          // nothing is written any more
+	progress chan struct{} // closed when written or stopped changes; nil: nobody waits
 }
 
 // enqueue appends line and returns where it ends, in bytes since the beginning.
@@ -2751,7 +2751,7 @@ func (w *lineWriter) writeAll() (err error) {
 		if err != nil {
 			w.stopped, w.buf = true, nil
 		}
-		w.wake()
+		w.wakeLocked()
 	}
 	w.writing = false
 	w.mu.Unlock()
@@ -2760,7 +2760,7 @@ func (w *lineWriter) writeAll() (err error) {
 
 // hold(true) keeps back what is not handed to w yet. After hold(false), somebody has
 // to write it.
-func (w *lineWriter) hold(held bool) {
+func (w *lineWriter) setHeld(held bool) {
 	w.mu.Lock()
 	w.held = held
 	w.mu.Unlock()
@@ -2770,36 +2770,36 @@ func (w *lineWriter) hold(held bool) {
 func (w *lineWriter) stop() {
 	w.mu.Lock()
 	w.stopped, w.buf = true, nil
-	w.wake()
+	w.wakeLocked()
 	w.mu.Unlock()
 }
 
 // wake has everybody who waits look again. The caller must hold the lock.
-func (w *lineWriter) wake() {
-	if w.change != nil {
-		close(w.change)
-		w.change = nil
+func (w *lineWriter) wakeLocked() {
+	if w.progress != nil {
+		close(w.progress)
+		w.progress = nil
 	}
 }
 
 // until returns nil when all before the position end has been written, or never
 // will be; otherwise a channel that is closed when it is worth another look.
-func (w *lineWriter) until(end int64) <-chan struct{} {
+func (w *lineWriter) waitChannel(end int64) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.written >= end || w.stopped {
 		return nil
 	}
-	if w.change == nil {
-		w.change = make(chan struct{})
+	if w.progress == nil {
+		w.progress = make(chan struct{})
 	}
-	return w.change
+	return w.progress
 }
 
 // await waits until all before the position end has been written, or never will
 // be, or until over is closed.
-func (w *lineWriter) await(end int64, over <-chan struct{}) {
-	for unsent := w.until(end); unsent != nil; unsent = w.until(end) {
+func (w *lineWriter) waitUntilWritten(end int64, over <-chan struct{}) {
+	for unsent := w.waitChannel(end); unsent != nil; unsent = w.waitChannel(end) {
 		select {
 		case <-unsent:
 		case <-over:
@@ -2816,14 +2816,14 @@ func (w *lineWriter) position() int64 {
 }
 
 // unsent returns how many bytes w has not taken yet.
-func (w *lineWriter) unsent() int64 {
+func (w *lineWriter) unsentBytes() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.added - w.written
 }
 
 // queued reports whether the line that ends there has not been handed to w yet.
-func (w *lineWriter) queued(end int64) bool {
+func (w *lineWriter) isQueued(end int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return end > w.added-int64(len(w.buf))

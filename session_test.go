@@ -96,7 +96,7 @@ func serveUnread(t *testing.T, s *Server, trace ...io.Writer) *client {
 // serveTraced is Serve, or what ServeStdio does with a trace.
 func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace []io.Writer) error {
 	if len(trace) > 0 {
-		return s.serve(ctx, r, w, trace[0])
+		return s.serveSession(ctx, r, w, trace[0])
 	}
 	return s.Serve(ctx, r, w)
 }
@@ -3500,7 +3500,7 @@ func TestInputReadAheadIsBounded(t *testing.T) {
 	ahead(&in)
 	for range 100_000 { // always a line ahead
 		ahead(&in)
-		if got, tail, err := in.next(); len(got) != 999 || tail != nil || err != nil {
+		if got, tail, err := in.nextLine(); len(got) != 999 || tail != nil || err != nil {
 			t.Fatalf("line of %d bytes, %v", len(got), err)
 		}
 	}
@@ -4477,7 +4477,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		for i := range maxWatched {
 			uri := fmt.Sprintf("demo://%d", i)
 			many = append(many, strconv.Quote(uri))
-			if err := st.watch(uri); err != nil {
+			if err := st.watchURI(uri); err != nil {
 				t.Fatal(i, err)
 			}
 		}
@@ -4775,7 +4775,7 @@ func TestTheTraceIsWaitedForAtTheEnd(t *testing.T) {
 // newTurn is a turn that counts how often it has passed to a new goroutine.
 func newTurn() (t *turn, passed func() int) {
 	var n atomic.Int64
-	t = &turn{read: func() { n.Add(1) }}
+	t = &turn{readLines: func() { n.Add(1) }}
 	t.timer = time.AfterFunc(time.Hour, t.pass)
 	t.timer.Stop()
 	return t, func() int { synctest.Wait(); return int(n.Load()) }
@@ -4848,7 +4848,7 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 		r := &lineReader{r: &pieces{input, rng}, limit: 4 * keepBuffer}
 		var got [][]byte // and no copies: a line stays as it is
 		for done := false; !done; {
-			line, tail, err := r.next()
+			line, tail, err := r.nextLine()
 			switch {
 			case tail != nil:
 				got = append(got, slices.Concat(line, []byte("|"), tail))
@@ -4861,7 +4861,7 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 					ahead(r)
 				}
 			default:
-				r.fill()
+				r.readMore()
 			}
 		}
 		if !slices.EqualFunc(got, want, func(line []byte, s string) bool { return string(line) == s }) {
@@ -4897,17 +4897,17 @@ func TestLinesAreTakenWhileReadingAhead(t *testing.T) {
 		})}
 		var got [][]byte
 		for {
-			line, tail, err := r.next()
+			line, tail, err := r.nextLine()
 			if err != nil {
 				break
 			}
 			if line == nil {
-				r.fill()
+				r.readMore()
 			} else if got = append(got, line); tail != nil {
 				t.Fatalf("line %q is too long", line)
 			}
 			if rng.IntN(3) == 0 {
-				r.readAhead()
+				r.startReadAhead()
 			}
 		}
 		for n, line := range got {
@@ -4930,15 +4930,15 @@ func TestWhatWasReadAheadIsNotWaitedFor(t *testing.T) {
 		line string
 		err  error
 	}{{"line", nil}, {"", io.EOF}} {
-		if line, _, err := r.next(); line != nil || err != nil {
+		if line, _, err := r.nextLine(); line != nil || err != nil {
 			t.Fatalf("%q, %v before Read %d", line, err, n+1)
 		}
 		ahead(r)
-		r.fill()
+		r.readMore()
 		if reads != n+1 {
 			t.Errorf("%d Reads, want %d", reads, n+1)
 		}
-		if line, _, err := r.next(); string(line) != want.line || err != want.err {
+		if line, _, err := r.nextLine(); string(line) != want.line || err != want.err {
 			t.Errorf("%q, %v after Read %d", line, err, n+1)
 		}
 	}
@@ -4946,7 +4946,7 @@ func TestWhatWasReadAheadIsNotWaitedFor(t *testing.T) {
 
 // ahead reads ahead once.
 func ahead(r *lineReader) {
-	if done, _ := r.readAhead(); done != nil {
+	if done, _ := r.startReadAhead(); done != nil {
 		<-done
 	}
 }
@@ -4997,7 +4997,7 @@ func TestWriterWritesEachLineOnce(t *testing.T) {
 		}
 		next[i]++
 	}
-	if !slices.Equal(next, slices.Repeat([]int{lines}, senders)) || w.until(w.position()) != nil || w.unsent() != 0 {
+	if !slices.Equal(next, slices.Repeat([]int{lines}, senders)) || w.waitChannel(w.position()) != nil || w.unsentBytes() != 0 {
 		t.Errorf("written: %v", next)
 	}
 }
@@ -5033,9 +5033,9 @@ func TestOnlyWhatIsFreeIsUsedAgain(t *testing.T) {
 	in := &lineReader{r: strings.NewReader("short\n" + text + "\nnext\n"), limit: 1 << 20}
 	var lines [][]byte
 	for len(lines) < 3 {
-		got, _, _ := in.next()
-		for ; got == nil; got, _, _ = in.next() {
-			in.fill()
+		got, _, _ := in.nextLine()
+		for ; got == nil; got, _, _ = in.nextLine() {
+			in.readMore()
 		}
 		if lines = append(lines, got); len(lines) == 2 {
 			for range 4 { // whatever is free
@@ -5050,12 +5050,12 @@ func TestOnlyWhatIsFreeIsUsedAgain(t *testing.T) {
 	var kept []any
 	for range 20 {
 		r := &lineReader{r: strings.NewReader(strings.Repeat("x", 2<<20) + "\n"), limit: 4 << 20}
-		for got, _, _ := r.next(); got == nil; got, _, _ = r.next() {
+		for got, _, _ := r.nextLine(); got == nil; got, _, _ = r.nextLine() {
 			if r.size > 0 && len(r.buf) < 1<<20 {
 				ahead(r)
 				ahead(r) // which makes a buffer larger
 			} else {
-				r.fill()
+				r.readMore()
 			}
 		}
 		kept = append(kept, readBuffers.Get())
@@ -5078,21 +5078,21 @@ func TestWriterHoldsAndStops(t *testing.T) {
 		return out.String()
 	}
 	first := w.enqueue([]byte("first"))
-	w.hold(true)
-	if got := write(); got != "" || !w.queued(first) {
+	w.setHeld(true)
+	if got := write(); got != "" || !w.isQueued(first) {
 		t.Errorf("written while it was held: %q", got)
 	}
-	wait := w.until(first)
-	w.hold(false)
-	if got := write(); got != "first\n" || w.queued(first) || w.until(first) != nil {
+	wait := w.waitChannel(first)
+	w.setHeld(false)
+	if got := write(); got != "first\n" || w.isQueued(first) || w.waitChannel(first) != nil {
 		t.Errorf("written: %q", got)
 	}
 	<-wait
 	second := w.enqueue([]byte("second"))
-	wait = w.until(second)
+	wait = w.waitChannel(second)
 	w.stop()
 	w.enqueue([]byte("third"))
-	if got := write(); got != "" || w.until(second) != nil {
+	if got := write(); got != "" || w.waitChannel(second) != nil {
 		t.Errorf("written after stop: %q", got)
 	}
 	<-wait

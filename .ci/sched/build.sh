@@ -9,7 +9,7 @@ set -e
 # change of names.
 usual='keepBuffer=2048,keepHead=2048'
 tight='keepBuffer=2048,keepHead=2048,outputBound=300,aheadBound=8192'
-drop='Server.ServeStdio,terminal,untilSignal,LogHandler,logHandler.*'
+drop='Server.ServeStdio,isTerminal,endOnSignal,LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -39,7 +39,7 @@ import (
 )
 
 func (s *Server) ServeTraced(ctx context.Context, r io.Reader, w, trace io.Writer) error {
-	return s.serve(ctx, r, w, trace)
+	return s.serveSession(ctx, r, w, trace)
 }
 END
 cd "$source"
