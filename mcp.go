@@ -1755,6 +1755,8 @@ type schema struct {
 	text     bool     // a form as text
 	encoding string   // of bytes: base64
 	format   string
+	low      string // of an integer: the least that it may be
+	high     string
 	dynamic  bool            // it is the root, and an interface is somewhere inside
 	sentAs   json.RawMessage // of the arguments of a tool: as it is sent
 }
@@ -1890,8 +1892,10 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 		s.kind = "string"
 	case k == reflect.Bool:
 		s.kind = "boolean"
-	case reflect.Int <= k && k <= reflect.Uintptr:
-		s.kind = "integer"
+	case reflect.Int <= k && k <= reflect.Int64:
+		s.kind, s.low, s.high = "integer", strconv.FormatInt(math.MinInt64>>(64-t.Bits()), 10), strconv.FormatInt(math.MaxInt64>>(64-t.Bits()), 10)
+	case reflect.Uint <= k && k <= reflect.Uintptr:
+		s.kind, s.low, s.high = "integer", "0", strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10)
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.kind = "number"
 	case k == reflect.Struct:
@@ -2134,6 +2138,11 @@ func (f *field) readBounds() (err error) {
 	if err == nil && f.min.IsValid() && f.max.IsValid() && compare(f.min, f.max) > 0 {
 		err = errors.New("minimum is above maximum")
 	}
+	if f.schema.kind == "integer" { // so that a number that the Go type cannot hold is reported with the bound
+		own := *f.schema
+		own.low, own.high = cmp.Or(f.tag.Get("minimum"), own.low), cmp.Or(f.tag.Get("maximum"), own.high)
+		f.schema = &own
+	}
 	return err
 }
 
@@ -2333,38 +2342,19 @@ func (s *schema) appendBounds(b []byte, f *field) []byte {
 	if f.maxLen >= 0 {
 		b = fmt.Appendf(b, `"max%s":%d,`, unit, f.maxLen)
 	}
-	low, high := s.typeRange()
-	b = rawMember(b, "minimum", []byte(cmp.Or(f.tag.Get("minimum"), low)))
-	return rawMember(b, "maximum", []byte(cmp.Or(f.tag.Get("maximum"), high)))
-}
-
-// limit is the fault of a number that is too small or too large for an integer type.
-func (s *schema) limit(negative bool) string {
-	bits := s.typ.Bits()
-	switch {
-	case negative:
-		return "at least " + strconv.FormatInt(math.MinInt64>>(64-bits), 10)
-	case s.typ.Kind() >= reflect.Uint:
-		return "at most " + strconv.FormatUint(math.MaxUint64>>(64-bits), 10)
+	low, high := f.tag.Get("minimum"), f.tag.Get("maximum")
+	if s.kind == "integer" {
+		k := s.typ.Kind() // the range of an int differs between machines, and many readers cannot hold that of an int64
+		narrow := s.typ.Bits() <= 32 && k != reflect.Int && k != reflect.Uint && k != reflect.Uintptr
+		if narrow || k >= reflect.Uint {
+			low = cmp.Or(low, s.low)
+		}
+		if narrow {
+			high = cmp.Or(high, s.high)
+		}
 	}
-	return "at most " + strconv.FormatInt(math.MaxInt64>>(64-bits), 10)
-}
-
-// typeRange returns the range of an integer type that is small, and smaller on
-// no machine than on another.
-func (s *schema) typeRange() (low, high string) {
-	switch k := s.typ.Kind(); {
-	case s.kind != "integer":
-		return "", ""
-	case reflect.Int8 <= k && k <= reflect.Int32:
-		limit := int64(1) << (s.typ.Bits() - 1)
-		return strconv.FormatInt(-limit, 10), strconv.FormatInt(limit-1, 10)
-	case reflect.Uint8 <= k && k <= reflect.Uint32:
-		return "0", strconv.FormatInt(int64(1)<<s.typ.Bits()-1, 10)
-	case k >= reflect.Uint:
-		return "0", ""
-	}
-	return "", ""
+	b = rawMember(b, "minimum", []byte(low))
+	return rawMember(b, "maximum", []byte(high))
 }
 
 // appendObject appends what the schema of an object says of what is in it. It
@@ -2469,79 +2459,67 @@ func (p handParser) parse(raw []byte, path string) *field {
 		panicUnless(path != "" && (raw[0] == 't' || raw[0] == 'f'), p.where+path, "a schema must be a JSON object")
 		return f
 	}
-	var typ, properties, required, additional, patterns, items, enum, constant, encoding []byte
-	pick(raw, want{name: "type", to: &typ}, want{name: "properties", to: &properties}, want{name: "required", to: &required},
-		want{name: "additionalProperties", to: &additional}, want{name: "patternProperties", to: &patterns}, want{name: "items", to: &items},
-		want{name: "enum", to: &enum}, want{name: "const", to: &constant}, want{name: "contentEncoding", to: &encoding})
-	kind, _ := unquote(typ)
-	p.addRules(f, raw, kind, string(encoding) == `"base64"`, path)
-	p.addEnum(f, enum, constant, path)
-	switch {
-	case kind == "object" || typ == nil && (properties != nil || required != nil):
-		f.schema.kind = "object"
-		f.schema.open = patterns != nil || string(additional) != "false"
-		if patterns == nil && additional != nil && additional[0] == '{' {
-			f.schema.elem = p.parse(additional, path+"[]")
-		}
-		p.addProperties(f.schema, properties, required, path)
-	case kind == "array":
-		f.schema.kind, f.schema.elem = kind, &field{maxLen: -1, schema: &schema{}}
-		if items != nil && items[0] == '{' {
-			f.schema.elem = p.parse(items, path+"[]")
-		}
+	said := make(map[string][]byte)
+	for keyword, val := range members(raw) {
+		said[string(keyword)] = val
 	}
-	return f
-}
-
-// addRules sets the type of a scalar, and the bounds and the format of any value. They
-// become tags of f, which are read as those of a struct's field are.
-func (p handParser) addRules(f *field, raw []byte, kind string, base64 bool, path string) {
-	var minimum, maximum, minLength, maxLength, format []byte
-	unit := "Length"
-	if kind == "array" {
-		unit = "Items"
+	kind, _ := unquote(said["type"])
+	if said["type"] == nil && (said["properties"] != nil || said["required"] != nil) {
+		kind = "object"
 	}
-	pick(raw, want{name: "minimum", to: &minimum}, want{name: "maximum", to: &maximum},
-		want{name: "min" + unit, to: &minLength}, want{name: "max" + unit, to: &maxLength}, want{name: "format", to: &format})
-	s := f.schema
-	switch kind {
+	closed := said["patternProperties"] == nil
+	switch s := f.schema; kind {
 	case "string":
 		s.kind = kind
-		if text, _ := unquote(format); base64 {
+		if format, _ := unquote(said["format"]); string(said["contentEncoding"]) == `"base64"` {
 			s.typ, s.encoding = reflect.TypeFor[[]byte](), "base64"
-		} else if slices.Contains(formats, text) {
-			f.format = text
+		} else if slices.Contains(formats, format) {
+			f.format = format
 		}
+		p.addTags(f, said, path, "minLength", "maxLength")
 	case "boolean":
 		s.kind, s.typ = kind, reflect.TypeFor[bool]()
 	case "number":
 		s.kind, s.typ = kind, reflect.TypeFor[float64]()
+		p.addTags(f, said, path, "minimum", "maximum")
 	case "integer":
-		s.kind, s.typ = kind, reflect.TypeFor[int64]()
-		if minimum != nil && minimum[0] != '-' {
-			s.typ = reflect.TypeFor[uint64]()
+		s.kind, s.typ, s.low, s.high = kind, reflect.TypeFor[int64](), strconv.FormatInt(math.MinInt64, 10), strconv.FormatInt(math.MaxInt64, 10)
+		if low := said["minimum"]; low != nil && low[0] != '-' {
+			s.typ, s.low, s.high = reflect.TypeFor[uint64](), "0", strconv.FormatUint(math.MaxUint64, 10)
 		}
+		p.addTags(f, said, path, "minimum", "maximum")
 	case "array":
-		s.kind = kind
+		s.kind, s.elem = kind, &field{maxLen: -1, schema: &schema{}}
+		if items := said["items"]; items != nil && items[0] == '{' {
+			s.elem = p.parse(items, path+"[]")
+		}
+		p.addTags(f, said, path, "minItems", "maxItems")
+	case "object":
+		additional := said["additionalProperties"]
+		s.kind, s.open = kind, !closed || string(additional) != "false"
+		if closed && additional != nil && additional[0] == '{' {
+			s.elem = p.parse(additional, path+"[]")
+		}
+		p.addProperties(s, said["properties"], said["required"], path)
 	}
-	for _, bound := range []struct {
-		key  string
-		raw  []byte
-		kind bool
-	}{
-		{"minimum", minimum, kind == "integer" || kind == "number"}, {"maximum", maximum, kind == "integer" || kind == "number"},
-		{"minLength", minLength, kind == "string" || kind == "array"}, {"maxLength", maxLength, kind == "string" || kind == "array"},
-	} {
-		if bound.raw != nil && bound.kind {
-			panicUnless(isNumber(bound.raw), p.where+path, bound.key+" must be a number")
-			f.tag += reflect.StructTag(bound.key + `:"` + string(bound.raw) + `" `)
+	p.addEnum(f, said["enum"], said["const"], path)
+	return f
+}
+
+// addTags makes tags of the bounds of a value, which are read as those of a struct's field
+// are.
+func (p handParser) addTags(f *field, said map[string][]byte, path string, keywords ...string) {
+	for _, keyword := range keywords {
+		if bound := said[keyword]; bound != nil {
+			panicUnless(isNumber(bound), p.where+path, keyword+" must be a number")
+			f.tag += reflect.StructTag(strings.Replace(keyword, "Items", "Length", 1) + `:"` + string(bound) + `" `)
 		}
 	}
-	if f.readBounds() != nil { // such as 0.5 for an integer: it is not checked
+	if f.schema.kind == "string" || f.schema.kind == "array" {
+		err := f.readLengths()
+		panicUnless(err == nil, p.where+path, fmt.Sprint(err))
+	} else if f.readBounds() != nil { // such as 0.5 for an integer: it is not checked
 		f.min, f.max = reflect.Value{}, reflect.Value{}
-	}
-	if err := f.readLengths(); err != nil {
-		panic(p.where + path + ": " + err.Error())
 	}
 }
 
@@ -2969,10 +2947,10 @@ func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 	switch {
 	case err == nil:
 		return nil
+	case num[0] == '-' && (errors.Is(err, strconv.ErrRange) || !strings.ContainsAny(num, ".eE")):
+		wanted = "at least " + s.low
 	case errors.Is(err, strconv.ErrRange):
-		wanted = s.limit(num[0] == '-')
-	case num[0] == '-' && !strings.ContainsAny(num, ".eE"):
-		wanted = "at least 0"
+		wanted = "at most " + s.high
 	}
 	return errors.New("must be " + wanted + ", got " + excerpt(string(raw)))
 }
@@ -3160,11 +3138,6 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	}
 	before := len(bad.list)
 	if f.schema.set(v, raw, bad); len(bad.list) > before {
-		if f.min.IsValid() || f.max.IsValid() { // a bound says more than the range of a Go type
-			if err := f.checkNumber(f.nearest(raw), raw); err != nil {
-				bad.list = append(bad.list[:before], fault{what: err.Error()})
-			}
-		}
 		return
 	}
 	v = pointee(v)
@@ -3187,45 +3160,11 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	}
 }
 
-// nearest returns the 64-bit number that is nearest to raw, of the kind that f has, or no
-// value if raw is not such a number.
-func (f *field) nearest(raw []byte) (v reflect.Value) {
-	num := string(raw)
-	if raw = f.schema.coerce(raw, &faults{}); !isNumber(raw) {
-		return v
-	}
-	if num = string(raw); f.schema.kind == "integer" {
-		num = integer(num)
-	}
-	var err error
-	switch t := f.schema.typ; {
-	case t.Kind() <= reflect.Int64:
-		var n int64
-		n, err = strconv.ParseInt(num, 10, 64)
-		v = reflect.ValueOf(n)
-	case t.Kind() <= reflect.Uintptr:
-		var n uint64
-		if num[0] != '-' {
-			n, err = strconv.ParseUint(num, 10, 64)
-		}
-		v = reflect.ValueOf(n)
-	default:
-		var n float64
-		n, err = strconv.ParseFloat(num, 64)
-		v = reflect.ValueOf(n)
-	}
-	if errors.Is(err, strconv.ErrSyntax) {
-		v = reflect.Value{}
-	}
-	return v
-}
-
-// checkNumber holds a number, if there is one, against its bounds. It reports the bounds
+// checkNumber holds a number against its bounds. It reports the bounds
 // and the number as they were written, since a float need not print that way, and a type
 // may have a String method.
 func (f *field) checkNumber(v reflect.Value, raw []byte) error {
 	switch {
-	case !v.IsValid():
 	case f.min.IsValid() && compare(v, f.min) < 0:
 		return fmt.Errorf("must be at least %s, got %s", f.tag.Get("minimum"), excerpt(string(raw)))
 	case f.max.IsValid() && compare(v, f.max) > 0:

@@ -273,6 +273,9 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	c.failed, c.fail = context.WithCancelCause(context.Background())
 	s.addSession(c)
 	defer s.removeSession(c)
+	if n := utf8.RuneCountInString(s.Instructions); n > 2048 {
+		c.logf("Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n)
+	}
 	defer close(c.returned)
 	defer c.notes.stop()
 	c.turn.readLines = c.readLines
