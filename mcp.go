@@ -1701,84 +1701,84 @@ func decodeBlocks(raw []byte) (content []Content, err error) {
 
 // ---- schemas from types ----
 //
-// A type is described once: derive walks over it and makes a schema, whose
-// fields hold what their tags say. Everything else follows that description:
-// render writes it down for the client, set reads arguments by it, and marshal
-// mends by it what encoding/json has written. What cannot be described keeps a
-// place in the description, without a kind, and is left to encoding/json.
+// A type is described once. derive walks over the type and makes a schema, whose fields
+// hold what their tags say. Everything else follows this description: render writes it as
+// JSON Schema, set reads arguments by it, and marshal corrects by it what encoding/json has
+// written. A part that cannot be described has a schema without a kind, and is left to
+// encoding/json.
 
-// SchemaOf returns the JSON Schema that [AddTool] derives from T for a result: for
-// [Tool.OutputSchema], or for a look at it in a test. For arguments it is the same,
-// but for a type that only unmarshals itself from text: such an argument is a
-// string.
+// SchemaOf returns the JSON Schema that [AddTool] derives from T for a result. Use it for
+// [Tool.OutputSchema], or to look at a schema in a test. The schema for arguments is the
+// same, except for a type that has UnmarshalText but not MarshalText: as an argument it is
+// a string.
 //
-// Fields are named and embedded structs are flattened as encoding/json does. A
-// pointer, omitempty, omitzero or a default makes a field optional, and so does
-// standing in an embedded pointer. An argument that is no field is refused. Tags
-// say more of a field:
+// Fields are named and embedded structs are flattened as encoding/json does. A field is
+// required unless it is a pointer, has omitempty, omitzero or a default, or belongs to an
+// embedded pointer. Tags say more about a field:
 //
 //	jsonschema:"text"            its description, and nothing else
-//	enum:"a,b"                   the strings that it may be, or its elements may
-//	default:"x"                  what it is when a call leaves it out: text, or JSON if it is no string
-//	minimum:"0" maximum:"9"      of a number, which its type can hold
-//	minLength:"1" maxLength:"9"  of a string, in characters, or of a list
-//	format:"email"               of a string: email, uri, date or date-time
+//	enum:"a,b"                   the strings that it, or each of its elements, may be
+//	default:"x"                  its value if a call leaves it out: a string as it is, other values as JSON
+//	minimum:"0" maximum:"9"      the range of a number, within that of its Go type
+//	minLength:"1" maxLength:"9"  the number of characters of a string, or of elements of a list
+//	format:"email"               the format of a string: email, uri, date or date-time
 //
-// Some hosts show a model the type and the description and drop the rest: let
-// the description repeat defaults and bounds, as in "how many, 1 to 100, by
-// default 10".
+// Other tags, such as min or description, are ignored. Some hosts show a model the type and
+// the description and drop the rest, so repeat defaults and bounds in the description, as in
+// "how many, 1 to 100, default 10".
 //
-// A time.Time is a string in RFC 3339, a []byte one in base64, and a type that
-// has UnmarshalText is a string too, among results only if it has MarshalText as well.
-// A map[string]any is an object of any kind, unchecked. A time.Duration is an integer,
-// of nanoseconds: let its description say so. A null for an optional field is as good
-// as nothing. A default counts where the object that it stands in is there. Other tags,
-// such as min or description, say nothing here, and a pattern is the handler's to check.
-// Results are not checked by their schema, but hosts do so: give no enum to what
-// others send. Where a type contains itself, or its schema would be too large, there
-// stands a plain object. SchemaOf panics if T cannot be described: with other
-// interfaces, say, with arrays, or with types that have a JSON form of their own.
+// A time.Time is a string as in RFC 3339, a []byte is a string in base64, and a type that
+// has UnmarshalText is a string, in results only if it has MarshalText as well. A
+// map[string]any is an object that is not checked. A time.Duration is an integer, the number
+// of nanoseconds: say so in its description. Defaults apply only inside objects that are
+// present. Hosts validate results; this library does not. Do not put an enum on values that
+// come from somebody else's API.
+//
+// Where a type contains itself, and deep inside of a very large type, the schema is a plain
+// object. SchemaOf panics if T cannot be described, as is the case with other interfaces,
+// with arrays, and with types that have a JSON form of their own.
 func SchemaOf[T any]() json.RawMessage {
 	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", writing).render()
 }
 
-// A schema is what we know about the JSON form of a type. It never changes once
-// it is derived, and a type that contains itself has a schema that does.
+// A schema describes the JSON form of a type, or of a schema that was written by hand.
+// It is not changed after it was made. The schema of a type that contains itself contains
+// itself too.
 type schema struct {
 	typ      reflect.Type
-	kind     string   // the JSON type, or "" if it cannot be described
+	kind     string   // the JSON type; "" if it cannot be described
 	fields   []*field // of a struct
-	elem     *field   // what an element of a list or a map may be
-	listed   bool     // by hand: there is a list of properties
-	open     bool     // by hand: an object may have members besides fields
+	elem     *field   // of a list or a map: each element
+	listed   bool     // by hand: the schema has "properties"
+	open     bool     // by hand: members that are not in fields are allowed
 	free     bool     // a map[string]any
-	text     bool     // a form as text
+	text     bool     // the type has UnmarshalText or MarshalText
 	encoding string   // of bytes: base64
 	format   string
 	low      string // of an integer: the least that it may be
 	high     string
-	dynamic  bool            // it is the root, and an interface is somewhere inside
-	sentAs   json.RawMessage // of the arguments of a tool: as it is sent
+	dynamic  bool            // of the root: an interface is somewhere inside
+	sentAs   json.RawMessage // of arguments: the schema as it is sent
 }
 
-// A field is a member of an object and what its tags say.
+// A field is a member of an object, or an element of a list or map, with what its tags say.
 type field struct {
 	name   string
 	named  bool  // by its tag
 	index  []int // as for reflect.Value.FieldByIndex
 	typ    reflect.Type
 	tag    reflect.StructTag
-	where  string // to name it in a panic
+	where  string // names it in a panic
 	schema *schema
 
 	optional   bool
-	unexported bool // an embedded struct
-	quoted     bool // by the json option string
+	unexported bool // an embedded struct of an unexported type
+	quoted     bool // it has the json option string
 
 	doc, format  string
 	enum, titles []string
 	dflt         []byte        // the default, as JSON
-	min, max     reflect.Value // of a number; not valid: no limit
+	min, max     reflect.Value // of a number; the zero Value: no limit
 	minLen       int
 	maxLen       int // -1: no limit
 }
@@ -1791,7 +1791,7 @@ const (
 	writing purpose = true
 )
 
-// derive describes t, which where names in what is wrong with it.
+// derive describes t and returns what is wrong with it. The errors begin with where.
 func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
 	d := deriver{why: why, known: make(map[knownType]*schema)}
 	s := d.schema(t, where, false)
@@ -1806,38 +1806,39 @@ func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
 	return s, d.problems
 }
 
-// mustDerive is derive for a schema that must describe all of t: any problem panics.
+// mustDerive is derive for a schema that must describe all of t. It panics if there is a
+// problem.
 func mustDerive(t reflect.Type, where string, why purpose) *schema {
 	s, wrong := derive(t, where, why)
 	panicIf(cmp.Or(wrong.mistake, wrong.badTag, wrong.undescribed))
 	return s
 }
 
-// problems are what is wrong with a type: the first problem of each kind, or nil.
+// problems holds the first problem of each kind with a type, or nil.
 type problems struct {
-	mistake     error // such as a field that JSON cannot write: wrong whatever the schema is
-	badTag      error // wrong in a schema that is derived
-	undescribed error // has no schema: it is left to encoding/json
+	mistake     error // wrong with every schema: a field that JSON cannot write, for example
+	badTag      error // wrong if the schema is derived
+	undescribed error // has no schema, and is left to encoding/json
 }
 
-// note sets *problem unless it is set.
+// note sets *problem if it is nil.
 func note(problem *error, where, what string) {
 	if *problem == nil {
 		*problem = errors.New(where + ": " + what)
 	}
 }
 
-// A deriver describes one type and all that is in it.
+// A deriver describes one type and all types inside it.
 type deriver struct {
 	why     purpose
-	known   map[knownType]*schema // by which recursion ends
-	tagged  []*field              // whose tags are to be read when all types are described
-	dynamic bool                  // there is an interface inside
+	known   map[knownType]*schema // ends the recursion
+	tagged  []*field              // their tags are read after all types are described
+	dynamic bool                  // an interface was found
 	problems
 }
 
-// A knownType is a type that was met, and whether its values have no address:
-// encoding/json calls methods of a pointer only where it can make one.
+// A knownType is a type that was visited. copied is set if its values are not addressable:
+// encoding/json then does not call methods with a pointer receiver.
 type knownType struct {
 	reflect.Type
 	copied bool
@@ -1849,8 +1850,8 @@ func (d *deriver) refuse(where, what string) { note(&d.undescribed, where, what)
 // reject notes a mistake.
 func (d *deriver) reject(where, what string) { note(&d.mistake, where, what) }
 
-// schema describes t, whose methods come before its kind: they decide what
-// encoding/json reads and writes. Copied says that values have no address.
+// schema describes t. The methods of t come first, because they decide what encoding/json
+// reads and writes. copied is set if the values of t are not addressable.
 func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
 	for hops := 0; t.Kind() == reflect.Pointer; hops++ {
 		if hops > 100 {
@@ -1884,7 +1885,7 @@ func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
 	return s
 }
 
-// describe is schema for a type without methods that matter.
+// describe sets the rest of s for a type whose methods encoding/json does not call.
 func (d *deriver) describe(s *schema, where string, copied bool) {
 	t := s.typ
 	switch k := t.Kind(); {
@@ -1899,7 +1900,7 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.kind = "number"
 	case k == reflect.Struct:
-		s.kind = "object" // before it is met again inside of itself
+		s.kind = "object" // before it is visited again inside of itself
 		s.fields = d.fields(t, where, copied)
 	case k == reflect.Slice && isBytes(t):
 		s.kind, s.encoding = "string", "base64"
@@ -1920,7 +1921,7 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 		s.elem = &field{schema: d.schema(t.Elem(), where+"[]", true), maxLen: -1}
 	case k == reflect.Array:
 		d.refuse(where, typeName(t)+" cannot be described: write a slice, []"+typeName(t.Elem()))
-		d.schema(t.Elem(), where+"[]", copied) // for the mistakes in it
+		d.schema(t.Elem(), where+"[]", copied) // finds mistakes in it
 	case k == reflect.Interface:
 		d.dynamic = true
 		d.refuse(where, typeName(t)+" cannot be described: write a type, or map[string]any for an object of any kind")
@@ -1936,12 +1937,12 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 }
 
 // hidesValue reports whether t is an interface whose values encoding/json usually writes
-// as {}: an error, or something to read from or write to.
+// as {}: an error, a reader or a writer.
 func hidesValue(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[error]()) || t.Implements(reflect.TypeFor[io.Reader]()) || t.Implements(reflect.TypeFor[io.Writer]())
 }
 
-// typeName returns the name of t as a programmer writes it.
+// typeName returns the name of t as programmers write it.
 func typeName(t reflect.Type) string {
 	if t == reflect.TypeFor[json.RawMessage]() { // jsontext.Value since Go 1.27
 		return "json.RawMessage"
@@ -1949,22 +1950,22 @@ func typeName(t reflect.Type) string {
 	return strings.ReplaceAll(t.String(), "interface {}", "any")
 }
 
-// isBytes reports whether encoding/json writes t, a slice, in base64. It does not
-// if the elements have a form of their own.
+// isBytes reports whether encoding/json writes t, a slice, as base64. It does not if the
+// elements have a JSON or text form of their own.
 func isBytes(t reflect.Type) bool {
 	elem := reflect.PointerTo(t.Elem())
 	return t.Elem().Kind() == reflect.Uint8 &&
 		!elem.Implements(reflect.TypeFor[json.Marshaler]()) && !elem.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// isAny reports whether t is an interface that anything implements.
+// isAny reports whether t is an interface without methods.
 func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
 
-// listsItself reports whether s is a list of lists without an end, for which there
-// is no schema. Nobody writes a hundred lists in a row.
+// listsItself reports whether s is a list of lists without end, which has no schema. A
+// hundred nested lists are taken for one.
 func (s *schema) listsItself() bool {
 	for range 100 {
-		if s.kind != "array" || s.elem == nil { // nil: it is being described
+		if s.kind != "array" || s.elem == nil { // nil: s is being described
 			return false
 		}
 		s = s.elem.schema
@@ -1972,9 +1973,9 @@ func (s *schema) listsItself() bool {
 	return true
 }
 
-// fields returns the fields of a struct by the rules of encoding/json: of
-// several with one name the least deep one counts, then the one whose name was
-// given in a tag, and then none.
+// fields returns the fields of a struct by the rules of encoding/json. If several have the
+// same name, the one that is embedded least deeply counts; among those, the one that is
+// named by a tag; if there is still more than one, none counts, which is a mistake.
 func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*field) {
 	all := d.collect(nil, &field{typ: t, where: where}, make(map[reflect.Type]int))
 	for _, f := range all {
@@ -1986,7 +1987,7 @@ func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*f
 			continue
 		}
 		f.schema = d.schema(f.typ, f.where, copied)
-		if f.unexported && f.schema.kind != "object" { // its methods cannot be called by reflection
+		if f.unexported && f.schema.kind != "object" { // reflection cannot call its methods
 			d.reject(f.where, "an embedded struct that is unexported, and has a JSON form of its own, cannot have a JSON name: name the field")
 		}
 		if f.schema.kind != "" {
@@ -1997,25 +1998,24 @@ func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*f
 	return fields
 }
 
-// isHidden reports whether o takes the place of f, by the rules of encoding/json.
+// isHidden reports whether o hides f, by the rules of encoding/json.
 func (f *field) isHidden(o *field) bool {
 	return o.name == f.name && (len(o.index) < len(f.index) || len(o.index) == len(f.index) && o.named && !f.named)
 }
 
-// clashes reports whether encoding/json leaves out both f and o, because they have the
-// same name and neither hides the other.
+// clashes reports whether f and o have the same name and neither hides the other.
 func (f *field) clashes(o *field) bool {
 	return o != f && o.name == f.name && len(o.index) == len(f.index) && o.named == f.named
 }
 
-// collect appends the fields of a struct, and of those that it embeds. What is
-// in an embedded pointer is optional: encoding/json leaves it out when it is nil.
-// Met holds how deep the structs are that were met before. The fields of one that is
-// embedded twice at one depth hide each other; but what is embedded in it counts once.
+// collect appends the fields of a struct and of the structs that it embeds. Fields of an
+// embedded pointer are optional, because encoding/json leaves them out if it is nil.
+// met holds how deep each struct was found. The fields of a struct that is embedded twice at
+// one depth hide each other, but structs embedded in it are collected once.
 func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) []*field {
 	depth, again := met[outer.typ]
 	if again && depth < len(outer.index) {
-		return all // hidden by what is less deep; it may embed itself
+		return all // fields that are less deep hide these; the struct may embed itself
 	}
 	again = again && depth == len(outer.index)
 	met[outer.typ] = len(outer.index)
@@ -2059,8 +2059,8 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 	return all
 }
 
-// newField is the field number i of the struct outer, as its json tag has it. The
-// other tags are read later, when it is known that the field counts.
+// newField returns field i of the struct outer with what its json tag says. Its other tags
+// are read after all types are described.
 func newField(in reflect.StructField, i int, tag string, outer *field) *field {
 	options := strings.Split(tag, ",")
 	return &field{
@@ -2077,8 +2077,8 @@ func newField(in reflect.StructField, i int, tag string, outer *field) *field {
 	}
 }
 
-// checkTag rejects a json tag that two versions of Go read differently: encoding/json
-// has new options since Go 1.27, and accepts other names.
+// checkTag rejects a json tag that two versions of Go read differently. Since Go 1.27
+// encoding/json has more options and accepts more names.
 func (d *deriver) checkTag(where, tag string) {
 	name, options, _ := strings.Cut(tag, ",")
 	if odd := strings.IndexFunc(name, oddInName); odd >= 0 {
@@ -2092,14 +2092,14 @@ func (d *deriver) checkTag(where, tag string) {
 	}
 }
 
-// oddInName reports whether some version of encoding/json does not take r in a name.
+// oddInName reports whether some version of encoding/json refuses r in a name.
 func oddInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-// readTags reads what the tags of a field say, without those that make no
-// sense, of which the first is the error. The value of a default comes later: it
-// is compared with all others, and it may be one of a struct.
+// readTags reads the tags of a field except default, and returns the first error. Tags
+// that are invalid have no effect. A default is read after the tags of all fields, because it
+// is checked against them and may be the value of a struct.
 func (f *field) readTags() error {
 	if _, ok := f.tag.Lookup("default"); ok {
 		f.optional = true
@@ -2107,8 +2107,8 @@ func (f *field) readTags() error {
 	return cmp.Or(f.readDoc(), f.readBounds(), f.readLengths(), f.readFormat(), f.readEnum())
 }
 
-// readDoc reads the description. What other libraries would take for options is
-// not one, and must not be told to the model.
+// readDoc reads the description. It returns an error if the tag is written in the syntax of
+// another library, which the model would otherwise see.
 func (f *field) readDoc() error {
 	doc := f.tag.Get("jsonschema")
 	for i, part := range strings.Split(doc, ",") {
@@ -2122,10 +2122,12 @@ func (f *field) readDoc() error {
 	return nil
 }
 
-// foreign are the words that other libraries have in a jsonschema tag. Behind a
-// comma only these count: "labels, as key=value" is a description.
+// foreign lists the words that other libraries use in a jsonschema tag. After a comma only
+// these words count, because "labels, as key=value" is a description.
 var foreign = strings.Fields("required description title enum default example examples format pattern type minimum maximum " +
 
+	// readBounds reads the range of a number. The bounds have the type of the field, so that
+	// comparisons are exact.
 	"exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties " +
 	"nullable readOnly writeOnly deprecated const anyof oneof oneof_type oneof_required anyof_type anyof_required anchor ref")
 
@@ -2138,7 +2140,7 @@ func (f *field) readBounds() (err error) {
 	if err == nil && f.min.IsValid() && f.max.IsValid() && compare(f.min, f.max) > 0 {
 		err = errors.New("minimum is above maximum")
 	}
-	if f.schema.kind == "integer" { // so that a number that the Go type cannot hold is reported with the bound
+	if f.schema.kind == "integer" { // a number that the Go type cannot hold is then reported with the bound
 		own := *f.schema
 		own.low, own.high = cmp.Or(f.tag.Get("minimum"), own.low), cmp.Or(f.tag.Get("maximum"), own.high)
 		f.schema = &own
@@ -2146,8 +2148,8 @@ func (f *field) readBounds() (err error) {
 	return err
 }
 
-// bound returns the number in a tag, and no value if there is none. One that the
-// type cannot hold is an error: nothing would fit it, or everything.
+// bound returns the number in a tag, or no value if there is no tag. A number that the type
+// cannot hold is an error, because the bound would allow everything or nothing.
 func (f *field) bound(key string) (bound reflect.Value, err error) {
 	text, ok := f.tag.Lookup(key)
 	if !ok {
@@ -2159,8 +2161,8 @@ func (f *field) bound(key string) (bound reflect.Value, err error) {
 	return valueOf(key, []byte(text), f.schema.typ, f.schema.set)
 }
 
-// readLengths reads how long a string or a list may be. The tags are the same for
-// both; the schema has other words for lists.
+// readLengths reads the length of a string or a list. Both have the same tags; their schemas
+// have different keywords.
 func (f *field) readLengths() (err error) {
 	if f.minLen, err = f.length("minLength", 0); err == nil {
 		f.maxLen, err = f.length("maxLength", -1)
@@ -2171,8 +2173,7 @@ func (f *field) readLengths() (err error) {
 	return err
 }
 
-// length returns the number of characters or elements in a tag, or what it is
-// without one.
+// length returns the number of characters or elements in a tag, or without if there is no tag.
 func (f *field) length(key string, without int) (int, error) {
 	text, ok := f.tag.Lookup(key)
 	if !ok {
@@ -2185,8 +2186,7 @@ func (f *field) length(key string, without int) (int, error) {
 	return n, nil
 }
 
-// readFormat reads the format of a string. A time.Time and the like have theirs.
-// These four are all that wellFormed knows, and all that a form may have.
+// readFormat reads the format of a string. Types such as time.Time have a format of their own.
 func (f *field) readFormat() error {
 	format, ok := f.tag.Lookup("format")
 	if !ok {
@@ -2199,14 +2199,14 @@ func (f *field) readFormat() error {
 	return nil
 }
 
-// formats are those that wellFormed knows.
+// formats lists what wellFormed knows, and what a form may have.
 var formats = []string{"email", "uri", "date", "date-time"}
 
-// plain reports whether s is of strings that mean nothing but themselves.
+// plain reports whether s is a string that has no text form or encoding of its own.
 func (s *schema) plain() bool { return s.kind == "string" && !s.text && s.encoding == "" }
 
-// readEnum reads the values that a field, or each of its elements, may have, and
-// what they are called in a form.
+// readEnum reads the values that a field, or each of its elements, may have, and their
+// titles in a form.
 func (f *field) readEnum() error {
 	text, ok := f.tag.Lookup("enum")
 	titles, titled := f.tag.Lookup("titles")
@@ -2217,7 +2217,7 @@ func (f *field) readEnum() error {
 		return errors.New("titles must go with an enum, as many as that has values")
 	}
 	of := f
-	if f.schema.kind == "array" { // the schema belongs to all lists of this type; the enum does not
+	if f.schema.kind == "array" { // the schema is shared by all lists of this type, and the enum is not
 		list := *f.schema
 		of = &field{schema: list.elem.schema, maxLen: -1}
 		list.elem, f.schema = of, &list
@@ -2244,8 +2244,8 @@ func (f *field) readEnum() error {
 	return nil
 }
 
-// readDefault reads what stands for a field that is left out. It is sent as it
-// was read: in one line, and not with a string where a number belongs.
+// readDefault reads the value of a field that a call leaves out. It is sent in the schema as
+// it was read, in one line.
 func (f *field) readDefault() error {
 	text, ok := f.tag.Lookup("default")
 	if !ok {
@@ -2258,7 +2258,7 @@ func (f *field) readDefault() error {
 	if err != nil {
 		return errors.New("default must be JSON, unless the field is a string")
 	}
-	f.dflt = raw // already: a default that needs itself is nested too deeply
+	f.dflt = raw // set before the check, so that a default that needs itself is nested too deeply
 	_, err = valueOf("default", raw, f.schema.typ, f.check)
 	if err != nil {
 		f.dflt = nil
@@ -2266,8 +2266,8 @@ func (f *field) readDefault() error {
 	return err
 }
 
-// valueOf returns what a tag says in JSON, if set takes it for a value of type t.
-// What is wrong with a tag is so told in the words that a model would read.
+// valueOf sets a new value of type t to the JSON value of a tag, and returns it. The error is
+// worded as an error about an argument is.
 func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *faults)) (reflect.Value, error) {
 	v, bad := reflect.New(t).Elem(), faults{exact: true}
 	set(v, raw, &bad)
@@ -2275,16 +2275,16 @@ func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []b
 	return v, bad.err()
 }
 
-// maxSchema is how many bytes a schema may have: a larger one is cut at a smaller
-// depth. It would be a large part of what a model can read.
+// maxSchema bounds the bytes of a schema, which a model has to read. A larger one is written
+// again with fewer levels.
 const maxSchema = 32 << 10
 
-// render returns s as JSON Schema. Every node has one type, and nothing refers to
-// anything, because many hosts and providers refuse the rest. So a type is written
-// out wherever it stands, and types that contain each other would fill megabytes:
-// if the schema would be too large, objects that are nested deeply are plain.
+// render returns s as JSON Schema. Every node has one type, and there are no references,
+// because many hosts and providers refuse anything else. A type is therefore written out at
+// each place where it is used. Types that contain each other would take megabytes, so objects
+// below a certain depth are written as plain objects.
 func (s *schema) render() json.RawMessage {
-	if s.free { // some providers refuse every tool of a request if one has no properties
+	if s.free { // some providers refuse every tool if one has no properties
 		return json.RawMessage(`{"type":"object","properties":{}}`)
 	}
 	for depth := 16; ; depth-- {
@@ -2294,18 +2294,17 @@ func (s *schema) render() json.RawMessage {
 	}
 }
 
-// A printer writes a schema down.
+// A printer writes a schema as JSON.
 type printer struct {
-	depth     int            // to which objects are described
-	ancestors []reflect.Type // the objects that the current one stands in
-	form      revision       // that the form is for which it writes; 0: it writes no form
+	depth     int            // objects nested more deeply are plain
+	ancestors []reflect.Type // the objects around the current one
+	form      revision       // of the form that it writes; 0 if it does not write a form
 }
 
-// untagged stands for the field where a schema is of no field: it has no tags. Nobody
-// writes to it.
+// untagged is a field without tags, for the root of a schema. It is never changed.
 var untagged = &field{maxLen: -1}
 
-// append appends s with what the tags of its field say.
+// append appends s and what the tags of its field say.
 func (p *printer) append(b []byte, s *schema, f *field) []byte {
 	b = stringMember(append(b, '{'), "type", s.kind)
 	b = optionalMember(b, "description", cmp.Or(f.doc, s.encoding)) // some hosts drop contentEncoding
@@ -2319,7 +2318,7 @@ func (p *printer) append(b []byte, s *schema, f *field) []byte {
 	b = optionalMember(b, "format", s.format+f.format)
 	b = optionalMember(b, "contentEncoding", s.encoding)
 	switch {
-	case s.kind == "array" && p.titled(s.elem): // the elements have no type, by the protocol's schema
+	case s.kind == "array" && p.titled(s.elem): // the protocol's schema allows no type here
 		b = closeWith(p.appendChoice(join(b, `"items":{`), s.elem, "anyOf"), "}")
 	case s.kind == "array":
 		b = p.append(join(b, `"items":`), s.elem.schema, s.elem)
@@ -2329,8 +2328,8 @@ func (p *printer) append(b []byte, s *schema, f *field) []byte {
 	return closeWith(b, "}")
 }
 
-// appendBounds appends the lengths and numbers between which a value must be. A
-// tag counts before the range of the type, which it cannot exceed.
+// appendBounds appends the bounds of a length or a number. A bound in a tag takes the place
+// of that of the Go type.
 func (s *schema) appendBounds(b []byte, f *field) []byte {
 	unit := "Length"
 	if s.kind == "array" {
@@ -2357,8 +2356,8 @@ func (s *schema) appendBounds(b []byte, f *field) []byte {
 	return rawMember(b, "maximum", []byte(high))
 }
 
-// appendObject appends what the schema of an object says of what is in it. It
-// stops describing once too much is written: render then tries again, less deep.
+// appendObject appends the properties of an object. If too much has been written it appends
+// none, and render tries again with fewer levels.
 func (p *printer) appendObject(b []byte, s *schema) []byte {
 	if slices.Contains(p.ancestors, s.typ) || len(p.ancestors) >= p.depth || len(b) > maxSchema {
 		return join(b, `"properties":{}`)
@@ -2374,8 +2373,8 @@ func (p *printer) appendObject(b []byte, s *schema) []byte {
 	return b
 }
 
-// appendFields appends what the schema of an object says of its fields. An empty
-// list of required ones is left out: the oldest drafts of JSON Schema refuse it.
+// appendFields appends the properties of an object and the names of the required ones. An
+// empty list of names is left out, because the oldest drafts of JSON Schema refuse it.
 func (p *printer) appendFields(b []byte, fields []*field) []byte {
 	b = join(b, `"properties":{`)
 	var required []byte
@@ -2391,12 +2390,11 @@ func (p *printer) appendFields(b []byte, fields []*field) []byte {
 	return b
 }
 
-// titled reports whether the values of an enum have their titles beside them.
+// titled reports whether each value of an enum is written together with its title.
 func (p *printer) titled(f *field) bool { return f.titles != nil && p.form.knows(choiceTitles) }
 
-// appendChoice appends the values of an enum; in a form, with their titles, and
-// then as the member key. Each revision has another place for titles, and the
-// oldest have none.
+// appendChoice appends the values of an enum. In a form they are appended with their titles,
+// as the member key. Revisions differ in how titles are written; the oldest have none.
 func (p *printer) appendChoice(b []byte, f *field, key string) []byte {
 	titled := p.titled(f)
 	if !titled {
@@ -2416,10 +2414,9 @@ func (p *printer) appendChoice(b []byte, f *field, key string) []byte {
 	return b
 }
 
-// appendForm appends s as a form that a revision knows, or returns an error if
-// it does not. What no revision knows panics, whoever the client is: the programmer can
-// mend it. A form says nothing of further properties, which the protocol does not allow
-// it to: then they are not refused either.
+// appendForm appends s as a form of a revision. It returns an error if the revision does not
+// know such a form, and panics if no revision does, whatever the client is. A form must not
+// say whether there are other properties, so an answer may have some.
 func (s *schema) appendForm(b []byte, rev revision) (_ []byte, err error) {
 	if s.kind != "object" || s.elem != nil || s.free {
 		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
@@ -2442,17 +2439,17 @@ func (s *schema) appendForm(b []byte, rev revision) (_ []byte, err error) {
 // ---- schemas by hand ----
 //
 // A schema that was written by hand is enforced as far as it consists of what SchemaOf
-// writes, const, enum of any value, and additionalProperties with a schema. It is parsed
-// into the same description as a type, so that the same functions check the arguments.
-// A keyword that is not known here is not checked; the other keywords beside it are.
+// writes, const, an enum of any values, and a schema as additionalProperties. It is parsed
+// into the same description that a type has, so the same functions check the arguments. A
+// keyword that is not known is not checked; the other keywords beside it are.
 
-// A handParser parses one schema. Its methods panic if the schema is one that clients
-// refuse, and with it the whole list of tools.
+// A handParser parses one schema. Its methods panic if clients or providers would refuse the
+// schema, and with it the whole list of tools.
 type handParser struct {
-	where string // the tool and the name of the schema
+	where string // names the tool and the schema
 }
 
-// parse returns what a schema, which is valid JSON, says of the value at a path.
+// parse returns the description of a schema, which must be valid JSON, at a path.
 func (p handParser) parse(raw []byte, path string) *field {
 	f := &field{maxLen: -1, schema: &schema{}}
 	if raw[0] != '{' { // true or false
@@ -2506,8 +2503,8 @@ func (p handParser) parse(raw []byte, path string) *field {
 	return f
 }
 
-// addTags makes tags of the bounds of a value, which are read as those of a struct's field
-// are.
+// addTags copies the bounds of a value into tags of f and reads them as those of a struct's
+// field are read.
 func (p handParser) addTags(f *field, said map[string][]byte, path string, keywords ...string) {
 	for _, keyword := range keywords {
 		if bound := said[keyword]; bound != nil {
@@ -2518,7 +2515,7 @@ func (p handParser) addTags(f *field, said map[string][]byte, path string, keywo
 	if f.schema.kind == "string" || f.schema.kind == "array" {
 		err := f.readLengths()
 		panicUnless(err == nil, p.where+path, fmt.Sprint(err))
-	} else if f.readBounds() != nil { // such as 0.5 for an integer: it is not checked
+	} else if f.readBounds() != nil { // for example 0.5 for an integer; it is not checked
 		f.min, f.max = reflect.Value{}, reflect.Value{}
 	}
 }
@@ -2576,8 +2573,7 @@ func (s *schema) property(name string) *field {
 	return nil
 }
 
-// checkFit panics if no value of the schema s, or only some of them, can be set in a Go
-// type that own describes.
+// checkFit panics if the values of s cannot be set in a Go type, which own describes.
 func (s *schema) checkFit(own *schema, where string) {
 	switch {
 	case s.kind == "" || own.kind == "" || own.free:
@@ -2613,8 +2609,8 @@ func (s *schema) checkFields(own *schema, where string) {
 	}
 }
 
-// appendConverted appends raw, which s describes, with what was accepted in place of
-// another value as the schema has it. See coerce.
+// appendConverted appends raw, which fits s, after replacing the values that coerce accepts
+// in place of others.
 func (s *schema) appendConverted(b, raw []byte) []byte {
 	raw = s.coerce(raw, &faults{})
 	switch {
@@ -2642,33 +2638,32 @@ func (s *schema) appendConverted(b, raw []byte) []byte {
 
 // ---- arguments by their schema ----
 //
-// Arguments are read in one pass over the raw JSON, which checks and sets at
-// once. It goes on after a fault, so that the model is told all of them, each
-// with its place, and can mend them in one go.
+// Arguments are read in one pass over the raw JSON, which checks and sets at once. The pass
+// continues after a fault, so that the model sees all faults of a call, each with its place.
 //
-// The way down is rules.unmarshal, then schema.set for each value, then setStruct,
-// setList or setMap for what is in it. A field adds what its tags say, in
-// field.check. The same functions read what tags say of a default or a bound, and
-// what the client answers us: the flags of faults tell them apart.
+// The calls are rules.unmarshal, then schema.set for each value, then setStruct, setList or
+// setMap for the values inside. field.check adds the checks of tags. The same functions read
+// the values of tags, and the client's answers to questions; the members of faults say how
+// strict they are.
 
-// hostsOwn is an argument that Gemini CLI adds to those of every tool, for
-// itself, and sends along. A tool that has no such argument never sees it.
+// hostsOwn is an argument that Gemini CLI adds to those of every tool, for its own use. A
+// tool whose schema does not describe it does not see it.
 const hostsOwn = "wait_for_previous"
 
-// The rules are what the arguments of a tool are checked by.
+// rules are what the arguments of a tool are checked by.
 type rules struct {
 	schema *schema // of In
-	byHand *schema // of an InputSchema that was given; nil: it is derived from In
+	byHand *schema // of Tool.InputSchema; nil if that is derived from In
 }
 
-// unmarshal sets what v points to from the arguments of a call.
+// unmarshal sets what v points to from the arguments of a call; nil means no arguments.
 func (in *rules) unmarshal(args []byte, v any) error {
-	var bad faults // on the stack: mostly there are none
+	var bad faults
 	if args == nil {
 		args = []byte("{}")
 	}
 	if in.schema.fields == nil && bytes.Contains(args, []byte(hostsOwn)) && !in.describes(hostsOwn) {
-		args = without(args, hostsOwn) // setStruct skips it, but v is not a struct
+		args = without(args, hostsOwn) // setStruct skips it, but v is not a struct here
 	}
 	if in.byHand != nil {
 		in.byHand.set(reflect.Value{}, args, &bad)
@@ -2684,12 +2679,12 @@ func (in *rules) unmarshal(args []byte, v any) error {
 	return bad.err()
 }
 
-// describes reports whether there is an argument of this name.
+// describes reports whether the tool has an argument of this name.
 func (in *rules) describes(name string) bool {
 	return in.byHand != nil && in.byHand.property(name) != nil || in.schema.property(name) != nil
 }
 
-// without returns a copy of an object without the members of a name.
+// without returns a copy of an object without the members of one name.
 func without(object []byte, name string) []byte {
 	b := []byte("{")
 	for key, val := range members(object) {
@@ -2701,20 +2696,19 @@ func without(object []byte, name string) []byte {
 	return closeWith(b, "}")
 }
 
-// faults is what is wrong with the arguments of one call, and how strictly they
+// faults collects what is wrong with the arguments of one call, and says how strictly they
 // are read.
 type faults struct {
 	list      []fault
-	depth     int  // of the value that is looked at
+	depth     int  // of the current value
 	converted bool // a value was accepted in place of another; see coerce
-	open      bool // names may be unknown: it is a form
-	partial   bool // names may also be missing, and a null for a field or a pointer is nothing: the schema is not ours
-	exact     bool // nothing is accepted in place of something else
+	open      bool // unknown names are allowed: it is the answer to a form
+	partial   bool // unknown and missing names are allowed, and a null for a field or pointer is treated as absent
+	exact     bool // coerce converts nothing
 }
 
-// A fault is one thing that is wrong, and where. Whoever finds it does not know
-// the way there: each level above puts its own step in front. So a call without
-// faults has nothing to pay for their places.
+// A fault is one thing that is wrong, and its place. The function that finds it does not
+// know the place; each caller adds its own step. A call without faults pays nothing for this.
 type fault struct{ place, what string }
 
 func (f *faults) Error() string {
@@ -2726,51 +2720,52 @@ func (f *faults) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// err returns nil if there are none. An error outlives the call that it is about,
-// so it is a copy.
+// err returns f as an error, or nil if there are no faults. It returns a copy, so that f can
+// stay on the stack.
 func (f *faults) err() error {
 	if len(f.list) == 0 {
 		return nil
 	}
-	return &faults{list: f.list} // f itself stays on the stack
+	return &faults{list: f.list}
 }
 
-// maxArgsDepth is how deep arguments may be nested that go into a type which
-// contains itself. A json.RawMessage or a map[string]any takes more.
+// maxArgsDepth bounds the nesting of arguments for a type that contains itself. A
+// json.RawMessage or a map[string]any may be nested more deeply.
 const maxArgsDepth = 100
 
-// enough keeps a call that is wrong all over from costing more than a right one.
+// enough reports whether there are so many faults that the rest is not looked at. A call
+// with many faults must not cost more than a correct one.
 func (f *faults) enough() bool { return len(f.list) >= 10 }
 
-// add notes what is wrong with the value that is looked at, if something is.
+// add notes what is wrong with the current value, if err is not nil.
 func (f *faults) add(err error) {
 	if err != nil {
 		f.list = append(f.list, fault{what: err.Error()})
 	}
 }
 
-// addMember notes what is wrong with a member of the value that is looked at.
+// addMember notes what is wrong with a member of the current value.
 func (f *faults) addMember(name string, err error) {
 	f.add(err)
 	f.inMember(len(f.list)-1, name)
 }
 
-// inMember says that the faults from a number on are in the member of a name.
+// inMember adds the name of a member to the places of all faults from number from on.
 func (f *faults) inMember(from int, name string) {
 	for i := from; i < len(f.list); i++ {
 		f.list[i].place = "." + cmp.Or(oneLine(name), `""`) + f.list[i].place
 	}
 }
 
-// inElement says that the faults from a number on are in an element of a list.
+// inElement adds the index of an element to the places of all faults from number from on.
 func (f *faults) inElement(from, index int) {
 	for i := from; i < len(f.list); i++ {
 		f.list[i].place = "[" + strconv.Itoa(index) + "]" + f.list[i].place
 	}
 }
 
-// unknown notes a name that is not among those that there are. It lists them,
-// because a model that has guessed a name then finds the right one.
+// unknown notes that there is no argument of this name. It lists the names that exist, so
+// that a model finds the right one.
 func (f *faults) unknown(name string, names []string) {
 	const most = 30
 	if len(names) > most {
@@ -2783,10 +2778,10 @@ func (f *faults) unknown(name string, names []string) {
 	}
 }
 
-// set sets v, which is of the type that s describes or points to one, from
-// raw, which is valid JSON. What does not fit is a fault. A null is a fault too, but for
-// what cannot be described, and for a pointer if the schema is not ours: a field that
-// may be left out never comes here with one.
+// set sets v, whose type s describes, or what v points to, from raw, which is valid JSON.
+// It only checks raw if v is the zero Value. Values that do not fit are faults. A null is a
+// fault unless s has no kind, or v is a pointer and bad.partial is set; setIn handles nulls of
+// optional fields before.
 func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	for v.Kind() == reflect.Pointer {
 		if bad.partial && string(raw) == "null" {
@@ -2798,7 +2793,7 @@ func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 		}
 		v = v.Elem()
 	}
-	if bad.depth++; bad.depth > maxArgsDepth { // every level looks at all that is below it
+	if bad.depth++; bad.depth > maxArgsDepth { // each level walks over everything below it
 		bad.add(errors.New("is nested too deeply"))
 	} else {
 		s.setValue(v, raw, bad)
@@ -2806,8 +2801,7 @@ func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	bad.depth--
 }
 
-// setValue is set for a value that v itself is to hold. What is in a list or an
-// object notes its own faults; any other value has one at most.
+// setValue is set for a value that is not a pointer.
 func (s *schema) setValue(v reflect.Value, raw []byte, bad *faults) {
 	given := raw
 	raw = s.coerce(raw, bad)
@@ -2838,9 +2832,9 @@ func (s *schema) setValue(v reflect.Value, raw []byte, bad *faults) {
 	bad.add(err)
 }
 
-// coerce returns raw, or what a model means by it: models send numbers, booleans, lists
-// and objects as JSON in a string, and one string for a list of strings. A string is
-// never made of anything else.
+// coerce returns raw, or the value that a model means by it. Models send numbers, booleans,
+// lists and objects as JSON inside a string, and one string for a list of strings. No other
+// value is converted into a string.
 func (s *schema) coerce(raw []byte, bad *faults) []byte {
 	if raw[0] != '"' || s.kind == "string" || s.kind == "" || bad.exact {
 		return raw
@@ -2859,8 +2853,8 @@ func (s *schema) coerce(raw []byte, bad *faults) []byte {
 	return raw
 }
 
-// wrongKind says that a value is not of the kind that is wanted. It repeats what
-// came, so that a model sees what it did, but no long text.
+// wrongKind returns the error for a value of another kind. It repeats the beginning of the
+// value, so that a model sees what it sent.
 func wrongKind(kind string, raw []byte) error {
 	article := "a "
 	if strings.IndexByte("aio", kind[0]) >= 0 {
@@ -2869,25 +2863,24 @@ func wrongKind(kind string, raw []byte) error {
 	str, isText := unquote(raw)
 	got := appendString(nil, excerpt(str))
 	if !isText {
-		compact, _ := appendCompact(nil, raw) // what came in a string may have newlines
+		compact, _ := appendCompact(nil, raw) // JSON that came in a string may have newlines
 		got = []byte(excerpt(string(compact)))
 	}
 	return fmt.Errorf("must be %s%s, got %s", article, kind, got)
 }
 
-// setOwn sets a value that has a form of its own, which encoding/json reads. The
-// user's method must not get at what stands behind raw, where the client's next
-// messages are.
+// setOwn sets a value that has a JSON form of its own, or an unknown one, by encoding/json.
+// raw is clipped, so that a user's method cannot reach the bytes after it, which are the
+// client's next messages.
 func setOwn(v reflect.Value, raw []byte) error {
 	raw = slices.Clip(raw)
-	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // a json.RawMessage may be long
+	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // without json.Unmarshal, which would validate a long json.RawMessage again
 		return notValid(u.UnmarshalJSON(raw))
 	}
 	return notValid(json.Unmarshal(raw, v.Addr().Interface()))
 }
 
-// notValid says in the words of a type's own method, if it failed, that a value
-// is not valid. The words are of one line: nobody knows what they hold.
+// notValid words an error of a type's own method, in one line. It returns nil if err is nil.
 func notValid(err error) error {
 	if err != nil {
 		err = errors.New("is not valid: " + oneLine(err.Error()))
@@ -2917,7 +2910,7 @@ func (s *schema) setText(v reflect.Value, raw []byte) error {
 	return nil
 }
 
-// setNumber sets a float. A number that is too large for it is not made infinite.
+// setNumber sets a float. A number that is too large is an error and does not become infinite.
 func (s *schema) setNumber(v reflect.Value, raw []byte) error {
 	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
 	if err != nil {
@@ -2927,10 +2920,10 @@ func (s *schema) setNumber(v reflect.Value, raw []byte) error {
 	return nil
 }
 
-// setInteger takes a number with a fraction or an exponent for an integer if it
-// is one, and refuses what v cannot hold.
+// setInteger sets an integer. It accepts a fraction or an exponent if the number is whole, and
+// refuses numbers that v cannot hold.
 func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
-	num := string(raw) // not for an error's text: then it would be allocated in each call
+	num := string(raw) // used by the error only through raw, so that it is not allocated in each call
 	if strings.ContainsAny(num, ".eE") || num == "-0" {
 		num = integer(num)
 	}
@@ -2955,39 +2948,38 @@ func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 	return errors.New("must be " + wanted + ", got " + excerpt(string(raw)))
 }
 
-// integer writes a number without its fraction and exponent, if it is an integer.
-// If the number does not fit into 64 bits, the result does not either; its value
-// does not matter then.
+// integer returns a whole number without its fraction and exponent, and any other number as it
+// is. The result for a number of more than 64 bits has more than 64 bits too, but may have
+// another value.
 func integer(num string) string {
 	mantissa, exponent := num, 0
 	if i := strings.IndexAny(num, "eE"); i >= 0 {
 		mantissa = num[:i]
-		exponent, _ = strconv.Atoi(num[i+1:]) // out of range it is the largest there is
-		exponent = max(exponent, -1<<30)      // less could not be negated
+		exponent, _ = strconv.Atoi(num[i+1:]) // if out of range, the largest int
+		exponent = max(exponent, -1<<30)      // so that it can be negated
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	figures := whole + fraction
-	behind := len(fraction) - exponent // digits behind the point
+	decimals := len(fraction) - exponent // digits after the point
 	zeros := len(figures) - len(strings.TrimRight(figures, "0"))
 	switch {
 	case strings.Trim(figures, "-0") == "":
 		return "0"
-	case behind > zeros:
+	case decimals > zeros:
 		return num
-	case behind >= 0:
-		return figures[:len(figures)-behind]
+	case decimals >= 0:
+		return figures[:len(figures)-decimals]
 	}
 	const more = "000000000000000000000000000000"
-	return figures + more[:min(-behind, len(more))]
+	return figures + more[:min(-decimals, len(more))]
 }
 
-// isNumber reports whether raw is a number in JSON. It may come out of a tag, and
-// so need not be JSON at all.
+// isNumber reports whether raw is a JSON number. raw need not be JSON: it may come from a tag.
 func isNumber(raw []byte) bool {
 	return len(raw) > 0 && scanNumber(raw, 0) == len(raw)
 }
 
-// setList sets a slice, element by element: how many come is not known before.
+// setList sets a slice element by element, because the number of elements is not known.
 func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 	if v.IsValid() {
 		v.Set(reflect.MakeSlice(s.typ, 0, 0))
@@ -3011,8 +3003,8 @@ func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 	}
 }
 
-// setMap sets a map. Its keys are strings, which may have UnmarshalText. Two keys
-// of the JSON may so become one of the map, which counts as a duplicate.
+// setMap sets a map. Its keys are strings and may have UnmarshalText. Two keys of the JSON may
+// become one key of the map, which is a duplicate.
 func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
 	for key, val := range members(raw) {
@@ -3037,12 +3029,12 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 // errDuplicate is the fault of a member whose name another member of the object has.
 var errDuplicate = errors.New("came twice")
 
-// setStruct sets a struct: first what is there, then defaults for what is not.
-// Names are matched exactly, unlike in encoding/json, and a duplicate is a fault: the
-// client and the server could take different ones.
+// setStruct sets the fields of a struct, and then the defaults of the fields that are absent.
+// Names are matched exactly, unlike in encoding/json. A duplicate is a fault, because the
+// client and the server could use different ones.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
-	var others map[string]bool // names that are not fields
+	var others map[string]bool // names that were seen and are not fields
 	if s.elem != nil {
 		others = make(map[string]bool)
 	}
@@ -3051,7 +3043,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
 		case i < 0 && bad.depth == 1 && string(key) == hostsOwn:
-			// Gemini CLI needs it, and this server does not.
+			// See hostsOwn.
 		case i >= 0 && seen[i] || i < 0 && others[string(key)]:
 			bad.addMember(string(key), errDuplicate)
 		case i >= 0:
@@ -3079,7 +3071,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	}
 }
 
-// names returns the names of the fields, in their order.
+// names returns the names of the fields in their order.
 func (s *schema) names() (names []string) {
 	for _, f := range s.fields {
 		names = append(names, f.name)
@@ -3087,9 +3079,8 @@ func (s *schema) names() (names []string) {
 	return names
 }
 
-// setIn sets the field in the struct v, and says of what is wrong with it that it
-// is in the field. A null for an optional field is as good as nothing. With the json
-// option string, the value is inside of a string.
+// setIn sets the field in the struct v and adds the name of the field to the places of its
+// faults. A null for an optional field is treated as absent.
 func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
 	if string(raw) == "null" && (f.optional || bad.partial && f.schema.kind != "") {
 		raw = f.dflt
@@ -3111,8 +3102,8 @@ func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
 	bad.inMember(before, f.name)
 }
 
-// fieldOf is reflect.Value.FieldByIndex that makes the embedded structs that
-// it finds missing on the way. It returns no value if it cannot.
+// fieldOf is reflect.Value.FieldByIndex, except that it allocates embedded pointers that are
+// nil. It returns the zero Value if it cannot.
 func fieldOf(v reflect.Value, index []int) reflect.Value {
 	for _, i := range index {
 		if v.Kind() == reflect.Pointer {
@@ -3129,9 +3120,8 @@ func fieldOf(v reflect.Value, index []int) reflect.Value {
 	return v
 }
 
-// check sets v from raw and holds it against what the tags say, if it could be
-// set. Bounds are for the value and not for what was sent: a "5" for
-// a number has been accepted by then. Without a v, raw is only checked.
+// check sets v from raw and checks the bounds, the enum and the format of the field. They
+// apply to the value after conversion. If v is the zero Value, raw is only checked.
 func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	if !v.IsValid() && f.schema.typ != nil {
 		v = reflect.New(f.schema.typ).Elem()
@@ -3142,7 +3132,7 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	}
 	v = pointee(v)
 	if v.Kind() == reflect.Pointer {
-		return // a null
+		return // v was set to null
 	}
 	raw = f.schema.coerce(raw, bad)
 	bad.add(f.checkEnum(raw))
@@ -3160,9 +3150,8 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 	}
 }
 
-// checkNumber holds a number against its bounds. It reports the bounds
-// and the number as they were written, since a float need not print that way, and a type
-// may have a String method.
+// checkNumber checks the bounds of a number. The message has the bounds and the number as they
+// were written, because a float may print differently, and a type may have a String method.
 func (f *field) checkNumber(v reflect.Value, raw []byte) error {
 	switch {
 	case f.min.IsValid() && compare(v, f.min) < 0:
@@ -3173,8 +3162,8 @@ func (f *field) checkNumber(v reflect.Value, raw []byte) error {
 	return nil
 }
 
-// checkString holds a string against its length and format. A long text without
-// these is not decoded for nothing.
+// checkString checks the length and the format of a string. It does not decode a string that
+// has neither.
 func (f *field) checkString(raw []byte, bad *faults) {
 	if f.minLen <= 0 && f.maxLen < 0 && f.format == "" {
 		return
@@ -3186,7 +3175,7 @@ func (f *field) checkString(raw []byte, bad *faults) {
 	}
 }
 
-// pointee is what v points to, as far as it does.
+// pointee returns what v points to, through any number of pointers, up to a nil pointer.
 func pointee(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
@@ -3210,7 +3199,7 @@ func (f *field) checkLength(n int, units string) error {
 	return fmt.Errorf("must have at %s %d %s, got %d", which, bound, units, n)
 }
 
-// checkEnum holds a value against those that are allowed, if not all are.
+// checkEnum checks that a value is one of the enum, if there is one.
 func (f *field) checkEnum(raw []byte) error {
 	if f.enum == nil || slices.Contains(f.enum, canonical(raw)) {
 		return nil
@@ -3218,7 +3207,7 @@ func (f *field) checkEnum(raw []byte) error {
 	return fmt.Errorf("must be one of %s, got %s", strings.Join(f.choices(), ", "), excerpt(canonical(raw)))
 }
 
-// choices returns the values of an enum as a message has them: strings without quotes.
+// choices returns the values of an enum for a message: strings without quotes.
 func (f *field) choices() (list []string) {
 	for _, val := range f.enum {
 		text, isText := unquote([]byte(val))
@@ -3230,7 +3219,7 @@ func (f *field) choices() (list []string) {
 	return list
 }
 
-// canonical returns raw in a form that all JSON of the same value has.
+// canonical returns the same text for all JSON of the same value.
 func canonical(raw []byte) string {
 	if text, isText := unquote(raw); isText {
 		return string(appendString(nil, text))
@@ -3239,14 +3228,14 @@ func canonical(raw []byte) string {
 	if isNumber(raw) {
 		raw = []byte(integer(string(raw)))
 	}
-	if len(raw) > 15 && isNumber(raw) || json.Unmarshal(raw, &v) != nil { // a float64 may not hold it
+	if len(raw) > 15 && isNumber(raw) || json.Unmarshal(raw, &v) != nil { // a float64 may not hold the number
 		return string(raw)
 	}
 	b, _ := marshal(v)
 	return string(b)
 }
 
-// wrongFormat is the fault of a string that is not of a format.
+// wrongFormat returns the error for a string that does not have a format.
 func wrongFormat(format, got string) error {
 	if format == "date-time" {
 		format += ", as in 2026-01-31T09:30:00Z"
@@ -3254,8 +3243,8 @@ func wrongFormat(format, got string) error {
 	return fmt.Errorf("must be of the format %s, got %q", format, excerpt(got))
 }
 
-// compare compares two numbers of one type. An int64 is not made a float, which
-// cannot hold them all.
+// compare compares two numbers of one kind. It does not convert an int64 to a float, which
+// cannot hold all of them.
 func compare(v, w reflect.Value) int {
 	switch {
 	case v.CanInt():
@@ -3266,8 +3255,8 @@ func compare(v, w reflect.Value) int {
 	return cmp.Compare(v.Float(), w.Float())
 }
 
-// wellFormed holds a string against a format, as far as a slip is likely. Whether
-// there is such an address or page, only the handler can find out.
+// wellFormed reports whether a string has a format, as far as mistakes are likely. It does
+// not check whether an address or a page exists.
 func wellFormed(format, s string) bool {
 	switch format {
 	case "email":
@@ -3279,14 +3268,14 @@ func wellFormed(format, s string) bool {
 	case "date":
 		s += "T00:00:00Z"
 		fallthrough
-	case "date-time": // package time also takes hours of one digit, and commas
+	case "date-time": // package time also accepts hours of one digit, and commas
 		return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
 	}
 	return true
 }
 
-// excerpt is as much of the client's words as may be repeated in a message. If it
-// is cut, it lacks what is no UTF-8, such as half a character at its end.
+// excerpt returns as much of a client's text as may be repeated in a message. If it cuts the
+// text, it removes bytes that are not UTF-8, such as half a character at the end.
 func excerpt(s string) string {
 	if len(s) <= 100 {
 		return s
@@ -3294,7 +3283,7 @@ func excerpt(s string) string {
 	return strings.ToValidUTF8(s[:100], "") + "..."
 }
 
-// oneLine is an excerpt that cannot be taken for the next line of a log.
+// oneLine returns an excerpt that cannot be mistaken for another line of a log.
 func oneLine(s string) string {
 	s = excerpt(s)
 	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) >= 0 {
@@ -3497,7 +3486,7 @@ type want struct {
 	duplicate bool // it came more than once
 }
 
-// scan returns the index behind the value that begins at b[i], or -1 if it is not
+// scan returns the index after the value that begins at b[i], or -1 if it is not
 // valid JSON. It leaves UTF-8 to others. Depth is that of the value. If it is an
 // object, what is wanted is taken out of it.
 func scan(b []byte, i, depth int, wanted []want) int {
@@ -3551,7 +3540,7 @@ func scanContainer(b []byte, i, depth int, wanted []want) int {
 	return -1
 }
 
-// scanKey returns a key, in its quotes, and the index of the value behind it and
+// scanKey returns a key, in its quotes, and the index of the value after it and
 // its colon, or -1.
 func scanKey(b []byte, i int) (key []byte, value int) {
 	end := scanString(b, i)
@@ -3721,7 +3710,7 @@ func scanString(b []byte, i int) int {
 		case b[i] == '"':
 			return i + 1
 		}
-		if i++; i == len(b) { // behind a backslash
+		if i++; i == len(b) { // after a backslash
 			return -1
 		}
 		if b[i] == 'u' {
@@ -3752,7 +3741,7 @@ func skipPlain[T string | []byte](s T, i int) int {
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		low, backslash := w^each*2, w^each*'\\' // a quote ^ 2 stands right behind the control characters
+		low, backslash := w^each*2, w^each*'\\' // a quote ^ 2 stands right decimals the control characters
 		// The highest bit of a byte in x-each*n &^ x tells that it is below n.
 		// In the lowest byte of which it tells that, it is right.
 		if below := ((low-each*('"'^2+1))&^low | (backslash-each)&^backslash) & (each << 7); below != 0 {
@@ -3793,7 +3782,7 @@ func scanNumber(b []byte, i int) int {
 	return i
 }
 
-// digits returns the index behind the decimal digits that begin at b[i].
+// digits returns the index decimals the decimal digits that begin at b[i].
 func skipDigits(b []byte, i int) int {
 	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
 		i++
@@ -3837,7 +3826,7 @@ func unquote(raw []byte) (s string, ok bool) {
 	return b.String(), true
 }
 
-// escaped is what a letter behind a backslash means, and escapes the letters that
+// escaped is what a letter decimals a backslash means, and escapes the letters that
 // we write. 0 is none.
 var (
 	escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
@@ -3919,7 +3908,7 @@ func appendCompact(b, raw []byte) ([]byte, error) {
 	return append(b, singleLine(buf.Bytes())...), nil
 }
 
-// closeWith takes away the comma behind the last member and appends what follows.
+// closeWith takes away the comma decimals the last member and appends what follows.
 func closeWith(b []byte, parts ...string) []byte {
 	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
 }
@@ -3944,7 +3933,7 @@ func nameMembers(b []byte, rev revision, name, title, description string) []byte
 	return optionalMember(b, "description", description)
 }
 
-// stringMember appends a member that is a string, and a comma. The comma behind the
+// stringMember appends a member that is a string, and a comma. The comma decimals the
 // last member of an object is taken away by closeWith.
 func stringMember(b []byte, name, val string) []byte {
 	return append(appendString(join(b, `"`, name, `":`), val), ',')
