@@ -3741,7 +3741,7 @@ func skipPlain[T string | []byte](s T, i int) int {
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		low, backslash := w^each*2, w^each*'\\' // a quote ^ 2 stands right decimals the control characters
+		low, backslash := w^each*2, w^each*'\\' // a quote ^ 2 stands right behind the control characters
 		// The highest bit of a byte in x-each*n &^ x tells that it is below n.
 		// In the lowest byte of which it tells that, it is right.
 		if below := ((low-each*('"'^2+1))&^low | (backslash-each)&^backslash) & (each << 7); below != 0 {
@@ -3782,7 +3782,7 @@ func scanNumber(b []byte, i int) int {
 	return i
 }
 
-// digits returns the index decimals the decimal digits that begin at b[i].
+// digits returns the index behind the decimal digits that begin at b[i].
 func skipDigits(b []byte, i int) int {
 	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
 		i++
@@ -3826,7 +3826,7 @@ func unquote(raw []byte) (s string, ok bool) {
 	return b.String(), true
 }
 
-// escaped is what a letter decimals a backslash means, and escapes the letters that
+// escaped is what a letter behind a backslash means, and escapes the letters that
 // we write. 0 is none.
 var (
 	escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
@@ -3908,7 +3908,7 @@ func appendCompact(b, raw []byte) ([]byte, error) {
 	return append(b, singleLine(buf.Bytes())...), nil
 }
 
-// closeWith takes away the comma decimals the last member and appends what follows.
+// closeWith takes away the comma behind the last member and appends what follows.
 func closeWith(b []byte, parts ...string) []byte {
 	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
 }
@@ -3933,7 +3933,7 @@ func nameMembers(b []byte, rev revision, name, title, description string) []byte
 	return optionalMember(b, "description", description)
 }
 
-// stringMember appends a member that is a string, and a comma. The comma decimals the
+// stringMember appends a member that is a string, and a comma. The comma behind the
 // last member of an object is taken away by closeWith.
 func stringMember(b []byte, name, val string) []byte {
 	return append(appendString(join(b, `"`, name, `":`), val), ',')
