@@ -5,24 +5,25 @@ package mcp
 
 // How work ends.
 //
-//	event                           cause the handler sees      its answer                  Serve returns
-//	notifications/cancelled         *CancelledError             none                        goes on
+//	event                           cause the handler sees      its response                Serve returns
+//	notifications/cancelled         *CancelledError             none                        continues
 //	EOF on r, or r is closed        ErrClosed, after Linger     what the handler returns    nil
 //	r fails otherwise               that error, after Linger    what the handler returns    that error
-//	w is a closed pipe              ErrClosed                   none: nobody reads it       nil
+//	w is a closed pipe              ErrClosed                   none can be written         nil
 //	w fails otherwise               that error                  none                        that error
-//	ctx ends; SIGINT, SIGTERM or    context.Cause(ctx); under   what the handler returns    nil
-//	SIGHUP under ServeStdio         ServeStdio, the signal
+//	ctx ends, or a signal ends      context.Cause(ctx)          what the handler returns    nil
+//	ServeStdio
 //	handlers outlive Drain          as above                    none after Serve returned   an ErrDrain that names them
 //
-// EOF still lets answers out, because a client may close only its half of the
-// connection, as a shell does in `printf ... | server`. But what handlers answer
-// that EOF has cancelled is held until the last of them has returned. Some clients
-// fail when they read an answer after they have closed stdin, and then kill the
-// server process: the other handlers could not clean up.
-// In the first row only that request's questions to the client end; in all others
-// everybody who waits for the client is told at once. A request that still waits for
-// others to end when handlers are cancelled is not begun, and is answered with the cause.
+// Responses are still written after EOF, because a client may close only its half of
+// the connection, as a shell does in `printf ... | server`. But responses of handlers
+// that EOF has cancelled are held until the last of these handlers has returned. Some
+// clients fail when they read a response after they have closed stdin, and then kill
+// the server process, so the other handlers could not clean up.
+//
+// In the first row, only the questions of that request end. In all other rows, all
+// questions to the client end at once. A request that still waits for other requests
+// when handlers are cancelled is not started, and gets the cause as its error.
 
 import (
 	"cmp"
@@ -42,20 +43,20 @@ import (
 	"time"
 )
 
-// ErrClosed is the cause of a handler's context, and the error of a question
-// to the client, when the client has closed its end of the connection.
+// ErrClosed is the cause of a handler's context, and the error of a question to the
+// client, if the client has closed the connection.
 var ErrClosed = errors.New("mcp: the client has closed the connection")
 
-// ErrDrain is returned, wrapped, by Serve when handlers went on after
-// [Server.Drain] had passed, or the client had not read by then what was written for
-// it. Their goroutines are still there, but nothing that they return is written
-// any more. One write that was on its way then may still come to its end.
-var ErrDrain = errors.New("mcp: still at work when the time to drain was over")
+// ErrDrain is wrapped by the error of Serve if handlers did not return within
+// [Server.Drain], or if the client did not read all responses by then. The goroutines
+// of these handlers keep running, but their results are discarded. A write that is
+// already in progress may still finish.
+var ErrDrain = errors.New("mcp: work was unfinished when Server.Drain had passed")
 
-// CancelledError is the cause of a handler's context when the client has
-// cancelled the request. Nothing that the handler returns is sent.
+// CancelledError is the cause of a handler's context if the client has cancelled the
+// request. The result of the handler is discarded.
 type CancelledError struct {
-	Reason string // the client's words, often empty
+	Reason string // as the client gave it; often empty
 }
 
 func (e *CancelledError) Error() string {
@@ -67,16 +68,16 @@ func (e *CancelledError) Error() string {
 
 // ---- the client's cancel ----
 
-// cancelRequest is the client's cancel of the request with this id. The entry
-// goes first, so that nothing is owed and nothing more is written for it. A
-// request that is unknown, or answered already, is not looked for any further.
+// cancelRequest cancels the request with this id for the client. It removes the
+// request from the map first, so nothing more is sent for it. It does nothing if the
+// id is unknown or the request has been answered.
 func (c *session) cancelRequest(id []byte, reason string) {
 	c.mu.Lock()
 	r := c.requests[string(id)]
 	if r != nil {
 		delete(c.requests, string(id))
 		c.removeStreamLocked(r.stream)
-		if r.element != nil { // it never began to run
+		if r.element != nil { // it was not started
 			c.waiting.Remove(r.element)
 			r.element = nil
 			c.wg.Done()
@@ -87,7 +88,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	if r == nil {
 		return
 	}
-	if r.stream == nil { // a stream is meant to be ended like this
+	if r.stream == nil { // a cancel is the usual end of a stream, and is not logged
 		why := (&CancelledError{oneLine(reason)}).Error()
 		c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
 	}
@@ -96,9 +97,9 @@ func (c *session) cancelRequest(id []byte, reason string) {
 
 // ---- the end of a session ----
 
-// inputEnded is called with the error of r, when that has ended or failed. The second
-// time it does nothing. Only whoever has the turn to read may call it. After the
-// session has ended the user may close r; the error that follows is not reported.
+// endInput is called with the error of r when r has ended or failed. A second call
+// does nothing. Only the goroutine that has the turn to read may call it. After the
+// session has ended, the user may close r; the error that follows is not reported.
 func (c *session) endInput(err error) {
 	if isClosed(c.inputOver) {
 		return
@@ -109,7 +110,7 @@ func (c *session) endInput(err error) {
 	close(c.inputOver)
 }
 
-// writeFailed is called with the error of a write to the client.
+// failWrite ends the session after an error of w.
 func (c *session) failWrite(err error) {
 	if isClosedPipe(err) {
 		err = ErrClosed
@@ -120,8 +121,8 @@ func (c *session) failWrite(err error) {
 	c.stopAccepting()
 }
 
-// stopAccepting sees to it that no further line is accepted. From here on the
-// WaitGroup does not rise from zero. The second time it does nothing.
+// stopAccepting makes sure that no further line is accepted. From then on the
+// WaitGroup does not rise from zero. A second call does nothing.
 func (c *session) stopAccepting() {
 	c.mu.Lock()
 	if !isClosed(c.closing) {
@@ -130,10 +131,10 @@ func (c *session) stopAccepting() {
 	c.mu.Unlock()
 }
 
-// wakeWaiters tells everybody who asks the client that it is gone. It walks a copy
-// of the map, and without the lock: whoever is told comes straight back to take its
-// own entry out, for which it needs the lock. A call is told through the map and not
-// through the context of its request alone: that context lasts while handlers linger.
+// wakeWaiters ends all questions to the client with cause. It uses a copy of the map
+// and sends without the lock, because each waiter returns at once to remove its own
+// entry, for which it needs the lock. The contexts of the requests are not enough to
+// wake the waiters: while handlers linger, these contexts do not end.
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
 	c.askErr = cause
@@ -147,8 +148,8 @@ func (c *session) wakeWaiters(cause error) {
 	}
 }
 
-// cancelAll cancels every handler, and lets in the first of the requests whose turn
-// has not come. Each of them is answered by notBegun, and lets the next one in.
+// cancelHandlers cancels every handler, and starts the first request that waits.
+// refuseNotStarted answers that request and starts the next one, until none waits.
 func (c *session) cancelHandlers(cause error) {
 	c.cancel(cause)
 	c.mu.Lock()
@@ -156,19 +157,21 @@ func (c *session) cancelHandlers(cause error) {
 	c.mu.Unlock()
 }
 
-// notBegun is the handler of a request that is let in when the session has ended.
+// refuseNotStarted is the handler of a request that is started after the session has
+// ended.
 func (r *request) refuseNotStarted() []byte {
 	return r.failureAnswer(r.session.cause())
 }
 
-// cause returns why the session ends: because of ctx or w, or else because of r. As
-// long as it has not ended, that is ErrClosed.
+// cause returns why the session ends: the cause of ctx, which may be an error of w,
+// or else the error of r. If there is none, it is ErrClosed.
 func (c *session) cause() error {
 	return cmp.Or(context.Cause(c.ctx), context.Cause(c.failed), ErrClosed)
 }
 
-// wait returns when the session is over. It waits for the end to begin, brings
-// the news to everybody, and gives them a bounded time.
+// waitForEnd blocks until the session has ended, and returns the error of Serve. It
+// waits for the end of the input or of ctx, cancels the handlers, and waits up to
+// Drain for them.
 func (c *session) waitForEnd() error {
 	select {
 	case <-c.inputOver:
@@ -201,24 +204,26 @@ func (c *session) waitForEnd() error {
 	}
 }
 
-// writeHeld writes what was held, if the client takes it, also behind a Write that is
-// under way. It ends when lineWriter.stop is called, at the latest.
+// writeHeld writes the responses that were held, after a Write that may be in
+// progress. It returns when they are written, or when lineWriter.stop is called.
 func (c *session) writeHeld() {
 	c.writeOutput()
 	c.out.waitUntilWritten(c.out.position(), nil)
 }
 
-// drain closes idle when all that was begun is through, and written.
+// waitUntilIdle closes idle when the session is closing, the WaitGroup has reached
+// zero, and everything is written.
 func (c *session) waitUntilIdle(idle chan<- struct{}) {
 	<-c.closing
-	c.writeOutput() // answers that were ready before the end
+	c.writeOutput() // responses that were queued before the end
 	c.wg.Wait()
 	c.out.setHeld(false)
 	c.writeOutput()
 	close(idle)
 }
 
-// linger lets handlers go on for a while after the end of the input.
+// waitForLinger blocks for Server.Linger after the end of the input, or until no
+// handler runs.
 func (c *session) waitForLinger(idle <-chan struct{}) {
 	if c.srv.Linger <= 0 {
 		return
@@ -230,8 +235,8 @@ func (c *session) waitForLinger(idle <-chan struct{}) {
 	}
 }
 
-// awaitDiagnostics waits until the trace and the diagnostics of this session are
-// written, or Drain is over: that nobody reads our stderr is no reason to stay.
+// waitForDiagnostics blocks until the trace and the diagnostics are written, or limit
+// is closed.
 func (c *session) waitForDiagnostics(limit <-chan struct{}) {
 	for _, side := range []*lineWriter{&c.notes, c.trace} {
 		if side != nil {
@@ -240,7 +245,7 @@ func (c *session) waitForDiagnostics(limit <-chan struct{}) {
 	}
 }
 
-// unfinished names the work that is still under way.
+// listUnfinished returns the requests that are still in progress, for an ErrDrain.
 func (c *session) listUnfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,7 +259,7 @@ func (c *session) listUnfinished() string {
 		}
 	}
 	if len(names) == 0 {
-		return "the client did not read in time what was written"
+		return "the client did not read all responses in time"
 	}
 	if more := len(names) - 10; more > 0 {
 		names = append(names[:10], "and "+strconv.Itoa(more)+" more")
@@ -262,18 +267,18 @@ func (c *session) listUnfinished() string {
 	return strings.Join(names, "; ")
 }
 
-// maxDrain is Server.Drain, or its default.
+// drainTime returns Server.Drain or its default.
 func (s *Server) drainTime() time.Duration {
 	return cmp.Or(max(0, s.Drain), time.Second)
 }
 
-// moment is how long what ought to be quick may still take when Drain is over.
+// graceTime returns how long a quick step may take after Drain has passed.
 func (s *Server) graceTime() time.Duration {
 	return min(s.drainTime()/10, 100*time.Millisecond)
 }
 
-// within has another goroutine do something, and waits until it is done, but no
-// longer than d.
+// doWithin calls do on a new goroutine, and waits until it returns, but no longer
+// than d.
 func doWithin(d time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -286,72 +291,73 @@ func doWithin(d time.Duration, do func()) {
 	}
 }
 
-// closedPipe reports whether err means that the other end is gone, or that our
-// own end was closed under us: neither is a failure.
+// isClosedPipe reports whether err means that either end of the connection was
+// closed. That is the usual end of a session and not a failure.
 func isClosedPipe(err error) bool {
 	ends := []error{io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE, syscall.ECONNRESET}
 	if runtime.GOOS == "windows" { // ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED, WSAECONNRESET
 		ends = append(ends, syscall.Errno(109), syscall.Errno(232), syscall.Errno(233), syscall.Errno(10054))
 	}
 	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) ||
-		strings.HasSuffix(err.Error(), "use of closed network connection") // net.ErrClosed, without package net
+		strings.HasSuffix(err.Error(), "use of closed network connection") // net.ErrClosed, without importing package net
 }
 
 // ---- the process ----
 
-// Signals by their numbers: package syscall does not name them on every system.
+// Package syscall does not define these signals on every system.
 const (
 	sighup  = syscall.Signal(1)
 	sigpipe = syscall.Signal(13)
 )
 
-// stdioTaken guards what there is only one of: the process's stdin and stdout.
+// stdioTaken is set while a ServeStdio runs: a process has one stdin and one stdout.
 var stdioTaken atomic.Bool
 
-// ServeStdio is [Server.Serve] on the process's standard input and output, the
-// way in which MCP hosts start a server. It returns nil when the client closes
-// the connection, when ctx ends, and on the first SIGINT, SIGTERM or SIGHUP; a
-// second signal has its usual effect. To exit with status 0 then, just return
-// from main. A signal that was ignored when the process started stays ignored,
-// as under nohup.
+// ServeStdio is [Server.Serve] on the process's standard input and output, which is
+// how MCP hosts run a server. It returns nil when the client closes the connection,
+// when ctx ends, and on the first SIGINT, SIGTERM or SIGHUP. A second signal has its
+// default effect. A signal that was ignored when the process started, as under nohup,
+// stays ignored. To exit with status 0, return from main.
 //
-// While it serves, os.Stdout is os.Stderr and os.Stdin is the null device, so
-// that a stray fmt.Println, or a child process that was given them, cannot
-// disturb the protocol. Code that runs while ServeStdio begins or returns must not use
-// them, and no code may assign to them while it serves.
-// The standard logger and [Server.ErrorLog] are turned to stderr if they write to
-// stdout. What else took os.Stdout before, such as a slog handler made at the
-// start, still writes to the wire: give it os.Stderr. A closed stdout is an
-// ordinary end and not a SIGPIPE. All this is undone when ServeStdio returns.
-// There are two exceptions. After an [ErrDrain], SIGPIPE stays harmless. After an
-// end that no signal has caused, SIGINT, SIGTERM and SIGHUP are ignored for one
-// more second, so that main gets to its end.
+// While ServeStdio runs, os.Stdout is os.Stderr and os.Stdin is the null device, so
+// that a stray fmt.Println, or a child process that inherits them, does not disturb
+// the protocol. Do not assign to them while it runs, and do not use them on another
+// goroutine while it starts or returns. The standard logger and [Server.ErrorLog]
+// write to stderr meanwhile if they wrote to stdout. Anything that captured os.Stdout
+// earlier, such as a package-level slog handler, still writes to the protocol stream.
+// Give it os.Stderr. If stdout is closed, the process does not get SIGPIPE.
 //
-// If the environment variable MCP_TRACE names a file, every line that is taken from the
-// client or was written to it is appended to that file, after the time and "in" or "out".
-// No message waits for that: while 64 MiB of it are unwritten, lines are left out.
+// When ServeStdio returns it restores all of this, with two exceptions. After an
+// [ErrDrain], SIGPIPE stays caught. If no signal has ended the session, SIGINT,
+// SIGTERM and SIGHUP are ignored for another second, because some hosts close stdin
+// and send SIGTERM at the same time, and main must be able to finish.
 //
-// There is one stdin: ServeStdio returns an error at once if it is already
-// serving. When it returns before the end of stdin, a read is still under way and
-// takes what is typed next with it.
+// If the environment variable MCP_TRACE names a file, ServeStdio appends each line
+// that it accepts or has written, with the time and "in" or "out". Messages do not
+// wait for the file. While more than 64 MiB of the trace are unwritten, lines are
+// dropped.
+//
+// If another ServeStdio is running, ServeStdio returns an error at once. If it
+// returns before the end of stdin, a read is still in progress, which takes the next
+// input.
 func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	if !stdioTaken.CompareAndSwap(false, true) {
-		return errors.New("mcp: stdin and stdout are being served already")
+		return errors.New("mcp: ServeStdio is already serving stdin and stdout")
 	}
 	defer stdioTaken.Store(false)
 	in, out := os.Stdin, os.Stdout
-	null, _ := os.Open(os.DevNull) // without one, nil is as good: all that it does fails
+	null, _ := os.Open(os.DevNull) // if that fails, null is nil, and reading from it fails
 	defer null.Close()
 	os.Stdin, os.Stdout = null, os.Stderr
 	defer func() { os.Stdin, os.Stdout = in, out }()
 	defer redirectToStderr(log.Default(), out, s.graceTime())()
 	defer redirectToStderr(s.ErrorLog, out, s.graceTime())()
 
-	// Notify and not Ignore: children inherit what is ignored.
+	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, sigpipe)
 	defer func() {
-		if !errors.Is(err, ErrDrain) { // else a write may be under way, and fail while main cleans up
+		if !errors.Is(err, ErrDrain) { // otherwise a write in progress could raise SIGPIPE while main cleans up
 			signal.Stop(pipe)
 		}
 	}()
@@ -368,7 +374,8 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	}
 	var trace io.Writer
 	if name := os.Getenv("MCP_TRACE"); name != "" {
-		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
+		// With O_RDWR, opening a FIFO does not wait until another process reads from
+		// it.
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 		if err != nil {
 			s.logf("mcp: MCP_TRACE: %v", err)
@@ -380,9 +387,9 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	return s.serveSession(ctx, r, w, trace)
 }
 
-// turnToStderr turns a logger away from out, and returns what turns it back. That
-// waits no longer than d: a logger is locked while a line is being written, which
-// nobody may read.
+// redirectToStderr makes a logger that writes to out write to stderr. It returns a
+// function that restores the logger, or gives up after d: a logger is locked during a
+// write, which may block.
 func redirectToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()) {
 	if l == nil || l.Writer() != io.Writer(out) {
 		return func() {}
@@ -391,16 +398,16 @@ func redirectToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()
 	l.SetOutput(stderr)
 	return func() {
 		doWithin(d, func() {
-			if l.Writer() == stderr { // nobody has turned it elsewhere since
+			if l.Writer() == stderr { // unless other code has called SetOutput since
 				l.SetOutput(out)
 			}
 		})
 	}
 }
 
-// endOnSignal returns a context that the first signal ends, with a cause that
-// names it; the second has its usual effect. stop is to be called when the
-// session is over.
+// endOnSignal returns a context that the first signal ends, with a cause that names
+// the signal. The second signal has its default effect. The caller must call stop
+// when the session has ended.
 func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -413,14 +420,15 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 		}
 	}
 	over, waited := make(chan struct{}), make(chan struct{})
-	go func() { // the signal waiter
+	go func() {
 		defer close(waited)
 		select {
 		case sig := <-signals:
 			signal.Stop(signals)
 			cancel(errors.New(sig.String() + " signal received"))
 		case <-over:
-			// Some hosts close stdin and send SIGTERM at once: main shall get to its end.
+			// Some hosts close stdin and send SIGTERM at the same time; main must be
+			// able to finish.
 			time.AfterFunc(time.Second, func() { signal.Stop(signals) })
 		}
 	}()
@@ -431,8 +439,8 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	}
 }
 
-// terminal reports whether f is a terminal: a character device, but not the
-// null device.
+// isTerminal reports whether f is a terminal: a character device other than the null
+// device.
 func isTerminal(f, null *os.File) bool {
 	fi, err := f.Stat()
 	if err != nil || fi.Mode()&os.ModeCharDevice == 0 {
@@ -442,8 +450,8 @@ func isTerminal(f, null *os.File) bool {
 	return err != nil || !os.SameFile(fi, device)
 }
 
-// A terminalEnd is a terminal. When its other end is closed, a Read or a Write
-// fails with EIO: an ordinary end.
+// A terminalFile is a terminal. If its other end is closed, Read and Write fail with
+// EIO, which is reported as the usual end.
 type terminalFile struct{ *os.File }
 
 func (t terminalFile) Read(b []byte) (int, error) {

@@ -997,7 +997,11 @@ func TestAPanicCostsItsOwnRequest(t *testing.T) {
 			synctest.Wait()
 			c.send(modernCall("2", dies))
 			c.want(modernFailed("2", "Internal error"))
-			if text := out.String(); !strings.Contains(text, dies+" (id 2) did not return") || !strings.Contains(text, "_test.go:") {
+			what := "panicked: "
+			if dies == "goexit" {
+				what = "called runtime.Goexit\n"
+			}
+			if text := out.String(); !strings.Contains(text, dies+" (id 2) "+what) || !strings.Contains(text, "_test.go:") {
 				t.Errorf("%s: log: %s", dies, text)
 			}
 			time.Sleep(time.Second)

@@ -3470,25 +3470,29 @@ func (s *schema) inside(name []byte) (*schema, reflect.Type) {
 
 // ---- JSON ----
 
-// The scanner is our own and as strict as encoding/json, against which it is
-// fuzzed. It is exact where encoding/json is not: names are compared byte for byte,
-// a member that comes twice is reported, and an id is kept as it was written. One pass
-// over a message finds out whether it is valid, and takes it apart. It does not look
-// into arguments: their schema says what they may hold. After this pass, skip, members
-// and unquote rely on the message being valid.
+// Lines of the client are parsed by a scanner of this package, because encoding/json
+// matches names without regard to case, keeps the last of two equal names, and does
+// not keep ids as they were written. The scanner matches names byte for byte and
+// reports duplicates. Otherwise it is as strict as encoding/json, against which it is
+// fuzzed. When Go 1.27 is the oldest supported release, encoding/json/jsontext can
+// replace it.
+//
+// scan validates a message and extracts members from it in one pass. It does not look
+// into arguments: their schema says what they may hold. The functions that run later,
+// such as skip, members and unquote, require valid JSON and do not check it again.
 
-// A want is a member that is looked for, where its value is to go, and what is
-// looked for inside of it.
+// A want names a member to extract, where to store its value, and which members of
+// that value to extract.
 type want struct {
 	name      string
 	to        *[]byte
 	inside    []want
-	duplicate bool // it came more than once
+	duplicate bool // set if the member came more than once
 }
 
 // scan returns the index after the value that begins at b[i], or -1 if it is not
-// valid JSON. It leaves UTF-8 to others. Depth is that of the value. If it is an
-// object, what is wanted is taken out of it.
+// valid JSON. It does not check UTF-8. The argument depth is the number of containers
+// around the value. If the value is an object, scan extracts the wanted members.
 func scan(b []byte, i, depth int, wanted []want) int {
 	if i >= len(b) {
 		return -1
@@ -3540,8 +3544,8 @@ func scanContainer(b []byte, i, depth int, wanted []want) int {
 	return -1
 }
 
-// scanKey returns a key, in its quotes, and the index of the value after it and
-// its colon, or -1.
+// scanKey returns a key with its quotes, and the index of the value after it and the
+// colon, or -1.
 func scanKey(b []byte, i int) (key []byte, value int) {
 	end := scanString(b, i)
 	if end < 0 {
@@ -3554,7 +3558,7 @@ func scanKey(b []byte, i int) (key []byte, value int) {
 	return key, skipSpace(b, i+1)
 }
 
-// wantNamed returns what is wanted of the member of a key, or nil.
+// findWant returns the element of wanted whose name is key, or nil.
 func findWant(wanted []want, key []byte) *want {
 	if len(wanted) == 0 {
 		return nil
@@ -3568,8 +3572,8 @@ func findWant(wanted []want, key []byte) *want {
 	return nil
 }
 
-// unescaped returns what a string stands for that is valid, in its quotes. It makes
-// a copy only if it must.
+// unquoteBytes returns the text of a valid JSON string, given with its quotes. It
+// copies the text only if it holds escapes.
 func unquoteBytes(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1]
@@ -3578,13 +3582,13 @@ func unquoteBytes(quoted []byte) []byte {
 	return []byte(text)
 }
 
-// scanMember is scan for the value of a member that is wanted, or, if w is nil, is not.
+// scanMember is scan for the value of a member. It stores the value unless w is nil.
 func (w *want) scanMember(b []byte, i, depth int) int {
 	if w == nil {
 		return scan(b, i, depth, nil)
 	}
 	w.duplicate = *w.to != nil
-	*w.to = b[i:] // which is what there is of a value that is broken off
+	*w.to = b[i:] // if the value is cut off, this is what is left of it
 	end := scan(b, i, depth, w.inside)
 	if end >= 0 {
 		*w.to = b[i:end]
@@ -3592,7 +3596,8 @@ func (w *want) scanMember(b []byte, i, depth int) int {
 	return end
 }
 
-// twice says of the first wanted member that came twice that it did.
+// findDuplicate returns a text that names the first wanted member that came twice, or
+// "".
 func findDuplicate(wanted []want) string {
 	for _, w := range wanted {
 		if w.duplicate {
@@ -3602,11 +3607,11 @@ func findDuplicate(wanted []want) string {
 	return ""
 }
 
-// pick takes out of an object what is wanted, if it is one.
+// pick extracts members from an object. It does nothing if obj is another value.
 func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
 
-// members yields the members of a valid object, or the elements of a valid array,
-// which have no key.
+// members returns an iterator over the members of a valid object, or over the
+// elements of a valid array, whose names are nil.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, val []byte) bool) {
 		for i := skipSpace(b, 1); b[i] != '}' && b[i] != ']'; {
@@ -3626,7 +3631,7 @@ func members(b []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// skip returns the index after the value that begins at b[i], which must be valid.
+// skip returns the index after the valid value that begins at b[i].
 func skip(b []byte, i int) int {
 	depth := 0
 	for {
@@ -3652,9 +3657,10 @@ func skip(b []byte, i int) int {
 	}
 }
 
-// skipString is skip for a string. A quote that an odd number of backslashes precedes
-// is part of the string. Such quotes often come close together, as in JSON that is a
-// string of JSON. So after one of them the next bytes are examined one by one.
+// skipString is skip for a string. A quote after an odd number of backslashes is part
+// of the string. Such quotes are often close to each other, for example if the string
+// holds JSON. So after one of them the next bytes are examined one by one, which is
+// faster there than bytes.IndexByte.
 func skipString(b []byte, i int) int {
 	for i++; ; {
 		i += bytes.IndexByte(b[i:], '"')
@@ -3675,7 +3681,7 @@ func skipString(b []byte, i int) int {
 	}
 }
 
-// skipSpace returns the index of the first byte from i on that is no blank.
+// skipSpace returns the index of the first byte of b[i:] that is not a blank.
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
 		i++
@@ -3683,7 +3689,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// trimEnd takes the blanks away from the end.
+// trimEnd removes blanks from the end.
 func trimEnd(b []byte) []byte {
 	return bytes.TrimRight(b, " \t\r\n")
 }
@@ -3696,8 +3702,8 @@ func scanWord(b []byte, i int, word string) int {
 	return -1
 }
 
-// scanString is scan for a string. Control characters and unknown escapes are
-// not valid in one.
+// scanString is scan for a string, in which control characters and unknown escapes
+// are invalid.
 func scanString(b []byte, i int) int {
 	if b[i] != '"' {
 		return -1
@@ -3710,20 +3716,20 @@ func scanString(b []byte, i int) int {
 		case b[i] == '"':
 			return i + 1
 		}
-		if i++; i == len(b) { // after a backslash
+		if i++; i == len(b) { // the byte after a backslash
 			return -1
 		}
 		if b[i] == 'u' {
 			if i += 4; i >= len(b) || !isHex(b[i-3:i+1]) {
 				return -1
 			}
-		} else if escaped[b[i]] == 0 {
+		} else if meaningOf[b[i]] == 0 {
 			return -1
 		}
 	}
 }
 
-// isHex reports whether all of b are hexadecimal digits.
+// isHex reports whether all bytes of b are hexadecimal digits.
 func isHex(b []byte) bool {
 	for _, c := range b {
 		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
@@ -3733,17 +3739,16 @@ func isHex(b []byte) bool {
 	return true
 }
 
-// plainPrefix returns the index of the first byte in s[i:] that does not stand
-// for itself in a JSON string: a quote, a backslash, or a control character. It
-// looks at eight bytes at a time, because a text may be long.
+// skipPlain returns the index of the first quote, backslash or control character in
+// s[i:], or len(s). It examines eight bytes at a time, because texts may be long.
 func skipPlain[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		low, backslash := w^each*2, w^each*'\\' // a quote ^ 2 stands right behind the control characters
-		// The highest bit of a byte in x-each*n &^ x tells that it is below n.
-		// In the lowest byte of which it tells that, it is right.
+		low, backslash := w^each*2, w^each*'\\' // in low, '"' becomes ' ', which is just above the control characters
+		// In x-each*n &^ x, the highest bit of a byte is set if the byte is below n.
+		// Matches above the lowest one may be false, so only the lowest is used.
 		if below := ((low-each*('"'^2+1))&^low | (backslash-each)&^backslash) & (each << 7); below != 0 {
 			return i + bits.TrailingZeros64(below)/8
 		}
@@ -3754,8 +3759,8 @@ func skipPlain[T string | []byte](s T, i int) int {
 	return i
 }
 
-// scanNumber is scan for a number: no leading zeros, and digits on both sides
-// of a point.
+// scanNumber is scan for a number. A number has no leading zeros, and digits on both
+// sides of its point.
 func scanNumber(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
@@ -3782,7 +3787,7 @@ func scanNumber(b []byte, i int) int {
 	return i
 }
 
-// digits returns the index behind the decimal digits that begin at b[i].
+// skipDigits returns the index after the decimal digits that begin at b[i].
 func skipDigits(b []byte, i int) int {
 	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
 		i++
@@ -3790,7 +3795,7 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// validID reports whether raw, which is valid JSON, is a string or an integer.
+// isValidID reports whether raw, which is valid JSON, is a string or an integer.
 func isValidID(raw []byte) bool {
 	if len(raw) == 0 || raw[0] == '"' {
 		return len(raw) > 0
@@ -3800,8 +3805,8 @@ func isValidID(raw []byte) bool {
 	return len(fraction) == 0 || string(bytes.TrimRight(fraction, "0")) == "." // 5.0 is an integer
 }
 
-// unquote returns the string that raw, which is valid JSON or nil, stands for,
-// and whether it is a string at all.
+// unquote returns the text of raw, which is valid JSON or nil, and reports whether
+// raw is a string.
 func unquote(raw []byte) (s string, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
@@ -3818,7 +3823,7 @@ func unquote(raw []byte) (s string, ok bool) {
 		if raw = raw[i:]; raw[1] == 'u' {
 			raw = writeCodePoint(&b, raw)
 		} else {
-			b.WriteByte(escaped[raw[1]])
+			b.WriteByte(meaningOf[raw[1]])
 			raw = raw[2:]
 		}
 	}
@@ -3826,16 +3831,17 @@ func unquote(raw []byte) (s string, ok bool) {
 	return b.String(), true
 }
 
-// escaped is what a letter behind a backslash means, and escapes the letters that
-// we write. 0 is none.
+// meaningOf maps the letter after a backslash to the byte that the escape stands for.
+// letterOf maps a byte to the letter of the escape that is written for it. 0 means
+// that there is none.
 var (
-	escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-	escapes = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+	meaningOf = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+	letterOf  = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 )
 
-// writeCodePoint writes what the escape \u... with which raw begins stands for,
-// together with a second one if they are the halves of a code point, and returns the
-// rest. One half alone is U+FFFD.
+// writeCodePoint writes the character of the escape \u... with which raw begins, and
+// returns what follows. Two escapes that form a surrogate pair are one character. A
+// surrogate without its pair becomes U+FFFD.
 func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
 	r := parseCodeUnit(raw)
 	raw = raw[len(`\u0000`):]
@@ -3848,7 +3854,7 @@ func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
 	return raw
 }
 
-// codeUnit returns the number in the valid escape \u... with which b begins.
+// parseCodeUnit returns the number in the valid escape \u... with which b begins.
 func parseCodeUnit(b []byte) (unit rune) {
 	for _, digit := range b[2:6] {
 		value := digit - '0'
@@ -3860,8 +3866,8 @@ func parseCodeUnit(b []byte) (unit rune) {
 	return unit
 }
 
-// grow makes room for n more bytes. If that makes a long line, it uses the memory of an
-// earlier one if it can.
+// reserve returns b with room for n more bytes. For a long line it uses the memory of
+// an earlier one if it can.
 func reserve(b []byte, n int) []byte {
 	if cap(b)-len(b) < n && len(b)+n > keepBuffer {
 		used, _ := longLines.Get().(*[]byte)
@@ -3873,14 +3879,14 @@ func reserve(b []byte, n int) []byte {
 }
 
 // appendString appends s as a JSON string, byte for byte as encoding/json does
-// without its escapes for HTML. What is rare is left to encoding/json: text that is
-// not UTF-8, and the two characters that JavaScript takes for newlines.
+// without HTML escapes. It leaves text that is not UTF-8, and U+2028 and U+2029, to
+// encoding/json.
 func appendString(b []byte, s string) []byte {
 	if !utf8.ValidString(s) || strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") {
 		raw, _ := marshal(s) // a string cannot fail
 		return append(b, raw...)
 	}
-	b = append(reserve(b, len(s)+len(s)/16+2), '"') // once, with room for some escapes
+	b = append(reserve(b, len(s)+len(s)/16+2), '"') // reserved once, with room for some escapes
 	for at := 0; ; at++ {
 		end := skipPlain(s, at)
 		b = append(b, s[at:end]...)
@@ -3888,7 +3894,7 @@ func appendString(b []byte, s string) []byte {
 			return append(b, '"')
 		}
 		at = end
-		if letter := escapes[s[at]]; letter != 0 {
+		if letter := letterOf[s[at]]; letter != 0 {
 			b = append(b, '\\', letter)
 		} else {
 			b = fmt.Appendf(b, `\u%04x`, s[at])
@@ -3896,7 +3902,7 @@ func appendString(b []byte, s string) []byte {
 	}
 }
 
-// appendCompact appends JSON that somebody else has made, in one line and without
+// appendCompact appends JSON of the user or the client, in one line and without
 // blanks.
 func appendCompact(b, raw []byte) ([]byte, error) {
 	var buf bytes.Buffer
@@ -3908,13 +3914,13 @@ func appendCompact(b, raw []byte) ([]byte, error) {
 	return append(b, singleLine(buf.Bytes())...), nil
 }
 
-// closeWith takes away the comma behind the last member and appends what follows.
+// closeWith removes the comma after the last member, and appends parts.
 func closeWith(b []byte, parts ...string) []byte {
 	return join(bytes.TrimSuffix(b, []byte(",")), parts...)
 }
 
-// join appends all parts to b. A program is 37 KB smaller if join is called, and
-// not copied to where it is called.
+// join appends all parts to b. It must not be inlined: that makes a program 37 KB
+// larger.
 //
 //go:noinline
 func join(b []byte, parts ...string) []byte {
@@ -3924,7 +3930,7 @@ func join(b []byte, parts ...string) []byte {
 	return b
 }
 
-// nameMembers appends the members that everything a server offers has.
+// nameMembers appends the members name, title and description.
 func nameMembers(b []byte, rev revision, name, title, description string) []byte {
 	b = stringMember(b, "name", name)
 	if rev.knows(titles) {
@@ -3933,13 +3939,13 @@ func nameMembers(b []byte, rev revision, name, title, description string) []byte
 	return optionalMember(b, "description", description)
 }
 
-// stringMember appends a member that is a string, and a comma. The comma behind the
-// last member of an object is taken away by closeWith.
+// stringMember appends a string member and a comma. closeWith removes the comma after
+// the last member.
 func stringMember(b []byte, name, val string) []byte {
 	return append(appendString(join(b, `"`, name, `":`), val), ',')
 }
 
-// optionalMember is stringMember, but leaves out a string that is empty.
+// optionalMember is stringMember for a member that is left out if val is empty.
 func optionalMember(b []byte, name, val string) []byte {
 	if val == "" {
 		return b
@@ -3947,11 +3953,12 @@ func optionalMember(b []byte, name, val string) []byte {
 	return stringMember(b, name, val)
 }
 
-// rawMember appends a member whose value is JSON already, unless that is empty.
+// rawMember appends a member whose value is JSON, and a comma. It appends nothing if
+// val is empty.
 func rawMember(b []byte, name string, val []byte) []byte {
 	if len(val) == 0 {
 		return b
 	}
-	b = slices.Grow(b, len(name)+len(val)+8) // once: val may be large
+	b = slices.Grow(b, len(name)+len(val)+8) // at once, because val may be large
 	return append(append(join(b, `"`, name, `":`), val...), ',')
 }

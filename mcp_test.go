@@ -3691,7 +3691,7 @@ func TestOnlyWhatTheClientDeclaredIsAsked(t *testing.T) {
 				}
 				if m.Method != "" && test.version != "2026-07-28" {
 					c.send(`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`)
-					c.want(said(1, "error: mcp: the client answered with an error: no (-1)"))
+					c.want(said(1, "error: mcp: the client responded with an error: no (-1)"))
 				}
 				c.end()
 			})

@@ -5,42 +5,45 @@ package mcp
 
 // One client.
 //
-//	r ─▶ lineReader ─▶ accept ─▶ message ─▶ request ─▶ begin ─▶ handle ─▶ respond ─▶ lineWriter ─▶ w
-//	          │                     │          │                   │                     ▲
-//	          │                     │          └─ dispatch: what needs no handler ────────┤
-//	          │                     │                              │                     │
-//	          │                     ├─ notice: initialized, cancelled                    │
-//	          │                     └─ deliver: the client's answer ─▶ ask ──────────────┘
-//	          └─ the end of the input: see cancel.go
+//	r ─▶ lineReader ─▶ acceptLine ─▶ acceptMessage
+//	                                   ├─▶ acceptNotification: initialized, cancelled
+//	                                   ├─▶ acceptResponse: to the handler that asked the client
+//	                                   └─▶ acceptRequest ─▶ dispatchRequest
+//	                                                          ├─▶ sendResponse ─────────────────────────────┐
+//	                                                          └─▶ beginRequest ─▶ handleRequest ─▶ respond ─┴─▶ lineWriter ─▶ w
 //
-// Everything up to begin runs on one goroutine at a time, which has the turn to
-// read. So line N has taken effect before line N+1 is looked at: a cancel never
-// overtakes its request. While no other request runs, this goroutine serves the
-// request itself, which saves waking another thread. It lends the turn
-// meanwhile: when that lasts a millisecond, or up to five with a long text, or when
-// the handler asks the client, the turn passes to a new goroutine. So the client is
-// heard whatever a handler does, and nobody waits for the turn.
+// The end of the input, and of the session, is in cancel.go.
 //
-// These are all the goroutines of a session, but for those of timers, which never
-// wait: what each does, and, behind the colon, who waits for it.
+// Everything up to beginRequest runs on one goroutine at a time, which has the turn
+// to read. So a line has taken effect before the next line is parsed: a cancel never
+// overtakes its request. While no other request runs, the goroutine that has the turn
+// also runs the handler, which saves waking another thread. It lends the turn
+// meanwhile. If the handler runs for more than a millisecond (up to five if the line
+// is long), or asks the client something, the turn passes to a new goroutine. So the
+// client is read whatever a handler does, and no goroutine waits for the turn.
 //
-//	read                 has the turn to read: the WaitGroup, for its line and its writes
-//	handle               serves one request that the reader does not serve: the WaitGroup
-//	writeAll             was handed the turn to write: the WaitGroup
-//	lineReader.read      one Read, begun while too much output is unsent: whoever reads next
-//	lineWriter.writeAll  writes the trace or the diagnostics: wait, until Drain is over;
-//	                     after that, or after an ErrDrain, nobody
-//	drain                the drain waiter, which waits for the WaitGroup: wait, until Drain is over
-//	within               writes what was held when Drain was over: wait, for a moment;
-//	                     turns a logger back: ServeStdio, for a moment
+// This is a list of all goroutines of a session, except those of timers, which never
+// block. Each line says what the goroutine does, and after the colon which goroutine
+// waits for it.
+//
+//	readLines            has the turn to read: the WaitGroup, for its line and its writes
+//	handleRequest        runs a handler that the reader does not run: the WaitGroup
+//	writeAcquired        writes to w for a goroutine that must not block: the WaitGroup
+//	lineReader.readOnce  one Read ahead, begun while too much output is unsent: the next
+//	                     goroutine that reads
+//	lineWriter.writeAll  writes the trace or the diagnostics: waitForEnd, within Drain
+//	waitUntilIdle        the drain waiter, which waits for the WaitGroup: waitForEnd,
+//	                     within Drain
+//	doWithin             after Drain, writes what was held: waitForEnd, for a moment;
+//	                     restores a logger: ServeStdio, for a moment
 //	endOnSignal          waits for the first signal: ServeStdio
 //
-// Only a Read that cannot be interrupted, of either read, may outlive Serve, a Write
-// of trace or diagnostics that is longer than Drain, and after an ErrDrain what would
-// not come to its end.
+// Serve may return while these still run: a Read that cannot be interrupted, a Write
+// of the trace or the diagnostics that takes longer than Drain, and after an ErrDrain
+// the handlers and the Write that did not end in time.
 //
-// No lock is held while r or w is used or a handler runs. Where two are needed,
-// session.mu is taken first.
+// No lock is held during a Read, a Write or a handler. A goroutine that needs
+// session.mu and another lock acquires session.mu first.
 
 import (
 	"bytes"
@@ -66,128 +69,127 @@ import (
 )
 
 const (
-	outputBound = 16 << 20        // unsent bytes above which no further line is taken
-	aheadBound  = 16 << 20        // bytes above which nothing more is read ahead meanwhile
-	notesBound  = 64 << 10        // unsent diagnostics above which they are dropped
-	traceBound  = 64 << 20        // the same for the trace
-	keepBuffer  = 64 << 10        // bytes of a buffer to read into, and of one to write from that is kept
-	keepHead    = 64 << 10        // bytes that are kept of the beginning of a line that is too long; and so many blanks may stand behind a line
-	minRead     = keepBuffer / 16 // room below which a Read gets a new buffer
-	maxReused   = 4 << 20         // bytes above which a line's memory is not used again
-	maxBatch    = 10_000          // members of one batch
+	outputBound = 16 << 20        // unsent bytes above which no further line is accepted
+	aheadBound  = 16 << 20        // bytes that are read ahead at most meanwhile
+	notesBound  = 64 << 10        // unsent bytes above which diagnostics are dropped
+	traceBound  = 64 << 20        // unsent bytes above which lines of the trace are dropped
+	keepBuffer  = 64 << 10        // bytes of a read buffer; larger write buffers are not kept
+	keepHead    = 64 << 10        // bytes that are kept of the start of a line that is too long; also blanks that may follow a line
+	minRead     = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
+	maxReused   = 4 << 20         // bytes; the memory of a longer line is not used again
+	maxBatch    = 10_000          // messages in one batch
 	maxStreams  = 64              // open subscriptions/listen requests
-	maxWatched  = 10_000          // resources that one of them, or a legacy session, watches
+	maxWatched  = 10_000          // resources that one stream watches
 	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
-	maxMatched  = 64 << 10        // bytes in a URI that may fit a template
-	maxRepeated = 1 << 10         // bytes in an id or a token that notifications repeat, and of the end of a line that is too long
-	maxDepth    = 10_000          // of nesting, as in encoding/json
-	maxEmpty    = 100             // Reads in a row that give nothing, as in bufio
+	maxMatched  = 64 << 10        // bytes in a URI that is matched against templates
+	maxRepeated = 1 << 10         // bytes in an id or token that notifications repeat; also of the end of a line that is too long
+	maxDepth    = 10_000          // levels of nesting, as in encoding/json
+	maxEmpty    = 100             // Reads in a row without data or an error, as in bufio
 
-	maxInline = time.Millisecond // of work, after which a lent turn is passed on, or answers have waited long enough
-	longText  = 256 << 10        // bytes of a line: for each so many, up to four times, a loan lasts maxInline longer
+	maxInline = time.Millisecond // after which a lent turn passes on, and queued responses are written
+	longText  = 256 << 10        // bytes; for each so many, up to four times, a loan lasts maxInline longer
 )
 
-// A session is one client: the two ends of a connection and what is going on
-// between them.
+// A session is one client: both ends of its connection and the work in progress.
 type session struct {
 	srv    *Server
-	ctx    context.Context // parent of every handler's; ends when the session does
+	ctx    context.Context // parent of the contexts of all handlers; cancelled when the session ends
 	cancel context.CancelCauseFunc
 
 	turn  turn
-	in    lineReader // for whoever has the turn
+	in    lineReader // used by the goroutine that has the turn
 	out   lineWriter
-	trace *lineWriter // to the file of MCP_TRACE; nil: none
+	trace *lineWriter // to the file of MCP_TRACE; nil if there is none
 	notes lineWriter  // to Server.ErrorLog
 
-	identity                 string // for modern results: name and version alone
+	identity                 string // serverInfo of modern results: name and version only
 	experimental, extensions []byte // capabilities, as JSON
 
-	// A session ends in this order. The end begins: r ends or fails, w fails, or the ctx
-	// of Serve ends. No further line is accepted, except that lines which were read before
-	// the end of r still are. The handlers end. Serve returns.
+	// A session ends in these steps. First, r ends or fails, w fails, or the context
+	// of Serve ends. From then on no further line is accepted, except lines that were
+	// read before the end of r. Then the handlers end, and Serve returns.
 	inputOver chan struct{}  // closed when r has ended or failed
 	closing   chan struct{}  // closed when no further line is accepted
-	wg        sync.WaitGroup // lines being accepted, requests that were begun, and writes
+	wg        sync.WaitGroup // counts lines being accepted, requests that were begun, and writes
 	returned  chan struct{}  // closed when Serve returns
 
-	failed context.Context         // ends with the first failure of r or w; Serve returns its cause
-	fail   context.CancelCauseFunc // with an error, never nil
+	failed context.Context         // cancelled by the first failure of r or w; Serve returns its cause
+	fail   context.CancelCauseFunc // called with an error, never with nil
 
-	mu           sync.Mutex            // guards what follows, for a few lines at a time
-	askErr       error                 // why the client is not asked any more
-	requests     map[string]*request   // owed an answer, by raw id
-	running      map[*request]struct{} // whose handlers run, also if cancelled; at most Server.MaxConcurrent, until the end
-	waiting      list.List             // of *request: for their turn to run
-	pending      map[string]chan reply // our requests that await the client's answer, by our id
+	mu           sync.Mutex            // guards the fields below; held for a few lines of code only
+	askErr       error                 // if set, the client can no longer be asked, and why
+	requests     map[string]*request   // requests that must be answered, by raw id
+	running      map[*request]struct{} // requests whose handlers run, also cancelled ones; at most Server.MaxConcurrent until the session ends
+	waiting      list.List             // requests that wait for others to end, as *request
+	pending      map[string]chan reply // our requests that wait for the client's response, by our id
 	lastCall     int64
-	lastResponse int64     // where in the output the last answer ends
-	batched      int       // bytes of answers that wait for the others of their batches
-	streams      []*stream // where changes are told, oldest first
-	legacy       legacy    // whoever has the turn to read writes it with mu, and reads it without; others need mu
-	notesNow     int       // diagnostics of the current second
+	lastResponse int64     // position in the output after the last response
+	batched      int       // bytes of responses that wait for the other responses of their batches
+	streams      []*stream // streams that receive changes, oldest first
+	legacy       legacy    // written with mu by the goroutine that has the turn, which reads it without mu; other goroutines need mu
+	notesNow     int       // number of diagnostics in the second notesTime
 	notesTime    int64
 }
 
-// legacy is what is known of a client of the older revisions: what it said in
-// initialize, and what it wants to be told.
+// legacy is the state of a client of the older revisions: what initialize said, and
+// which notifications the client receives.
 type legacy struct {
 	rev          revision // 0 before initialize
 	client, caps []byte
 	stream       *stream
-	level        int // from which on log messages are sent: an index of levels
+	level        int // lowest level of log messages that are sent, as an index of levels
 }
 
-// A request is one request of the client, from accept to respond. One that no
-// handler serves is answered on the spot and stands in none of the maps. Any other
-// stands in these, as session.mu guards them:
+// A request is one request of the client, from acceptRequest to respond. A request
+// that needs no handler is answered at once and is in none of the maps. Any other
+// request is in these, which session.mu guards:
 //
-//	                              requests   waiting   running
-//	it waits for others to end    yes        yes       no
-//	it runs                       yes        no        yes
-//	the client has cancelled it   no         no        as long as it runs
-//	it is answered                no         no        no
-//	it is a stream                yes        no        no
+//	                                        requests   waiting   running
+//	it waits for other requests to end      yes        yes       no
+//	it runs                                 yes        no        yes
+//	it runs, and the client cancelled it     no         no        yes
+//	it has been answered                    no         no        no
+//	it is a stream                          yes        no        no
 //
-// As long as it stands in requests it is owed an answer: what is sent on its behalf
-// looks there first.
+// A request that is in requests must be answered. A notification or a question that
+// belongs to a request is sent only while the request is in requests.
 type request struct {
 	session *session
-	ctx     context.Context // of the handler; its value for requestKey is the request
+	ctx     context.Context // of the handler; its value for requestKey is this request
 	cancel  context.CancelCauseFunc
-	id      []byte   // the raw token, echoed byte for byte
-	method  []byte   // its name
+	id      []byte   // the raw token, sent back byte for byte
+	method  []byte   // unquoted
 	service *service // how the method is served
-	name    string   // of the tool, prompt or resource
+	name    string   // of the tool or prompt, or the URI of the resource
 	rev     revision
 	params
 	batch   *batch
 	stream  *stream               // of subscriptions/listen
-	element *list.Element         // of session.waiting
-	item    *item                 // what it is about, if that is one thing
+	element *list.Element         // in session.waiting
+	item    *item                 // the tool, prompt, resource or template; nil for other methods
 	vars    map[string]string     // the variables of a resource template
-	handler func(*request) []byte // makes the line that answers it
+	handler func(*request) []byte // returns the line that answers the request
 
-	client, caps []byte // of the client, from initialize or, in the modern era, from _meta
+	client, caps []byte // clientInfo and capabilities, from initialize or, in the modern era, from _meta
 
-	once       sync.Once                  // sets what follows
-	answers    map[string]json.RawMessage // the client's, of this and earlier rounds
+	once       sync.Once                  // sets answers, taken, untaken and badAnswers
+	answers    map[string]json.RawMessage // the client's responses to questions, of this round and of earlier ones
 	badAnswers *Error                     // what is wrong with them
 
-	// session.mu guards what follows.
-	taken     map[string]int  // how many answers this run has taken, by the checksum of the question
+	taken     map[string]int  // guarded by session.mu, like the fields below: how many answers this run has taken, by the checksum of the question
 	untaken   map[string]bool // the answers of this round that the handler has not taken
-	reported  bool            // guarded by session.mu, like all that follows
-	progress  float64         // the last that was reported
-	questions []inputRequest  // to be asked with the result of this round
+	reported  bool
+	progress  float64        // the last value that was reported
+	questions []inputRequest // to be sent with the result of this round
 }
 
-// params holds the members of the params of a request or a notification that we
-// know, as raw JSON. The line of metaVersion and token are members of its _meta. Which
-// of them a method has, and what they may be, is for that method's service to check.
+// params holds the members of a request's or a notification's params that this
+// package reads, as raw JSON. The members of the line that begins with metaVersion,
+// and token, are members of its _meta. Which of them a method has, and what their
+// values may be, is checked by the method's service.
 type params struct {
-	raw                                          []byte // all of them
-	duplicate                                    string // says that one came twice
+	raw                                          []byte // the whole object
+	duplicate                                    string // names a member that came twice; "" if none did
 	meta, rawName, arguments, uri, cursor        []byte
 	notifications, level, state, inputResponses  []byte
 	protocolVersion, capabilities, clientInfo    []byte
@@ -196,24 +198,25 @@ type params struct {
 	token                                        []byte
 }
 
-// An inputRequest is a question of the modern era, which travels in a result.
+// An inputRequest is a question of the modern era, which is sent in a result.
 type inputRequest struct{ key, method, params string }
 
-// A batch collects the answers to one line of several messages. They go out
-// together, or, if one of the handlers outlives Drain, not at all.
+// A batch collects the responses to one line of several messages. They are sent
+// together. If one of the handlers outlives Drain, none of them is sent.
 type batch struct {
-	owed      int // answers still to come, and one while the line is being read
+	owed      int // responses still to come, plus one while the line is being accepted
 	responses []byte
 }
 
-// A reply is what becomes of a request of ours to the client. The channel on which
-// somebody waits for it has room for one: whoever tells it never waits.
+// A reply is the outcome of a request of ours to the client. The channel that
+// receives it has room for one reply, so sending one never blocks.
 type reply struct {
 	result json.RawMessage
 	err    error
 }
 
-// tell gives the call its reply. The second time it does nothing, nor if call is nil.
+// resolveCall sends the reply to a call. It does nothing if call already has a reply,
+// or is nil.
 func resolveCall(call chan reply, a reply) {
 	select {
 	case call <- a:
@@ -221,24 +224,24 @@ func resolveCall(call chan reply, a reply) {
 	}
 }
 
-// Serve speaks MCP with one client, reading messages from r, one to a line,
-// and writing to w, until the client closes its end, ctx ends, or r or w fails. It
-// then cancels the handlers, after [Server.Linger] if r has ended, and waits up to
-// [Server.Drain] for them.
+// Serve speaks MCP with one client. It reads messages from r, one per line, and
+// writes messages to w, until r ends, ctx ends, or r or w fails. It then cancels the
+// handlers, after [Server.Linger] if r has ended, and waits up to [Server.Drain] for
+// them to return.
 //
-// It returns nil when the session came to an ordinary end, the end of ctx
-// being one; an error that is [ErrDrain] when something outlived the drain; and
-// otherwise the error of r or w. A Reader that returns neither data nor an error
-// a hundred times in a row is at fault: the error is [io.ErrNoProgress].
+// Serve returns nil if r or ctx has ended or the client has closed the connection. If
+// handlers or writes did not end within Drain, it returns an error that wraps
+// [ErrDrain]. Otherwise it returns the error of r or w. If r returns neither data nor
+// an error a hundred times in a row, the error is [io.ErrNoProgress].
 //
-// Many sessions of one Server may run at once. Serve closes neither r nor w.
-// When it returns before the end of r, a Read may still be under way: close r to
+// Several sessions of one Server may run at the same time. Serve closes neither r nor
+// w. If it returns before the end of r, a Read may still be in progress: close r to
 // end it.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	return s.serveSession(ctx, r, w, nil)
 }
 
-// serve is Serve with a trace, unless trace is nil.
+// serveSession is Serve with a trace, unless trace is nil.
 func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
 	if s.Name == "" || s.Version == "" {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
@@ -263,7 +266,7 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	}
 	c.identity = s.identity(0)
 	var err1, err2 error
-	c.experimental, err1 = encodeCapabilities(s.Experimental) // now, because it may run code of the user's
+	c.experimental, err1 = encodeCapabilities(s.Experimental) // before the session begins, because they may call the user's MarshalJSON
 	c.extensions, err2 = encodeCapabilities(s.Extensions)
 	if err := cmp.Or(err1, err2); err != nil {
 		return fmt.Errorf("mcp: Server.Experimental or Extensions: %w", err)
@@ -301,26 +304,24 @@ func encodeCapabilities(caps map[string]any) ([]byte, error) {
 
 // ---- what each revision knows ----
 
-// This section tells the revisions of the protocol apart, and services, in
-// session.go, does so for methods, with a since or an until. A new revision is
-// added here:
+// This section and the fields since and until of services are what tells the
+// revisions of the protocol apart. To add a revision:
 //
-//   - its constant and its date, below, and modernVersions;
-//   - what it is the first to know: a line in the list of these;
-//   - what it no longer knows, or knows by another name: one of the functions
-//     from hasEnumNames on, of which errorCode has the codes that it reserves;
-//   - the keys of its _meta.
+//	- add its constant and its date below, and add it to modernVersions;
+//	- add what it is the first to know to the list of constants;
+//	- add what it no longer knows, or knows by another name, to the functions from
+//	  hasEnumNames on; errorCode holds the error codes that a revision reserves;
+//	- add the keys of its _meta.
 //
-// New members of a request are read in envelope.parse, and new ones of an answer
-// written where that kind of answer is made; a new capability of ours is added to
-// declared, and a new notification of the client's to notifications. The doc comments
-// that name revisions want a look.
+// New members of a request are read in envelope.parseMessage. New members of a result
+// are written where that kind of result is made. A new capability of the server is
+// added to declared, and a new notification of the client to notifications. Doc
+// comments that name revisions may have to change.
 //
-// Elsewhere, rev.knows(something) is the question, and rev.modern() where the
-// two eras differ.
+// All other code asks rev.knows(feature), or rev.modern() where the two eras differ.
 
-// A revision is a dated version of the protocol. Those before firstModern are
-// the legacy era.
+// A revision is a dated version of the protocol. Revisions before firstModern are the
+// legacy era.
 type revision int
 
 const (
@@ -339,16 +340,16 @@ var revisions = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-
 
 func (v revision) String() string { return revisions[v] }
 
-// modern reports whether v belongs to the modern era, whose requests each speak
-// for themselves.
+// modern reports whether v belongs to the modern era, in which each request names its
+// revision and the client.
 func (v revision) modern() bool { return v >= firstModern }
 
-// revisionOf returns the revision of a date, or 0 if we know none.
+// revisionOf returns the revision with a date, or 0 if this package does not know it.
 func revisionOf(version string) revision {
 	return revision(max(0, slices.Index(revisions[:], version)))
 }
 
-// negotiate returns the revision of a session whose client wishes for a version.
+// negotiate returns the revision of a session whose client asks for a version.
 func negotiate(version string) revision {
 	if v := revisionOf(version); v != 0 && !v.modern() {
 		return v
@@ -356,22 +357,22 @@ func negotiate(version string) revision {
 	return newestLegacy
 }
 
-// modernVersions are those that a request may name, as JSON.
+// modernVersions is a JSON list of the revisions that a request may name.
 const modernVersions = `["2026-07-28"]`
 
-// What the revisions know, each by the first that does.
+// What the revisions know: each feature with the first revision that has it.
 const (
 	rootsAndSampling = rev2024_11_05
 
 	toolHints            = rev2025_03_26 // ToolAnnotations
 	audioBlocks          = rev2025_03_26 // Content of type audio
 	progressMessages     = rev2025_03_26 // the message of Progress
-	completionCapability = rev2025_03_26 // is declared; the method is older
+	completionCapability = rev2025_03_26 // is declared; the method itself is older
 
 	titles           = rev2025_06_18 // of everything that has a name
 	resourceLinks    = rev2025_06_18 // Content of type resource_link
-	structuredOutput = rev2025_06_18 // outputSchema and structuredContent, which are objects
-	metaInside       = rev2025_06_18 // the _meta of tools, blocks and the like
+	structuredOutput = rev2025_06_18 // outputSchema and structuredContent, which must be objects
+	metaInside       = rev2025_06_18 // the _meta of tools, content and other parts of a result
 	lastModified     = rev2025_06_18 // in Annotations
 	forms            = rev2025_06_18 // Elicit
 
@@ -380,28 +381,28 @@ const (
 	formModes       = rev2025_11_25 // the mode of Elicit and its capability
 	pageVisits      = rev2025_11_25 // ElicitURL
 	choiceTitles    = rev2025_11_25 // titles of an enum in a form, each beside its value
-	choiceLists     = rev2025_11_25 // a choice of several in a form
-	formDefaults    = rev2025_11_25 // in a form; a boolean's is older
+	choiceLists     = rev2025_11_25 // a field of a form that takes several values of an enum
+	formDefaults    = rev2025_11_25 // in a form; the default of a boolean is older
 	samplingContext = rev2025_11_25 // has a capability of its own
 	blockLists      = rev2025_11_25 // several blocks in a message of Sample
 
 	anyOutput = rev2026_07_28 // outputSchema and structuredContent need not be objects
 )
 
-// knows reports whether v knows what came with an earlier revision, or with v.
+// knows reports whether v has a feature that came with the revision since.
 func (v revision) knows(since revision) bool { return v >= since }
 
-// hasEnumNames reports whether titles of an enum in a form are a list beside it.
+// hasEnumNames reports whether the titles of an enum in a form are a separate list.
 func (v revision) hasEnumNames() bool { return v == rev2025_06_18 }
 
 // batches reports whether one line may hold several messages.
 func (v revision) batches() bool { return v == rev2025_03_26 }
 
-// hasElicitationID reports whether an ElicitURL needs an id.
+// hasElicitationID reports whether ElicitURL sends an id.
 func (v revision) hasElicitationID() bool { return v == rev2025_11_25 }
 
-// errorCode returns the code with which a handler's error is sent. A reserved
-// code goes out only where the revision has it for servers.
+// errorCode returns the code that is sent for a handler's error code. A reserved code
+// is sent only if the revision lets servers use it.
 func (v revision) errorCode(code int) int {
 	switch {
 	case code == codeNotFound && v.modern():
@@ -414,7 +415,7 @@ func (v revision) errorCode(code int) int {
 	return codeInternal
 }
 
-// block returns c, or a text in its place if v does not know the type.
+// block returns c, or a text in its place if v does not know the type of c.
 func (v revision) block(c Content) Content {
 	switch {
 	case c.Type == "audio" && !v.knows(audioBlocks):
@@ -425,7 +426,7 @@ func (v revision) block(c Content) Content {
 	return c
 }
 
-// annotations returns what v knows of a.
+// annotations returns a without the members that v does not know.
 func (v revision) annotations(a Annotations) Annotations {
 	if !v.knows(lastModified) {
 		a.LastModified = ""
@@ -445,15 +446,15 @@ const (
 
 // ---- read ----
 
-// read is what the goroutine does that has the turn to read: until the turn has
-// passed to another, r has come to its end, or Serve has returned. When no line is
-// accepted any more it reads on and drops what it reads: a client that is still
-// writing reads our last answers only when it has got rid of that.
+// readLines reads and accepts lines. It runs on the goroutine that has the turn to
+// read, and returns when the turn has passed to another goroutine, r has ended or
+// Serve has returned. When no further line is accepted it still reads, and discards
+// what it reads: a client that blocks in a write can then read our last responses.
 //
-// Answers of requests that it serves itself are not written one by one. They go
-// out together, before it waits for input, or before the next line when it has gone
-// on for a millisecond: a client that sends many requests at once costs few writes,
-// and one that sends one and waits is not kept waiting.
+// The responses to requests that this goroutine serves are not written one by one.
+// They are written together before it waits for input, or before the next line if a
+// millisecond has passed. So many requests at once cost few writes, and a client that
+// waits for a response does not wait long.
 func (c *session) readLines() {
 	began := time.Now()
 	for !isClosed(c.returned) {
@@ -475,7 +476,7 @@ func (c *session) readLines() {
 			began = time.Now()
 			continue
 		}
-		if time.Since(began) > maxInline { // the answers have waited long enough
+		if time.Since(began) > maxInline { // queued responses have waited long enough
 			c.startWriter()
 			began = time.Now()
 		}
@@ -485,14 +486,14 @@ func (c *session) readLines() {
 	}
 }
 
-// flooded reports whether too much output is unsent and nobody waits for room any
-// more, since the session has ended. What was read ahead may be much then: requests
-// are refused in few words, and what is no request is not answered.
+// isFlooded reports whether too much output is unsent although the session has ended.
+// The reader no longer waits for room then, and much input may have been read ahead.
+// So requests are refused with a short error, and invalid messages are not answered.
 func (c *session) isFlooded() bool {
 	return c.ctx.Err() != nil && c.out.unsentBytes() > outputBound
 }
 
-// isClosed reports whether a channel is closed on which nothing is ever sent.
+// isClosed reports whether a channel is closed. Nothing may ever be sent on it.
 func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
@@ -502,9 +503,8 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// enter adds one to what the drain waiter waits for, and reports whether it has:
-// it does not once the session is closing. So the WaitGroup does not rise from
-// zero from then on.
+// startLine counts a line in the WaitGroup, unless the session is closing, and
+// reports whether it did. So the WaitGroup does not rise from zero after that.
 func (c *session) startLine() bool {
 	c.mu.Lock()
 	open := !isClosed(c.closing)
@@ -515,9 +515,9 @@ func (c *session) startLine() bool {
 	return open
 }
 
-// take accepts one line, and serves the request in it if that is for this
-// goroutine. It reports whether the goroutine still has the turn. The caller has
-// entered; a handler that calls runtime.Goexit does not come back.
+// takeLine accepts one line and, if the request in it is for this goroutine, runs its
+// handler. It reports whether the goroutine still has the turn. The caller must have
+// called startLine. If the handler calls runtime.Goexit, takeLine does not return.
 func (c *session) takeLine(line, tail []byte) (mine bool) {
 	defer c.endLine()
 	if tail != nil {
@@ -531,10 +531,9 @@ func (c *session) takeLine(line, tail []byte) (mine bool) {
 	return true
 }
 
-// leave ends what enter began, behind a line. If the session is closing meanwhile,
-// nobody flushes any more, and the drain waiter writes again only when all that is
-// counted is through. So the answer to this line gets a writer here, before wg.Done,
-// which may let the drain waiter go on.
+// endLine undoes startLine. If the session is closing, no goroutine flushes any more,
+// and the drain waiter writes again only when the WaitGroup reaches zero. So endLine
+// starts a writer for the response to this line before it calls wg.Done.
 func (c *session) endLine() {
 	c.mu.Lock()
 	if isClosed(c.closing) {
@@ -544,10 +543,10 @@ func (c *session) endLine() {
 	c.wg.Done()
 }
 
-// flush writes the answers that are ready, before its caller waits for input. A
-// write may block, so the turn is lent meanwhile: a client that does not read is
-// still heard. It reports whether the caller still has the turn, as it has if there is
-// nothing for it to write. When the session is closing the drain waiter writes.
+// flushOutput writes the responses that are queued, before its caller waits for
+// input. The write may block, so the turn is lent meanwhile: input is read even if
+// the client does not read. It reports whether the caller still has the turn. While
+// the session is closing it does nothing, because the drain waiter writes.
 func (c *session) flushOutput() (mine bool) {
 	if !c.startLine() {
 		return true
@@ -561,11 +560,11 @@ func (c *session) flushOutput() (mine bool) {
 	return c.turn.reclaim()
 }
 
-// waitForRoom waits while too much output is unsent. That bounds what a client
-// can cost that writes and does not read. The input is read ahead meanwhile, so
-// that its end is heard the moment that Read returns it, as long as no more than
-// aheadBound bytes stand before it. When the session has ended it does not wait,
-// because a slow client is still owed answers: see flooded.
+// waitForRoom blocks while more than outputBound bytes of output are unsent. That
+// limits the memory that a client can cost by writing without reading. Meanwhile up
+// to aheadBound bytes of input are read ahead, so that the end of the input is seen
+// as soon as Read returns it. When the session has ended waitForRoom does not block,
+// because requests must still be answered; see isFlooded.
 func (c *session) waitForRoom() {
 	for {
 		full := c.out.waitChannel(c.out.position() - outputBound)
@@ -587,17 +586,18 @@ func (c *session) waitForRoom() {
 
 // ---- accept ----
 
-// An envelope is the outside of one message and its params, in slices of its line.
+// An envelope holds the outer members of one message, and its params, as slices of
+// the line.
 type envelope struct {
 	jsonrpc, id, method, result, err []byte
 	params                           params
-	duplicate                        string // says that a member came twice
+	duplicate                        string // names a member that came twice; "" if none did
 	duplicateID                      bool
 }
 
-// parse takes a message apart, and reports whether it is valid JSON. Names are
-// matched exactly. Of a message that is broken off, there is what stands before,
-// and the last value as far as it goes.
+// parseMessage splits a message into its members, and reports whether it is valid
+// JSON. Names are matched exactly. If the message ends early, the members before that
+// are set, and the last value as far as it goes.
 func (e *envelope) parseMessage(m []byte) (valid bool) {
 	p := &e.params
 	meta := []want{
@@ -637,15 +637,16 @@ func (e *envelope) parseMessage(m []byte) (valid bool) {
 	return valid
 }
 
-// isAnswer reports whether the message has the shape of an answer to us. Such a
-// message is never answered, whatever is wrong with it.
+// isResponse reports whether the message looks like a response to one of our
+// requests. A response is never answered, even if it is invalid.
 func (e *envelope) isResponse() bool {
 	return e.method == nil && (e.result != nil || e.err != nil)
 }
 
-// accept takes one line. It returns the request in it if that is for its caller
-// to serve. A batch is scanned as a whole before any of it has an effect; message
-// scans every other line, and a batch that is not valid.
+// acceptLine accepts one line. It returns the request in it if the caller is to run
+// the handler. A batch is validated as a whole before any of its messages takes
+// effect. acceptMessage validates any other line, and reports a batch that is not
+// valid.
 func (c *session) acceptLine(line []byte) (inline *request) {
 	c.recordLine("in", line)
 	switch {
@@ -659,11 +660,11 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 	return inline
 }
 
-// batch takes a line of several messages, which one revision knows. They are
-// accepted one after the other like lines, but their answers go out as one: the
-// batch counts how many are owed, and the last to come sends all of them. The line
-// itself counts as one, so that the answers to its first messages do not go out
-// before its last message was looked at.
+// acceptBatch accepts a line of several messages, which one revision allows. The
+// messages are accepted in order, like lines, but their responses are sent as one
+// line: the batch counts the responses that are still to come, and the last one sends
+// all of them. The line itself counts as one, so that nothing is sent before the last
+// message was accepted.
 func (c *session) acceptBatch(line []byte) {
 	count := 0
 	for range members(line) {
@@ -687,10 +688,9 @@ func (c *session) acceptBatch(line []byte) {
 	}
 }
 
-// message takes one message, finds out which of the three kinds it is, and
-// returns what accept does. The order of the cases matters: what looks like an
-// answer is not answered, even if something is wrong with it, and an id is only
-// repeated if it is one, and came once.
+// acceptMessage accepts one message and returns what acceptLine returns. The order of
+// the cases matters: an invalid response is not answered, and an id is sent back only
+// if it is valid and came once.
 func (c *session) acceptMessage(m []byte, b *batch) (inline *request) {
 	var e envelope
 	if !e.parseMessage(m) {
@@ -714,13 +714,13 @@ func (c *session) acceptMessage(m []byte, b *batch) (inline *request) {
 	case e.id != nil && id == nil:
 		c.refuseMessage(b, nil, invalid("id must be a string or an integer"))
 	case e.method == nil:
-		c.refuseMessage(b, id, invalid("method missing"))
+		c.refuseMessage(b, id, invalid("method is missing"))
 	case e.method[0] != '"':
 		c.refuseMessage(b, id, invalid("method must be a string"))
 	case version != "2.0" && id != nil:
 		c.refuseMessage(b, id, invalid(`jsonrpc must be "2.0"`))
 	case version != "2.0":
-		c.logf("notification ignored: jsonrpc must be \"2.0\"") // notifications have no answers
+		c.logf("notification ignored: jsonrpc must be \"2.0\"") // a notification has no response
 	case id == nil:
 		c.acceptNotification(&e)
 	default:
@@ -729,23 +729,23 @@ func (c *session) acceptMessage(m []byte, b *batch) (inline *request) {
 	return nil
 }
 
-// tooLong takes a line of more than Server.MaxMessage bytes, of which only the
-// beginning and the end are there. The id may stand in either.
+// refuseLongLine refuses a line of more than Server.MaxMessage bytes, of which only
+// the start and the end were kept. The id may be in either.
 func (c *session) refuseLongLine(head, tail []byte) {
 	c.recordLine("in", join(nil, string(head[:min(len(head), 1000)]), "... (cut: too long)"))
-	err := invalid("a message of more than " + strconv.Itoa(c.in.limit) + " bytes")
+	err := invalid("the message is longer than " + strconv.Itoa(c.in.limit) + " bytes")
 	var e envelope
 	e.parseMessage(slices.Clip(head))
 	id := e.id
-	if len(id) == cap(id) { // it is not there, or reaches the end of head, and so may not be whole
+	if len(id) == cap(id) { // it is missing, or it reaches the end of head, so a part of it may be missing
 		id = findIDAtEnd(tail)
 	}
 	if !isValidID(id) || !utf8.Valid(id) || e.duplicateID {
 		id = nil
 	}
 	if e.isResponse() {
-		resolveCall(c.removeCall(id), reply{err: fmt.Errorf("mcp: the client's answer is longer than %d bytes", c.in.limit)})
-		c.logf("answer ignored: %v", err)
+		resolveCall(c.removeCall(id), reply{err: fmt.Errorf("mcp: the client's response is longer than %d bytes", c.in.limit)})
+		c.logf("response ignored: %v", err)
 		return
 	}
 	if id == nil && bytes.HasPrefix(e.method, []byte(`"notifications/`)) {
@@ -755,9 +755,10 @@ func (c *session) refuseLongLine(head, tail []byte) {
 	c.refuseMessage(nil, id, err)
 }
 
-// idAtEnd finds the id of an object of which only the end is there: some clients
-// write the id last. The id that counts is a member from which on the rest is valid.
-// Quotes inside of a text are escaped, and so are never taken for those of a member.
+// findIDAtEnd returns the id of an object of which only the end was kept, because
+// some clients write the id last. It looks for a member named id from which on the
+// rest of the object is valid. Quotes inside of strings are escaped, so such a member
+// is never a part of a string.
 func findIDAtEnd(tail []byte) (id []byte) {
 	for at := 0; id == nil; at++ {
 		next := bytes.Index(tail[at:], []byte(`"id"`))
@@ -773,8 +774,9 @@ func findIDAtEnd(tail []byte) (id []byte) {
 	return id
 }
 
-// notifications are those that a client may send. Two of them change nothing here:
-// we ask for no progress, and keep no roots. They are not logged as unknown.
+// notifications holds the notifications that a client may send. Two of them have no
+// effect, but are not reported as unknown: this server never asks for progress, and
+// does not store roots.
 var notifications = map[string]func(*session, params){
 	"notifications/cancelled": func(c *session, p params) {
 		if isValidID(p.requestID) {
@@ -787,7 +789,7 @@ var notifications = map[string]func(*session, params){
 	"notifications/roots/list_changed": func(*session, params) {},
 }
 
-// notice takes a notification, which has no answer.
+// acceptNotification accepts a notification, which has no response.
 func (c *session) acceptNotification(e *envelope) {
 	method, _ := unquote(e.method)
 	act := notifications[method]
@@ -798,7 +800,7 @@ func (c *session) acceptNotification(e *envelope) {
 	act(c, e.params)
 }
 
-// initialized tells the legacy session what has changed since initialize.
+// startNotifications sends the legacy session the changes since initialize.
 func (c *session) startNotifications() {
 	c.mu.Lock()
 	if st := c.legacy.stream; st != nil && st.silent {
@@ -812,24 +814,25 @@ func (c *session) startNotifications() {
 	c.mu.Unlock()
 }
 
-// deliver takes the client's answer to a request of ours.
+// acceptResponse accepts the client's response to one of our requests.
 func (c *session) acceptResponse(e *envelope) {
 	dropNulls(&e.err)
 	call := c.removeCall(e.id)
 	switch {
 	case call == nil:
-		c.logf("answer ignored: nobody waits for %s", oneLine(string(e.id)))
+		c.logf("response ignored: no request of this server has the id %s", oneLine(cmp.Or(string(e.id), "(missing)")))
 	case e.err == nil:
 		resolveCall(call, reply{result: e.result})
 	default:
 		var code, message []byte
 		pick(e.err, want{name: "code", to: &code}, want{name: "message", to: &message})
 		why, _ := unquote(message)
-		resolveCall(call, reply{err: fmt.Errorf("mcp: the client answered with an error: %s (%.20s)", excerpt(why), code)})
+		resolveCall(call, reply{err: fmt.Errorf("mcp: the client responded with an error: %s (%.20s)", excerpt(why), code)})
 	}
 }
 
-// removeCall takes the call with this id out of the map.
+// removeCall removes the call with this id from the map and returns it. It returns
+// nil if there is none.
 func (c *session) removeCall(id []byte) chan reply {
 	c.mu.Lock()
 	call := c.pending[string(id)]
@@ -840,24 +843,25 @@ func (c *session) removeCall(id []byte) chan reply {
 
 // ---- request ----
 
-// A service is how the requests of one method are served. Which revisions have
-// the method, and what has to be there before it is, is checked in one place for
-// all of them; what is left is for serve.
+// A service describes how the requests of one method are served. dispatchRequest
+// checks whether the revision has the method and whether what it needs is offered.
+// All other checks are made by serve.
 type service struct {
-	since, until revision // that have the method; 0: no bound
-	early        bool     // it is served before initialize too
-	kind         kind     // what must be offered; nothing: it is always served
+	since, until revision // the revisions that have the method; 0: no bound
+	early        bool     // it is served also before initialize
+	kind         kind     // what the server must offer; nothing: the method is always served
 	list         bool     // legacy clients may list what is not offered
-	asks         bool     // its result may ask the client, in the modern era
-	forModel     bool     // what its handler fails with is a result, for the model to read
-	absentData   any      // data of the error where the method does not exist
+	asks         bool     // in the modern era, its result may hold questions
+	forModel     bool     // an error of the handler is sent as a result, which the model reads
+	absentData   any      // data of the error in revisions that do not have the method
 
-	// serve returns an error, or else the answer, or else nil: then a handler makes it.
+	// serve returns an error or a response. If it returns neither, it has set
+	// r.handler.
 	serve func(*session, *request) ([]byte, *Error)
 }
 
-// services are the methods of the protocol: what opens a conversation, then lists,
-// what handlers answer, and what a client wants to be told from now on.
+// services holds the methods of the protocol: those that open a conversation, lists,
+// those that call handlers, and those that turn notifications on and off.
 var services = map[string]*service{
 	"initialize":      {until: newestLegacy, early: true, kind: nothing, absentData: json.RawMessage(`{"supported":` + modernVersions + `}`), serve: (*session).initialize},
 	"ping":            {until: newestLegacy, early: true, kind: nothing, serve: (*session).ping},
@@ -882,26 +886,26 @@ var services = map[string]*service{
 // unknownMethod is the service of methods that no revision has.
 var unknownMethod = &service{since: newest + 1, kind: nothing}
 
-// in reports whether revision v has the method.
+// existsIn reports whether revision v has the method.
 func (s *service) existsIn(v revision) bool {
 	return v >= s.since && (s.until == 0 || v <= s.until)
 }
 
-// request takes a request. It makes sure that the id is free, and that there is room
-// for an answer, since those of a batch are kept until all are there, and a client may
-// have stopped reading after the end. It finds the era, refuses what cannot be served,
-// and either answers on the spot or begins a handler. It returns what accept does.
+// acceptRequest accepts a request and returns what acceptLine returns. It refuses an
+// id that is in use, and refuses the request if too many bytes of responses are
+// unsent. That happens in a batch, whose responses are kept until the last one is
+// made, and after the end of the session, when a client may have stopped reading.
 func (c *session) acceptRequest(e *envelope, b *batch) (inline *request) {
 	c.mu.Lock()
 	_, dup := c.requests[string(e.id)]
 	full := b != nil && c.batched > outputBound || c.isFlooded()
 	c.mu.Unlock()
 	switch {
-	case dup: // under its own id, the answer would mislead the owner of the first
+	case dup: // with its id, the response would be taken for that of the first request
 		c.refuseMessage(b, nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 		return nil
 	case full:
-		c.refuseMessage(b, e.id, coded(codeInternal, "The unsent answers are too long"))
+		c.refuseMessage(b, e.id, coded(codeInternal, "Too many bytes of responses are unsent"))
 		return nil
 	}
 	r := &request{session: c, id: e.id, batch: b, params: e.params}
@@ -919,8 +923,8 @@ func (c *session) acceptRequest(e *envelope, b *batch) (inline *request) {
 	return nil
 }
 
-// dispatch answers what needs no code of the user's. When it returns neither an
-// answer nor an error, r is to be given to a handler.
+// dispatchRequest returns the response or the error of a request that needs no
+// handler. If it returns neither, the caller passes r to beginRequest.
 func (c *session) dispatchRequest(r *request) ([]byte, *Error) {
 	if err := r.params.checkParams(); err != nil {
 		return nil, err
@@ -930,14 +934,14 @@ func (c *session) dispatchRequest(r *request) ([]byte, *Error) {
 	}
 	s := r.service
 	offered := s.kind == nothing || c.srv.offers()[s.kind.capability()]
-	if !offered && (!s.list || r.rev.modern()) { // hosts of the legacy era drop a server that does not know a list
+	if !offered && (!s.list || r.rev.modern()) { // hosts of the legacy era drop a server that refuses a list
 		return nil, r.methodNotFound()
 	}
 	return s.serve(c, r)
 }
 
-// check returns what is wrong with params whatever the method is. A null is as good
-// as nothing where a member may be left out.
+// checkParams checks what all methods have in common. A null is treated as absent if
+// the member is optional.
 func (p *params) checkParams() *Error {
 	dropNulls(&p.raw, &p.meta, &p.arguments, &p.cursor, &p.state, &p.inputResponses, &p.token, &p.metaClient, &p.metaLevel)
 	switch {
@@ -955,7 +959,7 @@ func (p *params) checkParams() *Error {
 	return nil
 }
 
-// dropNulls makes null as good as absent.
+// dropNulls treats null as absent.
 func dropNulls(optional ...*[]byte) {
 	for _, val := range optional {
 		if string(*val) == "null" {
@@ -964,16 +968,16 @@ func dropNulls(optional ...*[]byte) {
 	}
 }
 
-// selectEra finds the revision by which r is served. A request that names its
-// version in _meta is modern. Every other request is legacy: it needs initialize
-// first, but for initialize and ping.
+// selectEra sets the revision of r. A request that names its version in _meta is
+// modern. Any other request is legacy, and is refused before initialize unless it is
+// initialize or ping.
 func (c *session) selectEra(r *request) *Error {
 	if r.metaVersion != nil {
 		return r.takeClaim()
 	}
 	r.rev, r.client, r.caps = c.legacy.rev, c.legacy.client, c.legacy.caps
 	switch {
-	case r.service.since > newest: // nobody knows it
+	case r.service.since > newest: // no revision has it
 		return r.methodNotFound()
 	case r.service.existsIn(r.rev) && (r.rev != 0 || r.service.early):
 		return nil
@@ -981,7 +985,8 @@ func (c *session) selectEra(r *request) *Error {
 	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (or send initialize first)")
 }
 
-// claim takes what a modern request says of itself in its _meta, if that is right.
+// takeClaim checks the _meta of a modern request, and sets the revision, the client
+// and its capabilities from it.
 func (r *request) takeClaim() *Error {
 	version, isText := unquote(r.metaVersion)
 	rev := revisionOf(version)
@@ -998,7 +1003,7 @@ func (r *request) takeClaim() *Error {
 	case !rev.modern():
 		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
 			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,"supported":`, modernVersions, `}`))}
-	case r.metaLevel != nil && !slices.Contains(levels[:], level): // what is no text is "" here
+	case r.metaLevel != nil && !slices.Contains(levels[:], level): // level is "" if it is not a string
 		return coded(codeParams, "Invalid log level: "+excerpt(level))
 	case r.batch != nil:
 		return invalid("batching is not supported")
@@ -1010,8 +1015,8 @@ func (r *request) takeClaim() *Error {
 	return nil
 }
 
-// nameAndVersion returns what a client says of itself, and whether it is an
-// object with a name and a version.
+// parseClientInfo returns the name and the version in a clientInfo object, and
+// reports whether it has both.
 func parseClientInfo(raw []byte) (name, version string, ok bool) {
 	var rawName, rawVersion []byte
 	pick(raw, want{name: "name", to: &rawName}, want{name: "version", to: &rawVersion})
@@ -1020,8 +1025,8 @@ func parseClientInfo(raw []byte) (name, version string, ok bool) {
 	return name, version, named && versioned
 }
 
-// noMethod is the error for a method that the revision of r does not have, or that
-// belongs to what the server does not offer.
+// methodNotFound is the error for a method that r's revision does not have, or that
+// needs something that the server does not offer.
 func (r *request) methodNotFound() *Error {
 	return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(string(r.method)), Data: r.service.absentData}
 }
@@ -1053,23 +1058,24 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	return r.endAnswer(join(b, c.abilities(r.rev, offered))), nil
 }
 
-// discover tells a modern client what there is.
+// discover returns the revisions, the capabilities and the instructions of the server
+// to a modern client.
 func (c *session) discover(r *request) ([]byte, *Error) {
 	b := join(r.beginAnswer(), `"supportedVersions":`, modernVersions, `,`)
 	b = r.appendCaching(join(b, c.abilities(r.rev, c.srv.offers())), true)
 	return r.endAnswerAs(c.srv.identity(r.rev), b), nil
 }
 
-// ping answers at once. A client may ping before initialize.
+// ping returns an empty result. A client may ping before initialize.
 func (c *session) ping(r *request) ([]byte, *Error) {
 	return r.emptyAnswer(), nil
 }
 
-// listItems answers a request for one page of a list. A cursor is the place in the
-// list after which the page begins, so it stays good when items come and go.
+// listItems returns one page of a list. A cursor is the position in the list after
+// which the page begins, so it stays valid when items are added or removed.
 //
-// Where tools may be hidden it leaves the answer to a handler: Tool.Shown is the
-// user's code, for which neither a lock nor the reader may wait.
+// If the server has tools with Tool.Shown, a handler makes the page: Shown is the
+// user's code and must not run under a lock or delay the reader.
 func (c *session) listItems(r *request) ([]byte, *Error) {
 	cursor, isText := unquote(r.cursor)
 	after, err := strconv.Atoi(cmp.Or(cursor, "0"))
@@ -1087,13 +1093,13 @@ func (c *session) listItems(r *request) ([]byte, *Error) {
 	}
 	r.handler = func(r *request) []byte {
 		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(r.ctx) })
-		return r.pageAnswer(seen, false) // another client may see another list
+		return r.pageAnswer(seen, false) // the list may differ by client, so it must not be cached
 	}
 	return nil, nil
 }
 
-// findItem finds what a request is about by the name that it gives. The item's
-// handler, which is the user's, answers.
+// findItem finds the item that a request names. The item's handler answers the
+// request.
 func (c *session) findItem(r *request) ([]byte, *Error) {
 	k, raw, member := r.service.kind, r.rawName, "name"
 	if k == resources {
@@ -1120,7 +1126,7 @@ type completeParams struct {
 	Ref struct {
 		Type string `json:"type"`
 		Name string `json:"name"` // of a prompt
-		URI  string `json:"uri"`  // of a template, or one that fits it
+		URI  string `json:"uri"`  // of a template, or a URI that matches one
 	} `json:"ref"`
 	Argument struct {
 		Name  string  `json:"name"`
@@ -1131,8 +1137,8 @@ type completeParams struct {
 	} `json:"context"`
 }
 
-// findCompletion has a handler suggest values for the argument that r is about. The
-// other arguments may be many: they are taken apart when all else is right.
+// findCompletion finds the argument for which the client wants suggestions. The
+// handler decodes the other arguments, because there may be many.
 func (c *session) findCompletion(r *request) ([]byte, *Error) {
 	var p completeParams
 	if err := decode(r.raw, &p); err != nil {
@@ -1168,7 +1174,7 @@ func (c *session) findCompletion(r *request) ([]byte, *Error) {
 	return nil, nil
 }
 
-// setLevel sets from which level on the legacy session wants log messages.
+// setLevel sets the lowest level of log messages that the legacy session receives.
 func (c *session) setLevel(r *request) ([]byte, *Error) {
 	level, _ := unquote(r.params.level)
 	n := slices.Index(levels[:], level)
@@ -1181,7 +1187,8 @@ func (c *session) setLevel(r *request) ([]byte, *Error) {
 	return r.emptyAnswer(), nil
 }
 
-// logLevel returns from which level on a request wants log messages.
+// logLevel returns the lowest level of log messages that the client wants for r, as
+// an index of levels.
 func (c *session) logLevel(r *request) int {
 	if r.rev.modern() {
 		if level, ok := unquote(r.metaLevel); ok {
@@ -1195,7 +1202,7 @@ func (c *session) logLevel(r *request) int {
 	return level
 }
 
-// subscribe has the legacy session told when a resource changes.
+// subscribe lets the legacy session receive notifications when a resource changes.
 func (c *session) subscribe(r *request) ([]byte, *Error) {
 	uri, isText := unquote(r.uri)
 	if !isText {
@@ -1207,7 +1214,7 @@ func (c *session) subscribe(r *request) ([]byte, *Error) {
 	return r.emptyAnswer(), err
 }
 
-// unsubscribe ends what subscribe began.
+// unsubscribe undoes subscribe.
 func (c *session) unsubscribe(r *request) ([]byte, *Error) {
 	uri, isText := unquote(r.uri)
 	if !isText {
@@ -1219,19 +1226,19 @@ func (c *session) unsubscribe(r *request) ([]byte, *Error) {
 	return r.emptyAnswer(), nil
 }
 
-// A stream is where changes are told: to the legacy session as such, to a
-// modern client on each subscriptions/listen request of its own.
+// A stream receives notifications of changes: the legacy session is one, and in the
+// modern era each subscriptions/listen request is one.
 type stream struct {
-	request *request         // of subscriptions/listen; nil for the legacy session
+	request *request         // the subscriptions/listen request; nil for the legacy session
 	watched kindSet          // the kinds whose lists are watched
-	sent    [kinds]int64     // where in the output a change was told last
-	uris    map[string]int64 // the same for the resources that are watched
-	silent  bool             // notifications/initialized has not come yet
-	missed  kindSet          // what has changed before that
+	sent    [kinds]int64     // position in the output after the last notification of each kind
+	uris    map[string]int64 // the resources that are watched, each with its position as in sent
+	silent  bool             // set until notifications/initialized arrives
+	missed  kindSet          // what has changed while silent was set
 }
 
-// listen takes a subscriptions/listen request. It may be open for long, so it
-// keeps nothing of its line.
+// listen begins a subscriptions/listen request. The request may last long, so it
+// keeps no slices of its line.
 func (c *session) listen(r *request) ([]byte, *Error) {
 	if len(r.id) > maxRepeated {
 		return nil, invalid("the id of a subscription has at most " + strconv.Itoa(maxRepeated) + " bytes")
@@ -1254,8 +1261,8 @@ func (c *session) listen(r *request) ([]byte, *Error) {
 	return nil, nil
 }
 
-// filter reads what a subscriptions/listen request asks for, and keeps what we
-// can promise.
+// parseFilter returns a stream for what a subscriptions/listen request asks for, as
+// far as the server offers it.
 func (c *session) parseFilter(notifications []byte) (*stream, *Error) {
 	if notifications == nil || notifications[0] != '{' {
 		return nil, badParams("notifications is required")
@@ -1270,7 +1277,7 @@ func (c *session) parseFilter(notifications []byte) (*stream, *Error) {
 		switch string(wanted) {
 		case "true":
 			st.watched[k] = offered[k]
-		case "false", "": // as good as not there
+		case "false", "": // treated as absent
 		default:
 			return nil, badParams(kindNames[k] + "ListChanged must be true or false")
 		}
@@ -1282,7 +1289,8 @@ func (c *session) parseFilter(notifications []byte) (*stream, *Error) {
 	return st, err
 }
 
-// watchAll adds the resources in a list, if there is one.
+// watchURIs adds the resources of a list to those that are watched. A nil list is
+// empty.
 func (st *stream) watchURIs(list []byte) *Error {
 	if list == nil {
 		return nil
@@ -1302,7 +1310,7 @@ func (st *stream) watchURIs(list []byte) *Error {
 	return nil
 }
 
-// watch adds a resource to those whose changes are told.
+// watchURI adds a resource to those that are watched.
 func (st *stream) watchURI(uri string) *Error {
 	if _, again := st.uris[uri]; again {
 		return nil
@@ -1317,25 +1325,26 @@ func (st *stream) watchURI(uri string) *Error {
 	return nil
 }
 
-// removeStream ends a stream, if there is one. The caller must hold c.mu.
+// removeStreamLocked removes a stream; nil is ignored. The caller must hold c.mu.
 func (c *session) removeStreamLocked(gone *stream) {
 	c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == gone })
 }
 
 // ---- begin ----
 
-// begin sees to it that r is given to a handler: at once on a goroutine of its
-// own, or when others are through, or, if it reports true, on its caller's. From
-// here on r can be cancelled and will be waited for. When the session has ended,
-// notBegun takes the place of the handler; a stream ends by itself.
+// beginRequest starts the handler of r on a new goroutine, or queues r if
+// MaxConcurrent handlers run. If it returns true, it did neither, and the caller must
+// run the handler. From here on r can be cancelled, and the WaitGroup waits for it. If
+// the session has ended, refuseNotStarted replaces the handler, unless r is a stream,
+// which then ends by itself.
 //
-// All is decided under one lock. Otherwise the end of the session, or of the last
-// request that runs, could come in between, and r would then be put into a queue
-// from which nobody lets it in.
+// All of this happens under one lock. Otherwise the session, or the last request that
+// runs, could end in between, and a request that was queued after that would never be
+// started.
 func (c *session) beginRequest(r *request) (inline bool) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
-	c.wg.Add(1) // the line that it came in is counted: this does not rise from zero
+	c.wg.Add(1) // the line is counted too, so this does not rise from zero
 	c.mu.Lock()
 	c.requests[string(r.id)] = r
 	if r.batch != nil {
@@ -1343,7 +1352,7 @@ func (c *session) beginRequest(r *request) (inline bool) {
 	}
 	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
 	switch {
-	case r.stream != nil: // it waits, and does not work
+	case r.stream != nil: // a stream waits, and takes no place among those that run
 		c.streams = append(c.streams, r.stream)
 		c.out.enqueue(r.acknowledgement())
 		go c.handleRequest(r, false)
@@ -1354,7 +1363,7 @@ func (c *session) beginRequest(r *request) (inline bool) {
 			r.handler = (*request).refuseNotStarted
 		}
 		c.running[r] = struct{}{}
-		inline = (over || len(c.running) == 1) && r.batch == nil // of a batch, the caller goes on with the next member
+		inline = (over || len(c.running) == 1) && r.batch == nil // in a batch, the caller goes on with the next message
 		if !inline {
 			go c.handleRequest(r, false)
 		}
@@ -1363,8 +1372,8 @@ func (c *session) beginRequest(r *request) (inline bool) {
 	return inline
 }
 
-// letIn gives the first of the requests that wait to its handler, if there is one.
-// The caller must hold c.mu, and have a place for the request among those that run
+// startNextLocked starts the handler of the first request that waits, if there is
+// one. The caller must hold c.mu. Fewer than MaxConcurrent handlers must be running,
 // unless the session has ended.
 func (c *session) startNextLocked() {
 	first := c.waiting.Front()
@@ -1382,15 +1391,15 @@ func (c *session) startNextLocked() {
 
 // ---- handle ----
 
-// handle runs the handler of r and answers. A panic, or a call of
-// runtime.Goexit, costs this one request and nothing else. Lent says that the caller
-// has lent the turn. Handle reports whether the caller has the turn again: then flush
-// writes the answer, and otherwise handle does.
+// handleRequest runs the handler of r and answers r. If the handler panics or calls
+// runtime.Goexit, only this request fails. The argument lent is true if the caller
+// has lent the turn. handleRequest reports whether the caller has the turn again. If
+// it has, flushOutput writes the response; otherwise handleRequest does.
 //
-// The deferred function does all that has to be done however the handler ends. A
-// handler that calls Goexit ends the goroutine of its caller too, so if that was
-// the reader's, the turn must go to another one. The order matters: the answer is
-// queued; what nobody will flush is written; only then may the drain waiter go on.
+// The deferred function runs however the handler ends. If the handler calls Goexit,
+// the caller's goroutine ends too, so a lent turn must pass to another goroutine. The
+// order matters: the response is queued, then written unless the caller flushes, and
+// only then is wg.Done called, which may end the session.
 func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 	var line []byte
 	returned := false
@@ -1398,42 +1407,42 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 		if !returned {
 			if lent {
 				c.turn.pass()
-				lent = false // the goroutine ends with Goexit, and after a panic because mine is false
+				lent = false // the goroutine ends after Goexit; after a panic the caller sees that mine is false
 			}
-			why := recover()
-			if why == nil {
-				why = "it called runtime.Goexit"
+			what := "called runtime.Goexit"
+			if why := recover(); why != nil {
+				what = "panicked: " + formatPanic(why)
 			}
-			c.logf("%v did not return: %s\n%s", r, formatPanic(why), debug.Stack())
-			line = r.failureAnswer(errors.New(internalError.Message)) // where a model reads it, it is a result
+			c.logf("%v %s\n%s", r, what, debug.Stack())
+			line = r.failureAnswer(errors.New(internalError.Message)) // an error result if the model reads it
 		}
 		c.respond(r, line)
-		if mine = lent && c.turn.reclaim(); !mine { // else flush writes
+		if mine = lent && c.turn.reclaim(); !mine { // otherwise flushOutput writes
 			c.writeOutput()
 		}
 		c.wg.Done()
 	}()
 	line = c.runHandler(r)
 	returned = true
-	return false // the deferred function tells
+	return false // the deferred function sets it
 }
 
-// panicText is how the value of a panic prints. That is up to the user's code, which
+// formatPanic formats the value of a panic. Its methods are the user's code, which
 // may panic again.
 func formatPanic(why any) (text string) {
-	text = fmt.Sprintf("a %T", why) // if the next line panics
+	text = fmt.Sprintf("a %T", why) // the result if the last line panics
 	defer func() { recover() }()
 	return fmt.Sprint(why)
 }
 
-// run calls the handler of r and returns the line that answers r, or nil for none.
-// It reports a question that was asked and then lost: in the modern era a question
-// is only sent if the handler returns its error.
+// runHandler calls the handler of r and returns the line that answers r, or nil if
+// there is none. It reports a question that was asked but not sent: in the modern era
+// a question is sent only if the handler returns the error of asking it.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
 	owed := c.requests[string(r.id)] == r
 	c.mu.Unlock()
-	if !owed { // it was cancelled before it began
+	if !owed { // it was cancelled before it started
 		return nil
 	}
 	line := r.handler(r)
@@ -1443,14 +1452,14 @@ func (c *session) runHandler(r *request) []byte {
 	return line
 }
 
-// waitForEndOfStream is the handler of subscriptions/listen: it waits for the end,
-// and says so if there is somebody to be told.
+// waitForEndOfStream is the handler of subscriptions/listen. It blocks until the
+// stream ends. It returns a response unless the client has closed the connection.
 func (r *request) waitForEndOfStream() []byte {
 	select {
-	case <-r.session.inputOver: // which does not end r.ctx while handlers linger
+	case <-r.session.inputOver: // while handlers linger, r.ctx has not ended
 	case <-r.ctx.Done():
 	}
-	if r.session.cause() == ErrClosed { // also if the client has cancelled r, which is not answered
+	if r.session.cause() == ErrClosed { // also if the client has cancelled r, which is then not answered
 		return nil
 	}
 	return r.endAnswer(r.beginAnswer(), r.tag())
@@ -1458,13 +1467,13 @@ func (r *request) waitForEndOfStream() []byte {
 
 // ---- respond ----
 
-// respond answers r, unless the client has cancelled it, and lets go of what r has
-// used. The entry goes first: the client may use the id again as soon as it has
-// read the line, and whatever else belongs to r comes too late from here on.
+// respond answers r, unless the client has cancelled it, and releases what r holds. It
+// removes r from the map first, because the client may use the id again as soon as it
+// reads the line. From then on notifications and questions of r are no longer sent.
 //
-// The next request takes over the place of r among those that run, in the same
-// step. So no later handler answers first when MaxConcurrent is 1, and no request
-// that arrives at that moment can slip in before it.
+// In the same step the next request takes the place of r among those that run. So if
+// MaxConcurrent is 1, no later request can respond before r does or start before the
+// next one.
 func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
 	if c.requests[string(r.id)] == r {
@@ -1472,7 +1481,7 @@ func (c *session) respond(r *request, line []byte) {
 		c.sendResponseLocked(r.batch, line)
 	}
 	c.removeStreamLocked(r.stream)
-	if r.stream == nil { // a stream has no place
+	if r.stream == nil { // a stream takes no place
 		delete(c.running, r)
 		c.startNextLocked()
 	}
@@ -1480,8 +1489,8 @@ func (c *session) respond(r *request, line []byte) {
 	r.cancel(nil)
 }
 
-// answer answers what never became a handler's. Only the reader calls it: the
-// line goes out when it flushes.
+// sendResponse sends the response to a request that has no handler. Only the reader
+// calls it, which later flushes.
 func (c *session) sendResponse(b *batch, line []byte) {
 	c.mu.Lock()
 	if b != nil {
@@ -1491,10 +1500,10 @@ func (c *session) sendResponse(b *batch, line []byte) {
 	c.mu.Unlock()
 }
 
-// refuse answers a message that is not a proper request. A nil id is sent as
-// null, which is how JSON-RPC speaks of an id that could not be read. An id still
-// in flight is also sent as null; otherwise its owner would take this error for
-// its answer.
+// refuseMessage sends an error response to an invalid message. A nil id is sent as
+// null, which JSON-RPC requires if the id could not be read. An id that is in use is
+// also sent as null: otherwise the error would be taken for the response to that
+// request.
 func (c *session) refuseMessage(b *batch, id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
 	c.mu.Lock()
@@ -1502,14 +1511,14 @@ func (c *session) refuseMessage(b *batch, id []byte, err *Error) {
 		id = nil
 	}
 	c.mu.Unlock()
-	if id != nil || !c.isFlooded() { // two bytes would be answered with a hundred
+	if id != nil || !c.isFlooded() { // otherwise two bytes of input would cost a hundred of output
 		c.sendResponse(b, errorLine(id, err))
 	}
 }
 
-// sendAnswer sends line, or puts it with the other answers of its batch, which
-// go out when the last one is there. A nil line is an answer that will not come.
-// The caller must hold c.mu.
+// sendResponseLocked queues line, or adds it to the other responses of its batch,
+// which are queued when the last one arrives. A nil line means that there is no
+// response. The caller must hold c.mu.
 func (c *session) sendResponseLocked(b *batch, line []byte) {
 	if b == nil {
 		if line != nil {
@@ -1523,15 +1532,15 @@ func (c *session) sendResponseLocked(b *batch, line []byte) {
 	}
 	if b.owed--; b.owed == 0 && len(b.responses) > 0 {
 		c.batched -= len(b.responses)
-		b.responses[0] = '[' // in place of the first comma
+		b.responses[0] = '[' // replaces the first comma
 		c.lastResponse = c.out.enqueue(append(b.responses, ']'))
 	}
 }
 
-// notify sends a notification that belongs to r, before the answer of r or not
-// at all, if ok, which is called under c.mu, agrees. It returns when the line
-// is written, so that the answer of r comes in a later Write: there are clients that
-// drop progress which they read together with it. It waits no longer than r lasts.
+// sendNotification sends a notification that belongs to r. It sends nothing if r has
+// been answered, or if ok, which is called under c.mu, returns false. It blocks until
+// the line is written or r ends, so that the response to r is in a later Write: some
+// clients drop progress that they read together with the response.
 func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
 	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
@@ -1544,7 +1553,8 @@ func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 	c.out.waitUntilWritten(end, r.ctx.Done())
 }
 
-// String names r for people: in diagnostics, and in an ErrDrain.
+// String returns the method, the name and the id of r, for diagnostics and for
+// ErrDrain.
 func (r *request) String() string {
 	name := ""
 	if r.name != "" {
@@ -2259,7 +2269,7 @@ func (r *request) checksum(texts ...string) string {
 
 // ---- changes ----
 
-// changed tells the client that the list of this kind is another one now.
+// sendListChanged notifies the client that the list of a kind has changed.
 func (c *session) sendListChanged(k kind) {
 	c.mu.Lock()
 	for _, st := range c.streams {
@@ -2269,7 +2279,7 @@ func (c *session) sendListChanged(k kind) {
 	c.startWriter()
 }
 
-// change tells one stream. The caller must hold c.mu.
+// sendListChangedLocked notifies one stream. The caller must hold c.mu.
 func (c *session) sendListChangedLocked(st *stream, k kind) {
 	switch {
 	case !st.watched[k]:
@@ -2280,7 +2290,8 @@ func (c *session) sendListChangedLocked(st *stream, k kind) {
 	}
 }
 
-// updated tells the client that a resource that it watches has changed.
+// sendUpdated notifies the client that a resource has changed, if the client watches
+// it.
 func (c *session) sendUpdated(uri string) {
 	c.mu.Lock()
 	for _, st := range c.streams {
@@ -2292,11 +2303,12 @@ func (c *session) sendUpdated(uri string) {
 	c.startWriter()
 }
 
-// tellChange sends a notification on a stream and returns where in the output it
-// ends. It sends none if the last one of its sort, which ends at told, is still
-// queued and no answer was queued behind it, which the client could take for newer
-// news: so a thousand changes in a row are told once, or nearly so. The caller must
-// hold c.mu.
+// queueChangeLocked queues a notification on a stream and returns the position in the
+// output after it. The parameter sent is the position after the last such
+// notification. If that one is still queued, nothing is queued: a thousand changes in
+// a row cost about one notification. But if a response was queued after it, a new one
+// is queued, because the client could take that response for newer than the
+// notification. The caller must hold c.mu.
 func (c *session) queueChangeLocked(st *stream, told int64, method, params string) int64 {
 	if told > c.lastResponse && c.out.isQueued(told) {
 		return told
@@ -2313,35 +2325,36 @@ func (c *session) queueChangeLocked(st *stream, told int64, method, params strin
 
 // ---- write ----
 //
-// A line that is in the output is written by whoever finds nobody writing. These
-// look:
+// Any goroutine that queues a line also makes sure that it is written: if no
+// goroutine is writing, it writes itself or starts a writer. These do so:
 //
-//	flush        the reader, before it waits for input
-//	handOff      for the reader when it goes on instead, or waits for room; for news
-//	             of a change
-//	handle       after an answer, unless the reader has the turn again
-//	startWriter  for what a handler tells or asks the client, and for a line that
-//	             the reader ends while the session is closing
-//	drain        when the session is closing, and when all its work has ended
-//	wait         when Drain is over before that
+//	flushOutput          the reader, before it waits for input
+//	startWriter          the reader, when it goes on reading or waits for room; any
+//	                     goroutine that sends a change
+//	handleRequest        after a response, unless the reader has the turn again
+//	startWriterLocked    for notifications and questions of handlers, and for a
+//	                     response of the reader while the session is closing
+//	waitUntilIdle        when the session is closing, and when all work has ended
+//	waitForEnd           when Drain has passed before that
 
-// write writes what there is to write, unless somebody else is at it.
+// writeOutput writes what is queued, unless another goroutine is writing.
 func (c *session) writeOutput() {
 	if c.out.acquire() {
 		c.writeAcquired()
 	}
 }
 
-// writeAll writes until there is nothing left. The caller has acquired the turn to
-// write. An error of the write ends the session.
+// writeAcquired writes until the queue is empty. The caller must have acquired the
+// turn to write. An error of w ends the session.
 func (c *session) writeAcquired() {
 	if err := c.out.writeAll(); err != nil {
 		c.failWrite(err)
 	}
 }
 
-// handOff is write for those who must not wait: a goroutine does it. When the
-// session is closing, it is left to whoever answers next, or to the drain waiter.
+// startWriter starts a goroutine that writes what is queued, unless another one is
+// writing. While the session is closing it does nothing: the next goroutine that
+// answers, or the drain waiter, writes.
 func (c *session) startWriter() {
 	c.mu.Lock()
 	if !isClosed(c.closing) {
@@ -2350,9 +2363,10 @@ func (c *session) startWriter() {
 	c.mu.Unlock()
 }
 
-// startWriter has a goroutine write what there is to write, unless somebody else is
-// at it. The caller must hold c.mu, and the drain waiter must have something to wait
-// for still: the session is not closing, or a line or a request is counted.
+// startWriterLocked starts a goroutine that writes what is queued, unless another one
+// is writing. The caller must hold c.mu. The session must not be closing, or the
+// WaitGroup must count a line or a request, so that the drain waiter waits for the
+// writer.
 func (c *session) startWriterLocked() {
 	if c.out.acquire() {
 		c.wg.Go(c.writeAcquired)
@@ -2375,8 +2389,8 @@ func (w traceWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// record adds one line to the trace. It never waits: a line that comes when too much
-// is unwritten is left out.
+// recordLine adds one line to the trace. It never blocks: if more than traceBound
+// bytes are unwritten, the line is dropped.
 func (c *session) recordLine(direction string, line []byte) {
 	if c.trace == nil || c.trace.unsentBytes() > traceBound {
 		return
@@ -2384,13 +2398,12 @@ func (c *session) recordLine(direction string, line []byte) {
 	b := time.Now().AppendFormat(nil, "2006/01/02 15:04:05.000000 ")
 	c.trace.enqueue(append(fmt.Appendf(b, "%-3s ", direction), line...))
 	if c.trace.acquire() {
-		go c.trace.writeAll() // wait waits for it
+		go c.trace.writeAll() // waitForEnd waits for it
 	}
 }
 
-// logf tells Server.ErrorLog. It never waits: a host that does not read our
-// stderr, or a client that talks rubbish without end, costs only the lines
-// that are dropped.
+// logf reports to Server.ErrorLog. It never blocks: if stderr is not read, or a
+// client sends invalid messages without end, diagnostics are dropped.
 func (c *session) logf(format string, args ...any) {
 	c.mu.Lock()
 	if now := time.Now().Unix(); now != c.notesTime {
@@ -2404,19 +2417,19 @@ func (c *session) logf(format string, args ...any) {
 	}
 	c.notes.enqueue(fmt.Appendf(nil, "mcp: "+format+"\x00", args...))
 	if c.notes.acquire() {
-		go c.notes.writeAll() // wait waits for it
+		go c.notes.writeAll() // waitForEnd waits for it
 	}
 }
 
-// A logWriter prints the notes that are written to it to a log.Logger. A note may have
-// several lines, so endOfNote is what ends it.
+// A logWriter prints the notes that are written to it to a log.Logger. A note ends
+// with endOfNote, because it may have several lines.
 type logWriter struct{ *log.Logger }
 
-// endOfNote is the NUL that logf appends, and the newline of the lineWriter.
+// endOfNote is the NUL that logf appends and the newline that lineWriter appends.
 const endOfNote = "\x00\n"
 
-// Write prints each note by itself: a log that is read by programs has one entry a
-// note.
+// Write prints each note separately, so that programs that read the log see one entry
+// for each.
 func (w logWriter) Write(b []byte) (int, error) {
 	if w.Logger == nil {
 		w.Logger = log.Default()
@@ -2427,32 +2440,33 @@ func (w logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ---- who reads ----
+// ---- machines: the turn to read ----
 
-// A turn is the right to read and decode, which one goroutine has at a time. Its
-// holder lends it for work that may last: nobody has it then, and the holder takes it
-// back after the work. But it passes to a new goroutine if somebody wants it to, or
-// if the work lasts for maxInline, or longer with a long text. The one who lent it
-// gets it back then only if the new holder has lent it in turn: whoever comes back
-// first reads on, and the other ends. Nobody ever waits for the turn.
+// A turn is the right to read and parse, which one goroutine has at a time. Before
+// work that may last, its holder lends it: then no goroutine has it, and the holder
+// reclaims it after the work. If pass is called in between, or if the work takes
+// longer than maxInline (more for a long line), a new goroutine gets the turn. After
+// that, the lender can reclaim the turn only while the new holder is itself lending.
+// The first to reclaim it becomes the reader, and the other goroutine exits. No
+// goroutine ever waits for the turn.
 type turn struct {
-	readLines func()      // what the goroutine does that gets the turn
+	readLines func()      // runs on the goroutine that gets the turn
 	timer     *time.Timer // calls pass
 
-	mu   sync.Mutex // guards what follows, and the order of the timer's starts and stops
+	mu   sync.Mutex // guards lent, and the order in which the timer is started and stopped
 	lent bool
 }
 
-// lend begins a loan, for work on a line of that size. Only the holder may call it.
+// lend begins a loan for work on a line of size bytes. Only the holder may call it.
 func (t *turn) lend(size int) {
 	t.mu.Lock()
 	t.lent = true
-	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4))) // a long text takes us long, and not the handler
+	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4))) // a long line takes time to parse, so its handler gets more time
 	t.mu.Unlock()
 }
 
-// reclaim takes the turn if it is lent, and reports whether it is the caller's now.
-// Only who has lent it may call it, and once.
+// reclaim takes the turn if it is lent, and reports whether the caller has it now.
+// Only a goroutine that has lent the turn may call it, once for each loan.
 func (t *turn) reclaim() (mine bool) {
 	t.mu.Lock()
 	if t.lent {
@@ -2463,8 +2477,8 @@ func (t *turn) reclaim() (mine bool) {
 	return mine
 }
 
-// pass gives the turn to a new goroutine, if it is lent. Anybody may call it at
-// any time. The timer may call it late, for a loan that has just begun.
+// pass gives the turn to a new goroutine if it is lent. Any goroutine may call it at
+// any time. The timer may call it late, during the next loan.
 func (t *turn) pass() {
 	t.mu.Lock()
 	if t.lent {
@@ -2474,47 +2488,46 @@ func (t *turn) pass() {
 	t.mu.Unlock()
 }
 
-// ---- what was read ----
+// ---- machines: the lines that were read ----
 
-// Fresh memory is much of what a long text costs. So the memory that it was read
-// into, and that it was written from, is used again, until the garbage collector
-// takes it.
+// Allocating memory is a large part of what a long text costs. So the memory that it
+// was read into, and that it was written from, is used again, until the garbage
+// collector frees it.
 var (
 	readBuffers = sync.Pool{New: func() any { return new(readBuffer) }}
-	longLines   sync.Pool // of *[]byte
+	longLines   sync.Pool // holds *[]byte
 )
 
 type readBuffer [keepBuffer]byte
 
-// A lineReader cuts what it reads into lines. It promises each line once, in its
-// order, a bounded memory for what is longer than a line may be, and the end of
-// the input behind the last line. Whoever has the turn to read calls its methods;
-// meanwhile one goroutine may be in read, ahead.
+// A lineReader splits its input into lines. It returns each line once, in order, and
+// then the error of r. Of a line that is longer than limit it keeps only both ends.
+// The goroutine that has the turn to read calls its methods. Meanwhile one other
+// goroutine may be in readOnce, reading ahead.
 //
 // Lines are slices of the buffer that they were read into, and that memory is not
-// read into a second time. So nobody has to copy a line that outlives the next
-// one, and a buffer is let go with the last request that came in it. A line that
-// does not fit into one buffer is collected in parts, and put together once; the
-// buffers that held nothing else are used again.
+// read into again. So a line that is kept need not be copied, and a buffer is freed
+// when the last request in it has ended. A line that does not fit into one buffer is
+// collected in parts and joined once. Buffers that held nothing else are used again.
 type lineReader struct {
 	r     io.Reader
-	limit int // bytes that a line may have
+	limit int // maximum bytes of a line
 
-	mu       sync.Mutex    // guards what follows; it is not held while r is read
-	buf      []byte        // was read and is not taken yet; the room behind it is read into
+	mu       sync.Mutex    // guards the fields below; not held during a Read
+	buf      []byte        // read and not yet returned; Read fills the room after it
 	seen     int           // buf[:seen] holds no newline
-	parts    [][]byte      // the beginning of a line of which the rest is in buf
+	parts    [][]byte      // the start of a line whose rest is in buf
 	size     int           // bytes in parts
-	head     []byte        // the beginning of a line that is longer than limit; nil otherwise
-	tail     []byte        // the end of it, as far as it was read
-	pastMark bool          // there can be no byte order mark any more
+	head     []byte        // the first bytes of a line that is longer than limit; otherwise nil
+	tail     []byte        // its last bytes so far
+	pastMark bool          // set when a byte order mark is no longer possible
 	err      error         // of the last Read
-	ahead    chan struct{} // closed when the Read ahead that is under way has ended; nil: there is none
+	ahead    chan struct{} // closed when the Read ahead that is in progress ends; nil if there is none
 }
 
-// fill reads once, or waits for the Read ahead; it blocks as long as Read does. It is
-// called when next has found nothing, and does nothing if there is more by now: the
-// turn may have been lent in between.
+// readMore reads once, or waits for the Read ahead. It blocks as long as Read does.
+// It is called after nextLine has returned nil, and returns at once if there is new
+// data by now: while the turn was lent, another goroutine may have read.
 func (l *lineReader) readMore() {
 	l.mu.Lock()
 	ahead, more := l.ahead, l.seen < len(l.buf) || l.err != nil
@@ -2528,9 +2541,9 @@ func (l *lineReader) readMore() {
 	}
 }
 
-// readAhead has a goroutine read once, unless one does already, r has come to its
-// end, or enough was read ahead. It returns a channel that is closed when that Read
-// has ended, or nil, and the error of the last Read.
+// startReadAhead starts a goroutine that reads once, unless there is one, r has
+// ended, or aheadBound bytes were read ahead. It returns a channel that is closed
+// when that Read ends, or nil if there is none, and the error of the last Read.
 func (l *lineReader) startReadAhead() (<-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -2541,8 +2554,8 @@ func (l *lineReader) startReadAhead() (<-chan struct{}, error) {
 	return l.ahead, l.err
 }
 
-// read reads once. One goroutine at a time may call it; another may take lines
-// meanwhile.
+// readOnce reads once. Only one goroutine at a time may call it. Another goroutine
+// may take lines meanwhile.
 func (l *lineReader) readOnce() {
 	l.mu.Lock()
 	room := l.makeRoomLocked()
@@ -2557,15 +2570,17 @@ func (l *lineReader) readOnce() {
 	l.mu.Unlock()
 }
 
-// drop makes room by forgetting what was read and not taken. What comes of a Read ahead
-// that is under way must be dropped too: it stands elsewhere in the buffer.
+// discard makes room by dropping what was read and not returned. If a Read ahead is
+// in progress, discard must be called again after it, because that data is elsewhere
+// in the buffer.
 func (l *lineReader) discard() {
 	l.mu.Lock()
 	l.buf, l.seen = l.buf[:0], 0
 	l.mu.Unlock()
 }
 
-// readSome reads once, or again while r gives neither data nor an error.
+// readSome reads once. If r returns neither data nor an error, it reads again, up to
+// maxEmpty times.
 func readSome(r io.Reader, b []byte) (n int, err error) {
 	for range maxEmpty {
 		if n, err = r.Read(b); n != 0 || err != nil {
@@ -2575,10 +2590,10 @@ func readSome(r io.Reader, b []byte) (n int, err error) {
 	return 0, io.ErrNoProgress
 }
 
-// room returns where to read into. When the buffer is full it begins another one: the
-// little that a line has in the old one is copied, and much of it stays where it is,
-// as a part. A buffer in which there may be whole lines, read ahead, grows instead.
-// The caller must hold the lock.
+// makeRoomLocked returns the memory to read into. If the buffer is full it begins
+// another one. If the full buffer holds little of a line, that is copied; if it holds
+// much, it becomes a part of the line. A buffer that may hold whole lines, read
+// ahead, grows instead. The caller must hold l.mu.
 func (l *lineReader) makeRoomLocked() []byte {
 	if begun := l.buf; cap(begun)-len(begun) < minRead {
 		if l.seen < len(begun) {
@@ -2592,15 +2607,15 @@ func (l *lineReader) makeRoomLocked() []byte {
 	return l.buf[len(l.buf):cap(l.buf)]
 }
 
-// next returns the next line without its end, or nil if there is no whole one; err is
-// the error of r, when all lines before it have been taken. What comes after the last
-// newline is a line too, if it is the last there is. Of a line that is too long it
-// returns the beginning and, as tail, which is nil for any other line, the end. A line
-// stays as it is for good: nobody reads into its memory again.
+// nextLine returns the next line without its newline, or nil if there is no whole
+// line. If r has ended, what follows the last newline is a line too. When all lines
+// have been returned, err is the error of r. If a line is too long, nextLine returns
+// its first bytes as line and its last bytes as tail; otherwise tail is nil. The
+// memory of a line is not written to again.
 func (l *lineReader) nextLine() (line, tail []byte, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size == 0 && l.head == nil { // blanks before a message do not count, and so do not blank lines
+	if l.size == 0 && l.head == nil { // blanks before a message, and so blank lines, are ignored
 		l.skipBlankLocked()
 	}
 	chunk, whole := l.buf, false
@@ -2630,8 +2645,8 @@ func (l *lineReader) nextLine() (line, tail []byte, err error) {
 	return line, tail, nil
 }
 
-// skipBlank steps over blanks, and over a byte order mark that is the first of
-// all.
+// skipBlankLocked skips blanks, and a byte order mark at the start of the input. The
+// caller must hold l.mu.
 func (l *lineReader) skipBlankLocked() {
 	const mark = "\ufeff"
 	blanks := skipSpace(l.buf, 0)
@@ -2641,15 +2656,16 @@ func (l *lineReader) skipBlankLocked() {
 	l.seen, l.buf = max(0, l.seen-blanks), l.buf[blanks:]
 }
 
-// whole returns a line that ends with chunk. It does not call bytes.Join, because the
-// garbage collector would have to wait while that fills a megabyte of fresh memory. It
-// can interrupt make, which clears such memory piece by piece.
+// joinPartsLocked returns the line that ends with chunk. It does not call bytes.Join,
+// because the garbage collector must wait while that clears a megabyte of new memory.
+// It can interrupt make, which clears in steps. The caller must hold l.mu.
 func (l *lineReader) joinPartsLocked(chunk []byte) []byte {
 	if l.size > 0 {
 		line := make([]byte, 0, l.size+len(chunk))
 		for _, part := range l.parts {
 			line = append(line, part...)
-			// Only a whole buffer has this room, or by chance the end of one that grew.
+			// Only a whole read buffer has this capacity, or by chance the end of one
+			// that grew.
 			if l.size <= maxReused && cap(part) == keepBuffer {
 				readBuffers.Put((*readBuffer)(part[:keepBuffer]))
 			}
@@ -2660,16 +2676,17 @@ func (l *lineReader) joinPartsLocked(chunk []byte) []byte {
 	return trimEnd(chunk)
 }
 
-// tooMuch reports whether a line that chunk goes on with is longer than a line
-// may be. Blanks behind the limit do not count, up to 64 KiB of them. What stands
-// before seen was looked at already.
+// isTooLongLocked reports whether a line that continues with chunk is longer than
+// limit. Up to 64 KiB of blanks after limit are ignored. Bytes before seen were
+// examined by an earlier call. The caller must hold l.mu.
 func (l *lineReader) isTooLongLocked(chunk []byte) bool {
 	over := l.size + len(chunk) - l.limit
 	return over > keepHead || over > 0 && len(trimEnd(chunk[max(l.seen, len(chunk)-over):])) > 0
 }
 
-// keepEnds lets go of a line that is too long, but for its first 64 KiB and its last
-// 1 KiB. It is called again for whatever more there is of the line.
+// keepEndsLocked discards a line that is too long, except its first 64 KiB and its
+// last 1 KiB. It is called again for each further chunk of the line. The caller must
+// hold l.mu.
 func (l *lineReader) keepEndsLocked(chunk []byte) {
 	for _, part := range append(l.parts, chunk) {
 		room := min(keepHead, l.limit) - len(l.head)
@@ -2680,32 +2697,31 @@ func (l *lineReader) keepEndsLocked(chunk []byte) {
 	l.parts, l.size = nil, 0
 }
 
-// ---- what is to be written ----
+// ---- machines: the lines to write ----
 
-// A lineWriter is a queue of lines, and the turn to write them. Senders append
-// whole lines and never wait; whoever finds nobody writing writes until nothing
-// is left, many lines at once. There is no goroutine that only writes: it would
-// have to be woken for each answer. Positions are counted in bytes since the
-// beginning, so that whoever remembers where a line ends can ask whether it is
-// written. It promises that lines go out whole, in their order, by one goroutine at a
-// time, and that no Write begins after stop, but for one that was on its way.
+// A lineWriter is a queue of lines, and the turn to write them. Senders append whole
+// lines and never block. A sender that finds no goroutine writing acquires the turn
+// and writes, many lines at once, until the queue is empty. There is no goroutine
+// that only writes, because it would have to be woken for each response. A position
+// counts the bytes that were ever queued, so a sender can later ask whether its line
+// was written. Lines are written whole, in order, and by one goroutine at a time.
+// After stop no Write begins, but one may still be in progress.
 type lineWriter struct {
 	w io.Writer
 
-	mu       sync.Mutex    // guards what follows; it is not held while w is written to
+	mu       sync.Mutex    // guards the fields below; not held during a Write
 	buf      []byte        // whole lines
-	spare    []byte        // was written last; used again
-	added    int64         // bytes, ever
-	written  int64         // of these, taken by w, or lost with an error
-	writing  bool          // a goroutine is in writeAll
-	held     bool          // lines are kept back
+	spare    []byte        // the buffer of the last Write, used again
+	added    int64         // bytes that were ever queued
+	written  int64         // of these, bytes that were written, or lost to an error
+	writing  bool          // a goroutine has the turn to write
+	held     bool          // nothing is written for now
 	stopped  bool          // nothing is written any more
-	progress chan struct{} // closed when written or stopped changes; nil: nobody waits
+	advanced chan struct{} // closed when written or stopped changes; nil if no goroutine waits
 }
 
-// enqueue appends line and returns where it ends, in bytes since the beginning.
-// It may keep line and the room behind it: the caller must not touch either
-// again.
+// enqueue appends line and a newline, and returns the position after them. It may
+// keep line and the memory after it, so the caller must not use either again.
 func (w *lineWriter) enqueue(line []byte) (end int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -2719,8 +2735,8 @@ func (w *lineWriter) enqueue(line []byte) (end int64) {
 	return w.added
 }
 
-// acquire reports whether the caller has got the turn to write. Then it must
-// call writeAll.
+// acquire reports whether the caller has the turn to write now. If so, it must call
+// writeAll.
 func (w *lineWriter) acquire() bool {
 	w.mu.Lock()
 	mine := !w.writing && !w.held && len(w.buf) > 0
@@ -2731,8 +2747,8 @@ func (w *lineWriter) acquire() bool {
 	return mine
 }
 
-// writeAll writes until there is nothing left, or lines are held. After an error
-// nothing is written any more.
+// writeAll writes until the queue is empty or held, and gives back the turn. After an
+// error nothing is written any more.
 func (w *lineWriter) writeAll() (err error) {
 	w.mu.Lock()
 	for len(w.buf) > 0 && !w.held {
@@ -2746,8 +2762,8 @@ func (w *lineWriter) writeAll() (err error) {
 		w.mu.Lock()
 		if cap(b) <= keepBuffer {
 			w.spare = b[:0]
-		} else if cap(b) <= maxReused && err == nil { // a w that failed may not have let go of b
-			long := b // a copy: with &b, every b would be allocated
+		} else if cap(b) <= maxReused && err == nil { // after an error, w may still use b
+			long := b // a copy: with &b, each b would be allocated on the heap
 			longLines.Put(&long)
 		}
 		w.written += int64(len(b))
@@ -2761,15 +2777,15 @@ func (w *lineWriter) writeAll() (err error) {
 	return err
 }
 
-// hold(true) keeps back what is not handed to w yet. After hold(false), somebody has
-// to write it.
+// setHeld(true) stops writing after the Write in progress. After setHeld(false) the
+// caller must make sure that the queue is written.
 func (w *lineWriter) setHeld(held bool) {
 	w.mu.Lock()
 	w.held = held
 	w.mu.Unlock()
 }
 
-// stop sees to it that nothing more is handed to w.
+// stop discards the queue. No Write begins after it.
 func (w *lineWriter) stop() {
 	w.mu.Lock()
 	w.stopped, w.buf = true, nil
@@ -2777,30 +2793,32 @@ func (w *lineWriter) stop() {
 	w.mu.Unlock()
 }
 
-// wake has everybody who waits look again. The caller must hold the lock.
+// wakeLocked wakes all goroutines that wait for a position. The caller must hold
+// w.mu.
 func (w *lineWriter) wakeLocked() {
-	if w.progress != nil {
-		close(w.progress)
-		w.progress = nil
+	if w.advanced != nil {
+		close(w.advanced)
+		w.advanced = nil
 	}
 }
 
-// until returns nil when all before the position end has been written, or never
-// will be; otherwise a channel that is closed when it is worth another look.
+// waitChannel returns nil if everything before the position end has been written, or
+// never will be. Otherwise it returns a channel that is closed when the caller should
+// call it again.
 func (w *lineWriter) waitChannel(end int64) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.written >= end || w.stopped {
 		return nil
 	}
-	if w.progress == nil {
-		w.progress = make(chan struct{})
+	if w.advanced == nil {
+		w.advanced = make(chan struct{})
 	}
-	return w.progress
+	return w.advanced
 }
 
-// await waits until all before the position end has been written, or never will
-// be, or until over is closed.
+// waitUntilWritten blocks until everything before the position end has been written,
+// or never will be, or until over is closed.
 func (w *lineWriter) waitUntilWritten(end int64, over <-chan struct{}) {
 	for unsent := w.waitChannel(end); unsent != nil; unsent = w.waitChannel(end) {
 		select {
@@ -2811,21 +2829,22 @@ func (w *lineWriter) waitUntilWritten(end int64, over <-chan struct{}) {
 	}
 }
 
-// position returns where the last line ends.
+// position returns the position after the last line.
 func (w *lineWriter) position() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.added
 }
 
-// unsent returns how many bytes w has not taken yet.
+// unsentBytes returns the number of bytes that were queued and not written.
 func (w *lineWriter) unsentBytes() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.added - w.written
 }
 
-// queued reports whether the line that ends there has not been handed to w yet.
+// isQueued reports whether the line that ends at the position end is still in the
+// queue, and not in a Write.
 func (w *lineWriter) isQueued(end int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1479,7 +1479,7 @@ func TestEveryTrapOfTheProtocolIsAvoided(t *testing.T) {
 			< ` + wrong("4", -32600, "Invalid Request: method must be a string")},
 		{"key case matters", demo, "", `
 			> {"jsonrpc":"2.0","id":5,"Method":"ping"}
-			< ` + wrong("5", -32600, "Invalid Request: method missing")},
+			< ` + wrong("5", -32600, "Invalid Request: method is missing")},
 		{"initialize never says 2026-07-28", emptied, "", initialize("2026-07-28") + initialized("2025-11-25")},
 		{"no era", demo, "", `
 			> ` + call("1", "echo", `{"text":"hi"}`) + `
@@ -2306,7 +2306,7 @@ func TestALargeResultIsOneWrite(t *testing.T) {
 func TestATooLongLineCostsOneError(t *testing.T) {
 	const max = 300
 	refused := func(id string) string {
-		return wrong(id, -32600, "Invalid Request: a message of more than 300 bytes")
+		return wrong(id, -32600, "Invalid Request: the message is longer than 300 bytes")
 	}
 	x, blanks := strings.Repeat("x", max), strings.Repeat(" ", max)
 	fit := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":""}}`
@@ -2390,7 +2390,7 @@ func TestATooLongAnswerEndsItsQuestion(t *testing.T) {
 		> `+call("1", "ask", "{}")+`
 		< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
 		> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"`+strings.Repeat("x", 300)+`"}]}}
-		< `+failed("1", "mcp: the client's answer is longer than 300 bytes"))
+		< `+failed("1", "mcp: the client's response is longer than 300 bytes"))
 }
 
 // A bad line costs one answer at most, one line of the log, and nothing else.
@@ -2401,8 +2401,8 @@ func TestABadLineCostsOneAnswer(t *testing.T) {
 		{`null`, wrong("null", -32600, "Invalid Request: a message must be an object"), "must be an object"},
 		{`"ping"`, wrong("null", -32600, "Invalid Request: a message must be an object"), "must be an object"},
 		{`[]`, wrong("null", -32600, "Invalid Request: batching is not supported"), "batching"},
-		{`{}`, wrong("null", -32600, "Invalid Request: method missing"), "method missing"},
-		{`{"jsonrpc":"2.0","id":1}`, wrong("1", -32600, "Invalid Request: method missing"), "method missing"},
+		{`{}`, wrong("null", -32600, "Invalid Request: method is missing"), "method is missing"},
+		{`{"jsonrpc":"2.0","id":1}`, wrong("1", -32600, "Invalid Request: method is missing"), "method is missing"},
 		{`{"jsonrpc":"1.0","id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
 		{`{"jsonrpc":2.0,"id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
 		{`{"method":"notifications/initialized"}`, "", "jsonrpc must be"},
@@ -2410,20 +2410,20 @@ func TestABadLineCostsOneAnswer(t *testing.T) {
 		{"\ufeff" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, ""},
 		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, wrong("null", -32600, "Invalid Request: batching is not supported"), "batching"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
-		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":"` + strings.Repeat("x", 1000) + `"}`, wrong("1", -32600, "Invalid Request: a message of more than 1000 bytes"), "more than 1000 bytes"},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":"` + strings.Repeat("x", 1000) + `"}`, wrong("1", -32600, "Invalid Request: the message is longer than 1000 bytes"), "longer than 1000 bytes"},
 		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
 		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\x01" + `ng"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":01,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping",}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","method":"notifications/none"}`, "", "unknown method \"notifications/none\""},
 		// Shaped like answers: never answered.
-		{`{"jsonrpc":"2.0","id":99,"result":{}}`, "", "nobody waits for 99"},
-		{`{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}`, "", "nobody waits for 99"},
-		{`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, "", "nobody waits"},
-		{`{"result":null}`, "", "nobody waits"},
-		{`{"jsonrpc":"1.0","id":[],"result":1,"error":5}`, "", "nobody waits"},
-		{`{"jsonrpc":"2.0","id":1,"id":2,"result":{},"result":{}}`, "", "nobody waits"},
-		{`{"error":"x","id":1.5}`, "", "nobody waits"},
+		{`{"jsonrpc":"2.0","id":99,"result":{}}`, "", "no request of this server has the id 99"},
+		{`{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}`, "", "no request of this server has the id 99"},
+		{`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, "", "no request of this server"},
+		{`{"result":null}`, "", "no request of this server"},
+		{`{"jsonrpc":"1.0","id":[],"result":1,"error":5}`, "", "no request of this server"},
+		{`{"jsonrpc":"2.0","id":1,"id":2,"result":{},"result":{}}`, "", "no request of this server"},
+		{`{"error":"x","id":1.5}`, "", "no request of this server"},
 	} {
 		t.Run(tt.line[:min(len(tt.line), 60)], func(t *testing.T) {
 			var diary bytes.Buffer
@@ -2498,8 +2498,8 @@ func TestHostileInputDoesNoHarm(t *testing.T) {
 
 		// A small line that asks for a large one.
 		c.send("[" + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":5,"method":"tools/list"},`, 100), ",") + "]")
-		if got := c.recv(); len(got) != 1 || len(got[0]) > outputBound+2<<20 || strings.Count(got[0], "too long") != 84 {
-			t.Errorf("%d bytes, %d errors", len(got[0]), strings.Count(got[0], "too long"))
+		if got := c.recv(); len(got) != 1 || len(got[0]) > outputBound+2<<20 || strings.Count(got[0], "are unsent") != 84 {
+			t.Errorf("%d bytes, %d errors", len(got[0]), strings.Count(got[0], "are unsent"))
 		}
 
 		// The same in batches that are not answered yet, each with less than is too much.
@@ -2511,7 +2511,7 @@ func TestHostileInputDoesNoHarm(t *testing.T) {
 		for i, id := range []string{"6", "7"} {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 			got := strings.Join(c.recv(), "\n")
-			if n := strings.Count(got, "too long"); n != []int{0, 4}[i] {
+			if n := strings.Count(got, "are unsent"); n != []int{0, 4}[i] {
 				t.Errorf("batch %d: %d bytes, %d errors", i, len(got), n)
 			}
 		}
@@ -2673,7 +2673,7 @@ func TestJSONRPCIsReadStrictly(t *testing.T) {
 			> {"id":7,"method":"ping"}
 			< ` + wrong("null", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
 			> {"jsonrpc":"2.0","id":7}
-			< ` + wrong("null", -32600, "Invalid Request: method missing") + `
+			< ` + wrong("null", -32600, "Invalid Request: method is missing") + `
 			> ` + call(`"7"`, "echo", `{"text":"another id"}`) + `
 			< ` + said(`"7"`, "another id") + `
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}
@@ -3304,7 +3304,7 @@ func TestSessionsOfOneServerShareOnlyItsLists(t *testing.T) {
 		cs[0].send(cancelling("1")) // its own alone
 		s.saw(t, stopped)
 		cs[1].send(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}`)
-		cs[1].want(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"mcp: the client answered with an error: no (1)"}],"isError":true}}`)
+		cs[1].want(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"mcp: the client responded with an error: no (1)"}],"isError":true}}`)
 		cs[2].in.Close()
 		cs[2].ends(0, nil)
 		cs[2].recv()
@@ -3397,7 +3397,7 @@ func TestAClientThatDoesNotReadIsWaitedFor(t *testing.T) {
 		c := fill(s)
 		c.in.Close()
 		err := c.over(1100 * time.Millisecond)
-		if !errors.Is(err, ErrDrain) || !strings.HasSuffix(err.Error(), "the client did not read in time what was written") {
+		if !errors.Is(err, ErrDrain) || !strings.HasSuffix(err.Error(), "the client did not read all responses in time") {
 			t.Errorf("Serve: %v", err)
 		}
 		s.ran(t)
@@ -3601,11 +3601,11 @@ func TestAnswersOfAllShapesEndTheirQuestion(t *testing.T) {
 	for _, tt := range []struct{ name, answer, want string }{
 		{"roots", `"result":{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"x":1}`, said("1", `[{file:///a A} {file:///b }]`)},
 		{"no roots", `"result":{"roots":[]}`, none},
-		{"an error", `"error":{"code":-32601,"message":"Method not found"}`, failed("1", "mcp: the client answered with an error: Method not found (-32601)")},
-		{"an error of no shape", `"error":"x"`, failed("1", "mcp: the client answered with an error:  ()")},
+		{"an error", `"error":{"code":-32601,"message":"Method not found"}`, failed("1", "mcp: the client responded with an error: Method not found (-32601)")},
+		{"an error of no shape", `"error":"x"`, failed("1", "mcp: the client responded with an error:  ()")},
 		{"a null error", `"result":{"roots":[]},"error":null`, none},
 		{"a null error first", `"error":null,"result":{"roots":[]}`, none},
-		{"both", `"result":{"roots":[]},"error":{"code":1,"message":"m"}`, failed("1", "mcp: the client answered with an error: m (1)")},
+		{"both", `"result":{"roots":[]},"error":{"code":1,"message":"m"}`, failed("1", "mcp: the client responded with an error: m (1)")},
 		{"no object", `"result":5`, "is invalid"},
 		{"nothing", `"result":null`, "is invalid"},
 		{"no member", `"result":{}`, "is invalid"},
@@ -3849,12 +3849,12 @@ func TestQuestionsEndWithoutAnAnswer(t *testing.T) {
 		}},
 		"error": {askOnce, func(c *client) {
 			c.send(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"no \"thanks\"","data":[]}}`)
-			c.want(said(1, `error: mcp: the client answered with an error: no "thanks" (-32042)`))
+			c.want(said(1, `error: mcp: the client responded with an error: no "thanks" (-32042)`))
 			c.send(answer(1, confirmYes))
 		}},
 		"error that is none": {askOnce, func(c *client) {
 			c.send(`{"jsonrpc":"2.0","id":1,"error":"no"}`)
-			c.want(said(1, `error: mcp: the client answered with an error:  ()`))
+			c.want(said(1, `error: mcp: the client responded with an error:  ()`))
 		}},
 		"result null": {askOnce, badResult("null")},
 		"result 5":    {askOnce, badResult("5")},
