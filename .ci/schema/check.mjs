@@ -184,7 +184,9 @@ class Session {
     const own = r.method === 'initialize' && LEGACY.includes(m.result?.protocolVersion) && [m.result.protocolVersion];
     const revisions = r.modern ? [MODERN] : own || (this.revision ? [this.revision] : m.error ? ALL : LEGACY);
     if ('error' in m) return this.fault(v, revisions, m);
-    let def = RESULTS[r.modern ? 'modern' : 'legacy'][r.method];
+    const known = RESULTS[r.modern ? 'modern' : 'legacy'];
+    let def = known[r.method];
+    if (!def && !RESULTS.modern[r.method] && !RESULTS.legacy[r.method]) def = 'Result'; // a method of an extension
     if (!def) return v.blame(true, `a result of ${r.method}, which ${revisions} does not have`);
     if (!isObject(m.result)) return v.blame(true, 'a result that is no object');
     for (const key in m.result) v.blame(m.result[key] === null, `result.${key} is null`);
