@@ -2384,7 +2384,9 @@ type traceWriter struct {
 func (w traceWriter) Write(b []byte) (n int, err error) {
 	n, err = w.Writer.Write(b)
 	for line := range bytes.Lines(b[:n]) {
-		w.session.recordLine("out", bytes.TrimSuffix(line, []byte("\n")))
+		if whole, ok := bytes.CutSuffix(line, []byte("\n")); ok { // a failed Write may end inside of a line
+			w.session.recordLine("out", whole)
+		}
 	}
 	return n, err
 }
