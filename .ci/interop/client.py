@@ -23,7 +23,7 @@ mood = "accept"
 
 
 def wire(model):
-    """What the two libraries call differently has one name on the wire."""
+    """The libraries have different names for what has one name on the wire."""
     return model.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
@@ -96,7 +96,7 @@ class Steps:
             raise AssertionError(f"did not fail: {answer}")
 
     async def begun(self):
-        """A call that is under way, as the server itself says."""
+        """A call whose handler has started, as the server reports."""
         begun = asyncio.Event()
 
         async def progress(done, total, message):
@@ -248,7 +248,7 @@ async def main():
                 print(f"FAILED {name}: {e!r}".replace("\n", " "), flush=True)
     print("ok close")
     if v1:
-        # What is more, it then kills the server, or not: that is a race.
+        # It then may or may not kill the server, which is a race.
         return print("not close at work: raises BrokenResourceError over the answer to the call that was under way")
     async with connect() as (client, version):
         slow = await Steps(client).begun()

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { progressed, take } from './steps.mjs';
@@ -14,10 +15,11 @@ const free = createServer().listen(0);
 await once(free, 'listening');
 const { port } = free.address();
 free.close();
-const options = {
-  supergateway: ['--stdio', server.map((word) => `'${word}'`).join(' '), '--outputTransport', 'streamableHttp', '--stateful', '--port', port],
-  'mcp-proxy': ['--host', '127.0.0.1', '--port', port, '--upstreamProtocol', era, '--', ...server]
-}[name];
+// The command is that of the README, with this port and server.
+const [, command] = readFileSync(new URL('README.md', import.meta.url), 'utf8').match(new RegExp(`^npx -y ${name} (.*)$`, 'm'));
+const place = name === 'supergateway' ? server.map((word) => `'${word}'`).join(' ') : server;
+const options = [...(name === 'mcp-proxy' ? ['--upstreamProtocol', era] : []),
+  ...command.split(' ').flatMap((word) => ({ 8080: port, '/path/to/server': place })[word] ?? word)];
 const bin = fileURLToPath(new URL(`node_modules/.bin/${name}`, import.meta.url));
 const gateway = spawn(process.execPath, [bin, ...options], { stdio: ['pipe', 'pipe', 'pipe'] });
 const exit = once(gateway, 'exit');

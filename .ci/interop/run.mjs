@@ -1,19 +1,19 @@
 #!/usr/bin/env node
-// Real clients against a real server: each starts example/everything as a child
-// of its own, uses all of it that it can, and closes its end in its own way.
+// Runs real clients against a real server. Each starts example/everything as a child
+// process, uses all that its library supports, and closes the connection in its own way.
 //
 //   node run.mjs [--cache DIR] [--only PATTERN] EVERYTHING
 //
-// EVERYTHING is the built server. What is needed is installed into DIR, or into
-// a temporary directory; --only takes a pattern that the client's line must
-// match. The exit status is 1 if anything failed. Python and Rust are skipped,
-// and the table says so, where python3 and cargo are not installed.
+// EVERYTHING is the built server. The clients are installed into DIR, or into a
+// temporary directory. --only takes a pattern that the client's line must match.
+// The exit status is 1 if anything failed. Clients in Java, Python and Rust are
+// skipped, and the table says so, if their tools are not installed.
 //
-// A client is a program here in its own language. It is given the command of
-// the server, and writes a line for each step: "ok STEP", "FAILED STEP: WHY" or,
-// if the library cannot do it, "not STEP: WHY". What it cannot see is checked
-// here, with the records that go/wrap has made: that each server ended by itself,
-// with status 0, and that each request was answered once.
+// A client is a program in its own language. Its arguments are the command of the
+// server, and it writes a line for each step: "ok STEP", "FAILED STEP: WHY" or,
+// if the library does not support the step, "not STEP: WHY". With the records of
+// go/wrap this program checks what a client cannot see: that each server exited
+// with status 0 without being killed, and that each request got one response.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -33,6 +33,7 @@ if (options.cache) mkdirSync(options.cache, { recursive: true });
 const work = options.cache ? realpathSync(options.cache) : mkdtempSync(join(tmpdir(), 'interop-'));
 const path = (...parts) => join(work, ...parts);
 cpSync(here, work, { recursive: true });
+cpSync(join(here, '../../README.md'), path('README.md')); // gateway.mjs runs its commands
 rmSync(path('seen'), { recursive: true, force: true });
 
 const read = (...parts) => readFileSync(path(...parts), 'utf8');
@@ -67,7 +68,7 @@ const clients = [
   ))
 ];
 
-/** Runs a program, its output to files in dir if there is one; says how it ended. */
+/** Runs a program and returns how it ended. If there is a dir, its output goes to files there. */
 async function run(argv, { dir, env, cwd = work, seconds = 600 } = {}) {
   const log = (name) => (dir ? openSync(join(dir, name), 'w') : 'pipe');
   const child = spawn(argv[0], argv.slice(1), { cwd, env: { ...process.env, ...env }, stdio: ['ignore', log('stdout'), log('stderr')] });
@@ -84,7 +85,7 @@ async function must(argv) {
   if (!ok) throw new Error(`${argv.join(' ')}: ${text.slice(-2000)}`);
 }
 
-/** Runs commands one after the other, unless a cache has what they made of the same lock file. */
+/** Runs commands one after the other, unless the cache has their results for the same lock file. */
 async function install(name, lock, ...commands) {
   const stamp = path(`installed-${name}`);
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === read(lock)) return;
@@ -92,7 +93,7 @@ async function install(name, lock, ...commands) {
   writeFileSync(stamp, read(lock));
 }
 
-/** Makes a virtual environment of Python, if there is Python. */
+/** Creates a virtual environment of Python, if Python is installed. */
 const python = (n) => async () => {
   need('python3');
   const [env, list] = [`python${n}`, `requirements-${n}.txt`];
@@ -121,7 +122,7 @@ const installers = {
   }
 };
 
-/** Waits for the records of all servers, for ten seconds at most. */
+/** Waits at most ten seconds for the records of all servers. */
 async function ends(dir) {
   const records = () => readdirSync(dir).filter((f) => f.endsWith('.end')).map((f) => JSON.parse(readFileSync(join(dir, f), 'utf8')));
   const watcher = watch(dir);
@@ -131,7 +132,7 @@ async function ends(dir) {
   return records();
 }
 
-/** What the servers' traces show: the revisions spoken, and the requests that were not answered once. */
+/** Returns what the servers' traces show: revisions, cancellations, and requests without exactly one response. */
 function wire(dir) {
   const [eras, wrong] = [new Set(), []];
   let cancels = 0;
@@ -148,10 +149,10 @@ function wire(dir) {
         cancels++;
       }
       if (way === 'in' && method && id !== undefined) owed.set(key, method);
-      if (way === 'out' && !method && !owed.delete(key)) wrong.push(`${file}: nobody asked: ${json}`);
+      if (way === 'out' && !method && !owed.delete(key)) wrong.push(`${file}: response to no request: ${json}`);
     }
-    // A stream of changes ends with the client, and then nothing is owed for it.
-    for (const [id, method] of owed) if (method !== 'subscriptions/listen') wrong.push(`${file}: ${method}, id ${id}, was not answered`);
+    // A subscription lasts until the client ends, and then gets no response.
+    for (const [id, method] of owed) if (method !== 'subscriptions/listen') wrong.push(`${file}: ${method}, id ${id}, has no response`);
   }
   return { eras: [...eras].join(', ') || '-', cancels, wrong };
 }
@@ -173,19 +174,19 @@ async function visit(client, number) {
     if (end) continue;
     try {
       process.kill(pid, 'SIGKILL');
-    } catch {} // it has ended after all, and what was killed is its parent
+    } catch {} // it has just ended
   }
   const bad = servers.filter((s) => s.end !== 'exit status 0');
   check(servers.length > 0 && bad.length === 0, 'server ended', JSON.stringify(bad));
   const { eras, cancels, wrong } = wire(dir);
   if (lines.includes('ok cancel')) check(cancels > 0, 'cancel reaches the server', 'no notification');
-  check(wrong.length === 0, 'answered once', wrong.join('; '));
+  check(wrong.length === 0, 'one response each', wrong.join('; '));
 
   for (const line of lines) console.log(`${label}: ${line}`);
   const said = (word) => lines.filter((l) => l.startsWith(word)).map((l) => l.slice(word.length + 1));
   if (said('FAILED').length > 0) console.log(`${label}: its stderr:\n${readFileSync(join(dir, 'stderr'), 'utf8').slice(-4000)}`);
   const exercised = [said('ok').join(', '), ...said('not').map((l) => `not ${l}`), ...said('FAILED').map((l) => `**FAILED** ${l}`)];
-  // How many servers ended with which status, and after which signal, if it was not the end of its stdin.
+  // How many servers ended with which status, and after which signal, if any.
   const ways = servers.map((s) => [s.end ?? 'killed', ...(s.signals ?? [])].join(', '));
   const ending = [...new Set(ways)].map((way) => `${ways.filter((w) => w === way).length} × ${way}`);
   return {
@@ -222,5 +223,5 @@ for (const cells of [['client', 'version', 'era', 'exercised', 'servers ended', 
 }
 const failed = rows.filter((r) => r.failed).length;
 const absent = rows.filter((r) => r.absent).length;
-console.log(`\n${rows.length - failed - absent} of ${rows.length} clients without a fault, ${absent} not checked`);
+console.log(`\n${rows.length - failed - absent} of ${rows.length} clients passed, ${absent} not checked`);
 process.exit(failed > 0 || absent === rows.length ? 1 : 0);

@@ -13,8 +13,8 @@ export async function take(steps) {
 }
 
 /**
- * Progress as test_tool_with_progress tells it. Both TypeScript libraries drop what they
- * read in one piece with the answer, as happens when the machine is busy: the end may lack.
+ * Checks the progress of test_tool_with_progress. Both TypeScript libraries drop notifications
+ * that they read together with the response, as on a busy machine, so the last may be missing.
  */
 export function progressed(seen) {
   assert.deepEqual(seen, [0, 50, 100].slice(0, seen.length));

@@ -1,7 +1,7 @@
 // The TypeScript clients: node ts.mjs v1|legacy|auto|modern COMMAND [ARG...]
 //
-// v1 is @modelcontextprotocol/sdk, the others are @modelcontextprotocol/client
-// and what it is told of the protocol's versions.
+// v1 is @modelcontextprotocol/sdk; the others are @modelcontextprotocol/client
+// with this setting for the protocol's versions.
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
@@ -12,7 +12,7 @@ const modern = flavour === 'auto' || flavour === 'modern';
 const info = { name: `interop-${flavour}`, version: '1.0.0' };
 const capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } };
 
-/** What the two libraries do differently: the client, how handlers are named, and how a tool is called. */
+/** The differences of the two libraries: the client, the names of handlers, and how a tool is called. */
 async function open() {
   if (flavour === 'v1') {
     const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
@@ -52,7 +52,7 @@ for (const method of ['message', 'resources/updated', 'tools/list_changed', 'pro
   });
 }
 
-/** Waits for n notifications of a method, and forgets all that were heard until then. */
+/** Waits for n notifications of a method, and discards all that were received until then. */
 async function news(method, n = 1) {
   const signal = AbortSignal.timeout(20_000);
   while (heard.filter((h) => h.method === method).length < n) {
@@ -61,7 +61,7 @@ async function news(method, n = 1) {
   return heard.splice(0).filter((h) => h.method === method).map((h) => h.params);
 }
 
-// The user fills in the fields that a form has, and no others, unless in a mood to decline.
+// The user fills in exactly the fields of a form, or declines.
 const answers = { username: 'ann', email: 'ann@example.com', name: 'Ann', color: 'blue', context: 'home', ok: true };
 let action = 'accept';
 let asked;
@@ -199,7 +199,7 @@ await take({
   },
   async 'close at work'() {
     let closed;
-    await tool('slow', {}, { onprogress: () => (closed = client.close()) }).catch(() => {}); // or it is answered in time
+    await tool('slow', {}, { onprogress: () => (closed = client.close()) }).catch(() => {}); // unless the response comes first
     await closed;
   }
 });

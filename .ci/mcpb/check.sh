@@ -1,7 +1,7 @@
 #!/bin/sh
-# check.sh MANIFEST BINARY [BUNDLE]: packs a server as an MCPB bundle, by npm's @anthropic-ai/mcpb.
-# The manifest is valid, the binary keeps its execute bit, and what was unpacked answers.
-# BUNDLE is where the bundle goes; without it, nothing is kept.
+# check.sh MANIFEST BINARY [BUNDLE] packs a server as an MCPB bundle with npm's @anthropic-ai/mcpb.
+# It checks that the manifest is valid, that the binary keeps its execute bit, and that the unpacked
+# server responds. If BUNDLE is given, the bundle is copied there.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d)
@@ -18,8 +18,8 @@ binary=$(field entry_point)
 mkdir -p "$(dirname "$tmp/in/$binary")"
 cp "$2" "$tmp/in/$binary"
 chmod 755 "$tmp/in/$binary"
-[ "$(field type)" = binary ] || { echo "the server is not of the type binary" && exit 1; }
-# shellcheck disable=SC2016 # the manifest has it like this
+[ "$(field type)" = binary ] || { echo "server.type is not binary" && exit 1; }
+# shellcheck disable=SC2016 # the manifest contains these characters
 case $(field mcp_config.command) in
 '${__dirname}/'"$binary") ;;
 *) echo "mcp_config.command is not the entry point, \${__dirname}/$binary" && exit 1 ;;
@@ -28,10 +28,10 @@ esac
 mcpb validate "$tmp/in/manifest.json"
 mcpb pack "$tmp/in" "$tmp/bundle.mcpb"
 mcpb unpack "$tmp/bundle.mcpb" "$tmp/out"
-[ -x "$tmp/out/$binary" ] || { echo "the bundle has lost the execute bit of $binary" && exit 1; }
+[ -x "$tmp/out/$binary" ] || { echo "the execute bit of $binary was lost" && exit 1; }
 cmp "$tmp/in/$binary" "$tmp/out/$binary"
 
-# It is started as a host does, with what the manifest says, and a user's file.
+# The server is started as a host would, with the manifest's settings and a file of the user.
 cat >"$tmp/start.mjs" <<'END'
 import { readFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
@@ -47,7 +47,7 @@ const { stdout, status } = spawnSync(fill(command), args.map(fill), {
   input: '{"jsonrpc":"2.0","id":1,"method":"ping"}\n', encoding: 'utf8', timeout: 10_000
 });
 process.stdout.write(stdout);
-if (status !== 0 || stdout !== '{"jsonrpc":"2.0","id":1,"result":{}}\n') throw new Error(`it does not answer, and ends with ${status}`);
+if (status !== 0 || stdout !== '{"jsonrpc":"2.0","id":1,"result":{}}\n') throw new Error(`the server does not respond; exit status ${status}`);
 END
 node "$tmp/start.mjs" "$tmp/out"
 [ -z "${3:-}" ] || cp "$tmp/bundle.mcpb" "$3"

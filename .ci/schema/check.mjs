@@ -1,17 +1,17 @@
 #!/usr/bin/env node
-// Holds every line that a server wrote against the official JSON schema of its revision.
+// Validates every line that a server wrote against the official JSON schema of its revision.
 //
-//   node check.mjs [--min N] FILE...   what MCP_TEST_WIRE has recorded, or traces of MCP_TRACE
-//   node check.mjs --self-test         wrong messages, each of which must be refused
+//   node check.mjs [--min N] FILE...   the files are records of MCP_TEST_WIRE or traces of MCP_TRACE
+//   node check.mjs --self-test         checks that wrong messages are refused
 //
-// Fails if there is a violation, or if fewer than N definitions were seen at all.
+// Fails if there is a violation, or if the messages used fewer than N definitions.
 
 import { readFileSync } from 'node:fs';
 import { ALL, LEGACY, MODERN, problems, schemas } from './spec.mjs';
 
 const MINIMUM = 80;
 
-// What answers a method. Notifications and requests of the server name theirs in the schema.
+// The result of each method. The schema itself names notifications and requests of the server.
 const BOTH = {
   'tools/list': 'ListToolsResult', 'tools/call': 'CallToolResult',
   'prompts/list': 'ListPromptsResult', 'prompts/get': 'GetPromptResult',
@@ -27,7 +27,7 @@ const RESULTS = {
 };
 const MAY_ASK = ['tools/call', 'prompts/get', 'resources/read'];
 
-// Errors that belong to some revisions only, and those that newer schemas have a definition for.
+// Errors that only some revisions have, and errors that newer schemas define.
 const CODES = { [-32002]: LEGACY, [-32020]: [], [-32021]: [MODERN], [-32022]: [MODERN], [-32042]: ['2025-11-25'] };
 const ERRORS = {
   [-32042]: 'URLElicitationRequiredError', [-32021]: 'MissingRequiredClientCapabilityError',
@@ -38,7 +38,7 @@ const KEY = 'io.modelcontextprotocol/';
 
 // ---- JSON ----
 
-// mark makes a string of every number, its own text with a mark in front, and counts the tokens.
+// mark turns every number into a string, its text after a mark, and counts the tokens.
 function mark(json) {
   let [tokens, inside] = [0, false];
   const text = json.replace(/\\.|"|-?\d[\d.eE+-]*/g, (t) => {
@@ -50,7 +50,7 @@ function mark(json) {
   return { text, tokens };
 }
 
-// count counts the tokens that are left in a value: fewer, if a member came twice.
+// count counts the tokens in a value. There are fewer than in the text if it has a duplicate member.
 function count(value) {
   let n = 0;
   for (const todo = [value]; todo.length;) {
@@ -62,7 +62,7 @@ function count(value) {
   return n;
 }
 
-// parse returns the value of a line, and its twin with marks: 1, 1.0 and "1" are three ids.
+// parse returns the value of a line, and a copy with marks, in which 1, 1.0 and "1" are three ids.
 function parse(line) {
   const { text, tokens } = mark(line);
   const twin = JSON.parse(text);
@@ -74,7 +74,7 @@ const isObject = (v) => v !== null && typeof v === 'object' && !Array.isArray(v)
 
 // ---- sessions ----
 
-// A Verdict is what is wrong with a message, and which definitions it was held against.
+// A Verdict holds what is wrong with a message, and the definitions that it was validated against.
 class Verdict {
   wrong = [];
   held = [];
@@ -88,7 +88,7 @@ class Verdict {
     if (yes) this.wrong.push(what);
   }
 
-  // either takes over the first of several verdicts that is good, or else the first.
+  // either adopts the first of several verdicts that is good, or else the first of all.
   either(verdicts, otherwise) {
     const i = Math.max(0, verdicts.findIndex((v) => v.wrong.length === 0));
     this.wrong.push(...(verdicts[i]?.wrong ?? [otherwise]));
@@ -103,13 +103,13 @@ const judge = (f) => {
   return v;
 };
 
-// A session remembers what was asked, in both directions.
+// A session holds the open requests of both directions.
 class Session {
-  open = new Map(); // requests of the client without an answer, by id
+  open = new Map(); // requests of the client without a response, by id
   asked = new Set(); // ids of the server's requests
   revision; // of the legacy era, after initialize
 
-  // heard takes what the client wrote. Much of it is wrong on purpose: that is not our business.
+  // heard receives a line of the client. Many are wrong on purpose, and are not checked.
   heard(line) {
     let both;
     try {
@@ -126,7 +126,7 @@ class Session {
     });
   }
 
-  // said takes a line that the server wrote.
+  // said receives a line of the server.
   said(v, line) {
     let both;
     try {
@@ -151,20 +151,20 @@ class Session {
     else v.blame(true, `the members of a message cannot be: ${members}`);
   }
 
-  // response finds the request that is answered. Where a client has used an id again before it
-  // had read the answer there may be several: one that is answered well will do.
+  // response finds the request of a response. If a client used an id again before it read the
+  // response there may be several; it is enough if the response is right for one of them.
   response(v, m, x) {
     if (m.id === null) return this.refusal(v, m);
     const open = this.open.get(x.id) ?? [];
-    // A line that is too long is answered before its end, and on record only then.
+    // The response to a line that is too long comes before the line's end, when it is recorded.
     if (!open.length && m.error?.code === -32600) return this.fault(v, this.revision ? [this.revision] : ALL, m);
     const i = v.either(open.map((r) => judge((w) => this.answer(w, r, m))), 'an answer to no request');
     const [r] = open.splice(i, 1);
     if (r?.method === 'initialize' && m.result && !v.wrong.length) this.revision = m.result.protocolVersion;
   }
 
-  // refusal is the one thing that is written and that the schemas do not know: JSON-RPC has
-  // "id":null for a request whose id could not be read, they want a string or an integer, or none.
+  // refusal is the only message that the schemas do not allow: JSON-RPC has "id":null for a request
+  // whose id could not be read, but the schemas require a string, an integer, or no id.
   refusal(v, m) {
     v.blame(![-32700, -32600].includes(m.error?.code), '"id":null is for what could not be read');
     this.fault(v, this.revision ? [this.revision] : ALL, { ...m, id: 0 });
@@ -201,8 +201,8 @@ class Session {
     }
   }
 
-  // notification finds the revisions that it may be of. Log messages name no request: of them
-  // we know only who may get any.
+  // notification finds the revisions that a notification may belong to. Log messages name no
+  // request, so only the possible receivers are known.
   notification(v, m, x) {
     const requests = [...this.open].flatMap(([id, list]) => list.map((r) => ({ id, ...r })));
     const about = x.params?._meta?.[`${KEY}subscriptionId`];
@@ -216,7 +216,7 @@ class Session {
     v.either([...new Set(from)].map((r) => judge((w) => this.named(w, r, 'notifications', m))), `${m.method} that belongs to no request, subscription or session`);
   }
 
-  // request takes a question of the server. The modern era asks inside of results.
+  // request checks a request of the server. In the modern era these are inside of results.
   request(v, m, x) {
     v.blame(this.asked.has(x.id), `id ${m.id} was used before`);
     this.asked.add(x.id);

@@ -1,5 +1,5 @@
-// What check.mjs must let pass, and what it must refuse: each row is a revision, a request, what
-// the server writes, and a word of the complaint, or '' if there must be none.
+// Messages that check.mjs must accept or refuse. Each row is a revision, a request, the line of the
+// server, and a word of the expected complaint, or '' if the line is valid.
 
 const claim = '"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}';
 const hello = (revision) => [

@@ -1,4 +1,4 @@
-// The official schemas of all revisions, and what is wrong with a value by one of them.
+// The official schemas of all revisions, and validation against them.
 
 import { readFileSync } from 'node:fs';
 import Ajv from 'ajv';
@@ -9,8 +9,8 @@ export const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 export const MODERN = '2026-07-28';
 export const ALL = [...LEGACY, MODERN];
 
-// The official schemas allow members that they do not know. We do not: what a revision has no
-// name for, an older client may refuse. Only what is the user's own stays open.
+// The official schemas allow unknown members. These do not, because an older client may refuse a
+// member that its revision does not name. Only objects with the user's own members stay open.
 function close(node, name) {
   if (!node || typeof node !== 'object' || /^(_meta|inputSchema|outputSchema|allOf)$|MetaObject$/.test(name)) return node;
   for (const [key, val] of Object.entries(node)) close(val, key);
@@ -22,20 +22,20 @@ export const schemas = Object.fromEntries(ALL.map((revision) => {
   const spec = JSON.parse(readFileSync(new URL(`spec/${revision}.schema.json`, import.meta.url)));
   const place = spec.$defs ? '$defs' : 'definitions';
   const defs = spec[place];
-  // Hosts of the older revisions read extensions from initialize, though these have no name for them.
+  // Hosts of the older revisions read extensions from initialize, although the schemas do not name them.
   if (revision !== MODERN) defs.ServerCapabilities.properties.extensions = { type: 'object' };
   const ajv = new (place === '$defs' ? Ajv2020 : Ajv)({ strict: false, allErrors: true, verbose: true });
   addFormats(ajv);
   ajv.addSchema(close(spec), revision);
-  // The members of a union of definitions, by the method that each has as a constant.
+  // The members of a union of definitions, by their constant method.
   const union = (name) => Object.fromEntries((defs[name]?.anyOf ?? []).map(({ $ref }) => {
     const def = $ref.split('/').pop();
     return [defs[def].properties.method.const, def];
   }));
   return [revision, {
     has: (def) => def in defs,
-    // The part of a message that a definition speaks of: older ones of requests and notifications
-    // leave jsonrpc and id to the envelope, some of errors mean the member alone.
+    // The part of a message that a definition describes. Older definitions of requests and notifications
+    // omit jsonrpc and id, and some definitions of errors describe only the member error.
     part: (def, m) => {
       const named = defs[def]?.properties ?? {};
       const { jsonrpc, id, ...rest } = m;
@@ -53,8 +53,8 @@ export function problems(revision, def, value) {
   return validate(value) ? [] : explain(revision, validate.errors).slice(0, 6).map((w) => `${revision} ${def}: ${w}`);
 }
 
-// explain makes words of errors. Of a union it tells about the branch that was meant: whose
-// constants are there, and that has the least against the value.
+// explain describes errors in words. For a union it describes the most likely branch: the one whose
+// constants match, and with the fewest errors.
 function explain(revision, errors) {
   const inside = (e, union) => `${e.instancePath}/`.startsWith(`${union.instancePath}/`);
   const unions = errors.filter((e, i) => e.keyword === 'anyOf' && !errors.slice(i + 1).some((u) => u.keyword === 'anyOf' && inside(e, u)));

@@ -1,5 +1,5 @@
-// This file is a part of package mcp while the step wire of .ci/run builds the
-// tests of the examples; there the library's own Serve is called serveUntraced.
+// The step wire of .ci/run adds this file to package mcp when it builds the tests
+// of the examples, and renames the library's Serve to serveUntraced.
 
 package mcp
 
@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Serve serves, and writes all lines of both ends to a file of its own in the
-// folder that MCP_TRACES names.
+// Serve calls serveUntraced and writes all lines of both directions to a new file
+// in the directory named by MCP_TRACES.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	f, err := os.CreateTemp(os.Getenv("MCP_TRACES"), "serve")
 	if err != nil {
@@ -29,7 +29,7 @@ type bothWays struct {
 	f  *os.File
 }
 
-// A tracedEnd gathers bytes until there is a line.
+// A tracedEnd buffers bytes until it has a line.
 type tracedEnd struct {
 	t    *bothWays
 	way  string
@@ -58,7 +58,7 @@ type tracedReader struct {
 func (r tracedReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	r.end.saw(b[:n])
-	if err != nil && len(r.end.line) > 0 { // the last line need not end
+	if err != nil && len(r.end.line) > 0 { // the last line may lack its newline
 		r.end.saw([]byte("\n"))
 	}
 	return n, err

@@ -2,8 +2,8 @@
 //
 //   node --no-warnings run.mjs PROGRAM.wasm [ARG...] <FILE
 //
-// stdin has to be a file: Go makes it non-blocking on WASI, and Node cannot wait
-// for a pipe that is.
+// stdin must be a file: Go makes it non-blocking on WASI, and Node cannot wait for
+// a non-blocking pipe.
 
 import { readFileSync } from 'node:fs';
 import { WASI } from 'node:wasi';

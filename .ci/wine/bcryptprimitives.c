@@ -1,4 +1,4 @@
-// The one function of bcryptprimitives.dll that Go programs call, which Wine 8 does not have: random bytes.
+// The only function of bcryptprimitives.dll that Go programs call, for random bytes. Wine 8 lacks it.
 unsigned char __stdcall SystemFunction036(void *, unsigned long);
 
 __declspec(dllexport) int __stdcall ProcessPrng(unsigned char *p, unsigned long long n) {

@@ -94,7 +94,7 @@ class Interop {
         throw new AssertionError("did not fail");
     }
 
-    /** A call that is under way, as the server itself says. */
+    /** A call whose handler has started, as the server reports. */
     CompletableFuture<CallToolResult> begun(String token) throws Exception {
         var slow = CompletableFuture.supplyAsync(() -> client.callTool(CallToolRequest.builder("slow").arguments(Map.of()).progressToken(token).build()));
         news("progress " + token);
@@ -286,6 +286,6 @@ class Interop {
             new Interop(busy, command).begun("w");
         }
         System.out.println("ok close at work");
-        System.exit(0); // whatever threads are left
+        System.exit(0); // even if threads are left
     }
 }

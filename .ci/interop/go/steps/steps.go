@@ -1,5 +1,5 @@
-// Package steps uses a server through any client library: the libraries differ
-// in their Go types, and so this speaks to them in the JSON of the protocol.
+// Package steps uses a server through any client library. The libraries differ
+// in their Go types, so this package exchanges the protocol's JSON with them.
 package steps
 
 import (
@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// A Client is a library's client that is connected.
+// A Client is a connected client of a library.
 type Client struct {
 	Version, Wanted string // of the protocol
 	// Do sends a request and returns the library's result.
 	Do func(ctx context.Context, method string, params any) (any, error)
-	// Listen opens a stream of changes; nil if the library has no need of it.
+	// Listen opens a subscription to changes; nil if the library needs none.
 	Listen func(filter any) (stop func())
-	// RootsChanged tells the server that they have; called in the old era only.
+	// RootsChanged notifies the server of changed roots; called only in the legacy era.
 	RootsChanged func() error
 	Close        func() error
-	// Lacks has the steps that the library cannot do, and why.
+	// Lacks holds the steps that the library does not support, and the reasons.
 	Lacks map[string]string
 }
 
 func (c *Client) modern() bool { return c.Version >= "2026" }
 
-// Values is an object of JSON.
+// Values is a JSON object.
 type Values = map[string]any
 
-// As makes a T of what is the same in JSON.
+// As converts a value to a T with the same JSON.
 func As[T any](v any) (t T, err error) {
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -40,7 +40,7 @@ func As[T any](v any) (t T, err error) {
 	return t, err
 }
 
-// Send calls one of a library's methods with the parameters that it wants.
+// Send calls a method of a library with parameters of its type.
 func Send[P, R any](ctx context.Context, params any, f func(context.Context, P) (R, error)) (any, error) {
 	p, err := As[P](params)
 	if err != nil {
@@ -49,12 +49,12 @@ func Send[P, R any](ctx context.Context, params any, f func(context.Context, P) 
 	return f(ctx, p)
 }
 
-// NoResult makes f fit for [Send].
+// NoResult adapts f to [Send].
 func NoResult[P any](f func(context.Context, P) error) func(context.Context, P) (any, error) {
 	return func(ctx context.Context, p P) (any, error) { return Values{}, f(ctx, p) }
 }
 
-// content, result and notification have the fields of all kinds that are looked at.
+// content, result and notification have the fields of all kinds that are checked.
 type content struct {
 	Type, Text string
 }
@@ -87,15 +87,15 @@ type question struct {
 	RequestedSchema    struct{ Properties Values }
 }
 
-// The user at the client's side, and what was heard from the server.
+// The user of the client, and the notifications received from the server.
 var (
 	mu     sync.Mutex
-	action = "accept" // what the user does with a question
+	action = "accept" // the user's response to a question
 	asked  question
 	heard  = make(map[string]chan notification)
 )
 
-// Answer answers a request of the server, in JSON.
+// Answer returns the response to a request of the server, in JSON.
 func Answer(method string, params any) (any, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -129,7 +129,7 @@ func Answer(method string, params any) (any, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// AnswerAs is Answer in the library's own types.
+// AnswerAs is Answer with the library's types.
 func AnswerAs[R any](method string, params any) (r R, err error) {
 	answer, err := Answer(method, params)
 	if err != nil {
@@ -138,7 +138,7 @@ func AnswerAs[R any](method string, params any) (r R, err error) {
 	return As[R](answer)
 }
 
-// Hear takes a notification of the server.
+// Hear receives a notification of the server.
 func Hear(method string, params any) {
 	n, err := As[notification](params)
 	if err != nil {
@@ -203,12 +203,12 @@ func (c *Client) call(name string, args Values) result {
 
 func (c *Client) text(name string, args Values) string { return c.call(name, args).Content[0].Text }
 
-// withProgress makes a call that asks for progress.
+// withProgress makes a call with a progress token.
 func (c *Client) withProgress(ctx context.Context, name string) (result, error) {
 	return c.try(ctx, "tools/call", Values{"name": name, "arguments": Values{}, "_meta": Values{"progressToken": name}})
 }
 
-// begin makes a call that lasts, and returns when the server has begun with it.
+// begin starts a long call, and returns when the server has started its handler.
 func (c *Client) begin(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -219,7 +219,7 @@ func (c *Client) begin(ctx context.Context) <-chan error {
 	return done
 }
 
-// Run takes all steps with a client.
+// Run runs all steps with a client.
 func Run(connect func() (*Client, error)) {
 	c, err := connect()
 	if err != nil {

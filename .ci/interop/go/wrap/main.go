@@ -1,6 +1,6 @@
-// Wrap stands between a client and its server: it starts the server with the
-// client's own stdin, stdout and stderr, hands on the signals, and records in a
-// directory how the server ended and what was said.
+// Wrap starts a server for a client, with the client's own stdin, stdout and
+// stderr, forwards signals, and records in a directory the messages and how the
+// server ended.
 //
 //	wrap DIR SERVER [ARG...]
 package main
@@ -22,7 +22,7 @@ func main() {
 	signals := make(chan os.Signal, 10)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 
-	// Of clients' environments little comes through, so the trace's name comes from here.
+	// Clients pass on few environment variables, so MCP_TRACE is set here.
 	dir := os.Args[1]
 	trace := filepath.Join(dir, fmt.Sprint(os.Getpid(), ".trace"))
 	cmd := exec.Command(os.Args[2], os.Args[3:]...)
@@ -36,7 +36,7 @@ func main() {
 	record := filepath.Join(dir, fmt.Sprint(os.Getpid(), ".end"))
 	write(record, fmt.Sprintf(`{"pid":%d}`, cmd.Process.Pid))
 
-	// The pipes are the server's alone: when it ends, the client must see it.
+	// Only the server holds the pipes, so that the client sees when it ends.
 	os.Stdin.Close()
 	os.Stdout.Close()
 
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// write puts the file there at once or not at all.
+// write creates the file with all its contents or not at all.
 func write(name, text string) {
 	if err := errors.Join(os.WriteFile(name+"~", []byte(text), 0o666), os.Rename(name+"~", name)); err != nil {
 		log.Fatal(err)

@@ -1,5 +1,5 @@
 //! The Rust client, rmcp: interop legacy|auto|modern COMMAND [ARG...]
-#![allow(deprecated)] // what is of the old era
+#![allow(deprecated)] // for the legacy era
 
 use std::{env, time::Duration};
 
@@ -19,7 +19,7 @@ use tokio::{
 type Failure = Box<dyn std::error::Error>;
 type Outcome = Result<(), Failure>;
 
-/// The user at the client's side: answers in the JSON of the protocol, and hands on what is heard.
+/// The user of the client: responds in the protocol's JSON, and forwards notifications.
 struct Host(mpsc::UnboundedSender<(&'static str, Value)>);
 
 impl Host {
@@ -124,7 +124,7 @@ impl Steps {
         Ok(Steps { client, heard: Mutex::new(heard), modern: mode != "legacy" })
     }
 
-    /// The next notification of a kind; what else was heard is forgotten.
+    /// The next notification of a kind; others are discarded.
     async fn news(&self, kind: &str) -> Result<Value, Failure> {
         let mut heard = self.heard.lock().await;
         loop {
@@ -193,7 +193,7 @@ impl Steps {
     }
 
     async fn cancel(&self) -> Outcome {
-        tokio::select! { // which drops the call when the news is there
+        tokio::select! { // drops the call when the notification arrives
             early = self.tool("slow", json!({})) => return Err(format!("{early:?}").into()),
             begun = self.news("progress") => begun?,
         };
