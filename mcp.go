@@ -1907,6 +1907,7 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 	case k == reflect.Slice:
 		s.kind = "array"
 		s.elem = &field{schema: d.schema(t.Elem(), where+"[]", false), maxLen: -1}
+		d.refuseNilElements(s, where)
 		if s.listsItself() {
 			d.refuse(where, "a list of itself cannot be described: write a struct with a list in it")
 		}
@@ -1919,6 +1920,7 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 			d.refuse(where, typeName(t)+" cannot be described: write a map with string keys")
 		}
 		s.elem = &field{schema: d.schema(t.Elem(), where+"[]", true), maxLen: -1}
+		d.refuseNilElements(s, where)
 	case k == reflect.Array:
 		d.refuse(where, typeName(t)+" cannot be described: write a slice, []"+typeName(t.Elem()))
 		d.schema(t.Elem(), where+"[]", copied) // finds mistakes in it
@@ -1933,6 +1935,14 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 		if d.why == writing {
 			d.reject(where, typeName(t)+` has no JSON form: leave it out, as with the tag json:"-"`)
 		}
+	}
+}
+
+// refuseNilElements refuses a list or map of results whose elements are pointers to anything
+// but objects: a nil among them is sent as null, which no schema of ours allows.
+func (d *deriver) refuseNilElements(s *schema, where string) {
+	if elem := s.typ.Elem(); d.why == writing && elem.Kind() == reflect.Pointer && s.elem.schema.kind != "object" {
+		d.refuse(where, typeName(s.typ)+" cannot be described, because an element may be nil: write elements of type "+typeName(elem.Elem())+", or of a struct with a pointer in it")
 	}
 }
 
@@ -3323,7 +3333,10 @@ func (s *schema) marshal(v any) ([]byte, error) {
 		if s == nil {
 			s, _ = derive(reflect.TypeOf(v), "", writing)
 		}
-		raw = s.fill(raw, reflect.ValueOf(v))
+		var err error
+		if raw, err = s.fill(raw, reflect.ValueOf(v)); err != nil {
+			return nil, err
+		}
 	}
 	return singleLine(raw), nil
 }
@@ -3392,23 +3405,21 @@ func singleLine(raw []byte) []byte {
 	return raw
 }
 
-// fill returns what encoding/json has written for v the way it is to be sent. A v
-// that is nil as a whole has no member to be left out: a pointer stays null.
-func (s *schema) fill(raw []byte, v reflect.Value) []byte {
-	if string(raw) == "null" {
-		v = pointee(v)
-		return []byte(cmp.Or(s.empty(v.Type()), "null"))
+// fill returns raw, which encoding/json has written for v, as it is sent. If v itself is a
+// nil pointer, raw stays null.
+func (s *schema) fill(raw []byte, v reflect.Value) (filled []byte, err error) {
+	if v = pointee(v); string(raw) == "null" {
+		return []byte(s.empty(v.Type())), nil
 	}
-	raw, _ = s.appendFilled(make([]byte, 0, len(raw)), raw, 0)
-	return raw
+	filled, _, err = s.appendFilled(make([]byte, 0, len(raw)), raw, 0, v)
+	return filled, err
 }
 
-// empty returns what is sent for a nil of type t, which s describes, and
-// nothing if it is left out.
+// empty returns what is sent for a null that encoding/json has written for a value of type
+// t, which s describes.
 func (s *schema) empty(t reflect.Type) string {
 	switch {
-	case t.Kind() == reflect.Pointer:
-		return ""
+	case t.Kind() == reflect.Pointer: // nil as a whole
 	case s.encoding != "":
 		return `""`
 	case t.Kind() == reflect.Slice && s.elem != nil:
@@ -3419,17 +3430,22 @@ func (s *schema) empty(t reflect.Type) string {
 	return "null"
 }
 
-// appendFilled appends the value that begins at raw[i], and returns where it
-// ends. It follows the types as far as encoding/json has: what writes itself, or
-// an interface holds, stays as it is.
-func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
+// appendFilled appends the value that begins at raw[i] and that encoding/json has written
+// for v, and returns its end. A value that writes itself, or that an interface holds, is
+// appended unchanged. The text does not tell a nil pointer from a pointer to a value that
+// is written as null, but v does.
+func (s *schema) appendFilled(b, raw []byte, i int, v reflect.Value) (_ []byte, end int, err error) {
 	if raw[i] != '{' && raw[i] != '[' || s.elem == nil && s.fields == nil {
 		end := skip(raw, i)
-		return append(b, raw[i:end]...), end
+		return append(b, raw[i:end]...), end, nil
+	}
+	if v = pointee(v); v.Kind() == reflect.Pointer { // the value was not found
+		v = reflect.Zero(s.typ)
 	}
 	object, closer := raw[i] == '{', raw[i]+2 // '{'+2 is '}', and '['+2 is ']'
 	b = append(b, raw[i])
-	for i++; raw[i] != closer; {
+	i++
+	for n := 0; raw[i] != closer && err == nil; n++ {
 		start, name := len(b), []byte(nil)
 		if object {
 			end := skip(raw, i)
@@ -3437,35 +3453,59 @@ func (s *schema) appendFilled(b, raw []byte, i int) ([]byte, int) {
 			b = append(b, raw[i:end+1]...) // with its colon
 			i = end + 1
 		}
-		inner, t := s.inside(name)
+		inner, in := s.inside(v, name, n)
 		if raw[i] != 'n' {
-			b, i = inner.appendFilled(b, raw, i)
+			b, i, err = inner.appendFilled(b, raw, i, in)
 			b = append(b, ',')
-		} else if i += len("null"); !object && inner.kind == "" && t.Kind() == reflect.Pointer { // what writes itself keeps its place
-			b = join(b, "null,")
-		} else if empty := inner.empty(t); empty != "" {
-			b = join(b, empty, ",")
-		} else {
-			b = b[:start]
+		} else if i, in = i+len("null"), pointee(in); in.Kind() != reflect.Pointer {
+			b = join(b, inner.empty(in.Type()), ",")
+		} else if s.elem == nil {
+			b = b[:start] // a nil pointer in a struct is left out
+		} else if b = join(b, "null,"); inner.kind == "object" {
+			err = fmt.Errorf("%s has a nil element, where the schema has an object", typeName(s.typ))
 		}
 		if raw[i] == ',' {
 			i++
 		}
 	}
-	return append(closeWith(b), closer), i + 1
+	return append(closeWith(b), closer), i + 1, err
 }
 
-// inside returns what the values in a list or map are, or the field of a name.
-func (s *schema) inside(name []byte) (*schema, reflect.Type) {
+// inside returns the element n of v, which s describes, or its member of a name, and the
+// schema of that. If there is no such value, it returns one that is zero.
+func (s *schema) inside(v reflect.Value, name []byte, n int) (*schema, reflect.Value) {
+	text, _ := unquote(name)
 	if s.elem != nil {
-		return s.elem.schema, s.typ.Elem()
+		if v.Kind() != reflect.Map && n < v.Len() {
+			return s.elem.schema, v.Index(n)
+		} else if v.Kind() == reflect.Map {
+			if in := v.MapIndex(s.key(name, text)); in.IsValid() {
+				return s.elem.schema, in
+			}
+		}
+		return s.elem.schema, reflect.Zero(s.typ.Elem())
 	}
-	known, _ := unquote(name)
-	i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == known })
+	i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == text })
 	if i < 0 { // encoding/json of another version of Go may read an unusual tag differently
-		return &schema{}, reflect.TypeFor[any]()
+		return &schema{}, reflect.Zero(reflect.TypeFor[any]())
 	}
-	return s.fields[i].schema, s.fields[i].typ
+	in, err := v.FieldByIndexErr(s.fields[i].index)
+	if err != nil {
+		in = reflect.Zero(s.fields[i].typ)
+	}
+	return s.fields[i].schema, in
+}
+
+// key returns the key of a map for which encoding/json has written name, which is text in
+// quotes.
+func (s *schema) key(name []byte, text string) reflect.Value {
+	key := reflect.New(s.typ.Key())
+	if key.Elem().Kind() == reflect.String {
+		key.Elem().SetString(text)
+	} else if json.Unmarshal(name, key.Interface()) != nil { // it has no UnmarshalText: it is a number
+		json.Unmarshal([]byte(text), key.Interface())
+	}
+	return key.Elem()
 }
 
 // ---- JSON ----

@@ -4,6 +4,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding"
 	"encoding/base64"
@@ -768,11 +769,10 @@ func TestTextIsAStringInSchemaAndOutput(t *testing.T) {
 		Q *byPointer
 		C color
 		S []byPointer
-		M map[string]*byPointer
 	}
 	s := &Server{}
 	AddTool(s, Tool{Name: "x", OutputSchema: SchemaOf[both]()}, func(context.Context, none) (both, error) {
-		return both{R: 3, L: onlyReads2{"a"}, P: byPointer{4}, Q: &byPointer{5}, S: []byPointer{{6}}, M: map[string]*byPointer{"k": {7}}}, nil
+		return both{R: 3, L: onlyReads2{"a"}, P: byPointer{4}, Q: &byPointer{5}, S: []byPointer{{6}}}, nil
 	})
 	tool, results := callX(t, s, legacyPV, "{}")
 	var schema any
@@ -1056,8 +1056,7 @@ func TestFormatsAreChecked(t *testing.T) {
 	}
 }
 
-// null is no element of a list or a map of pointers, neither in arguments nor
-// in output.
+// A null is refused as an element of a list or a map of pointers among arguments.
 func TestNullIsNoElement(t *testing.T) {
 	type in struct {
 		L []*int          `json:"l,omitempty"`
@@ -1067,10 +1066,6 @@ func TestNullIsNoElement(t *testing.T) {
 	toolOf[in](s)
 	try(t, s, trial{`{"l":[1,null]}`, "! l[1] must be an integer, got null"}, trial{`{"m":{"a":null}}`, "! m.a must be an integer, got null"},
 		trial{`{"l":null,"m":null}`, "{}"}, trial{`{"l":[1],"m":{"a":2}}`, `{"l":[1],"m":{"a":2}}`})
-	one := 1
-	s = &Server{}
-	out(in{L: []*int{nil, &one, nil}, M: map[string]*int{"a": nil, "b": &one}}, nil)(s)
-	try(t, s, trial{"{}", `{"l":[1],"m":{"b":1}}`})
 }
 
 // Zero is an integer however it is written.
@@ -1419,6 +1414,97 @@ func TestEachResultHasItsShape(t *testing.T) {
 				t.Errorf("log %q", diary.String())
 			}
 		})
+	}
+}
+
+type (
+	writesNull struct{ N int } // JSON, by a method of the value
+	pairOf     struct{ A, B int }
+)
+
+func (w writesNull) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+
+// A nil pointer in a list or a map keeps its place. Such a type has no schema, unless the
+// elements are structs: then a nil one is an error of the call.
+func TestNilKeepsItsPlaceInAList(t *testing.T) {
+	one, email := "1", "a@x"
+	type row struct {
+		Cells []*string          `json:"cells"`
+		Times map[string]*int    `json:"times"`
+		Lists []*[]int           `json:"lists"`
+		Own   map[int]*time.Time `json:"own"`
+	}
+	for _, test := range []struct {
+		add       func(*Server)
+		described bool
+		want      string // "" for an error
+	}{
+		{out([]*string{&one, nil, &email}, nil), false, `["1",null,"a@x"]`},
+		{out(row{[]*string{&one, nil, &email}, map[string]*int{"a": nil, "b": ptr(2)}, []*[]int{nil, {}, ptr([]int(nil))}, map[int]*time.Time{1: nil}}, nil),
+			false, `{"cells":["1",null,"a@x"],"times":{"a":null,"b":2},"lists":[null,[],[]],"own":{"1":null}}`},
+		{out([]*pairOf{{1, 2}}, nil), false, `[{"A":1,"B":2}]`},
+		{out([]*pairOf{{1, 2}, nil}, nil), false, ""},
+		{out(struct{ P []*pairOf }{}, nil), true, `{"P":[]}`},
+		{out(struct{ M map[string]*pairOf }{map[string]*pairOf{"a": nil}}, nil), true, ""},
+	} {
+		s := &Server{Name: "demo", Version: "1"}
+		said := diagnostics(s)
+		test.add(s)
+		tool, results := callX(t, s, legacyPV, "{}")
+		if (tool.OutputSchema != nil) != test.described {
+			t.Errorf("%s: the output schema is %s", test.want, tool.OutputSchema)
+		}
+		if got := results[0].text(); got != cmp.Or(test.want, "!! Internal error") {
+			t.Errorf("got %s, want %s", got, test.want)
+		}
+		if failed := strings.Contains(said.String(), "has a nil element"); failed != (test.want == "") {
+			t.Errorf("%s: reported %q", test.want, said)
+		}
+	}
+	mustPanic(t, map[string]func(){
+		"SchemaOf[].L: []*string cannot be described, because an element may be nil: write elements of type string": func() { SchemaOf[[]struct{ L []*string }]() },
+		"SchemaOf: map[string]*[]int cannot be described, because an element may be nil":                            func() { SchemaOf[map[string]*[]int]() },
+	})
+	SchemaOf[struct {
+		L []*pairOf
+		M map[string]*map[string]any
+	}]()
+}
+
+// A pointer that is set is sent, also if what it points to writes null. Only a nil pointer
+// in a struct is left out.
+func TestASetPointerThatWritesNullIsSent(t *testing.T) {
+	type inner struct {
+		Null, Nil *writesNull
+		List      *[]int
+		Twice     **int
+		Any       *any
+	}
+	set := inner{Null: &writesNull{}, List: new([]int), Twice: new(*int), Any: new(any)}
+	const want = `{"Null":null,"List":[],"Any":null}`
+	type embedding struct {
+		*inner
+		Own *json.RawMessage
+	}
+	for _, test := range []struct {
+		v    any
+		want string
+	}{
+		{set, want},
+		{[]inner{{}, set}, `[{},` + want + `]`},
+		{map[string]inner{"a": {}, "b\n": set}, `{"a":{},"b\n":` + want + `}`},
+		{map[int]inner{-5: set, 1: {}}, `{"-5":` + want + `,"1":{}}`},
+		{map[lang]*inner{"x": &set}, `{"x":` + want + `}`},
+		{map[time.Month][]inner{1: {{}, set}}, `{"1":[{},` + want + `]}`},
+		{map[string]inner{"\xff": {}}, "{\"\ufffd\":{}}"},
+		{embedding{&set, ptr(json.RawMessage("null"))}, strings.TrimSuffix(want, "}") + `,"Own":null}`},
+		{embedding{}, `{}`},
+		{&set, want},
+	} {
+		got, err := marshal(test.v)
+		if sent := strings.ReplaceAll(string(got), `\ufffd`, "\ufffd"); err != nil || sent != test.want {
+			t.Errorf("%T: got %s %v, want %s", test.v, got, err, test.want)
+		}
 	}
 }
 
@@ -3999,15 +4085,14 @@ func (c chance) typ(depth int, tagged bool) (t reflect.Type, tags string) {
 	case 8:
 		return reflect.TypeFor[time.Time](), ""
 	case 9:
-		t, _ = c.typ(depth-1, tagged)
+		t = c.elem(depth-1, tagged)
 		tag(`minLength:"1" maxLength:"3"`)
 		if t = reflect.SliceOf(t); t == reflect.TypeFor[[]byte]() {
 			tags = ""
 		}
 		return t, tags
 	case 10:
-		t, _ = c.typ(depth-1, tagged)
-		return reflect.MapOf(reflect.TypeFor[string](), t), ""
+		return reflect.MapOf(reflect.TypeFor[string](), c.elem(depth-1, tagged)), ""
 	case 11:
 		t, tags = c.typ(depth-1, tagged)
 		return reflect.PointerTo(t), tags
@@ -4015,6 +4100,20 @@ func (c chance) typ(depth int, tagged bool) (t reflect.Type, tags string) {
 		return reflect.TypeFor[map[string]any](), ""
 	}
 	return c.structType(depth-1, tagged), ""
+}
+
+// elem makes the type of an element of a list or a map. Results can be described only if
+// no element but an object is a pointer.
+func (c chance) elem(depth int, tagged bool) reflect.Type {
+	t, _ := c.typ(depth, tagged)
+	base := t
+	for base.Kind() == reflect.Pointer {
+		base = base.Elem()
+	}
+	if !tagged && (base.Kind() != reflect.Struct || base == reflect.TypeFor[time.Time]()) {
+		return base
+	}
+	return t
 }
 
 func (c chance) structType(depth int, tagged bool) reflect.Type {
@@ -4225,6 +4324,9 @@ func TestWhatIsSentFitsTheSchema(t *testing.T) {
 		v := reflect.New(typ)
 		c.fill(v.Elem())
 		raw, err := s.marshal(v.Interface())
+		if err != nil && strings.Contains(err.Error(), "has a nil element") {
+			continue
+		}
 		var schema, val any
 		if json.Unmarshal(rendered, &schema); err != nil || json.Unmarshal(raw, &val) != nil {
 			t.Fatalf("%v: %s %v", typ, raw, err)
@@ -4764,14 +4866,12 @@ func sameButNil(ours, theirs any) bool {
 		return ours == nil || ours == "" || isList && len(list) == 0 || isObject && len(object) == 0
 	case []any:
 		list, ok := ours.([]any)
-		for _, val := range theirs {
-			if ok && len(list) > 0 && sameButNil(list[0], val) {
-				list = list[1:]
-			} else if val != nil {
+		for i, val := range theirs {
+			if !ok || len(list) != len(theirs) || !sameButNil(list[i], val) {
 				return false
 			}
 		}
-		return ok && len(list) == 0
+		return ok
 	case map[string]any:
 		object, ok := ours.(map[string]any)
 		for key, val := range theirs {
@@ -4872,7 +4972,8 @@ func TestNilIsWrittenAsEmpty(t *testing.T) {
 		want string // "" for an error
 	}{
 		{nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {&nils{}, `{"L":[],"M":{},"B":"","I":null}`}, {(*nils)(nil), "null"}, {nil, "null"},
-		{[]*int{nil}, "[]"}, {[]*ptrJSON{nil, {A: 1}, nil}, `[null,{"p":1},null]`}, {[]map[int]int{nil, {1: 2}}, `[{},{"1":2}]`}, {[][]map[int]bool{nil, {nil}}, "[[],[{}]]"}, {[2]*int{}, "[null,null]"}, {map[string]*int{"a": nil}, "{}"}, {[][]int{nil}, "[[]]"}, {[]int(nil), "[]"}, {map[int]int(nil), "{}"},
+		{[]*int{nil}, "[null]"}, {[]*ptrJSON{nil, {A: 1}, nil}, `[null,{"p":1},null]`}, {[]map[int]int{nil, {1: 2}}, `[{},{"1":2}]`}, {[][]map[int]bool{nil, {nil}}, "[[],[{}]]"}, {[2]*int{}, "[null,null]"}, {map[string]*int{"a": nil}, `{"a":null}`}, {[]*nils{nil}, ""}, {map[string]*nils{"a": nil}, ""}, {[]*map[string]int{nil}, ""}, {[]*map[string]int{new(map[string]int)}, "[{}]"},
+		{[][]int{nil}, "[[]]"}, {[]int(nil), "[]"}, {map[int]int(nil), "{}"},
 		{json.RawMessage(nil), "null"}, {struct{ R json.RawMessage }{}, `{"R":null}`}, {(*time.Time)(nil), "null"}, {struct{ J json.Marshaler }{}, `{"J":null}`},
 		{float32(1e-6), "0.000001"}, {1e-7, "1e-7"}, {1e21, "1e+21"}, {float32(1e21), "1e+21"}, {math.Copysign(0, -1), "-0"}, {"<&>\u2028\xff", "\"<&>\\u2028\ufffd\""},
 		{map[time.Month]int{1: 1, 10: 2}, `{"1":1,"10":2}`}, {json.RawMessage("\"\xff\u2028\""), "\"\ufffd\\u2028\""},
