@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Version 2.4.0, 2026-11-23
 
-// Package mcp is a Model Context Protocol server over stdin and stdout, in
-// three files that are made to be copied into a program. It needs Go 1.25, and
-// nothing but the standard library.
+// Package mcp is a Model Context Protocol server over stdin and stdout. It consists of three
+// files, which are copied into a program. It needs Go 1.25 and only the standard library.
 //
-// This is a whole server:
+// This is a complete server:
 //
 //	package main
 //
@@ -26,7 +25,7 @@
 //
 //	func main() {
 //		s := &mcp.Server{Name: "greeter", Version: "1.0.0"}
-//		mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets somebody."}, greet)
+//		mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets a person."}, greet)
 //		if err := s.ServeStdio(context.Background()); err != nil {
 //			log.Fatal(err)
 //		}
@@ -50,11 +49,11 @@
 //
 // # In a handler
 //
-// [Progress] tells how far it has come, [LogHandler] logs to the client, and
-// [RequestFrom] knows who is asking. [Elicit], [ElicitURL], [Sample] and [Roots]
-// ask back. How that is done differs by revision of the protocol; the handler is
-// the same. Outside of a handler, as in a test that calls one by itself, these
-// functions do nothing, or return an error that is [errors.ErrUnsupported].
+// [Progress] reports progress, [LogHandler] logs to the client, and [RequestFrom] returns the
+// request, with the name and the capabilities of the client. [Elicit], [ElicitSchema],
+// [ElicitURL], [Sample] and [Roots] ask the client. A handler is written in the same way for
+// all revisions of the protocol. Outside of a handler, as in a test that calls one, these
+// functions do nothing or return an error that is [errors.ErrUnsupported].
 //
 // # Asking the user
 //
@@ -86,18 +85,23 @@
 //
 // # Cancellation
 //
-// A handler's context ends when the client cancels the request or goes away.
-// [context.Cause] tells why: a [*CancelledError]; [ErrClosed]; the error of a Read
-// or Write that failed; what ended the context that was given to [Server.Serve];
-// under [Server.ServeStdio], after a signal, an error that names the signal. When
-// the session ends, the handler has [Server.Drain] to clean up and return.
+// A handler's context ends when the client cancels the request or goes away, and when the
+// session ends. [context.Cause] returns the reason:
 //
-// # Protocol
+//   - a [*CancelledError] if the client cancelled the request;
+//   - [ErrClosed] if the client closed the connection;
+//   - the error of a Read or Write that failed;
+//   - the cause of the context that was passed to [Server.Serve], if that ended;
+//   - under [Server.ServeStdio], after a signal, an error that names the signal.
 //
-// Five revisions are served. Those from 2024-11-05 to 2025-11-25 open a session
-// with initialize; the code calls them the legacy era. In 2026-07-28, the modern
-// era, each request speaks for itself. One connection may carry both: a session,
-// and modern requests besides.
+// When the session ends, handlers have [Server.Drain] to clean up and return.
+//
+// # Revisions
+//
+// Five revisions of the protocol are served. A client of 2024-11-05 to 2025-11-25 opens a
+// session with initialize; the code calls these revisions the legacy era. In 2026-07-28, the
+// modern era, there is no session, and each request names its revision. One connection may
+// carry both.
 package mcp
 
 import (
@@ -130,63 +134,62 @@ import (
 	"unicode/utf8"
 )
 
-// A Server is what is offered to clients. Set its fields before it serves and
-// leave them alone from then on; what it offers may come and go at any time. A
-// Server must not be copied.
+// A Server is what a program offers to clients. Set its fields before it serves, and do not
+// change them afterwards. Tools, resources, prompts and methods may be added and removed at
+// any time. A Server must not be copied.
 type Server struct {
-	Name    string // required: for programs
+	Name    string // required: the name for programs
 	Version string // required
 
-	Title        string // for people
-	Instructions string // for the model: how the tools go together
+	Title        string // the name for people
+	Instructions string // for the model: how to use the tools together
 	WebsiteURL   string
 	Icons        []Icon
 
-	// Drain bounds how long Serve waits for handlers, and for the client to
-	// take what is written, after the handlers were cancelled. 0 means one
-	// second. A client that has not taken everything by then is given a tenth of it
-	// more, 100 ms at most.
+	// Drain bounds how long Serve waits, after the handlers were cancelled, for them to
+	// return and for the client to read what is written. 0 means one second. If the client has
+	// not read everything by then, Serve waits a tenth of Drain longer, at most 100 ms.
 	Drain time.Duration
 
-	// Linger is how long handlers may go on after the client has closed its
-	// end, before they are cancelled. 0 means not at all. Their questions to the
-	// client are at an end in any case.
+	// Linger is how long handlers may continue after the client has closed its end, before
+	// they are cancelled. 0 means that they are cancelled at once. Their questions to the
+	// client fail at once in any case.
 	Linger time.Duration
 
-	// MaxConcurrent is how many handlers of one session run at once; further
-	// requests wait, without bound, and are served in the order of their arrival. 0
-	// means no limit.
+	// MaxConcurrent is how many handlers of one session run at the same time. Further
+	// requests wait and start in the order of their arrival; their number is not bounded.
+	// 0 means no limit.
 	MaxConcurrent int
 
-	// MaxMessage is how many bytes one line of the client may have: a message, or
-	// a batch of them. A longer one is refused without being kept. 0 means 64 MiB.
+	// MaxMessage is the number of bytes that a line of the client may have. A line is one
+	// message or a batch. A longer line is refused and not kept in memory. 0 means 64 MiB.
 	MaxMessage int
 
-	// PageSize is how many items are sent in one page of a list. 0 means all.
+	// PageSize is the number of items in one page of a list. 0 means all.
 	PageSize int
 
-	// CacheTTL is how long a client of revision 2026-07-28 may keep lists, the
-	// contents of resources, and what the server says of itself; CachePublic is set
-	// if all users may share all of these.
+	// CacheTTL is how long a client of revision 2026-07-28 may cache lists, the contents of
+	// resources, and the result of server/discover. CachePublic is set if all users may share
+	// them.
 	CacheTTL    time.Duration
 	CachePublic bool
 
 	// Logging is set if handlers log to the client, with [LogHandler].
 	Logging bool
 
-	// Extensions and Experimental are capabilities to declare, by their names, to
-	// clients of every revision. Each value must be a JSON object, such as struct{}{}.
-	// [Server.AddMethod] serves the methods of an extension.
+	// Extensions and Experimental are capabilities, by name, that are declared to clients of
+	// every revision. Each value must be a JSON object, such as struct{}{}. [Server.AddMethod]
+	// serves the methods of an extension.
 	Extensions, Experimental map[string]any
 
-	// Signals are those that end ServeStdio. nil means SIGINT, SIGTERM and SIGHUP, as far as
-	// they were not ignored when the process started.
+	// Signals are the signals that end ServeStdio. nil means SIGINT, SIGTERM and SIGHUP. A
+	// signal that was ignored when the process started stays ignored.
 	Signals []os.Signal
 
-	// ErrorLog takes the library's own diagnostics: bad messages, panics of
-	// handlers, requests that the client has cancelled. nil means the standard
-	// logger of package log. More than 20 a second of one session are dropped, and
-	// so are all when 64 KiB of them are waiting for an earlier one to be written.
+	// ErrorLog receives the library's diagnostics: invalid messages, panics of handlers,
+	// requests that the client has cancelled. nil means the standard logger of package log.
+	// At most 20 diagnostics a second are logged for one session, and none while 64 KiB of
+	// them are unwritten.
 	ErrorLog *log.Logger
 
 	mu       sync.Mutex              // guards what follows
@@ -201,9 +204,8 @@ type Server struct {
 	seed     maphash.Seed             // of the checksums of requestStates; made with the first session
 }
 
-// An Icon is a picture for people to recognise something by. Src is an https,
-// http or data URI; Sizes holds values such as "48x48" or "any"; Theme is "light"
-// or "dark".
+// An Icon is an image that helps people to recognise something. Src is an https, http or
+// data URI. Sizes holds values such as "48x48" or "any". Theme is "light", "dark" or empty.
 type Icon struct {
 	Src      string   `json:"src"`
 	MIMEType string   `json:"mimeType,omitempty"`
@@ -1205,11 +1207,10 @@ func (s *Server) method(name string) *service {
 
 // ---- functions for handlers ----
 
-// requestKey finds the request in a handler's context.
+// requestKey is the key of the request in a handler's context.
 type requestKey struct{}
 
-// outside stands for the request where there is none: outside of a handler. Nobody
-// is there to be told or asked.
+// outside is the request of a context that is not a handler's. No client belongs to it.
 var outside = &request{rev: newestLegacy}
 
 // requestOf returns the request that is served under ctx, or outside.
@@ -1218,21 +1219,21 @@ func requestOf(ctx context.Context) *request {
 	return cmp.Or(r, outside)
 }
 
-// A Request is what a handler may want to know of the request it serves.
+// A Request describes the request that a handler serves.
 type Request struct {
-	Method          string          // "tools/call"
-	Name            string          // of the tool or prompt; of a resource, the URI
+	Method          string          // "tools/call", for example
+	Name            string          // of the tool or prompt; the URI of a resource
 	ID              json.RawMessage // as the client wrote it
-	ProtocolVersion string          // the revision it is served by
+	ProtocolVersion string          // the revision by which it is served
 	ClientName      string          // may be empty in 2026-07-28
 	ClientVersion   string
-	Capabilities    json.RawMessage // what the client can do: an object
+	Capabilities    json.RawMessage // of the client: an object
 	Arguments       json.RawMessage // of a tool or prompt, as the client sent them; nil if there are none
 	Meta            json.RawMessage // the request's _meta, an object; nil if there is none
 }
 
-// RequestFrom returns the request that is served under a handler's context,
-// and nil for any other context. It is a copy, which may be kept and changed.
+// RequestFrom returns the request that is served under a handler's context, and nil for any
+// other context. The caller may keep and change what it returns.
 func RequestFrom(ctx context.Context) *Request {
 	if r := requestOf(ctx); r != outside {
 		return r.public()
@@ -1240,7 +1241,7 @@ func RequestFrom(ctx context.Context) *Request {
 	return nil
 }
 
-// public is what the user may know of r, in copies.
+// public returns a description of r that shares no memory with it.
 func (r *request) public() *Request {
 	name, version, _ := parseClientInfo(r.client)
 	return &Request{
@@ -1250,17 +1251,15 @@ func (r *request) public() *Request {
 	}
 }
 
-// Progress tells the client how far a handler has come: done, in any unit, of
-// total, if that is known and not 0. The message, which may be empty, is for
-// people.
+// Progress reports to the client how far a handler has come: done, in any unit, of total. A
+// total of 0 means that it is not known. The message is for people and may be empty.
 //
-// Many hosts give up on a call after a minute, and wait longer for one that reports
-// progress: a handler that takes longer reports every few seconds.
+// Many hosts give up on a call after a minute, but wait longer if it reports progress every
+// few seconds.
 //
-// It does nothing if the client did not ask for progress, if done is not more
-// than the last time, or if ctx is not a handler's. It returns when the client
-// was told, and at the latest when the request is over; after that it does
-// nothing either. It may be called concurrently.
+// Progress does nothing if the client did not ask for progress, if done is not more than the
+// last time, if the request has ended, or if ctx is not a handler's. It blocks until the
+// notification is written or the request ends. It may be called concurrently.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
 func Progress(ctx context.Context, done, total float64, message string) {
@@ -1398,7 +1397,7 @@ var (
 	ErrDismissed = errors.New("mcp: the user dismissed the question")
 )
 
-// A Root is a place in the file system that the client works on.
+// A Root is a directory or file that the client works on.
 type Root struct {
 	URI  string `json:"uri"`            // begins with file://
 	Name string `json:"name,omitempty"` // for people; may be empty
@@ -1421,8 +1420,8 @@ func Roots(ctx context.Context) ([]Root, error) {
 	return answer.Roots, nil
 }
 
-// decode sets what v points to from what a client has sent, if it has, and does
-// not mind members that it does not know.
+// decode sets what v points to from raw, which a client has sent. It does nothing if raw is
+// nil, and ignores members that v does not have.
 func decode(raw []byte, v any) error {
 	if raw == nil {
 		return nil
@@ -1459,8 +1458,8 @@ func invalidAnswer(method, why string) error {
 	return fmt.Errorf("mcp: %s: the client's answer is invalid: %s", method, why)
 }
 
-// missingCapability says that a client has not declared a capability, in words
-// for the people and models that see the error.
+// missingCapability returns the error for a capability that the client has not declared. Its
+// text is for the people and models that see it.
 func missingCapability(capability string) error {
 	names := strings.Split(capability, ".")
 	var required any = struct{}{}
