@@ -315,9 +315,9 @@ var stdioTaken atomic.Bool
 
 // ServeStdio is [Server.Serve] on the process's standard input and output, which is
 // how MCP hosts run a server. It returns nil when the client closes the connection,
-// when ctx ends, and on the first SIGINT, SIGTERM or SIGHUP. A second signal has its
-// default effect. A signal that was ignored when the process started, as under nohup,
-// stays ignored. To exit with status 0, return from main.
+// when ctx ends, and on the first of [Server.Signals]. A second signal has its default
+// effect. A signal that was ignored when the process started, as under nohup, stays
+// ignored. To exit with status 0, return from main.
 //
 // While ServeStdio runs, os.Stdout is os.Stderr and os.Stdin is the null device, so
 // that a stray fmt.Println, or a child process that inherits them, does not disturb
@@ -328,9 +328,9 @@ var stdioTaken atomic.Bool
 // Give it os.Stderr. If stdout is closed, the process does not get SIGPIPE.
 //
 // When ServeStdio returns it restores all of this, with two exceptions. After an
-// [ErrDrain], SIGPIPE stays caught. If no signal has ended the session, SIGINT,
-// SIGTERM and SIGHUP are ignored for another second, because some hosts close stdin
-// and send SIGTERM at the same time, and main must be able to finish.
+// [ErrDrain], SIGPIPE stays caught. If no signal has ended the session, Server.Signals
+// are ignored for another second, because some hosts close stdin and send SIGTERM at
+// the same time, and main must be able to finish.
 //
 // If the environment variable MCP_TRACE names a file, ServeStdio appends each line
 // that it accepts or has written, with the time and "in" or "out". Messages do not

@@ -1,12 +1,12 @@
 #!/bin/sh
 # build.sh OUT [MUTANT]: rewrites the library at $LIB (default: the one above this folder) and builds OUT, a driver for it.
-# TIGHT=1 gives it small bounds, RACE=1 the race detector; SCRATCH is where it works (default: a folder for temporary files).
+# TIGHT=1 sets small bounds, RACE=1 enables the race detector; SCRATCH is its working folder (default: in the folder for temporary files).
 set -e
 
-# What the rewriter must be told of the library: constants that are made small, so that
-# small scenarios reach the bounds; what is left out: the process's own manners, and what
-# other packages call with their context; and its files. Here is the place to follow a
-# change of names.
+# What the rewriter needs to know about the library: constants that are made small, so that
+# small scenarios reach the bounds; functions that are left out, because they deal with the
+# process or are called by other packages with their context; and the files. If names in the
+# library change, change them here.
 usual='keepBuffer=2048,keepHead=2048'
 tight='keepBuffer=2048,keepHead=2048,outputBound=300,aheadBound=8192'
 drop='Server.ServeStdio,isTerminal,endOnSignal,LogHandler,logHandler.*'
@@ -29,7 +29,7 @@ printf 'module schedrun\n\n%s\n' "$(grep '^go ' "$here/rewrite/go.mod")" >"$sour
 "$tool" -src "$(go env GOROOT)/src/context" -out "$source/context" -path context context.go
 # shellcheck disable=SC2086 # the files are several arguments
 "$tool" -src "$lib" -out "$source/mcp" -context schedrun/context -set "${SET:-$set}" -drop "$drop" ${mutant:+-mutant "$mutant"} $files
-# ServeStdio, which is left out, gives the trace to serve. The driver does so by this.
+# The driver passes a trace with this function, because ServeStdio is left out.
 cat >"$source/mcp/traced.go" <<'END'
 package mcp
 
