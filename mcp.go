@@ -264,10 +264,10 @@ func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h =
 
 // A Result is everything that a tool can return.
 type Result struct {
-	Content           []Content
-	StructuredContent any  // marshalled as JSON; nil: none, which is an error if the tool has an OutputSchema
-	IsError           bool // the model is told that the call failed
-	Meta              map[string]any
+	Content           []Content      `json:"content"`
+	StructuredContent any            `json:"structuredContent,omitempty"` // marshalled as JSON; nil: none, which is an error if the tool has an OutputSchema
+	IsError           bool           `json:"isError,omitempty"`           // the model is told that the call failed
+	Meta              map[string]any `json:"_meta,omitempty"`
 }
 
 // A Content is one block of what a tool returns: use [Text], [Image], [Audio],
@@ -282,6 +282,12 @@ type Content struct {
 	Resource    *ResourceContents
 	Annotations *Annotations
 	Meta        map[string]any
+}
+
+// MarshalJSON returns the block as the newest revision of the protocol has it.
+func (c Content) MarshalJSON() ([]byte, error) {
+	b, err := c.append(nil, newest)
+	return closeWith(b), err
 }
 
 // Text returns a block of text.
@@ -331,6 +337,12 @@ type ResourceContents struct {
 	Meta     map[string]any
 }
 
+// MarshalJSON returns the contents as the newest revision of the protocol has them.
+func (r ResourceContents) MarshalJSON() ([]byte, error) {
+	b, err := r.append(nil, newest)
+	return closeWith(b), err
+}
+
 // A ReadFunc reads a resource. Vars holds the values of the variables of a
 // template: percent-decoded, never empty, and such that they cannot lead out of
 // where they stand. {name} has no slash, and no value makes a "." or ".."
@@ -368,8 +380,8 @@ type Argument struct {
 
 // A Message is one turn of a conversation.
 type Message struct {
-	Role    string // "user" or "assistant"; "" is user
-	Content Content
+	Role    string  `json:"role"` // "user" or "assistant"; "" is user
+	Content Content `json:"content"`
 }
 
 // A PromptFunc makes the messages of a prompt. The required arguments are
@@ -392,9 +404,9 @@ type Error struct {
 	// to -32000; 0 is sent as -32603. So is a code from -32099 to -32020, which
 	// the protocol reserves, unless the client's revision has it for servers;
 	// that is reported to ErrorLog. -32002, not found, is -32602 in 2026-07-28.
-	Code    int
-	Message string
-	Data    any // marshalled as JSON; nil: none
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"` // marshalled as JSON; nil: none
 }
 
 func (e *Error) Error() string {
@@ -652,7 +664,8 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	panicUnless(read != nil, where, "the ReadFunc is missing")
 	panicUnless(r.Name != "", where, "the name is missing")
 	panicUnless(r.Size >= 0, where, "Size is negative")
-	checkAnnotations(where, r.Annotations)
+	err = checkAnnotations(r.Annotations)
+	panicUnless(err == nil, where, fmt.Sprint(err))
 	for name := range r.Complete {
 		panicUnless(slices.Contains(variables, name), where, fmt.Sprintf("there is no variable %q to complete", name))
 	}
@@ -726,14 +739,23 @@ func (a *Annotations) clone() *Annotations {
 	return &b
 }
 
-// checkAnnotations panics if they say what the protocol has no place for.
-func checkAnnotations(where string, a *Annotations) {
-	a = cmp.Or(a, &Annotations{})
-	for _, who := range a.Audience {
-		panicUnless(who == "user" || who == "assistant", where, `the Audience must be "user" or "assistant"`)
+// checkAnnotations returns an error if clients would refuse a, which may be nil.
+func checkAnnotations(a *Annotations) error {
+	if a == nil {
+		return nil
 	}
-	panicUnless(a.Priority == nil || *a.Priority >= 0 && *a.Priority <= 1, where, "the Priority must be from 0 to 1")
-	panicUnless(a.LastModified == "" || wellFormed("date-time", a.LastModified), where, "LastModified must be a time as in 2026-01-31T09:30:00Z")
+	for _, who := range a.Audience {
+		if who != "user" && who != "assistant" {
+			return errors.New(`the Audience must be "user" or "assistant"`)
+		}
+	}
+	switch {
+	case a.Priority != nil && !(*a.Priority >= 0 && *a.Priority <= 1):
+		return errors.New("the Priority must be from 0 to 1")
+	case a.LastModified != "" && !wellFormed("date-time", a.LastModified):
+		return errors.New("LastModified must be a time as in 2026-01-31T09:30:00Z")
+	}
+	return nil
 }
 
 // RemoveResources removes the resources and templates of these URIs, as far as
@@ -1291,7 +1313,9 @@ func Progress(ctx context.Context, done, total float64, message string) {
 //
 // It needs the context of the request: use slog's functions that take one. A
 // message is sent as a string, or if there are attributes, as an object of them
-// with the message as "msg". Attributes are written as [slog.JSONHandler] does.
+// with the message as "msg". Attributes are written as [slog.JSONHandler] does, but if an
+// attribute or a group has the name of an earlier member, such as "msg", it is sent with
+// an underscore after its name: "msg_".
 //
 // What is below the level that the client has asked for is dropped. So is
 // everything outside of a request, after its end, to clients that asked for
@@ -1346,28 +1370,40 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 }
 
 // data returns what is sent of a record: its message, or, if there are attributes,
-// an object that slog's own handler has written, without what is sent elsewhere. An
-// attribute that would be a second message is left out.
+// an object that slog's own handler has written, with the message as its first member.
 func (h *logHandler) data(ctx context.Context, record slog.Record) ([]byte, error) {
-	var b bytes.Buffer
-	builtIn, attributes := 0, false // slog writes the level and the message first
-	inner := h.with(slog.NewJSONHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		builtIn--
-		if builtIn == 1 || builtIn < 0 && len(groups) == 0 && a.Key == slog.MessageKey {
+	var buf bytes.Buffer
+	inner := slog.NewJSONHandler(&buf, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 { // the time, the level and the message; attributes are in a group
 			return slog.Attr{}
 		}
-		attributes = attributes || builtIn < 0 && !a.Equal(slog.Attr{})
+		if val := a.Value.Any(); a.Value.Kind() == slog.KindAny {
+			_, isError := val.(error) // which slog writes as its text
+			if err := checkCycles(reflect.ValueOf(val), 0, 0); err != nil && !isError {
+				a.Value = slog.StringValue("!ERROR:" + err.Error())
+			}
+		}
 		return a
-	}}))
-	builtIn = 2
-	record.Time = time.Time{} // slog leaves out a time that is zero
-	if err := inner.Handle(ctx, record); err != nil {
+	}})
+	if err := h.with(inner.WithGroup("attributes")).Handle(ctx, record); err != nil {
 		return nil, err
 	}
-	if !attributes {
-		return appendString(nil, record.Message), nil
+	var attributes []byte
+	pick(bytes.TrimSpace(buf.Bytes()), want{name: "attributes", to: &attributes})
+	message := appendString(nil, record.Message)
+	if attributes == nil {
+		return message, nil
 	}
-	return singleLine(bytes.TrimSpace(b.Bytes())), nil
+	b, used := rawMember([]byte("{"), slog.MessageKey, message), map[string]bool{slog.MessageKey: true}
+	for key, val := range members(attributes) {
+		name := string(key)
+		for used[name] {
+			name += "_"
+		}
+		used[name] = true
+		b = append(append(append(appendString(b, name), ':'), val...), ',')
+	}
+	return singleLine(closeWith(b, "}")), nil
 }
 
 // levels are those of log messages, in order.
@@ -3338,6 +3374,17 @@ func (s *schema) marshal(v any) ([]byte, error) {
 		}
 	}
 	return singleLine(raw), nil
+}
+
+// addressable returns a pointer to a copy of v, so that encoding/json calls the methods of
+// the pointer too. It returns nil if v is nil.
+func addressable(v any) any {
+	if v == nil {
+		return nil
+	}
+	p := reflect.New(reflect.TypeOf(v))
+	p.Elem().Set(reflect.ValueOf(v))
+	return p.Interface()
 }
 
 // checkCycles returns an error if v contains itself. encoding/json detects a cycle that

@@ -1529,6 +1529,110 @@ func TestEachConstructorMakesItsContent(t *testing.T) {
 	}
 }
 
+// A result that cannot be sent is reported, with the request and the reason, and the
+// client is sent an internal error.
+func TestAResultThatCannotBeSentIsReported(t *testing.T) {
+	link := func(r Resource) Content { return ResourceLink(r) }
+	for want, c := range map[string]Content{
+		"Audience must be":             {Text: "a", Annotations: &Annotations{Audience: []string{"user", "everybody"}}},
+		"Priority must be":             {Type: "image", Annotations: &Annotations{Priority: ptr(1.5)}},
+		"from 0 to 1":                  {Annotations: &Annotations{Priority: ptr(math.NaN())}},
+		"LastModified must be":         {Annotations: &Annotations{LastModified: "yesterday"}},
+		"Theme of an Icon":             link(Resource{URI: "x:a", Name: "a", Icons: []Icon{{Src: "https://a", Theme: "blue"}}}),
+		"Src of an Icon":               link(Resource{URI: "x:a", Name: "a", Icons: []Icon{{Src: "a.png"}}}),
+		"be \"user\" or \"assistant\"": link(Resource{URI: "x:a", Name: "a", Annotations: &Annotations{Audience: []string{"model"}}}),
+		`content of type "video"`:      {Type: "video"},
+		"unsupported value: NaN":       {Text: "a", Meta: map[string]any{"a": math.NaN()}},
+	} {
+		s := &Server{}
+		said := diagnostics(s)
+		AddTool(s, Tool{Name: "x"}, func(context.Context, none) (Content, error) { return c, nil })
+		s.AddPrompt(Prompt{Name: "x"}, func(context.Context, map[string]string) ([]Message, error) { return []Message{{Content: c}}, nil })
+		for _, line := range []string{call("1", "x", "{}"), `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"x"}}`} {
+			said.Reset()
+			play(t, s, "2024-11-05", "> "+line+"\n< "+wrong("1", codeInternal, "Internal error"))
+			if got := said.String(); !strings.Contains(got, " x (id 1): the result cannot be sent: ") || !strings.Contains(got, want) {
+				t.Errorf("reported %q, want %q", got, want)
+			}
+		}
+	}
+	s := &Server{}
+	said := diagnostics(s)
+	s.AddResource(Resource{URI: "x:a", Name: "a"}, func(context.Context, string, map[string]string) ([]ResourceContents, error) {
+		return []ResourceContents{{Meta: map[string]any{"a": func() {}}}}, nil
+	})
+	s.AddMethod("x/list", func(context.Context, json.RawMessage) (any, error) { return []int{1}, nil })
+	play(t, s, legacyPV, `
+		> {"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"x:a"}}
+		< `+wrong("1", codeInternal, "Internal error")+`
+		> {"jsonrpc":"2.0","id":2,"method":"x/list"}
+		< `+wrong("2", codeInternal, "Internal error"))
+	for _, want := range []string{"resources/read x:a (id 1): the result cannot be sent: json: unsupported type: func()", "x/list (id 2): the result cannot be sent: the result of a method must be a JSON object"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("reported %q, want %q", said, want)
+		}
+	}
+}
+
+// The Data of an error that has no JSON form is left out and reported.
+func TestDataThatCannotBeSentIsReported(t *testing.T) {
+	s := &Server{}
+	said := diagnostics(s)
+	fault := &Error{Code: 5, Message: "m", Data: func() {}}
+	out("", error(fault))(s)
+	transcript := "> " + call("1", "x", "{}") + "\n< "
+	play(t, s, legacyPV, transcript+wrong("1", 5, "m"))
+	if !strings.Contains(said.String(), "tools/call x (id 1): the Data of the error cannot be sent: json: unsupported type: func()") {
+		t.Errorf("reported %q", said)
+	}
+	said.Reset()
+	fault.Data = ptrJSON{A: 1} // with a method of the pointer
+	play(t, s, legacyPV, transcript+`{"jsonrpc":"2.0","id":1,"error":{"code":5,"message":"m","data":{"p":1}}}`)
+	if said.Len() > 0 {
+		t.Errorf("reported %q", said)
+	}
+}
+
+// A value that an interface holds is written by the methods of its pointer too.
+func TestMethodsOfThePointerCount(t *testing.T) {
+	s := &Server{}
+	out(&Result{StructuredContent: ptrJSON{A: 1}}, nil)(s)
+	s.AddMethod("x/get", func(context.Context, json.RawMessage) (any, error) { return ptrJSON{A: 2}, nil })
+	play(t, s, legacyPV, `
+		> `+call("1", "x", "{}")+`
+		< {"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"p":1}}}
+		> {"jsonrpc":"2.0","id":2,"method":"x/get"}
+		< {"jsonrpc":"2.0","id":2,"result":{"p":2}}`)
+}
+
+// Content and the contents of resources inside of a result of another type are written as
+// the newest revision has them.
+func TestContentInsideOfAResult(t *testing.T) {
+	type reply struct {
+		Blocks   []Content        `json:"blocks"`
+		One      *Content         `json:"one,omitempty"`
+		Contents ResourceContents `json:"contents"`
+		Message  Message          `json:"message"`
+	}
+	s := &Server{}
+	out(reply{
+		Blocks:   []Content{Text("a"), Audio([]byte("b"), "audio/wav"), ResourceLink(Resource{URI: "x:a", Name: "a", Title: "A", Icons: []Icon{{Src: "https://a"}}})},
+		Contents: ResourceContents{URI: "x:b", Blob: []byte("b"), Meta: map[string]any{"a": 1}},
+		Message:  Message{Role: "user", Content: Text("hi")},
+	}, nil)(s)
+	const want = `{"blocks":[{"type":"text","text":"a"},{"type":"audio","data":"Yg==","mimeType":"audio/wav"},` +
+		`{"type":"resource_link","uri":"x:a","name":"a","title":"A","icons":[{"src":"https://a"}]}],` +
+		`"contents":{"uri":"x:b","blob":"Yg==","_meta":{"a":1}},"message":{"role":"user","content":{"type":"text","text":"hi"}}}`
+	if tool, results := callX(t, s, legacyPV, "{}"); tool.OutputSchema != nil || results[0].text() != want {
+		t.Errorf("got %s with the schema %s\nwant %s", results[0].text(), tool.OutputSchema, want)
+	}
+	s = &Server{}
+	out(reply{One: &Content{Type: "video"}}, nil)(s)
+	if _, results := callX(t, s, legacyPV, "{}"); results[0].failed == "" {
+		t.Errorf("got %s", results[0].text())
+	}
+}
+
 // The list and the call of a tool agree on whether its output is wrapped for
 // the legacy era.
 func TestOneRuleWrapsStructuredOutput(t *testing.T) {
@@ -2991,6 +3095,10 @@ type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
+type ringError struct{ next *ringError }
+
+func (e *ringError) Error() string { return "ring" }
+
 type panicky struct{}
 
 func (panicky) MarshalJSON() ([]byte, error) { panic("oh") }
@@ -3048,7 +3156,21 @@ func TestLogDataIsJSON(t *testing.T) {
 		}, `{"msg":"m","level":"WARN","time":"now","source":"s"}`},
 		{"a second message", func(ctx context.Context, l *slog.Logger) {
 			l.With("msg", "").InfoContext(ctx, "m", "msg", "mine", group("g", "msg", "inside"))
-		}, `{"msg":"m","g":{"msg":"inside"}}`},
+		}, `{"msg":"m","msg_":"","msg__":"mine","g":{"msg":"inside"}}`},
+		{"a group with the name of the message", func(ctx context.Context, l *slog.Logger) {
+			l.WithGroup("msg").With("a", 1).InfoContext(ctx, "m", "b", 2)
+		}, `{"msg":"m","msg_":{"a":1,"b":2}}`},
+		{"groups with the name of the message", func(ctx context.Context, l *slog.Logger) {
+			l.InfoContext(ctx, "m", group("msg", "a", 1), "msg", valuer{slog.GroupValue(slog.Int("b", 2))}, group("", "msg", 3))
+		}, `{"msg":"m","msg_":{"a":1},"msg__":{"b":2},"msg___":3}`},
+		{"one name twice", func(ctx context.Context, l *slog.Logger) { l.With("a", 1).InfoContext(ctx, "m", "a", 2, "a_", 3) }, `{"msg":"m","a":1,"a_":2,"a__":3}`},
+		{"a value that contains itself", func(ctx context.Context, l *slog.Logger) {
+			var self any
+			self = &self
+			ring := &ringError{}
+			ring.next = ring
+			l.With("a", self).InfoContext(ctx, "m", group("g", "b", []any{self}), "ring", ring)
+		}, `{"msg":"m","a":"!ERROR:the value contains itself, or is nested too deeply","g":{"b":"!ERROR:the value contains itself, or is nested too deeply"},"ring":"ring"}`},
 	} {
 		inBubble(t, s, "", func(c *client) {
 			*do = func(ctx context.Context) { test.log(ctx, slog.New(LogHandler("lo\"g"))) }

@@ -58,7 +58,6 @@ import (
 	"io"
 	"io/fs"
 	"log"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -1649,12 +1648,7 @@ func badParams(what string) *Error {
 func (r *request) toolAnswer(out any, s *schema) []byte {
 	switch out := out.(type) {
 	case *any: // the handler decides from call to call: what it holds counts
-		if *out == nil {
-			return r.resultAnswer(&Result{})
-		}
-		p := reflect.New(reflect.TypeOf(*out))
-		p.Elem().Set(reflect.ValueOf(*out))
-		return r.toolAnswer(p.Interface(), nil)
+		return r.toolAnswer(cmp.Or(addressable(*out), any(&struct{}{})), nil)
 	case *struct{}:
 		return r.resultAnswer(&Result{})
 	case *string:
@@ -1709,7 +1703,7 @@ func (r *request) resultAnswer(res *Result) []byte {
 // methodAnswer is the line that answers a request for a method of AddMethod. No name may
 // come twice in it: the members that every result has are ours.
 func (r *request) methodAnswer(result any) []byte {
-	raw, err := marshal(result)
+	raw, err := marshal(addressable(result))
 	switch {
 	case err != nil:
 		return r.notEncodable(err)
@@ -1765,18 +1759,23 @@ func (r *request) failureAnswer(err error) []byte {
 	return errorLine(r.id, coded(codeInternal, err.Error()))
 }
 
-// permitted returns a handler's error with a code that r's revision lets
-// handlers use. A client acts on a reserved code: it would take the error for one
-// of the protocol's own.
+// permitted returns a handler's error as it can be sent: its data is JSON, and its code one
+// that r's revision lets handlers use. A client acts on a reserved code: it would take the
+// error for one of the protocol's own.
 func (r *request) permitted(e *Error) *Error {
-	code := r.rev.errorCode(e.Code)
-	if code == e.Code {
-		return e
+	sent := coded(r.rev.errorCode(e.Code), e.Message)
+	if sent.Code != e.Code && sent.Code == codeInternal { // and not the new number of an old code
+		r.session.logf("%v: the protocol reserves the error code %d: sent as %d", r, e.Code, sent.Code)
 	}
-	if code == codeInternal { // and not the new number of an old code
-		r.session.logf("%v: the protocol reserves the error code %d: sent as %d", r, e.Code, code)
+	if e.Data != nil {
+		data, err := marshal(addressable(e.Data))
+		if err != nil {
+			r.session.logf("%v: the Data of the error cannot be sent: %v", r, err)
+			return sent
+		}
+		sent.Data = json.RawMessage(data)
 	}
-	return &Error{Code: code, Message: e.Message, Data: e.Data}
+	return sent
 }
 
 // notEncodable is the line that answers r if what its handler returned cannot be
@@ -1797,7 +1796,7 @@ func (res *Result) append(b []byte, rev revision, tool *item) (_ []byte, err err
 	b = closeWith(b, `],`)
 	var structured []byte
 	if res.StructuredContent != nil {
-		if structured, err = marshal(res.StructuredContent); err != nil {
+		if structured, err = marshal(addressable(res.StructuredContent)); err != nil {
 			return nil, err
 		}
 	}
@@ -1992,6 +1991,12 @@ func (r *request) acknowledgement() []byte {
 
 // append appends one block of content as a revision knows it, and a comma.
 func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
+	if err = checkAnnotations(c.Annotations); err == nil && c.Link != nil {
+		err = cmp.Or(checkAnnotations(c.Link.Annotations), checkIcons(c.Link.Icons))
+	}
+	if err != nil {
+		return nil, err
+	}
 	switch c = rev.block(c); {
 	case c.Type == "text" || c.Type == "":
 		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
