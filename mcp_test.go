@@ -5782,3 +5782,15 @@ func TestASchemaByHandIsCheckedAsTheDerivedOneIs(t *testing.T) {
 		t.Errorf("only %d were wrong", failed)
 	}
 }
+
+// A field whose name Go versions read differently does no harm in a value of any type,
+// which AddTool cannot look at.
+func TestAnOddNameInADynamicValueIsSent(t *testing.T) {
+	for _, tag := range []reflect.StructTag{"json:\"\u2028\"", `json:"it's"`, `json:",embed"`, `json:"a,case:ignore"`} {
+		typ := reflect.StructOf([]reflect.StructField{{Name: "A", Type: reflect.TypeFor[*int](), Tag: tag}, {Name: "L", Type: reflect.TypeFor[[]int]()}})
+		raw, err := marshal(reflect.Zero(typ).Interface())
+		if err == nil && !json.Valid(raw) {
+			t.Errorf("%s: got %s", tag, raw)
+		}
+	}
+}
