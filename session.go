@@ -203,7 +203,7 @@ type inputRequest struct{ key, method, params string }
 // A batch collects the responses to one line of several messages. They are sent
 // together. If one of the handlers outlives Drain, none of them is sent.
 type batch struct {
-	owed      int // responses still to come, plus one while the line is being accepted
+	missing   int // responses still to come, plus one while the line is being accepted
 	responses []byte
 }
 
@@ -677,7 +677,7 @@ func (c *session) acceptBatch(line []byte) {
 	case count > maxBatch:
 		c.refuseMessage(nil, nil, invalid("more than "+strconv.Itoa(maxBatch)+" messages in a batch"))
 	default:
-		b := &batch{owed: 1}
+		b := &batch{missing: 1}
 		for _, m := range members(line) {
 			c.acceptMessage(m, b)
 		}
@@ -1347,7 +1347,7 @@ func (c *session) beginRequest(r *request) (inline bool) {
 	c.mu.Lock()
 	c.requests[string(r.id)] = r
 	if r.batch != nil {
-		r.batch.owed++
+		r.batch.missing++
 	}
 	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
 	switch {
@@ -1439,9 +1439,9 @@ func formatPanic(why any) (text string) {
 // a question is sent only if the handler returns the error of asking it.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
-	owed := c.requests[string(r.id)] == r
+	open := c.requests[string(r.id)] == r
 	c.mu.Unlock()
-	if !owed { // it was cancelled before it started
+	if !open { // it was cancelled before it started
 		return nil
 	}
 	line := r.handler(r)
@@ -1493,7 +1493,7 @@ func (c *session) respond(r *request, line []byte) {
 func (c *session) sendResponse(b *batch, line []byte) {
 	c.mu.Lock()
 	if b != nil {
-		b.owed++
+		b.missing++
 	}
 	c.sendResponseLocked(b, line)
 	c.mu.Unlock()
@@ -1529,7 +1529,7 @@ func (c *session) sendResponseLocked(b *batch, line []byte) {
 		b.responses = append(append(b.responses, ','), line...)
 		c.batched += len(line) + 1
 	}
-	if b.owed--; b.owed == 0 && len(b.responses) > 0 {
+	if b.missing--; b.missing == 0 && len(b.responses) > 0 {
 		c.batched -= len(b.responses)
 		b.responses[0] = '[' // replaces the first comma
 		c.lastResponse = c.out.enqueue(append(b.responses, ']'))
