@@ -220,14 +220,14 @@ type Icon struct {
 // description what the model must know, defaults and bounds too: some hosts
 // drop what the schema says of them.
 type Tool struct {
-	Name         string          // required: 1 to 128 of A-Z a-z 0-9 _ - .
-	Title        string          // for people
-	Description  string          // for the model
-	InputSchema  json.RawMessage // nil: derived from the handler's parameter; else see AddTool
-	OutputSchema json.RawMessage // nil: derived if the handler returns a struct or a map
-	Annotations  ToolAnnotations
-	Icons        []Icon
-	Meta         map[string]any
+	Name         string          `json:"name"`                                      // required: 1 to 128 of A-Z a-z 0-9 _ - .
+	Title        string          `json:"title,omitempty" since:"2025-06-18"`        // for people
+	Description  string          `json:"description,omitempty"`                     // for the model
+	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`                     // nil: derived from the handler's parameter; else see AddTool
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty" since:"2025-06-18"` // nil: derived if the handler returns a struct or a map
+	Annotations  ToolAnnotations `json:"annotations,omitzero" since:"2025-03-26"`
+	Icons        []Icon          `json:"icons,omitempty" since:"2025-11-25"`
+	Meta         map[string]any  `json:"_meta,omitempty" since:"2025-06-18"`
 
 	// Shown reports whether the tool exists for the client whose request is served under
 	// ctx; nil means that it exists for all. For other clients the tool is left out of
@@ -236,7 +236,7 @@ type Tool struct {
 	// concurrently. Lists of tools are then not cached, and they wait for their turn under
 	// [Server.MaxConcurrent] as calls do. When what Shown reports has changed, add the tool
 	// again, which notifies the clients.
-	Shown func(ctx context.Context) bool
+	Shown func(ctx context.Context) bool `json:"-"`
 }
 
 // ToolAnnotations are hints on what a tool does. Hosts use them, say, to
@@ -312,18 +312,24 @@ func EmbeddedResource(r ResourceContents) Content { return Content{Type: "resour
 // A Resource describes something that can be read, or a whole family of it:
 // if the URI has variables in braces it is a template.
 type Resource struct {
-	URI         string // required: "file:///notes.txt", "note://{id}", "file:///{+path}"; see AddResource
-	Name        string // required
-	Title       string
-	Description string
-	MIMEType    string
-	Size        int64 // in bytes
-	Annotations *Annotations
-	Icons       []Icon
-	Meta        map[string]any
+	URI         string         `json:"uri,omitempty"` // required: "file:///notes.txt", "note://{id}", "file:///{+path}"; see AddResource
+	Name        string         `json:"name"`          // required
+	Title       string         `json:"title,omitempty" since:"2025-06-18"`
+	Description string         `json:"description,omitempty"`
+	MIMEType    string         `json:"mimeType,omitempty"`
+	Size        int64          `json:"size,omitempty"` // in bytes
+	Annotations *Annotations   `json:"annotations,omitempty"`
+	Icons       []Icon         `json:"icons,omitempty" since:"2025-11-25"`
+	Meta        map[string]any `json:"_meta,omitempty" since:"2025-06-18"`
 
 	// Complete suggests values for the variables of a template, by name.
-	Complete map[string]CompleteFunc
+	Complete map[string]CompleteFunc `json:"-"`
+}
+
+// A template is a Resource with variables, as it is listed.
+type template struct {
+	URITemplate string `json:"uriTemplate"`
+	Resource           // without URI and Size
 }
 
 // ResourceContents is what reading a resource gives: a Blob if that is not
@@ -361,21 +367,21 @@ type CompleteFunc func(ctx context.Context, typed string, known map[string]strin
 
 // A Prompt is a message, or several, that a user may start from.
 type Prompt struct {
-	Name        string // required
-	Title       string
-	Description string
-	Arguments   []Argument
-	Icons       []Icon
-	Meta        map[string]any
+	Name        string         `json:"name"` // required
+	Title       string         `json:"title,omitempty" since:"2025-06-18"`
+	Description string         `json:"description,omitempty"`
+	Arguments   []Argument     `json:"arguments,omitempty"`
+	Icons       []Icon         `json:"icons,omitempty" since:"2025-11-25"`
+	Meta        map[string]any `json:"_meta,omitempty" since:"2025-06-18"`
 }
 
 // An Argument is what a user fills in.
 type Argument struct {
-	Name        string // required
-	Title       string
-	Description string
-	Required    bool
-	Complete    CompleteFunc // suggests values; may be nil
+	Name        string       `json:"name"` // required
+	Title       string       `json:"title,omitempty" since:"2025-06-18"`
+	Description string       `json:"description,omitempty"`
+	Required    bool         `json:"required,omitempty"`
+	Complete    CompleteFunc `json:"-"` // suggests values; may be nil
 }
 
 // A Message is one turn of a conversation.
@@ -391,9 +397,9 @@ type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, er
 
 // Annotations say for whom something is and how much it matters.
 type Annotations struct {
-	Audience     []string `json:"audience,omitempty"`     // "user", "assistant"
-	Priority     *float64 `json:"priority,omitempty"`     // from 0 to 1, most important; nil: not given
-	LastModified string   `json:"lastModified,omitempty"` // as in RFC 3339
+	Audience     []string `json:"audience,omitempty"`                        // "user", "assistant"
+	Priority     *float64 `json:"priority,omitempty"`                        // from 0 to 1, most important; nil: not given
+	LastModified string   `json:"lastModified,omitempty" since:"2025-06-18"` // as in RFC 3339
 }
 
 // An Error, returned by a handler, becomes an error of the protocol: the call
@@ -464,7 +470,6 @@ func (e *Error) Is(target error) bool {
 // and if In cannot be described, unless t.InputSchema is set. Names that some hosts
 // refuse, over 64 bytes or with a dot, are reported to ErrorLog.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
-	t.Icons = cloneIcons(t.Icons)
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
 		var call struct { // both are pointed to: one piece of memory holds them
 			in  In
@@ -486,11 +491,12 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(hasHandler, where, "the handler is missing")
 	checkTool(where, t)
+	adopt(where, t, t.Icons, &t.Meta)
 	in := s.inputRules(t, from, where)
 	out := outputSchema(t, to, where+": Out")
-	s.add(tools, where, t.Icons, t.Meta, &item{
+	s.add(tools, &item{
 		name:   t.Name,
-		encode: t.encode,
+		public: *t,
 		shown:  t.Shown,
 		handler: func(r *request) []byte {
 			switch {
@@ -616,24 +622,6 @@ func rootType(schema []byte) string {
 // the schema and for every result alike.
 func (t *Tool) wraps() bool { return t.OutputSchema != nil && rootType(t.OutputSchema) != "object" }
 
-// encode returns t as a revision knows it.
-func (t *Tool) encode(rev revision, meta []byte) []byte {
-	b := nameMembers(append(make([]byte, 0, 256), '{'), rev, t.Name, t.Title, t.Description)
-	b = rawMember(b, "inputSchema", t.InputSchema)
-	switch {
-	case t.OutputSchema == nil || !rev.knows(structuredOutput):
-	case rev.knows(anyOutput) || !t.wraps():
-		b = rawMember(b, "outputSchema", t.OutputSchema)
-	case !bytes.Contains(t.OutputSchema, []byte(`"$ref"`)): // which would no longer point where it should
-		b = join(b, `"outputSchema":{"type":"object","properties":{"result":`, string(t.OutputSchema), `},"required":["result"]},`)
-	}
-	if a := t.Annotations; a != (ToolAnnotations{}) && rev.knows(toolHints) {
-		raw, _ := marshal(a) // strings and hints cannot fail
-		b = rawMember(b, "annotations", raw)
-	}
-	return closeWith(appendIconsAndMeta(b, rev, t.Icons, meta), "}")
-}
-
 // RemoveTools removes the tools of these names, as far as there are any, and
 // tells the clients that are connected. Calls under way go on.
 func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
@@ -669,17 +657,17 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	for name := range r.Complete {
 		panicUnless(slices.Contains(variables, name), where, fmt.Sprintf("there is no variable %q to complete", name))
 	}
-	r.Icons, r.Annotations, r.Complete = cloneIcons(r.Icons), r.Annotations.clone(), maps.Clone(r.Complete)
-	k, key := resources, "uri"
+	adopt(where, &r, r.Icons, &r.Meta)
+	r.Complete = maps.Clone(r.Complete)
+	k, name, public := resources, r.URI, any(r)
 	if len(parts) > 1 {
-		k, key = templates, "uriTemplate"
+		r.URI, r.Size = "", 0
+		k, public = templates, template{name, r}
 	}
-	s.add(k, where, r.Icons, r.Meta, &item{
-		name: r.URI,
-		encode: func(rev revision, meta []byte) []byte {
-			return closeWith(r.append([]byte("{"), key, rev, meta), "}")
-		},
-		match: func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
+	s.add(k, &item{
+		name:   name,
+		public: public,
+		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
 		handler: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readAnswer(contents, err, r.MIMEType)
@@ -716,27 +704,21 @@ func checkIcons(icons []Icon) error {
 	return nil
 }
 
-// cloneIcons returns a copy: what is registered must not change with the caller's slices.
-func cloneIcons(icons []Icon) []Icon {
-	icons = slices.Clone(icons)
-	for i := range icons {
-		icons[i].Sizes = slices.Clone(icons[i].Sizes)
+// adopt makes public, which points to something that is registered, independent of the
+// caller's memory. It panics if clients would refuse the icons or the meta, which are part of
+// it. The meta becomes JSON now, and not when it is listed: that may call the user's methods.
+func adopt(where string, public any, icons []Icon, meta *map[string]any) {
+	err := checkIcons(icons)
+	panicUnless(err == nil, where, fmt.Sprint(err))
+	raw, err := jsonOf(*meta)
+	panicUnless(err == nil, where, fmt.Sprint("Meta: ", err))
+	newest.restrict(reflect.ValueOf(public).Elem())
+	if *meta = nil; raw != nil {
+		*meta = make(map[string]any)
+		for key, val := range members(raw) {
+			(*meta)[string(key)] = json.RawMessage(val)
+		}
 	}
-	return icons
-}
-
-// clone returns a copy of a, or nil if that is nil.
-func (a *Annotations) clone() *Annotations {
-	if a == nil {
-		return nil
-	}
-	b := *a
-	b.Audience = slices.Clone(a.Audience)
-	if a.Priority != nil {
-		priority := *a.Priority
-		b.Priority = &priority
-	}
-	return &b
 }
 
 // checkAnnotations returns an error if clients would refuse a, which may be nil.
@@ -936,10 +918,10 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 			complete[a.Name] = a.Complete
 		}
 	}
-	p.Icons, p.Arguments = cloneIcons(p.Icons), slices.Clone(p.Arguments)
-	s.add(prompts, where, p.Icons, p.Meta, &item{
+	adopt(where, &p, p.Icons, &p.Meta)
+	s.add(prompts, &item{
 		name:   p.Name,
-		encode: p.encode,
+		public: p,
 		handler: func(r *request) []byte {
 			args, fault := p.arguments(r)
 			if fault != nil {
@@ -979,23 +961,6 @@ func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
 // RemovePrompts removes the prompts of these names, as far as there are any,
 // and tells the clients that are connected.
 func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
-
-// encode returns p as a revision knows it. An argument that is not required says
-// nothing about it: that is what clients take for granted.
-func (p *Prompt) encode(rev revision, meta []byte) []byte {
-	b := nameMembers([]byte("{"), rev, p.Name, p.Title, p.Description)
-	if len(p.Arguments) > 0 {
-		b = join(b, `"arguments":[`)
-		for _, a := range p.Arguments {
-			if b = nameMembers(append(b, '{'), rev, a.Name, a.Title, a.Description); a.Required {
-				b = join(b, `"required":true,`)
-			}
-			b = closeWith(b, `},`)
-		}
-		b = closeWith(b, "],")
-	}
-	return closeWith(appendIconsAndMeta(b, rev, p.Icons, meta), "}")
-}
 
 // ---- what a server offers ----
 //
@@ -1037,11 +1002,10 @@ func (k kind) capability() kind {
 // and is found by its name, which for a resource is the URI.
 type item struct {
 	name    string
-	encode  func(rev revision, meta []byte) []byte // as an element of the list
-	meta    []byte                                 // its Meta as JSON
-	encoded [len(revisions)][]byte                 // what encode returned, when it was asked for
-	seq     int                                    // its place in the list; cursors hold it
-	shown   func(context.Context) bool             // Tool.Shown
+	public  any                        // a Tool, a Prompt, a Resource or a template, as it was registered
+	encoded [len(revisions)][]byte     // public as an element of the list, once it was listed
+	seq     int                        // its place in the list; cursors hold it
+	shown   func(context.Context) bool // Tool.Shown
 
 	match   func(uri string) (vars map[string]string, ok bool) // of a template
 	handler func(*request) []byte                              // returns the line that answers the request
@@ -1063,15 +1027,7 @@ func jsonOf(m map[string]any) ([]byte, error) {
 // add adds an item, or puts it in the place of the one that has its name, and
 // tells the clients. What there ever was something of stays declared: a client
 // asks for what a server can do only once.
-//
-// It panics if icons or meta have no form in which they can be sent. The meta is
-// written as JSON here and not when the item is listed: that may run the user's code.
-func (s *Server) add(k kind, where string, icons []Icon, meta map[string]any, it *item) {
-	raw, err := jsonOf(meta)
-	panicUnless(err == nil, where, fmt.Sprint("Meta: ", err))
-	err = checkIcons(icons)
-	panicUnless(err == nil, where, fmt.Sprint(err))
-	it.meta = raw
+func (s *Server) add(k kind, it *item) {
 	s.mu.Lock()
 	if old := s.items[k][it.name]; old != nil {
 		it.seq = old.seq
@@ -4014,15 +3970,6 @@ func join(b []byte, parts ...string) []byte {
 		b = append(b, p...)
 	}
 	return b
-}
-
-// nameMembers appends the members name, title and description.
-func nameMembers(b []byte, rev revision, name, title, description string) []byte {
-	b = stringMember(b, "name", name)
-	if rev.knows(titles) {
-		b = optionalMember(b, "title", title)
-	}
-	return optionalMember(b, "description", description)
 }
 
 // stringMember appends a string member and a comma. closeWith removes the comma after

@@ -1633,6 +1633,88 @@ func TestContentInsideOfAResult(t *testing.T) {
 	}
 }
 
+// The public types are written by encoding/json as the newest revision has them.
+func TestPublicTypesShowTheProtocol(t *testing.T) {
+	icons, meta := []Icon{{Src: "https://a", MIMEType: "image/png", Sizes: []string{"any"}, Theme: "dark"}}, map[string]any{"a": 1}
+	notes := &Annotations{Audience: []string{"user"}, Priority: ptr(0.0), LastModified: "2026-01-31T09:30:00Z"}
+	const shown = `"icons":[{"src":"https://a","mimeType":"image/png","sizes":["any"],"theme":"dark"}],"_meta":{"a":1}}`
+	for _, test := range []struct {
+		v    any
+		want string
+	}{
+		{Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, `{"name":"a","inputSchema":{"type":"object"}}`},
+		{Tool{Name: "a", Title: "A", Description: "d", InputSchema: json.RawMessage("{}"), OutputSchema: json.RawMessage("{}"), Icons: icons, Meta: meta,
+			Annotations: ToolAnnotations{Title: "t", ReadOnlyHint: Yes, DestructiveHint: No}, Shown: func(context.Context) bool { return true }},
+			`{"name":"a","title":"A","description":"d","inputSchema":{},"outputSchema":{},"annotations":{"title":"t","readOnlyHint":true,"destructiveHint":false},` + shown},
+		{Resource{URI: "x:a", Name: "a"}, `{"uri":"x:a","name":"a"}`},
+		{Resource{URI: "x:a", Name: "a", Title: "A", Description: "d", MIMEType: "x/y", Size: 5, Annotations: notes, Icons: icons, Meta: meta, Complete: map[string]CompleteFunc{"a": nil}},
+			`{"uri":"x:a","name":"a","title":"A","description":"d","mimeType":"x/y","size":5,"annotations":{"audience":["user"],"priority":0,"lastModified":"2026-01-31T09:30:00Z"},` + shown},
+		{Prompt{Name: "a"}, `{"name":"a"}`},
+		{Prompt{Name: "a", Title: "A", Description: "d", Arguments: []Argument{{Name: "b", Required: true}, {Name: "c", Title: "C", Description: "d", Complete: words("x")}}, Icons: icons, Meta: meta},
+			`{"name":"a","title":"A","description":"d","arguments":[{"name":"b","required":true},{"name":"c","title":"C","description":"d"}],` + shown},
+	} {
+		if got, err := json.Marshal(test.v); err != nil || string(got) != test.want {
+			t.Errorf("got  %s %v\nwant %s", got, err, test.want)
+		}
+	}
+}
+
+// A list of each revision has only the members that the revision knows, and making it does
+// not change what was registered.
+func TestAListHasWhatItsRevisionKnows(t *testing.T) {
+	s := &Server{}
+	icons, meta := []Icon{{Src: "https://a"}}, map[string]any{"a": json.RawMessage("[null, 1]")}
+	AddTool(s, Tool{Name: "a", Title: "A", Icons: icons, Meta: meta, Annotations: ToolAnnotations{ReadOnlyHint: Yes}, InputSchema: json.RawMessage(`{"type":"object","properties":{"e":{"enum":[null]}}}`),
+		OutputSchema: json.RawMessage(`{"type":"array"}`)}, func(context.Context, json.RawMessage) (any, error) { return nil, nil })
+	s.AddResource(Resource{URI: "x:{b}", Name: "b", Title: "B", Size: 7, Annotations: &Annotations{Audience: []string{"user"}, LastModified: "2026-01-31T09:30:00Z"}, Icons: icons, Meta: meta}, texts(""))
+	s.AddPrompt(Prompt{Name: "c", Title: "C", Arguments: []Argument{{Name: "d", Title: "D"}}, Icons: icons, Meta: meta}, promptOf())
+	const (
+		schema = `"inputSchema":{"type":"object","properties":{"e":{"enum":[null]}}}`
+		output = `"outputSchema":{"type":"object","properties":{"result":{"type":"array"}},"required":["result"]}`
+		last   = `,"icons":[{"src":"https://a"}]`
+		_meta  = `,"_meta":{"a":[null,1]}`
+	)
+	for range 2 {
+		for _, test := range []struct{ version, tool, template, prompt string }{
+			{"2024-11-05", `"name":"a",` + schema, `"uriTemplate":"x:{b}","name":"b","annotations":{"audience":["user"]}`, `"name":"c","arguments":[{"name":"d"}]`},
+			{"2025-03-26", `"name":"a",` + schema + `,"annotations":{"readOnlyHint":true}`, `"uriTemplate":"x:{b}","name":"b","annotations":{"audience":["user"]}`, `"name":"c","arguments":[{"name":"d"}]`},
+			{"2025-06-18", `"name":"a","title":"A",` + schema + `,` + output + `,"annotations":{"readOnlyHint":true}` + _meta,
+				`"uriTemplate":"x:{b}","name":"b","title":"B","annotations":{"audience":["user"],"lastModified":"2026-01-31T09:30:00Z"}` + _meta,
+				`"name":"c","title":"C","arguments":[{"name":"d","title":"D"}]` + _meta},
+			{"2025-11-25", `"name":"a","title":"A",` + schema + `,` + output + `,"annotations":{"readOnlyHint":true}` + last + _meta,
+				`"uriTemplate":"x:{b}","name":"b","title":"B","annotations":{"audience":["user"],"lastModified":"2026-01-31T09:30:00Z"}` + last + _meta,
+				`"name":"c","title":"C","arguments":[{"name":"d","title":"D"}]` + last + _meta},
+		} {
+			play(t, s, test.version, `
+				> {"jsonrpc":"2.0","id":1,"method":"tools/list"}
+				< {"jsonrpc":"2.0","id":1,"result":{"tools":[{`+test.tool+`}]}}
+				> {"jsonrpc":"2.0","id":2,"method":"resources/templates/list"}
+				< {"jsonrpc":"2.0","id":2,"result":{"resourceTemplates":[{`+test.template+`}]}}
+				> {"jsonrpc":"2.0","id":3,"method":"prompts/list"}
+				< {"jsonrpc":"2.0","id":3,"result":{"prompts":[{`+test.prompt+`}]}}`)
+		}
+	}
+}
+
+// Every since tag names a revision. A wrong one would be ignored.
+func TestSinceTagsNameRevisions(t *testing.T) {
+	tags := 0
+	for _, v := range []any{Tool{}, Resource{}, Prompt{}, Argument{}, Annotations{}} {
+		for i := range reflect.TypeOf(v).NumField() {
+			f := reflect.TypeOf(v).Field(i)
+			if since, ok := f.Tag.Lookup("since"); ok {
+				tags++
+				if revisionOf(since) == 0 {
+					t.Errorf("%T.%s: %s", v, f.Name, since)
+				}
+			}
+		}
+	}
+	if tags == 0 {
+		t.Error("no tags")
+	}
+}
+
 // The list and the call of a tool agree on whether its output is wrapped for
 // the legacy era.
 func TestOneRuleWrapsStructuredOutput(t *testing.T) {

@@ -58,6 +58,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -359,24 +360,20 @@ func negotiate(version string) revision {
 // modernVersions is a JSON list of the revisions that a request may name.
 const modernVersions = `["2026-07-28"]`
 
-// What the revisions know: each feature with the first revision that has it.
+// What the revisions know: each feature with the first revision that has it. Members of
+// lists have a tag such as `since:"2025-06-18"` instead.
 const (
 	rootsAndSampling = rev2024_11_05
 
-	toolHints            = rev2025_03_26 // ToolAnnotations
 	audioBlocks          = rev2025_03_26 // Content of type audio
 	progressMessages     = rev2025_03_26 // the message of Progress
 	completionCapability = rev2025_03_26 // is declared; the method itself is older
 
-	titles           = rev2025_06_18 // of everything that has a name
 	resourceLinks    = rev2025_06_18 // Content of type resource_link
 	structuredOutput = rev2025_06_18 // outputSchema and structuredContent, which must be objects
 	metaInside       = rev2025_06_18 // the _meta of tools, content and other parts of a result
-	lastModified     = rev2025_06_18 // in Annotations
 	forms            = rev2025_06_18 // Elicit
 
-	iconPictures    = rev2025_11_25 // of everything that has a name
-	websiteURL      = rev2025_11_25 // of the server
 	formModes       = rev2025_11_25 // the mode of Elicit and its capability
 	pageVisits      = rev2025_11_25 // ElicitURL
 	choiceTitles    = rev2025_11_25 // titles of an enum in a form, each beside its value
@@ -425,12 +422,42 @@ func (v revision) block(c Content) Content {
 	return c
 }
 
-// annotations returns a without the members that v does not know.
-func (v revision) annotations(a Annotations) Annotations {
-	if !v.knows(lastModified) {
-		a.LastModified = ""
+// encode returns the JSON of val, a struct with since tags, without what v does not know.
+// Nothing in val may fail to be written.
+func (v revision) encode(val any) []byte {
+	p := reflect.New(reflect.TypeOf(val))
+	p.Elem().Set(reflect.ValueOf(val))
+	v.restrict(p.Elem())
+	raw, _ := new(schema).marshal(p.Interface())
+	return raw
+}
+
+// restrict sets what v does not know in val to zero. First it copies what val shares with
+// other values through pointers and slices, except for bytes.
+func (v revision) restrict(val reflect.Value) {
+	switch k := val.Kind(); {
+	case val.IsZero():
+	case k == reflect.Struct:
+		for i := range val.NumField() {
+			if f := val.Field(i); f.IsZero() {
+				continue
+			} else if v.knows(revisionOf(val.Type().Field(i).Tag.Get("since"))) {
+				v.restrict(f)
+			} else {
+				f.SetZero()
+			}
+		}
+	case k == reflect.Pointer:
+		p := reflect.New(val.Type().Elem())
+		p.Elem().Set(val.Elem())
+		val.Set(p)
+		v.restrict(p.Elem())
+	case k == reflect.Slice && val.Type().Elem().Kind() != reflect.Uint8:
+		val.Set(reflect.AppendSlice(reflect.Zero(val.Type()), val))
+		for i := range val.Len() {
+			v.restrict(val.Index(i))
+		}
 	}
-	return a
 }
 
 // Keys of _meta.
@@ -1834,7 +1861,7 @@ func (r *request) pageAnswer(items []*item, keep bool) []byte {
 	room := 256
 	for _, it := range page {
 		if it.encoded[r.rev] == nil {
-			it.encoded[r.rev] = it.encode(r.rev, it.meta)
+			it.encoded[r.rev] = it.encode(r.rev)
 		}
 		room += len(it.encoded[r.rev]) + 1
 	}
@@ -1847,6 +1874,22 @@ func (r *request) pageAnswer(items []*item, keep bool) []byte {
 		b = stringMember(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
 	return r.endAnswer(r.appendCaching(b, keep))
+}
+
+// encode returns an element of a list as a revision knows it. If the revision requires that
+// structured output is an object, any other output schema is wrapped, and one with a $ref,
+// which would then point elsewhere, is left out.
+func (it *item) encode(rev revision) []byte {
+	val := it.public
+	if t, ok := val.(Tool); ok && it.wraps && !rev.knows(anyOutput) {
+		if schema := t.OutputSchema; bytes.Contains(schema, []byte(`"$ref"`)) {
+			t.OutputSchema = nil
+		} else {
+			t.OutputSchema = join(nil, `{"type":"object","properties":{"result":`, string(schema), `},"required":["result"]}`)
+		}
+		val = t
+	}
+	return rev.encode(val)
 }
 
 // promptAnswer is the line that answers prompts/get, with messages or the error
@@ -1915,14 +1958,13 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 
 // identity is who the server is, as a revision knows it.
 func (s *Server) identity(rev revision) string {
-	b := stringMember(stringMember([]byte("{"), "name", s.Name), "version", s.Version)
-	if rev.knows(titles) {
-		b = optionalMember(b, "title", s.Title)
-	}
-	if rev.knows(websiteURL) {
-		b = optionalMember(b, "websiteUrl", s.WebsiteURL)
-	}
-	return string(closeWith(appendIconsAndMeta(b, rev, s.Icons, nil), "}"))
+	return string(rev.encode(struct {
+		Name       string `json:"name"`
+		Version    string `json:"version"`
+		Title      string `json:"title,omitempty" since:"2025-06-18"`
+		WebsiteURL string `json:"websiteUrl,omitempty" since:"2025-11-25"`
+		Icons      []Icon `json:"icons,omitempty" since:"2025-11-25"`
+	}{s.Name, s.Version, s.Title, s.WebsiteURL, s.Icons}))
 }
 
 // appendCaching appends the hints of the modern era on how long an answer may be
@@ -2005,12 +2047,12 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
 	case c.Type == "resource_link" && c.Link != nil:
 		link := *c.Link // which has annotations and a _meta in the same place as the block
-		link.Annotations = cmp.Or(c.Annotations, link.Annotations)
 		if c.Meta == nil {
 			c.Meta = link.Meta
 		}
-		c.Annotations = nil
-		b = link.append(join(b, `{"type":"resource_link",`), "uri", rev, nil)
+		link.Annotations, c.Annotations, link.Meta = cmp.Or(c.Annotations, link.Annotations), nil, nil
+		raw := rev.encode(link)
+		b = join(b, `{"type":"resource_link",`, string(raw[1:len(raw)-1]), ",")
 	case c.Type == "resource" && c.Resource != nil:
 		if b, err = c.Resource.append(join(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
@@ -2018,41 +2060,11 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 	default:
 		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	}
-	b, err = appendMeta(appendAnnotations(b, c.Annotations, rev), c.Meta, rev)
+	if c.Annotations != nil {
+		b = rawMember(b, "annotations", rev.encode(*c.Annotations))
+	}
+	b, err = appendMeta(b, c.Meta, rev)
 	return closeWith(b, "},"), err
-}
-
-// append appends the members of r, whose URI goes by the name of key, as a
-// revision knows them.
-func (r *Resource) append(b []byte, key string, rev revision, meta []byte) []byte {
-	b = nameMembers(stringMember(b, key, r.URI), rev, r.Name, r.Title, r.Description)
-	b = optionalMember(b, "mimeType", r.MIMEType)
-	if r.Size > 0 && key == "uri" {
-		b = fmt.Appendf(b, `"size":%d,`, r.Size)
-	}
-	return appendIconsAndMeta(appendAnnotations(b, r.Annotations, rev), rev, r.Icons, meta)
-}
-
-// appendIconsAndMeta appends the members that come last, if the revision knows
-// them.
-func appendIconsAndMeta(b []byte, rev revision, icons []Icon, meta []byte) []byte {
-	if len(icons) > 0 && rev.knows(iconPictures) {
-		raw, _ := marshal(icons) // strings cannot fail
-		b = rawMember(b, "icons", raw)
-	}
-	if rev.knows(metaInside) {
-		b = rawMember(b, "_meta", meta)
-	}
-	return b
-}
-
-// appendAnnotations appends them, if there are any, as a revision knows them.
-func appendAnnotations(b []byte, a *Annotations, rev revision) []byte {
-	if a == nil {
-		return b
-	}
-	raw, _ := marshal(rev.annotations(*a)) // fails if the priority is no number: then they are left out
-	return rawMember(b, "annotations", raw)
 }
 
 // append appends the contents as a revision knows them, and a comma.
@@ -2067,10 +2079,13 @@ func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) 
 	return closeWith(b, "},"), err
 }
 
-// appendMeta appends the _meta of something inside of a result.
+// appendMeta appends the _meta of something inside of a result, if the revision knows it.
 func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 	raw, err := jsonOf(meta)
-	return appendIconsAndMeta(b, rev, nil, raw), err
+	if rev.knows(metaInside) {
+		b = rawMember(b, "_meta", raw)
+	}
+	return b, err
 }
 
 // ---- asking the client ----
