@@ -397,30 +397,6 @@ func TestSlowBlanksBehindTheLimitAreCheap(t *testing.T) {
 	})
 }
 
-// The end of the input is heard even when no line is taken any
-// more because so much output is unsent.
-func TestNoLineIsTakenUnderTooMuchOutput(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &Server{Drain: time.Minute}
-		AddTool(s, Tool{Name: "big"}, func(ctx context.Context, _ struct{}) (string, error) {
-			return strings.Repeat("x", outputBound), nil
-		})
-		AddTool(s, Tool{Name: "late"}, func(ctx context.Context, _ struct{}) (string, error) {
-			t.Error("a line was taken")
-			return "", nil
-		})
-		c := serveUnread(t, s)
-		c.send(strings.TrimSuffix(opening+callLine(1, "big", "{}"), "\n"))
-		synctest.Wait()
-		c.send(strings.TrimSuffix(callLine(2, "late", "{}"), "\n"))
-		begun := time.Now()
-		c.in.Close()
-		if err := <-c.done; !errors.Is(err, ErrDrain) || time.Since(begun) != time.Minute+100*time.Millisecond {
-			t.Errorf("Serve: %v after %v", err, time.Since(begun))
-		}
-	})
-}
-
 // Answers of handlers that EOF has cancelled are held until the last handler has
 // returned, or Drain is over; while Linger runs they flow.
 func TestAnswersAreHeldUntilTheLastHasReturned(t *testing.T) {
@@ -934,18 +910,6 @@ func TestACancelledRequestIsNeverAnswered(t *testing.T) {
 		}
 		c.end()
 	})
-	bubble(t, func(t *testing.T, s *stage) { // while it asks: the client need not answer any more
-		c := serve(t, &s.Server)
-		c.initialize("2025-11-25", `{"roots":{}}`)
-		c.send(legacyCall("1", "ask"))
-		c.want(`{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
-		c.send(cancelling("1"))
-		c.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"no longer needed"}}`)
-		s.saw(t, stopped)
-		c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`, pingLine)
-		c.want(pongLine)
-		c.end()
-	})
 }
 
 // A cancel of a subscription takes effect before what the next line brings.
@@ -1055,9 +1019,7 @@ func TestABlockedErrorLogHoldsUpNobody(t *testing.T) {
 // No answer of `printf ... | server` is lost.
 func TestProcNoAnswerIsLostAtEOF(t *testing.T) {
 	few, many := 100, 10
-	if longRun() {
-		many = 100
-	} else if raceBuild() { // which is run twenty times over
+	if raceBuild() { // which is run twenty times over
 		few, many = 15, 2
 	}
 	for _, tt := range []struct {
@@ -1108,39 +1070,6 @@ func TestProcAnEmptyStdinIsAnOrdinaryEnd(t *testing.T) {
 	p.wait("exit status 0")
 	if errs := p.errs.String(); errs != "" {
 		t.Errorf("stderr: %s", errs)
-	}
-}
-
-// A thousand handlers are told of EOF, and what they return is written.
-func TestProcAThousandHandlersHearOfEOF(t *testing.T) {
-	p := beginProc(t)
-	p.send(callLines(1, 1000, "wait", "{}"))
-	p.arrived(1000)
-	p.in.Close()
-	p.answers(1, 1000, toldClosed)
-	p.told(p.wait("exit status 0"), 1000, ErrClosed.Error())
-}
-
-// Those who wait for the client are told that it is
-// gone, even if nothing can end their context, and even if handlers may linger.
-func TestProcQuestionsEndAtEOF(t *testing.T) {
-	for _, linger := range []string{"0s", "50s"} {
-		t.Run(linger, func(t *testing.T) {
-			p := beginProc(t, "MCP_TEST_LINGER="+linger)
-			p.send(callLines(1, 50, "roots", `{"Detached":false}`) + callLines(51, 100, "roots", `{"Detached":true}`))
-			for range 100 {
-				if m := p.recv(); m.Method != "roots/list" {
-					t.Fatalf("got %+v, want a question", m)
-				}
-			}
-			begun := time.Now()
-			p.in.Close()
-			p.answers(1, 100, toldClosed)
-			p.told(p.wait("exit status 0"), 100, ErrClosed.Error())
-			if took := time.Since(begun); took > 25*time.Second {
-				t.Errorf("it took %v", took) // the time to linger, or to drain
-			}
-		})
 	}
 }
 
@@ -1244,17 +1173,6 @@ func TestProcUnreadAnswersDoNotHoldTheEnd(t *testing.T) {
 		p := due(t)
 		p.out.Close()
 		p.wait("exit status 0")
-	})
-	t.Run("half leaves", func(t *testing.T) {
-		p := due(t, "MCP_TEST_DRAIN=200ms")
-		begun := time.Now()
-		p.in.Close()
-		if rep := p.wait("exit status 1"); !rep.Drain || !strings.Contains(rep.Err, "did not read") {
-			t.Errorf("%q: want an ErrDrain that tells why", rep.Err)
-		}
-		if took := time.Since(begun); took > 10*time.Second {
-			t.Errorf("it took %v", took)
-		}
 	})
 	t.Run("leaves during cleanup", func(t *testing.T) {
 		p := newProc(t, "MCP_TEST_DRAIN=200ms")
