@@ -1252,37 +1252,44 @@ func TestProcSignalsAfterEOF(t *testing.T) {
 	}
 }
 
-// SIGHUP ends a session as SIGTERM does, unless the process was started to
-// ignore it, as under nohup.
-func TestProcHangup(t *testing.T) {
+// The first of Server.Signals ends the session, and other signals do not. A signal that
+// was ignored when the process started, as under nohup, stays ignored.
+func TestTheSignalsOfAServerEndIt(t *testing.T) {
 	onUnix(t)
-	t.Run("ends", func(t *testing.T) {
-		if signal.Ignored(syscall.SIGHUP) { // by nohup, and so by the servers that the test starts
-			t.Skip("SIGHUP is ignored")
-		}
-		p := beginProc(t)
-		p.send(callLines(1, 5, "wait", "{}"))
-		p.arrived(5)
-		p.cmd.Process.Signal(syscall.SIGHUP)
-		p.told(p.wait("exit status 0"), 5, "hangup signal received")
-	})
-	t.Run("nohup", func(t *testing.T) {
-		p := newProc(t)
-		p.cmd.Args = []string{"sh", "-c", `trap "" HUP; exec "$0"`, p.cmd.Path}
-		sh, err := exec.LookPath("sh")
-		if err != nil {
-			t.Skip(err)
-		}
-		p.cmd.Path = sh
-		p.start()
-		p.send(opening)
-		p.next(0)
-		p.cmd.Process.Signal(syscall.SIGHUP)
-		p.send(callLine(1, "echo", `{"Text":"hi"}`))
-		p.next(1)
-		p.in.Close()
-		p.wait("exit status 0")
-	})
+	for _, tt := range []struct {
+		name, signals string // the Signals of the server; "" is nil
+		nohup         bool
+		send          []os.Signal
+		cause         string
+	}{
+		{"SIGHUP by default", "", false, []os.Signal{syscall.SIGHUP}, "hangup signal received"},
+		{"SIGHUP under nohup", "", true, []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, "terminated signal received"},
+		{"SIGHUP in Signals under nohup", "HUP TERM", true, []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, "terminated signal received"},
+		{"SIGHUP not in Signals", "TERM", false, []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, "terminated signal received"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if !tt.nohup && signal.Ignored(syscall.SIGHUP) { // child processes inherit this
+				t.Skip("SIGHUP is ignored")
+			}
+			p := newProc(t, "MCP_TEST_SIGNALS="+tt.signals)
+			if tt.nohup {
+				sh, err := exec.LookPath("sh")
+				if err != nil {
+					t.Skip(err)
+				}
+				p.cmd.Path, p.cmd.Args = sh, []string{"sh", "-c", `trap "" HUP; exec "$0"`, p.cmd.Path}
+			}
+			p.start()
+			p.send(opening)
+			p.next(0)
+			p.send(callLines(1, 5, "wait", "{}"))
+			p.arrived(5)
+			for _, sig := range tt.send { // SIGHUP is delivered before SIGTERM, also if both are pending
+				p.cmd.Process.Signal(sig)
+			}
+			p.told(p.wait("exit status 0"), 5, tt.cause)
+		})
+	}
 }
 
 // When ctx has ended first, the first signal still does not kill.

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -963,6 +964,12 @@ func childServer() (code int) {
 	}
 	s := &Server{Name: "child", Version: "1",
 		Drain: duration("MCP_TEST_DRAIN", 30*time.Second), Linger: duration("MCP_TEST_LINGER", 0)}
+	for _, name := range strings.Fields(os.Getenv("MCP_TEST_SIGNALS")) {
+		s.Signals = append(s.Signals, map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM}[name])
+	}
+	if s.Signals != nil && !slices.Contains(s.Signals, os.Signal(syscall.SIGHUP)) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as a program that reloads its configuration
+	}
 	waiting, changed := 0, sync.NewCond(&mu)
 	came := func() {
 		mu.Lock()
@@ -2083,15 +2090,25 @@ func (m *measured) Read(b []byte) (int, error) {
 	return m.Reader.Read(b)
 }
 
-// A question whose answer is too long is at an end all the same.
-func TestATooLongAnswerEndsItsQuestion(t *testing.T) {
+// A client's response that is too long ends the question that it answers. It is
+// reported, and so is a notification that is too long.
+func TestAResponseThatIsTooLongEndsItsQuestion(t *testing.T) {
 	s := demo()
 	s.MaxMessage = 300
+	reported := diagnostics(s)
+	long := strings.Repeat("x", s.MaxMessage)
 	play(t, s, legacyPV, `
 		> `+call("1", "ask", "{}")+`
 		< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
-		> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"`+strings.Repeat("x", 300)+`"}]}}
-		< `+failed("1", "mcp: the client's response is longer than 300 bytes"))
+		> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"`+long+`"}]}}
+		< `+failed("1", "mcp: the client's response is longer than 300 bytes")+`
+		> {"jsonrpc":"2.0","method":"notifications/x","params":{"x":"`+long+`"}}`+ping)
+	for _, kind := range []string{"response", "notification"} {
+		pattern := regexp.MustCompile(`(?m)^mcp: ` + kind + ` .*\b300 bytes`)
+		if got := pattern.FindAllString(reported.String(), -1); len(got) != 1 {
+			t.Errorf("a %s that is too long is reported %d times: %s", kind, len(got), reported)
+		}
+	}
 }
 
 // A bad line costs one answer at most, one line of the log, and nothing else.
