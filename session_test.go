@@ -12,11 +12,10 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -41,7 +40,7 @@ import (
 //
 // Each test is named after its promise. Nothing here sleeps in order to wait:
 // sessions live in synctest bubbles, whose time is their own, and what needs a
-// process waits for what that does. MCP_TEST_LONG=1 makes some tests do more.
+// process waits for what that does.
 
 // ---- the other end ----
 
@@ -528,9 +527,6 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// longRun is whether the tests shall take their time.
-func longRun() bool { return os.Getenv("MCP_TEST_LONG") != "" }
-
 // raceBuild is whether the race detector is in: it is slow, and bears no more
 // than 8128 goroutines.
 var raceBuild = sync.OnceValue(func() bool {
@@ -635,53 +631,6 @@ const demoTools = `
 	{"name":"grow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
 	{"name":"list_things","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
 	{"name":"ask","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}`
-
-// fullDemo is the server of both transcripts.
-func fullDemo() *Server {
-	s := &Server{Name: "demo", Version: "1.0.0", Instructions: "Demo server.", Logging: true}
-	log := func(name string) *slog.Logger { return slog.New(LogHandler(name)) }
-	AddTool(s, Tool{Name: "echo", Title: "Echo", Description: "Returns its text", Annotations: ToolAnnotations{ReadOnlyHint: Yes}},
-		func(ctx context.Context, in struct {
-			Text string `json:"text"`
-		}) (string, error) {
-			log("echo").InfoContext(ctx, "called")
-			Progress(ctx, 1, 1, "echoing")
-			return in.Text, nil
-		})
-	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
-		<-ctx.Done()
-		return "", ctx.Err()
-	})
-	AddTool(s, Tool{Name: "ask_name"}, func(ctx context.Context, _ struct{}) (string, error) {
-		log("ask_name").InfoContext(ctx, "asking")
-		who, err := Elicit[struct {
-			Name string `json:"name"`
-		}](ctx, "Your name?")
-		return "Hello " + who.Name, err
-	})
-	AddTool(s, Tool{Name: "grow"}, func(ctx context.Context, _ struct{}) (string, error) {
-		AddTool(s, Tool{Name: "grown"}, func(context.Context, struct{}) (string, error) { return "", nil })
-		return "added", nil
-	})
-	s.AddResource(Resource{URI: "demo://a", Name: "a", MIMEType: "text/plain"},
-		func(context.Context, string, map[string]string) ([]ResourceContents, error) {
-			return []ResourceContents{{Text: "A"}}, nil
-		})
-	s.AddPrompt(Prompt{Name: "greet", Arguments: []Argument{{Name: "name", Required: true,
-		Complete: func(context.Context, string, map[string]string) ([]string, error) { return []string{"Ann", "Abe"}, nil }}}},
-		func(_ context.Context, args map[string]string) ([]Message, error) {
-			return []Message{{Content: Text("Greet " + args["name"])}}, nil
-		})
-	return s
-}
-
-// fullDemoTools is what stands in the list of tools of fullDemo.
-var fullDemoTools = strings.Join(strings.Fields(`
-	{"name":"echo","title":"Echo","description":"Returns#its#text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},
-		"required":["text"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
-	{"name":"slow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
-	{"name":"ask_name","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
-	{"name":"grow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}`), "")
 
 // ---- one tool, called x ----
 
@@ -994,7 +943,6 @@ type report struct {
 	Ended    map[string]int // how many handlers were told to end, by what
 	Restored bool           // os.Stdin and os.Stdout
 	Again    string         // the error of serving once more
-	Sys      uint64         // memory had from the system, which never shrinks
 }
 
 // childServer is the main of a server. Its manners are set in the environment.
@@ -1016,6 +964,12 @@ func childServer() (code int) {
 	}
 	s := &Server{Name: "child", Version: "1",
 		Drain: duration("MCP_TEST_DRAIN", 30*time.Second), Linger: duration("MCP_TEST_LINGER", 0)}
+	for _, name := range strings.Fields(os.Getenv("MCP_TEST_SIGNALS")) {
+		s.Signals = append(s.Signals, map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM}[name])
+	}
+	if s.Signals != nil && !slices.Contains(s.Signals, os.Signal(syscall.SIGHUP)) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as a program that reloads its configuration
+	}
 	waiting, changed := 0, sync.NewCond(&mu)
 	came := func() {
 		mu.Lock()
@@ -1124,9 +1078,6 @@ func childServer() (code int) {
 	mu.Lock()
 	defer mu.Unlock()
 	rep.Restored = os.Stdin == stdin && os.Stdout == stdout
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	rep.Sys = m.Sys
 	if err != nil {
 		rep.Err, rep.Drain = err.Error(), errors.Is(err, ErrDrain)
 		return 1
@@ -1448,38 +1399,12 @@ func TestEveryTrapOfTheProtocolIsAvoided(t *testing.T) {
 		version    string // of initialize; "": none
 		transcript string
 	}{
-		{"ids are raw tokens", demo, "", `
-			> {"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}
-			< {"jsonrpc":"2.0","id":9007199254740993,"result":{}}
-			> {"jsonrpc":"2.0","id":"","method":"ping"}
-			< {"jsonrpc":"2.0","id":"","result":{}}
-			> {"jsonrpc":"2.0","id":0,"method":"ping"}
-			< {"jsonrpc":"2.0","id":0,"result":{}}`},
-		{"null id", demo, "", `
-			> {"jsonrpc":"2.0","id":null,"method":"ping"}
-			< ` + wrong("null", -32600, "Invalid Request: id must not be null")},
-		{"fractional and boolean ids", demo, "", `
-			> {"jsonrpc":"2.0","id":1.5,"method":"ping"}
-			< ` + wrong("null", -32600, "Invalid Request: id must be a string or an integer") + `
-			> {"jsonrpc":"2.0","id":true,"method":"ping"}
-			< ` + wrong("null", -32600, "Invalid Request: id must be a string or an integer")},
 		{"notifications are never answered", demo, "", `
 			> {"jsonrpc":"2.0","method":"notifications/no_such_thing"}
 			> {"jsonrpc":"2.0","method":"tools/list"}
 			> {"jsonrpc":"2.0","method":"tools/call","params":7}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{"x":1}}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled"}` + ping},
-		{"garbage", demo, "", `
-			> {"jsonrpc":"2.0","id":1,
-			< ` + wrong("null", -32700, "Parse error") + ping},
-		{"invalid requests echo a usable id", demo, "", `
-			> {"id":3,"method":"ping"}
-			< ` + wrong("3", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
-			> {"jsonrpc":"2.0","id":4,"method":7}
-			< ` + wrong("4", -32600, "Invalid Request: method must be a string")},
-		{"key case matters", demo, "", `
-			> {"jsonrpc":"2.0","id":5,"Method":"ping"}
-			< ` + wrong("5", -32600, "Invalid Request: method is missing")},
 		{"initialize never says 2026-07-28", emptied, "", initialize("2026-07-28") + initialized("2025-11-25")},
 		{"no era", demo, "", `
 			> ` + call("1", "echo", `{"text":"hi"}`) + `
@@ -1547,15 +1472,6 @@ func TestEveryTrapOfTheProtocolIsAvoided(t *testing.T) {
 			< ` + wrong("18", -32602, "Invalid params: params must be an object") + `
 			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":7}}
 			< ` + wrong("19", -32602, "Invalid params: name is required")},
-		{"cancelled requests are silent", demo, "", `
-			> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":{"name":"slow","arguments":{},"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
-			> {"jsonrpc":"2.0","id":"18","method":"tools/call","params":{"name":"slow","arguments":{},$META}}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":18,"reason":"user"}}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"never-seen"}}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"18","reason":"user"}}` + ping + `
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p"}}`},
-		{"initialize cannot be cancelled", emptied, "", initialize("2025-11-25") + initialized("2025-11-25") + `
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + ping},
 		{"progress", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":"count","arguments":{"to":2},"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
 			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1,"total":2}}
@@ -1575,27 +1491,9 @@ func TestEveryTrapOfTheProtocolIsAvoided(t *testing.T) {
 			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":21}}}
 			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":21}}` + ping},
-		{"listen without a filter", demo, "", `
-			> {"jsonrpc":"2.0","id":22,"method":"subscriptions/listen","params":{$META}}
-			< ` + wrong("22", -32602, "Invalid params: notifications is required") + `
-			> {"jsonrpc":"2.0","id":23,"method":"subscriptions/listen","params":{"notifications":[],$META}}
-			< ` + wrong("23", -32602, "Invalid params: notifications is required") + `
-			> {"jsonrpc":"2.0","id":24,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":1},$META}}
-			< ` + wrong("24", -32602, "Invalid params: toolsListChanged must be true or false")},
 		{"nothing unsolicited to modern clients", demo, "", `
 			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"grow",$META}}
 			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}`},
-		{"undeclared capability", demo, legacyPV, `
-			> {"jsonrpc":"2.0","id":23,"method":"tools/call","params":{"name":"ask","arguments":{},$META}}
-			< {"jsonrpc":"2.0","id":23,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`},
-		{"batches in 2025-03-26", demo, "2025-03-26", `
-			> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":"b","method":"nope"}]
-			< [{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"b","error":{"code":-32601,"message":"Method not found: nope"}}]
-			> []
-			< ` + wrong("null", -32600, "Invalid Request: empty batch")},
-		{"batches in 2025-06-18", demo, "2025-06-18", `
-			> [{"jsonrpc":"2.0","id":1,"method":"ping"}]
-			< ` + wrong("null", -32600, "Invalid Request: batching is not supported")},
 		{"output that is no object", demo, legacyPV, `
 			> {"jsonrpc":"2.0","id":25,"method":"tools/call","params":{"name":"list_things"}}
 			< {"jsonrpc":"2.0","id":25,"result":{"content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":{"result":["a"]}}}
@@ -1611,14 +1509,6 @@ func TestEveryTrapOfTheProtocolIsAvoided(t *testing.T) {
 			< ` + wrong("29", -32602, "Invalid cursor") + `
 			> {"jsonrpc":"2.0","id":30,"method":"tools/list","params":{"cursor":7}}
 			< ` + wrong("30", -32602, "Invalid cursor")},
-		{"our ids are another namespace", demo, legacyPV, `
-			> ` + call("1", "ask", "{}") + `
-			< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
-			> ` + call("2", "slow", "{}") + `
-			> {"jsonrpc":"2.0","id":2,"result":{"roots":[]}}
-			> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///a"}]}}
-			< {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"[{\"uri\":\"file:///a\"}]"}],"structuredContent":{"result":[{"uri":"file:///a"}]}}}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`},
 		{"capability off", func() *Server { return &Server{} }, legacyPV, `
 			> {"jsonrpc":"2.0","id":30,"method":"resources/list"}
 			< {"jsonrpc":"2.0","id":30,"result":{"resources":[]}}
@@ -1646,147 +1536,6 @@ func TestEveryTrapOfTheProtocolIsAvoided(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) { play(t, tt.server(), tt.version, tt.transcript) })
 	}
-}
-
-// A session of the legacy era goes, line for line, as the protocol describes
-// it.
-func TestAWholeLegacySession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := fullDemo()
-		s.Title = "Demo"
-		c := serve(t, s)
-		play := func(transcript string) {
-			c.talk(strings.ReplaceAll(strings.ReplaceAll(transcript, "$TOOLS", fullDemoTools), "Returns#its#text", "Returns its text"))
-		}
-		play(`
-			> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{}},"roots":{"listChanged":true}},"clientInfo":{"name":"c","version":"1"}}}
-			< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}},"serverInfo":{"name":"demo","title":"Demo","version":"1.0.0"},"instructions":"Demo server."}}
-			> {"jsonrpc":"2.0","method":"notifications/initialized"}
-			> {"jsonrpc":"2.0","id":2,"method":"ping"}
-			< {"jsonrpc":"2.0","id":2,"result":{}}
-			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
-			< {"jsonrpc":"2.0","id":3,"result":{"tools":[$TOOLS]}}
-			> {"jsonrpc":"2.0","id":"call-1","method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{"progressToken":"t1"}}}
-			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t1","progress":1,"total":1,"message":"echoing"}}
-			< {"jsonrpc":"2.0","id":"call-1","result":{"content":[{"type":"text","text":"hi"}]}}
-			> {"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo","arguments":{}}}
-			< {"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"Invalid arguments: text is required"}],"isError":true}}
-			> {"jsonrpc":"2.0","id":6,"method":"resources/list"}
-			< {"jsonrpc":"2.0","id":6,"result":{"resources":[{"uri":"demo://a","name":"a","mimeType":"text/plain"}]}}
-			> {"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"demo://a"}}
-			< {"jsonrpc":"2.0","id":7,"result":{"contents":[{"uri":"demo://a","mimeType":"text/plain","text":"A"}]}}
-			> {"jsonrpc":"2.0","id":8,"method":"resources/read","params":{"uri":"demo://none"}}
-			< {"jsonrpc":"2.0","id":8,"error":{"code":-32002,"message":"Resource not found","data":{"uri":"demo://none"}}}
-			> {"jsonrpc":"2.0","id":9,"method":"resources/templates/list"}
-			< {"jsonrpc":"2.0","id":9,"result":{"resourceTemplates":[]}}
-			> {"jsonrpc":"2.0","id":10,"method":"resources/subscribe","params":{"uri":"demo://a"}}
-			< {"jsonrpc":"2.0","id":10,"result":{}}
-		`)
-		s.ResourceUpdated("demo://a")
-		play(`
-			< {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"demo://a"}}
-			> {"jsonrpc":"2.0","id":11,"method":"resources/unsubscribe","params":{"uri":"demo://a"}}
-			< {"jsonrpc":"2.0","id":11,"result":{}}
-			> {"jsonrpc":"2.0","id":12,"method":"prompts/list"}
-			< {"jsonrpc":"2.0","id":12,"result":{"prompts":[{"name":"greet","arguments":[{"name":"name","required":true}]}]}}
-			> {"jsonrpc":"2.0","id":13,"method":"prompts/get","params":{"name":"greet","arguments":{"name":"Ann"}}}
-			< {"jsonrpc":"2.0","id":13,"result":{"messages":[{"role":"user","content":{"type":"text","text":"Greet Ann"}}]}}
-			> {"jsonrpc":"2.0","id":14,"method":"prompts/get","params":{"name":"greet"}}
-			< {"jsonrpc":"2.0","id":14,"error":{"code":-32602,"message":"Missing required argument: name"}}
-			> {"jsonrpc":"2.0","id":15,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":"A"}}}
-			< {"jsonrpc":"2.0","id":15,"result":{"completion":{"values":["Ann","Abe"],"total":2,"hasMore":false}}}
-			> {"jsonrpc":"2.0","id":16,"method":"logging/setLevel","params":{"level":"info"}}
-			< {"jsonrpc":"2.0","id":16,"result":{}}
-			> {"jsonrpc":"2.0","id":17,"method":"logging/setLevel","params":{"level":"loud"}}
-			< {"jsonrpc":"2.0","id":17,"error":{"code":-32602,"message":"Invalid log level: loud"}}
-			# a tool that asks the user: server request, then the client's answer, then the result; a log line on the way
-			> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":{"name":"ask_name","arguments":{}}}
-			< {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"ask_name","data":"asking"}}
-			< {"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}
-			> {"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"name":"Bo"}}}
-			< {"jsonrpc":"2.0","id":18,"result":{"content":[{"type":"text","text":"Hello Bo"}]}}
-			# list change is unsolicited
-			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":"grow","arguments":{}}}
-			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
-			< {"jsonrpc":"2.0","id":19,"result":{"content":[{"type":"text","text":"added"}]}}
-			# cancellation: no answer for 20
-			> {"jsonrpc":"2.0","id":20,"method":"tools/call","params":{"name":"slow","arguments":{}}}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":20,"reason":"user"}}
-			> {"jsonrpc":"2.0","id":21,"method":"no/such"}
-			< {"jsonrpc":"2.0","id":21,"error":{"code":-32601,"message":"Method not found: no/such"}}
-			# client closes stdin; server exits 0
-		`)
-		c.end()
-	})
-}
-
-// A session of the modern era goes, line for line, as the protocol describes
-// it.
-func TestAWholeModernSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const nameAsk = `{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}`
-		s := fullDemo()
-		c := serve(t, s)
-		play := func(transcript string) {
-			c.talk(strings.NewReplacer("$TOOLS", strings.ReplaceAll(fullDemoTools, "#", " "),
-				"$STATE", callOf(s, "ask_name", "{}").seal([]byte("{}")),
-				"$KEY", callOf(s, "ask_name", "{}").checksum("elicitation/create", nameAsk)+"-0").Replace(transcript))
-		}
-		play(`
-			> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}
-			< {"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}},"instructions":"Demo server.","ttlMs":0,"cacheScope":"private",$SRV}}
-			> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}}
-			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[$TOOLS],"ttlMs":0,"cacheScope":"private",$SRV}}
-			> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{"progressToken":1,"io.modelcontextprotocol/logLevel":"info","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
-			< {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"echo","data":"called"}}
-			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"total":1,"message":"echoing"}}
-			< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"hi"}],$SRV}}
-			> {"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"demo://a",$META}}
-			< {"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","contents":[{"uri":"demo://a","mimeType":"text/plain","text":"A"}],"ttlMs":0,"cacheScope":"private",$SRV}}
-			> {"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"demo://none",$META}}
-			< {"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"Resource not found","data":{"uri":"demo://none"}}}
-			> {"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"greet","arguments":{"name":"Ann"},$META}}
-			< {"jsonrpc":"2.0","id":5,"result":{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"Greet Ann"}}],$SRV}}
-			> {"jsonrpc":"2.0","id":6,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":"A"},$META}}
-			< {"jsonrpc":"2.0","id":6,"result":{"resultType":"complete","completion":{"values":["Ann","Abe"],"total":2,"hasMore":false},$SRV}}
-			# MRTR round 1, then the retry with a new id
-			> {"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask_name","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}
-			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required","inputRequests":{"$KEY":{"method":"elicitation/create","params":` + nameAsk + `}},"requestState":"$STATE",$SRV}}
-			> {"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"ask_name","arguments":{},"inputResponses":{"$KEY":{"action":"accept","content":{"name":"Bo"}}},"requestState":"$STATE","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}
-			< {"jsonrpc":"2.0","id":8,"result":{"resultType":"complete","content":[{"type":"text","text":"Hello Bo"}],$SRV}}
-			# same tool, no elicitation capability on this request
-			> {"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"ask_name","arguments":{},$META}}
-			< {"jsonrpc":"2.0","id":9,"error":{"code":-32021,"message":"This request needs the elicitation capability, which this client does not have","data":{"requiredCapabilities":{"elicitation":{}}}}}
-			# subscription; the change notification and the answer of call 10 may come in either order
-			> {"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://a"]},$META}}
-			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://a"]}}}
-			> {"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"grow","arguments":{},$META}}
-			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}
-			< {"jsonrpc":"2.0","id":10,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}
-		`)
-		s.ResourceUpdated("demo://a")
-		play(`
-			< {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"uri":"demo://a"}}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L"}}
-			# errors of the modern era
-			> {"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
-			< {"jsonrpc":"2.0","id":11,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}}
-			> {"jsonrpc":"2.0","id":12,"method":"tools/list"}
-			< {"jsonrpc":"2.0","id":12,"error":{"code":-32602,"message":"Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)"}}
-			> {"jsonrpc":"2.0","id":13,"method":"logging/setLevel","params":{"level":"info",$META}}
-			< {"jsonrpc":"2.0","id":13,"error":{"code":-32601,"message":"Method not found: logging/setLevel"}}
-			# second listen, then the operator sends SIGTERM: graceful end, then exit
-			> {"jsonrpc":"2.0","id":14,"method":"subscriptions/listen","params":{"notifications":{"promptsListChanged":true},$META}}
-			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":14},"notifications":{"promptsListChanged":true}}}
-		`)
-		c.cancel(errors.New("SIGTERM")) // as ServeStdio does
-		play(`
-			< {"jsonrpc":"2.0","id":14,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":14,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}
-		`)
-		if err := <-c.done; err != nil {
-			t.Error("Serve:", err)
-		}
-	})
 }
 
 // ---- what each revision knows ----
@@ -1921,19 +1670,6 @@ func TestEachRevisionIsSentWhatItKnows(t *testing.T) {
 			}
 			play(t, s, "", script)
 		})
-	}
-}
-
-// A new revision is added in one section: no other line names one of them.
-func TestRevisionsAreToldApartInOneSection(t *testing.T) {
-	src, err := os.ReadFile("mcp.go")
-	if err != nil {
-		t.Skip(err)
-	}
-	before, rest, _ := strings.Cut(string(src), "// ---- what each revision knows ----")
-	_, after, _ := strings.Cut(rest, "\n// ---- ")
-	for _, line := range regexp.MustCompile(`.*\brev2\w+.*`).FindAllString(before+after, -1) {
-		t.Errorf("names a revision: %s", line)
 	}
 }
 
@@ -2105,34 +1841,6 @@ func TestARequestStateIsGoodForItsCallOnly(t *testing.T) {
 	}
 
 	t.Run("tampered", func(t *testing.T) {
-		s := &Server{}
-		good := callOf(s, "x", "").seal([]byte(`{"a":1}`))
-		if answers, ok := callOf(s, "x", "").unseal(good); !ok || string(answers) != `{"a":1}` {
-			t.Fatalf("%s: refused", good)
-		}
-		try := func(state string) {
-			if _, ok := callOf(s, "x", "").unseal(state); ok && state != good {
-				t.Errorf("accepted %q for %q", state, good)
-			}
-		}
-		for i := range len(good) + 1 {
-			try(good[:i])
-			try(good[i:])
-			for _, c := range "\x00\n\r =A.0" {
-				try(good[:i] + string(c) + good[i:])
-			}
-			for bit := 0; bit < 8 && i < len(good); bit++ {
-				try(good[:i] + string([]byte{good[i] ^ 1<<bit}) + good[i+1:])
-			}
-		}
-		if _, ok := callOf(s, "y", "").unseal(good); ok {
-			t.Error("accepted for something else")
-		}
-		if _, ok := callOf(&Server{}, "x", "").unseal(good); ok {
-			t.Error("accepted by another Server")
-		}
-	})
-	t.Run("tampered on the wire", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := serve(t, asker(askOnce))
 			c.send(modernRequest(1, "tools/call", `"name":"ask"`, caps))
@@ -2382,15 +2090,25 @@ func (m *measured) Read(b []byte) (int, error) {
 	return m.Reader.Read(b)
 }
 
-// A question whose answer is too long is at an end all the same.
-func TestATooLongAnswerEndsItsQuestion(t *testing.T) {
+// A client's response that is too long ends the question that it answers. It is
+// reported, and so is a notification that is too long.
+func TestAResponseThatIsTooLongEndsItsQuestion(t *testing.T) {
 	s := demo()
 	s.MaxMessage = 300
+	reported := diagnostics(s)
+	long := strings.Repeat("x", s.MaxMessage)
 	play(t, s, legacyPV, `
 		> `+call("1", "ask", "{}")+`
 		< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
-		> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"`+strings.Repeat("x", 300)+`"}]}}
-		< `+failed("1", "mcp: the client's response is longer than 300 bytes"))
+		> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"`+long+`"}]}}
+		< `+failed("1", "mcp: the client's response is longer than 300 bytes")+`
+		> {"jsonrpc":"2.0","method":"notifications/x","params":{"x":"`+long+`"}}`+ping)
+	for _, kind := range []string{"response", "notification"} {
+		pattern := regexp.MustCompile(`(?m)^mcp: ` + kind + ` .*\b300 bytes`)
+		if got := pattern.FindAllString(reported.String(), -1); len(got) != 1 {
+			t.Errorf("a %s that is too long is reported %d times: %s", kind, len(got), reported)
+		}
+	}
 }
 
 // A bad line costs one answer at most, one line of the log, and nothing else.
@@ -2609,24 +2327,6 @@ func TestIDsAreEchoedByteForByte(t *testing.T) {
 	}
 }
 
-// A request with the id of one in flight is refused as null, and does not
-// disturb the first.
-func TestAnIDInUseIsRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"))
-		c.want()
-		c.send(modernCall("1", "hi"))
-		c.want(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: id 1 is in use"}}`)
-		s.ran(t, "1")
-		c.send(modernCall(`"1"`, "hi"))
-		c.want(modernSaid(`"1"`, "hi"))
-		c.in.Close()
-		c.ends(0, nil)
-		c.want(modernFailed("1", ErrClosed.Error()))
-	})
-}
-
 // Names are matched exactly but for escapes, none may come twice, and what is
 // unknown is ignored.
 func TestJSONRPCIsReadStrictly(t *testing.T) {
@@ -2745,81 +2445,6 @@ func TestOneRevisionHasBatches(t *testing.T) {
 }
 
 // ---- who reads, and who serves ----
-
-// goroutines counts those that are at work for a session.
-func goroutines() (n int) {
-	all := make([]byte, 1<<20)
-	for one := range bytes.SplitSeq(all[:runtime.Stack(all, true)], []byte("\n\n")) {
-		if bytes.Contains(one, []byte("example.com/mcp.(*session)")) {
-			n++
-		}
-	}
-	return n
-}
-
-// whose adds a tool by which it shows who serves a request.
-func whose(s *stage) (counts func() []int) {
-	var seen []int
-	add(&s.Server, "count", func(context.Context) (string, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		seen = append(seen, goroutines())
-		return "counted", nil
-	})
-	return func() []int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		defer func() { seen = nil }()
-		return seen
-	}
-}
-
-// A request that comes while no other runs costs no goroutine, and whatever
-// became of those before it does not change that.
-func TestTheReaderServesALoneRequest(t *testing.T) {
-	for _, before := range []string{"", "hi", "wait", "panic", "goexit", "ask", "sleep1"} {
-		bubble(t, func(t *testing.T, s *stage) {
-			counts := whose(s)
-			c := serveWire(t, &s.Server)
-			if before != "" {
-				c.send(modernCall("1", before))
-				time.Sleep(maxInline)
-				c.send(modernCall("2", "hi"), cancelling("1"))
-				time.Sleep(2 * time.Second)
-				c.recv()
-			}
-			synctest.Wait()
-			idle := goroutines()
-			for range 3 {
-				c.send(modernCall("3", "count"))
-				c.want(modernSaid("3", "counted"))
-			}
-			if got := counts(); !slices.Equal(got, []int{idle, idle, idle}) {
-				t.Errorf("after %q: %d goroutines at rest, %d when at work", before, idle, got)
-			}
-			c.send(modernCall("4", "deaf")) // it is relieved, and the next has company
-			time.Sleep(maxInline)
-			c.send(modernCall("5", "count"))
-			c.want(modernSaid("5", "counted"))
-			if got := counts(); len(got) != 1 || got[0] < idle+2 { // or more, if one is just about to end
-				t.Errorf("after %q: %d goroutines at rest, %d when two are at work", before, idle, got)
-			}
-			close(s.release)
-			c.want(modernSaid("4", "late"))
-			if n := goroutines(); n != idle {
-				t.Errorf("after %q: %d goroutines at rest, and later %d", before, idle, n)
-			}
-			c.send(modernCall("6", "hi"))
-			c.want(modernSaid("6", "hi"))
-			for session := range s.sessions {
-				if session.turn.timer.Stop() {
-					t.Errorf("after %q: the watch ticks at rest", before)
-				}
-			}
-			c.end()
-		})
-	}
-}
 
 // Answers of requests that were read together go out together, and do not wait
 // for one that lasts.
@@ -3233,53 +2858,6 @@ func mustBeLinear(t *testing.T, n int, took func(n int) time.Duration) {
 	t.Errorf("%d took %v, %d took %v", n, few, 8*n, many)
 }
 
-// A message of many blocks is written down in a time that grows as they do.
-func TestManyBlocksAreLinear(t *testing.T) {
-	took := func(n int) time.Duration {
-		blocks := slices.Repeat([]Content{Text(strings.Repeat("x", 100))}, n)
-		begun := time.Now()
-		if _, err := encodeBlocks(blocks, newest); err != nil {
-			t.Error(err)
-		}
-		return time.Since(begun)
-	}
-	mustBeLinear(t, 1000, took)
-}
-
-// Ten servers at work at once have nothing in common.
-func TestServersShareNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var wg sync.WaitGroup
-		clients := make([]*client, 10)
-		for n := range clients {
-			s, name := &Server{}, "server"+strconv.Itoa(n)
-			add(s, name, func(context.Context) (string, error) { return name, nil })
-			clients[n] = serve(t, s)
-			wg.Go(func() {
-				for id := range 20 {
-					clients[n].send(modernCall(strconv.Itoa(id), name), modernCall(strconv.Itoa(id+100), "server"+strconv.Itoa((n+1)%10)))
-				}
-				clients[n].in.Close()
-			})
-		}
-		wg.Wait()
-		for n, c := range clients {
-			mine, unknown, all := 0, 0, c.recv()
-			for _, line := range all {
-				if strings.Contains(line, `"text":"server`+strconv.Itoa(n)+`"`) {
-					mine++
-				} else if strings.Contains(line, "Unknown tool") {
-					unknown++
-				}
-			}
-			if mine != 20 || unknown != 20 || len(all) != 40 {
-				t.Errorf("server%d: %d of its own, %d unknown, %d", n, mine, unknown, len(all))
-			}
-			c.ends(0, nil)
-		}
-	})
-}
-
 // Sessions of one Server are told of its changes, and know nothing of each
 // other's requests.
 func TestSessionsOfOneServerShareOnlyItsLists(t *testing.T) {
@@ -3514,83 +3092,6 @@ type endless string
 
 func (e endless) Read(b []byte) (int, error) { return copy(b, e), nil }
 
-// A client that writes and does not read costs bounded memory,
-// and misses nothing when it reads at last.
-func TestProcAFloodCostsBoundedMemory(t *testing.T) {
-	pings, n, size, bound := 50_000, 40_000, 2000, uint64(220) // MiB; without the bound, calls need 350
-	if longRun() {
-		pings, n, bound = 100_000, 100_000, 220 // calls need 320 and more
-	}
-	if raceBuild() { // fewer, as all of them might be at work at once
-		pings, n, size, bound = 20_000, 7000, 20_000, 220
-	}
-	for _, tt := range []struct {
-		name string
-		n    int
-		line func(id int) string
-	}{
-		{"pings", pings, pingLineOf},
-		{"calls", n, func(id int) string { return callLine(id, "big", fmt.Sprintf(`{"Size":%d}`, size)) }},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p := beginProc(t)
-			var sent atomic.Int64
-			stuck := &stuckWriter{File: p.in, stuck: make(chan struct{})}
-			go func() {
-				w := bufio.NewWriterSize(stuck, 1<<12)
-				for id := range tt.n {
-					w.WriteString(tt.line(id + 1))
-					sent.Add(1)
-				}
-				w.Flush()
-				stuck.once.Do(func() { close(stuck.stuck) }) // or through
-				p.in.Close()
-			}()
-			<-stuck.stuck
-			last := sent.Load()
-			seen, count := make([]bool, tt.n+1), 0
-			for {
-				line, err := p.lines.ReadSlice('\n')
-				if err != nil {
-					if err != io.EOF {
-						t.Error(err)
-					}
-					break
-				}
-				digits, _, _ := strings.Cut(strings.TrimPrefix(string(line[:40]), `{"jsonrpc":"2.0","id":`), ",")
-				id, err := strconv.Atoi(digits)
-				if err != nil || id < 1 || id > tt.n || seen[id] {
-					t.Fatalf("unexpected, or twice: %.200s", line)
-				}
-				seen[id] = true
-				count++
-			}
-			if count != tt.n {
-				t.Errorf("%d of %d answers", count, tt.n)
-			}
-			rep := p.wait("exit status 0")
-			t.Logf("stuck after %d of %d; %d MiB", last, tt.n, rep.Sys>>20)
-			if rep.Sys > bound<<20 {
-				t.Errorf("the server took %d MiB", rep.Sys>>20)
-			}
-		})
-	}
-}
-
-// A stuckWriter tells when a write has taken so long that nobody reads. (A write deadline would not
-// do: pipes on Windows have none.)
-type stuckWriter struct {
-	*os.File
-	once  sync.Once
-	stuck chan struct{}
-}
-
-func (w *stuckWriter) Write(b []byte) (int, error) {
-	timer := time.AfterFunc(300*time.Millisecond, func() { w.once.Do(func() { close(w.stuck) }) })
-	defer timer.Stop()
-	return w.File.Write(b)
-}
-
 // ---- asking the client ----
 
 // What the client answers is a list of roots, its error, or said to make no
@@ -3667,24 +3168,6 @@ func TestWhoCannotBeAskedIsNotAsked(t *testing.T) {
 	})
 }
 
-// Many handlers may ask at once, and each gets its own answer.
-func TestEachQuestionGetsItsOwnAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, demo())
-		c.initialize(legacyPV, `{"roots":{}}`)
-		for i := range 10 {
-			c.send(call(fmt.Sprint(100+i), "ask", "{}"))
-			c.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list","params":{}}`, i+1))
-		}
-		for i := 9; i >= 0; i-- {
-			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"roots":[{"uri":"file:///%d"}]}}`, i+1, i))
-			root := fmt.Sprintf(`[{"uri":"file:///%d"}]`, i)
-			c.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":%s}],"structuredContent":{"result":%s}}}`, 100+i, quote(root), root))
-		}
-		c.end()
-	})
-}
-
 // Our ids and the client's are two things, ours never come again, and answers
 // find their question in any order.
 func TestOurIDsAndTheClientsAreTwoThings(t *testing.T) {
@@ -3749,54 +3232,6 @@ func TestOurIDsAndTheClientsAreTwoThings(t *testing.T) {
 	})
 }
 
-// A question that is given up on is taken back: by its own context, and when
-// the client cancels the request for which it was asked.
-func TestQuestionsGivenUpAreTakenBack(t *testing.T) {
-	s := &Server{}
-	AddTool(s, Tool{Name: "impatient"}, func(ctx context.Context, _ none) (string, error) {
-		ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errors.New("no patience"))
-		defer cancel()
-		_, err := Roots(ctx)
-		return "", err
-	})
-	AddTool(s, Tool{Name: "patient"}, func(ctx context.Context, _ none) (string, error) {
-		_, err := Roots(context.WithoutCancel(ctx))
-		return "", err
-	})
-	asked := func(id int) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list","params":{}}`, id)
-	}
-	takenBack := func(id int) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"no longer needed"}}`, id)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, s)
-		c.initialize(legacyPV, `{"roots":{}}`)
-		c.send(call("7", "impatient", "{}"))
-		c.want(asked(1))
-		time.Sleep(time.Second) // by the clock of the bubble
-		c.want(takenBack(1), failed("7", "no patience"))
-		c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
-		c.want() // too late
-
-		for i, tool := range []string{"impatient", "patient"} {
-			c.send(call("8", tool, "{}"))
-			c.want(asked(i + 2))
-			c.forget("8")
-			c.want(takenBack(i + 2))
-		}
-
-		// When the client is gone nothing is taken back.
-		c.send(call("9", "patient", "{}"))
-		c.want(asked(4))
-		c.in.Close()
-		if err := <-c.done; err != nil {
-			t.Error("Serve:", err)
-		}
-		c.want(failed("9", ErrClosed.Error()))
-	})
-}
-
 // How a question of the older revisions ends without an answer that counts.
 func TestQuestionsEndWithoutAnAnswer(t *testing.T) {
 	q := questionLine(1, "elicitation/create", confirmAsk)
@@ -3847,21 +3282,10 @@ func TestQuestionsEndWithoutAnAnswer(t *testing.T) {
 				c.t.Errorf("got %q", got)
 			}
 		}},
-		"error": {askOnce, func(c *client) {
-			c.send(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"no \"thanks\"","data":[]}}`)
-			c.want(said(1, `error: mcp: the client responded with an error: no "thanks" (-32042)`))
-			c.send(answer(1, confirmYes))
-		}},
-		"error that is none": {askOnce, func(c *client) {
-			c.send(`{"jsonrpc":"2.0","id":1,"error":"no"}`)
-			c.want(said(1, `error: mcp: the client responded with an error:  ()`))
-		}},
 		"result null": {askOnce, badResult("null")},
 		"result 5":    {askOnce, badResult("5")},
 		"result []":   {askOnce, badResult("[]")},
 		"result text": {askOnce, badResult(`"accept"`)},
-		"roots null":  {askRoots, badResult("null")},
-		"roots []":    {askRoots, badResult("[]")},
 		"sample null": {askModel(sampleOf(Text("hi"))), badResult("null")},
 		"sample text": {askModel(sampleOf(Text("hi"))), badResult(`"yo"`)},
 		"strange ids": {askOnce, func(c *client) {
@@ -4023,222 +3447,9 @@ func TestAKeptContextEndsWithItsRequest(t *testing.T) {
 	}
 }
 
-// Fifty handlers ask without end, also with contexts and on goroutines that
-// outlive their requests, until the client goes away in the middle.
-func TestFiftyHandlersMayAskWithoutEnd(t *testing.T) {
-	const handlers = 50
-	var mu sync.Mutex
-	var ends []error
-	valid := func(t *testing.T, lines []string) {
-		for _, line := range lines {
-			if !json.Valid([]byte(line)) || !strings.HasPrefix(line, `{"jsonrpc":"2.0",`) {
-				t.Errorf("not a message: %q", line)
-			}
-		}
-	}
-	check := func(t *testing.T) {
-		if len(ends) != handlers || slices.ContainsFunc(ends, func(err error) bool { return err != ErrClosed }) {
-			t.Errorf("%d handlers were told %v", len(ends), ends)
-		}
-		ends = nil
-	}
-	t.Run("legacy", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := serve(t, asker(func(ctx context.Context) (string, error) {
-				own := context.WithoutCancel(ctx)
-				for i := 0; ; i++ {
-					if i%3 == 1 {
-						go confirm(own, "stray")
-					}
-					_, err := Roots([]context.Context{ctx, own}[i%2])
-					if err != nil {
-						mu.Lock()
-						defer mu.Unlock()
-						ends = append(ends, err)
-						go confirm(own, "stray")
-						return "over", nil
-					}
-				}
-			}))
-			c.initialize("2025-11-25", everyCap)
-			for id := range handlers {
-				c.send(callTheAsker(id))
-			}
-			asked, want := 0, handlers
-			for round := range 20 {
-				lines := c.recv()
-				valid(t, lines)
-				for i, line := range lines {
-					var m struct {
-						ID     int
-						Method string
-					}
-					json.Unmarshal([]byte(line), &m)
-					if asked++; m.Method == "roots/list" && (i+round)%5 != 0 {
-						c.send(answer(m.ID, `{"roots":[]}`))
-						want++
-					}
-				}
-			}
-			if asked < want {
-				t.Errorf("%d questions for %d answers", asked, want)
-			}
-			go c.in.Close() // in the middle of answers
-			for id := asked + 10; id > 0; id -= 7 {
-				if _, err := io.WriteString(c.in, answer(id, `{"roots":[]}`)+"\n"); err != nil {
-					break
-				}
-			}
-			if err := <-c.done; err != nil {
-				t.Error(err)
-			}
-			lines := c.recv()
-			valid(t, lines)
-			over := 0
-			for _, line := range lines {
-				if strings.Contains(line, `"over"`) {
-					over++
-				}
-			}
-			if over != handlers {
-				t.Errorf("%d answers", over)
-			}
-			check(t)
-		})
-	})
-	t.Run("modern", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := serve(t, asker(func(ctx context.Context) (string, error) {
-				for i := range 3 {
-					if _, err := confirm(ctx, strconv.Itoa(i)); err != nil {
-						return "", err
-					}
-				}
-				<-ctx.Done()
-				mu.Lock()
-				defer mu.Unlock()
-				ends = append(ends, context.Cause(ctx))
-				_, err := confirm(ctx, "one more")
-				return "", err
-			}))
-			for id := range handlers {
-				c.send(modernRequest(id, "tools/call", `"name":"ask"`, everyCap))
-			}
-			for range 3 {
-				lines := c.recv()
-				if valid(t, lines); len(lines) != handlers {
-					t.Fatalf("got %d lines", len(lines))
-				}
-				for _, line := range lines {
-					var m struct {
-						ID     int
-						Result struct {
-							RequestState  string
-							InputRequests map[string]any
-						}
-					}
-					json.Unmarshal([]byte(line), &m)
-					for key := range m.Result.InputRequests {
-						c.send(modernRequest(m.ID, "tools/call", `"name":"ask"`, everyCap, fmt.Sprintf(`,"inputResponses":{%q:%s},"requestState":%q`, key, confirmYes, m.Result.RequestState)))
-					}
-				}
-			}
-			c.want()
-			c.in.Close()
-			if err := <-c.done; err != nil {
-				t.Error(err)
-			}
-			lines := c.recv()
-			valid(t, lines)
-			if len(lines) != handlers || slices.ContainsFunc(lines, func(line string) bool {
-				return !strings.Contains(line, `"input_required"`) || strings.Contains(line, `"id":"`)
-			}) {
-				t.Errorf("got %q", lines)
-			}
-			check(t)
-		})
-	})
-}
-
 // ---- changes ----
 
 const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
-
-func changedOn(id string) string {
-	return `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}}`
-}
-
-// listen opens a stream and sees its acknowledgement.
-func (c *client) listenTo(id, filter, honoured string) {
-	c.t.Helper()
-	c.talk(`
-		> {"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{"notifications":` + filter + `,$META}}
-		< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"notifications":` + honoured + `}}`)
-}
-
-func (c *client) forget(id string) {
-	c.t.Helper()
-	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
-}
-
-// A change is told to a legacy session once initialized has come, and to each
-// stream that has asked for it.
-func TestChangesAreToldToWhoWantsThem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := demo()
-		n := 0
-		grow := func() {
-			t.Helper()
-			n++
-			toolAs[none](s, fmt.Sprint("t", n))
-		}
-		c := serve(t, s)
-		grow()
-		c.want() // nobody to tell
-		c.listenTo("1", `{"toolsListChanged":true}`, `{"toolsListChanged":true}`)
-		c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
-		if got := c.recv(); len(got) != 1 {
-			t.Fatalf("got %q", got)
-		}
-		grow()
-		c.want(changedOn("1"))
-		grow()
-		c.want(changedOn("1"))
-		c.talk(`> {"jsonrpc":"2.0","method":"notifications/initialized"}
-			< ` + changed + `
-			> {"jsonrpc":"2.0","method":"notifications/initialized"}` + ping)
-		c.listenTo(`"1"`, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"x":1}`, `{"toolsListChanged":true}`)
-		c.listenTo("2", `{"toolsListChanged":false}`, `{}`)
-		c.listenTo("3", `{"promptsListChanged":true}`, `{}`)
-		grow()
-		got := c.recv()
-		slices.Sort(got)
-		if want := []string{changedOn(`"1"`), changedOn("1"), changed}; !slices.Equal(got, want) {
-			t.Errorf("got %q\nwant %q", got, want)
-		}
-		c.forget("1")
-		c.forget("2")
-		grow()
-		c.want(changed, changedOn(`"1"`))
-		c.end()
-	})
-}
-
-// A server without tools does not promise to tell of them.
-func TestAServerWithoutToolsDoesNotPromiseToTellOfThem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &Server{}
-		c := serve(t, s)
-		c.initialize(legacyPV, "{}")
-		c.listenTo("1", `{"toolsListChanged":true}`, `{}`)
-		toolAs[none](s, "x")
-		c.want()
-		c.listenTo("2", `{"toolsListChanged":true}`, `{"toolsListChanged":true}`)
-		toolAs[none](s, "y")
-		c.want(changedOn("2"))
-		c.end()
-	})
-}
 
 // Changes are told to a legacy session from initialized on, of the lists that
 // it was promised.
@@ -4382,31 +3593,6 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Not a word goes to a stream from when its cancel was read, however late its
-// goroutine gets to run.
-func TestNothingIsToldToACancelledStream(t *testing.T) {
-	s := &Server{}
-	lists[tools].add(s, "a", "")
-	inBubble(t, s, "", func(c *client) {
-		for i := range maxStreams {
-			c.ask(fmt.Sprintf(`> %d+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`, i))
-		}
-		session := s.openSessions()[0]
-		for i := range maxStreams {
-			session.cancelRequest([]byte(strconv.Itoa(i)), "")
-			session.mu.Lock()
-			for _, st := range session.streams {
-				if string(st.request.id) == strconv.Itoa(i) {
-					t.Errorf("stream %d is still told", i)
-				}
-			}
-			session.mu.Unlock()
-		}
-		lists[tools].add(s, "b", "")
-		c.script("> 1 ping\n< 1 {}")
-	})
 }
 
 // A legacy session is told of the resources that it has subscribed to, and of
@@ -4772,70 +3958,6 @@ func TestTheTraceIsWaitedForAtTheEnd(t *testing.T) {
 
 // ---- the three machines by themselves ----
 
-// newTurn is a turn that counts how often it has passed to a new goroutine.
-func newTurn() (t *turn, passed func() int) {
-	var n atomic.Int64
-	t = &turn{readLines: func() { n.Add(1) }}
-	t.timer = time.AfterFunc(time.Hour, t.pass)
-	t.timer.Stop()
-	return t, func() int { synctest.Wait(); return int(n.Load()) }
-}
-
-// A turn passes only while it is lent, once, and then is not got back.
-func TestTurnPasses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		turn, passed := newTurn()
-		if turn.pass(); passed() != 0 {
-			t.Error("it passed, and was not lent")
-		}
-		if turn.reclaim() {
-			t.Error("what was never lent was got back")
-		}
-		if turn.lend(0); !turn.reclaim() {
-			t.Error("a loan that nobody wanted is not got back")
-		}
-		turn.lend(0)
-		turn.pass()
-		turn.pass()
-		if passed() != 1 || turn.reclaim() {
-			t.Errorf("it passed %d times, or was got back all the same", passed())
-		}
-		turn.lend(0) // by the new holder
-		if !turn.reclaim() || turn.reclaim() {
-			t.Error("of two who have lent it, not one has it")
-		}
-	})
-}
-
-// A turn that is lent for longer than it may be passes by itself, and one that
-// came back does not.
-func TestTurnPassesInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		turn, passed := newTurn()
-		turn.lend(0)
-		time.Sleep(maxInline - 1)
-		if passed() != 0 || !turn.reclaim() {
-			t.Error("it passed too early")
-		}
-		if time.Sleep(maxInline); passed() != 0 {
-			t.Error("it passed when it was not lent")
-		}
-		turn.lend(longText - 1)
-		if time.Sleep(maxInline); passed() != 1 {
-			t.Error("it did not pass")
-		}
-		for i, size := range []int{longText, 4 * longText, 64 << 20} { // 2, 5 and 5 ms
-			turn.lend(size)
-			if time.Sleep(maxInline*time.Duration(min(2+3*i, 5)) - 1); passed() != 1+i {
-				t.Errorf("it passed too early with %d bytes", size)
-			}
-			if time.Sleep(1); passed() != 2+i {
-				t.Errorf("it did not pass with %d bytes", size)
-			}
-		}
-	})
-}
-
 // Lines come out the same however the input is cut into Reads, and what is too
 // long keeps its beginning and its end.
 func TestLinesDoNotDependOnReads(t *testing.T) {
@@ -4868,57 +3990,6 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 			t.Fatalf("got %.60q, want %.60q", got, want)
 		}
 	}
-}
-
-// Lines are taken while a Read ahead is under way, and none is lost, changed or
-// taken twice, whoever has read it.
-func TestLinesAreTakenWhileReadingAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const lines = 20_000
-		rng := rand.New(rand.NewPCG(3, 4))
-		in, w := io.Pipe()
-		go func() {
-			var input []byte
-			for n := range lines {
-				input = fmt.Appendln(input, n)
-			}
-			for piece := range slices.Chunk(input, 7) {
-				w.Write(piece)
-			}
-			w.Close()
-		}()
-		var busy atomic.Bool
-		r := &lineReader{limit: keepBuffer, r: readFunc(func(b []byte) (int, error) {
-			if !busy.CompareAndSwap(false, true) {
-				panic("two Reads at once")
-			}
-			defer busy.Store(false)
-			return in.Read(b)
-		})}
-		var got [][]byte
-		for {
-			line, tail, err := r.nextLine()
-			if err != nil {
-				break
-			}
-			if line == nil {
-				r.readMore()
-			} else if got = append(got, line); tail != nil {
-				t.Fatalf("line %q is too long", line)
-			}
-			if rng.IntN(3) == 0 {
-				r.startReadAhead()
-			}
-		}
-		for n, line := range got {
-			if string(line) != strconv.Itoa(n) {
-				t.Fatalf("line %d is %q", n, line)
-			}
-		}
-		if len(got) != lines {
-			t.Errorf("%d lines of %d", len(got), lines)
-		}
-	})
 }
 
 // A line, or the end, that was read ahead since next looked is not waited for: there
@@ -4968,51 +4039,6 @@ func (p *pieces) Read(b []byte) (n int, err error) {
 		err = io.EOF
 	}
 	return n, err
-}
-
-// Lines of many senders go out whole, each once, by one goroutine at a time.
-func TestWriterWritesEachLineOnce(t *testing.T) {
-	var out oneAtATime
-	w := &lineWriter{w: &out}
-	var wg sync.WaitGroup
-	const senders, lines = 8, 500
-	for i := range senders {
-		wg.Go(func() {
-			for j := range lines {
-				w.enqueue(fmt.Appendf(nil, "%d:%d", i, j))
-				if w.acquire() {
-					if err := w.writeAll(); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	next := make([]int, senders)
-	for line := range strings.Lines(out.String()) {
-		var i, j int
-		if n, _ := fmt.Sscanf(line, "%d:%d\n", &i, &j); n != 2 || next[i] != j {
-			t.Fatalf("line %q, want number %d", line, next[i])
-		}
-		next[i]++
-	}
-	if !slices.Equal(next, slices.Repeat([]int{lines}, senders)) || w.waitChannel(w.position()) != nil || w.unsentBytes() != 0 {
-		t.Errorf("written: %v", next)
-	}
-}
-
-type oneAtATime struct {
-	bytes.Buffer
-	busy atomic.Bool
-}
-
-func (w *oneAtATime) Write(b []byte) (int, error) {
-	if !w.busy.CompareAndSwap(false, true) {
-		panic("two Writes at once")
-	}
-	defer w.busy.Store(false)
-	return w.Buffer.Write(b)
 }
 
 // Memory that is used again held one long line and nothing else, and nobody has it
@@ -5066,64 +4092,7 @@ func TestOnlyWhatIsFreeIsUsedAgain(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// What is held is not written before release, and nothing after stop.
-func TestWriterHoldsAndStops(t *testing.T) {
-	var out bytes.Buffer
-	w := &lineWriter{w: &out}
-	write := func() string {
-		if w.acquire() {
-			w.writeAll()
-		}
-		defer out.Reset()
-		return out.String()
-	}
-	first := w.enqueue([]byte("first"))
-	w.setHeld(true)
-	if got := write(); got != "" || !w.isQueued(first) {
-		t.Errorf("written while it was held: %q", got)
-	}
-	wait := w.waitChannel(first)
-	w.setHeld(false)
-	if got := write(); got != "first\n" || w.isQueued(first) || w.waitChannel(first) != nil {
-		t.Errorf("written: %q", got)
-	}
-	<-wait
-	second := w.enqueue([]byte("second"))
-	wait = w.waitChannel(second)
-	w.stop()
-	w.enqueue([]byte("third"))
-	if got := write(); got != "" || w.waitChannel(second) != nil {
-		t.Errorf("written after stop: %q", got)
-	}
-	<-wait
-}
-
-// A Write that fails, or takes less than it was given, is the last one.
-func TestWriterEndsWithAnError(t *testing.T) {
-	for _, tt := range []struct {
-		w    io.Writer
-		want error
-	}{{iotest.TruncateWriter(io.Discard, 0), nil}, {shortWriter{}, io.ErrShortWrite}, {failingWriter{}, io.ErrClosedPipe}} {
-		w := &lineWriter{w: tt.w}
-		w.enqueue([]byte("line"))
-		if !w.acquire() {
-			t.Fatal("nobody writes, and it was not got")
-		}
-		if err := w.writeAll(); err != tt.want {
-			t.Errorf("writeAll: %v, want %v", err, tt.want)
-		}
-		if w.enqueue([]byte("line")); w.acquire() != (tt.want == nil) {
-			t.Errorf("after %v there is another Write", tt.want)
-		}
-	}
-}
-
-type (
-	shortWriter   struct{}
-	failingWriter struct{}
-)
-
-func (shortWriter) Write(b []byte) (int, error) { return len(b) - 1, nil }
+type failingWriter struct{}
 
 func (failingWriter) Write(b []byte) (int, error) { return 0, io.ErrClosedPipe }
 
@@ -5339,317 +4308,6 @@ func FuzzState(f *testing.F) {
 
 // ---- soak ----
 
-// A soaker is a client that does anything at any time, and knows what it may be
-// told in return. Positions count its lines.
-type soaker struct {
-	*client
-	*rand.Rand
-	unsent []string
-	sent   int
-	heard  int // the position up to which the server must have read
-	calls  []*soaked
-	asked  map[string]int // questions: the position of the answer; 0: none; -1: withdrawn
-	over   bool
-}
-
-type soaked struct {
-	id, what        string
-	lasts           time.Duration
-	deaf            bool
-	sent, cancelled int // positions
-	answers         int
-	progress        float64
-}
-
-func (r *soaked) open() bool { return r.answers == 0 && r.cancelled == 0 }
-
-// soakServer does what it is told, and takes as long as it is told.
-func soakServer() *Server {
-	s := &Server{Logging: true}
-	logger := slog.New(LogHandler(""))
-	AddTool(s, Tool{Name: "do"}, func(ctx context.Context, in struct {
-		What  string        `json:"what"`
-		Lasts time.Duration `json:"lasts"`
-		Deaf  bool          `json:"deaf"`
-	}) (text string, err error) {
-		text = string(RequestFrom(ctx).ID)
-		logger.InfoContext(ctx, text)
-		Progress(ctx, 1, 0, "")
-		work := ctx
-		if in.Deaf {
-			work = context.WithoutCancel(ctx)
-		}
-		select {
-		case <-work.Done():
-			return "", context.Cause(ctx)
-		case <-time.After(in.Lasts):
-		}
-		Progress(ctx, 2, 0, "")
-		switch in.What {
-		case "panic":
-			panic("as told")
-		case "goexit":
-			runtime.Goexit()
-		case "change":
-			AddTool(s, Tool{Name: "extra"}, func(context.Context, none) (string, error) { return "", nil })
-		case "ask":
-			_, err = Roots(work)
-		case "stray":
-			time.AfterFunc(100*time.Microsecond, func() {
-				Progress(ctx, 3, 0, "")
-				logger.InfoContext(ctx, text)
-			})
-		}
-		return text, err
-	})
-	return s
-}
-
-func (c *soaker) queue(line string) {
-	c.sent++
-	c.unsent = append(c.unsent, line)
-}
-
-// flush writes in one piece, which may fail at the end.
-func (c *soaker) flush() {
-	if c.unsent != nil {
-		io.WriteString(c.in, strings.Join(append(c.unsent, ""), "\n"))
-	}
-	c.unsent = nil
-}
-
-func (c *soaker) request(what string) *soaked {
-	r := &soaked{id: strconv.Itoa(len(c.calls)), what: what, lasts: c.time(), deaf: c.IntN(3) == 0, sent: c.sent + 1}
-	if what == "endless" || what == "stuck" {
-		r.lasts, r.deaf = time.Hour, what == "stuck"
-	}
-	c.calls = append(c.calls, r)
-	meta := `"progressToken":` + r.id
-	if c.IntN(2) == 0 {
-		meta += `,"io.modelcontextprotocol/logLevel":"info",` + modernMeta
-	}
-	switch what {
-	case "ping":
-		c.queue(strings.Replace(pingLine, `"p"`, r.id, 1))
-	case "listen":
-		c.queue(strings.Replace(listenLine, `"sub"`, r.id, 1))
-	default:
-		c.queue(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"do","arguments":{"what":%q,"lasts":%d,"deaf":%v},"_meta":{%s}}}`,
-			r.id, what, r.lasts, r.deaf, meta))
-	}
-	return r
-}
-
-// time is about what matters to the turn to read.
-func (c *soaker) time() time.Duration {
-	return []time.Duration{0, 0, 1, time.Millisecond - 1, time.Millisecond, time.Millisecond + 1, time.Duration(c.IntN(3e6))}[c.IntN(7)]
-}
-
-func (c *soaker) forget(r *soaked) {
-	if c.queue(cancelling(r.id)); r.open() {
-		r.cancelled = c.sent
-	}
-}
-
-// act does one thing, or a few.
-func (c *soaker) act() {
-	whats := []string{"", "", "", "", "ping", "panic", "goexit", "change", "ask", "ask", "ask", "stray", "endless", "listen"}
-	r := c.request(whats[c.IntN(len(whats))])
-	if c.IntN(4) == 0 {
-		c.forget([]*soaked{r, c.calls[c.IntN(len(c.calls))]}[c.IntN(2)])
-	}
-	for _, id := range slices.Sorted(maps.Keys(c.asked)) {
-		if c.asked[id] == 0 && c.IntN(3) == 0 || c.IntN(20) == 0 { // some twice, or too late
-			c.queue(answer(id, []string{`{"roots":[]}`, `7`}[c.IntN(2)]))
-			c.asked[id] = cmp.Or(c.asked[id], c.sent)
-		}
-	}
-}
-
-// take checks what was received since the last time.
-func (c *soaker) take() {
-	c.mu.Lock()
-	got := c.got
-	c.got = nil
-	c.mu.Unlock()
-	for _, line := range got {
-		var m struct {
-			ID     json.RawMessage
-			Method string
-			Result struct{ Content []struct{ Text string } }
-			Params struct {
-				ProgressToken, RequestID, Data json.RawMessage
-				Progress                       float64
-				Meta                           map[string]json.RawMessage `json:"_meta"`
-			}
-		}
-		if err := json.Unmarshal([]byte(line), &m); err != nil || !strings.HasPrefix(line, `{"jsonrpc":"2.0",`) {
-			c.t.Fatalf("not a message: %s", line)
-		}
-		p := &m.Params
-		of := string(slices.Concat(m.ID, p.ProgressToken, bytes.Trim(p.Data, `"`), p.RequestID, p.Meta["io.modelcontextprotocol/subscriptionId"]))
-		at, asked := c.asked[of]
-		switch {
-		case m.Method == "roots/list":
-			if c.asked[of] = 0; asked {
-				c.t.Errorf("asked twice: %s", line)
-			}
-			continue
-		case m.Method == "notifications/cancelled":
-			if c.asked[of] = -1; !asked || at < 0 || 0 < at && at <= c.heard {
-				c.t.Errorf("not asked, or not any more: %s", line)
-			}
-			continue
-		case m.Method == "notifications/tools/list_changed" && of == "":
-			continue
-		}
-		n, err := strconv.Atoi(of)
-		if err != nil || n >= len(c.calls) {
-			c.t.Fatalf("for nobody: %s", line)
-		}
-		r := c.calls[n]
-		switch content := m.Result.Content; {
-		case r.answers > 0:
-			c.t.Errorf("after the answer: %s", line)
-		case r.cancelled > 0 && r.cancelled <= c.heard:
-			c.t.Errorf("after the cancel: %s", line)
-		case p.ProgressToken != nil && p.Progress <= r.progress:
-			c.t.Errorf("no more than %v: %s", r.progress, line)
-		case m.Method == "" && !c.over && (r.what == "listen" || r.what == "" && (len(content) != 1 || content[0].Text != r.id)):
-			c.t.Errorf("wrong answer: %s", line)
-		}
-		if c.heard = max(c.heard, r.sent); m.Method == "" {
-			r.answers++
-		}
-		r.progress = max(r.progress, p.Progress)
-	}
-}
-
-// settle sees everything come to its end, and no goroutine left that was not
-// there at the beginning, or two that are there once something was served.
-func (c *soaker) settle(goroutines int) {
-	for _, r := range c.calls {
-		if r.open() && (r.what == "ask" || r.what == "endless" || r.what == "listen") {
-			c.forget(r)
-		}
-	}
-	c.flush()
-	time.Sleep(time.Minute)
-	c.take()
-	for _, r := range c.calls {
-		if r.open() {
-			c.t.Errorf("%s (%s) was not answered", r.id, r.what)
-		}
-	}
-	for id, at := range c.asked {
-		if at == 0 {
-			c.t.Errorf("question %s was not withdrawn", id)
-		}
-	}
-	for try := 0; runtime.NumGoroutine() > goroutines+2; try++ { // it is not exact while others come and go
-		if runtime.Gosched(); try == 1_000_000 {
-			c.t.Fatalf("%d goroutines, and %d at the beginning", runtime.NumGoroutine(), goroutines)
-		}
-	}
-}
-
-// Clients do random things, about the same for the same seed, and each gets
-// what it is owed. The bubble sees that no goroutine stays for good.
-func TestSoak(t *testing.T) {
-	sessions := 300
-	if longRun() {
-		sessions = 20_000
-	} else if raceBuild() { // which is run twenty times over
-		sessions = 50
-	}
-	for seed := range sessions {
-		t.Run(strconv.Itoa(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { soak(t, rand.New(rand.NewPCG(uint64(seed), 0))) })
-		})
-	}
-}
-
-func soak(t *testing.T, rng *rand.Rand) {
-	s := soakServer()
-	s.MaxConcurrent = []int{0, 0, 1, 3}[rng.IntN(4)]
-	s.Linger = []time.Duration{0, 0, time.Millisecond, 500 * time.Millisecond}[rng.IntN(4)]
-	c := &soaker{client: serve(t, s), Rand: rng, asked: make(map[string]int)}
-	c.initialize("2025-11-25", `{"roots":{}}`)
-	synctest.Wait()
-	goroutines := runtime.NumGoroutine()
-	for range c.IntN(40) {
-		if c.act(); c.IntN(2) == 0 {
-			c.flush()
-			time.Sleep(c.time())
-			c.take()
-		}
-		if c.IntN(10) == 0 {
-			c.settle(goroutines)
-		}
-	}
-
-	stuck, how := c.IntN(6) == 0, c.IntN(6)
-	if stuck { // but it may not have begun when the end comes
-		c.request("stuck")
-		for ping := c.request("ping"); how > 3 && ping.open(); c.take() {
-			c.flush()
-			time.Sleep(time.Millisecond)
-		}
-	}
-	c.take()
-	c.over = true
-	read, begin, broken := c.sent, time.Now(), errors.New("broken")
-	var want error
-	switch how {
-	default:
-		c.flush()
-		c.in.Close()
-	case 3:
-		want = broken
-		c.flush()
-		c.in.CloseWithError(broken)
-	case 4:
-		read = 0
-		c.out.Close()
-		c.request("ping") // it must write, to notice
-		c.flush()
-	case 5:
-		read = c.heard
-		c.cancel(nil)
-	}
-	err := <-c.done
-	took, limit, linger := time.Since(begin), 5*time.Millisecond, time.Duration(0)
-	begun := stuck && (errors.Is(err, ErrDrain) || s.MaxConcurrent == 0) // else its turn had not come
-	for _, r := range c.calls {
-		switch {
-		case r.what == "stuck" && !begun:
-		case r.what == "stuck":
-			want, limit, linger = ErrDrain, limit+time.Second, s.Linger
-		case r.deaf: // even if it was cancelled long ago
-			limit += r.lasts
-		case how < 4 && r.open():
-			linger = min(linger+r.lasts, s.Linger)
-			fallthrough
-		default: // who serves a request does not read
-			limit += min(r.lasts, time.Millisecond)
-		}
-	}
-	if took > limit+linger || begun && took < time.Second || !errors.Is(err, want) {
-		t.Errorf("ending %d: Serve took %v of %v: %v, want %v", how, took, limit+linger, err, want)
-	}
-	time.Sleep(2 * time.Hour) // until what is stuck has come back, in vain
-	c.take()
-	for _, r := range c.calls {
-		owed := 1
-		if r.what == "stuck" && begun || r.what == "listen" && how < 3 {
-			owed = 0
-		}
-		if r.cancelled == 0 && r.sent <= read && r.answers != owed {
-			t.Errorf("ending %d: %s (%s) was answered %d times", how, r.id, r.what, r.answers)
-		}
-	}
-}
-
 // ---- speed ----
 
 // A load is a session as a client sees it that only counts the answers.
@@ -5836,16 +4494,6 @@ func TestTheDeepestResultIsSent(t *testing.T) {
 	}
 }
 
-// What may be much is taken apart by a handler, and the reader goes on.
-func TestTheReaderLeavesArgumentsToHandlers(t *testing.T) {
-	s := &Server{}
-	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a"}}}, promptOf(Text("")))
-	r := &request{params: params{raw: []byte(`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""},"context":{"arguments":5}}`)}}
-	if _, fault := (&session{srv: s}).findCompletion(r); fault != nil || r.handler == nil {
-		t.Errorf("got %v", fault)
-	}
-}
-
 // What is refused is not taken apart first.
 func TestWhatIsRefusedIsNotTakenApart(t *testing.T) {
 	if raceBuild() {
@@ -5871,36 +4519,6 @@ func TestWhatIsRefusedIsNotTakenApart(t *testing.T) {
 	}
 }
 
-// A long session leaves the memory where it was.
-func TestALongSessionLeavesTheMemoryWhereItWas(t *testing.T) {
-	n := 20_000
-	if longRun() {
-		n = 1_000_000
-	}
-	if raceBuild() {
-		n = 2000
-	}
-	l := loaded(t, quick(0), true)
-	defer l.end()
-	lines := []byte(callLines(1, 45, "echo", `{"Text":"hello"}`) + callLines(46, 50, "nope", "{}"))
-	use := func() (bytes uint64, goroutines int) {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc + m.StackInuse, runtime.NumGoroutine()
-	}
-	l.play(lines, 50)
-	before, goroutines := use()
-	for range n / 50 {
-		l.play(lines, 50)
-	}
-	after, goroutines2 := use()
-	if after > before+256<<10 || goroutines2 > goroutines+1 { // the watch comes and goes
-		t.Errorf("%d bytes and %d goroutines before, %d and %d after %d calls", before, goroutines, after, goroutines2, n)
-	}
-}
-
 func BenchmarkCall(b *testing.B) {
 	for _, over := range []string{"pipe", "memory"} {
 		for _, flight := range []int{1, 16, 64} {
@@ -5920,91 +4538,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-func BenchmarkText(b *testing.B) {
-	for name, said := range map[string]string{
-		"plain":  `They said \"good morning\" to everybody whom they met on their way to the town.\n`,
-		"quotes": `{\"id\":17,\"name\":\"a\",\"tags\":[\"x\",\"y\"]},`,
-	} {
-		for _, size := range []int{1 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20} {
-			b.Run(name+"/"+strconv.Itoa(size>>10)+"KiB", func(b *testing.B) {
-				l := loaded(b, quick(0), true)
-				defer l.end()
-				line := []byte(callLine(1, "echo", `{"Text":"`+strings.Repeat(said, size/len(said))+`"}`))
-				b.SetBytes(int64(size))
-				b.ReportAllocs()
-				for b.Loop() {
-					l.play(line, 1)
-				}
-			})
-		}
-	}
-}
-
-func BenchmarkList(b *testing.B) {
-	for _, n := range []int{10, 1000, 10_000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			l := loaded(b, quick(n), true)
-			defer l.end()
-			b.ReportAllocs()
-			for b.Loop() {
-				l.play([]byte(listLine), 1)
-			}
-		})
-	}
-}
-
 const listLine = `{"jsonrpc":"2.0","id":0,"method":"tools/list"}` + "\n"
-
-func BenchmarkAddTool(b *testing.B) {
-	type in struct {
-		Path  string            `json:"path" jsonschema:"what to look at"`
-		Depth int               `json:"depth" minimum:"0" maximum:"9" default:"1"`
-		Sort  string            `json:"sort,omitempty" enum:"name,size,time"`
-		Tags  []string          `json:"tags,omitempty"`
-		More  map[string]string `json:"more,omitempty"`
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		AddTool(new(Server), Tool{Name: "x"}, func(context.Context, in) (string, error) { return "", nil })
-	}
-}
-
-// BenchmarkStart is from nothing to the end of a session of two requests.
-func BenchmarkStart(b *testing.B) {
-	lines := opening + callLine(1, "add", `{"A":1,"B":2}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		s := quick(0)
-		s.Name, s.Version = "demo", "1.0.0"
-		if err := s.Serve(context.Background(), strings.NewReader(lines), io.Discard); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkAsleep(b *testing.B) {
-	const n = 10_000
-	lines := []byte(callLines(1, n, "sleep", "{}") + listLine)
-	b.ReportAllocs()
-	var ending time.Duration
-	for b.Loop() {
-		var before, after runtime.MemStats
-		b.StopTimer()
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		b.StartTimer()
-		l := loaded(b, quick(0), false)
-		l.play(lines, 1)
-		b.StopTimer()
-		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse)/n, "B/handler")
-		b.StartTimer()
-		begun := time.Now()
-		l.end() // EOF with all of them in flight
-		ending += time.Since(begun)
-	}
-	b.ReportMetric(float64(ending.Nanoseconds())/float64(b.N), "ns/EOF")
-}
 
 // ---- questions without keys ----
 
