@@ -192,16 +192,17 @@ type Server struct {
 	// them are unwritten.
 	ErrorLog *log.Logger
 
-	mu       sync.Mutex              // guards what follows
-	items    [kinds]map[string]*item // by name
-	lists    [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
-	lastSeq  int
-	hides    bool    // there ever was a tool with Shown
-	offered  kindSet // what add was called with; a kind is never taken out
-	sessions map[*session]struct{}
-	schemas  map[reflect.Type]*schema // of arguments
-	methods  map[string]*service      // of AddMethod
-	seed     maphash.Seed             // of the checksums of requestStates; made with the first session
+	mu          sync.Mutex              // guards what follows
+	items       [kinds]map[string]*item // by name
+	lists       [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
+	generations [kinds]int              // count the changes of the lists
+	lastSeq     int
+	hides       bool    // there ever was a tool with Shown
+	offered     kindSet // what add was called with; a kind is never taken out
+	sessions    map[*session]struct{}
+	schemas     map[reflect.Type]*schema // of arguments
+	methods     map[string]*service      // of AddMethod
+	seed        maphash.Seed             // of the checksums of requestStates; made with the first session
 }
 
 // An Icon is an image that helps people to recognise something. Src is an https, http or
@@ -1039,6 +1040,7 @@ func (s *Server) add(k kind, it *item) {
 		s.items[k] = make(map[string]*item)
 	}
 	s.items[k][it.name], s.lists[k] = it, nil
+	s.generations[k]++
 	s.hides = s.hides || it.shown != nil
 	s.offered[k.capability()] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
@@ -1055,6 +1057,7 @@ func (s *Server) remove(k kind, names []string) {
 		if s.items[k][name] != nil {
 			delete(s.items[k], name)
 			s.lists[k], removed = nil, true
+			s.generations[k]++
 		}
 	}
 	s.mu.Unlock()
@@ -1071,7 +1074,8 @@ func (s *Server) find(k kind, name string) (*item, map[string]string) {
 	it := s.items[k][name]
 	s.mu.Unlock()
 	if it == nil && k.capability() == resources && len(name) <= maxMatched {
-		for _, template := range s.inOrder(templates) {
+		list, _ := s.inOrder(templates)
+		for _, template := range list {
 			if vars, ok := template.match(name); ok {
 				return template, vars
 			}
@@ -1080,15 +1084,16 @@ func (s *Server) find(k kind, name string) (*item, map[string]string) {
 	return it, nil
 }
 
-// inOrder returns the items of a kind in the order in which they came. Nobody
+// inOrder returns the items of a kind in the order in which they were added, and the
+// generation of the list, which every change increments. Nobody
 // changes a list that it has returned: after a change it makes another one.
-func (s *Server) inOrder(k kind) []*item {
+func (s *Server) inOrder(k kind) (list []*item, generation int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
 		s.lists[k] = slices.SortedFunc(maps.Values(s.items[k]), func(a, b *item) int { return a.seq - b.seq })
 	}
-	return s.lists[k]
+	return s.lists[k], s.generations[k]
 }
 
 // offers returns the kinds that are declared.

@@ -3405,7 +3405,7 @@ type askFunc func(context.Context) (string, error)
 func asker(ask askFunc) *Server {
 	s := &Server{}
 	for _, name := range []string{"ask", "other"} {
-		AddTool(s, Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, _ json.RawMessage) (string, error) {
+		AddTool(s, Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, func(ctx context.Context, _ json.RawMessage) (string, error) {
 			return ask(ctx)
 		})
 		complete := func(ctx context.Context, _ string, _ map[string]string) ([]string, error) {

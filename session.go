@@ -28,7 +28,7 @@ package mcp
 //
 //	readLines            has the turn to read: the WaitGroup, for its line and its writes
 //	handleRequest        runs a handler that the reader does not run: the WaitGroup
-//	writeAcquired        writes to w for a goroutine that must not block: the WaitGroup
+//	lineWriter.writeAll  writes to w for a goroutine that must not block: the WaitGroup
 //	lineReader.readOnce  one Read ahead, begun while too much output is unsent: the next
 //	                     goroutine that reads
 //	lineWriter.writeAll  writes the trace or the diagnostics: waitForEnd, within Drain
@@ -164,10 +164,15 @@ type request struct {
 	rev     revision
 	params
 	batch   *batch
-	stream  *stream               // of subscriptions/listen
-	element *list.Element         // in session.waiting
-	item    *item                 // the tool, prompt, resource or template; nil for other methods
-	vars    map[string]string     // the variables of a resource template
+	stream  *stream           // of subscriptions/listen
+	element *list.Element     // in session.waiting
+	item    *item             // the tool, prompt, resource or template; nil for other methods
+	vars    map[string]string // the variables of a resource template
+
+	listed     bool // the response is a page of a list
+	after      int  // the item before the page
+	generation int  // of the list
+
 	handler func(*request) []byte // returns the line that answers the request
 
 	client, caps []byte // clientInfo and capabilities, from initialize or, in the modern era, from _meta
@@ -259,7 +264,7 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 		pending:   make(map[string]chan reply),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessage), 64<<20)
-	c.out.w, c.notes.w = w, logWriter{s.ErrorLog}
+	c.out.w, c.out.failed, c.notes.w = w, c.failWrite, logWriter{s.ErrorLog}
 	if trace != nil {
 		c.trace, c.out.w = &lineWriter{w: trace}, traceWriter{w, c}
 		defer c.trace.stop()
@@ -582,8 +587,14 @@ func (c *session) flushOutput() (mine bool) {
 		return true
 	}
 	c.turn.lend(0)
-	c.writeAcquired()
+	c.out.writeAll()
 	return c.turn.reclaim()
+}
+
+// roomChannel returns nil if at most outputBound bytes of output are unsent, and otherwise
+// a channel that is closed when the caller should look again.
+func (c *session) roomChannel() <-chan struct{} {
+	return c.out.waitChannel(c.out.position() - outputBound)
 }
 
 // waitForRoom blocks while more than outputBound bytes of output are unsent. That
@@ -593,7 +604,7 @@ func (c *session) flushOutput() (mine bool) {
 // because requests must still be answered; see isFlooded.
 func (c *session) waitForRoom() {
 	for {
-		full := c.out.waitChannel(c.out.position() - outputBound)
+		full := c.roomChannel()
 		if full == nil || c.ctx.Err() != nil {
 			return
 		}
@@ -938,12 +949,13 @@ func (c *session) acceptRequest(e *envelope, b *batch) (inline *request) {
 	r.method = unquoteBytes(e.method)
 	r.service = c.srv.method(string(r.method))
 	line, err := c.dispatchRequest(r)
+	for err == nil && line != nil && !c.sendResponse(b, line, r) {
+		line, err = r.service.serve(c, r)
+	}
 	switch {
 	case err != nil:
-		c.sendResponse(b, errorLine(r.id, err))
-	case line != nil:
-		c.sendResponse(b, line)
-	case c.beginRequest(r):
+		c.sendResponse(b, errorLine(r.id, err), nil)
+	case line == nil && c.beginRequest(r):
 		return r
 	}
 	return nil
@@ -1105,23 +1117,42 @@ func (c *session) ping(r *request) ([]byte, *Error) {
 func (c *session) listItems(r *request) ([]byte, *Error) {
 	cursor, isText := unquote(r.cursor)
 	after, err := strconv.Atoi(cmp.Or(cursor, "0"))
-	rest := c.srv.inOrder(r.service.kind)
 	c.srv.mu.Lock()
 	last, hides := c.srv.lastSeq, c.srv.hides
 	c.srv.mu.Unlock()
 	if r.cursor != nil && !isText || err != nil || after < 0 || after > last {
 		return nil, coded(codeParams, "Invalid cursor")
 	}
-	first, _ := slices.BinarySearchFunc(rest, after+1, func(it *item, seq int) int { return it.seq - seq })
-	rest = rest[first:]
-	if !hides || r.service.kind != tools {
-		return r.pageAnswer(rest, true), nil
+	r.listed, r.after = true, after
+	if hides && r.service.kind == tools {
+		r.handler = (*request).listPage
+		return nil, nil
 	}
-	r.handler = func(r *request) []byte {
-		seen := slices.DeleteFunc(slices.Clone(rest), func(it *item) bool { return it.shown != nil && !it.shown(r.ctx) })
-		return r.pageAnswer(seen, false) // the list may differ by client, so it must not be cached
+	return r.listPage(), nil
+}
+
+// listPage returns the response to a request for a page of a list. In a handler, it leaves
+// out the tools that the client may not see; such a list must not be cached.
+func (r *request) listPage() []byte {
+	var items []*item
+	items, r.generation = r.session.srv.inOrder(r.service.kind)
+	first, _ := slices.BinarySearchFunc(items, r.after+1, func(it *item, seq int) int { return it.seq - seq })
+	items = items[first:]
+	if r.ctx != nil {
+		items = slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.shown != nil && !it.shown(r.ctx) })
 	}
-	return nil, nil
+	return r.pageAnswer(items, r.ctx == nil)
+}
+
+// isStaleLocked reports whether the list in the response of r lacks a change. The client may have
+// been notified of that change already, and would not ask again. The caller must hold c.mu,
+// under which both the response and the notification are queued.
+func (r *request) isStaleLocked() bool {
+	if !r.listed {
+		return false
+	}
+	_, generation := r.session.srv.inOrder(r.service.kind)
+	return generation != r.generation
 }
 
 // findItem finds the item that a request names. The item's handler answers the
@@ -1442,13 +1473,18 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 			c.logf("%v %s\n%s", r, what, debug.Stack())
 			line = r.failureAnswer(errors.New(internalError.Message)) // an error result if the model reads it
 		}
-		c.respond(r, line)
-		if mine = lent && c.turn.reclaim(); !mine { // otherwise flushOutput writes
+		if !returned {
+			r.listed = false
+			c.respond(r, line)
+		}
+		if mine = lent && c.turn.reclaim(); !mine && !c.isRefusing() { // otherwise flushOutput writes, or the last refusal
 			c.writeOutput()
 		}
 		c.wg.Done()
 	}()
-	line = c.runHandler(r)
+	for line = c.runHandler(r); !c.respond(r, line); {
+		line = c.runHandler(r) // the list has changed meanwhile
+	}
 	returned = true
 	return false // the deferred function sets it
 }
@@ -1500,9 +1536,15 @@ func (r *request) waitForEndOfStream() []byte {
 // In the same step the next request takes the place of r among those that run. So if
 // MaxConcurrent is 1, no later request can respond before r does or start before the
 // next one.
-func (c *session) respond(r *request, line []byte) {
+//
+// respond does nothing and returns false if line is a list that has become stale.
+func (c *session) respond(r *request, line []byte) bool {
 	c.mu.Lock()
 	if c.requests[string(r.id)] == r {
+		if r.isStaleLocked() {
+			c.mu.Unlock()
+			return false
+		}
 		delete(c.requests, string(r.id))
 		c.sendResponseLocked(r.batch, line)
 	}
@@ -1513,17 +1555,32 @@ func (c *session) respond(r *request, line []byte) {
 	}
 	c.mu.Unlock()
 	r.cancel(nil)
+	return true
+}
+
+// isRefusing reports whether the session has ended and requests that have not started are
+// being refused, one after the other. The last of them writes the responses of all.
+func (c *session) isRefusing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ctx.Err() != nil && c.waiting.Len() > 0
 }
 
 // sendResponse sends the response to a request that has no handler. Only the reader
 // calls it, which later flushes.
-func (c *session) sendResponse(b *batch, line []byte) {
+// It sends nothing and returns false if r is not nil and line is a list that has become
+// stale.
+func (c *session) sendResponse(b *batch, line []byte, r *request) bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r != nil && r.isStaleLocked() {
+		return false
+	}
 	if b != nil {
 		b.missing++
 	}
 	c.sendResponseLocked(b, line)
-	c.mu.Unlock()
+	return true
 }
 
 // refuseMessage sends an error response to an invalid message. A nil id is sent as
@@ -1538,7 +1595,7 @@ func (c *session) refuseMessage(b *batch, id []byte, err *Error) {
 	}
 	c.mu.Unlock()
 	if id != nil || !c.isFlooded() { // otherwise two bytes of input would cost a hundred of output
-		c.sendResponse(b, errorLine(id, err))
+		c.sendResponse(b, errorLine(id, err), nil)
 	}
 }
 
@@ -2142,6 +2199,20 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 			return nil, context.Cause(over)
 		}
 	}
+	// A client that does not read must not make the output grow without bound.
+	for full := c.roomChannel(); full != nil; full = c.roomChannel() {
+		c.startWriter()
+		select {
+		case <-full:
+			continue
+		case <-c.inputOver: // addCall finds out why
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-r.ctx.Done():
+			return nil, context.Cause(r.ctx)
+		}
+		break
+	}
 	id, call := c.addCall(r, method, params)
 	var a reply
 	select {
@@ -2360,15 +2431,7 @@ func (c *session) queueChangeLocked(st *stream, told int64, method, params strin
 // writeOutput writes what is queued, unless another goroutine is writing.
 func (c *session) writeOutput() {
 	if c.out.acquire() {
-		c.writeAcquired()
-	}
-}
-
-// writeAcquired writes until the queue is empty. The caller must have acquired the
-// turn to write. An error of w ends the session.
-func (c *session) writeAcquired() {
-	if err := c.out.writeAll(); err != nil {
-		c.failWrite(err)
+		c.out.writeAll()
 	}
 }
 
@@ -2389,7 +2452,7 @@ func (c *session) startWriter() {
 // writer.
 func (c *session) startWriterLocked() {
 	if c.out.acquire() {
-		c.wg.Go(c.writeAcquired)
+		c.wg.Go(c.out.writeAll)
 	}
 }
 
@@ -2729,7 +2792,8 @@ func (l *lineReader) keepEndsLocked(chunk []byte) {
 // was written. Lines are written whole, in order, and by one goroutine at a time.
 // After stop no Write begins, but one may still be in progress.
 type lineWriter struct {
-	w io.Writer
+	w      io.Writer
+	failed func(error) // is called with an error of w, unless it is nil
 
 	mu       sync.Mutex    // guards the fields below; not held during a Write
 	buf      []byte        // whole lines
@@ -2771,15 +2835,18 @@ func (w *lineWriter) acquire() bool {
 
 // writeAll writes until the queue is empty or held, and gives back the turn. After an
 // error nothing is written any more.
-func (w *lineWriter) writeAll() (err error) {
+func (w *lineWriter) writeAll() {
 	w.mu.Lock()
 	for len(w.buf) > 0 && !w.held {
 		b := w.buf
 		w.buf, w.spare = w.spare[:0], nil
 		w.mu.Unlock()
-		var n int
-		if n, err = w.w.Write(b); err == nil && n < len(b) {
+		n, err := w.w.Write(b)
+		if err == nil && n < len(b) {
 			err = io.ErrShortWrite
+		}
+		if err != nil && w.failed != nil {
+			w.failed(err) // before the goroutines that wait are woken: they look for the end of the session
 		}
 		w.mu.Lock()
 		if cap(b) <= keepBuffer {
@@ -2796,7 +2863,6 @@ func (w *lineWriter) writeAll() (err error) {
 	}
 	w.writing = false
 	w.mu.Unlock()
-	return err
 }
 
 // setHeld(true) stops writing after the Write in progress. After setHeld(false) the

@@ -4115,7 +4115,7 @@ func fuzzServer(option byte) *Server {
 		Progress(ctx, 1, 2, in.Text)
 		return map[string]any{in.Text: in}, nil
 	})
-	AddTool(s, Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil })
+	AddTool(s, Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil })
 	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
 		<-ctx.Done()
 		return "late", ctx.Err()
@@ -4380,7 +4380,7 @@ func quick(n int) *Server {
 	type sumIn struct{ A, B int }
 	AddTool(s, Tool{Name: "echo"}, func(_ context.Context, in textIn) (string, error) { return in.Text, nil })
 	AddTool(s, Tool{Name: "add"}, func(_ context.Context, in sumIn) (sumIn, error) { return sumIn{in.A + in.B, 0}, nil })
-	AddTool(s, Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object"}`)},
+	AddTool(s, Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)},
 		func(_ context.Context, in json.RawMessage) (string, error) { return "raw", nil })
 	AddTool(s, Tool{Name: "sleep"}, func(ctx context.Context, _ struct{}) (string, error) { <-ctx.Done(); return "", ctx.Err() })
 	for i := range n {
@@ -4855,4 +4855,127 @@ func TestMethodsOfExtensions(t *testing.T) {
 		})
 	}
 	wantPanic(t, "mcp: method", func() { s.AddMethod("x/y", nil) })
+}
+
+// ---- a client that does not read, and lists that change ----
+
+// A handler that asks without end does not fill the memory while the client does not read.
+func TestQuestionsWaitForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rounds := 0
+		s := &Server{Name: "n", Version: "1"}
+		AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
+			for range 2000 {
+				short, cancel := context.WithTimeout(ctx, time.Millisecond)
+				Sample(short, SampleRequest{MaxTokens: 1, SystemPrompt: strings.Repeat("x", 64<<10)})
+				cancel()
+				rounds++
+			}
+			return "done", nil
+		})
+		r, in := io.Pipe()
+		release, sent := make(chan struct{}), 0
+		done := make(chan error)
+		go func() {
+			done <- s.Serve(t.Context(), r, writeFunc(func(b []byte) (int, error) {
+				<-release
+				sent += len(b)
+				return len(b), nil
+			}))
+		}()
+		io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"c","version":"1"}}}`+"\n"+callLine(1, "ask", "{}"))
+		time.Sleep(time.Minute)
+		if rounds != 2000 {
+			t.Fatalf("%d questions", rounds)
+		}
+		close(release)
+		synctest.Wait()
+		if sent > outputBound+(1<<20) {
+			t.Errorf("%d bytes were unsent", sent)
+		}
+		in.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A list that changes while it is made is made again: it never follows the notification of
+// a change that it lacks.
+func TestAListThatChangesMeanwhileIsMadeAgain(t *testing.T) {
+	s := &Server{}
+	calls := 0
+	shown := func(context.Context) bool {
+		if calls++; calls == 1 {
+			add(s, "new", noText)
+		}
+		return true
+	}
+	AddTool(s, Tool{Name: "old", Shown: shown}, func(context.Context, none) (string, error) { return "", nil })
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, s)
+		c.initialize(legacyPV, `{}`)
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		got := c.recv()
+		if len(got) != 2 || !strings.Contains(got[0], "list_changed") || !strings.Contains(got[1], `"new"`) {
+			t.Errorf("got %q", got)
+		}
+		c.end()
+	})
+}
+
+// When ctx ends, the refusals of the requests that wait are written together.
+func TestRefusalsAreWrittenTogether(t *testing.T) {
+	const waiting = 2000
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &Server{Name: "n", Version: "1", MaxConcurrent: 1}
+		add(s, "wait", func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+		r, in := io.Pipe()
+		var writes, lines int
+		done := make(chan error)
+		go func() {
+			done <- s.Serve(ctx, r, writeFunc(func(b []byte) (int, error) {
+				writes, lines = writes+1, lines+bytes.Count(b, []byte("\n"))
+				return len(b), nil
+			}))
+		}()
+		io.WriteString(in, opening+callLines(1, waiting, "wait", "{}"))
+		synctest.Wait()
+		writes = 0
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if writes > 20 || lines != waiting+1 {
+			t.Errorf("%d writes of %d lines", writes, lines)
+		}
+		in.Close()
+	})
+}
+
+type writeFunc func(b []byte) (int, error)
+
+func (f writeFunc) Write(b []byte) (int, error) { return f(b) }
+
+// A failed Write ends the session before a goroutine that waits for room is woken: it would
+// start another handler. The window is too small to be hit through the API.
+func TestAFailedWriteIsReportedBeforeWaitersWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fail := make(chan struct{})
+		reported := false
+		w := &lineWriter{w: writeFunc(func([]byte) (int, error) { <-fail; return 0, io.ErrClosedPipe })}
+		w.failed = func(error) {
+			time.Sleep(time.Second) // a waiter that is woken before this ends sees it
+			reported = true
+		}
+		w.enqueue([]byte("x"))
+		w.acquire()
+		go w.writeAll()
+		full := w.waitChannel(1)
+		close(fail)
+		if <-full; !reported {
+			t.Error("woken before the failure was reported")
+		}
+	})
 }
