@@ -138,7 +138,8 @@ function wire(dir) {
   let cancels = 0;
   for (const file of readdirSync(dir).filter((f) => f.endsWith('.trace'))) {
     const owed = new Map();
-    for (const line of readFileSync(join(dir, file), 'utf8').trim().split('\n')) {
+    // The trace is empty if the client ended the server before the first message.
+    for (const line of readFileSync(join(dir, file), 'utf8').split('\n').filter(Boolean)) {
       const [, way, json] = line.match(/^\S+ \S+ (in|out) +(.*)$/);
       const { id, method, params, result } = JSON.parse(json);
       const key = JSON.stringify(id);
