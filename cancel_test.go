@@ -33,7 +33,7 @@ import (
 
 // 1. At EOF the server joined on its handlers, and crashed when they answered
 // into a closed stream.
-func TestFault1EOFCancelsAndDoesNotJoin(t *testing.T) {
+func TestEOFCancelsHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.send(modernCall("1", "wait"), modernCall("2", "wait"))
@@ -59,7 +59,7 @@ func TestFault1EOFCancelsAndDoesNotJoin(t *testing.T) {
 
 // 2. Handlers that were woken deleted themselves from the map that was being
 // iterated. With Linger they are woken through that map and nothing else.
-func TestFault2IterateACopy(t *testing.T) {
+func TestWokenHandlersRemoveTheirQuestions(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		const n = 200
 		s.Linger = time.Hour
@@ -88,7 +88,7 @@ func TestFault2IterateACopy(t *testing.T) {
 
 // 3. A handler that was woken answered with the error "connection closed", and
 // that was written to the closed stream.
-func TestFault3NothingIntoAClosedStream(t *testing.T) {
+func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveWire(t, &s.Server)
 		c.initialize("2025-11-25", `{"roots":{}}`)
@@ -111,7 +111,7 @@ func TestFault3NothingIntoAClosedStream(t *testing.T) {
 
 // 4. A request that the client has cancelled is never answered; one that ended
 // because the client closed its end is.
-func TestFault4TwoCancellations(t *testing.T) {
+func TestCancelledRequestsAreNotAnsweredAtEOF(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.send(modernCall("1", "wait"), modernCall("2", "wait"), modernCall("3", "deaf"))
@@ -131,7 +131,7 @@ func TestFault4TwoCancellations(t *testing.T) {
 
 // 5. Our end closed, or theirs, as an error may say it: both are ordinary ends,
 // on w as on r.
-func TestFault5BothShapesOfADeadPipe(t *testing.T) {
+func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 	path := func(err error) error { return &os.PathError{Op: "write", Path: "/dev/stdout", Err: err} }
 	ends := []error{
 		io.ErrClosedPipe, os.ErrClosed, path(os.ErrClosed),
@@ -172,7 +172,7 @@ func TestFault5BothShapesOfADeadPipe(t *testing.T) {
 
 // Each row of the table that opens cancel.go: what the handler sees, whether it
 // is answered, and what Serve returns.
-func TestEndingsAreThoseOfTheTable(t *testing.T) {
+func TestEndings(t *testing.T) {
 	boom := errors.New("boom")
 	breakWith := func(n int, err error) func(*wireClient) {
 		return func(c *wireClient) {
@@ -223,7 +223,7 @@ func TestEndingsAreThoseOfTheTable(t *testing.T) {
 }
 
 // A client that closes its half right after its requests gets all answers.
-func TestAHalfClosedClientGetsAllAnswers(t *testing.T) {
+func TestEOFAfterRequestsLosesNoResponse(t *testing.T) {
 	for _, max := range []int{0, 1, 3} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.MaxConcurrent = max
@@ -255,7 +255,7 @@ func TestAHalfClosedClientGetsAllAnswers(t *testing.T) {
 
 // EOF is heard the moment that Read returns it, also when more output is unsent
 // than there may be.
-func TestEOFIsHeardUnderTooMuchOutput(t *testing.T) {
+func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "big", func(context.Context) (string, error) {
 			<-s.release
@@ -275,7 +275,7 @@ func TestEOFIsHeardUnderTooMuchOutput(t *testing.T) {
 
 // EOF is heard behind much input that no line is taken of, and what is answered
 // after the end has the bound of all output.
-func TestEOFIsHeardBehindMuchInput(t *testing.T) {
+func TestEOFIsSeenAfterMuchInput(t *testing.T) {
 	for _, input := range []string{strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)), strings.Repeat("x\n", 1<<19)} {
 		if input[0] == '{' || !raceBuild() { // which would take long over the second
 			eofBehind(t, input)
@@ -305,7 +305,7 @@ func eofBehind(t *testing.T, input string) {
 
 // What a client writes when no line is accepted any more costs no memory, however
 // long its lines are.
-func TestASessionThatClosesReadsOnForNothing(t *testing.T) {
+func TestInputAfterTheEndIsDiscarded(t *testing.T) {
 	if raceBuild() {
 		t.Skip("the race detector allocates too")
 	}
@@ -339,7 +339,7 @@ func TestASessionThatClosesReadsOnForNothing(t *testing.T) {
 
 // Serve returns the very error of its Reader, and none that came from closing the
 // Reader after ctx has ended, as Serve's comment says how to do.
-func TestTheErrorOfTheReaderIsReturnedAsItIs(t *testing.T) {
+func TestServeReturnsTheErrorOfTheReader(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		broken := errors.New("broken")
@@ -364,7 +364,7 @@ func TestTheErrorOfTheReaderIsReturnedAsItIs(t *testing.T) {
 }
 
 // What is read ahead costs as much as there is of it, and not as often as is read.
-func TestReadingAheadIsCheap(t *testing.T) {
+func TestReadAheadMemory(t *testing.T) {
 	if raceBuild() {
 		t.Skip("the race detector allocates too")
 	}
@@ -380,7 +380,7 @@ func TestReadingAheadIsCheap(t *testing.T) {
 }
 
 // Blanks behind the limit are looked at once, however slowly they come.
-func TestSlowBlanksBehindTheLimitAreCheap(t *testing.T) {
+func TestSlowBlanksAfterTheLimitAreLinear(t *testing.T) {
 	const limit = 1000
 	mustBeLinear(t, keepHead/8-limit, func(n int) time.Duration {
 		line := strings.Repeat("x", limit) + strings.Repeat(" ", n)
@@ -399,7 +399,7 @@ func TestSlowBlanksBehindTheLimitAreCheap(t *testing.T) {
 
 // Answers of handlers that EOF has cancelled are held until the last handler has
 // returned, or Drain is over; while Linger runs they flow.
-func TestAnswersAreHeldUntilTheLastHasReturned(t *testing.T) {
+func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 	cleanup := func(s *stage) {
 		add(&s.Server, "cleanup", func(ctx context.Context) (string, error) {
 			<-ctx.Done()
@@ -447,7 +447,7 @@ func TestAnswersAreHeldUntilTheLastHasReturned(t *testing.T) {
 }
 
 // What is held is given up when the client does not take it: soon after Drain.
-func TestHeldAnswersDoNotHoldServe(t *testing.T) {
+func TestHeldResponsesDoNotBlockServe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
@@ -459,7 +459,7 @@ func TestHeldAnswersDoNotHoldServe(t *testing.T) {
 
 // A client that was slow when Drain was over is given the same moment as one that
 // was not: what is held goes out behind the Write that was under way.
-func TestHeldAnswersWaitForAWriteUnderWay(t *testing.T) {
+func TestHeldResponsesWaitForAWriteInProgress(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("0", "hi")) // from here on somebody is stuck in a Write
@@ -498,7 +498,7 @@ func TestBatchIsNotLostWhenContextEnds(t *testing.T) {
 
 // After EOF handlers go on for as long as Linger says, unless w or ctx comes to
 // its end too.
-func TestHandlersLingerAsLongAsTheyMay(t *testing.T) {
+func TestLinger(t *testing.T) {
 	for _, row := range []struct {
 		linger time.Duration
 		tools  string
@@ -553,7 +553,7 @@ func TestHandlersLingerAsLongAsTheyMay(t *testing.T) {
 }
 
 // What changes while handlers linger is told before they answer.
-func TestChangesAreToldWhileHandlersLinger(t *testing.T) {
+func TestChangesAreSentDuringLinger(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		s.Linger = time.Minute
 		add(&s.Server, "change", func(context.Context) (string, error) {
@@ -576,7 +576,7 @@ func TestChangesAreToldWhileHandlersLinger(t *testing.T) {
 }
 
 // Whoever waits for the client is told at once, Linger or not, and of the same cause.
-func TestQuestionsEndAtOnceAtTheEnd(t *testing.T) {
+func TestQuestionsEndWithTheSession(t *testing.T) {
 	boom := errors.New("boom")
 	for _, row := range []struct {
 		event func(c *wireClient)
@@ -617,7 +617,7 @@ func TestQuestionsEndAtOnceAtTheEnd(t *testing.T) {
 
 // Fifty handlers ask in a loop while the client answers, and it goes away in
 // the midst of that. The bubble itself finds goroutines that stay.
-func TestFiftyHandlersMayAskUntilTheEnd(t *testing.T) {
+func TestFiftyHandlersAskUntilTheEnd(t *testing.T) {
 	for _, end := range []func(*client){
 		func(c *client) { c.in.Close() },
 		func(c *client) { c.out.Close() },
@@ -659,7 +659,7 @@ func TestFiftyHandlersMayAskUntilTheEnd(t *testing.T) {
 
 // An open subscription holds up nothing. The client that has gone is not told
 // of its end, everybody else is.
-func TestOpenStreamsHoldUpNothing(t *testing.T) {
+func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 	const ack = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"},"notifications":{"toolsListChanged":true}}}`
 	const end = `{"jsonrpc":"2.0","id":"sub","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"sub","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
 	for _, row := range []struct {
@@ -685,7 +685,7 @@ func TestOpenStreamsHoldUpNothing(t *testing.T) {
 
 // A subscription that is begun after the others were told of the end is told of
 // it too.
-func TestSubscriptionBegunAfterTheEnd(t *testing.T) {
+func TestStreamBegunAfterEOF(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		s.Linger = time.Hour
 		add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
@@ -702,7 +702,7 @@ func TestSubscriptionBegunAfterTheEnd(t *testing.T) {
 
 // Handlers that outlive Drain are named by an ErrDrain, and nothing starts a
 // write after Serve returned.
-func TestDrainBoundsTheWait(t *testing.T) {
+func TestDrain(t *testing.T) {
 	for _, row := range []struct{ drain, lasts time.Duration }{
 		{0, time.Second}, {300 * time.Millisecond, 300 * time.Millisecond}, {time.Minute, time.Minute}, {-1, time.Second},
 	} {
@@ -793,7 +793,7 @@ func TestNothingIsReadAfterServe(t *testing.T) {
 
 // A cancel ends the request with that very id, is silent, and is ignored where
 // nothing is to be cancelled.
-func TestACancelReachesItsRequestOnly(t *testing.T) {
+func TestCancelEndsOneRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveWire(t, &s.Server)
 		both := func(lines ...string) { c.send(strings.Join(lines, "\n")) } // in one write
@@ -850,7 +850,7 @@ func TestACancelReachesItsRequestOnly(t *testing.T) {
 
 // A request that is cancelled before its handler has started never starts:
 // while another runs, it is for the scheduler to say when it does.
-func TestACancelledRequestDoesNotStart(t *testing.T) {
+func TestCancelledRequestDoesNotStart(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the reader goes on, most of the time, until it blocks
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -872,7 +872,7 @@ func TestACancelledRequestDoesNotStart(t *testing.T) {
 
 // Nothing is written for a cancelled request, whatever its handler does; its
 // id is free at once; and it is not taken for the request that has the id now.
-func TestACancelledRequestIsNeverAnswered(t *testing.T) {
+func TestCancelledRequestIsNotAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		act := make(chan func(context.Context) (string, error))
 		add(&s.Server, "obey", func(ctx context.Context) (string, error) { return (<-act)(ctx) })
@@ -913,7 +913,7 @@ func TestACancelledRequestIsNeverAnswered(t *testing.T) {
 }
 
 // A cancel of a subscription takes effect before what the next line brings.
-func TestACancelledStreamIsSilentFromTheNextLineOn(t *testing.T) {
+func TestCancelledStreamIsSilent(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the new handler runs before the woken one
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "change", func(ctx context.Context) (string, error) {
@@ -946,7 +946,7 @@ func (b bomb) Error() string { panic(b) }
 
 // A handler that panics costs its own request, and its words go to ErrorLog
 // only.
-func TestAPanicCostsItsOwnRequest(t *testing.T) {
+func TestPanicFailsOneRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		var out bytes.Buffer
 		s.ErrorLog = log.New(&out, "", 0)
@@ -982,7 +982,7 @@ func (j jam) Write(b []byte) (int, error) { <-j.release; return len(b), nil }
 
 // An ErrorLog that takes nothing holds up neither answers nor the end, unless a
 // handler waits for it itself.
-func TestABlockedErrorLogHoldsUpNobody(t *testing.T) {
+func TestBlockedErrorLog(t *testing.T) {
 	for _, row := range []struct {
 		own bool // the handler logs too
 		err error
@@ -1017,7 +1017,7 @@ func TestABlockedErrorLogHoldsUpNobody(t *testing.T) {
 // ---- EOF and broken pipes, as a process sees them ----
 
 // No answer of `printf ... | server` is lost.
-func TestProcNoAnswerIsLostAtEOF(t *testing.T) {
+func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 	few, many := 100, 10
 	if raceBuild() { // which is run twenty times over
 		few, many = 15, 2
@@ -1057,7 +1057,7 @@ func TestProcNoAnswerIsLostAtEOF(t *testing.T) {
 }
 
 // A stdin with nothing in it is an ordinary end.
-func TestProcAnEmptyStdinIsAnOrdinaryEnd(t *testing.T) {
+func TestProcessEmptyStdin(t *testing.T) {
 	p := newProc(t)
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -1075,7 +1075,7 @@ func TestProcAnEmptyStdinIsAnOrdinaryEnd(t *testing.T) {
 
 // Handlers that do not end are left behind after Drain, and named; the others
 // are answered.
-func TestProcAHandlerThatHangsIsLeftBehind(t *testing.T) {
+func TestProcessLeavesHangingHandlers(t *testing.T) {
 	p := beginProc(t, "MCP_TEST_DRAIN=200ms")
 	p.send(callLines(1, 3, "hang", "{}") + callLines(4, 6, "wait", "{}"))
 	p.arrived(6)
@@ -1092,7 +1092,7 @@ func TestProcAHandlerThatHangsIsLeftBehind(t *testing.T) {
 }
 
 // The server ends when whoever holds the other ends dies without a word.
-func TestProcTheServerEndsWithItsHost(t *testing.T) {
+func TestProcessEndsWithItsHost(t *testing.T) {
 	p := newProc(t, "MCP_TEST_CHILD=host")
 	r, w, err := os.Pipe() // stderr of both: it ends when both have ended
 	if err != nil {
@@ -1130,7 +1130,7 @@ func TestProcTheServerEndsWithItsHost(t *testing.T) {
 
 // When nobody reads stdout any more, handlers are cancelled and main cleans up,
 // in spite of SIGPIPE.
-func TestProcABrokenPipeEndsTheServer(t *testing.T) {
+func TestProcessEndsAtABrokenPipe(t *testing.T) {
 	onUnix(t)
 	for _, both := range []bool{false, true} {
 		t.Run(fmt.Sprint("both=", both), func(t *testing.T) {
@@ -1153,7 +1153,7 @@ func TestProcABrokenPipeEndsTheServer(t *testing.T) {
 
 // Answers are due, more than the pipe holds, and the client
 // does not take them.
-func TestProcUnreadAnswersDoNotHoldTheEnd(t *testing.T) {
+func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	onUnix(t)
 	due := func(t *testing.T, env ...string) *proc {
 		p := beginProc(t, env...)
@@ -1191,7 +1191,7 @@ func TestProcUnreadAnswersDoNotHoldTheEnd(t *testing.T) {
 
 // SIGTERM and SIGINT cancel handlers with the signal as their cause, and
 // ServeStdio returns nil.
-func TestProcSIGTERMAndSIGINTEndCleanly(t *testing.T) {
+func TestProcessSIGTERMAndSIGINT(t *testing.T) {
 	onUnix(t)
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		for _, n := range []int{0, 20} {
@@ -1230,7 +1230,7 @@ func TestProcSIGTERMAndSIGINTEndCleanly(t *testing.T) {
 
 // A host closes stdin and does not wait. The program ends
 // all the same as it should; a second signal is in earnest.
-func TestProcSignalsAfterEOF(t *testing.T) {
+func TestProcessSignalsAfterEOF(t *testing.T) {
 	onUnix(t)
 	for _, twice := range []bool{false, true} {
 		t.Run(fmt.Sprint("twice=", twice), func(t *testing.T) {
@@ -1254,7 +1254,7 @@ func TestProcSignalsAfterEOF(t *testing.T) {
 
 // The first of Server.Signals ends the session, and other signals do not. A signal that
 // was ignored when the process started, as under nohup, stays ignored.
-func TestTheSignalsOfAServerEndIt(t *testing.T) {
+func TestProcessServerSignals(t *testing.T) {
 	onUnix(t)
 	for _, tt := range []struct {
 		name, signals string // the Signals of the server; "" is nil
@@ -1293,7 +1293,7 @@ func TestTheSignalsOfAServerEndIt(t *testing.T) {
 }
 
 // When ctx has ended first, the first signal still does not kill.
-func TestProcSignalAfterContextHasEnded(t *testing.T) {
+func TestProcessSignalAfterContextEnds(t *testing.T) {
 	onUnix(t)
 	p := beginProc(t)
 	p.send(callLine(1, "slow", "{}") + callLine(2, "stop", "{}")) // slow signals its own process
@@ -1304,7 +1304,7 @@ func TestProcSignalAfterContextHasEnded(t *testing.T) {
 
 // What handlers print goes to stderr, what they start reads nothing of ours,
 // and stdio is served once at a time.
-func TestProcHandlersCannotTouchTheWire(t *testing.T) {
+func TestProcessStdoutIsStderr(t *testing.T) {
 	p := beginProc(t, "MCP_TEST_AFTER=1")
 	p.send(callLine(1, "stray", "{}") + pingLineOf(2)) // what comes after is none of the reader's
 	p.send(callLine(3, "second", "{}"))
@@ -1333,7 +1333,7 @@ func TestProcHandlersCannotTouchTheWire(t *testing.T) {
 }
 
 // A standard logger that writes to stdout does not write to the wire.
-func TestProcLoggerOnStdout(t *testing.T) {
+func TestProcessLoggerOnStdout(t *testing.T) {
 	p := newProc(t, "MCP_TEST_LOG=stdout", "MCP_TEST_AFTER=1").start()
 	p.send(opening + "garbage\n")
 	p.next(0)
@@ -1349,7 +1349,7 @@ func TestProcLoggerOnStdout(t *testing.T) {
 }
 
 // A panic's words and stack go to stderr and not to the model.
-func TestProcAPanicGoesToStderr(t *testing.T) {
+func TestProcessPanicGoesToStderr(t *testing.T) {
 	p := beginProc(t)
 	for id, tool := range []string{1: "panic", 2: "goexit", 3: "panic"} {
 		if id > 0 {
@@ -1370,7 +1370,7 @@ func TestProcAPanicGoesToStderr(t *testing.T) {
 }
 
 // Nobody reads stderr, and it takes no more.
-func TestProcAFullStderrHoldsUpNothing(t *testing.T) {
+func TestProcessFullStderr(t *testing.T) {
 	onUnix(t)
 	t.Run("", func(t *testing.T) { fullStderr(t) })
 	t.Run("logger on stdout", func(t *testing.T) { fullStderr(t, "MCP_TEST_LOG=stdout") }) // which is to be turned back
@@ -1416,7 +1416,7 @@ func fullStderr(t *testing.T, env ...string) {
 }
 
 // MCP_TRACE names the file of the trace. A file that cannot be opened is reported.
-func TestProcTraceGoesToItsFile(t *testing.T) {
+func TestProcessTrace(t *testing.T) {
 	dialogue := func(p *proc) (in, out []string) {
 		in = strings.Split(strings.TrimSuffix(opening+callLines(1, 20, "echo", `{"Text":"hi"}`), "\n"), "\n")
 		p.send(strings.Join(in, "\n") + "\n")
@@ -1470,7 +1470,7 @@ func TestProcTraceGoesToItsFile(t *testing.T) {
 
 // A trace into a FIFO that nobody reads keeps the session neither from serving
 // nor from ending.
-func TestProcTraceIntoAFIFO(t *testing.T) {
+func TestProcessTraceIntoAFIFO(t *testing.T) {
 	onUnix(t)
 	for _, how := range []string{"EOF", "SIGTERM"} {
 		t.Run(how, func(t *testing.T) {
@@ -1493,7 +1493,7 @@ func TestProcTraceIntoAFIFO(t *testing.T) {
 
 // A person gets a hint. The master of a pseudoterminal is as good a terminal as
 // its slave here, and needs no ioctl.
-func TestProcAPersonGetsAHint(t *testing.T) {
+func TestProcessHintOnATerminal(t *testing.T) {
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if runtime.GOOS != "linux" || err != nil {
 		t.Skip("no pseudoterminals: ", err)
@@ -1521,7 +1521,7 @@ func TestProcAPersonGetsAHint(t *testing.T) {
 }
 
 // Neither a pipe nor a file nor the null device is taken for a terminal.
-func TestOnlyATerminalIsTakenForOne(t *testing.T) {
+func TestIsTerminal(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -1551,7 +1551,7 @@ func TestOnlyATerminalIsTakenForOne(t *testing.T) {
 
 // A terminal whose other end is closed is at its end. /proc/self/mem gives
 // the same error as such a terminal does.
-func TestTerminalThatGoesAwayIsAtItsEnd(t *testing.T) {
+func TestTerminalEIOIsEOF(t *testing.T) {
 	f, err := os.Open("/proc/self/mem")
 	if err != nil {
 		t.Skip(err)

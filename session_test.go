@@ -1385,7 +1385,7 @@ func onUnix(t *testing.T) {
 
 // Each trap is a place where the protocol's wording misleads; the transcript
 // shows what goes over the wire.
-func TestEveryTrapOfTheProtocolIsAvoided(t *testing.T) {
+func TestProtocol(t *testing.T) {
 	const missing = "Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)"
 	initialize := func(version string) string {
 		return `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n"
@@ -1542,7 +1542,7 @@ func TestEveryTrapOfTheProtocolIsAvoided(t *testing.T) {
 
 // initialize is answered with the revision that was asked for if it is known,
 // else with the newest legacy one.
-func TestInitializeAgreesOnARevision(t *testing.T) {
+func TestInitialize(t *testing.T) {
 	const client = `"capabilities":{},"clientInfo":{"name":"c","version":"1"}`
 	for _, tt := range []struct{ params, want string }{
 		{`{"protocolVersion":"2024-11-05",` + client + `}`, "2024-11-05"},
@@ -1571,7 +1571,7 @@ func TestInitializeAgreesOnARevision(t *testing.T) {
 }
 
 // A result cannot say who the server is; what else its Meta holds is sent.
-func TestAResultDoesNotSayWhoTheServerIs(t *testing.T) {
+func TestResultMetaCannotNameTheServer(t *testing.T) {
 	const own = `"` + keyServer + `":{"name":"demo","version":"1.0.0"}`
 	for meta, sent := range map[string][2]string{ // in the legacy era, and in the modern one
 		`{}`:                        {``, `,"_meta":{` + own + `}`},
@@ -1597,7 +1597,7 @@ func TestAResultDoesNotSayWhoTheServerIs(t *testing.T) {
 
 // One server, all revisions. What stands in «...» is sent in the revisions
 // whose letters stand before the colon.
-func TestEachRevisionIsSentWhatItKnows(t *testing.T) {
+func TestRevisions(t *testing.T) {
 	icon := []Icon{{Src: "https://x/i.png", MIMEType: "image/png", Sizes: []string{"48x48"}, Theme: "dark"}}
 	notes := &Annotations{Audience: []string{"user"}, Priority: ptr(0.5), LastModified: "2025-01-02T03:04:05Z"}
 	meta := map[string]any{"k": 1}
@@ -1674,7 +1674,7 @@ func TestEachRevisionIsSentWhatItKnows(t *testing.T) {
 }
 
 // Server.Extensions are declared in initialize as in server/discover.
-func TestExtensionsAreDeclaredInBothEras(t *testing.T) {
+func TestExtensionsAreDeclared(t *testing.T) {
 	s := &Server{Extensions: map[string]any{"io.modelcontextprotocol/ui": map[string]any{"mimeTypes": []string{"text/html;profile=mcp-app"}}}}
 	const declared = `"capabilities":{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
 	play(t, s, "", `
@@ -1696,7 +1696,7 @@ func callOf(s *Server, tool, arguments string) *request {
 
 // Each round asks for what has no answer yet, and nothing is kept between
 // rounds.
-func TestRoundsAskForWhatIsMissing(t *testing.T) {
+func TestRoundsAskMissingQuestions(t *testing.T) {
 	ask := func(ctx context.Context) (string, error) {
 		_, err := confirm(ctx, "a")
 		_, err2 := confirm(ctx, "b")
@@ -1785,7 +1785,7 @@ func TestRoundsAskForWhatIsMissing(t *testing.T) {
 }
 
 // A state is good for what it was made for, for an hour, on the Server that made it.
-func TestARequestStateIsGoodForItsCallOnly(t *testing.T) {
+func TestRequestState(t *testing.T) {
 	const caps = `{"elicitation":{}}`
 	const asks = `{"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
 	yes := func(state string) string {
@@ -1858,7 +1858,7 @@ func TestARequestStateIsGoodForItsCallOnly(t *testing.T) {
 
 // A handler that asks and returns something else than the question is reported
 // to ErrorLog.
-func TestAQuestionThatAHandlerSwallowsIsReported(t *testing.T) {
+func TestDroppedQuestionIsReported(t *testing.T) {
 	const lost = "dropped the error of Elicit; return it"
 	swallow := func(ctx context.Context) (string, error) { confirm(ctx, "k"); return "fine", nil }
 	for name, test := range map[string]struct {
@@ -1900,7 +1900,7 @@ func TestAQuestionThatAHandlerSwallowsIsReported(t *testing.T) {
 
 // CRLF, blanks, a byte order mark, empty lines and a last line without its end
 // change nothing.
-func TestLinesMayEndAndBeginAsTheyLike(t *testing.T) {
+func TestLineEndings(t *testing.T) {
 	const p1, p2 = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`
 	two := []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`}
 	for _, tt := range []struct {
@@ -1932,7 +1932,7 @@ func TestLinesMayEndAndBeginAsTheyLike(t *testing.T) {
 }
 
 // Lines are not too long if only blanks in front make them so.
-func TestBlanksInFrontDoNotCount(t *testing.T) {
+func TestLeadingBlanksDoNotCount(t *testing.T) {
 	in := strings.Repeat(" ", 200) + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + strings.Repeat("\r", 140) + `{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n"
 	in = "\ufeff" + strings.Repeat(" ", 300_000) + in
 	for i, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in)), iotest.HalfReader(strings.NewReader(in))} {
@@ -1945,7 +1945,7 @@ func TestBlanksInFrontDoNotCount(t *testing.T) {
 }
 
 // What we write is one line each, whatever is in it, and ends with \n alone.
-func TestWhatWeWriteIsOneLineEach(t *testing.T) {
+func TestMessagesAreOneLine(t *testing.T) {
 	text := "a\r\nb\x00\x7f\u2028\u2029\xff\\\" \U0001f600"
 	s := &Server{}
 	AddTool(s, Tool{Name: "t", Description: text, Meta: map[string]any{text: text}, InputSchema: json.RawMessage("{\n\t\"type\": \"object\",\r\n\t\"x\": \"a b\\n\u2028\"\n}")},
@@ -1978,7 +1978,7 @@ func TestWhatWeWriteIsOneLineEach(t *testing.T) {
 }
 
 // A text of 10 MiB comes whole in a request, and goes whole in an answer.
-func TestTenMegabytesGoThereAndBack(t *testing.T) {
+func TestTenMegabytes(t *testing.T) {
 	size := 10 << 20
 	if raceBuild() { // which is slow with bytes
 		size = 1 << 20
@@ -1995,7 +1995,7 @@ func TestTenMegabytesGoThereAndBack(t *testing.T) {
 }
 
 // A large result is one line, in one Write.
-func TestALargeResultIsOneWrite(t *testing.T) {
+func TestLargeResultIsOneWrite(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		text := strings.Repeat("x", 5<<20)
 		add(&s.Server, "big", func(context.Context) (string, error) { return text, nil })
@@ -2011,7 +2011,7 @@ func TestALargeResultIsOneWrite(t *testing.T) {
 
 // A line above MaxMessage is refused under its id, wherever that stands, and
 // the next line is served.
-func TestATooLongLineCostsOneError(t *testing.T) {
+func TestLineTooLong(t *testing.T) {
 	const max = 300
 	refused := func(id string) string {
 		return wrong(id, -32600, "Invalid Request: the message is longer than 300 bytes")
@@ -2059,7 +2059,7 @@ func TestATooLongLineCostsOneError(t *testing.T) {
 }
 
 // A line that is too long is read past, and not kept.
-func TestATooLongLineIsNotKept(t *testing.T) {
+func TestLineTooLongIsNotKept(t *testing.T) {
 	s := &Server{Name: "demo", Version: "1.0.0", MaxMessage: 1 << 20, ErrorLog: log.New(io.Discard, "", 0)}
 	part := strings.Repeat("x", 1<<20)
 	var parts []io.Reader
@@ -2092,7 +2092,7 @@ func (m *measured) Read(b []byte) (int, error) {
 
 // A client's response that is too long ends the question that it answers. It is
 // reported, and so is a notification that is too long.
-func TestAResponseThatIsTooLongEndsItsQuestion(t *testing.T) {
+func TestClientResponseTooLong(t *testing.T) {
 	s := demo()
 	s.MaxMessage = 300
 	reported := diagnostics(s)
@@ -2112,7 +2112,7 @@ func TestAResponseThatIsTooLongEndsItsQuestion(t *testing.T) {
 }
 
 // A bad line costs one answer at most, one line of the log, and nothing else.
-func TestABadLineCostsOneAnswer(t *testing.T) {
+func TestInvalidLine(t *testing.T) {
 	for _, tt := range []struct{ line, answer, log string }{
 		{`not json`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`5`, wrong("null", -32600, "Invalid Request: a message must be an object"), "must be an object"},
@@ -2163,7 +2163,7 @@ func TestABadLineCostsOneAnswer(t *testing.T) {
 // A message may be broken off anywhere, also in the middle of an escape: that is a
 // parse error, and the next line is served. If it is too long as well, only its id
 // is looked for.
-func TestAMessageMayBreakOffAnywhere(t *testing.T) {
+func TestTruncatedMessage(t *testing.T) {
 	const value = `"\u0032\n\ud83d\ude00\\"`
 	message := `{"jsonrpc":` + value + `,"\u0069d":` + value + `,"method":` + value + `,"result":` + value +
 		`,"params":{"name":` + value + `,"_meta":{"` + keyVersion + `":` + value + `,"progressToken":` + value + `}}}`
@@ -2182,7 +2182,7 @@ func TestAMessageMayBreakOffAnywhere(t *testing.T) {
 }
 
 // Numbers, reasons, names and batches that are made to hurt cost an error each.
-func TestHostileInputDoesNoHarm(t *testing.T) {
+func TestHostileInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		s := &Server{ErrorLog: log.New(&out, "", 0), MaxConcurrent: 1}
@@ -2242,7 +2242,7 @@ type emptyReader struct{}
 func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 
 // A Reader that returns neither data nor an error for ever is given up.
-func TestAReaderThatReturnsNothingIsGivenUp(t *testing.T) {
+func TestReaderWithoutProgress(t *testing.T) {
 	s := demo()
 	s.Name, s.Version, s.ErrorLog = "demo", "1", log.New(io.Discard, "", 0)
 	if err := s.Serve(t.Context(), emptyReader{}, io.Discard); !errors.Is(err, io.ErrNoProgress) {
@@ -2300,7 +2300,7 @@ func TestDiagnosticsAreOneLineEach(t *testing.T) {
 // ---- JSON-RPC ----
 
 // A Server without a name or a version is not served.
-func TestServeNeedsANameAndAVersion(t *testing.T) {
+func TestServeNeedsNameAndVersion(t *testing.T) {
 	for _, s := range []*Server{{}, {Name: "x"}, {Version: "1"}} {
 		if err := s.Serve(t.Context(), strings.NewReader(pingLine), io.Discard); err == nil {
 			t.Errorf("%q %q is served", s.Name, s.Version)
@@ -2309,7 +2309,7 @@ func TestServeNeedsANameAndAVersion(t *testing.T) {
 }
 
 // Ids are echoed byte for byte.
-func TestIDsAreEchoedByteForByte(t *testing.T) {
+func TestIDsAreEchoed(t *testing.T) {
 	for _, id := range []string{
 		`0`, `-0`, `-1`, `7`, `1.0`, `-2.000`, `9007199254740993`, `18446744073709551616`, strings.Repeat("9", 100),
 		`""`, `"0"`, `"null"`, `"a b"`, `"\u0061"`, `"\"\\\/\n"`, `"\ud83d\ude00"`, `"é"`, `"` + strings.Repeat("x", 5000) + `"`,
@@ -2329,7 +2329,7 @@ func TestIDsAreEchoedByteForByte(t *testing.T) {
 
 // Names are matched exactly but for escapes, none may come twice, and what is
 // unknown is ignored.
-func TestJSONRPCIsReadStrictly(t *testing.T) {
+func TestMembersOfAMessage(t *testing.T) {
 	for _, tt := range []struct{ name, version, transcript string }{
 		{"names may be escaped", "", `
 			> {"jsonrpc":"\u0032.0","\u0069d":1,"meth\u006fd":"p\u0069ng"}
@@ -2395,7 +2395,7 @@ func TestJSONRPCIsReadStrictly(t *testing.T) {
 
 // Batches are served in 2025-03-26, answered in one line when their last
 // request is, and refused elsewhere.
-func TestOneRevisionHasBatches(t *testing.T) {
+func TestBatches(t *testing.T) {
 	const b = "2025-03-26"
 	refused := wrong("null", -32600, "Invalid Request: batching is not supported")
 	one := `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`
@@ -2448,7 +2448,7 @@ func TestOneRevisionHasBatches(t *testing.T) {
 
 // Answers of requests that were read together go out together, and do not wait
 // for one that lasts.
-func TestAnswersReadTogetherGoOutTogether(t *testing.T) {
+func TestResponsesAreWrittenTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveWire(t, &s.Server)
 		var lines, answers []string
@@ -2553,7 +2553,7 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 
 // One that was relieved comes back from its work while the next is at its own: it
 // reads on at once, and the turn is not there twice.
-func TestThereIsOneTurn(t *testing.T) {
+func TestOneGoroutineReads(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveUnread(t, &s.Server)
 		begin := time.Now()
@@ -2578,7 +2578,7 @@ func TestThereIsOneTurn(t *testing.T) {
 
 // An answer is not left to one who is at work while the session closes: it may
 // be that he never comes back.
-func TestAnswersAreWrittenWhileTheReaderIsAtWork(t *testing.T) {
+func TestResponsesAreWrittenWhileTheReaderWorks(t *testing.T) {
 	for range 300 {
 		bubble(t, func(t *testing.T, s *stage) {
 			var c *client
@@ -2602,7 +2602,7 @@ func TestAnswersAreWrittenWhileTheReaderIsAtWork(t *testing.T) {
 
 // Many short calls that were read together do not hold back each other's
 // answers for longer than one that lasts would.
-func TestShortCallsDoNotHoldBackAnswers(t *testing.T) {
+func TestShortCallsDoNotDelayResponses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline / 2); return "short", nil })
 		c := serve(t, &s.Server)
@@ -2624,7 +2624,7 @@ func TestShortCallsDoNotHoldBackAnswers(t *testing.T) {
 }
 
 // The members of a batch are read together: none of them is waited for.
-func TestMembersOfABatchAreServedAtOnce(t *testing.T) {
+func TestBatchIsServedConcurrently(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.initialize("2025-03-26", "{}")
@@ -2648,7 +2648,7 @@ func TestMembersOfABatchAreServedAtOnce(t *testing.T) {
 
 // Whatever handlers do, others are served at once, as soon as
 // the first of them has given away the turn to read.
-func TestSlowHandlersHoldUpNobody(t *testing.T) {
+func TestSlowHandlersDelayNoOtherRequest(t *testing.T) {
 	sleepers := 10_000
 	if raceBuild() {
 		sleepers = 2000
@@ -2706,7 +2706,7 @@ func TestSlowHandlersHoldUpNobody(t *testing.T) {
 
 // With MaxConcurrent, calls wait in the order of their arrival, and nothing
 // else waits.
-func TestMaxConcurrentServesInOrderOfArrival(t *testing.T) {
+func TestMaxConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) { // order of arrival; cancel of a queued one
 		s.MaxConcurrent = 1
 		c := serve(t, &s.Server)
@@ -2860,7 +2860,7 @@ func mustBeLinear(t *testing.T, n int, took func(n int) time.Duration) {
 
 // Sessions of one Server are told of its changes, and know nothing of each
 // other's requests.
-func TestSessionsOfOneServerShareOnlyItsLists(t *testing.T) {
+func TestSessionsOfOneServer(t *testing.T) {
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "who", func(ctx context.Context) (string, error) {
@@ -2901,7 +2901,7 @@ func TestSessionsOfOneServerShareOnlyItsLists(t *testing.T) {
 }
 
 // Tools may be added, removed, listed and called all at once.
-func TestToolsMayComeAndGoWhileServing(t *testing.T) {
+func TestToolsChangeWhileServing(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.initialize("2025-11-25", "{}")
@@ -2941,7 +2941,7 @@ func TestToolsMayComeAndGoWhileServing(t *testing.T) {
 
 // Of a client that does not read no more is taken than the bound, and nothing
 // is lost when it reads.
-func TestAClientThatDoesNotReadIsWaitedFor(t *testing.T) {
+func TestClientThatDoesNotRead(t *testing.T) {
 	// fill sends for lists of a MiB until more is unsent than the bound, and a call.
 	fill := func(s *stage) (c *client) {
 		AddTool(&s.Server, Tool{Name: "big", Description: strings.Repeat("x", 1<<20)}, func(context.Context, struct{}) (string, error) { return "", nil })
@@ -3031,7 +3031,7 @@ func TestAClientThatDoesNotReadIsWaitedFor(t *testing.T) {
 }
 
 // A Progress that waits for the client to read is woken by all that ends it.
-func TestABlockedProgressIsWokenByEveryEnd(t *testing.T) {
+func TestEveryEndWakesProgress(t *testing.T) {
 	boom := errors.New("boom")
 	for _, row := range []struct {
 		event func(*client)
@@ -3072,7 +3072,7 @@ func TestABlockedProgressIsWokenByEveryEnd(t *testing.T) {
 }
 
 // What the reader hears above the bound does not pile up where it was taken.
-func TestInputReadAheadIsBounded(t *testing.T) {
+func TestReadAheadIsBounded(t *testing.T) {
 	line := strings.Repeat("x", 999) + "\n"
 	in := lineReader{r: endless(line), limit: 1 << 20}
 	ahead(&in)
@@ -3096,7 +3096,7 @@ func (e endless) Read(b []byte) (int, error) { return copy(b, e), nil }
 
 // What the client answers is a list of roots, its error, or said to make no
 // sense.
-func TestAnswersOfAllShapesEndTheirQuestion(t *testing.T) {
+func TestClientResponses(t *testing.T) {
 	const ask = `< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}` + "\n"
 	none := said("1", "[]")
 	for _, tt := range []struct{ name, answer, want string }{
@@ -3141,7 +3141,7 @@ func TestAnswersOfAllShapesEndTheirQuestion(t *testing.T) {
 }
 
 // Who cannot be asked is not asked.
-func TestWhoCannotBeAskedIsNotAsked(t *testing.T) {
+func TestQuestionsNeedTheCapability(t *testing.T) {
 	s := &Server{}
 	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
 		_, err := Roots(ctx)
@@ -3170,7 +3170,7 @@ func TestWhoCannotBeAskedIsNotAsked(t *testing.T) {
 
 // Our ids and the client's are two things, ours never come again, and answers
 // find their question in any order.
-func TestOurIDsAndTheClientsAreTwoThings(t *testing.T) {
+func TestIDsOfQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, asker(func(ctx context.Context) (string, error) {
 			var wg sync.WaitGroup
@@ -3233,7 +3233,7 @@ func TestOurIDsAndTheClientsAreTwoThings(t *testing.T) {
 }
 
 // How a question of the older revisions ends without an answer that counts.
-func TestQuestionsEndWithoutAnAnswer(t *testing.T) {
+func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	q := questionLine(1, "elicitation/create", confirmAsk)
 	for name, test := range map[string]struct {
 		ask  askFunc
@@ -3356,7 +3356,7 @@ func hangUp(c *client) {
 
 // A question that cannot be answered in time is not asked, after EOF it fails
 // at once also while handlers linger, and nobody is asked outside of a handler.
-func TestAQuestionThatCannotBeAnsweredIsNotAsked(t *testing.T) {
+func TestQuestionsAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := asker(func(ctx context.Context) (string, error) {
 			late, stop := context.WithCancelCause(ctx)
@@ -3387,7 +3387,7 @@ func TestAQuestionThatCannotBeAnsweredIsNotAsked(t *testing.T) {
 // A question on a goroutine that outlives its request must not start a writer
 // when the drain waiter may be through: "WaitGroup is reused before previous
 // Wait has returned" would end the process.
-func TestAStrayQuestionStartsNoWriter(t *testing.T) {
+func TestQuestionAfterTheEndStartsNoWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &session{srv: &Server{}, pending: make(map[string]chan reply), closing: make(chan struct{})}
 		c.out.w = io.Discard
@@ -3408,7 +3408,7 @@ func TestAStrayQuestionStartsNoWriter(t *testing.T) {
 
 // A handler's context that somebody keeps ends when the handler returns, whether
 // or not it was looked at before.
-func TestAKeptContextEndsWithItsRequest(t *testing.T) {
+func TestContextEndsWithItsRequest(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			type key struct{}
@@ -3453,7 +3453,7 @@ const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 
 // Changes are told to a legacy session from initialized on, of the lists that
 // it was promised.
-func TestALegacySessionIsToldOfChangesUnasked(t *testing.T) {
+func TestListChanged(t *testing.T) {
 	for _, list := range lists {
 		told := "< notifications/" + list.change + "/list_changed"
 		s := &Server{}
@@ -3494,7 +3494,7 @@ func TestALegacySessionIsToldOfChangesUnasked(t *testing.T) {
 
 // subscriptions/listen is acknowledged with what will be honoured, and told
 // that and nothing else.
-func TestAStreamIsToldWhatItAskedFor(t *testing.T) {
+func TestStreams(t *testing.T) {
 	s := &Server{}
 	lists[tools].add(s, "a", "")
 	lists[resources].add(s, "a", "")
@@ -3557,7 +3557,7 @@ func TestAStreamIsToldWhatItAskedFor(t *testing.T) {
 }
 
 // A server without resources has none to watch.
-func TestAServerWithoutResourcesHasNoneToWatch(t *testing.T) {
+func TestStreamWithoutResources(t *testing.T) {
 	s := &Server{}
 	lists[tools].add(s, "a", "")
 	inBubble(t, s, "", func(c *client) {
@@ -3597,7 +3597,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 
 // A legacy session is told of the resources that it has subscribed to, and of
 // no others.
-func TestSubscribersAreToldOfUpdates(t *testing.T) {
+func TestResourceSubscriptions(t *testing.T) {
 	s := &Server{}
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
 	synctest.Test(t, func(t *testing.T) {
@@ -3682,7 +3682,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 }
 
 // A client that does not read is told of many changes once.
-func TestManyUpdatesAreToldOnce(t *testing.T) {
+func TestManyUpdatesAreSentOnce(t *testing.T) {
 	s := &Server{}
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
 	for _, era := range eras {
@@ -3724,7 +3724,7 @@ func TestManyUpdatesAreToldOnce(t *testing.T) {
 }
 
 // A change is told again unless the client cannot have seen the last word of it.
-func TestAnUpdateDuringAWriteIsToldAgain(t *testing.T) {
+func TestUpdateDuringAWriteIsSentAgain(t *testing.T) {
 	s := &Server{}
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
 	synctest.Test(t, func(t *testing.T) {
@@ -3745,7 +3745,7 @@ func TestAnUpdateDuringAWriteIsToldAgain(t *testing.T) {
 
 // A change is not coalesced into an earlier one if an answer stands between
 // them, which the client would take for the newer news.
-func TestChangeAfterAnAnswerIsTold(t *testing.T) {
+func TestChangeAfterAResponseIsSent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		s.AddResource(Resource{URI: "x:y", Name: "y"}, texts("z"))
 		c := serveUnread(t, &s.Server)
@@ -3779,7 +3779,7 @@ func TestChangeAfterAnAnswerIsTold(t *testing.T) {
 
 // What notifications repeat has a bound: the id of a subscription and the token
 // of progress.
-func TestWhatIsRepeatedIsBounded(t *testing.T) {
+func TestIDsAndTokensAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		long := `"` + strings.Repeat("x", maxRepeated) + `"`
@@ -3795,7 +3795,7 @@ func TestWhatIsRepeatedIsBounded(t *testing.T) {
 
 // What served requests held is let go, also when others still wait, and an
 // open subscription keeps nothing of its line.
-func TestMemoryIsLetGo(t *testing.T) {
+func TestMemoryIsReleased(t *testing.T) {
 	const size = 1 << 20
 	pad := strings.Repeat("x", size)
 	bubble(t, func(t *testing.T, s *stage) {
@@ -3835,7 +3835,7 @@ func TestMemoryIsLetGo(t *testing.T) {
 }
 
 // No Write of the trace begins when the session is over, also if there is more of it.
-func TestTheTraceEndsWithItsSession(t *testing.T) {
+func TestTraceEndsWithItsSession(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		late, trace := io.Pipe() // takes nothing until it is read
 		c := serve(t, &s.Server, trace)
@@ -3856,7 +3856,7 @@ func TestTheTraceEndsWithItsSession(t *testing.T) {
 }
 
 // The trace holds the responses that were written, and no others.
-func TestTheTraceLacksWhatWasNotSent(t *testing.T) {
+func TestTraceLacksUnsentResponses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		var trace bytes.Buffer
 		c := serveUnread(t, &s.Server, &trace)
@@ -3872,7 +3872,7 @@ func TestTheTraceLacksWhatWasNotSent(t *testing.T) {
 
 // The trace has each line that came or went, with its time and direction; a
 // trace that takes nothing costs no answer.
-func TestTheTraceHasEveryLine(t *testing.T) {
+func TestTrace(t *testing.T) {
 	script := []string{pingLine, modernCall("1", "hi"), "", "rubbish", " " + modernCall("2", "panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine}
 	play := func(t *testing.T, s *stage, trace ...io.Writer) (lines, wrote []string) {
 		c := serveWire(t, &s.Server, trace...)
@@ -3937,7 +3937,7 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 
 // What is still to be traced or told when the session is over
 // is waited for, as long as there is time to drain.
-func TestTheTraceIsWaitedForAtTheEnd(t *testing.T) {
+func TestTraceIsWrittenBeforeServeReturns(t *testing.T) {
 	for _, nap := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			trace, notes := slowWriter{nap: nap}, slowWriter{nap: 50 * time.Millisecond}
@@ -3994,7 +3994,7 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 
 // A line, or the end, that was read ahead since next looked is not waited for: there
 // may be nothing behind it for an hour.
-func TestWhatWasReadAheadIsNotWaitedFor(t *testing.T) {
+func TestReadAheadIsNotWaitedFor(t *testing.T) {
 	reads, in := 0, strings.NewReader("line\n")
 	r := &lineReader{r: readFunc(func(b []byte) (int, error) { reads++; return in.Read(b) }), limit: 100}
 	for n, want := range []struct {
@@ -4043,7 +4043,7 @@ func (p *pieces) Read(b []byte) (n int, err error) {
 
 // Memory that is used again held one long line and nothing else, and nobody has it
 // any more: not a Write that failed, which may go on behind our back.
-func TestOnlyWhatIsFreeIsUsedAgain(t *testing.T) {
+func TestBuffersAreReusedOnlyWhenFree(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a sync.Pool gives what it was given on the same P
 	text := strings.Repeat("x", 2*keepBuffer)
 	w := &lineWriter{w: failingWriter{}}
@@ -4389,10 +4389,10 @@ func quick(n int) *Server {
 	return s
 }
 
-// TestAllocationsKeepTheBudget holds what a request costs, from its line to its answer's. The
+// TestAllocations holds what a request costs, from its line to its answer's. The
 // budget is 12 for a typed call; the other figures are what it is today, so
 // that whoever adds one has to say so.
-func TestAllocationsKeepTheBudget(t *testing.T) {
+func TestAllocations(t *testing.T) {
 	if raceBuild() {
 		t.Skip("the race detector allocates too")
 	}
@@ -4465,7 +4465,7 @@ func TestCostGrowsAsItShould(t *testing.T) {
 }
 
 // A text of escapes is read into one piece of memory.
-func TestEscapesAreReadAtOnce(t *testing.T) {
+func TestEscapesAreUnquotedAtOnce(t *testing.T) {
 	raw := []byte(`"` + strings.Repeat(`\u0041x\ud83d\ude00`, 1000) + `"`)
 	if n := testing.AllocsPerRun(10, func() { unquote(raw) }); n > 1 {
 		t.Errorf("a text of 2000 escapes is %v allocations", n)
@@ -4473,7 +4473,7 @@ func TestEscapesAreReadAtOnce(t *testing.T) {
 }
 
 // What is deeper than a message may be is sent, and a nil in it as ever.
-func TestTheDeepestResultIsSent(t *testing.T) {
+func TestDeepResult(t *testing.T) {
 	const depth = maxDepth - 10 // encoding/json of Go 1.27 refuses more than 10,000
 	raw := json.RawMessage(strings.Repeat("[", depth) + strings.Repeat("]", depth))
 	got, err := marshal(map[string]any{"deep": []any{raw, nil}})
@@ -4495,7 +4495,7 @@ func TestTheDeepestResultIsSent(t *testing.T) {
 }
 
 // What is refused is not taken apart first.
-func TestWhatIsRefusedIsNotTakenApart(t *testing.T) {
+func TestRefusedRequestsAreNotParsed(t *testing.T) {
 	if raceBuild() {
 		t.Skip("the race detector allocates too")
 	}
@@ -4676,7 +4676,7 @@ func TestAQuestionIsIdentifiedByWhatItAsks(t *testing.T) {
 
 // A message that changes between two rounds is a new question: the old answer does not
 // count for it, and is reported once.
-func TestAChangedMessageIsAskedAgain(t *testing.T) {
+func TestChangedMessageIsAskedAgain(t *testing.T) {
 	version := 0
 	s := asker(func(ctx context.Context) (string, error) {
 		version = min(version+1, 2)
@@ -4698,7 +4698,7 @@ func TestAChangedMessageIsAskedAgain(t *testing.T) {
 }
 
 // Questions may be asked in any order and concurrently, and roots may be asked for twice.
-func TestQuestionsMayComeInAnyOrder(t *testing.T) {
+func TestQuestionsInAnyOrder(t *testing.T) {
 	names := map[string]bool{"a": true, "b": true, "c": true, "d": true}
 	for name, test := range map[string]struct {
 		ask  askFunc
@@ -4771,7 +4771,7 @@ func TestQuestionsMayComeInAnyOrder(t *testing.T) {
 // ---- methods of one's own ----
 
 // A method of an extension is served in both eras, with all that other requests have.
-func TestMethodsOfExtensions(t *testing.T) {
+func TestAddMethod(t *testing.T) {
 	s := &Server{Extensions: map[string]any{"com.example/skills": struct{}{}}}
 	log := diagnostics(s)
 	var seen []string
