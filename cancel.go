@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.4.0, 2026-11-23
+// Version 3.0.0, 2026-11-23
 
 package mcp
 

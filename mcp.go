@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 2.4.0, 2026-11-23
+// Version 3.0.0, 2026-11-23
 
 // Package mcp is a Model Context Protocol server over stdin and stdout. It consists of three
 // files, which are copied into a program. It needs Go 1.25 and only the standard library.
@@ -12,7 +12,7 @@
 //		"context"
 //		"log"
 //
-//		"example.com/mcp"
+//		"yourmodule/internal/mcp"
 //	)
 //
 //	type greetIn struct {
