@@ -649,12 +649,11 @@ func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	parts, variables, err := parseTemplate(r.URI)
-	panicUnless(err == nil, where, fmt.Sprint(err))
+	panicAt(where, err)
 	panicUnless(read != nil, where, "the ReadFunc is missing")
 	panicUnless(r.Name != "", where, "the name is missing")
 	panicUnless(r.Size >= 0, where, "Size is negative")
-	err = checkAnnotations(r.Annotations)
-	panicUnless(err == nil, where, fmt.Sprint(err))
+	panicAt(where, checkAnnotations(r.Annotations))
 	for name := range r.Complete {
 		panicUnless(slices.Contains(variables, name), where, fmt.Sprintf("there is no variable %q to complete", name))
 	}
@@ -692,6 +691,13 @@ func panicIf(err error) {
 	}
 }
 
+// panicAt panics if there is an error, and says where.
+func panicAt(where string, err error) {
+	if err != nil {
+		panic(where + ": " + err.Error())
+	}
+}
+
 // checkIcons returns an error if there is an icon that no client would show.
 func checkIcons(icons []Icon) error {
 	for _, icon := range icons {
@@ -709,10 +715,9 @@ func checkIcons(icons []Icon) error {
 // caller's memory. It panics if clients would refuse the icons or the meta, which are part of
 // it. The meta becomes JSON now, and not when it is listed: that may call the user's methods.
 func adopt(where string, public any, icons []Icon, meta *map[string]any) {
-	err := checkIcons(icons)
-	panicUnless(err == nil, where, fmt.Sprint(err))
+	panicAt(where, checkIcons(icons))
 	raw, err := jsonOf(*meta)
-	panicUnless(err == nil, where, fmt.Sprint("Meta: ", err))
+	panicAt(where+": Meta", err)
 	newest.restrict(reflect.ValueOf(public).Elem())
 	if *meta = nil; raw != nil {
 		*meta = make(map[string]any)

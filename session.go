@@ -458,10 +458,12 @@ func (v revision) restrict(val reflect.Value) {
 		val.Set(p)
 		v.restrict(p.Elem())
 	case k == reflect.Slice && val.Type().Elem().Kind() != reflect.Uint8:
-		val.Set(reflect.AppendSlice(reflect.Zero(val.Type()), val))
+		list := reflect.MakeSlice(val.Type(), val.Len(), val.Len())
 		for i := range val.Len() {
-			v.restrict(val.Index(i))
+			list.Index(i).Set(val.Index(i))
+			v.restrict(list.Index(i))
 		}
+		val.Set(list)
 	}
 }
 
@@ -1775,7 +1777,13 @@ func (r *request) resultAnswer(res *Result) []byte {
 	if err := cmp.Or(err, err2); err != nil {
 		return r.notEncodable(err)
 	}
-	if _, claimed := res.Meta[keyServer]; claimed {
+	return r.endAnswerWith(b, meta)
+}
+
+// endAnswerWith is endAnswer with the handler's meta, an object or nil. A serverInfo in it
+// is left out, because that member is ours.
+func (r *request) endAnswerWith(b, meta []byte) []byte {
+	if meta != nil {
 		meta = without(meta, keyServer)
 	}
 	if len(meta) <= len("{}") {
@@ -1801,15 +1809,12 @@ func (r *request) methodAnswer(result any) []byte {
 	for name, val := range members(raw) {
 		switch {
 		case string(name) == "_meta" && val[0] == '{':
-			meta = without(val, keyServer)
+			meta = val
 		case string(name) != "resultType" || !r.rev.modern():
 			b = append(append(append(appendString(b, string(name)), ':'), val...), ',')
 		}
 	}
-	if len(meta) <= len("{}") {
-		return r.endAnswer(b)
-	}
-	return r.endAnswer(b, string(meta[1:len(meta)-1]), ",")
+	return r.endAnswerWith(b, meta)
 }
 
 // protocolError returns the *Error in the tree of err, or nil. It may be wrapped,
@@ -2013,7 +2018,9 @@ func (r *request) completeAnswer(values []string, err error) []byte {
 	return r.endAnswer(b)
 }
 
-// identity is who the server is, as a revision knows it.
+// identity returns the serverInfo of a revision. A program is smaller if it is not inlined.
+//
+//go:noinline
 func (s *Server) identity(rev revision) string {
 	return string(rev.encode(struct {
 		Name       string `json:"name"`
