@@ -160,7 +160,7 @@ func (c *session) cancelHandlers(cause error) {
 // refuseNotStarted is the handler of a request that is started after the session has
 // ended.
 func (r *request) refuseNotStarted() []byte {
-	return r.failureAnswer(r.session.cause())
+	return r.failureResponse(r.session.cause())
 }
 
 // cause returns why the session ends: the cause of ctx, which may be an error of w,

@@ -33,19 +33,51 @@
 //
 // # Tools
 //
-// A tool is an ordinary function. [AddTool] derives the schema of its arguments
-// from its parameter, and checks them before it calls the function. Handlers
-// run concurrently: guard what they share, or, where there is one client, as under
-// [Server.ServeStdio], set [Server.MaxConcurrent] to 1.
-// A handler may run on a goroutine on which others ran before. What it does to
-// its goroutine, as with [runtime.LockOSThread], it must undo.
+// A tool is an ordinary function. [AddTool] derives the schema of its arguments from the type
+// of its parameter, and checks the arguments before it calls the function. An argument that
+// is missing, unknown, of a wrong type or out of range is reported to the model, all of them
+// in one line. "5" is accepted for a number, "true" for a boolean, a string for a list of
+// strings, and a list or object sent as a JSON string, because models send them. A string is
+// never made of another value. The argument wait_for_previous, which Gemini CLI sends with
+// every tool, is dropped unless the tool has an argument of that name.
 //
-// Say what a tool does with [ToolAnnotations]. When nobody is there to be asked,
-// hosts such as Codex refuse every tool that does not declare ReadOnlyHint Yes,
-// or DestructiveHint No and OpenWorldHint No.
+// If [Tool.InputSchema] is set, it is sent in place of a derived schema and enforced as far as
+// it consists of what [SchemaOf] writes, const, enum of any value, and additionalProperties
+// with a schema. Other keywords are not checked. In may then be a json.RawMessage, which holds
+// the arguments, or any type that the schema fits. A null satisfies "required" even if the
+// schema forbids it; the field then takes its default.
 //
-// Resources, with [Server.AddResource], are what clients can read. Prompts, with
-// [Server.AddPrompt], are what their users can start from.
+// Handlers run concurrently: guard what they share, or set [Server.MaxConcurrent] to 1 if
+// there is one client, as under [Server.ServeStdio]. Handlers may share goroutines. Undo
+// anything like [runtime.LockOSThread] before returning.
+//
+// Describe what a tool does with [ToolAnnotations]. If no user can be asked, hosts such as
+// Codex refuse every tool that does not declare ReadOnlyHint Yes, or DestructiveHint No and
+// OpenWorldHint No.
+//
+// Resources, added by [Server.AddResource], are what clients can read. Prompts, added by
+// [Server.AddPrompt], are messages that users can start from.
+//
+// # Results
+//
+// The type that a tool's function returns decides how its result is sent. A string is a text;
+// [Content] and []Content are blocks; a [*Result] is sent as it is; struct{} is an empty
+// result. Any other type is structured output, together with the same JSON as a text.
+// Revisions that require an object receive any other value wrapped as {"result": ...}. If the
+// type is any, the value that it holds decides, in each call.
+//
+// If [Tool.OutputSchema] is nil and the type is a struct or a map that can be described, the
+// output schema is derived from it. No schema is derived from a pointer, because it may be
+// nil, which is an empty result.
+//
+// In structured output nil slices and maps are sent as empty ones, and a nil pointer in a
+// struct is left out. In a list or a map a nil pointer is sent as null; if the elements are
+// structs, whose schema allows no null, it is an error of the call. Values that an interface
+// holds are written as encoding/json writes them.
+//
+// An error is a result that the model can read, with exactly the error's text, unless it holds
+// an [*Error]. If a function returns the error of its context, the text is that of the
+// context's cause.
 //
 // # In a handler
 //
@@ -240,10 +272,9 @@ type Tool struct {
 	Shown func(ctx context.Context) bool `json:"-"`
 }
 
-// ToolAnnotations are hints on what a tool does. Hosts use them, say, to
-// decide whether to ask the user first. When nobody can be asked, Codex and
-// others refuse a tool that has neither ReadOnlyHint Yes, nor DestructiveHint No
-// with OpenWorldHint No.
+// ToolAnnotations are hints on what a tool does. Hosts use them, for example, to decide whether
+// to ask the user first. If no user can be asked, Codex and some other hosts refuse a tool that
+// has neither ReadOnlyHint Yes, nor DestructiveHint No with OpenWorldHint No.
 type ToolAnnotations struct {
 	Title           string `json:"title,omitempty"`
 	ReadOnlyHint    Hint   `json:"readOnlyHint,omitempty"`    // changes nothing; hosts assume No
@@ -252,7 +283,7 @@ type ToolAnnotations struct {
 	OpenWorldHint   Hint   `json:"openWorldHint,omitempty"`   // deals with the outside world; hosts assume Yes
 }
 
-// A Hint is Yes, No, or, by default, not given.
+// A Hint is Yes, No, or, if it is zero, not given.
 type Hint uint8
 
 const (
@@ -263,17 +294,17 @@ const (
 // MarshalJSON returns true for Yes, and false otherwise.
 func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h == Yes), nil }
 
-// A Result is everything that a tool can return.
+// A Result is the complete result of a tool.
 type Result struct {
 	Content           []Content      `json:"content"`
 	StructuredContent any            `json:"structuredContent,omitempty"` // marshalled as JSON; nil: none, which is an error if the tool has an OutputSchema
-	IsError           bool           `json:"isError,omitempty"`           // the model is told that the call failed
+	IsError           bool           `json:"isError,omitempty"`           // the model sees that the call failed
 	Meta              map[string]any `json:"_meta,omitempty"`
 }
 
-// A Content is one block of what a tool returns: use [Text], [Image], [Audio],
-// [ResourceLink] or [EmbeddedResource]. Clients whose protocol revision does
-// not know the type are sent a text in its place.
+// A Content is one block of a result: use [Text], [Image], [Audio], [ResourceLink] or
+// [EmbeddedResource]. A client whose revision does not know the type receives a text in its
+// place.
 type Content struct {
 	Type        string // "text", "image", "audio", "resource_link" or "resource"; "" is text
 	Text        string
@@ -287,7 +318,7 @@ type Content struct {
 
 // MarshalJSON returns the block as the newest revision of the protocol has it.
 func (c Content) MarshalJSON() ([]byte, error) {
-	b, err := c.append(nil, newest)
+	b, err := c.appendBlock(nil, newest)
 	return closeWith(b), err
 }
 
@@ -310,8 +341,8 @@ func ResourceLink(r Resource) Content { return Content{Type: "resource_link", Li
 // EmbeddedResource returns the contents of a resource themselves.
 func EmbeddedResource(r ResourceContents) Content { return Content{Type: "resource", Resource: &r} }
 
-// A Resource describes something that can be read, or a whole family of it:
-// if the URI has variables in braces it is a template.
+// A Resource describes something that clients can read. If the URI has variables in braces,
+// it is a template, which describes a family of resources.
 type Resource struct {
 	URI         string         `json:"uri,omitempty"` // required: "file:///notes.txt", "note://{id}", "file:///{+path}"; see AddResource
 	Name        string         `json:"name"`          // required
@@ -333,9 +364,9 @@ type template struct {
 	Resource           // without URI and Size
 }
 
-// ResourceContents is what reading a resource gives: a Blob if that is not
-// nil, and Text otherwise. Where they are empty, a [ReadFunc]'s URI is the one
-// that is read and its MIMEType that of the [Resource].
+// ResourceContents is the result of reading a resource: Blob if that is not nil, and Text
+// otherwise. If a [ReadFunc] leaves URI empty, it is the URI that was read; an empty MIMEType
+// is that of the [Resource].
 type ResourceContents struct {
 	URI      string
 	MIMEType string
@@ -346,27 +377,25 @@ type ResourceContents struct {
 
 // MarshalJSON returns the contents as the newest revision of the protocol has them.
 func (r ResourceContents) MarshalJSON() ([]byte, error) {
-	b, err := r.append(nil, newest)
+	b, err := r.appendContents(nil, newest)
 	return closeWith(b), err
 }
 
-// A ReadFunc reads a resource. Vars holds the values of the variables of a
-// template: percent-decoded, never empty, and such that they cannot lead out of
-// where they stand. {name} has no slash, and no value makes a "." or ".."
-// between slashes, neither by itself nor with what stands beside it in the URI.
-// The value of {+name} may begin with a slash, though: [os.Root] is how to keep
-// to a directory. An error that is [fs.ErrNotExist] says that there is no such
-// resource; any other is told to the client as it stands.
+// A ReadFunc reads a resource. Vars holds the values of a template's variables. They are
+// percent-decoded and never empty, and cannot lead out of their place in the URI: the value of
+// {name} has no slash, and no value makes a "." or ".." between slashes, neither by itself nor
+// together with the text beside it. The value of {+name} may begin with a slash: use [os.Root]
+// to confine it to a directory. An error that is [fs.ErrNotExist] means that the resource does
+// not exist. The text of any other error is sent to the client.
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
 
-// A CompleteFunc suggests values that begin with, or are like, what was typed
-// so far, the best first; no more than 100 are sent. Known holds the other
-// arguments that have a value already. Typed and known are what the client says,
-// unchecked: unlike the variables of a ReadFunc, they may hold slashes and "..". An
-// error is told to the client as it stands.
+// A CompleteFunc suggests values that begin with, or resemble, what was typed so far, the best
+// first. At most 100 are sent. Known holds the other arguments that have a value already. Typed
+// and known come from the client and are not checked: unlike the variables of a ReadFunc, they
+// may hold slashes and "..". The text of an error is sent to the client.
 type CompleteFunc func(ctx context.Context, typed string, known map[string]string) ([]string, error)
 
-// A Prompt is a message, or several, that a user may start from.
+// A Prompt is one or more messages that a user may start from.
 type Prompt struct {
 	Name        string         `json:"name"` // required
 	Title       string         `json:"title,omitempty" since:"2025-06-18"`
@@ -376,7 +405,7 @@ type Prompt struct {
 	Meta        map[string]any `json:"_meta,omitempty" since:"2025-06-18"`
 }
 
-// An Argument is what a user fills in.
+// An Argument is a field of a Prompt that the user fills in.
 type Argument struct {
 	Name        string       `json:"name"` // required
 	Title       string       `json:"title,omitempty" since:"2025-06-18"`
@@ -391,21 +420,19 @@ type Message struct {
 	Content Content `json:"content"`
 }
 
-// A PromptFunc makes the messages of a prompt. The required arguments are
-// there, and no others than the prompt has. Its error is told to the client as
-// it stands.
+// A PromptFunc returns the messages of a prompt. Args holds all required arguments, and none
+// that the prompt does not have. The text of an error is sent to the client.
 type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, error)
 
-// Annotations say for whom something is and how much it matters.
+// Annotations say for whom something is meant and how important it is.
 type Annotations struct {
 	Audience     []string `json:"audience,omitempty"`                        // "user", "assistant"
 	Priority     *float64 `json:"priority,omitempty"`                        // from 0 to 1, most important; nil: not given
 	LastModified string   `json:"lastModified,omitempty" since:"2025-06-18"` // as in RFC 3339
 }
 
-// An Error, returned by a handler, becomes an error of the protocol: the call
-// as such was wrong. Any other error of a tool is shown to the model, which
-// can do something about it.
+// An Error that a handler returns becomes an error response: the call itself was wrong. Any
+// other error of a tool becomes a result, which the model reads and can act on.
 type Error struct {
 	// Code says what kind of error it is. Your own codes are outside of -32768
 	// to -32000; 0 is sent as -32603. So is a code from -32099 to -32020, which
@@ -423,53 +450,26 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
-// Is reports whether e says that the client cannot be asked, which is
-// [errors.ErrUnsupported] in Go's words.
+// Is reports whether target is [errors.ErrUnsupported] and e says that the client cannot be
+// asked.
 func (e *Error) Is(target error) bool {
 	return e != nil && e.Code == codeCapability && target == errors.ErrUnsupported
 }
 
 // ---- tools ----
 
-// AddTool adds a tool, or replaces the one of the same name, and tells the
-// clients that are connected. It may be called at any time, also by a handler. A
-// client that connected before there ever was a tool is not told, since none were
-// declared to it; so it is with resources and prompts.
+// AddTool adds a tool, or replaces the tool of the same name, and notifies connected clients.
+// It may be called at any time, also by a handler. A client that connected before the first
+// tool was added is not notified, because tools was not declared to it. The same holds for
+// resources and prompts.
 //
-// In is a struct, or a map with string keys, and the schema of the arguments
-// is derived from it; see [SchemaOf]. The arguments are checked before h is
-// called: what is missing, unknown, of a wrong type or out of range is told to
-// the model in one line. "5" is accepted for a number, "true" for a boolean, and
-// an array or object sent as a JSON string, because models send them; a string
-// is never made of anything else. The argument wait_for_previous, which Gemini
-// CLI sends with every tool, is dropped unless it is described.
+// In is a struct, or a map with string keys, unless t.InputSchema is set. "Tools" and "Results"
+// in the package comment describe arguments, results and errors.
 //
-// If t.InputSchema is set it is sent as it stands. Of it, "required" and
-// "additionalProperties":false at its root are enforced, and beside that the
-// types and bounds of In, as far as In can be described; what cannot be
-// described, such as a json.RawMessage, is read by encoding/json. A null for a field that
-// can be described counts as given, whatever the schema says, and sets it to its default
-// if it has one.
-//
-// Out decides what becomes of the result: a string is a text; [Content] and
-// []Content are blocks; [*Result] is everything by hand; struct{} is nothing;
-// any other type is structured output and the same JSON as a text. Where the
-// revision wants an object, {"result":...} stands around what is none. Of such a
-// value, nil slices and maps are sent as empty ones, and nil pointers not at all; what
-// an interface holds is written as encoding/json does. If Out is a struct or a map that
-// can be described, and t.OutputSchema is nil, the output schema is derived from it
-// too; a pointer may be nil, which is no result, so from one nothing is derived. If Out
-// is any, what it holds decides, from call to call.
-//
-// An error of h is a result that the model can read, with exactly the error's
-// text, unless it is an [*Error]. If h returns the error of its context, the
-// text is that of the context's cause.
-//
-// AddTool panics if h is nil, if the name breaks the protocol's rule, if a schema, a
-// tag or another field makes no sense, if Out has no structured output but
-// t.OutputSchema is set, if the JSON of In is a string, a number, a boolean or a list,
-// and if In cannot be described, unless t.InputSchema is set. Names that some hosts
-// refuse, over 64 bytes or with a dot, are reported to ErrorLog.
+// AddTool panics, before it changes anything, if h is nil, or if a name, a type, a tag or a
+// field of t is one that clients or providers would refuse. The message says what to write
+// instead. Names that some hosts refuse, of more than 64 bytes or with a dot, are reported to
+// ErrorLog. The caller may change t's slices and maps afterwards.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
 		var call struct { // both are pointed to: one piece of memory holds them
@@ -478,16 +478,16 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 		}
 		err := in.unmarshal(r.arguments, &call.in)
 		if err != nil {
-			return r.textAnswer("Invalid arguments: "+err.Error(), nil, true)
+			return r.textResponse("Invalid arguments: "+err.Error(), nil, true)
 		}
 		if call.out, err = h(r.ctx, call.in); err != nil {
-			return r.failureAnswer(err)
+			return r.failureResponse(err)
 		}
-		return r.toolAnswer(&call.out, out)
+		return r.toolResponse(&call.out, out)
 	})
 }
 
-// addTool is the part of AddTool that does not depend on the types.
+// addTool is the part of AddTool that does not depend on the types In and Out.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(hasHandler, where, "the handler is missing")
@@ -563,8 +563,8 @@ func (s *Server) inputSchema(t reflect.Type, where string) *schema {
 	return known
 }
 
-// outputSchema describes the results of a tool, and sets its OutputSchema if
-// there is none and one can be derived.
+// outputSchema describes the results of a tool. It sets OutputSchema if that is nil and one
+// can be derived.
 func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 	switch to {
 	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[*Result](), reflect.TypeFor[struct{}]():
@@ -587,7 +587,7 @@ func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 	return s
 }
 
-// checkTool panics if there is something wrong with t.
+// checkTool panics if the name or a schema of t is invalid.
 func checkTool(where string, t *Tool) {
 	panicUnless(madeOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
 	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
@@ -596,7 +596,7 @@ func checkTool(where string, t *Tool) {
 	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
 }
 
-// compactSchema returns a schema in one line, and panics if clients would refuse it.
+// compactSchema returns a schema in one line. It panics if clients would refuse it.
 func compactSchema(where string, schema json.RawMessage) json.RawMessage {
 	if schema == nil {
 		return nil
@@ -609,8 +609,7 @@ func compactSchema(where string, schema json.RawMessage) json.RawMessage {
 	return compact
 }
 
-// rootType returns the type that a schema gives to the whole value, and "" if
-// it gives none, or several.
+// rootType returns the type in the root of a schema, or "" if there is none or more than one.
 func rootType(schema []byte) string {
 	var raw []byte
 	pick(schema, want{name: "type", to: &raw})
@@ -618,13 +617,12 @@ func rootType(schema []byte) string {
 	return typ
 }
 
-// wraps reports whether the older revisions, for which structured output is an
-// object, are told {"result":...} instead of the output itself. That holds for
-// the schema and for every result alike.
+// wraps reports whether revisions that require an object receive {"result": ...}, in the
+// output schema and in every result.
 func (t *Tool) wraps() bool { return t.OutputSchema != nil && rootType(t.OutputSchema) != "object" }
 
-// RemoveTools removes the tools of these names, as far as there are any, and
-// tells the clients that are connected. Calls under way go on.
+// RemoveTools removes the tools of these names and notifies connected clients. Names that do
+// not exist are ignored. Calls in progress continue.
 func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 
 // ---- resources ----
@@ -633,19 +631,18 @@ func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
 // strict where they are added, and what their variables may hold is checked
 // before a ReadFunc sees it: a value never leads out of the place that it has.
 
-// AddResource adds a resource or a template, or replaces the one of the same
-// URI, and tells the clients that are connected. A URI that is read is looked
-// up as it is, and then, if it has no more than 64 KiB, matched with the templates in
-// the order in which they were added.
+// AddResource adds a resource or a template, or replaces the one of the same URI, and notifies
+// connected clients. The URI of a request is looked up among the resources, and then, if it has
+// at most 64 KiB, matched with the templates in the order in which they were added.
 //
-// {name} stands for one segment of a path, {+name} for anything. So a brace
-// that belongs to the name of a file must be escaped, and so must blanks and
-// whatever else RFC 3986 does not allow in a URI. This makes the URI of a file:
+// {name} matches one segment of a path, {+name} anything. A brace in the name of a file must
+// be escaped, and so must blanks and any other character that RFC 3986 does not allow. This
+// returns the URI of a file:
 //
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
-// AddResource panics if the URI is not a legal one with a scheme, if the name is
-// missing, or if the braces or another field make no sense.
+// AddResource panics, before it changes anything, if the URI is invalid or has no scheme, if
+// the name or read is missing, or if another field is invalid.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	parts, variables, err := parseTemplate(r.URI)
@@ -670,14 +667,14 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
 		handler: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
-			return q.readAnswer(contents, err, r.MIMEType)
+			return q.readResponse(contents, err, r.MIMEType)
 		},
 		args:     variables,
 		complete: r.Complete,
 	})
 }
 
-// panicUnless panics if something that is added is not as it must be.
+// panicUnless panics unless ok is true.
 func panicUnless(ok bool, where, what string) {
 	if !ok {
 		panic(where + ": " + what)
@@ -698,7 +695,7 @@ func panicAt(where string, err error) {
 	}
 }
 
-// checkIcons returns an error if there is an icon that no client would show.
+// checkIcons returns an error if clients would refuse one of the icons.
 func checkIcons(icons []Icon) error {
 	for _, icon := range icons {
 		switch scheme, _, _ := strings.Cut(icon.Src, ":"); {
@@ -746,15 +743,15 @@ func checkAnnotations(a *Annotations) error {
 	return nil
 }
 
-// RemoveResources removes the resources and templates of these URIs, as far as
-// there are any, and tells the clients that are connected.
+// RemoveResources removes the resources and templates of these URIs and notifies connected
+// clients. URIs that do not exist are ignored.
 func (s *Server) RemoveResources(uris ...string) {
 	s.remove(resources, uris)
 	s.remove(templates, uris)
 }
 
-// ResourceUpdated tells the clients that have subscribed to the resource that
-// it has changed. It does not wait for them.
+// ResourceUpdated notifies the clients that have subscribed to the resource that it has
+// changed. It does not wait for them.
 func (s *Server) ResourceUpdated(uri string) {
 	for _, c := range s.openSessions() {
 		c.sendUpdated(uri)
@@ -776,9 +773,9 @@ func parseTemplate(uri string) (parts, names []string, err error) {
 		case !closed || name == "" || !madeOf(name, "_"):
 			return nil, nil, errors.New("a variable is written {name} or {+name}")
 		case slices.Contains(names, name):
-			return nil, nil, errors.New("a variable stands there twice")
+			return nil, nil, errors.New("duplicate variable")
 		case len(names) > 0 && literal == "":
-			return nil, nil, errors.New("there must be something between two variables")
+			return nil, nil, errors.New("two variables need text between them")
 		}
 		parts, names = append(parts, literal, variable), append(names, name)
 		literal, rest, more = strings.Cut(after, "{")
@@ -819,7 +816,7 @@ func legalScheme(s string) bool {
 }
 
 // hasDotSegment reports whether there is a "." or ".." between the slashes of a
-// URI, or between whatever else somebody may take for a slash.
+// URI, or between other characters that a program may take for a slash.
 func hasDotSegment(uri string) bool {
 	if scheme, rest, ok := strings.Cut(uri, ":"); ok && legalScheme(scheme) {
 		uri = rest
@@ -909,9 +906,9 @@ func confined(value string, reserved bool) bool {
 // The arguments of a prompt are strings that a user has typed. They have names
 // and no schema, so they are checked here and not by the section on arguments.
 
-// AddPrompt adds a prompt, or replaces the one of the same name, and tells the
-// clients that are connected. It panics if get or a name is missing, if two arguments
-// have one name, and if another field makes no sense.
+// AddPrompt adds a prompt, or replaces the prompt of the same name, and notifies connected
+// clients. It panics, before it changes anything, if get or a name is missing, if two
+// arguments have the same name, or if another field is invalid.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
@@ -934,16 +931,15 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 				return errorLine(r.id, fault)
 			}
 			messages, err := get(r.ctx, args)
-			return r.promptAnswer(messages, err, p.Description)
+			return r.promptResponse(messages, err, p.Description)
 		},
 		args:     names,
 		complete: complete,
 	})
 }
 
-// arguments takes the arguments of a request and holds them against the prompt.
-// One that is unknown is refused: the client has misunderstood something, and a
-// PromptFunc need not look for it.
+// arguments returns the arguments of a request, or an error if one is missing or unknown. An
+// unknown argument is refused so that a PromptFunc need not check for it.
 func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
 	params := struct {
 		Arguments map[string]string `json:"arguments"`
@@ -964,19 +960,19 @@ func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
 	return params.Arguments, nil
 }
 
-// RemovePrompts removes the prompts of these names, as far as there are any,
-// and tells the clients that are connected.
+// RemovePrompts removes the prompts of these names and notifies connected clients. Names that
+// do not exist are ignored.
 func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
 
 // ---- what a server offers ----
 //
 // Tools, prompts, resources and templates are items of four kinds. They are found
 // by their names, and listed in the order in which they came. Adding and removing
-// is cheap, whatever is there; the order is made when somebody asks for a list.
+// is cheap, however many there are; the order is made when a client asks for a list.
 // Server.mu guards the items, their order, and what encode has returned. It is not
 // held while users' code runs.
 
-// A kind is a kind of thing that a server offers, and has a list of.
+// A kind is one of the kinds of items that a server offers and lists.
 type kind int
 
 const (
@@ -993,10 +989,10 @@ const (
 // A kindSet holds, for each kind, whether it is in the set.
 type kindSet [nothing]bool
 
-// kindNames are what the lists are called, in their results and elsewhere.
+// kindNames holds the names of the lists in their results.
 var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
 
-// capability is the kind under which k is declared and its changes are told.
+// capability returns the kind under which k and its changes are declared.
 func (k kind) capability() kind {
 	if k == templates {
 		return resources
@@ -1004,8 +1000,8 @@ func (k kind) capability() kind {
 	return k
 }
 
-// An item is one thing that a server offers: it stands in the list of its kind
-// and is found by its name, which for a resource is the URI.
+// An item is a tool, a prompt, a resource or a template of a server. It is found by its name,
+// which is the URI of a resource.
 type item struct {
 	name    string
 	public  any                        // a Tool, a Prompt, a Resource or a template, as it was registered
@@ -1022,7 +1018,7 @@ type item struct {
 	complete map[string]CompleteFunc
 }
 
-// jsonOf is an object that the user has given, as JSON; nil if it is empty.
+// jsonOf returns the JSON of an object of the user's, or nil if it is empty.
 func jsonOf(m map[string]any) ([]byte, error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -1030,9 +1026,8 @@ func jsonOf(m map[string]any) ([]byte, error) {
 	return marshal(m)
 }
 
-// add adds an item, or puts it in the place of the one that has its name, and
-// tells the clients. What there ever was something of stays declared: a client
-// asks for what a server can do only once.
+// add adds an item, or replaces the item of the same name, and notifies the clients. A kind
+// stays declared once an item of it was added, because clients ask only once.
 func (s *Server) add(k kind, it *item) {
 	s.mu.Lock()
 	if old := s.items[k][it.name]; old != nil {
@@ -1053,8 +1048,7 @@ func (s *Server) add(k kind, it *item) {
 	s.changed(k)
 }
 
-// remove removes the items of these names, and tells the clients if there were
-// any.
+// remove removes the items of these names, and notifies the clients if there were any.
 func (s *Server) remove(k kind, names []string) {
 	removed := false
 	s.mu.Lock()
@@ -1071,9 +1065,9 @@ func (s *Server) remove(k kind, names []string) {
 	}
 }
 
-// find returns the item of a name, or nil. A URI that is nothing's name may fit a
-// template: then find returns that, and the values of its variables. A very long
-// one fits none: there may be many templates.
+// find returns the item of a name, or nil. If no resource has the name, find returns the first
+// template that matches it, and the values of its variables. Very long names are not matched,
+// because there may be many templates.
 func (s *Server) find(k kind, name string) (*item, map[string]string) {
 	s.mu.Lock()
 	it := s.items[k][name]
@@ -1090,8 +1084,8 @@ func (s *Server) find(k kind, name string) (*item, map[string]string) {
 }
 
 // inOrder returns the items of a kind in the order in which they were added, and the
-// generation of the list, which every change increments. Nobody
-// changes a list that it has returned: after a change it makes another one.
+// generation of the list, which every change increments. A list that it has returned never
+// changes: after a change it makes a new one.
 func (s *Server) inOrder(k kind) (list []*item, generation int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -1110,7 +1104,7 @@ func (s *Server) offers() kindSet {
 	return offered
 }
 
-// addSession makes c one of those that are told of changes.
+// addSession adds c to the sessions that are notified of changes.
 func (s *Server) addSession(c *session) {
 	s.mu.Lock()
 	if s.sessions == nil {
@@ -1121,21 +1115,21 @@ func (s *Server) addSession(c *session) {
 	s.mu.Unlock()
 }
 
-// removeSession takes c out of those that are told of changes.
+// removeSession removes c from the sessions that are notified of changes.
 func (s *Server) removeSession(c *session) {
 	s.mu.Lock()
 	delete(s.sessions, c)
 	s.mu.Unlock()
 }
 
-// changed tells every client that a list is another one now.
+// changed notifies every client that a list has changed.
 func (s *Server) changed(k kind) {
 	for _, c := range s.openSessions() {
 		c.sendListChanged(k.capability())
 	}
 }
 
-// openSessions returns a copy of the sessions, to talk to without the lock.
+// openSessions returns a copy of the sessions, to be used without the lock.
 func (s *Server) openSessions() (open []*session) {
 	s.mu.Lock()
 	for c := range s.sessions {
@@ -1145,7 +1139,7 @@ func (s *Server) openSessions() (open []*session) {
 	return open
 }
 
-// logf tells ErrorLog what belongs to no session.
+// logf reports to ErrorLog what belongs to no session.
 func (s *Server) logf(format string, args ...any) {
 	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
 }
@@ -1171,9 +1165,9 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	handler := func(r *request) []byte {
 		result, err := h(r.ctx, slices.Clip(r.raw))
 		if err != nil {
-			return r.failureAnswer(err)
+			return r.failureResponse(err)
 		}
-		return r.methodAnswer(result)
+		return r.methodResponse(result)
 	}
 	s.mu.Lock()
 	if s.methods == nil {
@@ -1272,33 +1266,31 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	})
 }
 
-// LogHandler returns a handler for package log/slog that logs to the client,
-// under the name of a logger, which may be empty:
+// LogHandler returns a handler for package log/slog that sends log messages to the client. Name
+// is the name of the logger, and may be empty:
 //
 //	logger := slog.New(mcp.LogHandler("db"))
 //
-// It needs the context of the request: use slog's functions that take one. A
-// message is sent as a string, or if there are attributes, as an object of them
-// with the message as "msg". Attributes are written as [slog.JSONHandler] does, but if an
-// attribute or a group has the name of an earlier member, such as "msg", it is sent with
-// an underscore after its name: "msg_".
+// Log with the functions of slog that take a context, and the context of the request. A message
+// without attributes is sent as a string, any other as an object of its attributes, with the
+// message as "msg". Attributes are written as [slog.JSONHandler] writes them. If an attribute or
+// group has the name of an earlier member, such as "msg", an underscore is appended: "msg_".
 //
-// What is below the level that the client has asked for is dropped. So is
-// everything outside of a request, after its end, to clients that asked for
-// none, or if [Server.Logging] is not set. Clients ask with logging/setLevel, and
-// in revision 2026-07-28 with a logLevel in the _meta of each request. The
-// levels are slog's and those of the protocol between and above them: Info+2 is
-// notice, Error+4 critical, Error+8 alert, Error+12 emergency.
+// A message is dropped if it is below the level that the client asked for, if the client asked
+// for none, outside of a request, after the request's end, and if [Server.Logging] is not set.
+// Clients ask with logging/setLevel, and in revision 2026-07-28 with a logLevel in the _meta of
+// each request. The levels are slog's, and those of the protocol between and above them: Info+2
+// is notice, Error+4 critical, Error+8 alert, Error+12 emergency.
 //
-// As with [Progress], a message that is sent keeps its caller until it is written, or
-// the request is over: hold no lock that others need. It may be used concurrently.
+// Logging blocks until the message is written or the request ends, so do not log while holding
+// a contended lock. A LogHandler may be used concurrently.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
 func LogHandler(name string) slog.Handler {
 	return &logHandler{name, func(h slog.Handler) slog.Handler { return h }}
 }
 
-// A logHandler has slog's own handler write the attributes of each message.
+// A logHandler formats the attributes of each message with a slog.JSONHandler.
 type logHandler struct {
 	name string
 	with func(slog.Handler) slog.Handler // gives a handler the attributes and groups of this one
@@ -1372,7 +1364,7 @@ func (h *logHandler) data(ctx context.Context, record slog.Record) ([]byte, erro
 	return singleLine(closeWith(b, "}")), nil
 }
 
-// levels are those of log messages, in order.
+// levels holds the levels of log messages, in order.
 var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // levelOf returns the index in levels of a level of slog: 0 is its Info there, 4
@@ -1666,7 +1658,7 @@ func encodeBlocks(blocks []Content, rev revision) (_ []byte, err error) {
 		if block.Type == "resource" || block.Type == "resource_link" {
 			return nil, fmt.Errorf("content of type %q cannot be sent to a model", block.Type)
 		}
-		if b, err = block.append(b, rev); err != nil {
+		if b, err = block.appendBlock(b, rev); err != nil {
 			return nil, err
 		}
 	}
@@ -3305,18 +3297,17 @@ func oneLine(s string) string {
 
 // ---- values to JSON ----
 //
-// encoding/json writes values. What is left to do is what keeps them in line
-// with the schema that was sent: there is no null but in what cannot be
-// described. That stays as encoding/json writes it: what an interface or an
-// array holds, and what has a MarshalJSON.
+// encoding/json writes values. This section then replaces each null that the schema of the
+// type does not allow. What cannot be described stays as encoding/json writes it: what an
+// interface or an array holds, and what has a MarshalJSON.
 
-// marshal is json.Marshal without escapes for HTML, and with nil slices and
-// maps, as far as the types tell, as empty ones and without nil pointers. What
-// it returns is valid UTF-8 and one line, whatever methods of the user's write.
+// marshal is json.Marshal without escapes for HTML. As far as the type shows, nil slices and
+// maps are written as empty ones, and nil pointers in structs are left out. The result is one
+// line of valid UTF-8, whatever methods of the user write.
 func marshal(v any) ([]byte, error) { return (*schema)(nil).marshal(v) }
 
-// marshal does so for what s describes. If s is nil the type of v is described
-// first, but only when there is a null to be mended.
+// marshal is the function marshal for a value that s describes. If s is nil, the type of v is
+// described first, but only if the JSON has a null.
 func (s *schema) marshal(v any) ([]byte, error) {
 	if s == nil || s.dynamic {
 		if err := checkCycles(reflect.ValueOf(v), 0, 0); err != nil {
@@ -3402,9 +3393,8 @@ func writesItself(v reflect.Value) bool {
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// singleLine mends what a MarshalJSON, or whoever else writes JSON, may have
-// written: bytes that are no UTF-8, and characters that some take for the end of a
-// line.
+// singleLine replaces what a MarshalJSON may have written: invalid UTF-8, and characters that
+// some programs take for the end of a line.
 func singleLine(raw []byte) []byte {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))

@@ -1094,21 +1094,21 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 	c.legacy = legacy{rev: r.rev, level: len(levels), client: bytes.Clone(r.clientInfo), caps: bytes.Clone(r.capabilities), stream: st}
 	c.streams = append(c.streams, st)
 	c.mu.Unlock()
-	b := join(r.beginAnswer(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.srv.identity(r.rev), `,`)
-	return r.endAnswer(join(b, c.abilities(r.rev, offered))), nil
+	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.srv.identity(r.rev), `,`)
+	return r.endResponse(join(b, c.abilities(r.rev, offered))), nil
 }
 
 // discover returns the revisions, the capabilities and the instructions of the server
 // to a modern client.
 func (c *session) discover(r *request) ([]byte, *Error) {
-	b := join(r.beginAnswer(), `"supportedVersions":`, modernVersions, `,`)
+	b := join(r.beginResponse(), `"supportedVersions":`, modernVersions, `,`)
 	b = r.appendCaching(join(b, c.abilities(r.rev, c.srv.offers())), true)
-	return r.endAnswerAs(c.srv.identity(r.rev), b), nil
+	return r.endResponseAs(c.srv.identity(r.rev), b), nil
 }
 
 // ping returns an empty result. A client may ping before initialize.
 func (c *session) ping(r *request) ([]byte, *Error) {
-	return r.emptyAnswer(), nil
+	return r.emptyResponse(), nil
 }
 
 // listItems returns one page of a list. A cursor is the position in the list after
@@ -1143,7 +1143,7 @@ func (r *request) listPage() []byte {
 	if r.ctx != nil {
 		items = slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.shown != nil && !it.shown(r.ctx) })
 	}
-	return r.pageAnswer(items, r.ctx == nil)
+	return r.pageResponse(items, r.ctx == nil)
 }
 
 // isStaleLocked reports whether the list in the response of r lacks a change. The client may have
@@ -1226,9 +1226,9 @@ func (c *session) findCompletion(r *request) ([]byte, *Error) {
 			return errorLine(r.id, badParams("context.arguments: "+err.Error()))
 		}
 		if it.complete[name] == nil {
-			return r.completeAnswer(nil, nil)
+			return r.completeResponse(nil, nil)
 		}
-		return r.completeAnswer(it.complete[name](r.ctx, *p.Argument.Value, known))
+		return r.completeResponse(it.complete[name](r.ctx, *p.Argument.Value, known))
 	}
 	return nil, nil
 }
@@ -1243,7 +1243,7 @@ func (c *session) setLevel(r *request) ([]byte, *Error) {
 	c.mu.Lock()
 	c.legacy.level = n
 	c.mu.Unlock()
-	return r.emptyAnswer(), nil
+	return r.emptyResponse(), nil
 }
 
 // logLevel returns the lowest level of log messages that the client wants for r, as
@@ -1270,7 +1270,7 @@ func (c *session) subscribe(r *request) ([]byte, *Error) {
 	c.mu.Lock()
 	err := c.legacy.stream.watchURI(uri)
 	c.mu.Unlock()
-	return r.emptyAnswer(), err
+	return r.emptyResponse(), err
 }
 
 // unsubscribe undoes subscribe.
@@ -1282,7 +1282,7 @@ func (c *session) unsubscribe(r *request) ([]byte, *Error) {
 	c.mu.Lock()
 	delete(c.legacy.stream.uris, uri)
 	c.mu.Unlock()
-	return r.emptyAnswer(), nil
+	return r.emptyResponse(), nil
 }
 
 // A stream receives notifications of changes: the legacy session is one, and in the
@@ -1473,7 +1473,7 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 				what = "panicked: " + formatPanic(why)
 			}
 			c.logf("%v %s\n%s", r, what, debug.Stack())
-			line = r.failureAnswer(errors.New(internalError.Message)) // an error result if the model reads it
+			line = r.failureResponse(errors.New(internalError.Message)) // an error result if the model reads it
 		}
 		if !returned {
 			r.listed = false
@@ -1526,7 +1526,7 @@ func (r *request) waitForEndOfStream() []byte {
 	if r.session.cause() == ErrClosed { // also if the client has cancelled r, which is then not answered
 		return nil
 	}
-	return r.endAnswer(r.beginAnswer(), r.tag())
+	return r.endResponse(r.beginResponse(), r.tag())
 }
 
 // ---- respond ----
@@ -1648,17 +1648,16 @@ func (r *request) String() string {
 	return excerpt(string(r.method)) + name + " (id " + oneLine(string(r.id)) + ")"
 }
 
-// ---- answers ----
+// ---- responses ----
 //
-// The answer to a request is one line, and this section makes those that tell
-// what a handler has returned. A line begins with request.beginAnswer and ends with
-// request.endAnswer, which know the eras apart. In between each member and each element
-// is appended with a comma behind it. A result that cannot be written as JSON is an
-// error in place of the whole line, so nothing that is broken goes out.
+// The functions below return the response to a request, which is one line. A result begins
+// with request.beginResponse and ends with request.endResponse, where the two eras differ.
+// Each member and element between them is appended with a comma after it. If a result
+// cannot be written as JSON, an error response is sent in place of the whole line.
 
-// beginAnswer begins the line that answers r with a result. Members of the result
-// are to follow, each with a comma behind it, and then endAnswer.
-func (r *request) beginAnswer() []byte {
+// beginResponse begins a response with a result. The members of the result follow, each
+// with a comma after it, and then endResponse.
+func (r *request) beginResponse() []byte {
 	b := join(make([]byte, 0, 256), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
 	if r.rev.modern() {
 		b = join(b, `"resultType":"complete",`)
@@ -1666,18 +1665,18 @@ func (r *request) beginAnswer() []byte {
 	return b
 }
 
-// endAnswer completes what beginAnswer began. Meta holds members of the result's
-// _meta, with a comma behind each; there may be none.
-func (r *request) endAnswer(b []byte, meta ...string) []byte {
-	return r.endAnswerAs(r.session.identity, b, meta...)
+// endResponse completes a response that beginResponse began. Meta holds members of the
+// result's _meta, with a comma after each; it may be empty.
+func (r *request) endResponse(b []byte, meta ...string) []byte {
+	return r.endResponseAs(r.session.identity, b, meta...)
 }
 
-// emptyAnswer is a result with no members of its own. Clients of the older
-// revisions refuse any member in it.
-func (r *request) emptyAnswer() []byte { return r.endAnswer(r.beginAnswer()) }
+// emptyResponse returns a result without members of its own. Clients of the older revisions
+// refuse any member in it.
+func (r *request) emptyResponse() []byte { return r.endResponse(r.beginResponse()) }
 
-// endAnswerAs is endAnswer with a given serverInfo: server/discover sends the full one.
-func (r *request) endAnswerAs(identity string, b []byte, meta ...string) []byte {
+// endResponseAs is endResponse with a given serverInfo: server/discover sends all of it.
+func (r *request) endResponseAs(identity string, b []byte, meta ...string) []byte {
 	switch {
 	case r.rev.modern():
 		b = join(join(join(b, `"_meta":{`), meta...), `"`+keyServer+`":`, identity, `}`)
@@ -1687,7 +1686,7 @@ func (r *request) endAnswerAs(identity string, b []byte, meta ...string) []byte 
 	return closeWith(b, `}}`)
 }
 
-// errorLine is the line that answers with an error. A nil id is sent as null.
+// errorLine returns an error response. A nil id is sent as null.
 func errorLine(id []byte, e *Error) []byte {
 	b := join(nil, `{"jsonrpc":"2.0","id":`, cmp.Or(string(id), "null"), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
 	b = stringMember(b, "message", e.Message)
@@ -1712,8 +1711,7 @@ const (
 	codeURL        = -32042 // the user has to go to a page first, in 2025-11-25
 )
 
-// internalError is what the client is told of a fault that only the programmer can
-// mend.
+// internalError is sent for a fault that only the programmer can fix.
 var internalError = coded(codeInternal, "Internal error")
 
 func coded(code int, message string) *Error {
@@ -1728,84 +1726,81 @@ func badParams(what string) *Error {
 	return coded(codeParams, "Invalid params: "+what)
 }
 
-// toolAnswer is the line that answers the call of a tool with what its handler
-// returned, to which out points. If it is none of the types that we know, s
-// describes it.
-func (r *request) toolAnswer(out any, s *schema) []byte {
+// toolResponse returns the response to a call of a tool. Out points to what the handler
+// returned. If its type is not one of those below, s describes it.
+func (r *request) toolResponse(out any, s *schema) []byte {
 	switch out := out.(type) {
 	case *any: // the handler decides from call to call: what it holds counts
-		return r.toolAnswer(cmp.Or(addressable(*out), any(&struct{}{})), nil)
+		return r.toolResponse(cmp.Or(addressable(*out), any(&struct{}{})), nil)
 	case *struct{}:
-		return r.resultAnswer(&Result{})
+		return r.resultResponse(&Result{})
 	case *string:
 		if r.item.promises { // Out is any
-			return r.resultAnswer(&Result{})
+			return r.resultResponse(&Result{})
 		}
-		return r.textAnswer(*out, nil, false)
+		return r.textResponse(*out, nil, false)
 	case *Content:
-		return r.resultAnswer(&Result{Content: []Content{*out}})
+		return r.resultResponse(&Result{Content: []Content{*out}})
 	case *[]Content:
-		return r.resultAnswer(&Result{Content: *out})
+		return r.resultResponse(&Result{Content: *out})
 	case *Result:
-		return r.resultAnswer(out)
+		return r.resultResponse(out)
 	case **Result:
-		return r.resultAnswer(cmp.Or(*out, &Result{}))
+		return r.resultResponse(cmp.Or(*out, &Result{}))
 	}
 	raw, err := s.marshal(out)
 	switch {
 	case err != nil:
-		return r.notEncodable(err)
+		return r.unsendableResponse(err)
 	case string(raw) == "null":
-		return r.resultAnswer(&Result{})
+		return r.resultResponse(&Result{})
 	}
-	return r.textAnswer(string(raw), raw, false)
+	return r.textResponse(string(raw), raw, false)
 }
 
-// textAnswer is the line that answers the call of a tool with a text, and with
-// structured output unless that is nil. Most calls end here: nothing is built
-// that is then written down.
-func (r *request) textAnswer(text string, structured []byte, isError bool) []byte {
-	b := appendString(join(r.beginAnswer(), `"content":[{"type":"text","text":`), text)
-	return r.endAnswer(appendOutcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps))
+// textResponse returns the response to a call of a tool, with a text and, unless it is nil,
+// structured output. Most calls end here, so it builds no Result.
+func (r *request) textResponse(text string, structured []byte, isError bool) []byte {
+	b := appendString(join(r.beginResponse(), `"content":[{"type":"text","text":`), text)
+	return r.endResponse(appendOutcome(join(b, `}],`), structured, isError, r.rev, r.item.wraps))
 }
 
-// resultAnswer is the line that answers the call of a tool with a Result. Its Meta
-// cannot say who the server is: that member is ours, and no name comes twice.
-func (r *request) resultAnswer(res *Result) []byte {
-	b, err := res.append(r.beginAnswer(), r.rev, r.item)
+// resultResponse returns the response to a call of a tool whose handler returned a Result.
+func (r *request) resultResponse(res *Result) []byte {
+	b, err := res.appendResult(r.beginResponse(), r.rev, r.item)
 	meta, err2 := jsonOf(res.Meta)
 	if err := cmp.Or(err, err2); err != nil {
-		return r.notEncodable(err)
+		return r.unsendableResponse(err)
 	}
-	return r.endAnswerWith(b, meta)
+	return r.endResponseWithMeta(b, meta)
 }
 
-// endAnswerWith is endAnswer with the handler's meta, an object or nil. A serverInfo in it
-// is left out, because that member is ours.
-func (r *request) endAnswerWith(b, meta []byte) []byte {
+// endResponseWithMeta is endResponse with the handler's meta, an object or nil. Its serverInfo
+// is dropped, because this library writes that member.
+func (r *request) endResponseWithMeta(b, meta []byte) []byte {
 	if meta != nil {
 		meta = without(meta, keyServer)
 	}
 	if len(meta) <= len("{}") {
-		return r.endAnswer(b)
+		return r.endResponse(b)
 	}
-	return r.endAnswer(b, string(meta[1:len(meta)-1]), ",")
+	return r.endResponse(b, string(meta[1:len(meta)-1]), ",")
 }
 
-// methodAnswer is the line that answers a request for a method of AddMethod. No name may
-// come twice in it: the members that every result has are ours.
-func (r *request) methodAnswer(result any) []byte {
+// methodResponse returns the response to a request for a method of AddMethod. The handler's
+// resultType is dropped if this library writes that member.
+func (r *request) methodResponse(result any) []byte {
 	raw, err := marshal(addressable(result))
 	switch {
 	case err != nil:
-		return r.notEncodable(err)
+		return r.unsendableResponse(err)
 	case result == nil:
 		raw = []byte("{}")
 	case raw[0] != '{':
-		return r.notEncodable(errors.New("the result of a method must be a JSON object"))
+		return r.unsendableResponse(errors.New("the result of a method must be a JSON object"))
 	}
 	var meta []byte
-	b := r.beginAnswer()
+	b := r.beginResponse()
 	for name, val := range members(raw) {
 		switch {
 		case string(name) == "_meta" && val[0] == '{':
@@ -1814,22 +1809,21 @@ func (r *request) methodAnswer(result any) []byte {
 			b = append(append(append(appendString(b, string(name)), ':'), val...), ',')
 		}
 	}
-	return r.endAnswerWith(b, meta)
+	return r.endResponseWithMeta(b, meta)
 }
 
-// protocolError returns the *Error in the tree of err, or nil. It may be wrapped,
-// or joined with others.
+// protocolError returns the *Error in the tree of err, or nil.
 func protocolError(err error) (e *Error) {
 	errors.As(err, &e)
 	return e
 }
 
-// failureAnswer is the line that answers r if its handler failed. Whoever calls a tool
-// is told as its result, unless the call as such was wrong. That a legacy client
-// lacks a capability is such a result too: its revision has no code for it. The
-// client is asked what the handler wants to know, unless err also holds an [*Error],
-// which no answer can change.
-func (r *request) failureAnswer(err error) []byte {
+// failureResponse returns the response to r if its handler returned err. For a tool it is a
+// result that the model reads, unless err holds an [*Error]. A missing capability is such a
+// result too for a legacy client, whose revision has no code for it. If the handler returned
+// the error of a question, the question is sent, unless err also holds an [*Error], which
+// the user's answer could not change.
+func (r *request) failureResponse(err error) []byte {
 	if errors.Is(err, ErrInputRequired) {
 		questions := r.session.takeInputRequests(r)
 		if len(questions) > 0 && protocolError(err) == nil {
@@ -1843,14 +1837,14 @@ func (r *request) failureAnswer(err error) []byte {
 	case fault != nil && (fault.Code != codeCapability || r.rev.modern()):
 		return errorLine(r.id, r.permitted(fault))
 	case r.service.forModel:
-		return r.textAnswer(err.Error(), nil, true)
+		return r.textResponse(err.Error(), nil, true)
 	}
 	return errorLine(r.id, coded(codeInternal, err.Error()))
 }
 
-// permitted returns a handler's error as it can be sent: its data is JSON, and its code one
-// that r's revision lets handlers use. A client acts on a reserved code: it would take the
-// error for one of the protocol's own.
+// permitted returns a handler's error as it can be sent: its Data is JSON, and handlers may
+// use its Code in r's revision. A client that receives a reserved code takes the error for
+// one of the protocol's own.
 func (r *request) permitted(e *Error) *Error {
 	sent := coded(r.rev.errorCode(e.Code), e.Message)
 	if sent.Code != e.Code && sent.Code == codeInternal { // and not the new number of an old code
@@ -1867,18 +1861,18 @@ func (r *request) permitted(e *Error) *Error {
 	return sent
 }
 
-// notEncodable is the line that answers r if what its handler returned cannot be
-// sent. What err says is for the programmer, and not for the client.
-func (r *request) notEncodable(err error) []byte {
+// unsendableResponse returns the response to r if the handler's result cannot be sent. The
+// reason is reported to ErrorLog and not sent to the client.
+func (r *request) unsendableResponse(err error) []byte {
 	r.session.logf("%v: the result cannot be sent: %v", r, err)
 	return errorLine(r.id, internalError)
 }
 
-// append appends the members of the result of a call of a tool.
-func (res *Result) append(b []byte, rev revision, tool *item) (_ []byte, err error) {
+// appendResult appends the members of the result of a call of a tool.
+func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, err error) {
 	b = join(b, `"content":[`)
 	for _, c := range res.Content {
-		if b, err = c.append(b, rev); err != nil {
+		if b, err = c.appendBlock(b, rev); err != nil {
 			return nil, err
 		}
 	}
@@ -1895,9 +1889,9 @@ func (res *Result) append(b []byte, rev revision, tool *item) (_ []byte, err err
 	return appendOutcome(b, structured, res.IsError, rev, tool.wraps), nil
 }
 
-// appendOutcome appends what follows the content of a result. Wraps is what
-// [Tool.wraps] says; without a schema the value itself decides. A null
-// is no output.
+// appendOutcome appends the members after the content of a result. Structured output that is
+// nil or null is left out. Wraps is the result of [Tool.wraps]; a value that is not an object
+// is wrapped in any case if the revision requires an object.
 func appendOutcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
 	switch {
 	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
@@ -1912,10 +1906,10 @@ func appendOutcome(b, structured []byte, isError bool, rev revision, wraps bool)
 	return b
 }
 
-// pageAnswer is the line that answers a request for a list with the first page of
-// items. Keep says whether the client may keep it. An item is encoded once for each
-// revision, when it is first listed.
-func (r *request) pageAnswer(items []*item, keep bool) []byte {
+// pageResponse returns the response to a request for a list: the first page of items. Keep
+// reports whether the client may cache it. An item is encoded once for each revision, when
+// it is first listed.
+func (r *request) pageResponse(items []*item, keep bool) []byte {
 	s := r.session.srv
 	size := cmp.Or(max(0, s.PageSize), len(items))
 	page := items[:min(size, len(items))]
@@ -1923,11 +1917,11 @@ func (r *request) pageAnswer(items []*item, keep bool) []byte {
 	room := 256
 	for _, it := range page {
 		if it.encoded[r.rev] == nil {
-			it.encoded[r.rev] = it.encode(r.rev)
+			it.encoded[r.rev] = it.encodeItem(r.rev)
 		}
 		room += len(it.encoded[r.rev]) + 1
 	}
-	b := join(reserve(r.beginAnswer(), room), `"`, kindNames[r.service.kind], `":[`)
+	b := join(reserve(r.beginResponse(), room), `"`, kindNames[r.service.kind], `":[`)
 	for _, it := range page {
 		b = append(append(b, it.encoded[r.rev]...), ',')
 	}
@@ -1935,13 +1929,13 @@ func (r *request) pageAnswer(items []*item, keep bool) []byte {
 	if b = closeWith(b, `],`); len(page) < len(items) {
 		b = stringMember(b, "nextCursor", strconv.Itoa(page[len(page)-1].seq))
 	}
-	return r.endAnswer(r.appendCaching(b, keep))
+	return r.endResponse(r.appendCaching(b, keep))
 }
 
-// encode returns an element of a list as a revision knows it. If the revision requires that
-// structured output is an object, any other output schema is wrapped, and one with a $ref,
-// which would then point elsewhere, is left out.
-func (it *item) encode(rev revision) []byte {
+// encodeItem returns an element of a list without what the revision does not know. If the
+// revision requires structured output to be an object, any other output schema is wrapped.
+// A schema with a $ref, which would then point elsewhere, is left out.
+func (it *item) encodeItem(rev revision) []byte {
 	val := it.public
 	if t, ok := val.(Tool); ok && it.wraps && !rev.knows(anyOutput) {
 		if schema := t.OutputSchema; bytes.Contains(schema, []byte(`"$ref"`)) {
@@ -1954,68 +1948,66 @@ func (it *item) encode(rev revision) []byte {
 	return rev.encode(val)
 }
 
-// promptAnswer is the line that answers prompts/get, with messages or the error
-// of a PromptFunc. Clients refuse the whole answer if the role of one message is neither
-// user nor assistant.
-func (r *request) promptAnswer(messages []Message, err error, description string) []byte {
+// promptResponse returns the response to prompts/get. Clients refuse the whole response if
+// the role of a message is neither user nor assistant.
+func (r *request) promptResponse(messages []Message, err error, description string) []byte {
 	if err != nil {
-		return r.failureAnswer(err)
+		return r.failureResponse(err)
 	}
-	b := join(optionalMember(r.beginAnswer(), "description", description), `"messages":[`)
+	b := join(optionalMember(r.beginResponse(), "description", description), `"messages":[`)
 	for _, m := range messages {
 		role := cmp.Or(m.Role, "user")
 		if role != "user" && role != "assistant" {
-			return r.notEncodable(fmt.Errorf("a message has the role %q", role))
+			return r.unsendableResponse(fmt.Errorf("a message has the role %q", role))
 		}
 		b = join(stringMember(append(b, '{'), "role", role), `"content":`)
-		if b, err = m.Content.append(b, r.rev); err != nil {
-			return r.notEncodable(err)
+		if b, err = m.Content.appendBlock(b, r.rev); err != nil {
+			return r.unsendableResponse(err)
 		}
 		b = closeWith(b, `},`)
 	}
-	return r.endAnswer(closeWith(b, `],`))
+	return r.endResponse(closeWith(b, `],`))
 }
 
-// notFound is the error for a resource that is not there. A client is told which:
-// it may have asked for several.
+// notFound returns the error for a resource that does not exist. It names the URI, because
+// the client may have sent several requests.
 func (r *request) notFound() *Error {
 	return &Error{Code: r.rev.errorCode(codeNotFound), Message: "Resource not found", Data: map[string]string{"uri": r.name}}
 }
 
-// readAnswer is the line that answers resources/read. Clients put what they read
-// beside what was listed, so a URI that a ReadFunc leaves out is the one that was read,
-// and a type that it leaves out is the Resource's.
-func (r *request) readAnswer(contents []ResourceContents, err error, mimeType string) []byte {
+// readResponse returns the response to resources/read. Clients match it with the list, so an
+// empty URI becomes the one that was read, and an empty type that of the Resource.
+func (r *request) readResponse(contents []ResourceContents, err error, mimeType string) []byte {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return errorLine(r.id, r.notFound())
 	case err != nil:
-		return r.failureAnswer(err)
+		return r.failureResponse(err)
 	}
-	b := join(r.beginAnswer(), `"contents":[`)
+	b := join(r.beginResponse(), `"contents":[`)
 	for _, c := range contents {
 		c.URI = cmp.Or(c.URI, r.name)
 		c.MIMEType = cmp.Or(c.MIMEType, mimeType)
-		if b, err = c.append(b, r.rev); err != nil {
-			return r.notEncodable(err)
+		if b, err = c.appendContents(b, r.rev); err != nil {
+			return r.unsendableResponse(err)
 		}
 	}
 	keep := r.inputResponses == nil && r.state == nil // else it may depend on them
-	return r.endAnswer(r.appendCaching(closeWith(b, `],`), keep))
+	return r.endResponse(r.appendCaching(closeWith(b, `],`), keep))
 }
 
-// completeAnswer is the line that answers completion/complete. The protocol allows
-// a hundred values, and a total to say that there are more.
-func (r *request) completeAnswer(values []string, err error) []byte {
+// completeResponse returns the response to completion/complete. The protocol allows 100
+// values, and a total to show that there are more.
+func (r *request) completeResponse(values []string, err error) []byte {
 	if err != nil {
-		return r.failureAnswer(err)
+		return r.failureResponse(err)
 	}
-	b := join(r.beginAnswer(), `"completion":{"values":[`)
+	b := join(r.beginResponse(), `"completion":{"values":[`)
 	for _, v := range values[:min(len(values), 100)] {
 		b = append(appendString(b, v), ',')
 	}
 	b = closeWith(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
-	return r.endAnswer(b)
+	return r.endResponse(b)
 }
 
 // identity returns the serverInfo of a revision. A program is smaller if it is not inlined.
@@ -2031,9 +2023,9 @@ func (s *Server) identity(rev revision) string {
 	}{s.Name, s.Version, s.Title, s.WebsiteURL, s.Icons}))
 }
 
-// appendCaching appends the hints of the modern era on how long an answer may be
-// kept, and by whom. They are on every answer that a client might keep. If keep is
-// false it must not.
+// appendCaching appends the members of the modern era that say how long a response may be
+// cached, and for whom. A response that the client must not cache has them too, with a time
+// of 0.
 func (r *request) appendCaching(b []byte, keep bool) []byte {
 	s, ttl, scope := r.session.srv, int64(0), "private"
 	if !r.rev.modern() {
@@ -2049,7 +2041,7 @@ func (r *request) appendCaching(b []byte, keep bool) []byte {
 	return join(b, `,"cacheScope":"`, scope, `",`)
 }
 
-// declared holds the member of the capabilities by which a kind is declared.
+// declared holds the member of the capabilities that declares a kind.
 var declared = [...]string{
 	tools:       `"tools":{"listChanged":true},`,
 	prompts:     `"prompts":{"listChanged":true},`,
@@ -2058,8 +2050,7 @@ var declared = [...]string{
 	logging:     `"logging":{},`,
 }
 
-// abilities returns the members that tell what the server can do: the capabilities,
-// of which it declares what is offered, and the instructions.
+// abilities returns the capabilities, with the kinds that are offered, and the instructions.
 func (c *session) abilities(rev revision, offered kindSet) string {
 	b := []byte(`"capabilities":{`)
 	for k, member := range declared {
@@ -2072,11 +2063,11 @@ func (c *session) abilities(rev revision, offered kindSet) string {
 	return string(optionalMember(closeWith(b, `},`), "instructions", c.srv.Instructions))
 }
 
-// tag is the member of _meta that names r's stream.
+// tag returns the member of _meta that names r's stream.
 func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.id) + `,` }
 
-// acknowledgement is the notification with which a stream begins: what we will
-// tell of what was asked for.
+// acknowledgement returns the notification with which a stream begins. It lists the
+// notifications that the stream will have.
 func (r *request) acknowledgement() []byte {
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
 	b = closeWith(b, `},"notifications":{`)
@@ -2095,8 +2086,8 @@ func (r *request) acknowledgement() []byte {
 	return closeWith(b, `}}}`)
 }
 
-// append appends one block of content as a revision knows it, and a comma.
-func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
+// appendBlock appends a block of content in the form that the revision knows, and a comma.
+func (c Content) appendBlock(b []byte, rev revision) (_ []byte, err error) {
 	if err = checkAnnotations(c.Annotations); err == nil && c.Link != nil {
 		err = cmp.Or(checkAnnotations(c.Link.Annotations), checkIcons(c.Link.Icons))
 	}
@@ -2118,7 +2109,7 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 		raw := rev.encode(link)
 		b = join(b, `{"type":"resource_link",`, string(raw[1:len(raw)-1]), ",")
 	case c.Type == "resource" && c.Resource != nil:
-		if b, err = c.Resource.append(join(b, `{"type":"resource","resource":`), rev); err != nil {
+		if b, err = c.Resource.appendContents(join(b, `{"type":"resource","resource":`), rev); err != nil {
 			return nil, err
 		}
 	default:
@@ -2131,8 +2122,8 @@ func (c Content) append(b []byte, rev revision) (_ []byte, err error) {
 	return closeWith(b, "},"), err
 }
 
-// append appends the contents as a revision knows them, and a comma.
-func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) {
+// appendContents appends the contents in the form that the revision knows, and a comma.
+func (r *ResourceContents) appendContents(b []byte, rev revision) (_ []byte, err error) {
 	b = optionalMember(stringMember(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
 	if r.Blob != nil {
 		b = join(base64.StdEncoding.AppendEncode(join(b, `"blob":"`), r.Blob), `",`)
@@ -2143,7 +2134,7 @@ func (r *ResourceContents) append(b []byte, rev revision) (_ []byte, err error) 
 	return closeWith(b, "},"), err
 }
 
-// appendMeta appends the _meta of something inside of a result, if the revision knows it.
+// appendMeta appends the _meta of a part of a result, if the revision knows it.
 func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 	raw, err := jsonOf(meta)
 	if rev.knows(metaInside) {
@@ -2320,7 +2311,7 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 	}
 	answers, _ := marshal(r.answers) // valid JSON already
 	b = stringMember(closeWith(b, `},`), "requestState", r.seal(answers))
-	return r.endAnswer(b)
+	return r.endResponse(b)
 }
 
 // seal makes a requestState: the answers so far, when they expire, and a
