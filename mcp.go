@@ -816,7 +816,7 @@ func legalScheme(s string) bool {
 }
 
 // hasDotSegment reports whether there is a "." or ".." between the slashes of a
-// URI, or between whatever else somebody may take for a slash.
+// URI, or between other characters that a program may take for a slash.
 func hasDotSegment(uri string) bool {
 	if scheme, rest, ok := strings.Cut(uri, ":"); ok && legalScheme(scheme) {
 		uri = rest
@@ -968,7 +968,7 @@ func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
 //
 // Tools, prompts, resources and templates are items of four kinds. They are found
 // by their names, and listed in the order in which they came. Adding and removing
-// is cheap, whatever is there; the order is made when somebody asks for a list.
+// is cheap, however many there are; the order is made when a client asks for a list.
 // Server.mu guards the items, their order, and what encode has returned. It is not
 // held while users' code runs.
 
