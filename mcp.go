@@ -539,7 +539,7 @@ func (s *Server) inputRules(t *Tool, from reflect.Type, where string) *rules {
 	}
 	for _, f := range cmp.Or(in.byHand, in.schema).fields {
 		panicUnless(madeOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
-			fmt.Sprintf("the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse every request", f.name))
+			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse every request", f.name)
 	}
 	return in
 }
@@ -575,7 +575,7 @@ func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 	for depth := 0; depth < 10 && (base.Kind() == reflect.Pointer || base.Kind() == reflect.Slice); depth++ { // it may be a list of itself
 		base = base.Elem()
 	}
-	panicUnless(base != reflect.TypeFor[Result]() && base != reflect.TypeFor[Content](), where, "write *mcp.Result, mcp.Content or []mcp.Content instead of "+to.String())
+	panicUnless(base != reflect.TypeFor[Result]() && base != reflect.TypeFor[Content](), where, "write *mcp.Result, mcp.Content or []mcp.Content instead of %v", to)
 	s, wrong := derive(to, where, writing)
 	panicIf(wrong.mistake)
 	if t.OutputSchema == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) {
@@ -652,7 +652,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	panicUnless(r.Size >= 0, where, "Size is negative")
 	panicAt(where, checkAnnotations(r.Annotations))
 	for name := range r.Complete {
-		panicUnless(slices.Contains(variables, name), where, fmt.Sprintf("there is no variable %q to complete", name))
+		panicUnless(slices.Contains(variables, name), where, "there is no variable %q to complete", name)
 	}
 	adopt(where, &r, r.Icons, &r.Meta)
 	r.Complete = maps.Clone(r.Complete)
@@ -675,9 +675,9 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 }
 
 // panicUnless panics unless ok is true.
-func panicUnless(ok bool, where, what string) {
+func panicUnless(ok bool, where, format string, args ...any) {
 	if !ok {
-		panic(where + ": " + what)
+		panic(where + ": " + fmt.Sprintf(format, args...))
 	}
 }
 
@@ -1950,7 +1950,7 @@ func typeName(t reflect.Type) string {
 	if t == reflect.TypeFor[json.RawMessage]() { // jsontext.Value since Go 1.27
 		return "json.RawMessage"
 	}
-	return strings.ReplaceAll(t.String(), "interface {}", "any")
+	return strings.Join(strings.Split(t.String(), "interface {}"), "any")
 }
 
 // isBytes reports whether encoding/json writes t, a slice, as base64. It does not if the
@@ -2511,13 +2511,16 @@ func (p handParser) parse(raw []byte, path string) *field {
 func (p handParser) addTags(f *field, said map[string][]byte, path string, keywords ...string) {
 	for _, keyword := range keywords {
 		if bound := said[keyword]; bound != nil {
-			panicUnless(isNumber(bound), p.where+path, keyword+" must be a number")
-			f.tag += reflect.StructTag(strings.Replace(keyword, "Items", "Length", 1) + `:"` + string(bound) + `" `)
+			panicUnless(isNumber(bound), p.where+path, "%s must be a number", keyword)
+			if f.schema.kind == "array" { // the tags of lists have the names of those of strings
+				keyword = keyword[:len("min")] + "Length"
+			}
+			f.tag += reflect.StructTag(keyword + `:"` + string(bound) + `" `)
 		}
 	}
 	if f.schema.kind == "string" || f.schema.kind == "array" {
 		err := f.readLengths()
-		panicUnless(err == nil, p.where+path, fmt.Sprint(err))
+		panicAt(p.where+path, err)
 	} else if f.readBounds() != nil { // for example 0.5 for an integer; it is not checked
 		f.min, f.max = reflect.Value{}, reflect.Value{}
 	}
@@ -2560,7 +2563,7 @@ func (p handParser) addProperties(s *schema, properties, required []byte, path s
 		panicUnless(isText, p.where+path, "required must be a list of names")
 		f := s.property(name)
 		if f == nil {
-			panicUnless(s.open || s.elem != nil, p.where+path, fmt.Sprintf("required names %q, which is not a property, and additionalProperties is false", name))
+			panicUnless(s.open || s.elem != nil, p.where+path, "required names %q, which is not a property, and additionalProperties is false", name)
 			f = &field{name: name, maxLen: -1, schema: &schema{}}
 			s.fields = append(s.fields, f)
 		}
@@ -2583,7 +2586,7 @@ func (s *schema) checkFit(own *schema, where string) {
 		return
 	case s.kind != own.kind:
 		numbers := own.kind == "number" && s.kind == "integer" || own.kind == "integer" && s.kind == "number"
-		panicUnless(numbers, where, "the schema has the type "+s.kind+", but the Go type is of "+own.kind)
+		panicUnless(numbers, where, "the schema has the type %s, but the Go type is of %s", s.kind, own.kind)
 	case s.kind == "array":
 		s.elem.schema.checkFit(own.elem.schema, where+"[]")
 	case own.elem != nil: // a map
@@ -2603,12 +2606,12 @@ func (s *schema) checkFields(own *schema, where string) {
 			continue
 		}
 		for _, other := range own.fields {
-			panicUnless(!strings.EqualFold(other.name, f.name), where, fmt.Sprintf("the property %q and the field %q differ only in case: names are matched exactly", f.name, other.name))
+			panicUnless(!strings.EqualFold(other.name, f.name), where, "the property %q and the field %q differ only in case: names are matched exactly", f.name, other.name)
 		}
-		panicUnless(f.optional, where, fmt.Sprintf("the schema requires %q, which is not a field of %v", f.name, own.typ))
+		panicUnless(f.optional, where, "the schema requires %q, which is not a field of %v", f.name, own.typ)
 	}
 	for _, f := range own.fields {
-		panicUnless(f.optional || !s.listed || s.property(f.name) != nil, where, fmt.Sprintf("the field %q is required, but the schema has no such property", f.name))
+		panicUnless(f.optional || !s.listed || s.property(f.name) != nil, where, "the field %q is required, but the schema has no such property", f.name)
 	}
 }
 
@@ -2820,7 +2823,7 @@ func (s *schema) setValue(v reflect.Value, raw []byte, bad *faults) {
 		v.SetBool(raw[0] == 't')
 	case s.kind == "integer" && isNumber(raw):
 		err = s.setInteger(v, raw)
-		bad.converted = bad.converted || bytes.ContainsAny(raw, ".eE") // 5.0 becomes 5
+		bad.converted = bad.converted || strings.ContainsAny(string(raw), ".eE") // 5.0 becomes 5
 	case s.kind == "number" && isNumber(raw):
 		err = s.setNumber(v, raw)
 	case s.kind == "array" && raw[0] == '[':

@@ -2351,7 +2351,7 @@ func (r *request) checksum(texts ...string) string {
 	var sum maphash.Hash
 	sum.SetSeed(r.session.srv.seed)
 	for _, text := range append(texts, string(r.method), r.name, string(arguments)) {
-		maphash.WriteComparable(&sum, text)
+		sum.WriteString(strconv.Itoa(len(text)) + ":" + text)
 	}
 	return strconv.FormatUint(sum.Sum64(), 36)
 }
