@@ -514,8 +514,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 	if len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0 {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
-	var properties []byte
-	if pick(t.InputSchema, want{name: "properties", to: &properties}); properties == nil {
+	if in.byHand != nil && !in.byHand.listed {
 		s.logf("%s: InputSchema has no properties: some providers refuse every tool of such a request; write \"properties\":{}", where)
 	}
 }
@@ -525,23 +524,26 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 func (s *Server) inputRules(t *Tool, from reflect.Type, where string) *rules {
 	in := &rules{}
 	if t.InputSchema == nil {
-		in.schema = s.inputSchema(from, where+": In")
+		in.schema = s.inputSchema(from, where)
 		t.InputSchema = in.schema.sentAs
-	} else {
-		var wrong problems
-		in.schema, wrong = derive(from, where+": In", reading)
-		panicIf(wrong.mistake)
-		in.byHand = handParser{where + ": InputSchema"}.parse(t.InputSchema, "").schema
+		return in
 	}
+	var wrong problems
+	in.schema, wrong = derive(from, where+": In", reading)
+	panicIf(wrong.mistake)
 	panicUnless(in.schema.kind == "object" || in.schema.kind == "", where, "In must be a struct or a map")
-	if in.byHand != nil {
-		in.byHand.checkFit(in.schema, where+": InputSchema")
-	}
-	for _, f := range cmp.Or(in.byHand, in.schema).fields {
+	in.byHand = handParser{where + ": InputSchema"}.parse(t.InputSchema, "").schema
+	in.byHand.checkFit(in.schema, where+": InputSchema")
+	in.byHand.checkNames(where)
+	return in
+}
+
+// checkNames panics if providers would refuse the name of an argument.
+func (s *schema) checkNames(where string) {
+	for _, f := range s.fields {
 		panicUnless(madeOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse every request", f.name)
 	}
-	return in
 }
 
 // inputSchema describes the arguments of a tool, once for each type.
@@ -552,7 +554,9 @@ func (s *Server) inputSchema(t reflect.Type, where string) *schema {
 	if known != nil {
 		return known
 	}
-	known = mustDerive(t, where, reading)
+	known = mustDerive(t, where+": In", reading)
+	panicUnless(known.kind == "object", where, "In must be a struct or a map")
+	known.checkNames(where)
 	known.sentAs = known.render()
 	s.mu.Lock()
 	if s.schemas == nil {
