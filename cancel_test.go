@@ -1426,7 +1426,11 @@ func TestProcessTrace(t *testing.T) {
 		return in, strings.Split(strings.TrimSuffix(string(rest), "\n"), "\n")
 	}
 	t.Run("file", func(t *testing.T) {
+		const earlier = "kept\n"
 		file := filepath.Join(t.TempDir(), "trace")
+		if err := os.WriteFile(file, []byte(earlier), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		in, out := dialogue(newProc(t, "MCP_TRACE="+file).start())
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -1435,7 +1439,11 @@ func TestProcessTrace(t *testing.T) {
 		shape := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} (in |out) ? ?(\{.*\})$`)
 		var gotIn, gotOut []string
 		asked := map[int]bool{}
-		for line := range strings.Lines(string(b)) {
+		added, appended := strings.CutPrefix(string(b), earlier)
+		if !appended {
+			t.Error("the trace has replaced the file")
+		}
+		for line := range strings.Lines(added) {
 			m := shape.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 			if m == nil {
 				t.Fatalf("trace: %q", line)

@@ -1418,6 +1418,8 @@ func TestProtocol(t *testing.T) {
 			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
 			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
 			< {"jsonrpc":"2.0","id":3,"result":{"tools":[]}}`},
+		{"initialize twice", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + initialize("2025-06-18") + `
+			< ` + wrong("1", -32600, "Invalid Request: initialize came twice") + ping},
 		{"probe, then fall back", emptied, "", `
 			> {"jsonrpc":"2.0","id":"p","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
 			< {"jsonrpc":"2.0","id":"p","error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2099-01-01"}}}
