@@ -2509,6 +2509,13 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		heard(3 * maxInline)
 		time.Sleep(time.Second)
 		c.want(`{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"slept"}]}}`)
+		c.send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"hi"}}`)
+		c.want(said(4, "hi"))
+		for _, session := range s.openSessions() { // an idle session has no timer, which only the field shows
+			if session.turn.timer.Stop() {
+				t.Error("the timer of the turn runs in an idle session")
+			}
+		}
 		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // a write that lasts
