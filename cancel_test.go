@@ -31,8 +31,8 @@ import (
 
 // ---- the five faults of python-sdk pull request 2306 ----
 
-// 1. At EOF the server joined on its handlers, and crashed when they answered
-// into a closed stream.
+// At the end of the input, and if both ends are closed, Serve cancels handlers and
+// does not wait for them to finish by themselves.
 func TestEOFCancelsHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -57,8 +57,9 @@ func TestEOFCancelsHandlers(t *testing.T) {
 	})
 }
 
-// 2. Handlers that were woken deleted themselves from the map that was being
-// iterated. With Linger they are woken through that map and nothing else.
+// Handlers that the end wakes remove their own questions from the map while the
+// session wakes the other handlers. With Linger nothing else wakes them. The test uses
+// the fields of the session to see that the maps are empty.
 func TestWokenHandlersRemoveTheirQuestions(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		const n = 200
@@ -86,8 +87,7 @@ func TestWokenHandlersRemoveTheirQuestions(t *testing.T) {
 	})
 }
 
-// 3. A handler that was woken answered with the error "connection closed", and
-// that was written to the closed stream.
+// After a Write has failed, no response or error of a woken handler is written.
 func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveWire(t, &s.Server)
@@ -109,8 +109,8 @@ func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 	})
 }
 
-// 4. A request that the client has cancelled is never answered; one that ended
-// because the client closed its end is.
+// A request that the client has cancelled is not answered, also if the input ends
+// later. A request that the end has cancelled is answered.
 func TestCancelledRequestsAreNotAnsweredAtEOF(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -129,8 +129,8 @@ func TestCancelledRequestsAreNotAnsweredAtEOF(t *testing.T) {
 	})
 }
 
-// 5. Our end closed, or theirs, as an error may say it: both are ordinary ends,
-// on w as on r.
+// Each error that a closed pipe or connection causes is an ordinary end, for r and for
+// w.
 func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 	path := func(err error) error { return &os.PathError{Op: "write", Path: "/dev/stdout", Err: err} }
 	ends := []error{
@@ -170,8 +170,8 @@ func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 
 // ---- the table of endings ----
 
-// Each row of the table that opens cancel.go: what the handler sees, whether it
-// is answered, and what Serve returns.
+// Each row of the table at the top of cancel.go: the cause, the response, and what
+// Serve returns.
 func TestEndings(t *testing.T) {
 	boom := errors.New("boom")
 	breakWith := func(n int, err error) func(*wireClient) {
@@ -222,7 +222,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// A client that closes its half right after its requests gets all answers.
+// A client that closes its end right after its requests receives all responses.
 func TestEOFAfterRequestsLosesNoResponse(t *testing.T) {
 	for _, max := range []int{0, 1, 3} {
 		bubble(t, func(t *testing.T, s *stage) {
@@ -253,8 +253,8 @@ func TestEOFAfterRequestsLosesNoResponse(t *testing.T) {
 	}
 }
 
-// EOF is heard the moment that Read returns it, also when more output is unsent
-// than there may be.
+// The end of the input is seen as soon as Read returns it, also if too much output is
+// unsent.
 func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "big", func(context.Context) (string, error) {
@@ -265,7 +265,7 @@ func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 		c.send(modernCall("1", "wait"), modernCall("2", "big"), modernCall("3", "big"), modernCall("4", "big"))
 		synctest.Wait() // the reader is in Read
 		close(s.release)
-		synctest.Wait() // and nobody takes the output
+		synctest.Wait() // and the output is not read
 		c.in.Close()
 		synctest.Wait()
 		s.saw(t, ErrClosed)
@@ -273,8 +273,8 @@ func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 	})
 }
 
-// EOF is heard behind much input that no line is taken of, and what is answered
-// after the end has the bound of all output.
+// The end of the input is seen after much input of which no line is accepted.
+// Responses after the end have the same bound as all output.
 func TestEOFIsSeenAfterMuchInput(t *testing.T) {
 	for _, input := range []string{strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)), strings.Repeat("x\n", 1<<19)} {
 		if input[0] == '{' || !raceBuild() { // which would take long over the second
@@ -303,8 +303,7 @@ func eofBehind(t *testing.T, input string) {
 	})
 }
 
-// What a client writes when no line is accepted any more costs no memory, however
-// long its lines are.
+// Input after the end of the session needs no memory, however long its lines are.
 func TestInputAfterTheEndIsDiscarded(t *testing.T) {
 	if raceBuild() {
 		t.Skip("the race detector allocates too")
@@ -337,8 +336,8 @@ func TestInputAfterTheEndIsDiscarded(t *testing.T) {
 	}
 }
 
-// Serve returns the very error of its Reader, and none that came from closing the
-// Reader after ctx has ended, as Serve's comment says how to do.
+// Serve returns the error of its Reader unchanged. It does not return an error that
+// comes from closing the Reader after ctx has ended.
 func TestServeReturnsTheErrorOfTheReader(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -446,7 +445,7 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 	})
 }
 
-// What is held is given up when the client does not take it: soon after Drain.
+// Held responses that the client does not read are discarded soon after Drain.
 func TestHeldResponsesDoNotBlockServe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveUnread(t, &s.Server)
@@ -457,12 +456,12 @@ func TestHeldResponsesDoNotBlockServe(t *testing.T) {
 	})
 }
 
-// A client that was slow when Drain was over is given the same moment as one that
-// was not: what is held goes out behind the Write that was under way.
+// After Drain, held responses are sent after a Write in progress, within the same
+// short time.
 func TestHeldResponsesWaitForAWriteInProgress(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveUnread(t, &s.Server)
-		c.send(modernCall("0", "hi")) // from here on somebody is stuck in a Write
+		c.send(modernCall("0", "hi")) // a goroutine is blocked in a Write from here on
 		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
 		c.in.Close()
 		time.Sleep(1050 * time.Millisecond)
@@ -496,8 +495,7 @@ func TestBatchIsNotLostWhenContextEnds(t *testing.T) {
 	}
 }
 
-// After EOF handlers go on for as long as Linger says, unless w or ctx comes to
-// its end too.
+// After the end of the input, handlers go on for Linger, unless w fails or ctx ends.
 func TestLinger(t *testing.T) {
 	for _, row := range []struct {
 		linger time.Duration
@@ -552,7 +550,8 @@ func TestLinger(t *testing.T) {
 	})
 }
 
-// What changes while handlers linger is told before they answer.
+// Changes that happen while handlers linger are sent before the responses of these
+// handlers.
 func TestChangesAreSentDuringLinger(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		s.Linger = time.Minute
@@ -575,7 +574,8 @@ func TestChangesAreSentDuringLinger(t *testing.T) {
 	})
 }
 
-// Whoever waits for the client is told at once, Linger or not, and of the same cause.
+// Questions to the client end at once when the session ends, with or without Linger,
+// and with its cause.
 func TestQuestionsEndWithTheSession(t *testing.T) {
 	boom := errors.New("boom")
 	for _, row := range []struct {
@@ -591,7 +591,7 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 			begin := time.Now()
 			add(&s.Server, "again", func(ctx context.Context) (string, error) {
 				_, first := Roots(context.WithoutCancel(ctx))
-				_, second := Roots(context.WithoutCancel(ctx)) // nobody to ask any more
+				_, second := Roots(context.WithoutCancel(ctx)) // the session has ended
 				s.causes = append(s.causes, first)
 				if second == nil || time.Since(begin) != 0 {
 					t.Errorf("after the end, at %v: %v", time.Since(begin), second)
@@ -615,8 +615,7 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 	}
 }
 
-// Fifty handlers ask in a loop while the client answers, and it goes away in
-// the midst of that. The bubble itself finds goroutines that stay.
+// Fifty handlers ask in a loop until the session ends while the client responds.
 func TestFiftyHandlersAskUntilTheEnd(t *testing.T) {
 	for _, end := range []func(*client){
 		func(c *client) { c.in.Close() },
@@ -657,8 +656,8 @@ func TestFiftyHandlersAskUntilTheEnd(t *testing.T) {
 	}
 }
 
-// An open subscription holds up nothing. The client that has gone is not told
-// of its end, everybody else is.
+// An open subscription does not delay the end. It is answered unless the client has
+// closed the connection.
 func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 	const ack = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"},"notifications":{"toolsListChanged":true}}}`
 	const end = `{"jsonrpc":"2.0","id":"sub","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"sub","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
@@ -683,8 +682,8 @@ func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 	}
 }
 
-// A subscription that is begun after the others were told of the end is told of
-// it too.
+// A subscription that is read ahead, and begins after the end of the input, ends as
+// well.
 func TestStreamBegunAfterEOF(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		s.Linger = time.Hour
@@ -700,8 +699,8 @@ func TestStreamBegunAfterEOF(t *testing.T) {
 	})
 }
 
-// Handlers that outlive Drain are named by an ErrDrain, and nothing starts a
-// write after Serve returned.
+// An ErrDrain names the handlers that outlive Drain, and no Write begins after Serve
+// has returned.
 func TestDrain(t *testing.T) {
 	for _, row := range []struct{ drain, lasts time.Duration }{
 		{0, time.Second}, {300 * time.Millisecond, 300 * time.Millisecond}, {time.Minute, time.Minute}, {-1, time.Second},
@@ -939,7 +938,7 @@ func (explosive) MarshalJSON() ([]byte, error) { panic("secret") }
 
 func (explosive) Error() string { panic("secret") }
 
-// A bomb explodes again while its explosion is told.
+// A bomb panics again while its panic is formatted.
 type bomb struct{}
 
 func (b bomb) Error() string { panic(b) }
@@ -975,7 +974,7 @@ func TestPanicFailsOneRequest(t *testing.T) {
 	})
 }
 
-// A jam is a writer that nobody empties.
+// A jam is a writer that blocks until release is closed.
 type jam struct{ release chan struct{} }
 
 func (j jam) Write(b []byte) (int, error) { <-j.release; return len(b), nil }
@@ -1073,8 +1072,8 @@ func TestProcessEmptyStdin(t *testing.T) {
 	}
 }
 
-// Handlers that do not end are left behind after Drain, and named; the others
-// are answered.
+// Handlers that do not return are named in ErrDrain, and main goes on. The other
+// handlers are answered.
 func TestProcessLeavesHangingHandlers(t *testing.T) {
 	p := beginProc(t, "MCP_TEST_DRAIN=200ms")
 	p.send(callLines(1, 3, "hang", "{}") + callLines(4, 6, "wait", "{}"))
@@ -1091,7 +1090,7 @@ func TestProcessLeavesHangingHandlers(t *testing.T) {
 	}
 }
 
-// The server ends when whoever holds the other ends dies without a word.
+// The server ends if the process that holds the other ends of its pipes is killed.
 func TestProcessEndsWithItsHost(t *testing.T) {
 	p := newProc(t, "MCP_TEST_CHILD=host")
 	r, w, err := os.Pipe() // stderr of both: it ends when both have ended
@@ -1128,8 +1127,7 @@ func TestProcessEndsWithItsHost(t *testing.T) {
 	p.told(rep, 10, ErrClosed.Error())
 }
 
-// When nobody reads stdout any more, handlers are cancelled and main cleans up,
-// in spite of SIGPIPE.
+// If stdout is closed, handlers are cancelled and main cleans up, in spite of SIGPIPE.
 func TestProcessEndsAtABrokenPipe(t *testing.T) {
 	onUnix(t)
 	for _, both := range []bool{false, true} {
@@ -1151,8 +1149,7 @@ func TestProcessEndsAtABrokenPipe(t *testing.T) {
 	}
 }
 
-// Answers are due, more than the pipe holds, and the client
-// does not take them.
+// More responses are due than the pipe holds, and the client does not read them.
 func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	onUnix(t)
 	due := func(t *testing.T, env ...string) *proc {
@@ -1221,15 +1218,15 @@ func TestProcessSIGTERMAndSIGINT(t *testing.T) {
 			p.send(callLine(1, "hang", "{}") + callLine(2, "wait", "{}"))
 			p.arrived(2)
 			p.cmd.Process.Signal(sig)
-			p.next(2) // the first was heard
+			p.next(2) // the first has arrived
 			p.kill(sig)
 			p.wait("signal: " + sig.String())
 		})
 	}
 }
 
-// A host closes stdin and does not wait. The program ends
-// all the same as it should; a second signal is in earnest.
+// A signal right after the end of stdin does not end the process while main cleans up.
+// A second signal does.
 func TestProcessSignalsAfterEOF(t *testing.T) {
 	onUnix(t)
 	for _, twice := range []bool{false, true} {
@@ -1292,7 +1289,7 @@ func TestProcessServerSignals(t *testing.T) {
 	}
 }
 
-// When ctx has ended first, the first signal still does not kill.
+// The first signal does not end the process if ctx has ended before.
 func TestProcessSignalAfterContextEnds(t *testing.T) {
 	onUnix(t)
 	p := beginProc(t)
@@ -1302,8 +1299,8 @@ func TestProcessSignalAfterContextEnds(t *testing.T) {
 
 // ---- the process's stdin, stdout and stderr ----
 
-// What handlers print goes to stderr, what they start reads nothing of ours,
-// and stdio is served once at a time.
+// What handlers print is written to stderr, child processes read nothing of stdin, and
+// a second ServeStdio is refused.
 func TestProcessStdoutIsStderr(t *testing.T) {
 	p := beginProc(t, "MCP_TEST_AFTER=1")
 	p.send(callLine(1, "stray", "{}") + pingLineOf(2)) // what comes after is none of the reader's
@@ -1348,7 +1345,7 @@ func TestProcessLoggerOnStdout(t *testing.T) {
 	}
 }
 
-// A panic's words and stack go to stderr and not to the model.
+// The value and the stack of a panic are written to stderr and not sent to the model.
 func TestProcessPanicGoesToStderr(t *testing.T) {
 	p := beginProc(t)
 	for id, tool := range []string{1: "panic", 2: "goexit", 3: "panic"} {
@@ -1369,7 +1366,7 @@ func TestProcessPanicGoesToStderr(t *testing.T) {
 	}
 }
 
-// Nobody reads stderr, and it takes no more.
+// A stderr that is full and not read delays nothing.
 func TestProcessFullStderr(t *testing.T) {
 	onUnix(t)
 	t.Run("", func(t *testing.T) { fullStderr(t) })
@@ -1426,7 +1423,11 @@ func TestProcessTrace(t *testing.T) {
 		return in, strings.Split(strings.TrimSuffix(string(rest), "\n"), "\n")
 	}
 	t.Run("file", func(t *testing.T) {
+		const earlier = "kept\n"
 		file := filepath.Join(t.TempDir(), "trace")
+		if err := os.WriteFile(file, []byte(earlier), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		in, out := dialogue(newProc(t, "MCP_TRACE="+file).start())
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -1435,7 +1436,11 @@ func TestProcessTrace(t *testing.T) {
 		shape := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} (in |out) ? ?(\{.*\})$`)
 		var gotIn, gotOut []string
 		asked := map[int]bool{}
-		for line := range strings.Lines(string(b)) {
+		added, appended := strings.CutPrefix(string(b), earlier)
+		if !appended {
+			t.Error("the trace has replaced the file")
+		}
+		for line := range strings.Lines(added) {
 			m := shape.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 			if m == nil {
 				t.Fatalf("trace: %q", line)
@@ -1459,7 +1464,7 @@ func TestProcessTrace(t *testing.T) {
 			t.Errorf("files %v, stderr %s", files, p.errs.String())
 		}
 	})
-	t.Run("impossible", func(t *testing.T) { // is told, and no reason not to serve
+	t.Run("impossible", func(t *testing.T) { // is reported, and the session is served
 		p := newProc(t, "MCP_TRACE="+filepath.Join("no", "such", "place")).start()
 		dialogue(p)
 		if errs := p.errs.String(); strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "MCP_TRACE") {
@@ -1468,8 +1473,7 @@ func TestProcessTrace(t *testing.T) {
 	})
 }
 
-// A trace into a FIFO that nobody reads keeps the session neither from serving
-// nor from ending.
+// A FIFO without a reader as MCP_TRACE delays neither the session nor its end.
 func TestProcessTraceIntoAFIFO(t *testing.T) {
 	onUnix(t)
 	for _, how := range []string{"EOF", "SIGTERM"} {
@@ -1491,8 +1495,8 @@ func TestProcessTraceIntoAFIFO(t *testing.T) {
 	}
 }
 
-// A person gets a hint. The master of a pseudoterminal is as good a terminal as
-// its slave here, and needs no ioctl.
+// A person who starts the server in a terminal gets a hint. The master of a
+// pseudoterminal is used as the terminal, because it needs no ioctl.
 func TestProcessHintOnATerminal(t *testing.T) {
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if runtime.GOOS != "linux" || err != nil {

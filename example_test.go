@@ -7,31 +7,32 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"math"
 	"net"
 	"os"
 	"path"
+	"slices"
 	"strings"
+	"testing/fstest"
 	"time"
 
 	"example.com/mcp"
 )
 
-// A whole server and a whole session. In a program it is ServeStdio that
-// speaks with the host; here the host's lines come from a string.
+// This is a whole server and a whole session. A program calls ServeStdio; here the
+// host's messages are a string.
 func Example() {
 	type greetIn struct {
-		Name string `json:"name" jsonschema:"whom to greet"`
+		Name string `json:"name" jsonschema:"the name of a person"`
 	}
 	greet := func(ctx context.Context, in greetIn) (string, error) {
 		return "Hello, " + in.Name + "!", nil
 	}
 
 	s := &mcp.Server{Name: "greeter", Version: "1.0.0"}
-	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets somebody."}, greet)
+	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Returns a greeting."}, greet)
 
 	host := strings.NewReader(`
 {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"host","version":"1"}}}
@@ -46,9 +47,9 @@ func Example() {
 	// {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"Hello, Ann!"}]}}
 }
 
-// Tags say what an argument must be like. Arguments are checked before the
-// handler is called, a result that is a struct is structured output, and the
-// model can read an error.
+// Struct tags describe the arguments, which are checked before the handler runs. A
+// struct that the handler returns is sent as structured output. The model can read an
+// error.
 func ExampleAddTool() {
 	type rootIn struct {
 		X     float64 `json:"x" jsonschema:"the number"`
@@ -72,17 +73,17 @@ func ExampleAddTool() {
 	s := &mcp.Server{Name: "maths", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "root", Description: "The square root."}, root)
 
-	call(s, "root", `{"x":2}`)
-	call(s, "root", `{"x":-1}`)
-	call(s, "root", `{"scale":"log","rounds":3}`)
+	request(s, "tools/call", `{"name":"root","arguments":{"x":2}}`)
+	request(s, "tools/call", `{"name":"root","arguments":{"x":-1}}`)
+	request(s, "tools/call", `{"name":"root","arguments":{"scale":"log","rounds":3}}`)
 	// Output:
 	// {"content":[{"type":"text","text":"{\"root\":1.41}"}],"structuredContent":{"root":1.41}}
 	// {"content":[{"type":"text","text":"-1 has no real root"}],"isError":true}
 	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of linear, decibel, got \"log\"; rounds is unknown (there is x, scale, round); x is required"}],"isError":true}
 }
 
-// With a schema written by hand the arguments come as they are, to be checked
-// by the handler.
+// If InputSchema is set, it is what clients see and what arguments are checked against.
+// With json.RawMessage the handler receives the arguments as the client sent them.
 func ExampleAddTool_raw() {
 	s := &mcp.Server{Name: "raw", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{
@@ -97,13 +98,13 @@ func ExampleAddTool_raw() {
 		return fmt.Sprintf("%d numbers", len(m)), nil
 	})
 
-	call(s, "count", `{"a":1,"b":2.5}`)
+	request(s, "tools/call", `{"name":"count","arguments":{"a":1,"b":2.5}}`)
 	// Output:
 	// {"content":[{"type":"text","text":"2 numbers"}]}
 }
 
-// A Result is everything by hand. Handlers that have nothing but blocks to
-// return can return a Content or a []Content instead.
+// A Result sets all parts of a result. A handler that returns only content can return
+// a Content or a []Content instead.
 func ExampleResult() {
 	s := &mcp.Server{Name: "camera", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "shoot"}, func(ctx context.Context, _ struct{}) (*mcp.Result, error) {
@@ -118,13 +119,13 @@ func ExampleResult() {
 		}, nil
 	})
 
-	call(s, "shoot", `{}`)
+	request(s, "tools/call", `{"name":"shoot","arguments":{}}`)
 	// Output:
 	// {"content":[{"type":"text","text":"A dark room."},{"type":"image","data":"R0lGODlh","mimeType":"image/gif"},{"type":"resource_link","uri":"file:///tmp/1.gif","name":"1.gif"},{"type":"resource","resource":{"uri":"file:///tmp/1.txt","text":"f/2.8"}}],"_meta":{"example.com/shot":1}}
 }
 
-// Most errors are for the model. An Error is for the host: it refuses the call
-// as such.
+// The model reads the text of most errors. An Error is a protocol error instead, which
+// the host handles.
 func ExampleError() {
 	s := &mcp.Server{Name: "bank", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, in struct {
@@ -136,14 +137,14 @@ func ExampleError() {
 		return "", &mcp.Error{Code: 1, Message: "not signed in"}
 	})
 
-	call(s, "pay", `{"amount":5000}`)
-	call(s, "pay", `{"amount":5}`)
+	request(s, "tools/call", `{"name":"pay","arguments":{"amount":5000}}`)
+	request(s, "tools/call", `{"name":"pay","arguments":{"amount":5}}`)
 	// Output:
 	// {"content":[{"type":"text","text":"no more than 1000 at a time"}],"isError":true}
 	// {"code":1,"message":"not signed in"}
 }
 
-// Progress is for clients that ask for it; for others it does nothing.
+// Progress does nothing if the client has not asked for progress.
 func ExampleProgress() {
 	s := &mcp.Server{Name: "zip", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "unpack"}, func(ctx context.Context, in struct {
@@ -158,52 +159,47 @@ func ExampleProgress() {
 		return "unpacked", nil
 	})
 
-	call(s, "unpack", `{"files":["a.txt","b.txt"]}`)
+	request(s, "tools/call", `{"name":"unpack","arguments":{"files":["a.txt","b.txt"]}}`)
 	// Output:
 	// notifications/progress {"progressToken":"p","progress":1,"total":2,"message":"a.txt"}
 	// notifications/progress {"progressToken":"p","progress":2,"total":2,"message":"b.txt"}
 	// {"content":[{"type":"text","text":"unpacked"}]}
 }
 
-// The cause of a handler's context tells why it should stop.
+// The cause of the context says why a handler should stop.
 func ExampleCancelledError() {
-	working := make(chan struct{})
 	s := &mcp.Server{Name: "cook", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "boil"}, func(ctx context.Context, _ struct{}) (string, error) {
-		close(working)
 		<-ctx.Done()
 		var cancelled *mcp.CancelledError
 		switch cause := context.Cause(ctx); {
 		case errors.As(cause, &cancelled):
-			fmt.Println("the user has changed their mind:", cancelled.Reason)
+			fmt.Println("cancelled by the client:", cancelled.Reason)
 		case cause == mcp.ErrClosed:
-			fmt.Println("the host has gone away")
+			fmt.Println("the client has closed the connection")
 		}
-		return "", ctx.Err() // nobody is sent this
+		return "", ctx.Err() // not sent if the client has cancelled the request
 	})
 
-	r, host := io.Pipe()
-	go func() {
-		fmt.Fprintln(host, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"boil","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
-		<-working
-		fmt.Fprintln(host, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"tea instead"}}`)
-		host.Close()
-	}()
-	if err := s.Serve(context.Background(), r, os.Stdout); err != nil {
+	host := strings.NewReader(`
+{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"boil","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
+{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"tea instead"}}
+`)
+	if err := s.Serve(context.Background(), host, os.Stdout); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
-	// the user has changed their mind: tea instead
+	// cancelled by the client: tea instead
 }
 
-// A handler may ask the client what the user is working on. Not every client
-// can be asked.
+// Roots asks the client which directories the user works in. Not every client has
+// roots.
 func ExampleRoots() {
 	s := &mcp.Server{Name: "tidy", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "where"}, func(ctx context.Context, _ struct{}) (string, error) {
 		roots, err := mcp.Roots(ctx)
 		if errors.Is(err, errors.ErrUnsupported) {
-			return "I cannot tell.", nil
+			return "This client does not say.", nil
 		}
 		if err != nil {
 			return "", err
@@ -215,12 +211,12 @@ func ExampleRoots() {
 		return "In " + strings.Join(names, " and ") + ".", nil
 	})
 
-	call(s, "where", `{}`)
+	request(s, "tools/call", `{"name":"where","arguments":{}}`)
 	// Output:
 	// {"content":[{"type":"text","text":"In website and api."}]}
 }
 
-// Who is it that calls?
+// RequestFrom returns what is known about the client and its request.
 func ExampleRequestFrom() {
 	s := &mcp.Server{Name: "mirror", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -228,13 +224,13 @@ func ExampleRequestFrom() {
 		return fmt.Sprintf("%s %s, revision %s, request %s", r.ClientName, r.ClientVersion, r.ProtocolVersion, r.ID), nil
 	})
 
-	call(s, "who", `{}`)
+	request(s, "tools/call", `{"name":"who","arguments":{}}`)
 	// Output:
 	// {"content":[{"type":"text","text":"host 1, revision 2025-11-25, request \"call\""}]}
 }
 
-// AddTool describes what a handler takes and what it returns by their types. A
-// handler that returns a *Result has to say what that holds.
+// AddTool derives the schemas of a tool from the types of its handler. A tool whose
+// handler returns a *Result needs its OutputSchema set.
 func ExampleSchemaOf() {
 	type weather struct {
 		Sky     string  `json:"sky" enum:"clear,cloudy"`
@@ -248,8 +244,8 @@ func ExampleSchemaOf() {
 	// {"type":"object","properties":{"sky":{"type":"string","enum":["clear","cloudy"]},"celsius":{"type":"number","description":"in the shade"},"wind":{"type":"integer"}},"required":["sky","celsius"],"additionalProperties":false}
 }
 
-// Serve takes any pair of a reader and a writer, so a server can be tested, or
-// served on a socket. It returns nil when the client has closed its end.
+// Serve reads from any reader and writes to any writer, so it can be used in a test or
+// with a socket. It returns nil when the client closes the connection.
 func ExampleServer_Serve() {
 	s := &mcp.Server{Name: "echo", Version: "1.0.0"}
 
@@ -262,10 +258,10 @@ func ExampleServer_Serve() {
 	// <nil>
 }
 
-// A question stops the handler until the user has answered, or makes it run
-// again: it need not care which. Before something is lost, ask for a deed: a
-// boolean that is false until the user turns it. Without the default some hosts
-// show it ticked, and a form without fields some accept unasked.
+// Elicit blocks until the user has answered, or returns an error after which the handler
+// runs again; the handler returns that error in either case. Before deleting anything,
+// ask for a boolean that is false by default. Without the default, some hosts show it as
+// true, and some accept a form without fields without asking the user.
 func ExampleElicit() {
 	type confirm struct {
 		Sure bool `json:"sure" jsonschema:"tick to go ahead" default:"false"`
@@ -284,15 +280,41 @@ func ExampleElicit() {
 		return "deleted " + in.Path, nil
 	})
 
-	call(s, "remove", `{"path":"a.txt"}`)
+	request(s, "tools/call", `{"name":"remove","arguments":{"path":"a.txt"}}`, `{"sure":true}`)
 	// Output:
 	// the user is asked: Delete a.txt?
 	// {"content":[{"type":"text","text":"deleted a.txt"}]}
 }
 
-// What other libraries call middleware is a function around a handler. This one
-// stands in the place of AddTool: it bounds each call, and logs its name, its time
-// and its outcome.
+// A handler may ask until the answer is valid. An answer counts for one question only,
+// also if the question is repeated.
+func ExampleElicit_repeated() {
+	type seat struct {
+		Row int `json:"row" minimum:"1" maximum:"30"`
+	}
+	free := map[int]bool{14: true}
+	s := &mcp.Server{Name: "theatre", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
+		for {
+			answer, err := mcp.Elicit[seat](ctx, "Which row?")
+			if err != nil {
+				return "", err
+			}
+			if free[answer.Row] {
+				return fmt.Sprintf("booked a seat in row %d", answer.Row), nil
+			}
+		}
+	})
+
+	request(s, "tools/call", `{"name":"book"}`, `{"row":13}`, `{"row":14}`)
+	// Output:
+	// the user is asked: Which row?
+	// the user is asked: Which row?
+	// {"content":[{"type":"text","text":"booked a seat in row 14"}]}
+}
+
+// Middleware is a function around a handler. The function addTool is used in place of
+// AddTool: it limits the time of each call and logs the call with its outcome.
 func Example_middleware() {
 	s := &mcp.Server{Name: "clock", Version: "1.0.0"}
 	addTool(s, mcp.Tool{Name: "now"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -303,39 +325,39 @@ func Example_middleware() {
 		return "", ctx.Err()
 	})
 
-	call(s, "now", `{}`)
-	call(s, "wait", `{}`)
+	request(s, "tools/call", `{"name":"now","arguments":{}}`)
+	request(s, "tools/call", `{"name":"wait","arguments":{}}`)
 	// Output:
-	// now took 0s: ok
+	// now succeeded
 	// {"content":[{"type":"text","text":"noon"}]}
-	// wait took 0s: it took more than 10ms
+	// wait failed: it took more than 10ms
 	// {"content":[{"type":"text","text":"it took more than 10ms"}],"isError":true}
 }
 
-func addTool[In, Out any](s *mcp.Server, t mcp.Tool, h func(context.Context, In) (Out, error)) {
-	const limit = 10 * time.Millisecond // in older revisions a tool that asks waits for the user in it
+func addTool[In, Out any](s *mcp.Server, t mcp.Tool, handler func(context.Context, In) (Out, error)) {
+	const limit = 10 * time.Millisecond
 	mcp.AddTool(s, t, func(ctx context.Context, in In) (Out, error) {
-		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took more than %v", limit))
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		began := time.Now()
-		out, err := h(ctx, in)
-		outcome := "ok"
+		out, err := handler(ctx, in)
 		switch {
 		case errors.Is(err, mcp.ErrInputRequired):
-			outcome = "asks the user" // and runs again
-		case err != nil && ctx.Err() != nil:
-			err = context.Cause(ctx) // in place of "context deadline exceeded"
-			outcome = err.Error()
+			fmt.Println(t.Name, "asks the user and runs again")
+		case errors.Is(err, context.DeadlineExceeded):
+			err = fmt.Errorf("it took more than %v", limit)
+			fallthrough
 		case err != nil:
-			outcome = err.Error()
+			fmt.Println(t.Name, "failed:", err)
+		default:
+			fmt.Println(t.Name, "succeeded")
 		}
-		fmt.Printf("%s took %v: %v\n", t.Name, time.Since(began).Round(time.Second), outcome) // in a program: log.Printf, and without Round
 		return out, err
 	})
 }
 
-// An MCP App is a page that a host shows beside the result of a tool: a resource,
-// to which the tool's _meta points. Hosts that can show it declare the extension.
+// An MCP App is a page that a host shows with the result of a tool. The page is a
+// resource, and the tool's _meta has its URI. Hosts that can show pages declare the
+// extension; for other hosts, Shown hides the tool.
 func Example_app() {
 	const (
 		extension = "io.modelcontextprotocol/ui"
@@ -344,15 +366,15 @@ func Example_app() {
 	s := &mcp.Server{Name: "weather", Version: "1.0.0", Extensions: map[string]any{extension: struct{}{}}}
 	s.AddResource(mcp.Resource{URI: uri, Name: "page", MIMEType: "text/html;profile=mcp-app"},
 		func(context.Context, string, map[string]string) ([]mcp.ResourceContents, error) {
-			return []mcp.ResourceContents{{Text: page}}, nil // embed it, in a program
+			return []mcp.ResourceContents{{Text: page}}, nil // a program embeds a file
 		})
 	type weather struct {
 		Sky string `json:"sky"`
 	}
 	showsPages := func(ctx context.Context) bool {
-		var can struct{ Extensions map[string]json.RawMessage }
-		json.Unmarshal(mcp.RequestFrom(ctx).Capabilities, &can)
-		return can.Extensions[extension] != nil
+		var client struct{ Extensions map[string]json.RawMessage }
+		err := json.Unmarshal(mcp.RequestFrom(ctx).Capabilities, &client)
+		return err == nil && client.Extensions[extension] != nil
 	}
 	mcp.AddTool(s, mcp.Tool{
 		Name:  "show_weather",
@@ -362,24 +384,23 @@ func Example_app() {
 		return weather{Sky: "clear"}, nil
 	})
 
-	sendAs(s, `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`, "tools/list", "")
-	sendAs(s, `{}`, "tools/list", "")
+	request(s, "tools/list", `{}`)
 	// Output:
 	// {"tools":[{"name":"show_weather","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"outputSchema":{"type":"object","properties":{"sky":{"type":"string"}},"required":["sky"],"additionalProperties":false},"_meta":{"ui":{"resourceUri":"ui://weather/today"}}}]}
-	// {"tools":[]}
 }
 
-// page is told the result of the tool, once it has introduced itself to the host.
+// After the page has initialized itself, the host sends it the result of the tool.
 const page = `<!doctype html><title>Weather</title><p id="sky"></p><script>
-const tell = m => parent.postMessage({jsonrpc: "2.0", ...m}, "*")
+const send = m => parent.postMessage({jsonrpc: "2.0", ...m}, "*")
 addEventListener("message", ({data}) => {
-	if (data.id === 1) tell({method: "ui/notifications/initialized"})
+	if (data.id === 1) send({method: "ui/notifications/initialized"})
 	if (data.method === "ui/notifications/tool-result") sky.textContent = data.params.structuredContent.sky
 })
-tell({id: 1, method: "ui/initialize", params: {protocolVersion: "2026-01-26", appInfo: {name: "weather", version: "1.0.0"}, appCapabilities: {}}})
+send({id: 1, method: "ui/initialize", params: {protocolVersion: "2026-01-26", appInfo: {name: "weather", version: "1.0.0"}, appCapabilities: {}}})
 </script>`
 
-// A URI with a variable is a template for many resources.
+// A URI with a variable is a template for many resources. The error fs.ErrNotExist is
+// sent as "Resource not found".
 func ExampleServer_AddResource() {
 	notes := map[string]string{"1": "Buy milk."}
 	s := &mcp.Server{Name: "notes", Version: "1.0.0"}
@@ -392,40 +413,36 @@ func ExampleServer_AddResource() {
 			return []mcp.ResourceContents{{Text: text}}, nil
 		})
 
-	send(s, "resources/read", `,"uri":"note://1"`)
-	send(s, "resources/read", `,"uri":"note://2"`)
+	request(s, "resources/read", `{"uri":"note://1"}`)
+	request(s, "resources/read", `{"uri":"note://2"}`)
 	// Output:
 	// {"contents":[{"uri":"note://1","mimeType":"text/plain","text":"Buy milk."}]}
 	// {"code":-32002,"message":"Resource not found","data":{"uri":"note://2"}}
 }
 
-// An argument can suggest its values while the user types.
+// Complete suggests values of an argument while the user types.
 func ExampleServer_AddPrompt() {
 	s := &mcp.Server{Name: "reviews", Version: "1.0.0"}
 	s.AddPrompt(mcp.Prompt{
 		Name: "review",
 		Arguments: []mcp.Argument{{Name: "language", Required: true,
 			Complete: func(ctx context.Context, typed string, known map[string]string) ([]string, error) {
-				var fit []string
-				for _, name := range []string{"Go", "Groovy", "Rust"} {
-					if strings.HasPrefix(name, typed) {
-						fit = append(fit, name)
-					}
-				}
-				return fit, nil
+				return slices.DeleteFunc([]string{"Go", "Groovy", "Rust"}, func(name string) bool {
+					return !strings.HasPrefix(name, typed)
+				}), nil
 			}}},
 	}, func(ctx context.Context, args map[string]string) ([]mcp.Message, error) {
 		return []mcp.Message{{Content: mcp.Text("Please review my " + args["language"] + " code.")}}, nil
 	})
 
-	send(s, "completion/complete", `,"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"language","value":"G"}`)
-	send(s, "prompts/get", `,"name":"review","arguments":{"language":"Go"}`)
+	request(s, "completion/complete", `{"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"language","value":"G"}}`)
+	request(s, "prompts/get", `{"name":"review","arguments":{"language":"Go"}}`)
 	// Output:
 	// {"completion":{"values":["Go","Groovy"],"total":2,"hasMore":false}}
 	// {"messages":[{"role":"user","content":{"type":"text","text":"Please review my Go code."}}]}
 }
 
-// The context ties a log message to the request of the client that is to see it.
+// The context selects the client that receives a log message, and its request.
 func ExampleLogHandler() {
 	logger := slog.New(mcp.LogHandler("fetcher"))
 	s := &mcp.Server{Name: "web", Version: "1.0.0", Logging: true}
@@ -436,45 +453,76 @@ func ExampleLogHandler() {
 		return "fetched", nil
 	})
 
-	call(s, "fetch", `{"url":"https://example.com"}`)
+	request(s, "tools/call", `{"name":"fetch","arguments":{"url":"https://example.com"}}`)
 	// Output:
 	// notifications/message {"level":"info","logger":"fetcher","data":{"msg":"fetching","url":"https://example.com"}}
 	// {"content":[{"type":"text","text":"fetched"}]}
 }
 
-// call is the host of these examples: it calls one tool in a session of its
-// own, answers what it is asked, and prints what the server has to say of the
-// call.
-func call(s *mcp.Server, tool, arguments string) {
-	send(s, "tools/call", fmt.Sprintf(`,"name":%q,"arguments":%s`, tool, arguments))
+// An extension may have methods of its own. The server declares the extension, so that
+// clients know that they can call them.
+func ExampleServer_AddMethod() {
+	skills := fstest.MapFS{ // a program uses embed.FS
+		"release.md": {Data: []byte("Tag the commit, then write the notes.")},
+		"review.md":  {Data: []byte("Read the tests first.")},
+	}
+	s := &mcp.Server{Name: "skills", Version: "1.0.0", Extensions: map[string]any{"com.example/skills": struct{}{}}}
+	s.AddMethod("skills/list", func(ctx context.Context, params json.RawMessage) (any, error) {
+		names, err := fs.Glob(skills, "*.md")
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"skills": names}, nil
+	})
+	s.AddMethod("skills/get", func(ctx context.Context, params json.RawMessage) (any, error) {
+		var p struct{ Name string }
+		if err := json.Unmarshal(params, &p); err != nil {
+			return nil, &mcp.Error{Code: -32602, Message: "Invalid params: " + err.Error()}
+		}
+		text, err := fs.ReadFile(skills, p.Name)
+		if err != nil {
+			return nil, &mcp.Error{Code: -32602, Message: "There is no such skill"}
+		}
+		return map[string]any{"text": string(text)}, nil
+	})
+
+	request(s, "skills/list", `{}`)
+	request(s, "skills/get", `{"name":"review.md"}`)
+	request(s, "skills/get", `{"name":"../go.mod"}`)
+	// Output:
+	// {"skills":["release.md","review.md"]}
+	// {"text":"Read the tests first."}
+	// {"code":-32602,"message":"There is no such skill"}
 }
 
-// send is call for any method.
-func send(s *mcp.Server, method, params string) {
-	sendAs(s, `{"roots":{},"elicitation":{}}`, method, params)
-}
-
-// sendAs is send for a host of these capabilities.
-func sendAs(s *mcp.Server, capabilities, method, params string) {
+// request is the host of these examples. In a new session it sends one request, and
+// prints the result or the error, and the notifications before it. It answers Roots,
+// and each question to the user with the next of answers.
+func request(s *mcp.Server, method, params string, answers ...string) {
 	host, conn := net.Pipe()
-	done := make(chan error)
-	go func() { done <- s.Serve(context.Background(), conn, conn) }()
+	served := make(chan error)
+	go func() { served <- s.Serve(context.Background(), conn, conn) }()
 
-	fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"host","version":"1"}}}`)
+	fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"host","version":"1"},`+
+		`"capabilities":{"roots":{},"elicitation":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}}}`)
 	fmt.Fprintln(host, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	if s.Logging {
 		fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"info"}}`)
 	}
-	fmt.Fprintf(host, `{"jsonrpc":"2.0","id":"call","method":%q,"params":{"_meta":{"progressToken":"p"}%s}}`+"\n", method, params)
+	members := ""
+	if params != "{}" {
+		members = "," + params[1:len(params)-1]
+	}
+	fmt.Fprintf(host, `{"jsonrpc":"2.0","id":"call","method":%q,"params":{"_meta":{"progressToken":"p"}%s}}`+"\n", method, members)
 
-	lines := json.NewDecoder(host)
-	for over := false; !over; {
+	messages := json.NewDecoder(host)
+	for answered := false; !answered; {
 		var m struct {
 			ID                    any
 			Method                string
 			Params, Result, Error json.RawMessage
 		}
-		if err := lines.Decode(&m); err != nil {
+		if err := messages.Decode(&m); err != nil {
 			fmt.Println(err)
 			break
 		}
@@ -485,16 +533,17 @@ func sendAs(s *mcp.Server, capabilities, method, params string) {
 			var question struct{ Message string }
 			json.Unmarshal(m.Params, &question)
 			fmt.Println("the user is asked:", question.Message)
-			fmt.Fprintf(host, `{"jsonrpc":"2.0","id":%v,"result":{"action":"accept","content":{"sure":true}}}`+"\n", m.ID)
+			fmt.Fprintf(host, `{"jsonrpc":"2.0","id":%v,"result":{"action":"accept","content":%s}}`+"\n", m.ID, answers[0])
+			answers = answers[1:]
 		case m.Method != "":
 			fmt.Println(m.Method, string(m.Params))
 		case m.ID == "call":
 			fmt.Println(string(m.Result) + string(m.Error))
-			over = true
+			answered = true
 		}
 	}
 	host.Close()
-	if err := <-done; err != nil {
+	if err := <-served; err != nil {
 		fmt.Println(err)
 	}
 }

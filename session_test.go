@@ -45,7 +45,7 @@ import (
 // ---- the other end ----
 
 // A client is the other end of a session. It lives in a synctest bubble: what
-// it has received is complete whenever everybody else is blocked.
+// it has received is complete when all other goroutines are blocked.
 type client struct {
 	t      *testing.T
 	in     *io.PipeWriter // the server's r
@@ -66,8 +66,17 @@ func serve(t *testing.T, s *Server, trace ...io.Writer) *client {
 	return c
 }
 
-// serveUnread starts one with a client that reads nothing before listen.
+// serveUnread starts a session whose client reads nothing before listen.
 func serveUnread(t *testing.T, s *Server, trace ...io.Writer) *client {
+	t.Helper()
+	out, w := io.Pipe()
+	c := &client{out: out}
+	c.start(t, s, w, trace)
+	return c
+}
+
+// start starts a session that writes to w.
+func (c *client) start(t *testing.T, s *Server, w io.Writer, trace []io.Writer) {
 	t.Helper()
 	if s.Name == "" {
 		s.Name, s.Version = "demo", "1.0.0"
@@ -75,21 +84,19 @@ func serveUnread(t *testing.T, s *Server, trace ...io.Writer) *client {
 	if s.ErrorLog == nil {
 		s.ErrorLog = log.New(io.Discard, "", 0)
 	}
-	c := &client{t: t, done: make(chan error, 1)}
 	r, in := io.Pipe()
-	out, w := io.Pipe()
-	c.in, c.out = in, out
 	ctx, cancel := context.WithCancelCause(context.Background())
-	c.cancel = cancel
+	c.t, c.in, c.cancel, c.done = t, in, cancel, make(chan error, 1)
 	go func() {
 		in, out := wired(r, w)
 		err := serveTraced(ctx, s, in, out, trace)
 		r.CloseWithError(io.ErrClosedPipe) // as an exiting process would
-		w.Close()
+		if pipe, ok := w.(io.Closer); ok {
+			pipe.Close()
+		}
 		cancel(nil)
 		c.done <- err
 	}()
-	return c
 }
 
 // serveTraced is Serve, or what ServeStdio does with a trace.
@@ -623,7 +630,7 @@ func emptied() *Server {
 	return s
 }
 
-// demoTools is what stands in the list of tools of demo.
+// demoTools is the list of the tools of demo.
 const demoTools = `
 	{"name":"echo","title":"Echo","description":"Returns its text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
 	{"name":"slow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
@@ -867,20 +874,7 @@ func (w *wireClient) Write(b []byte) (int, error) {
 func serveWire(t *testing.T, s *Server, trace ...io.Writer) *wireClient {
 	t.Helper()
 	w := new(wireClient)
-	r, in := io.Pipe()
-	ctx, cancel := context.WithCancelCause(context.Background())
-	w.t, w.in, w.cancel, w.done = t, in, cancel, make(chan error, 1)
-	s.Name, s.Version = "demo", "1.0.0"
-	if s.ErrorLog == nil {
-		s.ErrorLog = log.New(io.Discard, "", 0)
-	}
-	go func() {
-		in, out := wired(r, w)
-		err := serveTraced(ctx, s, in, out, trace)
-		r.CloseWithError(io.ErrClosedPipe)
-		cancel(nil)
-		w.done <- err
-	}()
+	w.start(t, s, w, trace)
 	return w
 }
 
@@ -940,7 +934,7 @@ const patience = 60 * time.Second // with a process that should long have ended
 type report struct {
 	Err      string         // of ServeStdio
 	Drain    bool           // Err is an ErrDrain
-	Ended    map[string]int // how many handlers were told to end, by what
+	Ended    map[string]int // how many handlers were cancelled, by cause
 	Restored bool           // os.Stdin and os.Stdout
 	Again    string         // the error of serving once more
 }
@@ -1085,7 +1079,7 @@ func childServer() (code int) {
 	return 0
 }
 
-// childHost starts a server, has ten calls of it under way, tells its process
+// childHost starts a server, makes ten calls, prints its process
 // id, and never ends.
 func childHost() int {
 	self, _ := os.Executable()
@@ -1366,7 +1360,7 @@ func (p *proc) wait(state string) (rep report) {
 	return rep
 }
 
-// told checks that n handlers were told to end, and all by this cause.
+// told checks that n handlers were cancelled, all with this cause.
 func (p *proc) told(rep report, n int, cause string) {
 	p.t.Helper()
 	if len(rep.Ended) != 1 || rep.Ended[cause] != n {
@@ -1418,6 +1412,8 @@ func TestProtocol(t *testing.T) {
 			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
 			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
 			< {"jsonrpc":"2.0","id":3,"result":{"tools":[]}}`},
+		{"initialize twice", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + initialize("2025-06-18") + `
+			< ` + wrong("1", -32600, "Invalid Request: initialize came twice") + ping},
 		{"probe, then fall back", emptied, "", `
 			> {"jsonrpc":"2.0","id":"p","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
 			< {"jsonrpc":"2.0","id":"p","error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2099-01-01"}}}
@@ -1595,8 +1591,8 @@ func TestResultMetaCannotNameTheServer(t *testing.T) {
 	}
 }
 
-// One server, all revisions. What stands in «...» is sent in the revisions
-// whose letters stand before the colon.
+// One server in all revisions. A part «...» of the transcript is sent in the revisions
+// whose letters are before its colon.
 func TestRevisions(t *testing.T) {
 	icon := []Icon{{Src: "https://x/i.png", MIMEType: "image/png", Sizes: []string{"48x48"}, Theme: "dark"}}
 	notes := &Annotations{Audience: []string{"user"}, Priority: ptr(0.5), LastModified: "2025-01-02T03:04:05Z"}
@@ -1931,19 +1927,6 @@ func TestLineEndings(t *testing.T) {
 	}
 }
 
-// Lines are not too long if only blanks in front make them so.
-func TestLeadingBlanksDoNotCount(t *testing.T) {
-	in := strings.Repeat(" ", 200) + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + strings.Repeat("\r", 140) + `{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n"
-	in = "\ufeff" + strings.Repeat(" ", 300_000) + in
-	for i, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in)), iotest.HalfReader(strings.NewReader(in))} {
-		var out bytes.Buffer
-		fuzzServer(8).Serve(t.Context(), r, &out)
-		if bytes.Count(out.Bytes(), []byte("\n")) != 2 || bytes.Contains(out.Bytes(), []byte("Parse")) {
-			t.Errorf("%d: %s", i, &out)
-		}
-	}
-}
-
 // What we write is one line each, whatever is in it, and ends with \n alone.
 func TestMessagesAreOneLine(t *testing.T) {
 	text := "a\r\nb\x00\x7f\u2028\u2029\xff\\\" \U0001f600"
@@ -2009,8 +1992,8 @@ func TestLargeResultIsOneWrite(t *testing.T) {
 	})
 }
 
-// A line above MaxMessage is refused under its id, wherever that stands, and
-// the next line is served.
+// A line above MaxMessage is refused under its id, wherever the line has it, and the
+// next line is served.
 func TestLineTooLong(t *testing.T) {
 	const max = 300
 	refused := func(id string) string {
@@ -2446,8 +2429,8 @@ func TestBatches(t *testing.T) {
 
 // ---- who reads, and who serves ----
 
-// Answers of requests that were read together go out together, and do not wait
-// for one that lasts.
+// Responses to requests that were read together are one Write. They do not wait for a
+// slow handler.
 func TestResponsesAreWrittenTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveWire(t, &s.Server)
@@ -2474,8 +2457,9 @@ func TestResponsesAreWrittenTogether(t *testing.T) {
 	})
 }
 
-// Whoever is at work longer than a millisecond is relieved, and not sooner, but for
-// a long text, which takes a while; who asks is relieved at once.
+// A goroutine that serves a request for longer than a millisecond loses the turn to
+// read, and not earlier. A long line gives it more time. A question to the client
+// passes the turn at once.
 func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -2506,6 +2490,13 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		heard(3 * maxInline)
 		time.Sleep(time.Second)
 		c.want(`{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"slept"}]}}`)
+		c.send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"hi"}}`)
+		c.want(said(4, "hi"))
+		for _, session := range s.openSessions() { // an idle session has no timer, which only the field shows
+			if session.turn.timer.Stop() {
+				t.Error("the timer of the turn runs in an idle session")
+			}
+		}
 		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // a write that lasts
@@ -2531,7 +2522,7 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		}
 		c.end()
 	})
-	bubble(t, func(t *testing.T, s *stage) { // the watch is on whoever works now
+	bubble(t, func(t *testing.T, s *stage) { // the time counts from the start of the current handler
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline * 3 / 5); return "short", nil })
 		c := serveWire(t, &s.Server)
 		begin := time.Now()
@@ -2551,8 +2542,8 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 	})
 }
 
-// One that was relieved comes back from its work while the next is at its own: it
-// reads on at once, and the turn is not there twice.
+// A goroutine that has lost the turn while it served a request takes it back if the
+// new holder writes. The turn is not held twice.
 func TestOneGoroutineReads(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveUnread(t, &s.Server)
@@ -2576,8 +2567,8 @@ func TestOneGoroutineReads(t *testing.T) {
 	})
 }
 
-// An answer is not left to one who is at work while the session closes: it may
-// be that he never comes back.
+// While the session ends, a response does not wait for the goroutine that reads, which
+// may be in a handler that does not return.
 func TestResponsesAreWrittenWhileTheReaderWorks(t *testing.T) {
 	for range 300 {
 		bubble(t, func(t *testing.T, s *stage) {
@@ -2600,8 +2591,8 @@ func TestResponsesAreWrittenWhileTheReaderWorks(t *testing.T) {
 	}
 }
 
-// Many short calls that were read together do not hold back each other's
-// answers for longer than one that lasts would.
+// Responses to many short calls that were read together are written about every
+// millisecond.
 func TestShortCallsDoNotDelayResponses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline / 2); return "short", nil })
@@ -2623,7 +2614,7 @@ func TestShortCallsDoNotDelayResponses(t *testing.T) {
 	})
 }
 
-// The members of a batch are read together: none of them is waited for.
+// The requests of a batch run concurrently.
 func TestBatchIsServedConcurrently(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -2646,8 +2637,7 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	})
 }
 
-// Whatever handlers do, others are served at once, as soon as
-// the first of them has given away the turn to read.
+// Other requests are served at once while many handlers sleep.
 func TestSlowHandlersDelayNoOtherRequest(t *testing.T) {
 	sleepers := 10_000
 	if raceBuild() {
@@ -2704,8 +2694,8 @@ func TestSlowHandlersDelayNoOtherRequest(t *testing.T) {
 
 // ---- many ----
 
-// With MaxConcurrent, calls wait in the order of their arrival, and nothing
-// else waits.
+// With MaxConcurrent, calls wait in the order of their arrival. No other requests
+// wait.
 func TestMaxConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) { // order of arrival; cancel of a queued one
 		s.MaxConcurrent = 1
@@ -2755,7 +2745,7 @@ func TestMaxConcurrent(t *testing.T) {
 		for i := range 9 {
 			c.send(modernCall(strconv.Itoa(i), "count"))
 		}
-		c.send(cancelling(`"sub"`)) // whose end lets nobody in
+		c.send(cancelling(`"sub"`)) // its end starts no other request
 		for range 3 {
 			if time.Sleep(time.Second); len(c.recv()) != 3 {
 				t.Error("not three at a time")
@@ -2849,7 +2839,7 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 func mustBeLinear(t *testing.T, n int, took func(n int) time.Duration) {
 	t.Helper()
 	few, many := took(n), took(8*n)
-	for range 10 { // whoever else is at work may have been in the way
+	for range 10 { // other processes may have taken the time
 		if many < 24*max(few, time.Millisecond) {
 			return
 		}
@@ -2858,8 +2848,7 @@ func mustBeLinear(t *testing.T, n int, took func(n int) time.Duration) {
 	t.Errorf("%d took %v, %d took %v", n, few, 8*n, many)
 }
 
-// Sessions of one Server are told of its changes, and know nothing of each
-// other's requests.
+// All sessions of a Server are notified of its changes. They do not share requests.
 func TestSessionsOfOneServer(t *testing.T) {
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	bubble(t, func(t *testing.T, s *stage) {
@@ -2939,8 +2928,8 @@ func TestToolsChangeWhileServing(t *testing.T) {
 
 // ---- the client that does not read ----
 
-// Of a client that does not read no more is taken than the bound, and nothing
-// is lost when it reads.
+// If more output is unsent than the bound, no further line is accepted. When the
+// client reads, it receives all responses.
 func TestClientThatDoesNotRead(t *testing.T) {
 	// fill sends for lists of a MiB until more is unsent than the bound, and a call.
 	fill := func(s *stage) (c *client) {
@@ -2956,9 +2945,9 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		s.ran(s.t)
 		return c
 	}
-	bubble(t, func(t *testing.T, s *stage) { // is heard
+	bubble(t, func(t *testing.T, s *stage) { // a cancel takes effect
 		c := serveUnread(t, &s.Server)
-		c.send(modernCall("0", "hi")) // from here on somebody is stuck in a Write
+		c.send(modernCall("0", "hi")) // a goroutine is blocked in a Write from here on
 		for i := range 10 {
 			c.send(modernCall(strconv.Itoa(i+1), "wait"))
 		}
@@ -3030,7 +3019,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A Progress that waits for the client to read is woken by all that ends it.
+// A Progress that waits for the client to read returns when its request or the session
+// ends.
 func TestEveryEndWakesProgress(t *testing.T) {
 	boom := errors.New("boom")
 	for _, row := range []struct {
@@ -3071,7 +3061,8 @@ func TestEveryEndWakesProgress(t *testing.T) {
 	})
 }
 
-// What the reader hears above the bound does not pile up where it was taken.
+// Input that is read ahead does not pile up in the buffer. The test uses lineReader
+// because a session reads ahead only while output is unsent.
 func TestReadAheadIsBounded(t *testing.T) {
 	line := strings.Repeat("x", 999) + "\n"
 	in := lineReader{r: endless(line), limit: 1 << 20}
@@ -3094,8 +3085,8 @@ func (e endless) Read(b []byte) (int, error) { return copy(b, e), nil }
 
 // ---- asking the client ----
 
-// What the client answers is a list of roots, its error, or said to make no
-// sense.
+// The client's response to roots/list is a list of roots, an error, or reported as
+// invalid.
 func TestClientResponses(t *testing.T) {
 	const ask = `< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}` + "\n"
 	none := said("1", "[]")
@@ -3125,7 +3116,7 @@ func TestClientResponses(t *testing.T) {
 				c := serve(t, s)
 				c.initialize(legacyPV, `{"roots":{"listChanged":true}}`)
 				c.talk("> " + call("1", "ask", "{}") + "\n" + ask)
-				c.send(`{"jsonrpc":"2.0","id":"1","result":{"roots":[]}}`) // an id of another type: nobody's
+				c.send(`{"jsonrpc":"2.0","id":"1","result":{"roots":[]}}`) // an id of another type
 				c.want()
 				c.send(`{"jsonrpc":"2.0","id":1,` + tt.answer + `}`)
 				if tt.want[0] == '{' {
@@ -3133,14 +3124,14 @@ func TestClientResponses(t *testing.T) {
 				} else if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) || !strings.Contains(got[0], tt.want) {
 					t.Errorf("got %q", got)
 				}
-				c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`) // once more: nobody's
+				c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`) // a second response
 				c.end()
 			})
 		})
 	}
 }
 
-// Who cannot be asked is not asked.
+// A client without the capability is not asked.
 func TestQuestionsNeedTheCapability(t *testing.T) {
 	s := &Server{}
 	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
@@ -3168,8 +3159,8 @@ func TestQuestionsNeedTheCapability(t *testing.T) {
 	})
 }
 
-// Our ids and the client's are two things, ours never come again, and answers
-// find their question in any order.
+// The ids of our requests are independent of the client's ids and are not used again.
+// Responses may come in any order.
 func TestIDsOfQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, asker(func(ctx context.Context) (string, error) {
@@ -3232,7 +3223,7 @@ func TestIDsOfQuestions(t *testing.T) {
 	})
 }
 
-// How a question of the older revisions ends without an answer that counts.
+// How questions of the older revisions end without a valid response.
 func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	q := questionLine(1, "elicitation/create", confirmAsk)
 	for name, test := range map[string]struct {
@@ -3354,8 +3345,8 @@ func hangUp(c *client) {
 	}
 }
 
-// A question that cannot be answered in time is not asked, after EOF it fails
-// at once also while handlers linger, and nobody is asked outside of a handler.
+// A question is not sent if its context has ended. After the end of the input it fails
+// at once, also while handlers linger. Outside of a handler no question is sent.
 func TestQuestionsAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := asker(func(ctx context.Context) (string, error) {
@@ -3384,9 +3375,10 @@ func TestQuestionsAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A question on a goroutine that outlives its request must not start a writer
-// when the drain waiter may be through: "WaitGroup is reused before previous
-// Wait has returned" would end the process.
+// A question on a goroutine that outlives its request must not start a writer after
+// the WaitGroup has reached zero: "WaitGroup is reused before previous Wait has
+// returned" would end the process. The test makes a session by hand to stop between
+// two steps of the end.
 func TestQuestionAfterTheEndStartsNoWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &session{srv: &Server{}, pending: make(map[string]chan reply), closing: make(chan struct{})}
@@ -3406,8 +3398,8 @@ func TestQuestionAfterTheEndStartsNoWriter(t *testing.T) {
 	})
 }
 
-// A handler's context that somebody keeps ends when the handler returns, whether
-// or not it was looked at before.
+// A context that is used after its handler has returned has ended, whether or not the
+// handler used it.
 func TestContextEndsWithItsRequest(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -3451,8 +3443,8 @@ func TestContextEndsWithItsRequest(t *testing.T) {
 
 const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 
-// Changes are told to a legacy session from initialized on, of the lists that
-// it was promised.
+// A legacy session is notified of changes of the lists that were declared to it, once
+// notifications/initialized has arrived.
 func TestListChanged(t *testing.T) {
 	for _, list := range lists {
 		told := "< notifications/" + list.change + "/list_changed"
@@ -3478,10 +3470,10 @@ func TestListChanged(t *testing.T) {
 			c.script(told)
 			c.end()
 			early.end()
-			modern.end() // was told nothing
+			modern.end() // was sent nothing
 		})
 	}
-	// Of what was not declared, nothing is told.
+	// Changes of what was not declared are not sent.
 	s := &Server{}
 	lists[tools].add(s, "a", "")
 	inBubble(t, s, "2025-11-25", func(c *client) {
@@ -3492,8 +3484,8 @@ func TestListChanged(t *testing.T) {
 	})
 }
 
-// subscriptions/listen is acknowledged with what will be honoured, and told
-// that and nothing else.
+// subscriptions/listen is acknowledged with what the server offers of it, and the
+// client is notified of that only.
 func TestStreams(t *testing.T) {
 	s := &Server{}
 	lists[tools].add(s, "a", "")
@@ -3584,7 +3576,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 				> 64+ subscriptions/listen {"notifications":{}}
 				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":64},"notifications":{}}`)
 			want := maxStreams - 1
-			if era.version != "" { // the session itself is told too, and is no stream that counts
+			if era.version != "" { // the session itself is notified too, and does not count
 				want++
 			}
 			lists[tools].add(s, "b", "")
@@ -3595,8 +3587,8 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// A legacy session is told of the resources that it has subscribed to, and of
-// no others.
+// A legacy session is notified of changes of the resources that it has subscribed to
+// only.
 func TestResourceSubscriptions(t *testing.T) {
 	s := &Server{}
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
@@ -3639,7 +3631,7 @@ func TestResourceSubscriptions(t *testing.T) {
 		s.ResourceUpdated("demo://a")
 		c.end()
 		other.end()
-		s.ResourceUpdated("demo://a") // to nobody
+		s.ResourceUpdated("demo://a") // with no session
 	})
 	inBubble(t, &Server{}, "2025-11-25", func(c *client) {
 		c.script(`
@@ -3681,7 +3673,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	})
 }
 
-// A client that does not read is told of many changes once.
+// Many changes while a client does not read are one notification.
 func TestManyUpdatesAreSentOnce(t *testing.T) {
 	s := &Server{}
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
@@ -3723,7 +3715,7 @@ func TestManyUpdatesAreSentOnce(t *testing.T) {
 	}
 }
 
-// A change is told again unless the client cannot have seen the last word of it.
+// A change is sent again if the last notification of it may have been read already.
 func TestUpdateDuringAWriteIsSentAgain(t *testing.T) {
 	s := &Server{}
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
@@ -3743,14 +3735,14 @@ func TestUpdateDuringAWriteIsSentAgain(t *testing.T) {
 	})
 }
 
-// A change is not coalesced into an earlier one if an answer stands between
-// them, which the client would take for the newer news.
+// A change is sent again if a response was queued after the last notification of it:
+// the client could take that response for newer.
 func TestChangeAfterAResponseIsSent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		s.AddResource(Resource{URI: "x:y", Name: "y"}, texts("z"))
 		c := serveUnread(t, &s.Server)
 		c.send(strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"toolsListChanged":true,"resourceSubscriptions":["x:y"]`))
-		c.send(pingLine) // somebody is writing now, and comes to no end
+		c.send(pingLine) // a goroutine is blocked in a Write from here on
 		synctest.Wait()
 		change := func() { s.RemoveTools("sleep1"); add(&s.Server, "sleep1", noText); s.ResourceUpdated("x:y") }
 		change()
@@ -3935,8 +3927,7 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 	return w.b.Write(b)
 }
 
-// What is still to be traced or told when the session is over
-// is waited for, as long as there is time to drain.
+// Serve waits for the trace and the diagnostics, up to Drain.
 func TestTraceIsWrittenBeforeServeReturns(t *testing.T) {
 	for _, nap := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -4041,8 +4032,8 @@ func (p *pieces) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Memory that is used again held one long line and nothing else, and nobody has it
-// any more: not a Write that failed, which may go on behind our back.
+// A buffer is used again only if it held one long line and nothing uses it, such as a
+// Write that has failed. The test uses lineReader and lineWriter to look at the pools.
 func TestBuffersAreReusedOnlyWhenFree(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a sync.Pool gives what it was given on the same P
 	text := strings.Repeat("x", 2*keepBuffer)
@@ -4389,9 +4380,8 @@ func quick(n int) *Server {
 	return s
 }
 
-// TestAllocations holds what a request costs, from its line to its answer's. The
-// budget is 12 for a typed call; the other figures are what it is today, so
-// that whoever adds one has to say so.
+// The budget is 12 allocations for a typed call, from its line to its response. The
+// other limits are what is measured today.
 func TestAllocations(t *testing.T) {
 	if raceBuild() {
 		t.Skip("the race detector allocates too")
@@ -4542,7 +4532,7 @@ const listLine = `{"jsonrpc":"2.0","id":0,"method":"tools/list"}` + "\n"
 
 // ---- questions without keys ----
 
-// A questioner is a client of revision 2026-07-28 that answers questions as it is told.
+// A questioner is a client of revision 2026-07-28 that answers questions.
 type questioner struct {
 	*client
 	asked []string // the messages of the questions that it was asked, round by round
