@@ -36,6 +36,7 @@ package mcp
 //	                     within Drain
 //	doWithin             after Drain, writes what was held: waitForEnd, for a moment;
 //	                     restores a logger: ServeStdio, for a moment
+//	formatPanic          calls the methods of a panic's value: handleRequest
 //	endOnSignal          waits for the first signal: ServeStdio
 //
 // Serve may return while these still run: a Read that cannot be interrupted, a Write
@@ -1454,11 +1455,17 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 }
 
 // formatPanic formats the value of a panic. Its methods are the user's code, which
-// may panic again.
-func formatPanic(why any) (text string) {
-	text = fmt.Sprintf("a %T", why) // the result if the last line panics
-	defer func() { recover() }()
-	return fmt.Sprint(why)
+// may panic again or call runtime.Goexit, so they run on a goroutine of their own.
+func formatPanic(why any) string {
+	text := fmt.Sprintf("a %T", why) // the result if they do
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { recover() }()
+		text = fmt.Sprint(why)
+	}()
+	<-done
+	return text
 }
 
 // runHandler calls the handler of r and returns the line that answers r, or nil if
