@@ -943,6 +943,47 @@ type bomb struct{}
 
 func (b bomb) Error() string { panic(b) }
 
+// The methods of a quitter end the goroutine that calls them.
+type quitter struct{}
+
+func (quitter) Error() string { runtime.Goexit(); return "" }
+
+func (quitter) Is(error) bool { runtime.Goexit(); return false }
+
+type quietQuitter struct{}
+
+func (quietQuitter) String() string { runtime.Goexit(); return "" }
+
+// If the value of a panic, or the error of a handler, calls runtime.Goexit when it is
+// formatted, only its request fails.
+func TestFormattingMayCallGoexit(t *testing.T) {
+	ends := map[string]func() error{
+		"error value":    func() error { panic(quitter{}) },
+		"stringer value": func() error { panic(quietQuitter{}) },
+		"error":          func() error { return quitter{} },
+	}
+	for name, end := range ends {
+		bubble(t, func(t *testing.T, s *stage) {
+			s.MaxConcurrent = 1
+			log := diagnostics(&s.Server)
+			add(&s.Server, "slow", func(context.Context) (string, error) { time.Sleep(time.Second); return "", end() })
+			add(&s.Server, "fast", func(context.Context) (string, error) { return "", end() })
+			c := serve(t, &s.Server)
+			c.send(modernCall("1", "fast")) // on the reader's goroutine
+			c.want(modernFailed("1", "Internal error"))
+			c.send(modernCall("2", "slow"), modernCall("3", "hi"), pingLine)
+			c.want(pongLine)
+			time.Sleep(time.Second)
+			c.want(modernFailed("2", "Internal error"), modernSaid("3", "hi"))
+			c.in.Close()
+			c.ends(0, nil)
+			if text := log.String(); !strings.Contains(text, "fast (id 1) ") || strings.Contains(name, "value") && !strings.Contains(text, "panicked: a mcp.qui") {
+				t.Errorf("%s: log: %s", name, text)
+			}
+		})
+	}
+}
+
 // A handler that panics costs its own request, and its words go to ErrorLog
 // only.
 func TestPanicFailsOneRequest(t *testing.T) {

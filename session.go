@@ -36,6 +36,7 @@ package mcp
 //	                     within Drain
 //	doWithin             after Drain, writes what was held: waitForEnd, for a moment;
 //	                     restores a logger: ServeStdio, for a moment
+//	formatPanic          calls the methods of a panic's value: handleRequest
 //	endOnSignal          waits for the first signal: ServeStdio
 //
 // Serve may return while these still run: a Read that cannot be interrupted, a Write
@@ -1492,11 +1493,17 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 }
 
 // formatPanic formats the value of a panic. Its methods are the user's code, which
-// may panic again.
-func formatPanic(why any) (text string) {
-	text = fmt.Sprintf("a %T", why) // the result if the last line panics
-	defer func() { recover() }()
-	return fmt.Sprint(why)
+// may panic again or call runtime.Goexit, so they run on a goroutine of their own.
+func formatPanic(why any) string {
+	text := fmt.Sprintf("a %T", why) // the result if they do
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { recover() }()
+		text = fmt.Sprint(why)
+	}()
+	<-done
+	return text
 }
 
 // runHandler calls the handler of r and returns the line that answers r, or nil if
@@ -2598,6 +2605,7 @@ type lineReader struct {
 
 	mu       sync.Mutex    // guards the fields below; not held during a Read
 	buf      []byte        // read and not yet returned; Read fills the room after it
+	grown    bool          // buf may be large, because it was read ahead
 	seen     int           // buf[:seen] holds no newline
 	parts    [][]byte      // the start of a line whose rest is in buf
 	size     int           // bytes in parts
@@ -2638,24 +2646,36 @@ func (l *lineReader) startReadAhead() (<-chan struct{}, error) {
 }
 
 // readOnce reads once. Only one goroutine at a time may call it. Another goroutine
-// may take lines meanwhile.
+// may take lines while readOnce reads ahead. A Read ahead may block long after these
+// lines were taken, so it has memory of its own, and does not keep theirs.
 func (l *lineReader) readOnce() {
 	l.mu.Lock()
-	room := l.makeRoomLocked()
+	ahead := l.ahead != nil
+	var own *readBuffer
+	var room []byte
+	if ahead {
+		own = readBuffers.Get().(*readBuffer)
+		room = own[:]
+	} else {
+		room = l.makeRoomLocked()
+	}
 	l.mu.Unlock()
 	n, err := readSome(l.r, room)
 	l.mu.Lock()
-	l.buf, l.err = l.buf[:len(l.buf)+n], err
-	if l.ahead != nil {
+	l.err = err
+	if ahead {
+		l.buf, l.grown = append(l.buf, room[:n]...), true
+		readBuffers.Put(own)
 		close(l.ahead)
 		l.ahead = nil
+	} else {
+		l.buf = l.buf[:len(l.buf)+n]
 	}
 	l.mu.Unlock()
 }
 
 // discard makes room by dropping what was read and not returned. If a Read ahead is
-// in progress, discard must be called again after it, because that data is elsewhere
-// in the buffer.
+// in progress, discard must be called again after it.
 func (l *lineReader) discard() {
 	l.mu.Lock()
 	l.buf, l.seen = l.buf[:0], 0
@@ -2673,15 +2693,13 @@ func readSome(r io.Reader, b []byte) (n int, err error) {
 	return 0, io.ErrNoProgress
 }
 
-// makeRoomLocked returns the memory to read into. If the buffer is full it begins
-// another one. If the full buffer holds little of a line, that is copied; if it holds
-// much, it becomes a part of the line. A buffer that may hold whole lines, read
-// ahead, grows instead. The caller must hold l.mu.
+// makeRoomLocked returns the memory to read into after all whole lines were returned.
+// If the buffer is full it begins another one. If the full buffer holds little of a
+// line, that is copied; if it holds much, it becomes a part of the line. The caller
+// must hold l.mu.
 func (l *lineReader) makeRoomLocked() []byte {
 	if begun := l.buf; cap(begun)-len(begun) < minRead {
-		if l.seen < len(begun) {
-			l.buf = slices.Grow(begun, keepBuffer)
-		} else if l.buf = readBuffers.Get().(*readBuffer)[:0]; len(begun) < minRead {
+		if l.buf = readBuffers.Get().(*readBuffer)[:0]; len(begun) < minRead {
 			l.buf = append(l.buf, begun...)
 		} else {
 			l.parts, l.size, l.seen = append(l.parts, begun), l.size+len(begun), 0
@@ -2711,6 +2729,9 @@ func (l *lineReader) nextLine() (line, tail []byte, err error) {
 		if long {
 			l.keepEndsLocked(chunk)
 			l.seen, l.buf = 0, l.buf[len(chunk):]
+		}
+		if l.grown { // what remains is copied, and the memory of the lines is released
+			l.buf, l.grown = bytes.Clone(l.buf), false
 		}
 		return nil, nil, nil
 	}
@@ -2747,7 +2768,7 @@ func (l *lineReader) joinPartsLocked(chunk []byte) []byte {
 		line := make([]byte, 0, l.size+len(chunk))
 		for _, part := range l.parts {
 			line = append(line, part...)
-			// Only a whole read buffer has this capacity, or by chance the end of one
+			// Only a whole read buffer has this capacity, or by chance the copy of one
 			// that grew.
 			if l.size <= maxReused && cap(part) == keepBuffer {
 				readBuffers.Put((*readBuffer)(part[:keepBuffer]))

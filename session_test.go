@@ -4013,6 +4013,51 @@ func ahead(r *lineReader) {
 	}
 }
 
+// A session that is idle after much input was read ahead does not keep the memory of
+// that input, whether the Read that waits was begun before or after the lines were
+// taken.
+func TestIdleSessionKeepsNoInput(t *testing.T) {
+	const lineSize = 1 << 10
+	line := strings.Repeat("x", lineSize-1) + "\n"
+	for _, size := range []int{1 << 20, aheadBound - 5*lineSize, aheadBound, aheadBound + 1<<20} {
+		for _, rest := range []string{"", "y"} { // the start of the next line
+			synctest.Test(t, func(t *testing.T) {
+				input := strings.Repeat(line, size/lineSize) + rest
+				before, blocked := heap(), make(chan struct{})
+				block := func([]byte) (int, error) { <-blocked; return 0, io.EOF }
+				r := &lineReader{r: io.MultiReader(strings.NewReader(input), readFunc(block)), limit: 1 << 20}
+				for len(r.buf) < min(len(input), aheadBound) {
+					ahead(r)
+				}
+				if grown := heap() - before; grown < 1<<19 {
+					t.Fatalf("%d bytes were read ahead", grown)
+				}
+				r.startReadAhead() // which blocks, unless there is more input or the bound was reached
+				lines := 0
+				go func() {
+					for got, _, err := r.nextLine(); err == nil; got, _, err = r.nextLine() {
+						if got == nil {
+							r.readMore()
+						} else {
+							lines++
+						}
+					}
+				}()
+				synctest.Wait()
+				if kept := heap() - before; kept > 8*keepBuffer {
+					t.Errorf("%d bytes, %q: an idle session keeps %d KiB", size, rest, kept>>10)
+				}
+				close(blocked)
+				synctest.Wait()
+				if lines != size/lineSize+len(rest) {
+					t.Errorf("%d bytes, %q: %d lines", size, rest, lines)
+				}
+				runtime.KeepAlive(input)
+			})
+		}
+	}
+}
+
 // readFunc is a Reader that is a function.
 type readFunc func(b []byte) (int, error)
 
