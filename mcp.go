@@ -2456,11 +2456,16 @@ type handParser struct {
 	where string // names the tool and the schema
 }
 
+// require panics unless ok is true. The message begins with the path of the value.
+func (p handParser) require(ok bool, path, format string, args ...any) {
+	panicUnless(ok, p.where+path, format, args...)
+}
+
 // parse returns the description of a schema, which must be valid JSON, at a path.
 func (p handParser) parse(raw []byte, path string) *field {
 	f := &field{maxLen: -1, schema: &schema{}}
 	if raw[0] != '{' { // true or false
-		panicUnless(path != "" && (raw[0] == 't' || raw[0] == 'f'), p.where+path, "a schema must be a JSON object")
+		p.require(path != "" && (raw[0] == 't' || raw[0] == 'f'), path, "a schema must be a JSON object")
 		return f
 	}
 	said := make(map[string][]byte)
@@ -2515,7 +2520,7 @@ func (p handParser) parse(raw []byte, path string) *field {
 func (p handParser) addTags(f *field, said map[string][]byte, path string, keywords ...string) {
 	for _, keyword := range keywords {
 		if bound := said[keyword]; bound != nil {
-			panicUnless(isNumber(bound), p.where+path, "%s must be a number", keyword)
+			p.require(isNumber(bound), path, "%s must be a number", keyword)
 			if f.schema.kind == "array" { // the tags of lists have the names of those of strings
 				keyword = keyword[:len("min")] + "Length"
 			}
@@ -2538,22 +2543,22 @@ func (p handParser) addEnum(f *field, enum, constant []byte, path string) {
 	if enum == nil {
 		return
 	}
-	panicUnless(enum[0] == '[', p.where+path, "enum must be a list")
+	p.require(enum[0] == '[', path, "enum must be a list")
 	f.enum = nil
 	for _, val := range members(enum) {
-		panicUnless(string(val) != `""`, p.where+path, "enum must not have an empty string, for which a provider refuses every tool")
+		p.require(string(val) != `""`, path, "enum must not have an empty string, for which a provider refuses every tool")
 		f.enum = append(f.enum, canonical(val))
 	}
-	panicUnless(len(f.enum) > 0, p.where+path, "enum must not be empty")
+	p.require(len(f.enum) > 0, path, "enum must not be empty")
 }
 
 // addProperties sets the members of an object.
 func (p handParser) addProperties(s *schema, properties, required []byte, path string) {
 	if s.listed = properties != nil; s.listed {
-		panicUnless(properties[0] == '{', p.where+path, "properties must be an object")
+		p.require(properties[0] == '{', path, "properties must be an object")
 		for name, raw := range members(properties) {
 			f := p.parse(raw, path+"."+string(name))
-			panicUnless(path != "" || raw[0] == '{', p.where+"."+string(name), "a property must be described by an object, as in {}")
+			p.require(path != "" || raw[0] == '{', path+"."+string(name), "a property must be described by an object, as in {}")
 			f.name, f.optional = string(name), true
 			s.fields = append(s.fields, f)
 		}
@@ -2561,13 +2566,13 @@ func (p handParser) addProperties(s *schema, properties, required []byte, path s
 	if required == nil {
 		return
 	}
-	panicUnless(required[0] == '[', p.where+path, "required must be a list of names")
+	p.require(required[0] == '[', path, "required must be a list of names")
 	for _, raw := range members(required) {
 		name, isText := unquote(raw)
-		panicUnless(isText, p.where+path, "required must be a list of names")
+		p.require(isText, path, "required must be a list of names")
 		f := s.property(name)
 		if f == nil {
-			panicUnless(s.open || s.elem != nil, p.where+path, "required names %q, which is not a property, and additionalProperties is false", name)
+			p.require(s.open || s.elem != nil, path, "required names %q, which is not a property, and additionalProperties is false", name)
 			f = &field{name: name, maxLen: -1, schema: &schema{}}
 			s.fields = append(s.fields, f)
 		}

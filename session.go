@@ -2017,9 +2017,7 @@ func (r *request) completeResponse(values []string, err error) []byte {
 	return r.endResponse(b)
 }
 
-// identity returns the serverInfo of a revision. A program is smaller if it is not inlined.
-//
-//go:noinline
+// identity returns the serverInfo of a revision.
 func (s *Server) identity(rev revision) string {
 	return string(rev.encode(struct {
 		Name       string `json:"name"`
@@ -2355,12 +2353,11 @@ func (r *request) checksum(texts ...string) string {
 	if r.arguments != nil {
 		arguments, _ = appendCompact(nil, r.arguments)
 	}
-	var sum maphash.Hash
-	sum.SetSeed(r.session.srv.seed)
+	var all []byte
 	for _, text := range append(texts, string(r.method), r.name, string(arguments)) {
-		sum.WriteString(strconv.Itoa(len(text)) + ":" + text)
+		all = join(all, strconv.Itoa(len(text)), ":", text) // with its length, so that no two lists are the same
 	}
-	return strconv.FormatUint(sum.Sum64(), 36)
+	return strconv.FormatUint(maphash.Bytes(r.session.srv.seed, all), 36)
 }
 
 // ---- changes ----
