@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -760,6 +761,55 @@ func TestDrain(t *testing.T) {
 		}
 		close(s.release)
 	})
+}
+
+// However short Drain is, a session in which nothing is left ends without an ErrDrain.
+func TestNothingIsLeftAfterAShortDrain(t *testing.T) {
+	lines := map[string]string{"nothing": "", "inline": modernCall("1", "hi"), "listens": listenLine,
+		"own goroutine": modernCall("1", "wait") + "\n" + pingLine, "two": modernCall("1", "hi") + "\n" + modernCall("2", "hi")}
+	for name, line := range lines {
+		for _, byContext := range []bool{false, true} {
+			var sessions sync.WaitGroup
+			for range 100 {
+				sessions.Go(func() {
+					s := &Server{Name: "short", Version: "1", Drain: 1, ErrorLog: log.New(io.Discard, "", 0)}
+					add(s, "hi", func(context.Context) (string, error) { return "hi", nil })
+					release := make(chan struct{})
+					add(s, "wait", func(context.Context) (string, error) { <-release; return "hi", nil })
+					ctx, cancel := context.WithCancel(context.Background())
+					defer cancel()
+					r, in := io.Pipe()
+					out, w := io.Pipe()
+					done := make(chan error, 1)
+					go func() { done <- s.Serve(ctx, r, w) }()
+					answers := bufio.NewReader(out)
+					if line != "" {
+						io.WriteString(in, line+"\n")
+						for i := range strings.Count(line, "\n") + 1 {
+							if i == 1 {
+								close(release)
+							}
+							if _, err := answers.ReadString('\n'); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+					go io.Copy(io.Discard, answers)
+					if byContext {
+						cancel()
+					} else {
+						in.Close()
+					}
+					if err := <-done; err != nil {
+						t.Errorf("%s, by context %v: %v", name, byContext, err)
+					}
+					in.Close()
+					w.Close()
+				})
+			}
+			sessions.Wait()
+		}
+	}
 }
 
 // Nothing but the Read that is under way goes on when ctx has ended Serve.
