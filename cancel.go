@@ -331,7 +331,8 @@ var stdioTaken atomic.Bool
 // Give it os.Stderr. If stdout is closed, the process does not get SIGPIPE.
 //
 // When ServeStdio returns it restores all of this, with two exceptions. After an
-// [ErrDrain], SIGPIPE stays caught. If no signal has ended the session, Server.Signals
+// [ErrDrain], or if a write of diagnostics or of the trace is still in progress,
+// SIGPIPE stays caught. If no signal has ended the session, Server.Signals
 // are ignored for another second, because some hosts close stdin and send SIGTERM at
 // the same time, and main must be able to finish.
 //
@@ -343,7 +344,7 @@ var stdioTaken atomic.Bool
 // If another ServeStdio is running, ServeStdio returns an error at once. If it
 // returns before the end of stdin, a read is still in progress, which takes the next
 // input.
-func (s *Server) ServeStdio(ctx context.Context) (err error) {
+func (s *Server) ServeStdio(ctx context.Context) error {
 	if !stdioTaken.CompareAndSwap(false, true) {
 		return errors.New("mcp: ServeStdio is already serving stdin and stdout")
 	}
@@ -357,10 +358,10 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	defer redirectToStderr(s.ErrorLog, out, graceTime)()
 
 	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
-	pipe := make(chan os.Signal, 1)
+	pipe, writing := make(chan os.Signal, 1), false
 	signal.Notify(pipe, sigpipe)
 	defer func() {
-		if !errors.Is(err, ErrDrain) { // otherwise a write in progress could raise SIGPIPE while main cleans up
+		if !writing { // otherwise the write could raise SIGPIPE while main cleans up
 			signal.Stop(pipe)
 		}
 	}()
@@ -387,7 +388,9 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 			trace = file
 		}
 	}
-	return s.serveSession(ctx, r, w, trace)
+	var err error
+	writing, err = s.serveSession(ctx, r, w, trace)
+	return err
 }
 
 // redirectToStderr makes a logger that writes to out write to stderr. It returns a

@@ -1467,22 +1467,7 @@ func TestProcessFullStderr(t *testing.T) {
 func fullStderr(t *testing.T, env ...string) {
 	t.Helper()
 	p := newProc(t, append(env, "MCP_TEST_DRAIN=500ms")...)
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
-		w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		for err = nil; err == nil; {
-			_, err = w.Write(chunk)
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal(err)
-		}
-	}
-	p.cmd.Stderr = w
+	_, p.cmd.Stderr = fullPipe(t)
 	p.start()
 	p.send(opening)
 	p.next(0)
@@ -1501,6 +1486,53 @@ func fullStderr(t *testing.T, env ...string) {
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// fullPipe returns both ends of a pipe that takes no more.
+func fullPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
+		w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		for err = nil; err == nil; {
+			_, err = w.Write(chunk)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	return r, w
+}
+
+// A write of diagnostics that was in progress when ServeStdio returned fails while main
+// cleans up. It does not end the process.
+func TestProcLateDiagnosticsDoNotEndMain(t *testing.T) {
+	onUnix(t)
+	p := newProc(t, "MCP_TEST_DRAIN=200ms", "MCP_TEST_CLEANUP=stdout")
+	r, w := fullPipe(t)
+	theirs, cleanup, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cleanup.Close()
+	p.cmd.Stderr, p.cmd.ExtraFiles = w, []*os.File{theirs}
+	p.start()
+	theirs.Close()
+	w.Close()
+	p.send(opening + "garbage\n")
+	p.next(0)
+	p.recv() // the error response to garbage, which is reported to stderr too
+	p.in.Close()
+	if line, err := p.lines.ReadString('\n'); line != "cleaning up\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	r.Close()
+	cleanup.Close()
+	p.wait("exit status 0")
 }
 
 // MCP_TRACE names the file of the trace. A file that cannot be opened is reported.
