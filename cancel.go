@@ -97,6 +97,9 @@ func (c *session) cancelRequest(id []byte, reason string) {
 
 // ---- the end of a session ----
 
+// graceTime is how long a quick step may take after Server.Drain has passed.
+const graceTime = 100 * time.Millisecond
+
 // endInput is called with the error of r when r has ended or failed. A second call
 // does nothing. Only the goroutine that has the turn to read may call it. After the
 // session has ended, the user may close r; the error that follows is not reported.
@@ -189,19 +192,24 @@ func (c *session) waitForEnd() error {
 	c.cancelHandlers(cause)
 	limit := make(chan struct{})
 	defer time.AfterFunc(c.srv.drainTime(), func() { close(limit) }).Stop()
+	unfinished := ""
 	select {
 	case <-idle:
-		c.out.stop()
-		c.waitForDiagnostics(limit)
-		return context.Cause(c.failed)
 	case <-limit:
 		c.stopAccepting()
-		late := fmt.Errorf("%w: %s", ErrDrain, c.listUnfinished())
-		c.out.setHeld(false)
-		doWithin(c.srv.graceTime(), c.writeHeld)
-		c.out.stop()
-		return errors.Join(late, context.Cause(c.failed))
+		if unfinished = c.listUnfinished(); unfinished != "" {
+			c.out.setHeld(false)
+			doWithin(graceTime, c.writeHeld)
+		} else if doWithin(graceTime, func() { <-idle }); !isClosed(idle) {
+			unfinished = "the client did not read all responses in time"
+		}
 	}
+	c.out.stop()
+	if unfinished != "" {
+		return errors.Join(fmt.Errorf("%w: %s", ErrDrain, unfinished), context.Cause(c.failed))
+	}
+	c.waitForDiagnostics(limit)
+	return context.Cause(c.failed)
 }
 
 // writeHeld writes the responses that were held, after a Write that may be in
@@ -245,21 +253,21 @@ func (c *session) waitForDiagnostics(limit <-chan struct{}) {
 	}
 }
 
-// listUnfinished returns the requests that are still in progress, for an ErrDrain.
+// listUnfinished returns the requests that are still in progress, for an ErrDrain, or
+// "" if there are none. Streams are left out, because they end without delay.
 func (c *session) listUnfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var names []string
 	for _, r := range c.requests {
-		names = append(names, r.String())
+		if r.stream == nil {
+			names = append(names, r.String())
+		}
 	}
 	for r := range c.running {
 		if c.requests[string(r.id)] != r {
 			names = append(names, r.String()+", cancelled")
 		}
-	}
-	if len(names) == 0 {
-		return "the client did not read all responses in time"
 	}
 	if more := len(names) - 10; more > 0 {
 		names = append(names[:10], "and "+strconv.Itoa(more)+" more")
@@ -270,11 +278,6 @@ func (c *session) listUnfinished() string {
 // drainTime returns Server.Drain or its default.
 func (s *Server) drainTime() time.Duration {
 	return cmp.Or(max(0, s.Drain), time.Second)
-}
-
-// graceTime returns how long a quick step may take after Drain has passed.
-func (s *Server) graceTime() time.Duration {
-	return min(s.drainTime()/10, 100*time.Millisecond)
 }
 
 // doWithin calls do on a new goroutine, and waits until it returns, but no longer
@@ -328,7 +331,8 @@ var stdioTaken atomic.Bool
 // Give it os.Stderr. If stdout is closed, the process does not get SIGPIPE.
 //
 // When ServeStdio returns it restores all of this, with two exceptions. After an
-// [ErrDrain], SIGPIPE stays caught. If no signal has ended the session, Server.Signals
+// [ErrDrain], or if a write of diagnostics or of the trace is still in progress,
+// SIGPIPE stays caught. If no signal has ended the session, Server.Signals
 // are ignored for another second, because some hosts close stdin and send SIGTERM at
 // the same time, and main must be able to finish.
 //
@@ -340,7 +344,7 @@ var stdioTaken atomic.Bool
 // If another ServeStdio is running, ServeStdio returns an error at once. If it
 // returns before the end of stdin, a read is still in progress, which takes the next
 // input.
-func (s *Server) ServeStdio(ctx context.Context) (err error) {
+func (s *Server) ServeStdio(ctx context.Context) error {
 	if !stdioTaken.CompareAndSwap(false, true) {
 		return errors.New("mcp: ServeStdio is already serving stdin and stdout")
 	}
@@ -350,14 +354,14 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 	defer null.Close()
 	os.Stdin, os.Stdout = null, os.Stderr
 	defer func() { os.Stdin, os.Stdout = in, out }()
-	defer redirectToStderr(log.Default(), out, s.graceTime())()
-	defer redirectToStderr(s.ErrorLog, out, s.graceTime())()
+	defer redirectToStderr(log.Default(), out, graceTime)()
+	defer redirectToStderr(s.ErrorLog, out, graceTime)()
 
 	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
-	pipe := make(chan os.Signal, 1)
+	pipe, writing := make(chan os.Signal, 1), false
 	signal.Notify(pipe, sigpipe)
 	defer func() {
-		if !errors.Is(err, ErrDrain) { // otherwise a write in progress could raise SIGPIPE while main cleans up
+		if !writing { // otherwise the write could raise SIGPIPE while main cleans up
 			signal.Stop(pipe)
 		}
 	}()
@@ -384,7 +388,9 @@ func (s *Server) ServeStdio(ctx context.Context) (err error) {
 			trace = file
 		}
 	}
-	return s.serveSession(ctx, r, w, trace)
+	var err error
+	writing, err = s.serveSession(ctx, r, w, trace)
+	return err
 }
 
 // redirectToStderr makes a logger that writes to out write to stderr. It returns a

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -762,6 +763,55 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// However short Drain is, a session in which nothing is left ends without an ErrDrain.
+func TestNothingIsLeftAfterAShortDrain(t *testing.T) {
+	lines := map[string]string{"nothing": "", "inline": modernCall("1", "hi"), "listens": listenLine,
+		"own goroutine": modernCall("1", "wait") + "\n" + pingLine, "two": modernCall("1", "hi") + "\n" + modernCall("2", "hi")}
+	for name, line := range lines {
+		for _, byContext := range []bool{false, true} {
+			var sessions sync.WaitGroup
+			for range 100 {
+				sessions.Go(func() {
+					s := &Server{Name: "short", Version: "1", Drain: 1, ErrorLog: log.New(io.Discard, "", 0)}
+					add(s, "hi", func(context.Context) (string, error) { return "hi", nil })
+					release := make(chan struct{})
+					add(s, "wait", func(context.Context) (string, error) { <-release; return "hi", nil })
+					ctx, cancel := context.WithCancel(context.Background())
+					defer cancel()
+					r, in := io.Pipe()
+					out, w := io.Pipe()
+					done := make(chan error, 1)
+					go func() { done <- s.Serve(ctx, r, w) }()
+					answers := bufio.NewReader(out)
+					if line != "" {
+						io.WriteString(in, line+"\n")
+						for i := range strings.Count(line, "\n") + 1 {
+							if i == 1 {
+								close(release)
+							}
+							if _, err := answers.ReadString('\n'); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+					go io.Copy(io.Discard, answers)
+					if byContext {
+						cancel()
+					} else {
+						in.Close()
+					}
+					if err := <-done; err != nil {
+						t.Errorf("%s, by context %v: %v", name, byContext, err)
+					}
+					in.Close()
+					w.Close()
+				})
+			}
+			sessions.Wait()
+		}
+	}
+}
+
 // Nothing but the Read that is under way goes on when ctx has ended Serve.
 func TestNothingIsReadAfterServe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
@@ -1417,22 +1467,7 @@ func TestProcessFullStderr(t *testing.T) {
 func fullStderr(t *testing.T, env ...string) {
 	t.Helper()
 	p := newProc(t, append(env, "MCP_TEST_DRAIN=500ms")...)
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
-		w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		for err = nil; err == nil; {
-			_, err = w.Write(chunk)
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal(err)
-		}
-	}
-	p.cmd.Stderr = w
+	_, p.cmd.Stderr = fullPipe(t)
 	p.start()
 	p.send(opening)
 	p.next(0)
@@ -1451,6 +1486,53 @@ func fullStderr(t *testing.T, env ...string) {
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// fullPipe returns both ends of a pipe that takes no more.
+func fullPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
+		w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		for err = nil; err == nil; {
+			_, err = w.Write(chunk)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	return r, w
+}
+
+// A write of diagnostics that was in progress when ServeStdio returned fails while main
+// cleans up. It does not end the process.
+func TestProcLateDiagnosticsDoNotEndMain(t *testing.T) {
+	onUnix(t)
+	p := newProc(t, "MCP_TEST_DRAIN=200ms", "MCP_TEST_CLEANUP=stdout")
+	r, w := fullPipe(t)
+	theirs, cleanup, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cleanup.Close()
+	p.cmd.Stderr, p.cmd.ExtraFiles = w, []*os.File{theirs}
+	p.start()
+	theirs.Close()
+	w.Close()
+	p.send(opening + "garbage\n")
+	p.next(0)
+	p.recv() // the error response to garbage, which is reported to stderr too
+	p.in.Close()
+	if line, err := p.lines.ReadString('\n'); line != "cleaning up\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	r.Close()
+	cleanup.Close()
+	p.wait("exit status 0")
 }
 
 // MCP_TRACE names the file of the trace. A file that cannot be opened is reported.

@@ -1218,8 +1218,13 @@ type Request struct {
 	Meta            json.RawMessage // the request's _meta, an object; nil if there is none
 }
 
-// RequestFrom returns the request that is served under a handler's context, and nil for any
-// other context. The caller may keep and change what it returns.
+// RequestFrom returns the request that is served under a handler's context, also after the
+// request has ended, and nil for any other context. The caller may keep and change what it
+// returns.
+//
+// A handler's context, and each context that is derived from it, keeps the whole message of
+// the request in memory, including the arguments. If work continues after the handler has
+// returned, give it a new context and only the values that it needs.
 func RequestFrom(ctx context.Context) *Request {
 	if r := requestOf(ctx); r != outside {
 		return r.public()

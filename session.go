@@ -244,16 +244,18 @@ func resolveCall(call chan reply, a reply) {
 // w. If it returns before the end of r, a Read may still be in progress: close r to
 // end it.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
-	return s.serveSession(ctx, r, w, nil)
+	_, err := s.serveSession(ctx, r, w, nil)
+	return err
 }
 
-// serveSession is Serve with a trace, unless trace is nil.
-func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) error {
+// serveSession is Serve with a trace, unless trace is nil. It also reports whether a
+// write of the session may still be in progress.
+func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, trace io.Writer) (writing bool, err error) {
 	if s.Name == "" || s.Version == "" {
-		return errors.New("mcp: Server.Name and Server.Version must be set")
+		return false, errors.New("mcp: Server.Name and Server.Version must be set")
 	}
 	if err := checkIcons(s.Icons); err != nil {
-		return fmt.Errorf("mcp: Server.Icons: %w", err)
+		return false, fmt.Errorf("mcp: Server.Icons: %w", err)
 	}
 	c := &session{
 		srv:       s,
@@ -266,6 +268,9 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessage), 64<<20)
 	c.out.w, c.out.failed, c.notes.w = w, c.failWrite, logWriter{s.ErrorLog}
+	defer func() { // after both lineWriters were stopped
+		writing = errors.Is(err, ErrDrain) || c.notes.isWriting() || c.trace != nil && c.trace.isWriting()
+	}()
 	if trace != nil {
 		c.trace, c.out.w = &lineWriter{w: trace}, traceWriter{w, c}
 		defer c.trace.stop()
@@ -275,7 +280,7 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	c.experimental, err1 = encodeCapabilities(s.Experimental) // before the session begins, because they may call the user's MarshalJSON
 	c.extensions, err2 = encodeCapabilities(s.Extensions)
 	if err := cmp.Or(err1, err2); err != nil {
-		return fmt.Errorf("mcp: Server.Experimental or Extensions: %w", err)
+		return false, fmt.Errorf("mcp: Server.Experimental or Extensions: %w", err)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
@@ -291,7 +296,7 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	c.turn.timer = time.AfterFunc(maxInline, c.turn.pass)
 	defer c.turn.timer.Stop()
 	go c.readLines()
-	return c.waitForEnd()
+	return false, c.waitForEnd() // a deferred function sets writing
 }
 
 // encodeCapabilities returns capabilities as JSON, or an error if a client would refuse them.
@@ -2945,6 +2950,14 @@ func (w *lineWriter) unsentBytes() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.added - w.written
+}
+
+// isWriting reports whether a goroutine has the turn to write. After stop, it reports
+// whether a Write is still in progress.
+func (w *lineWriter) isWriting() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writing
 }
 
 // isQueued reports whether the line that ends at the position end is still in the

@@ -102,7 +102,8 @@ func (c *client) start(t *testing.T, s *Server, w io.Writer, trace []io.Writer) 
 // serveTraced is Serve, or what ServeStdio does with a trace.
 func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace []io.Writer) error {
 	if len(trace) > 0 {
-		return s.serveSession(ctx, r, w, trace[0])
+		_, err := s.serveSession(ctx, r, w, trace[0])
+		return err
 	}
 	return s.Serve(ctx, r, w)
 }
@@ -1062,8 +1063,12 @@ func childServer() (code int) {
 			rep.Again = err.Error()
 		}
 	}
-	if os.Getenv("MCP_TEST_CLEANUP") != "" {
-		fmt.Fprintln(os.Stderr, "cleaning up")
+	if on := os.Getenv("MCP_TEST_CLEANUP"); on != "" {
+		report := os.Stderr
+		if on == "stdout" {
+			report = os.Stdout
+		}
+		fmt.Fprintln(report, "cleaning up")
 		io.Copy(io.Discard, os.NewFile(3, "cleanup")) // until the parent has it end
 		for strings.Contains(leftovers(), "(*lineWriter).writeAll") {
 			runtime.Gosched() // a write that was left behind has still to fail

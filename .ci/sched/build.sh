@@ -39,7 +39,8 @@ import (
 )
 
 func (s *Server) ServeTraced(ctx context.Context, r io.Reader, w, trace io.Writer) error {
-	return s.serveSession(ctx, r, w, trace)
+	_, err := s.serveSession(ctx, r, w, trace)
+	return err
 }
 END
 cd "$source"
