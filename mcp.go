@@ -180,7 +180,7 @@ type Server struct {
 
 	// Drain bounds how long Serve waits, after the handlers were cancelled, for them to
 	// return and for the client to read what is written. 0 means one second. If the client has
-	// not read everything by then, Serve waits a tenth of Drain longer, at most 100 ms.
+	// not read everything by then, Serve waits up to 100 ms longer.
 	Drain time.Duration
 
 	// Linger is how long handlers may continue after the client has closed its end, before
@@ -3508,8 +3508,8 @@ func (s *schema) inside(v reflect.Value, name []byte, n int) (*schema, reflect.V
 	if i < 0 { // encoding/json of another version of Go may read an unusual tag differently
 		return &schema{}, reflect.Zero(reflect.TypeFor[any]())
 	}
-	in, err := v.FieldByIndexErr(s.fields[i].index)
-	if err != nil {
+	in := fieldOf(v, s.fields[i].index) // allocates nothing: what was written is not nil
+	if !in.IsValid() {
 		in = reflect.Zero(s.fields[i].typ)
 	}
 	return s.fields[i].schema, in
