@@ -196,11 +196,12 @@ func (c *session) waitForEnd() error {
 	select {
 	case <-idle:
 	case <-limit:
-		c.stopAccepting()
 		if unfinished = c.listUnfinished(); unfinished != "" {
+			c.stopAccepting()
 			c.out.setHeld(false)
 			doWithin(graceTime, c.writeHeld)
 		} else if doWithin(graceTime, func() { <-idle }); !isClosed(idle) {
+			c.stopAccepting()
 			unfinished = "the client did not read all responses in time"
 		}
 	}
