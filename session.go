@@ -1466,7 +1466,6 @@ func (c *session) startNextLocked() {
 // order matters: the response is queued, then written unless the caller flushes, and
 // only then is wg.Done called, which may end the session.
 func (c *session) handleRequest(r *request, lent bool) (mine bool) {
-	var line []byte
 	returned := false
 	defer func() {
 		if !returned {
@@ -1479,19 +1478,16 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 				what = "panicked: " + formatPanic(why)
 			}
 			c.logf("%v %s\n%s", r, what, debug.Stack())
-			line = r.failureResponse(errors.New(internalError.Message)) // an error result if the model reads it
-		}
-		if !returned {
 			r.listed = false
-			c.respond(r, line)
+			c.respond(r, r.failureResponse(errors.New(internalError.Message))) // an error result if the model reads it
 		}
 		if mine = lent && c.turn.reclaim(); !mine && !c.isRefusing() { // otherwise flushOutput writes, or the last refusal
 			c.writeOutput()
 		}
 		c.wg.Done()
 	}()
-	for line = c.runHandler(r); !c.respond(r, line); {
-		line = c.runHandler(r) // the list has changed meanwhile
+	for !c.respond(r, c.runHandler(r)) {
+		// The list that it returned has changed meanwhile.
 	}
 	returned = true
 	return false // the deferred function sets it
