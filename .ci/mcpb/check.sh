@@ -12,6 +12,12 @@ cp "$here/package.json" "$here/package-lock.json" "$tmp"
 mcpb() { node "$tmp/node_modules/@anthropic-ai/mcpb/dist/cli/cli.js" "$@"; }
 field() { node -p 'JSON.parse(require("fs").readFileSync(process.argv[1])).server.'"$1" "$tmp/in/manifest.json"; }
 
+# A server.json and a Dockerfile beside the manifest must agree with it.
+beside=$(dirname "$1")
+if [ -e "$beside/server.json" ]; then
+	node "$here/server.mjs" "$beside/server.json" "$1" "$beside/Dockerfile"
+fi
+
 mkdir "$tmp/in" "$tmp/out"
 cp "$1" "$tmp/in/manifest.json"
 binary=$(field entry_point)

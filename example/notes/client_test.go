@@ -10,36 +10,36 @@ import (
 	"example.com/mcp"
 )
 
-// A client is the host of a test: copy this file into the tests of your own
-// server. In a bubble of testing/synctest a test that hangs fails at once.
-type client struct {
+// A session is a host in a test. To test a server of your own, copy this file beside the
+// tests and change the package and the import. It has no other name that could collide.
+//
+//	s := (&session{modern: true}).start(t, newServer()) // revision 2026-07-28; otherwise 2025-11-25
+//	text, err := s.call("greet", map[string]any{"name": "Ann"})
+//
+// To respond to questions, set answer:
+//
+//	s := (&session{answer: func(method string, params json.RawMessage) any {
+//		return map[string]any{"action": "accept", "content": map[string]any{"sure": true}}
+//	}}).start(t, newServer())
+//
+// In a bubble of testing/synctest, a test that would hang fails at once.
+type session struct {
+	modern        bool
+	answer        func(method string, params json.RawMessage) any // nil: a question fails the test
+	notifications []string                                        // the server's, in their order, as JSON
+
 	t      *testing.T
-	modern bool                // speaks revision 2026-07-28, or else 2025-11-25
-	answer func(q message) any // the result of what the server asks
 	in     io.Writer
 	out    *json.Decoder
 	lastID int
-	told   []message // the notifications that came
 }
 
-type object = map[string]any
-
-type message struct {
-	ID             any
-	Method         string
-	Params, Result json.RawMessage
-	Error          *mcp.Error
-}
-
-var abilities = object{"elicitation": object{}, "sampling": object{}, "roots": object{}}
-
-// start has s serve a client until the test ends. For a process, in and out are
-// its StdinPipe and StdoutPipe, and in the end its Wait gives the error.
-func start(t *testing.T, s *mcp.Server, modern bool, answer func(q message) any) *client {
+// start connects s to a server until the test ends.
+func (s *session) start(t *testing.T, server *mcp.Server) *session {
 	r, in := io.Pipe()
 	out, w := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(context.Background(), r, w); w.Close(); r.Close() }()
+	go func() { served <- server.Serve(context.Background(), r, w); w.Close(); r.Close() }()
 	t.Cleanup(func() {
 		in.Close()
 		io.Copy(io.Discard, out)
@@ -47,81 +47,141 @@ func start(t *testing.T, s *mcp.Server, modern bool, answer func(q message) any)
 			t.Error(err)
 		}
 	})
-	if answer == nil {
-		answer = func(q message) any {
-			t.Errorf("the server asks: %s %s", q.Method, q.Params)
-			return object{"action": "cancel"}
-		}
+	s.t, s.in, s.out = t, in, json.NewDecoder(out)
+	if !s.modern {
+		s.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": s.capabilities(),
+			"clientInfo": map[string]any{"name": "test", "version": "1"}})
+		s.send(map[string]any{"method": "notifications/initialized"})
 	}
-	c := &client{t: t, modern: modern, answer: answer, in: in, out: json.NewDecoder(out)}
-	if !modern {
-		c.request("initialize", object{"protocolVersion": "2025-11-25", "capabilities": abilities,
-			"clientInfo": object{"name": "test", "version": "1"}})
-		c.send(object{"method": "notifications/initialized"})
-	}
-	return c
+	return s
 }
 
-func (c *client) send(m object) {
-	m["jsonrpc"] = "2.0"
-	json.NewEncoder(c.in).Encode(m)
+func (s *session) capabilities() any {
+	return map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}}, "sampling": map[string]any{}, "roots": map[string]any{}}
 }
 
-// request returns a result, or an *mcp.Error. A modern server asks in its result,
-// and is told the answers by the same request, sent again. To cancel a call, send
-// it by hand, and then notifications/cancelled: there is no answer.
-func (c *client) request(method string, params object) (json.RawMessage, error) {
-	if params == nil {
-		params = object{}
+// send sends one message.
+func (s *session) send(message map[string]any) {
+	message["jsonrpc"] = "2.0"
+	json.NewEncoder(s.in).Encode(message)
+}
+
+// begin sends a request and returns its id. The response is read by end.
+func (s *session) begin(method string, params map[string]any) (id int) {
+	all := map[string]any{}
+	for key, val := range params {
+		all[key] = val
 	}
-	params["_meta"] = object{"progressToken": 1}
-	if c.modern {
-		params["_meta"] = object{"progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-			"io.modelcontextprotocol/clientCapabilities": abilities, "io.modelcontextprotocol/logLevel": "debug"}
+	meta := map[string]any{"progressToken": 1}
+	if s.modern {
+		meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28"
+		meta["io.modelcontextprotocol/clientInfo"] = map[string]any{"name": "test", "version": "1"}
+		meta["io.modelcontextprotocol/clientCapabilities"] = s.capabilities()
+		meta["io.modelcontextprotocol/logLevel"] = "debug"
 	}
-	c.lastID++
-	c.send(object{"id": c.lastID, "method": method, "params": params})
+	all["_meta"] = meta
+	s.lastID++
+	s.send(map[string]any{"id": s.lastID, "method": method, "params": all})
+	return s.lastID
+}
+
+// cancel cancels a request that begin has sent. The server does not respond to it.
+func (s *session) cancel(id int, reason string) {
+	s.send(map[string]any{"method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": reason}})
+}
+
+// end reads until the response to a request arrives, answers questions and keeps
+// notifications. The error is an *mcp.Error.
+func (s *session) end(id int) (json.RawMessage, error) {
 	for {
-		var m message
-		if err := c.out.Decode(&m); err != nil {
-			c.t.Fatal(err)
+		var m struct {
+			ID             any
+			Method         string
+			Params, Result json.RawMessage
+			Error          *mcp.Error
 		}
+		var raw json.RawMessage
+		if err := s.out.Decode(&raw); err != nil {
+			s.t.Fatal(err)
+		}
+		json.Unmarshal(raw, &m)
 		switch {
 		case m.Method != "" && m.ID != nil:
-			c.send(object{"id": m.ID, "result": c.answer(m)})
-			continue
+			s.send(map[string]any{"id": m.ID, "result": s.respond(m.Method, m.Params)})
 		case m.Method != "":
-			c.told = append(c.told, m)
-			continue
+			s.notifications = append(s.notifications, string(raw))
+		case m.ID != float64(id):
+			s.t.Fatalf("a response to another request: %s", raw)
 		case m.Error != nil:
 			return nil, m.Error
-		}
-		var asked struct {
-			InputRequests map[string]message
-			RequestState  string
-		}
-		if json.Unmarshal(m.Result, &asked); asked.InputRequests == nil {
+		default:
 			return m.Result, nil
 		}
-		answers := object{}
-		for key, q := range asked.InputRequests {
-			answers[key] = c.answer(q)
-		}
-		params["inputResponses"], params["requestState"] = answers, asked.RequestState
-		return c.request(method, params)
 	}
 }
 
-// call returns the text of what a tool returns, as an error if it is one.
-func (c *client) call(tool string, arguments object) (text string, err error) {
-	var result mcp.Result
-	raw, err := c.request("tools/call", object{"name": tool, "arguments": arguments})
-	json.Unmarshal(raw, &result)
+// respond returns the response to a question.
+func (s *session) respond(method string, params json.RawMessage) any {
+	if s.answer == nil {
+		s.t.Errorf("the server asks: %s %s", method, params)
+		return map[string]any{"action": "cancel"}
+	}
+	return s.answer(method, params)
+}
+
+// request sends a request and returns its result. In revision 2026-07-28 a result may ask
+// questions; request then repeats the request with the answers.
+func (s *session) request(method string, params map[string]any) (json.RawMessage, error) {
+	for {
+		raw, err := s.end(s.begin(method, params))
+		var asked struct {
+			InputRequests map[string]struct {
+				Method string
+				Params json.RawMessage
+			}
+			RequestState string
+		}
+		if json.Unmarshal(raw, &asked); asked.InputRequests == nil {
+			return raw, err
+		}
+		answers := map[string]any{}
+		for key, question := range asked.InputRequests {
+			answers[key] = s.respond(question.Method, question.Params)
+		}
+		repeated := map[string]any{"inputResponses": answers, "requestState": asked.RequestState}
+		for key, val := range params {
+			if repeated[key] == nil {
+				repeated[key] = val
+			}
+		}
+		params = repeated
+	}
+}
+
+// call calls a tool and returns its text, or its error.
+func (s *session) call(tool string, arguments map[string]any) (text string, err error) {
+	return s.callStructured(tool, arguments, new(any))
+}
+
+// callStructured is call for a tool with structured output, to which it sets *output.
+func (s *session) callStructured(tool string, arguments map[string]any, output any) (text string, err error) {
+	result := struct {
+		Content           []struct{ Text string }
+		StructuredContent any
+		IsError           bool
+	}{StructuredContent: output}
+	raw, err := s.request("tools/call", map[string]any{"name": tool, "arguments": arguments})
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return "", err
+	}
 	for _, block := range result.Content {
 		text += block.Text
 	}
 	if result.IsError {
 		return "", errors.New(text)
 	}
-	return text, err
+	return text, nil
 }

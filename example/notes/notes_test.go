@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func TestHandlers(t *testing.T) {
 	if _, err := v.readNote(ctx, "", map[string]string{"id": "none"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("read: %v", err)
 	}
-	// Outside of a session there is nobody to ask.
+	// Outside of a session there is no client to ask.
 	if out, err := v.deleteTool(ctx, deleteIn{ID: n.ID}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("delete: %v, %v", out, err)
 	}
@@ -51,15 +52,17 @@ func TestHandlers(t *testing.T) {
 // What a host sees of it is tested by playing one, in both eras of the protocol.
 func TestSession(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
-		c := start(t, newServer(twoNotes(t)), modern, nil)
-		_, err := c.call("search_notes", object{"text": ""})
+		c := (&session{modern: modern}).start(t, newServer(twoNotes(t)))
+		_, err := c.call("search_notes", map[string]any{"text": ""})
 		want(t, fmt.Sprint(err), "Invalid arguments: text must have at least 1 character, got 0")
-		text, _ := c.call("list_notes", object{"limit": 1})
+		var list struct{ Notes []struct{ Text string } }
+		text, _ := c.callStructured("list_notes", map[string]any{"limit": 1}, &list)
+		want(t, fmt.Sprint(list), "{[{Call Bob}]}")
 		want(t, text, `{"notes":[{"id":"bbbb2222","time":"2026-01-03T15:04:05Z","text":"Call Bob"}]}`)
 
 		read := func(uri string) string {
 			var got struct{ Contents []mcp.ResourceContents }
-			raw, _ := c.request("resources/read", object{"uri": uri})
+			raw, _ := c.request("resources/read", map[string]any{"uri": uri})
 			json.Unmarshal(raw, &got)
 			return fmt.Sprint(got.Contents)
 		}
@@ -67,26 +70,26 @@ func TestSession(t *testing.T) {
 		want(t, read("notes://all"), "[{notes://all text/plain aaaa1111 2026-01-02 Buy milk\nbbbb2222 2026-01-03 Call Bob\n [] map[]}]")
 		want(t, read("note://none"), "[]")
 
-		raw, _ := c.request("completion/complete", object{
-			"ref":      object{"type": "ref/resource", "uri": "note://{id}"},
-			"argument": object{"name": "id", "value": ""},
+		raw, _ := c.request("completion/complete", map[string]any{
+			"ref":      map[string]any{"type": "ref/resource", "uri": "note://{id}"},
+			"argument": map[string]any{"name": "id", "value": ""},
 		})
 		var ids struct{ Completion struct{ Values []string } }
 		json.Unmarshal(raw, &ids)
 		want(t, fmt.Sprint(ids), "{{[bbbb2222 aaaa1111]}}")
 
 		var prompt struct{ Messages []mcp.Message }
-		raw, _ = c.request("prompts/get", object{"name": "summarise", "arguments": object{"topic": "milk"}})
+		raw, _ = c.request("prompts/get", map[string]any{"name": "summarise", "arguments": map[string]any{"topic": "milk"}})
 		json.Unmarshal(raw, &prompt)
 		if m := prompt.Messages; len(m) != 2 || m[0].Content.Text != "Please sum up my notes on milk." || m[1].Content.Resource.Text != "Buy milk" {
 			t.Errorf("the prompt is %s", raw)
 		}
-		_, err = c.request("prompts/get", object{"name": "summarise", "arguments": object{"topic": "tea"}})
+		_, err = c.request("prompts/get", map[string]any{"name": "summarise", "arguments": map[string]any{"topic": "tea"}})
 		want(t, fmt.Sprint(err), `there is no note on "tea"`)
 	})
 }
 
-// Only a user who turns the default deletes anything. Hosts that ask nobody
+// Only a user who turns the default deletes anything. Some hosts do not ask: they
 // accept an empty form, or the default, by themselves.
 func TestDelete(t *testing.T) {
 	form := `{"mode":"form","message":"Delete the note \"Buy milk\"?","requestedSchema":{"type":"object","properties":` +
@@ -104,12 +107,12 @@ func TestDelete(t *testing.T) {
 	} {
 		eras(t, func(t *testing.T, modern bool) {
 			s := twoNotes(t)
-			c := start(t, newServer(s), modern, func(q message) any {
-				want(t, q.Method, "elicitation/create")
-				want(t, string(q.Params), form)
+			c := (&session{modern: modern, answer: func(method string, params json.RawMessage) any {
+				want(t, method, "elicitation/create")
+				want(t, string(params), form)
 				return json.RawMessage(test.answer)
-			})
-			text, err := c.call("delete_note", object{"id": "aaaa1111"})
+			}}).start(t, newServer(s))
+			text, err := c.call("delete_note", map[string]any{"id": "aaaa1111"})
 			if test.err == "" {
 				want(t, text, "Deleted.")
 			} else {
@@ -120,14 +123,32 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// Who follows the list is told of a change.
+// A client that subscribes to the list is notified of a change.
 func TestUpdated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := start(t, newServer(twoNotes(t)), false, nil)
-		c.request("resources/subscribe", object{"uri": "notes://all"})
-		c.call("add_note", object{"text": "Buy bread"})
-		if len(c.told) != 1 || string(c.told[0].Params) != `{"uri":"notes://all"}` {
-			t.Errorf("told %v", c.told)
+		c := new(session).start(t, newServer(twoNotes(t)))
+		c.request("resources/subscribe", map[string]any{"uri": "notes://all"})
+		c.call("add_note", map[string]any{"text": "Buy bread"})
+		if len(c.notifications) != 1 || !strings.Contains(c.notifications[0], `"uri":"notes://all"`) {
+			t.Errorf("notifications %q", c.notifications)
+		}
+	})
+}
+
+// A call that the client cancels is not answered, and the next one is.
+func TestCancel(t *testing.T) {
+	eras(t, func(t *testing.T, modern bool) {
+		slow := &mcp.Server{Name: "slow", Version: "1"}
+		mcp.AddTool(slow, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		})
+		mcp.AddTool(slow, mcp.Tool{Name: "hi"}, func(context.Context, struct{}) (string, error) { return "hi", nil })
+		c := (&session{modern: modern}).start(t, slow)
+		c.cancel(c.begin("tools/call", map[string]any{"name": "wait"}), "no longer needed")
+		text, err := c.call("hi", nil)
+		if text != "hi" || err != nil {
+			t.Errorf("got %q %v", text, err)
 		}
 	})
 }
@@ -140,7 +161,7 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := start(t, newServer(twoNotes(t)), true, nil).request("tools/list", object{})
+	raw, err := (&session{modern: true}).start(t, newServer(twoNotes(t))).request("tools/list", nil)
 	if err := errors.Join(err, json.Unmarshal(text, &manifest), json.Unmarshal(raw, &server)); err != nil {
 		t.Fatal(err)
 	}
