@@ -4902,10 +4902,11 @@ func TestAddMethod(t *testing.T) {
 // A handler that asks without end does not fill the memory while the client does not read.
 func TestQuestionsWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const asked = 400 // 25 MiB
 		rounds := 0
 		s := &Server{Name: "n", Version: "1"}
 		AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
-			for range 2000 {
+			for range asked {
 				short, cancel := context.WithTimeout(ctx, time.Millisecond)
 				Sample(short, SampleRequest{MaxTokens: 1, SystemPrompt: strings.Repeat("x", 64<<10)})
 				cancel()
@@ -4925,7 +4926,8 @@ func TestQuestionsWaitForRoom(t *testing.T) {
 		}()
 		io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"c","version":"1"}}}`+"\n"+callLine(1, "ask", "{}"))
 		time.Sleep(time.Minute)
-		if rounds != 2000 {
+		synctest.Wait()
+		if rounds != asked {
 			t.Fatalf("%d questions", rounds)
 		}
 		close(release)
