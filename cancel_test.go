@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/iotest"
@@ -32,22 +30,9 @@ import (
 
 // ---- the five faults of python-sdk pull request 2306 ----
 
-// At the end of the input, and if both ends are closed, Serve cancels handlers and
-// does not wait for them to finish by themselves.
-func TestEOFCancelsHandlers(t *testing.T) {
+// Serve cancels handlers if both ends of the connection are closed at once.
+func TestBothEndsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "wait"))
-		synctest.Wait()
-		c.in.Close()
-		c.ends(0, nil)
-		s.saw(t, ErrClosed, ErrClosed)
-		got := c.recv()
-		slices.Sort(got)
-		c.got = got
-		c.want(modernFailed("1", ErrClosed.Error()), modernFailed("2", ErrClosed.Error()))
-	})
-	bubble(t, func(t *testing.T, s *stage) { // and both ends at once
 		c := serve(t, &s.Server)
 		c.send(modernCall("1", "wait"), modernCall("2", "wait"), modernCall("3", "sleep1"))
 		synctest.Wait()
@@ -98,14 +83,13 @@ func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 		}
 		c.send(listenLine)
 		c.recv()
-		c.mu.Lock()
-		c.tries, c.break_ = 0, func([]byte) (int, error) { return 0, syscall.EPIPE }
-		c.mu.Unlock()
+		before := c.tries
+		c.setFail(func([]byte) (int, error) { return 0, syscall.EPIPE })
 		c.send(pingLine)
 		c.ends(0, nil)
 		s.saw(t, slices.Repeat([]error{ErrClosed}, 20)...)
-		if c.tries != 1 {
-			t.Errorf("%d writes to a closed stream, want that which found out", c.tries)
+		if c.tries != before+1 {
+			t.Errorf("%d writes to a closed stream, want one", c.tries-before)
 		}
 	})
 }
@@ -148,7 +132,7 @@ func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 	for _, dead := range ends {
 		bubble(t, func(t *testing.T, s *stage) {
 			c := serveWire(t, &s.Server)
-			c.break_ = func([]byte) (int, error) { return 0, dead }
+			c.fail = func([]byte) (int, error) { return 0, dead }
 			c.send(modernCall("1", "wait"), modernCall("2", "wait"), pingLine)
 			if err := c.over(0); err != nil {
 				t.Errorf("w fails with %v: Serve: %v", dead, err)
@@ -175,31 +159,29 @@ func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 // Serve returns.
 func TestEndings(t *testing.T) {
 	boom := errors.New("boom")
-	breakWith := func(n int, err error) func(*wireClient) {
-		return func(c *wireClient) {
-			c.mu.Lock()
-			c.break_ = func(b []byte) (int, error) { return min(n, len(b)-1), err }
-			c.mu.Unlock()
+	breakWith := func(n int, err error) func(*client) {
+		return func(c *client) {
+			c.setFail(func(b []byte) (int, error) { return min(n, len(b)-1), err })
 			c.send(pingLine)
 		}
 	}
 	for _, row := range []struct {
 		name     string
-		event    func(c *wireClient)
+		event    func(c *client)
 		cause    error
 		answered bool
 		returns  error
 	}{
-		{"EOF", func(c *wireClient) { c.in.Close() }, ErrClosed, true, nil},
-		{"r fails", func(c *wireClient) { c.in.CloseWithError(boom) }, boom, true, boom},
-		{"r fails, wrapped", func(c *wireClient) { c.in.CloseWithError(fmt.Errorf("usb: %w", boom)) }, boom, true, boom},
+		{"EOF", func(c *client) { c.in.Close() }, ErrClosed, true, nil},
+		{"r fails", func(c *client) { c.in.CloseWithError(boom) }, boom, true, boom},
+		{"r fails, wrapped", func(c *client) { c.in.CloseWithError(fmt.Errorf("usb: %w", boom)) }, boom, true, boom},
 		{"w is a closed pipe", breakWith(0, syscall.EPIPE), ErrClosed, false, nil},
 		{"w fails", breakWith(0, boom), boom, false, boom},
 		{"w fails half way", breakWith(7, boom), boom, false, boom},
 		{"w fails, wrapped", breakWith(0, &os.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}), syscall.ENOSPC, false, syscall.ENOSPC},
 		{"w writes short", breakWith(7, nil), io.ErrShortWrite, false, io.ErrShortWrite},
-		{"ctx ends", func(c *wireClient) { c.cancel(nil) }, context.Canceled, true, nil},
-		{"ctx ends with a cause", func(c *wireClient) { c.cancel(boom) }, boom, true, nil},
+		{"ctx ends", func(c *client) { c.cancel(nil) }, context.Canceled, true, nil},
+		{"ctx ends with a cause", func(c *client) { c.cancel(boom) }, boom, true, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
@@ -226,82 +208,56 @@ func TestEndings(t *testing.T) {
 // A client that closes its end right after its requests receives all responses.
 func TestEOFAfterRequestsLosesNoResponse(t *testing.T) {
 	for _, max := range []int{0, 1, 3} {
-		bubble(t, func(t *testing.T, s *stage) {
-			s.MaxConcurrent = max
-			c := serve(t, &s.Server)
-			var script, want []string
-			for i := range 100 {
-				id := strconv.Itoa(i)
-				script = append(script, modernCall(id, "hi"), strings.Replace(pingLine, `"p"`, strconv.Itoa(1000+i), 1))
-				want = append(want, id, strconv.Itoa(1000+i))
-			}
-			script = append(script, modernCall("100", "hi")) // without its newline
-			io.WriteString(c.in, strings.Join(script, "\n"))
-			c.in.Close()
-			c.ends(0, nil)
-			var got []string
-			for _, line := range c.recv() {
-				id, _, _ := strings.Cut(strings.TrimPrefix(line, `{"jsonrpc":"2.0","id":`), ",")
-				got = append(got, id)
-			}
-			want = append(want, "100")
-			slices.Sort(got)
-			slices.Sort(want)
-			if !slices.Equal(got, want) {
-				t.Errorf("answered: %v", got)
-			}
-		})
+		s := newStage(t)
+		s.MaxConcurrent = max
+		var script, want []string
+		for i := range 200 {
+			script = append(script, modernCall(strconv.Itoa(2*i), "hi"), strings.Replace(pingLine, `"p"`, strconv.Itoa(2*i+1), 1))
+			want = append(want, modernSaid(2*i, "hi"), strings.Replace(pongLine, `"p"`, strconv.Itoa(2*i+1), 1))
+		}
+		got := feed(t, &s.Server, strings.NewReader(strings.Join(script, "\n"))) // the last line has no newline
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("MaxConcurrent %d: got %d responses: %q", max, len(got), got)
+		}
 	}
 }
 
 // The end of the input is seen as soon as Read returns it, also if too much output is
-// unsent.
+// unsent, and if much input is before it. Responses after the end have the same bound
+// as all output.
 func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		add(&s.Server, "big", func(context.Context) (string, error) {
-			<-s.release
-			return strings.Repeat("x", outputBound/2), nil
+	for name, input := range map[string]string{
+		"nothing":      "",
+		"requests":     strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)),
+		"invalid":      strings.Repeat("x\n", 1<<19),
+		"large result": strings.Repeat(strings.Replace(modernCall("9", "x"), `"tools/call"`, `"resources/list"`, 1)+"\n", 100),
+	} {
+		if raceBuild() && name == "invalid" { // which takes long
+			continue
+		}
+		bubble(t, func(t *testing.T, s *stage) {
+			s.AddResource(Resource{URI: "x:y", Name: "y", Description: strings.Repeat("x", 1<<20)}, texts("z"))
+			add(&s.Server, "big", func(context.Context) (string, error) {
+				<-s.release
+				return strings.Repeat("x", outputBound), nil
+			})
+			c := serveUnread(t, &s.Server)
+			c.send(modernCall("1", "wait"), modernCall("2", "big"), modernCall("3", "big"))
+			synctest.Wait() // the reader is in Read
+			close(s.release)
+			synctest.Wait() // too much output is unsent, and is not read
+			io.WriteString(c.in, input)
+			c.in.Close()
+			synctest.Wait()
+			s.saw(t, ErrClosed)
+			if n := s.openSessions()[0].out.unsentBytes(); n > 3*outputBound {
+				t.Errorf("%s: %d MiB are unsent", name, n>>20)
+			}
+			c.ends(1100*time.Millisecond, ErrDrain)
 		})
-		c := serveUnread(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "big"), modernCall("3", "big"), modernCall("4", "big"))
-		synctest.Wait() // the reader is in Read
-		close(s.release)
-		synctest.Wait() // and the output is not read
-		c.in.Close()
-		synctest.Wait()
-		s.saw(t, ErrClosed)
-		c.ends(1100*time.Millisecond, ErrDrain)
-	})
-}
-
-// The end of the input is seen after much input of which no line is accepted.
-// Responses after the end have the same bound as all output.
-func TestEOFIsSeenAfterMuchInput(t *testing.T) {
-	for _, input := range []string{strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)), strings.Repeat("x\n", 1<<19)} {
-		if input[0] == '{' || !raceBuild() { // which would take long over the second
-			eofBehind(t, input)
-		}
 	}
-}
-
-// eofBehind plays a client that does not read, sends requests and then input, and
-// closes its end.
-func eofBehind(t *testing.T, input string) {
-	bubble(t, func(t *testing.T, s *stage) {
-		s.AddResource(Resource{URI: "x:y", Name: "y", Description: strings.Repeat("x", 1<<20)}, texts("z"))
-		add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
-		c := serveUnread(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "big"))
-		list := strings.Replace(modernCall("9", "x"), `"tools/call"`, `"resources/list"`, 1)
-		c.send(strings.Repeat(list+"\n", 100), input)
-		c.in.Close()
-		synctest.Wait()
-		s.saw(t, ErrClosed)
-		if n := s.openSessions()[0].out.unsentBytes(); n > 3*outputBound {
-			t.Errorf("%d MiB are unsent", n>>20)
-		}
-		c.ends(1100*time.Millisecond, ErrDrain)
-	})
 }
 
 // Input after the end of the session needs no memory, however long its lines are.
@@ -309,61 +265,43 @@ func TestInputAfterTheEndIsDiscarded(t *testing.T) {
 	if raceBuild() {
 		t.Skip("the race detector allocates too")
 	}
-	short := append(bytes.Repeat([]byte("x"), 99), '\n')
-	for _, line := range [][]byte{short, bytes.Repeat([]byte("x"), keepBuffer)} {
+	for _, size := range []int{100, keepBuffer} {
 		bubble(t, func(t *testing.T, s *stage) {
-			s.Name, s.Version, s.ErrorLog = "demo", "1.0.0", log.New(io.Discard, "", 0)
-			ctx, cancel := context.WithCancel(t.Context())
-			in, client := io.Pipe()
-			done := make(chan error)
-			go func() { done <- s.Serve(ctx, in, io.Discard) }()
-			io.WriteString(client, modernCall("1", "deaf")+"\n")
-			time.Sleep(maxInline) // another reads now
-			cancel()
+			c := serve(t, &s.Server)
+			c.send(modernCall("1", "deaf"))
+			time.Sleep(maxInline) // another goroutine reads now
+			c.cancel(nil)
 			synctest.Wait()
+			line := append(bytes.Repeat([]byte("x"), size-1), '\n')
 			if cost := allocated(func() {
-				for range 16 << 20 / len(line) {
-					client.Write(line)
+				for range 16 << 20 / size {
+					c.in.Write(line)
 				}
 			}); cost > 4<<20 {
-				t.Errorf("16 MiB in Writes of %d bytes allocate %.0f KiB", len(line), cost/1024)
+				t.Errorf("16 MiB in Writes of %d bytes allocate %.0f KiB", size, cost/1024)
 			}
 			close(s.release)
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-			client.Close()
+			c.ends(0, nil)
 		})
 	}
 }
 
-// Serve returns the error of its Reader unchanged. It does not return an error that
-// comes from closing the Reader after ctx has ended.
-func TestServeReturnsTheErrorOfTheReader(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		c := serve(t, &s.Server)
-		broken := errors.New("broken")
-		c.in.CloseWithError(broken)
-		if err := <-c.done; err != broken {
-			t.Errorf("Serve: %#v", err)
-		}
-	})
+// Serve does not return the error of a Reader that is closed after ctx has ended.
+func TestReaderClosedAfterContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.send(modernCall("1", "deaf"))
-		time.Sleep(maxInline) // another reads now
+		time.Sleep(maxInline) // another goroutine reads now
 		c.cancel(errors.New("shut down"))
 		synctest.Wait()
 		c.in.CloseWithError(errors.New("closed by the caller"))
 		synctest.Wait()
 		close(s.release)
-		if err := <-c.done; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
+		c.ends(0, nil)
 	})
 }
 
-// What is read ahead costs as much as there is of it, and not as often as is read.
+// Reading ahead costs memory for the input, and not for each Read.
 func TestReadAheadMemory(t *testing.T) {
 	if raceBuild() {
 		t.Skip("the race detector allocates too")
@@ -379,7 +317,7 @@ func TestReadAheadMemory(t *testing.T) {
 	}
 }
 
-// Blanks behind the limit are looked at once, however slowly they come.
+// Each blank after the limit of a line is looked at once, however slowly they arrive.
 func TestSlowBlanksAfterTheLimitAreLinear(t *testing.T) {
 	const limit = 1000
 	mustBeLinear(t, keepHead/8-limit, func(n int) time.Duration {
@@ -397,18 +335,15 @@ func TestSlowBlanksAfterTheLimitAreLinear(t *testing.T) {
 	})
 }
 
-// Answers of handlers that EOF has cancelled are held until the last handler has
-// returned, or Drain is over; while Linger runs they flow.
+// Responses of handlers that EOF has cancelled are held until the last handler has
+// returned or Drain has passed. While Linger lasts they are sent at once.
 func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
-	cleanup := func(s *stage) {
+	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "cleanup", func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			time.Sleep(50 * time.Millisecond)
 			return "clean", nil
 		})
-	}
-	bubble(t, func(t *testing.T, s *stage) {
-		cleanup(s)
 		c := serve(t, &s.Server)
 		c.send(modernCall("1", "wait"))
 		for i := range 20 {
@@ -421,7 +356,7 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 		c.want()
 		c.ends(time.Millisecond, nil)
 		if got := c.recv(); len(got) != 21 {
-			t.Errorf("%d answers", len(got))
+			t.Errorf("%d responses", len(got))
 		}
 	})
 	bubble(t, func(t *testing.T, s *stage) {
@@ -444,23 +379,14 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 		c.ends(time.Second, nil)
 		c.want(modernFailed("2", ErrClosed.Error()))
 	})
-}
-
-// Held responses that the client does not read are discarded soon after Drain.
-func TestHeldResponsesDoNotBlockServe(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
+	bubble(t, func(t *testing.T, s *stage) { // what the client does not read is discarded soon after Drain
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
 		c.in.Close()
 		c.ends(1100*time.Millisecond, ErrDrain)
 		close(s.release)
 	})
-}
-
-// After Drain, held responses are sent after a Write in progress, within the same
-// short time.
-func TestHeldResponsesWaitForAWriteInProgress(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
+	bubble(t, func(t *testing.T, s *stage) { // a Write in progress after Drain may end within the same time
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("0", "hi")) // a goroutine is blocked in a Write from here on
 		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
@@ -473,31 +399,10 @@ func TestHeldResponsesWaitForAWriteInProgress(t *testing.T) {
 	})
 }
 
-// A batch is answered whole or was not read, whenever ctx ends.
-func TestBatchIsNotLostWhenContextEnds(t *testing.T) {
-	for range 20 {
-		bubble(t, func(t *testing.T, s *stage) {
-			var trace bytes.Buffer
-			c := serve(t, &s.Server, &trace)
-			c.initialize("2025-03-26", "{}")
-			c.recv()
-			member := `{"jsonrpc":"2.0","id":%d,"method":"ping"},`
-			var b strings.Builder
-			for i := range 500 {
-				fmt.Fprintf(&b, member, i+10)
-			}
-			c.send("[" + strings.TrimSuffix(b.String(), ",") + "]")
-			c.cancel(errors.New("shut down"))
-			c.ends(0, nil)
-			if got := c.recv(); len(got) != strings.Count(trace.String(), "in  [") {
-				t.Errorf("%d answers; the batch was read %d times", len(got), strings.Count(trace.String(), "in  ["))
-			}
-		})
-	}
-}
-
 // After the end of the input, handlers go on for Linger, unless w fails or ctx ends.
 func TestLinger(t *testing.T) {
+	const linger = 2500 * time.Millisecond
+	slept := func(id string) []string { return []string{progressLine(id, "1"), modernSaid(id, "slept")} }
 	for _, row := range []struct {
 		linger time.Duration
 		tools  string
@@ -506,12 +411,10 @@ func TestLinger(t *testing.T) {
 		lines  []string
 	}{
 		{0, "sleep1", 0, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
-		{2500 * time.Millisecond, "sleep1", time.Second - maxInline, []error{nil}, []string{progressLine("0", "1"), modernSaid("0", "slept")}},
-		{2500 * time.Millisecond, "sleep1 sleep2", 2*time.Second - maxInline, []error{nil, nil},
-			[]string{progressLine("0", "1"), modernSaid("0", "slept"), progressLine("1", "1"), modernSaid("1", "slept")}},
-		{2500 * time.Millisecond, "sleep3", 2500 * time.Millisecond, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
-		{2500 * time.Millisecond, "sleep1 wait", 2500 * time.Millisecond, []error{nil, ErrClosed},
-			[]string{progressLine("0", "1"), modernSaid("0", "slept"), modernFailed("1", ErrClosed.Error())}},
+		{linger, "sleep1", time.Second - maxInline, []error{nil}, slept("0")},
+		{linger, "sleep1 sleep2", 2*time.Second - maxInline, []error{nil, nil}, append(slept("0"), slept("1")...)},
+		{linger, "sleep3", linger, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
+		{linger, "sleep1 wait", linger, []error{nil, ErrClosed}, append(slept("0"), modernFailed("1", ErrClosed.Error()))},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.Linger = row.linger
@@ -527,21 +430,19 @@ func TestLinger(t *testing.T) {
 			s.saw(t, row.causes...)
 		})
 	}
-	bubble(t, func(t *testing.T, s *stage) { // what else may end it: w, and ctx
+	bubble(t, func(t *testing.T, s *stage) { // w fails
 		s.Linger = time.Hour
 		c := serveWire(t, &s.Server)
 		c.send(modernCall("1", "sleep1"), modernCall("2", "wait"))
-		synctest.Wait()
-		c.break_ = func([]byte) (int, error) { return 0, syscall.EPIPE }
+		c.setFail(func([]byte) (int, error) { return 0, syscall.EPIPE })
 		c.in.Close()
 		c.ends(time.Second-maxInline, nil)
 		s.saw(t, nil, ErrClosed)
 	})
-	bubble(t, func(t *testing.T, s *stage) {
+	bubble(t, func(t *testing.T, s *stage) { // ctx ends
 		s.Linger = time.Hour
 		c := serveWire(t, &s.Server)
 		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
-		synctest.Wait()
 		c.in.Close()
 		synctest.Wait()
 		c.cancel(io.ErrNoProgress)
@@ -549,12 +450,7 @@ func TestLinger(t *testing.T) {
 		c.ends(time.Second, ErrDrain)
 		close(s.release)
 	})
-}
-
-// Changes that happen while handlers linger are sent before the responses of these
-// handlers.
-func TestChangesAreSentDuringLinger(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
+	bubble(t, func(t *testing.T, s *stage) { // changes are sent before the responses of the handlers
 		s.Linger = time.Minute
 		add(&s.Server, "change", func(context.Context) (string, error) {
 			time.Sleep(time.Second)
@@ -565,27 +461,27 @@ func TestChangesAreSentDuringLinger(t *testing.T) {
 		s.AddResource(Resource{URI: "test://x", Name: "x"}, texts("x"))
 		c := serve(t, &s.Server)
 		c.initialize("2025-11-25", "{}")
-		c.send(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"test://x"}}`)
-		c.want(`{"jsonrpc":"2.0","id":1,"result":{}}`)
-		c.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"change"}}`)
+		c.script(`
+			> 1 resources/subscribe {"uri":"test://x"}
+			< 1 {}`)
+		c.send(legacyCall("2", "change"))
 		c.in.Close()
 		c.ends(time.Second, nil)
-		c.want(changed, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://x"}}`,
-			`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"changed"}]}}`)
+		c.want(changed, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://x"}}`, said(2, "changed"))
 	})
 }
 
 // Questions to the client end at once when the session ends, with or without Linger,
-// and with its cause.
+// and with its cause. A question after that fails at once.
 func TestQuestionsEndWithTheSession(t *testing.T) {
 	boom := errors.New("boom")
 	for _, row := range []struct {
-		event func(c *wireClient)
+		event func(c *client)
 		want  error
 	}{
-		{func(c *wireClient) { c.in.Close() }, ErrClosed},
-		{func(c *wireClient) { c.in.CloseWithError(boom) }, boom},
-		{func(c *wireClient) { c.cancel(boom) }, boom},
+		{func(c *client) { c.in.Close() }, ErrClosed},
+		{func(c *client) { c.in.CloseWithError(boom) }, boom},
+		{func(c *client) { c.cancel(boom) }, boom},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.Linger = 5 * time.Second
@@ -616,52 +512,12 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 	}
 }
 
-// Fifty handlers ask in a loop until the session ends while the client responds.
-func TestFiftyHandlersAskUntilTheEnd(t *testing.T) {
-	for _, end := range []func(*client){
-		func(c *client) { c.in.Close() },
-		func(c *client) { c.out.Close() },
-		func(c *client) { c.cancel(nil) },
-	} {
-		bubble(t, func(t *testing.T, s *stage) {
-			var asks atomic.Int32
-			add(&s.Server, "loop", func(ctx context.Context) (string, error) {
-				for {
-					if _, err := Roots(ctx); err != nil {
-						return "", err
-					}
-					asks.Add(1)
-				}
-			})
-			c := serveUnread(t, &s.Server)
-			c.send(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`)
-			for i := range 50 {
-				c.send(legacyCall(strconv.Itoa(i), "loop"))
-			}
-			asked := regexp.MustCompile(`"id":(\d+),"method":"roots/list"`)
-			go func() { // not before all calls are sent: it closes the pipe that they go through
-				lines := bufio.NewScanner(c.out)
-				for n := 0; lines.Scan(); {
-					if m := asked.FindStringSubmatch(lines.Text()); m != nil {
-						io.WriteString(c.in, `{"jsonrpc":"2.0","id":`+m[1]+`,"result":{"roots":[{"uri":"file:///"}]}}`+"\n")
-						if n++; n == 1000 {
-							end(c)
-						}
-					}
-				}
-			}()
-			if c.ends(0, nil); asks.Load() < 500 {
-				t.Errorf("%d questions were answered", asks.Load())
-			}
-		})
-	}
-}
-
-// An open subscription does not delay the end. It is answered unless the client has
+// An open subscription does not delay the end. It gets a response unless the client has
 // closed the connection.
 func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
-	const ack = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"},"notifications":{"toolsListChanged":true}}}`
-	const end = `{"jsonrpc":"2.0","id":"sub","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"sub","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
+	const tag = `"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"`
+	const ack = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + tag + `},"notifications":{"toolsListChanged":true}}}`
+	const end = `{"jsonrpc":"2.0","id":"sub","result":{"resultType":"complete",` + tag + `,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
 	for _, row := range []struct {
 		event func(c *client)
 		lines []string
@@ -681,18 +537,13 @@ func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 			c.want(row.lines...)
 		})
 	}
-}
-
-// A subscription that is read ahead, and begins after the end of the input, ends as
-// well.
-func TestStreamBegunAfterEOF(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
+	bubble(t, func(t *testing.T, s *stage) { // it is read ahead, and begins after the end of the input
 		s.Linger = time.Hour
 		add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("1", "big"))
 		synctest.Wait()
-		c.send(listenLine) // is read ahead
+		c.send(listenLine)
 		c.in.Close()
 		synctest.Wait()
 		go c.listen()
@@ -753,7 +604,7 @@ func TestDrain(t *testing.T) {
 			c.send(modernCall(strconv.Itoa(i), "deaf"))
 		}
 		synctest.Wait()
-		c.break_ = func([]byte) (int, error) { return 0, io.ErrNoProgress }
+		c.fail = func([]byte) (int, error) { return 0, io.ErrNoProgress }
 		c.send(pingLine)
 		err := c.over(time.Second)
 		if !errors.Is(err, ErrDrain) || !errors.Is(err, io.ErrNoProgress) || !strings.Contains(err.Error(), "and 20 more") {
@@ -765,121 +616,114 @@ func TestDrain(t *testing.T) {
 
 // However short Drain is, a session in which nothing is left ends without an ErrDrain.
 func TestNothingIsLeftAfterAShortDrain(t *testing.T) {
-	lines := map[string]string{"nothing": "", "inline": modernCall("1", "hi"), "listens": listenLine,
-		"own goroutine": modernCall("1", "wait") + "\n" + pingLine, "two": modernCall("1", "hi") + "\n" + modernCall("2", "hi")}
-	for name, line := range lines {
-		for _, byContext := range []bool{false, true} {
-			var sessions sync.WaitGroup
-			for range 100 {
-				sessions.Go(func() {
-					s := &Server{Name: "short", Version: "1", Drain: 1, ErrorLog: log.New(io.Discard, "", 0)}
-					add(s, "hi", func(context.Context) (string, error) { return "hi", nil })
-					release := make(chan struct{})
-					add(s, "wait", func(context.Context) (string, error) { <-release; return "hi", nil })
-					ctx, cancel := context.WithCancel(context.Background())
-					defer cancel()
-					r, in := io.Pipe()
-					out, w := io.Pipe()
-					done := make(chan error, 1)
-					go func() { done <- s.Serve(ctx, r, w) }()
-					answers := bufio.NewReader(out)
-					if line != "" {
-						io.WriteString(in, line+"\n")
-						for i := range strings.Count(line, "\n") + 1 {
-							if i == 1 {
-								close(release)
-							}
-							if _, err := answers.ReadString('\n'); err != nil {
-								t.Error(err)
-							}
-						}
+	for name, lines := range map[string][]string{
+		"nothing": nil, "inline": {modernCall("1", "hi")}, "listens": {listenLine},
+		"two": {modernCall("1", "hi"), modernCall("2", "hi")}, "own goroutine": {modernCall("1", "deaf"), pingLine},
+	} {
+		var sessions sync.WaitGroup
+		for i := range 200 {
+			sessions.Go(func() {
+				s := newStage(t)
+				s.Name, s.Version, s.Drain = "demo", "1", 1
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				r, in := io.Pipe()
+				out, w := io.Pipe()
+				done := make(chan error, 1)
+				go func() { done <- s.Serve(ctx, r, w) }()
+				responses := bufio.NewReader(out)
+				for _, line := range lines {
+					io.WriteString(in, line+"\n")
+				}
+				for i := range lines {
+					if i == 1 {
+						close(s.release)
 					}
-					go io.Copy(io.Discard, answers)
-					if byContext {
-						cancel()
-					} else {
-						in.Close()
+					if _, err := responses.ReadString('\n'); err != nil {
+						t.Error(err)
 					}
-					if err := <-done; err != nil {
-						t.Errorf("%s, by context %v: %v", name, byContext, err)
-					}
+				}
+				go io.Copy(io.Discard, responses)
+				if i%2 == 0 {
+					cancel()
+				} else {
 					in.Close()
-					w.Close()
-				})
-			}
-			sessions.Wait()
+				}
+				if err := <-done; err != nil {
+					t.Errorf("%s, by context %v: %v", name, i%2 == 0, err)
+				}
+				in.Close()
+				w.Close()
+			})
 		}
+		sessions.Wait()
 	}
 }
 
-// Nothing but the Read that is under way goes on when ctx has ended Serve.
+// After ctx has ended Serve, only the Read that is in progress goes on.
 func TestNothingIsReadAfterServe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		r, in := io.Pipe()
 		ctx, cancel := context.WithCancel(context.Background())
-		s.Name, s.Version, s.ErrorLog = "demo", "1", log.New(io.Discard, "", 0)
+		s.Name, s.Version = "demo", "1"
 		go func() { synctest.Wait(); cancel() }()
 		if err := s.Serve(ctx, r, io.Discard); err != nil {
 			t.Errorf("Serve: %v", err)
 		}
-		io.WriteString(in, modernCall("1", "hi")+"\n") // taken, and of no effect
-		synctest.Wait()
-		taken := false
+		io.WriteString(in, modernCall("1", "hi")+"\n") // is read, and has no effect
+		read := make(chan bool, 1)
 		go func() {
 			_, err := io.WriteString(in, modernCall("2", "hi")+"\n")
-			taken = err == nil
+			read <- err == nil
 		}()
 		synctest.Wait()
-		if taken {
+		r.Close()
+		if <-read {
 			t.Error("the reader goes on after Serve returned")
 		}
-		r.Close()
 		s.ran(t)
 	})
 }
 
 // ---- the client's cancel ----
 
-// A cancel ends the request with that very id, is silent, and is ignored where
-// nothing is to be cancelled.
+// A cancel ends the request with that very id, is not responded to, and is ignored if no
+// request has that id.
 func TestCancelEndsOneRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		c := serveWire(t, &s.Server)
-		both := func(lines ...string) { c.send(strings.Join(lines, "\n")) } // in one write
-
+		c := serve(t, &s.Server)
 		c.send(modernCall("1", "wait"))
 		c.want()
 		c.send(cancelling("1"))
 		c.want()
-		s.saw(t, stopped) // which is the very *CancelledError, reason and all
-		s.ran(t, "1")
+		s.saw(t, stopped) // a *CancelledError with the reason
 
-		both(modernCall("2", "hi"), cancelling("2"), modernCall(`"2"`, "hi")) // with its request
-		got := c.recv()
-		got = slices.DeleteFunc(got, func(l string) bool { return sameJSON(t, l, modernSaid("2", "hi")) }) // it may be too late
+		// A cancel in the same Write as its request may be too late for a short handler.
+		c.send(modernCall("2", "hi") + "\n" + cancelling("2") + "\n" + modernCall(`"2"`, "hi"))
+		got := slices.DeleteFunc(c.recv(), func(l string) bool { return sameJSON(t, l, modernSaid("2", "hi")) })
 		if len(got) != 1 || !sameJSON(t, got[0], modernSaid(`"2"`, "hi")) {
 			t.Errorf("got %q", got)
 		}
-		s.started = nil
-
-		both(modernCall("3", "wait"), cancelling("3")) // and never too late
+		c.send(modernCall("3", "wait") + "\n" + cancelling("3"))
 		time.Sleep(maxInline)
 		c.want()
 		s.saw(t, stopped)
-		s.started = nil
 
 		c.send(modernCall("5", "wait"), modernCall(`"6"`, "wait"), modernCall("7", "wait"))
 		c.want()
 		for _, none := range []string{`"5"`, "6", "8", "1", "5.0", "-5", "null", "true", "5.5", "[5]", `{"id":5}`, `"init"`, `"ping"`} {
 			c.send(cancelling(none))
 		}
-		for _, malformed := range []string{``, `,"params":null`, `,"params":5`, `,"params":[5]`, `,"params":{}`, `,"params":{"reason":"x"}`, `,"params":{"requestID":5}`, `,"params":{"id":5}`} {
+		for _, malformed := range []string{
+			``, `,"params":null`, `,"params":5`, `,"params":[5]`, `,"params":{}`,
+			`,"params":{"reason":"x"}`, `,"params":{"requestID":5}`, `,"params":{"id":5}`,
+		} {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled"` + malformed + `}`)
 		}
 		c.send(`{"jsonrpc":"1.0","method":"notifications/cancelled","params":{"requestId":5}}`, pingLine)
 		c.want(pongLine)
 		s.saw(t)
-		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`) // no reason, or none that is a text
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
 		s.saw(t, &CancelledError{})
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":["x"]}}`)
 		s.saw(t, &CancelledError{})
@@ -889,7 +733,7 @@ func TestCancelEndsOneRequest(t *testing.T) {
 	})
 	bubble(t, func(t *testing.T, s *stage) { // initialize cannot be cancelled
 		c := serve(t, &s.Server)
-		c.send(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n" + cancelling(`"init"`))
+		c.send(strings.SplitAfter(opening, "\n")[0] + cancelling("0"))
 		if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"protocolVersion":"2025-11-25"`) {
 			t.Errorf("initialize: %q", got)
 		}
@@ -897,8 +741,8 @@ func TestCancelEndsOneRequest(t *testing.T) {
 	})
 }
 
-// A request that is cancelled before its handler has started never starts:
-// while another runs, it is for the scheduler to say when it does.
+// A request that is cancelled before its handler has started does not start. While
+// another request runs, the scheduler decides which comes first.
 func TestCancelledRequestDoesNotStart(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the reader goes on, most of the time, until it blocks
 	bubble(t, func(t *testing.T, s *stage) {
@@ -982,6 +826,7 @@ func TestCancelledStreamIsSilent(t *testing.T) {
 
 // ---- handlers that do not return ----
 
+// The methods of an explosive panic.
 type explosive struct{}
 
 func (explosive) MarshalJSON() ([]byte, error) { panic("secret") }
@@ -1004,65 +849,53 @@ type quietQuitter struct{}
 
 func (quietQuitter) String() string { runtime.Goexit(); return "" }
 
-// If the value of a panic, or the error of a handler, calls runtime.Goexit when it is
-// formatted, only its request fails.
-func TestFormattingMayCallGoexit(t *testing.T) {
-	ends := map[string]func() error{
-		"error value":    func() error { panic(quitter{}) },
-		"stringer value": func() error { panic(quietQuitter{}) },
-		"error":          func() error { return quitter{} },
-	}
-	for name, end := range ends {
-		bubble(t, func(t *testing.T, s *stage) {
-			s.MaxConcurrent = 1
-			log := diagnostics(&s.Server)
-			add(&s.Server, "slow", func(context.Context) (string, error) { time.Sleep(time.Second); return "", end() })
-			add(&s.Server, "fast", func(context.Context) (string, error) { return "", end() })
-			c := serve(t, &s.Server)
-			c.send(modernCall("1", "fast")) // on the reader's goroutine
-			c.want(modernFailed("1", "Internal error"))
-			c.send(modernCall("2", "slow"), modernCall("3", "hi"), pingLine)
-			c.want(pongLine)
-			time.Sleep(time.Second)
-			c.want(modernFailed("2", "Internal error"), modernSaid("3", "hi"))
-			c.in.Close()
-			c.ends(0, nil)
-			if text := log.String(); !strings.Contains(text, "fast (id 1) ") || strings.Contains(name, "value") && !strings.Contains(text, "panicked: a mcp.qui") {
-				t.Errorf("%s: log: %s", name, text)
-			}
+// A handler that panics or calls runtime.Goexit fails its own request only, also if that
+// happens while its panic, error or result is formatted. What it panicked with is written
+// to ErrorLog and not sent.
+func TestPanicFailsOneRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		h    func() (any, error)
+		logs string
+	}{
+		"panic":                       {func() (any, error) { panic("secret") }, `panicked: secret`},
+		"nil map":                     {func() (any, error) { var m map[int]int; m[0] = 1; return "", nil }, "panicked: assignment to entry in nil map"},
+		"Goexit":                      {func() (any, error) { runtime.Goexit(); return "", nil }, "called runtime.Goexit"},
+		"MarshalJSON panics":          {func() (any, error) { return explosive{}, nil }, "panicked: "},
+		"Error panics":                {func() (any, error) { return "", explosive{} }, "panicked: "},
+		"Error of the value panics":   {func() (any, error) { panic(explosive{}) }, "panicked: "},
+		"the same, with itself":       {func() (any, error) { panic(bomb{}) }, "panicked: "},
+		"Error calls Goexit":          {func() (any, error) { return "", quitter{} }, "called runtime.Goexit"},
+		"Error of the value, Goexit":  {func() (any, error) { panic(quitter{}) }, "panicked: a mcp.qui"},
+		"String of the value, Goexit": {func() (any, error) { panic(quietQuitter{}) }, "panicked: a mcp.qui"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *stage) {
+				s.MaxConcurrent = 1
+				log := diagnostics(&s.Server)
+				AddTool(&s.Server, Tool{Name: "die"}, func(_ context.Context, in struct{ Late bool }) (any, error) {
+					if in.Late {
+						time.Sleep(time.Second)
+					}
+					return test.h()
+				})
+				c := serve(t, &s.Server)
+				c.initialize("2025-11-25", "{}")
+				c.send(call(1, "die", `{"Late":false}`)) // on the reader's goroutine
+				c.want(failed(1, "Internal error"))
+				c.send(call(2, "die", `{"Late":true}`), legacyCall("3", "hi"), pingLine)
+				c.want(pongLine)
+				time.Sleep(time.Second)
+				c.want(failed(2, "Internal error"), said(3, "hi"))
+				c.end()
+				text := log.String()
+				for _, want := range []string{"die (id 1) " + test.logs, "die (id 2) " + test.logs, "_test.go:"} {
+					if !strings.Contains(text, want) {
+						t.Errorf("log: %s\nwant %q", text, want)
+					}
+				}
+			})
 		})
 	}
-}
-
-// A handler that panics costs its own request, and its words go to ErrorLog
-// only.
-func TestPanicFailsOneRequest(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		var out bytes.Buffer
-		s.ErrorLog = log.New(&out, "", 0)
-		AddTool(&s.Server, Tool{Name: "result"}, func(context.Context, struct{}) (explosive, error) { return explosive{}, nil })
-		add(&s.Server, "error", func(context.Context) (string, error) { return "", explosive{} })
-		add(&s.Server, "value", func(context.Context) (string, error) { panic(explosive{}) })
-		add(&s.Server, "bomb", func(context.Context) (string, error) { panic(bomb{}) })
-		c := serve(t, &s.Server)
-		for _, dies := range []string{"panic", "nil", "goexit", "result", "error", "value", "bomb"} {
-			out.Reset()
-			c.send(modernCall("1", "sleep1"))
-			synctest.Wait()
-			c.send(modernCall("2", dies))
-			c.want(modernFailed("2", "Internal error"))
-			what := "panicked: "
-			if dies == "goexit" {
-				what = "called runtime.Goexit\n"
-			}
-			if text := out.String(); !strings.Contains(text, dies+" (id 2) "+what) || !strings.Contains(text, "_test.go:") {
-				t.Errorf("%s: log: %s", dies, text)
-			}
-			time.Sleep(time.Second)
-			c.want(modernSaid("1", "slept"))
-		}
-		c.end()
-	})
 }
 
 // A jam is a writer that blocks until release is closed.
@@ -1070,8 +903,8 @@ type jam struct{ release chan struct{} }
 
 func (j jam) Write(b []byte) (int, error) { <-j.release; return len(b), nil }
 
-// An ErrorLog that takes nothing holds up neither answers nor the end, unless a
-// handler waits for it itself.
+// An ErrorLog that blocks delays neither responses nor the end, unless a handler waits
+// for it.
 func TestBlockedErrorLog(t *testing.T) {
 	for _, row := range []struct {
 		own bool // the handler logs too
@@ -1080,7 +913,7 @@ func TestBlockedErrorLog(t *testing.T) {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.ErrorLog = log.New(jam{s.release}, "", 0)
 			add(&s.Server, "log", func(context.Context) (string, error) {
-				jam{s.release}.Write(nil) // as by ErrorLog, but for its mutex, which no bubble sees through
+				jam{s.release}.Write(nil) // as ErrorLog does, without its mutex, on which a bubble does not go on
 				return "logged", nil
 			})
 			c := serve(t, &s.Server)
@@ -1106,23 +939,25 @@ func TestBlockedErrorLog(t *testing.T) {
 
 // ---- EOF and broken pipes, as a process sees them ----
 
-// No answer of `printf ... | server` is lost.
+// No response of `printf ... | server` is lost.
 func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 	few, many := 100, 10
-	if raceBuild() { // which is run twenty times over
+	if raceBuild() { // which runs these tests many times
 		few, many = 15, 2
 	}
+	hi := func(m message) bool { return m.ID == 0 || m.Result.text() == "hi" }
+	cancelled := func(m message) bool { return m.ID == 0 || isClosedError(m) }
 	for _, tt := range []struct {
 		n, times  int
 		tool, arg string
 		check     func(message) bool
 	}{
-		{0, 10, "", "", anything}, // initialize and nothing else
-		{1, few, "echo", `{"Text":"hi"}`, func(m message) bool { return m.text() == "hi" }},
-		{50, few, "echo", `{"Text":"hi"}`, func(m message) bool { return m.text() == "hi" }},
-		{1000, many, "echo", `{"Text":"hi"}`, func(m message) bool { return m.text() == "hi" }},
-		{50, 10, "wait", `{}`, toldClosed},
-		{1000, 3, "wait", `{}`, toldClosed},
+		{0, 10, "", "", nil}, // initialize and nothing else
+		{1, few, "echo", `{"Text":"hi"}`, hi},
+		{50, few, "echo", `{"Text":"hi"}`, hi},
+		{1000, many, "echo", `{"Text":"hi"}`, hi},
+		{50, 10, "wait", `{}`, cancelled},
+		{1000, 3, "wait", `{}`, cancelled},
 	} {
 		input := opening + callLines(1, tt.n, tt.tool, tt.arg)
 		t.Run(fmt.Sprint(tt.n, tt.tool), func(t *testing.T) {
@@ -1132,11 +967,11 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 					p := newProc(t)
 					var out bytes.Buffer
 					p.cmd.Stdin, p.cmd.Stdout = strings.NewReader(input), &out
-					if i%2 == 1 { // the last line is a line without its end, too
+					if i%2 == 1 { // the last line has no newline
 						p.cmd.Stdin = strings.NewReader(strings.TrimSuffix(input, "\n"))
 					}
 					p.start().wait("exit status 0")
-					wantAnswered(t, out.String(), 0, tt.n, func(m message) bool { return m.ID == 0 || tt.check(m) })
+					wantResponses(t, out.String(), 0, tt.n, tt.check)
 					if errs := p.errs.String(); errs != "" {
 						t.Errorf("stderr: %s", errs)
 					}
@@ -1144,78 +979,34 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 			}
 		})
 	}
+	t.Run("null device", func(t *testing.T) {
+		p := newProc(t)
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		p.cmd.Stdin = null
+		p.start().responses(1, 0, nil)
+		p.wait("exit status 0")
+		if errs := p.errs.String(); errs != "" {
+			t.Errorf("stderr: %s", errs)
+		}
+	})
 }
 
-// A stdin with nothing in it is an ordinary end.
-func TestProcessEmptyStdin(t *testing.T) {
-	p := newProc(t)
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	p.cmd.Stdin = null
-	p.start()
-	p.answers(1, 0, anything)
-	p.wait("exit status 0")
-	if errs := p.errs.String(); errs != "" {
-		t.Errorf("stderr: %s", errs)
-	}
-}
-
-// Handlers that do not return are named in ErrDrain, and main goes on. The other
-// handlers are answered.
+// ErrDrain names the handlers that do not return, and main goes on. The other handlers
+// get a response.
 func TestProcessLeavesHangingHandlers(t *testing.T) {
 	p := beginProc(t, "MCP_TEST_DRAIN=200ms")
 	p.send(callLines(1, 3, "hang", "{}") + callLines(4, 6, "wait", "{}"))
 	p.arrived(6)
-	begun := time.Now()
 	p.in.Close()
-	p.answers(4, 6, toldClosed)
+	p.responses(4, 6, isClosedError)
 	rep := p.wait("exit status 1")
 	if !rep.Drain || strings.Count(rep.Err, "hang") != 3 || strings.Contains(rep.Err, "wait") {
 		t.Errorf("%q: want an ErrDrain that names the three hanging calls and no other", rep.Err)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
-}
-
-// The server ends if the process that holds the other ends of its pipes is killed.
-func TestProcessEndsWithItsHost(t *testing.T) {
-	p := newProc(t, "MCP_TEST_CHILD=host")
-	r, w, err := os.Pipe() // stderr of both: it ends when both have ended
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	p.cmd.Stderr = w
-	p.start()
-	w.Close()
-	var pid int
-	if _, err := fmt.Fscanln(p.lines, &pid); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-p.ended
-	r.SetReadDeadline(time.Now().Add(patience))
-	if b, err := io.ReadAll(r); err != nil || len(b) > 0 {
-		if server, err := os.FindProcess(pid); err == nil {
-			server.Kill()
-		}
-		t.Fatalf("the server lives on, or complains: %v, %s", err, b)
-	}
-	var rep report
-	b, err := os.ReadFile(p.file)
-	if err == nil {
-		err = json.Unmarshal(b, &rep)
-	}
-	if err != nil || rep.Err != "" {
-		t.Fatalf("report: %v, %s", err, b)
-	}
-	p.told(rep, 10, ErrClosed.Error())
 }
 
 // If stdout is closed, handlers are cancelled and main cleans up, in spite of SIGPIPE.
@@ -1230,9 +1021,9 @@ func TestProcessEndsAtABrokenPipe(t *testing.T) {
 			if both {
 				p.in.Close()
 			} else {
-				p.send(callLine(51, "echo", `{"Text":"hi"}`)) // which is how it finds out
+				p.send(callLine(51, "echo", `{"Text":"hi"}`)) // the write of its response fails
 			}
-			p.told(p.wait("exit status 0"), 50, ErrClosed.Error())
+			p.sawCause(p.wait("exit status 0"), 50, ErrClosed.Error())
 			if errs := p.errs.String(); errs != "" {
 				t.Errorf("stderr: %s", errs)
 			}
@@ -1240,29 +1031,25 @@ func TestProcessEndsAtABrokenPipe(t *testing.T) {
 	}
 }
 
-// More responses are due than the pipe holds, and the client does not read them.
+// The server ends if the client does not read all responses, and more are due than the
+// pipe holds.
 func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	onUnix(t)
-	due := func(t *testing.T, env ...string) *proc {
-		p := beginProc(t, env...)
-		p.send(callLines(1, 8, "big", `{"Size":200000}`))
-		if _, err := p.lines.ReadByte(); err != nil { // it has begun to write
-			t.Fatal(err)
-		}
-		return p
+	for _, closesStdin := range []bool{true, false} {
+		t.Run(fmt.Sprint("stdin is closed too=", closesStdin), func(t *testing.T) {
+			p := beginProc(t)
+			p.send(callLines(1, 8, "big", `{"Size":200000}`))
+			if _, err := p.lines.ReadByte(); err != nil { // it has begun to write
+				t.Fatal(err)
+			}
+			if closesStdin {
+				p.in.Close()
+			}
+			p.out.Close()
+			p.wait("exit status 0")
+		})
 	}
-	t.Run("leaves", func(t *testing.T) {
-		p := due(t)
-		p.in.Close()
-		p.out.Close()
-		p.wait("exit status 0")
-	})
-	t.Run("stops reading", func(t *testing.T) {
-		p := due(t)
-		p.out.Close()
-		p.wait("exit status 0")
-	})
-	t.Run("leaves during cleanup", func(t *testing.T) {
+	t.Run("during cleanup", func(t *testing.T) {
 		p := newProc(t, "MCP_TEST_DRAIN=200ms")
 		begun, end := p.startCleaner()
 		p.send(opening + callLines(1, 8, "big", `{"Size":200000}`))
@@ -1276,45 +1063,6 @@ func TestProcessEndsWithUnreadResponses(t *testing.T) {
 }
 
 // ---- signals ----
-
-// SIGTERM and SIGINT cancel handlers with the signal as their cause, and
-// ServeStdio returns nil.
-func TestProcessSIGTERMAndSIGINT(t *testing.T) {
-	onUnix(t)
-	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-		for _, n := range []int{0, 20} {
-			t.Run(fmt.Sprintf("%v with %d handlers", sig, n), func(t *testing.T) {
-				p := beginProc(t)
-				p.send(callLines(1, n, "wait", "{}"))
-				p.arrived(n)
-				if err := p.cmd.Process.Signal(sig); err != nil {
-					t.Fatal(err)
-				}
-				// Newer releases of Go name the signal.
-				cause := regexp.MustCompile(`^(context canceled|` + sig.String() + ` signal received)$`)
-				p.answers(1, n, func(m message) bool { return m.Result.IsError && cause.MatchString(m.text()) })
-				rep := p.wait("exit status 0")
-				for told, count := range rep.Ended {
-					if !cause.MatchString(told) || count != n {
-						t.Errorf("handlers were told %v", rep.Ended)
-					}
-				}
-				if n > 0 && len(rep.Ended) != 1 {
-					t.Errorf("handlers were told %v", rep.Ended)
-				}
-			})
-		}
-		t.Run(fmt.Sprintf("%v twice", sig), func(t *testing.T) {
-			p := beginProc(t)
-			p.send(callLine(1, "hang", "{}") + callLine(2, "wait", "{}"))
-			p.arrived(2)
-			p.cmd.Process.Signal(sig)
-			p.next(2) // the first has arrived
-			p.kill(sig)
-			p.wait("signal: " + sig.String())
-		})
-	}
-}
 
 // A signal right after the end of stdin does not end the process while main cleans up.
 // A second signal does.
@@ -1340,20 +1088,26 @@ func TestProcessSignalsAfterEOF(t *testing.T) {
 	}
 }
 
-// The first of Server.Signals ends the session, and other signals do not. A signal that
-// was ignored when the process started, as under nohup, stays ignored.
-func TestProcessServerSignals(t *testing.T) {
+// The first of Server.Signals ends the session: handlers see the signal as their cause,
+// and ServeStdio returns nil. Other signals do not end it. A signal that was ignored
+// when the process started, as under nohup, stays ignored.
+func TestProcessSignals(t *testing.T) {
 	onUnix(t)
+	hup, term := os.Signal(syscall.SIGHUP), os.Signal(syscall.SIGTERM)
 	for _, tt := range []struct {
 		name, signals string // the Signals of the server; "" is nil
 		nohup         bool
+		handlers      int
 		send          []os.Signal
 		cause         string
 	}{
-		{"SIGHUP by default", "", false, []os.Signal{syscall.SIGHUP}, "hangup signal received"},
-		{"SIGHUP under nohup", "", true, []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, "terminated signal received"},
-		{"SIGHUP in Signals under nohup", "HUP TERM", true, []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, "terminated signal received"},
-		{"SIGHUP not in Signals", "TERM", false, []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, "terminated signal received"},
+		{"SIGTERM", "", false, 20, []os.Signal{term}, "terminated signal received"},
+		{"SIGINT", "", false, 20, []os.Signal{os.Interrupt}, "interrupt signal received"},
+		{"SIGINT without handlers", "", false, 0, []os.Signal{os.Interrupt}, ""},
+		{"SIGHUP", "", false, 5, []os.Signal{hup}, "hangup signal received"},
+		{"SIGHUP under nohup", "", true, 5, []os.Signal{hup, term}, "terminated signal received"},
+		{"SIGHUP in Signals under nohup", "HUP TERM", true, 5, []os.Signal{hup, term}, "terminated signal received"},
+		{"SIGHUP not in Signals", "TERM", false, 5, []os.Signal{hup, term}, "terminated signal received"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if !tt.nohup && signal.Ignored(syscall.SIGHUP) { // child processes inherit this
@@ -1367,138 +1121,77 @@ func TestProcessServerSignals(t *testing.T) {
 				}
 				p.cmd.Path, p.cmd.Args = sh, []string{"sh", "-c", `trap "" HUP; exec "$0"`, p.cmd.Path}
 			}
-			p.start()
-			p.send(opening)
+			p.start().send(opening)
 			p.next(0)
-			p.send(callLines(1, 5, "wait", "{}"))
-			p.arrived(5)
+			p.send(callLines(1, tt.handlers, "wait", "{}"))
+			p.arrived(tt.handlers)
 			for _, sig := range tt.send { // SIGHUP is delivered before SIGTERM, also if both are pending
 				p.cmd.Process.Signal(sig)
 			}
-			p.told(p.wait("exit status 0"), 5, tt.cause)
+			p.responses(1, tt.handlers, func(m message) bool { return m.Result.IsError })
+			p.sawCause(p.wait("exit status 0"), tt.handlers, tt.cause)
 		})
 	}
-}
-
-// The first signal does not end the process if ctx has ended before.
-func TestProcessSignalAfterContextEnds(t *testing.T) {
-	onUnix(t)
-	p := beginProc(t)
-	p.send(callLine(1, "slow", "{}") + callLine(2, "stop", "{}")) // slow signals its own process
-	p.wait("exit status 0")
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		t.Run(sig.String()+" twice", func(t *testing.T) {
+			p := beginProc(t)
+			p.send(callLine(1, "hang", "{}") + callLine(2, "wait", "{}"))
+			p.arrived(2)
+			p.cmd.Process.Signal(sig)
+			p.next(2) // the first has arrived
+			p.kill(sig)
+			p.wait("signal: " + sig.String())
+		})
+	}
+	t.Run("after ctx has ended", func(t *testing.T) {
+		p := beginProc(t)
+		p.send(callLine(1, "stop", "{}"))
+		p.wait("exit status 0")
+	})
 }
 
 // ---- the process's stdin, stdout and stderr ----
 
-// What handlers print is written to stderr, child processes read nothing of stdin, and
-// a second ServeStdio is refused.
+// While ServeStdio runs, what handlers and the standard logger print is written to
+// stderr, child processes read nothing from stdin, and a second ServeStdio is refused.
+// Afterwards all is as before.
 func TestProcessStdoutIsStderr(t *testing.T) {
-	p := beginProc(t, "MCP_TEST_AFTER=1")
-	p.send(callLine(1, "stray", "{}") + pingLineOf(2)) // what comes after is none of the reader's
-	p.send(callLine(3, "second", "{}"))
+	p := beginProc(t, "MCP_TEST_PRINT=1")
+	p.send(callLine(1, "stray", "{}") + "garbage\n") // the child process of 1 does not read what follows
+	p.send(callLine(2, "second", "{}"))
 	got := map[int]message{}
 	for range 3 {
 		m := p.recv()
 		got[m.ID] = m
 	}
-	if got[1].text() != "ran" || got[2].Result == nil || !strings.Contains(got[3].text(), "already") {
+	if got[1].Result.text() != "ran" || got[0].Error == nil || !strings.Contains(got[2].Result.text(), "already") {
 		t.Errorf("got %+v", got)
 	}
-	p.send(callLine(4, "stray", "{}")) // the one that was refused has undone nothing
-	p.next(4)
+	p.send(callLine(3, "stray", "{}")) // the ServeStdio that was refused has restored nothing
+	p.next(3)
 	p.in.Close()
-	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\n" {
+	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\nafter, by log\n" {
 		t.Errorf("stdout ends with %q", rest)
 	}
 	rep := p.wait("exit status 0")
 	if rep.Again != "" {
 		t.Errorf("serving again: %s", rep.Again)
 	}
-	errs := p.errs.String()
-	if strings.Count(errs, "stray print\n") != 2 || strings.Count(errs, "reader got 0 bytes, <nil>\n") != 2 {
-		t.Errorf("stderr: %s", errs)
-	}
-}
-
-// A standard logger that writes to stdout does not write to the wire.
-func TestProcessLoggerOnStdout(t *testing.T) {
-	p := newProc(t, "MCP_TEST_LOG=stdout", "MCP_TEST_AFTER=1").start()
-	p.send(opening + "garbage\n")
-	p.next(0)
-	p.recv() // is JSON, or the test ends
-	p.in.Close()
-	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\nafter, by log\n" {
-		t.Errorf("stdout ends with %q", rest)
-	}
-	p.wait("exit status 0")
-	if errs := p.errs.String(); !strings.Contains(errs, "Parse error") {
-		t.Errorf("stderr: %s", errs)
-	}
-}
-
-// The value and the stack of a panic are written to stderr and not sent to the model.
-func TestProcessPanicGoesToStderr(t *testing.T) {
-	p := beginProc(t)
-	for id, tool := range []string{1: "panic", 2: "goexit", 3: "panic"} {
-		if id > 0 {
-			p.send(callLine(id, tool, "{}"))
-			if m := p.next(id); !m.Result.IsError || m.text() == "" || strings.Contains(m.text(), "secret") {
-				t.Errorf("%s: got %q", tool, m.text())
-			}
-			p.send(pingLineOf(10 + id))
-			p.next(10 + id)
+	for text, n := range map[string]int{"stray print\n": 2, "reader got 0 bytes, <nil>\n": 2, "Parse error": 1} {
+		if strings.Count(p.errs.String(), text) != n {
+			t.Errorf("want %q on stderr %d times: %s", text, n, p.errs.String())
 		}
 	}
-	p.in.Close()
-	p.answers(1, 0, anything)
-	p.wait("exit status 0")
-	if errs := p.errs.String(); strings.Count(errs, "the secret") != 2 || !strings.Contains(errs, "_test.go:") {
-		t.Errorf("stderr: %s", errs)
-	}
 }
 
-// A stderr that is full and not read delays nothing.
-func TestProcessFullStderr(t *testing.T) {
-	onUnix(t)
-	t.Run("", func(t *testing.T) { fullStderr(t) })
-	t.Run("logger on stdout", func(t *testing.T) { fullStderr(t, "MCP_TEST_LOG=stdout") }) // which is to be turned back
-}
-
-func fullStderr(t *testing.T, env ...string) {
-	t.Helper()
-	p := newProc(t, append(env, "MCP_TEST_DRAIN=500ms")...)
-	_, p.cmd.Stderr = fullPipe(t)
-	p.start()
-	p.send(opening)
-	p.next(0)
-	for id := 1; id <= 100; id++ {
-		p.send("garbage\n" + callLine(id, "panic", "{}"))
-		for range 2 {
-			p.recv()
-		}
-		p.send(pingLineOf(1000 + id))
-		p.next(1000 + id)
-	}
-	begun := time.Now()
-	p.in.Close()
-	p.answers(1, 0, anything)
-	p.wait("exit status 0")
-	if took := time.Since(begun); took > 20*time.Second {
-		t.Errorf("it took %v", took)
-	}
-}
-
-// fullPipe returns both ends of a pipe that takes no more.
+// fullPipe returns both ends of a pipe that is full.
 func fullPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close(); w.Close() })
+	r, w = pipe(t)
 	for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
 		w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		for err = nil; err == nil; {
+		var err error
+		for err == nil {
 			_, err = w.Write(chunk)
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -1508,34 +1201,35 @@ func fullPipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// A write of diagnostics that was in progress when ServeStdio returned fails while main
-// cleans up. It does not end the process.
-func TestProcLateDiagnosticsDoNotEndMain(t *testing.T) {
+// A stderr that is full delays neither responses nor the end, also if the standard
+// logger is to be restored. A write to it that was in progress when ServeStdio returned
+// fails while main cleans up, and does not end the process.
+func TestProcessFullStderr(t *testing.T) {
 	onUnix(t)
-	p := newProc(t, "MCP_TEST_DRAIN=200ms", "MCP_TEST_CLEANUP=stdout")
-	r, w := fullPipe(t)
-	theirs, cleanup, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	for _, print := range []string{"", "1"} {
+		t.Run("MCP_TEST_PRINT="+print, func(t *testing.T) {
+			p := newProc(t, "MCP_TEST_DRAIN=200ms", "MCP_TEST_PRINT="+print)
+			r, w := fullPipe(t)
+			p.cmd.Stderr = w
+			begun, end := p.startCleaner()
+			w.Close()
+			p.send(opening)
+			p.next(0)
+			for range 50 {
+				p.send("garbage\n")
+				p.recv() // the error response to garbage, which is reported to stderr too
+			}
+			p.in.Close()
+			begun()
+			r.Close()
+			end()
+			p.wait("exit status 0")
+		})
 	}
-	defer cleanup.Close()
-	p.cmd.Stderr, p.cmd.ExtraFiles = w, []*os.File{theirs}
-	p.start()
-	theirs.Close()
-	w.Close()
-	p.send(opening + "garbage\n")
-	p.next(0)
-	p.recv() // the error response to garbage, which is reported to stderr too
-	p.in.Close()
-	if line, err := p.lines.ReadString('\n'); line != "cleaning up\n" {
-		t.Fatalf("got %q, %v", line, err)
-	}
-	r.Close()
-	cleanup.Close()
-	p.wait("exit status 0")
 }
 
-// MCP_TRACE names the file of the trace. A file that cannot be opened is reported.
+// ServeStdio appends the trace to the file that MCP_TRACE names. A file that cannot be
+// opened is reported. A FIFO that is not read delays neither the session nor its end.
 func TestProcessTrace(t *testing.T) {
 	dialogue := func(p *proc) (in, out []string) {
 		in = strings.Split(strings.TrimSuffix(opening+callLines(1, 20, "echo", `{"Text":"hi"}`), "\n"), "\n")
@@ -1546,61 +1240,30 @@ func TestProcessTrace(t *testing.T) {
 		return in, strings.Split(strings.TrimSuffix(string(rest), "\n"), "\n")
 	}
 	t.Run("file", func(t *testing.T) {
-		const earlier = "kept\n"
 		file := filepath.Join(t.TempDir(), "trace")
-		if err := os.WriteFile(file, []byte(earlier), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("kept\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		in, out := dialogue(newProc(t, "MCP_TRACE="+file).start())
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+		b, _ := os.ReadFile(file)
+		got := map[string][]string{} // by direction
+		for _, m := range regexp.MustCompile(`(?m)^\S+ \S+ (in|out) +(\{.*\})$`).FindAllStringSubmatch(string(b), -1) {
+			got[m[1]] = append(got[m[1]], m[2])
 		}
-		shape := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} (in |out) ? ?(\{.*\})$`)
-		var gotIn, gotOut []string
-		asked := map[int]bool{}
-		added, appended := strings.CutPrefix(string(b), earlier)
-		if !appended {
-			t.Error("the trace has replaced the file")
-		}
-		for line := range strings.Lines(added) {
-			m := shape.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
-			if m == nil {
-				t.Fatalf("trace: %q", line)
-			}
-			msg := parseMessage(t, m[2])
-			if m[1] == "in " {
-				gotIn = append(gotIn, m[2])
-				asked[msg.ID] = true
-			} else if gotOut = append(gotOut, m[2]); !asked[msg.ID] {
-				t.Errorf("answered before it was asked: %s", line)
-			}
-		}
-		if !slices.Equal(gotIn, in) || !slices.Equal(gotOut, out) {
-			t.Errorf("the trace is not what was said:\n%s", b)
+		if !bytes.HasPrefix(b, []byte("kept\n")) || !slices.Equal(got["in"], in) || !slices.Equal(got["out"], out) {
+			t.Errorf("trace:\n%s", b)
 		}
 	})
-	t.Run("off", func(t *testing.T) {
-		p := newProc(t).start()
-		dialogue(p)
-		if files, _ := os.ReadDir(p.dir); len(files) != 1 || p.errs.Len() > 0 {
-			t.Errorf("files %v, stderr %s", files, p.errs.String())
-		}
-	})
-	t.Run("impossible", func(t *testing.T) { // is reported, and the session is served
+	t.Run("cannot be opened", func(t *testing.T) {
 		p := newProc(t, "MCP_TRACE="+filepath.Join("no", "such", "place")).start()
 		dialogue(p)
 		if errs := p.errs.String(); strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "MCP_TRACE") {
 			t.Errorf("stderr: %s", errs)
 		}
 	})
-}
-
-// A FIFO without a reader as MCP_TRACE delays neither the session nor its end.
-func TestProcessTraceIntoAFIFO(t *testing.T) {
-	onUnix(t)
-	for _, how := range []string{"EOF", "SIGTERM"} {
-		t.Run(how, func(t *testing.T) {
+	for _, end := range []string{"EOF", "SIGTERM"} {
+		t.Run("FIFO, "+end, func(t *testing.T) {
+			onUnix(t)
 			fifo := filepath.Join(t.TempDir(), "fifo")
 			if err := exec.Command("mkfifo", fifo).Run(); err != nil {
 				t.Skip(err)
@@ -1608,7 +1271,7 @@ func TestProcessTraceIntoAFIFO(t *testing.T) {
 			p := beginProc(t, "MCP_TRACE="+fifo, "MCP_TEST_DRAIN=100ms")
 			p.send(callLine(1, "echo", `{"Text":"hi"}`))
 			p.next(1)
-			if how == "EOF" {
+			if end == "EOF" {
 				p.in.Close()
 			} else {
 				p.cmd.Process.Signal(syscall.SIGTERM)
@@ -1627,11 +1290,7 @@ func TestProcessHintOnATerminal(t *testing.T) {
 	}
 	defer pty.Close()
 	p := newProc(t)
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r, w := pipe(t)
 	p.cmd.Stdin, p.cmd.Stderr = pty, w
 	p.start()
 	w.Close()
@@ -1640,44 +1299,37 @@ func TestProcessHintOnATerminal(t *testing.T) {
 		t.Fatalf("got %q, %v", line, err)
 	}
 	p.cmd.Process.Signal(os.Interrupt) // Ctrl-C, once
-	p.answers(1, 0, anything)
+	p.responses(1, 0, nil)
 	p.wait("exit status 0")
 	if more, _ := io.ReadAll(errs); len(more) > 0 {
 		t.Errorf("more on stderr: %s", more)
 	}
 }
 
-// Neither a pipe nor a file nor the null device is taken for a terminal.
+// A pipe, a file and the null device are not terminals.
 func TestIsTerminal(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	for name, f := range map[string]*os.File{"pipe": r, "pipe's end": w, "null device": null, "file": file} {
-		if isTerminal(f, again) {
-			t.Errorf("a %s is taken for a terminal", name)
+	r, w := pipe(t)
+	open := func(name string) *os.File {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if f.Close(); isTerminal(f, again) {
-			t.Errorf("a closed %s is taken for a terminal", name)
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	null := open(os.DevNull)
+	for _, f := range []*os.File{r, w, open(os.DevNull), open(filepath.Join(t.TempDir(), "file"))} {
+		if isTerminal(f, null) {
+			t.Errorf("%s is taken for a terminal", f.Name())
+		}
+		if f.Close(); isTerminal(f, null) {
+			t.Errorf("a closed %s is taken for a terminal", f.Name())
 		}
 	}
 }
 
-// A terminal whose other end is closed is at its end. /proc/self/mem gives
-// the same error as such a terminal does.
+// A terminal whose other end is closed is at its end. /proc/self/mem fails with the same
+// error as such a terminal.
 func TestTerminalEIOIsEOF(t *testing.T) {
 	f, err := os.Open("/proc/self/mem")
 	if err != nil {

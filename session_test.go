@@ -25,7 +25,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/iotest"
@@ -34,27 +33,29 @@ import (
 	"unicode/utf8"
 )
 
-// The parts of this file: helpers; then what a server offers and says (mcp.go),
-// one client (session.go) and how work ends (cancel.go); then what is true of
-// all of it: properties, fuzzing, soak, speed.
-//
-// Each test is named after its promise. Nothing here sleeps in order to wait:
-// sessions live in synctest bubbles, whose time is their own, and what needs a
-// process waits for what that does.
+// This file has the helpers of all tests, and the tests of session.go. Sessions run in
+// synctest bubbles, in which time passes only while all goroutines are blocked. Tests
+// that need a process start this test binary as a child process.
 
-// ---- the other end ----
+// ---- clients ----
 
-// A client is the other end of a session. It lives in a synctest bubble: what
-// it has received is complete when all other goroutines are blocked.
+// A client is the other end of a session in a synctest bubble. If all other goroutines
+// are blocked, it has received everything that was sent so far.
 type client struct {
 	t      *testing.T
 	in     *io.PipeWriter // the server's r
-	out    *io.PipeReader // the server's w
+	out    *io.PipeReader // the server's w, unless serveWire has started the session
 	cancel context.CancelCauseFunc
 	done   chan error // what Serve returned
 
 	mu  sync.Mutex
-	got []string
+	got []string // lines that were received and not yet returned by recv
+
+	// After serveWire only: the Writes of the server that did not fail, the number of
+	// all, and, if it is not nil, a function that is called for each and can make it fail.
+	writes []string
+	tries  int
+	fail   func(b []byte) (int, error)
 
 	keys []string // the test's names of the questions of a round, each with the server's key; see round
 }
@@ -88,8 +89,7 @@ func (c *client) start(t *testing.T, s *Server, w io.Writer, trace []io.Writer) 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c.t, c.in, c.cancel, c.done = t, in, cancel, make(chan error, 1)
 	go func() {
-		in, out := wired(r, w)
-		err := serveTraced(ctx, s, in, out, trace)
+		err := serveTraced(ctx, s, r, w, trace...)
 		r.CloseWithError(io.ErrClosedPipe) // as an exiting process would
 		if pipe, ok := w.(io.Closer); ok {
 			pipe.Close()
@@ -99,76 +99,57 @@ func (c *client) start(t *testing.T, s *Server, w io.Writer, trace []io.Writer) 
 	}()
 }
 
-// serveTraced is Serve, or what ServeStdio does with a trace.
-func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace []io.Writer) error {
-	if len(trace) > 0 {
-		_, err := s.serveSession(ctx, r, w, trace[0])
-		return err
-	}
-	return s.Serve(ctx, r, w)
-}
-
-// What goes over the wire is appended to the file that MCP_TEST_WIRE names, for
-// .ci/schema to check: an object a line, with the session and "in" or "out".
-var (
-	wireLog, _ = os.OpenFile(os.Getenv("MCP_TEST_WIRE"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	wires      atomic.Int64
-)
-
-// A wire is one direction of a session, seen from the server, and records it.
-type wire struct {
-	r                  io.Reader
-	w                  io.Writer
-	session, direction string
-	line               []byte
-}
-
-// wired returns the two ends of a session as they are, or such that they record.
-func wired(r io.Reader, w io.Writer) (io.Reader, io.Writer) {
-	if wireLog == nil {
-		return r, w
-	}
-	session := fmt.Sprintf("%d.%d", os.Getpid(), wires.Add(1))
-	return &wire{r: r, session: session, direction: "in"}, &wire{w: w, session: session, direction: "out"}
-}
-
-func (w *wire) Read(b []byte) (int, error) {
-	n, err := w.r.Read(b)
-	if w.record(b[:n]); err != nil && len(w.line) > 0 {
-		w.record([]byte("\n")) // the last line has none
-	}
-	return n, err
-}
-
-func (w *wire) Write(b []byte) (int, error) {
-	w.record(b)
-	return w.w.Write(b)
-}
-
-func (w *wire) record(b []byte) {
-	for {
-		head, rest, whole := bytes.Cut(b, []byte("\n"))
-		if w.line = append(w.line, head...); !whole {
-			return
+// serveTraced is Serve, or what ServeStdio does with a trace. If MCP_TEST_WIRE names a
+// folder, each session is also traced to a file in it, which .ci/schema checks.
+func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace ...io.Writer) error {
+	if wireFolder != "" {
+		file, err := os.CreateTemp(wireFolder, "session")
+		if err != nil {
+			return err
 		}
-		raw, _ := json.Marshal(map[string]string{"session": w.session, w.direction: string(w.line)})
-		wireLog.Write(append(raw, '\n'))
-		w.line, b = w.line[:0], rest
+		defer file.Close()
+		trace = append([]io.Writer{file}, trace...)
 	}
+	if len(trace) == 0 {
+		return s.Serve(ctx, r, w)
+	}
+	_, err := s.serveSession(ctx, r, w, io.MultiWriter(trace...))
+	return err
 }
 
-// recordTrace records what a process of its own has traced; of a flood only the
-// beginning.
-func recordTrace(file, session string) {
-	trace, _ := os.ReadFile(file) // a process that was not started has none
-	lines := 0
-	for line := range strings.Lines(string(trace)) {
-		stamped := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4) // date, time, direction
-		if lines++; lines <= 1000 && len(stamped) == 4 {
-			raw, _ := json.Marshal(map[string]string{"session": session, stamped[2]: strings.TrimSpace(stamped[3])})
-			wireLog.Write(append(raw, '\n'))
+var wireFolder = os.Getenv("MCP_TEST_WIRE")
+
+// Write makes the client the w of its server, after serveWire.
+func (c *client) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	c.tries++
+	fail := c.fail
+	c.mu.Unlock()
+	if fail != nil {
+		if n, err := fail(b); n < len(b) {
+			return n, err
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes = append(c.writes, string(b))
+	c.got = append(c.got, strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")...)
+	return len(b), nil
+}
+
+// setFail sets c.fail while the server may be writing.
+func (c *client) setFail(fail func(b []byte) (int, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail = fail
+}
+
+// serveWire starts a session whose client records each Write of the server.
+func serveWire(t *testing.T, s *Server, trace ...io.Writer) *client {
+	t.Helper()
+	c := new(client)
+	c.start(t, s, c, trace)
+	return c
 }
 
 func (c *client) listen() {
@@ -265,41 +246,27 @@ func (c *client) end() {
 	c.want()
 }
 
-// sameJSON compares two values, and sees that no member comes twice in either.
+// sameJSON reports whether two texts hold the same value. A member that comes twice in
+// one of them is an error.
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
-	value := func(s string) any {
-		d := json.NewDecoder(strings.NewReader(s))
-		d.UseNumber()
-		var read func() any
-		read = func() any {
-			tok, err := d.Token()
-			if err != nil {
-				t.Fatalf("%s: %v", s, err)
+	tokens := func(text []byte) (n int) {
+		for d := json.NewDecoder(bytes.NewReader(text)); ; n++ {
+			if _, err := d.Token(); err != nil {
+				return n
 			}
-			switch tok {
-			case json.Delim('{'):
-				object := make(map[string]any)
-				for d.More() {
-					key := read().(string)
-					if _, twice := object[key]; twice {
-						t.Errorf("%q comes twice in %s", key, s)
-					}
-					object[key] = read()
-				}
-				d.Token()
-				return object
-			case json.Delim('['):
-				list := []any{}
-				for d.More() {
-					list = append(list, read())
-				}
-				d.Token()
-				return list
-			}
-			return tok
 		}
-		return read()
+	}
+	value := func(text string) (v any) {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if again, _ := json.Marshal(v); tokens(again) != tokens([]byte(text)) {
+			t.Errorf("a member comes twice in %s", text)
+		}
+		return v
 	}
 	return reflect.DeepEqual(value(a), value(b))
 }
@@ -327,7 +294,7 @@ func play(t *testing.T, s *Server, version, transcript string) {
 	})
 }
 
-// feed serves what r holds and returns the lines that were answered.
+// feed serves what r holds and returns the lines that the server wrote.
 func feed(t *testing.T, s *Server, r io.Reader) (lines []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -335,8 +302,7 @@ func feed(t *testing.T, s *Server, r io.Reader) (lines []string) {
 		if s.Name == "" {
 			s.Name, s.Version, s.ErrorLog = "demo", "1.0.0", log.New(io.Discard, "", 0)
 		}
-		in, w := wired(r, &out)
-		if err := s.Serve(context.Background(), in, w); err != nil {
+		if err := serveTraced(context.Background(), s, r, &out); err != nil {
 			t.Error("Serve:", err)
 		}
 		lines = strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -845,40 +811,6 @@ func (s *stage) ran(t *testing.T, ids ...string) {
 	s.started = nil
 }
 
-// A wireClient is a client whose w can be looked at write by write, and can
-// fail.
-type wireClient struct {
-	client
-	writes []string
-	tries  int
-	break_ func(b []byte) (int, error) // if set, is called for Write
-}
-
-func (w *wireClient) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	w.tries++
-	fail := w.break_
-	w.mu.Unlock()
-	if fail != nil {
-		if n, err := fail(b); n < len(b) {
-			return n, err
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.writes = append(w.writes, string(b))
-	w.got = append(w.got, strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")...)
-	return len(b), nil
-}
-
-// serveWire starts a session whose other end is a wireClient.
-func serveWire(t *testing.T, s *Server, trace ...io.Writer) *wireClient {
-	t.Helper()
-	w := new(wireClient)
-	w.start(t, s, w, trace)
-	return w
-}
-
 // over waits for the end of the session, which must take exactly d.
 func (c *client) over(d time.Duration) error {
 	c.t.Helper()
@@ -909,17 +841,15 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("MCP_TEST_CHILD") {
 	case "server":
 		os.Exit(childServer())
-	case "reader": // what a handler may start: it reads its stdin and prints
+	case "reader": // a process that a handler starts: it reads its stdin and prints
 		b, err := io.ReadAll(os.Stdin)
 		fmt.Printf("reader got %d bytes, %v\n", len(b), err)
 		os.Exit(0)
-	case "host":
-		os.Exit(childHost())
 	}
 	code := m.Run()
 	left := leftovers()
 	for end := time.Now().Add(5 * time.Second); left != "" && time.Now().Before(end); left = leftovers() {
-		runtime.Gosched() // one may be at its last instructions
+		runtime.Gosched() // a goroutine may be about to end
 	}
 	if code == 0 && left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines are left behind:\n\n%s\n", left)
@@ -928,10 +858,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-const patience = 60 * time.Second // with a process that should long have ended
+const patience = 60 * time.Second // how long a child process may take
 
-// A report is what the child leaves behind. It is written by a deferred call
-// of its main: if it is there, cleanup has run.
+// A report is what a child process writes in a deferred call of its main. If the report
+// is there, main has cleaned up.
 type report struct {
 	Err      string         // of ServeStdio
 	Drain    bool           // Err is an ErrDrain
@@ -940,7 +870,7 @@ type report struct {
 	Again    string         // the error of serving once more
 }
 
-// childServer is the main of a server. Its manners are set in the environment.
+// childServer is the main of a server. The environment says how it differs from others.
 func childServer() (code int) {
 	var mu sync.Mutex
 	rep := report{Ended: make(map[string]int)}
@@ -952,47 +882,28 @@ func childServer() (code int) {
 			code = 3
 		}
 	}()
-
-	duration := func(name string, preset time.Duration) time.Duration {
-		d, _ := time.ParseDuration(os.Getenv(name))
-		return cmp.Or(d, preset)
-	}
-	s := &Server{Name: "child", Version: "1",
-		Drain: duration("MCP_TEST_DRAIN", 30*time.Second), Linger: duration("MCP_TEST_LINGER", 0)}
+	drain, _ := time.ParseDuration(os.Getenv("MCP_TEST_DRAIN"))
+	s := &Server{Name: "child", Version: "1", Drain: cmp.Or(drain, 30*time.Second)}
 	for _, name := range strings.Fields(os.Getenv("MCP_TEST_SIGNALS")) {
 		s.Signals = append(s.Signals, map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM}[name])
 	}
 	if s.Signals != nil && !slices.Contains(s.Signals, os.Signal(syscall.SIGHUP)) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as a program that reloads its configuration
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	waiting, changed := 0, sync.NewCond(&mu)
-	came := func() {
+	arrive := func() {
 		mu.Lock()
 		defer mu.Unlock()
 		waiting++
 		changed.Broadcast()
 	}
-	ended := func(cause error) {
-		mu.Lock()
-		defer mu.Unlock()
-		rep.Ended[cause.Error()]++
-	}
-	type none struct{}
 	AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct{ Text string }) (string, error) {
 		return in.Text, nil
 	})
 	AddTool(s, Tool{Name: "big"}, func(ctx context.Context, in struct{ Size int }) (string, error) {
 		return strings.Repeat("x", in.Size), nil
-	})
-	AddTool(s, Tool{Name: "wait"}, func(ctx context.Context, _ none) (string, error) {
-		came()
-		<-ctx.Done()
-		ended(context.Cause(ctx))
-		return "", ctx.Err()
-	})
-	AddTool(s, Tool{Name: "hang"}, func(ctx context.Context, _ none) (string, error) {
-		came()
-		select {}
 	})
 	AddTool(s, Tool{Name: "arrived"}, func(ctx context.Context, in struct{ N int }) (string, error) {
 		mu.Lock()
@@ -1002,22 +913,19 @@ func childServer() (code int) {
 		}
 		return "yes", nil
 	})
-	AddTool(s, Tool{Name: "roots"}, func(ctx context.Context, in struct{ Detached bool }) (string, error) {
-		if in.Detached {
-			ctx = context.WithoutCancel(ctx)
-		}
-		_, err := Roots(ctx)
-		if err != nil {
-			ended(err)
-		}
-		return "", err
+	add(s, "wait", func(ctx context.Context) (string, error) {
+		arrive()
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		rep.Ended[context.Cause(ctx).Error()]++
+		return "", ctx.Err()
 	})
-	AddTool(s, Tool{Name: "panic"}, func(ctx context.Context, _ none) (string, error) { panic("the secret") })
-	AddTool(s, Tool{Name: "goexit"}, func(ctx context.Context, _ none) (string, error) {
-		runtime.Goexit()
-		return "", nil
+	add(s, "hang", func(ctx context.Context) (string, error) {
+		arrive()
+		select {}
 	})
-	AddTool(s, Tool{Name: "stray"}, func(ctx context.Context, _ none) (string, error) {
+	add(s, "stray", func(ctx context.Context) (string, error) {
 		fmt.Println("stray print")
 		self, err := os.Executable()
 		if err != nil {
@@ -1028,50 +936,38 @@ func childServer() (code int) {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 		return "ran", cmd.Run()
 	})
-	AddTool(s, Tool{Name: "second"}, func(ctx context.Context, _ none) (string, error) {
+	add(s, "second", func(ctx context.Context) (string, error) {
 		return "", s.ServeStdio(ctx)
 	})
-
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	AddTool(s, Tool{Name: "stop"}, func(context.Context, none) (string, error) {
+	add(s, "stop", func(ctx context.Context) (string, error) { // and then gets a signal
 		cancel()
-		return "stopped", nil
-	})
-	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ none) (string, error) {
 		<-ctx.Done()
-		time.Sleep(50 * time.Millisecond) // cleans up
 		self, err := os.FindProcess(os.Getpid())
 		if err == nil {
 			err = self.Signal(syscall.SIGTERM)
 		}
-		time.Sleep(50 * time.Millisecond) // and goes on with it
+		time.Sleep(50 * time.Millisecond) // cleans up while the signal arrives
 		return "", err
 	})
-	if os.Getenv("MCP_TEST_LOG") == "stdout" {
+
+	stdin, stdout, printAfter := os.Stdin, os.Stdout, os.Getenv("MCP_TEST_PRINT") != ""
+	if printAfter {
 		log.SetOutput(os.Stdout)
 		log.SetFlags(0)
 	}
-	stdin, stdout := os.Stdin, os.Stdout
 	err := s.ServeStdio(ctx)
-	if os.Getenv("MCP_TEST_AFTER") != "" { // stdin is at its end
-		fmt.Println(`"after"`)
-		if os.Getenv("MCP_TEST_LOG") != "" {
-			log.Print("after, by log")
-		}
-		if err := s.ServeStdio(context.Background()); err != nil {
-			rep.Again = err.Error()
-		}
-	}
-	if on := os.Getenv("MCP_TEST_CLEANUP"); on != "" {
-		report := os.Stderr
-		if on == "stdout" {
-			report = os.Stdout
-		}
-		fmt.Fprintln(report, "cleaning up")
-		io.Copy(io.Discard, os.NewFile(3, "cleanup")) // until the parent has it end
+	if os.Getenv("MCP_TEST_CLEANUP") != "" {
+		os.NewFile(4, "begun").Close()
+		io.Copy(io.Discard, os.NewFile(3, "end")) // until the parent closes it
 		for strings.Contains(leftovers(), "(*lineWriter).writeAll") {
 			runtime.Gosched() // a write that was left behind has still to fail
+		}
+	}
+	if printAfter {
+		fmt.Println(`"after"`)
+		log.Print("after, by log")
+		if err := s.ServeStdio(context.Background()); err != nil { // stdin is at its end
+			rep.Again = err.Error()
 		}
 	}
 	mu.Lock()
@@ -1082,30 +978,6 @@ func childServer() (code int) {
 		return 1
 	}
 	return 0
-}
-
-// childHost starts a server, makes ten calls, prints its process
-// id, and never ends.
-func childHost() int {
-	self, _ := os.Executable()
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=server")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return 2
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil || cmd.Start() != nil {
-		return 2
-	}
-	io.WriteString(in, opening+callLines(1, 10, "wait", "{}")+callLine(11, "arrived", `{"N":10}`))
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if strings.Contains(lines.Text(), `"id":11,`) {
-			fmt.Println(cmd.Process.Pid)
-		}
-	}
-	return 1
 }
 
 const opening = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}
@@ -1124,33 +996,18 @@ func callLines(from, to int, tool, arguments string) string {
 	return b.String()
 }
 
-func pingLineOf(id int) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", id)
-}
-
 // A message is any line of the server.
 type message struct {
 	ID     int
 	Method string
-	Result *struct {
-		Content []struct{ Text string }
-		IsError bool
-	}
-	Error *struct{ Code int }
+	Result *toolResult
+	Error  *struct{ Code int }
 }
 
-func (m message) text() string {
-	if m.Result == nil || len(m.Result.Content) != 1 {
-		return ""
-	}
-	return m.Result.Content[0].Text
-}
-
-// A proc is a child with its pipes.
+// A proc is a child process with its pipes.
 type proc struct {
 	t        *testing.T
 	cmd      *exec.Cmd
-	dir      string // where it runs
 	file     string // its report
 	in, out  *os.File
 	lines    *bufio.Reader // of out
@@ -1159,7 +1016,7 @@ type proc struct {
 	overtime func()
 }
 
-// newProc makes a child without starting it.
+// newProc makes a child process without starting it.
 func newProc(t *testing.T, env ...string) *proc {
 	t.Helper()
 	t.Parallel()
@@ -1168,46 +1025,36 @@ func newProc(t *testing.T, env ...string) *proc {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	p := &proc{t: t, dir: t.TempDir(), ended: make(chan struct{}), overtime: cancel}
-	p.file = filepath.Join(p.dir, "report")
+	p := &proc{t: t, file: filepath.Join(t.TempDir(), "report"), ended: make(chan struct{}), overtime: cancel}
 	p.cmd = exec.CommandContext(ctx, self)
-	p.cmd.Dir, p.cmd.WaitDelay, p.cmd.Stderr = p.dir, 10*time.Second, &p.errs
-	p.cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=server", "MCP_TEST_REPORT="+p.file, "MCP_TRACE=",
-		"GORACE=atexit_sleep_ms=0", "GOCOVERDIR="+t.TempDir())
-	if wireLog != nil {
-		trace := filepath.Join(t.TempDir(), "trace")
-		p.cmd.Env = append(p.cmd.Env, "MCP_TRACE="+trace)
-		t.Cleanup(func() { recordTrace(trace, fmt.Sprintf("%d.%d", os.Getpid(), wires.Add(1))) })
+	p.cmd.WaitDelay, p.cmd.Stderr = 10*time.Second, &p.errs
+	trace := ""
+	if wireFolder != "" {
+		trace = filepath.Join(wireFolder, "process"+strconv.FormatUint(rand.Uint64(), 16))
 	}
+	p.cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=server", "MCP_TEST_REPORT="+p.file, "MCP_TRACE="+trace,
+		"GORACE=atexit_sleep_ms=0", "GOCOVERDIR="+t.TempDir())
 	p.cmd.Env = append(p.cmd.Env, env...)
 	return p
 }
 
-// start starts it, with pipes where nothing else was set.
+// start starts the process, with pipes for stdin and stdout unless they are set.
 func (p *proc) start() *proc {
 	p.t.Helper()
 	var theirs []*os.File
-	pipe := func() (r, w *os.File) {
-		r, w, err := os.Pipe()
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		p.t.Cleanup(func() { r.Close(); w.Close() })
-		return r, w
-	}
 	if p.cmd.Stdin == nil {
-		r, w := pipe()
+		r, w := pipe(p.t)
 		p.cmd.Stdin, p.in, theirs = r, w, append(theirs, r)
 	}
 	if p.cmd.Stdout == nil {
-		r, w := pipe()
+		r, w := pipe(p.t)
 		p.cmd.Stdout, p.out, theirs = w, r, append(theirs, w)
 		p.lines = bufio.NewReaderSize(r, 1<<16)
 	}
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	for _, f := range theirs {
+	for _, f := range append(theirs, p.cmd.ExtraFiles...) {
 		f.Close()
 	}
 	go func() {
@@ -1218,6 +1065,17 @@ func (p *proc) start() *proc {
 	return p
 }
 
+// pipe returns a pipe that is closed at the end of the test.
+func pipe(tb testing.TB) (r, w *os.File) {
+	tb.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
 func beginProc(t *testing.T, env ...string) *proc {
 	t.Helper()
 	p := newProc(t, env...).start()
@@ -1226,32 +1084,20 @@ func beginProc(t *testing.T, env ...string) *proc {
 	return p
 }
 
-// startCleaner starts a server with a cleanup behind it. Begun returns when that
-// has begun, and it lasts until end is called.
+// startCleaner starts a server whose main cleans up after ServeStdio. Begun returns when
+// the cleanup has begun. The cleanup lasts until end is called.
 func (p *proc) startCleaner() (begun, end func()) {
 	p.t.Helper()
-	errs, theirErrs, err1 := os.Pipe()
-	theirs, cleanup, err2 := os.Pipe()
-	if err := errors.Join(err1, err2); err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() { errs.Close(); cleanup.Close() })
-	p.cmd.Env = append(p.cmd.Env, "MCP_TEST_CLEANUP=fd 3")
-	p.cmd.Stderr, p.cmd.ExtraFiles = theirErrs, []*os.File{theirs}
+	theirEnd, ourEnd := pipe(p.t)
+	ourBegun, theirBegun := pipe(p.t)
+	p.cmd.Env = append(p.cmd.Env, "MCP_TEST_CLEANUP=1")
+	p.cmd.ExtraFiles = []*os.File{theirEnd, theirBegun} // are 3 and 4
 	p.start()
-	theirErrs.Close()
-	theirs.Close()
-	begun = func() {
-		p.t.Helper()
-		if line, err := bufio.NewReader(errs).ReadString('\n'); line != "cleaning up\n" {
-			p.t.Fatalf("got %q, %v", line, err)
-		}
-	}
-	return begun, func() { cleanup.Close() }
+	return func() { io.ReadAll(ourBegun) }, func() { ourEnd.Close() }
 }
 
-// kill sends a signal until that has ended the process: the one before may not
-// have been dealt with yet.
+// kill sends a signal until it has ended the process, because the process may not have
+// handled the one before yet.
 func (p *proc) kill(sig os.Signal) {
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
@@ -1272,7 +1118,7 @@ func (p *proc) send(s string) {
 	}
 }
 
-// recv reads one line, and whatever it is, it is JSON-RPC.
+// recv reads one line, which must be a JSON-RPC message.
 func (p *proc) recv() message {
 	p.t.Helper()
 	line, err := p.lines.ReadString('\n')
@@ -1290,12 +1136,12 @@ func parseMessage(t *testing.T, line string) (m message) {
 	return m
 }
 
-// next reads the answer to id, which is the next line.
+// next reads one line, which must be the response to id.
 func (p *proc) next(id int) message {
 	p.t.Helper()
 	m := p.recv()
 	if m.ID != id || m.Method != "" {
-		p.t.Fatalf("got %+v, want the answer to %d", m, id)
+		p.t.Fatalf("got %+v, want the response to %d", m, id)
 	}
 	return m
 }
@@ -1307,17 +1153,18 @@ func (p *proc) arrived(n int) {
 	p.next(1e6)
 }
 
-// answers reads to the end: ids from to to, each once, in any order.
-func (p *proc) answers(from, to int, check func(m message) bool) {
+// responses reads to the end of stdout: the responses to ids from to to, in any order.
+func (p *proc) responses(from, to int, check func(m message) bool) {
 	p.t.Helper()
 	rest, err := io.ReadAll(p.lines)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	wantAnswered(p.t, string(rest), from, to, check)
+	wantResponses(p.t, string(rest), from, to, check)
 }
 
-func wantAnswered(t *testing.T, out string, from, to int, check func(m message) bool) {
+// wantResponses checks that out has one response to each id. A check of nil allows all.
+func wantResponses(t *testing.T, out string, from, to int, check func(m message) bool) {
 	t.Helper()
 	seen := make(map[int]bool)
 	for line := range strings.Lines(out) {
@@ -1325,21 +1172,19 @@ func wantAnswered(t *testing.T, out string, from, to int, check func(m message) 
 		if seen[m.ID] || m.ID < from || m.ID > to {
 			t.Fatalf("unexpected, or twice: %.200s", line)
 		}
-		if seen[m.ID] = true; m.Error != nil || m.Result == nil || !check(m) {
-			t.Fatalf("wrong answer: %.200s", line)
+		if seen[m.ID] = true; m.Error != nil || m.Result == nil || check != nil && !check(m) {
+			t.Fatalf("wrong response: %.200s", line)
 		}
 	}
 	if len(seen) != to-from+1 {
-		t.Fatalf("%d of %d answers", len(seen), to-from+1)
+		t.Fatalf("%d of %d responses", len(seen), to-from+1)
 	}
 }
 
-func anything(message) bool { return true }
+// isClosedError reports whether a handler returned the error of its context after EOF.
+func isClosedError(m message) bool { return m.Result.text() == "! "+ErrClosed.Error() }
 
-// closed is the answer of a handler that returned the error of its context.
-func toldClosed(m message) bool { return m.Result.IsError && m.text() == ErrClosed.Error() }
-
-// wait waits for the end and checks how it came about.
+// wait waits for the end of the process and checks its state and its report.
 func (p *proc) wait(state string) (rep report) {
 	p.t.Helper()
 	<-p.ended
@@ -1365,11 +1210,11 @@ func (p *proc) wait(state string) (rep report) {
 	return rep
 }
 
-// told checks that n handlers were cancelled, all with this cause.
-func (p *proc) told(rep report, n int, cause string) {
+// sawCause checks that n handlers were cancelled, all with this cause.
+func (p *proc) sawCause(rep report, n int, cause string) {
 	p.t.Helper()
-	if len(rep.Ended) != 1 || rep.Ended[cause] != n {
-		p.t.Errorf("handlers were told %v, want %q %d times", rep.Ended, cause, n)
+	if n > 0 && len(rep.Ended) != 1 || rep.Ended[cause] != n {
+		p.t.Errorf("handlers saw %v, want %q %d times", rep.Ended, cause, n)
 	}
 }
 
@@ -2689,7 +2534,7 @@ func TestSlowHandlersDelayNoOtherRequest(t *testing.T) {
 			if err := <-c.done; err != nil {
 				t.Errorf("Serve: %v", err)
 			}
-			wantAnswered(t, strings.Join(c.recv(), "\n")+"\n", 1, tt.n, toldClosed)
+			wantResponses(t, strings.Join(c.recv(), "\n")+"\n", 1, tt.n, isClosedError)
 			if time.Since(begun) > maxInline {
 				t.Errorf("the end took %v", time.Since(begun))
 			}
@@ -4254,8 +4099,7 @@ func FuzzServe(f *testing.F) {
 			in = iotest.OneByteReader(in)
 		}
 		var out bytes.Buffer
-		r, w := wired(in, &out)
-		if err := s.Serve(context.Background(), r, w); err != nil {
+		if err := serveTraced(context.Background(), s, in, &out); err != nil {
 			t.Fatalf("Serve: %v", err)
 		}
 		may, lines, total, doubt := make(map[string]int), 0, 0, false
@@ -4365,10 +4209,10 @@ func loaded(tb testing.TB, s *Server, real bool) *load {
 	l := &load{tb: tb, lines: make(chan []byte), buf: make([]byte, 1<<18), done: make(chan error, 1)}
 	var r, w, in = io.ReadCloser(nil), io.WriteCloser(nil), io.WriteCloser(nil)
 	if r, in = io.Pipe(); real {
-		r, in = osPipe(tb)
+		r, in = pipe(tb)
 	}
 	if l.out, w = io.Pipe(); real {
-		l.out, w = osPipe(tb)
+		l.out, w = pipe(tb)
 	}
 	s.Name, s.Version = "demo", "1.0.0"
 	go func() {
@@ -4383,14 +4227,6 @@ func loaded(tb testing.TB, s *Server, real bool) *load {
 	}()
 	l.play([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`+"\n"), 1)
 	return l
-}
-
-func osPipe(tb testing.TB) (io.ReadCloser, io.WriteCloser) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return r, w
 }
 
 // play sends lines and waits for n in return.

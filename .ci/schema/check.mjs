@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Validates every line that a server wrote against the official JSON schema of its revision.
 //
-//   node check.mjs [--min N] FILE...   the files are records of MCP_TEST_WIRE or traces of MCP_TRACE
+//   node check.mjs [--min N] FILE...   the files are traces, as of MCP_TRACE
 //   node check.mjs --self-test         checks that wrong messages are refused
 //
 // Fails if there is a violation, or if the messages used fewer than N definitions.
@@ -250,10 +250,8 @@ class Checker {
   read(file) {
     readFileSync(file, 'utf8').split('\n').filter(Boolean).forEach((text, i) => {
       const trace = /^\d{4}\/\d\d\/\d\d [\d:.]+ (in|out) +(.*)$/.exec(text);
-      const r = trace ? { session: 0, [trace[1]]: trace[2] } : JSON.parse(text);
-      const direction = 'in' in r ? 'in' : 'out';
-      if (typeof r[direction] !== 'string') throw new Error(`${file}:${i + 1}: neither a record nor a trace`);
-      this.feed(`${file} ${r.session}`, direction, r[direction]);
+      if (!trace) throw new Error(`${file}:${i + 1}: not a trace`);
+      this.feed(file, trace[1], trace[2]);
     });
   }
 
