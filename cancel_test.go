@@ -262,9 +262,7 @@ func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 
 // Input after the end of the session needs no memory, however long its lines are.
 func TestInputAfterTheEndIsDiscarded(t *testing.T) {
-	if raceBuild() {
-		t.Skip("the race detector allocates too")
-	}
+	skipIfNotMeasurable(t)
 	for _, size := range []int{100, keepBuffer} {
 		bubble(t, func(t *testing.T, s *stage) {
 			c := serve(t, &s.Server)
@@ -303,9 +301,7 @@ func TestReaderClosedAfterContextEnds(t *testing.T) {
 
 // Reading ahead costs memory for the input, and not for each Read.
 func TestReadAheadMemory(t *testing.T) {
-	if raceBuild() {
-		t.Skip("the race detector allocates too")
-	}
+	skipIfNotMeasurable(t)
 	const n = 20_000
 	r := &lineReader{r: iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n))), limit: 1 << 20}
 	if cost := allocated(func() {

@@ -493,7 +493,7 @@ func diagnostics(s *Server) *bytes.Buffer {
 	return &b
 }
 
-// heap is how many bytes are in use.
+// heap returns how many bytes are in use.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -501,12 +501,21 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// raceBuild is whether the race detector is in: it is slow, and bears no more
-// than 8128 goroutines.
+// raceBuild reports whether the race detector is in this build: it is slow, and allows
+// 8128 goroutines.
 var raceBuild = sync.OnceValue(func() bool {
 	info, _ := debug.ReadBuildInfo()
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 })
+
+// skipIfNotMeasurable skips a test that measures memory if the race detector or the
+// traces of MCP_TEST_WIRE need memory too.
+func skipIfNotMeasurable(t *testing.T) {
+	t.Helper()
+	if raceBuild() || wireFolder != "" {
+		t.Skip("other parts of this test run need memory")
+	}
+}
 
 // leftovers returns the stacks of other goroutines that are in this package.
 func leftovers() string {
@@ -1227,8 +1236,7 @@ func onUnix(t *testing.T) {
 
 // ---- whole sessions ----
 
-// Each trap is a place where the protocol's wording misleads; the transcript
-// shows what goes over the wire.
+// TestProtocol shows lines for which the wording of the protocol is easily misread.
 func TestProtocol(t *testing.T) {
 	const missing = "Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)"
 	initialize := func(version string) string {
@@ -1237,19 +1245,19 @@ func TestProtocol(t *testing.T) {
 	initialized := func(version string) string {
 		return `< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + version + `","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}}` + "\n"
 	}
+	list := func(meta string) string {
+		return `> {"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/` + meta + `}}}` + "\n< "
+	}
 	for _, tt := range []struct {
 		name       string
 		server     func() *Server
-		version    string // of initialize; "": none
+		version    string // of initialize; "" is no initialize
 		transcript string
 	}{
-		{"notifications are never answered", demo, "", `
+		{"notifications get no response", demo, "", `
 			> {"jsonrpc":"2.0","method":"notifications/no_such_thing"}
 			> {"jsonrpc":"2.0","method":"tools/list"}
-			> {"jsonrpc":"2.0","method":"tools/call","params":7}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{"x":1}}}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled"}` + ping},
-		{"initialize never says 2026-07-28", emptied, "", initialize("2026-07-28") + initialized("2025-11-25")},
+			> {"jsonrpc":"2.0","method":"tools/call","params":7}` + ping},
 		{"no era", demo, "", `
 			> ` + call("1", "echo", `{"text":"hi"}`) + `
 			< ` + wrong("1", -32602, missing) + `
@@ -1257,7 +1265,7 @@ func TestProtocol(t *testing.T) {
 			< ` + wrong("2", -32601, "Method not found: no/such") + `
 			> {"jsonrpc":"2.0","id":3,"method":"server/discover"}
 			< ` + wrong("3", -32602, missing) + ping},
-		{"no gate on initialized", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + `
+		{"requests before notifications/initialized", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + `
 			> {"jsonrpc":"2.0","id":2,"method":"prompts/list"}
 			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
 			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
@@ -1270,115 +1278,82 @@ func TestProtocol(t *testing.T) {
 			> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{$META}}
 			< {"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private",$SRV}}
 			` + initialize("2025-06-18") + initialized("2025-06-18")},
-		{"the shape follows the request", emptied, legacyPV, `
+		{"the response has the era of the request", emptied, legacyPV, `
 			> {"jsonrpc":"2.0","id":7,"method":"tools/list","params":{$META}}
 			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}
 			> {"jsonrpc":"2.0","id":8,"method":"tools/list"}
 			< {"jsonrpc":"2.0","id":8,"result":{"tools":[]}}`},
-		{"half an envelope", demo, legacyPV, `
-			> {"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}
-			< ` + wrong("9", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + `
-			> {"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01"}}}
-			< ` + wrong("10", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + `
-			> {"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":{}}}}
-			< ` + wrong("11", -32602, "Invalid params: io.modelcontextprotocol/protocolVersion must be a string") + `
-			> {"jsonrpc":"2.0","id":12,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]}}}
-			< ` + wrong("12", -32602, "Invalid params: io.modelcontextprotocol/clientCapabilities must be an object") + `
-			> {"jsonrpc":"2.0","id":13,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"c"}}}}
-			< ` + wrong("13", -32602, "Invalid params: io.modelcontextprotocol/clientInfo must be an object with name and version")},
-		{"a legacy date in the envelope", demo, legacyPV, `
-			> {"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}}}
-			< {"jsonrpc":"2.0","id":10,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}}`},
-		{"removed methods", demo, legacyPV, `
-			> {"jsonrpc":"2.0","id":11,"method":"ping","params":{$META}}
-			< ` + wrong("11", -32601, "Method not found: ping") + `
-			> {"jsonrpc":"2.0","id":12,"method":"logging/setLevel","params":{$META}}
-			< ` + wrong("12", -32601, "Method not found: logging/setLevel") + `
-			> {"jsonrpc":"2.0","id":13,"method":"resources/subscribe","params":{$META}}
-			< ` + wrong("13", -32601, "Method not found: resources/subscribe") + `
-			> {"jsonrpc":"2.0","id":14,"method":"tasks/get","params":{$META}}
-			< ` + wrong("14", -32601, "Method not found: tasks/get") + `
-			> {"jsonrpc":"2.0","id":15,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"},$META}}
-			< {"jsonrpc":"2.0","id":15,"error":{"code":-32601,"message":"Method not found: initialize","data":{"supported":["2026-07-28"]}}}`},
-		{"the log level is checked before the method", demo, "", `
-			> {"jsonrpc":"2.0","id":12,"method":"prompts/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"loud"}}}
-			< ` + wrong("12", -32602, "Invalid log level: loud")},
-		{"tool failures", demo, legacyPV, `
-			> {"jsonrpc":"2.0","id":13,"method":"tools/call","params":{"name":"nope"}}
-			< ` + wrong("13", -32602, "Unknown tool: nope") + `
-			> {"jsonrpc":"2.0","id":14,"method":"tools/call","params":{"arguments":{}}}
-			< ` + wrong("14", -32602, "Invalid params: name is required") + `
-			> ` + call("15", "echo", `{"text":5}`) + `
-			< ` + failed("15", "Invalid arguments: text must be a string, got 5") + `
-			> ` + call("16", "echo", `["text"]`) + `
-			< ` + wrong("16", -32602, "Invalid params: arguments must be an object") + `
-			> {"jsonrpc":"2.0","id":17,"method":"tools/call"}
-			< ` + wrong("17", -32602, "Invalid params: name is required") + `
+		{"half an envelope", demo, legacyPV, "" +
+			list(`protocolVersion":"2026-07-28"`) + wrong("9", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + "\n" +
+			list(`protocolVersion":"1900-01-01"`) + wrong("9", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + "\n" +
+			list(`protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":{}`) +
+			wrong("9", -32602, "Invalid params: io.modelcontextprotocol/protocolVersion must be a string") + "\n" +
+			list(`protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]`) +
+			wrong("9", -32602, "Invalid params: io.modelcontextprotocol/clientCapabilities must be an object") + "\n" +
+			list(`clientInfo":{"name":"c"},`+modernMeta) +
+			wrong("9", -32602, "Invalid params: io.modelcontextprotocol/clientInfo must be an object with name and version")},
+		{"a legacy revision in the envelope", demo, legacyPV, list(`protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}`) +
+			`{"jsonrpc":"2.0","id":9,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}}`},
+		{"the log level is checked before the method", demo, "", list(`logLevel":"loud",`+modernMeta) + wrong("9", -32602, "Invalid log level: loud")},
+		{"removed methods, and tasks", demo, legacyPV, long(`
+			> 11+ ping
+			< 11! -32601 Method not found: ping
+			> 12+ logging/setLevel
+			< 12! -32601 Method not found: logging/setLevel
+			> 13+ resources/subscribe
+			< 13! -32601 Method not found: resources/subscribe
+			> 14+ tasks/get
+			< 14! -32601 Method not found: tasks/get
+			> 15+ initialize {"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}
+			< 15! -32601 Method not found: initialize {"supported":["2026-07-28"]}
+			> 16 tools/call {"name":"echo","arguments":{"text":"x"},"task":{"ttl":60000}}
+			< 16 {"content":[{"type":"text","text":"x"}]}
+			> 17 tasks/get {"taskId":"t"}
+			< 17! -32601 Method not found: tasks/get`)},
+		{"params of the wrong type", demo, legacyPV, long(`
+			> 13 tools/call {"name":"nope"}
+			< 13! -32602 Unknown tool: nope
+			> 14 tools/call {"arguments":{}}
+			< 14! -32602 Invalid params: name is required
+			> 16 tools/call {"name":"echo","arguments":["text"]}
+			< 16! -32602 Invalid params: arguments must be an object
+			> 17 tools/call
+			< 17! -32602 Invalid params: name is required
+			> 19 tools/call {"name":7}
+			< 19! -32602 Invalid params: name is required
+			> 22 tools/call {"name":"count","arguments":{"to":1},"_meta":{"progressToken":1.5}}
+			< 22! -32602 Invalid params: progressToken must be a string or an integer
+			> 29 tools/list {"cursor":"bogus"}
+			< 29! -32602 Invalid cursor
+			> 30 tools/list {"cursor":7}
+			< 30! -32602 Invalid cursor`) + `
 			> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":["echo"]}
-			< ` + wrong("18", -32602, "Invalid params: params must be an object") + `
-			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":7}}
-			< ` + wrong("19", -32602, "Invalid params: name is required")},
-		{"progress", demo, legacyPV, `
-			> {"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":"count","arguments":{"to":2},"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
-			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1,"total":2}}
-			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":2,"total":2}}
-			< {"jsonrpc":"2.0","id":19,"result":{"resultType":"complete","content":[{"type":"text","text":"2"}],$SRV}}
-			> {"jsonrpc":"2.0","id":20,"method":"tools/call","params":{"name":"count","arguments":{"to":1},"_meta":{"progressToken":"7"}}}
-			< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"7","progress":1,"total":1}}
-			< ` + said("20", "1") + `
-			> ` + call("21", "count", `{"to":1}`) + `
-			< ` + said("21", "1") + `
-			> {"jsonrpc":"2.0","id":22,"method":"tools/call","params":{"name":"count","arguments":{"to":1},"_meta":{"progressToken":1.5}}}
-			< ` + wrong("22", -32602, "Invalid params: progressToken must be a string or an integer")},
-		{"listen", demo, "", `
-			> {"jsonrpc":"2.0","id":21,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["demo://a"]},$META}}
-			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":21},"notifications":{"toolsListChanged":true}}}
-			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"grow",$META}}
-			< {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":21}}}
-			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":21}}` + ping},
-		{"nothing unsolicited to modern clients", demo, "", `
-			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"grow",$META}}
-			< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"added"}],$SRV}}`},
-		{"output that is no object", demo, legacyPV, `
-			> {"jsonrpc":"2.0","id":25,"method":"tools/call","params":{"name":"list_things"}}
-			< {"jsonrpc":"2.0","id":25,"result":{"content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":{"result":["a"]}}}
-			> {"jsonrpc":"2.0","id":26,"method":"tools/call","params":{"name":"list_things",$META}}
-			< {"jsonrpc":"2.0","id":26,"result":{"resultType":"complete","content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":["a"],$SRV}}`},
-		{"tasks", demo, legacyPV, `
-			> {"jsonrpc":"2.0","id":27,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"task":{"ttl":60000}}}
-			< ` + said("27", "x") + `
-			> {"jsonrpc":"2.0","id":28,"method":"tasks/get","params":{"taskId":"t"}}
-			< ` + wrong("28", -32601, "Method not found: tasks/get")},
-		{"cursors", demo, legacyPV, `
-			> {"jsonrpc":"2.0","id":29,"method":"tools/list","params":{"cursor":"bogus"}}
-			< ` + wrong("29", -32602, "Invalid cursor") + `
-			> {"jsonrpc":"2.0","id":30,"method":"tools/list","params":{"cursor":7}}
-			< ` + wrong("30", -32602, "Invalid cursor")},
-		{"capability off", func() *Server { return &Server{} }, legacyPV, `
-			> {"jsonrpc":"2.0","id":30,"method":"resources/list"}
-			< {"jsonrpc":"2.0","id":30,"result":{"resources":[]}}
-			> {"jsonrpc":"2.0","id":31,"method":"resources/templates/list"}
-			< {"jsonrpc":"2.0","id":31,"result":{"resourceTemplates":[]}}
-			> {"jsonrpc":"2.0","id":32,"method":"tools/list"}
-			< {"jsonrpc":"2.0","id":32,"result":{"tools":[]}}
-			> {"jsonrpc":"2.0","id":33,"method":"resources/read","params":{"uri":"demo://a"}}
-			< ` + wrong("33", -32601, "Method not found: resources/read") + `
-			> {"jsonrpc":"2.0","id":34,"method":"prompts/get","params":{"name":"x"}}
-			< ` + wrong("34", -32601, "Method not found: prompts/get") + `
-			> {"jsonrpc":"2.0","id":35,"method":"completion/complete","params":{}}
-			< ` + wrong("35", -32601, "Method not found: completion/complete") + `
-			> {"jsonrpc":"2.0","id":36,"method":"logging/setLevel","params":{"level":"info"}}
-			< ` + wrong("36", -32601, "Method not found: logging/setLevel") + `
-			> {"jsonrpc":"2.0","id":37,"method":"resources/list","params":{$META}}
-			< ` + wrong("37", -32601, "Method not found: resources/list") + `
-			> {"jsonrpc":"2.0","id":38,"method":"tools/list","params":{$META}}
-			< ` + wrong("38", -32601, "Method not found: tools/list") + `
-			> {"jsonrpc":"2.0","id":39,"method":"server/discover","params":{$META}}
-			< {"jsonrpc":"2.0","id":39,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":0,"cacheScope":"private",$SRV}}`},
-		{"falsy ids", emptied, "", `
-			> {"jsonrpc":"2.0","id":0,"method":"tools/list","params":{$META}}
-			< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}`},
+			< ` + wrong("18", -32602, "Invalid params: params must be an object")},
+		{"capabilities that are not declared", func() *Server { return &Server{} }, legacyPV, long(`
+			> 30 resources/list
+			< 30 {"resources":[]}
+			> 31 resources/templates/list
+			< 31 {"resourceTemplates":[]}
+			> 32 tools/list
+			< 32 {"tools":[]}
+			> 33 resources/read {"uri":"demo://a"}
+			< 33! -32601 Method not found: resources/read
+			> 34 prompts/get {"name":"x"}
+			< 34! -32601 Method not found: prompts/get
+			> 35 completion/complete {}
+			< 35! -32601 Method not found: completion/complete
+			> 36 logging/setLevel {"level":"info"}
+			< 36! -32601 Method not found: logging/setLevel
+			> 37 resources/subscribe {"uri":"demo://a"}
+			< 37! -32601 Method not found: resources/subscribe
+			> 38+ resources/list
+			< 38! -32601 Method not found: resources/list
+			> 39+ resources/templates/list
+			< 39! -32601 Method not found: resources/templates/list
+			> 40+ tools/list
+			< 40! -32601 Method not found: tools/list
+			> 41+ server/discover
+			< 41* {"supportedVersions":["2026-07-28"],"capabilities":{}}`)},
 	} {
 		t.Run(tt.name, func(t *testing.T) { play(t, tt.server(), tt.version, tt.transcript) })
 	}
@@ -1386,8 +1361,8 @@ func TestProtocol(t *testing.T) {
 
 // ---- what each revision knows ----
 
-// initialize is answered with the revision that was asked for if it is known,
-// else with the newest legacy one.
+// The result of initialize has the revision of the request if it is known, and
+// otherwise the newest legacy revision.
 func TestInitialize(t *testing.T) {
 	const client = `"capabilities":{},"clientInfo":{"name":"c","version":"1"}`
 	for _, tt := range []struct{ params, want string }{
@@ -1398,7 +1373,6 @@ func TestInitialize(t *testing.T) {
 		{`{"protocolVersion":"2025-11-25","unknown":null,` + client + `}`, "2025-11-25"},
 		{`{"protocolVersion":"2026-07-28",` + client + `}`, "2025-11-25"},
 		{`{"protocolVersion":"2099-01-01",` + client + `}`, "2025-11-25"},
-		{`{"protocolVersion":"1.0",` + client + `}`, "2025-11-25"},
 		{`{"protocolVersion":"",` + client + `}`, "2025-11-25"},
 		{`{"protocolVersion":20251125,` + client + `}`, "protocolVersion is required"},
 		{`{` + client + `}`, "protocolVersion is required"},
@@ -1413,31 +1387,6 @@ func TestInitialize(t *testing.T) {
 			want = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + tt.want + `","capabilities":{},"serverInfo":{"name":"demo","version":"1.0.0"}}}`
 		}
 		play(t, &Server{}, "", `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":`+tt.params+"}\n< "+want+ping)
-	}
-}
-
-// A result cannot say who the server is; what else its Meta holds is sent.
-func TestResultMetaCannotNameTheServer(t *testing.T) {
-	const own = `"` + keyServer + `":{"name":"demo","version":"1.0.0"}`
-	for meta, sent := range map[string][2]string{ // in the legacy era, and in the modern one
-		`{}`:                        {``, `,"_meta":{` + own + `}`},
-		`{"` + keyServer + `":"x"}`: {``, `,"_meta":{` + own + `}`},
-		`{"a":{},"` + keyServer + `":{"name":"x"},"z":2}`: {`,"_meta":{"a":{},"z":2}`, `,"_meta":{"a":{},"z":2,` + own + `}`},
-	} {
-		s := &Server{}
-		AddTool(s, Tool{Name: "t"}, func(context.Context, none) (*Result, error) {
-			res := new(Result)
-			return res, json.Unmarshal([]byte(meta), &res.Meta)
-		})
-		synctest.Test(t, func(t *testing.T) {
-			c := serve(t, s)
-			c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{` + modernMeta + `}}}`)
-			c.want(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]` + sent[1] + `}}`)
-			c.initialize("2025-11-25", "{}")
-			c.send(call(2, "t", "{}"))
-			c.want(`{"jsonrpc":"2.0","id":2,"result":{"content":[]` + sent[0] + `}}`)
-			c.end()
-		})
 	}
 }
 
@@ -1519,29 +1468,18 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// Server.Extensions are declared in initialize as in server/discover.
-func TestExtensionsAreDeclared(t *testing.T) {
-	s := &Server{Extensions: map[string]any{"io.modelcontextprotocol/ui": map[string]any{"mimeTypes": []string{"text/html;profile=mcp-app"}}}}
-	const declared = `"capabilities":{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
-	play(t, s, "", `
-		> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
-		< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25",`+declared+`,"serverInfo":{"name":"demo","version":"1.0.0"}}}
-		> {"jsonrpc":"2.0","id":2,"method":"server/discover","params":{$META}}
-		< {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],`+declared+`,"ttlMs":0,"cacheScope":"private",$SRV}}`)
-}
-
 // ---- rounds of the modern era ----
 
-// callOf is a call of a tool, of which only a requestState knows.
+// callOf returns a call of a tool, with what a requestState depends on.
 func callOf(s *Server, tool, arguments string) *request {
 	c := &session{srv: s}
-	s.addSession(c) // the first one makes the seed
+	s.addSession(c) // the first session makes the seed
 	s.removeSession(c)
 	return &request{session: c, method: []byte("tools/call"), name: tool, params: params{arguments: []byte(arguments)}}
 }
 
-// Each round asks for what has no answer yet, and nothing is kept between
-// rounds.
+// Each round asks the questions that have no response yet. The server keeps nothing
+// between rounds.
 func TestRoundsAskMissingQuestions(t *testing.T) {
 	ask := func(ctx context.Context) (string, error) {
 		_, err := confirm(ctx, "a")
@@ -1558,30 +1496,29 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 		c.send(modernRequest(1, "tools/call", params, caps))
 		state := c.round(1, `{`+entry("a")+`,`+entry("b")+`}`)
 		with := func(json string) string { return responses(json) + `,"requestState":"` + state + `"` }
-
-		// What is missing is asked for again, and only that.
 		for id, json := range []string{`{}`, `null`, `{"$c":` + confirmYes + `}`} {
 			c.send(modernRequest(id, "tools/call", params, caps, with(json)))
 			c.round(id, `{`+entry("a")+`,`+entry("b")+`}`)
 		}
 		c.send(modernRequest(2, "tools/call", params, caps, with(`{"$b":`+confirmYes+`,"$c":{}}`)))
 		state = c.round(2, `{`+entry("a")+`}`)
-		c.send(modernRequest(3, "tools/call", params, caps, `,"requestState":"`+state+`"`))
-		state = c.round(3, `{`+entry("a")+`}`)
-		for _, none := range []string{`,"arguments":{}`, `,"arguments":null`} { // is what it was
-			c.send(modernRequest(3, "tools/call", params+none, caps, `,"requestState":"`+state+`"`))
+		for _, same := range []string{"", `,"arguments":{}`, `,"arguments":null`} {
+			c.send(modernRequest(3, "tools/call", params+same, caps, `,"requestState":"`+state+`"`))
 			state = c.round(3, `{`+entry("a")+`}`)
 		}
 		c.send(modernRequest(3, "tools/call", params, caps, with(`{"$a":{"action":"decline"}}`)))
 		c.want(modernSaid(3, "declined"))
 
-		// Answers may come unasked, and nothing is remembered here.
+		// Responses are accepted without a state, and nothing is remembered here.
 		c.send(modernRequest(4, "tools/call", params, caps, responses(`{"$a":`+confirmYes+`,"$b":`+confirmYes+`}`)))
 		c.want(modernSaid(4, "done"))
 		c.send(modernRequest(5, "tools/call", params, caps, `,"inputResponses":null,"requestState":null`))
 		c.round(5, `{`+entry("a")+`,`+entry("b")+`}`)
 
-		for _, json := range []string{`[]`, `"x"`, `5`, `true`, `{"$a":null}`, `{"$a":[]}`, `{"$b":"accept"}`, `{"$a":` + confirmYes + `,"$a":` + confirmYes + `}`, `{"$a":` + confirmYes + `,"$b":5}`, `{"$c":5}`} {
+		for _, json := range []string{
+			`[]`, `"x"`, `5`, `true`, `{"$a":null}`, `{"$a":[]}`, `{"$b":"accept"}`, `{"$c":5}`,
+			`{"$a":` + confirmYes + `,"$a":` + confirmYes + `}`, `{"$a":` + confirmYes + `,"$b":5}`,
+		} {
 			c.send(modernRequest(6, "tools/call", params, caps, with(json)))
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":6,"error":{"code":-32602,"message":"Invalid params: inputResponses`) {
 				t.Errorf("%s: got %q", json, got)
@@ -1593,41 +1530,6 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 		}
 		c.end()
 	})
-
-	// Who says what when a handler does not just return the error.
-	broken := errors.New("broken")
-	for name, test := range map[string]struct {
-		ask  askFunc
-		want string // "ask" is a round
-	}{
-		"swallowed":     {func(ctx context.Context) (string, error) { confirm(ctx, "k"); return "fine", nil }, modernSaid(1, "fine")},
-		"another error": {func(ctx context.Context) (string, error) { confirm(ctx, "k"); return "", broken }, strings.Replace(modernSaid(1, "broken"), `"content"`, `"isError":true,"content"`, 1)},
-		"both": {func(ctx context.Context) (string, error) {
-			_, err := confirm(ctx, "k")
-			return "", errors.Join(broken, err)
-		}, "ask"},
-		"same question twice": {func(ctx context.Context) (string, error) { confirm(ctx, "k"); return told(confirm(ctx, "k")) }, "ask"},
-		"panic":               {func(ctx context.Context) (string, error) { confirm(ctx, "k"); panic(ErrInputRequired) }, strings.Replace(modernSaid(1, "Internal error"), `"content"`, `"isError":true,"content"`, 1)},
-		"not asked": {func(ctx context.Context) (string, error) { return "", ErrInputRequired },
-			strings.Replace(modernSaid(1, ErrInputRequired.Error()), `"content"`, `"isError":true,"content"`, 1)},
-		"one that cannot be asked": {func(ctx context.Context) (string, error) {
-			_, err := confirm(ctx, "k")
-			_, err2 := Roots(ctx)
-			return "", errors.Join(err, err2)
-		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := serve(t, asker(test.ask))
-				if c.send(modernRequest(1, "tools/call", params, caps)); test.want == "ask" {
-					c.round(1, `{`+entry("k")+`}`)
-				} else {
-					c.want(test.want)
-				}
-				c.end()
-			})
-		})
-	}
 }
 
 // A state is good for what it was made for, for an hour, on the Server that made it.
@@ -1686,57 +1588,56 @@ func TestRequestState(t *testing.T) {
 		})
 	}
 
-	t.Run("tampered", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := serve(t, asker(askOnce))
-			c.send(modernRequest(1, "tools/call", `"name":"ask"`, caps))
-			good := c.round(1, asks)
-			for i := range len(good) {
-				c.send(modernRequest(2, "tools/call", `"name":"ask"`, caps, yes(good[:i]+string(good[i]^1)+good[i+1:])))
-				c.want(wrong(2, codeParams, badState))
-			}
-			c.send(modernRequest(3, "tools/call", `"name":"ask"`, caps, yes(good)))
-			c.want(modernSaid(3, "true"))
-			c.end()
-		})
-	})
 }
 
-// A handler that asks and returns something else than the question is reported
-// to ErrorLog.
+// A handler that asks and drops the error of the question is reported to ErrorLog. A
+// handler that returns it, alone or with other errors, asks the question.
 func TestDroppedQuestionIsReported(t *testing.T) {
-	const lost = "dropped the error of Elicit; return it"
-	swallow := func(ctx context.Context) (string, error) { confirm(ctx, "k"); return "fine", nil }
+	const drops = "dropped the error of Elicit; return it"
+	confirmK := func(ctx context.Context) error { _, err := confirm(ctx, "k"); return err }
 	for name, test := range map[string]struct {
-		ask  askFunc
-		want int
+		ask     askFunc
+		want    string // of a tool; "asks" is a round
+		reports int
 	}{
-		"swallowed":     {swallow, 1},
-		"another error": {func(ctx context.Context) (string, error) { confirm(ctx, "k"); return "", errors.New("x") }, 1},
-		"returned":      {askOnce, 0},
-		"wrapped": {func(ctx context.Context) (string, error) {
-			_, err := confirm(ctx, "k")
-			return "", fmt.Errorf("w: %w", err)
-		}, 0},
-		"returned beside what no answer can change": {func(ctx context.Context) (string, error) {
-			_, err := confirm(ctx, "k")
-			return "", errors.Join(err, &Error{Code: 1, Message: "m"})
-		}, 0},
-		"not asked": {func(ctx context.Context) (string, error) { return "fine", nil }, 0},
+		"dropped":       {func(ctx context.Context) (string, error) { confirmK(ctx); return "fine", nil }, modernSaid(1, "fine"), 1},
+		"another error": {func(ctx context.Context) (string, error) { confirmK(ctx); return "", errors.New("x") }, modernFailed(1, "x"), 1},
+		"panic":         {func(ctx context.Context) (string, error) { confirmK(ctx); panic(ErrInputRequired) }, modernFailed(1, "Internal error"), 0},
+		"returned":      {askOnce, "asks", 0},
+		"wrapped":       {func(ctx context.Context) (string, error) { return "", fmt.Errorf("w: %w", confirmK(ctx)) }, "asks", 0},
+		"joined":        {func(ctx context.Context) (string, error) { return "", errors.Join(errors.New("x"), confirmK(ctx)) }, "asks", 0},
+		"asked twice":   {func(ctx context.Context) (string, error) { confirmK(ctx); return told(confirm(ctx, "k")) }, "asks", 0},
+		"joined with an *Error": {func(ctx context.Context) (string, error) {
+			return "", errors.Join(confirmK(ctx), &Error{Code: 1, Message: "m"})
+		}, wrong(1, 1, "m"), 0},
+		"joined with a question that cannot be asked": {func(ctx context.Context) (string, error) {
+			_, err := Roots(ctx)
+			return "", errors.Join(confirmK(ctx), err)
+		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`, 0},
+		"not asked": {func(ctx context.Context) (string, error) { return "", ErrInputRequired }, modernFailed(1, ErrInputRequired.Error()), 0},
 	} {
-		for _, params := range []struct{ method, params string }{{"tools/call", `"name":"ask"`}, {"prompts/get", `"name":"ask"`}, {"resources/read", `"uri":"ask:a"`}} {
+		for _, params := range []struct{ method, params string }{
+			{"tools/call", `"name":"ask"`}, {"prompts/get", `"name":"ask"`}, {"resources/read", `"uri":"ask:a"`},
+		} {
 			s := asker(test.ask)
-			said := diagnostics(s)
+			log := diagnostics(s)
 			synctest.Test(t, func(t *testing.T) {
 				c := serve(t, s)
 				c.send(modernRequest(1, params.method, params.params, `{"elicitation":{}}`))
-				c.recv()
+				switch {
+				case params.method != "tools/call":
+					c.recv()
+				case test.want == "asks":
+					c.round(1, `{"$k":{"method":"elicitation/create","params":`+confirmAsk+`}}`)
+				default:
+					c.want(test.want)
+				}
 				c.send(modernRequest(2, params.method, params.params, `{}`)) // cannot be asked
 				c.recv()
 				c.end()
 			})
-			if got := strings.Count(said.String(), lost); got != test.want {
-				t.Errorf("%s, %s: reported %d times, want %d: %s", name, params.method, got, test.want, said)
+			if got := strings.Count(log.String(), drops); got != test.reports {
+				t.Errorf("%s, %s: reported %d times, want %d: %s", name, params.method, got, test.reports, log)
 			}
 		}
 	}
@@ -1744,30 +1645,27 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 
 // ---- lines ----
 
-// CRLF, blanks, a byte order mark, empty lines and a last line without its end
-// change nothing.
+// CRLF, blanks, a byte order mark, empty lines and a last line without a newline are
+// accepted, however the input is cut into Reads.
 func TestLineEndings(t *testing.T) {
 	const p1, p2 = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`
 	two := []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`}
-	for _, tt := range []struct {
-		name  string
-		input string
-	}{
-		{"plain", p1 + "\n" + p2 + "\n"},
-		{"CRLF", p1 + "\r\n" + p2 + "\r\n"},
-		{"byte order mark", "\ufeff" + p1 + "\n" + p2 + "\n"},
-		{"byte order mark and blanks", "\ufeff \t" + p1 + "\n" + p2 + "\n"},
-		{"blank lines", "\n\r\n  \n\t\n" + p1 + "\n\n \n" + p2 + "\n\n"},
-		{"blanks around", "  " + p1 + " \n\t" + p2 + "\t \r\n"},
-		{"no newline at the end", p1 + "\n" + p2},
-		{"no newline, but a blank", p1 + "\n" + p2 + " "},
+	for name, input := range map[string]string{
+		"plain":                      p1 + "\n" + p2 + "\n",
+		"CRLF":                       p1 + "\r\n" + p2 + "\r\n",
+		"byte order mark":            "\ufeff" + p1 + "\n" + p2 + "\n",
+		"byte order mark and blanks": "\ufeff \t" + p1 + "\n" + p2 + "\n",
+		"blank lines":                "\n\r\n  \n\t\n" + p1 + "\n\n \n" + p2 + "\n\n",
+		"blanks around":              "  " + p1 + " \n\t" + p2 + "\t \r\n",
+		"no newline at the end":      p1 + "\n" + p2,
+		"no newline, but a blank":    p1 + "\n" + p2 + " ",
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			for name, r := range map[string]io.Reader{
-				"at once":       strings.NewReader(tt.input),
-				"one by one":    iotest.OneByteReader(strings.NewReader(tt.input)),
-				"data with EOF": iotest.DataErrReader(strings.NewReader(tt.input)),
-				"by halves":     iotest.HalfReader(strings.NewReader(tt.input)),
+				"at once":       strings.NewReader(input),
+				"one by one":    iotest.OneByteReader(strings.NewReader(input)),
+				"data with EOF": iotest.DataErrReader(strings.NewReader(input)),
+				"by halves":     iotest.HalfReader(strings.NewReader(input)),
 			} {
 				if got := feed(t, demo(), r); !slices.Equal(got, two) {
 					t.Errorf("%s: got %q", name, got)
@@ -1777,66 +1675,45 @@ func TestLineEndings(t *testing.T) {
 	}
 }
 
-// What we write is one line each, whatever is in it, and ends with \n alone.
+// Each message is one line that ends with \n, whatever it contains.
 func TestMessagesAreOneLine(t *testing.T) {
 	text := "a\r\nb\x00\x7f\u2028\u2029\xff\\\" \U0001f600"
 	s := &Server{}
-	AddTool(s, Tool{Name: "t", Description: text, Meta: map[string]any{text: text}, InputSchema: json.RawMessage("{\n\t\"type\": \"object\",\r\n\t\"x\": \"a b\\n\u2028\"\n}")},
+	schema := json.RawMessage("{\n\t\"type\": \"object\",\r\n\t\"properties\": {},\"x\": \"a b\\n\u2028\"\n}")
+	AddTool(s, Tool{Name: "t", Description: text, Meta: map[string]any{text: text}, InputSchema: schema},
 		func(context.Context, json.RawMessage) (*Result, error) {
 			return &Result{Content: []Content{Text(text)}, StructuredContent: json.RawMessage("{\n\"a\": 1\r\n}")}, nil
 		})
-	got := feed(t, s, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
-{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
-	if len(got) != 2 {
-		t.Fatalf("got %d lines: %q", len(got), got)
+	got := feed(t, s, strings.NewReader(strings.Replace(modernCall("1", "t"), "tools/call", "tools/list", 1)+"\n"+modernCall("2", "t")))
+	text = strings.ToValidUTF8(text, "\ufffd")
+	want := []string{
+		`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[{"name":"t","description":` + quote(text) +
+			`,"inputSchema":{"type":"object","properties":{},"x":"a b\n\u2028"},"_meta":{` + quote(text) + `:` + quote(text) + `}}],` +
+			`"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`,
+		modernAnswered(2, text, `"structuredContent":{"a":1},`),
 	}
-	for _, line := range got {
-		var v struct {
-			Result struct {
-				Tools   []struct{ Description string }
-				Content []struct{ Text string }
-			}
+	for i, line := range got {
+		if len(got) != 2 || !sameJSON(t, line, want[i]) || strings.ContainsAny(line, "\r\u2028\u2029") {
+			t.Errorf("got %q", got)
 		}
-		if err := json.Unmarshal([]byte(line), &v); err != nil || strings.ContainsAny(line, "\r\u2028\u2029") {
-			t.Errorf("%v: %q", err, line)
-		}
-		want := strings.ToValidUTF8(text, "\ufffd")
-		if r := v.Result; len(r.Tools) == 1 && r.Tools[0].Description != want || len(r.Content) == 1 && r.Content[0].Text != want {
-			t.Errorf("got %q", line)
-		}
-	}
-	if !strings.Contains(got[0], `"inputSchema":{"type":"object","x":"a b\n\u2028"}`) || !strings.Contains(got[1], `"structuredContent":{"a":1}`) {
-		t.Errorf("got %q", got)
 	}
 }
 
-// A text of 10 MiB comes whole in a request, and goes whole in an answer.
-func TestTenMegabytes(t *testing.T) {
+// A text of 10 MiB is accepted in a request. In a result it is one line, in one Write.
+func TestLargeTexts(t *testing.T) {
 	size := 10 << 20
 	if raceBuild() { // which is slow with bytes
 		size = 1 << 20
 	}
-	long := strings.Repeat("x", size)
-	s := &Server{}
-	out(long, nil)(s)
-	lines := feed(t, s, strings.NewReader(
-		`{"jsonrpc":"2.0","id":0,"method":"ping","params":{"x":"`+long+`"}}`+"\n"+
-			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
-	if len(lines) != 2 || lines[0] != `{"jsonrpc":"2.0","id":0,"result":{}}` || !strings.HasPrefix(lines[1], `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"`+long+`"}],`) {
-		t.Errorf("got %d lines, %.100q", len(lines), lines)
-	}
-}
-
-// A large result is one line, in one Write.
-func TestLargeResultIsOneWrite(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		text := strings.Repeat("x", 5<<20)
+		text := strings.Repeat("x", size)
 		add(&s.Server, "big", func(context.Context) (string, error) { return text, nil })
 		c := serveWire(t, &s.Server)
+		c.send(`{"jsonrpc":"2.0","id":"p","method":"ping","params":{"x":"` + text + `"}}`)
+		c.want(pongLine)
 		c.send(modernCall("1", "big"))
-		c.want(modernSaid("1", text))
-		if len(c.writes) != 1 {
-			t.Errorf("it took %d writes", len(c.writes))
+		if c.want(modernSaid("1", text)); len(c.writes) != 2 {
+			t.Errorf("%d writes", len(c.writes))
 		}
 		c.end()
 	})
@@ -1891,36 +1768,25 @@ func TestLineTooLong(t *testing.T) {
 	}
 }
 
-// A line that is too long is read past, and not kept.
+// A line that is too long is read to its end without being kept.
 func TestLineTooLongIsNotKept(t *testing.T) {
-	s := &Server{Name: "demo", Version: "1.0.0", MaxMessage: 1 << 20, ErrorLog: log.New(io.Discard, "", 0)}
-	part := strings.Repeat("x", 1<<20)
-	var parts []io.Reader
-	for range 64 {
-		parts = append(parts, strings.NewReader(part))
+	skipIfNotMeasurable(t)
+	part := strings.Repeat("x", keepBuffer)
+	before, kept, reads := heap(), int64(0), 0
+	r := readFunc(func(b []byte) (int, error) {
+		switch reads++; {
+		case reads < 4000:
+			return copy(b, part), nil
+		case reads == 4000:
+			kept = heap() - before
+			return copy(b, "\n"+pingLine), nil
+		}
+		return 0, io.EOF
+	})
+	got := feed(t, &Server{MaxMessage: 1 << 20}, r)
+	if len(got) != 2 || got[1] != pongLine || kept > 4<<20 {
+		t.Errorf("%d KiB of %d are kept; got %q", kept>>10, 4000*len(part)>>10, got)
 	}
-	in := &measured{Reader: io.MultiReader(append(parts, strings.NewReader("\n"+pingLine))...), before: heap()}
-	var out bytes.Buffer
-	if err := s.Serve(t.Context(), in, &out); err != nil || !strings.HasSuffix(out.String(), pongLine+"\n") {
-		t.Errorf("Serve: %v, %.200q", err, out.String())
-	}
-	if in.most > 16<<20 {
-		t.Errorf("%d MiB were kept", in.most>>20)
-	}
-}
-
-// measured is a Reader that sees how much memory is in use meanwhile.
-type measured struct {
-	io.Reader
-	reads        int
-	before, most int64
-}
-
-func (m *measured) Read(b []byte) (int, error) {
-	if m.reads++; m.reads%16 == 0 {
-		m.most = max(m.most, heap()-m.before)
-	}
-	return m.Reader.Read(b)
 }
 
 // A client's response that is too long ends the question that it answers. It is
@@ -1944,30 +1810,29 @@ func TestClientResponseTooLong(t *testing.T) {
 	}
 }
 
-// A bad line costs one answer at most, one line of the log, and nothing else.
+// An invalid line costs one error response and one line in ErrorLog at most.
 func TestInvalidLine(t *testing.T) {
-	for _, tt := range []struct{ line, answer, log string }{
+	notAnObject := wrong("null", -32600, "Invalid Request: a message must be an object")
+	for _, tt := range []struct{ line, response, log string }{
 		{`not json`, wrong("null", -32700, "Parse error"), "Parse error"},
-		{`5`, wrong("null", -32600, "Invalid Request: a message must be an object"), "must be an object"},
-		{`null`, wrong("null", -32600, "Invalid Request: a message must be an object"), "must be an object"},
-		{`"ping"`, wrong("null", -32600, "Invalid Request: a message must be an object"), "must be an object"},
+		{`5`, notAnObject, "must be an object"},
+		{`null`, notAnObject, "must be an object"},
+		{`"ping"`, notAnObject, "must be an object"},
 		{`[]`, wrong("null", -32600, "Invalid Request: batching is not supported"), "batching"},
 		{`{}`, wrong("null", -32600, "Invalid Request: method is missing"), "method is missing"},
 		{`{"jsonrpc":"2.0","id":1}`, wrong("1", -32600, "Invalid Request: method is missing"), "method is missing"},
 		{`{"jsonrpc":"1.0","id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
 		{`{"jsonrpc":2.0,"id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
 		{`{"method":"notifications/initialized"}`, "", "jsonrpc must be"},
-		{`{"jsonrpc":"2.0","id":1,"method":"ping"} `, `{"jsonrpc":"2.0","id":1,"result":{}}`, ""},
-		{"\ufeff" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, ""},
-		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, wrong("null", -32600, "Invalid Request: batching is not supported"), "batching"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
-		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":"` + strings.Repeat("x", 1000) + `"}`, wrong("1", -32600, "Invalid Request: the message is longer than 1000 bytes"), "longer than 1000 bytes"},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":"` + strings.Repeat("x", 1000) + `"}`,
+			wrong("1", -32600, "Invalid Request: the message is longer than 1000 bytes"), "longer than 1000 bytes"},
 		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
 		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\x01" + `ng"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":01,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping",}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","method":"notifications/none"}`, "", "unknown method \"notifications/none\""},
-		// Shaped like answers: never answered.
+		// A message with the shape of a response gets no response.
 		{`{"jsonrpc":"2.0","id":99,"result":{}}`, "", "no request of this server has the id 99"},
 		{`{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}`, "", "no request of this server has the id 99"},
 		{`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, "", "no request of this server"},
@@ -1977,33 +1842,32 @@ func TestInvalidLine(t *testing.T) {
 		{`{"error":"x","id":1.5}`, "", "no request of this server"},
 	} {
 		t.Run(tt.line[:min(len(tt.line), 60)], func(t *testing.T) {
-			var diary bytes.Buffer
-			lines := feed(t, &Server{Name: "demo", Version: "1", MaxMessage: 1000, ErrorLog: log.New(&diary, "", 0)}, strings.NewReader(tt.line+"\n"+pingLine+"\n"))
-			want := []string{tt.answer, pongLine}
-			if tt.answer == "" {
+			s := &Server{Name: "demo", Version: "1", MaxMessage: 1000}
+			log := diagnostics(s)
+			got := feed(t, s, strings.NewReader(tt.line+"\n"+pingLine+"\n"))
+			want := []string{tt.response, pongLine}
+			if tt.response == "" {
 				want = want[1:]
 			}
-			if len(lines) != len(want) || !sameJSON(t, lines[0], want[0]) || lines[len(lines)-1] != pongLine {
-				t.Errorf("got %q, want %q", lines, want)
+			if len(got) != len(want) || !sameJSON(t, got[0], want[0]) || got[len(got)-1] != pongLine {
+				t.Errorf("got %q, want %q", got, want)
 			}
-			if said := strings.Count(diary.String(), "\n"); !strings.Contains(diary.String(), tt.log) || (said != 0) != (tt.log != "") || said > 1 {
-				t.Errorf("log %q, want %q", diary.String(), tt.log)
+			if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), tt.log) {
+				t.Errorf("log %q, want %q", log, tt.log)
 			}
 		})
 	}
 }
 
-// A message may be broken off anywhere, also in the middle of an escape: that is a
-// parse error, and the next line is served. If it is too long as well, only its id
-// is looked for.
+// A message that ends too early, also in the middle of an escape, is a parse error. If it
+// is too long as well, only its id is looked for.
 func TestTruncatedMessage(t *testing.T) {
 	const value = `"\u0032\n\ud83d\ude00\\"`
 	message := `{"jsonrpc":` + value + `,"\u0069d":` + value + `,"method":` + value + `,"result":` + value +
 		`,"params":{"name":` + value + `,"_meta":{"` + keyVersion + `":` + value + `,"progressToken":` + value + `}}}`
 	for _, limit := range []int{1000, len(pingLine)} {
 		for end := 1; end < len(message); end++ {
-			s := &Server{Name: "demo", Version: "1", MaxMessage: limit, ErrorLog: log.New(io.Discard, "", 0)}
-			lines := feed(t, s, strings.NewReader(message[:end]+"\n"+pingLine+"\n"))
+			lines := feed(t, &Server{MaxMessage: limit}, strings.NewReader(message[:end]+"\n"+pingLine+"\n"))
 			if lines[len(lines)-1] != pongLine {
 				t.Errorf("%s: got %q", message[:end], lines)
 			}
@@ -2014,53 +1878,26 @@ func TestTruncatedMessage(t *testing.T) {
 	}
 }
 
-// Numbers, reasons, names and batches that are made to hurt cost an error each.
-func TestHostileInput(t *testing.T) {
+// Small requests for large results, in batches, get errors once too much output is
+// unsent. The bound counts batches that are not complete, too.
+func TestLargeBatchResponsesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		s := &Server{ErrorLog: log.New(&out, "", 0), MaxConcurrent: 1}
-		AddTool(s, Tool{Name: "n", Description: strings.Repeat("x", 1<<20)}, func(ctx context.Context, in struct{ N int }) (string, error) {
-			<-ctx.Done()
-			return "", ctx.Err()
-		})
-		s.AddResource(Resource{URI: "x:{a}b{b}", Name: "x"}, func(context.Context, string, map[string]string) ([]ResourceContents, error) { return nil, nil })
+		s := &Server{MaxConcurrent: 1}
+		add(s, "wait", func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+		AddTool(s, Tool{Name: "large", Description: strings.Repeat("x", 1<<20)}, func(context.Context, none) (string, error) { return "", nil })
 		c := serve(t, s)
 		c.initialize("2025-03-26", "{}")
-
-		// A number whose exponent is not one.
-		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments":{"N":1e-99999999999999999999}}}`)
-		c.want(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Invalid arguments: N must be an integer, got 1e-99999999999999999999"}],"isError":true}}`)
-
-		// A reason that would forge a line of the log, from a request before its turn.
-		for _, id := range []string{"2", "3"} {
-			c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"n","arguments":{"N":1}}}`)
-		}
-		for _, id := range []string{"3", "2"} {
-			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no\nmcp: forged"}}`)
-		}
-		c.want()
-		if text := out.String(); strings.Contains(text, "\nmcp: forged") || strings.Count(text, "\n") != 2 {
-			t.Errorf("log: %s", text)
-		}
-
-		// Something large to watch.
-		c.send(`{"jsonrpc":"2.0","id":4,"method":"resources/subscribe","params":{"uri":"x:` + strings.Repeat("a", maxURI) + `"}}`)
-		c.want(`{"jsonrpc":"2.0","id":4,"error":{"code":-32603,"message":"Subscription limit reached"}}`)
-
-		// A small line that asks for a large one.
-		c.send("[" + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":5,"method":"tools/list"},`, 100), ",") + "]")
+		const list = `,{"jsonrpc":"2.0","id":5,"method":"tools/list"}`
+		c.send("[" + strings.Repeat(list, 100)[1:] + "]")
 		if got := c.recv(); len(got) != 1 || len(got[0]) > outputBound+2<<20 || strings.Count(got[0], "are unsent") != 84 {
 			t.Errorf("%d bytes, %d errors", len(got[0]), strings.Count(got[0], "are unsent"))
 		}
-
-		// The same in batches that are not answered yet, each with less than is too much.
 		for _, id := range []string{"6", "7"} {
-			c.send(`[{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"n","arguments":{"N":1}}}` +
-				strings.Repeat(`,{"jsonrpc":"2.0","id":5,"method":"tools/list"}`, 10) + `]`)
+			c.send("[" + call(id, "wait", "{}") + strings.Repeat(list, 10) + "]")
 		}
 		c.want()
 		for i, id := range []string{"6", "7"} {
-			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+			c.send(cancelling(id))
 			got := strings.Join(c.recv(), "\n")
 			if n := strings.Count(got, "are unsent"); n != []int{0, 4}[i] {
 				t.Errorf("batch %d: %d bytes, %d errors", i, len(got), n)
@@ -2070,63 +1907,44 @@ func TestHostileInput(t *testing.T) {
 	})
 }
 
-type emptyReader struct{}
-
-func (emptyReader) Read([]byte) (int, error) { return 0, nil }
-
-// A Reader that returns neither data nor an error for ever is given up.
+// Serve fails if a Reader keeps returning neither data nor an error.
 func TestReaderWithoutProgress(t *testing.T) {
-	s := demo()
-	s.Name, s.Version, s.ErrorLog = "demo", "1", log.New(io.Discard, "", 0)
-	if err := s.Serve(t.Context(), emptyReader{}, io.Discard); !errors.Is(err, io.ErrNoProgress) {
+	r := readFunc(func([]byte) (int, error) { return 0, nil })
+	if err := (&Server{Name: "demo", Version: "1"}).Serve(t.Context(), r, io.Discard); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("Serve: %v", err)
 	}
 }
 
-// A client that sends nothing but rubbish fills the log at a bounded rate.
-func TestErrorLogIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var diary bytes.Buffer
-		c := serve(t, &Server{ErrorLog: log.New(&diary, "", 0)})
-		for range 2 {
-			for range 50 {
-				c.send("rubbish")
-			}
-			if got := c.recv(); len(got) != 50 {
-				t.Errorf("%d answers", len(got))
-			}
-			time.Sleep(time.Second) // for the clock of the bubble
-		}
-		c.end()
-		if n := strings.Count(diary.String(), "\n"); n != 40 {
-			t.Errorf("%d lines in two seconds, want 40", n)
-		}
-	})
-}
-
-type slowPrints struct{ got []string }
-
-func (p *slowPrints) Write(b []byte) (int, error) {
-	time.Sleep(time.Millisecond) // in a bubble
-	p.got = append(p.got, string(b))
-	return len(b), nil
-}
-
-// What a client writes cannot be taken for the next line of a log, and
-// each diagnostic is printed by itself.
+// Each diagnostic is one Write, and what a client sends cannot add a line to it. The
+// number of diagnostics is bounded for each second.
 func TestDiagnosticsAreOneLineEach(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		var prints slowPrints
-		s.ErrorLog = log.New(&prints, "", 0)
+		var prints []string
+		s.ErrorLog = log.New(writeFunc(func(b []byte) (int, error) {
+			time.Sleep(time.Millisecond) // while other diagnostics are made
+			prints = append(prints, string(b))
+			return len(b), nil
+		}), "", 0)
 		c := serve(t, &s.Server)
-		c.send("{\"id\":[\r1,\"\u0085\u2028\"],\"result\":1}", `{"id":1,"error":{}}`, "x", "y")
-		c.send(modernCall("1", "panic"))
+		c.send(modernCall("1", "wait"), strings.Replace(cancelling("1"), "user pressed stop", `no\nmcp: forged`, 1))
+		c.send("{\"id\":[\r1,\"\u0085\u2028\"],\"result\":1}", `{"id":1,"error":{}}`, "x", modernCall("2", "panic"))
 		c.recv()
-		c.in.Close()
-		<-c.done
-		if len(prints.got) != 5 || strings.ContainsAny(strings.Join(prints.got[:4], ""), "\r\u0085\u2028") || strings.Count(prints.got[4], "\n") < 5 {
-			t.Errorf("%d prints: %q", len(prints.got), prints.got)
+		time.Sleep(time.Second)
+		for _, text := range prints {
+			if lines := strings.Count(text, "\n"); strings.ContainsAny(text, "\r\u0085\u2028") || (lines != 1) != strings.Contains(text, "panicked") {
+				t.Errorf("%q", text)
+			}
 		}
+		for i := range 3 {
+			if synctest.Wait(); i > 0 && len(prints) != 20 {
+				t.Errorf("%d lines in a second, want 20", len(prints))
+			}
+			prints = nil
+			c.send(strings.Repeat("invalid\n", 50))
+			c.recv()
+			time.Sleep(time.Second)
+		}
+		c.end()
 	})
 }
 
@@ -3638,6 +3456,7 @@ func TestIDsAndTokensAreBounded(t *testing.T) {
 // What served requests held is let go, also when others still wait, and an
 // open subscription keeps nothing of its line.
 func TestMemoryIsReleased(t *testing.T) {
+	skipIfNotMeasurable(t)
 	const size = 1 << 20
 	pad := strings.Repeat("x", size)
 	bubble(t, func(t *testing.T, s *stage) {
@@ -3867,6 +3686,7 @@ func ahead(r *lineReader) {
 // that input, whether the Read that waits was begun before or after the lines were
 // taken.
 func TestIdleSessionKeepsNoInput(t *testing.T) {
+	skipIfNotMeasurable(t)
 	const lineSize = 1 << 10
 	line := strings.Repeat("x", lineSize-1) + "\n"
 	for _, size := range []int{1 << 20, aheadBound - 5*lineSize, aheadBound, aheadBound + 1<<20} {
@@ -4269,9 +4089,7 @@ func quick(n int) *Server {
 // The budget is 12 allocations for a typed call, from its line to its response. The
 // other limits are what is measured today.
 func TestAllocations(t *testing.T) {
-	if raceBuild() {
-		t.Skip("the race detector allocates too")
-	}
+	skipIfNotMeasurable(t)
 	for _, tt := range []struct {
 		name, line string
 		max        float64
@@ -4304,9 +4122,7 @@ func allocated(f func()) float64 {
 // What a request costs grows with the bytes of a text and of a list, and
 // neither with the number of tools nor with the length of the session.
 func TestCostGrowsAsItShould(t *testing.T) {
-	if raceBuild() {
-		t.Skip("the race detector allocates too")
-	}
+	skipIfNotMeasurable(t)
 	const calls = 200
 	cost := func(tools int, line string, n int) float64 {
 		l := loaded(t, quick(tools), false)
@@ -4372,9 +4188,7 @@ func TestDeepResult(t *testing.T) {
 
 // What is refused is not taken apart first.
 func TestRefusedRequestsAreNotParsed(t *testing.T) {
-	if raceBuild() {
-		t.Skip("the race detector allocates too")
-	}
+	skipIfNotMeasurable(t)
 	s := quick(0)
 	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a", Complete: func(context.Context, string, map[string]string) ([]string, error) { return nil, nil }}}},
 		func(context.Context, map[string]string) ([]Message, error) { return nil, nil })
