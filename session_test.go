@@ -2097,31 +2097,42 @@ func TestBatches(t *testing.T) {
 
 // ---- who reads, and who serves ----
 
-// Responses to requests that were read together are one Write. They do not wait for a
-// slow handler.
+// Responses to requests that were read together are one Write, and so are the refusals
+// of requests that wait when ctx ends. They do not wait for a slow handler.
 func TestResponsesAreWrittenTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveWire(t, &s.Server)
-		var lines, answers []string
+		var lines, responses []string
 		for i := range 100 {
 			lines = append(lines, modernCall(strconv.Itoa(i), "hi"))
-			answers = append(answers, modernSaid(strconv.Itoa(i), "hi"))
+			responses = append(responses, modernSaid(i, "hi"))
 		}
 		c.send(strings.Join(lines, "\n"))
-		c.want(answers...)
+		c.want(responses...)
 		if len(c.writes) != 1 {
-			t.Errorf("%d writes for 100 answers", len(c.writes))
+			t.Errorf("%d writes for 100 responses", len(c.writes))
 		}
 		c.send(modernCall("1", "hi") + "\n" + modernCall("2", "sleep1") + "\n" + modernCall("3", "hi") + "\n" + pingLine)
 		c.want()
 		time.Sleep(maxInline)
-		got := c.recv()
-		slices.Sort(got)
-		c.got = got
+		c.got = slices.Sorted(slices.Values(c.recv()))
 		c.want(pongLine, modernSaid("1", "hi"), modernSaid("3", "hi"))
 		time.Sleep(time.Second - maxInline)
 		c.want(modernSaid("2", "slept"))
 		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) {
+		const waiting = 2000
+		s.MaxConcurrent = 1
+		c := serveWire(t, &s.Server)
+		c.send(opening + strings.TrimSuffix(callLines(1, waiting, "wait", "{}"), "\n"))
+		c.recv()
+		before := len(c.writes)
+		c.cancel(nil)
+		c.ends(0, nil)
+		if got, n := c.recv(), len(c.writes)-before; len(got) != waiting || n > 20 {
+			t.Errorf("%d writes of %d responses", n, len(got))
+		}
 	})
 }
 
@@ -2129,36 +2140,36 @@ func TestResponsesAreWrittenTogether(t *testing.T) {
 // read, and not earlier. A long line gives it more time. A question to the client
 // passes the turn at once.
 func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
+	// pings checks how long after begin a ping gets its response.
+	pings := func(c *client, begin time.Time, after time.Duration) {
+		c.t.Helper()
+		c.send(pingLine)
+		c.want(pongLine)
+		if took := time.Since(begin); took != after {
+			c.t.Errorf("read after %v, want %v", took, after)
+		}
+	}
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		begin := time.Now()
-		heard := func(after time.Duration) {
-			t.Helper()
-			c.send(pingLine)
-			c.want(pongLine)
-			if took := time.Since(begin); took != after {
-				t.Errorf("heard after %v, want %v", took, after)
-			}
-		}
 		c.send(modernCall("1", "sleep1"))
-		heard(maxInline)
+		pings(c, begin, maxInline)
 		time.Sleep(time.Second)
 		c.want(modernSaid("1", "slept"))
 		c.initialize("2025-11-25", `{"roots":{}}`)
 		c.want()
 		begin = time.Now()
-		c.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask"}}`)
-		c.want(`{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
-		heard(0)
-		c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
-		c.want(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"asked"}]}}`)
-		heard(0)
-		begin = time.Now() // the decoding of a long text counts too
+		c.send(legacyCall("2", "ask"))
+		c.want(questionLine(1, "roots/list", "{}"))
+		pings(c, begin, 0)
+		c.send(answer(1, `{"roots":[]}`))
+		c.want(said(2, "asked"))
+		pings(c, begin, 0)
 		c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"sleep1","text":"` + strings.Repeat("x", 2*longText) + `"}}`)
-		heard(3 * maxInline)
+		pings(c, begin, 3*maxInline)
 		time.Sleep(time.Second)
-		c.want(`{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"slept"}]}}`)
-		c.send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"hi"}}`)
+		c.want(said(3, "slept"))
+		c.send(legacyCall("4", "hi"))
 		c.want(said(4, "hi"))
 		for _, session := range s.openSessions() { // an idle session has no timer, which only the field shows
 			if session.turn.timer.Stop() {
@@ -2167,18 +2178,18 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		}
 		c.end()
 	})
-	bubble(t, func(t *testing.T, s *stage) { // a write that lasts
+	bubble(t, func(t *testing.T, s *stage) { // a Write that lasts
 		c := serveUnread(t, &s.Server)
 		begin := time.Now()
 		c.send(pingLine, pingLine, pingLine) // the first fills the pipe
 		if took := time.Since(begin); took != maxInline {
-			t.Errorf("heard after %v, want %v", took, maxInline)
+			t.Errorf("read after %v, want %v", took, maxInline)
 		}
 		go c.listen()
 		c.want(pongLine, pongLine, pongLine)
 		c.end()
 	})
-	bubble(t, func(t *testing.T, s *stage) { // who waits for another request
+	bubble(t, func(t *testing.T, s *stage) { // a handler that waits for another request
 		met := make(chan struct{})
 		add(&s.Server, "meet", func(context.Context) (string, error) { met <- struct{}{}; return "met", nil })
 		add(&s.Server, "met", func(context.Context) (string, error) { <-met; return "met", nil })
@@ -2199,7 +2210,7 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		c.want(modernSaid("1", "short"), modernSaid("2", "short"))
 		time.Sleep(1)
 		c.want(modernSaid("4", "hi"))
-		c.send(modernCall("5", "deaf")) // its work ends while another has the turn, and is watched in turn
+		c.send(modernCall("5", "deaf")) // ends while another goroutine has the turn, and is timed in turn
 		c.send(modernCall("6", "hi"))
 		c.want(modernSaid("6", "hi"))
 		time.Sleep(time.Until(begin.Add(maxInline*6/5 + 2*time.Second)))
@@ -2210,57 +2221,8 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 	})
 }
 
-// A goroutine that has lost the turn while it served a request takes it back if the
-// new holder writes. The turn is not held twice.
-func TestOneGoroutineReads(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		c := serveUnread(t, &s.Server)
-		begin := time.Now()
-		c.send(modernCall("1", "deaf"))
-		c.send(pingLine) // is answered by the next, whose write lasts
-		if took := time.Since(begin); took != maxInline {
-			t.Errorf("heard after %v, want %v", took, maxInline)
-		}
-		synctest.Wait()
-		close(s.release)
-		c.send(pingLine)
-		if took := time.Since(begin); took != maxInline {
-			t.Errorf("heard after %v, want %v", took, maxInline)
-		}
-		go c.listen()
-		if got := c.recv(); len(got) != 3 {
-			t.Errorf("got %q", got)
-		}
-		c.end()
-	})
-}
-
-// While the session ends, a response does not wait for the goroutine that reads, which
-// may be in a handler that does not return.
-func TestResponsesAreWrittenWhileTheReaderWorks(t *testing.T) {
-	for range 300 {
-		bubble(t, func(t *testing.T, s *stage) {
-			var c *client
-			add(&s.Server, "stop", func(ctx context.Context) (string, error) {
-				c.cancel(errors.New("shut down"))
-				<-s.release
-				return "", nil
-			})
-			c = serve(t, &s.Server)
-			c.send(listenLine)
-			c.recv()
-			c.send(modernCall("1", "stop"))
-			c.ends(time.Second, ErrDrain)
-			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":"sub"`) {
-				t.Errorf("got %q, want the end of the subscription", got)
-			}
-			close(s.release)
-		})
-	}
-}
-
 // Responses to many short calls that were read together are written about every
-// millisecond.
+// millisecond. The requests of a batch run concurrently.
 func TestShortCallsDoNotDelayResponses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline / 2); return "short", nil })
@@ -2273,30 +2235,19 @@ func TestShortCallsDoNotDelayResponses(t *testing.T) {
 		for i := range 20 {
 			time.Sleep(2 * maxInline)
 			if got := len(c.recv()); got < 2 || got > 6 {
-				t.Errorf("%d answers in the %dth two stints", got, i+1)
+				t.Errorf("%d responses in the %dth two milliseconds", got, i+1)
 			}
 		}
 		time.Sleep(time.Second)
 		c.recv()
 		c.end()
 	})
-}
-
-// The requests of a batch run concurrently.
-func TestBatchIsServedConcurrently(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.initialize("2025-03-26", "{}")
-		old := func(id, tool string) string {
-			return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `"}}`
-		}
-		begin := time.Now()
-		c.send("[" + old("1", "sleep1") + "," + old("2", "sleep1") + "," + old("3", "sleep1") + "]")
+		c.send("[" + legacyCall("1", "sleep1") + "," + legacyCall("2", "sleep1") + "," + legacyCall("3", "sleep1") + "]")
 		c.send(pingLine)
 		c.want(pongLine)
-		if took := time.Since(begin); took != 0 {
-			t.Errorf("heard after %v", took)
-		}
 		time.Sleep(time.Second)
 		if got := c.recv(); len(got) != 1 || strings.Count(got[0], "slept") != 3 {
 			t.Errorf("got %q", got)
@@ -2305,59 +2256,28 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	})
 }
 
-// Other requests are served at once while many handlers sleep.
+// Many handlers that sleep delay neither other requests nor the end.
 func TestSlowHandlersDelayNoOtherRequest(t *testing.T) {
 	sleepers := 10_000
 	if raceBuild() {
 		sleepers = 2000
 	}
-	for _, tt := range []struct{ n, max int }{{50, 0}, {sleepers, 0}, {50, 1}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := &Server{MaxConcurrent: tt.max}
-			asleep, most := 0, 0
-			var mu sync.Mutex
-			AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
-				mu.Lock()
-				asleep++
-				most = max(most, asleep)
-				mu.Unlock()
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Hour):
-				}
-				mu.Lock()
-				asleep--
-				mu.Unlock()
-				return "", ctx.Err()
-			})
-			AddTool(s, Tool{Name: "fast"}, func(ctx context.Context, _ struct{}) (string, error) { return "fast", nil })
-			c := serve(t, s)
-			c.initialize("2025-11-25", "{}")
-			c.send(strings.TrimSuffix(callLines(1, tt.n, "slow", "{}"), "\n"))
-			begun := time.Now()
-			fast := []string{`{"jsonrpc":"2.0","id":-1,"method":"ping"}`, `{"jsonrpc":"2.0","id":-2,"method":"tools/list"}`}
-			if tt.max == 0 {
-				fast = append(fast, strings.TrimSuffix(callLine(-3, "fast", "{}"), "\n"))
-			}
-			for i, line := range fast {
-				c.send(line)
-				if got := c.recv(); len(got) != 1 || !strings.HasPrefix(got[0], fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result"`, -1-i)) {
-					t.Fatalf("%s: got %.200q", line, got)
-				}
-			}
-			if want := cmp.Or(tt.max, tt.n); most != want || time.Since(begun) > maxInline {
-				t.Errorf("%d were asleep at once, want %d; it took %v", most, want, time.Since(begun))
-			}
-			c.in.Close()
-			if err := <-c.done; err != nil {
-				t.Errorf("Serve: %v", err)
-			}
-			wantResponses(t, strings.Join(c.recv(), "\n")+"\n", 1, tt.n, isClosedError)
-			if time.Since(begun) > maxInline {
-				t.Errorf("the end took %v", time.Since(begun))
-			}
-		})
-	}
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		c.initialize("2025-11-25", "{}")
+		c.send(strings.TrimSuffix(callLines(1, sleepers, "wait", "{}"), "\n"))
+		begun := time.Now()
+		c.send(pingLine)
+		c.want(pongLine)
+		c.send(legacyCall("0", "hi"))
+		c.want(said(0, "hi"))
+		if len(s.started) != sleepers+1 || time.Since(begun) > maxInline {
+			t.Errorf("%d handlers have started after %v", len(s.started), time.Since(begun))
+		}
+		c.in.Close()
+		c.ends(0, nil)
+		wantResponses(t, strings.Join(c.recv(), "\n")+"\n", 1, sleepers, isClosedError)
+	})
 }
 
 // ---- many ----
@@ -2365,7 +2285,7 @@ func TestSlowHandlersDelayNoOtherRequest(t *testing.T) {
 // With MaxConcurrent, calls wait in the order of their arrival. No other requests
 // wait.
 func TestMaxConcurrent(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) { // order of arrival; cancel of a queued one
+	bubble(t, func(t *testing.T, s *stage) { // the order, and the cancel of a call that waits
 		s.MaxConcurrent = 1
 		c := serve(t, &s.Server)
 		begun := time.Now()
@@ -2374,11 +2294,11 @@ func TestMaxConcurrent(t *testing.T) {
 		}
 		time.Sleep(maxInline)
 		s.ran(t, "1")
-		c.send(pingLine, `{"jsonrpc":"2.0","id":"l","method":"tools/list","params":{"_meta":{`+modernMeta+`}}}`, cancelling("3"))
+		c.send(pingLine, strings.Replace(modernCall(`"l"`, "x"), "tools/call", "tools/list", 1), cancelling("3"))
 		if got := c.recv(); len(got) != 2 || !sameJSON(t, got[0], pongLine) || !strings.Contains(got[1], `"id":"l"`) {
-			t.Errorf("while the queue is full: %.100q", got)
+			t.Errorf("while calls wait: %.100q", got)
 		}
-		c.send(modernCall("3", "hi")) // its id is free, its place is not
+		c.send(modernCall("3", "hi")) // has the id of the cancelled call, not its place
 		for i, id := range []string{"1", "2", "4", "5"} {
 			time.Sleep(time.Until(begun.Add(time.Duration(i+1)*time.Second - 1)))
 			c.want()
@@ -2392,40 +2312,27 @@ func TestMaxConcurrent(t *testing.T) {
 		s.ran(t, "2", "4", "5", "3")
 		c.end()
 	})
-	bubble(t, func(t *testing.T, s *stage) { // never more than three
+	bubble(t, func(t *testing.T, s *stage) { // three at a time
 		s.MaxConcurrent = 3
-		running, most := 0, 0
-		var mu sync.Mutex
-		add(&s.Server, "count", func(ctx context.Context) (string, error) {
-			mu.Lock()
-			running++
-			most = max(most, running)
-			mu.Unlock()
-			time.Sleep(time.Second)
-			mu.Lock()
-			running--
-			mu.Unlock()
-			return "", nil
-		})
 		c := serve(t, &s.Server)
-		c.send(listenLine) // which counts for nothing
+		c.send(listenLine) // does not count
 		c.recv()
 		for i := range 9 {
-			c.send(modernCall(strconv.Itoa(i), "count"))
+			c.send(modernCall(strconv.Itoa(i), "sleep1"))
 		}
-		c.send(cancelling(`"sub"`)) // its end starts no other request
-		for range 3 {
+		c.send(cancelling(`"sub"`)) // starts no other request
+		for i := range 3 {
+			if synctest.Wait(); len(s.started) != 3*(i+1) {
+				t.Errorf("%d handlers have started after %d s", len(s.started), i)
+			}
 			if time.Sleep(time.Second); len(c.recv()) != 3 {
 				t.Error("not three at a time")
 			}
 		}
-		if most != 3 {
-			t.Errorf("%d at once", most)
-		}
 		c.end()
 	})
 	for _, end := range []func(*client){func(c *client) { c.in.Close() }, func(c *client) { c.cancel(ErrClosed) }} {
-		bubble(t, func(t *testing.T, s *stage) { // the queue at the end
+		bubble(t, func(t *testing.T, s *stage) { // calls that wait at the end get a response, and do not start
 			s.MaxConcurrent = 1
 			c := serve(t, &s.Server)
 			var want []string
@@ -2439,19 +2346,10 @@ func TestMaxConcurrent(t *testing.T) {
 			c.got = slices.Sorted(slices.Values(c.recv()))
 			c.want(want...)
 			s.saw(t, ErrClosed)
-			s.ran(t, "0") // the others are answered, and not begun
+			s.ran(t, "0")
 		})
 	}
-	for _, dies := range []string{"panic", "nil", "goexit"} {
-		bubble(t, func(t *testing.T, s *stage) {
-			s.MaxConcurrent = 1
-			c := serve(t, &s.Server)
-			c.send(modernCall("1", dies), modernCall("2", dies), modernCall("3", "hi"))
-			c.want(modernFailed("1", "Internal error"), modernFailed("2", "Internal error"), modernSaid("3", "hi"))
-			c.end()
-		})
-	}
-	bubble(t, func(t *testing.T, s *stage) { // ErrDrain with a queue
+	bubble(t, func(t *testing.T, s *stage) { // the same with an ErrDrain
 		s.MaxConcurrent = 1
 		c := serveWire(t, &s.Server)
 		c.send(modernCall("1", "deaf"))
@@ -2473,10 +2371,9 @@ func TestMaxConcurrent(t *testing.T) {
 	})
 }
 
-// To cancel what waits for its turn takes a time of its own, and not of all that
-// wait.
+// The time to cancel a request that waits does not depend on how many others wait.
 func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
-	took := func(n int) time.Duration {
+	mustBeLinear(t, 2000, func(n int) time.Duration {
 		s := newStage(t)
 		s.MaxConcurrent = 1
 		c := serve(t, &s.Server)
@@ -2498,8 +2395,7 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 		c.in.Close()
 		<-c.done
 		return d
-	}
-	mustBeLinear(t, 2000, took)
+	})
 }
 
 // mustBeLinear fails if 8n of something take much more than eight times as long as
@@ -2518,32 +2414,25 @@ func mustBeLinear(t *testing.T, n int, took func(n int) time.Duration) {
 
 // All sessions of a Server are notified of its changes. They do not share requests.
 func TestSessionsOfOneServer(t *testing.T) {
-	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	bubble(t, func(t *testing.T, s *stage) {
-		add(&s.Server, "who", func(ctx context.Context) (string, error) {
-			_, err := Roots(ctx)
-			return "", err
-		})
 		cs := make([]*client, 5)
 		for i := range cs {
 			cs[i] = serve(t, &s.Server)
 			cs[i].initialize("2025-11-25", `{"roots":{}}`)
-			cs[i].send(legacyCall("1", "wait")) // the same id everywhere
-			cs[i].send(legacyCall("2", "who"))
-			cs[i].want(`{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
+			cs[i].send(legacyCall("1", "wait"), legacyCall("2", "ask")) // the same ids in all
+			cs[i].want(questionLine(1, "roots/list", "{}"))
 		}
-		add(&s.Server, "new", func(context.Context) (string, error) { return "", nil })
+		add(&s.Server, "new", noText)
 		for _, c := range cs {
 			c.want(changed)
 		}
-		cs[0].send(cancelling("1")) // its own alone
+		cs[0].send(cancelling("1"))
 		s.saw(t, stopped)
 		cs[1].send(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}`)
-		cs[1].want(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"mcp: the client responded with an error: no (1)"}],"isError":true}}`)
+		cs[1].want(failed(2, "mcp: the client responded with an error: no (1)"))
 		cs[2].in.Close()
 		cs[2].ends(0, nil)
 		cs[2].recv()
-		s.saw(t, ErrClosed)
 		s.RemoveTools("new", "none")
 		s.RemoveTools("none")
 		for _, i := range []int{0, 1, 3, 4} {
@@ -2557,7 +2446,7 @@ func TestSessionsOfOneServer(t *testing.T) {
 	})
 }
 
-// Tools may be added, removed, listed and called all at once.
+// Tools may be added, removed, listed and called concurrently.
 func TestToolsChangeWhileServing(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -2568,29 +2457,19 @@ func TestToolsChangeWhileServing(t *testing.T) {
 			wg.Go(func() {
 				for i := range 50 {
 					name := fmt.Sprintf("t%d%d", n, i%5)
-					add(&s.Server, name, func(context.Context) (string, error) { return name, nil })
+					add(&s.Server, name, noText)
 					s.RemoveTools(name)
 				}
 			})
 		}
-		wg.Go(func() {
-			for i := range 100 {
-				id := strconv.Itoa(2*i + 1)
-				c.send(`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/list"}`, legacyCall(strconv.Itoa(2*i+2), fmt.Sprintf("t1%d", i%5)))
-			}
-		})
+		for i := range 100 {
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, 2*i), legacyCall(strconv.Itoa(2*i+1), fmt.Sprintf("t1%d", i%5)))
+		}
 		wg.Wait()
-		answers := 0
-		for _, line := range c.recv() {
-			if strings.HasPrefix(line, `{"jsonrpc":"2.0","id":`) {
-				answers++
-			}
+		if n := strings.Count(strings.Join(c.recv(), "\n"), `{"jsonrpc":"2.0","id":`); n != 200 {
+			t.Errorf("%d responses, want 200", n)
 		}
-		if answers != 200 {
-			t.Errorf("%d answers, want 200", answers)
-		}
-		c.in.Close()
-		c.ends(0, nil)
+		c.end()
 	})
 }
 
@@ -2599,19 +2478,63 @@ func TestToolsChangeWhileServing(t *testing.T) {
 // If more output is unsent than the bound, no further line is accepted. When the
 // client reads, it receives all responses.
 func TestClientThatDoesNotRead(t *testing.T) {
-	// fill sends for lists of a MiB until more is unsent than the bound, and a call.
+	list := func(id int) string {
+		return strings.Replace(modernCall(strconv.Itoa(id), "x"), "tools/call", "tools/list", 1)
+	}
+	// fill requests lists of 1 MiB until more output is unsent than the bound, and then a call.
 	fill := func(s *stage) (c *client) {
-		AddTool(&s.Server, Tool{Name: "big", Description: strings.Repeat("x", 1<<20)}, func(context.Context, struct{}) (string, error) { return "", nil })
+		AddTool(&s.Server, Tool{Name: "big", Description: strings.Repeat("x", 1<<20)}, func(context.Context, none) (string, error) { return "", nil })
 		c = serveUnread(s.t, &s.Server)
 		for i := range 15 {
-			c.send(`{"jsonrpc":"2.0","id":` + strconv.Itoa(i) + `,"method":"tools/list","params":{"_meta":{` + modernMeta + `}}}`)
+			c.send(list(i))
 		}
-		c.send(modernCall("0", "hi"))
-		s.ran(s.t, "0")
-		c.send(`{"jsonrpc":"2.0","id":15,"method":"tools/list","params":{"_meta":{` + modernMeta + `}}}`)
-		c.send(modernCall("16", "hi"))
+		c.send(modernCall("15", "hi"))
+		s.ran(s.t, "15")
+		c.send(list(16), modernCall("17", "hi"))
 		s.ran(s.t)
 		return c
+	}
+	for _, row := range []struct {
+		event func(*client)
+		lasts time.Duration
+		err   error
+	}{
+		{func(c *client) { c.in.Close() }, 1100 * time.Millisecond, ErrDrain},
+		{func(c *client) { c.cancel(nil) }, 1100 * time.Millisecond, ErrDrain},
+		{func(c *client) { c.out.Close() }, 0, nil},
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			c := fill(s)
+			row.event(c)
+			err := c.over(row.lasts)
+			if !errors.Is(err, row.err) || err != nil && !strings.HasSuffix(err.Error(), "the client did not read all responses in time") {
+				t.Errorf("Serve: %v", err)
+			}
+			s.ran(t)
+		})
+	}
+	for _, eof := range []bool{false, true} {
+		if eof && raceBuild() { // which is slow with bytes
+			continue
+		}
+		bubble(t, func(t *testing.T, s *stage) { // it reads later
+			c := fill(s)
+			if c.send(modernCall("18", "hi")); eof {
+				c.in.Close()
+				time.Sleep(time.Second / 2)
+			}
+			go c.listen()
+			var ids []int
+			for _, line := range c.recv() {
+				ids = append(ids, parseMessage(t, line).ID)
+			}
+			slices.Sort(ids[min(len(ids), 17):]) // the last two run concurrently
+			want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}
+			if !slices.Equal(ids, want) {
+				t.Errorf("responses to %v", ids)
+			}
+			c.end()
+		})
 	}
 	bubble(t, func(t *testing.T, s *stage) { // a cancel takes effect
 		c := serveUnread(t, &s.Server)
@@ -2628,63 +2551,6 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		c.want(modernSaid("0", "hi"))
 		c.end()
 	})
-	bubble(t, func(t *testing.T, s *stage) { // EOF above the bound
-		c := fill(s)
-		c.in.Close()
-		err := c.over(1100 * time.Millisecond)
-		if !errors.Is(err, ErrDrain) || !strings.HasSuffix(err.Error(), "the client did not read all responses in time") {
-			t.Errorf("Serve: %v", err)
-		}
-		s.ran(t)
-	})
-	bubble(t, func(t *testing.T, s *stage) { // ctx above the bound
-		c := fill(s)
-		c.cancel(nil)
-		c.ends(1100*time.Millisecond, ErrDrain)
-		s.ran(t)
-	})
-	bubble(t, func(t *testing.T, s *stage) { // it goes away above the bound
-		c := fill(s)
-		c.out.Close()
-		c.ends(0, nil)
-		s.ran(t)
-	})
-	for _, eof := range []bool{false, true} {
-		if eof && raceBuild() { // which is slow with bytes
-			continue
-		}
-		bubble(t, func(t *testing.T, s *stage) { // it reads at last
-			c := fill(s)
-			if c.send(modernCall("17", "hi")); eof {
-				c.in.Close()
-				time.Sleep(time.Second / 2)
-			}
-			go func() {
-				for lines := bufio.NewReaderSize(c.out, 1<<20); ; {
-					line, err := lines.ReadString('\n')
-					if err != nil {
-						return
-					}
-					c.mu.Lock()
-					c.got = append(c.got, line)
-					c.mu.Unlock()
-				}
-			}()
-			got := c.recv()
-			var ids []string
-			for _, line := range got {
-				id, _, _ := strings.Cut(strings.TrimPrefix(line, `{"jsonrpc":"2.0","id":`), ",")
-				ids = append(ids, id)
-			}
-			if len(ids) == 19 {
-				slices.Sort(ids[17:]) // two that ran at once
-			}
-			if got := strings.Join(ids, " "); got != "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 0 15 16 17" {
-				t.Errorf("answered: %s", got)
-			}
-			c.end()
-		})
-	}
 }
 
 // A Progress that waits for the client to read returns when its request or the session
@@ -2704,14 +2570,16 @@ func TestEveryEndWakesProgress(t *testing.T) {
 		{func(c *client) { c.out.CloseWithError(boom) }, boom, 0, boom},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
-			add(&s.Server, "tell", func(ctx context.Context) (string, error) {
+			add(&s.Server, "report", func(ctx context.Context) (string, error) {
 				Progress(context.WithoutCancel(ctx), 1, 0, "")
-				<-ctx.Done() // a broken w is known to Progress a moment before
+				<-ctx.Done() // if w fails, Progress returns a moment before
+				s.mu.Lock()
+				defer s.mu.Unlock()
 				s.causes = append(s.causes, context.Cause(ctx))
-				return "told", nil
+				return "reported", nil
 			})
 			c := serveUnread(t, &s.Server)
-			c.send(modernCall("1", "tell", `"progressToken":1`))
+			c.send(modernCall("1", "report", `"progressToken":1`))
 			time.Sleep(time.Hour)
 			s.saw(t)
 			row.event(c)
@@ -2719,7 +2587,7 @@ func TestEveryEndWakesProgress(t *testing.T) {
 			c.ends(row.lasts, row.err)
 		})
 	}
-	bubble(t, func(t *testing.T, s *stage) { // and by its being read
+	bubble(t, func(t *testing.T, s *stage) { // the client reads
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("1", "sleep1", `"progressToken":1`))
 		time.Sleep(time.Hour)
@@ -2746,7 +2614,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 	}
 }
 
-// An endless Reader gives the same each time.
+// An endless Reader returns the same data each time.
 type endless string
 
 func (e endless) Read(b []byte) (int, error) { return copy(b, e), nil }
@@ -2756,75 +2624,47 @@ func (e endless) Read(b []byte) (int, error) { return copy(b, e), nil }
 // The client's response to roots/list is a list of roots, an error, or reported as
 // invalid.
 func TestClientResponses(t *testing.T) {
-	const ask = `< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}` + "\n"
 	none := said("1", "[]")
-	for _, tt := range []struct{ name, answer, want string }{
+	for _, tt := range []struct{ name, response, want string }{
 		{"roots", `"result":{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"x":1}`, said("1", `[{file:///a A} {file:///b }]`)},
 		{"no roots", `"result":{"roots":[]}`, none},
 		{"an error", `"error":{"code":-32601,"message":"Method not found"}`, failed("1", "mcp: the client responded with an error: Method not found (-32601)")},
-		{"an error of no shape", `"error":"x"`, failed("1", "mcp: the client responded with an error:  ()")},
+		{"an error that is a string", `"error":"x"`, failed("1", "mcp: the client responded with an error:  ()")},
 		{"a null error", `"result":{"roots":[]},"error":null`, none},
 		{"a null error first", `"error":null,"result":{"roots":[]}`, none},
 		{"both", `"result":{"roots":[]},"error":{"code":1,"message":"m"}`, failed("1", "mcp: the client responded with an error: m (1)")},
-		{"no object", `"result":5`, "is invalid"},
-		{"nothing", `"result":null`, "is invalid"},
+		{"a number", `"result":5`, "is invalid"},
+		{"null", `"result":null`, "is invalid"},
 		{"no member", `"result":{}`, "is invalid"},
-		{"null", `"result":{"roots":null}`, "is invalid"},
-		{"no list", `"result":{"roots":{}}`, "is invalid"},
-		{"no root", `"result":{"roots":[7]}`, "is invalid"},
-		{"no URI", `"result":{"roots":[{"uri":7}]}`, "is invalid"},
+		{"a null list", `"result":{"roots":null}`, "is invalid"},
+		{"an object as list", `"result":{"roots":{}}`, "is invalid"},
+		{"a number as root", `"result":{"roots":[7]}`, "is invalid"},
+		{"a number as URI", `"result":{"roots":[{"uri":7}]}`, "is invalid"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &Server{}
-			AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+			add(s, "ask", func(ctx context.Context) (string, error) {
 				roots, err := Roots(ctx)
 				return fmt.Sprint(roots), err
 			})
 			synctest.Test(t, func(t *testing.T) {
 				c := serve(t, s)
 				c.initialize(legacyPV, `{"roots":{"listChanged":true}}`)
-				c.talk("> " + call("1", "ask", "{}") + "\n" + ask)
-				c.send(`{"jsonrpc":"2.0","id":"1","result":{"roots":[]}}`) // an id of another type
+				c.send(call("1", "ask", "{}"))
+				c.want(questionLine(1, "roots/list", "{}"))
+				c.send(answer(`"1"`, `{"roots":[]}`)) // an id of another type
 				c.want()
-				c.send(`{"jsonrpc":"2.0","id":1,` + tt.answer + `}`)
+				c.send(`{"jsonrpc":"2.0","id":1,` + tt.response + `}`)
 				if tt.want[0] == '{' {
 					c.want(tt.want)
 				} else if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) || !strings.Contains(got[0], tt.want) {
 					t.Errorf("got %q", got)
 				}
-				c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`) // a second response
+				c.send(answer(1, `{"roots":[]}`)) // a second response
 				c.end()
 			})
 		})
 	}
-}
-
-// A client without the capability is not asked.
-func TestQuestionsNeedTheCapability(t *testing.T) {
-	s := &Server{}
-	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
-		_, err := Roots(ctx)
-		if _, outside := Roots(context.Background()); !errors.Is(outside, errors.ErrUnsupported) {
-			t.Error("outside of a handler:", outside)
-		}
-		return fmt.Sprint(errors.Is(err, errors.ErrUnsupported)), nil
-	})
-	AddTool(s, Tool{Name: "fail"}, func(ctx context.Context, _ none) (string, error) {
-		_, err := Roots(ctx)
-		return "", err
-	})
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, s)
-		c.initialize(legacyPV, `{"Roots":{},"sampling":{"roots":{}}}`)
-		c.talk(`
-			> ` + call("1", "ask", "{}") + `
-			< ` + said("1", "true") + `
-			> ` + call("2", "fail", "{}") + `
-			< ` + failed("2", "This request needs the roots capability, which this client does not have") + `
-			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fail","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{}}}}}
-			< {"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`)
-		c.end()
-	})
 }
 
 // The ids of our requests are independent of the client's ids and are not used again.
@@ -2833,41 +2673,39 @@ func TestIDsOfQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, asker(func(ctx context.Context) (string, error) {
 			var wg sync.WaitGroup
-			said := make([]string, 3)
-			for i := range said {
+			texts := make([]string, 3)
+			for i := range texts {
 				wg.Go(func() {
 					time.Sleep(time.Duration(i)) // so that the ids are in order
 					roots, err := Roots(ctx)
-					said[i] = fmt.Sprint(len(roots), err)
+					texts[i] = fmt.Sprint(len(roots), err)
 				})
 			}
 			wg.Wait()
-			return strings.Join(said, ";"), nil
+			return strings.Join(texts, ";"), nil
 		}))
 		c.initialize("2025-11-25", everyCap)
-		c.send(callTheAsker(2)) // as is one of ours
-		time.Sleep(3)
-		c.want(questionLine(1, "roots/list", "{}"), questionLine(2, "roots/list", "{}"), questionLine(3, "roots/list", "{}"))
+		asks := func(id, question int) {
+			c.t.Helper()
+			c.send(callTheAsker(id))
+			time.Sleep(3)
+			c.want(questionLine(question, "roots/list", "{}"), questionLine(question+1, "roots/list", "{}"), questionLine(question+2, "roots/list", "{}"))
+		}
+		asks(2, 1) // a question has the same id
 		c.send(answer(2, `{"roots":[{"uri":"file:///x"}]}`))
 		c.want()
-		c.send(callTheAsker(3))
-		time.Sleep(3)
-		c.want(questionLine(4, "roots/list", "{}"), questionLine(5, "roots/list", "{}"), questionLine(6, "roots/list", "{}"))
+		asks(3, 4)
 		for _, id := range []int{5, 4, 3, 1, 6} {
 			c.send(answer(id, `{"roots":[]}`))
 		}
-		if got := c.recv(); len(got) != 2 || !slices.Contains(got, said(2, "0 <nil>;1 <nil>;0 <nil>")) || !slices.Contains(got, said(3, "0 <nil>;0 <nil>;0 <nil>")) {
-			t.Errorf("got %q", got)
-		}
-		c.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask"}}`)
-		time.Sleep(3)
-		c.want(questionLine(7, "roots/list", "{}"), questionLine(8, "roots/list", "{}"), questionLine(9, "roots/list", "{}"))
-		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`) // ours, so not theirs to cancel
+		c.got = slices.Sorted(slices.Values(c.recv()))
+		c.want(said(2, "0 <nil>;1 <nil>;0 <nil>"), said(3, "0 <nil>;0 <nil>;0 <nil>"))
+		asks(7, 7)
+		c.send(cancelling("8")) // the id of a question, which the client cannot cancel
 		c.want()
-		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
-		if got := c.recv(); len(got) != 3 || !slices.Contains(got, withdrawn(7)) || !slices.Contains(got, withdrawn(8)) || !slices.Contains(got, withdrawn(9)) {
-			t.Errorf("got %q", got)
-		}
+		c.send(cancelling("7"))
+		c.got = slices.Sorted(slices.Values(c.recv()))
+		c.want(withdrawn(7), withdrawn(8), withdrawn(9))
 		c.end()
 	})
 	seen := make(map[string]bool)
@@ -2881,7 +2719,7 @@ func TestIDsOfQuestions(t *testing.T) {
 			}
 			got := c.recv()
 			if err := json.Unmarshal([]byte(got[0]), &m); err != nil || m.Params.ElicitationID == "" || seen[m.Params.ElicitationID] {
-				t.Fatalf("%q: no id of its own", got)
+				t.Fatalf("%q: the elicitationId is not new", got)
 			}
 			seen[m.Params.ElicitationID] = true
 			c.send(answer(id, `{"action":"accept"}`))
@@ -2891,9 +2729,17 @@ func TestIDsOfQuestions(t *testing.T) {
 	})
 }
 
-// How questions of the older revisions end without a valid response.
-func TestQuestionsWithoutAnAnswer(t *testing.T) {
+// How questions of the older revisions end without a valid response. See
+// TestQuestionsEndWithTheSession for the end of the session.
+func TestQuestionsWithoutAResponse(t *testing.T) {
 	q := questionLine(1, "elicitation/create", confirmAsk)
+	detached := func(ctx context.Context) (string, error) { return askOnce(context.WithoutCancel(ctx)) }
+	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
+	cancels := func(c *client) {
+		c.send(cancel)
+		c.want(withdrawn(1))
+		c.send(answer(1, confirmYes)) // too late
+	}
 	for name, test := range map[string]struct {
 		ask  askFunc
 		play func(*client)
@@ -2909,7 +2755,7 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 			c.want(withdrawn(1), said(1, "error: context deadline exceeded"))
 			c.send(answer(1, confirmYes)) // too late
 		}},
-		"own cause": {func(ctx context.Context) (string, error) {
+		"deadline with a cause": {func(ctx context.Context) (string, error) {
 			ctx, stop := context.WithTimeoutCause(ctx, time.Minute, errors.New("lunch"))
 			defer stop()
 			return askOnce(ctx)
@@ -2917,26 +2763,16 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 			time.Sleep(time.Minute)
 			c.want(withdrawn(1), said(1, "error: lunch"))
 		}},
-		"cancelled": {askOnce, func(c *client) {
-			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"bored"}}`)
-			c.want(withdrawn(1))
-			c.send(answer(1, confirmYes))
-		}},
-		"cancelled, own context": {func(ctx context.Context) (string, error) { return askOnce(context.WithoutCancel(ctx)) }, func(c *client) {
-			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-			c.want(withdrawn(1))
-		}},
+		"cancelled":           {askOnce, cancels},
+		"cancelled, detached": {detached, cancels},
 		"asked after the cancel": {func(ctx context.Context) (string, error) {
 			askOnce(ctx)
 			askOnce(context.WithoutCancel(ctx))
 			Progress(ctx, 1, 1, "")
 			return "", nil
-		}, func(c *client) {
-			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"bored"}}`)
-			c.want(withdrawn(1))
-		}},
-		"answer before the cancel": {askOnce, func(c *client) {
-			c.send(answer(1, confirmYes), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		}, cancels},
+		"response before the cancel": {askOnce, func(c *client) {
+			c.send(answer(1, confirmYes), cancel)
 			if got := c.recv(); len(got) > 1 || len(got) == 1 && !sameJSON(c.t, got[0], said(1, "true")) {
 				c.t.Errorf("got %q", got)
 			}
@@ -2951,27 +2787,10 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 			for _, id := range []string{`"1"`, `1.0`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
 				c.send(answer(id, confirmYes))
 			}
-			c.want()
-			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`) // an id of neither side
+			c.send(cancelling(`"1"`))
 			c.want()
 			c.send(answer(1, confirmYes), answer(1, `{"action":"decline"}`))
 			c.want(said(1, "true"))
-		}},
-		"EOF":              {askOnce, hangUp},
-		"EOF, own context": {func(ctx context.Context) (string, error) { return askOnce(context.WithoutCancel(ctx)) }, hangUp},
-		"asked after EOF": {func(ctx context.Context) (string, error) {
-			askOnce(ctx)
-			return askOnce(context.WithoutCancel(ctx))
-		}, hangUp},
-		"end of Serve's context": {askOnce, func(c *client) {
-			c.cancel(errors.New("closing time"))
-			got := c.recv() // it may say that it no longer asks
-			if len(got) > 1 && got[0] == withdrawn(1) {
-				got = got[1:]
-			}
-			if len(got) != 1 || !sameJSON(c.t, got[0], said(1, "error: closing time")) {
-				c.t.Errorf("got %q", got)
-			}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -2984,10 +2803,8 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 					t.Fatalf("got %q", got)
 				}
 				test.play(c)
-				for _, open := range s.openSessions() {
-					if synctest.Wait(); len(open.pending) > 0 {
-						t.Errorf("%d questions are kept", len(open.pending))
-					}
+				if synctest.Wait(); len(s.openSessions()[0].pending) > 0 {
+					t.Error("the question is kept")
 				}
 				c.end()
 			})
@@ -3001,15 +2818,6 @@ func badResult(result string) func(*client) {
 		if got := c.recv(); len(got) != 1 || !regexp.MustCompile(`"error: mcp: [a-z/A-Z]+: .*`+regexp.QuoteMeta(strings.ReplaceAll(result, `"`, `\"`))+`"`).MatchString(got[0]) {
 			c.t.Errorf("got %q", got)
 		}
-	}
-}
-
-func hangUp(c *client) {
-	before := time.Now()
-	c.in.Close()
-	c.want(said(1, "closed"))
-	if time.Since(before) != 0 {
-		c.t.Error("that took its time")
 	}
 }
 
@@ -3043,52 +2851,27 @@ func TestQuestionsAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A question on a goroutine that outlives its request must not start a writer after
-// the WaitGroup has reached zero: "WaitGroup is reused before previous Wait has
-// returned" would end the process. The test makes a session by hand to stop between
-// two steps of the end.
-func TestQuestionAfterTheEndStartsNoWriter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &session{srv: &Server{}, pending: make(map[string]chan reply), closing: make(chan struct{})}
-		c.out.w = io.Discard
-		c.ctx = t.Context()
-		r := &request{session: c, id: []byte("1")}
-		r.ctx, r.cancel = context.WithCancelCause(c.ctx)
-		c.requests = map[string]*request{"1": r}
-		go c.ask(t.Context(), r, "roots/list", "{}")
-		synctest.Wait()
-		c.stopAccepting() // EOF, and wakeWaiters is still to come
-		written := c.out.added
-		r.cancel(nil) // its handler returns
-		if synctest.Wait(); written == 0 || c.out.added != written {
-			t.Errorf("%d bytes, and then %d", written, c.out.added-written)
-		}
-	})
-}
-
 // A context that is used after its handler has returned has ended, whether or not the
 // handler used it.
 func TestContextEndsWithItsRequest(t *testing.T) {
 	for _, early := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *stage) {
 			type key struct{}
 			var kept context.Context
-			s := &Server{Name: "demo", Version: "1.0.0"}
-			AddTool(s, Tool{Name: "keep"}, func(ctx context.Context, _ struct{}) (string, error) {
+			add(&s.Server, "keep", func(ctx context.Context) (string, error) {
 				if kept = ctx; early && ctx.Err() != nil {
 					t.Error(ctx.Err())
 				}
 				return "", nil
 			})
-			r, in := io.Pipe()
-			out, w := io.Pipe()
-			done := make(chan error, 1)
 			deadline := time.Now().Add(time.Hour)
 			ctx, cancel := context.WithDeadline(context.WithValue(t.Context(), key{}, "theirs"), deadline)
 			defer cancel()
-			go func() { done <- s.Serve(ctx, r, w) }()
-			go io.Copy(io.Discard, out)
-			io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"keep","arguments":{},"_meta":{`+modernMeta+`}}}`+"\n")
+			s.Name, s.Version = "demo", "1"
+			r, in := io.Pipe()
+			done := make(chan error, 1)
+			go func() { done <- s.Serve(ctx, r, io.Discard) }()
+			io.WriteString(in, modernCall("1", "keep")+"\n")
 			synctest.Wait()
 			child, cancel := context.WithCancel(kept)
 			defer cancel()
@@ -3102,7 +2885,6 @@ func TestContextEndsWithItsRequest(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
-			w.Close()
 		})
 	}
 }
@@ -3115,34 +2897,32 @@ const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 // notifications/initialized has arrived.
 func TestListChanged(t *testing.T) {
 	for _, list := range lists {
-		told := "< notifications/" + list.change + "/list_changed"
+		notified := "< notifications/" + list.change + "/list_changed"
 		s := &Server{}
 		list.add(s, "a", "")
 		synctest.Test(t, func(t *testing.T) {
 			c, early, modern := serve(t, s), serve(t, s), serve(t, s)
 			modern.ask("> 1+ server/discover")
-			early.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
-			early.recv()
+			early.ask(`> 0 initialize {"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
 			c.initialize("2025-11-25", "{}")
 			list.add(s, "b", "")
-			c.script(told)
+			c.script(notified)
 			list.add(s, "b", "replaced")
-			c.script(told)
-			list.remove(s, "nobody")
+			c.script(notified)
+			list.remove(s, "none")
 			c.script("")
-			list.remove(s, "a", "nobody")
-			c.script(told)
-			early.script("> 1 ping\n< 1 {}\n> notifications/initialized\n" + told + "\n> notifications/initialized\n> 2 ping\n< 2 {}")
+			list.remove(s, "a", "none")
+			c.script(notified)
+			early.script("> 1 ping\n< 1 {}\n> notifications/initialized\n" + notified + "\n> notifications/initialized\n> 2 ping\n< 2 {}")
 			list.add(s, "c", "")
-			early.script(told)
-			c.script(told)
+			early.script(notified)
+			c.script(notified)
 			c.end()
 			early.end()
-			modern.end() // was sent nothing
+			modern.end() // was not notified
 		})
 	}
-	// Changes of what was not declared are not sent.
-	s := &Server{}
+	s := &Server{} // changes of what was not declared
 	lists[tools].add(s, "a", "")
 	inBubble(t, s, "2025-11-25", func(c *client) {
 		lists[prompts].add(s, "b", "")
@@ -3152,13 +2932,39 @@ func TestListChanged(t *testing.T) {
 	})
 }
 
-// subscriptions/listen is acknowledged with what the server offers of it, and the
-// client is notified of that only.
+// A list that changes while it is made is made again: it never follows the notification of
+// a change that it lacks.
+func TestListThatChangesIsMadeAgain(t *testing.T) {
+	s := &Server{}
+	calls := 0
+	shown := func(context.Context) bool {
+		if calls++; calls == 1 {
+			add(s, "new", noText)
+		}
+		return true
+	}
+	AddTool(s, Tool{Name: "old", Shown: shown}, func(context.Context, none) (string, error) { return "", nil })
+	inBubble(t, s, legacyPV, func(c *client) {
+		got := c.ask("> 1 tools/list")
+		if len(got) != 2 || !strings.Contains(got[0], "list_changed") || !strings.Contains(got[1], `"new"`) {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// subscriptions/listen is acknowledged with those of its wishes that the server fulfils,
+// and the client is notified of those only.
 func TestStreams(t *testing.T) {
 	s := &Server{}
 	lists[tools].add(s, "a", "")
-	lists[resources].add(s, "a", "")
 	const tag = `"_meta":{"io.modelcontextprotocol/subscriptionId":`
+	inBubble(t, s, "", func(c *client) { // without resources
+		c.script(`
+			> 1+ subscriptions/listen {"notifications":{"resourcesListChanged":true,"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
+			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"toolsListChanged":true}}`)
+		s.ResourceUpdated("x:a")
+	})
+	lists[resources].add(s, "a", "")
 	inBubble(t, s, "", func(c *client) {
 		c.script(`
 			> 1+ subscriptions/listen
@@ -3173,7 +2979,6 @@ func TestStreams(t *testing.T) {
 			< 1! -32602 Invalid params: resourceSubscriptions must hold strings
 			> 1 subscriptions/listen {"notifications":{}}
 			< 1! -32602 Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)
-			# the ack has what will be honoured, and the id as it came
 			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["x:a","x:a"],"unknown":7}}
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
 			> "1"+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":null,"resourcesListChanged":true,"resourceSubscriptions":null}}
@@ -3188,7 +2993,7 @@ func TestStreams(t *testing.T) {
 			< notifications/tools/list_changed {` + tag + `"1"}}`)
 		lists[templates].add(s, "b", "")
 		c.script(`< notifications/resources/list_changed {` + tag + `"1"}}`)
-		lists[prompts].add(s, "b", "") // was not there when it was asked for
+		lists[prompts].add(s, "b", "") // there was none when it was subscribed to
 		s.ResourceUpdated("x:b")
 		s.ResourceUpdated("x:a")
 		c.script(`
@@ -3198,37 +3003,27 @@ func TestStreams(t *testing.T) {
 		s.ResourceUpdated("x:a")
 		c.script(`
 			< notifications/tools/list_changed {` + tag + `"1"}}
-			# the id is free again, and the stream a new one
+			# the id is free again
 			> 1+ subscriptions/listen {"notifications":{"promptsListChanged":true}}
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"promptsListChanged":true}}`)
 		lists[prompts].remove(s, "b")
 		c.script(`< notifications/prompts/list_changed {` + tag + `1}}`)
-		// When we end it we say so, on each.
-		c.cancel(errors.New("enough"))
-		got := c.recv()
-		slices.Sort(got)
-		for i, id := range []string{`"1"`, `0`, `1`} {
+		c.cancel(errors.New("enough")) // ends each stream with a response
+		c.got = slices.Sorted(slices.Values(c.recv()))
+		for _, id := range []string{`"1"`, `0`, `1`} {
+			c.mu.Lock()
+			first := c.got[0]
+			c.got = c.got[1:]
+			c.mu.Unlock()
 			want := `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete",` + tag + id + `,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
-			if len(got) != 3 || !sameJSON(t, got[i], want) {
-				t.Errorf("got %q, want %s", got, want)
+			if !sameJSON(t, first, want) {
+				t.Errorf("got %s, want %s", first, want)
 			}
 		}
 	})
 }
 
-// A server without resources has none to watch.
-func TestStreamWithoutResources(t *testing.T) {
-	s := &Server{}
-	lists[tools].add(s, "a", "")
-	inBubble(t, s, "", func(c *client) {
-		c.script(`
-			> 1+ subscriptions/listen {"notifications":{"resourcesListChanged":true,"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
-			< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{"toolsListChanged":true}}`)
-		s.ResourceUpdated("x:a")
-	})
-}
-
-// A session has 64 open streams at most, and one that is closed makes room.
+// A session has 64 open streams at most.
 func TestOpenStreamsAreBounded(t *testing.T) {
 	s := &Server{}
 	lists[tools].add(s, "a", "")
@@ -3249,7 +3044,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 			}
 			lists[tools].add(s, "b", "")
 			if got := c.recv(); len(got) != want {
-				t.Errorf("%s: %d were told", era.name, len(got))
+				t.Errorf("%s: %d notifications", era.name, len(got))
 			}
 		})
 	}
@@ -3262,23 +3057,16 @@ func TestResourceSubscriptions(t *testing.T) {
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
 	synctest.Test(t, func(t *testing.T) {
 		c, other := serve(t, s), serve(t, s)
-		c.script(`
-			> 1 resources/subscribe {"uri":"demo://a"}
-			< 1! -32602 Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)
-			> 2+ resources/subscribe {"uri":"demo://a"}
-			< 2! -32601 Method not found: resources/subscribe
-			> 3+ resources/unsubscribe {"uri":"demo://a"}
-			< 3! -32601 Method not found: resources/unsubscribe`)
 		c.initialize("2025-11-25", "{}")
 		other.initialize("2024-11-05", "{}")
 		s.ResourceUpdated("demo://a")
 		c.script(`
-			# nobody has subscribed yet
+			# before this, no client has subscribed
 			> 4 resources/subscribe {"uri":"demo://a"}
 			< 4 {}
 			> 5 resources/subscribe {"uri":"demo://a"}
 			< 5 {}
-			> 6 resources/subscribe {"uri":"demo://nobody/knows?%22it%22"}
+			> 6 resources/subscribe {"uri":"demo://unknown?%22it%22"}
 			< 6 {}
 			> 7 resources/subscribe {}
 			< 7! -32602 Invalid params: uri is required
@@ -3287,9 +3075,9 @@ func TestResourceSubscriptions(t *testing.T) {
 		s.ResourceUpdated("demo://a")
 		s.ResourceUpdated("demo://b")
 		c.script(`< notifications/resources/updated {"uri":"demo://a"}`)
-		s.ResourceUpdated(`demo://nobody/knows?%22it%22`)
+		s.ResourceUpdated(`demo://unknown?%22it%22`)
 		c.script(`
-			< notifications/resources/updated {"uri":"demo://nobody/knows?%22it%22"}
+			< notifications/resources/updated {"uri":"demo://unknown?%22it%22"}
 			> 9 resources/unsubscribe {"uri":"demo://a"}
 			< 9 {}
 			> 10 resources/unsubscribe {"uri":"demo://a"}
@@ -3301,19 +3089,10 @@ func TestResourceSubscriptions(t *testing.T) {
 		other.end()
 		s.ResourceUpdated("demo://a") // with no session
 	})
-	inBubble(t, &Server{}, "2025-11-25", func(c *client) {
-		c.script(`
-			> 1 resources/subscribe {"uri":"demo://a"}
-			< 1! -32601 Method not found: resources/subscribe
-			> 2 resources/templates/list
-			< 2 {"resourceTemplates":[]}
-			> 3+ resources/templates/list
-			< 3! -32601 Method not found: resources/templates/list`)
-	})
 }
 
-// What a client can have us remember is bounded, but what we remember already
-// can be asked for again.
+// The number and the length of the URIs that a client subscribes to are bounded, and so
+// are the id of a subscription and the token of progress, which notifications repeat.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	s := &Server{}
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
@@ -3334,126 +3113,78 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 			< 2 {}
 			> 3 resources/unsubscribe {"uri":"demo://7"}
 			< 3 {}
+			> 4 resources/subscribe {"uri":"x:` + strings.Repeat("a", maxURI) + `"}
+			< 4! -32603 Subscription limit reached
 			> 4 resources/subscribe {"uri":"demo://one/more"}
 			< 4 {}
 			> 5+ subscriptions/listen {"notifications":{"resourceSubscriptions":[` + strings.Join(many, ",") + `,"demo://one/more"]}}
 			< 5! -32603 Subscription limit reached`)
-	})
-}
-
-// Many changes while a client does not read are one notification.
-func TestManyUpdatesAreSentOnce(t *testing.T) {
-	s := &Server{}
-	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
-	for _, era := range eras {
-		synctest.Test(t, func(t *testing.T) {
-			c := serveUnread(t, s)
-			expect := `
-				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{"resourcesListChanged":true,"resourceSubscriptions":["demo://a"]}}
-				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":"1"},"notifications":{"resourcesListChanged":true}}
-				< notifications/resources/updated {"_meta":{"io.modelcontextprotocol/subscriptionId":1},"uri":"demo://a"}
-				< notifications/resources/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":1}}
-				< notifications/resources/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":"1"}}`
-			if era.version == "" {
-				c.send(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourcesListChanged":true,"resourceSubscriptions":["demo://a"]},`+modernParams+`}}`,
-					`{"jsonrpc":"2.0","id":"1","method":"subscriptions/listen","params":{"notifications":{"resourcesListChanged":true},`+modernParams+`}}`)
-			} else {
-				c.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
-					`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
-					`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"demo://a"}}`)
-				expect = `
-				< 1 {"protocolVersion":"2025-11-25","capabilities":{"resources":{"listChanged":true,"subscribe":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}
-				< 2 {}
-				< notifications/resources/updated {"uri":"demo://a"}
-				< notifications/resources/list_changed`
-			}
-			synctest.Wait()
-			for range 5 {
-				s.ResourceUpdated("demo://a")
-				s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
-			}
-			go c.listen()
-			c.script(expect)
-			s.ResourceUpdated("demo://a")
-			if got := c.recv(); len(got) != 1 {
-				t.Errorf("%s: what comes later was told %d times: %q", era.name, len(got), got)
-			}
-			c.end()
-		})
-	}
-}
-
-// A change is sent again if the last notification of it may have been read already.
-func TestUpdateDuringAWriteIsSentAgain(t *testing.T) {
-	s := &Server{}
-	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
-	synctest.Test(t, func(t *testing.T) {
-		c := serveUnread(t, s)
-		c.send(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["demo://a"]},` + modernParams + `}}`)
-		c.out.Read(make([]byte, 4096)) // the ack
-		for range 4 {
-			s.ResourceUpdated("demo://a")
-			synctest.Wait() // the first is being written now, and stays so
-		}
-		go c.listen()
-		c.script(`
-			< notifications/resources/updated {"_meta":{"io.modelcontextprotocol/subscriptionId":1},"uri":"demo://a"}
-			< notifications/resources/updated {"_meta":{"io.modelcontextprotocol/subscriptionId":1},"uri":"demo://a"}`)
-		c.end()
-	})
-}
-
-// A change is sent again if a response was queued after the last notification of it:
-// the client could take that response for newer.
-func TestChangeAfterAResponseIsSent(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		s.AddResource(Resource{URI: "x:y", Name: "y"}, texts("z"))
-		c := serveUnread(t, &s.Server)
-		c.send(strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"toolsListChanged":true,"resourceSubscriptions":["x:y"]`))
-		c.send(pingLine) // a goroutine is blocked in a Write from here on
-		synctest.Wait()
-		change := func() { s.RemoveTools("sleep1"); add(&s.Server, "sleep1", noText); s.ResourceUpdated("x:y") }
-		change()
-		change() // nothing between: once is enough
-		c.send(pingLine)
-		synctest.Wait()
-		change()
-		go c.listen()
-		var order []string
-		for _, line := range c.recv() {
-			switch {
-			case strings.Contains(line, "tools/list_changed"):
-				order = append(order, "list")
-			case strings.Contains(line, "resources/updated"):
-				order = append(order, "updated")
-			case strings.Contains(line, `"result"`):
-				order = append(order, "pong")
-			}
-		}
-		if want := []string{"pong", "list", "updated", "pong", "list", "updated"}; !slices.Equal(order, want) {
-			t.Errorf("got %v, want %v", order, want)
-		}
-		c.end()
-	})
-}
-
-// What notifications repeat has a bound: the id of a subscription and the token
-// of progress.
-func TestIDsAndTokensAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		c := serve(t, &s.Server)
 		long := `"` + strings.Repeat("x", maxRepeated) + `"`
 		c.send(strings.Replace(listenLine, `"sub"`, long, 1))
 		c.want(wrong(long, -32600, "Invalid Request: the id of a subscription has at most 1024 bytes"))
 		c.send(modernCall("1", "hi", `"progressToken":`+long))
 		c.want(wrong("1", -32602, "Invalid params: progressToken is too long"))
+	})
+}
+
+// Many changes while the client does not read are one notification. A change is sent
+// again if the last notification of it may have been read already, or if a response was
+// queued after it, because the client could take that response for newer.
+func TestManyUpdatesAreSentOnce(t *testing.T) {
+	s := &Server{}
+	lists[resources].add(s, "a", "")
+	synctest.Test(t, func(t *testing.T) {
+		c := serveUnread(t, s)
+		c.send(strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"resourcesListChanged":true,"resourceSubscriptions":["x:a"]`))
+		c.send(opening + `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"x:a"}}`)
+		change := func() { // the first changes are after the responses above, which are unread
+			synctest.Wait()
+			for range 5 {
+				s.ResourceUpdated("x:a")
+				lists[resources].add(s, "a", "")
+			}
+		}
+		change()
+		c.send(pingLine)
+		change()
+		go c.listen()
+		var got []string
+		name := regexp.MustCompile(`"(?:notifications/)?(result|[a-z]+/(?:updated|list_changed|acknowledged))"`)
+		for _, line := range c.recv() {
+			got = append(got, name.FindStringSubmatch(line)[1])
+		}
+		slices.Sort(got[min(3, len(got)):min(7, len(got))]) // the stream and the session are notified in any order
+		slices.Sort(got[min(8, len(got)):])
+		changes := []string{"resources/list_changed", "resources/list_changed", "resources/updated", "resources/updated"}
+		want := slices.Concat([]string{"subscriptions/acknowledged", "result", "result"}, changes, []string{"result"}, changes)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		s.ResourceUpdated("x:a")
+		if got := c.recv(); len(got) != 2 {
+			t.Errorf("a later change has %d notifications: %q", len(got), got)
+		}
+		c.end()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := serveUnread(t, s)
+		c.send(strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"resourceSubscriptions":["x:a"]`))
+		c.out.Read(make([]byte, 4096)) // the acknowledgement
+		for range 4 {
+			s.ResourceUpdated("x:a")
+			synctest.Wait() // from the first on, a goroutine is blocked in the Write of the notification
+		}
+		go c.listen()
+		if got := c.recv(); len(got) != 2 || strings.Count(strings.Join(got, ""), "resources/updated") != 2 {
+			t.Errorf("got %q", got)
+		}
 		c.end()
 	})
 }
 
 // ---- memory and trace ----
 
-// What served requests held is let go, also when others still wait, and an
+// The memory of requests that were served is released, also while others wait, and an
 // open subscription keeps nothing of its line.
 func TestMemoryIsReleased(t *testing.T) {
 	skipIfNotMeasurable(t)
@@ -3476,14 +3207,14 @@ func TestMemoryIsReleased(t *testing.T) {
 			t.Errorf("%d MiB are kept of 32 that were served", kept>>20)
 		}
 		c.in.Close()
-		<-c.done
+		c.ends(0, nil)
 	})
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		before := heap()
 		for i := range 16 {
 			c.send(strings.Replace(strings.Replace(listenLine, `"sub"`, strconv.Itoa(i), 1),
-				`"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"experimental":{"x":{"y":"`+pad+`"}}}`, 1))
+				`clientCapabilities":{}`, `clientCapabilities":{"experimental":{"x":{"y":"`+pad+`"}}}`, 1))
 		}
 		if got := c.recv(); len(got) != 16 {
 			t.Fatalf("%d acknowledgements: %.300q", len(got), got)
@@ -3495,33 +3226,36 @@ func TestMemoryIsReleased(t *testing.T) {
 	})
 }
 
-// No Write of the trace begins when the session is over, also if there is more of it.
-func TestTraceEndsWithItsSession(t *testing.T) {
+// The trace has each line that was accepted or written, with its time and direction.
+// Serve waits for it, and for the diagnostics, up to Drain. If they block, they delay
+// no response, and nothing more is written to them after the session.
+func TestTrace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		late, trace := io.Pipe() // takes nothing until it is read
-		c := serve(t, &s.Server, trace)
-		c.send(pingLine)
-		synctest.Wait()
-		c.send(pingLine)
-		c.recv()
-		c.in.Close()
-		c.ends(time.Second, nil)
-		go func() {
-			synctest.Wait()
-			trace.Close()
-		}()
-		if b, _ := io.ReadAll(late); strings.Count(string(b), pingLine) != 1 { // the one that was on its way
-			t.Errorf("written after the session: %q", b)
+		var out bytes.Buffer
+		var want []string
+		c := serveWire(t, &s.Server, &out)
+		for _, line := range []string{pingLine, modernCall("1", "hi"), "", "rubbish", " " + modernCall("2", "panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine} {
+			c.send(line)
+			if line = strings.TrimSpace(line); line != "" {
+				want = append(want, "in  "+line)
+			}
+			for _, response := range c.recv() {
+				want = append(want, "out "+response)
+			}
+		}
+		c.end()
+		var got []string
+		for _, m := range regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} (.*)$`).FindAllStringSubmatch(out.String(), -1) {
+			got = append(got, m[1])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("trace:\n%s\nwant:\n%s", out.String(), strings.Join(want, "\n"))
 		}
 	})
-}
-
-// The trace holds the responses that were written, and no others.
-func TestTraceLacksUnsentResponses(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
+	bubble(t, func(t *testing.T, s *stage) { // responses that were not written are not in the trace
 		var trace bytes.Buffer
 		c := serveUnread(t, &s.Server, &trace)
-		c.send(modernCall("1", "hi"), modernCall("2", "hi")) // the first Write takes one or both
+		c.send(modernCall("1", "hi"), modernCall("2", "hi"))
 		synctest.Wait()
 		c.out.Close()
 		c.ends(0, nil)
@@ -3529,51 +3263,11 @@ func TestTraceLacksUnsentResponses(t *testing.T) {
 			t.Errorf("trace:\n%s", got)
 		}
 	})
-}
-
-// The trace has each line that came or went, with its time and direction; a
-// trace that takes nothing costs no answer.
-func TestTrace(t *testing.T) {
-	script := []string{pingLine, modernCall("1", "hi"), "", "rubbish", " " + modernCall("2", "panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine}
-	play := func(t *testing.T, s *stage, trace ...io.Writer) (lines, wrote []string) {
-		c := serveWire(t, &s.Server, trace...)
-		for _, line := range script {
-			if line = strings.TrimSpace(line); line != "" {
-				lines = append(lines, "in   "+line)
-			}
-			c.send(line)
-			for _, answer := range c.recv() {
-				lines = append(lines, "out  "+answer)
-			}
-		}
-		c.end()
-		return lines, c.writes
-	}
-	var plain []string
-	bubble(t, func(t *testing.T, s *stage) { _, plain = play(t, s) })
-	bubble(t, func(t *testing.T, s *stage) {
-		var out bytes.Buffer
-		want, wrote := play(t, s, &out)
-		var got []string
-		stamp := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} `)
-		for line := range strings.Lines(out.String()) {
-			if !stamp.MatchString(line) {
-				t.Errorf("no time: %s", line)
-			}
-			got = append(got, strings.TrimSuffix(stamp.ReplaceAllString(line, ""), "\n"))
-		}
-		squeeze := func(lines []string) string {
-			return regexp.MustCompile(`(?m)^(in|out) +`).ReplaceAllString(strings.Join(lines, "\n"), "$1 ")
-		}
-		if squeeze(got) != squeeze(want) {
-			t.Errorf("trace:\n%s\nwant:\n%s", squeeze(got), squeeze(want))
-		}
-		if !slices.Equal(wrote, plain) {
-			t.Errorf("with a trace: %q\nwithout: %q", wrote, plain)
-		}
-	})
-	bubble(t, func(t *testing.T, s *stage) {
-		c := serve(t, &s.Server, jam{s.release})
+	bubble(t, func(t *testing.T, s *stage) { // a trace that blocks, until the session has ended
+		late, trace := io.Pipe()
+		c := serve(t, &s.Server, trace)
+		c.send(pingLine)
+		c.want(pongLine)
 		for range 50 {
 			c.send(modernCall("1", "hi"), pingLine)
 			if got := c.recv(); len(got) != 2 {
@@ -3582,32 +3276,30 @@ func TestTrace(t *testing.T) {
 		}
 		c.in.Close()
 		c.ends(time.Second, nil)
-		close(s.release)
+		go func() {
+			synctest.Wait()
+			trace.Close()
+		}()
+		if b, _ := io.ReadAll(late); strings.Count(string(b), " in ") != 1 { // the Write that was in progress
+			t.Errorf("written after the session: %q", b)
+		}
 	})
-}
-
-type slowWriter struct {
-	b   bytes.Buffer
-	nap time.Duration
-}
-
-func (w *slowWriter) Write(b []byte) (int, error) {
-	time.Sleep(w.nap) // in a bubble
-	return w.b.Write(b)
-}
-
-// Serve waits for the trace and the diagnostics, up to Drain.
-func TestTraceIsWrittenBeforeServeReturns(t *testing.T) {
 	for _, nap := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			trace, notes := slowWriter{nap: nap}, slowWriter{nap: 50 * time.Millisecond}
-			c := serve(t, &Server{ErrorLog: log.New(&notes, "", 0)}, &trace)
-			c.send(strings.Split(strings.Repeat("garbage\n", 9)+"garbage", "\n")...)
+		synctest.Test(t, func(t *testing.T) { // a trace and diagnostics that are slow
+			var trace, notes bytes.Buffer
+			slow := func(to *bytes.Buffer, nap time.Duration) io.Writer {
+				return writeFunc(func(b []byte) (int, error) {
+					time.Sleep(nap)
+					return to.Write(b)
+				})
+			}
+			c := serve(t, &Server{ErrorLog: log.New(slow(&notes, nap/2), "", 0)}, slow(&trace, nap))
+			c.send(strings.TrimSuffix(strings.Repeat("garbage\n", 10), "\n"))
 			c.in.Close()
 			if err := <-c.done; err != nil {
 				t.Errorf("Serve: %v", err)
 			}
-			for b, n := range map[*bytes.Buffer]int{&trace.b: 20, &notes.b: 10} {
+			for b, n := range map[*bytes.Buffer]int{&trace: 20, &notes: 10} {
 				if got := strings.Count(b.String(), "\n"); got != n {
 					t.Errorf("%d lines, want %d:\n%s", got, n, b)
 				}
@@ -3618,8 +3310,8 @@ func TestTraceIsWrittenBeforeServeReturns(t *testing.T) {
 
 // ---- the three machines by themselves ----
 
-// Lines come out the same however the input is cut into Reads, and what is too
-// long keeps its beginning and its end.
+// Lines do not depend on how the input is cut into Reads. A line that is too long keeps
+// its beginning and its end.
 func TestLinesDoNotDependOnReads(t *testing.T) {
 	long := strings.Repeat("y", 3*keepBuffer)
 	other := strings.Repeat("z", 3*keepBuffer)
@@ -3627,8 +3319,15 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 	want := []string{"one", "two", long, long[:keepHead] + "|" + long[:maxRepeated-4] + "END", other, "three", other, "last"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
-		r := &lineReader{r: &pieces{input, rng}, limit: 4 * keepBuffer}
-		var got [][]byte // and no copies: a line stays as it is
+		rest := input
+		r := &lineReader{limit: 4 * keepBuffer, r: readFunc(func(b []byte) (n int, err error) {
+			n = copy(b, rest[:min(len(rest), 1+rng.IntN([]int{2, 100, 1 << 20}[rng.IntN(3)]))])
+			if rest = rest[n:]; rest == "" && (n == 0 || rng.IntN(2) == 0) {
+				err = io.EOF
+			}
+			return n, err
+		})}
+		var got [][]byte // not copied, because a line must not change later
 		for done := false; !done; {
 			line, tail, err := r.nextLine()
 			switch {
@@ -3648,29 +3347,6 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 		}
 		if !slices.EqualFunc(got, want, func(line []byte, s string) bool { return string(line) == s }) {
 			t.Fatalf("got %.60q, want %.60q", got, want)
-		}
-	}
-}
-
-// A line, or the end, that was read ahead since next looked is not waited for: there
-// may be nothing behind it for an hour.
-func TestReadAheadIsNotWaitedFor(t *testing.T) {
-	reads, in := 0, strings.NewReader("line\n")
-	r := &lineReader{r: readFunc(func(b []byte) (int, error) { reads++; return in.Read(b) }), limit: 100}
-	for n, want := range []struct {
-		line string
-		err  error
-	}{{"line", nil}, {"", io.EOF}} {
-		if line, _, err := r.nextLine(); line != nil || err != nil {
-			t.Fatalf("%q, %v before Read %d", line, err, n+1)
-		}
-		ahead(r)
-		r.readMore()
-		if reads != n+1 {
-			t.Errorf("%d Reads, want %d", reads, n+1)
-		}
-		if line, _, err := r.nextLine(); string(line) != want.line || err != want.err {
-			t.Errorf("%q, %v after Read %d", line, err, n+1)
 		}
 	}
 }
@@ -3704,7 +3380,9 @@ func TestIdleSessionKeepsNoInput(t *testing.T) {
 				}
 				r.startReadAhead() // which blocks, unless there is more input or the bound was reached
 				lines := 0
+				done := make(chan bool)
 				go func() {
+					defer close(done)
 					for got, _, err := r.nextLine(); err == nil; got, _, err = r.nextLine() {
 						if got == nil {
 							r.readMore()
@@ -3718,8 +3396,7 @@ func TestIdleSessionKeepsNoInput(t *testing.T) {
 					t.Errorf("%d bytes, %q: an idle session keeps %d KiB", size, rest, kept>>10)
 				}
 				close(blocked)
-				synctest.Wait()
-				if lines != size/lineSize+len(rest) {
+				if <-done; lines != size/lineSize+len(rest) {
 					t.Errorf("%d bytes, %q: %d lines", size, rest, lines)
 				}
 				runtime.KeepAlive(input)
@@ -3733,26 +3410,12 @@ type readFunc func(b []byte) (int, error)
 
 func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
-// pieces is a Reader of pieces of random length, now and then with the end.
-type pieces struct {
-	s   string
-	rng *rand.Rand
-}
-
-func (p *pieces) Read(b []byte) (n int, err error) {
-	n = copy(b, p.s[:min(len(p.s), 1+p.rng.IntN([]int{2, 100, 1 << 20}[p.rng.IntN(3)]))])
-	if p.s = p.s[n:]; p.s == "" && (n == 0 || p.rng.IntN(2) == 0) {
-		err = io.EOF
-	}
-	return n, err
-}
-
 // A buffer is used again only if it held one long line and nothing uses it, such as a
 // Write that has failed. The test uses lineReader and lineWriter to look at the pools.
 func TestBuffersAreReusedOnlyWhenFree(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a sync.Pool gives what it was given on the same P
 	text := strings.Repeat("x", 2*keepBuffer)
-	w := &lineWriter{w: failingWriter{}}
+	w := &lineWriter{w: writeFunc(func([]byte) (int, error) { return 0, io.ErrClosedPipe })}
 	line := appendString(nil, text)
 	w.enqueue(line)
 	if w.acquire() {
@@ -3797,10 +3460,6 @@ func TestBuffersAreReusedOnlyWhenFree(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 }
-
-type failingWriter struct{}
-
-func (failingWriter) Write(b []byte) (int, error) { return 0, io.ErrClosedPipe }
 
 // ---- fuzzing: sessions ----
 
@@ -4209,25 +3868,6 @@ func TestRefusedRequestsAreNotParsed(t *testing.T) {
 	}
 }
 
-func BenchmarkCall(b *testing.B) {
-	for _, over := range []string{"pipe", "memory"} {
-		for _, flight := range []int{1, 16, 64} {
-			for tool, args := range map[string]string{"echo": `{"Text":"hello"}`, "add": `{"A":1,"B":2}`, "raw": `{"Text":"hello"}`} {
-				b.Run(fmt.Sprintf("%s/%d/%s", over, flight, tool), func(b *testing.B) {
-					l := loaded(b, quick(0), over == "pipe")
-					defer l.end()
-					lines := []byte(callLines(1, flight, tool, args))
-					b.ReportAllocs()
-					for b.Loop() {
-						l.play(lines, flight)
-					}
-					b.ReportMetric(float64(flight)*float64(b.N)/b.Elapsed().Seconds(), "calls/s")
-				})
-			}
-		}
-	}
-}
-
 const listLine = `{"jsonrpc":"2.0","id":0,"method":"tools/list"}` + "\n"
 
 // ---- questions without keys ----
@@ -4592,60 +4232,7 @@ func TestQuestionsWaitForRoom(t *testing.T) {
 	})
 }
 
-// A list that changes while it is made is made again: it never follows the notification of
-// a change that it lacks.
-func TestAListThatChangesMeanwhileIsMadeAgain(t *testing.T) {
-	s := &Server{}
-	calls := 0
-	shown := func(context.Context) bool {
-		if calls++; calls == 1 {
-			add(s, "new", noText)
-		}
-		return true
-	}
-	AddTool(s, Tool{Name: "old", Shown: shown}, func(context.Context, none) (string, error) { return "", nil })
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, s)
-		c.initialize(legacyPV, `{}`)
-		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-		got := c.recv()
-		if len(got) != 2 || !strings.Contains(got[0], "list_changed") || !strings.Contains(got[1], `"new"`) {
-			t.Errorf("got %q", got)
-		}
-		c.end()
-	})
-}
-
-// When ctx ends, the refusals of the requests that wait are written together.
-func TestRefusalsAreWrittenTogether(t *testing.T) {
-	const waiting = 2000
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		s := &Server{Name: "n", Version: "1", MaxConcurrent: 1}
-		add(s, "wait", func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() })
-		r, in := io.Pipe()
-		var writes, lines int
-		done := make(chan error)
-		go func() {
-			done <- s.Serve(ctx, r, writeFunc(func(b []byte) (int, error) {
-				writes, lines = writes+1, lines+bytes.Count(b, []byte("\n"))
-				return len(b), nil
-			}))
-		}()
-		io.WriteString(in, opening+callLines(1, waiting, "wait", "{}"))
-		synctest.Wait()
-		writes = 0
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if writes > 20 || lines != waiting+1 {
-			t.Errorf("%d writes of %d lines", writes, lines)
-		}
-		in.Close()
-	})
-}
-
+// A writeFunc is a Writer that is a function.
 type writeFunc func(b []byte) (int, error)
 
 func (f writeFunc) Write(b []byte) (int, error) { return f(b) }
