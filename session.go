@@ -2151,13 +2151,14 @@ func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 
 // ---- asking the client ----
 
-// ask returns the client's answer to a question. In the modern era the question may
-// have to wait for the end of this round.
+// ask returns the client's response to a question. In the modern era a question that
+// the client has not answered yet is sent with the result of this round, and ask returns
+// ErrInputRequired.
 func (r *request) ask(ctx context.Context, method, params string) (json.RawMessage, error) {
 	switch {
 	case !r.rev.modern():
-		return r.session.ask(ctx, r, method, params)
-	case !r.service.asks: // its result has no member for questions
+		return r.session.callClient(ctx, r, method, params)
+	case !r.service.asks: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
 	r.once.Do(r.takeAnswers)
@@ -2170,10 +2171,11 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, method)
 }
 
-// takeAnswer returns the client's answer to a question. If there is none it adds the
-// question to those of this round. The key is a checksum of what is asked, and the number
-// of answers that this run of the handler has taken for equal questions: one answer never
-// serves two questions. The roots are the same however often they are asked for.
+// takeAnswer returns the client's response to a question. If the client has not sent one
+// it adds the question to those of this round. The key consists of a checksum of the
+// question and the number of responses that this run of the handler has taken for equal
+// questions, so a response is never used for two questions. The list of roots is the
+// exception: every question for it takes the same response.
 func (r *request) takeAnswer(q inputRequest) (answer json.RawMessage, ok bool) {
 	sum := r.checksum(q.method, q.params)
 	r.session.mu.Lock()
@@ -2190,17 +2192,13 @@ func (r *request) takeAnswer(q inputRequest) (answer json.RawMessage, ok bool) {
 	return answer, ok
 }
 
-// ask sends the client a request on behalf of r and waits for the answer, but no
-// longer than ctx, r and the client last. The call stands in the map before it is
-// sent, or the answer could come before anybody waits for it. Whoever takes it
-// out of the map owns what follows: deliver tells it, and otherwise withdraw ends it.
-// The end of the session tells all that are in the map; a call that was told
-// already does not mind.
-func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
-	c.turn.pass() // else nobody would read the answer
-	for _, over := range []context.Context{r.ctx, ctx} {
-		if over.Err() != nil {
-			return nil, context.Cause(over)
+// callClient sends the client a request on behalf of r. It blocks until the client
+// responds, or until ctx, r or the session ends.
+func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
+	c.turn.pass() // this goroutine may have the turn to read, and the response must be read
+	for _, ended := range []context.Context{r.ctx, ctx} {
+		if ended.Err() != nil {
+			return nil, context.Cause(ended)
 		}
 	}
 	// A client that does not read must not make the output grow without bound.
@@ -2209,7 +2207,7 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 		select {
 		case <-full:
 			continue
-		case <-c.inputOver: // addCall finds out why
+		case <-c.inputOver: // addCall returns the reason
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-r.ctx.Done():
@@ -2223,16 +2221,20 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	case a = <-call:
 	case <-ctx.Done():
 		a.err = context.Cause(ctx)
-	case <-r.ctx.Done(): // the handler asks with a context of its own
+	case <-r.ctx.Done(): // ctx need not be derived from it
 		a.err = context.Cause(r.ctx)
 	}
 	c.withdraw(id)
 	return a.result, a.err
 }
 
-// addCall puts a call into the map and sends it, on behalf of r. If r is owed no answer
-// any more it does neither: r was answered or cancelled this moment, and its context
-// is about to end, for which ask waits.
+// addCall adds a call to the map of pending calls and queues its request. The call is in
+// the map before the request is sent, because the client may respond at once. The
+// goroutine that removes a call from the map ends it: deliver sends it the response, and
+// withdraw cancels it. When the session ends, all calls in the map receive the reason.
+//
+// If r has already been answered or cancelled, addCall adds nothing. The context of r
+// ends in a moment, and callClient waits for that.
 func (c *session) addCall(r *request, method, params string) (id string, call chan reply) {
 	call = make(chan reply, 1)
 	c.mu.Lock()
@@ -2250,8 +2252,8 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 	return id, call
 }
 
-// withdraw ends a call if it is still in the map. A client that may yet hear of
-// it is told not to bother.
+// withdraw ends a call if it is still in the map, and notifies the client unless the
+// session is closing.
 func (c *session) withdraw(id string) {
 	c.mu.Lock()
 	_, open := c.pending[id]
@@ -2263,7 +2265,7 @@ func (c *session) withdraw(id string) {
 	c.mu.Unlock()
 }
 
-// takeInputRequests returns the questions that were added since the last time.
+// takeInputRequests returns the questions that were added since the last call.
 func (c *session) takeInputRequests(r *request) []inputRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -2278,8 +2280,8 @@ var askFunctions = map[string]string{"elicitation/create": "Elicit", "roots/list
 // stateLife is how long a user may take over a question.
 const stateLife = time.Hour
 
-// takeAnswers takes the client's answers of this round, and those of earlier
-// rounds, which come back to us in the requestState.
+// takeAnswers decodes the client's responses of this round (inputResponses), and those
+// of earlier rounds, which the client sends back in the requestState.
 func (r *request) takeAnswers() {
 	r.answers, r.taken, r.untaken = make(map[string]json.RawMessage), make(map[string]int), make(map[string]bool)
 	if r.state != nil {
@@ -2303,13 +2305,13 @@ func (r *request) takeAnswers() {
 	}
 }
 
-// inputRequired is the line that asks the client the questions of this round.
+// inputRequired returns the line that sends the client the questions of this round.
 func (r *request) inputRequired(questions []inputRequest) []byte {
 	r.session.mu.Lock()
 	untaken := len(r.untaken)
 	r.session.mu.Unlock()
 	if untaken > 0 {
-		r.session.logf("%v: %d of the client's answers match no question of the handler: it must ask the same questions each time it runs", r, untaken)
+		r.session.logf("%v: %d of the client's responses match no question of the handler, which must ask the same questions each time it runs", r, untaken)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
 	for _, q := range questions {
@@ -2320,22 +2322,22 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 	return r.endResponse(b)
 }
 
-// seal makes a requestState: the answers so far, when they expire, and a
-// checksum over both and over the call that they belong to.
+// seal returns a requestState: the responses so far, when they expire, and a checksum of
+// both and of the call that they belong to.
 //
-// A requestState needs no secret. It holds the client's own earlier answers and
-// nothing else, and the client may send those answers, or others, in any
-// inputResponses. So whoever forges a state gains nothing. The checksum is
-// there for mistakes: it refuses a state that was mangled, that is too old, or
-// that belongs to another call. It is keyed with the Server's random seed, so a
-// state is good for one Server only, and ends with it.
+// A requestState needs no secret. It holds only responses that this client has sent, and
+// the client could send these, or different ones, in the inputResponses of any round. So
+// a forged state gains nothing. The checksum finds mistakes: a state that was damaged,
+// that has expired, or that belongs to another call is refused. The checksum depends on
+// the Server's random seed, so other Servers refuse the state too.
 func (r *request) seal(answers []byte) string {
 	expiry := strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36)
 	encoded := base64.RawURLEncoding.EncodeToString(answers)
 	return expiry + "." + encoded + "." + r.checksum(expiry, encoded)
 }
 
-// unseal returns the answers in a state that seal has made for the same call.
+// unseal returns the responses in a state if seal made it for the same call, and it has
+// not expired.
 func (r *request) unseal(state string) (answers []byte, ok bool) {
 	expiry, rest, _ := strings.Cut(state, ".")
 	encoded, sum, _ := strings.Cut(rest, ".")
@@ -2347,8 +2349,8 @@ func (r *request) unseal(state string) (answers []byte, ok bool) {
 	return answers, err == nil
 }
 
-// checksum returns the checksum, under the Server's random seed, of some texts and of
-// the call that r is about.
+// checksum returns a checksum of texts and of the call that r belongs to. It depends on
+// the Server's random seed.
 func (r *request) checksum(texts ...string) string {
 	arguments := []byte("{}") // also if the client sent none
 	if r.arguments != nil {
@@ -2356,7 +2358,7 @@ func (r *request) checksum(texts ...string) string {
 	}
 	var all []byte
 	for _, text := range append(texts, string(r.method), r.name, string(arguments)) {
-		all = join(all, strconv.Itoa(len(text)), ":", text) // with its length, so that no two lists are the same
+		all = join(all, strconv.Itoa(len(text)), ":", text) // the length separates the texts
 	}
 	return strconv.FormatUint(maphash.Bytes(r.session.srv.seed, all), 36)
 }

@@ -3392,7 +3392,7 @@ func TestQuestionAfterTheEndStartsNoWriter(t *testing.T) {
 		r := &request{session: c, id: []byte("1")}
 		r.ctx, r.cancel = context.WithCancelCause(c.ctx)
 		c.requests = map[string]*request{"1": r}
-		go c.ask(t.Context(), r, "roots/list", "{}")
+		go c.callClient(t.Context(), r, "roots/list", "{}")
 		synctest.Wait()
 		c.stopAccepting() // EOF, and wakeWaiters is still to come
 		written := c.out.added
