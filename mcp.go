@@ -1921,6 +1921,9 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 		} else {
 			d.refuse(where, typeName(t)+" cannot be described: write a map with string keys")
 		}
+		if d.why == writing && !isMapKey(t.Key()) {
+			d.reject(where, typeName(t)+" has no JSON form: write a map with string keys")
+		}
 		s.elem = &field{schema: d.schema(t.Elem(), where+"[]", true), maxLen: -1}
 		d.refuseNilElements(s, where)
 	case k == reflect.Array:
@@ -1938,6 +1941,12 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 			d.reject(where, typeName(t)+` has no JSON form: leave it out, as with the tag json:"-"`)
 		}
 	}
+}
+
+// isMapKey reports whether encoding/json can write a map with keys of the type t.
+func isMapKey(t reflect.Type) bool {
+	k := t.Kind()
+	return k == reflect.String || reflect.Int <= k && k <= reflect.Uintptr || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
 // refuseNilElements refuses a list or map of results whose elements are pointers to anything

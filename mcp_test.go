@@ -5574,6 +5574,7 @@ func TestAddToolPanicsForMistakes(t *testing.T) {
 		"chan as a result":          {"Out: chan int has no JSON form", in(out((chan int)(nil), nil))},
 		"complex in a list":         {"Out[]: complex128 has no JSON form", in(out([]complex128{}, nil))},
 		"func in a map in an array": {"Out[][]: func() has no JSON form", in(out([2]map[string]func(){}, nil))},
+		"map with keys of bool":     {"Out.M: map[bool]string has no JSON form", in(out(struct{ M map[bool]string }{}, nil))},
 		"error in a result":         {"Out.Err: error has no JSON form", in(out(struct{ Err error }{}, nil))},
 		"reader as a result":        {"Out: io.Reader has no JSON form", in(out(io.Reader(nil), nil))},
 		"reader with a schema by hand": {"Out.R: io.Reader has no JSON form", func() {
