@@ -1039,18 +1039,18 @@ func TestFormatsAreChecked(t *testing.T) {
 			"2026-11-21 2026-11-21T24:00:00Z 2026-11-21T12:60:00Z 2026-11-21T12:00:60Z 2026-11-21T12:00:00 2026-11-21T12:00:00.Z 2026-11-21t12:00:00Z 2026-11-21T12:00Z 2026-11-21T12:00:00Z0 2026-11-21T12:00:0000Z 2026-02-30T12:00:00Z T 2026-11-21T1:00:00Z 2026-11-21T12:00:00,5Z 2026-11-21T12:00:00"},
 	} {
 		for _, s := range strings.Fields(tt.good) {
-			if !wellFormed(tt.format, s) {
+			if !isWellFormed(tt.format, s) {
 				t.Errorf("%s is no %s", s, tt.format)
 			}
 		}
 		for _, s := range strings.Fields(tt.bad) {
-			if wellFormed(tt.format, s) {
+			if isWellFormed(tt.format, s) {
 				t.Errorf("%s is a %s", s, tt.format)
 			}
 		}
 	}
 	for day := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC); day.Year() < 2005; day = day.AddDate(0, 0, 1) {
-		if s := day.Format(time.DateOnly); !wellFormed("date", s) {
+		if s := day.Format(time.DateOnly); !isWellFormed("date", s) {
 			t.Errorf("%s is no date", s)
 		}
 	}
@@ -1765,7 +1765,7 @@ func TestOutputIsOneValidLine(t *testing.T) {
 		}
 		record := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
 		record.Add("v", v)
-		got, err = LogHandler("").(*logHandler).data(t.Context(), record)
+		got, err = LogHandler("").(*logHandler).encodeRecord(t.Context(), record)
 		if err != nil || !utf8.Valid(got) || !json.Valid(got) || bytes.ContainsAny(got, "\n\r\u2028\u2029") {
 			t.Errorf("logged %T: %q %v", v, got, err)
 		}
@@ -2522,15 +2522,15 @@ func TestWrongResourcesAndPromptsPanic(t *testing.T) {
 // A URI that no client may send panics at registration, and the message says
 // how to write that of a file.
 func TestResourceURIsAreLegal(t *testing.T) {
-	const how = `write that of a file as (&url.URL{Scheme: "file", Path: path}).String()`
+	const how = `for a file, write (&url.URL{Scheme: "file", Path: path}).String()`
 	for _, uri := range []string{"file:///my file.txt", "file:///a%zz", "file:///a%2", "file:///\u00e9", "file:///a|b", "file:///a\"b", "file:///<a>", `file:///a\b`, "file:///a\n", "file:///a^", "file:///a}b", "file:///{a}b}"} {
 		wantPanic(t, how, func() { (&Server{}).AddResource(Resource{URI: uri, Name: "n"}, texts("")) })
 	}
 	for _, uri := range []string{"notes.txt", "/notes.txt", ":x", "1x:y", "x y:z", "{a}:b", ""} {
-		wantPanic(t, "begins with a scheme", func() { (&Server{}).AddResource(Resource{URI: uri, Name: "n"}, texts("")) })
+		wantPanic(t, "begin with a scheme", func() { (&Server{}).AddResource(Resource{URI: uri, Name: "n"}, texts("")) })
 	}
 	for _, uri := range []string{"x:../{a}", "x://h/./{a}", "x://h/{a}/..", "x://h/%2e/{a}"} {
-		wantPanic(t, "nothing would fit it", func() { (&Server{}).AddResource(Resource{URI: uri, Name: "n"}, texts("")) })
+		wantPanic(t, "no URI would match it", func() { (&Server{}).AddResource(Resource{URI: uri, Name: "n"}, texts("")) })
 	}
 	for _, uri := range []string{"file:///my%20file%7B1%7D.txt", "urn:x:y", "git+ssh://u@h:1/p?q=[1]#f", "x:", "ui://a/b;v=1,2!$&'()*+~", "note://{id}", "x://h/{+p}?q={q}"} {
 		(&Server{}).AddResource(Resource{URI: uri, Name: "n"}, texts(""))
@@ -2576,7 +2576,7 @@ func TestTemplatesMatchWhatTheyExpandTo(t *testing.T) {
 		s.AddResource(Resource{URI: test.template, Name: "n"}, texts(""))
 		check := func(uri, want string) {
 			got := "no"
-			if it, vars := s.find(resources, uri); it != nil {
+			if it, vars := s.findItem(resources, uri); it != nil {
 				got = ""
 				for _, name := range it.args {
 					got += "," + name + "=" + strings.ReplaceAll(vars[name], " ", "_")
@@ -2613,12 +2613,12 @@ func TestNoValueMakesADotSegment(t *testing.T) {
 		s := &Server{}
 		s.AddResource(Resource{URI: test.template, Name: "n"}, texts(""))
 		for _, uri := range strings.Fields(test.fits) {
-			if it, _ := s.find(resources, uri); it == nil {
+			if it, _ := s.findItem(resources, uri); it == nil {
 				t.Errorf("%s does not fit %s", uri, test.template)
 			}
 		}
 		for _, uri := range strings.Fields(test.refused) {
-			if it, vars := s.find(resources, uri); it != nil {
+			if it, vars := s.findItem(resources, uri); it != nil {
 				t.Errorf("%s fits %s: %v", uri, test.template, vars)
 			}
 		}
@@ -2665,7 +2665,7 @@ func TestTemplatesMatchInTimeWhateverIsSent(t *testing.T) {
 		s := &Server{}
 		s.AddResource(Resource{URI: template, Name: "n"}, texts(""))
 		start := time.Now()
-		if it, vars := s.find(resources, uri); it != nil {
+		if it, vars := s.findItem(resources, uri); it != nil {
 			t.Errorf("%s: a match: %.100v", template, vars)
 		}
 		t.Logf("%v %s", time.Since(start), template)
@@ -2677,14 +2677,14 @@ func TestAVeryLongURIFitsNoTemplate(t *testing.T) {
 	s := &Server{}
 	s.AddResource(Resource{URI: "x:{+a}", Name: "n"}, texts(""))
 	longest := "x:" + strings.Repeat("a", maxMatched-2)
-	if it, _ := s.find(resources, longest); it == nil {
+	if it, _ := s.findItem(resources, longest); it == nil {
 		t.Error("the longest is not found")
 	}
-	if it, _ := s.find(resources, longest+"a"); it != nil {
+	if it, _ := s.findItem(resources, longest+"a"); it != nil {
 		t.Error("a longer one is found")
 	}
 	s.AddResource(Resource{URI: longest + "a", Name: "n"}, texts(""))
-	if it, _ := s.find(resources, longest+"a"); it == nil || it.name != longest+"a" {
+	if it, _ := s.findItem(resources, longest+"a"); it == nil || it.name != longest+"a" {
 		t.Error("a longer one that is there is not found")
 	}
 }
@@ -4195,7 +4195,7 @@ func misfit(schema, val any, lenient bool) string {
 			if s["contentEncoding"] == "base64" && err != nil {
 				return "no base64"
 			}
-			if format, _ := s["format"].(string); !wellFormed(format, v) {
+			if format, _ := s["format"].(string); !isWellFormed(format, v) {
 				return v + " is no " + format
 			}
 			return within(float64(utf8.RuneCountInString(v)), "minLength", "maxLength")
