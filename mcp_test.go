@@ -1412,6 +1412,24 @@ func TestSchemaByHandWithTags(t *testing.T) {
 	}
 }
 
+// What is tolerated in arguments is refused in what a client sends otherwise. Names must match
+// exactly.
+func TestOtherParamsAreStrict(t *testing.T) {
+	type message struct {
+		M map[string]string `json:"m"`
+		L []string          `json:"l"`
+		N *int              `json:"n"`
+		B bool              `json:"b"`
+	}
+	for raw, good := range map[string]bool{`{"m":{"a":"b"},"l":["x"],"n":null,"b":true,"z":1}`: true, `{"M":5}`: true,
+		`{"m":"{}"}`: false, `{"l":"[]"}`: false, `{"l":"x"}`: false, `{"n":"5"}`: false, `{"b":"true"}`: false} {
+		var m message
+		if err := decode([]byte(raw), &m); (err == nil) != good {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
 // ---- results ----
 
 // Each type that a handler may return becomes the content that the documentation promises.
@@ -1462,6 +1480,8 @@ func TestResults(t *testing.T) {
 		{"any: struct", out[any](r, nil), texts(empty) + `,"structuredContent":` + empty, ""},
 		{"error", out("not sent", errors.New("disk full\n<now>")), isError("disk full\n<now>"), ""},
 		{"empty error", out("", errors.New("")), isError(""), ""},
+		{"deadline of its own", out("", context.DeadlineExceeded), isError("context deadline exceeded"), ""},
+		{"cancellation of its own", out("", context.Canceled), isError("context canceled"), ""},
 		{"protocol error", out("", error(&Error{Code: 7, Message: "no", Data: map[string]int{"a": 1}})), `{"code":7,"message":"no","data":{"a":1}}`, ""},
 		{"wrapped protocol error", out("", fmt.Errorf("so: %w", &Error{Code: -32602, Message: "no"})), `{"code":-32602,"message":"no"}`, ""},
 		{"protocol error without a code", out("", error(&Error{Message: "no"})), `{"code":-32603,"message":"no"}`, ""},
@@ -1803,7 +1823,7 @@ func TestWrappingOfStructuredOutput(t *testing.T) {
 func TestOutputIsOneValidLine(t *testing.T) {
 	values := []any{json.RawMessage("{\"a\":\n\"\xff\u2028\u2029\"}"), map[string]any{"k": valJSON{1}}, color(3), []string{"\xc3(", "\u2028"}, struct{ E error }{}}
 	for _, tag := range []string{"json:\"\u2028\"", `json:"it's"`, `json:",embed"`, `json:"a,case:ignore"`} {
-		values = append(values, reflect.Zero(structOf(tag, new(int), []int{})).Interface())
+		values = append(values, reflect.Zero(structOf(tag, new(int))).Interface(), reflect.Zero(structOf(tag, []int{})).Interface())
 	}
 	valid := func(b []byte) bool {
 		return utf8.Valid(b) && json.Valid(b) && !bytes.ContainsAny(b, "\n\r\u2028\u2029")
