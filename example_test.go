@@ -90,7 +90,7 @@ func ExampleAddTool_raw() {
 	mcp.AddTool(s, mcp.Tool{
 		Name:        "count",
 		Description: "Counts the arguments.",
-		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":{"type":"number"}}`),
+		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":{"type":"number"}}`),
 	}, func(ctx context.Context, arguments json.RawMessage) (string, error) {
 		var m map[string]float64
 		if err := json.Unmarshal(arguments, &m); err != nil {
