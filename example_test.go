@@ -4,10 +4,12 @@ package mcp_test
 
 import (
 	"context"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log"
 	"log/slog"
 	"math"
 	"net"
@@ -15,7 +17,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"testing/fstest"
 	"time"
 
 	"example.com/mcp"
@@ -89,7 +90,7 @@ func ExampleAddTool_raw() {
 	mcp.AddTool(s, mcp.Tool{
 		Name:        "count",
 		Description: "Counts the arguments.",
-		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":{"type":"number"}}`),
+		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":{"type":"number"}}`),
 	}, func(ctx context.Context, arguments json.RawMessage) (string, error) {
 		var m map[string]float64
 		if err := json.Unmarshal(arguments, &m); err != nil {
@@ -459,12 +460,16 @@ func ExampleLogHandler() {
 	// {"content":[{"type":"text","text":"fetched"}]}
 }
 
+//go:embed example/skills/*.md
+var skillFiles embed.FS
+
 // An extension may have methods of its own. The server declares the extension, so that
-// clients know that they can call them.
+// clients know that they can call them. The skills are files that //go:embed includes in
+// the program.
 func ExampleServer_AddMethod() {
-	skills := fstest.MapFS{ // a program uses embed.FS
-		"release.md": {Data: []byte("Tag the commit, then write the notes.")},
-		"review.md":  {Data: []byte("Read the tests first.")},
+	skills, err := fs.Sub(skillFiles, "example/skills")
+	if err != nil {
+		log.Fatal(err)
 	}
 	s := &mcp.Server{Name: "skills", Version: "1.0.0", Extensions: map[string]any{"com.example/skills": struct{}{}}}
 	s.AddMethod("skills/list", func(ctx context.Context, params json.RawMessage) (any, error) {
@@ -483,7 +488,7 @@ func ExampleServer_AddMethod() {
 		if err != nil {
 			return nil, &mcp.Error{Code: -32602, Message: "There is no such skill"}
 		}
-		return map[string]any{"text": string(text)}, nil
+		return map[string]any{"text": strings.TrimSpace(string(text))}, nil
 	})
 
 	request(s, "skills/list", `{}`)

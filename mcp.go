@@ -224,9 +224,9 @@ type Server struct {
 	// them are unwritten.
 	ErrorLog *log.Logger
 
-	mu          sync.Mutex              // guards what follows
+	mu          sync.Mutex              // guards the fields below
 	items       [kinds]map[string]*item // by name
-	lists       [kinds][]*item          // what inOrder has returned; nil: it is to be made anew
+	lists       [kinds][]*item          // what listInOrder has returned; nil if it has to be made again
 	generations [kinds]int              // count the changes of the lists
 	lastSeq     int
 	hides       bool    // there ever was a tool with Shown
@@ -495,7 +495,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 	adopt(where, t, t.Icons, &t.Meta)
 	in := s.inputRules(t, from, where)
 	out := outputSchema(t, to, where+": Out")
-	s.add(tools, &item{
+	s.addItem(tools, &item{
 		name:   t.Name,
 		public: *t,
 		shown:  t.Shown,
@@ -541,7 +541,7 @@ func (s *Server) inputRules(t *Tool, from reflect.Type, where string) *rules {
 // checkNames panics if providers would refuse the name of an argument.
 func (s *schema) checkNames(where string) {
 	for _, f := range s.fields {
-		panicUnless(madeOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
+		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse every request", f.name)
 	}
 }
@@ -593,7 +593,7 @@ func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 
 // checkTool panics if the name or a schema of t is invalid.
 func checkTool(where string, t *Tool) {
-	panicUnless(madeOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
+	panicUnless(consistsOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
 	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
 	t.InputSchema = compactSchema(where+": InputSchema", t.InputSchema)
 	t.OutputSchema = compactSchema(where+": OutputSchema", t.OutputSchema)
@@ -616,7 +616,7 @@ func compactSchema(where string, schema json.RawMessage) json.RawMessage {
 // rootType returns the type in the root of a schema, or "" if there is none or more than one.
 func rootType(schema []byte) string {
 	var raw []byte
-	pick(schema, want{name: "type", to: &raw})
+	scanMembers(schema, want{name: "type", to: &raw})
 	typ, _ := unquote(raw)
 	return typ
 }
@@ -627,13 +627,13 @@ func (t *Tool) wraps() bool { return t.OutputSchema != nil && rootType(t.OutputS
 
 // RemoveTools removes the tools of these names and notifies connected clients. Names that do
 // not exist are ignored. Calls in progress continue.
-func (s *Server) RemoveTools(names ...string) { s.remove(tools, names) }
+func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
 // ---- resources ----
 //
-// A URI comes from a client, and what it names is often a file. So templates are
-// strict where they are added, and what their variables may hold is checked
-// before a ReadFunc sees it: a value never leads out of the place that it has.
+// A URI comes from a client and often names a file. So a template is checked when it is
+// added, and the values of its variables are checked before a ReadFunc receives them: a
+// value never leads out of its place in the path.
 
 // AddResource adds a resource or a template, or replaces the one of the same URI, and notifies
 // connected clients. The URI of a request is looked up among the resources, and then, if it has
@@ -665,7 +665,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		r.URI, r.Size = "", 0
 		k, public = templates, template{name, r}
 	}
-	s.add(k, &item{
+	s.addItem(k, &item{
 		name:   name,
 		public: public,
 		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
@@ -741,7 +741,7 @@ func checkAnnotations(a *Annotations) error {
 	switch {
 	case a.Priority != nil && !(*a.Priority >= 0 && *a.Priority <= 1):
 		return errors.New("the Priority must be from 0 to 1")
-	case a.LastModified != "" && !wellFormed("date-time", a.LastModified):
+	case a.LastModified != "" && !isWellFormed("date-time", a.LastModified):
 		return errors.New("LastModified must be a time as in 2026-01-31T09:30:00Z")
 	}
 	return nil
@@ -750,8 +750,8 @@ func checkAnnotations(a *Annotations) error {
 // RemoveResources removes the resources and templates of these URIs and notifies connected
 // clients. URIs that do not exist are ignored.
 func (s *Server) RemoveResources(uris ...string) {
-	s.remove(resources, uris)
-	s.remove(templates, uris)
+	s.removeItems(resources, uris)
+	s.removeItems(templates, uris)
 }
 
 // ResourceUpdated notifies the clients that have subscribed to the resource that it has
@@ -762,19 +762,18 @@ func (s *Server) ResourceUpdated(uri string) {
 	}
 }
 
-// parseTemplate splits a URI template: what is at odd places is a variable,
-// with the + in front if it has one, the rest is literal. Names are those of the
-// variables, without the +.
+// parseTemplate splits a URI template. The elements of parts are a literal, a variable,
+// a literal and so on; a variable keeps its +. names holds the variables without the +.
 func parseTemplate(uri string) (parts, names []string, err error) {
 	literal, rest, more := strings.Cut(uri, "{")
-	if scheme, _, ok := strings.Cut(literal, ":"); !ok || !legalScheme(scheme) {
-		return nil, nil, errors.New(`a URI begins with a scheme, as "file:"`)
+	if scheme, _, ok := strings.Cut(literal, ":"); !ok || !isScheme(scheme) {
+		return nil, nil, errors.New(`a URI must begin with a scheme, such as "file:"`)
 	}
 	for more {
 		variable, after, closed := strings.Cut(rest, "}")
 		name := strings.TrimPrefix(variable, "+")
 		switch {
-		case !closed || name == "" || !madeOf(name, "_"):
+		case !closed || name == "" || !consistsOf(name, "_"):
 			return nil, nil, errors.New("a variable is written {name} or {+name}")
 		case slices.Contains(names, name):
 			return nil, nil, errors.New("duplicate variable")
@@ -788,20 +787,20 @@ func parseTemplate(uri string) (parts, names []string, err error) {
 	return parts, names, checkLiterals(parts)
 }
 
-// checkLiterals returns an error if the literal parts of a template, or of a URI
-// without variables, cannot stand in a URI.
+// checkLiterals returns an error if the literal parts of a template, or a URI without
+// variables, are not valid in a URI.
 func checkLiterals(parts []string) error {
 	var literals []string
 	for i := 0; i < len(parts); i += 2 {
 		decoded, ok := unescape(parts[i])
-		if !ok || !madeOf(parts[i], "%-._~:/?#[]@!$&'()*+,;=") {
-			return errors.New("a URI has no blanks, no } of its own, and nothing else that RFC 3986 does not allow: " +
-				"write that of a file as (&url.URL{Scheme: \"file\", Path: path}).String()")
+		if !ok || !consistsOf(parts[i], "%-._~:/?#[]@!$&'()*+,;=") {
+			return errors.New("a URI must not have blanks, a single }, or other characters that RFC 3986 does not allow: " +
+				"for a file, write (&url.URL{Scheme: \"file\", Path: path}).String()")
 		}
 		literals = append(literals, decoded)
 	}
-	if len(parts) > 1 && hasDotSegment(strings.Join(literals, "x")) { // a URI that fits the template
-		return errors.New(`a template has no "." or ".." between slashes: nothing would fit it`)
+	if len(parts) > 1 && hasDotSegment(strings.Join(literals, "x")) { // as in a URI that matches the template
+		return errors.New(`a template must not have "." or ".." between slashes: no URI would match it`)
 	}
 	return nil
 }
@@ -809,20 +808,20 @@ func checkLiterals(parts []string) error {
 // alphanumeric holds the letters and digits of ASCII.
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// madeOf reports whether s holds letters and digits of ASCII, and others, alone.
-func madeOf(s, others string) bool {
+// consistsOf reports whether s has no characters but ASCII letters, digits and others.
+func consistsOf(s, others string) bool {
 	return strings.Trim(s, alphanumeric+others) == ""
 }
 
-// legalScheme reports whether s is the scheme of a URI.
-func legalScheme(s string) bool {
-	return s != "" && s[0] > '9' && madeOf(s, "+-.")
+// isScheme reports whether s is the scheme of a URI.
+func isScheme(s string) bool {
+	return s != "" && s[0] > '9' && consistsOf(s, "+-.")
 }
 
-// hasDotSegment reports whether there is a "." or ".." between the slashes of a
-// URI, or between other characters that a program may take for a slash.
+// hasDotSegment reports whether a segment of a URI is "." or "..". Segments end at
+// slashes and at other characters that a program may treat as a slash.
 func hasDotSegment(uri string) bool {
-	if scheme, rest, ok := strings.Cut(uri, ":"); ok && legalScheme(scheme) {
+	if scheme, rest, ok := strings.Cut(uri, ":"); ok && isScheme(scheme) {
 		uri = rest
 	}
 	for segment := range strings.FieldsFuncSeq(uri, func(r rune) bool { return strings.ContainsRune(`/\?#`, r) }) {
@@ -833,12 +832,13 @@ func hasDotSegment(uri string) bool {
 	return false
 }
 
-// matchTemplate reports whether uri fits the parts of a template, and returns
-// the values of the variables: the shortest that the first can have, then the
-// second. If one of these is refused there is no looking for others.
+// matchTemplate reports whether uri matches the parts of a template, and returns the
+// values of the variables. The first variable takes the shortest value that lets the
+// template match, then the second, and so on. If such a value is not allowed, uri does not
+// match, even if longer values would be.
 func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 	ends := make([]int, len(parts)/2)
-	if !fit(parts, uri, 0, ends) {
+	if !matchRest(parts, uri, 0, ends) {
 		return nil, false
 	}
 	vars, at := make(map[string]string, len(ends)), 0
@@ -846,24 +846,25 @@ func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 		at += len(parts[2*i])
 		value, ok := unescape(uri[at:end])
 		name, reserved := strings.CutPrefix(parts[2*i+1], "+")
-		if !ok || !confined(value, reserved) {
+		if !ok || !isConfined(value, reserved) {
 			return nil, false
 		}
 		vars[name], at = value, end
 	}
-	// A value that is harmless by itself may make a ".." with the literal beside
-	// it, so the whole is looked at too.
+	// A value that is harmless by itself may form a ".." with the literal next to it, so
+	// the whole URI is checked too.
 	decoded, _ := unescape(uri)
 	return vars, !hasDotSegment(decoded)
 }
 
-// fit finds where in uri the variables end, if parts are to fit what is from the
-// index at on. ends[i] is the last end that was tried for variable i: what follows
-// did not match there. A later try for variable i never starts further left, so it
-// goes on behind ends[i]. Each position is tried once for each variable, and the
-// time is linear.
-// In "x:/1/b2", {a} of "x:/{a}/b{b}" ends behind "1", and {b} behind "2".
-func fit(parts []string, uri string, at int, ends []int) bool {
+// matchRest reports whether parts match uri from the index at on, and sets ends[i] to the
+// index after the value of variable i. In "x:/1/b2", {a} of "x:/{a}/b{b}" ends after "1",
+// and {b} after "2".
+//
+// ends[i] is also how far variable i was tried. A retry resumes after it, because it
+// never starts further to the left. So each index is tried once for each variable, and
+// matching takes linear time.
+func matchRest(parts []string, uri string, at int, ends []int) bool {
 	if !strings.HasPrefix(uri[at:], parts[0]) {
 		return false
 	}
@@ -875,7 +876,7 @@ func fit(parts []string, uri string, at int, ends []int) bool {
 			return false
 		}
 		ends[0] = end
-		if strings.IndexByte(uri[max(0, end-2):end], '%') < 0 && fit(parts[2:], uri, end, ends[1:]) { // not inside of an escape
+		if strings.IndexByte(uri[max(0, end-2):end], '%') < 0 && matchRest(parts[2:], uri, end, ends[1:]) { // not inside of an escape
 			return true
 		}
 	}
@@ -897,10 +898,10 @@ func unescape(s string) (string, bool) {
 	return string(b), true
 }
 
-// confined reports whether the value of a variable may be made part of a path
-// without leading somewhere else. A backslash is a slash on Windows, and a zero
-// byte ends a name in C.
-func confined(value string, reserved bool) bool {
+// isConfined reports whether a handler can make the value of a variable part of a path
+// without leaving the directory. A backslash is a separator on Windows, and a zero byte
+// ends a name in C.
+func isConfined(value string, reserved bool) bool {
 	return utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
 		(reserved || !strings.ContainsAny(value, `/\`)) && !hasDotSegment("/"+value)
 }
@@ -926,11 +927,11 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 		}
 	}
 	adopt(where, &p, p.Icons, &p.Meta)
-	s.add(prompts, &item{
+	s.addItem(prompts, &item{
 		name:   p.Name,
 		public: p,
 		handler: func(r *request) []byte {
-			args, fault := p.arguments(r)
+			args, fault := p.readArguments(r)
 			if fault != nil {
 				return errorLine(r.id, fault)
 			}
@@ -942,9 +943,9 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	})
 }
 
-// arguments returns the arguments of a request, or an error if one is missing or unknown. An
+// readArguments returns the arguments of a request, or an error if one is missing or unknown. An
 // unknown argument is refused so that a PromptFunc need not check for it.
-func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
+func (p *Prompt) readArguments(r *request) (map[string]string, *Error) {
 	params := struct {
 		Arguments map[string]string `json:"arguments"`
 	}{make(map[string]string)}
@@ -966,7 +967,7 @@ func (p *Prompt) arguments(r *request) (map[string]string, *Error) {
 
 // RemovePrompts removes the prompts of these names and notifies connected clients. Names that
 // do not exist are ignored.
-func (s *Server) RemovePrompts(names ...string) { s.remove(prompts, names) }
+func (s *Server) RemovePrompts(names ...string) { s.removeItems(prompts, names) }
 
 // ---- what a server offers ----
 //
@@ -983,11 +984,11 @@ const (
 	tools kind = iota
 	prompts
 	resources
-	templates // belong to resources, but for the list
+	templates // part of resources, with a list of their own
 	kinds
-	completions = kinds // these have no list, but are declared too
+	completions = kinds // this and logging are declared to clients, but have no list
 	logging     = kinds + 1
-	nothing     = kinds + 2 // what is served whatever is offered
+	nothing     = kinds + 2 // what a method needs that is always served
 )
 
 // A kindSet holds, for each kind, whether it is in the set.
@@ -1030,9 +1031,9 @@ func jsonOf(m map[string]any) ([]byte, error) {
 	return marshal(m)
 }
 
-// add adds an item, or replaces the item of the same name, and notifies the clients. A kind
+// addItem adds an item, or replaces the item of the same name, and notifies the clients. A kind
 // stays declared once an item of it was added, because clients ask only once.
-func (s *Server) add(k kind, it *item) {
+func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
 	if old := s.items[k][it.name]; old != nil {
 		it.seq = old.seq
@@ -1049,11 +1050,11 @@ func (s *Server) add(k kind, it *item) {
 	s.offered[k.capability()] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
 	s.mu.Unlock()
-	s.changed(k)
+	s.notifyChanged(k)
 }
 
-// remove removes the items of these names, and notifies the clients if there were any.
-func (s *Server) remove(k kind, names []string) {
+// removeItems removes the items of these names, and notifies the clients if there were any.
+func (s *Server) removeItems(k kind, names []string) {
 	removed := false
 	s.mu.Lock()
 	for _, name := range names {
@@ -1065,19 +1066,19 @@ func (s *Server) remove(k kind, names []string) {
 	}
 	s.mu.Unlock()
 	if removed {
-		s.changed(k)
+		s.notifyChanged(k)
 	}
 }
 
-// find returns the item of a name, or nil. If no resource has the name, find returns the first
+// findItem returns the item of a name, or nil. If no resource has the name, findItem returns the first
 // template that matches it, and the values of its variables. Very long names are not matched,
 // because there may be many templates.
-func (s *Server) find(k kind, name string) (*item, map[string]string) {
+func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 	s.mu.Lock()
 	it := s.items[k][name]
 	s.mu.Unlock()
 	if it == nil && k.capability() == resources && len(name) <= maxMatched {
-		list, _ := s.inOrder(templates)
+		list, _ := s.listInOrder(templates)
 		for _, template := range list {
 			if vars, ok := template.match(name); ok {
 				return template, vars
@@ -1087,10 +1088,10 @@ func (s *Server) find(k kind, name string) (*item, map[string]string) {
 	return it, nil
 }
 
-// inOrder returns the items of a kind in the order in which they were added, and the
+// listInOrder returns the items of a kind in the order in which they were added, and the
 // generation of the list, which every change increments. A list that it has returned never
 // changes: after a change it makes a new one.
-func (s *Server) inOrder(k kind) (list []*item, generation int) {
+func (s *Server) listInOrder(k kind) (list []*item, generation int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
@@ -1099,8 +1100,8 @@ func (s *Server) inOrder(k kind) (list []*item, generation int) {
 	return s.lists[k], s.generations[k]
 }
 
-// offers returns the kinds that are declared.
-func (s *Server) offers() kindSet {
+// offeredKinds returns the kinds that are declared.
+func (s *Server) offeredKinds() kindSet {
 	s.mu.Lock()
 	offered := s.offered
 	s.mu.Unlock()
@@ -1126,8 +1127,8 @@ func (s *Server) removeSession(c *session) {
 	s.mu.Unlock()
 }
 
-// changed notifies every client that a list has changed.
-func (s *Server) changed(k kind) {
+// notifyChanged notifies every client that a list has changed.
+func (s *Server) notifyChanged(k kind) {
 	for _, c := range s.openSessions() {
 		c.sendListChanged(k.capability())
 	}
@@ -1184,8 +1185,8 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	s.mu.Unlock()
 }
 
-// method returns the service of a method, or one that no revision has.
-func (s *Server) method(name string) *service {
+// findMethod returns the service of a method, or one that no revision has.
+func (s *Server) findMethod(name string) *service {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return cmp.Or(services[name], s.methods[name], unknownMethod)
@@ -1227,13 +1228,13 @@ type Request struct {
 // returned, give it a new context and only the values that it needs.
 func RequestFrom(ctx context.Context) *Request {
 	if r := requestOf(ctx); r != outside {
-		return r.public()
+		return r.publicRequest()
 	}
 	return nil
 }
 
-// public returns a description of r that shares no memory with it.
-func (r *request) public() *Request {
+// publicRequest returns a description of r that shares no memory with it.
+func (r *request) publicRequest() *Request {
 	name, version, _ := parseClientInfo(r.client)
 	return &Request{
 		Method: string(r.method), Name: r.name, ID: bytes.Clone(r.id), ProtocolVersion: r.rev.String(),
@@ -1325,7 +1326,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	if !h.Enabled(ctx, record.Level) {
 		return nil
 	}
-	data, err := h.data(ctx, record)
+	data, err := h.encodeRecord(ctx, record)
 	if err != nil {
 		return err
 	}
@@ -1336,9 +1337,9 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	return nil
 }
 
-// data returns what is sent of a record: its message, or, if there are attributes,
-// an object that slog's own handler has written, with the message as its first member.
-func (h *logHandler) data(ctx context.Context, record slog.Record) ([]byte, error) {
+// encodeRecord returns the data of a log message: the record's message, or, if the record
+// has attributes, an object that slog's JSON handler writes, with the message first.
+func (h *logHandler) encodeRecord(ctx context.Context, record slog.Record) ([]byte, error) {
 	var buf bytes.Buffer
 	inner := slog.NewJSONHandler(&buf, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 { // the time, the level and the message; attributes are in a group
@@ -1356,7 +1357,7 @@ func (h *logHandler) data(ctx context.Context, record slog.Record) ([]byte, erro
 		return nil, err
 	}
 	var attributes []byte
-	pick(bytes.TrimSpace(buf.Bytes()), want{name: "attributes", to: &attributes})
+	scanMembers(bytes.TrimSpace(buf.Bytes()), want{name: "attributes", to: &attributes})
 	message := appendString(nil, record.Message)
 	if attributes == nil {
 		return message, nil
@@ -1477,7 +1478,7 @@ func missingCapability(capability string) error {
 func hasCapability(caps []byte, capability string) bool {
 	for _, name := range strings.Split(capability, ".") {
 		var in []byte // stays nil if caps is no object
-		pick(caps, want{name: name, to: &in})
+		scanMembers(caps, want{name: name, to: &in})
 		caps = in
 	}
 	return len(caps) > 0 && caps[0] == '{'
@@ -1614,7 +1615,7 @@ func Sample(ctx context.Context, req SampleRequest) (*SampleResult, error) {
 	if c := req.IncludeContext; c != "" && c != "none" && r.rev.knows(samplingContext) && !hasCapability(r.caps, "sampling.context") {
 		return nil, missingCapability("sampling.context")
 	}
-	params, err := req.encode(r.rev)
+	params, err := req.encodeParams(r.rev)
 	if err != nil {
 		return nil, fmt.Errorf("mcp: Sample: %w", err)
 	}
@@ -1634,8 +1635,8 @@ func Sample(ctx context.Context, req SampleRequest) (*SampleResult, error) {
 	return &SampleResult{SampleMessage{answer.Role, content}, answer.Model, answer.StopReason}, nil
 }
 
-// encode returns the params of the request as a revision knows them.
-func (req *SampleRequest) encode(rev revision) ([]byte, error) {
+// encodeParams returns the params of the request as a revision knows them.
+func (req *SampleRequest) encodeParams(rev revision) ([]byte, error) {
 	if p := req.ModelPreferences; p != nil && !json.Valid(p) {
 		return nil, errors.New("ModelPreferences is not valid JSON")
 	}
@@ -1793,7 +1794,7 @@ const (
 	writing purpose = true
 )
 
-// derive describes t and returns what is wrong with it. The errors begin with where.
+// derive describes t and returns the problems that it found. The errors begin with where.
 func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
 	d := deriver{why: why, known: make(map[knownType]*schema)}
 	s := d.schema(t, where, false)
@@ -1921,6 +1922,9 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 		} else {
 			d.refuse(where, typeName(t)+" cannot be described: write a map with string keys")
 		}
+		if d.why == writing && !isMapKey(t.Key()) {
+			d.reject(where, typeName(t)+" has no JSON form: write a map with string keys")
+		}
 		s.elem = &field{schema: d.schema(t.Elem(), where+"[]", true), maxLen: -1}
 		d.refuseNilElements(s, where)
 	case k == reflect.Array:
@@ -1940,8 +1944,14 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 	}
 }
 
+// isMapKey reports whether encoding/json can write a map with keys of the type t.
+func isMapKey(t reflect.Type) bool {
+	k := t.Kind()
+	return k == reflect.String || reflect.Int <= k && k <= reflect.Uintptr || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
+
 // refuseNilElements refuses a list or map of results whose elements are pointers to anything
-// but objects: a nil among them is sent as null, which no schema of ours allows.
+// but objects: a nil among them is sent as null, which no derived schema allows.
 func (d *deriver) refuseNilElements(s *schema, where string) {
 	if elem := s.typ.Elem(); d.why == writing && elem.Kind() == reflect.Pointer && s.elem.schema.kind != "object" {
 		d.refuse(where, typeName(s.typ)+" cannot be described, because an element may be nil: write elements of type "+typeName(elem.Elem())+", or of a struct with a pointer in it")
@@ -2093,7 +2103,7 @@ func newField(in reflect.StructField, i int, tag string, outer *field) *field {
 // encoding/json has more options and accepts more names.
 func (d *deriver) checkTag(where, tag string) {
 	name, options, _ := strings.Cut(tag, ",")
-	if odd := strings.IndexFunc(name, oddInName); odd >= 0 {
+	if odd := strings.IndexFunc(name, isOddInName); odd >= 0 {
 		d.reject(where, fmt.Sprintf("Go versions differ on the JSON name %q: leave out %q", name, name[odd:]))
 	}
 	for option := range strings.SplitSeq(options, ",") {
@@ -2104,8 +2114,8 @@ func (d *deriver) checkTag(where, tag string) {
 	}
 }
 
-// oddInName reports whether some version of encoding/json refuses r in a name.
-func oddInName(r rune) bool {
+// isOddInName reports whether some version of encoding/json refuses r in a name.
+func isOddInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
@@ -2125,7 +2135,7 @@ func (f *field) readDoc() error {
 	doc := f.tag.Get("jsonschema")
 	for i, part := range strings.Split(doc, ",") {
 		key, _, keyed := strings.Cut(part, "=")
-		if !keyed && part == "required" || keyed && (i == 0 && key != "" && madeOf(key, "_") || slices.Contains(foreign, key)) {
+		if !keyed && part == "required" || keyed && (i == 0 && key != "" && consistsOf(key, "_") || slices.Contains(foreign, key)) {
 			return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone. "+
 				"A field is required unless it is a pointer or has omitempty, omitzero or a default; bounds have tags of their own, such as enum:\"a,b\" and minimum:\"1\"", doc)
 		}
@@ -2146,10 +2156,10 @@ var foreign = strings.Fields("required description title enum default example ex
 // readBounds reads between which numbers a field must be. Both are of the type of
 // the field, so that comparing is exact.
 func (f *field) readBounds() (err error) {
-	if f.min, err = f.bound("minimum"); err == nil {
-		f.max, err = f.bound("maximum")
+	if f.min, err = f.readBound("minimum"); err == nil {
+		f.max, err = f.readBound("maximum")
 	}
-	if err == nil && f.min.IsValid() && f.max.IsValid() && compare(f.min, f.max) > 0 {
+	if err == nil && f.min.IsValid() && f.max.IsValid() && compareValues(f.min, f.max) > 0 {
 		err = errors.New("minimum is above maximum")
 	}
 	if f.schema.kind == "integer" { // a number that the Go type cannot hold is then reported with the bound
@@ -2160,9 +2170,9 @@ func (f *field) readBounds() (err error) {
 	return err
 }
 
-// bound returns the number in a tag, or no value if there is no tag. A number that the type
+// readBound returns the number in a tag, or no value if there is no tag. A number that the type
 // cannot hold is an error, because the bound would allow everything or nothing.
-func (f *field) bound(key string) (bound reflect.Value, err error) {
+func (f *field) readBound(key string) (bound reflect.Value, err error) {
 	text, ok := f.tag.Lookup(key)
 	if !ok {
 		return bound, nil
@@ -2176,8 +2186,8 @@ func (f *field) bound(key string) (bound reflect.Value, err error) {
 // readLengths reads the length of a string or a list. Both have the same tags; their schemas
 // have different keywords.
 func (f *field) readLengths() (err error) {
-	if f.minLen, err = f.length("minLength", 0); err == nil {
-		f.maxLen, err = f.length("maxLength", -1)
+	if f.minLen, err = f.readLength("minLength", 0); err == nil {
+		f.maxLen, err = f.readLength("maxLength", -1)
 	}
 	if err == nil && f.maxLen >= 0 && f.minLen > f.maxLen {
 		err = errors.New("minLength is above maxLength")
@@ -2185,8 +2195,8 @@ func (f *field) readLengths() (err error) {
 	return err
 }
 
-// length returns the number of characters or elements in a tag, or without if there is no tag.
-func (f *field) length(key string, without int) (int, error) {
+// readLength returns the number of characters or elements in a tag, or without if there is no tag.
+func (f *field) readLength(key string, without int) (int, error) {
 	text, ok := f.tag.Lookup(key)
 	if !ok {
 		return without, nil
@@ -2204,18 +2214,18 @@ func (f *field) readFormat() error {
 	if !ok {
 		return nil
 	}
-	if !f.schema.plain() || !slices.Contains(formats, format) {
+	if !f.schema.isPlainText() || !slices.Contains(formats, format) {
 		return errors.New(`format must be "email", "uri", "date" or "date-time", on a string without a form of its own`)
 	}
 	f.format = format
 	return nil
 }
 
-// formats lists what wellFormed knows, and what a form may have.
+// formats lists what isWellFormed knows, and what a form may have.
 var formats = []string{"email", "uri", "date", "date-time"}
 
-// plain reports whether s is a string that has no text form or encoding of its own.
-func (s *schema) plain() bool { return s.kind == "string" && !s.text && s.encoding == "" }
+// isPlainText reports whether s is a string that has no text form or encoding of its own.
+func (s *schema) isPlainText() bool { return s.kind == "string" && !s.text && s.encoding == "" }
 
 // readEnum reads the values that a field, or each of its elements, may have, and their
 // titles in a form.
@@ -2234,13 +2244,13 @@ func (f *field) readEnum() error {
 		of = &field{schema: list.elem.schema, maxLen: -1}
 		list.elem, f.schema = of, &list
 	}
-	if !of.schema.plain() {
+	if !of.schema.isPlainText() {
 		return errors.New("enum must be on a string or a list of strings, without a form of its own: of numbers some models accept none")
 	}
 	var enum []string
 	for val := range strings.SplitSeq(text, ",") {
 		raw := appendString(nil, val)
-		switch _, err := valueOf("enum", raw, of.schema.typ, of.check); {
+		switch _, err := valueOf("enum", raw, of.schema.typ, of.checkValue); {
 		case err != nil:
 			return err
 		case val == "" || strings.TrimSpace(val) != val:
@@ -2271,7 +2281,7 @@ func (f *field) readDefault() error {
 		return errors.New("default must be JSON, unless the field is a string")
 	}
 	f.dflt = raw // set before the check, so that a default that needs itself is nested too deeply
-	_, err = valueOf("default", raw, f.schema.typ, f.check)
+	_, err = valueOf("default", raw, f.schema.typ, f.checkValue)
 	if err != nil {
 		f.dflt = nil
 	}
@@ -2283,7 +2293,7 @@ func (f *field) readDefault() error {
 func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *faults)) (reflect.Value, error) {
 	v, bad := reflect.New(t).Elem(), faults{exact: true}
 	set(v, raw, &bad)
-	bad.inMember(0, key)
+	bad.prefixMember(0, key)
 	return v, bad.err()
 }
 
@@ -2300,7 +2310,7 @@ func (s *schema) render() json.RawMessage {
 		return json.RawMessage(`{"type":"object","properties":{}}`)
 	}
 	for depth := 16; ; depth-- {
-		if b := (&printer{depth: depth}).append(nil, s, untagged); len(b) <= maxSchema || depth == 1 {
+		if b := (&printer{depth: depth}).appendSchema(nil, s, untagged); len(b) <= maxSchema || depth == 1 {
 			return b
 		}
 	}
@@ -2316,8 +2326,8 @@ type printer struct {
 // untagged is a field without tags, for the root of a schema. It is never changed.
 var untagged = &field{maxLen: -1}
 
-// append appends s and what the tags of its field say.
-func (p *printer) append(b []byte, s *schema, f *field) []byte {
+// appendSchema appends s and what the tags of its field say.
+func (p *printer) appendSchema(b []byte, s *schema, f *field) []byte {
 	b = stringMember(append(b, '{'), "type", s.kind)
 	b = optionalMember(b, "description", cmp.Or(f.doc, s.encoding)) // some hosts drop contentEncoding
 	if p.form == 0 || p.form.knows(formDefaults) || s.kind == "boolean" {
@@ -2330,10 +2340,10 @@ func (p *printer) append(b []byte, s *schema, f *field) []byte {
 	b = optionalMember(b, "format", s.format+f.format)
 	b = optionalMember(b, "contentEncoding", s.encoding)
 	switch {
-	case s.kind == "array" && p.titled(s.elem): // the protocol's schema allows no type here
+	case s.kind == "array" && p.hasTitles(s.elem): // the protocol's schema allows no type here
 		b = closeWith(p.appendChoice(join(b, `"items":{`), s.elem, "anyOf"), "}")
 	case s.kind == "array":
-		b = p.append(join(b, `"items":`), s.elem.schema, s.elem)
+		b = p.appendSchema(join(b, `"items":`), s.elem.schema, s.elem)
 	case s.kind == "object" && !s.free:
 		b = p.appendObject(b, s)
 	}
@@ -2377,7 +2387,7 @@ func (p *printer) appendObject(b []byte, s *schema) []byte {
 	p.ancestors = append(p.ancestors, s.typ)
 	b = join(p.appendFields(b, s.fields), `"additionalProperties":`)
 	if s.elem != nil {
-		b = p.append(b, s.elem.schema, s.elem)
+		b = p.appendSchema(b, s.elem.schema, s.elem)
 	} else {
 		b = join(b, "false")
 	}
@@ -2391,7 +2401,7 @@ func (p *printer) appendFields(b []byte, fields []*field) []byte {
 	b = join(b, `"properties":{`)
 	var required []byte
 	for _, f := range fields {
-		b = append(p.append(append(appendString(b, f.name), ':'), f.schema, f), ',')
+		b = append(p.appendSchema(append(appendString(b, f.name), ':'), f.schema, f), ',')
 		if !f.optional {
 			required = append(appendString(required, f.name), ',')
 		}
@@ -2402,13 +2412,13 @@ func (p *printer) appendFields(b []byte, fields []*field) []byte {
 	return b
 }
 
-// titled reports whether each value of an enum is written together with its title.
-func (p *printer) titled(f *field) bool { return f.titles != nil && p.form.knows(choiceTitles) }
+// hasTitles reports whether each value of an enum is written together with its title.
+func (p *printer) hasTitles(f *field) bool { return f.titles != nil && p.form.knows(choiceTitles) }
 
 // appendChoice appends the values of an enum. In a form they are appended with their titles,
 // as the member key. Revisions differ in how titles are written; the oldest have none.
 func (p *printer) appendChoice(b []byte, f *field, key string) []byte {
-	titled := p.titled(f)
+	titled := p.hasTitles(f)
 	if !titled {
 		key = "enum"
 	}
@@ -2535,7 +2545,7 @@ func (p handParser) addTags(f *field, said map[string][]byte, path string, keywo
 	if f.schema.kind == "string" || f.schema.kind == "array" {
 		err := f.readLengths()
 		panicAt(p.where+path, err)
-	} else if f.readBounds() != nil { // for example 0.5 for an integer; it is not checked
+	} else if f.readBounds() != nil { // for example 0.5 for an integer: the bound is not checked
 		f.min, f.max = reflect.Value{}, reflect.Value{}
 	}
 }
@@ -2629,8 +2639,8 @@ func (s *schema) checkFields(own *schema, where string) {
 	}
 }
 
-// appendConverted appends raw, which fits s, after replacing the values that coerce accepts
-// in place of others.
+// appendConverted appends raw, which is valid for s, with the values that coerce converts
+// replaced.
 func (s *schema) appendConverted(b, raw []byte) []byte {
 	raw = s.coerce(raw, &faults{})
 	switch {
@@ -2683,7 +2693,7 @@ func (in *rules) unmarshal(args []byte, v any) error {
 		args = []byte("{}")
 	}
 	if in.schema.fields == nil && bytes.Contains(args, []byte(hostsOwn)) && !in.describes(hostsOwn) {
-		args = without(args, hostsOwn) // setStruct skips it, but v is not a struct here
+		args = removeMember(args, hostsOwn) // setStruct skips it, but v is not a struct here
 	}
 	if in.byHand != nil {
 		in.byHand.set(reflect.Value{}, args, &bad)
@@ -2704,8 +2714,8 @@ func (in *rules) describes(name string) bool {
 	return in.byHand != nil && in.byHand.property(name) != nil || in.schema.property(name) != nil
 }
 
-// without returns a copy of an object without the members of one name.
-func without(object []byte, name string) []byte {
+// removeMember returns a copy of an object without the members of one name.
+func removeMember(object []byte, name string) []byte {
 	b := []byte("{")
 	for key, val := range members(object) {
 		if string(key) != name {
@@ -2716,8 +2726,8 @@ func without(object []byte, name string) []byte {
 	return closeWith(b, "}")
 }
 
-// faults collects what is wrong with the arguments of one call, and says how strictly they
-// are read.
+// faults collects the faults of the arguments of one call, and holds how strictly they are
+// read.
 type faults struct {
 	list      []fault
 	depth     int  // of the current value
@@ -2753,40 +2763,40 @@ func (f *faults) err() error {
 // json.RawMessage or a map[string]any may be nested more deeply.
 const maxArgsDepth = 100
 
-// enough reports whether there are so many faults that the rest is not looked at. A call
+// isFull reports whether there are so many faults that checking stops. A call
 // with many faults must not cost more than a correct one.
-func (f *faults) enough() bool { return len(f.list) >= 10 }
+func (f *faults) isFull() bool { return len(f.list) >= 10 }
 
-// add notes what is wrong with the current value, if err is not nil.
-func (f *faults) add(err error) {
+// addError adds err, unless it is nil, as a fault of the current value.
+func (f *faults) addError(err error) {
 	if err != nil {
 		f.list = append(f.list, fault{what: err.Error()})
 	}
 }
 
-// addMember notes what is wrong with a member of the current value.
+// addMember adds err as a fault of a member of the current value.
 func (f *faults) addMember(name string, err error) {
-	f.add(err)
-	f.inMember(len(f.list)-1, name)
+	f.addError(err)
+	f.prefixMember(len(f.list)-1, name)
 }
 
-// inMember adds the name of a member to the places of all faults from number from on.
-func (f *faults) inMember(from int, name string) {
+// prefixMember adds the name of a member to the places of all faults from number from on.
+func (f *faults) prefixMember(from int, name string) {
 	for i := from; i < len(f.list); i++ {
 		f.list[i].place = "." + cmp.Or(oneLine(name), `""`) + f.list[i].place
 	}
 }
 
-// inElement adds the index of an element to the places of all faults from number from on.
-func (f *faults) inElement(from, index int) {
+// prefixElement adds the index of an element to the places of all faults from number from on.
+func (f *faults) prefixElement(from, index int) {
 	for i := from; i < len(f.list); i++ {
 		f.list[i].place = "[" + strconv.Itoa(index) + "]" + f.list[i].place
 	}
 }
 
-// unknown notes that there is no argument of this name. It lists the names that exist, so
+// addUnknown notes that there is no argument of this name. It lists the names that exist, so
 // that a model finds the right one.
-func (f *faults) unknown(name string, names []string) {
+func (f *faults) addUnknown(name string, names []string) {
 	const most = 30
 	if len(names) > most {
 		names = append(slices.Clone(names[:most]), "...")
@@ -2814,7 +2824,7 @@ func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 		v = v.Elem()
 	}
 	if bad.depth++; bad.depth > maxArgsDepth { // each level walks over everything below it
-		bad.add(errors.New("is nested too deeply"))
+		bad.addError(errors.New("is nested too deeply"))
 	} else {
 		s.setValue(v, raw, bad)
 	}
@@ -2849,7 +2859,7 @@ func (s *schema) setValue(v reflect.Value, raw []byte, bad *faults) {
 	default:
 		err = wrongKind(s.kind, given)
 	}
-	bad.add(err)
+	bad.addError(err)
 }
 
 // coerce returns raw, or the value that a model means by it. Models send numbers, booleans,
@@ -3014,9 +3024,9 @@ func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 			elem.SetZero()
 		}
 		before := len(bad.list)
-		s.elem.check(elem, val, bad)
-		bad.inElement(before, n)
-		if bad.enough() {
+		s.elem.checkValue(elem, val, bad)
+		bad.prefixElement(before, n)
+		if bad.isFull() {
 			break
 		}
 		n++
@@ -3033,14 +3043,14 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
 			k.Elem().SetString(string(key))
 		} else {
-			bad.add(notValid(u.UnmarshalText(slices.Clip(key))))
+			bad.addError(notValid(u.UnmarshalText(slices.Clip(key))))
 		}
-		s.elem.check(e, val, bad)
+		s.elem.checkValue(e, val, bad)
 		if v.SetMapIndex(k.Elem(), e); v.Len() == size {
-			bad.add(errDuplicate)
+			bad.addError(errDuplicate)
 		}
-		bad.inMember(before, string(key))
-		if bad.enough() {
+		bad.prefixMember(before, string(key))
+		if bad.isFull() {
 			break
 		}
 	}
@@ -3054,7 +3064,7 @@ var errDuplicate = errors.New("came twice")
 // client and the server could use different ones.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
-	var others map[string]bool // names that were seen and are not fields
+	var others map[string]bool // names in raw that are not fields
 	if s.elem != nil {
 		others = make(map[string]bool)
 	}
@@ -3071,19 +3081,19 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 			s.fields[i].setIn(v, val, bad)
 		case s.elem != nil:
 			others[string(key)] = true
-			s.elem.check(reflect.Value{}, val, bad)
-			bad.inMember(before, string(key))
+			s.elem.checkValue(reflect.Value{}, val, bad)
+			bad.prefixMember(before, string(key))
 		case !s.open && !bad.open && !bad.partial:
-			bad.unknown(string(key), s.names())
+			bad.addUnknown(string(key), s.fieldNames())
 		}
-		if bad.enough() {
+		if bad.isFull() {
 			return
 		}
 	}
 	for i, f := range s.fields {
 		switch {
 		case seen[i]:
-		case f.dflt != nil && !bad.enough():
+		case f.dflt != nil && !bad.isFull():
 			f.setIn(v, f.dflt, bad)
 		case !f.optional && !bad.partial:
 			bad.addMember(f.name, errors.New("is required"))
@@ -3091,8 +3101,8 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	}
 }
 
-// names returns the names of the fields in their order.
-func (s *schema) names() (names []string) {
+// fieldNames returns the names of the fields in their order.
+func (s *schema) fieldNames() (names []string) {
 	for _, f := range s.fields {
 		names = append(names, f.name)
 	}
@@ -3118,8 +3128,8 @@ func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
 	if f.quoted {
 		raw = f.schema.coerce(raw, &faults{})
 	}
-	f.check(v, raw, bad)
-	bad.inMember(before, f.name)
+	f.checkValue(v, raw, bad)
+	bad.prefixMember(before, f.name)
 }
 
 // fieldOf is reflect.Value.FieldByIndex, except that it allocates embedded pointers that are
@@ -3140,9 +3150,9 @@ func fieldOf(v reflect.Value, index []int) reflect.Value {
 	return v
 }
 
-// check sets v from raw and checks the bounds, the enum and the format of the field. They
+// checkValue sets v from raw and checks the bounds, the enum and the format of the field. They
 // apply to the value after conversion. If v is the zero Value, raw is only checked.
-func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
+func (f *field) checkValue(v reflect.Value, raw []byte, bad *faults) {
 	if !v.IsValid() && f.schema.typ != nil {
 		v = reflect.New(f.schema.typ).Elem()
 	}
@@ -3155,10 +3165,10 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 		return // v was set to null
 	}
 	raw = f.schema.coerce(raw, bad)
-	bad.add(f.checkEnum(raw))
+	bad.addError(f.checkEnum(raw))
 	switch f.schema.kind {
 	case "integer", "number":
-		bad.add(f.checkNumber(v, raw))
+		bad.addError(f.checkNumber(v, raw))
 	case "string":
 		f.checkString(raw, bad)
 	case "array":
@@ -3166,7 +3176,7 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 		for range members(raw) {
 			n++
 		}
-		bad.add(f.checkLength(n, "elements"))
+		bad.addError(f.checkLength(n, "elements"))
 	}
 }
 
@@ -3174,9 +3184,9 @@ func (f *field) check(v reflect.Value, raw []byte, bad *faults) {
 // were written, because a float may print differently, and a type may have a String method.
 func (f *field) checkNumber(v reflect.Value, raw []byte) error {
 	switch {
-	case f.min.IsValid() && compare(v, f.min) < 0:
+	case f.min.IsValid() && compareValues(v, f.min) < 0:
 		return fmt.Errorf("must be at least %s, got %s", f.tag.Get("minimum"), excerpt(string(raw)))
-	case f.max.IsValid() && compare(v, f.max) > 0:
+	case f.max.IsValid() && compareValues(v, f.max) > 0:
 		return fmt.Errorf("must be at most %s, got %s", f.tag.Get("maximum"), excerpt(string(raw)))
 	}
 	return nil
@@ -3189,9 +3199,9 @@ func (f *field) checkString(raw []byte, bad *faults) {
 		return
 	}
 	str, _ := unquote(raw)
-	bad.add(f.checkLength(utf8.RuneCountInString(str), "characters"))
-	if !wellFormed(f.format, str) {
-		bad.add(wrongFormat(f.format, str))
+	bad.addError(f.checkLength(utf8.RuneCountInString(str), "characters"))
+	if !isWellFormed(f.format, str) {
+		bad.addError(wrongFormat(f.format, str))
 	}
 }
 
@@ -3263,9 +3273,9 @@ func wrongFormat(format, got string) error {
 	return fmt.Errorf("must be of the format %s, got %q", format, excerpt(got))
 }
 
-// compare compares two numbers of one kind. It does not convert an int64 to a float, which
+// compareValues compares two numbers of one kind. It does not convert an int64 to a float, which
 // cannot hold all of them.
-func compare(v, w reflect.Value) int {
+func compareValues(v, w reflect.Value) int {
 	switch {
 	case v.CanInt():
 		return cmp.Compare(v.Int(), w.Int())
@@ -3275,9 +3285,9 @@ func compare(v, w reflect.Value) int {
 	return cmp.Compare(v.Float(), w.Float())
 }
 
-// wellFormed reports whether a string has a format, as far as mistakes are likely. It does
+// isWellFormed reports whether a string has a format, as far as mistakes are likely. It does
 // not check whether an address or a page exists.
-func wellFormed(format, s string) bool {
+func isWellFormed(format, s string) bool {
 	switch format {
 	case "email":
 		name, host, _ := strings.Cut(s, "@")
@@ -3343,7 +3353,7 @@ func (s *schema) marshal(v any) ([]byte, error) {
 			s, _ = derive(reflect.TypeOf(v), "", writing)
 		}
 		var err error
-		if raw, err = s.fill(raw, reflect.ValueOf(v)); err != nil {
+		if raw, err = s.fillEmpty(raw, reflect.ValueOf(v)); err != nil {
 			return nil, err
 		}
 	}
@@ -3362,7 +3372,7 @@ func addressable(v any) any {
 }
 
 // checkCycles returns an error if v contains itself. encoding/json detects a cycle that
-// passes through a list, a map or a struct. For one of pointers and interfaces alone, as in
+// passes through a list, a map or a struct. For one of only pointers and interfaces, as in
 // "var x any; x = &x", Go 1.27 overflows the stack, which ends the process.
 // Depth counts the lists, maps and structs around v; hops counts the pointers and
 // interfaces since the innermost of them.
@@ -3424,19 +3434,19 @@ func singleLine(raw []byte) []byte {
 	return raw
 }
 
-// fill returns raw, which encoding/json has written for v, as it is sent. If v itself is a
+// fillEmpty returns raw, which encoding/json has written for v, as it is sent. If v itself is a
 // nil pointer, raw stays null.
-func (s *schema) fill(raw []byte, v reflect.Value) (filled []byte, err error) {
+func (s *schema) fillEmpty(raw []byte, v reflect.Value) (filled []byte, err error) {
 	if v = pointee(v); string(raw) == "null" {
-		return []byte(s.empty(v.Type())), nil
+		return []byte(s.emptyValue(v.Type())), nil
 	}
 	filled, _, err = s.appendFilled(make([]byte, 0, len(raw)), raw, 0, v)
 	return filled, err
 }
 
-// empty returns what is sent for a null that encoding/json has written for a value of type
+// emptyValue returns what is sent for a null that encoding/json has written for a value of type
 // t, which s describes.
-func (s *schema) empty(t reflect.Type) string {
+func (s *schema) emptyValue(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.Pointer: // nil as a whole
 	case s.encoding != "":
@@ -3472,12 +3482,12 @@ func (s *schema) appendFilled(b, raw []byte, i int, v reflect.Value) (_ []byte, 
 			b = append(b, raw[i:end+1]...) // with its colon
 			i = end + 1
 		}
-		inner, in := s.inside(v, name, n)
+		inner, in := s.innerValue(v, name, n)
 		if raw[i] != 'n' {
 			b, i, err = inner.appendFilled(b, raw, i, in)
 			b = append(b, ',')
 		} else if i, in = i+len("null"), pointee(in); in.Kind() != reflect.Pointer {
-			b = join(b, inner.empty(in.Type()), ",")
+			b = join(b, inner.emptyValue(in.Type()), ",")
 		} else if s.elem == nil {
 			b = b[:start] // a nil pointer in a struct is left out
 		} else if b = join(b, "null,"); inner.kind == "object" {
@@ -3490,15 +3500,15 @@ func (s *schema) appendFilled(b, raw []byte, i int, v reflect.Value) (_ []byte, 
 	return append(closeWith(b), closer), i + 1, err
 }
 
-// inside returns the element n of v, which s describes, or its member of a name, and the
+// innerValue returns the element n of v, which s describes, or its member of a name, and the
 // schema of that. If there is no such value, it returns one that is zero.
-func (s *schema) inside(v reflect.Value, name []byte, n int) (*schema, reflect.Value) {
+func (s *schema) innerValue(v reflect.Value, name []byte, n int) (*schema, reflect.Value) {
 	text, _ := unquote(name)
 	if s.elem != nil {
 		if v.Kind() != reflect.Map && n < v.Len() {
 			return s.elem.schema, v.Index(n)
 		} else if v.Kind() == reflect.Map {
-			if in := v.MapIndex(s.key(name, text)); in.IsValid() {
+			if in := v.MapIndex(s.mapKey(name, text)); in.IsValid() {
 				return s.elem.schema, in
 			}
 		}
@@ -3508,20 +3518,20 @@ func (s *schema) inside(v reflect.Value, name []byte, n int) (*schema, reflect.V
 	if i < 0 { // encoding/json of another version of Go may read an unusual tag differently
 		return &schema{}, reflect.Zero(reflect.TypeFor[any]())
 	}
-	in := fieldOf(v, s.fields[i].index) // allocates nothing: what was written is not nil
+	in := fieldOf(v, s.fields[i].index) // allocates nothing: no pointer on the way is nil, because the field was written
 	if !in.IsValid() {
 		in = reflect.Zero(s.fields[i].typ)
 	}
 	return s.fields[i].schema, in
 }
 
-// key returns the key of a map for which encoding/json has written name, which is text in
+// mapKey returns the key of a map for which encoding/json has written name, which is text in
 // quotes.
-func (s *schema) key(name []byte, text string) reflect.Value {
+func (s *schema) mapKey(name []byte, text string) reflect.Value {
 	key := reflect.New(s.typ.Key())
 	if key.Elem().Kind() == reflect.String {
 		key.Elem().SetString(text)
-	} else if json.Unmarshal(name, key.Interface()) != nil { // it has no UnmarshalText: it is a number
+	} else if json.Unmarshal(name, key.Interface()) != nil { // without an UnmarshalText, the key is a number
 		json.Unmarshal([]byte(text), key.Interface())
 	}
 	return key.Elem()
@@ -3647,7 +3657,7 @@ func (w *want) scanMember(b []byte, i, depth int) int {
 		return scan(b, i, depth, nil)
 	}
 	w.duplicate = *w.to != nil
-	*w.to = b[i:] // if the value is cut off, this is what is left of it
+	*w.to = b[i:] // if the message is cut off, the value ends with it
 	end := scan(b, i, depth, w.inside)
 	if end >= 0 {
 		*w.to = b[i:end]
@@ -3666,8 +3676,8 @@ func findDuplicate(wanted []want) string {
 	return ""
 }
 
-// pick extracts members from an object. It does nothing if obj is another value.
-func pick(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
+// scanMembers extracts members from an object. It does nothing if obj is another value.
+func scanMembers(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
 
 // members returns an iterator over the members of a valid object, or over the
 // elements of a valid array, whose names are nil.
@@ -3899,7 +3909,7 @@ var (
 )
 
 // writeCodePoint writes the character of the escape \u... with which raw begins, and
-// returns what follows. Two escapes that form a surrogate pair are one character. A
+// returns the text after it. Two escapes that form a surrogate pair are one character. A
 // surrogate without its pair becomes U+FFFD.
 func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
 	r := parseCodeUnit(raw)

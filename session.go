@@ -121,7 +121,7 @@ type session struct {
 	askErr       error                 // if set, the client can no longer be asked, and why
 	requests     map[string]*request   // requests that must be answered, by raw id
 	running      map[*request]struct{} // requests whose handlers run, also cancelled ones; at most Server.MaxConcurrent until the session ends
-	waiting      list.List             // requests that wait for others to end, as *request
+	waiting      list.List             // requests that wait until other requests end, as *request
 	pending      map[string]chan reply // our requests that wait for the client's response, by our id
 	lastCall     int64
 	lastResponse int64     // position in the output after the last response
@@ -180,7 +180,7 @@ type request struct {
 
 	once       sync.Once                  // sets answers, taken, untaken and badAnswers
 	answers    map[string]json.RawMessage // the client's responses to questions, of this round and of earlier ones
-	badAnswers *Error                     // what is wrong with them
+	badAnswers *Error                     // why they cannot be used; nil if they can
 
 	taken     map[string]int  // guarded by session.mu, like the fields below: how many answers this run has taken, by the checksum of the question
 	untaken   map[string]bool // the answers of this round that the handler has not taken
@@ -214,7 +214,7 @@ type batch struct {
 	responses []byte
 }
 
-// A reply is the outcome of a request of ours to the client. The channel that
+// A reply is the outcome of a request that the server sent to the client. The channel that
 // receives it has room for one reply, so sending one never blocks.
 type reply struct {
 	result json.RawMessage
@@ -315,13 +315,13 @@ func encodeCapabilities(caps map[string]any) ([]byte, error) {
 
 // ---- what each revision knows ----
 
-// This section and the fields since and until of services are what tells the
-// revisions of the protocol apart. To add a revision:
+// The differences between the revisions of the protocol are in this section, in the fields
+// since and until of services, and in the since tags of public types. To add a revision:
 //
 //	- add its constant and its date below, and add it to modernVersions;
-//	- add what it is the first to know to the list of constants;
-//	- add what it no longer knows, or knows by another name, to the functions from
-//	  hasEnumNames on; errorCode holds the error codes that a revision reserves;
+//	- add a constant for each feature that is new in it;
+//	- add the features that it removes or renames to the functions from hasEnumNames on;
+//	  errorCode holds the error codes that a revision reserves;
 //	- add the keys of its _meta.
 //
 // New members of a request are read in envelope.parseMessage. New members of a result
@@ -387,7 +387,7 @@ const (
 
 	formModes       = rev2025_11_25 // the mode of Elicit and its capability
 	pageVisits      = rev2025_11_25 // ElicitURL
-	choiceTitles    = rev2025_11_25 // titles of an enum in a form, each beside its value
+	choiceTitles    = rev2025_11_25 // titles of an enum in a form, each with its value
 	choiceLists     = rev2025_11_25 // a field of a form that takes several values of an enum
 	formDefaults    = rev2025_11_25 // in a form; the default of a boolean is older
 	samplingContext = rev2025_11_25 // has a capability of its own
@@ -433,9 +433,9 @@ func (v revision) block(c Content) Content {
 	return c
 }
 
-// encode returns the JSON of val, a struct with since tags, without what v does not know.
+// encodePublic returns the JSON of val, a struct with since tags, without what v does not know.
 // Nothing in val may fail to be written.
-func (v revision) encode(val any) []byte {
+func (v revision) encodePublic(val any) []byte {
 	p := reflect.New(reflect.TypeOf(val))
 	p.Elem().Set(reflect.ValueOf(val))
 	v.restrict(p.Elem())
@@ -488,7 +488,7 @@ const (
 // readLines reads and accepts lines. It runs on the goroutine that has the turn to
 // read, and returns when the turn has passed to another goroutine, r has ended or
 // Serve has returned. When no further line is accepted it still reads, and discards
-// what it reads: a client that blocks in a write can then read our last responses.
+// input that it reads: a client that blocks in a write can then read the last responses.
 //
 // The responses to requests that this goroutine serves are not written one by one.
 // They are written together before it waits for input, or before the next line if a
@@ -813,7 +813,7 @@ func findIDAtEnd(tail []byte) (id []byte) {
 		at += next
 		rest := join(nil, "{", string(tail[at:]))
 		if scan(rest, 0, 0, nil) == len(rest) && bytes.HasSuffix(trimEnd(tail[:at]), []byte(",")) {
-			pick(rest, want{name: "id", to: &id})
+			scanMembers(rest, want{name: "id", to: &id})
 		}
 	}
 	return id
@@ -870,7 +870,7 @@ func (c *session) acceptResponse(e *envelope) {
 		resolveCall(call, reply{result: e.result})
 	default:
 		var code, message []byte
-		pick(e.err, want{name: "code", to: &code}, want{name: "message", to: &message})
+		scanMembers(e.err, want{name: "code", to: &code}, want{name: "message", to: &message})
 		why, _ := unquote(message)
 		resolveCall(call, reply{err: fmt.Errorf("mcp: the client responded with an error: %s (%.20s)", excerpt(why), code)})
 	}
@@ -955,7 +955,7 @@ func (c *session) acceptRequest(e *envelope, b *batch) (inline *request) {
 	}
 	r := &request{session: c, id: e.id, batch: b, params: e.params}
 	r.method = unquoteBytes(e.method)
-	r.service = c.srv.method(string(r.method))
+	r.service = c.srv.findMethod(string(r.method))
 	line, err := c.dispatchRequest(r)
 	for err == nil && line != nil && !c.sendResponse(b, line, r) {
 		line, err = r.service.serve(c, r)
@@ -979,7 +979,7 @@ func (c *session) dispatchRequest(r *request) ([]byte, *Error) {
 		return nil, err
 	}
 	s := r.service
-	offered := s.kind == nothing || c.srv.offers()[s.kind.capability()]
+	offered := s.kind == nothing || c.srv.offeredKinds()[s.kind.capability()]
 	if !offered && (!s.list || r.rev.modern()) { // hosts of the legacy era drop a server that refuses a list
 		return nil, r.methodNotFound()
 	}
@@ -1065,7 +1065,7 @@ func (r *request) takeClaim() *Error {
 // reports whether it has both.
 func parseClientInfo(raw []byte) (name, version string, ok bool) {
 	var rawName, rawVersion []byte
-	pick(raw, want{name: "name", to: &rawName}, want{name: "version", to: &rawVersion})
+	scanMembers(raw, want{name: "name", to: &rawName}, want{name: "version", to: &rawVersion})
 	name, named := unquote(rawName)
 	version, versioned := unquote(rawVersion)
 	return name, version, named && versioned
@@ -1094,21 +1094,21 @@ func (c *session) initialize(r *request) ([]byte, *Error) {
 		return nil, badParams("clientInfo with name and version is required")
 	}
 	r.rev = negotiate(version)
-	offered := c.srv.offers()
+	offered := c.srv.offeredKinds()
 	st := &stream{watched: offered, silent: true}
 	c.mu.Lock()
 	c.legacy = legacy{rev: r.rev, level: len(levels), client: bytes.Clone(r.clientInfo), caps: bytes.Clone(r.capabilities), stream: st}
 	c.streams = append(c.streams, st)
 	c.mu.Unlock()
 	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.srv.identity(r.rev), `,`)
-	return r.endResponse(join(b, c.abilities(r.rev, offered))), nil
+	return r.endResponse(join(b, c.describeCapabilities(r.rev, offered))), nil
 }
 
 // discover returns the revisions, the capabilities and the instructions of the server
 // to a modern client.
 func (c *session) discover(r *request) ([]byte, *Error) {
 	b := join(r.beginResponse(), `"supportedVersions":`, modernVersions, `,`)
-	b = r.appendCaching(join(b, c.abilities(r.rev, c.srv.offers())), true)
+	b = r.appendCaching(join(b, c.describeCapabilities(r.rev, c.srv.offeredKinds())), true)
 	return r.endResponseAs(c.srv.identity(r.rev), b), nil
 }
 
@@ -1143,7 +1143,7 @@ func (c *session) listItems(r *request) ([]byte, *Error) {
 // out the tools that the client may not see; such a list must not be cached.
 func (r *request) listPage() []byte {
 	var items []*item
-	items, r.generation = r.session.srv.inOrder(r.service.kind)
+	items, r.generation = r.session.srv.listInOrder(r.service.kind)
 	first, _ := slices.BinarySearchFunc(items, r.after+1, func(it *item, seq int) int { return it.seq - seq })
 	items = items[first:]
 	if r.ctx != nil {
@@ -1159,7 +1159,7 @@ func (r *request) isStaleLocked() bool {
 	if !r.listed {
 		return false
 	}
-	_, generation := r.session.srv.inOrder(r.service.kind)
+	_, generation := r.session.srv.listInOrder(r.service.kind)
 	return generation != r.generation
 }
 
@@ -1175,7 +1175,7 @@ func (c *session) findItem(r *request) ([]byte, *Error) {
 		return nil, badParams(member + " is required")
 	}
 	r.name = name
-	r.item, r.vars = c.srv.find(k, name)
+	r.item, r.vars = c.srv.findItem(k, name)
 	switch {
 	case r.item != nil:
 		r.handler = r.item.handler
@@ -1218,7 +1218,7 @@ func (c *session) findCompletion(r *request) ([]byte, *Error) {
 	default:
 		return nil, badParams("ref.type must be ref/prompt or ref/resource")
 	}
-	it, _ := c.srv.find(k, r.name)
+	it, _ := c.srv.findItem(k, r.name)
 	name := p.Argument.Name
 	switch {
 	case name == "" || p.Argument.Value == nil:
@@ -1334,10 +1334,10 @@ func (c *session) parseFilter(notifications []byte) (*stream, *Error) {
 	}
 	var lists [templates][]byte
 	var uris []byte
-	pick(notifications, want{name: "toolsListChanged", to: &lists[tools]}, want{name: "promptsListChanged", to: &lists[prompts]},
+	scanMembers(notifications, want{name: "toolsListChanged", to: &lists[tools]}, want{name: "promptsListChanged", to: &lists[prompts]},
 		want{name: "resourcesListChanged", to: &lists[resources]}, want{name: "resourceSubscriptions", to: &uris})
 	dropNulls(&lists[tools], &lists[prompts], &lists[resources], &uris)
-	st, offered := &stream{}, c.srv.offers()
+	st, offered := &stream{}, c.srv.offeredKinds()
 	for k, wanted := range lists {
 		switch string(wanted) {
 		case "true":
@@ -1419,7 +1419,7 @@ func (c *session) beginRequest(r *request) (inline bool) {
 	switch {
 	case r.stream != nil: // a stream waits, and takes no place among those that run
 		c.streams = append(c.streams, r.stream)
-		c.out.enqueue(r.acknowledgement())
+		c.out.enqueue(r.acknowledgedLine())
 		go c.handleRequest(r, false)
 	case limit > 0 && len(c.running) >= limit && !over:
 		r.element = c.waiting.PushBack(r)
@@ -1534,7 +1534,7 @@ func (r *request) waitForEndOfStream() []byte {
 	if r.session.cause() == ErrClosed { // also if the client has cancelled r, which is then not answered
 		return nil
 	}
-	return r.endResponse(r.beginResponse(), r.tag())
+	return r.endResponse(r.beginResponse(), r.subscriptionMember())
 }
 
 // ---- respond ----
@@ -1738,7 +1738,7 @@ func badParams(what string) *Error {
 // returned. If its type is not one of those below, s describes it.
 func (r *request) toolResponse(out any, s *schema) []byte {
 	switch out := out.(type) {
-	case *any: // the handler decides from call to call: what it holds counts
+	case *any: // the type of the value can differ from call to call
 		return r.toolResponse(cmp.Or(addressable(*out), any(&struct{}{})), nil)
 	case *struct{}:
 		return r.resultResponse(&Result{})
@@ -1787,7 +1787,7 @@ func (r *request) resultResponse(res *Result) []byte {
 // is dropped, because this library writes that member.
 func (r *request) endResponseWithMeta(b, meta []byte) []byte {
 	if meta != nil {
-		meta = without(meta, keyServer)
+		meta = removeMember(meta, keyServer)
 	}
 	if len(meta) <= len("{}") {
 		return r.endResponse(b)
@@ -1838,22 +1838,22 @@ func (r *request) failureResponse(err error) []byte {
 			return r.inputRequired(questions)
 		}
 	}
-	if err == r.ctx.Err() { // its cause tells more
+	if err == r.ctx.Err() { // its cause says more
 		err = context.Cause(r.ctx)
 	}
 	switch fault := protocolError(err); {
 	case fault != nil && (fault.Code != codeCapability || r.rev.modern()):
-		return errorLine(r.id, r.permitted(fault))
+		return errorLine(r.id, r.restrictError(fault))
 	case r.service.forModel:
 		return r.textResponse(err.Error(), nil, true)
 	}
 	return errorLine(r.id, coded(codeInternal, err.Error()))
 }
 
-// permitted returns a handler's error as it can be sent: its Data is JSON, and handlers may
+// restrictError returns a handler's error as it can be sent: its Data is JSON, and handlers may
 // use its Code in r's revision. A client that receives a reserved code takes the error for
 // one of the protocol's own.
-func (r *request) permitted(e *Error) *Error {
+func (r *request) restrictError(e *Error) *Error {
 	sent := coded(r.rev.errorCode(e.Code), e.Message)
 	if sent.Code != e.Code && sent.Code == codeInternal { // and not the new number of an old code
 		r.session.logf("%v: the protocol reserves the error code %d: sent as %d", r, e.Code, sent.Code)
@@ -1921,7 +1921,7 @@ func (r *request) pageResponse(items []*item, keep bool) []byte {
 	s := r.session.srv
 	size := cmp.Or(max(0, s.PageSize), len(items))
 	page := items[:min(size, len(items))]
-	s.mu.Lock() // guards what was encoded before
+	s.mu.Lock() // guards the lists that were encoded before
 	room := 256
 	for _, it := range page {
 		if it.encoded[r.rev] == nil {
@@ -1953,7 +1953,7 @@ func (it *item) encodeItem(rev revision) []byte {
 		}
 		val = t
 	}
-	return rev.encode(val)
+	return rev.encodePublic(val)
 }
 
 // promptResponse returns the response to prompts/get. Clients refuse the whole response if
@@ -2000,7 +2000,7 @@ func (r *request) readResponse(contents []ResourceContents, err error, mimeType 
 			return r.unsendableResponse(err)
 		}
 	}
-	keep := r.inputResponses == nil && r.state == nil // else it may depend on them
+	keep := r.inputResponses == nil && r.state == nil // a response that depends on answers is not cached
 	return r.endResponse(r.appendCaching(closeWith(b, `],`), keep))
 }
 
@@ -2020,7 +2020,7 @@ func (r *request) completeResponse(values []string, err error) []byte {
 
 // identity returns the serverInfo of a revision.
 func (s *Server) identity(rev revision) string {
-	return string(rev.encode(struct {
+	return string(rev.encodePublic(struct {
 		Name       string `json:"name"`
 		Version    string `json:"version"`
 		Title      string `json:"title,omitempty" since:"2025-06-18"`
@@ -2056,8 +2056,8 @@ var declared = [...]string{
 	logging:     `"logging":{},`,
 }
 
-// abilities returns the capabilities, with the kinds that are offered, and the instructions.
-func (c *session) abilities(rev revision, offered kindSet) string {
+// describeCapabilities returns the capabilities, with the kinds that are offered, and the instructions.
+func (c *session) describeCapabilities(rev revision, offered kindSet) string {
 	b := []byte(`"capabilities":{`)
 	for k, member := range declared {
 		if offered[k] && (kind(k) != completions || rev.knows(completionCapability)) {
@@ -2069,13 +2069,15 @@ func (c *session) abilities(rev revision, offered kindSet) string {
 	return string(optionalMember(closeWith(b, `},`), "instructions", c.srv.Instructions))
 }
 
-// tag returns the member of _meta that names r's stream.
-func (r *request) tag() string { return `"` + keySubscription + `":` + string(r.id) + `,` }
+// subscriptionMember returns the member of _meta that names r's stream.
+func (r *request) subscriptionMember() string {
+	return `"` + keySubscription + `":` + string(r.id) + `,`
+}
 
-// acknowledgement returns the notification with which a stream begins. It lists the
+// acknowledgedLine returns the notification with which a stream begins. It lists the
 // notifications that the stream will have.
-func (r *request) acknowledgement() []byte {
-	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.tag())
+func (r *request) acknowledgedLine() []byte {
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`, r.subscriptionMember())
 	b = closeWith(b, `},"notifications":{`)
 	for k, name := range kindNames[:templates] {
 		if r.stream.watched[k] {
@@ -2112,7 +2114,7 @@ func (c Content) appendBlock(b []byte, rev revision) (_ []byte, err error) {
 			c.Meta = link.Meta
 		}
 		link.Annotations, c.Annotations, link.Meta = cmp.Or(c.Annotations, link.Annotations), nil, nil
-		raw := rev.encode(link)
+		raw := rev.encodePublic(link)
 		b = join(b, `{"type":"resource_link",`, string(raw[1:len(raw)-1]), ",")
 	case c.Type == "resource" && c.Resource != nil:
 		if b, err = c.Resource.appendContents(join(b, `{"type":"resource","resource":`), rev); err != nil {
@@ -2122,7 +2124,7 @@ func (c Content) appendBlock(b []byte, rev revision) (_ []byte, err error) {
 		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
 	}
 	if c.Annotations != nil {
-		b = rawMember(b, "annotations", rev.encode(*c.Annotations))
+		b = rawMember(b, "annotations", rev.encodePublic(*c.Annotations))
 	}
 	b, err = appendMeta(b, c.Meta, rev)
 	return closeWith(b, "},"), err
@@ -2151,13 +2153,14 @@ func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 
 // ---- asking the client ----
 
-// ask returns the client's answer to a question. In the modern era the question may
-// have to wait for the end of this round.
+// ask returns the client's response to a question. In the modern era a question that
+// the client has not answered yet is sent with the result of this round, and ask returns
+// ErrInputRequired.
 func (r *request) ask(ctx context.Context, method, params string) (json.RawMessage, error) {
 	switch {
 	case !r.rev.modern():
-		return r.session.ask(ctx, r, method, params)
-	case !r.service.asks: // its result has no member for questions
+		return r.session.callClient(ctx, r, method, params)
+	case !r.service.asks: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
 	r.once.Do(r.takeAnswers)
@@ -2170,10 +2173,11 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, method)
 }
 
-// takeAnswer returns the client's answer to a question. If there is none it adds the
-// question to those of this round. The key is a checksum of what is asked, and the number
-// of answers that this run of the handler has taken for equal questions: one answer never
-// serves two questions. The roots are the same however often they are asked for.
+// takeAnswer returns the client's response to a question. If the client has not sent one
+// it adds the question to those of this round. The key consists of a checksum of the
+// question and the number of responses that this run of the handler has taken for equal
+// questions, so a response is never used for two questions. The list of roots is the
+// exception: every question for it takes the same response.
 func (r *request) takeAnswer(q inputRequest) (answer json.RawMessage, ok bool) {
 	sum := r.checksum(q.method, q.params)
 	r.session.mu.Lock()
@@ -2190,17 +2194,13 @@ func (r *request) takeAnswer(q inputRequest) (answer json.RawMessage, ok bool) {
 	return answer, ok
 }
 
-// ask sends the client a request on behalf of r and waits for the answer, but no
-// longer than ctx, r and the client last. The call stands in the map before it is
-// sent, or the answer could come before anybody waits for it. Whoever takes it
-// out of the map owns what follows: deliver tells it, and otherwise withdraw ends it.
-// The end of the session tells all that are in the map; a call that was told
-// already does not mind.
-func (c *session) ask(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
-	c.turn.pass() // else nobody would read the answer
-	for _, over := range []context.Context{r.ctx, ctx} {
-		if over.Err() != nil {
-			return nil, context.Cause(over)
+// callClient sends the client a request on behalf of r. It blocks until the client
+// responds, or until ctx, r or the session ends.
+func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
+	c.turn.pass() // this goroutine may have the turn to read, and the response must be read
+	for _, ended := range []context.Context{r.ctx, ctx} {
+		if ended.Err() != nil {
+			return nil, context.Cause(ended)
 		}
 	}
 	// A client that does not read must not make the output grow without bound.
@@ -2209,7 +2209,7 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 		select {
 		case <-full:
 			continue
-		case <-c.inputOver: // addCall finds out why
+		case <-c.inputOver: // addCall returns the reason
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-r.ctx.Done():
@@ -2223,16 +2223,20 @@ func (c *session) ask(ctx context.Context, r *request, method, params string) (j
 	case a = <-call:
 	case <-ctx.Done():
 		a.err = context.Cause(ctx)
-	case <-r.ctx.Done(): // the handler asks with a context of its own
+	case <-r.ctx.Done(): // ctx need not be derived from it
 		a.err = context.Cause(r.ctx)
 	}
 	c.withdraw(id)
 	return a.result, a.err
 }
 
-// addCall puts a call into the map and sends it, on behalf of r. If r is owed no answer
-// any more it does neither: r was answered or cancelled this moment, and its context
-// is about to end, for which ask waits.
+// addCall adds a call to the map of pending calls and queues its request. The call is in
+// the map before the request is sent, because the client may respond at once. The
+// goroutine that removes a call from the map ends it: deliver sends it the response, and
+// withdraw cancels it. When the session ends, all calls in the map receive the reason.
+//
+// If r has already been answered or cancelled, addCall adds nothing. The context of r
+// ends in a moment, and callClient waits for that.
 func (c *session) addCall(r *request, method, params string) (id string, call chan reply) {
 	call = make(chan reply, 1)
 	c.mu.Lock()
@@ -2250,8 +2254,8 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 	return id, call
 }
 
-// withdraw ends a call if it is still in the map. A client that may yet hear of
-// it is told not to bother.
+// withdraw ends a call if it is still in the map, and notifies the client unless the
+// session is closing.
 func (c *session) withdraw(id string) {
 	c.mu.Lock()
 	_, open := c.pending[id]
@@ -2263,7 +2267,7 @@ func (c *session) withdraw(id string) {
 	c.mu.Unlock()
 }
 
-// takeInputRequests returns the questions that were added since the last time.
+// takeInputRequests returns the questions that were added since the last call.
 func (c *session) takeInputRequests(r *request) []inputRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -2278,8 +2282,8 @@ var askFunctions = map[string]string{"elicitation/create": "Elicit", "roots/list
 // stateLife is how long a user may take over a question.
 const stateLife = time.Hour
 
-// takeAnswers takes the client's answers of this round, and those of earlier
-// rounds, which come back to us in the requestState.
+// takeAnswers decodes the client's responses of this round (inputResponses), and those
+// of earlier rounds, which the client sends back in the requestState.
 func (r *request) takeAnswers() {
 	r.answers, r.taken, r.untaken = make(map[string]json.RawMessage), make(map[string]int), make(map[string]bool)
 	if r.state != nil {
@@ -2303,13 +2307,13 @@ func (r *request) takeAnswers() {
 	}
 }
 
-// inputRequired is the line that asks the client the questions of this round.
+// inputRequired returns the line that sends the client the questions of this round.
 func (r *request) inputRequired(questions []inputRequest) []byte {
 	r.session.mu.Lock()
 	untaken := len(r.untaken)
 	r.session.mu.Unlock()
 	if untaken > 0 {
-		r.session.logf("%v: %d of the client's answers match no question of the handler: it must ask the same questions each time it runs", r, untaken)
+		r.session.logf("%v: %d of the client's responses match no question of the handler, which must ask the same questions each time it runs", r, untaken)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
 	for _, q := range questions {
@@ -2320,22 +2324,22 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 	return r.endResponse(b)
 }
 
-// seal makes a requestState: the answers so far, when they expire, and a
-// checksum over both and over the call that they belong to.
+// seal returns a requestState: the responses so far, when they expire, and a checksum of
+// both and of the call that they belong to.
 //
-// A requestState needs no secret. It holds the client's own earlier answers and
-// nothing else, and the client may send those answers, or others, in any
-// inputResponses. So whoever forges a state gains nothing. The checksum is
-// there for mistakes: it refuses a state that was mangled, that is too old, or
-// that belongs to another call. It is keyed with the Server's random seed, so a
-// state is good for one Server only, and ends with it.
+// A requestState needs no secret. It holds only responses that this client has sent, and
+// the client could send these, or different ones, in the inputResponses of any round. So
+// a forged state gains nothing. The checksum finds mistakes: a state that was damaged,
+// that has expired, or that belongs to another call is refused. The checksum depends on
+// the Server's random seed, so other Servers refuse the state too.
 func (r *request) seal(answers []byte) string {
 	expiry := strconv.FormatInt(time.Now().Add(stateLife).Unix(), 36)
 	encoded := base64.RawURLEncoding.EncodeToString(answers)
 	return expiry + "." + encoded + "." + r.checksum(expiry, encoded)
 }
 
-// unseal returns the answers in a state that seal has made for the same call.
+// unseal returns the responses in a state if seal made it for the same call, and it has
+// not expired.
 func (r *request) unseal(state string) (answers []byte, ok bool) {
 	expiry, rest, _ := strings.Cut(state, ".")
 	encoded, sum, _ := strings.Cut(rest, ".")
@@ -2347,8 +2351,8 @@ func (r *request) unseal(state string) (answers []byte, ok bool) {
 	return answers, err == nil
 }
 
-// checksum returns the checksum, under the Server's random seed, of some texts and of
-// the call that r is about.
+// checksum returns a checksum of texts and of the call that r belongs to. It depends on
+// the Server's random seed.
 func (r *request) checksum(texts ...string) string {
 	arguments := []byte("{}") // also if the client sent none
 	if r.arguments != nil {
@@ -2356,7 +2360,7 @@ func (r *request) checksum(texts ...string) string {
 	}
 	var all []byte
 	for _, text := range append(texts, string(r.method), r.name, string(arguments)) {
-		all = join(all, strconv.Itoa(len(text)), ":", text) // with its length, so that no two lists are the same
+		all = join(all, strconv.Itoa(len(text)), ":", text) // the length separates the texts
 	}
 	return strconv.FormatUint(maphash.Bytes(r.session.srv.seed, all), 36)
 }
@@ -2408,7 +2412,7 @@ func (c *session) queueChangeLocked(st *stream, told int64, method, params strin
 		return told
 	}
 	if st.request != nil {
-		params = string(closeWith(join(nil, `"_meta":{`, st.request.tag()), `},`, params))
+		params = string(closeWith(join(nil, `"_meta":{`, st.request.subscriptionMember()), `},`, params))
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `",`)
 	if params != "" {
@@ -2596,7 +2600,7 @@ type readBuffer [keepBuffer]byte
 // Lines are slices of the buffer that they were read into, and that memory is not
 // read into again. So a line that is kept need not be copied, and a buffer is freed
 // when the last request in it has ended. A line that does not fit into one buffer is
-// collected in parts and joined once. Buffers that held nothing else are used again.
+// collected in parts and joined once. Buffers that held only such parts are used again.
 type lineReader struct {
 	r     io.Reader
 	limit int // maximum bytes of a line
@@ -2672,7 +2676,7 @@ func (l *lineReader) readOnce() {
 	l.mu.Unlock()
 }
 
-// discard makes room by dropping what was read and not returned. If a Read ahead is
+// discard drops the input that was read and not returned. If a Read ahead is
 // in progress, discard must be called again after it.
 func (l *lineReader) discard() {
 	l.mu.Lock()

@@ -1,5 +1,5 @@
-// Everything is a server with one of everything that the protocol has. It is
-// what the conformance suite is run against.
+// Everything is a server that has each feature of the protocol. The conformance suite is
+// run against it.
 package main
 
 import (
@@ -158,7 +158,7 @@ func addRunning(s *mcp.Server) {
 	})
 }
 
-// pause waits, but no longer than the context lasts.
+// pause waits for d, or until the context ends.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -185,7 +185,7 @@ func sample(ctx context.Context, prompt string, maxTokens int) (string, error) {
 	return text, nil
 }
 
-// outcome tells what the user made of a form.
+// outcome describes the user's answer to a form.
 func outcome(what string, content any, err error) (string, error) {
 	action := "accept"
 	switch {
@@ -277,7 +277,7 @@ func confirm(ctx context.Context) (bool, error) {
 	return f.OK, err
 }
 
-// addRounds adds what takes several rounds in revision 2026-07-28.
+// addRounds adds the tools that take several rounds in revision 2026-07-28.
 func addRounds(s *mcp.Server) {
 	const prefix = "test_input_required_result_"
 	tool(s, prefix+"elicitation", "Asks for a name.", func(ctx context.Context) (string, error) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Everything that the conformance suite asks for is there.
+// The server has all tools, resources and prompts that the conformance suite uses.
 func TestFixtures(t *testing.T) {
 	listed := answers(t, initialize+`
 {"jsonrpc":"2.0","id":1,"method":"tools/list"}
@@ -35,14 +35,14 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// A function that asks can be called by itself too: there is nobody to ask.
+// A handler that asks a question can be called without a client: Elicit returns an error.
 func TestConfirm(t *testing.T) {
 	if sure, err := confirm(t.Context()); sure || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%v, %v", sure, err)
 	}
 }
 
-// Clients of both kinds are answered.
+// Clients of both eras receive responses.
 func TestCalls(t *testing.T) {
 	const modern = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`
 	for _, test := range []struct{ name, lines, want string }{
@@ -66,13 +66,13 @@ const initialize = `
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 `
 
-// answers returns the lines that the server has for those of a client.
+// answers returns the lines that the server sends in response to a client's lines.
 func answers(t *testing.T, lines string) string {
 	t.Helper()
 	var out strings.Builder
 	synctest.Test(t, func(t *testing.T) {
 		s := server()
-		s.Linger = time.Minute // to go on when the client has said its last line
+		s.Linger = time.Minute // handlers finish after the client's last line
 		if err := s.Serve(t.Context(), strings.NewReader(lines), &out); err != nil {
 			t.Error("Serve:", err)
 		}

@@ -4,7 +4,7 @@
 //
 //	go run ./example/hello < example/hello/session.jsonl
 //
-// Tools that take longer need their input open for longer, as in
+// A tool that takes longer is cancelled when the input ends, so keep the input open, as in
 // `(cat session.jsonl; sleep 1) | ./hello`.
 package main
 
@@ -38,7 +38,7 @@ func add(ctx context.Context, in addIn) (sum, error) {
 
 func main() {
 	s := &mcp.Server{Name: "hello", Version: "1.0.0"}
-	// Some hosts call nothing unasked that does not say this.
+	// Some hosts require these hints before they call a tool without asking.
 	harmless := mcp.ToolAnnotations{ReadOnlyHint: mcp.Yes, OpenWorldHint: mcp.No}
 	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets somebody.", Annotations: harmless}, greet)
 	mcp.AddTool(s, mcp.Tool{Name: "add", Description: "Adds two numbers.", Annotations: harmless}, add)

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// A handler is an ordinary function.
+// A handler is tested like any function.
 func TestAdd(t *testing.T) {
 	if got, err := add(t.Context(), addIn{A: 2, B: 40}); got.Sum != 42 || err != nil {
 		t.Errorf("2 + 40 = %v, %v", got, err)
 	}
 }
 
-// The whole program answers a host's lines. It serves them concurrently, so the
-// order of the answers is not known.
+// The program responds to each request of a host. It serves them concurrently, so the
+// order of the responses is not known.
 func TestSession(t *testing.T) {
 	in, err1 := os.Open("session.jsonl")
 	out, err2 := os.Create(filepath.Join(t.TempDir(), "answers.jsonl"))

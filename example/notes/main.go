@@ -1,13 +1,13 @@
-// Notes keeps short notes, for people at the command line and for the models
-// of MCP hosts. It shows how a program that exists becomes a server: store.go
-// and main.go are the program, and mcp.go is what was added, with one line here.
+// Notes keeps short notes, for people at the command line and for the models of MCP
+// hosts. It shows how an existing program becomes a server: store.go and main.go are the
+// program, and mcp.go and one line in main.go were added.
 //
 //	notes add Buy milk and bread
 //	notes search milk
 //	claude mcp add notes -- /path/to/notes mcp
 //
-// To ship it there are manifest.json, for an MCPB bundle of the built program
-// and that file, and Dockerfile. client_test.go is for your tests as well.
+// To ship it, use manifest.json for an MCPB bundle with the built program, server.json
+// for the registry, or Dockerfile. Copy client_test.go for your own tests.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	path := os.Getenv("NOTES_FILE")
 	if path == "" {
 		dir, err := os.UserConfigDir()
-		if err != nil { // some hosts start programs with next to no environment
+		if err != nil { // some hosts pass on few environment variables
 			log.Fatal(err, ": set NOTES_FILE")
 		}
 		path = filepath.Join(dir, "notes", "notes.jsonl")
@@ -63,7 +63,7 @@ func run(s store, out io.Writer, args ...string) error {
 	return errUsage
 }
 
-// show prints what a function of the store has returned.
+// show prints the result of a function of the store.
 func show(out io.Writer, err error, notes ...note) error {
 	for _, n := range notes {
 		if err == nil {

@@ -59,8 +59,8 @@ const listURI = "notes://all"
 
 func noteURI(id string) string { return "note://" + id }
 
-// Some hosts do not tell the model of bounds and defaults: where they matter,
-// the descriptions repeat them.
+// Some hosts do not show bounds and defaults to the model, so the descriptions repeat
+// them.
 type (
 	listIn struct {
 		Limit int `json:"limit" jsonschema:"how many at most: 1 or more, 20 if not given" minimum:"1" default:"20"`
@@ -89,8 +89,8 @@ func (v service) searchTool(_ context.Context, in searchIn) (notesOut, error) {
 	return notesOut{notes}, err
 }
 
-// addTool tells those who follow the list. What another process adds they can
-// read as well, but nobody tells them: that would take a watch on the file.
+// addTool notifies the clients that subscribed to the list. They are not notified of
+// notes that another process adds, because the server does not watch the file.
 func (v service) addTool(_ context.Context, in addIn) (note, error) {
 	n, err := v.add(in.Text)
 	if err == nil {
@@ -99,10 +99,9 @@ func (v service) addTool(_ context.Context, in addIn) (note, error) {
 	return n, err
 }
 
-// deleteTool deletes only what the user has said yes to by a deed. The default
-// matters: without it some hosts show the box ticked, and Enter alone would
-// delete. An empty form is no yes either, since a host that was told never to
-// ask fills it in by itself.
+// deleteTool deletes a note only if the user ticked the box. The default is needed:
+// without it some hosts show the box ticked, and the Enter key alone would delete. A form
+// without fields is not consent either, because some hosts accept it without asking.
 func (v service) deleteTool(ctx context.Context, in deleteIn) (string, error) {
 	n, err := v.get(in.ID)
 	if err != nil {
@@ -118,7 +117,7 @@ func (v service) deleteTool(ctx context.Context, in deleteIn) (string, error) {
 	if !c.Sure {
 		return "", mcp.ErrDeclined
 	}
-	// What is above may have run twice; this runs once.
+	// The code above may have run twice. This runs once.
 	if err := v.delete(n.ID); err != nil {
 		return "", err
 	}
@@ -142,7 +141,7 @@ func (v service) readNote(_ context.Context, _ string, vars map[string]string) (
 func (v service) completeID(_ context.Context, typed string, _ map[string]string) ([]string, error) {
 	notes, err := v.all()
 	var ids []string
-	for _, n := range slices.Backward(notes) { // the newest are the likeliest
+	for _, n := range slices.Backward(notes) { // newest first
 		if strings.HasPrefix(n.ID, typed) {
 			ids = append(ids, n.ID)
 		}

@@ -19,7 +19,7 @@ import (
 	"example.com/mcp"
 )
 
-// A handler is an ordinary function, and tested like one.
+// A handler is tested like any function.
 func TestHandlers(t *testing.T) {
 	ctx := t.Context()
 	v := service{twoNotes(t), new(mcp.Server)}
@@ -42,14 +42,14 @@ func TestHandlers(t *testing.T) {
 	if _, err := v.readNote(ctx, "", map[string]string{"id": "none"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("read: %v", err)
 	}
-	// Outside of a session there is no client to ask.
+	// Outside of a session, Elicit returns an error.
 	if out, err := v.deleteTool(ctx, deleteIn{ID: n.ID}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("delete: %v, %v", out, err)
 	}
 	wantNotes(t, v.store, "Buy milk", "Call Bob", "Buy bread")
 }
 
-// What a host sees of it is tested by playing one, in both eras of the protocol.
+// The test is a host, in both eras of the protocol.
 func TestSession(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
 		c := (&session{modern: modern}).start(t, newServer(twoNotes(t)))
@@ -89,8 +89,8 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// Only a user who turns the default deletes anything. Some hosts do not ask: they
-// accept an empty form, or the default, by themselves.
+// A note is deleted only if the user changes the default. Some hosts accept an empty form,
+// or the defaults, without asking.
 func TestDelete(t *testing.T) {
 	form := `{"mode":"form","message":"Delete the note \"Buy milk\"?","requestedSchema":{"type":"object","properties":` +
 		`{"sure":{"type":"boolean","description":"tick to delete it for good","default":false}}}}`
@@ -135,7 +135,7 @@ func TestUpdated(t *testing.T) {
 	})
 }
 
-// A call that the client cancels is not answered, and the next one is.
+// A call that the client cancels has no response, and the next call has one.
 func TestCancel(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
 		slow := &mcp.Server{Name: "slow", Version: "1"}
@@ -153,7 +153,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// What the bundle's manifest says of the tools is what the server says.
+// The bundle's manifest lists the tools that the server lists.
 func TestManifest(t *testing.T) {
 	type tool struct{ Name, Description string }
 	var manifest, server struct{ Tools []tool }
@@ -170,8 +170,8 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// eras runs a test with a client of revision 2025-11-25, which is asked in the
-// middle of a call, and one of 2026-07-28, which is asked by its result.
+// eras runs a test with two clients: one of revision 2025-11-25, which receives questions
+// during a call, and one of 2026-07-28, which receives them in a result.
 func eras(t *testing.T, test func(t *testing.T, modern bool)) {
 	t.Helper()
 	for _, modern := range []bool{false, true} {
@@ -186,8 +186,8 @@ func want(t *testing.T, got, want string) {
 	}
 }
 
-// Wherever a crash cuts off the last entry, those before it are there, and what
-// is added next is too.
+// Wherever a crash cuts off the last entry, the earlier entries can be read, and so can
+// an entry that is added afterwards.
 func TestCrash(t *testing.T) {
 	s := twoNotes(t)
 	before, _ := os.ReadFile(s.path)
@@ -201,7 +201,7 @@ func TestCrash(t *testing.T) {
 		}
 		wantNotes(t, s, "Buy milk", "Call Bob")
 		if n%8 > 0 {
-			continue // a disk takes its time to sync
+			continue // syncing a disk is slow
 		}
 		if _, err := s.add("Water the flowers"); err != nil {
 			t.Fatal(err)
@@ -210,7 +210,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// The command line can be used while a server runs, and neither loses what the
+// The command line can be used while a server runs, and neither loses notes that the
 // other one writes.
 func TestTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// twoNotes returns a store as it has been written before.
+// twoNotes returns a store with two notes.
 func twoNotes(t *testing.T) store {
 	s := store{filepath.Join(t.TempDir(), "notes.jsonl")}
 	if err := os.WriteFile(s.path, []byte(`

@@ -20,18 +20,16 @@ type note struct {
 	Text string    `json:"text"`
 }
 
-// A store is a file of notes. Any number of goroutines and processes may use
-// it at once, and no crash costs a note that was there before:
+// A store is a file of notes. Any number of goroutines and processes may use it
+// concurrently, and a crash does not lose earlier notes:
 //
-//   - The file only grows, and each entry is one write with O_APPEND: the
-//     system puts it behind what others have just written. (Some network file
-//     systems do not.)
-//   - An entry begins with a newline too, so that it has a line of its own even
-//     behind the half of one that a crash has left. Half an entry is no JSON,
-//     and passed over.
-//   - Nothing is kept in memory: every function reads the file anew.
-//   - Ids are random, so that nobody has to agree on the next one, and none
-//     will ever mean another note.
+//   - The file only grows. Each entry is one write with O_APPEND, so the system appends it
+//     after the entries of other processes. (Some network file systems do not.)
+//   - An entry also begins with a newline, so it is on a line of its own even if a crash
+//     left half an entry before it. Half an entry is not valid JSON and is skipped.
+//   - Nothing is kept in memory: every function reads the file again.
+//   - Ids are random, so processes need not agree on the next one, and an id is never
+//     used again.
 type store struct{ path string }
 
 // An entry is a line of the file.
@@ -40,7 +38,7 @@ type entry struct {
 	Delete string `json:"delete,omitempty"` // an id
 }
 
-// append writes an entry, and returns when not even a power cut can undo it.
+// append writes an entry, and returns when it is on the disk.
 func (s store) append(e entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -57,13 +55,13 @@ func (s store) append(e entry) error {
 	_, err = f.Write(slices.Concat([]byte("\n"), line, []byte("\n")))
 	err = errors.Join(err, f.Sync(), f.Close())
 	if d, err := os.Open(dir); err == nil {
-		d.Sync() // for the name of a new file, where the system can
+		d.Sync() // for the name of a new file, if the system supports it
 		d.Close()
 	}
 	return err
 }
 
-// all returns the notes, the oldest first.
+// all returns the notes, oldest first.
 func (s store) all() ([]note, error) {
 	data, err := os.ReadFile(s.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -83,14 +81,14 @@ func (s store) all() ([]note, error) {
 	return notes, nil
 }
 
-// search returns the notes with a text in them, in upper or lower case.
+// search returns the notes that contain a text, ignoring case.
 func (s store) search(text string) ([]note, error) {
 	notes, err := s.all()
 	text = strings.ToLower(text)
 	return slices.DeleteFunc(notes, func(n note) bool { return !strings.Contains(strings.ToLower(n.Text), text) }), err
 }
 
-// get returns one note. The error is fs.ErrNotExist if it is not there.
+// get returns one note, or fs.ErrNotExist.
 func (s store) get(id string) (note, error) {
 	notes, err := s.all()
 	if err != nil {
