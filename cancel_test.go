@@ -750,8 +750,8 @@ func TestCancelledRequestDoesNotStart(t *testing.T) {
 			c.send(modernCall("1", "wait") + "\n" + cancelling("1") + "\n" + pingLine)
 			c.want(pongLine)
 		}
-		if len(s.started) > 10 {
-			t.Errorf("%d of 20 handlers were started", len(s.started))
+		if n := s.starts(); n > 10 {
+			t.Errorf("%d of 20 handlers were started", n)
 		}
 		c.in.Close()
 		c.ends(0, nil)

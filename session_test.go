@@ -820,6 +820,14 @@ func (s *stage) ran(t *testing.T, ids ...string) {
 	s.started = nil
 }
 
+// starts returns the number of handlers that have started since the last call of ran.
+func (s *stage) starts() int {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.started)
+}
+
 // over waits for the end of the session, which must take exactly d.
 func (c *client) over(d time.Duration) error {
 	c.t.Helper()
@@ -1928,8 +1936,8 @@ func TestDiagnosticsAreOneLineEach(t *testing.T) {
 		c := serve(t, &s.Server)
 		c.send(modernCall("1", "wait"), strings.Replace(cancelling("1"), "user pressed stop", `no\nmcp: forged`, 1))
 		c.send("{\"id\":[\r1,\"\u0085\u2028\"],\"result\":1}", `{"id":1,"error":{}}`, "x", modernCall("2", "panic"))
-		c.recv()
 		time.Sleep(time.Second)
+		c.recv()
 		for _, text := range prints {
 			if lines := strings.Count(text, "\n"); strings.ContainsAny(text, "\r\u0085\u2028") || (lines != 1) != strings.Contains(text, "panicked") {
 				t.Errorf("%q", text)
@@ -2271,8 +2279,8 @@ func TestSlowHandlersDelayNoOtherRequest(t *testing.T) {
 		c.want(pongLine)
 		c.send(legacyCall("0", "hi"))
 		c.want(said(0, "hi"))
-		if len(s.started) != sleepers+1 || time.Since(begun) > maxInline {
-			t.Errorf("%d handlers have started after %v", len(s.started), time.Since(begun))
+		if n := s.starts(); n != sleepers+1 || time.Since(begun) > maxInline {
+			t.Errorf("%d handlers have started after %v", n, time.Since(begun))
 		}
 		c.in.Close()
 		c.ends(0, nil)
@@ -2322,8 +2330,8 @@ func TestMaxConcurrent(t *testing.T) {
 		}
 		c.send(cancelling(`"sub"`)) // starts no other request
 		for i := range 3 {
-			if synctest.Wait(); len(s.started) != 3*(i+1) {
-				t.Errorf("%d handlers have started after %d s", len(s.started), i)
+			if n := s.starts(); n != 3*(i+1) {
+				t.Errorf("%d handlers have started after %d s", n, i)
 			}
 			if time.Sleep(time.Second); len(c.recv()) != 3 {
 				t.Error("not three at a time")
@@ -3293,7 +3301,7 @@ func TestTrace(t *testing.T) {
 					return to.Write(b)
 				})
 			}
-			c := serve(t, &Server{ErrorLog: log.New(slow(&notes, nap/2), "", 0)}, slow(&trace, nap))
+			c := serve(t, &Server{ErrorLog: log.New(slow(&notes, 50*time.Millisecond), "", 0)}, slow(&trace, nap))
 			c.send(strings.TrimSuffix(strings.Repeat("garbage\n", 10), "\n"))
 			c.in.Close()
 			if err := <-c.done; err != nil {
