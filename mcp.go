@@ -37,8 +37,8 @@
 // of its parameter, and checks the arguments before it calls the function. An argument that
 // is missing, unknown, of a wrong type or out of range is reported to the model, all of them
 // in one line. "5" is accepted for a number, "true" for a boolean, a string for a list of
-// strings, and a list or object sent as a JSON string, because models send them. A string is
-// never made of another value. The argument wait_for_previous, which Gemini CLI sends with
+// strings, and a list or object sent as a JSON string, because models send them. No
+// other value is converted to a string. The argument wait_for_previous, which Gemini CLI sends with
 // every tool, is dropped unless the tool has an argument of that name.
 //
 // If [Tool.InputSchema] is set, it is sent in place of a derived schema and enforced as far as
@@ -226,11 +226,11 @@ type Server struct {
 
 	mu          sync.Mutex              // guards the fields below
 	items       [kinds]map[string]*item // by name
-	lists       [kinds][]*item          // what listInOrder has returned; nil if it has to be made again
+	lists       [kinds][]*item          // the result of listInOrder; nil after a change
 	generations [kinds]int              // count the changes of the lists
 	lastSeq     int
-	hides       bool    // there ever was a tool with Shown
-	offered     kindSet // what add was called with; a kind is never taken out
+	hides       bool    // a tool with Shown was added
+	offered     kindSet // the kinds of which an item was added; never cleared
 	sessions    map[*session]struct{}
 	schemas     map[reflect.Type]*schema // of arguments
 	methods     map[string]*service      // of AddMethod
@@ -472,7 +472,7 @@ func (e *Error) Is(target error) bool {
 // ErrorLog. The caller may change t's slices and maps afterwards.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
-		var call struct { // both are pointed to: one piece of memory holds them
+		var call struct { // one allocation for both, because their addresses are taken
 			in  In
 			out Out
 		}
@@ -712,9 +712,10 @@ func checkIcons(icons []Icon) error {
 	return nil
 }
 
-// adopt makes public, which points to something that is registered, independent of the
-// caller's memory. It panics if clients would refuse the icons or the meta, which are part of
-// it. The meta becomes JSON now, and not when it is listed: that may call the user's methods.
+// adopt makes public, which points to a Tool, Resource or Prompt that is being added,
+// independent of the caller's memory. It panics if clients would refuse its icons or its meta.
+// The meta is encoded now, and not when it is listed, because encoding may call the user's
+// methods.
 func adopt(where string, public any, icons []Icon, meta *map[string]any) {
 	panicAt(where, checkIcons(icons))
 	raw, err := jsonOf(*meta)
@@ -921,7 +922,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	complete := make(map[string]CompleteFunc)
 	var names []string
 	for _, a := range p.Arguments {
-		panicUnless(a.Name != "" && !slices.Contains(names, a.Name), where, "an argument needs a name of its own")
+		panicUnless(a.Name != "" && !slices.Contains(names, a.Name), where, "an argument needs a unique name")
 		if names = append(names, a.Name); a.Complete != nil {
 			complete[a.Name] = a.Complete
 		}
@@ -974,8 +975,8 @@ func (s *Server) RemovePrompts(names ...string) { s.removeItems(prompts, names) 
 // Tools, prompts, resources and templates are items of four kinds. They are found
 // by their names, and listed in the order in which they came. Adding and removing
 // is cheap, however many there are; the order is made when a client asks for a list.
-// Server.mu guards the items, their order, and what encode has returned. It is not
-// held while users' code runs.
+// Server.mu guards the items, their order and their encoded forms. It is not held
+// while users' code runs.
 
 // A kind is one of the kinds of items that a server offers and lists.
 type kind int
@@ -988,7 +989,7 @@ const (
 	kinds
 	completions = kinds // this and logging are declared to clients, but have no list
 	logging     = kinds + 1
-	nothing     = kinds + 2 // what a method needs that is always served
+	nothing     = kinds + 2 // the kind of methods that are always served
 )
 
 // A kindSet holds, for each kind, whether it is in the set.
@@ -1015,7 +1016,7 @@ type item struct {
 	shown   func(context.Context) bool // Tool.Shown
 
 	match   func(uri string) (vars map[string]string, ok bool) // of a template
-	handler func(*request) []byte                              // returns the line that answers the request
+	handler func(*request) []byte                              // returns the response, as a line
 
 	wraps    bool     // of a tool: see Tool.wraps
 	promises bool     // of a tool: it has an output schema
@@ -1023,7 +1024,7 @@ type item struct {
 	complete map[string]CompleteFunc
 }
 
-// jsonOf returns the JSON of an object of the user's, or nil if it is empty.
+// jsonOf returns m as JSON, or nil if m is empty.
 func jsonOf(m map[string]any) ([]byte, error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -1144,7 +1145,7 @@ func (s *Server) openSessions() (open []*session) {
 	return open
 }
 
-// logf reports to ErrorLog what belongs to no session.
+// logf reports a diagnostic that belongs to no session to ErrorLog.
 func (s *Server) logf(format string, args ...any) {
 	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
 }
@@ -1377,8 +1378,8 @@ func (h *logHandler) encodeRecord(ctx context.Context, record slog.Record) ([]by
 // levels holds the levels of log messages, in order.
 var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// levelOf returns the index in levels of a level of slog: 0 is its Info there, 4
-// its Warn, 8 its Error.
+// levelOf returns the index in levels of a level of slog, where 0 is Info, 4 is Warn and
+// 8 is Error.
 func levelOf(level slog.Level) int {
 	for i, above := range []slog.Level{0, 2, 4, 8, 12, 16, 20} {
 		if level < above {
@@ -1488,7 +1489,7 @@ func hasCapability(caps []byte, capability string) bool {
 // strings, numbers, booleans and lists of strings with an enum. The rules and tags are
 // those of [SchemaOf], and one more:
 //
-//	titles:"A,B"  what the values of the enum are called
+//	titles:"A,B"  the titles of the enum's values
 //
 // The message says what the form is for. It must not ask for secrets.
 //
@@ -1984,7 +1985,7 @@ func isBytes(t reflect.Type) bool {
 func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
 
 // listsItself reports whether s is a list of lists without end, which has no schema. A
-// hundred nested lists are taken for one.
+// hundred nested lists are treated as endless.
 func (s *schema) listsItself() bool {
 	for range 100 {
 		if s.kind != "array" || s.elem == nil { // nil: s is being described
@@ -2032,7 +2033,7 @@ func (f *field) clashes(o *field) bool {
 
 // collect appends the fields of a struct and of the structs that it embeds. Fields of an
 // embedded pointer are optional, because encoding/json leaves them out if it is nil.
-// met holds how deep each struct was found. The fields of a struct that is embedded twice at
+// met records the depth at which each struct was found. The fields of a struct that is embedded twice at
 // one depth hide each other, but structs embedded in it are collected once.
 func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) []*field {
 	depth, again := met[outer.typ]
@@ -2147,14 +2148,11 @@ func (f *field) readDoc() error {
 // foreign lists the words that other libraries use in a jsonschema tag. After a comma only
 // these words count, because "labels, as key=value" is a description.
 var foreign = strings.Fields("required description title enum default example examples format pattern type minimum maximum " +
-
-	// readBounds reads the range of a number. The bounds have the type of the field, so that
-	// comparisons are exact.
 	"exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties " +
 	"nullable readOnly writeOnly deprecated const anyof oneof oneof_type oneof_required anyof_type anyof_required anchor ref")
 
-// readBounds reads between which numbers a field must be. Both are of the type of
-// the field, so that comparing is exact.
+// readBounds reads the range of a number. The bounds have the type of the field, so that
+// comparisons are exact.
 func (f *field) readBounds() (err error) {
 	if f.min, err = f.readBound("minimum"); err == nil {
 		f.max, err = f.readBound("maximum")
@@ -2221,7 +2219,7 @@ func (f *field) readFormat() error {
 	return nil
 }
 
-// formats lists what isWellFormed knows, and what a form may have.
+// formats lists the formats that isWellFormed checks and that a form may have.
 var formats = []string{"email", "uri", "date", "date-time"}
 
 // isPlainText reports whether s is a string that has no text form or encoding of its own.
@@ -2236,7 +2234,7 @@ func (f *field) readEnum() error {
 	case !ok && !titled:
 		return nil
 	case strings.Count(text, ",") != strings.Count(titles, ",") && titled || !ok:
-		return errors.New("titles must go with an enum, as many as that has values")
+		return errors.New("titles must belong to an enum and be as many as its values")
 	}
 	of := f
 	if f.schema.kind == "array" { // the schema is shared by all lists of this type, and the enum is not
@@ -2245,7 +2243,7 @@ func (f *field) readEnum() error {
 		list.elem, f.schema = of, &list
 	}
 	if !of.schema.isPlainText() {
-		return errors.New("enum must be on a string or a list of strings, without a form of its own: of numbers some models accept none")
+		return errors.New("enum must be on a string or a list of strings without a form of its own: some models refuse it for numbers")
 	}
 	var enum []string
 	for val := range strings.SplitSeq(text, ",") {
@@ -2483,58 +2481,58 @@ func (p handParser) parse(raw []byte, path string) *field {
 		p.require(path != "" && (raw[0] == 't' || raw[0] == 'f'), path, "a schema must be a JSON object")
 		return f
 	}
-	said := make(map[string][]byte)
+	node := make(map[string][]byte)
 	for keyword, val := range members(raw) {
-		said[string(keyword)] = val
+		node[string(keyword)] = val
 	}
-	kind, _ := unquote(said["type"])
-	if said["type"] == nil && (said["properties"] != nil || said["required"] != nil) {
+	kind, _ := unquote(node["type"])
+	if node["type"] == nil && (node["properties"] != nil || node["required"] != nil) {
 		kind = "object"
 	}
-	closed := said["patternProperties"] == nil
+	closed := node["patternProperties"] == nil
 	switch s := f.schema; kind {
 	case "string":
 		s.kind = kind
-		if format, _ := unquote(said["format"]); string(said["contentEncoding"]) == `"base64"` {
+		if format, _ := unquote(node["format"]); string(node["contentEncoding"]) == `"base64"` {
 			s.typ, s.encoding = reflect.TypeFor[[]byte](), "base64"
 		} else if slices.Contains(formats, format) {
 			f.format = format
 		}
-		p.addTags(f, said, path, "minLength", "maxLength")
+		p.addTags(f, node, path, "minLength", "maxLength")
 	case "boolean":
 		s.kind, s.typ = kind, reflect.TypeFor[bool]()
 	case "number":
 		s.kind, s.typ = kind, reflect.TypeFor[float64]()
-		p.addTags(f, said, path, "minimum", "maximum")
+		p.addTags(f, node, path, "minimum", "maximum")
 	case "integer":
 		s.kind, s.typ, s.low, s.high = kind, reflect.TypeFor[int64](), strconv.FormatInt(math.MinInt64, 10), strconv.FormatInt(math.MaxInt64, 10)
-		if low := said["minimum"]; low != nil && low[0] != '-' {
+		if low := node["minimum"]; low != nil && low[0] != '-' {
 			s.typ, s.low, s.high = reflect.TypeFor[uint64](), "0", strconv.FormatUint(math.MaxUint64, 10)
 		}
-		p.addTags(f, said, path, "minimum", "maximum")
+		p.addTags(f, node, path, "minimum", "maximum")
 	case "array":
 		s.kind, s.elem = kind, &field{maxLen: -1, schema: &schema{}}
-		if items := said["items"]; items != nil && items[0] == '{' {
+		if items := node["items"]; items != nil && items[0] == '{' {
 			s.elem = p.parse(items, path+"[]")
 		}
-		p.addTags(f, said, path, "minItems", "maxItems")
+		p.addTags(f, node, path, "minItems", "maxItems")
 	case "object":
-		additional := said["additionalProperties"]
+		additional := node["additionalProperties"]
 		s.kind, s.open = kind, !closed || string(additional) != "false"
 		if closed && additional != nil && additional[0] == '{' {
 			s.elem = p.parse(additional, path+"[]")
 		}
-		p.addProperties(s, said["properties"], said["required"], path)
+		p.addProperties(s, node["properties"], node["required"], path)
 	}
-	p.addEnum(f, said["enum"], said["const"], path)
+	p.addEnum(f, node["enum"], node["const"], path)
 	return f
 }
 
 // addTags copies the bounds of a value into tags of f and reads them as those of a struct's
 // field are read.
-func (p handParser) addTags(f *field, said map[string][]byte, path string, keywords ...string) {
+func (p handParser) addTags(f *field, node map[string][]byte, path string, keywords ...string) {
 	for _, keyword := range keywords {
-		if bound := said[keyword]; bound != nil {
+		if bound := node[keyword]; bound != nil {
 			p.require(isNumber(bound), path, "%s must be a number", keyword)
 			if f.schema.kind == "array" { // the tags of lists have the names of those of strings
 				keyword = keyword[:len("min")] + "Length"
@@ -2676,11 +2674,11 @@ func (s *schema) appendConverted(b, raw []byte) []byte {
 // the values of tags, and the client's answers to questions; the members of faults say how
 // strict they are.
 
-// hostsOwn is an argument that Gemini CLI adds to those of every tool, for its own use. A
-// tool whose schema does not describe it does not see it.
-const hostsOwn = "wait_for_previous"
+// waitForPrevious is an argument that Gemini CLI adds to those of every tool, for its own use.
+// A tool whose schema does not describe it does not receive it.
+const waitForPrevious = "wait_for_previous"
 
-// rules are what the arguments of a tool are checked by.
+// rules hold the schemas by which the arguments of a tool are checked.
 type rules struct {
 	schema *schema // of In
 	byHand *schema // of Tool.InputSchema; nil if that is derived from In
@@ -2692,8 +2690,8 @@ func (in *rules) unmarshal(args []byte, v any) error {
 	if args == nil {
 		args = []byte("{}")
 	}
-	if in.schema.fields == nil && bytes.Contains(args, []byte(hostsOwn)) && !in.describes(hostsOwn) {
-		args = removeMember(args, hostsOwn) // setStruct skips it, but v is not a struct here
+	if in.schema.fields == nil && bytes.Contains(args, []byte(waitForPrevious)) && !in.describes(waitForPrevious) {
+		args = removeMember(args, waitForPrevious) // setStruct skips it, but v is not a struct here
 	}
 	if in.byHand != nil {
 		in.byHand.set(reflect.Value{}, args, &bad)
@@ -3072,8 +3070,8 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 		before := len(bad.list)
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
 		switch {
-		case i < 0 && bad.depth == 1 && string(key) == hostsOwn:
-			// See hostsOwn.
+		case i < 0 && bad.depth == 1 && string(key) == waitForPrevious:
+			// See waitForPrevious.
 		case i >= 0 && seen[i] || i < 0 && others[string(key)]:
 			bad.addMember(string(key), errDuplicate)
 		case i >= 0:

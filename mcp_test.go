@@ -3537,7 +3537,7 @@ func TestAskingInBothEras(t *testing.T) {
 		return told(ElicitSchema(ctx, "?", json.RawMessage(`{"type":`)))
 	}, nil, "error: mcp: ElicitSchema: not valid JSON: unexpected end of JSON input")
 	check("invalid preferences", askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: mcp: Sample: ModelPreferences is not valid JSON`)
-	check("invalid content", askModel(sampleOf(Content{Type: "tool_use"})), nil, `error: mcp: Sample: content of type "tool_use" lacks what belongs to it`)
+	check("invalid content", askModel(sampleOf(Content{Type: "tool_use"})), nil, `error: mcp: Sample: content of type "tool_use" is unknown or incomplete`)
 	check("content not for a model", askModel(sampleOf(ResourceLink(Resource{URI: "a:b", Name: "b"}))), nil,
 		`error: mcp: Sample: content of type "resource_link" cannot be sent to a model`)
 	check("three rounds", func(ctx context.Context) (string, error) {

@@ -174,7 +174,7 @@ type request struct {
 	after      int  // the item before the page
 	generation int  // of the list
 
-	handler func(*request) []byte // returns the line that answers the request
+	handler func(*request) []byte // returns the response, as a line
 
 	client, caps []byte // clientInfo and capabilities, from initialize or, in the modern era, from _meta
 
@@ -1507,8 +1507,8 @@ func formatPanic(why any) string {
 	return text
 }
 
-// runHandler calls the handler of r and returns the line that answers r, or nil if
-// there is none. It reports a question that was asked but not sent: in the modern era
+// runHandler calls the handler of r and returns the response, or nil if there is
+// none. It reports a question that was asked but not sent: in the modern era
 // a question is sent only if the handler returns the error of asking it.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
@@ -1577,9 +1577,8 @@ func (c *session) isRefusing() bool {
 }
 
 // sendResponse sends the response to a request that has no handler. Only the reader
-// calls it, which later flushes.
-// It sends nothing and returns false if r is not nil and line is a list that has become
-// stale.
+// calls it, which later flushes. If r is not nil and line is a list that has become
+// stale, sendResponse sends nothing and returns false.
 func (c *session) sendResponse(b *batch, line []byte, r *request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -2121,7 +2120,7 @@ func (c Content) appendBlock(b []byte, rev revision) (_ []byte, err error) {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("content of type %q lacks what belongs to it", c.Type)
+		return nil, fmt.Errorf("content of type %q is unknown or incomplete", c.Type)
 	}
 	if c.Annotations != nil {
 		b = rawMember(b, "annotations", rev.encodePublic(*c.Annotations))
@@ -2232,8 +2231,8 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 
 // addCall adds a call to the map of pending calls and queues its request. The call is in
 // the map before the request is sent, because the client may respond at once. The
-// goroutine that removes a call from the map ends it: deliver sends it the response, and
-// withdraw cancels it. When the session ends, all calls in the map receive the reason.
+// goroutine that removes a call from the map ends it: acceptResponse sends it the response,
+// and withdraw cancels it. When the session ends, all calls in the map receive the reason.
 //
 // If r has already been answered or cancelled, addCall adds nothing. The context of r
 // ends in a moment, and callClient waits for that.
@@ -2393,8 +2392,8 @@ func (c *session) sendListChangedLocked(st *stream, k kind) {
 func (c *session) sendUpdated(uri string) {
 	c.mu.Lock()
 	for _, st := range c.streams {
-		if told, watched := st.uris[uri]; watched {
-			st.uris[uri] = c.queueChangeLocked(st, told, "resources/updated", `"uri":`+string(appendString(nil, uri)))
+		if sent, watched := st.uris[uri]; watched {
+			st.uris[uri] = c.queueChangeLocked(st, sent, "resources/updated", `"uri":`+string(appendString(nil, uri)))
 		}
 	}
 	c.mu.Unlock()
@@ -2407,9 +2406,9 @@ func (c *session) sendUpdated(uri string) {
 // a row cost about one notification. But if a response was queued after it, a new one
 // is queued, because the client could take that response for newer than the
 // notification. The caller must hold c.mu.
-func (c *session) queueChangeLocked(st *stream, told int64, method, params string) int64 {
-	if told > c.lastResponse && c.out.isQueued(told) {
-		return told
+func (c *session) queueChangeLocked(st *stream, sent int64, method, params string) int64 {
+	if sent > c.lastResponse && c.out.isQueued(sent) {
+		return sent
 	}
 	if st.request != nil {
 		params = string(closeWith(join(nil, `"_meta":{`, st.request.subscriptionMember()), `},`, params))
