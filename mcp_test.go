@@ -233,7 +233,7 @@ func TestInvalidTagsPanic(t *testing.T) {
 		v         any
 		tag, want string
 	}{
-		{true, `enum:"true"`, "enum must be on a string or a list of strings, without a form of its own"},
+		{true, `enum:"true"`, "enum must be on a string or a list of strings without a form of its own"},
 		{1, `enum:"1,2"`, "enum must be on a string or a list of strings"}, // one provider refuses every tool otherwise
 		{[]int{}, `enum:"1,2"`, "enum must be on "},
 		{"", `enum:"a, b"`, "enum: "},
