@@ -249,7 +249,7 @@ class Checker {
 
   read(file) {
     readFileSync(file, 'utf8').split('\n').filter(Boolean).forEach((text, i) => {
-      const trace = /^\d{4}\/\d\d\/\d\d [\d:.]+ (in|out) +(.*)$/.exec(text);
+      const trace = /^\d{4}\/\d\d\/\d\d [\d:.]+ (in|out) +(.*)$/s.exec(text);
       if (!trace) throw new Error(`${file}:${i + 1}: not a trace`);
       this.feed(file, trace[1], trace[2]);
     });
