@@ -3,8 +3,8 @@
 # find something within that time for each scenario (default 500ms; then ten times as long). The exit status is 1 if one was not found.
 #
 # A mutant is the library with a fault put in: blocks of "@@ FILE", "<<<<", old lines, "====", new lines, ">>>>";
-# the old lines must stand in the file once. Text before the first block is a comment.
-# A comment line "scenarios: a,b" tells where to look, and "build: tight", "build: race" or "build: tight race" how to build.
+# the old lines must occur in the file exactly once. Text before the first block is a comment.
+# A comment line "scenarios: a,b" names the scenarios that find it, and "build: tight", "build: race" or "build: tight race" how to build.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-$here/mutants} time=${2:-500ms}
@@ -30,7 +30,7 @@ for mutant in "$folder"/*.mut; do
 		continue
 	fi
 	for t in "$time" "${time%%[a-z]*}0${time##*[0-9]}"; do
-		# shellcheck disable=SC2086 # no option is no argument
+		# shellcheck disable=SC2086 # an empty option must be no argument
 		"$tmp/driver" -q -first $options -scenario "${scenarios:-all}" -time "$t" >"$tmp/out" 2>&1 || break
 	done
 	if found=$(grep -m 1 VIOLATION "$tmp/out"); then

@@ -10,29 +10,29 @@ import (
 	"unicode/utf8"
 )
 
-// Checks is what the client knows of a session, and what it holds against the
-// server. Positions count the lines of the client.
+// Checks records what the client knows about a session, and the violations that it
+// found. Positions count the lines of the client.
 type checks struct {
-	react    *rand.Rand // of decisions on what the server says
-	over     bool       // the end has begun: handlers may be told so
+	react    *rand.Rand // for decisions that depend on the server's lines
+	over     bool       // the end has begun: handlers may see it
 	finished bool       // the server's output has ended
-	rest     string     // of a line behind the last newline
+	rest     string     // the bytes after the last newline
 	wire     []string
 	faults   []string
 	sent     int // lines of the client
 	got      int // lines of the server
 
-	heard     int // the position up to which the server must have read
+	readUpTo  int // the position up to which the server must have read
 	calls     map[string]*call
 	tokens    map[string]*call // by progress token, and by text
 	order     []*call
-	nulls     int // answers with a null id
+	nulls     int // responses with a null id
 	nullsDue  int
 	questions map[string]*question
-	answers   []answer // of the client, in the future
-	logging   bool     // the legacy session has set a level
-	watching  int      // the position of an answered resources/subscribe; 0: none
-	unwatched int      // and of the last resources/unsubscribe
+	answers   []answer // responses of the client that are still to be sent
+	logging   bool     // the legacy session has set a log level
+	watching  int      // the position of a resources/subscribe that was answered; 0: none
+	unwatched int      // the position of the last resources/unsubscribe
 	retries   int
 }
 
@@ -42,7 +42,7 @@ type call struct {
 	text, token  string
 	args         arguments
 	modern       bool
-	logs         bool // it is to be told of
+	logs         bool // the client asked for its log messages
 	batch        bool
 	sentAt       int // positions
 	cancelled    int
@@ -52,13 +52,13 @@ type call struct {
 	steps        int
 	logged       int
 	acknowledged bool
-	owed         map[string]int // streams to be told of this change, and since when they watch
+	mustNotify   map[string]int // streams that must be notified of this change, and since when they watch
 	said         string
 }
 
 func (c *call) open() bool { return c.answers == 0 && c.cancelled == 0 }
 
-// line is the request that makes the call. Params are members without braces.
+// line returns the request of the call. Params are members without braces.
 func (c *call) line(method, params string) string {
 	if params != "" {
 		params += ","
@@ -70,7 +70,7 @@ func (c *call) line(method, params string) string {
 	return `{"jsonrpc":"2.0","id":` + c.id + `,"method":"` + method + `","params":{` + params + `"_meta":{` + meta + `}}}`
 }
 
-// params are those of a tool's call.
+// params returns the params of a call of a tool.
 func (c *call) params() string {
 	raw, _ := json.Marshal(c.args)
 	return `"name":"` + c.kind + `","arguments":` + string(raw)
@@ -79,17 +79,17 @@ func (c *call) params() string {
 // A question is a request of the server.
 type question struct {
 	method    string
-	of        *call // nil if that cannot be seen
+	of        *call // nil if that is unknown
 	answered  int   // position
 	withdrawn bool
 }
 
-// An answer is to be sent after some more acts of the client.
+// An answer is a response of the client that is sent after some more of its actions.
 type answer struct {
 	after int
 	line  string
 	of    *question
-	call  *call // that it makes, in the modern era
+	call  *call // the call that it makes, in the modern era
 }
 
 func (s *checks) wrong(format string, args ...any) {
@@ -106,7 +106,7 @@ func (s *checks) record(direction, line string) {
 	s.wire = append(s.wire, direction+line)
 }
 
-// register notes a call that is about to be sent.
+// register records a call that is about to be sent.
 func (s *checks) register(c *call) {
 	c.sentAt, c.sends = s.sent, 1
 	s.calls[c.id], s.tokens[c.token], s.tokens[c.text] = c, c, c
@@ -117,21 +117,21 @@ func (s *checks) register(c *call) {
 	if c.kind != "change" {
 		return
 	}
-	c.owed = make(map[string]int)
+	c.mustNotify = make(map[string]int)
 	for _, w := range s.order {
 		switch {
 		case w.kind == "initialize" && c.args.What != "updates":
-			c.owed[""] = w.sentAt
+			c.mustNotify[""] = w.sentAt
 		case w.kind == "subscriptions/listen" && w.open() && w.acknowledged:
-			c.owed[w.id] = w.sentAt
+			c.mustNotify[w.id] = w.sentAt
 		}
 	}
 	if s.watching > 0 && c.args.What == "updates" {
-		c.owed[""] = s.watching
+		c.mustNotify[""] = s.watching
 	}
 }
 
-// A message is what is looked at in a line of the server.
+// A message holds the members of a line of the server that are checked.
 type message struct {
 	JSONRPC string
 	ID      json.RawMessage
@@ -178,23 +178,23 @@ func (s *checks) take(line []byte) {
 		} else if m.ID != nil {
 			s.asked(&m)
 		} else {
-			s.told(&m)
+			s.notified(&m)
 		}
 	}
 }
 
-// alive checks that something may be said about c, apart from its answer.
+// alive checks that notifications and questions of c are still allowed.
 func (s *checks) alive(c *call, what string) {
 	switch {
 	case c == nil:
-		s.wrong("%s for nobody", what)
+		s.wrong("%s of no request", what)
 	case c.sends > 1:
 	case c.answers > 0:
-		s.wrong("%s for %s after its answer", what, c.id)
-	case c.cancelled > 0 && c.cancelled <= s.heard:
-		s.wrong("%s for %s after its cancel was heard", what, c.id)
+		s.wrong("%s for %s after its response", what, c.id)
+	case c.cancelled > 0 && c.cancelled <= s.readUpTo:
+		s.wrong("%s for %s after its cancel was read", what, c.id)
 	default:
-		s.heard = max(s.heard, c.sentAt)
+		s.readUpTo = max(s.readUpTo, c.sentAt)
 	}
 }
 
@@ -211,24 +211,24 @@ func (s *checks) answered(m *message, raw []byte) {
 	}
 	c := s.calls[string(m.ID)]
 	if c == nil {
-		s.wrong("an answer for %s, which is unknown", m.ID)
+		s.wrong("a response to %s, which is unknown", m.ID)
 		return
 	}
 	c.answers++
 	switch {
 	case c.answers > c.sends:
-		s.wrong("%s was answered %d times", c.id, c.answers)
-	case c.sends > 1 || c.batch: // the answer of a batch waits for others
+		s.wrong("%s has %d responses", c.id, c.answers)
+	case c.sends > 1 || c.batch: // the response waits for the others of the batch
 		return
-	case c.cancelled > 0 && c.cancelled <= s.heard:
-		s.wrong("an answer for %s after its cancel was heard", c.id)
+	case c.cancelled > 0 && c.cancelled <= s.readUpTo:
+		s.wrong("a response to %s after its cancel was read", c.id)
 	default:
-		s.heard = max(s.heard, c.sentAt)
+		s.readUpTo = max(s.readUpTo, c.sentAt)
 		s.judge(c, m)
 	}
 }
 
-// judge checks what an answer says.
+// judge checks the contents of a response.
 func (s *checks) judge(c *call, m *message) {
 	var res struct {
 		ResultType   string
@@ -244,7 +244,7 @@ func (s *checks) judge(c *call, m *message) {
 		s.wrong("%s: %v", c.id, err)
 	}
 	if m.Error == nil && c.modern != (res.ResultType != "") {
-		s.wrong("the answer for %s is of the wrong era", c.id)
+		s.wrong("the response to %s is of the wrong era", c.id)
 	}
 	text := ""
 	for _, b := range res.Content {
@@ -292,7 +292,7 @@ func (s *checks) judge(c *call, m *message) {
 			}
 			return
 		}
-		if res.IsError || m.Error != nil { // the client's doing
+		if res.IsError || m.Error != nil { // the client caused it
 			return
 		}
 		want += c.text
@@ -315,18 +315,18 @@ func (s *checks) judge(c *call, m *message) {
 	if n := c.args.N; c.kind == "burst" && (c.steps != n || c.logs && c.logged != n || !c.logs && c.logged > 0) {
 		s.wrong("burst for %s: %d steps and %d log messages of %d", c.id, c.steps, c.logged, n)
 	}
-	for stream := range c.owed {
+	for stream := range c.mustNotify {
 		if w := s.calls[stream]; !s.over && (stream == "" || w.open()) {
-			if stream == "" && c.args.What == "updates" && s.watching != c.owed[""] {
+			if stream == "" && c.args.What == "updates" && s.watching != c.mustNotify[""] {
 				continue
 			}
-			s.wrong("%q was not told of the change of %s by %s", stream, c.args.What, c.id)
+			s.wrong("%q was not notified of the change of %s by %s", stream, c.args.What, c.id)
 		}
 	}
 }
 
-// retry calls again with the answer to a question of the modern era, or with
-// one that is as wrong as its state, or not at all.
+// retry repeats a call with the answer to a question of the modern era. Sometimes the
+// answer and its state are invalid, and sometimes it does not repeat the call.
 func (s *checks) retry(c *call, state, key, result string) {
 	switch s.react.IntN(6) {
 	case 0:
@@ -341,7 +341,7 @@ func (s *checks) retry(c *call, state, key, result string) {
 	s.answers = append(s.answers, answer{after: s.react.IntN(3), line: line, call: again})
 }
 
-// asked takes a question of the server.
+// asked records a question of the server.
 func (s *checks) asked(m *message) {
 	id := string(m.ID)
 	if s.questions[id] != nil {
@@ -356,8 +356,8 @@ func (s *checks) asked(m *message) {
 	s.plan(id, q)
 }
 
-// plan decides how a question will be answered: often well and at once, but
-// also late, twice, wrong or never.
+// plan decides how the client responds to a question: often correctly and at once, but
+// also late, twice, incorrectly or never.
 func (s *checks) plan(id string, q *question) {
 	line := `{"jsonrpc":"2.0","id":` + id + `,"result":` + s.result(q.method) + `}`
 	after := 0
@@ -378,7 +378,7 @@ func (s *checks) plan(id string, q *question) {
 	s.answers = append(s.answers, answer{after: after, line: line, of: q})
 }
 
-// result is a good answer to a question.
+// result returns a valid answer to a question.
 func (s *checks) result(method string) string {
 	return map[string]string{
 		"roots/list":             `{"roots":[{"uri":"file:///soak"}]}`,
@@ -387,8 +387,8 @@ func (s *checks) result(method string) string {
 	}[method]
 }
 
-// answerAll has the questions answered that are still open, and returns how
-// many there are. It leaves those alone that the server has to withdraw.
+// answerAll plans responses to the questions that are still open, and returns their
+// number. It leaves out questions that the server must withdraw.
 func (s *checks) answerAll() (n int) {
 	for _, id := range slices.Sorted(maps.Keys(s.questions)) {
 		q := s.questions[id]
@@ -409,8 +409,8 @@ var changes = map[string]string{
 	"notifications/resources/updated":      "updates",
 }
 
-// told takes a notification.
-func (s *checks) told(m *message) {
+// notified checks a notification.
+func (s *checks) notified(m *message) {
 	p := &m.Params
 	stream := string(p.Meta.Stream)
 	if stream != "" {
@@ -438,11 +438,11 @@ func (s *checks) told(m *message) {
 		q := s.questions[string(p.RequestID)]
 		switch {
 		case q == nil:
-			s.wrong("the cancel of %s, which was not asked", p.RequestID)
+			s.wrong("%s was withdrawn, but was never asked", p.RequestID)
 		case q.withdrawn:
 			s.wrong("%s was withdrawn twice", p.RequestID)
-		case q.answered > 0 && q.answered <= s.heard:
-			s.wrong("%s was withdrawn though its answer was heard", p.RequestID)
+		case q.answered > 0 && q.answered <= s.readUpTo:
+			s.wrong("%s was withdrawn after its response was read", p.RequestID)
 		default:
 			q.withdrawn = true
 		}
@@ -454,22 +454,23 @@ func (s *checks) told(m *message) {
 			c.acknowledged = true
 		}
 	case what == "":
-		s.wrong("a notification of an unknown sort: %s", m.Method)
+		s.wrong("an unknown notification: %s", m.Method)
 	default:
 		if c := s.calls[stream]; stream != "" && c != nil && !c.acknowledged {
-			s.wrong("%s was told before it was acknowledged", stream)
+			s.wrong("%s was notified before it was acknowledged", stream)
 		}
 		for _, c := range s.order {
 			if c.args.What == what {
-				delete(c.owed, stream)
+				delete(c.mustNotify, stream)
 			}
 		}
 	}
 }
 
-// balance checks that what had to be answered was, when everything is read. A
-// signal may have been heard earlier than what was sent behind the position.
-func (s *checks) balance(signalled bool, heard int) {
+// balance checks, after all lines were read, that every request that must be answered has
+// a response. The server may have seen a signal before lines that were sent after the
+// position.
+func (s *checks) balance(signalled bool, readUpTo int) {
 	if s.rest != "" {
 		s.wrong("the last line has no newline: %.200q", s.rest)
 	}
@@ -477,19 +478,19 @@ func (s *checks) balance(signalled bool, heard int) {
 	for _, c := range s.order {
 		stream := c.kind == "subscriptions/listen"
 		switch {
-		case signalled && (c.sentAt > heard || c.batch):
+		case signalled && (c.sentAt > readUpTo || c.batch):
 		case c.sends > 1 && c.cancelled > 0:
 			doubtful += c.sends - c.answers
-		case c.sends > 1: // the others were refused
+		case c.sends > 1: // all but one were refused
 			if refused += c.sends - c.answers; c.answers == 0 {
-				s.wrong("%s was sent %d times and not answered", c.id, c.sends)
+				s.wrong("%s was sent %d times and has no response", c.id, c.sends)
 			}
 		case c.cancelled > 0 || stream && !signalled:
 		case c.answers != 1:
-			s.wrong("%s for %s was answered %d times", c.kind, c.id, c.answers)
+			s.wrong("%s for %s has %d responses", c.kind, c.id, c.answers)
 		}
 	}
 	if !signalled && (s.nulls < refused || s.nulls > refused+doubtful) {
-		s.wrong("%d answers for null, want %d to %d", s.nulls, refused, refused+doubtful)
+		s.wrong("%d responses with the id null, want %d to %d", s.nulls, refused, refused+doubtful)
 	}
 }

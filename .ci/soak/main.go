@@ -1,14 +1,14 @@
 // Soak plays random sessions with servers of its own, many at a time, and
 // checks what a client may rely on: every request is answered once, under its
-// own id and by the right handler, unless it was cancelled; nothing is said of
-// a request after its answer or once its cancel was heard; questions are
-// withdrawn, changes told; the server ends in time, whatever happens to it, and
-// keeps no goroutine and no file. It wants a Unix.
+// own id and by the right handler, unless it was cancelled; no line about a request follows
+// its response, or its cancel once that was read; questions are withdrawn; clients are
+// notified of changes; the server ends in time, however the session ends, and keeps no
+// goroutine and no file. It needs a Unix.
 //
 //	go run -C .ci/soak . -for 10m -race
 //
-// What a client decides follows from -seed and the number of the session, so
-// that `-seed S -only N` plays session N again, as far as timing lets it.
+// The decisions of a client depend only on -seed and the number of the session, so
+// `-seed S -only N` plays session N again, as far as the timing is the same.
 package main
 
 import (
@@ -33,8 +33,8 @@ func main() {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of all decisions")
 	parallel := flag.Int("parallel", 2*runtime.NumCPU(), "sessions at a time")
 	race := flag.Bool("race", false, "build the server with the race detector")
-	only := flag.Int64("only", 0, "play this session alone, again and again")
-	keepOn := flag.Bool("k", false, "go on after a violation")
+	only := flag.Int64("only", 0, "play only this session, repeatedly")
+	keepOn := flag.Bool("k", false, "continue after a violation")
 	flag.Parse()
 
 	dir, err := os.MkdirTemp("", "soak")

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	patience = 60 * time.Second // with what should come at once
-	grace    = 10 * time.Second // over Drain, for a server to exit
+	patience = 60 * time.Second // for events that should not take time
+	grace    = 10 * time.Second // after Drain, for a server to exit
 	stuck    = 3                // the exit status of a server whose handlers outlived Drain
 )
 
@@ -29,11 +29,11 @@ type session struct {
 	source *rand.PCG
 	*rand.Rand
 	steps  uint64
-	pieces *rand.Rand // of decisions on how to write
+	pieces *rand.Rand // for decisions on how to write
 	args   []string
 	procs  string // GOMAXPROCS of the server
 	ending string
-	calm   bool // it is quiet before the end
+	calm   bool // all work has ended before the end
 	drain  time.Duration
 	limit  int    // of a message
 	legacy string // the revision of initialize; "": none
@@ -46,12 +46,12 @@ type session struct {
 	nextID int
 
 	mu      sync.Mutex
-	changed chan struct{} // closed when what follows has changed
-	deaf    chan struct{} // while it is not nil, nothing is read before it is closed
+	changed chan struct{} // closed when the fields below have changed
+	deaf    chan struct{} // if not nil, the client does not read until it is closed
 	checks
 }
 
-// An output is a buffer that may be written to and read from at once.
+// An output is a buffer that may be written and read concurrently.
 type output struct {
 	mu sync.Mutex
 	b  []byte
@@ -71,7 +71,7 @@ func (o *output) String() string {
 }
 
 var endings = []string{
-	"half-close", "half-close", "half-close", "half-close", // by far the strictest
+	"half-close", "half-close", "half-close", "half-close", // the ending with the strictest checks
 	"close", "stdout", "SIGTERM", "SIGTERM", "SIGINT", "SIGKILL", "unread", "stuck",
 }
 
@@ -100,11 +100,11 @@ func newSession(server string, seed uint64, number int64) *session {
 
 func pick[T any](s *session, from []T) T { return from[s.IntN(len(from))] }
 
-// one is true once in n times.
+// one returns true once in n times.
 func (s *session) one(n int) bool { return s.IntN(n) == 0 }
 
-// step begins a decision that does not depend on how many went before: what is
-// random in one may depend on what the server has said so far.
+// step begins a decision that does not depend on the number of random values before it:
+// how many a decision takes may depend on the lines of the server.
 func (s *session) step() {
 	s.steps++
 	s.source.Seed(s.seed, uint64(s.number)<<32+s.steps)
@@ -190,7 +190,7 @@ func (s *session) start() error {
 	return nil
 }
 
-// listen reads what the server says, sometimes slowly.
+// listen reads the lines of the server, sometimes slowly.
 func (s *session) listen() {
 	rng := rand.New(rand.NewPCG(s.seed+3, uint64(s.number)))
 	lines := bufio.NewReaderSize(s.out, 1<<(4+rng.IntN(13)))
@@ -219,8 +219,8 @@ func (s *session) listen() {
 	}
 }
 
-// until waits for ok, which is called under mu, and sends meanwhile what the
-// client has to say in return.
+// until waits for ok, which is called under mu, and meanwhile sends the responses of the
+// client that are due.
 func (s *session) until(what string, ok func() bool) bool {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -243,15 +243,15 @@ func (s *session) until(what string, ok func() bool) bool {
 			case <-limit.C:
 			}
 		}
-		s.fault("waited in vain for %s", what)
+		s.fault("%s did not happen in time", what)
 		return false
 	}
 }
 
-// ---- what is sent ----
+// ---- sending ----
 
-// queue adds a line to those that are to be written, and notes the call c that
-// it makes, if any. It returns the position of the line.
+// queue adds a line to the output, and registers the call c that it makes, unless c is
+// nil. It returns the position of the line.
 func (s *session) queue(line string, c *call) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,7 +264,7 @@ func (s *session) queue(line string, c *call) int {
 	return s.sent
 }
 
-// flush writes what was queued: at once, or in pieces.
+// flush writes the queued lines: at once, or in pieces.
 func (s *session) flush() {
 	for len(s.unsent) > 0 {
 		n := len(s.unsent)
@@ -288,7 +288,7 @@ func (s *session) flush() {
 	}
 }
 
-// pause is for nothing, or around the millisecond that matters to the server.
+// pause sleeps not at all, or about a millisecond, after which the turn to read passes.
 func (s *session) pause() {
 	switch s.pieces.IntN(6) {
 	case 0:
@@ -313,7 +313,7 @@ func (s *session) initialize() {
 	}
 }
 
-// newCall makes a call with an id of some sort that was not used yet.
+// newCall returns a call with an id of a random form that was not used yet.
 func (s *session) newCall(kind string, modern bool) *call {
 	s.nextID++
 	n := strconv.Itoa(s.nextID)
@@ -330,7 +330,7 @@ func (s *session) request(method, params string, modern bool) *call {
 	return c
 }
 
-// An arguments is what the server calls an input.
+// An arguments is an input of the server.
 type arguments struct {
 	Text    string `json:"text,omitempty"`
 	What    string `json:"what,omitempty"`
@@ -351,7 +351,7 @@ func (s *session) tool(name string, a arguments) *call {
 	return c
 }
 
-// wait makes arguments for a call that takes some time.
+// wait returns arguments for a call that takes some time.
 func (s *session) wait() (a arguments) {
 	switch s.IntN(8) {
 	case 0, 1:
@@ -367,7 +367,7 @@ func (s *session) wait() (a arguments) {
 	return a
 }
 
-// any sends some call of a tool.
+// any sends a random call of a tool.
 func (s *session) any() *call {
 	a := s.wait()
 	switch s.IntN(16) {
@@ -409,7 +409,7 @@ func (s *session) any() *call {
 	}
 }
 
-// act does one random thing.
+// act does one random action.
 func (s *session) act() {
 	modern := s.legacy == "" || s.one(2)
 	switch s.IntN(20) {
@@ -422,8 +422,8 @@ func (s *session) act() {
 			s.cancel(c)
 		}
 	case 4:
-		s.queue(cancelling(pick(s, []string{"0", `"nobody"`, "[]", "null"})), nil)
-	case 5: // an id in use, or not any more
+		s.queue(cancelling(pick(s, []string{"0", `"unknown"`, "[]", "null"})), nil)
+	case 5: // an id that is, or was, in use
 		if c := s.some(func(c *call) bool { return c.kind == "echo" && !c.batch && c.args.Micros < 1e6 }); c != nil {
 			s.again(c)
 		}
@@ -462,7 +462,7 @@ func cancelling(id string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"soaked"}}`
 }
 
-// cancel cancels c, which may well be answered already.
+// cancel cancels c, which may have been answered already.
 func (s *session) cancel(c *call) {
 	at := s.queue(cancelling(c.id), nil)
 	s.mu.Lock()
@@ -475,13 +475,13 @@ func (s *session) cancel(c *call) {
 // again uses an id a second time.
 func (s *session) again(c *call) {
 	s.mu.Lock()
-	c.sends++ // before it is sent; the call counts as doubtful from here on
+	c.sends++ // from here on it is unknown which of its lines was refused
 	s.mu.Unlock()
 	again := &call{id: c.id, kind: c.kind, args: c.args, token: `"again"`, modern: c.modern}
 	s.queue(again.line("tools/call", again.params()), nil)
 }
 
-// garbage sends what is not a request, and is answered with a null id or its own.
+// garbage sends an invalid message, which is refused with a null id or its own.
 func (s *session) garbage() {
 	if s.one(3) {
 		c := s.newCall("refused", false)
@@ -515,14 +515,14 @@ func (s *session) batch() {
 		c.args.Text = c.text
 		lines = append(lines, c.line("tools/call", c.params()))
 		s.mu.Lock()
-		s.sent++ // each has its position, though they share a line
+		s.sent++ // each has a position of its own, although they share a line
 		s.register(c)
 		s.mu.Unlock()
 	}
 	s.queue("["+strings.Join(lines, ",")+"]", nil)
 }
 
-// some returns a call that fits, more often one that is open.
+// some returns a random call for which fit returns true, more often one that is open.
 func (s *session) some(fit func(*call) bool) *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -555,8 +555,8 @@ func (s *session) listens() (n int) {
 	return n
 }
 
-// reply queues those of the client's answers that are due after some more acts,
-// and returns how many.
+// reply queues the client's responses that are due after acts more actions, and returns
+// their number.
 func (s *session) reply(acts int) int {
 	s.mu.Lock()
 	var due, rest []answer
@@ -580,7 +580,7 @@ func (s *session) reply(acts int) int {
 
 // ---- scenes ----
 
-// load does n things at random.
+// load does n random actions.
 func (s *session) load(n int) {
 	for range n {
 		s.step()
@@ -593,8 +593,8 @@ func (s *session) load(n int) {
 	}
 }
 
-// lone sends one call when there is nothing else, and perhaps something more
-// when it is about to end.
+// lone sends one call while no other is open, and sometimes more lines when it is about to
+// end.
 func (s *session) lone() {
 	if !s.quiet() {
 		return
@@ -621,7 +621,7 @@ func (s *session) lone() {
 	}
 }
 
-// quiet brings everything to its end but subscriptions.
+// quiet waits until everything except subscriptions has ended.
 func (s *session) quiet() bool {
 	s.mu.Lock()
 	var open []*call
@@ -631,7 +631,7 @@ func (s *session) quiet() bool {
 			open = append(open, c)
 		}
 	}
-	s.answerAll() // what else was never to be answered
+	s.answerAll() // including questions that were never to be answered
 	s.mu.Unlock()
 	for _, c := range open {
 		s.cancel(c)
@@ -648,7 +648,7 @@ func (s *session) quiet() bool {
 	})
 }
 
-// settle is quiet without exception.
+// settle is quiet, and ends subscriptions too.
 func (s *session) settle() bool {
 	for {
 		s.mu.Lock()
@@ -666,7 +666,8 @@ func (s *session) settle() bool {
 	}
 }
 
-// warmUp has the server do once what it may keep, and returns its stats.
+// warmUp makes the server do everything once for which it may keep memory, and returns its
+// stats.
 func (s *session) warmUp() string {
 	for range 3 {
 		s.tool("echo", arguments{Micros: 3000})
@@ -687,8 +688,8 @@ func (s *session) stats() string {
 	return c.said
 }
 
-// compare finds goroutines and files that the server has kept. A few may be on
-// their way out.
+// compare reports goroutines and files that the server has kept. It tries again, because
+// some may be about to end.
 func (s *session) compare(base string) {
 	var goroutines, files, g, f int
 	fmt.Sscan(base, &goroutines, &files)
@@ -711,16 +712,16 @@ func (s *session) compare(base string) {
 
 // ---- endings ----
 
-// end ends the session and checks how the server takes it.
+// end ends the session and checks how the server ends.
 func (s *session) end(read <-chan struct{}) {
 	s.step()
 	torn := s.one(3)
 	signal := map[string]os.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": os.Interrupt, "SIGKILL": os.Kill}[s.ending]
 	var hangs *call
 	switch s.ending {
-	case "SIGTERM", "SIGINT": // it must have come to catching them
+	case "SIGTERM", "SIGINT": // the server must have begun to catch them
 		ping := s.ping()
-		s.until("ping", func() bool { return s.heard > 0 || ping.answers > 0 })
+		s.until("ping", func() bool { return s.readUpTo > 0 || ping.answers > 0 })
 	case "unread":
 		s.mu.Lock()
 		s.deaf = make(chan struct{})
@@ -732,7 +733,7 @@ func (s *session) end(read <-chan struct{}) {
 			s.quiet()
 		}
 		hangs = s.tool("echo", arguments{Micros: 3600e6, Deaf: true})
-		if signal == nil && s.one(2) { // which might overtake the call
+		if signal == nil && s.one(2) { // a signal could overtake the call
 			signal = syscall.SIGTERM
 			ping := s.ping()
 			s.until("ping", func() bool { return ping.answers > 0 })
@@ -753,7 +754,7 @@ func (s *session) end(read <-chan struct{}) {
 	}
 	s.flush()
 	s.pause()
-	heard := 0
+	readUpTo := 0
 	switch s.ending {
 	case "half-close":
 		s.in.Close()
@@ -762,7 +763,7 @@ func (s *session) end(read <-chan struct{}) {
 		s.out.Close()
 	case "stdout":
 		s.out.Close()
-		for alive := true; alive; { // it must write, to notice
+		for alive := true; alive; { // it notices when it writes
 			s.ping()
 			s.flush()
 			select {
@@ -774,7 +775,7 @@ func (s *session) end(read <-chan struct{}) {
 		}
 	case "SIGTERM", "SIGINT", "SIGKILL":
 		s.mu.Lock()
-		heard = s.heard
+		readUpTo = s.readUpTo
 		s.mu.Unlock()
 		s.cmd.Process.Signal(signal)
 	case "unread":
@@ -804,14 +805,14 @@ func (s *session) end(read <-chan struct{}) {
 	case s.ending == "SIGKILL":
 	case s.ending == "stuck" && status == stuck:
 	case s.ending == "stuck" && status == 0 && s.concurrent() != "0":
-		// The call waited for its turn: then it is answered and not begun.
+		// The call waited for another one: then it is answered and not started.
 		select {
 		case <-read:
 		case <-time.After(patience):
 		}
 		s.mu.Lock()
 		if hangs.answers == 0 {
-			s.wrong("exit status 0, and the call that hangs was not answered")
+			s.wrong("exit status 0, and the call that hangs has no response")
 		}
 		s.mu.Unlock()
 	case s.ending == "unread" && status == stuck:
@@ -820,7 +821,7 @@ func (s *session) end(read <-chan struct{}) {
 	}
 	for end := time.Now().Add(grace); syscall.Kill(-s.cmd.Process.Pid, 0) != syscall.ESRCH; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			s.fault("a process is left")
+			s.fault("a child process still runs")
 			syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
 			break
 		}
@@ -840,11 +841,11 @@ func (s *session) end(read <-chan struct{}) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.balance(s.ending != "half-close", heard)
+		s.balance(s.ending != "half-close", readUpTo)
 	}
 }
 
-// concurrent is how many handlers the server runs at once; "0" is no bound.
+// concurrent returns how many handlers the server runs at once; "0" means no limit.
 func (s *session) concurrent() string { return s.args[slices.Index(s.args, "-concurrent")+1] }
 
 func (s *session) fault(format string, args ...any) {
@@ -853,7 +854,7 @@ func (s *session) fault(format string, args ...any) {
 	s.wrong(format, args...)
 }
 
-// report tells what is needed to find out why a session went wrong.
+// report returns what is needed to find out why a session failed.
 func (s *session) report() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

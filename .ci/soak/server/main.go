@@ -1,5 +1,5 @@
-// The server whose sessions are soaked: tools that end, ask, tell, and go
-// wrong in every way, for as long as their arguments say.
+// Command server is the server of the soak test. Its tools return, ask, report and fail in
+// every way, and last as long as their arguments say.
 package main
 
 import (
@@ -42,13 +42,13 @@ func main() {
 	}
 }
 
-// An input is what all tools take. What is said in Text comes back.
+// An input is the argument of all tools. Text is repeated in the result.
 type input struct {
 	Text    string `json:"text,omitempty"`
 	What    string `json:"what,omitempty"`
 	Micros  int    `json:"micros,omitempty"`
 	N       int    `json:"n,omitempty"`
-	Deaf    bool   `json:"deaf,omitempty"`    // to ctx
+	Deaf    bool   `json:"deaf,omitempty"`    // ignores ctx
 	Spin    bool   `json:"spin,omitempty"`    // instead of sleeping
 	Timeout int    `json:"timeout,omitempty"` // of a question, in microseconds
 }
@@ -56,7 +56,7 @@ type input struct {
 func addTools(s *mcp.Server) {
 	tool := func(name string, h func(context.Context, input) (string, error)) {
 		mcp.AddTool(s, mcp.Tool{Name: name, Description: "Soaks."}, func(ctx context.Context, in input) (string, error) {
-			// Looked at before and after, so that a buffer that was used again shows.
+			// Compared before and after, so that a buffer that was reused too early is found.
 			before := string(mcp.RequestFrom(ctx).ID)
 			if err := in.wait(ctx); err != nil {
 				return "", err
@@ -68,7 +68,7 @@ func addTools(s *mcp.Server) {
 	tool("echo", func(_ context.Context, in input) (string, error) { return in.Text, nil })
 	tool("big", func(_ context.Context, in input) (string, error) { return strings.Repeat("x", in.N), nil })
 	tool("fail", func(_ context.Context, in input) (string, error) { return "", errors.New(in.Text) })
-	tool("panic", func(context.Context, input) (string, error) { panic("as told") })
+	tool("panic", func(context.Context, input) (string, error) { panic("as requested") })
 	tool("goexit", func(context.Context, input) (string, error) { runtime.Goexit(); return "", nil })
 	tool("print", func(_ context.Context, in input) (string, error) {
 		fmt.Println("stray output", in.Text)
@@ -87,7 +87,7 @@ func addTools(s *mcp.Server) {
 		}
 		return in.Text, ctx.Err()
 	})
-	tool("stray", func(ctx context.Context, in input) (string, error) { // goes on when it has returned
+	tool("stray", func(ctx context.Context, in input) (string, error) { // continues after it has returned
 		go func() {
 			for i := range 20 {
 				mcp.Progress(ctx, float64(i), 0, "")
@@ -129,7 +129,7 @@ func addTools(s *mcp.Server) {
 	})
 }
 
-// wait takes the time that was asked for.
+// wait takes as long as the input says.
 func (in input) wait(ctx context.Context) error {
 	d := time.Duration(in.Micros) * time.Microsecond
 	switch {
@@ -151,7 +151,7 @@ func (in input) wait(ctx context.Context) error {
 	return nil
 }
 
-// ask asks one question, in which in.Text can be found unless it is for roots.
+// ask asks one question, which contains in.Text unless it is for roots.
 func ask(ctx context.Context, in input) (err error) {
 	if in.Deaf {
 		ctx = context.WithoutCancel(ctx)
@@ -175,7 +175,7 @@ func ask(ctx context.Context, in input) (err error) {
 	return err
 }
 
-// addOthers adds what is not a tool. Numbers in the URI or the argument are
+// addOthers adds a resource and a prompt. Numbers in the URI or the argument are
 // microseconds to wait.
 func addOthers(s *mcp.Server) {
 	s.AddResource(mcp.Resource{URI: "soak://{micros}", Name: "wait"}, read)
