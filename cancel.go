@@ -151,17 +151,27 @@ func (c *session) wakeWaiters(cause error) {
 	}
 }
 
-// cancelHandlers cancels every handler, and starts the first request that waits.
-// refuseNotStarted answers that request and starts the next one, until none waits.
+// cancelHandlers cancels every handler, and answers the requests that still wait. Since
+// c.ctx has ended, no request is added to these meanwhile, and none of them starts.
 func (c *session) cancelHandlers(cause error) {
 	c.cancel(cause)
+	refused := 0
 	c.mu.Lock()
-	c.startNextLocked()
+	for r := c.takeWaitingLocked(); r != nil; r = c.takeWaitingLocked() {
+		c.mu.Unlock()
+		c.respond(r, r.refuseNotStarted())
+		refused++
+		c.mu.Lock()
+	}
+	if refused > 0 { // the WaitGroup still counts these requests
+		c.startWriterLocked()
+	}
 	c.mu.Unlock()
+	c.wg.Add(-refused)
 }
 
-// refuseNotStarted is the handler of a request that is started after the session has
-// ended.
+// refuseNotStarted returns the response to a request that was not started before the
+// session ended.
 func (r *request) refuseNotStarted() []byte {
 	return r.failureResponse(r.session.cause())
 }

@@ -44,8 +44,8 @@
 // If [Tool.InputSchema] is set, it is sent in place of a derived schema and enforced as far as
 // it consists of what [SchemaOf] writes, const, enum of any value, and additionalProperties
 // with a schema. Other keywords are not checked. In may then be a json.RawMessage, which holds
-// the arguments, or any type that the schema fits. A null satisfies "required" even if the
-// schema forbids it; the field then takes its default.
+// the arguments, or any type that the schema fits. A null for an argument that is not required
+// is treated as absent; the field then takes its default.
 //
 // Handlers run concurrently: guard what they share, or set [Server.MaxConcurrent] to 1 if
 // there is one client, as under [Server.ServeStdio]. Handlers may share goroutines. Undo
@@ -681,7 +681,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 // panicUnless panics unless ok is true.
 func panicUnless(ok bool, where, format string, args ...any) {
 	if !ok {
-		panic(where + ": " + fmt.Sprintf(format, args...))
+		panicAt(where, fmt.Errorf(format, args...))
 	}
 }
 
@@ -695,7 +695,7 @@ func panicIf(err error) {
 // panicAt panics if there is an error, and says where.
 func panicAt(where string, err error) {
 	if err != nil {
-		panic(where + ": " + err.Error())
+		panicIf(fmt.Errorf("%s: %w", where, err))
 	}
 }
 
@@ -1777,7 +1777,6 @@ type field struct {
 
 	optional   bool
 	unexported bool // an embedded struct of an unexported type
-	quoted     bool // it has the json option string
 
 	doc, format  string
 	enum, titles []string
@@ -2072,7 +2071,7 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 			}
 			continue
 		}
-		if f.quoted {
+		if slices.Contains(strings.Split(tag, ",")[1:], "string") {
 			d.refuse(f.where, "the json option string cannot be described: leave it out")
 		}
 		f.optional = f.optional || outer.optional || pointer
@@ -2095,7 +2094,6 @@ func newField(in reflect.StructField, i int, tag string, outer *field) *field {
 		where:      outer.where + "." + in.Name,
 		unexported: !in.IsExported(),
 		optional:   slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
-		quoted:     slices.Contains(options[1:], "string"),
 		maxLen:     -1,
 	}
 }
@@ -2534,35 +2532,33 @@ func (p handParser) addTags(f *field, node map[string][]byte, path string, keywo
 	for _, keyword := range keywords {
 		if bound := node[keyword]; bound != nil {
 			p.require(isNumber(bound), path, "%s must be a number", keyword)
+			if s := f.schema; s.kind == "integer" || s.kind == "number" {
+				if _, err := valueOf(keyword, bound, s.typ, s.set); err != nil {
+					continue // the Go type cannot hold the bound, for example 0.5
+				}
+			}
 			if f.schema.kind == "array" { // the tags of lists have the names of those of strings
 				keyword = keyword[:len("min")] + "Length"
 			}
 			f.tag += reflect.StructTag(keyword + `:"` + string(bound) + `" `)
 		}
 	}
-	if f.schema.kind == "string" || f.schema.kind == "array" {
-		err := f.readLengths()
-		panicAt(p.where+path, err)
-	} else if f.readBounds() != nil { // for example 0.5 for an integer: the bound is not checked
-		f.min, f.max = reflect.Value{}, reflect.Value{}
-	}
+	panicAt(p.where+path, cmp.Or(f.readBounds(), f.readLengths()))
 }
 
 // addEnum sets the values that are allowed, if the schema lists them.
 func (p handParser) addEnum(f *field, enum, constant []byte, path string) {
+	if enum != nil {
+		p.require(enum[0] == '[', path, "enum must be a list")
+		for _, val := range members(enum) {
+			p.require(string(val) != `""`, path, "enum must not have an empty string, for which a provider refuses every tool")
+			f.enum = append(f.enum, canonical(val))
+		}
+		p.require(len(f.enum) > 0, path, "enum must not be empty")
+	}
 	if constant != nil {
 		f.enum = []string{canonical(constant)}
 	}
-	if enum == nil {
-		return
-	}
-	p.require(enum[0] == '[', path, "enum must be a list")
-	f.enum = nil
-	for _, val := range members(enum) {
-		p.require(string(val) != `""`, path, "enum must not have an empty string, for which a provider refuses every tool")
-		f.enum = append(f.enum, canonical(val))
-	}
-	p.require(len(f.enum) > 0, path, "enum must not be empty")
 }
 
 // addProperties sets the members of an object.
@@ -2586,7 +2582,8 @@ func (p handParser) addProperties(s *schema, properties, required []byte, path s
 		f := s.property(name)
 		if f == nil {
 			p.require(s.open || s.elem != nil, path, "required names %q, which is not a property, and additionalProperties is false", name)
-			f = &field{name: name, maxLen: -1, schema: &schema{}}
+			own := *cmp.Or(s.elem, &field{maxLen: -1, schema: &schema{}})
+			f, own.name = &own, name
 			s.fields = append(s.fields, f)
 		}
 		f.optional = false
@@ -2615,7 +2612,7 @@ func (s *schema) checkFit(own *schema, where string) {
 		for _, f := range s.fields {
 			f.schema.checkFit(own.elem.schema, where+"."+f.name)
 		}
-	case s.kind == "object" && len(s.fields) > 0:
+	case s.kind == "object" && (len(s.fields) > 0 || !s.open):
 		s.checkFields(own, where)
 	}
 }
@@ -2987,19 +2984,20 @@ func integer(num string) string {
 		exponent = max(exponent, -1<<30)      // so that it can be negated
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	figures := whole + fraction
+	figures := strings.TrimLeft(whole+fraction, "-0")
+	sign := num[:len(num)-len(strings.TrimPrefix(num, "-"))]
 	decimals := len(fraction) - exponent // digits after the point
 	zeros := len(figures) - len(strings.TrimRight(figures, "0"))
 	switch {
-	case strings.Trim(figures, "-0") == "":
+	case figures == "":
 		return "0"
 	case decimals > zeros:
 		return num
 	case decimals >= 0:
-		return figures[:len(figures)-decimals]
+		return sign + figures[:len(figures)-decimals]
 	}
 	const more = "000000000000000000000000000000"
-	return figures + more[:min(-decimals, len(more))]
+	return sign + figures + more[:min(-decimals, len(more))]
 }
 
 // isNumber reports whether raw is a JSON number. raw need not be JSON: it may come from a tag.
@@ -3122,9 +3120,6 @@ func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
 			bad.addMember(f.name, errors.New("cannot be set"))
 			return
 		}
-	}
-	if f.quoted {
-		raw = f.schema.coerce(raw, &faults{})
 	}
 	f.checkValue(v, raw, bad)
 	bad.prefixMember(before, f.name)

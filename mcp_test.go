@@ -320,6 +320,11 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 	} {
 		wantPanic(t, test.want, func() { byHand[json.RawMessage](&Server{}, `{"type":"object",`+test.members+`}`) })
 	}
+	wantPanic(t, `the field "x" is required`, func() {
+		byHand[struct {
+			X int `json:"x"`
+		}](&Server{}, `{"type":"object","properties":{},"additionalProperties":false}`)
+	})
 	for _, test := range []struct{ members, want string }{
 		{`"properties":{"payload":true}`, `OutputSchema.payload: a property must be described by an object`},
 		{`"required":null`, "OutputSchema: required must be a list of names"},
@@ -1292,13 +1297,6 @@ func TestSchemaByHandWithAnyType(t *testing.T) {
 	}
 	// The fields of an embedded pointer to an unexported type cannot be set.
 	tryByHand[pointer](t, emptySchema, trial{`{}`, `{}`}, trial{`{"x":1}`, "! x cannot be set"})
-	// "null" in a string is null to encoding/json, so bounds do not apply.
-	type inString struct {
-		N *int    `json:"n,string" minimum:"1"`
-		L *[]int  `json:"l,string" maxLength:"1"`
-		S *string `json:"s,string" enum:"a" minLength:"1"`
-	}
-	tryByHand[inString](t, emptySchema, trial{`{"n":"null","l":"null"}`, `{"n":null,"l":null,"s":null}`}, trial{`{"n":"0"}`, "! n must be at least 1, got 0"})
 	// A method of In that writes after its input does not change other members.
 	type methods struct {
 		G greedy              `json:"g"`
@@ -1332,6 +1330,8 @@ func TestSchemasByHandAreEnforced(t *testing.T) {
 	const schema = `{"type":"object","properties":{
 		"n":{"type":"integer","minimum":1,"maximum":9},"f":{"type":"number","minimum":0.5},"s":{"type":"string","minLength":2,"maxLength":3},
 		"e":{"type":"string","enum":["a","b"]},"v":{"enum":[1,null,"x",{"a":[2]}]},"c":{"const":5},"when":{"type":"string","format":"date-time"},
+		"lim":{"type":"integer","minimum":0.5,"maximum":9},"ce":{"const":"a","enum":["a","b"]},
+		"req":{"type":"object","required":["k"],"additionalProperties":{"type":"integer"}},
 		"b":{"type":"boolean"},"by":{"type":"string","contentEncoding":"base64"},
 		"l":{"type":"array","items":{"type":"string","enum":["x","y"]},"minItems":1,"maxItems":2},
 		"o":{"type":"object","properties":{"deep":{"type":"array","items":{"type":"object","properties":{"i":{"type":"integer"}},"required":["i"],"additionalProperties":false}}}},
@@ -1341,7 +1341,7 @@ func TestSchemasByHandAreEnforced(t *testing.T) {
 		"required":["n"],"additionalProperties":false}`
 	trials := []trial{
 		{`{}`, "! n is required"},
-		{`{"z":1}`, "! z is unknown (there is n, f, s, e, v, c, when, b, by, l, o, m, p, u, t, any); n is required"},
+		{`{"z":1}`, "! z is unknown (there is n, f, s, e, v, c, when, lim, ce, req, b, by, l, o, m, p, u, t, any); n is required"},
 		{`{"n":0}`, "! n must be at least 1, got 0"},
 		{`{"n":null}`, "! n must be an integer, got null"},
 		{`{"n":1,"n":2}`, "! n came twice"},
@@ -1349,6 +1349,9 @@ func TestSchemasByHandAreEnforced(t *testing.T) {
 		{`{"n":1,"v":2}`, `! v must be one of 1, null, x, {"a":[2]}, got 2`},
 		{`{"n":1,"v":{"a":[2.0]},"c":5.0}`, `{"n":1,"v":{"a":[2.0]},"c":5.0}`},
 		{`{"n":1,"c":6}`, "! c must be one of 5, got 6"},
+		{`{"n":1,"lim":10,"ce":"b","req":{"k":"x"}}`, `! lim must be at most 9, got 10; ce must be one of a, got "b"; req.k must be an integer, got "x"`},
+		{`{"n":1,"lim":1,"ce":"a","req":{"k":1}}`, `{"n":1,"lim":1,"ce":"a","req":{"k":1}}`},
+		{`{"n":1,"req":{}}`, "! req.k is required"},
 		{`{"n":1,"when":"today"}`, `! when must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"`},
 		{`{"n":1,"by":"?"}`, "! by must be base64"},
 		{`{"n":1,"l":["x","z"]}`, `! l[1] must be one of x, y, got "z"`},
@@ -1364,6 +1367,7 @@ func TestSchemasByHandAreEnforced(t *testing.T) {
 		// Values that are converted.
 		{`{"n":"2","f":"1.5","b":"true"}`, `{"n":2,"f":1.5,"b":true}`},
 		{`{"n":3.0,"l":"x"}`, `{"n":3,"l":["x"]}`},
+		{`{"n":0.5e1,"m":{"a":-0.05e2}}`, `{"n":5,"m":{"a":-5}}`},
 		{`{"n":1,"l":"[\"x\",\"y\"]","o":"{\"deep\":[{\"i\":\"7\"}]}","any":"5"}`, `{"n":1,"l":["x","y"],"o":{"deep":[{"i":7}]},"any":"5"}`},
 		{`{"n":1,"m":{"a":"1","b":2e0}}`, `{"n":1,"m":{"a":1,"b":2}}`},
 	}
@@ -1815,6 +1819,35 @@ func TestWrappingOfStructuredOutput(t *testing.T) {
 				t.Errorf("%s: the result is %v", schema, results[0].Output)
 			}
 		}
+	}
+}
+
+// An output that is not an object is sent if the output schema allows it, also a string.
+// Otherwise clients would refuse it, so the call fails.
+func TestOutputsOfAnyType(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"string"}`:  `{"content":[{"type":"text","text":"\"A\""}],"structuredContent":{"result":"A"}}`,
+		`{"type":"integer"}`: `{"content":[{"type":"text","text":"5"}],"structuredContent":{"result":5}}`,
+		`{"type":"object"}`:  "",
+	} {
+		s := &Server{}
+		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(schema)}, func(context.Context, none) (any, error) {
+			if strings.Contains(schema, "integer") {
+				return 5, nil
+			}
+			return "A", nil
+		})
+		AddTool(s, Tool{Name: "list", OutputSchema: json.RawMessage(schema)}, func(context.Context, none) ([]int, error) { return []int{1}, nil })
+		inBubble(t, s, legacyPV, func(c *client) {
+			c.send(call("1", "x", "{}"))
+			if want != "" {
+				c.want(answer(1, want))
+				return
+			}
+			c.want(wrong(1, codeInternal, "Internal error"))
+			c.send(call("2", "list", "{}"))
+			c.want(wrong(2, codeInternal, "Internal error"))
+		})
 	}
 }
 

@@ -879,9 +879,10 @@ func (c *session) acceptResponse(e *envelope) {
 // removeCall removes the call with this id from the map and returns it. It returns
 // nil if there is none.
 func (c *session) removeCall(id []byte) chan reply {
+	key := integer(string(id)) // some clients write 1.0 for 1
 	c.mu.Lock()
-	call := c.pending[string(id)]
-	delete(c.pending, string(id))
+	call := c.pending[key]
+	delete(c.pending, key)
 	c.mu.Unlock()
 	return call
 }
@@ -1131,7 +1132,7 @@ func (c *session) listItems(r *request) ([]byte, *Error) {
 	if r.cursor != nil && !isText || err != nil || after < 0 || after > last {
 		return nil, coded(codeParams, "Invalid cursor")
 	}
-	r.listed, r.after = true, after
+	r.after = after
 	if hides && r.service.kind == tools {
 		r.handler = (*request).listPage
 		return nil, nil
@@ -1144,6 +1145,7 @@ func (c *session) listItems(r *request) ([]byte, *Error) {
 func (r *request) listPage() []byte {
 	var items []*item
 	items, r.generation = r.session.srv.listInOrder(r.service.kind)
+	r.listed = true
 	first, _ := slices.BinarySearchFunc(items, r.after+1, func(it *item, seq int) int { return it.seq - seq })
 	items = items[first:]
 	if r.ctx != nil {
@@ -1156,11 +1158,10 @@ func (r *request) listPage() []byte {
 // been notified of that change already, and would not ask again. The caller must hold c.mu,
 // under which both the response and the notification are queued.
 func (r *request) isStaleLocked() bool {
-	if !r.listed {
-		return false
-	}
-	_, generation := r.session.srv.listInOrder(r.service.kind)
-	return generation != r.generation
+	s := r.session.srv
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.listed && r.generation != s.generations[r.service.kind]
 }
 
 // findItem finds the item that a request names. The item's handler answers the
@@ -1438,20 +1439,29 @@ func (c *session) beginRequest(r *request) (inline bool) {
 }
 
 // startNextLocked starts the handler of the first request that waits, if there is
-// one. The caller must hold c.mu. Fewer than MaxConcurrent handlers must be running,
-// unless the session has ended.
+// one. The caller must hold c.mu, and fewer than MaxConcurrent handlers must be
+// running. After the session has ended no handler starts: cancelHandlers answers the
+// requests that wait.
 func (c *session) startNextLocked() {
+	if c.ctx.Err() != nil {
+		return
+	}
+	if r := c.takeWaitingLocked(); r != nil {
+		c.running[r] = struct{}{}
+		go c.handleRequest(r, false)
+	}
+}
+
+// takeWaitingLocked removes the first request that waits and returns it, or nil if
+// there is none. The caller must hold c.mu.
+func (c *session) takeWaitingLocked() *request {
 	first := c.waiting.Front()
 	if first == nil {
-		return
+		return nil
 	}
 	r := c.waiting.Remove(first).(*request)
 	r.element = nil
-	if c.ctx.Err() != nil {
-		r.handler = (*request).refuseNotStarted
-	}
-	c.running[r] = struct{}{}
-	go c.handleRequest(r, false)
+	return r
 }
 
 // ---- handle ----
@@ -1481,7 +1491,7 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 			r.listed = false
 			c.respond(r, r.failureResponse(errors.New(internalError.Message))) // an error result if the model reads it
 		}
-		if mine = lent && c.turn.reclaim(); !mine && !c.isRefusing() { // otherwise flushOutput writes, or the last refusal
+		if mine = lent && c.turn.reclaim(); !mine { // otherwise flushOutput writes
 			c.writeOutput()
 		}
 		c.wg.Done()
@@ -1566,14 +1576,6 @@ func (c *session) respond(r *request, line []byte) bool {
 	c.mu.Unlock()
 	r.cancel(nil)
 	return true
-}
-
-// isRefusing reports whether the session has ended and requests that have not started are
-// being refused, one after the other. The last of them writes the responses of all.
-func (c *session) isRefusing() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ctx.Err() != nil && c.waiting.Len() > 0
 }
 
 // sendResponse sends the response to a request that has no handler. Only the reader
@@ -1742,10 +1744,9 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	case *struct{}:
 		return r.resultResponse(&Result{})
 	case *string:
-		if r.item.promises { // Out is any
-			return r.resultResponse(&Result{})
+		if !r.item.promises { // otherwise Out is any, and the string is structured output
+			return r.textResponse(*out, nil, false)
 		}
-		return r.textResponse(*out, nil, false)
 	case *Content:
 		return r.resultResponse(&Result{Content: []Content{*out}})
 	case *[]Content:
@@ -1759,7 +1760,7 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	switch {
 	case err != nil:
 		return r.unsendableResponse(err)
-	case string(raw) == "null":
+	case string(raw) == "null" || raw[0] != '{' && r.item.promises && !r.item.wraps: // no output, or none that fits the output schema
 		return r.resultResponse(&Result{})
 	}
 	return r.textResponse(string(raw), raw, false)
@@ -1810,6 +1811,7 @@ func (r *request) methodResponse(result any) []byte {
 	b := r.beginResponse()
 	for name, val := range members(raw) {
 		switch {
+		case string(name) == "_meta" && string(val) == "null": // treated as absent
 		case string(name) == "_meta" && val[0] == '{':
 			meta = val
 		case string(name) != "resultType" || !r.rev.modern():

@@ -2340,14 +2340,18 @@ func TestMaxConcurrent(t *testing.T) {
 		c.end()
 	})
 	for _, end := range []func(*client){func(c *client) { c.in.Close() }, func(c *client) { c.cancel(ErrClosed) }} {
-		bubble(t, func(t *testing.T, s *stage) { // calls that wait at the end get a response, and do not start
+		bubble(t, func(t *testing.T, s *stage) { // requests that wait at the end get a response, and do not start
 			s.MaxConcurrent = 1
+			shown := func(context.Context) bool { panic("a list has started") }
+			AddTool(&s.Server, Tool{Name: "hidden", Shown: shown}, func(context.Context, none) (string, error) { return "", nil })
 			c := serve(t, &s.Server)
 			var want []string
 			for i := range 10 {
 				c.send(modernCall(strconv.Itoa(i), "wait"))
 				want = append(want, modernFailed(strconv.Itoa(i), ErrClosed.Error()))
 			}
+			c.send(strings.Replace(modernCall(`"l"`, "x"), "tools/call", "tools/list", 1))
+			want = append([]string{wrong(`"l"`, codeInternal, ErrClosed.Error())}, want...)
 			c.want()
 			end(c)
 			c.ends(0, nil)
@@ -2792,12 +2796,12 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 		"sample null": {askModel(sampleOf(Text("hi"))), badResult("null")},
 		"sample text": {askModel(sampleOf(Text("hi"))), badResult(`"yo"`)},
 		"strange ids": {askOnce, func(c *client) {
-			for _, id := range []string{`"1"`, `1.0`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
+			for _, id := range []string{`"1"`, `1.5`, `10`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
 				c.send(answer(id, confirmYes))
 			}
 			c.send(cancelling(`"1"`))
 			c.want()
-			c.send(answer(1, confirmYes), answer(1, `{"action":"decline"}`))
+			c.send(answer("1.0", confirmYes), answer(1, `{"action":"decline"}`))
 			c.want(said(1, "true"))
 		}},
 	} {
@@ -4131,6 +4135,8 @@ func TestAddMethod(t *testing.T) {
 			return map[string]any{"asked": err == nil, "unsupported": errors.Is(err, errors.ErrUnsupported)}, nil
 		case "reserved":
 			return map[string]any{"resultType": "x", "a": 1, "_meta": map[string]any{"k": "v", keyServer: "me"}}, nil
+		case "null meta":
+			return map[string]any{"_meta": nil}, nil
 		case "panic":
 			panic("oh")
 		}
@@ -4162,6 +4168,7 @@ func TestAddMethod(t *testing.T) {
 			{"list", `"error":{"code":-32603,"message":"Internal error"}`, `"error":{"code":-32603,"message":"Internal error"}`},
 			{"panic", `"error":{"code":-32603,"message":"Internal error"}`, `"error":{"code":-32603,"message":"Internal error"}`},
 			{"nil", `"result":{}`, `"result":{"resultType":"complete",$SRV}`},
+			{"null meta", `"result":{}`, `"result":{"resultType":"complete",$SRV}`},
 			{"reserved", `"result":{"a":1,"resultType":"x","_meta":{"k":"v"}}`, `"result":{"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
 		} {
 			legacy(5, `{"fail":"`+test.fail+`"}`)
