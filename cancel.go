@@ -163,11 +163,11 @@ func (c *session) cancelHandlers(cause error) {
 		refused++
 		c.mu.Lock()
 	}
-	if refused > 0 { // the WaitGroup still counts these requests
-		c.startWriterLocked()
+	if refused > 0 {
+		c.startWriterLocked() // while the WaitGroup still counts these requests
+		c.wg.Add(-refused)
 	}
 	c.mu.Unlock()
-	c.wg.Add(-refused)
 }
 
 // refuseNotStarted returns the response to a request that was not started before the
