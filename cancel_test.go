@@ -656,7 +656,7 @@ func TestNothingIsLeftAfterAShortDrain(t *testing.T) {
 	}
 }
 
-// After ctx has ended Serve, only the Read that is in progress goes on.
+// After ctx has ended Serve, only the Read that is in progress continues.
 func TestNothingIsReadAfterServe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		r, in := io.Pipe()
@@ -675,7 +675,7 @@ func TestNothingIsReadAfterServe(t *testing.T) {
 		synctest.Wait()
 		r.Close()
 		if <-read {
-			t.Error("the reader goes on after Serve returned")
+			t.Error("the reader reads after Serve has returned")
 		}
 		s.ran(t)
 	})
@@ -683,7 +683,7 @@ func TestNothingIsReadAfterServe(t *testing.T) {
 
 // ---- the client's cancel ----
 
-// A cancel ends the request with that very id, is not responded to, and is ignored if no
+// A cancel ends the request with exactly that id, has no response, and is ignored if no
 // request has that id.
 func TestCancelEndsOneRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
@@ -740,7 +740,7 @@ func TestCancelEndsOneRequest(t *testing.T) {
 // A request that is cancelled before its handler has started does not start. While
 // another request runs, the scheduler decides which comes first.
 func TestCancelledRequestDoesNotStart(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the reader goes on, most of the time, until it blocks
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so the reader usually continues until it blocks
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.send(modernCall("0", "wait"))
@@ -991,7 +991,7 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 	})
 }
 
-// ErrDrain names the handlers that do not return, and main goes on. The other handlers
+// ErrDrain names the handlers that do not return, and main continues. The other handlers
 // get a response.
 func TestProcessLeavesHangingHandlers(t *testing.T) {
 	p := beginProc(t, "MCP_TEST_DRAIN=200ms")

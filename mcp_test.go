@@ -3227,9 +3227,9 @@ func asker(ask askFunc) *Server {
 	return s
 }
 
-// told makes a text of what a function that asks has returned. It leaves alone the errors
-// that a handler must return.
-func told(v any, err error) (string, error) {
+// outcome returns, as a text, the results of a function that asks the client. It returns an
+// error that a handler must return.
+func outcome(v any, err error) (string, error) {
 	var cancelled *CancelledError
 	switch {
 	case protocolError(err) != nil, errors.Is(err, ErrInputRequired), errors.Is(err, errors.ErrUnsupported):
@@ -3278,7 +3278,7 @@ const (
 	confirmYes  = `{"action":"accept","content":{"ok":true}}`
 )
 
-func askOnce(ctx context.Context) (string, error) { return told(confirm(ctx, "k")) }
+func askOnce(ctx context.Context) (string, error) { return outcome(confirm(ctx, "k")) }
 
 func callTheAsker(id any) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{"name":"ask"}}`, id)
@@ -3438,21 +3438,21 @@ const tripAsk = `{"mode":"form","message":"Where \"to\"?\n","requestedSchema":{"
 	`"days":{"type":"integer","minimum":1},"class":{"type":"string","default":"a","enum":["a","b"]},"extra":{"type":"array","items":{"type":"string","enum":["x","y"]}}},"required":["city"]}}`
 
 func askTrip(ctx context.Context) (string, error) {
-	return told(Elicit[trip](ctx, "Where \"to\"?\n"))
+	return outcome(Elicit[trip](ctx, "Where \"to\"?\n"))
 }
 
 func askByHand(ctx context.Context) (string, error) {
-	return told(ElicitSchema(ctx, "?", json.RawMessage("{ \"type\":\"object\",\n\"properties\" : {} }")))
+	return outcome(ElicitSchema(ctx, "?", json.RawMessage("{ \"type\":\"object\",\n\"properties\" : {} }")))
 }
 
 func askURL(ctx context.Context) (string, error) {
-	return told("agreed", ElicitURL(ctx, "Log in", "https://x/?a=1&b=2"))
+	return outcome("agreed", ElicitURL(ctx, "Log in", "https://x/?a=1&b=2"))
 }
 
-func askRoots(ctx context.Context) (string, error) { return told(Roots(ctx)) }
+func askRoots(ctx context.Context) (string, error) { return outcome(Roots(ctx)) }
 
 func askModel(req SampleRequest) askFunc {
-	return func(ctx context.Context) (string, error) { return told(Sample(ctx, req)) }
+	return func(ctx context.Context) (string, error) { return outcome(Sample(ctx, req)) }
 }
 
 func sampleOf(c ...Content) SampleRequest {
@@ -3469,7 +3469,7 @@ const (
 const consentAsk = `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean","default":false}}}}`
 
 func askConsent(ctx context.Context) (string, error) {
-	return told(Elicit[struct {
+	return outcome(Elicit[struct {
 		Sure bool `json:"sure" default:"false"`
 	}](ctx, "m"))
 }
@@ -3567,7 +3567,7 @@ func TestAskingInBothEras(t *testing.T) {
 
 	check("no question", func(context.Context) (string, error) { return "x", nil }, nil, "x")
 	check("invalid schema", func(ctx context.Context) (string, error) {
-		return told(ElicitSchema(ctx, "?", json.RawMessage(`{"type":`)))
+		return outcome(ElicitSchema(ctx, "?", json.RawMessage(`{"type":`)))
 	}, nil, "error: mcp: ElicitSchema: not valid JSON: unexpected end of JSON input")
 	check("invalid preferences", askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: mcp: Sample: ModelPreferences is not valid JSON`)
 	check("invalid content", askModel(sampleOf(Content{Type: "tool_use"})), nil, `error: mcp: Sample: content of type "tool_use" is unknown or incomplete`)

@@ -1259,7 +1259,7 @@ func TestProtocol(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		server     func() *Server
-		version    string // of initialize; "" is no initialize
+		version    string // of initialize; "": no initialize is sent
 		transcript string
 	}{
 		{"notifications get no response", demo, "", `
@@ -1492,7 +1492,7 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 	ask := func(ctx context.Context) (string, error) {
 		_, err := confirm(ctx, "a")
 		_, err2 := confirm(ctx, "b")
-		return told("done", errors.Join(err, err2))
+		return outcome("done", errors.Join(err, err2))
 	}
 	entry := func(key string) string {
 		return fmt.Sprintf(`%q:{"method":"elicitation/create","params":%s}`, "$"+key, confirmParams(key))
@@ -1540,7 +1540,8 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 	})
 }
 
-// A state is good for what it was made for, for an hour, on the Server that made it.
+// A requestState is accepted for an hour, for the call that it was made for, by the Server
+// that made it.
 func TestRequestState(t *testing.T) {
 	const caps = `{"elicitation":{}}`
 	const asks = `{"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
@@ -1614,7 +1615,7 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 		"returned":      {askOnce, "asks", 0},
 		"wrapped":       {func(ctx context.Context) (string, error) { return "", fmt.Errorf("w: %w", confirmK(ctx)) }, "asks", 0},
 		"joined":        {func(ctx context.Context) (string, error) { return "", errors.Join(errors.New("x"), confirmK(ctx)) }, "asks", 0},
-		"asked twice":   {func(ctx context.Context) (string, error) { confirmK(ctx); return told(confirm(ctx, "k")) }, "asks", 0},
+		"asked twice":   {func(ctx context.Context) (string, error) { confirmK(ctx); return outcome(confirm(ctx, "k")) }, "asks", 0},
 		"joined with an *Error": {func(ctx context.Context) (string, error) {
 			return "", errors.Join(confirmK(ctx), &Error{Code: 1, Message: "m"})
 		}, wrong(1, 1, "m"), 0},
@@ -1742,9 +1743,9 @@ func TestLineTooLong(t *testing.T) {
 		{"one more", fit[:len(fit)-3] + x[:max-len(fit)+1] + `"}}`, refused("1")},
 		{"the id is seen", `{"jsonrpc":"2.0","id":"a","method":"ping","params":"` + x + `"}`, refused(`"a"`)},
 		{"the id comes later", `{"jsonrpc":"2.0","method":"ping","params":"` + x + `","id":7}`, refused("7")},
-		{"the id stands in the middle", `{"method":"ping","x":"` + x + `","id":7,"params":"` + strings.Repeat(x, 4) + `"}`, refused("null")},
-		{"the id stands in the params", `{"method":"ping","x":1,"params":{"x":"` + x + `","id":7}}`, refused("null")},
-		{"the id stands in a text", `{"method":"ping","params":"` + x + `,\"id\":7}","x":"id","y":1}`, refused("null")},
+		{"the id is in the middle", `{"method":"ping","x":"` + x + `","id":7,"params":"` + strings.Repeat(x, 4) + `"}`, refused("null")},
+		{"the id is in the params", `{"method":"ping","x":1,"params":{"x":"` + x + `","id":7}}`, refused("null")},
+		{"the id is in a text", `{"method":"ping","params":"` + x + `,\"id\":7}","x":"id","y":1}`, refused("null")},
 		{"the id comes later, as Python writes it", `{"method":"ping","params":{"x":"` + x + `","id":8},"jsonrpc":"2.0","id":"a\"id"}`, refused(`"a\"id"`)},
 		{"the id is cut", `{"jsonrpc":"2.0","id":` + strings.Repeat("7", 5*max) + `,"method":"ping"}`, refused("null")},
 		{"the id looks like where it is cut", `{"id":7,"method":"ping","params":"` + strings.Repeat("7", max) + `"}`, refused("7")},
@@ -1958,15 +1959,6 @@ func TestDiagnosticsAreOneLineEach(t *testing.T) {
 
 // ---- JSON-RPC ----
 
-// A Server without a name or a version is not served.
-func TestServeNeedsNameAndVersion(t *testing.T) {
-	for _, s := range []*Server{{}, {Name: "x"}, {Version: "1"}} {
-		if err := s.Serve(t.Context(), strings.NewReader(pingLine), io.Discard); err == nil {
-			t.Errorf("%q %q is served", s.Name, s.Version)
-		}
-	}
-}
-
 // Ids are echoed byte for byte.
 func TestIDsAreEchoed(t *testing.T) {
 	for _, id := range []string{
@@ -2013,7 +2005,7 @@ func TestMembersOfAMessage(t *testing.T) {
 			< ` + wrong("1", -32602, "Invalid params: progressToken came twice") + `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}
 			< {"jsonrpc":"2.0","id":1,"result":{}}`},
-		{"null is as good as absent", legacyPV, `
+		{"null is treated as absent", legacyPV, `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","params":null}
 			< {"jsonrpc":"2.0","id":1,"result":{}}
 			> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_things","arguments":null,"_meta":null}}
@@ -2052,8 +2044,8 @@ func TestMembersOfAMessage(t *testing.T) {
 	}
 }
 
-// Batches are served in 2025-03-26, answered in one line when their last
-// request is, and refused elsewhere.
+// Batches are served in 2025-03-26 and refused in other revisions. Their responses are one
+// line, which is sent with the last response.
 func TestBatches(t *testing.T) {
 	const b = "2025-03-26"
 	refused := wrong("null", -32600, "Invalid Request: batching is not supported")
@@ -2609,7 +2601,7 @@ func TestEveryEndWakesProgress(t *testing.T) {
 	})
 }
 
-// Input that is read ahead does not pile up in the buffer. The test uses lineReader
+// The input that is read ahead is bounded. The test uses lineReader
 // because a session reads ahead only while output is unsent.
 func TestReadAheadIsBounded(t *testing.T) {
 	line := strings.Repeat("x", 999) + "\n"
@@ -2964,8 +2956,8 @@ func TestListThatChangesIsMadeAgain(t *testing.T) {
 	})
 }
 
-// subscriptions/listen is acknowledged with those of its wishes that the server fulfils,
-// and the client is notified of those only.
+// subscriptions/listen is acknowledged with the notifications that the server offers, and
+// the client receives only these.
 func TestStreams(t *testing.T) {
 	s := &Server{}
 	lists[tools].add(s, "a", "")
@@ -3506,9 +3498,9 @@ func fuzzServer(option byte) *Server {
 	return s
 }
 
-// owed judges what a line of the client is owed: an answer, under which id. It
-// reports doubt where that depends on what was said before.
-func owed(line []byte) (id string, answers int, doubt bool) {
+// expectResponse returns the id and the number of the responses to a line of the client. It
+// reports doubt if these depend on earlier lines.
+func expectResponse(line []byte) (id string, n int, doubt bool) {
 	if !utf8.Valid(line) || !json.Valid(line) {
 		return "null", 1, false
 	}
@@ -3560,7 +3552,7 @@ func duplicates(object []byte, names ...string) bool {
 	return false
 }
 
-// Whatever is sent, what comes back is lines of JSON that are owed.
+// Whatever a client sends, it receives lines of JSON: one response to each request.
 func FuzzServe(f *testing.F) {
 	legacy := `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}` + "\n"
 	call := func(id, tool, args string) string {
@@ -3603,13 +3595,13 @@ func FuzzServe(f *testing.F) {
 				continue
 			}
 			lines++
-			id, n, d := owed(line)
+			id, n, d := expectResponse(line)
 			may[id] += n
 			total += n
 			doubt = doubt || d
 		}
 		got := make(map[string]int)
-		answers := 0
+		responses := 0
 		if out.Len() > 0 && out.Bytes()[out.Len()-1] != '\n' {
 			t.Errorf("no newline at the end: %q", &out)
 		}
@@ -3626,13 +3618,13 @@ func FuzzServe(f *testing.F) {
 			for _, one := range list {
 				var m map[string]json.RawMessage
 				if err := json.Unmarshal(one, &m); err != nil || string(m["jsonrpc"]) != `"2.0"` || duplicates(one) {
-					t.Errorf("no message: %s", one)
+					t.Errorf("not a message: %s", one)
 				}
 				if m["method"] == nil {
-					answers++
+					responses++
 					got[string(m["id"])]++
 					if (m["result"] == nil) == (m["error"] == nil) || m["id"] == nil {
-						t.Errorf("no answer: %s", one)
+						t.Errorf("not a response: %s", one)
 					}
 				}
 			}
@@ -3640,19 +3632,19 @@ func FuzzServe(f *testing.F) {
 		if !doubt {
 			for id := range got {
 				if may[id] == 0 && id != "null" {
-					t.Errorf("answer to nobody, id %s", id)
+					t.Errorf("response to no request, id %s", id)
 				}
 			}
-			for id, n := range may { // the second of two at once is refused as null
+			for id, n := range may { // the second of two with one id is refused with the id null
 				if (got[id] > n || n == 1 && got[id] < n) && id != "null" {
-					t.Errorf("%d answers for id %s, asked %d times", got[id], id, n)
+					t.Errorf("%d responses to %d requests with the id %s", got[id], n, id)
 				}
 			}
-			if answers != total {
-				t.Errorf("%d answers, %d owed:\n%s", answers, total, &out)
+			if responses != total {
+				t.Errorf("%d responses, want %d:\n%s", responses, total, &out)
 			}
-		} else if !bytes.Contains(input, []byte("[")) && answers > lines {
-			t.Errorf("%d answers to %d lines", answers, lines)
+		} else if !bytes.Contains(input, []byte("[")) && responses > lines {
+			t.Errorf("%d responses to %d lines", responses, lines)
 		}
 	})
 }
@@ -3686,7 +3678,7 @@ func FuzzState(f *testing.F) {
 
 // ---- speed ----
 
-// A load is a session as a client sees it that only counts the answers.
+// A load is a session of a client that only counts the responses.
 type load struct {
 	tb    testing.TB
 	lines chan []byte // to be sent
@@ -3790,9 +3782,9 @@ func allocated(f func()) float64 {
 	return float64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// What a request costs grows with the bytes of a text and of a list, and
-// neither with the number of tools nor with the length of the session.
-func TestCostGrowsAsItShould(t *testing.T) {
+// The memory that a request costs grows with the bytes of a text and of a list. It depends
+// neither on the number of tools nor on the length of the session.
+func TestMemoryForARequest(t *testing.T) {
 	skipIfNotMeasurable(t)
 	const calls = 200
 	cost := func(tools int, line string, n int) float64 {
@@ -3810,7 +3802,7 @@ func TestCostGrowsAsItShould(t *testing.T) {
 	if few, many := cost(10, say, calls), cost(10_000, say, calls); many > 1.1*few {
 		t.Errorf("a call costs %.0f bytes with ten tools, %.0f with 10,000", few, many)
 	}
-	// What is used again is lost to collections and to other Ps.
+	// Collections and other Ps would take the memory that is used again.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, tools := range []int{1000, 10_000} { // each has 170 bytes of the list
@@ -3835,7 +3827,7 @@ func TestEscapesAreUnquotedAtOnce(t *testing.T) {
 	}
 }
 
-// What is deeper than a message may be is sent, and a nil in it as ever.
+// A result may be nested more deeply than a message, also if it holds nil.
 func TestDeepResult(t *testing.T) {
 	const depth = maxDepth - 10 // encoding/json of Go 1.27 refuses more than 10,000
 	raw := json.RawMessage(strings.Repeat("[", depth) + strings.Repeat("]", depth))
@@ -3857,8 +3849,8 @@ func TestDeepResult(t *testing.T) {
 	}
 }
 
-// What is refused is not taken apart first.
-func TestRefusedRequestsAreNotParsed(t *testing.T) {
+// A request that is refused costs little memory, however long its lists are.
+func TestRefusedRequestsCostLittle(t *testing.T) {
 	skipIfNotMeasurable(t)
 	s := quick(0)
 	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a", Complete: func(context.Context, string, map[string]string) ([]string, error) { return nil, nil }}}},
@@ -3882,7 +3874,7 @@ func TestRefusedRequestsAreNotParsed(t *testing.T) {
 
 const listLine = `{"jsonrpc":"2.0","id":0,"method":"tools/list"}` + "\n"
 
-// ---- questions without keys ----
+// ---- questions ----
 
 // A questioner is a client of revision 2026-07-28 that answers questions.
 type questioner struct {
