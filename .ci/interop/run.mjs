@@ -137,7 +137,7 @@ function wire(dir) {
   const [eras, wrong] = [new Set(), []];
   let cancels = 0;
   for (const file of readdirSync(dir).filter((f) => f.endsWith('.trace'))) {
-    const owed = new Map();
+    const open = new Map();
     // The trace is empty if the client ended the server before the first message.
     for (const line of readFileSync(join(dir, file), 'utf8').split('\n').filter(Boolean)) {
       const [, way, json] = line.match(/^\S+ \S+ (in|out) +(.*)$/);
@@ -146,15 +146,15 @@ function wire(dir) {
       const version = way === 'in' ? params?._meta?.['io.modelcontextprotocol/protocolVersion'] : result?.protocolVersion;
       if (version) eras.add(version);
       if (way === 'in' && method === 'notifications/cancelled') {
-        owed.delete(JSON.stringify(params.requestId));
+        open.delete(JSON.stringify(params.requestId));
         cancels++;
       }
-      if (way === 'in' && method && id !== undefined) owed.set(key, method === 'tools/call' ? params.name : method);
-      if (way === 'out' && !method && !owed.delete(key)) wrong.push(`${file}: response to no request: ${json}`);
+      if (way === 'in' && method && id !== undefined) open.set(key, method === 'tools/call' ? params.name : method);
+      if (way === 'out' && !method && !open.delete(key)) wrong.push(`${file}: response to no request: ${json}`);
     }
     // A subscription, and the call that the step "close at work" leaves behind, last until the client
     // closes the connection. If it no longer reads then, their responses cannot be sent.
-    for (const [id, name] of owed) if (!['subscriptions/listen', 'slow'].includes(name)) wrong.push(`${file}: ${name}, id ${id}, has no response`);
+    for (const [id, name] of open) if (!['subscriptions/listen', 'slow'].includes(name)) wrong.push(`${file}: ${name}, id ${id}, has no response`);
   }
   return { eras: [...eras].join(', ') || '-', cancels, wrong };
 }

@@ -10,10 +10,10 @@ import (
 	"unsafe"
 )
 
-// spent is the CPU time of the server so far, user and system, by the clock that
-// Linux keeps for every process.
+// spent returns the CPU time of the server so far, user and system, from the clock that
+// Linux has for each process.
 func (p *proc) spent() time.Duration {
-	clock := ^p.cmd.Process.Pid<<3 | 2 // CPUCLOCK_SCHED: what its threads have run
+	clock := ^p.cmd.Process.Pid<<3 | 2 // CPUCLOCK_SCHED: the time that its threads have run
 	var t syscall.Timespec
 	if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
 		must(errno)
@@ -21,7 +21,7 @@ func (p *proc) spent() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// peak is the most memory that the server has had, in bytes.
+// peak returns the largest memory that the server has used, in bytes.
 func (p *proc) peak() float64 { return 1024 * p.status("VmHWM") }
 
 func (p *proc) threads() float64 { return p.status("Threads") }

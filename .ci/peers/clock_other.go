@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-var asked *proc // what it has spent
+var asked *proc // the server whose CPU time was requested
 
-// spent is known only when the server has ended, with what its start has cost:
-// it is nothing the first time, and ends the server the second time.
+// spent is known only after the server has ended, and includes its start. The first call
+// returns 0, and the second call ends the server.
 func (p *proc) spent() time.Duration {
 	if asked != p {
 		asked = p

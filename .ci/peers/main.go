@@ -2,10 +2,9 @@
 //
 //	go -C .ci/peers run .
 //
-// Each directory here is a server with the same tools; floor is the least that
-// can answer. They take turns, in several rounds, so that whatever else the
-// machine does hits all of them alike, and the table shows medians. README.md
-// says more.
+// Each directory here is a server with the same tools; floor does only what is necessary to
+// respond. The servers take turns, in several rounds, so that other load on the machine
+// affects all of them, and the table shows medians. See README.md.
 package main
 
 import (
@@ -33,10 +32,10 @@ var (
 type server struct {
 	name, dir string
 	version   string
-	bin       string            // "" if it cannot be had
+	bin       string            // "" if the server cannot be built
 	args      []string          // of bin
 	proc      *proc             // the last one started
-	cannot    map[string]string // which scenarios, and why
+	cannot    map[string]string // the scenarios that it cannot play, and why
 }
 
 var (
@@ -45,10 +44,10 @@ var (
 	mcpgo = &server{name: "mcp-go", dir: "mcpgo", cannot: map[string]string{
 		"10,000 asleep": "runs no more than 100 calls at once, whatever WithWorkerPoolSize says",
 	}}
-	python  = &server{name: "Python SDK", dir: "python", cannot: map[string]string{"stripped": "is no program of its own"}}
+	python  = &server{name: "Python SDK", dir: "python", cannot: map[string]string{"stripped": "is not a program of its own"}}
 	floor   = &server{name: "floor", dir: "floor", cannot: map[string]string{}}
 	earlier = &server{name: "before", dir: "ours", cannot: map[string]string{}}
-	servers []*server // those that can be had
+	servers []*server // those that could be built
 )
 
 func main() {

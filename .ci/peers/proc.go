@@ -13,17 +13,17 @@ import (
 	"example.com/mcp/peers/tools"
 )
 
-// A proc is a server at work, seen by a client that costs as little as it can:
-// one goroutine, requests written in advance, answers searched for their ids.
-// Whatever goes wrong is a panic, which makes the measurement void.
+// A proc is a running server and its client, which uses as little CPU as possible: one
+// goroutine, requests that were written in advance, and responses that are searched for
+// their ids. Any failure is a panic, which makes the measurement invalid.
 type proc struct {
 	cmd    *exec.Cmd
 	in     *os.File
 	out    *os.File
 	lines  *bufio.Reader // of out
-	asleep chan struct{} // closed when all handlers are
-	said   []byte        // to stderr, at first
-	alarm  *time.Timer   // kills a server that does not answer
+	asleep chan struct{} // closed when all handlers are asleep
+	said   []byte        // the beginning of stderr
+	alarm  *time.Timer   // kills a server that does not respond
 	ended  bool
 }
 
@@ -35,7 +35,7 @@ func must(err error) {
 	}
 }
 
-// must asks a server that is gone why.
+// must panics if there is an error, after the server has ended.
 func (p *proc) must(err error) {
 	if err != nil {
 		p.end()
@@ -43,7 +43,7 @@ func (p *proc) must(err error) {
 	}
 }
 
-// answers has room for the longest one. The servers share it, as they run one
+// answers has room for the longest response. The servers share it, because they run one
 // after the other.
 var answers = bufio.NewReaderSize(nil, 24<<20)
 
@@ -52,8 +52,8 @@ func start(s *server, env ...string) *proc {
 	must(err)
 	out, stdout, err := os.Pipe()
 	must(err)
-	// Fd makes reads and writes plain system calls: Go's poller would otherwise
-	// stand between the server and the clock.
+	// Fd makes reads and writes plain system calls: otherwise the time of Go's poller
+	// would be measured too.
 	in.Fd()
 	out.Fd()
 	answers.Reset(out)
@@ -79,8 +79,8 @@ func ready(s *server, env ...string) *proc {
 	return p
 }
 
-// end closes the server's stdin and waits for it to go, reading what it still
-// has to say.
+// end closes the server's stdin, reads the rest of its output, and waits until it has
+// exited.
 func (p *proc) end() {
 	if p.ended {
 		return
@@ -103,19 +103,19 @@ func (p *proc) end() {
 	}
 }
 
-// total is the CPU time of a server that has ended.
+// total returns the CPU time of a server that has ended.
 func (p *proc) total() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// cost is what the server spends on something, in nanoseconds.
+// cost returns the CPU time that the server uses for something, in nanoseconds.
 func (p *proc) cost(something func()) float64 {
 	before := p.spent()
 	something()
 	return float64(p.spent() - before)
 }
 
-// Write takes what the server writes to stderr.
+// Write receives the stderr of the server.
 func (p *proc) Write(b []byte) (int, error) {
 	if bytes.Contains(b, []byte("asleep\n")) {
 		close(p.asleep)
@@ -124,7 +124,7 @@ func (p *proc) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// sleep puts tools.Many handlers to sleep.
+// sleep starts tools.Many handlers that sleep.
 func (p *proc) sleep() {
 	naps := newScript(tools.Many, false, "tools/call", same(`"name":"sleep","arguments":{"ms":0}`), nil)
 	_, err := p.in.Write(naps.lines)
@@ -136,7 +136,7 @@ func (p *proc) sleep() {
 	}
 }
 
-// A text appends what belongs to the request with an id.
+// A text appends the text for the request with an id.
 type text func(b []byte, id int) []byte
 
 func same(s string) text { return func(b []byte, _ int) []byte { return append(b, s...) } }
@@ -145,17 +145,17 @@ func greeting(b []byte, id int) []byte {
 	return strconv.AppendInt(append(b, "Good morning, "...), int64(id), 10)
 }
 
-// A script is requests, one on each line, numbered from 1.
+// A script is a list of requests, one on each line, numbered from 1.
 type script struct {
 	lines []byte
-	begin []int // of each line, and the end of the last
+	begin []int // the start of each line, and the end of the last
 	sent  []time.Time
-	took  []time.Duration // the answers, in the order of their arrival
-	want  text            // what they must contain
+	took  []time.Duration // the times of the responses, in the order of their arrival
+	want  text            // the text that they must contain
 	buf   []byte
 }
 
-// claims are what a client of revision 2026-07-28 sends with every request.
+// claims are the members that a client of revision 2026-07-28 sends with every request.
 const claims = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 	`"io.modelcontextprotocol/clientInfo":{"name":"peers","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},`
 
@@ -189,7 +189,7 @@ func sums(n int, modern bool) *script {
 }
 
 // play sends some requests of the script, keeping window of them in flight, and
-// checks all answers. What these allow to be sent goes out in one write.
+// checks all responses. The requests that these allow are sent in one write.
 func (p *proc) play(s *script, from, to, window int) {
 	p.alarm.Reset(patience)
 	s.took = s.took[:0]
@@ -209,7 +209,7 @@ func (p *proc) play(s *script, from, to, window int) {
 	}
 }
 
-// check finds the request that is answered, and what the answer must contain.
+// check finds the request of a response, and checks the contents of the response.
 func (s *script) check(line []byte) {
 	_, rest, _ := bytes.Cut(line, []byte(`"id":`))
 	id := 0
@@ -220,7 +220,7 @@ func (s *script) check(line []byte) {
 		return
 	}
 	if id == 0 || id > len(s.sent) || s.sent[id-1].IsZero() {
-		panic(fmt.Sprintf("an answer that nobody waits for: %.200s", line))
+		panic(fmt.Sprintf("a response to no request: %.200s", line))
 	}
 	s.took = append(s.took, time.Since(s.sent[id-1]))
 	s.sent[id-1] = time.Time{}

@@ -20,8 +20,8 @@ func key(s scenario, m measure, srv *server) string {
 	return s.name + "\n" + m.name + "\n" + srv.name
 }
 
-// play lets a server play a scenario and keeps what was measured. A server that
-// has only failed in it is not asked again.
+// play plays a scenario with a server and keeps the measurements. A server that has always
+// failed in it is skipped.
 func (r *report) play(s scenario, srv *server) {
 	if srv.cannot[s.name] != "" && math.IsNaN(r.value(s, s.measures[0], srv)) {
 		return
@@ -50,7 +50,7 @@ func median(values []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// value is the median of all rounds, or not a number.
+// value returns the median of all rounds, or NaN.
 func (r *report) value(s scenario, m measure, srv *server) float64 {
 	if values := r.values[key(s, m, srv)]; len(values) > 0 {
 		return median(values)
@@ -58,7 +58,7 @@ func (r *report) value(s scenario, m measure, srv *server) float64 {
 	return math.NaN()
 }
 
-// cell is a figure, and beside that of a peer how many times of it ours is.
+// cell returns a figure and, for a peer, the ratio of ours to it.
 func (r *report) cell(s scenario, m measure, srv *server) string {
 	v, ratio := r.value(s, m, srv), r.value(s, m, ours)/r.value(s, m, srv)
 	switch {
@@ -70,7 +70,7 @@ func (r *report) cell(s scenario, m measure, srv *server) string {
 	return fmt.Sprintf("%s (%s)", m.unit(v), figures(ratio))
 }
 
-// table prints everything and returns how many goals were missed.
+// table prints all measures and returns the number of goals that were missed.
 func (r *report) table(w io.Writer) (missed int) {
 	fmt.Fprintf(w, "%s\n\n", r.about())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -112,7 +112,7 @@ func (r *report) table(w io.Writer) (missed int) {
 	return missed
 }
 
-// goal tells a goal, and whether it is met. What was not measured misses it.
+// goal returns the text of a goal and whether it is met. A measure without a value misses it.
 func (r *report) goal(s scenario, m measure, g goal) (string, bool) {
 	v, said := r.value(s, m, ours), m.unit(g.bound)
 	if g.peer != nil {
@@ -128,7 +128,7 @@ func (r *report) goal(s scenario, m measure, g goal) (string, bool) {
 	return fmt.Sprintf("MISSED %s %s", sign, said), false
 }
 
-// about tells what was compared, when and where.
+// about returns what was compared, when and where.
 func (r *report) about() string {
 	var peers []string
 	for _, srv := range servers {
@@ -140,7 +140,7 @@ func (r *report) about() string {
 		time.Now().Format(time.DateOnly), strings.Join(peers, ", "), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 }
 
-// headlines calls f with each measure that has a title.
+// headlines calls f for each measure that has a title.
 func (r *report) headlines(f func(scenario, measure)) {
 	for _, s := range r.scenarios {
 		for _, m := range s.measures {
@@ -167,8 +167,8 @@ func (r *report) markdown(w io.Writer) {
 	fmt.Fprintf(w, "\n%s\n", r.about())
 }
 
-// svg draws a bar for each measure of the picture: the whole width is what go-sdk
-// needs, and the bar is our share of it. All colours can be read on black and on white.
+// svg draws a bar for each measure of the picture: the whole width is the cost of go-sdk,
+// and the bar is ours. The colours are visible on black and on white.
 func (r *report) svg() []byte {
 	const left, top, width, height, step = 190, 34, 300, 14, 26
 	bars := fmt.Appendf(nil, "<text class=\"b\" x=\"%d\" y=\"16\">This library, in percent of go-sdk</text>\n", left)
@@ -193,7 +193,7 @@ func (r *report) svg() []byte {
 `, left+width+60, y, r.about(), bars)
 }
 
-// twoDigits has no more figures than are worth telling: 0.52, 5.2, 52.
+// twoDigits formats a number with two significant digits: 0.52, 5.2, 52.
 func twoDigits(x float64) string {
 	digits := 0
 	for bound := 9.95; x < bound && digits < 3; bound /= 10 {
@@ -220,7 +220,7 @@ func times(x float64) string { return figures(x) + "×" }
 
 func number(x float64) string { return fmt.Sprintf("%.0f", x) }
 
-// figures shows what matters of a number: three digits or so.
+// figures formats a number with about three significant digits.
 func figures(x float64) string {
 	digits := 3
 	if x >= 0.1 || x == 0 {

@@ -10,7 +10,7 @@ import (
 	"example.com/mcp/peers/tools"
 )
 
-// A scenario is played to every server. It returns a value for each measure.
+// A scenario is played with every server. It returns a value for each measure.
 type scenario struct {
 	name     string
 	once     bool // one round is enough
@@ -23,14 +23,14 @@ type measure struct {
 	name  string
 	unit  func(float64) string
 	rate  bool   // more is better
-	title string // in the short table; "" is not there
-	bar   string // in the picture; "" is not there
+	title string // in the short table; "": left out
+	bar   string // in the picture; "": left out
 	goals []goal
 }
 
-// A goal bounds the ratio of ours to that of a peer, or our own figure if there
-// is no peer: from below for a rate, else from above. The goals are the budgets of
-// the design; those that have to do with a peer that is left out are not counted.
+// A goal bounds the ratio of our figure to that of a peer, or our figure if no peer is
+// given: from below for a rate, otherwise from above. The goals are the budgets of the
+// design. Goals that refer to a peer that is left out are not counted.
 type goal struct {
 	peer  *server
 	bound float64
@@ -78,7 +78,7 @@ func scenarios(dir string) []scenario {
 	}
 }
 
-// some is how often to do what a full run does n times.
+// some returns how often to do what a full run does n times.
 func some(n int) int {
 	if *quick {
 		return max(n/4, 1)
@@ -86,8 +86,8 @@ func some(n int) int {
 	return n
 }
 
-// again does something once, and the fast ones again for a second: in less, chance
-// decides. It returns how often.
+// again does something once and, if it is fast, again for a second, because shorter
+// measurements depend on chance. It returns the number of times.
 func again(something func()) (n int) {
 	for began := time.Now(); n == 0 || time.Since(began) < time.Second; n++ {
 		something()
@@ -122,7 +122,7 @@ func callScenario(tool string, modern bool, window int) scenario {
 		}
 	}
 	revision, open := "", ready
-	if modern { // which has no session to open
+	if modern { // which needs no session
 		revision, open = " 2026-07-28", start
 	}
 	play := func(srv *server) []float64 {
@@ -138,7 +138,7 @@ func callScenario(tool string, modern bool, window int) scenario {
 			calls = float64(n * again(func() { p.play(s, warm, warm+n, window) }))
 		})
 		elapsed := time.Since(began).Seconds()
-		slices.Sort(s.took) // of the last time
+		slices.Sort(s.took) // of the last repetition
 		return []float64{cpu / calls, calls / elapsed, float64(s.took[n/2]), float64(s.took[n*99/100])}
 	}
 	return scenario{
@@ -159,7 +159,7 @@ func textScenario(name string, length int) scenario {
 		cpu.title, cpu.bar = "CPU per MB, texts of 1 MiB", "CPU per MB, texts of 1 MiB"
 		cpu.goals = []goal{{gosdk, 0.05}, {python, 1}}
 		rate.title, rate.goals = "MB/s, texts of 1 MiB: more is better", []goal{{python, 1}}
-	case "16 MiB": // with less, the program itself is most of it
+	case "16 MiB": // with less, most of the memory would be that of the program itself
 		memory.goals = []goal{{nil, 8}}
 		memory.title = "Memory per byte, 16 MiB of text"
 	}
@@ -223,7 +223,7 @@ func playStart(srv *server) []float64 {
 func playRest(srv *server) []float64 {
 	p := ready(srv)
 	threads := p.threads()
-	time.Sleep(time.Second) // the Go runtime takes that long to come to rest
+	time.Sleep(time.Second) // the Go runtime needs that time to become idle
 	seconds := some(4)
 	return []float64{p.cost(func() { time.Sleep(time.Duration(seconds) * time.Second) }) / float64(seconds), threads}
 }

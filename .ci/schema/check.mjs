@@ -109,8 +109,8 @@ class Session {
   asked = new Set(); // ids of the server's requests
   revision; // of the legacy era, after initialize
 
-  // heard receives a line of the client. Many are wrong on purpose, and are not checked.
-  heard(line) {
+  // clientLine receives a line of the client. Many are wrong on purpose, and are not checked.
+  clientLine(line) {
     let both;
     try {
       both = parse(line.replace(/^\ufeff/, ''));
@@ -126,8 +126,8 @@ class Session {
     });
   }
 
-  // said receives a line of the server.
-  said(v, line) {
+  // serverLine receives a line of the server.
+  serverLine(v, line) {
     let both;
     try {
       both = parse(line);
@@ -240,8 +240,8 @@ class Checker {
   feed(name, direction, text) {
     if (!this.sessions.has(name)) this.sessions.set(name, new Session());
     const [session, line] = [this.sessions.get(name), text.trim()];
-    if (direction === 'in') return session.heard(line);
-    const v = judge((v) => session.said(v, line));
+    if (direction === 'in') return session.clientLine(line);
+    const v = judge((v) => session.serverLine(v, line));
     for (const [r, def] of v.held) this.seen[r][def] = (this.seen[r][def] ?? 0) + 1;
     if (v.wrong.length) this.violations.push({ name, line, wrong: v.wrong });
     this.lines++;

@@ -1,5 +1,5 @@
-// Floor answers the driver and nobody else: it cuts what it needs out of lines
-// whose form it knows, and checks nothing. No server can cost less.
+// Floor responds only to the driver of this comparison: it cuts the members that it needs
+// out of lines whose form it knows, and checks nothing. No server can cost less.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	for line := next(); line != nil; line = next() {
 		mu.Lock()
 		serve(ctx, line)
-		// One write answers all that one read has brought.
+		// One write has the responses to all requests of one read.
 		if rest, _ := in.Peek(in.Buffered()); bytes.IndexByte(rest, '\n') < 0 {
 			out.Flush()
 		}
@@ -46,7 +46,7 @@ func main() {
 	out.Flush()
 }
 
-// next returns the next line, and nil at the end.
+// next returns the next line, or nil at the end.
 func next() []byte {
 	line, err := in.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
@@ -100,7 +100,7 @@ func serve(ctx context.Context, line []byte) {
 	}
 }
 
-// after returns what stands between a key and the end of its value.
+// after returns the text between a key and the end of its value.
 func after(line []byte, key string, end byte) []byte {
 	i := bytes.Index(line, []byte(key))
 	if i < 0 {

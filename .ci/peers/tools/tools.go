@@ -1,5 +1,5 @@
-// Package tools is what every server of the comparison offers: the arguments,
-// the results, and the one handler that does more than return.
+// Package tools holds what all servers of the comparison have in common: the arguments, the
+// results, and the one handler that does more than return.
 package tools
 
 import (
@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Many is how many tools are listed and how many handlers sleep at once.
+// Many is the number of tools that are listed, and of handlers that sleep at once.
 const Many = 10_000
 
-// More is how many tools a server has beside echo, add and sleep.
+// More is the number of tools that a server has in addition to echo, add and sleep.
 func More() int {
 	n, _ := strconv.Atoi(os.Getenv("PEERS_TOOLS"))
 	return n
 }
 
-// Name is what the tool i of these is called.
+// Name returns the name of tool i of these.
 func Name(i int) string { return "tool" + strconv.Itoa(i) }
 
 type Echo struct {
@@ -41,8 +41,8 @@ type Sleep struct {
 
 var asleep atomic.Int32
 
-// Wait sleeps. It tells the driver on stderr when Many do, so that the driver
-// need not ask, which would cost time.
+// Wait sleeps. When Many handlers sleep, it writes to stderr, so that the driver need not
+// ask, which would cost time.
 func (s Sleep) Wait(ctx context.Context) {
 	if asleep.Add(1) == Many {
 		os.Stderr.WriteString("asleep\n")
