@@ -1,6 +1,6 @@
 """The Python clients: python client.py v1|legacy|auto|modern COMMAND [ARG...]
 
-v1 is mcp 1.x, the others are mcp 2.x and what it is told of the protocol's versions.
+v1 is mcp 1.x; the others are mcp 2.x with this setting for the protocol's versions.
 """
 
 import asyncio

@@ -188,7 +188,7 @@ class Session {
     let def = known[r.method];
     if (!def && !RESULTS.modern[r.method] && !RESULTS.legacy[r.method]) def = 'Result'; // a method of an extension
     if (!def) return v.blame(true, `a result of ${r.method}, which ${revisions} does not have`);
-    if (!isObject(m.result)) return v.blame(true, 'a result that is no object');
+    if (!isObject(m.result)) return v.blame(true, 'a result that is not an object');
     for (const key in m.result) v.blame(m.result[key] === null, `result.${key} is null`);
     v.blame(def === 'EmptyResult' && Object.keys(m.result).length, 'an EmptyResult that is not {}');
     if (r.modern && m.result.resultType === 'input_required' && MAY_ASK.includes(r.method)) {

@@ -170,7 +170,7 @@ class Interop {
         client.unsubscribeResource(new UnsubscribeRequest(uri));
         tool("touch_watched_resource", Map.of());
         said("test_simple_text");
-        check(queue("updated").isEmpty(), "it is told although it has unsubscribed");
+        check(queue("updated").isEmpty(), "it is notified although it has unsubscribed");
         return null;
     }
 
