@@ -97,7 +97,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 
 // ---- the end of a session ----
 
-// graceTime is how long a quick step may take after Server.Drain has passed.
+// graceTime is how long the end waits for a quick step.
 const graceTime = 100 * time.Millisecond
 
 // endInput is called with the error of r when r has ended or failed. A second call
@@ -241,8 +241,7 @@ func (c *session) waitUntilIdle(idle chan<- struct{}) {
 	close(idle)
 }
 
-// waitForLinger blocks for Server.Linger after the end of the input, or until no
-// handler runs.
+// waitForLinger blocks for Server.Linger, or until no handler runs or c.ctx ends.
 func (c *session) waitForLinger(idle <-chan struct{}) {
 	if c.srv.Linger <= 0 {
 		return
@@ -329,9 +328,9 @@ var stdioTaken atomic.Bool
 
 // ServeStdio is [Server.Serve] on the process's standard input and output, which is
 // how MCP hosts run a server. It returns nil when the client closes the connection,
-// when ctx ends, and on the first of [Server.Signals]. A second signal has its default
-// effect. A signal that was ignored when the process started, as under nohup, stays
-// ignored. To exit with status 0, return from main.
+// when ctx ends, and after the first signal that is one of [Server.Signals]. A second
+// signal has its default effect. A signal that was ignored when the process started,
+// as under nohup, stays ignored. To exit with status 0, return from main.
 //
 // While ServeStdio runs, os.Stdout is os.Stderr and os.Stdin is the null device, so
 // that a stray fmt.Println, or a child process that inherits them, does not disturb
@@ -339,22 +338,21 @@ var stdioTaken atomic.Bool
 // goroutine while it starts or returns. The standard logger and [Server.ErrorLog]
 // write to stderr meanwhile if they wrote to stdout. Anything that captured os.Stdout
 // earlier, such as a package-level slog handler, still writes to the protocol stream.
-// Give it os.Stderr. If stdout is closed, the process does not get SIGPIPE.
+// Give it os.Stderr. SIGPIPE, which a closed stdout raises, is caught.
 //
-// When ServeStdio returns it restores all of this, with two exceptions. After an
-// [ErrDrain], or if a write of diagnostics or of the trace is still in progress,
-// SIGPIPE stays caught. If no signal has ended the session, Server.Signals
-// are ignored for another second, because some hosts close stdin and send SIGTERM at
-// the same time, and main must be able to finish.
+// When ServeStdio returns it restores all of this. But after an [ErrDrain], or if a
+// write of diagnostics or of the trace is still in progress, SIGPIPE stays caught. And
+// if no signal has ended the session, Server.Signals are ignored for another second,
+// because some hosts close stdin and send SIGTERM at the same time, and main must be
+// able to finish.
 //
-// If the environment variable MCP_TRACE names a file, ServeStdio appends each line
-// that it accepts or has written, with the time and "in" or "out". Messages do not
+// If the environment variable MCP_TRACE names a file, ServeStdio appends to it each
+// line that it has read or written, with the time and "in" or "out". Messages do not
 // wait for the file. While more than 64 MiB of the trace are unwritten, lines are
 // dropped.
 //
-// If another ServeStdio is running, ServeStdio returns an error at once. If it
-// returns before the end of stdin, a read is still in progress, which takes the next
-// input.
+// If another ServeStdio is running, ServeStdio returns an error at once. After a return
+// before the end of stdin, a read is still in progress, and the next input is lost.
 func (s *Server) ServeStdio(ctx context.Context) error {
 	if !stdioTaken.CompareAndSwap(false, true) {
 		return errors.New("mcp: ServeStdio is already serving stdin and stdout")

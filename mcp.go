@@ -34,22 +34,23 @@
 // # Tools
 //
 // A tool is an ordinary function. [AddTool] derives the schema of its arguments from the type
-// of its parameter, and checks the arguments before it calls the function. An argument that
-// is missing, unknown, of a wrong type or out of range is reported to the model, all of them
-// in one line. "5" is accepted for a number, "true" for a boolean, a string for a list of
-// strings, and a list or object sent as a JSON string, because models send them. No
-// other value is converted to a string. The argument wait_for_previous, which Gemini CLI sends with
-// every tool, is dropped unless the tool has an argument of that name.
+// of its parameter, and checks the arguments before it calls the function. Arguments that
+// are missing, unknown, of a wrong type or out of range are all reported to the model, in one
+// line. Because models send them, "5" is accepted for a number, "true" for a boolean, a string
+// for a list of strings, and a JSON string for the list or object that it holds. No value is
+// converted to a string. The argument wait_for_previous, which Gemini CLI sends with every
+// tool, is dropped unless the tool has an argument of that name. A null for an argument that is
+// not required is treated as absent; the field then takes its default.
 //
-// If [Tool.InputSchema] is set, it is sent in place of a derived schema and enforced as far as
-// it consists of what [SchemaOf] writes, const, enum of any value, and additionalProperties
-// with a schema. Other keywords are not checked. In may then be a json.RawMessage, which holds
-// the arguments, or any type that the schema fits. A null for an argument that is not required
-// is treated as absent; the field then takes its default.
+// If [Tool.InputSchema] is set, it is sent in place of a derived schema. The keywords that
+// [SchemaOf] writes, const, enum of any value, and additionalProperties with a schema are
+// enforced; other keywords are not checked. The parameter of the function may then be a
+// json.RawMessage, which holds the arguments, or any type that the schema fits.
 //
-// Handlers run concurrently: guard what they share, or set [Server.MaxConcurrent] to 1 if
-// there is one client, as under [Server.ServeStdio]. Handlers may share goroutines. Undo
-// anything like [runtime.LockOSThread] before returning.
+// Handlers run concurrently: guard what they share. With a single session, as under
+// [Server.ServeStdio], you may set [Server.MaxConcurrent] to 1 instead. One goroutine may run
+// several handlers, one after another. Undo anything like [runtime.LockOSThread] before
+// returning.
 //
 // Describe what a tool does with [ToolAnnotations]. If no user can be asked, hosts such as
 // Codex refuse every tool that does not declare ReadOnlyHint Yes, or DestructiveHint No and
@@ -63,19 +64,19 @@
 // The type that a tool's function returns decides how its result is sent. A string is a text;
 // [Content] and []Content are blocks; a [*Result] is sent as it is; struct{} is an empty
 // result. Any other type is structured output, together with the same JSON as a text.
-// Revisions that require an object receive any other value wrapped as {"result": ...}. If the
-// type is any, the value that it holds decides, in each call.
+// If a revision requires an object, any other value is wrapped as {"result": ...}. If the type
+// is any, the value that it holds decides, in each call.
 //
 // If [Tool.OutputSchema] is nil and the type is a struct or a map that can be described, the
 // output schema is derived from it. No schema is derived from a pointer, because it may be
 // nil, which is an empty result.
 //
 // In structured output nil slices and maps are sent as empty ones, and a nil pointer in a
-// struct is left out. In a list or a map a nil pointer is sent as null; if the elements are
-// structs, whose schema allows no null, it is an error of the call. Values that an interface
-// holds are written as encoding/json writes them.
+// struct is left out. In a list or a map a nil pointer is sent as null; if it points to a
+// struct, the schema allows no null, and the call fails. Values that an interface holds are
+// written as encoding/json writes them.
 //
-// An error is a result that the model can read, with exactly the error's text, unless it holds
+// An error is a result that the model can read, with exactly the error's text, unless it wraps
 // an [*Error]. If a function returns the error of its context, the text is that of the
 // context's cause.
 //
@@ -90,10 +91,11 @@
 // # Asking the user
 //
 // A handler asks in one straight line: answer, err := mcp.Elicit[form](ctx, "Delete it?").
-// It returns an error of the call like any other error. How the question travels differs:
+// If the function returns an error, the handler returns it like any other error. How the
+// question travels differs:
 //
 // A client of a legacy revision is sent a request, and the call blocks until the client
-// has responded. It ends with ctx, with the request and with the session; the error is then
+// has responded. It also returns when ctx, the request or the session ends; the error is then
 // [context.Cause] or [ErrClosed].
 //
 // In revision 2026-07-28 a question travels in the result of the handler's own request.
@@ -102,14 +104,15 @@
 // runs again from its top, and the same call now returns the answer at once. Code before a
 // question therefore runs more than once: put side effects after the last question. To ask
 // several questions in one round, ask all of them and return [errors.Join] of the errors.
-// A handler that drops the error is reported to [Server.ErrorLog]. The client keeps the
-// answers between rounds, for an hour at most, for one call and one process.
+// A handler that drops the error is reported to [Server.ErrorLog]. Between rounds the client
+// keeps the answers; the server accepts them for an hour, in the same process and for the
+// same call.
 //
 // A question is identified by what it asks: the function, the message and the form. An
 // answer serves only the question that the user saw, and only once: a message that has
 // changed is a new question, and so is an equal question that is asked after the first one
-// was answered. In each round a handler must ask the same questions. Answers that match
-// none of them are reported to ErrorLog.
+// was answered. In each round a handler must ask the earlier questions again. Answers that
+// match no question are reported to ErrorLog.
 //
 // The error is [errors.ErrUnsupported] if the client cannot be asked. A handler returns it
 // like any other error; its text says what is missing. Outside of a handler, as in a test
@@ -178,9 +181,9 @@ type Server struct {
 	WebsiteURL   string
 	Icons        []Icon
 
-	// Drain bounds how long Serve waits, after the handlers were cancelled, for them to
-	// return and for the client to read what is written. 0 means one second. If the client has
-	// not read everything by then, Serve waits up to 100 ms longer.
+	// Drain is how long Serve waits, after the handlers were cancelled, for them to return
+	// and for the client to read what is written. 0 means one second. If the client has not
+	// read everything by then, Serve waits up to 100 ms longer.
 	Drain time.Duration
 
 	// Linger is how long handlers may continue after the client has closed its end, before
@@ -193,7 +196,7 @@ type Server struct {
 	// 0 means no limit.
 	MaxConcurrent int
 
-	// MaxMessage is the number of bytes that a line of the client may have. A line is one
+	// MaxMessage is the number of bytes that a line from the client may have. A line is one
 	// message or a batch. A longer line is refused and not kept in memory. 0 means 64 MiB.
 	MaxMessage int
 
@@ -201,12 +204,12 @@ type Server struct {
 	PageSize int
 
 	// CacheTTL is how long a client of revision 2026-07-28 may cache lists, the contents of
-	// resources, and the result of server/discover. CachePublic is set if all users may share
+	// resources, and the result of server/discover. Set CachePublic if all users may share
 	// them.
 	CacheTTL    time.Duration
 	CachePublic bool
 
-	// Logging is set if handlers log to the client, with [LogHandler].
+	// Set Logging if handlers log to the client, with [LogHandler].
 	Logging bool
 
 	// Extensions and Experimental are capabilities, by name, that are declared to clients of
@@ -266,7 +269,7 @@ type Tool struct {
 	// ctx; nil means that it exists for all. For other clients the tool is left out of
 	// lists, and calls to it fail as unknown. [RequestFrom] and the values of Serve's
 	// context are available from ctx. Shown is called for each list and each call,
-	// concurrently. Lists of tools are then not cached, and they wait for their turn under
+	// concurrently. If a tool has Shown, lists of tools are not cached, and they wait under
 	// [Server.MaxConcurrent] as calls do. When what Shown reports has changed, add the tool
 	// again, which notifies the clients.
 	Shown func(ctx context.Context) bool `json:"-"`
@@ -279,7 +282,7 @@ type ToolAnnotations struct {
 	Title           string `json:"title,omitempty"`
 	ReadOnlyHint    Hint   `json:"readOnlyHint,omitempty"`    // changes nothing; hosts assume No
 	DestructiveHint Hint   `json:"destructiveHint,omitempty"` // may undo or delete; hosts assume Yes
-	IdempotentHint  Hint   `json:"idempotentHint,omitempty"`  // twice is the same as once; hosts assume No
+	IdempotentHint  Hint   `json:"idempotentHint,omitempty"`  // two calls have the effect of one; hosts assume No
 	OpenWorldHint   Hint   `json:"openWorldHint,omitempty"`   // deals with the outside world; hosts assume Yes
 }
 
@@ -365,8 +368,8 @@ type template struct {
 }
 
 // ResourceContents is the result of reading a resource: Blob if that is not nil, and Text
-// otherwise. If a [ReadFunc] leaves URI empty, it is the URI that was read; an empty MIMEType
-// is that of the [Resource].
+// otherwise. An empty URI is replaced by the URI that was read, and an empty MIMEType by that
+// of the [Resource].
 type ResourceContents struct {
 	URI      string
 	MIMEType string
@@ -383,8 +386,8 @@ func (r ResourceContents) MarshalJSON() ([]byte, error) {
 
 // A ReadFunc reads a resource. Vars holds the values of a template's variables. They are
 // percent-decoded and never empty, and cannot lead out of their place in the URI: the value of
-// {name} has no slash, and no value makes a "." or ".." between slashes, neither by itself nor
-// together with the text beside it. The value of {+name} may begin with a slash: use [os.Root]
+// {name} has no slash, and no value forms a path segment "." or "..", alone or with the text
+// beside it. The value of {+name} may begin with a slash: use [os.Root]
 // to confine it to a directory. An error that is [fs.ErrNotExist] means that the resource does
 // not exist. The text of any other error is sent to the client.
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
@@ -420,14 +423,14 @@ type Message struct {
 	Content Content `json:"content"`
 }
 
-// A PromptFunc returns the messages of a prompt. Args holds all required arguments, and none
-// that the prompt does not have. The text of an error is sent to the client.
+// A PromptFunc returns the messages of a prompt. Args holds all required arguments, and
+// only arguments of the prompt. The text of an error is sent to the client.
 type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, error)
 
 // Annotations say for whom something is meant and how important it is.
 type Annotations struct {
 	Audience     []string `json:"audience,omitempty"`                        // "user", "assistant"
-	Priority     *float64 `json:"priority,omitempty"`                        // from 0 to 1, most important; nil: not given
+	Priority     *float64 `json:"priority,omitempty"`                        // from 0 to 1; 1 is the most important; nil: not given
 	LastModified string   `json:"lastModified,omitempty" since:"2025-06-18"` // as in RFC 3339
 }
 
@@ -435,9 +438,9 @@ type Annotations struct {
 // other error of a tool becomes a result, which the model reads and can act on.
 type Error struct {
 	// Code says what kind of error it is. Your own codes are outside of -32768
-	// to -32000; 0 is sent as -32603. So is a code from -32099 to -32020, which
-	// the protocol reserves, unless the client's revision has it for servers;
-	// that is reported to ErrorLog. -32002, not found, is -32602 in 2026-07-28.
+	// to -32000. 0 is sent as -32603, and so is a code from -32099 to -32020 that
+	// the client's revision does not let servers send; the replacement is reported
+	// to ErrorLog. -32002, not found, is -32602 in 2026-07-28.
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    any    `json:"data,omitempty"` // marshalled as JSON; nil: none
@@ -460,8 +463,8 @@ func (e *Error) Is(target error) bool {
 
 // AddTool adds a tool, or replaces the tool of the same name, and notifies connected clients.
 // It may be called at any time, also by a handler. A client that connected before the first
-// tool was added is not notified, because tools was not declared to it. The same holds for
-// resources and prompts.
+// tool was added is not notified, because the capability tools was not declared to it. The same
+// holds for resources and prompts.
 //
 // In is a struct, or a map with string keys, unless t.InputSchema is set. "Tools" and "Results"
 // in the package comment describe arguments, results and errors.
@@ -515,7 +518,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
 	if in.byHand != nil && !in.byHand.listed {
-		s.logf("%s: InputSchema has no properties: some providers refuse every tool of such a request; write \"properties\":{}", where)
+		s.logf("%s: InputSchema has no properties: some providers refuse a request with such a tool; write \"properties\":{}", where)
 	}
 }
 
@@ -542,7 +545,7 @@ func (s *Server) inputRules(t *Tool, from reflect.Type, where string) *rules {
 func (s *schema) checkNames(where string) {
 	for _, f := range s.fields {
 		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
-			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse every request", f.name)
+			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
 	}
 }
 
@@ -572,7 +575,7 @@ func (s *Server) inputSchema(t reflect.Type, where string) *schema {
 func outputSchema(t *Tool, to reflect.Type, where string) *schema {
 	switch to {
 	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[*Result](), reflect.TypeFor[struct{}]():
-		panicUnless(t.OutputSchema == nil || to == reflect.TypeFor[*Result](), where, "there is no structured output, which OutputSchema promises")
+		panicUnless(t.OutputSchema == nil || to == reflect.TypeFor[*Result](), where, "OutputSchema promises structured output, but this type has none")
 		return nil
 	}
 	base := to
@@ -632,8 +635,8 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 // ---- resources ----
 //
 // A URI comes from a client and often names a file. So a template is checked when it is
-// added, and the values of its variables are checked before a ReadFunc receives them: a
-// value never leads out of its place in the path.
+// added, and the values of its variables are checked before a ReadFunc receives them: no
+// value forms a segment "..", and only that of {+name} may have slashes.
 
 // AddResource adds a resource or a template, or replaces the one of the same URI, and notifies
 // connected clients. The URI of a request is looked up among the resources, and then, if it has
@@ -862,9 +865,9 @@ func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 // index after the value of variable i. In "x:/1/b2", {a} of "x:/{a}/b{b}" ends after "1",
 // and {b} after "2".
 //
-// ends[i] is also how far variable i was tried. A retry resumes after it, because it
-// never starts further to the left. So each index is tried once for each variable, and
-// matching takes linear time.
+// ends[i] also records how far variable i was tried. A retry never starts further to the
+// left, so it resumes there. Each index is tried once for each variable, and matching takes
+// linear time.
 func matchRest(parts []string, uri string, at int, ends []int) bool {
 	if !strings.HasPrefix(uri[at:], parts[0]) {
 		return false
@@ -899,8 +902,8 @@ func unescape(s string) (string, bool) {
 	return string(b), true
 }
 
-// isConfined reports whether a handler can make the value of a variable part of a path
-// without leaving the directory. A backslash is a separator on Windows, and a zero byte
+// isConfined reports whether a handler can put the value of a variable into a path without
+// leaving the directory. A backslash is a separator on Windows, and a zero byte
 // ends a name in C.
 func isConfined(value string, reserved bool) bool {
 	return utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
@@ -995,7 +998,7 @@ const (
 // A kindSet holds, for each kind, whether it is in the set.
 type kindSet [nothing]bool
 
-// kindNames holds the names of the lists in their results.
+// kindNames holds, for each kind, the member of a list result that holds the list.
 var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
 
 // capability returns the kind under which k and its changes are declared.
@@ -1011,7 +1014,7 @@ func (k kind) capability() kind {
 type item struct {
 	name    string
 	public  any                        // a Tool, a Prompt, a Resource or a template, as it was registered
-	encoded [len(revisions)][]byte     // public as an element of the list, once it was listed
+	encoded [len(revisions)][]byte     // public as JSON, by revision; nil until it is listed
 	seq     int                        // its place in the list; cursors hold it
 	shown   func(context.Context) bool // Tool.Shown
 
@@ -1033,7 +1036,8 @@ func jsonOf(m map[string]any) ([]byte, error) {
 }
 
 // addItem adds an item, or replaces the item of the same name, and notifies the clients. A kind
-// stays declared once an item of it was added, because clients ask only once.
+// stays declared once an item of it was added, because clients ask for the capabilities only
+// once.
 func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
 	if old := s.items[k][it.name]; old != nil {
@@ -1160,7 +1164,7 @@ func (s *Server) logf(format string, args ...any) {
 //
 // An error of h is sent as the error of the request: an [*Error] as it is, any other with the code
 // -32603. Handlers may use [Progress] and [LogHandler]. They may ask a client of a legacy revision,
-// as [Elicit] does; in 2026-07-28 asking is [errors.ErrUnsupported].
+// as [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
 // AddMethod may be called at any time. It panics if h is nil, and if the name is one of the
 // protocol's own or begins with "notifications/".
@@ -1186,7 +1190,7 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	s.mu.Unlock()
 }
 
-// findMethod returns the service of a method, or one that no revision has.
+// findMethod returns the service of a method, or unknownMethod.
 func (s *Server) findMethod(name string) *service {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -1198,7 +1202,7 @@ func (s *Server) findMethod(name string) *service {
 // requestKey is the key of the request in a handler's context.
 type requestKey struct{}
 
-// outside is the request of a context that is not a handler's. No client belongs to it.
+// outside stands for the request in a context that is not a handler's. It has no client.
 var outside = &request{rev: newestLegacy}
 
 // requestOf returns the request that is served under ctx, or outside.
@@ -1282,7 +1286,7 @@ func Progress(ctx context.Context, done, total float64, message string) {
 //
 //	logger := slog.New(mcp.LogHandler("db"))
 //
-// Log with the functions of slog that take a context, and the context of the request. A message
+// Log with the functions of slog that take a context, and pass them the handler's. A message
 // without attributes is sent as a string, any other as an object of its attributes, with the
 // message as "msg". Attributes are written as [slog.JSONHandler] writes them. If an attribute or
 // group has the name of an earlier member, such as "msg", an underscore is appended: "msg_".
@@ -1486,7 +1490,7 @@ func hasCapability(caps []byte, capability string) bool {
 }
 
 // Elicit asks the user to fill in a form, which is derived from T, a struct of
-// strings, numbers, booleans and lists of strings with an enum. The rules and tags are
+// strings, numbers, booleans, and lists of strings that have an enum. The rules and tags are
 // those of [SchemaOf], and one more:
 //
 //	titles:"A,B"  the titles of the enum's values
@@ -1707,8 +1711,8 @@ func decodeBlocks(raw []byte) (content []Content, err error) {
 //
 // A type is described once. derive walks over the type and makes a schema, whose fields
 // hold what their tags say. Everything else follows this description: render writes it as
-// JSON Schema, set reads arguments by it, and marshal corrects by it what encoding/json has
-// written. A part that cannot be described has a schema without a kind, and is left to
+// JSON Schema, set reads arguments by it, and marshal uses it to correct the output of
+// encoding/json. A part that cannot be described has a schema without a kind, and is left to
 // encoding/json.
 
 // SchemaOf returns the JSON Schema that [AddTool] derives from T for a result. Use it for
@@ -1735,12 +1739,12 @@ func decodeBlocks(raw []byte) (content []Content, err error) {
 // has UnmarshalText is a string, in results only if it has MarshalText as well. A
 // map[string]any is an object that is not checked. A time.Duration is an integer, the number
 // of nanoseconds: say so in its description. Defaults apply only inside objects that are
-// present. Hosts validate results; this library does not. Do not put an enum on values that
-// come from somebody else's API.
+// present. Hosts validate results, and this library does not. So do not put an enum on a field
+// of a result whose values come from another API.
 //
 // Where a type contains itself, and deep inside of a very large type, the schema is a plain
-// object. SchemaOf panics if T cannot be described, as is the case with other interfaces,
-// with arrays, and with types that have a JSON form of their own.
+// object. SchemaOf panics if T cannot be described, as is the case with arrays, with types that
+// have a JSON form of their own, and with interfaces except in a map[string]any.
 func SchemaOf[T any]() json.RawMessage {
 	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", writing).render()
 }
@@ -1819,9 +1823,9 @@ func mustDerive(t reflect.Type, where string, why purpose) *schema {
 
 // problems holds the first problem of each kind with a type, or nil.
 type problems struct {
-	mistake     error // wrong with every schema: a field that JSON cannot write, for example
-	badTag      error // wrong if the schema is derived
-	undescribed error // has no schema, and is left to encoding/json
+	mistake     error // also if the schema is set by hand: a field that JSON cannot write, for example
+	badTag      error // only if the schema is derived
+	undescribed error // a part that has no schema, and is left to encoding/json
 }
 
 // note sets *problem if it is nil.
@@ -1879,7 +1883,7 @@ func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
 	case ownForm || marshals && !unmarshals:
 		d.refuse(where, typeName(t)+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
 	case d.why == writing && copied && marshals && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
-		d.refuse(where, typeName(t)+" cannot be described: MarshalText must have a value receiver, or this be a pointer")
+		d.refuse(where, typeName(t)+" cannot be described: give MarshalText a value receiver, or write a pointer")
 	case d.why == reading && unmarshals || marshals:
 		s.kind, s.text = "string", true
 	default:
@@ -1950,7 +1954,7 @@ func isMapKey(t reflect.Type) bool {
 	return k == reflect.String || reflect.Int <= k && k <= reflect.Uintptr || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// refuseNilElements refuses a list or map of results whose elements are pointers to anything
+// refuseNilElements refuses, in results, a list or map whose elements are pointers to anything
 // but objects: a nil among them is sent as null, which no derived schema allows.
 func (d *deriver) refuseNilElements(s *schema, where string) {
 	if elem := s.typ.Elem(); d.why == writing && elem.Kind() == reflect.Pointer && s.elem.schema.kind != "object" {
@@ -1997,7 +2001,7 @@ func (s *schema) listsItself() bool {
 
 // fields returns the fields of a struct by the rules of encoding/json. If several have the
 // same name, the one that is embedded least deeply counts; among those, the one that is
-// named by a tag; if there is still more than one, none counts, which is a mistake.
+// named by a tag; if more than one is left, none counts, and that is a mistake.
 func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*field) {
 	all := d.collect(nil, &field{typ: t, where: where}, make(map[reflect.Type]int))
 	for _, f := range all {
@@ -2010,7 +2014,7 @@ func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*f
 		}
 		f.schema = d.schema(f.typ, f.where, copied)
 		if f.unexported && f.schema.kind != "object" { // reflection cannot call its methods
-			d.reject(f.where, "an embedded struct that is unexported, and has a JSON form of its own, cannot have a JSON name: name the field")
+			d.reject(f.where, "an embedded struct that is unexported, and has a JSON form of its own, cannot have a JSON name: do not embed it")
 		}
 		if f.schema.kind != "" {
 			d.tagged = append(d.tagged, f)
@@ -2158,7 +2162,7 @@ func (f *field) readBounds() (err error) {
 	if err == nil && f.min.IsValid() && f.max.IsValid() && compareValues(f.min, f.max) > 0 {
 		err = errors.New("minimum is above maximum")
 	}
-	if f.schema.kind == "integer" { // a number that the Go type cannot hold is then reported with the bound
+	if f.schema.kind == "integer" { // so that a number too large for the Go type is reported with the bound of the tag
 		own := *f.schema
 		own.low, own.high = cmp.Or(f.tag.Get("minimum"), own.low), cmp.Or(f.tag.Get("maximum"), own.high)
 		f.schema = &own
@@ -2191,7 +2195,8 @@ func (f *field) readLengths() (err error) {
 	return err
 }
 
-// readLength returns the number of characters or elements in a tag, or without if there is no tag.
+// readLength returns the number of characters or elements in a tag, or the value of without if
+// there is no tag.
 func (f *field) readLength(key string, without int) (int, error) {
 	text, ok := f.tag.Lookup(key)
 	if !ok {
@@ -2211,7 +2216,7 @@ func (f *field) readFormat() error {
 		return nil
 	}
 	if !f.schema.isPlainText() || !slices.Contains(formats, format) {
-		return errors.New(`format must be "email", "uri", "date" or "date-time", on a string without a form of its own`)
+		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
 	}
 	f.format = format
 	return nil
@@ -2241,7 +2246,7 @@ func (f *field) readEnum() error {
 		list.elem, f.schema = of, &list
 	}
 	if !of.schema.isPlainText() {
-		return errors.New("enum must be on a string or a list of strings without a form of its own: some models refuse it for numbers")
+		return errors.New("enum must be on a plain string or a list of them: some models refuse it for numbers")
 	}
 	var enum []string
 	for val := range strings.SplitSeq(text, ",") {
@@ -2250,7 +2255,7 @@ func (f *field) readEnum() error {
 		case err != nil:
 			return err
 		case val == "" || strings.TrimSpace(val) != val:
-			return fmt.Errorf("enum: %q is empty or has blanks: write the values with only commas between them", val)
+			return fmt.Errorf("enum: %q is empty, or has a blank at an end: write only commas between the values", val)
 		case slices.Contains(enum, string(raw)):
 			return fmt.Errorf("enum: duplicate value %s", val)
 		}
@@ -2276,7 +2281,7 @@ func (f *field) readDefault() error {
 	if err != nil {
 		return errors.New("default must be JSON, unless the field is a string")
 	}
-	f.dflt = raw // set before the check, so that a default that needs itself is nested too deeply
+	f.dflt = raw // set before the check, so that a default that contains itself is found to be nested too deeply
 	_, err = valueOf("default", raw, f.schema.typ, f.checkValue)
 	if err != nil {
 		f.dflt = nil
@@ -2411,8 +2416,9 @@ func (p *printer) appendFields(b []byte, fields []*field) []byte {
 // hasTitles reports whether each value of an enum is written together with its title.
 func (p *printer) hasTitles(f *field) bool { return f.titles != nil && p.form.knows(choiceTitles) }
 
-// appendChoice appends the values of an enum. In a form they are appended with their titles,
-// as the member key. Revisions differ in how titles are written; the oldest have none.
+// appendChoice appends the values of an enum. In a form they are appended with their titles, as
+// the member whose name is key. Revisions differ in how titles are written; the oldest have
+// none.
 func (p *printer) appendChoice(b []byte, f *field, key string) []byte {
 	titled := p.hasTitles(f)
 	if !titled {
@@ -2445,7 +2451,7 @@ func (s *schema) appendForm(b []byte, rev revision) (_ []byte, err error) {
 		case list && !rev.knows(choiceLists):
 			err = fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
 		case f.enum != nil && (f.minLen > 0 || f.maxLen >= 0) && !list:
-			panic("mcp: Elicit: " + f.name + ": a choice has no bounds")
+			panic("mcp: Elicit: " + f.name + ": a field with an enum has no minLength or maxLength")
 		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.encoding != ""):
 			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
 		}
@@ -2456,10 +2462,10 @@ func (s *schema) appendForm(b []byte, rev revision) (_ []byte, err error) {
 
 // ---- schemas by hand ----
 //
-// A schema that was written by hand is enforced as far as it consists of what SchemaOf
-// writes, const, an enum of any values, and a schema as additionalProperties. It is parsed
-// into the same description that a type has, so the same functions check the arguments. A
-// keyword that is not known is not checked; the other keywords beside it are.
+// Of a schema that was written by hand, these keywords are enforced: those that SchemaOf
+// writes, const, an enum of any values, and a schema as additionalProperties. The schema is
+// parsed into the same description that a type has, so the same functions check the
+// arguments. Other keywords are ignored.
 
 // A handParser parses one schema. Its methods panic if clients or providers would refuse the
 // schema, and with it the whole list of tools.
@@ -2605,7 +2611,7 @@ func (s *schema) checkFit(own *schema, where string) {
 		return
 	case s.kind != own.kind:
 		numbers := own.kind == "number" && s.kind == "integer" || own.kind == "integer" && s.kind == "number"
-		panicUnless(numbers, where, "the schema has the type %s, but the Go type is of %s", s.kind, own.kind)
+		panicUnless(numbers, where, "the schema has the type %s, but the Go type has the type %s", s.kind, own.kind)
 	case s.kind == "array":
 		s.elem.schema.checkFit(own.elem.schema, where+"[]")
 	case own.elem != nil: // a map
@@ -2634,8 +2640,8 @@ func (s *schema) checkFields(own *schema, where string) {
 	}
 }
 
-// appendConverted appends raw, which is valid for s, with the values that coerce converts
-// replaced.
+// appendConverted appends raw, which is valid for s, and replaces the values that coerce
+// converts.
 func (s *schema) appendConverted(b, raw []byte) []byte {
 	raw = s.coerce(raw, &faults{})
 	switch {
@@ -2858,8 +2864,8 @@ func (s *schema) setValue(v reflect.Value, raw []byte, bad *faults) {
 }
 
 // coerce returns raw, or the value that a model means by it. Models send numbers, booleans,
-// lists and objects as JSON inside a string, and one string for a list of strings. No other
-// value is converted into a string.
+// lists and objects as JSON inside a string, and one string for a list of strings. No value
+// is converted to a string.
 func (s *schema) coerce(raw []byte, bad *faults) []byte {
 	if raw[0] != '"' || s.kind == "string" || s.kind == "" || bad.exact {
 		return raw
@@ -2894,9 +2900,8 @@ func wrongKind(kind string, raw []byte) error {
 	return fmt.Errorf("must be %s%s, got %s", article, kind, got)
 }
 
-// setOwn sets a value that has a JSON form of its own, or an unknown one, by encoding/json.
-// raw is clipped, so that a user's method cannot reach the bytes after it, which are the
-// client's next messages.
+// setOwn sets a value that no schema describes, with encoding/json. raw is clipped, so that a
+// user's method cannot reach the bytes after it, which are the client's next messages.
 func setOwn(v reflect.Value, raw []byte) error {
 	raw = slices.Clip(raw)
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // without json.Unmarshal, which would validate a long json.RawMessage again
@@ -2948,7 +2953,7 @@ func (s *schema) setNumber(v reflect.Value, raw []byte) error {
 // setInteger sets an integer. It accepts a fraction or an exponent if the number is whole, and
 // refuses numbers that v cannot hold.
 func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
-	num := string(raw) // used by the error only through raw, so that it is not allocated in each call
+	num := string(raw) // the error uses raw instead, so that num is not allocated in each call
 	if strings.ContainsAny(num, ".eE") || num == "-0" {
 		num = integer(num)
 	}
@@ -3242,7 +3247,7 @@ func (f *field) choices() (list []string) {
 	return list
 }
 
-// canonical returns the same text for all JSON of the same value.
+// canonical returns the same text for all JSON of the same value, except for long numbers.
 func canonical(raw []byte) string {
 	if text, isText := unquote(raw); isText {
 		return string(appendString(nil, text))
@@ -3278,8 +3283,8 @@ func compareValues(v, w reflect.Value) int {
 	return cmp.Compare(v.Float(), w.Float())
 }
 
-// isWellFormed reports whether a string has a format, as far as mistakes are likely. It does
-// not check whether an address or a page exists.
+// isWellFormed reports whether a string has a format. It finds only the likely mistakes, and
+// does not check whether an address or a page exists.
 func isWellFormed(format, s string) bool {
 	switch format {
 	case "email":
@@ -3318,8 +3323,8 @@ func oneLine(s string) string {
 // ---- values to JSON ----
 //
 // encoding/json writes values. This section then replaces each null that the schema of the
-// type does not allow. What cannot be described stays as encoding/json writes it: what an
-// interface or an array holds, and what has a MarshalJSON.
+// type does not allow. The values in an interface or an array, and those with a MarshalJSON,
+// stay as encoding/json writes them.
 
 // marshal is json.Marshal without escapes for HTML. As far as the type shows, nil slices and
 // maps are written as empty ones, and nil pointers in structs are left out. The result is one
@@ -3427,8 +3432,8 @@ func singleLine(raw []byte) []byte {
 	return raw
 }
 
-// fillEmpty returns raw, which encoding/json has written for v, as it is sent. If v itself is a
-// nil pointer, raw stays null.
+// fillEmpty returns raw, which encoding/json has written for v, with its nulls replaced. If v
+// itself is a nil pointer, raw stays null.
 func (s *schema) fillEmpty(raw []byte, v reflect.Value) (filled []byte, err error) {
 	if v = pointee(v); string(raw) == "null" {
 		return []byte(s.emptyValue(v.Type())), nil
@@ -3493,8 +3498,8 @@ func (s *schema) appendFilled(b, raw []byte, i int, v reflect.Value) (_ []byte, 
 	return append(closeWith(b), closer), i + 1, err
 }
 
-// innerValue returns the element n of v, which s describes, or its member of a name, and the
-// schema of that. If there is no such value, it returns one that is zero.
+// innerValue returns element n of v, which s describes, or the member of v that is called name,
+// and its schema. If there is none, the value is zero.
 func (s *schema) innerValue(v reflect.Value, name []byte, n int) (*schema, reflect.Value) {
 	text, _ := unquote(name)
 	if s.elem != nil {
@@ -3532,7 +3537,7 @@ func (s *schema) mapKey(name []byte, text string) reflect.Value {
 
 // ---- JSON ----
 
-// Lines of the client are parsed by a scanner of this package, because encoding/json
+// Lines from the client are parsed by a scanner of this package, because encoding/json
 // matches names without regard to case, keeps the last of two equal names, and does
 // not keep ids as they were written. The scanner matches names byte for byte and
 // reports duplicates. Otherwise it is as strict as encoding/json, against which it is
@@ -3650,7 +3655,7 @@ func (w *want) scanMember(b []byte, i, depth int) int {
 		return scan(b, i, depth, nil)
 	}
 	w.duplicate = *w.to != nil
-	*w.to = b[i:] // if the message is cut off, the value ends with it
+	*w.to = b[i:] // if the message is cut off, the value is all that is left of it
 	end := scan(b, i, depth, w.inside)
 	if end >= 0 {
 		*w.to = b[i:end]
@@ -3809,7 +3814,7 @@ func skipPlain[T string | []byte](s T, i int) int {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
 		low, backslash := w^each*2, w^each*'\\' // in low, '"' becomes ' ', which is just above the control characters
-		// In x-each*n &^ x, the highest bit of a byte is set if the byte is below n.
+		// In (x-each*n) &^ x, the highest bit of a byte is set if the byte is below n.
 		// Matches above the lowest one may be false, so only the lowest is used.
 		if below := ((low-each*('"'^2+1))&^low | (backslash-each)&^backslash) & (each << 7); below != 0 {
 			return i + bits.TrailingZeros64(below)/8
@@ -3821,8 +3826,8 @@ func skipPlain[T string | []byte](s T, i int) int {
 	return i
 }
 
-// scanNumber is scan for a number. A number has no leading zeros, and digits on both
-// sides of its point.
+// scanNumber is scan for a number. A number has digits on both sides of its point, and
+// no leading zeros.
 func scanNumber(b []byte, i int) int {
 	if b[i] == '-' {
 		i++

@@ -105,7 +105,7 @@ func TestInvalidToolsPanic(t *testing.T) {
 	tool := func(tool Tool) func() { return func() { addEmpty(&Server{}, tool) } }
 	named := func(name string) func() { return tool(Tool{Name: name}) }
 	input := func(schema string) func() { return tool(Tool{Name: "x", InputSchema: json.RawMessage(schema)}) }
-	promises := `mcp: tool "x": Out: there is no structured output, which OutputSchema promises`
+	promises := `mcp: tool "x": Out: OutputSchema promises structured output, but this type has none`
 	instead := "Out: write *mcp.Result, mcp.Content or []mcp.Content instead of "
 	wantPanics(t, []mistake{
 		{`mcp: tool "": the name must have 1 to 128 bytes`, named("")},
@@ -233,8 +233,8 @@ func TestInvalidTagsPanic(t *testing.T) {
 		v         any
 		tag, want string
 	}{
-		{true, `enum:"true"`, "enum must be on a string or a list of strings without a form of its own"},
-		{1, `enum:"1,2"`, "enum must be on a string or a list of strings"}, // one provider refuses every tool otherwise
+		{true, `enum:"true"`, "enum must be on a plain string or a list of them"},
+		{1, `enum:"1,2"`, "enum must be on a plain string"}, // one provider refuses every tool otherwise
 		{[]int{}, `enum:"1,2"`, "enum must be on "},
 		{"", `enum:"a, b"`, "enum: "},
 		{"", `enum:"a,b,a"`, "enum: duplicate value a"},
@@ -341,7 +341,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`the property "A" and the field "a" differ only in case`, func() { byHand[ab](&Server{}, properties+`{"A":{"type":"string"},"b":{"type":"integer"}}}`) }},
 		{`the schema requires "c", which is not a field`, func() { byHand[ab](&Server{}, properties+`{"a":{},"c":{}},"required":["c"]}`) }},
 		{`the field "a" is required, but the schema has no such property`, func() { byHand[ab](&Server{}, properties+`{"b":{"type":"integer"}}}`) }},
-		{`InputSchema.b: the schema has the type string, but the Go type is of integer`, func() { byHand[ab](&Server{}, properties+`{"a":{},"b":{"type":"string"}}}`) }},
+		{`InputSchema.b: the schema has the type string, but the Go type has the type integer`, func() { byHand[ab](&Server{}, properties+`{"a":{},"b":{"type":"string"}}}`) }},
 		{`InputSchema.l[]: the schema has the type string`, func() { byHand[list](&Server{}, properties+`{"l":{"type":"array","items":{"type":"string"}}}}`) }},
 		{`InputSchema.a: the schema has the type string`, func() { byHand[map[string]int](&Server{}, properties+`{"a":{"type":"string"}}}`) }},
 	})
@@ -783,7 +783,7 @@ func TestTagsOfRecursiveTypes(t *testing.T) {
 		{"is nested too deeply", onServer(toolOf[needsByAnother])},
 		{"is nested too deeply", onServer(toolOf[ownKid])},
 		{"is nested too deeply", func() { SchemaOf[ownKids]() }},
-		{"enum must be on a string", func() { SchemaOf[kidsEnum]() }},
+		{"enum must be on a plain string", func() { SchemaOf[kidsEnum]() }},
 		{"In.D.C: default.x must be at least 3, got 1", onServer(toolOf[boundLater])},
 	})
 	tryIn[needsLater](t, trial{`{"b":{}}`, `{"b":{"a":{"x":5}},"x":5}`})
@@ -2672,7 +2672,7 @@ func TestCompletion(t *testing.T) {
 	ref := func(ref string) string { return `{"ref":` + ref + `,"argument":{"name":"row","value":""}}` }
 	const (
 		invalid  = "! -32602 Invalid params: "
-		unknown  = invalid + "there is no such argument to complete"
+		unknown  = invalid + "no such prompt, template or argument to complete"
 		required = invalid + "argument.name and argument.value are required"
 		refType  = invalid + "ref.type must be ref/prompt or ref/resource"
 		echo     = `{"name":"echo","value":""}`

@@ -17,14 +17,14 @@ package mcp
 // Everything up to beginRequest runs on one goroutine at a time, which has the turn
 // to read. So a line has taken effect before the next line is parsed: a cancel never
 // overtakes its request. While no other request runs, the goroutine that has the turn
-// also runs the handler, which saves waking another thread. It lends the turn
-// meanwhile. If the handler runs for more than a millisecond (up to five if the line
-// is long), or asks the client something, the turn passes to a new goroutine. So the
+// also runs the handler, which saves waking another thread. Meanwhile the turn is on
+// loan: if the handler runs for more than a millisecond (up to five if the line is
+// long), or asks the client something, the turn passes to a new goroutine. So the
 // client is read whatever a handler does, and no goroutine waits for the turn.
 //
 // This is a list of all goroutines of a session, except those of timers, which never
-// block. Each line says what the goroutine does, and after the colon which goroutine
-// waits for it.
+// block. Each line says what the goroutine does, and after the colon what waits for
+// it.
 //
 //	readLines            has the turn to read: the WaitGroup, for its line and its writes
 //	handleRequest        runs a handler that the reader does not run: the WaitGroup
@@ -75,7 +75,7 @@ const (
 	notesBound  = 64 << 10        // unsent bytes above which diagnostics are dropped
 	traceBound  = 64 << 20        // unsent bytes above which lines of the trace are dropped
 	keepBuffer  = 64 << 10        // bytes of a read buffer; larger write buffers are not kept
-	keepHead    = 64 << 10        // bytes that are kept of the start of a line that is too long; also blanks that may follow a line
+	keepHead    = 64 << 10        // bytes that are kept of the start of a line that is too long; also of the blanks that isTooLongLocked ignores
 	minRead     = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
 	maxReused   = 4 << 20         // bytes; the memory of a longer line is not used again
 	maxBatch    = 10_000          // messages in one batch
@@ -88,7 +88,7 @@ const (
 	maxEmpty    = 100             // Reads in a row without data or an error, as in bufio
 
 	maxInline = time.Millisecond // after which a lent turn passes on, and queued responses are written
-	longText  = 256 << 10        // bytes; for each so many, up to four times, a loan lasts maxInline longer
+	longText  = 256 << 10        // bytes; a loan lasts maxInline longer for each longText bytes of the line, at most four times
 )
 
 // A session is one client: both ends of its connection and the work in progress.
@@ -128,7 +128,7 @@ type session struct {
 	batched      int       // bytes of responses that wait for the other responses of their batches
 	streams      []*stream // streams that receive changes, oldest first
 	legacy       legacy    // written with mu by the goroutine that has the turn, which reads it without mu; other goroutines need mu
-	notesNow     int       // number of diagnostics in the second notesTime
+	notesNow     int       // number of diagnostics during the second that notesTime holds
 	notesTime    int64
 }
 
@@ -171,7 +171,7 @@ type request struct {
 	vars    map[string]string // the variables of a resource template
 
 	listed     bool // the response is a page of a list
-	after      int  // the item before the page
+	after      int  // position of the item before the page
 	generation int  // of the list
 
 	handler func(*request) []byte // returns the response, as a line
@@ -190,9 +190,8 @@ type request struct {
 }
 
 // params holds the members of a request's or a notification's params that this
-// package reads, as raw JSON. The members of the line that begins with metaVersion,
-// and token, are members of its _meta. Which of them a method has, and what their
-// values may be, is checked by the method's service.
+// package reads, as raw JSON. The last five fields are members of its _meta. The
+// service of a method checks which members the method has, and their values.
 type params struct {
 	raw                                          []byte // the whole object
 	duplicate                                    string // names a member that came twice; "" if none did
@@ -235,10 +234,10 @@ func resolveCall(call chan reply, a reply) {
 // handlers, after [Server.Linger] if r has ended, and waits up to [Server.Drain] for
 // them to return.
 //
-// Serve returns nil if r or ctx has ended or the client has closed the connection. If
-// handlers or writes did not end within Drain, it returns an error that wraps
-// [ErrDrain]. Otherwise it returns the error of r or w. If r returns neither data nor
-// an error a hundred times in a row, the error is [io.ErrNoProgress].
+// If handlers or writes did not end within Drain, Serve returns an error that wraps
+// [ErrDrain]. Otherwise it returns nil if r or ctx has ended or the client has closed
+// the connection, and the error of r or w if one of them failed. If r returns neither
+// data nor an error a hundred times in a row, the error is [io.ErrNoProgress].
 //
 // Several sessions of one Server may run at the same time. Serve closes neither r nor
 // w. If it returns before the end of r, a Read may still be in progress: close r to
@@ -543,7 +542,8 @@ func isClosed(ch <-chan struct{}) bool {
 }
 
 // startLine counts a line in the WaitGroup, unless the session is closing, and
-// reports whether it did. So the WaitGroup does not rise from zero after that.
+// reports whether it did. So the WaitGroup does not rise from zero once the
+// session is closing.
 func (c *session) startLine() bool {
 	c.mu.Lock()
 	open := !isClosed(c.closing)
@@ -1225,7 +1225,7 @@ func (c *session) findCompletion(r *request) ([]byte, *Error) {
 	case name == "" || p.Argument.Value == nil:
 		return nil, badParams("argument.name and argument.value are required")
 	case it == nil || !slices.Contains(it.args, name):
-		return nil, badParams("there is no such argument to complete")
+		return nil, badParams("no such prompt, template or argument to complete")
 	}
 	r.handler = func(r *request) []byte {
 		known := make(map[string]string)
@@ -1400,7 +1400,7 @@ func (c *session) removeStreamLocked(gone *stream) {
 
 // beginRequest starts the handler of r on a new goroutine, or queues r if
 // MaxConcurrent handlers run. If it returns true, it did neither, and the caller must
-// run the handler. From here on r can be cancelled, and the WaitGroup waits for it. If
+// run the handler. From here on r can be cancelled, and is counted in the WaitGroup. If
 // the session has ended, refuseNotStarted replaces the handler, unless r is a stream,
 // which then ends by itself.
 //
@@ -1489,7 +1489,7 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 			}
 			c.logf("%v %s\n%s", r, what, debug.Stack())
 			r.listed = false
-			c.respond(r, r.failureResponse(errors.New(internalError.Message))) // an error result if the model reads it
+			c.respond(r, r.failureResponse(errors.New(internalError.Message))) // for a tool, a result that the model reads
 		}
 		if mine = lent && c.turn.reclaim(); !mine { // otherwise flushOutput writes
 			c.writeOutput()
@@ -1506,7 +1506,7 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 // formatPanic formats the value of a panic. Its methods are the user's code, which
 // may panic again or call runtime.Goexit, so they run on a goroutine of their own.
 func formatPanic(why any) string {
-	text := fmt.Sprintf("a %T", why) // the result if they do
+	text := fmt.Sprintf("a %T", why) // the result if the methods panic or exit
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -1541,7 +1541,7 @@ func (r *request) waitForEndOfStream() []byte {
 	case <-r.session.inputOver: // while handlers linger, r.ctx has not ended
 	case <-r.ctx.Done():
 	}
-	if r.session.cause() == ErrClosed { // also if the client has cancelled r, which is then not answered
+	if r.session.cause() == ErrClosed { // also if only r was cancelled, which is not answered then
 		return nil
 	}
 	return r.endResponse(r.beginResponse(), r.subscriptionMember())
@@ -1851,12 +1851,12 @@ func (r *request) failureResponse(err error) []byte {
 	return errorLine(r.id, coded(codeInternal, err.Error()))
 }
 
-// restrictError returns a handler's error as it can be sent: its Data is JSON, and handlers may
-// use its Code in r's revision. A client that receives a reserved code takes the error for
-// one of the protocol's own.
+// restrictError returns a handler's error as it can be sent: with Data as JSON, and
+// with a Code that r's revision lets handlers use. A client that receives a reserved
+// code takes the error for one of the protocol's own.
 func (r *request) restrictError(e *Error) *Error {
 	sent := coded(r.rev.errorCode(e.Code), e.Message)
-	if sent.Code != e.Code && sent.Code == codeInternal { // and not the new number of an old code
+	if sent.Code != e.Code && sent.Code == codeInternal { // the code was refused, and not only renumbered
 		r.session.logf("%v: the protocol reserves the error code %d: sent as %d", r, e.Code, sent.Code)
 	}
 	if e.Data != nil {
@@ -1893,14 +1893,14 @@ func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, e
 		}
 	}
 	if tool.promises && rev.knows(structuredOutput) && !res.IsError && (structured == nil || string(structured) == "null") { // clients refuse it
-		return nil, errors.New("there is no structured output, which the output schema promises")
+		return nil, errors.New("the output schema promises structured output, but there is none")
 	}
 	return appendOutcome(b, structured, res.IsError, rev, tool.wraps), nil
 }
 
-// appendOutcome appends the members after the content of a result. Structured output that is
-// nil or null is left out. Wraps is the result of [Tool.wraps]; a value that is not an object
-// is wrapped in any case if the revision requires an object.
+// appendOutcome appends the members after the content of a result. Structured output
+// that is nil or null is left out. Wraps is the result of [Tool.wraps]; if the
+// revision requires an object, any other value is wrapped even if wraps is false.
 func appendOutcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
 	switch {
 	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
@@ -1922,7 +1922,7 @@ func (r *request) pageResponse(items []*item, keep bool) []byte {
 	s := r.session.srv
 	size := cmp.Or(max(0, s.PageSize), len(items))
 	page := items[:min(size, len(items))]
-	s.mu.Lock() // guards the lists that were encoded before
+	s.mu.Lock() // guards the encoded forms of the items
 	room := 256
 	for _, it := range page {
 		if it.encoded[r.rev] == nil {
@@ -1984,8 +1984,9 @@ func (r *request) notFound() *Error {
 	return &Error{Code: r.rev.errorCode(codeNotFound), Message: "Resource not found", Data: map[string]string{"uri": r.name}}
 }
 
-// readResponse returns the response to resources/read. Clients match it with the list, so an
-// empty URI becomes the one that was read, and an empty type that of the Resource.
+// readResponse returns the response to resources/read. Clients match the URIs with
+// the list, so an empty URI becomes the one that was read, and an empty type that of
+// the Resource.
 func (r *request) readResponse(contents []ResourceContents, err error, mimeType string) []byte {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -2763,16 +2764,16 @@ func (l *lineReader) skipBlankLocked() {
 	l.seen, l.buf = max(0, l.seen-blanks), l.buf[blanks:]
 }
 
-// joinPartsLocked returns the line that ends with chunk. It does not call bytes.Join,
-// because the garbage collector must wait while that clears a megabyte of new memory.
-// It can interrupt make, which clears in steps. The caller must hold l.mu.
+// joinPartsLocked returns the line that ends with chunk. bytes.Join would make the
+// garbage collector wait while it clears a megabyte of new memory; make clears in
+// steps. The caller must hold l.mu.
 func (l *lineReader) joinPartsLocked(chunk []byte) []byte {
 	if l.size > 0 {
 		line := make([]byte, 0, l.size+len(chunk))
 		for _, part := range l.parts {
 			line = append(line, part...)
-			// Only a whole read buffer has this capacity, or by chance the copy of one
-			// that grew.
+			// Only a read buffer has this capacity, or by chance memory that append
+			// has allocated.
 			if l.size <= maxReused && cap(part) == keepBuffer {
 				readBuffers.Put((*readBuffer)(part[:keepBuffer]))
 			}
@@ -2815,7 +2816,7 @@ func (l *lineReader) keepEndsLocked(chunk []byte) {
 // After stop no Write begins, but one may still be in progress.
 type lineWriter struct {
 	w      io.Writer
-	failed func(error) // is called with an error of w, unless it is nil
+	failed func(error) // is called with an error of w; may be nil
 
 	mu       sync.Mutex    // guards the fields below; not held during a Write
 	buf      []byte        // whole lines
@@ -2927,8 +2928,8 @@ func (w *lineWriter) waitChannel(end int64) <-chan struct{} {
 	return w.advanced
 }
 
-// waitUntilWritten blocks until everything before the position end has been written,
-// or never will be, or until over is closed.
+// waitUntilWritten blocks until everything before the position end is written or
+// lost, or until over is closed.
 func (w *lineWriter) waitUntilWritten(end int64, over <-chan struct{}) {
 	for unsent := w.waitChannel(end); unsent != nil; unsent = w.waitChannel(end) {
 		select {
