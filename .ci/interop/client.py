@@ -1,6 +1,6 @@
 """The Python clients: python client.py v1|legacy|auto|modern COMMAND [ARG...]
 
-v1 is mcp 1.x; the others are mcp 2.x with this setting for the protocol's versions.
+v1 is the mode for mcp 1.x. The other modes are for mcp 2.x and select the versions of the protocol.
 """
 
 import asyncio
@@ -16,23 +16,23 @@ from pydantic import AnyUrl
 
 flavour, command, *args = sys.argv[1:]
 v1, modern = flavour == "v1", flavour in ("auto", "modern")
-heard = defaultdict(asyncio.Queue)
-strays = asyncio.Queue()
+received = defaultdict(asyncio.Queue)
+unexpected = asyncio.Queue()
 asked = []
-mood = "accept"
+action = "accept"
 
 
 def wire(model):
-    """The libraries have different names for what has one name on the wire."""
+    """Returns the model as JSON with the names of the protocol; the libraries have different names."""
     return model.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 async def elicit(_, params):
     asked.append(wire(params))
-    if mood != "accept" or asked[-1].get("mode") == "url":
-        return types.ElicitResult(action=mood)
+    if action != "accept" or asked[-1].get("mode") == "url":
+        return types.ElicitResult(action=action)
     answers = {"username": "ann", "email": "ann@example.com", "name": "Ann", "color": "blue", "context": "home", "ok": True}
-    return types.ElicitResult(action=mood, content={k: answers[k] for k in asked[-1]["requestedSchema"]["properties"]})
+    return types.ElicitResult(action=action, content={k: answers[k] for k in asked[-1]["requestedSchema"]["properties"]})
 
 
 async def sample(_, params):
@@ -46,22 +46,22 @@ async def roots(_):
 
 
 async def log(params):
-    heard["notifications/message"].put_nowait(wire(params))
+    received["notifications/message"].put_nowait(wire(params))
 
 
-async def hear(message):
+async def on_notification(message):
     if isinstance(message, Exception):
-        strays.put_nowait(message)
+        unexpected.put_nowait(message)
     else:
         message = wire(message)
-        heard[message.get("method")].put_nowait(message.get("params"))
+        received[message.get("method")].put_nowait(message.get("params"))
 
 
 @asynccontextmanager
 async def connect():
     server = StdioServerParameters(command=command, args=args)
     callbacks = dict(elicitation_callback=elicit, sampling_callback=sample, list_roots_callback=roots,
-                     logging_callback=log, message_handler=hear)
+                     logging_callback=log, message_handler=on_notification)
     if v1:
         async with stdio_client(server) as (r, w), ClientSession(r, w, **callbacks) as session:
             yield session, wire(await session.initialize())["protocolVersion"]
@@ -85,7 +85,7 @@ class Steps:
         return wire(await self.c.read_resource(AnyUrl(uri) if v1 else uri))["contents"][0]
 
     async def news(self, method):
-        return await asyncio.wait_for(heard["notifications/" + method].get(), 20)
+        return await asyncio.wait_for(received["notifications/" + method].get(), 20)
 
     async def fails(self, call, *words):
         try:
@@ -96,7 +96,7 @@ class Steps:
             raise AssertionError(f"did not fail: {answer}")
 
     async def begun(self):
-        """A call whose handler has started, as the server reports."""
+        """Starts a call, waits until its handler has started, and returns the task."""
         begun = asyncio.Event()
 
         async def progress(done, total, message):
@@ -141,7 +141,7 @@ class Steps:
 
     async def step_cancel(self):
         if v1:
-            return "a call that is given up sends no cancellation"
+            return "the library sends no cancellation if a call's task is cancelled"
         slow = await self.begun()
         slow.cancel()
         await asyncio.wait([slow])
@@ -152,7 +152,7 @@ class Steps:
         if not v1:
             return await self.fails(self.tool("slow", read_timeout_seconds=0.1), "timed out")
         await self.fails(self.tool("slow", {"seconds": 2}, read_timeout_seconds=timedelta(seconds=0.1)), "timed out")
-        await asyncio.wait_for(strays.get(), 20)  # it sends no cancellation, so the answer comes after all
+        await asyncio.wait_for(unexpected.get(), 20)  # the library sends no cancellation, so the response still arrives
 
     async def step_resources(self):
         assert "static text resource" in (await self.read("test://static-text"))["text"]
@@ -172,7 +172,7 @@ class Steps:
         await self.c.unsubscribe_resource(AnyUrl(uri) if v1 else uri)
         await self.tool("touch_watched_resource")
         await self.text("test_simple_text")
-        assert heard["notifications/resources/updated"].empty()
+        assert received["notifications/resources/updated"].empty()
 
     async def step_prompts(self):
         name = "test_prompt_with_arguments"
@@ -196,7 +196,7 @@ class Steps:
         assert {(m["level"], m["logger"]) for m in logs} == {("info", "everything")}, logs
 
     async def step_elicitation(self):
-        global mood
+        global action
         assert "ann@example.com" in await self.text("test_elicitation", {"message": "Who?"})
         assert asked[-1]["message"] == "Who?"
         assert await self.text("test_url_elicitation") == "on the way"
@@ -204,9 +204,9 @@ class Steps:
         assert await self.text("test_input_required_result_multi_round") == "Ann likes blue"
         prompt = wire(await self.c.get_prompt("test_input_required_result_prompt"))
         assert "context: home" in prompt["messages"][0]["content"]["text"]
-        mood = "decline"
+        action = "decline"
         assert "action=decline" in await self.text("test_elicitation", {"message": "Who?"})
-        mood = "accept"
+        action = "accept"
 
     async def step_sampling(self):
         assert await self.text("test_sampling", {"prompt": "Fine"}) == "LLM response: Fine indeed"
@@ -248,8 +248,8 @@ async def main():
                 print(f"FAILED {name}: {e!r}".replace("\n", " "), flush=True)
     print("ok close")
     if v1:
-        # It then may or may not kill the server, which is a race.
-        return print("not close at work: raises BrokenResourceError over the answer to the call that was under way")
+        # After this error the library may kill the server or not, depending on timing.
+        return print("not close at work: the library raises BrokenResourceError when it reads the response to the open call")
     async with connect() as (client, version):
         slow = await Steps(client).begun()
     slow.cancel()

@@ -1,4 +1,4 @@
-// The server behind a gateway, with two clients over HTTP: node gateway.mjs supergateway|mcp-proxy legacy|modern COMMAND [ARG...]
+// Runs a gateway with the server, and two clients over HTTP: node gateway.mjs supergateway|mcp-proxy legacy|modern COMMAND [ARG...]
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { progressed, take } from './steps.mjs';
+import { checkProgress, run } from './steps.mjs';
 
 const [name, era, ...server] = process.argv.slice(2);
 const modern = era === 'modern';
@@ -42,7 +42,7 @@ const transports = clients.map(() => new StreamableHTTPClientTransport(new URL(`
 const both = (f) => Promise.all(clients.map(f));
 const call = (client, params, options) => (modern ? client.callTool(params, options) : client.callTool(params, undefined, options));
 
-await take({
+await run({
   connect: () => both((client, i) => client.connect(transports[i])),
   lists: () => both(async (client) => {
     assert.ok((await client.listTools()).tools.some((t) => t.name === 'add'));
@@ -56,7 +56,7 @@ await take({
   progress: () => both(async (client) => {
     const seen = [];
     await call(client, { name: 'test_tool_with_progress', arguments: {} }, { onprogress: (p) => seen.push(p.progress) });
-    progressed(seen);
+    checkProgress(seen);
   }),
   resources: () => both(async (client) => {
     const { contents } = await client.readResource({ uri: 'test://template/42/data' });

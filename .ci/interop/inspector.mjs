@@ -1,10 +1,10 @@
-// The Inspector's command line, a process for each request: node inspector.mjs legacy|modern COMMAND [ARG...]
+// Runs the Inspector's command line once for each request: node inspector.mjs legacy|modern COMMAND [ARG...]
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { take } from './steps.mjs';
+import { run } from './steps.mjs';
 
 const [era, ...server] = process.argv.slice(2);
 const inspector = fileURLToPath(new URL('node_modules/.bin/mcp-inspector', import.meta.url));
@@ -16,9 +16,9 @@ async function inspect(method, ...options) {
   return JSON.parse(stdout).result;
 }
 
-await take({
+await run({
   async 'tools/list'() {
-    const { tools } = await inspect('tools/list', '--strict'); // which also looks for schemas that hosts refuse
+    const { tools } = await inspect('tools/list', '--strict'); // --strict also reports schemas that hosts refuse
     assert.ok(tools.some((t) => t.name === 'add'));
   },
   async 'tools/call'() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Runs real clients against a real server. Each starts example/everything as a child
-// process, uses all that its library supports, and closes the connection in its own way.
+// Runs real clients against a real server. Each client starts example/everything as a child
+// process, uses every feature that its library supports, and closes the connection in its own way.
 //
 //   node run.mjs [--cache DIR] [--only PATTERN] EVERYTHING
 //
@@ -11,9 +11,9 @@
 //
 // A client is a program in its own language. Its arguments are the command of the
 // server, and it writes a line for each step: "ok STEP", "FAILED STEP: WHY" or,
-// if the library does not support the step, "not STEP: WHY". With the records of
-// go/wrap this program checks what a client cannot see: that each server exited
-// with status 0 without being killed, and that each request got one response.
+// if the library does not support the step, "not STEP: WHY". From the records of
+// go/wrap, this program checks that each server exited with status 0 without being
+// killed, and that each request got one response.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -68,7 +68,7 @@ const clients = [
   ))
 ];
 
-/** Runs a program and returns how it ended. If there is a dir, its output goes to files there. */
+/** Runs a program and returns how it ended. If dir is given, the output is written to files in it. */
 async function run(argv, { dir, env, cwd = work, seconds = 600 } = {}) {
   const log = (name) => (dir ? openSync(join(dir, name), 'w') : 'pipe');
   const child = spawn(argv[0], argv.slice(1), { cwd, env: { ...process.env, ...env }, stdio: ['ignore', log('stdout'), log('stderr')] });
@@ -85,7 +85,7 @@ async function must(argv) {
   if (!ok) throw new Error(`${argv.join(' ')}: ${text.slice(-2000)}`);
 }
 
-/** Runs commands one after the other, unless the cache has their results for the same lock file. */
+/** Runs commands in order, unless the cache has their results for the same lock file. */
 async function install(name, lock, ...commands) {
   const stamp = path(`installed-${name}`);
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === read(lock)) return;
@@ -93,7 +93,7 @@ async function install(name, lock, ...commands) {
   writeFileSync(stamp, read(lock));
 }
 
-/** Creates a virtual environment of Python, if Python is installed. */
+/** Returns a function that creates a virtual environment, if Python is installed. */
 const python = (n) => async () => {
   need('python3');
   const [env, list] = [`python${n}`, `requirements-${n}.txt`];
@@ -103,7 +103,7 @@ const python = (n) => async () => {
 
 const found = (program) => process.env.PATH.split(delimiter).some((dir) => existsSync(join(dir, program)));
 function need(program) {
-  if (!found(program)) throw Object.assign(new Error(`there is no ${program}`), { absent: true });
+  if (!found(program)) throw Object.assign(new Error(`${program} is not installed`), { absent: true });
 }
 
 const installers = {
@@ -122,7 +122,7 @@ const installers = {
   }
 };
 
-/** Waits at most ten seconds for the records of all servers. */
+/** Waits up to ten seconds for all servers to exit, and returns their records. */
 async function ends(dir) {
   const records = () => readdirSync(dir).filter((f) => f.endsWith('.end')).map((f) => JSON.parse(readFileSync(join(dir, f), 'utf8')));
   const watcher = watch(dir);
@@ -132,7 +132,7 @@ async function ends(dir) {
   return records();
 }
 
-/** Returns what the servers' traces show: revisions, cancellations, and requests without exactly one response. */
+/** Returns the revisions and the number of cancellations in the servers' traces, and the requests without exactly one response. */
 function wire(dir) {
   const [eras, wrong] = [new Set(), []];
   let cancels = 0;
@@ -150,16 +150,16 @@ function wire(dir) {
         cancels++;
       }
       if (way === 'in' && method && id !== undefined) open.set(key, method === 'tools/call' ? params.name : method);
-      if (way === 'out' && !method && !open.delete(key)) wrong.push(`${file}: response to no request: ${json}`);
+      if (way === 'out' && !method && !open.delete(key)) wrong.push(`${file}: response without a request: ${json}`);
     }
-    // A subscription, and the call that the step "close at work" leaves behind, last until the client
-    // closes the connection. If it no longer reads then, their responses cannot be sent.
+    // A subscription, and the call of the step "close at work", last until the client closes the
+    // connection. If the client no longer reads then, their responses cannot be sent.
     for (const [id, name] of open) if (!['subscriptions/listen', 'slow'].includes(name)) wrong.push(`${file}: ${name}, id ${id}, has no response`);
   }
   return { eras: [...eras].join(', ') || '-', cancels, wrong };
 }
 
-/** Runs one client and prints its lines; returns its row of the table. */
+/** Runs one client, prints its lines, and returns its row of the table. */
 async function visit(client, number) {
   const label = `${client.name} ${client.version} ${client.mode ?? ''}`.trim();
   const dir = path('seen', String(number));
@@ -176,7 +176,7 @@ async function visit(client, number) {
     if (end) continue;
     try {
       process.kill(pid, 'SIGKILL');
-    } catch {} // it has just ended
+    } catch {} // the server has just ended
   }
   const bad = servers.filter((s) => s.end !== 'exit status 0');
   check(servers.length > 0 && bad.length === 0, 'server ended', JSON.stringify(bad));
@@ -188,7 +188,7 @@ async function visit(client, number) {
   const said = (word) => lines.filter((l) => l.startsWith(word)).map((l) => l.slice(word.length + 1));
   if (said('FAILED').length > 0) console.log(`${label}: its stderr:\n${readFileSync(join(dir, 'stderr'), 'utf8').slice(-4000)}`);
   const exercised = [said('ok').join(', '), ...said('not').map((l) => `not ${l}`), ...said('FAILED').map((l) => `**FAILED** ${l}`)];
-  // How many servers ended with which status, and after which signal, if any.
+  // The numbers of servers by exit status and by the signals that they received.
   const ways = servers.map((s) => [s.end ?? 'killed', ...(s.signals ?? [])].join(', '));
   const ending = [...new Set(ways)].map((way) => `${ways.filter((w) => w === way).length} × ${way}`);
   return {

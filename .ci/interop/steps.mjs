@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 
-/** Takes steps one after the other, with a line for each. */
-export async function take(steps) {
+/** Runs steps in order and prints a line for each. */
+export async function run(steps) {
   for (const [name, step] of Object.entries(steps)) {
     try {
       await step();
@@ -14,8 +14,8 @@ export async function take(steps) {
 
 /**
  * Checks the progress of test_tool_with_progress. Both TypeScript libraries drop notifications
- * that they read together with the response, as on a busy machine, so the last may be missing.
+ * that they read together with the response, so on a busy machine the last ones may be missing.
  */
-export function progressed(seen) {
+export function checkProgress(seen) {
   assert.deepEqual(seen, [0, 50, 100].slice(0, seen.length));
 }

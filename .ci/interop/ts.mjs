@@ -1,18 +1,18 @@
 // The TypeScript clients: node ts.mjs v1|legacy|auto|modern COMMAND [ARG...]
 //
-// v1 is @modelcontextprotocol/sdk; the others are @modelcontextprotocol/client
-// with this setting for the protocol's versions.
+// v1 uses @modelcontextprotocol/sdk. The other modes use @modelcontextprotocol/client
+// and are the value of its option versionNegotiation.
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
-import { progressed, take } from './steps.mjs';
+import { checkProgress, run } from './steps.mjs';
 
 const [flavour, command, ...args] = process.argv.slice(2);
 const modern = flavour === 'auto' || flavour === 'modern';
 const info = { name: `interop-${flavour}`, version: '1.0.0' };
 const capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } };
 
-/** The differences of the two libraries: the client, the names of handlers, and how a tool is called. */
+/** Returns a client of either library, and functions that hide the differences of their APIs. */
 async function open() {
   if (flavour === 'v1') {
     const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
@@ -25,7 +25,7 @@ async function open() {
       client,
       transport: new StdioClientTransport({ command, args }),
       answer: (method, handler) => client.setRequestHandler(named(method), handler),
-      hear: (method, handler) => client.setNotificationHandler(named(method), handler),
+      onNotification: (method, handler) => client.setNotificationHandler(named(method), handler),
       call: (params, options) => client.callTool(params, undefined, options)
     };
   }
@@ -37,28 +37,28 @@ async function open() {
     client,
     transport: new StdioClientTransport({ command, args }),
     answer: (method, handler) => client.setRequestHandler(method, handler),
-    hear: (method, handler) => client.setNotificationHandler(method, handler),
+    onNotification: (method, handler) => client.setNotificationHandler(method, handler),
     call: (params, options) => client.callTool(params, options)
   };
 }
 
-const { client, transport, answer, hear, call } = await open();
-const heard = [];
+const { client, transport, answer, onNotification, call } = await open();
+const received = [];
 const bell = new EventEmitter();
 for (const method of ['message', 'resources/updated', 'tools/list_changed', 'prompts/list_changed']) {
-  hear(`notifications/${method}`, ({ params }) => {
-    heard.push({ method, params });
-    bell.emit('heard');
+  onNotification(`notifications/${method}`, ({ params }) => {
+    received.push({ method, params });
+    bell.emit('received');
   });
 }
 
-/** Waits for n notifications of a method, and discards all that were received until then. */
+/** Waits for n notifications of a method and returns them. Discards all others. */
 async function news(method, n = 1) {
   const signal = AbortSignal.timeout(20_000);
-  while (heard.filter((h) => h.method === method).length < n) {
-    await once(bell, 'heard', { signal }).catch(() => assert.fail(`no ${method} in 20 s: ${JSON.stringify(heard)}`));
+  while (received.filter((h) => h.method === method).length < n) {
+    await once(bell, 'received', { signal }).catch(() => assert.fail(`no ${method} in 20 s: ${JSON.stringify(received)}`));
   }
-  return heard.splice(0).filter((h) => h.method === method).map((h) => h.params);
+  return received.splice(0).filter((h) => h.method === method).map((h) => h.params);
 }
 
 // The user fills in exactly the fields of a form, or declines.
@@ -86,7 +86,7 @@ const types = async (name) => (await tool(name)).content.map((c) => c.type).join
 const fails = (promise, pattern) => assert.rejects(promise, (e) => pattern.test(String(e)) || assert.fail(e));
 const names = (list, key = 'name') => list.map((item) => item[key]);
 
-await take({
+await run({
   async connect() {
     await client.connect(transport);
     assert.equal(client.getServerVersion().name, 'everything');
@@ -119,7 +119,7 @@ await take({
   async progress() {
     const seen = [];
     assert.equal(await text('test_tool_with_progress', {}, { onprogress: (p) => seen.push(p.progress) }), 'done');
-    progressed(seen);
+    checkProgress(seen);
   },
   async cancel() {
     const abort = new AbortController();
@@ -144,7 +144,7 @@ await take({
     else await client.unsubscribeResource({ uri });
     await tool('touch_watched_resource');
     await text('test_simple_text');
-    assert.deepEqual(heard, []);
+    assert.deepEqual(received, []);
   },
   async prompts() {
     const { messages } = await client.getPrompt({ name: 'test_prompt_with_arguments', arguments: { arg1: 'x', arg2: 'y' } });
@@ -199,7 +199,7 @@ await take({
   },
   async 'close at work'() {
     let closed;
-    await tool('slow', {}, { onprogress: () => (closed = client.close()) }).catch(() => {}); // unless the response comes first
+    await tool('slow', {}, { onprogress: () => (closed = client.close()) }).catch(() => {}); // succeeds if the response is read before the client closes
     await closed;
   }
 });

@@ -37,14 +37,14 @@ mcpb unpack "$tmp/bundle.mcpb" "$tmp/out"
 [ -x "$tmp/out/$binary" ] || { echo "the execute bit of $binary was lost" && exit 1; }
 cmp "$tmp/in/$binary" "$tmp/out/$binary"
 
-# The server is started as a host would, with the manifest's settings and a file of the user.
+# The server is started as a host would start it, with the manifest's settings and a file for each setting of the user.
 cat >"$tmp/start.mjs" <<'END'
 import { readFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 const [dir] = process.argv.slice(2);
 const { server, user_config = {} } = JSON.parse(readFileSync(`${dir}/manifest.json`));
 const fill = (s) => s.replaceAll('${__dirname}', dir).replaceAll(/\$\{user_config\.(\w+)\}/g, (_, name) => {
-  if (!user_config[name]) throw new Error(`there is no user_config.${name}`);
+  if (!user_config[name]) throw new Error(`user_config.${name} is missing`);
   return `${dir}/${name}`;
 });
 const { command, args = [], env = {} } = server.mcp_config;

@@ -1,6 +1,6 @@
-// server.mjs SERVER.JSON MANIFEST DOCKERFILE checks a server.json for the MCP registry: what its schema of
-// 2025-12-11 says of the members that are used here, and the registry's own rules on names and hashes. The name, the
-// version and the description must be those of the MCPB manifest and of the label of the image.
+// server.mjs SERVER.JSON MANIFEST DOCKERFILE checks a server.json for the MCP registry: the rules of its schema of
+// 2025-12-11 for the members that are used here, and the registry's rules on names and hashes. The name, the version
+// and the description must be those of the MCPB manifest, and the name must be the label of the image.
 import { readFileSync } from 'node:fs';
 
 const [serverFile, manifestFile, dockerfile] = process.argv.slice(2);
@@ -18,7 +18,7 @@ function only(object, allowed, where) {
   for (const key in object) check(allowed.includes(key), `${where} has an unknown member ${key}`);
 }
 
-only(server, ['$schema', 'name', 'title', 'description', 'version', 'repository', 'websiteUrl', 'icons', 'packages', 'remotes', '_meta'], 'it');
+only(server, ['$schema', 'name', 'title', 'description', 'version', 'repository', 'websiteUrl', 'icons', 'packages', 'remotes', '_meta'], 'the top level');
 check(server.$schema === 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json', '$schema is not the current one');
 check(/^[a-zA-Z0-9.-]+\/[a-zA-Z0-9._-]+$/.test(server.name) && server.name.length <= 200, 'name must be like io.github.user/server');
 check(server.description?.length >= 1 && server.description.length <= 100, 'description must have 1 to 100 characters');
@@ -43,7 +43,7 @@ for (const p of server.packages ?? []) {
   }
   if (p.registryType === 'oci') {
     check(p.identifier?.endsWith(`:${server.version}`), 'oci: the tag of identifier must be the version');
-    check(p.version === undefined, 'oci: the version belongs into identifier');
+    check(p.version === undefined, 'oci: version must be absent, because identifier has it');
   }
 }
 process.exit(failed ? 1 : 0);

@@ -10,10 +10,10 @@ import (
 	"unsafe"
 )
 
-// spent returns the CPU time of the server so far, user and system, from the clock that
-// Linux has for each process.
+// spent returns the user and system time of the server so far, from the CPU clock of its
+// process.
 func (p *proc) spent() time.Duration {
-	clock := ^p.cmd.Process.Pid<<3 | 2 // CPUCLOCK_SCHED: the time that its threads have run
+	clock := ^p.cmd.Process.Pid<<3 | 2 // CPUCLOCK_SCHED
 	var t syscall.Timespec
 	if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
 		must(errno)

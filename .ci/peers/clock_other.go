@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-var asked *proc // the server whose CPU time was requested
+var asked *proc // the server of the last first call of spent
 
-// spent is known only after the server has ended, and includes its start. The first call
-// returns 0, and the second call ends the server.
+// spent returns 0 at the first call for a server. The second call ends the server and returns
+// its total CPU time, including the start, because the time of a running process is unknown.
 func (p *proc) spent() time.Duration {
 	if asked != p {
 		asked = p
@@ -22,7 +22,7 @@ func (p *proc) spent() time.Duration {
 	return p.total()
 }
 
-// peak ends the server too.
+// peak ends the server and returns the largest memory that it has used, in bytes.
 func (p *proc) peak() float64 {
 	p.end()
 	most := float64(p.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)

@@ -1,10 +1,10 @@
-// Peers compares this library with the other ones for Go, side by side:
+// Peers compares this library with other MCP libraries:
 //
 //	go -C .ci/peers run .
 //
-// Each directory here is a server with the same tools; floor does only what is necessary to
+// Each directory here has a server with the same tools; floor does only what is necessary to
 // respond. The servers take turns, in several rounds, so that other load on the machine
-// affects all of them, and the table shows medians. See README.md.
+// affects all of them. The table shows medians. See README.md.
 package main
 
 import (
@@ -20,11 +20,11 @@ import (
 
 var (
 	quick    = flag.Bool("quick", false, "measure less, in about a minute")
-	rounds   = flag.Int("rounds", 0, "how often all is measured (default 3, with -quick 1)")
+	rounds   = flag.Int("rounds", 0, "number of rounds (default 3, with -quick 1)")
 	only     = flag.String("only", "", "measure only scenarios whose names contain this")
 	check    = flag.Bool("check", false, "exit with status 1 if a goal is missed")
-	before   = flag.String("before", "", "another checkout of this library, to be measured beside this one")
-	cache    = flag.String("cache", "", "where the Python SDK is installed (default: in the user's cache)")
+	before   = flag.String("before", "", "also measure the library in this other checkout")
+	cache    = flag.String("cache", "", "directory to install the Python SDK in (default: in the user's cache)")
 	svg      = flag.String("svg", "", "draw the picture of five bars to this file")
 	markdown = flag.Bool("markdown", false, "print the main figures as Markdown too")
 )
@@ -33,21 +33,21 @@ type server struct {
 	name, dir string
 	version   string
 	bin       string            // "" if the server cannot be built
-	args      []string          // of bin
-	proc      *proc             // the last one started
-	cannot    map[string]string // the scenarios that it cannot play, and why
+	args      []string          // arguments of bin
+	proc      *proc             // the last process started
+	cannot    map[string]string // the scenarios that it cannot play, and the reasons
 }
 
 var (
 	ours  = &server{name: "this library", dir: "ours", cannot: map[string]string{}}
 	gosdk = &server{name: "go-sdk", dir: "gosdk", cannot: map[string]string{}}
 	mcpgo = &server{name: "mcp-go", dir: "mcpgo", cannot: map[string]string{
-		"10,000 asleep": "runs no more than 100 calls at once, whatever WithWorkerPoolSize says",
+		"10,000 asleep": "runs at most 100 calls at once, even if WithWorkerPoolSize is larger",
 	}}
 	python  = &server{name: "Python SDK", dir: "python", cannot: map[string]string{"stripped": "is not a program of its own"}}
 	floor   = &server{name: "floor", dir: "floor", cannot: map[string]string{}}
 	earlier = &server{name: "before", dir: "ours", cannot: map[string]string{}}
-	servers []*server // those that could be built
+	servers []*server // the servers that could be built
 )
 
 func main() {
@@ -92,7 +92,7 @@ func main() {
 	}
 }
 
-// build builds the servers and the examples, all in the same way.
+// build builds the servers and the examples with the same flags.
 func build(dir string) {
 	programs := []*server{ours, gosdk, mcpgo, floor}
 	goBuild(dir, "example.com/mcp/example/hello", "example.com/mcp/example/everything",
@@ -141,8 +141,8 @@ func buildEarlier(dir string) {
 	goBuild(earlier.bin, "-modfile="+dir+"before.mod", "./ours")
 }
 
-// installPython makes a virtual environment with the Python SDK, unless there is
-// one from an earlier run. The versions are those of the interop tests.
+// installPython creates a virtual environment with the Python SDK, unless an earlier run
+// created it. It uses the versions of the interop tests.
 func installPython() error {
 	const list = "../interop/requirements-2.txt"
 	versions, err := os.ReadFile(list)

@@ -13,20 +13,21 @@ import (
 	"example.com/mcp/peers/tools"
 )
 
-// A proc is a running server and its client, which uses as little CPU as possible: one
-// goroutine, requests that were written in advance, and responses that are searched for
-// their ids. Any failure is a panic, which makes the measurement invalid.
+// A proc is a running server and its client. To use little CPU, the client has one goroutine,
+// prepares its requests in advance, and searches responses for the id and does not parse them.
+// Its methods panic on any failure, and the measurement is discarded.
 type proc struct {
 	cmd    *exec.Cmd
 	in     *os.File
 	out    *os.File
 	lines  *bufio.Reader // of out
 	asleep chan struct{} // closed when all handlers are asleep
-	said   []byte        // the beginning of stderr
+	stderr []byte        // the beginning of stderr
 	alarm  *time.Timer   // kills a server that does not respond
 	ended  bool
 }
 
+// patience is the time limit for a response and for the exit.
 const patience = time.Minute
 
 func must(err error) {
@@ -43,8 +44,8 @@ func (p *proc) must(err error) {
 	}
 }
 
-// answers has room for the longest response. The servers share it, because they run one
-// after the other.
+// answers has room for the longest response. All servers share it, because only one runs at
+// a time.
 var answers = bufio.NewReaderSize(nil, 24<<20)
 
 func start(s *server, env ...string) *proc {
@@ -52,8 +53,7 @@ func start(s *server, env ...string) *proc {
 	must(err)
 	out, stdout, err := os.Pipe()
 	must(err)
-	// Fd makes reads and writes plain system calls: otherwise the time of Go's poller
-	// would be measured too.
+	// Fd makes the files blocking, so that the time of Go's poller is not measured.
 	in.Fd()
 	out.Fd()
 	answers.Reset(out)
@@ -94,12 +94,12 @@ func (p *proc) end() {
 	err := p.cmd.Wait()
 	switch ended := p.alarm.Stop(); {
 	case !answered:
-		err = fmt.Errorf("no answer within %v", patience)
+		err = fmt.Errorf("no response within %v", patience)
 	case !ended:
-		err = fmt.Errorf("no end within %v of EOF", patience)
+		err = fmt.Errorf("no exit within %v after EOF", patience)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("%v %s", err, bytes.TrimSpace(p.said)))
+		panic(fmt.Sprintf("%v %s", err, bytes.TrimSpace(p.stderr)))
 	}
 }
 
@@ -108,10 +108,10 @@ func (p *proc) total() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// cost returns the CPU time that the server uses for something, in nanoseconds.
-func (p *proc) cost(something func()) float64 {
+// cost returns the CPU time that the server uses while f runs, in nanoseconds.
+func (p *proc) cost(f func()) float64 {
 	before := p.spent()
-	something()
+	f()
 	return float64(p.spent() - before)
 }
 
@@ -120,11 +120,11 @@ func (p *proc) Write(b []byte) (int, error) {
 	if bytes.Contains(b, []byte("asleep\n")) {
 		close(p.asleep)
 	}
-	p.said = append(p.said, b[:min(len(b), 200-len(p.said))]...)
+	p.stderr = append(p.stderr, b[:min(len(b), 200-len(p.stderr))]...)
 	return len(b), nil
 }
 
-// sleep starts tools.Many handlers that sleep.
+// sleep starts tools.Many handlers that sleep, and waits until all of them do.
 func (p *proc) sleep() {
 	naps := newScript(tools.Many, false, "tools/call", same(`"name":"sleep","arguments":{"ms":0}`), nil)
 	_, err := p.in.Write(naps.lines)
@@ -132,11 +132,11 @@ func (p *proc) sleep() {
 	select {
 	case <-p.asleep:
 	case <-time.After(patience):
-		panic("the handlers do not start")
+		panic("the handlers did not start")
 	}
 }
 
-// A text appends the text for the request with an id.
+// A text appends to b the text for the request with this id.
 type text func(b []byte, id int) []byte
 
 func same(s string) text { return func(b []byte, _ int) []byte { return append(b, s...) } }
@@ -188,8 +188,9 @@ func sums(n int, modern bool) *script {
 		})
 }
 
-// play sends some requests of the script, keeping window of them in flight, and
-// checks all responses. The requests that these allow are sent in one write.
+// play sends the requests with the ids from+1 to to, and checks the responses. It keeps up to
+// window requests in flight. After each batch of responses it sends the next requests in one
+// write.
 func (p *proc) play(s *script, from, to, window int) {
 	p.alarm.Reset(patience)
 	s.took = s.took[:0]
@@ -220,12 +221,12 @@ func (s *script) check(line []byte) {
 		return
 	}
 	if id == 0 || id > len(s.sent) || s.sent[id-1].IsZero() {
-		panic(fmt.Sprintf("a response to no request: %.200s", line))
+		panic(fmt.Sprintf("a response without a request: %.200s", line))
 	}
 	s.took = append(s.took, time.Since(s.sent[id-1]))
 	s.sent[id-1] = time.Time{}
 	s.buf = s.want(s.buf[:0], id)
 	if !bytes.Contains(line, s.buf) || bytes.Contains(line, []byte(`"error"`)) || bytes.Contains(line, []byte(`"isError":true`)) {
-		panic(fmt.Sprintf("a wrong answer: %.200s", line))
+		panic(fmt.Sprintf("a wrong response: %.200s", line))
 	}
 }

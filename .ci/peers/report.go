@@ -13,15 +13,15 @@ import (
 
 type report struct {
 	scenarios []scenario
-	values    map[string][]float64 // of all rounds, by their key
+	values    map[string][]float64 // the values of all rounds, by key
 }
 
 func key(s scenario, m measure, srv *server) string {
 	return s.name + "\n" + m.name + "\n" + srv.name
 }
 
-// play plays a scenario with a server and keeps the measurements. A server that has always
-// failed in it is skipped.
+// play plays a scenario with a server and stores the measurements. It skips a server that has
+// always failed in this scenario.
 func (r *report) play(s scenario, srv *server) {
 	if srv.cannot[s.name] != "" && math.IsNaN(r.value(s, s.measures[0], srv)) {
 		return
@@ -50,7 +50,7 @@ func median(values []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// value returns the median of all rounds, or NaN.
+// value returns the median of all rounds, or NaN if there is no value.
 func (r *report) value(s scenario, m measure, srv *server) float64 {
 	if values := r.values[key(s, m, srv)]; len(values) > 0 {
 		return median(values)
@@ -136,7 +136,7 @@ func (r *report) about() string {
 			peers = append(peers, srv.name+" "+srv.version)
 		}
 	}
-	return fmt.Sprintf("%s, %s, %s, %s/%s with %d CPUs. In brackets: ours / theirs.",
+	return fmt.Sprintf("%s, %s, %s, %s/%s with %d CPUs. Ratios in parentheses: ours / theirs.",
 		time.Now().Format(time.DateOnly), strings.Join(peers, ", "), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 }
 
@@ -167,8 +167,8 @@ func (r *report) markdown(w io.Writer) {
 	fmt.Fprintf(w, "\n%s\n", r.about())
 }
 
-// svg draws a bar for each measure of the picture: the whole width is the cost of go-sdk,
-// and the bar is ours. The colours are visible on black and on white.
+// svg draws a bar for each measure of the picture. The full width is the cost of go-sdk, and
+// the bar is our cost. The colours are visible on black and on white.
 func (r *report) svg() []byte {
 	const left, top, width, height, step = 190, 34, 300, 14, 26
 	bars := fmt.Appendf(nil, "<text class=\"b\" x=\"%d\" y=\"16\">This library, in percent of go-sdk</text>\n", left)

@@ -23,14 +23,14 @@ type measure struct {
 	name  string
 	unit  func(float64) string
 	rate  bool   // more is better
-	title string // in the short table; "": left out
-	bar   string // in the picture; "": left out
+	title string // name in the short table, or "" if it is left out
+	bar   string // name in the picture, or "" if it is left out
 	goals []goal
 }
 
-// A goal bounds the ratio of our figure to that of a peer, or our figure if no peer is
-// given: from below for a rate, otherwise from above. The goals are the budgets of the
-// design. Goals that refer to a peer that is left out are not counted.
+// A goal is a bound of the ratio of our figure to that of a peer, or of our figure if peer is
+// nil. It is the lower bound of a rate, and the upper bound of any other measure. The goals are
+// the budgets of the design. A goal is ignored if its peer is not measured.
 type goal struct {
 	peer  *server
 	bound float64
@@ -50,7 +50,7 @@ func scenarios(dir string) []scenario {
 		textScenario("1 MiB", 1<<20),
 		textScenario("16 MiB", 16<<20),
 		{name: "tools/list of 10,000", play: playList, measures: []measure{
-			{name: "start to first answer", unit: duration, title: "10,000 tools: start to list", goals: []goal{{earlier, 1.15}}},
+			{name: "start to first response", unit: duration, title: "10,000 tools: start to list", goals: []goal{{earlier, 1.15}}},
 			{name: "CPU per list", unit: duration, title: "10,000 tools: CPU per list", goals: []goal{{earlier, 1.15}}},
 		}},
 		{name: "10,000 asleep", play: playAsleep, measures: []measure{
@@ -58,7 +58,7 @@ func scenarios(dir string) []scenario {
 			{name: "CPU to start and end", unit: duration, title: "10,000 asleep: CPU", goals: []goal{{earlier, 1.15}}},
 		}},
 		{name: "start", play: playStart, measures: []measure{
-			{name: "to first answer", unit: duration, title: "Start to first answer", goals: []goal{{earlier, 1.15}}},
+			{name: "to first response", unit: duration, title: "Start to first response", goals: []goal{{earlier, 1.15}}},
 			{name: "peak memory after first call", unit: size, title: "Memory after first call", bar: "Memory after the first call", goals: []goal{{earlier, 1.15}}},
 		}},
 		{name: "at rest", once: true, play: playRest, measures: []measure{
@@ -78,7 +78,7 @@ func scenarios(dir string) []scenario {
 	}
 }
 
-// some returns how often to do what a full run does n times.
+// some returns n, or a quarter of it with -quick, but at least 1.
 func some(n int) int {
 	if *quick {
 		return max(n/4, 1)
@@ -86,11 +86,11 @@ func some(n int) int {
 	return n
 }
 
-// again does something once and, if it is fast, again for a second, because shorter
-// measurements depend on chance. It returns the number of times.
-func again(something func()) (n int) {
+// again calls f until a second has passed, and at least once, because the results of shorter
+// measurements vary. It returns the number of calls.
+func again(f func()) (n int) {
 	for began := time.Now(); n == 0 || time.Since(began) < time.Second; n++ {
-		something()
+		f()
 	}
 	return n
 }
@@ -122,7 +122,7 @@ func callScenario(tool string, modern bool, window int) scenario {
 		}
 	}
 	revision, open := "", ready
-	if modern { // which needs no session
+	if modern { // the modern era has no sessions
 		revision, open = " 2026-07-28", start
 	}
 	play := func(srv *server) []float64 {
@@ -138,7 +138,7 @@ func callScenario(tool string, modern bool, window int) scenario {
 			calls = float64(n * again(func() { p.play(s, warm, warm+n, window) }))
 		})
 		elapsed := time.Since(began).Seconds()
-		slices.Sort(s.took) // of the last repetition
+		slices.Sort(s.took) // the times of the last repetition
 		return []float64{cpu / calls, calls / elapsed, float64(s.took[n/2]), float64(s.took[n*99/100])}
 	}
 	return scenario{
@@ -153,13 +153,13 @@ func textScenario(name string, length int) scenario {
 	text += strings.Repeat("x", length-len(text))
 	cpu := measure{name: "CPU per MB", unit: duration}
 	rate := measure{name: "MB per second", unit: number, rate: true}
-	memory := measure{name: "peak memory, of the message", unit: times}
+	memory := measure{name: "peak memory / message", unit: times}
 	switch name {
 	case "1 MiB":
 		cpu.title, cpu.bar = "CPU per MB, texts of 1 MiB", "CPU per MB, texts of 1 MiB"
 		cpu.goals = []goal{{gosdk, 0.05}, {python, 1}}
 		rate.title, rate.goals = "MB/s, texts of 1 MiB: more is better", []goal{{python, 1}}
-	case "16 MiB": // with less, most of the memory would be that of the program itself
+	case "16 MiB": // with shorter texts, the program itself would use most of the memory
 		memory.goals = []goal{{nil, 8}}
 		memory.title = "Memory per byte, 16 MiB of text"
 	}
@@ -223,7 +223,7 @@ func playStart(srv *server) []float64 {
 func playRest(srv *server) []float64 {
 	p := ready(srv)
 	threads := p.threads()
-	time.Sleep(time.Second) // the Go runtime needs that time to become idle
+	time.Sleep(time.Second) // after this time the Go runtime is idle
 	seconds := some(4)
 	return []float64{p.cost(func() { time.Sleep(time.Duration(seconds) * time.Second) }) / float64(seconds), threads}
 }

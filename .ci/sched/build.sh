@@ -1,12 +1,12 @@
 #!/bin/sh
-# build.sh OUT [MUTANT]: rewrites the library at $LIB (default: the one above this folder) and builds OUT, a driver for it.
-# TIGHT=1 sets small bounds, RACE=1 enables the race detector; SCRATCH is its working folder (default: in the folder for temporary files).
+# build.sh OUT [MUTANT] rewrites the library at $LIB (default: the one above this folder) and builds OUT, a driver for it.
+# TIGHT=1 sets small bounds, RACE=1 enables the race detector, and SCRATCH is the working folder (default: a folder in the
+# system's directory for temporary files).
 set -e
 
-# What the rewriter needs to know about the library: constants that are made small, so that
-# small scenarios reach the bounds; functions that are left out, because they deal with the
-# process or are called by other packages with their context; and the files. If names in the
-# library change, change them here.
+# The rewriter needs these names of the library: constants that are made small, so that small
+# scenarios reach the bounds; functions that are left out, because they deal with the process
+# or because other packages call them with a context of their own; and the files.
 usual='keepBuffer=2048,keepHead=2048'
 tight='keepBuffer=2048,keepHead=2048,outputBound=300,aheadBound=8192'
 drop='Server.ServeStdio,isTerminal,endOnSignal,LogHandler,logHandler.*'
@@ -27,7 +27,7 @@ mkdir -p "$source"
 cp -R "$here/sched" "$here/driver" "$source/"
 printf 'module schedrun\n\n%s\n' "$(grep '^go ' "$here/rewrite/go.mod")" >"$source/go.mod"
 "$tool" -src "$(go env GOROOT)/src/context" -out "$source/context" -path context context.go
-# shellcheck disable=SC2086 # the files are several arguments
+# shellcheck disable=SC2086 # $files holds several arguments
 "$tool" -src "$lib" -out "$source/mcp" -context schedrun/context -set "${SET:-$set}" -drop "$drop" ${mutant:+-mutant "$mutant"} $files
 # The driver passes a trace with this function, because ServeStdio is left out.
 cat >"$source/mcp/traced.go" <<'END'

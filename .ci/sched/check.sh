@@ -1,8 +1,8 @@
 #!/bin/sh
-# check.sh [TIME]: every scenario for that long (default 150ms) in a plain build, in one with small
-# bounds and in one with the race detector, and every schedule of the tiny ones with one preemption at most.
-# Some are played twice: a seed must give the same schedule again.
-# The exit status is 1 if a schedule was found that breaks a promise; its seed is printed.
+# check.sh [TIME] runs every scenario for that long (default 150ms) in a plain build, in one with small bounds and in one
+# with the race detector. It also runs every schedule of the tiny scenarios with at most one preemption, and checks that a
+# seed gives the same schedule twice.
+# The exit status is 1 if a schedule breaks a promise; its seed is printed.
 set -u
 time=${1:-150ms}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,7 +12,7 @@ export SCRATCH="$tmp"
 
 failed=
 
-# check NAME COMMAND...: the command finds nothing, or its output is shown.
+# check NAME COMMAND... runs the command and prints its last line, or all of its output if it fails.
 check() {
 	name=$1
 	shift
@@ -32,12 +32,12 @@ build plain
 TIGHT=1 build tight
 check plain "$tmp/plain" -q -time "$time"
 check every-schedule "$tmp/plain" -q -scenario tiny -s dfs -bound 1
-check the-same-twice "$tmp/plain" -q -verify -n 50
+check repeatable "$tmp/plain" -q -verify -n 50
 check tight "$tmp/tight" -q -tight -time "$time"
 if [ "$(go env CGO_ENABLED)" = 1 ]; then
 	RACE=1 build race
 	GORACE="exitcode=0 log_path=$tmp/races" check race "$tmp/race" -q -time "$time"
 else
-	echo "NOT CHECKED: the race detector wants a C compiler"
+	echo "NOT CHECKED: the race detector needs a C compiler"
 fi
-[ -z "$failed" ] || { echo "found something:$failed" && exit 1; }
+[ -z "$failed" ] || { echo "FAILED:$failed" && exit 1; }

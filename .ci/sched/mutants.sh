@@ -1,10 +1,11 @@
 #!/bin/sh
-# mutants.sh [FOLDER] [TIME]: a driver for each FILE.mut of the folder (default: mutants, beside this file), which must
-# find something within that time for each scenario (default 500ms; then ten times as long). The exit status is 1 if one was not found.
+# mutants.sh [FOLDER] [TIME] builds a driver for each FILE.mut of the folder (default: mutants, beside this file). Each
+# driver must find a violation within that time for each scenario (default 500ms), or in a second attempt within ten times
+# as long. The exit status is 1 if a mutant was not found.
 #
-# A mutant is the library with a fault put in: blocks of "@@ FILE", "<<<<", old lines, "====", new lines, ">>>>";
-# the old lines must occur in the file exactly once. Text before the first block is a comment.
-# A comment line "scenarios: a,b" names the scenarios that find it, and "build: tight", "build: race" or "build: tight race" how to build.
+# A mutant is a fault in the library: blocks of "@@ FILE", "<<<<", old lines, "====", new lines, ">>>>". The old lines must
+# occur in the file exactly once. Text before the first block is a comment. In it, a line "scenarios: a,b" names the
+# scenarios that find the mutant, and a line "build: tight", "build: race" or "build: tight race" says how to build it.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-$here/mutants} time=${2:-500ms}
@@ -30,7 +31,7 @@ for mutant in "$folder"/*.mut; do
 		continue
 	fi
 	for t in "$time" "${time%%[a-z]*}0${time##*[0-9]}"; do
-		# shellcheck disable=SC2086 # an empty option must be no argument
+		# shellcheck disable=SC2086 # an empty option must not become an argument
 		"$tmp/driver" -q -first $options -scenario "${scenarios:-all}" -time "$t" >"$tmp/out" 2>&1 || break
 	done
 	if found=$(grep -m 1 VIOLATION "$tmp/out"); then

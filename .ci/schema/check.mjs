@@ -1,17 +1,17 @@
 #!/usr/bin/env node
 // Validates every line that a server wrote against the official JSON schema of its revision.
 //
-//   node check.mjs [--min N] FILE...   the files are traces, as of MCP_TRACE
-//   node check.mjs --self-test         checks that wrong messages are refused
+//   node check.mjs [--min N] FILE...   reads traces in the form of MCP_TRACE
+//   node check.mjs --self-test         checks that invalid messages are reported
 //
-// Fails if there is a violation, or if the messages used fewer than N definitions.
+// Fails if there is a violation, or if the messages use fewer than N definitions of the schemas.
 
 import { readFileSync } from 'node:fs';
 import { ALL, LEGACY, MODERN, problems, schemas } from './spec.mjs';
 
 const MINIMUM = 80;
 
-// The result of each method. The schema itself names notifications and requests of the server.
+// The definition of each method's result. The schemas name those of the server's notifications and requests.
 const BOTH = {
   'tools/list': 'ListToolsResult', 'tools/call': 'CallToolResult',
   'prompts/list': 'ListPromptsResult', 'prompts/get': 'GetPromptResult',
@@ -27,7 +27,8 @@ const RESULTS = {
 };
 const MAY_ASK = ['tools/call', 'prompts/get', 'resources/read'];
 
-// Errors that only some revisions have, and errors that newer schemas define.
+// CODES holds the revisions of errors that only some revisions have, and ERRORS the names of the
+// definitions of errors in newer schemas.
 const CODES = { [-32002]: LEGACY, [-32020]: [], [-32021]: [MODERN], [-32022]: [MODERN], [-32042]: ['2025-11-25'] };
 const ERRORS = {
   [-32042]: 'URLElicitationRequiredError', [-32021]: 'MissingRequiredClientCapabilityError',
@@ -38,7 +39,8 @@ const KEY = 'io.modelcontextprotocol/';
 
 // ---- JSON ----
 
-// mark turns every number into a string, its text after a mark, and counts the tokens.
+// mark replaces every number by a string, which is a NUL followed by the number's text. It also counts
+// the strings and numbers.
 function mark(json) {
   let [tokens, inside] = [0, false];
   const text = json.replace(/\\.|"|-?\d[\d.eE+-]*/g, (t) => {
@@ -50,7 +52,8 @@ function mark(json) {
   return { text, tokens };
 }
 
-// count counts the tokens in a value. There are fewer than in the text if it has a duplicate member.
+// count counts the strings and member names in a marked value. If the text has a duplicate member,
+// there are fewer than in the text.
 function count(value) {
   let n = 0;
   for (const todo = [value]; todo.length;) {
@@ -62,11 +65,12 @@ function count(value) {
   return n;
 }
 
-// parse returns the value of a line, and a copy with marks, in which 1, 1.0 and "1" are three ids.
+// parse returns the value of a line, a copy with marks, in which 1, 1.0 and "1" are different ids, and
+// whether an object has a duplicate member.
 function parse(line) {
   const { text, tokens } = mark(line);
   const twin = JSON.parse(text);
-  return { value: JSON.parse(line), twin, twice: tokens !== count(twin) };
+  return { value: JSON.parse(line), twin, duplicate: tokens !== count(twin) };
 }
 
 const each = (v) => (Array.isArray(v) ? v : [v]);
@@ -74,21 +78,23 @@ const isObject = (v) => v !== null && typeof v === 'object' && !Array.isArray(v)
 
 // ---- sessions ----
 
-// A Verdict holds what is wrong with a message, and the definitions that it was validated against.
+// A Verdict holds the violations of a message, and the definitions that it was validated against.
 class Verdict {
   wrong = [];
   held = [];
 
-  hold(revision, def, value) {
+  // validate validates the value against a definition.
+  validate(revision, def, value) {
     this.wrong.push(...problems(revision, def, value));
     if (schemas[revision].has(def)) this.held.push([revision, def]);
   }
 
-  blame(yes, what) {
-    if (yes) this.wrong.push(what);
+  reportIf(condition, violation) {
+    if (condition) this.wrong.push(violation);
   }
 
-  // either adopts the first of several verdicts that is good, or else the first of all.
+  // either adopts the first of several verdicts without a violation, or the first one if all have
+  // violations. It returns its index.
   either(verdicts, otherwise) {
     const i = Math.max(0, verdicts.findIndex((v) => v.wrong.length === 0));
     this.wrong.push(...(verdicts[i]?.wrong ?? [otherwise]));
@@ -97,19 +103,20 @@ class Verdict {
   }
 }
 
-const judge = (f) => {
+const verdictOf = (f) => {
   const v = new Verdict();
   f(v);
   return v;
 };
 
-// A session holds the open requests of both directions.
+// A Session holds the open requests of both directions.
 class Session {
   open = new Map(); // requests of the client without a response, by id
   asked = new Set(); // ids of the server's requests
-  revision; // of the legacy era, after initialize
+  revision; // the revision of the legacy era, after initialize
 
-  // clientLine receives a line of the client. Many are wrong on purpose, and are not checked.
+  // clientLine records the requests in a line of the client. Such lines are not checked, because
+  // tests send invalid ones on purpose.
   clientLine(line) {
     let both;
     try {
@@ -126,20 +133,20 @@ class Session {
     });
   }
 
-  // serverLine receives a line of the server.
+  // serverLine checks a line of the server.
   serverLine(v, line) {
     let both;
     try {
       both = parse(line);
     } catch {
-      return v.blame(true, 'not JSON');
+      return v.reportIf(true, 'not JSON');
     }
-    v.blame(both.twice, 'a member comes twice');
+    v.reportIf(both.duplicate, 'a duplicate member');
     each(both.value).forEach((m, i) => this.message(v, m, each(both.twin)[i]));
     if (Array.isArray(both.value)) {
-      v.blame(this.revision !== '2025-03-26', `a batch in revision ${this.revision}`);
-      v.blame(both.value.length === 0, 'an empty batch');
-      v.hold('2025-03-26', 'JSONRPCBatchResponse', both.value.map((m) => (m?.id === null ? { ...m, id: 0 } : m)));
+      v.reportIf(this.revision !== '2025-03-26', `a batch in revision ${this.revision}`);
+      v.reportIf(both.value.length === 0, 'an empty batch');
+      v.validate('2025-03-26', 'JSONRPCBatchResponse', both.value.map((m) => (m?.id === null ? { ...m, id: 0 } : m)));
     }
   }
 
@@ -148,61 +155,62 @@ class Session {
     if (/^(error,id,jsonrpc|id,jsonrpc,result)$/.test(members)) this.response(v, m, x);
     else if (/^jsonrpc,method(,params)?$/.test(members)) this.notification(v, m, x);
     else if (/^id,jsonrpc,method(,params)?$/.test(members)) this.request(v, m, x);
-    else v.blame(true, `the members of a message cannot be: ${members}`);
+    else v.reportIf(true, `the members of a message cannot be: ${members}`);
   }
 
   // response finds the request of a response. If a client used an id again before it read the
-  // response there may be several; it is enough if the response is right for one of them.
+  // response, there may be several requests. The response must be valid for one of them.
   response(v, m, x) {
     if (m.id === null) return this.refusal(v, m);
     const open = this.open.get(x.id) ?? [];
-    // The response to a line that is too long comes before the line's end, when it is recorded.
+    // The trace records a line at its end, and the response to a line that is too long is sent before.
     if (!open.length && m.error?.code === -32600) return this.fault(v, this.revision ? [this.revision] : ALL, m);
-    const i = v.either(open.map((r) => judge((w) => this.answer(w, r, m))), 'an answer to no request');
+    const i = v.either(open.map((r) => verdictOf((w) => this.responseTo(w, r, m))), 'a response to no request');
     const [r] = open.splice(i, 1);
     if (r?.method === 'initialize' && m.result && !v.wrong.length) this.revision = m.result.protocolVersion;
   }
 
-  // refusal is the only message that the schemas do not allow: JSON-RPC has "id":null for a request
-  // whose id could not be read, but the schemas require a string, an integer, or no id.
+  // refusal checks an error with "id":null, which is the only message that the schemas do not allow.
+  // JSON-RPC requires it if the id of the request could not be read, but the schemas require a string,
+  // an integer, or no id.
   refusal(v, m) {
-    v.blame(![-32700, -32600].includes(m.error?.code), '"id":null is for what could not be read');
+    v.reportIf(![-32700, -32600].includes(m.error?.code), '"id":null is only for requests whose id could not be read');
     this.fault(v, this.revision ? [this.revision] : ALL, { ...m, id: 0 });
   }
 
   fault(v, revisions, m) {
     const code = m.error?.code;
     for (const r of revisions) {
-      v.hold(r, 'JSONRPCMessage', m);
-      v.hold(r, schemas[r].has('JSONRPCError') ? 'JSONRPCError' : 'JSONRPCErrorResponse', m);
-      v.blame(CODES[code] && !CODES[code].includes(r), `${r} has no error ${code}`);
-      if (schemas[r].has(ERRORS[code])) v.hold(r, ERRORS[code], schemas[r].part(ERRORS[code], m));
+      v.validate(r, 'JSONRPCMessage', m);
+      v.validate(r, schemas[r].has('JSONRPCError') ? 'JSONRPCError' : 'JSONRPCErrorResponse', m);
+      v.reportIf(CODES[code] && !CODES[code].includes(r), `${r} has no error ${code}`);
+      if (schemas[r].has(ERRORS[code])) v.validate(r, ERRORS[code], schemas[r].part(ERRORS[code], m));
     }
   }
 
-  answer(v, r, m) {
+  responseTo(v, r, m) {
     const own = r.method === 'initialize' && LEGACY.includes(m.result?.protocolVersion) && [m.result.protocolVersion];
     const revisions = r.modern ? [MODERN] : own || (this.revision ? [this.revision] : m.error ? ALL : LEGACY);
     if ('error' in m) return this.fault(v, revisions, m);
     const known = RESULTS[r.modern ? 'modern' : 'legacy'];
     let def = known[r.method];
     if (!def && !RESULTS.modern[r.method] && !RESULTS.legacy[r.method]) def = 'Result'; // a method of an extension
-    if (!def) return v.blame(true, `a result of ${r.method}, which ${revisions} does not have`);
-    if (!isObject(m.result)) return v.blame(true, 'a result that is not an object');
-    for (const key in m.result) v.blame(m.result[key] === null, `result.${key} is null`);
-    v.blame(def === 'EmptyResult' && Object.keys(m.result).length, 'an EmptyResult that is not {}');
+    if (!def) return v.reportIf(true, `a result of ${r.method}, which ${revisions} does not have`);
+    if (!isObject(m.result)) return v.reportIf(true, 'a result that is not an object');
+    for (const key in m.result) v.reportIf(m.result[key] === null, `result.${key} is null`);
+    v.reportIf(def === 'EmptyResult' && Object.keys(m.result).length, 'an EmptyResult that is not {}');
     if (r.modern && m.result.resultType === 'input_required' && MAY_ASK.includes(r.method)) {
       def = 'InputRequiredResult';
-      v.blame(!m.result.inputRequests && !m.result.requestState, 'an InputRequiredResult that asks nothing');
-    } else v.blame(r.modern && m.result.resultType !== 'complete', `resultType of ${r.method}: ${m.result.resultType}`);
+      v.reportIf(!m.result.inputRequests && !m.result.requestState, 'an InputRequiredResult that asks nothing');
+    } else v.reportIf(r.modern && m.result.resultType !== 'complete', `resultType of ${r.method}: ${m.result.resultType}`);
     for (const revision of revisions) {
-      v.hold(revision, 'JSONRPCMessage', m);
-      v.hold(revision, def, m.result);
+      v.validate(revision, 'JSONRPCMessage', m);
+      v.validate(revision, def, m.result);
     }
   }
 
-  // notification finds the revisions that a notification may belong to. Log messages name no
-  // request, so only the possible receivers are known.
+  // notification finds the revisions that a notification may belong to. A log message does not name
+  // its request, so it may belong to any open request that allows log messages.
   notification(v, m, x) {
     const requests = [...this.open].flatMap(([id, list]) => list.map((r) => ({ id, ...r })));
     const about = x.params?._meta?.[`${KEY}subscriptionId`];
@@ -213,21 +221,21 @@ class Session {
     else if (m.method === 'notifications/message') from = [...legacy, ...of((r) => r.modern && r.level)];
     else if (about !== undefined) from = of((r) => r.method === 'subscriptions/listen' && r.id === about);
     else if (m.method === 'notifications/cancelled' && !this.asked.has(x.params?.requestId)) from = [];
-    v.either([...new Set(from)].map((r) => judge((w) => this.named(w, r, 'notifications', m))), `${m.method} that belongs to no request, subscription or session`);
+    v.either([...new Set(from)].map((r) => verdictOf((w) => this.named(w, r, 'notifications', m))), `${m.method} that belongs to no request, subscription or session`);
   }
 
   // request checks a request of the server. In the modern era these are inside of results.
   request(v, m, x) {
-    v.blame(this.asked.has(x.id), `id ${m.id} was used before`);
+    v.reportIf(this.asked.has(x.id), `id ${m.id} was used before`);
     this.asked.add(x.id);
     if (this.revision) this.named(v, this.revision, 'requests', m);
-    else v.blame(true, 'a request without a session');
+    else v.reportIf(true, 'a request without a session');
   }
 
   named(v, revision, kind, m) {
     const def = schemas[revision][kind][m.method] ?? m.method;
-    v.hold(revision, 'JSONRPCMessage', m);
-    v.hold(revision, def, schemas[revision].part(def, m));
+    v.validate(revision, 'JSONRPCMessage', m);
+    v.validate(revision, def, schemas[revision].part(def, m));
   }
 }
 
@@ -241,7 +249,7 @@ class Checker {
     if (!this.sessions.has(name)) this.sessions.set(name, new Session());
     const [session, line] = [this.sessions.get(name), text.trim()];
     if (direction === 'in') return session.clientLine(line);
-    const v = judge((v) => session.serverLine(v, line));
+    const v = verdictOf((v) => session.serverLine(v, line));
     for (const [r, def] of v.held) this.seen[r][def] = (this.seen[r][def] ?? 0) + 1;
     if (v.wrong.length) this.violations.push({ name, line, wrong: v.wrong });
     this.lines++;
@@ -266,7 +274,7 @@ class Checker {
       console.log(`\nVIOLATION in ${name}\n  ${line.length > 1000 ? `${line.slice(0, 1000)}...` : line}\n  - ${wrong.join('\n  - ')}`);
     }
     const count = ALL.reduce((n, r) => n + Object.keys(this.seen[r]).length, 0);
-    console.log(`\n${this.lines} lines, ${count} definitions (at least ${minimum} are wanted), ${this.violations.length} violations`);
+    console.log(`\n${this.lines} lines, ${count} definitions (at least ${minimum} are required), ${this.violations.length} violations`);
     return this.violations.length === 0 && count >= minimum;
   }
 }

@@ -1,5 +1,5 @@
-// Messages that check.mjs must accept or refuse. Each row is a revision, a request, the line of the
-// server, and a word of the expected complaint, or '' if the line is valid.
+// Messages that check.mjs must accept or report. Each row has a revision, a request, the line of the
+// server, and a part of the expected violation, or '' if the line is valid.
 
 const claim = '"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}';
 const hello = (revision) => [
@@ -26,7 +26,7 @@ const ROWS = [
   [A, ask('ping'), result('{}', '"1"'), 'no request'],
   [A, ask('ping'), result('{}', '1.0'), 'no request'],
   [A, ask('ping'), '{"jsonrpc":"2.0","id":1,"result":{}', 'not JSON'],
-  [A, ask('ping'), '{"jsonrpc":"2.0","id":1,"id":1,"result":{}}', 'twice'],
+  [A, ask('ping'), '{"jsonrpc":"2.0","id":1,"id":1,"result":{}}', 'duplicate'],
   [A, ask('ping'), `[${result('{}')}]`, 'a batch'],
   [B, ask('ping'), `[${result('{}')},${error(-32600, 'null')}]`, ''],
   [B, ask('ping'), `[]`, 'empty batch'],
@@ -78,20 +78,20 @@ const ROWS = [
 
 export function selfTest(Checker) {
   let failed = 0;
-  for (const [revision, request, answer, complaint] of ROWS) {
+  for (const [revision, request, response, violation] of ROWS) {
     const c = new Checker();
     if (revision !== M) {
       c.feed('s', 'in', hello(revision)[0]);
       c.feed('s', 'out', hello(revision)[1]);
     }
     c.feed('s', 'in', request);
-    c.feed('s', 'out', answer);
+    c.feed('s', 'out', response);
     const got = c.violations.flatMap((v) => v.wrong).join('; ');
-    if (complaint ? !got.includes(complaint) : got) {
+    if (violation ? !got.includes(violation) : got) {
       failed++;
-      console.error(`FAIL ${revision} ${answer}\n  want: ${complaint || 'no complaint'}\n  got:  ${got || 'no complaint'}`);
+      console.error(`FAIL ${revision} ${response}\n  want: ${violation || 'no violation'}\n  got:  ${got || 'no violation'}`);
     }
   }
-  console.log(`self-test: ${ROWS.length - failed} of ${ROWS.length} as they should be`);
+  console.log(`self-test: ${ROWS.length - failed} of ${ROWS.length} rows passed`);
   return failed === 0;
 }

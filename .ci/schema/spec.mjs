@@ -9,8 +9,8 @@ export const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 export const MODERN = '2026-07-28';
 export const ALL = [...LEGACY, MODERN];
 
-// The official schemas allow unknown members. These do not, because an older client may refuse a
-// member that its revision does not name. Only objects with the user's own members stay open.
+// The official schemas allow unknown members. close forbids them, because an older client may refuse a
+// member that its revision does not define. Objects whose members the user chooses stay open.
 function close(node, name) {
   if (!node || typeof node !== 'object' || /^(_meta|inputSchema|outputSchema|allOf)$|MetaObject$/.test(name)) return node;
   for (const [key, val] of Object.entries(node)) close(val, key);
@@ -22,20 +22,20 @@ export const schemas = Object.fromEntries(ALL.map((revision) => {
   const spec = JSON.parse(readFileSync(new URL(`spec/${revision}.schema.json`, import.meta.url)));
   const place = spec.$defs ? '$defs' : 'definitions';
   const defs = spec[place];
-  // Hosts of the older revisions read extensions from initialize, although the schemas do not name them.
+  // Hosts of the older revisions read extensions from initialize, although the schemas do not define them.
   if (revision !== MODERN) defs.ServerCapabilities.properties.extensions = { type: 'object' };
   const ajv = new (place === '$defs' ? Ajv2020 : Ajv)({ strict: false, allErrors: true, verbose: true });
   addFormats(ajv);
   ajv.addSchema(close(spec), revision);
-  // The members of a union of definitions, by their constant method.
+  // union returns the definitions in a union by the constant of their member method.
   const union = (name) => Object.fromEntries((defs[name]?.anyOf ?? []).map(({ $ref }) => {
     const def = $ref.split('/').pop();
     return [defs[def].properties.method.const, def];
   }));
   return [revision, {
     has: (def) => def in defs,
-    // The part of a message that a definition describes. Older definitions of requests and notifications
-    // omit jsonrpc and id, and some definitions of errors describe only the member error.
+    // part returns the part of a message that a definition describes. Older definitions of requests and
+    // notifications omit jsonrpc and id, and some definitions of errors describe only the member error.
     part: (def, m) => {
       const named = defs[def]?.properties ?? {};
       const { jsonrpc, id, ...rest } = m;
@@ -46,15 +46,15 @@ export const schemas = Object.fromEntries(ALL.map((revision) => {
   }];
 }));
 
-// problems returns what is wrong with a value, in words that begin with where.
+// problems returns the violations of a definition by a value. Each begins with its place in the value.
 export function problems(revision, def, value) {
   if (!schemas[revision].has(def)) return [`${revision} has no ${def}`];
   const validate = schemas[revision].validator(def);
   return validate(value) ? [] : explain(revision, validate.errors).slice(0, 6).map((w) => `${revision} ${def}: ${w}`);
 }
 
-// explain describes errors in words. For a union it describes the most likely branch: the one whose
-// constants match, and with the fewest errors.
+// explain returns the texts of errors. For a union it describes the most likely branch, which has the
+// fewest errors, and the fewest constants that do not match.
 function explain(revision, errors) {
   const inside = (e, union) => `${e.instancePath}/`.startsWith(`${union.instancePath}/`);
   const unions = errors.filter((e, i) => e.keyword === 'anyOf' && !errors.slice(i + 1).some((u) => u.keyword === 'anyOf' && inside(e, u)));

@@ -58,7 +58,7 @@ type tracedReader struct {
 func (r tracedReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	r.end.saw(b[:n])
-	if err != nil && len(r.end.line) > 0 { // the last line may lack its newline
+	if err != nil && len(r.end.line) > 0 { // the last line has no newline
 		r.end.saw([]byte("\n"))
 	}
 	return n, err

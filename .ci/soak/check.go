@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// Checks records what the client knows about a session, and the violations that it
-// found. Positions count the lines of the client.
+// A checks records what the client knows about a session, and the violations that it
+// found. A position is the number of a line of the client, counted from 1.
 type checks struct {
 	react    *rand.Rand // for decisions that depend on the server's lines
-	over     bool       // the end has begun: handlers may see it
+	over     bool       // the session is ending, so handlers may be cancelled
 	finished bool       // the server's output has ended
 	rest     string     // the bytes after the last newline
 	wire     []string
@@ -27,11 +27,11 @@ type checks struct {
 	tokens    map[string]*call // by progress token, and by text
 	order     []*call
 	nulls     int // responses with a null id
-	nullsDue  int
+	nullsDue  int // lines that must get such a response
 	questions map[string]*question
 	answers   []answer // responses of the client that are still to be sent
 	logging   bool     // the legacy session has set a log level
-	watching  int      // the position of a resources/subscribe that was answered; 0: none
+	watching  int      // the position of the resources/subscribe that got a response, or 0
 	unwatched int      // the position of the last resources/unsubscribe
 	retries   int
 }
@@ -44,16 +44,16 @@ type call struct {
 	modern       bool
 	logs         bool // the client asked for its log messages
 	batch        bool
-	sentAt       int // positions
-	cancelled    int
-	sends        int // how often its id was used
-	answers      int
+	sentAt       int // position
+	cancelled    int // position of its cancel, or 0
+	sends        int // number of requests with its id
+	answers      int // number of responses
 	progress     float64
-	steps        int
-	logged       int
+	steps        int // number of progress notifications
+	logged       int // number of log messages
 	acknowledged bool
-	mustNotify   map[string]int // streams that must be notified of this change, and since when they watch
-	said         string
+	mustNotify   map[string]int // streams that must be notified of this change, with the positions from which they watch
+	said         string         // the result of stats
 }
 
 func (c *call) open() bool { return c.answers == 0 && c.cancelled == 0 }
@@ -79,17 +79,17 @@ func (c *call) params() string {
 // A question is a request of the server.
 type question struct {
 	method    string
-	of        *call // nil if that is unknown
-	answered  int   // position
+	of        *call // the call whose handler asked, or nil if that is unknown
+	answered  int   // position of the client's response, or 0
 	withdrawn bool
 }
 
-// An answer is a response of the client that is sent after some more of its actions.
+// An answer is a response that the client sends later.
 type answer struct {
-	after int
+	after int // the number of actions of the client to send it after
 	line  string
 	of    *question
-	call  *call // the call that it makes, in the modern era
+	call  *call // the call that the line makes, in the modern era
 }
 
 func (s *checks) wrong(format string, args ...any) {
@@ -183,7 +183,7 @@ func (s *checks) take(line []byte) {
 	}
 }
 
-// alive checks that notifications and questions of c are still allowed.
+// alive checks that the server may still send notifications and questions for c.
 func (s *checks) alive(c *call, what string) {
 	switch {
 	case c == nil:
@@ -205,20 +205,20 @@ func (s *checks) answered(m *message, raw []byte) {
 	}
 	if string(m.ID) == "null" || m.ID == nil {
 		if s.nulls++; m.Error == nil {
-			s.wrong("a result for null")
+			s.wrong("a result with the id null")
 		}
 		return
 	}
 	c := s.calls[string(m.ID)]
 	if c == nil {
-		s.wrong("a response to %s, which is unknown", m.ID)
+		s.wrong("a response with the unknown id %s", m.ID)
 		return
 	}
 	c.answers++
 	switch {
 	case c.answers > c.sends:
 		s.wrong("%s has %d responses", c.id, c.answers)
-	case c.sends > 1 || c.batch: // the response waits for the others of the batch
+	case c.sends > 1 || c.batch: // a response in a batch is delayed until the last one of the batch
 		return
 	case c.cancelled > 0 && c.cancelled <= s.readUpTo:
 		s.wrong("a response to %s after its cancel was read", c.id)
@@ -244,7 +244,7 @@ func (s *checks) judge(c *call, m *message) {
 		s.wrong("%s: %v", c.id, err)
 	}
 	if m.Error == nil && c.modern != (res.ResultType != "") {
-		s.wrong("the response to %s is of the wrong era", c.id)
+		s.wrong("the response to %s has the form of the wrong era", c.id)
 	}
 	text := ""
 	for _, b := range res.Content {
@@ -287,12 +287,12 @@ func (s *checks) judge(c *call, m *message) {
 			if !c.modern {
 				s.wrong("input_required for %s", c.id)
 			}
-			for key, q := range res.Requests { // there is one
+			for key, q := range res.Requests { // it has one element
 				s.retry(c, res.RequestState, key, s.result(q.Method))
 			}
 			return
 		}
-		if res.IsError || m.Error != nil { // the client caused it
+		if res.IsError || m.Error != nil { // the client sent an error or an invalid answer
 			return
 		}
 		want += c.text
@@ -320,7 +320,7 @@ func (s *checks) judge(c *call, m *message) {
 			if stream == "" && c.args.What == "updates" && s.watching != c.mustNotify[""] {
 				continue
 			}
-			s.wrong("%q was not notified of the change of %s by %s", stream, c.args.What, c.id)
+			s.wrong("the stream %q was not notified of the change of %s by %s", stream, c.args.What, c.id)
 		}
 	}
 }
@@ -373,7 +373,7 @@ func (s *checks) plan(id string, q *question) {
 	case 5:
 		line = `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-1,"message":"no"}}`
 	case 6:
-		s.answers = append(s.answers, answer{line: `{"jsonrpc":"2.0","id":"` + id + `","result":{}}`}) // not the same id
+		s.answers = append(s.answers, answer{line: `{"jsonrpc":"2.0","id":"` + id + `","result":{}}`}) // a string is another id
 	}
 	s.answers = append(s.answers, answer{after: after, line: line, of: q})
 }
@@ -438,11 +438,11 @@ func (s *checks) notified(m *message) {
 		q := s.questions[string(p.RequestID)]
 		switch {
 		case q == nil:
-			s.wrong("%s was withdrawn, but was never asked", p.RequestID)
+			s.wrong("the question %s was withdrawn, but was never asked", p.RequestID)
 		case q.withdrawn:
-			s.wrong("%s was withdrawn twice", p.RequestID)
+			s.wrong("the question %s was withdrawn twice", p.RequestID)
 		case q.answered > 0 && q.answered <= s.readUpTo:
-			s.wrong("%s was withdrawn after its response was read", p.RequestID)
+			s.wrong("the question %s was withdrawn after its response was read", p.RequestID)
 		default:
 			q.withdrawn = true
 		}
@@ -467,9 +467,8 @@ func (s *checks) notified(m *message) {
 	}
 }
 
-// balance checks, after all lines were read, that every request that must be answered has
-// a response. The server may have seen a signal before lines that were sent after the
-// position.
+// balance checks, after all lines were read, that every request that must get a response
+// has one. If signalled, the server may have ignored the lines after the position readUpTo.
 func (s *checks) balance(signalled bool, readUpTo int) {
 	if s.rest != "" {
 		s.wrong("the last line has no newline: %.200q", s.rest)
@@ -481,7 +480,7 @@ func (s *checks) balance(signalled bool, readUpTo int) {
 		case signalled && (c.sentAt > readUpTo || c.batch):
 		case c.sends > 1 && c.cancelled > 0:
 			doubtful += c.sends - c.answers
-		case c.sends > 1: // all but one were refused
+		case c.sends > 1: // the server refused all but one
 			if refused += c.sends - c.answers; c.answers == 0 {
 				s.wrong("%s was sent %d times and has no response", c.id, c.sends)
 			}

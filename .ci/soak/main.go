@@ -1,14 +1,20 @@
-// Soak plays random sessions with servers of its own, many at a time, and
-// checks what a client may rely on: every request is answered once, under its
-// own id and by the right handler, unless it was cancelled; no line about a request follows
-// its response, or its cancel once that was read; questions are withdrawn; clients are
-// notified of changes; the server ends in time, however the session ends, and keeps no
-// goroutine and no file. It needs a Unix.
+// Soak starts many servers at a time, plays random sessions with them, and checks what a
+// client may rely on:
+//
+//   - Every request gets one response, with its own id and from the right handler, unless it
+//     was cancelled.
+//   - The server sends nothing about a request after its response, or after the server has
+//     read its cancel.
+//   - Questions are withdrawn, and clients are notified of changes.
+//   - The server exits in time, whichever way the session ends, and leaks no goroutines and
+//     no files.
+//
+// Soak runs only on Unix.
 //
 //	go run -C .ci/soak . -for 10m -race
 //
 // The decisions of a client depend only on -seed and the number of the session, so
-// `-seed S -only N` plays session N again, as far as the timing is the same.
+// `-seed S -only N` plays session N again. The timing may differ.
 package main
 
 import (
@@ -30,8 +36,8 @@ import (
 func main() {
 	log.SetFlags(0)
 	length := flag.Duration("for", time.Minute, "how long to play")
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of all decisions")
-	parallel := flag.Int("parallel", 2*runtime.NumCPU(), "sessions at a time")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of all decisions")
+	parallel := flag.Int("parallel", 2*runtime.NumCPU(), "number of sessions at a time")
 	race := flag.Bool("race", false, "build the server with the race detector")
 	only := flag.Int64("only", 0, "play only this session, repeatedly")
 	keepOn := flag.Bool("k", false, "continue after a violation")

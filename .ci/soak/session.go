@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	patience = 60 * time.Second // for events that should not take time
-	grace    = 10 * time.Second // after Drain, for a server to exit
+	patience = 60 * time.Second // time limit for events that should happen at once
+	grace    = 10 * time.Second // time limit for the server's exit after Drain
 	stuck    = 3                // the exit status of a server whose handlers outlived Drain
 )
 
@@ -29,17 +29,17 @@ type session struct {
 	source *rand.PCG
 	*rand.Rand
 	steps  uint64
-	pieces *rand.Rand // for decisions on how to write
+	pieces *rand.Rand // for decisions on how lines are written
 	args   []string
 	procs  string // GOMAXPROCS of the server
 	ending string
-	calm   bool // all work has ended before the end
+	calm   bool // the client waits for all requests before it ends the session
 	drain  time.Duration
-	limit  int    // of a message
-	legacy string // the revision of initialize; "": none
+	limit  int    // Server.MaxMessage
+	legacy string // the revision of initialize, or ""
 	cmd    *exec.Cmd
 	in     *os.File // the server's stdin
-	out    *os.File // and stdout
+	out    *os.File // the server's stdout
 	stderr output
 	exited chan struct{}
 	unsent []byte // lines that are not written yet
@@ -103,8 +103,8 @@ func pick[T any](s *session, from []T) T { return from[s.IntN(len(from))] }
 // one returns true once in n times.
 func (s *session) one(n int) bool { return s.IntN(n) == 0 }
 
-// step begins a decision that does not depend on the number of random values before it:
-// how many a decision takes may depend on the lines of the server.
+// step seeds the generator for the next decision. The number of random values that a
+// decision uses may depend on the lines of the server, and must not affect later decisions.
 func (s *session) step() {
 	s.steps++
 	s.source.Seed(s.seed, uint64(s.number)<<32+s.steps)
@@ -250,8 +250,8 @@ func (s *session) until(what string, ok func() bool) bool {
 
 // ---- sending ----
 
-// queue adds a line to the output, and registers the call c that it makes, unless c is
-// nil. It returns the position of the line.
+// queue adds a line to the output and returns its position. If c is not nil, it registers
+// c as the call that the line makes.
 func (s *session) queue(line string, c *call) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,7 +264,7 @@ func (s *session) queue(line string, c *call) int {
 	return s.sent
 }
 
-// flush writes the queued lines: at once, or in pieces.
+// flush writes the queued lines in one piece or in several.
 func (s *session) flush() {
 	for len(s.unsent) > 0 {
 		n := len(s.unsent)
@@ -288,7 +288,8 @@ func (s *session) flush() {
 	}
 }
 
-// pause sleeps not at all, or about a millisecond, after which the turn to read passes.
+// pause does nothing, or sleeps for a random time, often about a millisecond: then the
+// server's watch timer passes the turn.
 func (s *session) pause() {
 	switch s.pieces.IntN(6) {
 	case 0:
@@ -313,7 +314,7 @@ func (s *session) initialize() {
 	}
 }
 
-// newCall returns a call with an id of a random form that was not used yet.
+// newCall returns a call with a new id of a random form.
 func (s *session) newCall(kind string, modern bool) *call {
 	s.nextID++
 	n := strconv.Itoa(s.nextID)
@@ -330,7 +331,7 @@ func (s *session) request(method, params string, modern bool) *call {
 	return c
 }
 
-// An arguments is an input of the server.
+// An arguments is the input type of the server.
 type arguments struct {
 	Text    string `json:"text,omitempty"`
 	What    string `json:"what,omitempty"`
@@ -396,7 +397,7 @@ func (s *session) any() *call {
 		if s.one(5) {
 			return s.tool("child", a)
 		}
-		return s.tool("echo", arguments{Micros: 3600e6}) // until it is cancelled
+		return s.tool("echo", arguments{Micros: 3600e6}) // runs until it is cancelled
 	case 8, 9:
 		a.What = pick(s, []string{"tools", "resources", "prompts", "updates"})
 		return s.tool("change", a)
@@ -423,7 +424,7 @@ func (s *session) act() {
 		}
 	case 4:
 		s.queue(cancelling(pick(s, []string{"0", `"unknown"`, "[]", "null"})), nil)
-	case 5: // an id that is, or was, in use
+	case 5: // uses an id again
 		if c := s.some(func(c *call) bool { return c.kind == "echo" && !c.batch && c.args.Micros < 1e6 }); c != nil {
 			s.again(c)
 		}
@@ -462,7 +463,7 @@ func cancelling(id string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"soaked"}}`
 }
 
-// cancel cancels c, which may have been answered already.
+// cancel cancels c, which may already have a response.
 func (s *session) cancel(c *call) {
 	at := s.queue(cancelling(c.id), nil)
 	s.mu.Lock()
@@ -475,13 +476,14 @@ func (s *session) cancel(c *call) {
 // again uses an id a second time.
 func (s *session) again(c *call) {
 	s.mu.Lock()
-	c.sends++ // from here on it is unknown which of its lines was refused
+	c.sends++ // from now on the client cannot know which of the requests was refused
 	s.mu.Unlock()
 	again := &call{id: c.id, kind: c.kind, args: c.args, token: `"again"`, modern: c.modern}
 	s.queue(again.line("tools/call", again.params()), nil)
 }
 
-// garbage sends an invalid message, which is refused with a null id or its own.
+// garbage sends an invalid message. The server refuses it with a null id or its own id, or
+// ignores it.
 func (s *session) garbage() {
 	if s.one(3) {
 		c := s.newCall("refused", false)
@@ -515,14 +517,15 @@ func (s *session) batch() {
 		c.args.Text = c.text
 		lines = append(lines, c.line("tools/call", c.params()))
 		s.mu.Lock()
-		s.sent++ // each has a position of its own, although they share a line
+		s.sent++ // each call has its own position, although they share a line
 		s.register(c)
 		s.mu.Unlock()
 	}
 	s.queue("["+strings.Join(lines, ",")+"]", nil)
 }
 
-// some returns a random call for which fit returns true, more often one that is open.
+// some returns a random call for which fit returns true, and prefers open ones. It returns
+// nil if there are none.
 func (s *session) some(fit func(*call) bool) *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -601,7 +604,7 @@ func (s *session) lone() {
 	}
 	s.step()
 	c := s.any()
-	if s.one(3) { // in one write
+	if s.one(3) { // the call and its cancel are in one write
 		s.cancel(c)
 	}
 	s.flush()
@@ -621,7 +624,8 @@ func (s *session) lone() {
 	}
 }
 
-// quiet waits until everything except subscriptions has ended.
+// quiet waits until all requests except subscriptions have ended, and reports whether they
+// have.
 func (s *session) quiet() bool {
 	s.mu.Lock()
 	var open []*call
@@ -631,7 +635,7 @@ func (s *session) quiet() bool {
 			open = append(open, c)
 		}
 	}
-	s.answerAll() // including questions that were never to be answered
+	s.answerAll() // also the questions that plan ignored
 	s.mu.Unlock()
 	for _, c := range open {
 		s.cancel(c)
@@ -648,7 +652,7 @@ func (s *session) quiet() bool {
 	})
 }
 
-// settle is quiet, and ends subscriptions too.
+// settle cancels all subscriptions and then calls quiet.
 func (s *session) settle() bool {
 	for {
 		s.mu.Lock()
@@ -666,8 +670,8 @@ func (s *session) settle() bool {
 	}
 }
 
-// warmUp makes the server do everything once for which it may keep memory, and returns its
-// stats.
+// warmUp makes the server start the goroutines and open the files that it may keep, and
+// returns its stats.
 func (s *session) warmUp() string {
 	for range 3 {
 		s.tool("echo", arguments{Micros: 3000})
@@ -688,8 +692,8 @@ func (s *session) stats() string {
 	return c.said
 }
 
-// compare reports goroutines and files that the server has kept. It tries again, because
-// some may be about to end.
+// compare reports goroutines and files that the server has leaked since the stats in base.
+// It tries again for a while, because some may be about to end.
 func (s *session) compare(base string) {
 	var goroutines, files, g, f int
 	fmt.Sscan(base, &goroutines, &files)
@@ -719,7 +723,7 @@ func (s *session) end(read <-chan struct{}) {
 	signal := map[string]os.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": os.Interrupt, "SIGKILL": os.Kill}[s.ending]
 	var hangs *call
 	switch s.ending {
-	case "SIGTERM", "SIGINT": // the server must have begun to catch them
+	case "SIGTERM", "SIGINT": // after a response, the server catches signals
 		ping := s.ping()
 		s.until("ping", func() bool { return s.readUpTo > 0 || ping.answers > 0 })
 	case "unread":
@@ -763,7 +767,7 @@ func (s *session) end(read <-chan struct{}) {
 		s.out.Close()
 	case "stdout":
 		s.out.Close()
-		for alive := true; alive; { // it notices when it writes
+		for alive := true; alive; { // the server sees the closed pipe when it writes
 			s.ping()
 			s.flush()
 			select {
@@ -791,7 +795,7 @@ func (s *session) end(read <-chan struct{}) {
 	select {
 	case <-s.exited:
 	case <-time.After(s.drain + grace):
-		s.fault("no exit")
+		s.fault("the server did not exit")
 		s.cmd.Process.Signal(syscall.SIGQUIT)
 		select {
 		case <-s.exited:
@@ -805,7 +809,7 @@ func (s *session) end(read <-chan struct{}) {
 	case s.ending == "SIGKILL":
 	case s.ending == "stuck" && status == stuck:
 	case s.ending == "stuck" && status == 0 && s.concurrent() != "0":
-		// The call waited for another one: then it is answered and not started.
+		// The call waited for another one. It gets a response and does not start.
 		select {
 		case <-read:
 		case <-time.After(patience):
@@ -845,7 +849,7 @@ func (s *session) end(read <-chan struct{}) {
 	}
 }
 
-// concurrent returns how many handlers the server runs at once; "0" means no limit.
+// concurrent returns the server's MaxConcurrent; "0" means no limit.
 func (s *session) concurrent() string { return s.args[slices.Index(s.args, "-concurrent")+1] }
 
 func (s *session) fault(format string, args ...any) {
@@ -854,7 +858,7 @@ func (s *session) fault(format string, args ...any) {
 	s.wrong(format, args...)
 }
 
-// report returns what is needed to find out why a session failed.
+// report returns the end of the transcript, the server's stderr and the violations.
 func (s *session) report() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

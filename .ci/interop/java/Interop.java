@@ -19,11 +19,11 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 class Interop {
-    static final Map<String, BlockingQueue<Object>> heard = new ConcurrentHashMap<>();
-    static volatile String mood = "accept";
+    static final Map<String, BlockingQueue<Object>> received = new ConcurrentHashMap<>();
+    static volatile String action = "accept";
 
     static BlockingQueue<Object> queue(String kind) {
-        return heard.computeIfAbsent(kind, k -> new LinkedBlockingQueue<>());
+        return received.computeIfAbsent(kind, k -> new LinkedBlockingQueue<>());
     }
 
     static Object news(String kind) throws InterruptedException {
@@ -36,10 +36,10 @@ class Interop {
         if (!ok) throw new AssertionError(what);
     }
 
-    static McpSyncClient connect(List<String> command, Duration patience) {
+    static McpSyncClient connect(List<String> command, Duration timeout) {
         ServerParameters server = ServerParameters.builder(command.get(0)).args(command.subList(1, command.size())).build();
         return McpClient.sync(new StdioClientTransport(server, McpJsonDefaults.getMapper()))
-            .requestTimeout(patience)
+            .requestTimeout(timeout)
             .capabilities(ClientCapabilities.builder().roots(true).sampling().elicitation(true, true).build())
             .roots(new Root("file:///srv/ann", "ann"))
             .elicitation(Interop::answer)
@@ -57,7 +57,7 @@ class Interop {
     }
 
     static ElicitResult answer(ElicitFormRequest asked) {
-        if (!mood.equals("accept")) return ElicitResult.builder(ElicitResult.Action.DECLINE).build();
+        if (!action.equals("accept")) return ElicitResult.builder(ElicitResult.Action.DECLINE).build();
         Map<String, Object> known = Map.of("username", "ann", "email", "ann@example.com", "name", "Ann", "color", "blue", "context", "home", "ok", true);
         Map<String, Object> form = new HashMap<>();
         for (Object field : ((Map<?, ?>) asked.requestedSchema().get("properties")).keySet()) form.put(field.toString(), known.get(field));
@@ -94,7 +94,7 @@ class Interop {
         throw new AssertionError("did not fail");
     }
 
-    /** A call whose handler has started, as the server reports. */
+    /** Starts a call, waits until its handler has started, and returns its future. */
     CompletableFuture<CallToolResult> begun(String token) throws Exception {
         var slow = CompletableFuture.supplyAsync(() -> client.callTool(CallToolRequest.builder("slow").arguments(Map.of()).progressToken(token).build()));
         news("progress " + token);
@@ -139,7 +139,7 @@ class Interop {
     }
 
     String cancel() {
-        return "it has no way to cancel a call";
+        return "the library cannot cancel a call";
     }
 
     String timeout() {
@@ -170,7 +170,7 @@ class Interop {
         client.unsubscribeResource(new UnsubscribeRequest(uri));
         tool("touch_watched_resource", Map.of());
         said("test_simple_text");
-        check(queue("updated").isEmpty(), "it is notified although it has unsubscribed");
+        check(queue("updated").isEmpty(), "the client is notified although it has unsubscribed");
         return null;
     }
 
@@ -205,9 +205,9 @@ class Interop {
         check(said("test_url_elicitation").equals("on the way"), "url");
         check(news("url").equals("https://example.com/login"), "login");
         check(said("test_input_required_result_multi_round").equals("Ann likes blue"), "rounds");
-        mood = "decline";
+        action = "decline";
         check(text(tool("test_elicitation", who).content().get(0)).contains("action=decline"), "decline");
-        mood = "accept";
+        action = "accept";
         return null;
     }
 
@@ -242,12 +242,12 @@ class Interop {
     }
 
     interface Step {
-        String take() throws Exception;
+        String run() throws Exception;
     }
 
     static void step(String name, Step step) {
         try {
-            String lack = step.take();
+            String lack = step.run();
             System.out.println(lack == null ? "ok " + name : "not " + name + ": " + lack);
         } catch (Throwable e) {
             System.out.println("FAILED " + name + ": " + (e + " " + e.getCause()).replace("\n", " "));
@@ -286,6 +286,6 @@ class Interop {
             new Interop(busy, command).begun("w");
         }
         System.out.println("ok close at work");
-        System.exit(0); // even if threads are left
+        System.exit(0); // threads of the library may still run
     }
 }

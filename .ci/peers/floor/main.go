@@ -1,5 +1,5 @@
-// Floor responds only to the driver of this comparison: it cuts the members that it needs
-// out of lines whose form it knows, and checks nothing. No server can cost less.
+// Floor responds only to the driver of this comparison. It searches lines of a known form for
+// the members that it needs, and checks nothing. Its cost is a lower bound for any server.
 package main
 
 import (
@@ -21,7 +21,7 @@ const (
 var (
 	in       = bufio.NewReaderSize(os.Stdin, 64<<10)
 	out      = bufio.NewWriterSize(os.Stdout, 64<<10)
-	mu       sync.Mutex // of out
+	mu       sync.Mutex // guards out
 	sleepers sync.WaitGroup
 	list     = []byte(`"tools":[{"name":"echo` + schema)
 )
@@ -35,7 +35,7 @@ func main() {
 	for line := next(); line != nil; line = next() {
 		mu.Lock()
 		serve(ctx, line)
-		// One write has the responses to all requests of one read.
+		// The responses to all requests of one read are sent in one write.
 		if rest, _ := in.Peek(in.Buffered()); bytes.IndexByte(rest, '\n') < 0 {
 			out.Flush()
 		}
@@ -46,7 +46,7 @@ func main() {
 	out.Flush()
 }
 
-// next returns the next line, or nil at the end.
+// next returns the next line, or nil at the end of the input.
 func next() []byte {
 	line, err := in.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {

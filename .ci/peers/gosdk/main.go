@@ -1,6 +1,6 @@
-// Gosdk serves the tools of the comparison with the official SDK, in the way
-// that its README shows. Two of its bounds are raised, as it would refuse 16 MiB
-// of text and send the tools in pages.
+// Gosdk serves the tools of the comparison with the official SDK, as its README
+// shows. Two of its limits are raised, because it would otherwise refuse 16 MiB of
+// text and send the tools in pages.
 package main
 
 import (

@@ -1,6 +1,7 @@
 // Mcpgo serves the tools of the comparison with mark3labs/mcp-go, as its example
-// structured_input_and_output shows. Its pool of workers is raised from 5 to the
-// 64 calls that are in flight at most; arguments go unchecked, as is its default.
+// structured_input_and_output shows. Its worker pool is raised from 5 to 64, the
+// largest number of calls in flight. It does not validate arguments, which is its
+// default.
 package main
 
 import (

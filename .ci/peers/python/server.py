@@ -13,18 +13,18 @@ sleepers = 0
 
 
 class Sum(BaseModel):
-    sum: Annotated[int, Field(description="of a and b")]
+    sum: Annotated[int, Field(description="the sum of a and b")]
 
 
 async def echo(text: Annotated[str, Field(description="what to say")]) -> str:
     return text
 
 
-async def add(a: Annotated[int, Field(description="a number")], b: Annotated[int, Field(description="another one")]) -> Sum:
+async def add(a: Annotated[int, Field(description="a number")], b: Annotated[int, Field(description="another number")]) -> Sum:
     return Sum(sum=a + b)
 
 
-async def sleep(ms: Annotated[int, Field(description="how long; 0 is until the end")] = 0) -> str:
+async def sleep(ms: Annotated[int, Field(description="milliseconds; 0 means until the server ends")] = 0) -> str:
     global sleepers
     sleepers += 1
     if sleepers == MANY:

@@ -1,5 +1,5 @@
-// Package tools holds what all servers of the comparison have in common: the arguments, the
-// results, and the one handler that does more than return.
+// Package tools holds the arguments and results that all servers of the comparison share, and
+// the handler that sleeps.
 package tools
 
 import (
@@ -19,7 +19,7 @@ func More() int {
 	return n
 }
 
-// Name returns the name of tool i of these.
+// Name returns the name of additional tool i.
 func Name(i int) string { return "tool" + strconv.Itoa(i) }
 
 type Echo struct {
@@ -28,21 +28,21 @@ type Echo struct {
 
 type Add struct {
 	A int `json:"a" jsonschema:"a number"`
-	B int `json:"b" jsonschema:"another one"`
+	B int `json:"b" jsonschema:"another number"`
 }
 
 type Sum struct {
-	Sum int `json:"sum" jsonschema:"of a and b"`
+	Sum int `json:"sum" jsonschema:"the sum of a and b"`
 }
 
 type Sleep struct {
-	MS int `json:"ms,omitempty" jsonschema:"how long; 0 is until the end"`
+	MS int `json:"ms,omitempty" jsonschema:"milliseconds; 0 means until the server ends"`
 }
 
 var asleep atomic.Int32
 
-// Wait sleeps. When Many handlers sleep, it writes to stderr, so that the driver need not
-// ask, which would cost time.
+// Wait sleeps. When Many handlers sleep, it writes to stderr. The driver waits for that,
+// because polling would use CPU.
 func (s Sleep) Wait(ctx context.Context) {
 	if asleep.Add(1) == Many {
 		os.Stderr.WriteString("asleep\n")

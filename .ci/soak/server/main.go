@@ -1,5 +1,5 @@
-// Command server is the server of the soak test. Its tools return, ask, report and fail in
-// every way, and last as long as their arguments say.
+// Command server is the server of the soak test. Its tools return, ask the client, report
+// progress and fail in every way, and take as long as their arguments say.
 package main
 
 import (
@@ -25,13 +25,13 @@ var logger = slog.New(mcp.LogHandler("soak"))
 
 func main() {
 	s := &mcp.Server{Name: "soak", Version: "1", Logging: true}
-	flag.DurationVar(&s.Drain, "drain", 0, "`time` for handlers at the end")
-	flag.DurationVar(&s.Linger, "linger", 0, "`time` for them after EOF")
-	flag.IntVar(&s.MaxConcurrent, "concurrent", 0, "`number` of handlers at once")
-	flag.IntVar(&s.MaxMessage, "message", 0, "`bytes` in a message")
+	flag.DurationVar(&s.Drain, "drain", 0, "the `time` of Server.Drain")
+	flag.DurationVar(&s.Linger, "linger", 0, "the `time` of Server.Linger")
+	flag.IntVar(&s.MaxConcurrent, "concurrent", 0, "the `number` of handlers of Server.MaxConcurrent")
+	flag.IntVar(&s.MaxMessage, "message", 0, "the `bytes` of Server.MaxMessage")
 	flag.Parse()
 	addTools(s)
-	addOthers(s)
+	addWaiting(s)
 	err := s.ServeStdio(context.Background())
 	switch {
 	case errors.Is(err, mcp.ErrDrain):
@@ -42,21 +42,21 @@ func main() {
 	}
 }
 
-// An input is the argument of all tools. Text is repeated in the result.
+// An input holds the arguments of all tools. Text is repeated in the result.
 type input struct {
 	Text    string `json:"text,omitempty"`
 	What    string `json:"what,omitempty"`
 	Micros  int    `json:"micros,omitempty"`
 	N       int    `json:"n,omitempty"`
-	Deaf    bool   `json:"deaf,omitempty"`    // ignores ctx
-	Spin    bool   `json:"spin,omitempty"`    // instead of sleeping
-	Timeout int    `json:"timeout,omitempty"` // of a question, in microseconds
+	Deaf    bool   `json:"deaf,omitempty"`    // the handler ignores ctx
+	Spin    bool   `json:"spin,omitempty"`    // the handler uses the CPU and does not sleep
+	Timeout int    `json:"timeout,omitempty"` // time limit of a question, in microseconds
 }
 
 func addTools(s *mcp.Server) {
 	tool := func(name string, h func(context.Context, input) (string, error)) {
 		mcp.AddTool(s, mcp.Tool{Name: name, Description: "Soaks."}, func(ctx context.Context, in input) (string, error) {
-			// Compared before and after, so that a buffer that was reused too early is found.
+			// The client compares the id before and after, to find a buffer that was reused too early.
 			before := string(mcp.RequestFrom(ctx).ID)
 			if err := in.wait(ctx); err != nil {
 				return "", err
@@ -129,7 +129,7 @@ func addTools(s *mcp.Server) {
 	})
 }
 
-// wait takes as long as the input says.
+// wait blocks for the time in the input.
 func (in input) wait(ctx context.Context) error {
 	d := time.Duration(in.Micros) * time.Microsecond
 	switch {
@@ -151,7 +151,7 @@ func (in input) wait(ctx context.Context) error {
 	return nil
 }
 
-// ask asks one question, which contains in.Text unless it is for roots.
+// ask sends one question to the client. It contains in.Text, unless it asks for roots.
 func ask(ctx context.Context, in input) (err error) {
 	if in.Deaf {
 		ctx = context.WithoutCancel(ctx)
@@ -175,9 +175,9 @@ func ask(ctx context.Context, in input) (err error) {
 	return err
 }
 
-// addOthers adds a resource and a prompt. Numbers in the URI or the argument are
-// microseconds to wait.
-func addOthers(s *mcp.Server) {
+// addWaiting adds a resource and a prompt whose handlers wait. The URI or the argument
+// holds the time in microseconds.
+func addWaiting(s *mcp.Server) {
 	s.AddResource(mcp.Resource{URI: "soak://{micros}", Name: "wait"}, read)
 	s.AddPrompt(mcp.Prompt{Name: "wait", Arguments: []mcp.Argument{{Name: "micros",
 		Complete: func(ctx context.Context, typed string, _ map[string]string) ([]string, error) {

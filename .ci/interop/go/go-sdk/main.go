@@ -26,19 +26,19 @@ func connect() (*steps.Client, error) {
 			return steps.AnswerAs[*mcp.ElicitResult]("elicitation/create", r.Params)
 		},
 		ToolListChangedHandler: func(_ context.Context, r *mcp.ToolListChangedRequest) {
-			steps.Hear("notifications/tools/list_changed", r.Params)
+			steps.Notify("notifications/tools/list_changed", r.Params)
 		},
 		PromptListChangedHandler: func(_ context.Context, r *mcp.PromptListChangedRequest) {
-			steps.Hear("notifications/prompts/list_changed", r.Params)
+			steps.Notify("notifications/prompts/list_changed", r.Params)
 		},
 		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
-			steps.Hear("notifications/resources/updated", r.Params)
+			steps.Notify("notifications/resources/updated", r.Params)
 		},
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
-			steps.Hear("notifications/message", r.Params)
+			steps.Notify("notifications/message", r.Params)
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			steps.Hear("notifications/progress", r.Params)
+			steps.Notify("notifications/progress", r.Params)
 		},
 	})
 	client.AddRoots(&mcp.Root{URI: "file:///srv/ann", Name: "ann"})
@@ -82,6 +82,6 @@ func connect() (*steps.Client, error) {
 	return &steps.Client{
 		Version: s.InitializeResult().ProtocolVersion, Wanted: os.Args[1],
 		Do: do, RootsChanged: rootsChanged, Close: s.Close,
-		Lacks: map[string]string{"close at work": "its Close waits for calls under way, and leaves stdin open meanwhile"},
+		Lacks: map[string]string{"close at work": "its Close waits for open calls, and leaves stdin open meanwhile"},
 	}, nil
 }

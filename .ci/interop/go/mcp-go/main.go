@@ -36,7 +36,7 @@ func connect() (*steps.Client, error) {
 		client.WithRootsHandler(host{}), client.WithClientCapabilities(mcp.ClientCapabilities{
 			Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}},
 		}))
-	c.OnNotification(func(n mcp.JSONRPCNotification) { steps.Hear(n.Method, n.Params) })
+	c.OnNotification(func(n mcp.JSONRPCNotification) { steps.Notify(n.Method, n.Params) })
 	if err := c.Start(ctx); err != nil {
 		return nil, err
 	}

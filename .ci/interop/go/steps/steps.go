@@ -17,9 +17,9 @@ type Client struct {
 	Version, Wanted string // of the protocol
 	// Do sends a request and returns the library's result.
 	Do func(ctx context.Context, method string, params any) (any, error)
-	// Listen opens a subscription to changes; nil if the library needs none.
+	// Listen opens a subscription to changes. It is nil if the library needs none.
 	Listen func(filter any) (stop func())
-	// RootsChanged notifies the server of changed roots; called only in the legacy era.
+	// RootsChanged notifies the server that the roots have changed. It is called only in the legacy era.
 	RootsChanged func() error
 	Close        func() error
 	// Lacks holds the steps that the library does not support, and the reasons.
@@ -54,11 +54,12 @@ func NoResult[P any](f func(context.Context, P) error) func(context.Context, P) 
 	return func(ctx context.Context, p P) (any, error) { return Values{}, f(ctx, p) }
 }
 
-// content, result and notification have the fields of all kinds that are checked.
+// A content has the fields that the steps check.
 type content struct {
 	Type, Text string
 }
 
+// A result has the fields of all results that the steps check.
 type result struct {
 	Tools []struct {
 		Name         string
@@ -77,6 +78,7 @@ type result struct {
 	Completion        struct{ Values []string }
 }
 
+// A notification has the fields of all notifications that the steps check.
 type notification struct {
 	URI, Level, Logger string
 	Progress           float64
@@ -87,12 +89,11 @@ type question struct {
 	RequestedSchema    struct{ Properties Values }
 }
 
-// The user of the client, and the notifications received from the server.
 var (
-	mu     sync.Mutex
-	action = "accept" // the user's response to a question
-	asked  question
-	heard  = make(map[string]chan notification)
+	mu       sync.Mutex
+	action   = "accept" // the user's answer to a question
+	asked    question   // the last question
+	received = make(map[string]chan notification)
 )
 
 // Answer returns the response to a request of the server, in JSON.
@@ -129,7 +130,7 @@ func Answer(method string, params any) (any, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// AnswerAs is Answer with the library's types.
+// AnswerAs returns the result of Answer as an R.
 func AnswerAs[R any](method string, params any) (r R, err error) {
 	answer, err := Answer(method, params)
 	if err != nil {
@@ -138,8 +139,8 @@ func AnswerAs[R any](method string, params any) (r R, err error) {
 	return As[R](answer)
 }
 
-// Hear receives a notification of the server.
-func Hear(method string, params any) {
+// Notify records a notification of the server.
+func Notify(method string, params any) {
 	n, err := As[notification](params)
 	if err != nil {
 		panic(err)
@@ -150,10 +151,10 @@ func Hear(method string, params any) {
 func channel(method string) chan notification {
 	mu.Lock()
 	defer mu.Unlock()
-	if heard[method] == nil {
-		heard[method] = make(chan notification, 1000)
+	if received[method] == nil {
+		received[method] = make(chan notification, 1000)
 	}
-	return heard[method]
+	return received[method]
 }
 
 // Await returns the next notification of a method.
@@ -208,7 +209,8 @@ func (c *Client) withProgress(ctx context.Context, name string) (result, error) 
 	return c.try(ctx, "tools/call", Values{"name": name, "arguments": Values{}, "_meta": Values{"progressToken": name}})
 }
 
-// begin starts a long call, and returns when the server has started its handler.
+// begin starts a long call and waits until its handler has started. The channel receives
+// the error of the call.
 func (c *Client) begin(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -219,7 +221,7 @@ func (c *Client) begin(ctx context.Context) <-chan error {
 	return done
 }
 
-// Run runs all steps with a client.
+// Run connects a client, runs all steps with it, and prints a line for each.
 func Run(connect func() (*Client, error)) {
 	c, err := connect()
 	if err != nil {
@@ -228,7 +230,7 @@ func Run(connect func() (*Client, error)) {
 	}
 	for _, step := range []struct {
 		name string
-		take func()
+		run  func()
 	}{
 		{"connect", c.connect}, {"lists", c.lists}, {"call", c.calls}, {"errors", c.errors}, {"structured", c.structured},
 		{"progress", c.progress}, {"cancel", c.cancel}, {"timeout", c.timeout}, {"resources", c.resources},
@@ -248,7 +250,7 @@ func Run(connect func() (*Client, error)) {
 					fmt.Println("ok", step.name)
 				}
 			}()
-			step.take()
+			step.run()
 		}()
 	}
 }

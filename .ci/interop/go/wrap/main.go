@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	// Before the server starts, so that no early signal is lost.
+	// Signals are caught before the server starts, so that none is lost.
 	signals := make(chan os.Signal, 10)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 

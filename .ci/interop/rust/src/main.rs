@@ -19,11 +19,11 @@ use tokio::{
 type Failure = Box<dyn std::error::Error>;
 type Outcome = Result<(), Failure>;
 
-/// The user of the client: responds in the protocol's JSON, and forwards notifications.
+/// Responds to requests of the server in the protocol's JSON, and forwards notifications.
 struct Host(mpsc::UnboundedSender<(&'static str, Value)>);
 
 impl Host {
-    fn hear(&self, method: &'static str, params: Value) {
+    fn forward(&self, method: &'static str, params: Value) {
         let _ = self.0.send((method, params));
     }
 }
@@ -43,7 +43,7 @@ impl ClientHandler for Host {
 
     async fn create_elicitation(&self, params: ElicitRequestParams, _: RequestContext<RoleClient>) -> Result<ElicitResult, ErrorData> {
         let asked = plain(params);
-        self.hear("asked", asked.clone());
+        self.forward("asked", asked.clone());
         let answer = match (&asked["requestedSchema"]["properties"], asked["message"].as_str()) {
             (_, Some("No?")) => json!({"action": "decline"}),
             (Value::Object(fields), _) => {
@@ -68,29 +68,29 @@ impl ClientHandler for Host {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.hear("progress", plain(params));
+        self.forward("progress", plain(params));
     }
 
     async fn on_logging_message(&self, params: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
-        self.hear("message", plain(params));
+        self.forward("message", plain(params));
     }
 
     async fn on_resource_updated(&self, params: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
-        self.hear("updated", plain(params));
+        self.forward("updated", plain(params));
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.hear("tools", Value::Null);
+        self.forward("tools", Value::Null);
     }
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.hear("prompts", Value::Null);
+        self.forward("prompts", Value::Null);
     }
 }
 
 struct Steps {
     client: RunningService<RoleClient, Host>,
-    heard: Mutex<mpsc::UnboundedReceiver<(&'static str, Value)>>,
+    received: Mutex<mpsc::UnboundedReceiver<(&'static str, Value)>>,
     modern: bool,
 }
 
@@ -119,16 +119,16 @@ impl Steps {
             "auto" => ClientLifecycleMode::Auto { preferred_versions: newest, legacy_version: None },
             _ => ClientLifecycleMode::Discover { preferred_versions: newest },
         };
-        let (tell, heard) = mpsc::unbounded_channel();
-        let client = serve_client_with_lifecycle(Host(tell), TokioChildProcess::new(cmd)?, lifecycle).await?;
-        Ok(Steps { client, heard: Mutex::new(heard), modern: mode != "legacy" })
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let client = serve_client_with_lifecycle(Host(sender), TokioChildProcess::new(cmd)?, lifecycle).await?;
+        Ok(Steps { client, received: Mutex::new(receiver), modern: mode != "legacy" })
     }
 
-    /// The next notification of a kind; others are discarded.
+    /// Returns the next notification of a kind, and discards all others.
     async fn news(&self, kind: &str) -> Result<Value, Failure> {
-        let mut heard = self.heard.lock().await;
+        let mut received = self.received.lock().await;
         loop {
-            match timeout(Duration::from_secs(20), heard.recv()).await {
+            match timeout(Duration::from_secs(20), received.recv()).await {
                 Ok(Some((k, params))) if k == kind => return Ok(params),
                 Ok(Some(_)) => {}
                 _ => return Err(format!("no {kind} in 20 s").into()),
@@ -194,7 +194,7 @@ impl Steps {
 
     async fn cancel(&self) -> Outcome {
         tokio::select! { // drops the call when the notification arrives
-            early = self.tool("slow", json!({})) => return Err(format!("{early:?}").into()),
+            response = self.tool("slow", json!({})) => return Err(format!("{response:?}").into()),
             begun = self.news("progress") => begun?,
         };
         self.text("test_simple_text", json!({})).await?;
