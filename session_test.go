@@ -99,8 +99,8 @@ func (c *client) start(t *testing.T, s *Server, w io.Writer, trace []io.Writer) 
 	}()
 }
 
-// serveTraced is Serve, or what ServeStdio does with a trace. If MCP_TEST_WIRE names a
-// folder, each session is also traced to a file in it, which .ci/schema checks.
+// serveTraced is Serve with traces. If MCP_TEST_WIRE names a folder, each session is
+// also traced to a file in it, which .ci/schema checks.
 func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace ...io.Writer) error {
 	if wireFolder != "" {
 		file, err := os.CreateTemp(wireFolder, "session")
@@ -474,14 +474,6 @@ func wantPanic(t *testing.T, want string, f func()) {
 	f()
 }
 
-// mustPanic checks that every function panics, with its key in the message.
-func mustPanic(t *testing.T, cases map[string]func()) {
-	t.Helper()
-	for want, f := range cases {
-		wantPanic(t, want, f)
-	}
-}
-
 type none = struct{}
 
 func ptr[T any](v T) *T { return &v }
@@ -564,36 +556,18 @@ func doer(s *Server) (do *func(ctx context.Context)) {
 	return do
 }
 
-// demo has a tool of each kind.
+// demo has a tool that returns its text, one that waits for its cancel, and one that asks.
 func demo() *Server {
-	s := &Server{Instructions: "Demo server."}
-	AddTool(s, Tool{Name: "echo", Title: "Echo", Description: "Returns its text", Annotations: ToolAnnotations{ReadOnlyHint: Yes}},
-		func(ctx context.Context, in struct {
-			Text string `json:"text"`
-		}) (string, error) {
-			Progress(ctx, 1, 1, "echoing")
-			return in.Text, nil
-		})
-	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ none) (string, error) {
+	s := &Server{}
+	AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct {
+		Text string `json:"text"`
+	}) (string, error) {
+		return in.Text, nil
+	})
+	add(s, "slow", func(ctx context.Context) (string, error) {
 		<-ctx.Done()
-		Progress(ctx, 1, 1, "too late")
 		return "late", ctx.Err()
 	})
-	AddTool(s, Tool{Name: "count"}, func(ctx context.Context, in struct {
-		To int `json:"to"`
-	}) (string, error) {
-		for i := range in.To {
-			Progress(ctx, float64(i+1), float64(in.To), "")
-			Progress(ctx, float64(i+1), float64(in.To), "not more than before")
-			Progress(ctx, float64(i), float64(in.To), "less")
-		}
-		return fmt.Sprint(in.To), nil
-	})
-	AddTool(s, Tool{Name: "grow"}, func(context.Context, none) (string, error) {
-		AddTool(s, Tool{Name: "extra"}, func(context.Context, none) (string, error) { return "", nil })
-		return "added", nil
-	})
-	AddTool(s, Tool{Name: "list_things"}, func(context.Context, none) ([]string, error) { return []string{"a"}, nil })
 	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) ([]Root, error) { return Roots(ctx) })
 	return s
 }
@@ -601,27 +575,15 @@ func demo() *Server {
 // emptied has the tools capability, and no tool.
 func emptied() *Server {
 	s := demo()
-	s.RemoveTools("echo", "slow", "count", "grow", "list_things", "ask")
-	s.Instructions = ""
+	s.RemoveTools("echo", "slow", "ask")
 	return s
 }
-
-// demoTools is the list of the tools of demo.
-const demoTools = `
-	{"name":"echo","title":"Echo","description":"Returns its text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
-	{"name":"slow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
-	{"name":"count","inputSchema":{"type":"object","properties":{"to":{"type":"integer"}},"required":["to"],"additionalProperties":false}},
-	{"name":"grow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
-	{"name":"list_things","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
-	{"name":"ask","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}`
 
 // ---- one tool, called x ----
 
 // toolOf adds a tool x that returns its arguments as encoding/json sees them.
-func toolOf[In any](s *Server) { toolAs[In](s, "x") }
-
-func toolAs[In any](s *Server, name string) {
-	AddTool(s, Tool{Name: name}, func(_ context.Context, in In) (string, error) {
+func toolOf[In any](s *Server) {
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, in In) (string, error) {
 		raw, err := json.Marshal(in)
 		return string(raw), err
 	})
@@ -1253,9 +1215,6 @@ func TestProtocol(t *testing.T) {
 	initialized := func(version string) string {
 		return `< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + version + `","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}}` + "\n"
 	}
-	list := func(meta string) string {
-		return `> {"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/` + meta + `}}}` + "\n< "
-	}
 	for _, tt := range []struct {
 		name       string
 		server     func() *Server
@@ -1291,79 +1250,76 @@ func TestProtocol(t *testing.T) {
 			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}
 			> {"jsonrpc":"2.0","id":8,"method":"tools/list"}
 			< {"jsonrpc":"2.0","id":8,"result":{"tools":[]}}`},
-		{"half an envelope", demo, legacyPV, "" +
-			list(`protocolVersion":"2026-07-28"`) + wrong("9", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + "\n" +
-			list(`protocolVersion":"1900-01-01"`) + wrong("9", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + "\n" +
-			list(`protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":{}`) +
-			wrong("9", -32602, "Invalid params: io.modelcontextprotocol/protocolVersion must be a string") + "\n" +
-			list(`protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]`) +
-			wrong("9", -32602, "Invalid params: io.modelcontextprotocol/clientCapabilities must be an object") + "\n" +
-			list(`clientInfo":{"name":"c"},`+modernMeta) +
-			wrong("9", -32602, "Invalid params: io.modelcontextprotocol/clientInfo must be an object with name and version")},
-		{"a legacy revision in the envelope", demo, legacyPV, list(`protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}`) +
-			`{"jsonrpc":"2.0","id":9,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}}`},
-		{"the log level is checked before the method", demo, "", list(`logLevel":"loud",`+modernMeta) + wrong("9", -32602, "Invalid log level: loud")},
-		{"removed methods, and tasks", demo, legacyPV, long(`
-			> 11+ ping
-			< 11! -32601 Method not found: ping
-			> 12+ logging/setLevel
-			< 12! -32601 Method not found: logging/setLevel
-			> 13+ resources/subscribe
-			< 13! -32601 Method not found: resources/subscribe
-			> 14+ tasks/get
-			< 14! -32601 Method not found: tasks/get
-			> 15+ initialize {"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}
-			< 15! -32601 Method not found: initialize {"supported":["2026-07-28"]}
-			> 16 tools/call {"name":"echo","arguments":{"text":"x"},"task":{"ttl":60000}}
-			< 16 {"content":[{"type":"text","text":"x"}]}
-			> 17 tasks/get {"taskId":"t"}
-			< 17! -32601 Method not found: tasks/get`)},
-		{"params of the wrong type", demo, legacyPV, long(`
-			> 13 tools/call {"name":"nope"}
-			< 13! -32602 Unknown tool: nope
-			> 14 tools/call {"arguments":{}}
-			< 14! -32602 Invalid params: name is required
-			> 16 tools/call {"name":"echo","arguments":["text"]}
-			< 16! -32602 Invalid params: arguments must be an object
-			> 17 tools/call
-			< 17! -32602 Invalid params: name is required
-			> 19 tools/call {"name":7}
-			< 19! -32602 Invalid params: name is required
-			> 22 tools/call {"name":"count","arguments":{"to":1},"_meta":{"progressToken":1.5}}
-			< 22! -32602 Invalid params: progressToken must be a string or an integer
-			> 29 tools/list {"cursor":"bogus"}
-			< 29! -32602 Invalid cursor
-			> 30 tools/list {"cursor":7}
-			< 30! -32602 Invalid cursor`) + `
-			> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":["echo"]}
-			< ` + wrong("18", -32602, "Invalid params: params must be an object")},
-		{"capabilities that are not declared", func() *Server { return &Server{} }, legacyPV, long(`
-			> 30 resources/list
-			< 30 {"resources":[]}
-			> 31 resources/templates/list
-			< 31 {"resourceTemplates":[]}
-			> 32 tools/list
-			< 32 {"tools":[]}
-			> 33 resources/read {"uri":"demo://a"}
-			< 33! -32601 Method not found: resources/read
-			> 34 prompts/get {"name":"x"}
-			< 34! -32601 Method not found: prompts/get
-			> 35 completion/complete {}
-			< 35! -32601 Method not found: completion/complete
-			> 36 logging/setLevel {"level":"info"}
-			< 36! -32601 Method not found: logging/setLevel
-			> 37 resources/subscribe {"uri":"demo://a"}
-			< 37! -32601 Method not found: resources/subscribe
-			> 38+ resources/list
-			< 38! -32601 Method not found: resources/list
-			> 39+ resources/templates/list
-			< 39! -32601 Method not found: resources/templates/list
-			> 40+ tools/list
-			< 40! -32601 Method not found: tools/list
-			> 41+ server/discover
-			< 41* {"supportedVersions":["2026-07-28"],"capabilities":{}}`)},
 	} {
 		t.Run(tt.name, func(t *testing.T) { play(t, tt.server(), tt.version, tt.transcript) })
+	}
+}
+
+// The responses to requests of which the session lacks the method, or which have invalid
+// params.
+func TestInvalidRequests(t *testing.T) {
+	s := demo()
+	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
+	const key = `tools/list {"_meta":{"io.modelcontextprotocol/`
+	for _, tt := range []struct {
+		s                 *Server
+		request, response string
+	}{
+		// the envelope
+		{s, ` ` + key + `protocolVersion":"2026-07-28"}}`, "! -32602 Missing required _meta field io.modelcontextprotocol/clientCapabilities"},
+		{s, ` ` + key + `protocolVersion":"1900-01-01"}}`, "! -32602 Missing required _meta field io.modelcontextprotocol/clientCapabilities"},
+		{s, ` ` + key + `protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":{}}}`,
+			"! -32602 Invalid params: io.modelcontextprotocol/protocolVersion must be a string"},
+		{s, ` ` + key + `protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]}}`,
+			"! -32602 Invalid params: io.modelcontextprotocol/clientCapabilities must be an object"},
+		{s, ` ` + key + `clientInfo":{"name":"c"},` + modernMeta + `}}`,
+			"! -32602 Invalid params: io.modelcontextprotocol/clientInfo must be an object with name and version"},
+		{s, ` ` + key + `protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}}`,
+			`! -32022 Unsupported protocol version {"supported":["2026-07-28"],"requested":"2025-11-25"}`},
+		{s, ` ` + key + `logLevel":"loud",` + modernMeta + `}}`, "! -32602 Invalid log level: loud"}, // before the method is looked at
+
+		// methods that were removed, and tasks
+		{s, `+ ping`, "! -32601 Method not found: ping"},
+		{s, `+ logging/setLevel`, "! -32601 Method not found: logging/setLevel"},
+		{s, `+ resources/subscribe`, "! -32601 Method not found: resources/subscribe"},
+		{s, `+ tasks/get`, "! -32601 Method not found: tasks/get"},
+		{s, ` tasks/get {"taskId":"t"}`, "! -32601 Method not found: tasks/get"},
+		{s, ` tools/call {"name":"echo","arguments":{"text":"x"},"task":{"ttl":60000}}`, ` {"content":[{"type":"text","text":"x"}]}`},
+		{s, `+ initialize {"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`,
+			`! -32601 Method not found: initialize {"supported":["2026-07-28"]}`},
+
+		// params
+		{s, ` tools/call {"name":"nope"}`, "! -32602 Unknown tool: nope"},
+		{s, ` tools/call {"arguments":{}}`, "! -32602 Invalid params: name is required"},
+		{s, ` tools/call`, "! -32602 Invalid params: name is required"},
+		{s, ` tools/call {"name":7}`, "! -32602 Invalid params: name is required"},
+		{s, ` tools/call {"name":"echo","arguments":["text"]}`, "! -32602 Invalid params: arguments must be an object"},
+		{s, ` tools/call {"name":"slow","_meta":{"progressToken":1.5}}`, "! -32602 Invalid params: progressToken must be a string or an integer"},
+		{s, ` tools/list {"cursor":"bogus"}`, "! -32602 Invalid cursor"},
+		{s, ` tools/list {"cursor":7}`, "! -32602 Invalid cursor"},
+		{s, ` resources/subscribe {}`, "! -32602 Invalid params: uri is required"},
+		{s, ` resources/unsubscribe {"uri":["demo://a"]}`, "! -32602 Invalid params: uri is required"},
+		{s, `+ subscriptions/listen`, "! -32602 Invalid params: notifications is required"},
+		{s, `+ subscriptions/listen {"notifications":[]}`, "! -32602 Invalid params: notifications is required"},
+		{s, `+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}`, "! -32602 Invalid params: toolsListChanged must be true or false"},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}`, "! -32602 Invalid params: resourceSubscriptions must be an array"},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}`, "! -32602 Invalid params: resourceSubscriptions must hold strings"},
+
+		// capabilities that are not declared
+		{&Server{}, ` resources/list`, ` {"resources":[]}`},
+		{&Server{}, ` resources/templates/list`, ` {"resourceTemplates":[]}`},
+		{&Server{}, ` tools/list`, ` {"tools":[]}`},
+		{&Server{}, ` resources/read {"uri":"demo://a"}`, "! -32601 Method not found: resources/read"},
+		{&Server{}, ` prompts/get {"name":"x"}`, "! -32601 Method not found: prompts/get"},
+		{&Server{}, ` completion/complete {}`, "! -32601 Method not found: completion/complete"},
+		{&Server{}, ` logging/setLevel {"level":"info"}`, "! -32601 Method not found: logging/setLevel"},
+		{&Server{}, ` resources/subscribe {"uri":"demo://a"}`, "! -32601 Method not found: resources/subscribe"},
+		{&Server{}, `+ resources/list`, "! -32601 Method not found: resources/list"},
+		{&Server{}, `+ resources/templates/list`, "! -32601 Method not found: resources/templates/list"},
+		{&Server{}, `+ tools/list`, "! -32601 Method not found: tools/list"},
+		{&Server{}, `+ server/discover`, `* {"supportedVersions":["2026-07-28"],"capabilities":{}}`},
+	} {
+		play(t, tt.s, legacyPV, long("> 1"+tt.request+"\n< 1"+tt.response))
 	}
 }
 
@@ -1958,15 +1914,6 @@ func TestDiagnosticsAreOneLineEach(t *testing.T) {
 
 // ---- JSON-RPC ----
 
-// A Server without a name or a version is not served.
-func TestServeNeedsNameAndVersion(t *testing.T) {
-	for _, s := range []*Server{{}, {Name: "x"}, {Version: "1"}} {
-		if err := s.Serve(t.Context(), strings.NewReader(pingLine), io.Discard); err == nil {
-			t.Errorf("%q %q is served", s.Name, s.Version)
-		}
-	}
-}
-
 // Ids are echoed byte for byte.
 func TestIDsAreEchoed(t *testing.T) {
 	for _, id := range []string{
@@ -1998,8 +1945,8 @@ func TestMembersOfAMessage(t *testing.T) {
 			< {"jsonrpc":"2.0","id":1,"result":{}}
 			> {"JSONRPC":"2.0","id":2,"method":"ping"}
 			< ` + wrong("2", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
-			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"Name":"echo","name":"count","Arguments":{"text":"x"},"arguments":{"to":0}}}
-			< ` + said("3", "0")},
+			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"Name":"slow","name":"echo","Arguments":{"text":"x"},"arguments":{"text":"y"}}}
+			< ` + said("3", "y")},
 		{"members that come twice", legacyPV, `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}
 			< ` + wrong("1", -32600, "Invalid Request: method came twice") + `
@@ -2013,15 +1960,13 @@ func TestMembersOfAMessage(t *testing.T) {
 			< ` + wrong("1", -32602, "Invalid params: progressToken came twice") + `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}
 			< {"jsonrpc":"2.0","id":1,"result":{}}`},
-		{"null is as good as absent", legacyPV, `
+		{"null is treated as absent", legacyPV, `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","params":null}
 			< {"jsonrpc":"2.0","id":1,"result":{}}
-			> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_things","arguments":null,"_meta":null}}
-			< {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":{"result":["a"]}}}
-			> {"jsonrpc":"2.0","id":3,"method":"prompts/list","params":{"cursor":null,"_meta":{"progressToken":null}}}
-			< {"jsonrpc":"2.0","id":3,"result":{"prompts":[]}}
-			> {"jsonrpc":"2.0","id":4,"method":"tools/list","params":{"cursor":null}}
-			< {"jsonrpc":"2.0","id":4,"result":{"tools":[` + strings.ReplaceAll(demoTools, "\n", "") + `]}}`},
+			> {"jsonrpc":"2.0","id":2,"method":"prompts/list","params":{"cursor":null,"_meta":null}}
+			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
+			> {"jsonrpc":"2.0","id":3,"method":"prompts/list","params":{"_meta":{"progressToken":null}}}
+			< {"jsonrpc":"2.0","id":3,"result":{"prompts":[]}}`},
 		{"an id in use", legacyPV, `
 			> ` + call("7", "slow", "{}") + `
 			> ` + call("7", "echo", `{"text":"x"}`) + `
@@ -2042,11 +1987,6 @@ func TestMembersOfAMessage(t *testing.T) {
 			< ` + said("7", "once") + `
 			> ` + call("7", "echo", `{"text":"again"}`) + `
 			< ` + said("7", "again")},
-		{"an open listen keeps its id", "", `
-			> {"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},$META}}
-			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{}}}
-			> {"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},$META}}
-			< ` + wrong("null", -32600, "Invalid Request: id 1 is in use")},
 	} {
 		t.Run(tt.name, func(t *testing.T) { play(t, demo(), tt.version, tt.transcript) })
 	}
@@ -2067,9 +2007,6 @@ func TestBatches(t *testing.T) {
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}
 			< [{"jsonrpc":"2.0","id":2,"result":{}}]`},
-		{"with a handler's answer", b, `
-			> [` + call("1", "echo", `{"text":"x"}`) + `]
-			< [` + said("1", "x") + `]`},
 		{"all cancelled", b, `
 			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]` + ping},
 		{"only notifications", b, `> [{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","method":"notifications/y"}]` + ping},
@@ -2975,18 +2912,6 @@ func TestStreams(t *testing.T) {
 	lists[resources].add(s, "a", "")
 	inBubble(t, s, "", func(c *client) {
 		c.script(`
-			> 1+ subscriptions/listen
-			< 1! -32602 Invalid params: notifications is required
-			> 1+ subscriptions/listen {"notifications":[]}
-			< 1! -32602 Invalid params: notifications is required
-			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}
-			< 1! -32602 Invalid params: toolsListChanged must be true or false
-			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}
-			< 1! -32602 Invalid params: resourceSubscriptions must be an array
-			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}
-			< 1! -32602 Invalid params: resourceSubscriptions must hold strings
-			> 1 subscriptions/listen {"notifications":{}}
-			< 1! -32602 Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)
 			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["x:a","x:a"],"unknown":7}}
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
 			> "1"+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":null,"resourcesListChanged":true,"resourceSubscriptions":null}}
@@ -3075,11 +3000,7 @@ func TestResourceSubscriptions(t *testing.T) {
 			> 5 resources/subscribe {"uri":"demo://a"}
 			< 5 {}
 			> 6 resources/subscribe {"uri":"demo://unknown?%22it%22"}
-			< 6 {}
-			> 7 resources/subscribe {}
-			< 7! -32602 Invalid params: uri is required
-			> 8 resources/unsubscribe {"uri":["demo://a"]}
-			< 8! -32602 Invalid params: uri is required`)
+			< 6 {}`)
 		s.ResourceUpdated("demo://a")
 		s.ResourceUpdated("demo://b")
 		c.script(`< notifications/resources/updated {"uri":"demo://a"}`)
@@ -3677,8 +3598,6 @@ func FuzzState(f *testing.F) {
 		}
 	})
 }
-
-// ---- soak ----
 
 // ---- speed ----
 
