@@ -2134,18 +2134,6 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		c.want(pongLine, pongLine, pongLine)
 		c.end()
 	})
-	bubble(t, func(t *testing.T, s *stage) { // a handler that waits for another request
-		met := make(chan struct{})
-		add(&s.Server, "meet", func(context.Context) (string, error) { met <- struct{}{}; return "met", nil })
-		add(&s.Server, "met", func(context.Context) (string, error) { <-met; return "met", nil })
-		c := serve(t, &s.Server)
-		c.send(modernCall("1", "meet") + "\n" + modernCall("2", "met"))
-		time.Sleep(maxInline)
-		if got := c.recv(); len(got) != 2 {
-			t.Errorf("got %q", got)
-		}
-		c.end()
-	})
 	bubble(t, func(t *testing.T, s *stage) { // the time counts from the start of the current handler
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline * 3 / 5); return "short", nil })
 		c := serveWire(t, &s.Server)
@@ -2481,21 +2469,6 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			c.end()
 		})
 	}
-	bubble(t, func(t *testing.T, s *stage) { // a cancel takes effect
-		c := serveUnread(t, &s.Server)
-		c.send(modernCall("0", "hi")) // a goroutine is blocked in a Write from here on
-		for i := range 10 {
-			c.send(modernCall(strconv.Itoa(i+1), "wait"))
-		}
-		synctest.Wait()
-		for i := range 10 {
-			c.send(cancelling(strconv.Itoa(i + 1)))
-		}
-		s.saw(t, slices.Repeat([]error{stopped}, 10)...)
-		go c.listen()
-		c.want(modernSaid("0", "hi"))
-		c.end()
-	})
 }
 
 // A Progress that waits for the client to read returns when its request or the session
@@ -2567,49 +2540,28 @@ func (e endless) Read(b []byte) (int, error) { return copy(b, e), nil }
 // ---- asking the client ----
 
 // The client's response to roots/list is a list of roots, an error, or reported as
-// invalid.
+// invalid. TestAskingInBothEras has the other responses.
 func TestClientResponses(t *testing.T) {
-	none := said("1", "[]")
-	for _, tt := range []struct{ name, response, want string }{
-		{"roots", `"result":{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"x":1}`, said("1", `[{file:///a A} {file:///b }]`)},
-		{"no roots", `"result":{"roots":[]}`, none},
-		{"an error", `"error":{"code":-32601,"message":"Method not found"}`, failed("1", "mcp: the client responded with an error: Method not found (-32601)")},
-		{"an error that is a string", `"error":"x"`, failed("1", "mcp: the client responded with an error:  ()")},
-		{"a null error", `"result":{"roots":[]},"error":null`, none},
-		{"a null error first", `"error":null,"result":{"roots":[]}`, none},
-		{"both", `"result":{"roots":[]},"error":{"code":1,"message":"m"}`, failed("1", "mcp: the client responded with an error: m (1)")},
-		{"a number", `"result":5`, "is invalid"},
-		{"null", `"result":null`, "is invalid"},
-		{"no member", `"result":{}`, "is invalid"},
-		{"a null list", `"result":{"roots":null}`, "is invalid"},
-		{"an object as list", `"result":{"roots":{}}`, "is invalid"},
-		{"a number as root", `"result":{"roots":[7]}`, "is invalid"},
-		{"a number as URI", `"result":{"roots":[{"uri":7}]}`, "is invalid"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := &Server{}
-			add(s, "ask", func(ctx context.Context) (string, error) {
-				roots, err := Roots(ctx)
-				return fmt.Sprint(roots), err
-			})
-			synctest.Test(t, func(t *testing.T) {
-				c := serve(t, s)
-				c.initialize(legacyPV, `{"roots":{"listChanged":true}}`)
-				c.send(call("1", "ask", "{}"))
-				c.want(questionLine(1, "roots/list", "{}"))
-				c.send(answer(`"1"`, `{"roots":[]}`)) // an id of another type
-				c.want()
-				c.send(`{"jsonrpc":"2.0","id":1,` + tt.response + `}`)
-				if tt.want[0] == '{' {
-					c.want(tt.want)
-				} else if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) || !strings.Contains(got[0], tt.want) {
-					t.Errorf("got %q", got)
-				}
-				c.send(answer(1, `{"roots":[]}`)) // a second response
-				c.end()
-			})
-		})
-	}
+	inBubbleWith(t, asker(askRoots), legacyPV, everyCap, func(c *client) {
+		for i, tt := range []struct{ response, want string }{
+			{`"error":"x"`, "error: mcp: the client responded with an error:  ()"},
+			{`"result":{"roots":[]},"error":{"code":1,"message":"m"}`, "error: mcp: the client responded with an error: m (1)"},
+			{`"result":{"roots":[]},"error":null`, `"[]"`},
+			{`"error":null,"result":{"roots":[]}`, `"[]"`},
+			{`"result":null`, "is invalid"},
+			{`"result":{"roots":null}`, "is invalid"},
+			{`"result":{"roots":[7]}`, "is invalid"},
+			{`"result":{"roots":[{"uri":7}]}`, "is invalid"},
+		} {
+			id := strconv.Itoa(i + 1)
+			c.send(callTheAsker(id))
+			c.want(questionLine(id, "roots/list", "{}"))
+			c.send(`{"jsonrpc":"2.0","id":` + id + `,` + tt.response + `}`)
+			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], tt.want) {
+				t.Errorf("%s: got %q", tt.response, got)
+			}
+		}
+	})
 }
 
 // The ids of our requests are independent of the client's ids and are not used again.
@@ -3799,57 +3751,45 @@ const listLine = `{"jsonrpc":"2.0","id":0,"method":"tools/list"}` + "\n"
 
 // ---- questions without keys ----
 
-// A questioner is a client of revision 2026-07-28 that answers questions.
-type questioner struct {
-	*client
-	asked []string // the messages of the questions that it was asked, round by round
-}
-
-// play repeats the call of the tool "ask" until it has a result, and returns that. The
-// answer to a question is what answer returns for its message.
-func (q *questioner) play(answer func(message string) string) string {
-	q.t.Helper()
+// answerQuestions repeats the call of the tool "ask" in revision 2026-07-28 until it has a
+// result, and returns that and the number of calls that asked. The response to a question is
+// what respond returns for its message.
+func (c *client) answerQuestions(respond func(message string) string) (result string, rounds int) {
+	c.t.Helper()
 	more := ""
-	for round := range 20 {
-		q.send(modernRequest(round, "tools/call", `"name":"ask"`, everyCap, more))
+	for ; rounds < 20; rounds++ {
+		c.send(modernRequest(rounds, "tools/call", `"name":"ask"`, everyCap, more))
 		var m struct {
 			Result struct {
 				ResultType    string
 				RequestState  string
 				Content       []struct{ Text string }
 				InputRequests map[string]struct {
-					Method string
 					Params struct{ Message string }
 				}
 			}
 		}
-		lines := q.recv()
+		lines := c.recv()
 		if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &m) != nil {
-			q.t.Fatalf("got %q", lines)
+			c.t.Fatalf("got %q", lines)
 		}
 		if m.Result.ResultType != "input_required" {
 			if len(m.Result.Content) == 0 {
-				return lines[0]
+				return lines[0], rounds
 			}
-			return m.Result.Content[0].Text
+			return m.Result.Content[0].Text, rounds
 		}
-		var messages, answers []string
+		var responses []string
 		for key, question := range m.Result.InputRequests {
-			if len(key) > 33 || !utf8.ValidString(key) {
-				q.t.Errorf("key %q", key)
-			}
-			messages = append(messages, question.Method+" "+question.Params.Message)
-			answers = append(answers, strconv.Quote(key)+":"+answer(question.Params.Message))
+			responses = append(responses, strconv.Quote(key)+":"+respond(question.Params.Message))
 		}
-		slices.Sort(messages)
-		q.asked = append(q.asked, strings.Join(messages, ","))
-		more = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, strings.Join(answers, ","), m.Result.RequestState)
+		more = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, strings.Join(responses, ","), m.Result.RequestState)
 	}
-	q.t.Fatal("asked without end")
-	return ""
+	c.t.Fatal("the tool does not stop asking")
+	return "", rounds
 }
 
-// accept is an answer that accepts a form with one text.
+// accept is the response to a form with one text.
 func accept(text string) string {
 	return fmt.Sprintf(`{"action":"accept","content":{"text":%q}}`, text)
 }
@@ -3862,14 +3802,19 @@ func ask(ctx context.Context, message string) (string, error) {
 	return form.Text, err
 }
 
-// An answer belongs to the question that the user saw, and to one of them: in both eras
-// the same handler asks the same questions.
-func TestAQuestionIsIdentifiedByWhatItAsks(t *testing.T) {
+// A response belongs to the question that the user saw, and to one of them. Questions may
+// be asked in any order and concurrently. If a message changes between two rounds, it is a
+// new question: the old response is not used for it, and that is reported once.
+func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
+	names := map[string]bool{"a": true, "b": true, "c": true, "d": true}
+	version := 0
 	for name, test := range map[string]struct {
-		ask    askFunc
-		answer func(n int, message string) string // to question number n
-		want   string
-		rounds []string // in 2026-07-28
+		ask     askFunc
+		respond func(n int, message string) string // to question number n
+		want    string
+		rounds  int // at most
+		reports int // lines in ErrorLog; -1 allows any number
+		legacy  bool
 	}{
 		"ask until valid": {func(ctx context.Context) (string, error) {
 			for tries := 1; ; tries++ {
@@ -3881,86 +3826,13 @@ func TestAQuestionIsIdentifiedByWhatItAsks(t *testing.T) {
 					return fmt.Sprint(text, " after ", tries), nil
 				}
 			}
-		}, func(n int, _ string) string { return accept([]string{"x", "y", "7"}[n]) }, "7 after 3", []string{"elicitation/create How many?", "elicitation/create How many?", "elicitation/create How many?"}},
-		"two equal questions": {func(ctx context.Context) (string, error) {
-			one, err := ask(ctx, "Name?")
-			if err != nil {
-				return "", err
-			}
-			two, err := ask(ctx, "Name?")
-			return one + " and " + two, err
-		}, func(n int, _ string) string { return accept([]string{"Ann", "Bo"}[n]) }, "Ann and Bo", []string{"elicitation/create Name?", "elicitation/create Name?"}},
-		"two messages": {func(ctx context.Context) (string, error) {
-			for _, path := range []string{"a", "b"} {
-				if text, err := ask(ctx, "Delete "+path+"?"); err != nil || text != "yes" {
-					return "kept " + path, err
-				}
-			}
-			return "deleted", nil
-		}, func(n int, message string) string { return accept([]string{"yes", "no"}[n]) }, "kept b", []string{"elicitation/create Delete a?", "elicitation/create Delete b?"}},
+		}, func(n int, _ string) string { return accept([]string{"x", "y", "7"}[n]) }, "7 after 3", 3, 0, true},
 		"text that is not UTF-8": {func(ctx context.Context) (string, error) { return ask(ctx, "\xff?") },
-			func(int, string) string { return accept("yes") }, "yes", []string{"elicitation/create \ufffd?"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := serve(t, asker(test.ask))
-				c.initialize("2025-11-25", everyCap)
-				c.send(callTheAsker(1))
-				for n := range test.rounds {
-					c.recv()
-					c.send(answer(n+1, test.answer(n, "")))
-				}
-				c.want(said(1, test.want))
-				c.end()
-			})
-			synctest.Test(t, func(t *testing.T) {
-				n := -1
-				s := asker(test.ask)
-				log := diagnostics(s)
-				q := &questioner{client: serve(t, s)}
-				got := q.play(func(message string) string { n++; return test.answer(n, message) })
-				if got != test.want || !slices.Equal(q.asked, test.rounds) {
-					t.Errorf("got %q, asked %q", got, q.asked)
-				}
-				q.end()
-				if log.Len() > 0 {
-					t.Errorf("reported %s", log)
-				}
-			})
-		})
-	}
-}
-
-// A message that changes between two rounds is a new question: the old answer does not
-// count for it, and is reported once.
-func TestChangedMessageIsAskedAgain(t *testing.T) {
-	version := 0
-	s := asker(func(ctx context.Context) (string, error) {
-		version = min(version+1, 2)
-		text, err := ask(ctx, fmt.Sprintf("Publish version %d?", version))
-		return text, err
-	})
-	log := diagnostics(s)
-	synctest.Test(t, func(t *testing.T) {
-		q := &questioner{client: serve(t, s)}
-		got := q.play(func(message string) string { return accept("yes to " + message) })
-		if got != "yes to Publish version 2?" || len(q.asked) != 2 {
-			t.Errorf("got %q, asked %q", got, q.asked)
-		}
-		q.end()
-	})
-	if n := strings.Count(log.String(), "match no question"); n != 1 {
-		t.Errorf("reported %d times: %s", n, log)
-	}
-}
-
-// Questions may be asked in any order and concurrently, and roots may be asked for twice.
-func TestQuestionsInAnyOrder(t *testing.T) {
-	names := map[string]bool{"a": true, "b": true, "c": true, "d": true}
-	for name, test := range map[string]struct {
-		ask  askFunc
-		most int // rounds
-	}{
+			func(_ int, message string) string { return accept("yes to " + message) }, "yes to \ufffd?", 1, 0, true},
+		"changed message": {func(ctx context.Context) (string, error) {
+			version = min(version+1, 2)
+			return ask(ctx, fmt.Sprintf("Publish version %d?", version))
+		}, func(_ int, message string) string { return accept("yes to " + message) }, "yes to Publish version 2?", 2, 1, false},
 		"map order": {func(ctx context.Context) (string, error) {
 			said := make(map[string]string)
 			for name := range names {
@@ -3971,16 +3843,7 @@ func TestQuestionsInAnyOrder(t *testing.T) {
 				said[name] = text
 			}
 			return fmt.Sprint(said), nil
-		}, 10},
-		"joined": {func(ctx context.Context) (string, error) {
-			said := make(map[string]string)
-			var errs []error
-			for name := range names {
-				text, err := ask(ctx, "For "+name+"?")
-				said[name], errs = text, append(errs, err)
-			}
-			return fmt.Sprint(said), errors.Join(errs...)
-		}, 1},
+		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c d:d]", 10, -1, false},
 		"concurrent": {func(ctx context.Context) (string, error) {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
@@ -3996,33 +3859,45 @@ func TestQuestionsInAnyOrder(t *testing.T) {
 			}
 			wg.Wait()
 			return fmt.Sprint(said), errors.Join(errs...)
-		}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := &questioner{client: serve(t, asker(test.ask))}
-				got := q.play(func(message string) string { return accept(message[4:5]) })
-				if got != "map[a:a b:b c:c d:d]" || len(q.asked) > test.most {
-					t.Errorf("got %q, asked %q", got, q.asked)
-				}
-				q.end()
-			})
-		})
-	}
-	synctest.Test(t, func(t *testing.T) {
-		q := &questioner{client: serve(t, asker(func(ctx context.Context) (string, error) {
+		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c d:d]", 1, 0, false},
+		"the roots twice": {func(ctx context.Context) (string, error) {
 			one, err := Roots(ctx)
 			if err != nil {
 				return "", err
 			}
 			two, err := Roots(ctx)
 			return fmt.Sprint(len(one), len(two)), err
-		}))}
-		if got := q.play(func(string) string { return `{"roots":[{"uri":"file:///a"}]}` }); got != "1 1" || len(q.asked) != 1 {
-			t.Errorf("got %q, asked %q", got, q.asked)
-		}
-		q.end()
-	})
+		}, func(int, string) string { return `{"roots":[{"uri":"file:///a"}]}` }, "1 1", 1, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := asker(test.ask)
+			log := diagnostics(s)
+			inBubble(t, s, "", func(c *client) {
+				n := -1
+				got, rounds := c.answerQuestions(func(message string) string {
+					n++
+					return test.respond(n, message)
+				})
+				if got != test.want || rounds > test.rounds {
+					t.Errorf("got %q after %d rounds, want %q after %d", got, rounds, test.want, test.rounds)
+				}
+			})
+			if n := strings.Count(log.String(), "\n"); test.reports >= 0 && n != test.reports {
+				t.Errorf("reported %d times: %s", n, log)
+			}
+			if !test.legacy {
+				return
+			}
+			inBubbleWith(t, s, "2025-11-25", everyCap, func(c *client) {
+				c.send(callTheAsker(1))
+				for n := range test.rounds {
+					c.recv()
+					c.send(answer(n+1, test.respond(n, "\ufffd?")))
+				}
+				c.want(said(1, test.want))
+			})
+		})
+	}
 }
 
 // ---- methods of one's own ----
@@ -4040,7 +3915,7 @@ func TestAddMethod(t *testing.T) {
 		case "error":
 			return nil, errors.New("no such skill")
 		case "code":
-			return nil, &Error{Code: 7, Message: "seven", Data: 1}
+			return nil, &Error{Code: 7, Message: "seven", Data: none{}}
 		case "list":
 			return []int{1}, nil
 		case "nil":
@@ -4056,49 +3931,41 @@ func TestAddMethod(t *testing.T) {
 		Progress(ctx, 1, 2, "")
 		return map[string]any{"skill": p.Name}, nil
 	})
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, s)
-		legacy := func(id int, params string) {
-			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"skills/get","params":%s}`, id, params))
-		}
-		modern := func(id int, params string) {
-			c.send(modernRequest(id, "skills/get", params, `{"roots":{}}`))
-		}
-		legacy(1, `{}`)
-		if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
+	inBubble(t, s, "", func(c *client) {
+		if got := c.ask("> 1 skills/get {}"); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
 			t.Errorf("before initialize: got %q", got)
 		}
 		c.initialize("2025-11-25", everyCap)
-		legacy(2, `{"name":"go","_meta":{"progressToken":"t"}}`)
-		c.want(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"total":2}}`, answer(2, `{"skill":"go"}`))
-		c.send(`{"jsonrpc":"2.0","id":3,"method":"skills/get"}`)
-		c.want(answer(3, `{"skill":""}`))
-		modern(4, `"name":"go"`)
-		c.talk(`< {"jsonrpc":"2.0","id":4,"result":{"resultType":"complete","skill":"go",$SRV}}`)
+		c.script(`
+			> 2 skills/get {"name":"go","_meta":{"progressToken":"t"}}
+			< notifications/progress {"progressToken":"t","progress":1,"total":2}
+			< 2 {"skill":"go"}
+			> 3 skills/get
+			< 3 {"skill":""}
+			> 4+ skills/get {"name":"go"}
+			< 4+ {"skill":"go"}
+			> 5 skills/get {"fail":"ask"}
+			< 1 roots/list {}
+			> 1 {"roots":[]}
+			< 5 {"asked":true,"unsupported":false}
+			> 6 skills/list
+			< 6! -32601 Method not found: skills/list`)
 		for _, test := range []struct{ fail, legacy, modern string }{
-			{"error", `"error":{"code":-32603,"message":"no such skill"}`, `"error":{"code":-32603,"message":"no such skill"}`},
-			{"code", `"error":{"code":7,"message":"seven","data":1}`, `"error":{"code":7,"message":"seven","data":1}`},
-			{"list", `"error":{"code":-32603,"message":"Internal error"}`, `"error":{"code":-32603,"message":"Internal error"}`},
-			{"panic", `"error":{"code":-32603,"message":"Internal error"}`, `"error":{"code":-32603,"message":"Internal error"}`},
-			{"nil", `"result":{}`, `"result":{"resultType":"complete",$SRV}`},
-			{"reserved", `"result":{"a":1,"resultType":"x","_meta":{"k":"v"}}`, `"result":{"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
+			{"error", "! -32603 no such skill", "! -32603 no such skill"},
+			{"code", "! 7 seven {}", "! 7 seven {}"},
+			{"list", "! -32603 Internal error", "! -32603 Internal error"},
+			{"panic", "! -32603 Internal error", "! -32603 Internal error"},
+			{"nil", " {}", "+ {}"},
+			{"reserved", ` {"a":1,"resultType":"x","_meta":{"k":"v"}}`,
+				` {"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
 		} {
-			legacy(5, `{"fail":"`+test.fail+`"}`)
-			c.talk(`< {"jsonrpc":"2.0","id":5,` + test.legacy + `}`)
-			modern(6, `"fail":"`+test.fail+`"`)
-			c.talk(`< {"jsonrpc":"2.0","id":6,` + test.modern + `}`)
+			c.script(`> 7 skills/get {"fail":"` + test.fail + `"}` + "\n< 7" + test.legacy)
+			c.script(`> 8+ skills/get {"fail":"` + test.fail + `"}` + "\n< 8" + test.modern)
 		}
-		legacy(7, `{"fail":"ask"}`)
-		c.want(questionLine(1, "roots/list", "{}"))
-		c.send(answer(1, `{"roots":[]}`))
-		c.want(answer(7, `{"asked":true,"unsupported":false}`))
-		modern(8, `"fail":"ask"`)
-		c.talk(`< {"jsonrpc":"2.0","id":8,"result":{"resultType":"complete","asked":false,"unsupported":true,$SRV}}`)
-		legacy(9, `[]`)
-		c.want(wrong(9, codeParams, "Invalid params: params must be an object"))
-		c.send(`{"jsonrpc":"2.0","id":10,"method":"skills/list"}`)
-		c.want(wrong(10, codeMethod, "Method not found: skills/list"))
-		c.end()
+		c.send(modernRequest(9, "skills/get", `"fail":"ask"`, everyCap))
+		c.script(`< 9+ {"asked":false,"unsupported":true}`)
+		c.send(`{"jsonrpc":"2.0","id":10,"method":"skills/get","params":[]}`)
+		c.want(wrong(10, codeParams, "Invalid params: params must be an object"))
 	})
 	if want := `skills/get {"name":"go","_meta":{"progressToken":"t"}}`; len(seen) < 2 || seen[0] != want || seen[1] != "skills/get " {
 		t.Errorf("seen %q", seen)
@@ -4121,8 +3988,7 @@ func TestQuestionsWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const asked = 400 // 25 MiB
 		rounds := 0
-		s := &Server{Name: "n", Version: "1"}
-		AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
+		s := asker(func(ctx context.Context) (string, error) {
 			for range asked {
 				short, cancel := context.WithTimeout(ctx, time.Millisecond)
 				Sample(short, SampleRequest{MaxTokens: 1, SystemPrompt: strings.Repeat("x", 64<<10)})
@@ -4131,31 +3997,18 @@ func TestQuestionsWaitForRoom(t *testing.T) {
 			}
 			return "done", nil
 		})
-		r, in := io.Pipe()
-		release, sent := make(chan struct{}), 0
-		done := make(chan error)
-		go func() {
-			done <- s.Serve(t.Context(), r, writeFunc(func(b []byte) (int, error) {
-				<-release
-				sent += len(b)
-				return len(b), nil
-			}))
-		}()
-		io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"c","version":"1"}}}`+"\n"+callLine(1, "ask", "{}"))
+		c := serveUnread(t, s)
+		c.send(strings.Replace(opening, `"roots"`, `"sampling"`, 1) + callTheAsker(1))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if rounds != asked {
 			t.Fatalf("%d questions", rounds)
 		}
-		close(release)
-		synctest.Wait()
-		if sent > outputBound+(1<<20) {
+		go c.listen()
+		if sent := len(strings.Join(c.recv(), "\n")); sent > outputBound+(1<<20) {
 			t.Errorf("%d bytes were unsent", sent)
 		}
-		in.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		c.end()
 	})
 }
 
