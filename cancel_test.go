@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -146,7 +145,7 @@ func TestEndings(t *testing.T) {
 // A client that closes its end right after its requests receives all responses.
 func TestEOFAfterRequestsLosesNoResponse(t *testing.T) {
 	for _, max := range []int{0, 1, 3} {
-		s := newStage(t)
+		s := newStage()
 		s.MaxConcurrent = max
 		var script, want []string
 		for i := range 200 {
@@ -332,53 +331,46 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 func TestLinger(t *testing.T) {
 	const linger = 2500 * time.Millisecond
 	slept := func(id string) []string { return []string{progressLine(id, "1"), modernSaid(id, "slept")} }
+	eof := func(c *client) { c.in.Close() }
 	for _, row := range []struct {
 		linger time.Duration
 		tools  string
+		event  func(*client)
 		lasts  time.Duration
+		err    error
 		causes []error
 		lines  []string
 	}{
-		{0, "sleep1", 0, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
-		{linger, "sleep1", time.Second - maxInline, []error{nil}, slept("0")},
-		{linger, "sleep1 sleep2", 2*time.Second - maxInline, []error{nil, nil}, append(slept("0"), slept("1")...)},
-		{linger, "sleep3", linger, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
-		{linger, "sleep1 wait", linger, []error{nil, ErrClosed}, append(slept("0"), modernFailed("1", ErrClosed.Error()))},
+		{0, "sleep1", eof, 0, nil, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
+		{linger, "sleep1", eof, time.Second - maxInline, nil, []error{nil}, slept("0")},
+		{linger, "sleep1 sleep2", eof, 2*time.Second - maxInline, nil, []error{nil, nil}, append(slept("0"), slept("1")...)},
+		{linger, "sleep3", eof, linger, nil, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
+		{linger, "sleep1 wait", eof, linger, nil, []error{nil, ErrClosed}, append(slept("0"), modernFailed("1", ErrClosed.Error()))},
+		{time.Hour, "sleep1 wait", func(c *client) {
+			c.setFail(func([]byte) (int, error) { return 0, syscall.EPIPE })
+			c.in.Close()
+		}, time.Second - 2*maxInline, nil, []error{nil, ErrClosed}, nil},
+		{time.Hour, "wait deaf", func(c *client) {
+			c.in.Close()
+			synctest.Wait()
+			c.cancel(io.ErrNoProgress)
+		}, time.Second, ErrDrain, []error{io.ErrNoProgress}, []string{modernFailed("0", io.ErrNoProgress.Error())}},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.Linger = row.linger
-			c := serve(t, &s.Server)
+			c := serveWire(t, &s.Server)
 			for i, tool := range strings.Fields(row.tools) {
 				id := strconv.Itoa(i)
 				c.send(modernCall(id, tool, `"progressToken":`+id))
 			}
 			time.Sleep(maxInline)
-			c.in.Close()
-			c.ends(row.lasts, nil)
+			row.event(c)
+			c.ends(row.lasts, row.err)
 			c.want(row.lines...)
 			s.saw(t, row.causes...)
+			close(s.release)
 		})
 	}
-	bubble(t, func(t *testing.T, s *stage) { // w fails
-		s.Linger = time.Hour
-		c := serveWire(t, &s.Server)
-		c.send(modernCall("1", "sleep1"), modernCall("2", "wait"))
-		c.setFail(func([]byte) (int, error) { return 0, syscall.EPIPE })
-		c.in.Close()
-		c.ends(time.Second-maxInline, nil)
-		s.saw(t, nil, ErrClosed)
-	})
-	bubble(t, func(t *testing.T, s *stage) { // ctx ends
-		s.Linger = time.Hour
-		c := serveWire(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
-		c.in.Close()
-		synctest.Wait()
-		c.cancel(io.ErrNoProgress)
-		s.saw(t, io.ErrNoProgress)
-		c.ends(time.Second, ErrDrain)
-		close(s.release)
-	})
 	bubble(t, func(t *testing.T, s *stage) { // changes are sent before the responses of the handlers
 		s.Linger = time.Minute
 		add(&s.Server, "change", func(context.Context) (string, error) {
@@ -471,18 +463,6 @@ func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 			c.want(row.lines...)
 		})
 	}
-	bubble(t, func(t *testing.T, s *stage) { // it is read ahead, and begins after the end of the input
-		s.Linger = time.Hour
-		add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
-		c := serveUnread(t, &s.Server)
-		c.send(modernCall("1", "big"))
-		synctest.Wait()
-		c.send(listenLine)
-		c.in.Close()
-		synctest.Wait()
-		go c.listen()
-		c.ends(0, nil)
-	})
 }
 
 // An ErrDrain names the handlers that outlive Drain, and no Write begins after Serve
@@ -557,7 +537,7 @@ func TestNothingIsLeftAfterAShortDrain(t *testing.T) {
 		var sessions sync.WaitGroup
 		for i := range 200 {
 			sessions.Go(func() {
-				s := newStage(t)
+				s := newStage()
 				s.Drain = 1
 				c := serveUnread(t, &s.Server)
 				responses := bufio.NewReader(c.out)
@@ -823,27 +803,6 @@ func TestPanicFailsOneRequest(t *testing.T) {
 	}
 }
 
-// An ErrorLog that blocks delays neither responses nor the end.
-func TestBlockedErrorLog(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		s.ErrorLog = log.New(writeFunc(func(b []byte) (int, error) { <-s.release; return len(b), nil }), "", 0)
-		c := serve(t, &s.Server)
-		c.send("rubbish", modernCall("1", "panic"), pingLine)
-		if got := c.recv(); len(got) != 3 {
-			t.Errorf("got %q", got)
-		}
-		for i := range 100 {
-			c.send(modernCall(strconv.Itoa(i+10), "nil"))
-		}
-		c.recv()
-		c.send(pingLine)
-		c.want(pongLine)
-		c.in.Close()
-		c.ends(time.Second, nil)
-		close(s.release)
-	})
-}
-
 // ---- EOF and broken pipes, as a process sees them ----
 
 // No response of `printf ... | server` is lost.
@@ -1091,23 +1050,6 @@ func TestProcessStdoutIsStderr(t *testing.T) {
 	}
 }
 
-// fullPipe returns both ends of a pipe that is full.
-func fullPipe(t *testing.T) (r, w *os.File) {
-	t.Helper()
-	r, w = pipe(t)
-	for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
-		w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		var err error
-		for err == nil {
-			_, err = w.Write(chunk)
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal(err)
-		}
-	}
-	return r, w
-}
-
 // A stderr that is full delays neither responses nor the end, also if the standard
 // logger is to be restored. A write to it that was in progress when ServeStdio returned
 // fails while main cleans up, and does not end the process.
@@ -1116,7 +1058,13 @@ func TestProcessFullStderr(t *testing.T) {
 	for _, print := range []string{"", "1"} {
 		t.Run("MCP_TEST_PRINT="+print, func(t *testing.T) {
 			p := newProc(t, "MCP_TEST_DRAIN=200ms", "MCP_TEST_PRINT="+print)
-			r, w := fullPipe(t)
+			r, w := pipe(t)
+			for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
+				w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+				for err := error(nil); err == nil; {
+					_, err = w.Write(chunk)
+				}
+			}
 			p.cmd.Stderr = w
 			begun, end := p.startCleaner()
 			w.Close()
