@@ -864,7 +864,7 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 // ErrDrain names the handlers that do not return, and main goes on. The other handlers
 // get a response.
 func TestProcessLeavesHangingHandlers(t *testing.T) {
-	p := beginProc(t, "MCP_TEST_DRAIN=200ms")
+	p := newProc(t, "MCP_TEST_DRAIN=200ms").open()
 	p.send(callLines(1, 3, "hang", "{}") + callLines(4, 6, "wait", "{}"))
 	p.arrived(6)
 	p.in.Close()
@@ -880,7 +880,7 @@ func TestProcessEndsAtABrokenPipe(t *testing.T) {
 	onUnix(t)
 	for _, both := range []bool{false, true} {
 		t.Run(fmt.Sprint("both=", both), func(t *testing.T) {
-			p := beginProc(t)
+			p := newProc(t).open()
 			p.send(callLines(1, 50, "wait", "{}"))
 			p.arrived(50)
 			p.out.Close()
@@ -903,7 +903,7 @@ func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	onUnix(t)
 	for _, closesStdin := range []bool{true, false} {
 		t.Run(fmt.Sprint("stdin is closed too=", closesStdin), func(t *testing.T) {
-			p := beginProc(t)
+			p := newProc(t).open()
 			p.send(callLines(1, 8, "big", `{"Size":200000}`))
 			if _, err := p.lines.ReadByte(); err != nil { // it has begun to write
 				t.Fatal(err)
@@ -917,9 +917,8 @@ func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	}
 	t.Run("during cleanup", func(t *testing.T) {
 		p := newProc(t, "MCP_TEST_DRAIN=200ms")
-		begun, end := p.startCleaner()
-		p.send(opening + callLines(1, 8, "big", `{"Size":200000}`))
-		p.next(0)
+		begun, end := p.openCleaner()
+		p.send(callLines(1, 8, "big", `{"Size":200000}`))
 		p.in.Close()
 		begun()
 		p.out.Close() // the write that ServeStdio left behind fails only now
@@ -937,9 +936,7 @@ func TestProcessSignalsAfterEOF(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		t.Run(fmt.Sprint("twice=", twice), func(t *testing.T) {
 			p := newProc(t)
-			begun, end := p.startCleaner()
-			p.send(opening)
-			p.next(0)
+			begun, end := p.openCleaner()
 			p.in.Close()
 			begun()
 			p.cmd.Process.Signal(syscall.SIGTERM)
@@ -987,9 +984,7 @@ func TestProcessSignals(t *testing.T) {
 				}
 				p.cmd.Path, p.cmd.Args = sh, []string{"sh", "-c", `trap "" HUP; exec "$0"`, p.cmd.Path}
 			}
-			p.start().send(opening)
-			p.next(0)
-			p.send(callLines(1, tt.handlers, "wait", "{}"))
+			p.open().send(callLines(1, tt.handlers, "wait", "{}"))
 			p.arrived(tt.handlers)
 			for _, sig := range tt.send { // SIGHUP is delivered before SIGTERM, also if both are pending
 				p.cmd.Process.Signal(sig)
@@ -1000,7 +995,7 @@ func TestProcessSignals(t *testing.T) {
 	}
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(sig.String()+" twice", func(t *testing.T) {
-			p := beginProc(t)
+			p := newProc(t).open()
 			p.send(callLine(1, "hang", "{}") + callLine(2, "wait", "{}"))
 			p.arrived(2)
 			p.cmd.Process.Signal(sig)
@@ -1010,7 +1005,7 @@ func TestProcessSignals(t *testing.T) {
 		})
 	}
 	t.Run("after ctx has ended", func(t *testing.T) {
-		p := beginProc(t)
+		p := newProc(t).open()
 		p.send(callLine(1, "stop", "{}"))
 		p.wait("exit status 0")
 	})
@@ -1022,7 +1017,7 @@ func TestProcessSignals(t *testing.T) {
 // stderr, child processes read nothing from stdin, and a second ServeStdio is refused.
 // Afterwards all is as before.
 func TestProcessStdoutIsStderr(t *testing.T) {
-	p := beginProc(t, "MCP_TEST_PRINT=1")
+	p := newProc(t, "MCP_TEST_PRINT=1").open()
 	p.send(callLine(1, "stray", "{}") + "garbage\n") // the child process of 1 does not read what follows
 	p.send(callLine(2, "second", "{}"))
 	got := map[int]message{}
@@ -1066,10 +1061,8 @@ func TestProcessFullStderr(t *testing.T) {
 				}
 			}
 			p.cmd.Stderr = w
-			begun, end := p.startCleaner()
+			begun, end := p.openCleaner()
 			w.Close()
-			p.send(opening)
-			p.next(0)
 			for range 50 {
 				p.send("garbage\n")
 				p.recv() // the error response to garbage, which is reported to stderr too
@@ -1123,7 +1116,7 @@ func TestProcessTrace(t *testing.T) {
 			if err := exec.Command("mkfifo", fifo).Run(); err != nil {
 				t.Skip(err)
 			}
-			p := beginProc(t, "MCP_TRACE="+fifo, "MCP_TEST_DRAIN=100ms")
+			p := newProc(t, "MCP_TRACE="+fifo, "MCP_TEST_DRAIN=100ms").open()
 			p.send(callLine(1, "echo", `{"Text":"hi"}`))
 			p.next(1)
 			if end == "EOF" {
