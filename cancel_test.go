@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -28,50 +27,7 @@ import (
 	"time"
 )
 
-// ---- the five faults of python-sdk pull request 2306 ----
-
-// Serve cancels handlers if both ends of the connection are closed at once.
-func TestBothEndsClosed(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "wait"), modernCall("3", "sleep1"))
-		synctest.Wait()
-		c.out.Close()
-		c.in.Close()
-		c.ends(0, nil)
-		s.saw(t, ErrClosed, ErrClosed, ErrClosed)
-	})
-}
-
-// Handlers that the end wakes remove their own questions from the map while the
-// session wakes the other handlers. With Linger nothing else wakes them. The test uses
-// the fields of the session to see that the maps are empty.
-func TestWokenHandlersRemoveTheirQuestions(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		const n = 200
-		s.Linger = time.Hour
-		c := serve(t, &s.Server)
-		c.initialize("2025-11-25", `{"roots":{}}`)
-		var ss *session
-		add(&s.Server, "find", func(ctx context.Context) (string, error) { ss = requestOf(ctx).session; return "", nil })
-		c.send(legacyCall("0", "find"))
-		for i := range n {
-			c.send(legacyCall(strconv.Itoa(i+1), "ask"))
-		}
-		if got := len(c.recv()); got < n {
-			t.Fatalf("%d questions, want %d", got, n)
-		}
-		c.in.Close()
-		c.ends(0, nil)
-		s.saw(t, slices.Repeat([]error{ErrClosed}, n)...)
-		if got := len(c.recv()); got != n {
-			t.Errorf("%d answers, want %d", got, n)
-		}
-		if len(ss.pending)+len(ss.requests)+len(ss.running)+ss.waiting.Len() != 0 {
-			t.Errorf("left behind: %v %v %v %v", ss.pending, ss.requests, ss.running, ss.waiting.Len())
-		}
-	})
-}
+// ---- closed connections ----
 
 // After a Write has failed, no response or error of a woken handler is written.
 func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
@@ -91,26 +47,6 @@ func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 		if c.tries != before+1 {
 			t.Errorf("%d writes to a closed stream, want one", c.tries-before)
 		}
-	})
-}
-
-// A request that the client has cancelled is not answered, also if the input ends
-// later. A request that the end has cancelled is answered.
-func TestCancelledRequestsAreNotAnsweredAtEOF(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "wait"), modernCall("3", "deaf"))
-		c.want()
-		c.send(cancelling("1"), cancelling("3"))
-		c.want()
-		s.saw(t, stopped)
-		c.in.Close()
-		c.want() // held, until the last has returned
-		s.saw(t, ErrClosed)
-		close(s.release) // cancelled, then closed: still no answer
-		c.ends(0, nil)
-		c.want(modernFailed("2", ErrClosed.Error()))
-		s.saw(t, stopped)
 	})
 }
 
@@ -180,6 +116,7 @@ func TestEndings(t *testing.T) {
 		{"w fails half way", breakWith(7, boom), boom, false, boom},
 		{"w fails, wrapped", breakWith(0, &os.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}), syscall.ENOSPC, false, syscall.ENOSPC},
 		{"w writes short", breakWith(7, nil), io.ErrShortWrite, false, io.ErrShortWrite},
+		{"EOF, and w is a closed pipe", func(c *client) { breakWith(0, syscall.EPIPE)(c); c.in.Close() }, ErrClosed, false, nil},
 		{"ctx ends", func(c *client) { c.cancel(nil) }, context.Canceled, true, nil},
 		{"ctx ends with a cause", func(c *client) { c.cancel(boom) }, boom, true, nil},
 	} {
@@ -198,7 +135,7 @@ func TestEndings(t *testing.T) {
 						t.Errorf("written: %q", got)
 					}
 				} else if len(got) != 1 || !strings.Contains(got[0], `"isError":true`) || !strings.Contains(got[0], row.cause.Error()) {
-					t.Errorf("answer: %q", got)
+					t.Errorf("response: %q", got)
 				}
 			})
 		})
@@ -208,7 +145,7 @@ func TestEndings(t *testing.T) {
 // A client that closes its end right after its requests receives all responses.
 func TestEOFAfterRequestsLosesNoResponse(t *testing.T) {
 	for _, max := range []int{0, 1, 3} {
-		s := newStage(t)
+		s := newStage()
 		s.MaxConcurrent = max
 		var script, want []string
 		for i := range 200 {
@@ -332,28 +269,23 @@ func TestSlowBlanksAfterTheLimitAreLinear(t *testing.T) {
 }
 
 // Responses of handlers that EOF has cancelled are held until the last handler has
-// returned or Drain has passed. While Linger lasts they are sent at once.
+// returned or Drain has passed. While Linger lasts they are sent at once. A request that
+// the client has cancelled gets no response, also if the input ends later.
 func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		add(&s.Server, "cleanup", func(ctx context.Context) (string, error) {
-			<-ctx.Done()
-			time.Sleep(50 * time.Millisecond)
-			return "clean", nil
-		})
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"))
-		for i := range 20 {
-			c.send(modernCall(strconv.Itoa(i+2), "cleanup"))
-		}
-		c.recv()
-		c.in.Close()
-		s.saw(t, ErrClosed)
-		time.Sleep(49 * time.Millisecond)
+		c.send(modernCall("1", "wait"), modernCall("2", "wait"), modernCall("3", "deaf"))
 		c.want()
-		c.ends(time.Millisecond, nil)
-		if got := c.recv(); len(got) != 21 {
-			t.Errorf("%d responses", len(got))
-		}
+		c.send(cancelling("1"), cancelling("3"))
+		c.want()
+		s.saw(t, stopped)
+		c.in.Close()
+		c.want() // held, until the last handler has returned
+		s.saw(t, ErrClosed)
+		close(s.release)
+		c.ends(0, nil)
+		c.want(modernFailed("2", ErrClosed.Error()))
+		s.saw(t, stopped)
 	})
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -399,53 +331,46 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 func TestLinger(t *testing.T) {
 	const linger = 2500 * time.Millisecond
 	slept := func(id string) []string { return []string{progressLine(id, "1"), modernSaid(id, "slept")} }
+	eof := func(c *client) { c.in.Close() }
 	for _, row := range []struct {
 		linger time.Duration
 		tools  string
+		event  func(*client)
 		lasts  time.Duration
+		err    error
 		causes []error
 		lines  []string
 	}{
-		{0, "sleep1", 0, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
-		{linger, "sleep1", time.Second - maxInline, []error{nil}, slept("0")},
-		{linger, "sleep1 sleep2", 2*time.Second - maxInline, []error{nil, nil}, append(slept("0"), slept("1")...)},
-		{linger, "sleep3", linger, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
-		{linger, "sleep1 wait", linger, []error{nil, ErrClosed}, append(slept("0"), modernFailed("1", ErrClosed.Error()))},
+		{0, "sleep1", eof, 0, nil, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
+		{linger, "sleep1", eof, time.Second - maxInline, nil, []error{nil}, slept("0")},
+		{linger, "sleep1 sleep2", eof, 2*time.Second - maxInline, nil, []error{nil, nil}, append(slept("0"), slept("1")...)},
+		{linger, "sleep3", eof, linger, nil, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
+		{linger, "sleep1 wait", eof, linger, nil, []error{nil, ErrClosed}, append(slept("0"), modernFailed("1", ErrClosed.Error()))},
+		{time.Hour, "sleep1 wait", func(c *client) {
+			c.setFail(func([]byte) (int, error) { return 0, syscall.EPIPE })
+			c.in.Close()
+		}, time.Second - 2*maxInline, nil, []error{nil, ErrClosed}, nil},
+		{time.Hour, "wait deaf", func(c *client) {
+			c.in.Close()
+			synctest.Wait()
+			c.cancel(io.ErrNoProgress)
+		}, time.Second, ErrDrain, []error{io.ErrNoProgress}, []string{modernFailed("0", io.ErrNoProgress.Error())}},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.Linger = row.linger
-			c := serve(t, &s.Server)
+			c := serveWire(t, &s.Server)
 			for i, tool := range strings.Fields(row.tools) {
 				id := strconv.Itoa(i)
 				c.send(modernCall(id, tool, `"progressToken":`+id))
 			}
 			time.Sleep(maxInline)
-			c.in.Close()
-			c.ends(row.lasts, nil)
+			row.event(c)
+			c.ends(row.lasts, row.err)
 			c.want(row.lines...)
 			s.saw(t, row.causes...)
+			close(s.release)
 		})
 	}
-	bubble(t, func(t *testing.T, s *stage) { // w fails
-		s.Linger = time.Hour
-		c := serveWire(t, &s.Server)
-		c.send(modernCall("1", "sleep1"), modernCall("2", "wait"))
-		c.setFail(func([]byte) (int, error) { return 0, syscall.EPIPE })
-		c.in.Close()
-		c.ends(time.Second-maxInline, nil)
-		s.saw(t, nil, ErrClosed)
-	})
-	bubble(t, func(t *testing.T, s *stage) { // ctx ends
-		s.Linger = time.Hour
-		c := serveWire(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
-		c.in.Close()
-		synctest.Wait()
-		c.cancel(io.ErrNoProgress)
-		s.saw(t, io.ErrNoProgress)
-		c.ends(time.Second, ErrDrain)
-		close(s.release)
-	})
 	bubble(t, func(t *testing.T, s *stage) { // changes are sent before the responses of the handlers
 		s.Linger = time.Minute
 		add(&s.Server, "change", func(context.Context) (string, error) {
@@ -480,28 +405,33 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 		{func(c *client) { c.cancel(boom) }, boom},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
+			const n = 20
 			s.Linger = 5 * time.Second
 			begin := time.Now()
 			add(&s.Server, "again", func(ctx context.Context) (string, error) {
 				_, first := Roots(context.WithoutCancel(ctx))
 				_, second := Roots(context.WithoutCancel(ctx)) // the session has ended
-				s.causes = append(s.causes, first)
 				if second == nil || time.Since(begin) != 0 {
 					t.Errorf("after the end, at %v: %v", time.Since(begin), second)
 				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.causes = append(s.causes, first)
 				return "", nil
 			})
 			c := serveWire(t, &s.Server)
 			c.initialize("2025-11-25", `{"roots":{}}`)
-			c.send(legacyCall("1", "again"))
-			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], "roots/list") {
-				t.Fatalf("question: %q", got)
+			for i := range n {
+				c.send(legacyCall(strconv.Itoa(i+1), "again"))
+			}
+			if got := c.recv(); len(got) != n || !strings.Contains(got[0], "roots/list") {
+				t.Fatalf("questions: %q", got)
 			}
 			row.event(c)
 			c.over(0)
-			s.saw(t, row.want)
+			s.saw(t, slices.Repeat([]error{row.want}, n)...)
 			got := slices.DeleteFunc(c.recv(), func(l string) bool { return strings.Contains(l, "notifications/cancelled") })
-			if len(got) != 1 {
+			if len(got) != n {
 				t.Errorf("written: %q", got)
 			}
 		})
@@ -533,18 +463,6 @@ func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 			c.want(row.lines...)
 		})
 	}
-	bubble(t, func(t *testing.T, s *stage) { // it is read ahead, and begins after the end of the input
-		s.Linger = time.Hour
-		add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
-		c := serveUnread(t, &s.Server)
-		c.send(modernCall("1", "big"))
-		synctest.Wait()
-		c.send(listenLine)
-		c.in.Close()
-		synctest.Wait()
-		go c.listen()
-		c.ends(0, nil)
-	})
 }
 
 // An ErrDrain names the handlers that outlive Drain, and no Write begins after Serve
@@ -622,18 +540,11 @@ func TestNothingIsLeftAfterAShortDrain(t *testing.T) {
 				sessions.Wait()
 			}
 			sessions.Go(func() {
-				s := newStage(t)
-				s.Name, s.Version, s.Drain = "demo", "1", 1
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				r, in := io.Pipe()
-				out, w := io.Pipe()
-				done := make(chan error, 1)
-				go func() { done <- s.Serve(ctx, r, w) }()
-				responses := bufio.NewReader(out)
-				for _, line := range lines {
-					io.WriteString(in, line+"\n")
-				}
+				s := newStage()
+				s.Drain = 1
+				c := serveUnread(t, &s.Server)
+				responses := bufio.NewReader(c.out)
+				c.send(lines...)
 				for i := range lines {
 					if i == 1 {
 						close(s.release)
@@ -644,15 +555,13 @@ func TestNothingIsLeftAfterAShortDrain(t *testing.T) {
 				}
 				go io.Copy(io.Discard, responses)
 				if i%2 == 0 {
-					cancel()
+					c.cancel(nil)
 				} else {
-					in.Close()
+					c.in.Close()
 				}
-				if err := <-done; err != nil {
+				if err := <-c.done; err != nil {
 					t.Errorf("%s, by context %v: %v", name, i%2 == 0, err)
 				}
-				in.Close()
-				w.Close()
 			})
 		}
 		sessions.Wait()
@@ -897,45 +806,6 @@ func TestPanicFailsOneRequest(t *testing.T) {
 	}
 }
 
-// A jam is a writer that blocks until release is closed.
-type jam struct{ release chan struct{} }
-
-func (j jam) Write(b []byte) (int, error) { <-j.release; return len(b), nil }
-
-// An ErrorLog that blocks delays neither responses nor the end, unless a handler waits
-// for it.
-func TestBlockedErrorLog(t *testing.T) {
-	for _, row := range []struct {
-		own bool // the handler logs too
-		err error
-	}{{false, nil}, {true, ErrDrain}} {
-		bubble(t, func(t *testing.T, s *stage) {
-			s.ErrorLog = log.New(jam{s.release}, "", 0)
-			add(&s.Server, "log", func(context.Context) (string, error) {
-				jam{s.release}.Write(nil) // as ErrorLog does, without its mutex, on which a bubble does not go on
-				return "logged", nil
-			})
-			c := serve(t, &s.Server)
-			c.send("rubbish", modernCall("1", "panic"), pingLine)
-			if got := c.recv(); len(got) != 3 {
-				t.Errorf("got %q", got)
-			}
-			if row.own {
-				c.send(modernCall("2", "log"))
-			}
-			for i := range 100 {
-				c.send(modernCall(strconv.Itoa(i+10), "nil"))
-			}
-			c.recv()
-			c.send(pingLine)
-			c.want(pongLine)
-			c.in.Close()
-			c.ends(time.Second, row.err)
-			close(s.release)
-		})
-	}
-}
-
 // ---- EOF and broken pipes, as a process sees them ----
 
 // No response of `printf ... | server` is lost.
@@ -997,7 +867,7 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 // ErrDrain names the handlers that do not return, and main continues. The other handlers
 // get a response.
 func TestProcessLeavesHangingHandlers(t *testing.T) {
-	p := beginProc(t, "MCP_TEST_DRAIN=200ms")
+	p := newProc(t, "MCP_TEST_DRAIN=200ms").open()
 	p.send(callLines(1, 3, "hang", "{}") + callLines(4, 6, "wait", "{}"))
 	p.arrived(6)
 	p.in.Close()
@@ -1013,7 +883,7 @@ func TestProcessEndsAtABrokenPipe(t *testing.T) {
 	onUnix(t)
 	for _, both := range []bool{false, true} {
 		t.Run(fmt.Sprint("both=", both), func(t *testing.T) {
-			p := beginProc(t)
+			p := newProc(t).open()
 			p.send(callLines(1, 50, "wait", "{}"))
 			p.arrived(50)
 			p.out.Close()
@@ -1036,7 +906,7 @@ func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	onUnix(t)
 	for _, closesStdin := range []bool{true, false} {
 		t.Run(fmt.Sprint("stdin is closed too=", closesStdin), func(t *testing.T) {
-			p := beginProc(t)
+			p := newProc(t).open()
 			p.send(callLines(1, 8, "big", `{"Size":200000}`))
 			if _, err := p.lines.ReadByte(); err != nil { // it has begun to write
 				t.Fatal(err)
@@ -1050,9 +920,8 @@ func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	}
 	t.Run("during cleanup", func(t *testing.T) {
 		p := newProc(t, "MCP_TEST_DRAIN=200ms")
-		begun, end := p.startCleaner()
-		p.send(opening + callLines(1, 8, "big", `{"Size":200000}`))
-		p.next(0)
+		begun, end := p.openCleaner()
+		p.send(callLines(1, 8, "big", `{"Size":200000}`))
 		p.in.Close()
 		begun()
 		p.out.Close() // the write that ServeStdio left behind fails only now
@@ -1070,9 +939,7 @@ func TestProcessSignalsAfterEOF(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		t.Run(fmt.Sprint("twice=", twice), func(t *testing.T) {
 			p := newProc(t)
-			begun, end := p.startCleaner()
-			p.send(opening)
-			p.next(0)
+			begun, end := p.openCleaner()
 			p.in.Close()
 			begun()
 			p.cmd.Process.Signal(syscall.SIGTERM)
@@ -1120,9 +987,7 @@ func TestProcessSignals(t *testing.T) {
 				}
 				p.cmd.Path, p.cmd.Args = sh, []string{"sh", "-c", `trap "" HUP; exec "$0"`, p.cmd.Path}
 			}
-			p.start().send(opening)
-			p.next(0)
-			p.send(callLines(1, tt.handlers, "wait", "{}"))
+			p.open().send(callLines(1, tt.handlers, "wait", "{}"))
 			p.arrived(tt.handlers)
 			for _, sig := range tt.send { // SIGHUP is delivered before SIGTERM, also if both are pending
 				p.cmd.Process.Signal(sig)
@@ -1133,7 +998,7 @@ func TestProcessSignals(t *testing.T) {
 	}
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(sig.String()+" twice", func(t *testing.T) {
-			p := beginProc(t)
+			p := newProc(t).open()
 			p.send(callLine(1, "hang", "{}") + callLine(2, "wait", "{}"))
 			p.arrived(2)
 			p.cmd.Process.Signal(sig)
@@ -1143,7 +1008,7 @@ func TestProcessSignals(t *testing.T) {
 		})
 	}
 	t.Run("after ctx has ended", func(t *testing.T) {
-		p := beginProc(t)
+		p := newProc(t).open()
 		p.send(callLine(1, "stop", "{}"))
 		p.wait("exit status 0")
 	})
@@ -1155,7 +1020,7 @@ func TestProcessSignals(t *testing.T) {
 // stderr, child processes read nothing from stdin, and a second ServeStdio is refused.
 // Afterwards all is as before.
 func TestProcessStdoutIsStderr(t *testing.T) {
-	p := beginProc(t, "MCP_TEST_PRINT=1")
+	p := newProc(t, "MCP_TEST_PRINT=1").open()
 	p.send(callLine(1, "stray", "{}") + "garbage\n") // the child process of 1 does not read what follows
 	p.send(callLine(2, "second", "{}"))
 	got := map[int]message{}
@@ -1183,23 +1048,6 @@ func TestProcessStdoutIsStderr(t *testing.T) {
 	}
 }
 
-// fullPipe returns both ends of a pipe that is full.
-func fullPipe(t *testing.T) (r, w *os.File) {
-	t.Helper()
-	r, w = pipe(t)
-	for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
-		w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		var err error
-		for err == nil {
-			_, err = w.Write(chunk)
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal(err)
-		}
-	}
-	return r, w
-}
-
 // A stderr that is full delays neither responses nor the end, also if the standard
 // logger is to be restored. A write to it that was in progress when ServeStdio returned
 // fails while main cleans up, and does not end the process.
@@ -1208,12 +1056,16 @@ func TestProcessFullStderr(t *testing.T) {
 	for _, print := range []string{"", "1"} {
 		t.Run("MCP_TEST_PRINT="+print, func(t *testing.T) {
 			p := newProc(t, "MCP_TEST_DRAIN=200ms", "MCP_TEST_PRINT="+print)
-			r, w := fullPipe(t)
+			r, w := pipe(t)
+			for _, chunk := range [][]byte{make([]byte, 4096), {0}} {
+				w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+				for err := error(nil); err == nil; {
+					_, err = w.Write(chunk)
+				}
+			}
 			p.cmd.Stderr = w
-			begun, end := p.startCleaner()
+			begun, end := p.openCleaner()
 			w.Close()
-			p.send(opening)
-			p.next(0)
 			for range 50 {
 				p.send("garbage\n")
 				p.recv() // the error response to garbage, which is reported to stderr too
@@ -1267,7 +1119,7 @@ func TestProcessTrace(t *testing.T) {
 			if err := exec.Command("mkfifo", fifo).Run(); err != nil {
 				t.Skip(err)
 			}
-			p := beginProc(t, "MCP_TRACE="+fifo, "MCP_TEST_DRAIN=100ms")
+			p := newProc(t, "MCP_TRACE="+fifo, "MCP_TEST_DRAIN=100ms").open()
 			p.send(callLine(1, "echo", `{"Text":"hi"}`))
 			p.next(1)
 			if end == "EOF" {

@@ -1886,7 +1886,7 @@ func TestAllocationsOfDynamicValues(t *testing.T) {
 	}
 	s := quick(0)
 	AddTool(s, Tool{Name: "list"}, func(context.Context, none) ([]any, error) { return list, nil })
-	l := loaded(t, s, false)
+	l := loaded(t, s)
 	defer l.end()
 	line := []byte(callLine(1, "list", "{}"))
 	least := testing.AllocsPerRun(20, func() { json.Marshal(list) })

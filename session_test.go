@@ -99,8 +99,8 @@ func (c *client) start(t *testing.T, s *Server, w io.Writer, trace []io.Writer) 
 	}()
 }
 
-// serveTraced is Serve, or what ServeStdio does with a trace. If MCP_TEST_WIRE names a
-// folder, each session is also traced to a file in it, which .ci/schema checks.
+// serveTraced is Serve with traces. If MCP_TEST_WIRE names a folder, each session is
+// also traced to a file in it, which .ci/schema checks.
 func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace ...io.Writer) error {
 	if wireFolder != "" {
 		file, err := os.CreateTemp(wireFolder, "session")
@@ -284,13 +284,11 @@ const (
 // is not "", and sees it end well.
 func play(t *testing.T, s *Server, version, transcript string) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, s)
+	inBubble(t, s, "", func(c *client) {
 		if version != "" {
 			c.initialize(version, `{"roots":{}}`)
 		}
 		c.talk(transcript)
-		c.end()
 	})
 }
 
@@ -474,14 +472,6 @@ func wantPanic(t *testing.T, want string, f func()) {
 	f()
 }
 
-// mustPanic checks that every function panics, with its key in the message.
-func mustPanic(t *testing.T, cases map[string]func()) {
-	t.Helper()
-	for want, f := range cases {
-		wantPanic(t, want, f)
-	}
-}
-
 type none = struct{}
 
 func ptr[T any](v T) *T { return &v }
@@ -564,36 +554,18 @@ func doer(s *Server) (do *func(ctx context.Context)) {
 	return do
 }
 
-// demo has a tool of each kind.
+// demo has a tool that returns its text, one that waits for its cancel, and one that asks.
 func demo() *Server {
-	s := &Server{Instructions: "Demo server."}
-	AddTool(s, Tool{Name: "echo", Title: "Echo", Description: "Returns its text", Annotations: ToolAnnotations{ReadOnlyHint: Yes}},
-		func(ctx context.Context, in struct {
-			Text string `json:"text"`
-		}) (string, error) {
-			Progress(ctx, 1, 1, "echoing")
-			return in.Text, nil
-		})
-	AddTool(s, Tool{Name: "slow"}, func(ctx context.Context, _ none) (string, error) {
+	s := &Server{}
+	AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct {
+		Text string `json:"text"`
+	}) (string, error) {
+		return in.Text, nil
+	})
+	add(s, "slow", func(ctx context.Context) (string, error) {
 		<-ctx.Done()
-		Progress(ctx, 1, 1, "too late")
 		return "late", ctx.Err()
 	})
-	AddTool(s, Tool{Name: "count"}, func(ctx context.Context, in struct {
-		To int `json:"to"`
-	}) (string, error) {
-		for i := range in.To {
-			Progress(ctx, float64(i+1), float64(in.To), "")
-			Progress(ctx, float64(i+1), float64(in.To), "not more than before")
-			Progress(ctx, float64(i), float64(in.To), "less")
-		}
-		return fmt.Sprint(in.To), nil
-	})
-	AddTool(s, Tool{Name: "grow"}, func(context.Context, none) (string, error) {
-		AddTool(s, Tool{Name: "extra"}, func(context.Context, none) (string, error) { return "", nil })
-		return "added", nil
-	})
-	AddTool(s, Tool{Name: "list_things"}, func(context.Context, none) ([]string, error) { return []string{"a"}, nil })
 	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) ([]Root, error) { return Roots(ctx) })
 	return s
 }
@@ -601,27 +573,15 @@ func demo() *Server {
 // emptied has the tools capability, and no tool.
 func emptied() *Server {
 	s := demo()
-	s.RemoveTools("echo", "slow", "count", "grow", "list_things", "ask")
-	s.Instructions = ""
+	s.RemoveTools("echo", "slow", "ask")
 	return s
 }
-
-// demoTools is the list of the tools of demo.
-const demoTools = `
-	{"name":"echo","title":"Echo","description":"Returns its text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
-	{"name":"slow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
-	{"name":"count","inputSchema":{"type":"object","properties":{"to":{"type":"integer"}},"required":["to"],"additionalProperties":false}},
-	{"name":"grow","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
-	{"name":"list_things","inputSchema":{"type":"object","properties":{},"additionalProperties":false}},
-	{"name":"ask","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}`
 
 // ---- one tool, called x ----
 
 // toolOf adds a tool x that returns its arguments as encoding/json sees them.
-func toolOf[In any](s *Server) { toolAs[In](s, "x") }
-
-func toolAs[In any](s *Server, name string) {
-	AddTool(s, Tool{Name: name}, func(_ context.Context, in In) (string, error) {
+func toolOf[In any](s *Server) {
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, in In) (string, error) {
 		raw, err := json.Marshal(in)
 		return string(raw), err
 	})
@@ -734,7 +694,6 @@ const invalidArgs = "! Invalid arguments: "
 // is in causes, in order of their ends.
 type stage struct {
 	Server
-	t       *testing.T
 	release chan struct{} // lets "deaf" return
 
 	mu      sync.Mutex
@@ -742,8 +701,8 @@ type stage struct {
 	causes  []error
 }
 
-func newStage(t *testing.T) *stage {
-	s := &stage{t: t, release: make(chan struct{})}
+func newStage() *stage {
+	s := &stage{release: make(chan struct{})}
 	begin := func(ctx context.Context) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -849,7 +808,7 @@ func (c *client) ends(d time.Duration, want error) {
 
 func bubble(t *testing.T, f func(t *testing.T, s *stage)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, newStage(t)) })
+	synctest.Test(t, func(t *testing.T) { f(t, newStage()) })
 }
 
 // ---- processes ----
@@ -1093,23 +1052,23 @@ func pipe(tb testing.TB) (r, w *os.File) {
 	return r, w
 }
 
-func beginProc(t *testing.T, env ...string) *proc {
-	t.Helper()
-	p := newProc(t, env...).start()
-	p.send(opening)
+// open starts the process and a legacy session.
+func (p *proc) open() *proc {
+	p.t.Helper()
+	p.start().send(opening)
 	p.next(0)
 	return p
 }
 
-// startCleaner starts a server whose main cleans up after ServeStdio. Begun returns when
-// the cleanup has begun. The cleanup lasts until end is called.
-func (p *proc) startCleaner() (begun, end func()) {
+// openCleaner is open for a server whose main cleans up after ServeStdio. Begun returns
+// when the cleanup has begun. The cleanup lasts until end is called.
+func (p *proc) openCleaner() (begun, end func()) {
 	p.t.Helper()
 	theirEnd, ourEnd := pipe(p.t)
 	ourBegun, theirBegun := pipe(p.t)
 	p.cmd.Env = append(p.cmd.Env, "MCP_TEST_CLEANUP=1")
 	p.cmd.ExtraFiles = []*os.File{theirEnd, theirBegun} // are 3 and 4
-	p.start()
+	p.open()
 	return func() { io.ReadAll(ourBegun) }, func() { ourEnd.Close() }
 }
 
@@ -1253,9 +1212,6 @@ func TestProtocol(t *testing.T) {
 	initialized := func(version string) string {
 		return `< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + version + `","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}}` + "\n"
 	}
-	list := func(meta string) string {
-		return `> {"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/` + meta + `}}}` + "\n< "
-	}
 	for _, tt := range []struct {
 		name       string
 		server     func() *Server
@@ -1291,93 +1247,86 @@ func TestProtocol(t *testing.T) {
 			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}
 			> {"jsonrpc":"2.0","id":8,"method":"tools/list"}
 			< {"jsonrpc":"2.0","id":8,"result":{"tools":[]}}`},
-		{"half an envelope", demo, legacyPV, "" +
-			list(`protocolVersion":"2026-07-28"`) + wrong("9", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + "\n" +
-			list(`protocolVersion":"1900-01-01"`) + wrong("9", -32602, "Missing required _meta field io.modelcontextprotocol/clientCapabilities") + "\n" +
-			list(`protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":{}`) +
-			wrong("9", -32602, "Invalid params: io.modelcontextprotocol/protocolVersion must be a string") + "\n" +
-			list(`protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]`) +
-			wrong("9", -32602, "Invalid params: io.modelcontextprotocol/clientCapabilities must be an object") + "\n" +
-			list(`clientInfo":{"name":"c"},`+modernMeta) +
-			wrong("9", -32602, "Invalid params: io.modelcontextprotocol/clientInfo must be an object with name and version")},
-		{"a legacy revision in the envelope", demo, legacyPV, list(`protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}`) +
-			`{"jsonrpc":"2.0","id":9,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}}`},
-		{"the log level is checked before the method", demo, "", list(`logLevel":"loud",`+modernMeta) + wrong("9", -32602, "Invalid log level: loud")},
-		{"removed methods, and tasks", demo, legacyPV, long(`
-			> 11+ ping
-			< 11! -32601 Method not found: ping
-			> 12+ logging/setLevel
-			< 12! -32601 Method not found: logging/setLevel
-			> 13+ resources/subscribe
-			< 13! -32601 Method not found: resources/subscribe
-			> 14+ tasks/get
-			< 14! -32601 Method not found: tasks/get
-			> 15+ initialize {"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}
-			< 15! -32601 Method not found: initialize {"supported":["2026-07-28"]}
-			> 16 tools/call {"name":"echo","arguments":{"text":"x"},"task":{"ttl":60000}}
-			< 16 {"content":[{"type":"text","text":"x"}]}
-			> 17 tasks/get {"taskId":"t"}
-			< 17! -32601 Method not found: tasks/get`)},
-		{"params of the wrong type", demo, legacyPV, long(`
-			> 13 tools/call {"name":"nope"}
-			< 13! -32602 Unknown tool: nope
-			> 14 tools/call {"arguments":{}}
-			< 14! -32602 Invalid params: name is required
-			> 16 tools/call {"name":"echo","arguments":["text"]}
-			< 16! -32602 Invalid params: arguments must be an object
-			> 17 tools/call
-			< 17! -32602 Invalid params: name is required
-			> 19 tools/call {"name":7}
-			< 19! -32602 Invalid params: name is required
-			> 22 tools/call {"name":"count","arguments":{"to":1},"_meta":{"progressToken":1.5}}
-			< 22! -32602 Invalid params: progressToken must be a string or an integer
-			> 29 tools/list {"cursor":"bogus"}
-			< 29! -32602 Invalid cursor
-			> 30 tools/list {"cursor":7}
-			< 30! -32602 Invalid cursor`) + `
-			> {"jsonrpc":"2.0","id":18,"method":"tools/call","params":["echo"]}
-			< ` + wrong("18", -32602, "Invalid params: params must be an object")},
-		{"capabilities that are not declared", func() *Server { return &Server{} }, legacyPV, long(`
-			> 30 resources/list
-			< 30 {"resources":[]}
-			> 31 resources/templates/list
-			< 31 {"resourceTemplates":[]}
-			> 32 tools/list
-			< 32 {"tools":[]}
-			> 33 resources/read {"uri":"demo://a"}
-			< 33! -32601 Method not found: resources/read
-			> 34 prompts/get {"name":"x"}
-			< 34! -32601 Method not found: prompts/get
-			> 35 completion/complete {}
-			< 35! -32601 Method not found: completion/complete
-			> 36 logging/setLevel {"level":"info"}
-			< 36! -32601 Method not found: logging/setLevel
-			> 37 resources/subscribe {"uri":"demo://a"}
-			< 37! -32601 Method not found: resources/subscribe
-			> 38+ resources/list
-			< 38! -32601 Method not found: resources/list
-			> 39+ resources/templates/list
-			< 39! -32601 Method not found: resources/templates/list
-			> 40+ tools/list
-			< 40! -32601 Method not found: tools/list
-			> 41+ server/discover
-			< 41* {"supportedVersions":["2026-07-28"],"capabilities":{}}`)},
 	} {
 		t.Run(tt.name, func(t *testing.T) { play(t, tt.server(), tt.version, tt.transcript) })
 	}
 }
 
+// The responses to requests of which the session lacks the method, or which have invalid
+// params.
+func TestInvalidRequests(t *testing.T) {
+	s := demo()
+	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
+	const key = `tools/list {"_meta":{"io.modelcontextprotocol/`
+	for _, tt := range []struct {
+		s                 *Server
+		request, response string
+	}{
+		// the envelope
+		{s, ` ` + key + `protocolVersion":"2026-07-28"}}`, "! -32602 Missing required _meta field io.modelcontextprotocol/clientCapabilities"},
+		{s, ` ` + key + `protocolVersion":"1900-01-01"}}`, "! -32602 Missing required _meta field io.modelcontextprotocol/clientCapabilities"},
+		{s, ` ` + key + `protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":{}}}`,
+			"! -32602 Invalid params: io.modelcontextprotocol/protocolVersion must be a string"},
+		{s, ` ` + key + `protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]}}`,
+			"! -32602 Invalid params: io.modelcontextprotocol/clientCapabilities must be an object"},
+		{s, ` ` + key + `clientInfo":{"name":"c"},` + modernMeta + `}}`,
+			"! -32602 Invalid params: io.modelcontextprotocol/clientInfo must be an object with name and version"},
+		{s, ` ` + key + `protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}}`,
+			`! -32022 Unsupported protocol version {"supported":["2026-07-28"],"requested":"2025-11-25"}`},
+		{s, ` ` + key + `logLevel":"loud",` + modernMeta + `}}`, "! -32602 Invalid log level: loud"}, // before the method is looked at
+
+		// methods that were removed, and tasks
+		{s, `+ ping`, "! -32601 Method not found: ping"},
+		{s, `+ logging/setLevel`, "! -32601 Method not found: logging/setLevel"},
+		{s, `+ resources/subscribe`, "! -32601 Method not found: resources/subscribe"},
+		{s, `+ tasks/get`, "! -32601 Method not found: tasks/get"},
+		{s, ` tasks/get {"taskId":"t"}`, "! -32601 Method not found: tasks/get"},
+		{s, ` tools/call {"name":"echo","arguments":{"text":"x"},"task":{"ttl":60000}}`, ` {"content":[{"type":"text","text":"x"}]}`},
+		{s, `+ initialize {"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`,
+			`! -32601 Method not found: initialize {"supported":["2026-07-28"]}`},
+
+		// params
+		{s, ` tools/call {"name":"nope"}`, "! -32602 Unknown tool: nope"},
+		{s, ` tools/call {"arguments":{}}`, "! -32602 Invalid params: name is required"},
+		{s, ` tools/call`, "! -32602 Invalid params: name is required"},
+		{s, ` tools/call {"name":7}`, "! -32602 Invalid params: name is required"},
+		{s, ` tools/call {"name":"echo","arguments":["text"]}`, "! -32602 Invalid params: arguments must be an object"},
+		{s, ` tools/call {"name":"slow","_meta":{"progressToken":1.5}}`, "! -32602 Invalid params: progressToken must be a string or an integer"},
+		{s, ` tools/list {"cursor":"bogus"}`, "! -32602 Invalid cursor"},
+		{s, ` tools/list {"cursor":7}`, "! -32602 Invalid cursor"},
+		{s, ` resources/subscribe {}`, "! -32602 Invalid params: uri is required"},
+		{s, ` resources/unsubscribe {"uri":["demo://a"]}`, "! -32602 Invalid params: uri is required"},
+		{s, `+ subscriptions/listen`, "! -32602 Invalid params: notifications is required"},
+		{s, `+ subscriptions/listen {"notifications":[]}`, "! -32602 Invalid params: notifications is required"},
+		{s, `+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}`, "! -32602 Invalid params: toolsListChanged must be true or false"},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}`, "! -32602 Invalid params: resourceSubscriptions must be an array"},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}`, "! -32602 Invalid params: resourceSubscriptions must hold strings"},
+
+		// capabilities that are not declared
+		{&Server{}, ` resources/list`, ` {"resources":[]}`},
+		{&Server{}, ` resources/templates/list`, ` {"resourceTemplates":[]}`},
+		{&Server{}, ` tools/list`, ` {"tools":[]}`},
+		{&Server{}, ` resources/read {"uri":"demo://a"}`, "! -32601 Method not found: resources/read"},
+		{&Server{}, ` prompts/get {"name":"x"}`, "! -32601 Method not found: prompts/get"},
+		{&Server{}, ` completion/complete {}`, "! -32601 Method not found: completion/complete"},
+		{&Server{}, ` logging/setLevel {"level":"info"}`, "! -32601 Method not found: logging/setLevel"},
+		{&Server{}, ` resources/subscribe {"uri":"demo://a"}`, "! -32601 Method not found: resources/subscribe"},
+		{&Server{}, `+ resources/list`, "! -32601 Method not found: resources/list"},
+		{&Server{}, `+ resources/templates/list`, "! -32601 Method not found: resources/templates/list"},
+		{&Server{}, `+ tools/list`, "! -32601 Method not found: tools/list"},
+		{&Server{}, `+ server/discover`, `* {"supportedVersions":["2026-07-28"],"capabilities":{}}`},
+	} {
+		play(t, tt.s, legacyPV, long("> 1"+tt.request+"\n< 1"+tt.response))
+	}
+}
+
 // ---- what each revision knows ----
 
-// The result of initialize has the revision of the request if it is known, and
-// otherwise the newest legacy revision.
+// If the revision of an initialize request is unknown, its result has the newest legacy
+// revision. TestRevisions has the known revisions.
 func TestInitialize(t *testing.T) {
 	const client = `"capabilities":{},"clientInfo":{"name":"c","version":"1"}`
 	for _, tt := range []struct{ params, want string }{
-		{`{"protocolVersion":"2024-11-05",` + client + `}`, "2024-11-05"},
-		{`{"protocolVersion":"2025-03-26",` + client + `}`, "2025-03-26"},
-		{`{"protocolVersion":"2025-06-18",` + client + `}`, "2025-06-18"},
-		{`{"protocolVersion":"2025-11-25",` + client + `}`, "2025-11-25"},
 		{`{"protocolVersion":"2025-11-25","unknown":null,` + client + `}`, "2025-11-25"},
 		{`{"protocolVersion":"2026-07-28",` + client + `}`, "2025-11-25"},
 		{`{"protocolVersion":"2099-01-01",` + client + `}`, "2025-11-25"},
@@ -1499,8 +1448,7 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 	}
 	const params, caps = `"name":"ask"`, `{"elicitation":{}}`
 	responses := func(json string) string { return `,"inputResponses":` + json }
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, asker(ask))
+	inBubble(t, asker(ask), "", func(c *client) {
 		c.send(modernRequest(1, "tools/call", params, caps))
 		state := c.round(1, `{`+entry("a")+`,`+entry("b")+`}`)
 		with := func(json string) string { return responses(json) + `,"requestState":"` + state + `"` }
@@ -1536,7 +1484,6 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 			c.send(modernRequest(7, "tools/call", params, caps, responses(`{"$a":`+confirmYes+`,"$b":`+confirmYes+`}`), `,"requestState":`+state))
 			c.want(wrong(7, codeParams, badState))
 		}
-		c.end()
 	})
 }
 
@@ -1630,8 +1577,7 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 		} {
 			s := asker(test.ask)
 			log := diagnostics(s)
-			synctest.Test(t, func(t *testing.T) {
-				c := serve(t, s)
+			inBubble(t, s, "", func(c *client) {
 				c.send(modernRequest(1, params.method, params.params, `{"elicitation":{}}`))
 				switch {
 				case params.method != "tools/call":
@@ -1643,7 +1589,6 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 				}
 				c.send(modernRequest(2, params.method, params.params, `{}`)) // cannot be asked
 				c.recv()
-				c.end()
 			})
 			if got := strings.Count(log.String(), drops); got != test.reports {
 				t.Errorf("%s, %s: reported %d times, want %d: %s", name, params.method, got, test.reports, log)
@@ -1890,12 +1835,10 @@ func TestTruncatedMessage(t *testing.T) {
 // Small requests for large results, in batches, get errors once too much output is
 // unsent. The bound counts batches that are not complete, too.
 func TestLargeBatchResponsesAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &Server{MaxConcurrent: 1}
-		add(s, "wait", func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() })
-		AddTool(s, Tool{Name: "large", Description: strings.Repeat("x", 1<<20)}, func(context.Context, none) (string, error) { return "", nil })
-		c := serve(t, s)
-		c.initialize("2025-03-26", "{}")
+	s := &newStage().Server
+	s.MaxConcurrent = 1
+	AddTool(s, Tool{Name: "large", Description: strings.Repeat("x", 1<<20)}, func(context.Context, none) (string, error) { return "", nil })
+	inBubble(t, s, "2025-03-26", func(c *client) {
 		const list = `,{"jsonrpc":"2.0","id":5,"method":"tools/list"}`
 		c.send("[" + strings.Repeat(list, 100)[1:] + "]")
 		if got := c.recv(); len(got) != 1 || len(got[0]) > outputBound+2<<20 || strings.Count(got[0], "are unsent") != 84 {
@@ -1912,7 +1855,6 @@ func TestLargeBatchResponsesAreBounded(t *testing.T) {
 				t.Errorf("batch %d: %d bytes, %d errors", i, len(got), n)
 			}
 		}
-		c.end()
 	})
 }
 
@@ -1990,8 +1932,8 @@ func TestMembersOfAMessage(t *testing.T) {
 			< {"jsonrpc":"2.0","id":1,"result":{}}
 			> {"JSONRPC":"2.0","id":2,"method":"ping"}
 			< ` + wrong("2", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
-			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"Name":"echo","name":"count","Arguments":{"text":"x"},"arguments":{"to":0}}}
-			< ` + said("3", "0")},
+			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"Name":"slow","name":"echo","Arguments":{"text":"x"},"arguments":{"text":"y"}}}
+			< ` + said("3", "y")},
 		{"members that come twice", legacyPV, `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}
 			< ` + wrong("1", -32600, "Invalid Request: method came twice") + `
@@ -2008,12 +1950,10 @@ func TestMembersOfAMessage(t *testing.T) {
 		{"null is treated as absent", legacyPV, `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","params":null}
 			< {"jsonrpc":"2.0","id":1,"result":{}}
-			> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_things","arguments":null,"_meta":null}}
-			< {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"[\"a\"]"}],"structuredContent":{"result":["a"]}}}
-			> {"jsonrpc":"2.0","id":3,"method":"prompts/list","params":{"cursor":null,"_meta":{"progressToken":null}}}
-			< {"jsonrpc":"2.0","id":3,"result":{"prompts":[]}}
-			> {"jsonrpc":"2.0","id":4,"method":"tools/list","params":{"cursor":null}}
-			< {"jsonrpc":"2.0","id":4,"result":{"tools":[` + strings.ReplaceAll(demoTools, "\n", "") + `]}}`},
+			> {"jsonrpc":"2.0","id":2,"method":"prompts/list","params":{"cursor":null,"_meta":null}}
+			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
+			> {"jsonrpc":"2.0","id":3,"method":"prompts/list","params":{"_meta":{"progressToken":null}}}
+			< {"jsonrpc":"2.0","id":3,"result":{"prompts":[]}}`},
 		{"an id in use", legacyPV, `
 			> ` + call("7", "slow", "{}") + `
 			> ` + call("7", "echo", `{"text":"x"}`) + `
@@ -2034,11 +1974,6 @@ func TestMembersOfAMessage(t *testing.T) {
 			< ` + said("7", "once") + `
 			> ` + call("7", "echo", `{"text":"again"}`) + `
 			< ` + said("7", "again")},
-		{"an open listen keeps its id", "", `
-			> {"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},$META}}
-			< {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{}}}
-			> {"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},$META}}
-			< ` + wrong("null", -32600, "Invalid Request: id 1 is in use")},
 	} {
 		t.Run(tt.name, func(t *testing.T) { play(t, demo(), tt.version, tt.transcript) })
 	}
@@ -2059,9 +1994,6 @@ func TestBatches(t *testing.T) {
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}
 			< [{"jsonrpc":"2.0","id":2,"result":{}}]`},
-		{"with a handler's answer", b, `
-			> [` + call("1", "echo", `{"text":"x"}`) + `]
-			< [` + said("1", "x") + `]`},
 		{"all cancelled", b, `
 			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]` + ping},
 		{"only notifications", b, `> [{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","method":"notifications/y"}]` + ping},
@@ -2175,29 +2107,6 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 			if session.turn.timer.Stop() {
 				t.Error("the timer of the turn runs in an idle session")
 			}
-		}
-		c.end()
-	})
-	bubble(t, func(t *testing.T, s *stage) { // a Write that lasts
-		c := serveUnread(t, &s.Server)
-		begin := time.Now()
-		c.send(pingLine, pingLine, pingLine) // the first fills the pipe
-		if took := time.Since(begin); took != maxInline {
-			t.Errorf("read after %v, want %v", took, maxInline)
-		}
-		go c.listen()
-		c.want(pongLine, pongLine, pongLine)
-		c.end()
-	})
-	bubble(t, func(t *testing.T, s *stage) { // a handler that waits for another request
-		met := make(chan struct{})
-		add(&s.Server, "meet", func(context.Context) (string, error) { met <- struct{}{}; return "met", nil })
-		add(&s.Server, "met", func(context.Context) (string, error) { <-met; return "met", nil })
-		c := serve(t, &s.Server)
-		c.send(modernCall("1", "meet") + "\n" + modernCall("2", "met"))
-		time.Sleep(maxInline)
-		if got := c.recv(); len(got) != 2 {
-			t.Errorf("got %q", got)
 		}
 		c.end()
 	})
@@ -2378,7 +2287,7 @@ func TestMaxConcurrent(t *testing.T) {
 // The time to cancel a request that waits does not depend on how many others wait.
 func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 	mustBeLinear(t, 2000, func(n int) time.Duration {
-		s := newStage(t)
+		s := newStage()
 		s.MaxConcurrent = 1
 		c := serve(t, &s.Server)
 		c.send(modernCall("0", "wait"))
@@ -2486,16 +2395,16 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		return strings.Replace(modernCall(strconv.Itoa(id), "x"), "tools/call", "tools/list", 1)
 	}
 	// fill requests lists of 1 MiB until more output is unsent than the bound, and then a call.
-	fill := func(s *stage) (c *client) {
+	fill := func(t *testing.T, s *stage) (c *client) {
 		AddTool(&s.Server, Tool{Name: "big", Description: strings.Repeat("x", 1<<20)}, func(context.Context, none) (string, error) { return "", nil })
-		c = serveUnread(s.t, &s.Server)
+		c = serveUnread(t, &s.Server)
 		for i := range 15 {
 			c.send(list(i))
 		}
 		c.send(modernCall("15", "hi"))
-		s.ran(s.t, "15")
+		s.ran(t, "15")
 		c.send(list(16), modernCall("17", "hi"))
-		s.ran(s.t)
+		s.ran(t)
 		return c
 	}
 	for _, row := range []struct {
@@ -2508,7 +2417,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		{func(c *client) { c.out.Close() }, 0, nil},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
-			c := fill(s)
+			c := fill(t, s)
 			row.event(c)
 			err := c.over(row.lasts)
 			if !errors.Is(err, row.err) || err != nil && !strings.HasSuffix(err.Error(), "the client did not read all responses in time") {
@@ -2522,7 +2431,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			continue
 		}
 		bubble(t, func(t *testing.T, s *stage) { // it reads later
-			c := fill(s)
+			c := fill(t, s)
 			if c.send(modernCall("18", "hi")); eof {
 				c.in.Close()
 				time.Sleep(time.Second / 2)
@@ -2540,21 +2449,6 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			c.end()
 		})
 	}
-	bubble(t, func(t *testing.T, s *stage) { // a cancel takes effect
-		c := serveUnread(t, &s.Server)
-		c.send(modernCall("0", "hi")) // a goroutine is blocked in a Write from here on
-		for i := range 10 {
-			c.send(modernCall(strconv.Itoa(i+1), "wait"))
-		}
-		synctest.Wait()
-		for i := range 10 {
-			c.send(cancelling(strconv.Itoa(i + 1)))
-		}
-		s.saw(t, slices.Repeat([]error{stopped}, 10)...)
-		go c.listen()
-		c.want(modernSaid("0", "hi"))
-		c.end()
-	})
 }
 
 // A Progress that waits for the client to read returns when its request or the session
@@ -2605,7 +2499,7 @@ func TestEveryEndWakesProgress(t *testing.T) {
 // because a session reads ahead only while output is unsent.
 func TestReadAheadIsBounded(t *testing.T) {
 	line := strings.Repeat("x", 999) + "\n"
-	in := lineReader{r: endless(line), limit: 1 << 20}
+	in := lineReader{r: readFunc(func(b []byte) (int, error) { return copy(b, line), nil }), limit: 1 << 20}
 	ahead(&in)
 	for range 100_000 { // always a line ahead
 		ahead(&in)
@@ -2618,77 +2512,50 @@ func TestReadAheadIsBounded(t *testing.T) {
 	}
 }
 
-// An endless Reader returns the same data each time.
-type endless string
-
-func (e endless) Read(b []byte) (int, error) { return copy(b, e), nil }
-
 // ---- asking the client ----
 
 // The client's response to roots/list is a list of roots, an error, or reported as
-// invalid.
+// invalid. TestAskingInBothEras has the other responses.
 func TestClientResponses(t *testing.T) {
-	none := said("1", "[]")
-	for _, tt := range []struct{ name, response, want string }{
-		{"roots", `"result":{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"x":1}`, said("1", `[{file:///a A} {file:///b }]`)},
-		{"no roots", `"result":{"roots":[]}`, none},
-		{"an error", `"error":{"code":-32601,"message":"Method not found"}`, failed("1", "mcp: the client responded with an error: Method not found (-32601)")},
-		{"an error that is a string", `"error":"x"`, failed("1", "mcp: the client responded with an error:  ()")},
-		{"a null error", `"result":{"roots":[]},"error":null`, none},
-		{"a null error first", `"error":null,"result":{"roots":[]}`, none},
-		{"both", `"result":{"roots":[]},"error":{"code":1,"message":"m"}`, failed("1", "mcp: the client responded with an error: m (1)")},
-		{"a number", `"result":5`, "is invalid"},
-		{"null", `"result":null`, "is invalid"},
-		{"no member", `"result":{}`, "is invalid"},
-		{"a null list", `"result":{"roots":null}`, "is invalid"},
-		{"an object as list", `"result":{"roots":{}}`, "is invalid"},
-		{"a number as root", `"result":{"roots":[7]}`, "is invalid"},
-		{"a number as URI", `"result":{"roots":[{"uri":7}]}`, "is invalid"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := &Server{}
-			add(s, "ask", func(ctx context.Context) (string, error) {
-				roots, err := Roots(ctx)
-				return fmt.Sprint(roots), err
-			})
-			synctest.Test(t, func(t *testing.T) {
-				c := serve(t, s)
-				c.initialize(legacyPV, `{"roots":{"listChanged":true}}`)
-				c.send(call("1", "ask", "{}"))
-				c.want(questionLine(1, "roots/list", "{}"))
-				c.send(answer(`"1"`, `{"roots":[]}`)) // an id of another type
-				c.want()
-				c.send(`{"jsonrpc":"2.0","id":1,` + tt.response + `}`)
-				if tt.want[0] == '{' {
-					c.want(tt.want)
-				} else if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) || !strings.Contains(got[0], tt.want) {
-					t.Errorf("got %q", got)
-				}
-				c.send(answer(1, `{"roots":[]}`)) // a second response
-				c.end()
-			})
-		})
-	}
+	inBubbleWith(t, asker(askRoots), legacyPV, everyCap, func(c *client) {
+		for i, tt := range []struct{ response, want string }{
+			{`"error":"x"`, "error: mcp: the client responded with an error:  ()"},
+			{`"result":{"roots":[]},"error":{"code":1,"message":"m"}`, "error: mcp: the client responded with an error: m (1)"},
+			{`"result":{"roots":[]},"error":null`, `"[]"`},
+			{`"error":null,"result":{"roots":[]}`, `"[]"`},
+			{`"result":null`, "is invalid"},
+			{`"result":{"roots":null}`, "is invalid"},
+			{`"result":{"roots":[7]}`, "is invalid"},
+			{`"result":{"roots":[{"uri":7}]}`, "is invalid"},
+		} {
+			id := strconv.Itoa(i + 1)
+			c.send(callTheAsker(id))
+			c.want(questionLine(id, "roots/list", "{}"))
+			c.send(`{"jsonrpc":"2.0","id":` + id + `,` + tt.response + `}`)
+			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], tt.want) {
+				t.Errorf("%s: got %q", tt.response, got)
+			}
+		}
+	})
 }
 
 // The ids of our requests are independent of the client's ids and are not used again.
 // Responses may come in any order.
 func TestIDsOfQuestions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, asker(func(ctx context.Context) (string, error) {
-			var wg sync.WaitGroup
-			texts := make([]string, 3)
-			for i := range texts {
-				wg.Go(func() {
-					time.Sleep(time.Duration(i)) // so that the ids are in order
-					roots, err := Roots(ctx)
-					texts[i] = fmt.Sprint(len(roots), err)
-				})
-			}
-			wg.Wait()
-			return strings.Join(texts, ";"), nil
-		}))
-		c.initialize("2025-11-25", everyCap)
+	askThree := func(ctx context.Context) (string, error) {
+		var wg sync.WaitGroup
+		texts := make([]string, 3)
+		for i := range texts {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i)) // so that the ids are in order
+				roots, err := Roots(ctx)
+				texts[i] = fmt.Sprint(len(roots), err)
+			})
+		}
+		wg.Wait()
+		return strings.Join(texts, ";"), nil
+	}
+	inBubbleWith(t, asker(askThree), "2025-11-25", everyCap, func(c *client) {
 		asks := func(id, question int) {
 			c.t.Helper()
 			c.send(callTheAsker(id))
@@ -2710,12 +2577,9 @@ func TestIDsOfQuestions(t *testing.T) {
 		c.send(cancelling("7"))
 		c.got = slices.Sorted(slices.Values(c.recv()))
 		c.want(withdrawn(7), withdrawn(8), withdrawn(9))
-		c.end()
 	})
 	seen := make(map[string]bool)
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, asker(askURL))
-		c.initialize("2025-11-25", everyCap)
+	inBubbleWith(t, asker(askURL), "2025-11-25", everyCap, func(c *client) {
 		for id := 1; id <= 100; id++ {
 			c.send(callTheAsker(id))
 			var m struct {
@@ -2729,7 +2593,6 @@ func TestIDsOfQuestions(t *testing.T) {
 			c.send(answer(id, `{"action":"accept"}`))
 			c.want(said(id, "agreed"))
 		}
-		c.end()
 	})
 }
 
@@ -2798,10 +2661,8 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := asker(test.ask)
-				c := serve(t, s)
-				c.initialize("2025-11-25", everyCap)
+			s := asker(test.ask)
+			inBubbleWith(t, s, "2025-11-25", everyCap, func(c *client) {
 				c.send(callTheAsker(1))
 				if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":1,"method":`) || strings.Contains(got[0], "elicit") && !sameJSON(t, got[0], q) {
 					t.Fatalf("got %q", got)
@@ -2810,7 +2671,6 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 				if synctest.Wait(); len(s.openSessions()[0].pending) > 0 {
 					t.Error("the question is kept")
 				}
-				c.end()
 			})
 		})
 	}
@@ -2971,18 +2831,6 @@ func TestStreams(t *testing.T) {
 	lists[resources].add(s, "a", "")
 	inBubble(t, s, "", func(c *client) {
 		c.script(`
-			> 1+ subscriptions/listen
-			< 1! -32602 Invalid params: notifications is required
-			> 1+ subscriptions/listen {"notifications":[]}
-			< 1! -32602 Invalid params: notifications is required
-			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}
-			< 1! -32602 Invalid params: toolsListChanged must be true or false
-			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}
-			< 1! -32602 Invalid params: resourceSubscriptions must be an array
-			> 1+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}
-			< 1! -32602 Invalid params: resourceSubscriptions must hold strings
-			> 1 subscriptions/listen {"notifications":{}}
-			< 1! -32602 Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)
 			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["x:a","x:a"],"unknown":7}}
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
 			> "1"+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":null,"resourcesListChanged":true,"resourceSubscriptions":null}}
@@ -3012,18 +2860,6 @@ func TestStreams(t *testing.T) {
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"promptsListChanged":true}}`)
 		lists[prompts].remove(s, "b")
 		c.script(`< notifications/prompts/list_changed {` + tag + `1}}`)
-		c.cancel(errors.New("enough")) // ends each stream with a response
-		c.got = slices.Sorted(slices.Values(c.recv()))
-		for _, id := range []string{`"1"`, `0`, `1`} {
-			c.mu.Lock()
-			first := c.got[0]
-			c.got = c.got[1:]
-			c.mu.Unlock()
-			want := `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete",` + tag + id + `,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
-			if !sameJSON(t, first, want) {
-				t.Errorf("got %s, want %s", first, want)
-			}
-		}
 	})
 }
 
@@ -3071,11 +2907,7 @@ func TestResourceSubscriptions(t *testing.T) {
 			> 5 resources/subscribe {"uri":"demo://a"}
 			< 5 {}
 			> 6 resources/subscribe {"uri":"demo://unknown?%22it%22"}
-			< 6 {}
-			> 7 resources/subscribe {}
-			< 7! -32602 Invalid params: uri is required
-			> 8 resources/unsubscribe {"uri":["demo://a"]}
-			< 8! -32602 Invalid params: uri is required`)
+			< 6 {}`)
 		s.ResourceUpdated("demo://a")
 		s.ResourceUpdated("demo://b")
 		c.script(`< notifications/resources/updated {"uri":"demo://a"}`)
@@ -3267,25 +3099,33 @@ func TestTrace(t *testing.T) {
 			t.Errorf("trace:\n%s", got)
 		}
 	})
-	bubble(t, func(t *testing.T, s *stage) { // a trace that blocks, until the session has ended
+	bubble(t, func(t *testing.T, s *stage) { // a trace and an ErrorLog that block, until the session has ended
 		late, trace := io.Pipe()
+		lateLog, errorLog := io.Pipe()
+		s.ErrorLog = log.New(errorLog, "", 0)
 		c := serve(t, &s.Server, trace)
 		c.send(pingLine)
 		c.want(pongLine)
 		for range 50 {
-			c.send(modernCall("1", "hi"), pingLine)
-			if got := c.recv(); len(got) != 2 {
+			c.send("rubbish", modernCall("1", "panic"), pingLine)
+			if got := c.recv(); len(got) != 3 {
 				t.Errorf("got %q", got)
 			}
 		}
 		c.in.Close()
 		c.ends(time.Second, nil)
-		go func() {
-			synctest.Wait()
-			trace.Close()
-		}()
-		if b, _ := io.ReadAll(late); strings.Count(string(b), " in ") != 1 { // the Write that was in progress
-			t.Errorf("written after the session: %q", b)
+		for _, side := range []struct {
+			r     *io.PipeReader
+			w     *io.PipeWriter
+			entry string
+		}{{late, trace, " in "}, {lateLog, errorLog, "Parse error"}} {
+			go func() {
+				synctest.Wait()
+				side.w.Close()
+			}()
+			if b, _ := io.ReadAll(side.r); strings.Count(string(b), side.entry) != 1 { // the Write that was in progress
+				t.Errorf("written after the session: %q", b)
+			}
 		}
 	})
 	for _, nap := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond} {
@@ -3674,62 +3514,38 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// ---- soak ----
-
 // ---- speed ----
 
-// A load is a session of a client that only counts the responses.
+// A load is a session whose client counts the lines that it receives.
 type load struct {
-	tb    testing.TB
-	lines chan []byte // to be sent
-	out   io.ReadCloser
-	buf   []byte
-	done  chan error
+	*client
+	buf []byte
 }
 
-// loaded starts a session of s over real pipes, or in memory.
-func loaded(tb testing.TB, s *Server, real bool) *load {
-	l := &load{tb: tb, lines: make(chan []byte), buf: make([]byte, 1<<18), done: make(chan error, 1)}
-	var r, w, in = io.ReadCloser(nil), io.WriteCloser(nil), io.WriteCloser(nil)
-	if r, in = io.Pipe(); real {
-		r, in = pipe(tb)
-	}
-	if l.out, w = io.Pipe(); real {
-		l.out, w = pipe(tb)
-	}
-	s.Name, s.Version = "demo", "1.0.0"
-	go func() {
-		defer in.Close()
-		for lines := range l.lines {
-			in.Write(lines)
-		}
-	}()
-	go func() {
-		l.done <- s.Serve(context.Background(), r, w)
-		w.Close()
-	}()
-	l.play([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`+"\n"), 1)
+// loaded starts a session of the older revisions.
+func loaded(t *testing.T, s *Server) *load {
+	l := &load{client: serveUnread(t, s), buf: make([]byte, 1<<18)}
+	l.play([]byte(strings.SplitAfter(opening, "\n")[0]), 1)
 	return l
 }
 
-// play sends lines and waits for n in return.
+// play sends lines and receives n lines.
 func (l *load) play(lines []byte, n int) {
-	l.lines <- lines
+	l.in.Write(lines)
 	for n > 0 {
 		k, err := l.out.Read(l.buf)
 		if err != nil {
-			l.tb.Fatal(err)
+			l.t.Fatal(err)
 		}
 		n -= bytes.Count(l.buf[:k], []byte("\n"))
 	}
 }
 
-// end closes the client's end and waits for the server's.
+// end closes the client's end and waits for the end of the session.
 func (l *load) end() {
-	close(l.lines)
-	go io.Copy(io.Discard, l.out)
+	l.in.Close()
 	if err := <-l.done; err != nil {
-		l.tb.Errorf("Serve: %v", err)
+		l.t.Errorf("Serve: %v", err)
 	}
 }
 
@@ -3764,7 +3580,7 @@ func TestAllocations(t *testing.T) {
 		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 10},
 		{"list", listLine, 4},
 	} {
-		l := loaded(t, quick(0), false)
+		l := loaded(t, quick(0))
 		lines := []byte(tt.line)
 		if n := testing.AllocsPerRun(200, func() { l.play(lines, 1) }); n > tt.max {
 			t.Errorf("%s: %v allocations, want %v at most", tt.name, n, tt.max)
@@ -3788,7 +3604,7 @@ func TestMemoryForARequest(t *testing.T) {
 	skipIfNotMeasurable(t)
 	const calls = 200
 	cost := func(tools int, line string, n int) float64 {
-		l := loaded(t, quick(tools), false)
+		l := loaded(t, quick(tools))
 		defer l.end()
 		lines := []byte(line)
 		l.play(lines, 1)
@@ -3864,7 +3680,7 @@ func TestRefusedRequestsCostLittle(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":[` + string(uris[1:]) + `]},"_meta":{` + modernMeta + `}}}` + "\n",
 		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"q"},"argument":{"name":"a","value":""},"context":{"arguments":{` + string(known[1:]) + `}},"_meta":{` + modernMeta + `}}}` + "\n",
 	} {
-		l := loaded(t, s, false)
+		l := loaded(t, s)
 		if n := allocated(func() { l.play([]byte(line), 1) }) / float64(len(line)); n > 6 {
 			t.Errorf("%.100s costs %.1f times its bytes", line, n)
 		}
@@ -3876,57 +3692,45 @@ const listLine = `{"jsonrpc":"2.0","id":0,"method":"tools/list"}` + "\n"
 
 // ---- questions ----
 
-// A questioner is a client of revision 2026-07-28 that answers questions.
-type questioner struct {
-	*client
-	asked []string // the messages of the questions that it was asked, round by round
-}
-
-// play repeats the call of the tool "ask" until it has a result, and returns that. The
-// answer to a question is what answer returns for its message.
-func (q *questioner) play(answer func(message string) string) string {
-	q.t.Helper()
+// answerQuestions repeats the call of the tool "ask" in revision 2026-07-28 until it has a
+// result, and returns that and the number of calls that asked. The response to a question is
+// what respond returns for its message.
+func (c *client) answerQuestions(respond func(message string) string) (result string, rounds int) {
+	c.t.Helper()
 	more := ""
-	for round := range 20 {
-		q.send(modernRequest(round, "tools/call", `"name":"ask"`, everyCap, more))
+	for ; rounds < 20; rounds++ {
+		c.send(modernRequest(rounds, "tools/call", `"name":"ask"`, everyCap, more))
 		var m struct {
 			Result struct {
 				ResultType    string
 				RequestState  string
 				Content       []struct{ Text string }
 				InputRequests map[string]struct {
-					Method string
 					Params struct{ Message string }
 				}
 			}
 		}
-		lines := q.recv()
+		lines := c.recv()
 		if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &m) != nil {
-			q.t.Fatalf("got %q", lines)
+			c.t.Fatalf("got %q", lines)
 		}
 		if m.Result.ResultType != "input_required" {
 			if len(m.Result.Content) == 0 {
-				return lines[0]
+				return lines[0], rounds
 			}
-			return m.Result.Content[0].Text
+			return m.Result.Content[0].Text, rounds
 		}
-		var messages, answers []string
+		var responses []string
 		for key, question := range m.Result.InputRequests {
-			if len(key) > 33 || !utf8.ValidString(key) {
-				q.t.Errorf("key %q", key)
-			}
-			messages = append(messages, question.Method+" "+question.Params.Message)
-			answers = append(answers, strconv.Quote(key)+":"+answer(question.Params.Message))
+			responses = append(responses, strconv.Quote(key)+":"+respond(question.Params.Message))
 		}
-		slices.Sort(messages)
-		q.asked = append(q.asked, strings.Join(messages, ","))
-		more = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, strings.Join(answers, ","), m.Result.RequestState)
+		more = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, strings.Join(responses, ","), m.Result.RequestState)
 	}
-	q.t.Fatal("asked without end")
-	return ""
+	c.t.Fatal("the tool does not stop asking")
+	return "", rounds
 }
 
-// accept is an answer that accepts a form with one text.
+// accept is the response to a form with one text.
 func accept(text string) string {
 	return fmt.Sprintf(`{"action":"accept","content":{"text":%q}}`, text)
 }
@@ -3939,14 +3743,19 @@ func ask(ctx context.Context, message string) (string, error) {
 	return form.Text, err
 }
 
-// An answer belongs to the question that the user saw, and to one of them: in both eras
-// the same handler asks the same questions.
-func TestAQuestionIsIdentifiedByWhatItAsks(t *testing.T) {
+// A response belongs to the question that the user saw, and to one of them. Questions may
+// be asked in any order and concurrently. If a message changes between two rounds, it is a
+// new question: the old response is not used for it, and that is reported once.
+func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
+	names := map[string]bool{"a": true, "b": true, "c": true, "d": true}
+	version := 0
 	for name, test := range map[string]struct {
-		ask    askFunc
-		answer func(n int, message string) string // to question number n
-		want   string
-		rounds []string // in 2026-07-28
+		ask     askFunc
+		respond func(n int, message string) string // to question number n
+		want    string
+		rounds  int // at most
+		reports int // lines in ErrorLog; -1 allows any number
+		legacy  bool
 	}{
 		"ask until valid": {func(ctx context.Context) (string, error) {
 			for tries := 1; ; tries++ {
@@ -3958,86 +3767,13 @@ func TestAQuestionIsIdentifiedByWhatItAsks(t *testing.T) {
 					return fmt.Sprint(text, " after ", tries), nil
 				}
 			}
-		}, func(n int, _ string) string { return accept([]string{"x", "y", "7"}[n]) }, "7 after 3", []string{"elicitation/create How many?", "elicitation/create How many?", "elicitation/create How many?"}},
-		"two equal questions": {func(ctx context.Context) (string, error) {
-			one, err := ask(ctx, "Name?")
-			if err != nil {
-				return "", err
-			}
-			two, err := ask(ctx, "Name?")
-			return one + " and " + two, err
-		}, func(n int, _ string) string { return accept([]string{"Ann", "Bo"}[n]) }, "Ann and Bo", []string{"elicitation/create Name?", "elicitation/create Name?"}},
-		"two messages": {func(ctx context.Context) (string, error) {
-			for _, path := range []string{"a", "b"} {
-				if text, err := ask(ctx, "Delete "+path+"?"); err != nil || text != "yes" {
-					return "kept " + path, err
-				}
-			}
-			return "deleted", nil
-		}, func(n int, message string) string { return accept([]string{"yes", "no"}[n]) }, "kept b", []string{"elicitation/create Delete a?", "elicitation/create Delete b?"}},
+		}, func(n int, _ string) string { return accept([]string{"x", "y", "7"}[n]) }, "7 after 3", 3, 0, true},
 		"text that is not UTF-8": {func(ctx context.Context) (string, error) { return ask(ctx, "\xff?") },
-			func(int, string) string { return accept("yes") }, "yes", []string{"elicitation/create \ufffd?"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := serve(t, asker(test.ask))
-				c.initialize("2025-11-25", everyCap)
-				c.send(callTheAsker(1))
-				for n := range test.rounds {
-					c.recv()
-					c.send(answer(n+1, test.answer(n, "")))
-				}
-				c.want(said(1, test.want))
-				c.end()
-			})
-			synctest.Test(t, func(t *testing.T) {
-				n := -1
-				s := asker(test.ask)
-				log := diagnostics(s)
-				q := &questioner{client: serve(t, s)}
-				got := q.play(func(message string) string { n++; return test.answer(n, message) })
-				if got != test.want || !slices.Equal(q.asked, test.rounds) {
-					t.Errorf("got %q, asked %q", got, q.asked)
-				}
-				q.end()
-				if log.Len() > 0 {
-					t.Errorf("reported %s", log)
-				}
-			})
-		})
-	}
-}
-
-// A message that changes between two rounds is a new question: the old answer does not
-// count for it, and is reported once.
-func TestChangedMessageIsAskedAgain(t *testing.T) {
-	version := 0
-	s := asker(func(ctx context.Context) (string, error) {
-		version = min(version+1, 2)
-		text, err := ask(ctx, fmt.Sprintf("Publish version %d?", version))
-		return text, err
-	})
-	log := diagnostics(s)
-	synctest.Test(t, func(t *testing.T) {
-		q := &questioner{client: serve(t, s)}
-		got := q.play(func(message string) string { return accept("yes to " + message) })
-		if got != "yes to Publish version 2?" || len(q.asked) != 2 {
-			t.Errorf("got %q, asked %q", got, q.asked)
-		}
-		q.end()
-	})
-	if n := strings.Count(log.String(), "match no question"); n != 1 {
-		t.Errorf("reported %d times: %s", n, log)
-	}
-}
-
-// Questions may be asked in any order and concurrently, and roots may be asked for twice.
-func TestQuestionsInAnyOrder(t *testing.T) {
-	names := map[string]bool{"a": true, "b": true, "c": true, "d": true}
-	for name, test := range map[string]struct {
-		ask  askFunc
-		most int // rounds
-	}{
+			func(_ int, message string) string { return accept("yes to " + message) }, "yes to \ufffd?", 1, 0, true},
+		"changed message": {func(ctx context.Context) (string, error) {
+			version = min(version+1, 2)
+			return ask(ctx, fmt.Sprintf("Publish version %d?", version))
+		}, func(_ int, message string) string { return accept("yes to " + message) }, "yes to Publish version 2?", 2, 1, false},
 		"map order": {func(ctx context.Context) (string, error) {
 			said := make(map[string]string)
 			for name := range names {
@@ -4048,16 +3784,7 @@ func TestQuestionsInAnyOrder(t *testing.T) {
 				said[name] = text
 			}
 			return fmt.Sprint(said), nil
-		}, 10},
-		"joined": {func(ctx context.Context) (string, error) {
-			said := make(map[string]string)
-			var errs []error
-			for name := range names {
-				text, err := ask(ctx, "For "+name+"?")
-				said[name], errs = text, append(errs, err)
-			}
-			return fmt.Sprint(said), errors.Join(errs...)
-		}, 1},
+		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c d:d]", 10, -1, false},
 		"concurrent": {func(ctx context.Context) (string, error) {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
@@ -4073,33 +3800,45 @@ func TestQuestionsInAnyOrder(t *testing.T) {
 			}
 			wg.Wait()
 			return fmt.Sprint(said), errors.Join(errs...)
-		}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := &questioner{client: serve(t, asker(test.ask))}
-				got := q.play(func(message string) string { return accept(message[4:5]) })
-				if got != "map[a:a b:b c:c d:d]" || len(q.asked) > test.most {
-					t.Errorf("got %q, asked %q", got, q.asked)
-				}
-				q.end()
-			})
-		})
-	}
-	synctest.Test(t, func(t *testing.T) {
-		q := &questioner{client: serve(t, asker(func(ctx context.Context) (string, error) {
+		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c d:d]", 1, 0, false},
+		"the roots twice": {func(ctx context.Context) (string, error) {
 			one, err := Roots(ctx)
 			if err != nil {
 				return "", err
 			}
 			two, err := Roots(ctx)
 			return fmt.Sprint(len(one), len(two)), err
-		}))}
-		if got := q.play(func(string) string { return `{"roots":[{"uri":"file:///a"}]}` }); got != "1 1" || len(q.asked) != 1 {
-			t.Errorf("got %q, asked %q", got, q.asked)
-		}
-		q.end()
-	})
+		}, func(int, string) string { return `{"roots":[{"uri":"file:///a"}]}` }, "1 1", 1, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := asker(test.ask)
+			log := diagnostics(s)
+			inBubble(t, s, "", func(c *client) {
+				n := -1
+				got, rounds := c.answerQuestions(func(message string) string {
+					n++
+					return test.respond(n, message)
+				})
+				if got != test.want || rounds > test.rounds {
+					t.Errorf("got %q after %d rounds, want %q after %d", got, rounds, test.want, test.rounds)
+				}
+			})
+			if n := strings.Count(log.String(), "\n"); test.reports >= 0 && n != test.reports {
+				t.Errorf("reported %d times: %s", n, log)
+			}
+			if !test.legacy {
+				return
+			}
+			inBubbleWith(t, s, "2025-11-25", everyCap, func(c *client) {
+				c.send(callTheAsker(1))
+				for n := range test.rounds {
+					c.recv()
+					c.send(answer(n+1, test.respond(n, "\ufffd?")))
+				}
+				c.want(said(1, test.want))
+			})
+		})
+	}
 }
 
 // ---- methods of one's own ----
@@ -4107,7 +3846,6 @@ func TestQuestionsInAnyOrder(t *testing.T) {
 // A method of an extension is served in both eras, with all that other requests have.
 func TestAddMethod(t *testing.T) {
 	s := &Server{Extensions: map[string]any{"com.example/skills": struct{}{}}}
-	log := diagnostics(s)
 	var seen []string
 	s.AddMethod("skills/get", func(ctx context.Context, params json.RawMessage) (any, error) {
 		seen = append(seen, RequestFrom(ctx).Method+" "+string(params))
@@ -4117,9 +3855,7 @@ func TestAddMethod(t *testing.T) {
 		case "error":
 			return nil, errors.New("no such skill")
 		case "code":
-			return nil, &Error{Code: 7, Message: "seven", Data: 1}
-		case "list":
-			return []int{1}, nil
+			return nil, &Error{Code: 7, Message: "seven", Data: none{}}
 		case "nil":
 			return nil, nil
 		case "ask":
@@ -4135,56 +3871,44 @@ func TestAddMethod(t *testing.T) {
 		Progress(ctx, 1, 2, "")
 		return map[string]any{"skill": p.Name}, nil
 	})
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, s)
-		legacy := func(id int, params string) {
-			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"skills/get","params":%s}`, id, params))
-		}
-		modern := func(id int, params string) {
-			c.send(modernRequest(id, "skills/get", params, `{"roots":{}}`))
-		}
-		legacy(1, `{}`)
-		if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
+	inBubble(t, s, "", func(c *client) {
+		if got := c.ask("> 1 skills/get {}"); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
 			t.Errorf("before initialize: got %q", got)
 		}
 		c.initialize("2025-11-25", everyCap)
-		legacy(2, `{"name":"go","_meta":{"progressToken":"t"}}`)
-		c.want(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"total":2}}`, answer(2, `{"skill":"go"}`))
-		c.send(`{"jsonrpc":"2.0","id":3,"method":"skills/get"}`)
-		c.want(answer(3, `{"skill":""}`))
-		modern(4, `"name":"go"`)
-		c.talk(`< {"jsonrpc":"2.0","id":4,"result":{"resultType":"complete","skill":"go",$SRV}}`)
+		c.script(`
+			> 2 skills/get {"name":"go","_meta":{"progressToken":"t"}}
+			< notifications/progress {"progressToken":"t","progress":1,"total":2}
+			< 2 {"skill":"go"}
+			> 3 skills/get
+			< 3 {"skill":""}
+			> 4+ skills/get {"name":"go"}
+			< 4+ {"skill":"go"}
+			> 5 skills/get {"fail":"ask"}
+			< 1 roots/list {}
+			> 1 {"roots":[]}
+			< 5 {"asked":true,"unsupported":false}
+			> 6 skills/list
+			< 6! -32601 Method not found: skills/list`)
 		for _, test := range []struct{ fail, legacy, modern string }{
-			{"error", `"error":{"code":-32603,"message":"no such skill"}`, `"error":{"code":-32603,"message":"no such skill"}`},
-			{"code", `"error":{"code":7,"message":"seven","data":1}`, `"error":{"code":7,"message":"seven","data":1}`},
-			{"list", `"error":{"code":-32603,"message":"Internal error"}`, `"error":{"code":-32603,"message":"Internal error"}`},
-			{"panic", `"error":{"code":-32603,"message":"Internal error"}`, `"error":{"code":-32603,"message":"Internal error"}`},
-			{"nil", `"result":{}`, `"result":{"resultType":"complete",$SRV}`},
-			{"null meta", `"result":{}`, `"result":{"resultType":"complete",$SRV}`},
-			{"reserved", `"result":{"a":1,"resultType":"x","_meta":{"k":"v"}}`, `"result":{"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
+			{"error", "! -32603 no such skill", "! -32603 no such skill"},
+			{"code", "! 7 seven {}", "! 7 seven {}"},
+			{"panic", "! -32603 Internal error", "! -32603 Internal error"},
+			{"nil", " {}", "+ {}"},
+			{"null meta", " {}", "+ {}"},
+			{"reserved", ` {"a":1,"resultType":"x","_meta":{"k":"v"}}`,
+				` {"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
 		} {
-			legacy(5, `{"fail":"`+test.fail+`"}`)
-			c.talk(`< {"jsonrpc":"2.0","id":5,` + test.legacy + `}`)
-			modern(6, `"fail":"`+test.fail+`"`)
-			c.talk(`< {"jsonrpc":"2.0","id":6,` + test.modern + `}`)
+			c.script(`> 7 skills/get {"fail":"` + test.fail + `"}` + "\n< 7" + test.legacy)
+			c.script(`> 8+ skills/get {"fail":"` + test.fail + `"}` + "\n< 8" + test.modern)
 		}
-		legacy(7, `{"fail":"ask"}`)
-		c.want(questionLine(1, "roots/list", "{}"))
-		c.send(answer(1, `{"roots":[]}`))
-		c.want(answer(7, `{"asked":true,"unsupported":false}`))
-		modern(8, `"fail":"ask"`)
-		c.talk(`< {"jsonrpc":"2.0","id":8,"result":{"resultType":"complete","asked":false,"unsupported":true,$SRV}}`)
-		legacy(9, `[]`)
-		c.want(wrong(9, codeParams, "Invalid params: params must be an object"))
-		c.send(`{"jsonrpc":"2.0","id":10,"method":"skills/list"}`)
-		c.want(wrong(10, codeMethod, "Method not found: skills/list"))
-		c.end()
+		c.send(modernRequest(9, "skills/get", `"fail":"ask"`, everyCap))
+		c.script(`< 9+ {"asked":false,"unsupported":true}`)
+		c.send(`{"jsonrpc":"2.0","id":10,"method":"skills/get","params":[]}`)
+		c.want(wrong(10, codeParams, "Invalid params: params must be an object"))
 	})
 	if want := `skills/get {"name":"go","_meta":{"progressToken":"t"}}`; len(seen) < 2 || seen[0] != want || seen[1] != "skills/get " {
 		t.Errorf("seen %q", seen)
-	}
-	if !strings.Contains(log.String(), "must be a JSON object") {
-		t.Errorf("reported %s", log)
 	}
 	for _, name := range []string{"", "tools/list", "ping", "initialize", "subscriptions/listen", "notifications/x"} {
 		wantPanic(t, "mcp: method", func() {
@@ -4201,8 +3925,7 @@ func TestQuestionsWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const asked = 400 // 25 MiB
 		rounds := 0
-		s := &Server{Name: "n", Version: "1"}
-		AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
+		s := asker(func(ctx context.Context) (string, error) {
 			for range asked {
 				short, cancel := context.WithTimeout(ctx, time.Millisecond)
 				Sample(short, SampleRequest{MaxTokens: 1, SystemPrompt: strings.Repeat("x", 64<<10)})
@@ -4211,31 +3934,18 @@ func TestQuestionsWaitForRoom(t *testing.T) {
 			}
 			return "done", nil
 		})
-		r, in := io.Pipe()
-		release, sent := make(chan struct{}), 0
-		done := make(chan error)
-		go func() {
-			done <- s.Serve(t.Context(), r, writeFunc(func(b []byte) (int, error) {
-				<-release
-				sent += len(b)
-				return len(b), nil
-			}))
-		}()
-		io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"c","version":"1"}}}`+"\n"+callLine(1, "ask", "{}"))
+		c := serveUnread(t, s)
+		c.send(strings.Replace(opening, `"roots"`, `"sampling"`, 1) + callTheAsker(1))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if rounds != asked {
 			t.Fatalf("%d questions", rounds)
 		}
-		close(release)
-		synctest.Wait()
-		if sent > outputBound+(1<<20) {
+		go c.listen()
+		if sent := len(strings.Join(c.recv(), "\n")); sent > outputBound+(1<<20) {
 			t.Errorf("%d bytes were unsent", sent)
 		}
-		in.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		c.end()
 	})
 }
 
