@@ -2966,16 +2966,15 @@ func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 		n, err = strconv.ParseUint(num, 10, s.typ.Bits())
 		v.SetUint(n)
 	}
-	wanted := "an integer"
 	switch {
 	case err == nil:
 		return nil
-	case num[0] == '-' && (errors.Is(err, strconv.ErrRange) || !strings.ContainsAny(num, ".eE")):
-		wanted = "at least " + s.low
-	case errors.Is(err, strconv.ErrRange):
-		wanted = "at most " + s.high
+	case strings.ContainsAny(num, ".eE"):
+		return wrongKind("integer", raw)
+	case num[0] == '-':
+		return fmt.Errorf("must be at least %s, got %s", s.low, excerpt(string(raw)))
 	}
-	return errors.New("must be " + wanted + ", got " + excerpt(string(raw)))
+	return fmt.Errorf("must be at most %s, got %s", s.high, excerpt(string(raw)))
 }
 
 // integer returns a whole number without its fraction and exponent, and any other number as it
@@ -3040,15 +3039,17 @@ func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
 	v.Set(reflect.MakeMap(s.typ))
 	for key, val := range members(raw) {
 		k, e := reflect.New(s.typ.Key()), reflect.New(s.typ.Elem()).Elem()
-		before, size := len(bad.list), v.Len()
+		before := len(bad.list)
 		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
 			k.Elem().SetString(string(key))
 		} else {
 			bad.addError(notValid(u.UnmarshalText(slices.Clip(key))))
 		}
-		s.elem.checkValue(e, val, bad)
-		if v.SetMapIndex(k.Elem(), e); v.Len() == size {
+		if v.MapIndex(k.Elem()).IsValid() {
 			bad.addError(errDuplicate)
+		} else {
+			s.elem.checkValue(e, val, bad)
+			v.SetMapIndex(k.Elem(), e)
 		}
 		bad.prefixMember(before, string(key))
 		if bad.isFull() {
@@ -3065,10 +3066,7 @@ var errDuplicate = errors.New("came twice")
 // client and the server could use different ones.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	seen := make([]bool, len(s.fields))
-	var others map[string]bool // names in raw that are not fields
-	if s.elem != nil {
-		others = make(map[string]bool)
-	}
+	others := make(map[string]bool) // names in raw that are not fields
 	for key, val := range members(raw) {
 		before := len(bad.list)
 		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })

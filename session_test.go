@@ -2057,14 +2057,18 @@ func TestResponsesAreWrittenTogether(t *testing.T) {
 		const waiting = 2000
 		s.MaxConcurrent = 1
 		c := serveWire(t, &s.Server)
-		c.send(opening + strings.TrimSuffix(callLines(1, waiting, "wait", "{}"), "\n"))
+		c.send(opening + callLine(0, "deaf", "{}") + strings.TrimSuffix(callLines(1, waiting, "wait", "{}"), "\n"))
 		c.recv()
 		before := len(c.writes)
+		c.setFail(func(b []byte) (int, error) { time.Sleep(time.Millisecond); return len(b), nil })
 		c.cancel(nil)
-		c.ends(0, nil)
-		if got, n := c.recv(), len(c.writes)-before; len(got) != waiting || n > 20 {
+		time.Sleep(100 * time.Millisecond)
+		if got, n := c.recv(), len(c.writes)-before; len(got) != waiting || n > 2 {
 			t.Errorf("%d writes of %d responses", n, len(got))
 		}
+		c.setFail(nil)
+		close(s.release)
+		c.ends(0, nil)
 	})
 }
 
