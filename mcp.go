@@ -44,8 +44,10 @@
 //
 // If [Tool.InputSchema] is set, it is sent in place of a derived schema. The keywords that
 // [SchemaOf] writes, const, enum of any value, and additionalProperties with a schema are
-// enforced; other keywords are not checked. The parameter of the function may then be a
-// json.RawMessage, which holds the arguments, or any type that the schema fits.
+// enforced. Other keywords are not checked, nor are bounds beside a list of types. The
+// parameter of the function may then be any type that the schema fits, or a json.RawMessage,
+// which holds the converted arguments, with nulls as they came. A default is filled in only
+// for a field that has it as a tag.
 //
 // Handlers run concurrently: guard what they share. With a single session, as under
 // [Server.ServeStdio], you may set [Server.MaxConcurrent] to 1 instead. One goroutine may run
@@ -109,7 +111,7 @@
 // same call.
 //
 // A question is identified by what it asks: the function, the message and the form. An
-// answer serves only the question that the user saw, and only once: a message that has
+// answer serves only the question that the user saw, and no second one: a message that has
 // changed is a new question, and so is an equal question that is asked after the first one
 // was answered. In each round a handler must ask the earlier questions again. Answers that
 // match no question are reported to ErrorLog.

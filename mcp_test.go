@@ -132,10 +132,10 @@ func TestInvalidToolsPanic(t *testing.T) {
 	})
 	var s Server
 	said := diagnostics(&s)
-	for _, name := range []string{"a.b", strings.Repeat("x", 65), strings.Repeat("x", 64), "A-z_9"} {
+	for _, name := range []string{"a.b", strings.Repeat("x", 128), strings.Repeat("x", 65), strings.Repeat("x", 64), "A-z_9"} {
 		addEmpty(&s, Tool{Name: name})
 	}
-	if got := said.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"a.b"`) {
+	if got := said.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, `"a.b"`) {
 		t.Errorf("log %q", got)
 	}
 }
