@@ -1649,7 +1649,9 @@ func TestUnsendableResultIsReported(t *testing.T) {
 		"Src of an Icon":               link(Resource{Icons: []Icon{{Src: "a.png"}}}),
 		"be \"user\" or \"assistant\"": link(Resource{Annotations: &Annotations{Audience: []string{"model"}}}),
 		`content of type "video"`:      {Type: "video"},
-		"unsupported value: NaN":       {Text: "a", Meta: map[string]any{"a": math.NaN()}},
+		`content of type "resource_link" is unknown or incomplete`: {Type: "resource_link"},
+		`content of type "resource" is unknown or incomplete`:      {Type: "resource"},
+		"unsupported value: NaN":                                   {Text: "a", Meta: map[string]any{"a": math.NaN()}},
 	} {
 		c = content
 		check(`tools/call {"name":"content"}`, internal, reason)
