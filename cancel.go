@@ -68,9 +68,9 @@ func (e *CancelledError) Error() string {
 
 // ---- the client's cancel ----
 
-// cancelRequest cancels the request with this id for the client. It removes the
-// request from the map first, so nothing more is sent for it. It does nothing if the
-// id is unknown or the request has been answered.
+// cancelRequest handles the client's cancel of the request with this id. It removes
+// the request from the map first, so nothing more is sent for it. It does nothing if
+// the id is unknown or the request has been answered.
 func (c *session) cancelRequest(id []byte, reason string) {
 	c.mu.Lock()
 	r := c.requests[string(id)]
@@ -97,7 +97,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 
 // ---- the end of a session ----
 
-// graceTime is how long the end waits for a quick step.
+// graceTime bounds a last write, and the wait for a logger to be restored.
 const graceTime = 100 * time.Millisecond
 
 // endInput is called with the error of r when r has ended or failed. A second call
@@ -135,9 +135,9 @@ func (c *session) stopAccepting() {
 }
 
 // wakeWaiters ends all questions to the client with cause. It uses a copy of the map
-// and sends without the lock, because each waiter returns at once to remove its own
-// entry, for which it needs the lock. The contexts of the requests are not enough to
-// wake the waiters: while handlers linger, these contexts do not end.
+// and sends without the lock, because each waiter that it wakes needs the lock to
+// remove its own entry. The contexts of the requests are not enough to wake the
+// waiters: while handlers linger, these contexts do not end.
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
 	c.askErr = cause
@@ -351,8 +351,9 @@ var stdioTaken atomic.Bool
 // wait for the file. While more than 64 MiB of the trace are unwritten, lines are
 // dropped.
 //
-// If another ServeStdio is running, ServeStdio returns an error at once. After a return
-// before the end of stdin, a read is still in progress, and the next input is lost.
+// If another ServeStdio is running, ServeStdio returns an error at once. If it
+// returns before the end of stdin, a read is still in progress, and the next input is
+// lost.
 func (s *Server) ServeStdio(ctx context.Context) error {
 	if !stdioTaken.CompareAndSwap(false, true) {
 		return errors.New("mcp: ServeStdio is already serving stdin and stdout")
@@ -402,7 +403,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	return err
 }
 
-// redirectToStderr makes a logger that writes to out write to stderr. It returns a
+// If l writes to out, redirectToStderr makes it write to stderr. It returns a
 // function that restores the logger, or gives up after d: a logger is locked during a
 // write, which may block.
 func redirectToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()) {
@@ -465,8 +466,8 @@ func isTerminal(f, null *os.File) bool {
 	return err != nil || !os.SameFile(fi, device)
 }
 
-// A terminalFile is a terminal. If its other end is closed, Read and Write fail with
-// EIO, which is reported as the usual end.
+// A terminalFile is a terminal. If its other end is closed, Read returns io.EOF and
+// Write io.ErrClosedPipe instead of EIO.
 type terminalFile struct{ *os.File }
 
 func (t terminalFile) Read(b []byte) (int, error) {

@@ -34,20 +34,20 @@
 // # Tools
 //
 // A tool is an ordinary function. [AddTool] derives the schema of its arguments from the type
-// of its parameter, and checks the arguments before it calls the function. Arguments that
-// are missing, unknown, of a wrong type or out of range are all reported to the model, in one
-// line. Because models send them, "5" is accepted for a number, "true" for a boolean, a string
-// for a list of strings, and a JSON string for the list or object that it holds. No value is
-// converted to a string. The argument wait_for_previous, which Gemini CLI sends with every
-// tool, is dropped unless the tool has an argument of that name. A null for an argument that is
-// not required is treated as absent; the field then takes its default.
+// of its parameter, and checks the arguments before it calls the function. Arguments that are
+// missing, unknown, of a wrong type or out of range are reported to the model together, in one
+// line. Because models mix up types, "5" is accepted for a number, "true" for a boolean, a
+// string for a list of strings, and a JSON string for the list or object that it holds. No
+// value is converted to a string. The argument wait_for_previous, which Gemini CLI sends with
+// every tool, is dropped unless the tool has an argument of that name. A null for an argument
+// that is not required is treated as absent; the field then takes its default.
 //
-// If [Tool.InputSchema] is set, it is sent in place of a derived schema. The keywords that
-// [SchemaOf] writes, const, enum of any value, and additionalProperties with a schema are
-// enforced. Other keywords are not checked, nor are bounds beside a list of types. The
-// parameter of the function may then be any type that the schema fits, or a json.RawMessage,
-// which holds the converted arguments, with nulls as they came. A default is filled in only
-// for a field that has it as a tag.
+// If [Tool.InputSchema] is set, it is sent in place of a derived schema. Enforced are const,
+// enum of any value, additionalProperties with a schema, and the keywords that [SchemaOf]
+// writes. Other keywords are not checked, nor are bounds beside a list of types. The parameter
+// of the function may then be any type that the schema fits, or a json.RawMessage, which holds
+// the converted arguments, with nulls as they came. A default is filled in only for a field
+// that has it as a tag.
 //
 // Handlers run concurrently: guard what they share. With a single session, as under
 // [Server.ServeStdio], you may set [Server.MaxConcurrent] to 1 instead. One goroutine may run
@@ -74,9 +74,9 @@
 // nil, which is an empty result.
 //
 // In structured output nil slices and maps are sent as empty ones, and a nil pointer in a
-// struct is left out. In a list or a map a nil pointer is sent as null; if it points to a
-// struct, the schema allows no null, and the call fails. Values that an interface holds are
-// written as encoding/json writes them.
+// struct is left out. In a list or a map a nil pointer is sent as null; a nil pointer to a
+// struct fails the call, because the schema does not allow null. Values that an interface holds
+// are written as encoding/json writes them.
 //
 // An error is a result that the model can read, with exactly the error's text, unless it wraps
 // an [*Error]. If a function returns the error of its context, the text is that of the
@@ -92,12 +92,12 @@
 //
 // # Asking the user
 //
-// A handler asks in one straight line: answer, err := mcp.Elicit[form](ctx, "Delete it?").
-// If the function returns an error, the handler returns it like any other error. How the
-// question travels differs:
+// A handler asks with one call: answer, err := mcp.Elicit[form](ctx, "Delete it?"). If the call
+// returns an error, the handler returns it like any other error. How the question is sent
+// depends on the revision:
 //
-// A client of a legacy revision is sent a request, and the call blocks until the client
-// has responded. It also returns when ctx, the request or the session ends; the error is then
+// A client of an older revision is sent a request, and the call blocks until the client has
+// responded. It also returns when ctx, the request or the session ends; the error is then
 // [context.Cause] or [ErrClosed].
 //
 // In revision 2026-07-28 a question travels in the result of the handler's own request.
@@ -110,11 +110,11 @@
 // keeps the answers; the server accepts them for an hour, in the same process and for the
 // same call.
 //
-// A question is identified by what it asks: the function, the message and the form. An
-// answer serves only the question that the user saw, and no second one: a message that has
-// changed is a new question, and so is an equal question that is asked after the first one
-// was answered. In each round a handler must ask the earlier questions again. Answers that
-// match no question are reported to ErrorLog.
+// A question is identified by what it asks: the function, the message and the form. An answer
+// serves only the question that the user saw, and no second one: a message that has changed is
+// a new question, and so is an equal question that is asked after the first one was answered.
+// In each round a handler must ask the earlier questions again. If the handler asks a new
+// question, answers that match no question are reported to ErrorLog.
 //
 // The error is [errors.ErrUnsupported] if the client cannot be asked. A handler returns it
 // like any other error; its text says what is missing. Outside of a handler, as in a test
@@ -267,13 +267,13 @@ type Tool struct {
 	Icons        []Icon          `json:"icons,omitempty" since:"2025-11-25"`
 	Meta         map[string]any  `json:"_meta,omitempty" since:"2025-06-18"`
 
-	// Shown reports whether the tool exists for the client whose request is served under
-	// ctx; nil means that it exists for all. For other clients the tool is left out of
-	// lists, and calls to it fail as unknown. [RequestFrom] and the values of Serve's
-	// context are available from ctx. Shown is called for each list and each call,
-	// concurrently. If a tool has Shown, lists of tools are not cached, and they wait under
-	// [Server.MaxConcurrent] as calls do. When what Shown reports has changed, add the tool
-	// again, which notifies the clients.
+	// Shown reports whether the tool exists for the client whose request is served under ctx;
+	// nil means that it exists for all. For other clients the tool is left out of lists, and
+	// calls to it fail as unknown. [RequestFrom] and the values of Serve's context are
+	// available from ctx. Shown is called for each list and each call, concurrently. If a tool
+	// has Shown, lists of tools are not cached, and they wait under [Server.MaxConcurrent] as
+	// calls do. When the result of Shown changes, add the tool again, which notifies the
+	// clients.
 	Shown func(ctx context.Context) bool `json:"-"`
 }
 
@@ -340,10 +340,10 @@ func Audio(data []byte, mimeType string) Content {
 	return Content{Type: "audio", Data: data, MIMEType: mimeType}
 }
 
-// ResourceLink returns a pointer to a resource that the client may read.
+// ResourceLink returns a link to a resource that the client may read.
 func ResourceLink(r Resource) Content { return Content{Type: "resource_link", Link: &r} }
 
-// EmbeddedResource returns the contents of a resource themselves.
+// EmbeddedResource returns a block with the contents of a resource.
 func EmbeddedResource(r ResourceContents) Content { return Content{Type: "resource", Resource: &r} }
 
 // A Resource describes something that clients can read. If the URI has variables in braces,
@@ -395,9 +395,9 @@ func (r ResourceContents) MarshalJSON() ([]byte, error) {
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
 
 // A CompleteFunc suggests values that begin with, or resemble, what was typed so far, the best
-// first. At most 100 are sent. Known holds the other arguments that have a value already. Typed
-// and known come from the client and are not checked: unlike the variables of a ReadFunc, they
-// may hold slashes and "..". The text of an error is sent to the client.
+// first. At most 100 are sent. The map known holds the other arguments that have a value
+// already. Both parameters come from the client and are not checked: unlike the variables of a
+// ReadFunc, they may hold slashes and "..". The text of an error is sent to the client.
 type CompleteFunc func(ctx context.Context, typed string, known map[string]string) ([]string, error)
 
 // A Prompt is one or more messages that a user may start from.
@@ -439,10 +439,10 @@ type Annotations struct {
 // An Error that a handler returns becomes an error response: the call itself was wrong. Any
 // other error of a tool becomes a result, which the model reads and can act on.
 type Error struct {
-	// Code says what kind of error it is. Your own codes are outside of -32768
-	// to -32000. 0 is sent as -32603, and so is a code from -32099 to -32020 that
-	// the client's revision does not let servers send; the replacement is reported
-	// to ErrorLog. -32002, not found, is -32602 in 2026-07-28.
+	// Code says what kind of error it is. Choose codes outside of -32768 to -32000. 0 is sent
+	// as -32603, and so is a code from -32099 to -32020 that the client's revision does not let
+	// servers send; the replacement is reported to ErrorLog. -32002, not found, is -32602 in
+	// 2026-07-28.
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    any    `json:"data,omitempty"` // marshalled as JSON; nil: none
@@ -717,10 +717,9 @@ func checkIcons(icons []Icon) error {
 	return nil
 }
 
-// adopt makes public, which points to a Tool, Resource or Prompt that is being added,
-// independent of the caller's memory. It panics if clients would refuse its icons or its meta.
-// The meta is encoded now, and not when it is listed, because encoding may call the user's
-// methods.
+// adopt copies the memory that public, which points to a Tool, Resource or Prompt, shares with
+// the caller. It panics if clients would refuse the icons or the meta. The meta is encoded now,
+// and not when it is listed, because encoding may call the user's methods.
 func adopt(where string, public any, icons []Icon, meta *map[string]any) {
 	panicAt(where, checkIcons(icons))
 	raw, err := jsonOf(*meta)
@@ -805,7 +804,7 @@ func checkLiterals(parts []string) error {
 		}
 		literals = append(literals, decoded)
 	}
-	if len(parts) > 1 && hasDotSegment(strings.Join(literals, "x")) { // as in a URI that matches the template
+	if len(parts) > 1 && hasDotSegment(strings.Join(literals, "x")) { // x stands for the value of a variable
 		return errors.New(`a template must not have "." or ".." between slashes: no URI would match it`)
 	}
 	return nil
@@ -814,7 +813,7 @@ func checkLiterals(parts []string) error {
 // alphanumeric holds the letters and digits of ASCII.
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// consistsOf reports whether s has no characters but ASCII letters, digits and others.
+// consistsOf reports whether s has only ASCII letters, digits and the bytes of others.
 func consistsOf(s, others string) bool {
 	return strings.Trim(s, alphanumeric+others) == ""
 }
@@ -838,10 +837,10 @@ func hasDotSegment(uri string) bool {
 	return false
 }
 
-// matchTemplate reports whether uri matches the parts of a template, and returns the
-// values of the variables. The first variable takes the shortest value that lets the
-// template match, then the second, and so on. If such a value is not allowed, uri does not
-// match, even if longer values would be.
+// matchTemplate reports whether uri matches the parts of a template, and returns the values of
+// the variables. The first variable takes the shortest value that lets the template match, then
+// the second, and so on. If such a value is not allowed, uri does not match, even if longer
+// values are.
 func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 	ends := make([]int, len(parts)/2)
 	if !matchRest(parts, uri, 0, ends) {
@@ -863,9 +862,8 @@ func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 	return vars, !hasDotSegment(decoded)
 }
 
-// matchRest reports whether parts match uri from the index at on, and sets ends[i] to the
-// index after the value of variable i. In "x:/1/b2", {a} of "x:/{a}/b{b}" ends after "1",
-// and {b} after "2".
+// matchRest reports whether parts match uri[at:], and sets ends[i] to the index after the value
+// of variable i. In "x:/1/b2", {a} of "x:/{a}/b{b}" ends after "1", and {b} after "2".
 //
 // ends[i] also records how far variable i was tried. A retry never starts further to the
 // left, so it resumes there. Each index is tried once for each variable, and matching takes
@@ -1012,7 +1010,7 @@ func (k kind) capability() kind {
 }
 
 // An item is a tool, a prompt, a resource or a template of a server. It is found by its name,
-// which is the URI of a resource.
+// which for a resource is the URI.
 type item struct {
 	name    string
 	public  any                        // a Tool, a Prompt, a Resource or a template, as it was registered
@@ -1156,7 +1154,7 @@ func (s *Server) logf(format string, args ...any) {
 	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
 }
 
-// ---- methods of one's own ----
+// ---- methods of extensions ----
 
 // AddMethod adds a method of an extension, or replaces the one of the same name. Declare the
 // extension in [Server.Extensions]. Clients of every revision may call it, a client of a legacy
@@ -1288,10 +1286,11 @@ func Progress(ctx context.Context, done, total float64, message string) {
 //
 //	logger := slog.New(mcp.LogHandler("db"))
 //
-// Log with the functions of slog that take a context, and pass them the handler's. A message
-// without attributes is sent as a string, any other as an object of its attributes, with the
-// message as "msg". Attributes are written as [slog.JSONHandler] writes them. If an attribute or
-// group has the name of an earlier member, such as "msg", an underscore is appended: "msg_".
+// Log with the functions of slog that take a context, and pass them the context of the
+// request's handler. A message without attributes is sent as a string, any other as an object
+// of its attributes, with the message as "msg". Attributes are written as [slog.JSONHandler]
+// writes them. If an attribute or group has the name of an earlier member, such as "msg", an
+// underscore is appended: "msg_".
 //
 // A message is dropped if it is below the level that the client asked for, if the client asked
 // for none, outside of a request, after the request's end, and if [Server.Logging] is not set.
@@ -1353,7 +1352,7 @@ func (h *logHandler) encodeRecord(ctx context.Context, record slog.Record) ([]by
 			return slog.Attr{}
 		}
 		if val := a.Value.Any(); a.Value.Kind() == slog.KindAny {
-			_, isError := val.(error) // which slog writes as its text
+			_, isError := val.(error) // slog writes an error as its text
 			if err := checkCycles(reflect.ValueOf(val), 0, 0); err != nil && !isError {
 				a.Value = slog.StringValue("!ERROR:" + err.Error())
 			}
@@ -1414,8 +1413,8 @@ type Root struct {
 	Name string `json:"name,omitempty"` // for people; may be empty
 }
 
-// Roots asks the client for its roots. See "Asking the user" in the package comment for
-// what it has in common with [Elicit]. The protocol deprecates roots since 2026-07-28.
+// Roots asks the client for its roots. See "Asking the user" in the package comment for what it
+// has in common with [Elicit]. Roots are deprecated since revision 2026-07-28.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/roots.
 func Roots(ctx context.Context) ([]Root, error) {
@@ -1484,7 +1483,7 @@ func missingCapability(capability string) error {
 // hasCapability reports whether a client has declared a capability.
 func hasCapability(caps []byte, capability string) bool {
 	for _, name := range strings.Split(capability, ".") {
-		var in []byte // stays nil if caps is no object
+		var in []byte // stays nil if caps is not an object
 		scanMembers(caps, want{name: name, to: &in})
 		caps = in
 	}
@@ -1503,9 +1502,9 @@ func hasCapability(caps []byte, capability string) bool {
 // to ask again, call Elicit again. The error is [ErrDeclined] or [ErrDismissed] if the user
 // refused. Elicit panics if T cannot be a form.
 //
-// A form without fields is not consent: a host that was told never to ask may accept it
-// by itself. A handler that deletes or sends something asks for a boolean with the tag
-// default:"false", because some hosts preselect true otherwise, and goes on only if it
+// A form without fields is not consent: a host that was told never to ask may accept it by
+// itself. Before it deletes or sends something, a handler asks for a boolean with the tag
+// default:"false", because some hosts preselect true otherwise, and goes on only if the boolean
 // is true.
 //
 // "Asking the user" in the package comment says when Elicit blocks, what a handler does
@@ -1613,8 +1612,8 @@ type SampleResult struct {
 	StopReason string // "endTurn", "stopSequence", "maxTokens", or the client's own
 }
 
-// Sample asks the client's model. See "Asking the user" in the package comment for what
-// it has in common with [Elicit]. The protocol deprecates sampling since 2026-07-28.
+// Sample asks the client's model. See "Asking the user" in the package comment for what it has
+// in common with [Elicit]. Sampling is deprecated since revision 2026-07-28.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/sampling.
 func Sample(ctx context.Context, req SampleRequest) (*SampleResult, error) {
@@ -1751,9 +1750,9 @@ func SchemaOf[T any]() json.RawMessage {
 	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", writing).render()
 }
 
-// A schema describes the JSON form of a type, or of a schema that was written by hand.
-// It is not changed after it was made. The schema of a type that contains itself contains
-// itself too.
+// A schema describes the JSON form of a type, or holds a schema that was written by hand. It is
+// never changed once it is complete. The schema of a type that contains itself contains itself
+// too.
 type schema struct {
 	typ      reflect.Type
 	kind     string   // the JSON type; "" if it cannot be described
@@ -1825,8 +1824,8 @@ func mustDerive(t reflect.Type, where string, why purpose) *schema {
 
 // problems holds the first problem of each kind with a type, or nil.
 type problems struct {
-	mistake     error // also if the schema is set by hand: a field that JSON cannot write, for example
-	badTag      error // only if the schema is derived
+	mistake     error // refused even if the schema is set by hand: for example, a field that JSON cannot write
+	badTag      error // refused if the schema is derived
 	undescribed error // a part that has no schema, and is left to encoding/json
 }
 
@@ -1938,7 +1937,7 @@ func (d *deriver) describe(s *schema, where string, copied bool) {
 		d.schema(t.Elem(), where+"[]", copied) // finds mistakes in it
 	case k == reflect.Interface:
 		d.dynamic = true
-		d.refuse(where, typeName(t)+" cannot be described: write a type, or map[string]any for an object of any kind")
+		d.refuse(where, typeName(t)+" cannot be described: write a concrete type, or map[string]any for any object")
 		if d.why == writing && hidesValue(t) {
 			d.reject(where, typeName(t)+" has no JSON form: return a string or a struct instead")
 		}
@@ -2037,9 +2036,9 @@ func (f *field) clashes(o *field) bool {
 }
 
 // collect appends the fields of a struct and of the structs that it embeds. Fields of an
-// embedded pointer are optional, because encoding/json leaves them out if it is nil.
-// met records the depth at which each struct was found. The fields of a struct that is embedded twice at
-// one depth hide each other, but structs embedded in it are collected once.
+// embedded pointer are optional, because encoding/json leaves them out if it is nil. met
+// records the depth at which each struct was found. The fields of a struct that is embedded
+// twice at one depth clash; structs embedded in it are collected only once.
 func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) []*field {
 	depth, again := met[outer.typ]
 	if again && depth < len(outer.index) {
@@ -2269,8 +2268,7 @@ func (f *field) readEnum() error {
 	return nil
 }
 
-// readDefault reads the value of a field that a call leaves out. It is sent in the schema as
-// it was read, in one line.
+// readDefault reads the default of a field. The schema has it as it was read, in one line.
 func (f *field) readDefault() error {
 	text, ok := f.tag.Lookup("default")
 	if !ok {
@@ -2292,7 +2290,7 @@ func (f *field) readDefault() error {
 }
 
 // valueOf sets a new value of type t to the JSON value of a tag, and returns it. The error is
-// worded as an error about an argument is.
+// worded like one about an argument.
 func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *faults)) (reflect.Value, error) {
 	v, bad := reflect.New(t).Elem(), faults{exact: true}
 	set(v, raw, &bad)
@@ -2480,7 +2478,7 @@ func (p handParser) require(ok bool, path, format string, args ...any) {
 	panicUnless(ok, p.where+path, format, args...)
 }
 
-// parse returns the description of a schema, which must be valid JSON, at a path.
+// parse returns the description of raw, which is valid JSON, the schema at path.
 func (p handParser) parse(raw []byte, path string) *field {
 	f := &field{maxLen: -1, schema: &schema{}}
 	if raw[0] != '{' { // true or false
@@ -2545,7 +2543,7 @@ func (p handParser) addTags(f *field, node map[string][]byte, path string, keywo
 					continue // the Go type cannot hold the bound, for example 0.5
 				}
 			}
-			if f.schema.kind == "array" { // the tags of lists have the names of those of strings
+			if f.schema.kind == "array" { // lists have the same tags as strings
 				keyword = keyword[:len("min")] + "Length"
 			}
 			f.tag += reflect.StructTag(keyword + `:"` + string(bound) + `" `)
@@ -2675,8 +2673,8 @@ func (s *schema) appendConverted(b, raw []byte) []byte {
 // continues after a fault, so that the model sees all faults of a call, each with its place.
 //
 // The calls are rules.unmarshal, then schema.set for each value, then setStruct, setList or
-// setMap for the values inside. field.check adds the checks of tags. The same functions read
-// the values of tags, and the client's answers to questions; the members of faults say how
+// setMap for the values inside. field.checkValue adds the checks of tags. The same functions
+// read the values of tags, and the client's answers to questions; the members of faults say how
 // strict they are.
 
 // waitForPrevious is an argument that Gemini CLI adds to those of every tool, for its own use.
@@ -2783,14 +2781,14 @@ func (f *faults) addMember(name string, err error) {
 	f.prefixMember(len(f.list)-1, name)
 }
 
-// prefixMember adds the name of a member to the places of all faults from number from on.
+// prefixMember adds the name of a member to the places of the faults in list[from:].
 func (f *faults) prefixMember(from int, name string) {
 	for i := from; i < len(f.list); i++ {
 		f.list[i].place = "." + cmp.Or(oneLine(name), `""`) + f.list[i].place
 	}
 }
 
-// prefixElement adds the index of an element to the places of all faults from number from on.
+// prefixElement adds the index of an element to the places of the faults in list[from:].
 func (f *faults) prefixElement(from, index int) {
 	for i := from; i < len(f.list); i++ {
 		f.list[i].place = "[" + strconv.Itoa(index) + "]" + f.list[i].place
@@ -2811,10 +2809,10 @@ func (f *faults) addUnknown(name string, names []string) {
 	}
 }
 
-// set sets v, whose type s describes, or what v points to, from raw, which is valid JSON.
-// It only checks raw if v is the zero Value. Values that do not fit are faults. A null is a
-// fault unless s has no kind, or v is a pointer and bad.partial is set; setIn handles nulls of
-// optional fields before.
+// set sets v, or what v points to, from raw. s describes the type of v; raw is valid JSON. It
+// only checks raw if v is the zero Value. Values that do not fit are faults. A null is a fault
+// unless s has no kind, or v is a pointer and bad.partial is set; setIn has already handled
+// nulls of optional fields.
 func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
 	for v.Kind() == reflect.Pointer {
 		if bad.partial && string(raw) == "null" {
@@ -2912,7 +2910,7 @@ func setOwn(v reflect.Value, raw []byte) error {
 	return notValid(json.Unmarshal(raw, v.Addr().Interface()))
 }
 
-// notValid words an error of a type's own method, in one line. It returns nil if err is nil.
+// notValid formats an error of a type's own method, in one line. It returns nil if err is nil.
 func notValid(err error) error {
 	if err != nil {
 		err = errors.New("is not valid: " + oneLine(err.Error()))
@@ -3369,11 +3367,10 @@ func addressable(v any) any {
 	return p.Interface()
 }
 
-// checkCycles returns an error if v contains itself. encoding/json detects a cycle that
-// passes through a list, a map or a struct. For one of only pointers and interfaces, as in
-// "var x any; x = &x", Go 1.27 overflows the stack, which ends the process.
-// Depth counts the lists, maps and structs around v; hops counts the pointers and
-// interfaces since the innermost of them.
+// checkCycles returns an error if v contains itself. encoding/json detects a cycle that passes
+// through a list, a map or a struct. A cycle of pointers and interfaces only, as in "var x any;
+// x = &x", overflows the stack in Go 1.27, which ends the process. Depth counts the lists, maps
+// and structs around v; hops counts the pointers and interfaces since the innermost of them.
 func checkCycles(v reflect.Value, depth, hops int) (err error) {
 	if depth > 2*maxDepth || hops > 1000 {
 		return errors.New("the value contains itself, or is nested too deeply")
@@ -3523,8 +3520,8 @@ func (s *schema) innerValue(v reflect.Value, name []byte, n int) (*schema, refle
 	return s.fields[i].schema, in
 }
 
-// mapKey returns the key of a map for which encoding/json has written name, which is text in
-// quotes.
+// mapKey returns the map key that encoding/json has written as name. The parameter text is name
+// without quotes.
 func (s *schema) mapKey(name []byte, text string) reflect.Value {
 	key := reflect.New(s.typ.Key())
 	if key.Elem().Kind() == reflect.String {
@@ -3611,8 +3608,7 @@ func scanContainer(b []byte, i, depth int, wanted []want) int {
 	return -1
 }
 
-// scanKey returns a key with its quotes, and the index of the value after it and the
-// colon, or -1.
+// scanKey returns a key with its quotes, and the index of its value, or -1.
 func scanKey(b []byte, i int) (key []byte, value int) {
 	end := scanString(b, i)
 	if end < 0 {

@@ -146,7 +146,7 @@ func TestInvalidTypesPanic(t *testing.T) {
 	wantPanics(t, []mistake{
 		{`mcp: tool "x": In.F: func() cannot be described`, onServer(toolOf[struct{ F func() }])},
 		{`mcp: tool "x": In.A.B[]: any cannot be described`, onServer(toolOf[struct{ A struct{ B []any } }])},
-		{`In.A: any cannot be described: write a type, or map[string]any`, onServer(toolOf[struct{ A any }])},
+		{`In.A: any cannot be described: write a concrete type, or map[string]any`, onServer(toolOf[struct{ A any }])},
 		{`In.A: json.RawMessage has a JSON form of its own, which cannot be described`, onServer(toolOf[struct{ A json.RawMessage }])},
 		{`In.L: a list of itself cannot be described`, onServer(toolOf[struct{ L selves2 }])},
 		{`In.P: a pointer to itself`, onServer(toolOf[struct{ P selfPointer }])},

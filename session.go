@@ -19,8 +19,8 @@ package mcp
 // overtakes its request. While no other request runs, the goroutine that has the turn
 // also runs the handler, which saves waking another thread. Meanwhile the turn is on
 // loan: if the handler runs for more than a millisecond (up to five if the line is
-// long), or asks the client something, the turn passes to a new goroutine. So the
-// client is read whatever a handler does, and no goroutine waits for the turn.
+// long), or asks the client something, the turn passes to a new goroutine. So input
+// is read whatever a handler does, and no goroutine waits for the turn.
 //
 // This is a list of all goroutines of a session, except those of timers, which never
 // block. Each line says what the goroutine does, and after the colon what waits for
@@ -34,8 +34,8 @@ package mcp
 //	lineWriter.writeAll  writes the trace or the diagnostics: waitForEnd, within Drain
 //	waitUntilIdle        the drain waiter, which waits for the WaitGroup: waitForEnd,
 //	                     within Drain
-//	doWithin             after Drain, writes what was held: waitForEnd, for a moment;
-//	                     restores a logger: ServeStdio, for a moment
+//	doWithin             after Drain, writes the responses that were held: waitForEnd, up
+//	                     to graceTime; restores a logger: ServeStdio, up to graceTime
 //	formatPanic          calls the methods of a panic's value: handleRequest
 //	endOnSignal          waits for the first signal: ServeStdio
 //
@@ -71,11 +71,11 @@ import (
 
 const (
 	outputBound = 16 << 20        // unsent bytes above which no further line is accepted
-	aheadBound  = 16 << 20        // bytes that are read ahead at most meanwhile
+	aheadBound  = 16 << 20        // most bytes that are read ahead meanwhile
 	notesBound  = 64 << 10        // unsent bytes above which diagnostics are dropped
 	traceBound  = 64 << 20        // unsent bytes above which lines of the trace are dropped
 	keepBuffer  = 64 << 10        // bytes of a read buffer; larger write buffers are not kept
-	keepHead    = 64 << 10        // bytes that are kept of the start of a line that is too long; also of the blanks that isTooLongLocked ignores
+	keepHead    = 64 << 10        // bytes kept of the start of a line that is too long; also the most blanks that isTooLongLocked ignores
 	minRead     = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
 	maxReused   = 4 << 20         // bytes; the memory of a longer line is not used again
 	maxBatch    = 10_000          // messages in one batch
@@ -83,7 +83,7 @@ const (
 	maxWatched  = 10_000          // resources that one stream watches
 	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
 	maxMatched  = 64 << 10        // bytes in a URI that is matched against templates
-	maxRepeated = 1 << 10         // bytes in an id or token that notifications repeat; also of the end of a line that is too long
+	maxRepeated = 1 << 10         // bytes in an id or token that notifications repeat; also the bytes kept of the end of a line that is too long
 	maxDepth    = 10_000          // levels of nesting, as in encoding/json
 	maxEmpty    = 100             // Reads in a row without data or an error, as in bufio
 
@@ -207,7 +207,7 @@ type params struct {
 type inputRequest struct{ key, method, params string }
 
 // A batch collects the responses to one line of several messages. They are sent
-// together. If one of the handlers outlives Drain, none of them is sent.
+// together. If a handler outlives Drain, none of the responses is sent.
 type batch struct {
 	missing   int // responses still to come, plus one while the line is being accepted
 	responses []byte
@@ -267,7 +267,7 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessage), 64<<20)
 	c.out.w, c.out.failed, c.notes.w = w, c.failWrite, logWriter{s.ErrorLog}
-	defer func() { // after both lineWriters were stopped
+	defer func() { // after notes and trace were stopped
 		writing = errors.Is(err, ErrDrain) || c.notes.isWriting() || c.trace != nil && c.trace.isWriting()
 	}()
 	if trace != nil {
@@ -276,7 +276,7 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	}
 	c.identity = s.identity(0)
 	var err1, err2 error
-	c.experimental, err1 = encodeCapabilities(s.Experimental) // before the session begins, because they may call the user's MarshalJSON
+	c.experimental, err1 = encodeCapabilities(s.Experimental) // before the session begins, because this may call the user's MarshalJSON
 	c.extensions, err2 = encodeCapabilities(s.Extensions)
 	if err := cmp.Or(err1, err2); err != nil {
 		return false, fmt.Errorf("mcp: Server.Experimental or Extensions: %w", err)
@@ -354,12 +354,12 @@ func (v revision) String() string { return revisions[v] }
 // revision and the client.
 func (v revision) modern() bool { return v >= firstModern }
 
-// revisionOf returns the revision with a date, or 0 if this package does not know it.
+// revisionOf returns the revision named version, or 0 if it is unknown.
 func revisionOf(version string) revision {
 	return revision(max(0, slices.Index(revisions[:], version)))
 }
 
-// negotiate returns the revision of a session whose client asks for a version.
+// negotiate returns the revision of a session whose client asks for version.
 func negotiate(version string) revision {
 	if v := revisionOf(version); v != 0 && !v.modern() {
 		return v
@@ -370,8 +370,8 @@ func negotiate(version string) revision {
 // modernVersions is a JSON list of the revisions that a request may name.
 const modernVersions = `["2026-07-28"]`
 
-// What the revisions know: each feature with the first revision that has it. Members of
-// lists have a tag such as `since:"2025-06-18"` instead.
+// What the revisions know: each feature with the first revision that has it. The
+// fields of the public types have a tag such as `since:"2025-06-18"` instead.
 const (
 	rootsAndSampling = rev2024_11_05
 
@@ -432,8 +432,8 @@ func (v revision) block(c Content) Content {
 	return c
 }
 
-// encodePublic returns the JSON of val, a struct with since tags, without what v does not know.
-// Nothing in val may fail to be written.
+// encodePublic returns val, a struct with since tags, as JSON, with only the members
+// that v knows. All of val must be encodable.
 func (v revision) encodePublic(val any) []byte {
 	p := reflect.New(reflect.TypeOf(val))
 	p.Elem().Set(reflect.ValueOf(val))
@@ -442,8 +442,8 @@ func (v revision) encodePublic(val any) []byte {
 	return raw
 }
 
-// restrict sets what v does not know in val to zero. First it copies what val shares with
-// other values through pointers and slices, except for bytes.
+// restrict zeroes the fields of val that v does not know. First it copies the
+// pointers and slices in val, except bytes, so that no other value changes.
 func (v revision) restrict(val reflect.Value) {
 	switch k := val.Kind(); {
 	case val.IsZero():
@@ -526,7 +526,8 @@ func (c *session) readLines() {
 
 // isFlooded reports whether too much output is unsent although the session has ended.
 // The reader no longer waits for room then, and much input may have been read ahead.
-// So requests are refused with a short error, and invalid messages are not answered.
+// So requests get a short error, and invalid messages without a valid id get no
+// response.
 func (c *session) isFlooded() bool {
 	return c.ctx.Err() != nil && c.out.unsentBytes() > outputBound
 }
@@ -690,8 +691,8 @@ func (e *envelope) isResponse() bool {
 
 // acceptLine accepts one line. It returns the request in it if the caller is to run
 // the handler. A batch is validated as a whole before any of its messages takes
-// effect. acceptMessage validates any other line, and reports a batch that is not
-// valid.
+// effect. acceptMessage validates any other line, and refuses a batch that is not
+// valid JSON.
 func (c *session) acceptLine(line []byte) (inline *request) {
 	c.recordLine("in", line)
 	switch {
@@ -801,9 +802,9 @@ func (c *session) refuseLongLine(head, tail []byte) {
 }
 
 // findIDAtEnd returns the id of an object of which only the end was kept, because
-// some clients write the id last. It looks for a member named id from which on the
-// rest of the object is valid. Quotes inside of strings are escaped, so such a member
-// is never a part of a string.
+// some clients write the id last. It looks for a member named id with which a valid
+// end of the object begins. Quotes inside of strings are escaped, so such a member is
+// never a part of a string.
 func findIDAtEnd(tail []byte) (id []byte) {
 	for at := 0; id == nil; at++ {
 		next := bytes.Index(tail[at:], []byte(`"id"`))
@@ -845,7 +846,8 @@ func (c *session) acceptNotification(e *envelope) {
 	act(c, e.params)
 }
 
-// startNotifications sends the legacy session the changes since initialize.
+// startNotifications sends the notifications of the lists that have changed since
+// initialize.
 func (c *session) startNotifications() {
 	c.mu.Lock()
 	if st := c.legacy.stream; st != nil && st.silent {
@@ -890,8 +892,8 @@ func (c *session) removeCall(id []byte) chan reply {
 // ---- request ----
 
 // A service describes how the requests of one method are served. dispatchRequest
-// checks whether the revision has the method and whether what it needs is offered.
-// All other checks are made by serve.
+// checks the members that all requests have, the revision, and whether the server
+// offers what the method needs. serve makes all other checks.
 type service struct {
 	since, until revision // the revisions that have the method; 0: no bound
 	early        bool     // it is served also before initialize
@@ -1029,7 +1031,7 @@ func (c *session) selectEra(r *request) *Error {
 	case r.service.existsIn(r.rev) && (r.rev != 0 || r.service.early):
 		return nil
 	}
-	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (or send initialize first)")
+	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (older revisions send initialize)")
 }
 
 // takeClaim checks the _meta of a modern request, and sets the revision, the client
@@ -1118,8 +1120,8 @@ func (c *session) ping(r *request) ([]byte, *Error) {
 	return r.emptyResponse(), nil
 }
 
-// listItems returns one page of a list. A cursor is the position in the list after
-// which the page begins, so it stays valid when items are added or removed.
+// listItems returns one page of a list. A cursor is the seq of the last item before
+// the page, so it stays valid when items are added or removed.
 //
 // If the server has tools with Tool.Shown, a handler makes the page: Shown is the
 // user's code and must not run under a lock or delay the reader.
@@ -1497,14 +1499,15 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 		c.wg.Done()
 	}()
 	for !c.respond(r, c.runHandler(r)) {
-		// The list that it returned has changed meanwhile.
+		// The list in the response has changed meanwhile.
 	}
 	returned = true
 	return false // the deferred function sets it
 }
 
-// formatPanic formats the value of a panic. Its methods are the user's code, which
-// may panic again or call runtime.Goexit, so they run on a goroutine of their own.
+// formatPanic formats the value of a panic. The methods of the value are the user's
+// code, which may panic again or call runtime.Goexit, so they run on a goroutine of
+// their own.
 func formatPanic(why any) string {
 	text := fmt.Sprintf("a %T", why) // the result if the methods panic or exit
 	done := make(chan struct{})
@@ -1541,7 +1544,7 @@ func (r *request) waitForEndOfStream() []byte {
 	case <-r.session.inputOver: // while handlers linger, r.ctx has not ended
 	case <-r.ctx.Done():
 	}
-	if r.session.cause() == ErrClosed { // also if only r was cancelled, which is not answered then
+	if r.session.cause() == ErrClosed { // or only r was cancelled; its response is not sent
 		return nil
 	}
 	return r.endResponse(r.beginResponse(), r.subscriptionMember())
@@ -1553,9 +1556,8 @@ func (r *request) waitForEndOfStream() []byte {
 // removes r from the map first, because the client may use the id again as soon as it
 // reads the line. From then on notifications and questions of r are no longer sent.
 //
-// In the same step the next request takes the place of r among those that run. So if
-// MaxConcurrent is 1, no later request can respond before r does or start before the
-// next one.
+// Under the same lock it starts the next request that waits. So if MaxConcurrent is
+// 1, handlers start and respond in the order of the requests.
 //
 // respond does nothing and returns false if line is a list that has become stale.
 func (c *session) respond(r *request, line []byte) bool {
@@ -1578,8 +1580,8 @@ func (c *session) respond(r *request, line []byte) bool {
 	return true
 }
 
-// sendResponse sends the response to a request that has no handler. Only the reader
-// calls it, which later flushes. If r is not nil and line is a list that has become
+// sendResponse sends the response to a request that has no handler. Only the reader,
+// which flushes later, calls it. If r is not nil and line is a list that has become
 // stale, sendResponse sends nothing and returns false.
 func (c *session) sendResponse(b *batch, line []byte, r *request) bool {
 	c.mu.Lock()
@@ -1596,8 +1598,8 @@ func (c *session) sendResponse(b *batch, line []byte, r *request) bool {
 
 // refuseMessage sends an error response to an invalid message. A nil id is sent as
 // null, which JSON-RPC requires if the id could not be read. An id that is in use is
-// also sent as null: otherwise the error would be taken for the response to that
-// request.
+// also sent as null: otherwise the error would be taken for the response to the
+// request that uses it.
 func (c *session) refuseMessage(b *batch, id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
 	c.mu.Lock()
@@ -1674,8 +1676,8 @@ func (r *request) beginResponse() []byte {
 	return b
 }
 
-// endResponse completes a response that beginResponse began. Meta holds members of the
-// result's _meta, with a comma after each; it may be empty.
+// endResponse completes a response that beginResponse began. The parameter meta holds
+// members of the result's _meta, with a comma after each; it may be empty.
 func (r *request) endResponse(b []byte, meta ...string) []byte {
 	return r.endResponseAs(r.session.identity, b, meta...)
 }
@@ -1735,8 +1737,8 @@ func badParams(what string) *Error {
 	return coded(codeParams, "Invalid params: "+what)
 }
 
-// toolResponse returns the response to a call of a tool. Out points to what the handler
-// returned. If its type is not one of those below, s describes it.
+// toolResponse returns the response to a call of a tool. The parameter out points to
+// the handler's result, whose type s describes if it is not one of those below.
 func (r *request) toolResponse(out any, s *schema) []byte {
 	switch out := out.(type) {
 	case *any: // the type of the value can differ from call to call
@@ -1827,11 +1829,11 @@ func protocolError(err error) (e *Error) {
 	return e
 }
 
-// failureResponse returns the response to r if its handler returned err. For a tool it is a
-// result that the model reads, unless err holds an [*Error]. A missing capability is such a
-// result too for a legacy client, whose revision has no code for it. If the handler returned
-// the error of a question, the question is sent, unless err also holds an [*Error], which
-// the user's answer could not change.
+// failureResponse returns the response to r if its handler returned err. For a tool
+// it is a result that the model reads, unless err holds an [*Error]. A missing
+// capability is such a result too for a legacy client, whose revision has no code for
+// it. If the handler returned the error of a question, the question is sent, unless
+// err also holds an [*Error], because an answer would not change that.
 func (r *request) failureResponse(err error) []byte {
 	if errors.Is(err, ErrInputRequired) {
 		questions := r.session.takeInputRequests(r)
@@ -1899,8 +1901,9 @@ func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, e
 }
 
 // appendOutcome appends the members after the content of a result. Structured output
-// that is nil or null is left out. Wraps is the result of [Tool.wraps]; if the
-// revision requires an object, any other value is wrapped even if wraps is false.
+// that is nil or null is left out. The parameter wraps is the result of [Tool.wraps];
+// if the revision requires an object, any other value is wrapped even if wraps is
+// false.
 func appendOutcome(b, structured []byte, isError bool, rev revision, wraps bool) []byte {
 	switch {
 	case structured == nil || string(structured) == "null" || !rev.knows(structuredOutput):
@@ -1915,9 +1918,9 @@ func appendOutcome(b, structured []byte, isError bool, rev revision, wraps bool)
 	return b
 }
 
-// pageResponse returns the response to a request for a list: the first page of items. Keep
-// reports whether the client may cache it. An item is encoded once for each revision, when
-// it is first listed.
+// pageResponse returns the response to a request for a list: the first page of items.
+// The client may cache the page if keep is true. An item is encoded once for each
+// revision, when it is first listed.
 func (r *request) pageResponse(items []*item, keep bool) []byte {
 	s := r.session.srv
 	size := cmp.Or(max(0, s.PageSize), len(items))
@@ -1941,9 +1944,10 @@ func (r *request) pageResponse(items []*item, keep bool) []byte {
 	return r.endResponse(r.appendCaching(b, keep))
 }
 
-// encodeItem returns an element of a list without what the revision does not know. If the
-// revision requires structured output to be an object, any other output schema is wrapped.
-// A schema with a $ref, which would then point elsewhere, is left out.
+// encodeItem returns an element of a list, with only the members that the revision
+// knows. If the revision requires structured output to be an object, other output
+// schemas are wrapped. A schema with a $ref, which would then point elsewhere, is
+// left out.
 func (it *item) encodeItem(rev revision) []byte {
 	val := it.public
 	if t, ok := val.(Tool); ok && it.wraps && !rev.knows(anyOutput) {
@@ -2111,7 +2115,7 @@ func (c Content) appendBlock(b []byte, rev revision) (_ []byte, err error) {
 		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
 		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
 	case c.Type == "resource_link" && c.Link != nil:
-		link := *c.Link // which has annotations and a _meta in the same place as the block
+		link := *c.Link // its annotations and _meta would be in the place of the block's
 		if c.Meta == nil {
 			c.Meta = link.Meta
 		}
@@ -2281,7 +2285,7 @@ func (c *session) takeInputRequests(r *request) []inputRequest {
 // askFunctions are the functions that ask, by the method of the question.
 var askFunctions = map[string]string{"elicitation/create": "Elicit", "roots/list": "Roots", "sampling/createMessage": "Sample"}
 
-// stateLife is how long a user may take over a question.
+// stateLife is how long a user may take to answer.
 const stateLife = time.Hour
 
 // takeAnswers decodes the client's responses of this round (inputResponses), and those
@@ -2406,9 +2410,9 @@ func (c *session) sendUpdated(uri string) {
 // queueChangeLocked queues a notification on a stream and returns the position in the
 // output after it. The parameter sent is the position after the last such
 // notification. If that one is still queued, nothing is queued: a thousand changes in
-// a row cost about one notification. But if a response was queued after it, a new one
-// is queued, because the client could take that response for newer than the
-// notification. The caller must hold c.mu.
+// a row cost about one notification. But if a response was queued after it, another
+// notification is queued, because the client could assume that the response already
+// includes the change. The caller must hold c.mu.
 func (c *session) queueChangeLocked(st *stream, sent int64, method, params string) int64 {
 	if sent > c.lastResponse && c.out.isQueued(sent) {
 		return sent
@@ -2426,7 +2430,7 @@ func (c *session) queueChangeLocked(st *stream, sent int64, method, params strin
 // ---- write ----
 //
 // Any goroutine that queues a line also makes sure that it is written: if no
-// goroutine is writing, it writes itself or starts a writer. These do so:
+// goroutine is writing, it writes or starts a writer. These do so:
 //
 //	flushOutput          the reader, before it waits for input
 //	startWriter          the reader, when it goes on reading or waits for room; any
@@ -2534,7 +2538,7 @@ func (w logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ---- machines: the turn to read ----
+// ---- the turn to read ----
 
 // A turn is the right to read and parse, which one goroutine has at a time. Before
 // work that may last, its holder lends it: then no goroutine has it, and the holder
@@ -2582,7 +2586,7 @@ func (t *turn) pass() {
 	t.mu.Unlock()
 }
 
-// ---- machines: the lines that were read ----
+// ---- the lines that were read ----
 
 // Allocating memory is a large part of what a long text costs. So the memory that it
 // was read into, and that it was written from, is used again, until the garbage
@@ -2636,9 +2640,9 @@ func (l *lineReader) readMore() {
 	}
 }
 
-// startReadAhead starts a goroutine that reads once, unless there is one, r has
+// startReadAhead starts a goroutine that reads once, unless one is reading, r has
 // ended, or aheadBound bytes were read ahead. It returns a channel that is closed
-// when that Read ends, or nil if there is none, and the error of the last Read.
+// when the Read ends, or nil if none is in progress, and the error of the last Read.
 func (l *lineReader) startReadAhead() (<-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -2650,8 +2654,8 @@ func (l *lineReader) startReadAhead() (<-chan struct{}, error) {
 }
 
 // readOnce reads once. Only one goroutine at a time may call it. Another goroutine
-// may take lines while readOnce reads ahead. A Read ahead may block long after these
-// lines were taken, so it has memory of its own, and does not keep theirs.
+// may take lines while readOnce reads ahead. A Read ahead may block for long, so it
+// has a buffer of its own, and the memory of these lines can be freed meanwhile.
 func (l *lineReader) readOnce() {
 	l.mu.Lock()
 	ahead := l.ahead != nil
@@ -2805,7 +2809,7 @@ func (l *lineReader) keepEndsLocked(chunk []byte) {
 	l.parts, l.size = nil, 0
 }
 
-// ---- machines: the lines to write ----
+// ---- the lines to write ----
 
 // A lineWriter is a queue of lines, and the turn to write them. Senders append whole
 // lines and never block. A sender that finds no goroutine writing acquires the turn
@@ -2869,7 +2873,7 @@ func (w *lineWriter) writeAll() {
 			err = io.ErrShortWrite
 		}
 		if err != nil && w.failed != nil {
-			w.failed(err) // before the goroutines that wait are woken: they look for the end of the session
+			w.failed(err) // before the waiting goroutines wake and check whether the session has ended
 		}
 		w.mu.Lock()
 		if cap(b) <= keepBuffer {

@@ -1205,7 +1205,7 @@ func onUnix(t *testing.T) {
 
 // TestProtocol shows lines for which the wording of the protocol is easily misread.
 func TestProtocol(t *testing.T) {
-	const missing = "Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (or send initialize first)"
+	const missing = "Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (older revisions send initialize)"
 	initialize := func(version string) string {
 		return `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n"
 	}
@@ -3845,7 +3845,7 @@ func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
 	}
 }
 
-// ---- methods of one's own ----
+// ---- methods of extensions ----
 
 // A method of an extension is served in both eras, with all that other requests have.
 func TestAddMethod(t *testing.T) {
