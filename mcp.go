@@ -520,7 +520,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
 	if in.byHand != nil && !in.byHand.listed {
-		s.logf("%s: InputSchema has no properties: some providers refuse a request with such a tool; write \"properties\":{}", where)
+		s.logf("%s: InputSchema should have properties, at least {}, and no allOf, anyOf or oneOf: some providers refuse a request with such a tool", where)
 	}
 }
 
@@ -1758,7 +1758,7 @@ type schema struct {
 	kind     string   // the JSON type; "" if it cannot be described
 	fields   []*field // of a struct
 	elem     *field   // of a list or a map: each element
-	listed   bool     // by hand: the schema has "properties"
+	listed   bool     // by hand: the schema has "properties", and no allOf, anyOf or oneOf
 	open     bool     // by hand: members that are not in fields are allowed
 	free     bool     // a map[string]any
 	text     bool     // the type has UnmarshalText or MarshalText
@@ -2527,6 +2527,7 @@ func (p handParser) parse(raw []byte, path string) *field {
 			s.elem = p.parse(additional, path+"[]")
 		}
 		p.addProperties(s, node["properties"], node["required"], path)
+		s.listed = s.listed && node["allOf"] == nil && node["anyOf"] == nil && node["oneOf"] == nil
 	}
 	p.addEnum(f, node["enum"], node["const"], path)
 	return f

@@ -494,16 +494,21 @@ func TestRegistrationCopiesItsArguments(t *testing.T) {
 	})
 }
 
-// A schema by hand without properties is reported, because some providers refuse it.
-func TestSchemaWithoutPropertiesIsReported(t *testing.T) {
+// A schema by hand that some providers refuse is reported.
+func TestSchemaThatProvidersRefuseIsReported(t *testing.T) {
 	s := &Server{}
 	said := diagnostics(s)
-	byHand[json.RawMessage](s, `{"type":"object"}`)
-	if !strings.Contains(said.String(), `tool "x"`) || !strings.Contains(said.String(), "properties") {
-		t.Errorf("reported %q", said)
+	for _, schema := range []string{
+		`{"type":"object"}`,
+		`{"type":"object","properties":{},"allOf":[{}]}`, `{"type":"object","properties":{},"anyOf":[{}]}`, `{"type":"object","properties":{},"oneOf":[{}]}`,
+	} {
+		byHand[json.RawMessage](s, schema)
+		if !strings.Contains(said.String(), `tool "x"`) || !strings.Contains(said.String(), "properties") {
+			t.Errorf("%s: reported %q", schema, said)
+		}
+		said.Reset()
 	}
-	said.Reset()
-	byHand[json.RawMessage](s, `{"type":"object","properties":{}}`)
+	byHand[json.RawMessage](s, `{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]}}}`)
 	toolOf[map[string]any](s)
 	toolOf[none](s)
 	if said.Len() > 0 {
