@@ -201,7 +201,7 @@ func (c *session) waitForEnd() error {
 	}
 	c.cancelHandlers(cause)
 	limit := make(chan struct{})
-	defer time.AfterFunc(c.srv.drainTime(), func() { close(limit) }).Stop()
+	defer time.AfterFunc(cmp.Or(max(0, c.srv.Drain), time.Second), func() { close(limit) }).Stop()
 	unfinished := ""
 	select {
 	case <-idle:
@@ -283,11 +283,6 @@ func (c *session) listUnfinished() string {
 		names = append(names[:10], "and "+strconv.Itoa(more)+" more")
 	}
 	return strings.Join(names, "; ")
-}
-
-// drainTime returns Server.Drain or its default.
-func (s *Server) drainTime() time.Duration {
-	return cmp.Or(max(0, s.Drain), time.Second)
 }
 
 // doWithin calls do on a new goroutine, and waits until it returns, but no longer

@@ -389,9 +389,9 @@ func (r ResourceContents) MarshalJSON() ([]byte, error) {
 // A ReadFunc reads a resource. Vars holds the values of a template's variables. They are
 // percent-decoded and never empty, and cannot lead out of their place in the URI: the value of
 // {name} has no slash, and no value forms a path segment "." or "..", alone or with the text
-// beside it. The value of {+name} may begin with a slash: use [os.Root]
-// to confine it to a directory. An error that is [fs.ErrNotExist] means that the resource does
-// not exist. The text of any other error is sent to the client.
+// beside it. The value of {+name} may begin with a slash: use [os.Root] to confine it to a
+// directory. An error that is [fs.ErrNotExist] means that the resource does not exist. The text
+// of any other error is sent to the client.
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
 
 // A CompleteFunc suggests values that begin with, or resemble, what was typed so far, the best
@@ -519,8 +519,8 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 	if len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0 {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
-	if in.byHand != nil && !in.byHand.listed {
-		s.logf("%s: InputSchema should have properties, at least {}, and no allOf, anyOf or oneOf: some providers refuse a request with such a tool", where)
+	if in.byHand != nil && (!in.byHand.listed || in.byHand.lacksItems()) {
+		s.logf("%s: InputSchema should have properties, at least {}, no allOf, anyOf or oneOf, and items in each array: some providers refuse every request otherwise", where)
 	}
 }
 
@@ -839,8 +839,8 @@ func hasDotSegment(uri string) bool {
 
 // matchTemplate reports whether uri matches the parts of a template, and returns the values of
 // the variables. The first variable takes the shortest value that lets the template match, then
-// the second, and so on. If such a value is not allowed, uri does not match, even if longer
-// values are.
+// the second, and so on. If one of these values is not allowed, uri does not match, even if a
+// longer value would be allowed.
 func matchTemplate(parts []string, uri string) (map[string]string, bool) {
 	ends := make([]int, len(parts)/2)
 	if !matchRest(parts, uri, 0, ends) {
@@ -1758,7 +1758,7 @@ type schema struct {
 	kind     string   // the JSON type; "" if it cannot be described
 	fields   []*field // of a struct
 	elem     *field   // of a list or a map: each element
-	listed   bool     // by hand: the schema has "properties", and no allOf, anyOf or oneOf
+	listed   bool     // by hand: an object has properties, and no allOf, anyOf or oneOf; an array has items
 	open     bool     // by hand: members that are not in fields are allowed
 	free     bool     // a map[string]any
 	text     bool     // the type has UnmarshalText or MarshalText
@@ -2110,7 +2110,7 @@ func (d *deriver) checkTag(where, tag string) {
 	if odd := strings.IndexFunc(name, isOddInName); odd >= 0 {
 		d.reject(where, fmt.Sprintf("Go versions differ on the JSON name %q: leave out %q", name, name[odd:]))
 	}
-	for option := range strings.SplitSeq(options, ",") {
+	for _, option := range strings.Split(options, ",") {
 		option, _, _ = strings.Cut(option, ":")
 		if slices.Contains([]string{"embed", "inline", "unknown", "case", "format"}, option) {
 			d.reject(where, "Go versions differ on the json option "+option+": leave it out")
@@ -2250,7 +2250,7 @@ func (f *field) readEnum() error {
 		return errors.New("enum must be on a plain string or a list of them: some models refuse it for numbers")
 	}
 	var enum []string
-	for val := range strings.SplitSeq(text, ",") {
+	for _, val := range strings.Split(text, ",") {
 		raw := appendString(nil, val)
 		switch _, err := valueOf("enum", raw, of.schema.typ, of.checkValue); {
 		case err != nil:
@@ -2473,21 +2473,19 @@ type handParser struct {
 	where string // names the tool and the schema
 }
 
-// require panics unless ok is true. The message begins with the path of the value.
-func (p handParser) require(ok bool, path, format string, args ...any) {
-	panicUnless(ok, p.where+path, format, args...)
-}
-
 // parse returns the description of raw, which is valid JSON, the schema at path.
 func (p handParser) parse(raw []byte, path string) *field {
 	f := &field{maxLen: -1, schema: &schema{}}
 	if raw[0] != '{' { // true or false
-		p.require(path != "" && (raw[0] == 't' || raw[0] == 'f'), path, "a schema must be a JSON object")
+		panicUnless(path != "" && (raw[0] == 't' || raw[0] == 'f'), p.where+path, "a schema must be a JSON object")
 		return f
 	}
 	node := make(map[string][]byte)
 	for keyword, val := range members(raw) {
 		node[string(keyword)] = val
+	}
+	for _, name := range strings.Split(strings.Trim(string(node["type"]), "[]"), ",") { // one or several in quotes; "" if there is no type
+		panicUnless(strings.Contains(`"object" "array" "string" "number" "integer" "boolean" "null"`, name), p.where+path, "JSON Schema has no type %s", name)
 	}
 	kind, _ := unquote(node["type"])
 	if node["type"] == nil && (node["properties"] != nil || node["required"] != nil) {
@@ -2516,7 +2514,8 @@ func (p handParser) parse(raw []byte, path string) *field {
 		p.addTags(f, node, path, "minimum", "maximum")
 	case "array":
 		s.kind, s.elem = kind, &field{maxLen: -1, schema: &schema{}}
-		if items := node["items"]; items != nil && items[0] == '{' {
+		s.listed = node["items"] != nil
+		if items := node["items"]; s.listed && items[0] == '{' {
 			s.elem = p.parse(items, path+"[]")
 		}
 		p.addTags(f, node, path, "minItems", "maxItems")
@@ -2538,7 +2537,7 @@ func (p handParser) parse(raw []byte, path string) *field {
 func (p handParser) addTags(f *field, node map[string][]byte, path string, keywords ...string) {
 	for _, keyword := range keywords {
 		if bound := node[keyword]; bound != nil {
-			p.require(isNumber(bound), path, "%s must be a number", keyword)
+			panicUnless(isNumber(bound), p.where+path, "%s must be a number", keyword)
 			if s := f.schema; s.kind == "integer" || s.kind == "number" {
 				if _, err := valueOf(keyword, bound, s.typ, s.set); err != nil {
 					continue // the Go type cannot hold the bound, for example 0.5
@@ -2556,12 +2555,12 @@ func (p handParser) addTags(f *field, node map[string][]byte, path string, keywo
 // addEnum sets the values that are allowed, if the schema lists them.
 func (p handParser) addEnum(f *field, enum, constant []byte, path string) {
 	if enum != nil {
-		p.require(enum[0] == '[', path, "enum must be a list")
+		panicUnless(enum[0] == '[', p.where+path, "enum must be a list")
 		for _, val := range members(enum) {
-			p.require(string(val) != `""`, path, "enum must not have an empty string, for which a provider refuses every tool")
+			panicUnless(string(val) != `""`, p.where+path, "enum must not have an empty string, for which a provider refuses every tool")
 			f.enum = append(f.enum, canonical(val))
 		}
-		p.require(len(f.enum) > 0, path, "enum must not be empty")
+		panicUnless(len(f.enum) > 0, p.where+path, "enum must not be empty")
 	}
 	if constant != nil {
 		f.enum = []string{canonical(constant)}
@@ -2571,10 +2570,10 @@ func (p handParser) addEnum(f *field, enum, constant []byte, path string) {
 // addProperties sets the members of an object.
 func (p handParser) addProperties(s *schema, properties, required []byte, path string) {
 	if s.listed = properties != nil; s.listed {
-		p.require(properties[0] == '{', path, "properties must be an object")
+		panicUnless(properties[0] == '{', p.where+path, "properties must be an object")
 		for name, raw := range members(properties) {
 			f := p.parse(raw, path+"."+string(name))
-			p.require(path != "" || raw[0] == '{', path+"."+string(name), "a property must be described by an object, as in {}")
+			panicUnless(path != "" || raw[0] == '{', p.where+path+"."+string(name), "a property must be described by an object, as in {}")
 			f.name, f.optional = string(name), true
 			s.fields = append(s.fields, f)
 		}
@@ -2582,19 +2581,26 @@ func (p handParser) addProperties(s *schema, properties, required []byte, path s
 	if required == nil {
 		return
 	}
-	p.require(required[0] == '[', path, "required must be a list of names")
+	panicUnless(required[0] == '[', p.where+path, "required must be a list of names")
 	for _, raw := range members(required) {
 		name, isText := unquote(raw)
-		p.require(isText, path, "required must be a list of names")
+		panicUnless(isText, p.where+path, "required must be a list of names")
 		f := s.property(name)
+		panicUnless(f == nil || f.optional, p.where+path, "required names %q twice", name)
 		if f == nil {
-			p.require(s.open || s.elem != nil, path, "required names %q, which is not a property, and additionalProperties is false", name)
+			panicUnless(s.open || s.elem != nil, p.where+path, "required names %q, which is not a property, and additionalProperties is false", name)
 			own := *cmp.Or(s.elem, &field{maxLen: -1, schema: &schema{}})
 			f, own.name = &own, name
 			s.fields = append(s.fields, f)
 		}
 		f.optional = false
 	}
+}
+
+// lacksItems reports whether an array in s has no items.
+func (s *schema) lacksItems() bool {
+	return s.kind == "array" && !s.listed || s.elem != nil && s.elem.schema.lacksItems() ||
+		slices.ContainsFunc(s.fields, func(f *field) bool { return f.schema.lacksItems() })
 }
 
 // property returns the member of a name, or nil.
@@ -2739,8 +2745,9 @@ type faults struct {
 	exact     bool // coerce converts nothing
 }
 
-// A fault is one thing that is wrong, and its place. The function that finds it does not
-// know the place; each caller adds its own step. A call without faults pays nothing for this.
+// A fault is one thing that is wrong, and its place. The function that finds a fault does not
+// know its place: each of its callers adds a name or an index in front. So a call without
+// faults costs nothing extra.
 type fault struct{ place, what string }
 
 func (f *faults) Error() string {
@@ -2979,8 +2986,7 @@ func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
 }
 
 // integer returns a whole number without its fraction and exponent, and any other number as it
-// is. The result for a number of more than 64 bits has more than 64 bits too, but may have
-// another value.
+// is. If the number needs more than 64 bits, so does the result, but the value may differ.
 func integer(num string) string {
 	mantissa, exponent := num, 0
 	if i := strings.IndexAny(num, "eE"); i >= 0 {
@@ -3246,7 +3252,8 @@ func (f *field) choices() (list []string) {
 	return list
 }
 
-// canonical returns the same text for all JSON of the same value, except for long numbers.
+// canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0, except for
+// numbers of more than 15 bytes.
 func canonical(raw []byte) string {
 	if text, isText := unquote(raw); isText {
 		return string(appendString(nil, text))

@@ -311,6 +311,11 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"type":"object","required":"b"}}`, "InputSchema.a: required must be a list of names"},
 		{`"properties":{"a":{}},"required":["b"],"additionalProperties":false`, `InputSchema: required names "b", which is not a property`},
 		{`"properties":{"a":{"type":"object","required":["b"],"additionalProperties":false}}`, `InputSchema.a: required names "b"`},
+		{`"properties":{"a":{}},"required":["a","a"]`, `InputSchema: required names "a" twice`},
+		{`"properties":{"a":{"type":"int"}}`, `InputSchema.a: JSON Schema has no type "int"`},
+		{`"properties":{"a":{"type":["string","nil"]}}`, `InputSchema.a: JSON Schema has no type "nil"`},
+		{`"properties":{"a":{"type":""}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":5}}`, "InputSchema.a: JSON Schema has no type 5"},
 		{`"properties":{"a":{"type":"integer","minimum":"1"}}`, "InputSchema.a: minimum must be a number"},
 		{`"properties":{"a":{"type":"string","minLength":-1}}`, "InputSchema.a: minLength"},
 		{`"properties":{"a":{"enum":"x"}}`, "InputSchema.a: enum must be a list"},
@@ -329,6 +334,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"payload":true}`, `OutputSchema.payload: a property must be described by an object`},
 		{`"required":null`, "OutputSchema: required must be a list of names"},
 		{`"properties":[{}]`, "OutputSchema: properties must be an object"},
+		{`"properties":{"a":{"type":"list"}}`, `OutputSchema.a: JSON Schema has no type "list"`},
 	} {
 		tool := Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object",` + test.members + `}`)}
 		wantPanic(t, test.want, func() { AddTool(&Server{}, tool, func(context.Context, none) (*Result, error) { return nil, nil }) })
@@ -345,7 +351,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`InputSchema.l[]: the schema has the type string`, func() { byHand[list](&Server{}, properties+`{"l":{"type":"array","items":{"type":"string"}}}}`) }},
 		{`InputSchema.a: the schema has the type string`, func() { byHand[map[string]int](&Server{}, properties+`{"a":{"type":"string"}}}`) }},
 	})
-	byHand[ab](&Server{}, properties+`{"a":{"type":"string"},"b":{"type":"number"},"more":{"anyOf":[{"required":["x"]}],"minimum":"1"}},"required":["a"]}`)
+	byHand[ab](&Server{}, properties+`{"a":{"type":["string","null"]},"b":{"type":"number"},"c":{"type":"null"},"more":{"anyOf":[{"required":["x"]}],"minimum":"1"}},"required":["a"]}`)
 	byHand[json.RawMessage](&Server{}, properties+`{"a":{"type":"object","properties":{"b":true},"required":["c"]},"n":{"type":"integer","minimum":0.5,"maximum":1e300}}}`)
 }
 
@@ -501,6 +507,9 @@ func TestSchemaThatProvidersRefuseIsReported(t *testing.T) {
 	for _, schema := range []string{
 		`{"type":"object"}`,
 		`{"type":"object","properties":{},"allOf":[{}]}`, `{"type":"object","properties":{},"anyOf":[{}]}`, `{"type":"object","properties":{},"oneOf":[{}]}`,
+		`{"type":"object","properties":{"a":{"type":"array"}}}`,
+		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"array"}}}}}}`,
+		`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`,
 	} {
 		byHand[json.RawMessage](s, schema)
 		if !strings.Contains(said.String(), `tool "x"`) || !strings.Contains(said.String(), "properties") {
@@ -508,7 +517,7 @@ func TestSchemaThatProvidersRefuseIsReported(t *testing.T) {
 		}
 		said.Reset()
 	}
-	byHand[json.RawMessage](s, `{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]}}}`)
+	byHand[json.RawMessage](s, `{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"type":"array","items":{}}}}`)
 	toolOf[map[string]any](s)
 	toolOf[none](s)
 	if said.Len() > 0 {
@@ -1415,7 +1424,7 @@ func TestSchemaByHandWithTags(t *testing.T) {
 		}},
 		{`{"type":"object","required":["l"],"additionalProperties":false,"patternProperties":{"^x":{}},"properties":{"l":{},"n":{},"s":{}}}`,
 			[]trial{{`{"l":[],"x1":1}`, `{"n":0,"s":"","l":[]}`}, {`{"l":null}`, `{"n":0,"s":""}`}}},
-		{`{"type":"object","required":["n","n"]}`, []trial{{`{"n":1}`, `{"n":1,"s":""}`}}},
+		{`{"type":"object","required":["n"]}`, []trial{{`{"n":1}`, `{"n":1,"s":""}`}}},
 	} {
 		tryByHand[in](t, test.schema, test.trials...)
 	}

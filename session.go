@@ -1393,7 +1393,7 @@ func (st *stream) watchURI(uri string) *Error {
 	return nil
 }
 
-// removeStreamLocked removes a stream; nil is ignored. The caller must hold c.mu.
+// removeStreamLocked removes a stream, unless gone is nil. The caller must hold c.mu.
 func (c *session) removeStreamLocked(gone *stream) {
 	c.streams = slices.DeleteFunc(c.streams, func(st *stream) bool { return st == gone })
 }
@@ -1521,8 +1521,8 @@ func formatPanic(why any) string {
 }
 
 // runHandler calls the handler of r and returns the response, or nil if there is
-// none. It reports a question that was asked but not sent: in the modern era
-// a question is sent only if the handler returns the error of asking it.
+// none. It reports a question that was asked but not sent: in the modern era a
+// question is sent only if the handler returns the error of asking it.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
 	open := c.requests[string(r.id)] == r
