@@ -2514,9 +2514,8 @@ func (p handParser) parse(raw []byte, path string) *field {
 		p.addTags(f, node, path, "minimum", "maximum")
 	case "array":
 		s.kind, s.elem = kind, &field{maxLen: -1, schema: &schema{}}
-		s.listed = node["items"] != nil
-		if items := node["items"]; s.listed && items[0] == '{' {
-			s.elem = p.parse(items, path+"[]")
+		if s.listed = node["items"] != nil; s.listed && node["items"][0] == '{' {
+			s.elem = p.parse(node["items"], path+"[]")
 		}
 		p.addTags(f, node, path, "minItems", "maxItems")
 	case "object":
@@ -2805,10 +2804,14 @@ func (f *faults) prefixElement(from, index int) {
 
 // addUnknown notes that there is no argument of this name. It lists the names that exist, so
 // that a model finds the right one.
-func (f *faults) addUnknown(name string, names []string) {
+func (f *faults) addUnknown(name string, fields []*field) {
 	const most = 30
-	if len(names) > most {
-		names = append(slices.Clone(names[:most]), "...")
+	var names []string
+	for _, known := range fields[:min(len(fields), most)] {
+		names = append(names, known.name)
+	}
+	if len(fields) > most {
+		names = append(names, "...")
 	}
 	if len(names) == 0 {
 		f.addMember(name, errors.New("is unknown: this tool takes no arguments"))
@@ -3090,7 +3093,7 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 			s.elem.checkValue(reflect.Value{}, val, bad)
 			bad.prefixMember(before, string(key))
 		case !s.open && !bad.open && !bad.partial:
-			bad.addUnknown(string(key), s.fieldNames())
+			bad.addUnknown(string(key), s.fields)
 		}
 		if bad.isFull() {
 			return
@@ -3105,14 +3108,6 @@ func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 			bad.addMember(f.name, errors.New("is required"))
 		}
 	}
-}
-
-// fieldNames returns the names of the fields in their order.
-func (s *schema) fieldNames() (names []string) {
-	for _, f := range s.fields {
-		names = append(names, f.name)
-	}
-	return names
 }
 
 // setIn sets the field in the struct v and adds the name of the field to the places of its
