@@ -537,7 +537,7 @@ func (s *Server) inputRules(t *Tool, from reflect.Type, where string) *rules {
 	in.schema, wrong = derive(from, where+": In", reading)
 	panicIf(wrong.mistake)
 	panicUnless(in.schema.kind == "object" || in.schema.kind == "", where, "In must be a struct or a map")
-	in.byHand = handParser{where + ": InputSchema"}.parse(t.InputSchema, "").schema
+	in.byHand = handParser{where: where + ": InputSchema"}.parse(t.InputSchema).schema
 	in.byHand.checkFit(in.schema, where+": InputSchema")
 	in.byHand.checkNames(where)
 	return in
@@ -614,7 +614,7 @@ func compactSchema(where string, schema json.RawMessage) json.RawMessage {
 	if err != nil {
 		panic(where + " is " + err.Error())
 	}
-	handParser{where}.parse(compact, "")
+	handParser{where: where}.parse(compact)
 	return compact
 }
 
@@ -1171,7 +1171,7 @@ func (s *Server) logf(format string, args ...any) {
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
 	panicUnless(h != nil, where, "the handler is missing")
-	panicUnless(name != "" && services[name] == nil && !strings.HasPrefix(name, "notifications/"), where, "the name is empty, or is reserved for the protocol")
+	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"), where, "the name is empty, or is reserved for the protocol")
 	handler := func(r *request) []byte {
 		result, err := h(r.ctx, slices.Clip(r.raw))
 		if err != nil {
@@ -1525,7 +1525,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	bad := faults{open: true}
 	s.set(reflect.ValueOf(&form).Elem(), content, &bad)
 	if err := bad.err(); err != nil {
-		return form, fmt.Errorf("mcp: the user's answer: %w", err)
+		return *new(T), fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
 }
@@ -1534,6 +1534,9 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 // what the user filled in, unchecked: an object, which may be empty.
 func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (json.RawMessage, error) {
 	form, err := appendCompact(nil, schema)
+	if err == nil && form[0] != '{' {
+		err = errors.New("the schema must be a JSON object")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("mcp: ElicitSchema: %w", err)
 	}
@@ -1643,8 +1646,11 @@ func Sample(ctx context.Context, req SampleRequest) (*SampleResult, error) {
 
 // encodeParams returns the params of the request as a revision knows them.
 func (req *SampleRequest) encodeParams(rev revision) ([]byte, error) {
-	if p := req.ModelPreferences; p != nil && !json.Valid(p) {
-		return nil, errors.New("ModelPreferences is not valid JSON")
+	switch p := bytes.TrimSpace(req.ModelPreferences); {
+	case req.MaxTokens <= 0:
+		return nil, errors.New("MaxTokens must be positive")
+	case p != nil && (!json.Valid(p) || p[0] != '{'):
+		return nil, errors.New("ModelPreferences must be a JSON object")
 	}
 	type message struct {
 		Role    string          `json:"role"`
@@ -1832,7 +1838,7 @@ type problems struct {
 // note sets *problem if it is nil.
 func note(problem *error, where, what string) {
 	if *problem == nil {
-		*problem = errors.New(where + ": " + what)
+		*problem = fmt.Errorf("%s: %s", where, what)
 	}
 }
 
@@ -2470,14 +2476,18 @@ func (s *schema) appendForm(b []byte, rev revision) (_ []byte, err error) {
 // A handParser parses one schema. Its methods panic if clients or providers would refuse the
 // schema, and with it the whole list of tools.
 type handParser struct {
-	where string // names the tool and the schema
+	where string // names the tool, the schema and the value in it
+	inner bool   // the value is not the root
 }
 
-// parse returns the description of raw, which is valid JSON, the schema at path.
-func (p handParser) parse(raw []byte, path string) *field {
+// at returns the parser for a value inside. The path leads to it, as in ".name" and "[]".
+func (p handParser) at(path string) handParser { return handParser{p.where + path, true} }
+
+// parse returns the description of raw, a schema that is valid JSON.
+func (p handParser) parse(raw []byte) *field {
 	f := &field{maxLen: -1, schema: &schema{}}
 	if raw[0] != '{' { // true or false
-		panicUnless(path != "" && (raw[0] == 't' || raw[0] == 'f'), p.where+path, "a schema must be a JSON object")
+		panicUnless(p.inner && (raw[0] == 't' || raw[0] == 'f'), p.where, "a schema must be a JSON object")
 		return f
 	}
 	node := make(map[string][]byte)
@@ -2485,7 +2495,7 @@ func (p handParser) parse(raw []byte, path string) *field {
 		node[string(keyword)] = val
 	}
 	for _, name := range strings.Split(strings.Trim(string(node["type"]), "[]"), ",") { // one or several in quotes; "" if there is no type
-		panicUnless(strings.Contains(`"object" "array" "string" "number" "integer" "boolean" "null"`, name), p.where+path, "JSON Schema has no type %s", name)
+		panicUnless(strings.Contains(`"object" "array" "string" "number" "integer" "boolean" "null"`, name), p.where, "JSON Schema has no type %s", name)
 	}
 	kind, _ := unquote(node["type"])
 	if node["type"] == nil && (node["properties"] != nil || node["required"] != nil) {
@@ -2500,43 +2510,43 @@ func (p handParser) parse(raw []byte, path string) *field {
 		} else if slices.Contains(formats, format) {
 			f.format = format
 		}
-		p.addTags(f, node, path, "minLength", "maxLength")
+		p.addTags(f, node, "minLength", "maxLength")
 	case "boolean":
 		s.kind, s.typ = kind, reflect.TypeFor[bool]()
 	case "number":
 		s.kind, s.typ = kind, reflect.TypeFor[float64]()
-		p.addTags(f, node, path, "minimum", "maximum")
+		p.addTags(f, node, "minimum", "maximum")
 	case "integer":
 		s.kind, s.typ, s.low, s.high = kind, reflect.TypeFor[int64](), strconv.FormatInt(math.MinInt64, 10), strconv.FormatInt(math.MaxInt64, 10)
 		if low := node["minimum"]; low != nil && low[0] != '-' {
 			s.typ, s.low, s.high = reflect.TypeFor[uint64](), "0", strconv.FormatUint(math.MaxUint64, 10)
 		}
-		p.addTags(f, node, path, "minimum", "maximum")
+		p.addTags(f, node, "minimum", "maximum")
 	case "array":
 		s.kind, s.elem = kind, &field{maxLen: -1, schema: &schema{}}
 		if s.listed = node["items"] != nil; s.listed && node["items"][0] == '{' {
-			s.elem = p.parse(node["items"], path+"[]")
+			s.elem = p.at("[]").parse(node["items"])
 		}
-		p.addTags(f, node, path, "minItems", "maxItems")
+		p.addTags(f, node, "minItems", "maxItems")
 	case "object":
 		additional := node["additionalProperties"]
 		s.kind, s.open = kind, !closed || string(additional) != "false"
 		if closed && additional != nil && additional[0] == '{' {
-			s.elem = p.parse(additional, path+"[]")
+			s.elem = p.at("[]").parse(additional)
 		}
-		p.addProperties(s, node["properties"], node["required"], path)
+		p.addProperties(s, node["properties"], node["required"])
 		s.listed = s.listed && node["allOf"] == nil && node["anyOf"] == nil && node["oneOf"] == nil
 	}
-	p.addEnum(f, node["enum"], node["const"], path)
+	p.addEnum(f, node["enum"], node["const"])
 	return f
 }
 
 // addTags copies the bounds of a value into tags of f and reads them as those of a struct's
 // field are read.
-func (p handParser) addTags(f *field, node map[string][]byte, path string, keywords ...string) {
+func (p handParser) addTags(f *field, node map[string][]byte, keywords ...string) {
 	for _, keyword := range keywords {
 		if bound := node[keyword]; bound != nil {
-			panicUnless(isNumber(bound), p.where+path, "%s must be a number", keyword)
+			panicUnless(isNumber(bound), p.where, "%s must be a number", keyword)
 			if s := f.schema; s.kind == "integer" || s.kind == "number" {
 				if _, err := valueOf(keyword, bound, s.typ, s.set); err != nil {
 					continue // the Go type cannot hold the bound, for example 0.5
@@ -2548,18 +2558,18 @@ func (p handParser) addTags(f *field, node map[string][]byte, path string, keywo
 			f.tag += reflect.StructTag(keyword + `:"` + string(bound) + `" `)
 		}
 	}
-	panicAt(p.where+path, cmp.Or(f.readBounds(), f.readLengths()))
+	panicAt(p.where, cmp.Or(f.readBounds(), f.readLengths()))
 }
 
 // addEnum sets the values that are allowed, if the schema lists them.
-func (p handParser) addEnum(f *field, enum, constant []byte, path string) {
+func (p handParser) addEnum(f *field, enum, constant []byte) {
 	if enum != nil {
-		panicUnless(enum[0] == '[', p.where+path, "enum must be a list")
+		panicUnless(enum[0] == '[', p.where, "enum must be a list")
 		for _, val := range members(enum) {
-			panicUnless(string(val) != `""`, p.where+path, "enum must not have an empty string, for which a provider refuses every tool")
+			panicUnless(string(val) != `""`, p.where, "enum must not have an empty string, for which a provider refuses every tool")
 			f.enum = append(f.enum, canonical(val))
 		}
-		panicUnless(len(f.enum) > 0, p.where+path, "enum must not be empty")
+		panicUnless(len(f.enum) > 0, p.where, "enum must not be empty")
 	}
 	if constant != nil {
 		f.enum = []string{canonical(constant)}
@@ -2567,12 +2577,13 @@ func (p handParser) addEnum(f *field, enum, constant []byte, path string) {
 }
 
 // addProperties sets the members of an object.
-func (p handParser) addProperties(s *schema, properties, required []byte, path string) {
+func (p handParser) addProperties(s *schema, properties, required []byte) {
 	if s.listed = properties != nil; s.listed {
-		panicUnless(properties[0] == '{', p.where+path, "properties must be an object")
+		panicUnless(properties[0] == '{', p.where, "properties must be an object")
 		for name, raw := range members(properties) {
-			f := p.parse(raw, path+"."+string(name))
-			panicUnless(path != "" || raw[0] == '{', p.where+path+"."+string(name), "a property must be described by an object, as in {}")
+			property := p.at("." + string(name))
+			f := property.parse(raw)
+			panicUnless(p.inner || raw[0] == '{', property.where, "a property must be described by an object, as in {}")
 			f.name, f.optional = string(name), true
 			s.fields = append(s.fields, f)
 		}
@@ -2580,14 +2591,14 @@ func (p handParser) addProperties(s *schema, properties, required []byte, path s
 	if required == nil {
 		return
 	}
-	panicUnless(required[0] == '[', p.where+path, "required must be a list of names")
+	panicUnless(required[0] == '[', p.where, "required must be a list of names")
 	for _, raw := range members(required) {
 		name, isText := unquote(raw)
-		panicUnless(isText, p.where+path, "required must be a list of names")
+		panicUnless(isText, p.where, "required must be a list of names")
 		f := s.property(name)
-		panicUnless(f == nil || f.optional, p.where+path, "required names %q twice", name)
+		panicUnless(f == nil || f.optional, p.where, "required names %q twice", name)
 		if f == nil {
-			panicUnless(s.open || s.elem != nil, p.where+path, "required names %q, which is not a property, and additionalProperties is false", name)
+			panicUnless(s.open || s.elem != nil, p.where, "required names %q, which is not a property, and additionalProperties is false", name)
 			own := *cmp.Or(s.elem, &field{maxLen: -1, schema: &schema{}})
 			f, own.name = &own, name
 			s.fields = append(s.fields, f)

@@ -2405,10 +2405,12 @@ func TestResultWithAnswersIsNotCached(t *testing.T) {
 	got := func(id, hints string) string {
 		return `< {"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete","contents":[{"uri":"x:a","text":"A"}],` + hints + `,$SRV}}` + "\n"
 	}
+	read := callOf(s, "x:a", "{}")
+	read.method = []byte("resources/read")
 	const fresh, private = `"ttlMs":60000,"cacheScope":"public"`, `"ttlMs":0,"cacheScope":"private"`
 	play(t, s, "", asked("1", "")+got("1", fresh)+
 		asked("2", `"inputResponses":{},`)+got("2", private)+
-		asked("3", `"requestState":"x",`)+got("3", private)+
+		asked("3", `"requestState":"`+read.seal([]byte("{}"))+`",`)+got("3", private)+
 		asked("4", `"inputResponses":null,"requestState":null,`)+got("4", fresh))
 }
 
@@ -3585,7 +3587,14 @@ func TestAskingInBothEras(t *testing.T) {
 	check("invalid schema", func(ctx context.Context) (string, error) {
 		return outcome(ElicitSchema(ctx, "?", json.RawMessage(`{"type":`)))
 	}, nil, "error: mcp: ElicitSchema: not valid JSON: unexpected end of JSON input")
-	check("invalid preferences", askModel(SampleRequest{ModelPreferences: json.RawMessage(`{`)}), nil, `error: mcp: Sample: ModelPreferences is not valid JSON`)
+	check("schema that is not an object", func(ctx context.Context) (string, error) {
+		return outcome(ElicitSchema(ctx, "?", json.RawMessage(" null")))
+	}, nil, "error: mcp: ElicitSchema: the schema must be a JSON object")
+	check("no tokens", askModel(SampleRequest{}), nil, "error: mcp: Sample: MaxTokens must be positive")
+	for _, preferences := range []string{"{", "5"} {
+		check("preferences "+preferences, askModel(SampleRequest{MaxTokens: 1, ModelPreferences: json.RawMessage(preferences)}), nil,
+			"error: mcp: Sample: ModelPreferences must be a JSON object")
+	}
 	check("invalid content", askModel(sampleOf(Content{Type: "tool_use"})), nil, `error: mcp: Sample: content of type "tool_use" is unknown or incomplete`)
 	check("content not for a model", askModel(sampleOf(ResourceLink(Resource{URI: "a:b", Name: "b"}))), nil,
 		`error: mcp: Sample: content of type "resource_link" cannot be sent to a model`)
@@ -4163,7 +4172,7 @@ func TestArgumentsMatchSchema(t *testing.T) {
 // unexported names because AddTool takes no type that was made at run time.
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
-	hand := &rules{schema: &schema{}, byHand: handParser{"x"}.parse(s.render(), "").schema}
+	hand := &rules{schema: &schema{}, byHand: handParser{where: "x"}.parse(s.render()).schema}
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
 	err := (&rules{schema: s}).unmarshal(args, got.Interface())

@@ -86,6 +86,7 @@ const (
 	maxRepeated = 1 << 10         // bytes in an id or token that notifications repeat; also the bytes kept of the end of a line that is too long
 	maxDepth    = 10_000          // levels of nesting, as in encoding/json
 	maxEmpty    = 100             // Reads in a row without data or an error, as in bufio
+	maxRemakes  = 10              // times that a handler makes a list again because it has changed
 
 	maxInline = time.Millisecond // after which a lent turn passes on, and queued responses are written
 	longText  = 256 << 10        // bytes; a loan lasts maxInline longer for each longText bytes of the line, at most four times
@@ -171,6 +172,7 @@ type request struct {
 	vars    map[string]string // the variables of a resource template
 
 	listed     bool // the response is a page of a list
+	remakes    int  // how often the page was made again, because the list had changed
 	after      int  // position of the item before the page
 	generation int  // of the list
 
@@ -178,9 +180,7 @@ type request struct {
 
 	client, caps []byte // clientInfo and capabilities, from initialize or, in the modern era, from _meta
 
-	once       sync.Once                  // sets answers, taken, untaken and badAnswers
-	answers    map[string]json.RawMessage // the client's responses to questions, of this round and of earlier ones
-	badAnswers *Error                     // why they cannot be used; nil if they can
+	answers map[string]json.RawMessage // the client's responses to questions, of this round and of earlier ones
 
 	taken     map[string]int  // guarded by session.mu, like the fields below: how many answers this run has taken, by the checksum of the question
 	untaken   map[string]bool // the answers of this round that the handler has not taken
@@ -678,6 +678,7 @@ func (e *envelope) parseMessage(m []byte) (valid bool) {
 		{name: "error", to: &e.err},
 	}
 	valid = scan(m, 0, 0, message) == len(m)
+	dropNulls(&e.method)                 // some clients write it in a response
 	e.duplicateID = message[0].duplicate // the first is "id"
 	e.duplicate, p.duplicate = findDuplicate(message), cmp.Or(findDuplicate(params), findDuplicate(meta))
 	return valid
@@ -838,12 +839,14 @@ var notifications = map[string]func(*session, params){
 // acceptNotification accepts a notification, which has no response.
 func (c *session) acceptNotification(e *envelope) {
 	method, _ := unquote(e.method)
-	act := notifications[method]
-	if act == nil {
+	switch act := notifications[method]; {
+	case act == nil:
 		c.logf("notification ignored: unknown method %q", excerpt(method))
-		return
+	case e.params.duplicate != "":
+		c.logf("notification ignored: %s", e.params.duplicate)
+	default:
+		act(c, e.params)
 	}
-	act(c, e.params)
 }
 
 // startNotifications sends the notifications of the lists that have changed since
@@ -868,13 +871,15 @@ func (c *session) acceptResponse(e *envelope) {
 	switch {
 	case call == nil:
 		c.logf("response ignored: no request of this server has the id %s", oneLine(cmp.Or(string(e.id), "(missing)")))
+	case e.duplicate != "":
+		resolveCall(call, reply{err: fmt.Errorf("mcp: the client's response is invalid: %s", e.duplicate)})
 	case e.err == nil:
 		resolveCall(call, reply{result: e.result})
 	default:
 		var code, message []byte
 		scanMembers(e.err, want{name: "code", to: &code}, want{name: "message", to: &message})
 		why, _ := unquote(message)
-		resolveCall(call, reply{err: fmt.Errorf("mcp: the client responded with an error: %s (%.20s)", excerpt(why), code)})
+		resolveCall(call, reply{err: fmt.Errorf("mcp: the client responded with an error: %s (%.20s)", cmp.Or(excerpt(why), "no message"), cmp.Or(string(code), "no code"))})
 	}
 }
 
@@ -1053,7 +1058,7 @@ func (r *request) takeClaim() *Error {
 		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
 			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,"supported":`, modernVersions, `}`))}
 	case r.metaLevel != nil && !slices.Contains(levels[:], level): // level is "" if it is not a string
-		return coded(codeParams, "Invalid log level: "+excerpt(level))
+		return coded(codeParams, "Invalid log level: "+excerpt(cmp.Or(level, string(r.metaLevel))))
 	case r.batch != nil:
 		return invalid("batching is not supported")
 	}
@@ -1247,7 +1252,7 @@ func (c *session) setLevel(r *request) ([]byte, *Error) {
 	level, _ := unquote(r.params.level)
 	n := slices.Index(levels[:], level)
 	if n < 0 {
-		return nil, coded(codeParams, "Invalid log level: "+excerpt(level))
+		return nil, coded(codeParams, "Invalid log level: "+excerpt(cmp.Or(level, string(r.params.level), "it is missing")))
 	}
 	c.mu.Lock()
 	c.legacy.level = n
@@ -1337,8 +1342,12 @@ func (c *session) parseFilter(notifications []byte) (*stream, *Error) {
 	}
 	var lists [templates][]byte
 	var uris []byte
-	scanMembers(notifications, want{name: "toolsListChanged", to: &lists[tools]}, want{name: "promptsListChanged", to: &lists[prompts]},
-		want{name: "resourcesListChanged", to: &lists[resources]}, want{name: "resourceSubscriptions", to: &uris})
+	wanted := []want{{name: "toolsListChanged", to: &lists[tools]}, {name: "promptsListChanged", to: &lists[prompts]},
+		{name: "resourcesListChanged", to: &lists[resources]}, {name: "resourceSubscriptions", to: &uris}}
+	scanMembers(notifications, wanted...)
+	if duplicate := findDuplicate(wanted); duplicate != "" {
+		return nil, badParams(duplicate)
+	}
 	dropNulls(&lists[tools], &lists[prompts], &lists[resources], &uris)
 	st, offered := &stream{}, c.srv.offeredKinds()
 	for k, wanted := range lists {
@@ -1521,14 +1530,21 @@ func formatPanic(why any) string {
 }
 
 // runHandler calls the handler of r and returns the response, or nil if there is
-// none. It reports a question that was asked but not sent: in the modern era a
-// question is sent only if the handler returns the error of asking it.
+// none. If the client has sent invalid answers to questions, it returns an error
+// response and does not call the handler. It reports a question that was asked but not
+// sent: in the modern era a question is sent only if the handler returns the error of
+// asking it.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
 	open := c.requests[string(r.id)] == r
 	c.mu.Unlock()
 	if !open { // it was cancelled before it started
 		return nil
+	}
+	if r.service.asks && r.rev.modern() && (r.state != nil || r.inputResponses != nil) {
+		if err := r.takeAnswers(); err != nil {
+			return errorLine(r.id, err)
+		}
 	}
 	line := r.handler(r)
 	if lost := c.takeInputRequests(r); len(lost) > 0 && r.ctx.Err() == nil {
@@ -1559,16 +1575,25 @@ func (r *request) waitForEndOfStream() []byte {
 // Under the same lock it starts the next request that waits. So if MaxConcurrent is
 // 1, handlers start and respond in the order of the requests.
 //
-// respond does nothing and returns false if line is a list that has become stale.
+// respond does nothing and returns false if line is a list that has become stale. The
+// caller then makes the list again. After maxRemakes times the list is sent as it is,
+// followed by a notification of the change.
 func (c *session) respond(r *request, line []byte) bool {
 	c.mu.Lock()
 	if c.requests[string(r.id)] == r {
-		if r.isStaleLocked() {
+		stale := r.isStaleLocked()
+		if stale && r.remakes < maxRemakes && r.ctx.Err() == nil {
+			r.remakes++
 			c.mu.Unlock()
 			return false
 		}
 		delete(c.requests, string(r.id))
 		c.sendResponseLocked(r.batch, line)
+		if stale { // the client must ask again
+			for _, st := range c.streams {
+				c.sendListChangedLocked(st, r.service.kind.capability())
+			}
+		}
 	}
 	c.removeStreamLocked(r.stream)
 	if r.stream == nil { // a stream takes no place
@@ -1814,7 +1839,9 @@ func (r *request) methodResponse(result any) []byte {
 	for name, val := range members(raw) {
 		switch {
 		case string(name) == "_meta" && string(val) == "null": // treated as absent
-		case string(name) == "_meta" && val[0] == '{':
+		case string(name) == "_meta" && val[0] != '{':
+			return r.unsendableResponse(errors.New("the _meta of a result must be a JSON object"))
+		case string(name) == "_meta":
 			meta = val
 		case string(name) != "resultType" || !r.rev.modern():
 			b = append(append(append(appendString(b, string(name)), ':'), val...), ',')
@@ -2159,24 +2186,22 @@ func appendMeta(b []byte, meta map[string]any, rev revision) ([]byte, error) {
 
 // ---- asking the client ----
 
-// ask returns the client's response to a question. In the modern era a question that
-// the client has not answered yet is sent with the result of this round, and ask returns
-// ErrInputRequired.
+// ask returns the client's response to a question. It fails at once if ctx or r has
+// ended. In the modern era a question that the client has not answered yet is sent with
+// the result of this round, and ask returns ErrInputRequired.
 func (r *request) ask(ctx context.Context, method, params string) (json.RawMessage, error) {
+	for _, ended := range []context.Context{r.ctx, ctx} {
+		if ended.Err() != nil {
+			return nil, context.Cause(ended)
+		}
+	}
 	switch {
 	case !r.rev.modern():
 		return r.session.callClient(ctx, r, method, params)
 	case !r.service.asks: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
-	r.once.Do(r.takeAnswers)
-	if r.badAnswers != nil {
-		return nil, r.badAnswers
-	}
-	if answer, ok := r.takeAnswer(inputRequest{method: method, params: params}); ok {
-		return answer, nil
-	}
-	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, method)
+	return r.takeAnswer(inputRequest{method: method, params: params})
 }
 
 // takeAnswer returns the client's response to a question. If the client has not sent one
@@ -2184,31 +2209,31 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 // question and the number of responses that this run of the handler has taken for equal
 // questions, so a response is never used for two questions. The list of roots is the
 // exception: every question for it takes the same response.
-func (r *request) takeAnswer(q inputRequest) (answer json.RawMessage, ok bool) {
-	sum := r.checksum(q.method, q.params)
-	r.session.mu.Lock()
-	defer r.session.mu.Unlock()
+func (r *request) takeAnswer(q inputRequest) (json.RawMessage, error) {
+	sum, c := r.checksum(q.method, q.params), r.session
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	q.key = sum + "-" + strconv.Itoa(r.taken[sum])
-	if answer, ok = r.answers[q.key]; ok {
+	if answer, ok := r.answers[q.key]; ok {
 		delete(r.untaken, q.key)
 		if q.method != "roots/list" {
 			r.taken[sum]++
 		}
-	} else if !slices.ContainsFunc(r.questions, func(o inputRequest) bool { return o.key == q.key }) {
+		return answer, nil
+	}
+	if c.askErr != nil {
+		return nil, c.askErr
+	}
+	if !slices.ContainsFunc(r.questions, func(o inputRequest) bool { return o.key == q.key }) {
 		r.questions = append(r.questions, q)
 	}
-	return answer, ok
+	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, q.method)
 }
 
 // callClient sends the client a request on behalf of r. It blocks until the client
 // responds, or until ctx, r or the session ends.
 func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	c.turn.pass() // this goroutine may have the turn to read, and the response must be read
-	for _, ended := range []context.Context{r.ctx, ctx} {
-		if ended.Err() != nil {
-			return nil, context.Cause(ended)
-		}
-	}
 	// A client that does not read must not make the output grow without bound.
 	for full := c.roomChannel(); full != nil; full = c.roomChannel() {
 		c.startWriter()
@@ -2289,28 +2314,29 @@ var askFunctions = map[string]string{"elicitation/create": "Elicit", "roots/list
 const stateLife = time.Hour
 
 // takeAnswers decodes the client's responses of this round (inputResponses), and those
-// of earlier rounds, which the client sends back in the requestState.
-func (r *request) takeAnswers() {
+// of earlier rounds, which the client sends back in the requestState. It returns an
+// error if they are invalid.
+func (r *request) takeAnswers() *Error {
 	r.answers, r.taken, r.untaken = make(map[string]json.RawMessage), make(map[string]int), make(map[string]bool)
 	if r.state != nil {
 		state, _ := unquote(r.state)
 		earlier, ok := r.unseal(state)
 		if !ok {
-			r.badAnswers = coded(codeParams, "Invalid or expired requestState")
-			return
+			return coded(codeParams, "Invalid or expired requestState")
 		}
 		decode(earlier, &r.answers) // valid: inputRequired wrote it
 	}
 	var now map[string]json.RawMessage
 	if err := decode(r.inputResponses, &now); err != nil {
-		r.badAnswers = badParams("inputResponses: " + err.Error())
+		return badParams("inputResponses: " + err.Error())
 	}
 	for key, answer := range now {
 		r.untaken[key] = true
 		if r.answers[key] = answer; answer[0] != '{' {
-			r.badAnswers = badParams("inputResponses." + excerpt(key) + " must be an object")
+			return badParams("inputResponses." + excerpt(key) + " must be an object")
 		}
 	}
+	return nil
 }
 
 // inputRequired returns the line that sends the client the questions of this round.
@@ -2532,7 +2558,7 @@ func (w logWriter) Write(b []byte) (int, error) {
 	if w.Logger == nil {
 		w.Logger = log.Default()
 	}
-	for note := range strings.SplitSeq(strings.TrimSuffix(string(b), endOfNote), endOfNote) {
+	for _, note := range strings.Split(strings.TrimSuffix(string(b), endOfNote), endOfNote) {
 		w.Print(note)
 	}
 	return len(b), nil

@@ -1299,6 +1299,7 @@ func TestInvalidRequests(t *testing.T) {
 		{s, `+ subscriptions/listen`, "! -32602 Invalid params: notifications is required"},
 		{s, `+ subscriptions/listen {"notifications":[]}`, "! -32602 Invalid params: notifications is required"},
 		{s, `+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}`, "! -32602 Invalid params: toolsListChanged must be true or false"},
+		{s, `+ subscriptions/listen {"notifications":{"toolsListChanged":true,"toolsListChanged":false}}`, "! -32602 Invalid params: toolsListChanged came twice"},
 		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}`, "! -32602 Invalid params: resourceSubscriptions must be an array"},
 		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}`, "! -32602 Invalid params: resourceSubscriptions must hold strings"},
 
@@ -1484,6 +1485,20 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 			c.send(modernRequest(7, "tools/call", params, caps, responses(`{"$a":`+confirmYes+`,"$b":`+confirmYes+`}`), `,"requestState":`+state))
 			c.want(wrong(7, codeParams, badState))
 		}
+	})
+}
+
+// An invalid requestState or inputResponses is refused even if the handler asks nothing.
+func TestInvalidAnswersAreRefused(t *testing.T) {
+	inBubble(t, asker(func(context.Context) (string, error) { return "done", nil }), "", func(c *client) {
+		for _, more := range []string{`"requestState":"x"`, `"requestState":5`, `"inputResponses":[]`, `"inputResponses":{"a":5}`} {
+			c.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap, ","+more))
+			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":1,"error":{"code":-32602`) {
+				t.Errorf("%s: got %q", more, got)
+			}
+		}
+		c.send(modernRequest(2, "tools/call", `"name":"ask"`, everyCap, `,"requestState":null,"inputResponses":{"a":{}}`))
+		c.want(modernSaid(2, "done"))
 	})
 }
 
@@ -1967,6 +1982,10 @@ func TestMembersOfAMessage(t *testing.T) {
 			< ` + wrong("null", -32600, "Invalid Request: method is missing") + `
 			> ` + call(`"7"`, "echo", `{"text":"another id"}`) + `
 			< ` + said(`"7"`, "another id") + `
+			# a notification with a member that comes twice is ignored
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8,"requestId":7}}
+			> {"jsonrpc":"2.0","id":7,"method":"ping"}
+			< ` + wrong("null", -32600, "Invalid Request: id 7 is in use") + `
 			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}
 			> {"jsonrpc":"2.0","id":7,"method":"ping"}
 			< {"jsonrpc":"2.0","id":7,"result":{}}
@@ -2523,7 +2542,10 @@ func TestReadAheadIsBounded(t *testing.T) {
 func TestClientResponses(t *testing.T) {
 	inBubbleWith(t, asker(askRoots), legacyPV, everyCap, func(c *client) {
 		for i, tt := range []struct{ response, want string }{
-			{`"error":"x"`, "error: mcp: the client responded with an error:  ()"},
+			{`"error":"x"`, "error: mcp: the client responded with an error: no message (no code)"},
+			{`"result":{"roots":[]},"result":{"roots":[]}`, "is invalid: result came twice"},
+			{`"id":99,"result":{"roots":[]}`, "is invalid: id came twice"},
+			{`"method":null,"params":null,"result":{"roots":[]}`, `"[]"`},
 			{`"result":{"roots":[]},"error":{"code":1,"message":"m"}`, "error: mcp: the client responded with an error: m (1)"},
 			{`"result":{"roots":[]},"error":null`, `"[]"`},
 			{`"error":null,"result":{"roots":[]}`, `"[]"`},
@@ -2535,7 +2557,7 @@ func TestClientResponses(t *testing.T) {
 			id := strconv.Itoa(i + 1)
 			c.send(callTheAsker(id))
 			c.want(questionLine(id, "roots/list", "{}"))
-			c.send(`{"jsonrpc":"2.0","id":` + id + `,` + tt.response + `}`)
+			c.send(`{"jsonrpc":"2.0",` + tt.response + `,"id":` + id + `}`)
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], tt.want) {
 				t.Errorf("%s: got %q", tt.response, got)
 			}
@@ -2689,14 +2711,28 @@ func badResult(result string) func(*client) {
 	}
 }
 
-// A question is not sent if its context has ended. After the end of the input it fails
-// at once, also while handlers linger. Outside of a handler no question is sent.
+// A question is not sent if its context or its request has ended. After the end of the
+// input it fails at once, also while handlers linger. Outside of a handler no question is
+// sent.
 func TestQuestionsAfterTheEnd(t *testing.T) {
+	for _, version := range []string{"2025-11-25", ""} {
+		t.Run(version, func(t *testing.T) { testQuestionsAfterTheEnd(t, version) })
+	}
+	for _, ask := range []askFunc{askOnce, askURL, askRoots, askByHand, askModel(sampleOf(Text("hi")))} {
+		if text, err := ask(t.Context()); text != "" || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "outside of a handler") {
+			t.Errorf("outside of a handler: %q, %v", text, err)
+		}
+	}
+}
+
+func testQuestionsAfterTheEnd(t *testing.T, version string) {
 	synctest.Test(t, func(t *testing.T) {
+		var kept context.Context
 		s := asker(func(ctx context.Context) (string, error) {
 			late, stop := context.WithCancelCause(ctx)
 			stop(errors.New("too late"))
 			text, _ := askOnce(late)
+			kept = ctx
 			time.Sleep(time.Second) // EOF comes here
 			start := time.Now()
 			text2, _ := askOnce(ctx)
@@ -2704,17 +2740,44 @@ func TestQuestionsAfterTheEnd(t *testing.T) {
 		})
 		s.Linger = time.Hour
 		c := serve(t, s)
-		c.initialize("2025-11-25", everyCap)
-		c.send(callTheAsker(1))
+		const want = "error: too late, closed, <nil> 0s"
+		call, response := modernRequest(1, "tools/call", `"name":"ask"`, everyCap), modernSaid(1, want)
+		if version != "" {
+			c.initialize(version, everyCap)
+			call, response = callTheAsker(1), said(1, want)
+		}
+		c.send(call)
 		c.want()
 		c.in.Close()
 		time.Sleep(time.Second)
-		c.want(said(1, "error: too late, closed, <nil> 0s"))
+		c.want(response)
+		if text, _ := askOnce(kept); text != "error: context canceled" {
+			t.Errorf("after the response: %q", text)
+		}
 		c.end()
-		for _, ask := range []askFunc{askOnce, askURL, askRoots, askByHand, askModel(sampleOf(Text("hi")))} {
-			if text, err := ask(t.Context()); text != "" || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "outside of a handler") {
-				t.Errorf("outside of a handler: %q, %v", text, err)
+	})
+}
+
+// A modern handler that asks in a loop, without returning the error, ends when its request
+// is cancelled.
+func TestLoopOfQuestionsEnds(t *testing.T) {
+	cancelled := false
+	s := asker(func(ctx context.Context) (string, error) {
+		for {
+			time.Sleep(time.Second)
+			if _, err := confirm(ctx, "a"); !errors.Is(err, ErrInputRequired) {
+				cancelled = errors.As(err, new(*CancelledError))
+				return "", err
 			}
+		}
+	})
+	inBubble(t, s, "", func(c *client) {
+		c.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap))
+		time.Sleep(time.Minute)
+		c.send(cancelling("1"))
+		time.Sleep(time.Minute)
+		if c.want(); !cancelled {
+			t.Error("the loop continues")
 		}
 	})
 }
@@ -2816,6 +2879,28 @@ func TestListThatChangesIsMadeAgain(t *testing.T) {
 		got := c.ask("> 1 tools/list")
 		if len(got) != 2 || !strings.Contains(got[0], "list_changed") || !strings.Contains(got[1], `"new"`) {
 			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// A list that changes whenever it is made is sent at last, and the notification of the last
+// change comes after it.
+func TestListThatAlwaysChangesIsSent(t *testing.T) {
+	s := &Server{}
+	var more func()
+	calls := 0
+	more = func() {
+		AddTool(s, Tool{Name: "a", Shown: func(context.Context) bool {
+			calls++
+			more()
+			return true
+		}}, func(context.Context, none) (string, error) { return "", nil })
+	}
+	more()
+	inBubble(t, s, legacyPV, func(c *client) {
+		got := c.ask("> 1 tools/list")
+		if n := len(got); n < 2 || !strings.Contains(got[n-2], `"id":1,"result":{"tools":[{"name":"a"`) || got[n-1] != changed || calls != 1+maxRemakes {
+			t.Errorf("%d calls; got %q", calls, got)
 		}
 	})
 }
@@ -3867,6 +3952,8 @@ func TestAddMethod(t *testing.T) {
 			return map[string]any{"asked": err == nil, "unsupported": errors.Is(err, errors.ErrUnsupported)}, nil
 		case "reserved":
 			return map[string]any{"resultType": "x", "a": 1, "_meta": map[string]any{"k": "v", keyServer: "me"}}, nil
+		case "bad meta":
+			return map[string]any{"_meta": 5, "a": 1}, nil
 		case "null meta":
 			return map[string]any{"_meta": nil}, nil
 		case "panic":
@@ -3900,6 +3987,7 @@ func TestAddMethod(t *testing.T) {
 			{"panic", "! -32603 Internal error", "! -32603 Internal error"},
 			{"nil", " {}", "+ {}"},
 			{"null meta", " {}", "+ {}"},
+			{"bad meta", "! -32603 Internal error", "! -32603 Internal error"},
 			{"reserved", ` {"a":1,"resultType":"x","_meta":{"k":"v"}}`,
 				` {"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
 		} {
@@ -3914,7 +4002,7 @@ func TestAddMethod(t *testing.T) {
 	if want := `skills/get {"name":"go","_meta":{"progressToken":"t"}}`; len(seen) < 2 || seen[0] != want || seen[1] != "skills/get " {
 		t.Errorf("seen %q", seen)
 	}
-	for _, name := range []string{"", "tools/list", "ping", "initialize", "subscriptions/listen", "notifications/x"} {
+	for _, name := range []string{"", "tools/list", "ping", "initialize", "subscriptions/listen", "notifications/x", "roots/list", "elicitation/create", "sampling/createMessage"} {
 		wantPanic(t, "mcp: method", func() {
 			s.AddMethod(name, func(context.Context, json.RawMessage) (any, error) { return nil, nil })
 		})
