@@ -3456,7 +3456,11 @@ const tripAsk = `{"mode":"form","message":"Where \"to\"?\n","requestedSchema":{"
 	`"days":{"type":"integer","minimum":1},"class":{"type":"string","default":"a","enum":["a","b"]},"extra":{"type":"array","items":{"type":"string","enum":["x","y"]}}},"required":["city"]}}`
 
 func askTrip(ctx context.Context) (string, error) {
-	return outcome(Elicit[trip](ctx, "Where \"to\"?\n"))
+	form, err := Elicit[trip](ctx, "Where \"to\"?\n")
+	if err != nil && !reflect.ValueOf(form).IsZero() {
+		return fmt.Sprintf("an error with %+v", form), nil
+	}
+	return outcome(form, err)
 }
 
 func askByHand(ctx context.Context) (string, error) {

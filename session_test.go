@@ -1274,6 +1274,7 @@ func TestInvalidRequests(t *testing.T) {
 		{s, ` ` + key + `protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}}`,
 			`! -32022 Unsupported protocol version {"supported":["2026-07-28"],"requested":"2025-11-25"}`},
 		{s, ` ` + key + `logLevel":"loud",` + modernMeta + `}}`, "! -32602 Invalid log level: loud"}, // before the method is looked at
+		{s, ` ` + key + `logLevel":5,` + modernMeta + `}}`, "! -32602 Invalid log level: 5"},
 
 		// methods that were removed, and tasks
 		{s, `+ ping`, "! -32601 Method not found: ping"},
