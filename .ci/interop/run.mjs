@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 // Runs real clients against a real server. Each client starts example/everything as a child
 // process, uses every feature that its library supports, and closes the connection in its own way.
+// The oldest clients, and one that writes its JSON itself, start members/ instead. They check that
+// members of later revisions are sent to all clients, and that the oldest clients accept them.
 //
 //   node run.mjs [--cache DIR] [--only PATTERN] EVERYTHING
 //
@@ -13,7 +15,7 @@
 // server, and it writes a line for each step: "ok STEP", "FAILED STEP: WHY" or,
 // if the library does not support the step, "not STEP: WHY". From the records of
 // go/wrap, this program checks that each server exited with status 0 without being
-// killed, and that each request got one response.
+// killed, that each request got one response, and that the progress of a request increased.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -28,7 +30,7 @@ const { values: options, positionals } = parseArgs({
   options: { cache: { type: 'string' }, only: { type: 'string', default: '' } }, allowPositionals: true
 });
 if (positionals.length !== 1) throw new Error('usage: run.mjs [--cache DIR] [--only PATTERN] EVERYTHING');
-const server = realpathSync(positionals[0]);
+const everything = realpathSync(positionals[0]);
 if (options.cache) mkdirSync(options.cache, { recursive: true });
 const work = options.cache ? realpathSync(options.cache) : mkdtempSync(join(tmpdir(), 'interop-'));
 const path = (...parts) => join(work, ...parts);
@@ -39,6 +41,7 @@ rmSync(path('seen'), { recursive: true, force: true });
 const read = (...parts) => readFileSync(path(...parts), 'utf8');
 const npm = (name) => JSON.parse(read('package.json')).dependencies[name];
 
+const members = path('bin', 'members');
 const pip = (n) => read(`requirements-${n}.txt`).match(/^mcp==(.*)$/m)[1];
 const go = (module) => read('go', 'go.mod').match(`${module} v(.*)`)[1];
 const node = (...args) => [process.execPath, ...args];
@@ -65,7 +68,10 @@ const clients = [
     argv: ['java', '-cp', `@${path('java', 'classes')}`, path('java', 'Interop.java')] },
   ...['legacy', 'auto', 'modern'].map((mode) => (
     { needs: 'rust', name: 'rmcp (Rust)', version: read('rust', 'Cargo.toml').match(/rmcp.*"=(.*?)"/)[1], mode, argv: [path('target', 'debug', 'interop'), mode] }
-  ))
+  )),
+  { needs: 'npm', name: '@modelcontextprotocol/sdk', version: npm('sdk-1.0.4').split('@').pop(), server: members, argv: node('oldest.mjs') },
+  { needs: 'pythonoldest', name: 'mcp (Python)', version: pip('oldest'), server: members, argv: [path('pythonoldest', 'bin', 'python'), 'oldest.py'] },
+  { needs: 'go', name: 'lines of JSON', version: '-', server: members, argv: node('members.mjs') }
 ];
 
 /** Runs a program and returns how it ended. If dir is given, the output is written to files in it. */
@@ -107,7 +113,10 @@ function need(program) {
 }
 
 const installers = {
-  go: () => must(['go', 'build', '-C', 'go', '-o', path('bin') + '/', './...']),
+  go: async () => {
+    await must(['go', 'build', '-C', 'go', '-o', path('bin') + '/', './...']);
+    await must(['go', 'build', '-C', join(here, 'members'), '-o', members, '.']); // its go.mod refers to the library of this tree
+  },
   java: async () => {
     ['java', 'mvn'].forEach(need);
     await install('java', 'java/pom.xml', ['mvn', '-q', '-B', '-f', 'java/pom.xml', `-Dmaven.repo.local=${path('java', 'm2')}`,
@@ -116,6 +125,7 @@ const installers = {
   npm: () => install('npm', 'package-lock.json', ['npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error']),
   python1: python(1),
   python2: python(2),
+  pythonoldest: python('oldest'),
   rust: async () => {
     need('cargo');
     await must(['cargo', 'build', '--quiet', '--manifest-path', 'rust/Cargo.toml', '--target-dir', 'target']);
@@ -132,12 +142,16 @@ async function ends(dir) {
   return records();
 }
 
-/** Returns the revisions and the number of cancellations in the servers' traces, and the requests without exactly one response. */
+/**
+ * Returns the revisions and the number of cancellations in the servers' traces, the requests
+ * without exactly one response, and the progress notifications that did not increase.
+ */
 function wire(dir) {
-  const [eras, wrong] = [new Set(), []];
+  const [eras, wrong, back] = [new Set(), [], []];
   let cancels = 0;
   for (const file of readdirSync(dir).filter((f) => f.endsWith('.trace'))) {
     const open = new Map();
+    const progress = new Map(); // the last progress of each token
     // The trace is empty if the client ended the server before the first message.
     for (const line of readFileSync(join(dir, file), 'utf8').split('\n').filter(Boolean)) {
       const [, way, json] = line.match(/^\S+ \S+ (in|out) +(.*)$/);
@@ -149,6 +163,12 @@ function wire(dir) {
         open.delete(JSON.stringify(params.requestId));
         cancels++;
       }
+      if (way === 'in') progress.delete(JSON.stringify(params?._meta?.progressToken)); // a request may reuse the token of an earlier one
+      if (way === 'out' && method === 'notifications/progress') {
+        const token = JSON.stringify(params.progressToken);
+        if (params.progress <= progress.get(token)) back.push(`${file}: ${json}`);
+        progress.set(token, params.progress);
+      }
       if (way === 'in' && method && id !== undefined) open.set(key, method === 'tools/call' ? params.name : method);
       if (way === 'out' && !method && !open.delete(key)) wrong.push(`${file}: response without a request: ${json}`);
     }
@@ -156,7 +176,7 @@ function wire(dir) {
     // connection. If the client no longer reads then, their responses cannot be sent.
     for (const [id, name] of open) if (!['subscriptions/listen', 'slow'].includes(name)) wrong.push(`${file}: ${name}, id ${id}, has no response`);
   }
-  return { eras: [...eras].join(', ') || '-', cancels, wrong };
+  return { eras: [...eras].join(', ') || '-', cancels, wrong, back };
 }
 
 /** Runs one client, prints its lines, and returns its row of the table. */
@@ -165,7 +185,7 @@ async function visit(client, number) {
   const dir = path('seen', String(number));
   mkdirSync(dir, { recursive: true });
   const began = Date.now();
-  const { ended, ok } = await run([...client.argv, path('bin', 'wrap'), dir, server], { dir, seconds: 180 });
+  const { ended, ok } = await run([...client.argv, path('bin', 'wrap'), dir, client.server ?? everything], { dir, seconds: 180 });
   const seconds = ((Date.now() - began) / 1000).toFixed(1);
 
   const lines = readFileSync(join(dir, 'stdout'), 'utf8').split('\n').filter((l) => /^(ok|not|FAILED) /.test(l));
@@ -180,9 +200,10 @@ async function visit(client, number) {
   }
   const bad = servers.filter((s) => s.end !== 'exit status 0');
   check(servers.length > 0 && bad.length === 0, 'server ended', JSON.stringify(bad));
-  const { eras, cancels, wrong } = wire(dir);
+  const { eras, cancels, wrong, back } = wire(dir);
   if (lines.includes('ok cancel')) check(cancels > 0, 'cancel reaches the server', 'no notification');
   check(wrong.length === 0, 'one response each', wrong.join('; '));
+  check(back.length === 0, 'progress increases', back.join('; '));
 
   for (const line of lines) console.log(`${label}: ${line}`);
   const said = (word) => lines.filter((l) => l.startsWith(word)).map((l) => l.slice(word.length + 1));

@@ -1,0 +1,3 @@
+module example.com/mcp/measures
+
+go 1.25
