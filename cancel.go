@@ -23,7 +23,8 @@ package mcp
 //
 // In the first row, only the questions of that request end. In all other rows, all
 // questions to the client end at once. A request that still waits for other requests
-// when handlers are cancelled is not started, and gets the cause as its error.
+// when handlers are cancelled, or that was read ahead, is not started, and gets the cause
+// as its error.
 
 import (
 	"cmp"
@@ -74,43 +75,35 @@ func (e *CancelledError) Error() string {
 func (c *session) cancelRequest(id []byte, reason string) {
 	c.mu.Lock()
 	r := c.requests[string(id)]
-	if r != nil {
-		delete(c.requests, string(id))
-		c.removeStreamLocked(r.stream)
-		if r.element != nil { // it was not started
-			c.waiting.Remove(r.element)
-			r.element = nil
-			c.wg.Done()
-		}
-		c.sendResponseLocked(r.batch, nil)
-	}
+	delete(c.requests, string(id))
+	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool { return st == r })
 	c.mu.Unlock()
-	if r == nil {
+	if r == nil || r.cancel == nil { // a cancel is the usual end of a stream, and is not logged
 		return
 	}
-	if r.stream == nil { // a cancel is the usual end of a stream, and is not logged
-		why := (&CancelledError{oneLine(reason)}).Error()
-		c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
-	}
+	why := (&CancelledError{oneLine(reason)}).Error()
+	c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
 	r.cancel(&CancelledError{reason})
 }
 
 // ---- the end of a session ----
 
-// graceTime bounds a last write, and the wait for a logger to be restored.
+// graceTime is how long responses may be written after Drain has passed.
 const graceTime = 100 * time.Millisecond
 
-// endInput is called with the error of r when r has ended or failed. A second call
-// does nothing. Only the goroutine that has the turn to read may call it. After the
-// session has ended, the user may close r; the error that follows is not reported.
+// endInput is called with the error of r when r has ended or failed. After the end of the
+// session it does nothing: the user may close r then. Only the goroutine that has the
+// turn to read may call it.
 func (c *session) endInput(err error) {
-	if isClosed(c.inputOver) {
+	if c.open.Err() != nil {
 		return
 	}
-	if err != io.EOF && !isClosedPipe(err) && c.ctx.Err() == nil {
+	if err == io.EOF || isClosedPipe(err) {
+		err = ErrClosed
+	} else {
 		c.fail(err)
 	}
-	close(c.inputOver)
+	c.end(err)
 }
 
 // failWrite ends the session after an error of w.
@@ -120,17 +113,13 @@ func (c *session) failWrite(err error) {
 	} else {
 		c.fail(err)
 	}
-	c.cancel(err)
-	c.stopAccepting()
+	c.cancel(err) // ends open too, with the same cause
 }
 
-// stopAccepting makes sure that no further line is accepted. From then on the
-// WaitGroup does not rise from zero. A second call does nothing.
-func (c *session) stopAccepting() {
+// fail records an error that Serve returns, unless there was one before.
+func (c *session) fail(err error) {
 	c.mu.Lock()
-	if !isClosed(c.closing) {
-		close(c.closing)
-	}
+	c.failed = cmp.Or(c.failed, err)
 	c.mu.Unlock()
 }
 
@@ -140,7 +129,6 @@ func (c *session) stopAccepting() {
 // waiters: while handlers linger, these contexts do not end.
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
-	c.askErr = cause
 	calls := make([]chan reply, 0, len(c.pending))
 	for _, call := range c.pending {
 		calls = append(calls, call)
@@ -151,128 +139,122 @@ func (c *session) wakeWaiters(cause error) {
 	}
 }
 
+// endStreams ends the subscriptions/listen requests. They are answered unless the client
+// has closed the connection.
+func (c *session) endStreams(cause error) {
+	c.mu.Lock()
+	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool {
+		if st.id == nil { // the legacy session
+			return false
+		}
+		delete(c.requests, string(st.id))
+		if cause != ErrClosed {
+			c.sendResponseLocked(st.endResponse(st.beginResponse(), st.subscriptionMember()), nil)
+		}
+		return true
+	})
+	c.mu.Unlock()
+	c.out.start()
+}
+
 // cancelHandlers cancels every handler, and answers the requests that still wait. Since
 // c.ctx has ended, no request is added to these meanwhile, and none of them starts.
 func (c *session) cancelHandlers(cause error) {
 	c.cancel(cause)
-	refused := 0
 	c.mu.Lock()
-	for r := c.takeWaitingLocked(); r != nil; r = c.takeWaitingLocked() {
-		c.mu.Unlock()
-		c.respond(r, r.refuseNotStarted())
-		refused++
-		c.mu.Lock()
-	}
-	if refused > 0 {
-		c.startWriterLocked() // while the WaitGroup still counts these requests
-		c.wg.Add(-refused)
-	}
+	waiting := c.waiting
+	c.waiting = nil
 	c.mu.Unlock()
+	for _, r := range waiting {
+		c.respond(r, r.refuseNotStarted())
+		c.wg.Done()
+	}
+	c.out.start()
 }
 
 // refuseNotStarted returns the response to a request that was not started before the
 // session ended.
 func (r *request) refuseNotStarted() []byte {
-	return r.failureResponse(r.session.cause())
+	return r.errorResponse(coded(codeInternal, r.session.cause().Error()))
 }
 
-// cause returns why the session ends: the cause of ctx, which may be an error of w,
-// or else the error of r. If there is none, it is ErrClosed.
-func (c *session) cause() error {
-	return cmp.Or(context.Cause(c.ctx), context.Cause(c.failed), ErrClosed)
-}
+// cause returns why the session has ended. When ctx ends, open ends a moment later.
+func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.Cause(c.ctx)) }
 
 // waitForEnd blocks until the session has ended, and returns the error of Serve. It
 // waits for the end of the input or of ctx, cancels the handlers, and waits up to
-// Drain for them.
-func (c *session) waitForEnd() error {
-	select {
-	case <-c.inputOver:
-	case <-c.ctx.Done():
-		c.stopAccepting()
-	}
+// Drain for them, and for the diagnostics, after which printed is closed.
+func (c *session) waitForEnd(printed <-chan struct{}) error {
+	<-c.open.Done()
+	cause, cancelled := context.Cause(c.open), c.ctx.Err() != nil
+	c.mu.Lock()
+	c.closing = cancelled // otherwise r has ended, and the reader stops after the last line
+	c.mu.Unlock()
 	idle := make(chan struct{})
-	go c.waitUntilIdle(idle)
-	cause := c.cause()
+	go func() {
+		c.wg.Wait()
+		close(idle)
+	}()
 	c.wakeWaiters(cause)
-	if c.ctx.Err() == nil {
-		c.waitForLinger(idle)
-		c.out.setHeld(true)
+	c.endStreams(cause)
+	if !cancelled {
+		linger, stop := context.WithTimeout(c.ctx, c.srv.Linger)
+		isClosedWithin(linger, idle)
+		stop()
+		c.out.hold()
 	}
 	c.cancelHandlers(cause)
-	limit := make(chan struct{})
-	defer time.AfterFunc(cmp.Or(max(0, c.srv.Drain), time.Second), func() { close(limit) }).Stop()
+	drain := cmp.Or(max(0, c.srv.Drain), time.Second)
+	limit, stop := context.WithTimeout(context.Background(), drain)
+	defer stop()
+	last, stop := context.WithTimeout(context.Background(), drain+graceTime)
+	defer stop()
 	unfinished := ""
-	select {
-	case <-idle:
-	case <-limit:
-		if unfinished = c.listUnfinished(); unfinished != "" {
-			c.stopAccepting()
-			c.out.setHeld(false)
-			doWithin(graceTime, c.writeHeld)
-		} else if doWithin(graceTime, func() { <-idle }); !isClosed(idle) {
-			c.stopAccepting()
-			unfinished = "the client did not read all responses in time"
+	if !isClosedWithin(limit, idle) {
+		if unfinished = c.listUnfinished(); unfinished == "" && !isClosedWithin(last, idle) {
+			unfinished = "a message was still being read"
 		}
 	}
-	c.out.stop()
+	if !c.out.finish(last.Done()) && unfinished == "" {
+		unfinished = "the client did not read all responses in time"
+	}
+	err := c.endDiagnostics(limit, printed)
 	if unfinished != "" {
-		return errors.Join(fmt.Errorf("%w: %s", ErrDrain, unfinished), context.Cause(c.failed))
+		return errors.Join(fmt.Errorf("%w: %s", ErrDrain, unfinished), err)
 	}
-	c.waitForDiagnostics(limit)
-	return context.Cause(c.failed)
+	return err
 }
 
-// writeHeld writes the responses that were held, after a Write that may be in
-// progress. It returns when they are written, or when lineWriter.stop is called.
-func (c *session) writeHeld() {
-	c.writeOutput()
-	c.out.waitUntilWritten(c.out.position(), nil)
-}
-
-// waitUntilIdle closes idle when the session is closing, the WaitGroup has reached
-// zero, and everything is written.
-func (c *session) waitUntilIdle(idle chan<- struct{}) {
-	<-c.closing
-	c.writeOutput() // responses that were queued before the end
-	c.wg.Wait()
-	c.out.setHeld(false)
-	c.writeOutput()
-	close(idle)
-}
-
-// waitForLinger blocks for Server.Linger, or until no handler runs or c.ctx ends.
-func (c *session) waitForLinger(idle <-chan struct{}) {
-	if c.srv.Linger <= 0 {
-		return
-	}
+// isClosedWithin blocks until done is closed or limit ends, and reports whether done is
+// closed.
+func isClosedWithin(limit context.Context, done <-chan struct{}) bool {
 	select {
-	case <-idle:
-	case <-c.ctx.Done():
-	case <-time.After(c.srv.Linger):
+	case <-done:
+	case <-limit.Done():
 	}
+	return isClosed(done)
 }
 
-// waitForDiagnostics blocks until the trace and the diagnostics are written, or limit
-// is closed.
-func (c *session) waitForDiagnostics(limit <-chan struct{}) {
-	for _, side := range []*lineWriter{&c.notes, c.trace} {
-		if side != nil {
-			side.waitUntilWritten(side.position(), limit)
-		}
-	}
+// endDiagnostics blocks until the diagnostics are printed, or limit ends. Later ones are
+// dropped. It returns the first failure of r or w.
+func (c *session) endDiagnostics(limit context.Context, printed <-chan struct{}) error {
+	c.mu.Lock()
+	close(c.notes)
+	c.notes = nil
+	err := c.failed
+	c.mu.Unlock()
+	isClosedWithin(limit, printed)
+	return err
 }
 
 // listUnfinished returns the requests that are still in progress, for an ErrDrain, or
-// "" if there are none. Streams are left out, because they end without delay.
+// "" if there are none.
 func (c *session) listUnfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var names []string
 	for _, r := range c.requests {
-		if r.stream == nil {
-			names = append(names, r.String())
-		}
+		names = append(names, r.String())
 	}
 	for r := range c.running {
 		if c.requests[string(r.id)] != r {
@@ -283,20 +265,6 @@ func (c *session) listUnfinished() string {
 		names = append(names[:10], "and "+strconv.Itoa(more)+" more")
 	}
 	return strings.Join(names, "; ")
-}
-
-// doWithin calls do on a new goroutine, and waits until it returns, but no longer
-// than d.
-func doWithin(d time.Duration, do func()) {
-	done := make(chan struct{})
-	go func() {
-		do()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(d):
-	}
 }
 
 // isClosedPipe reports whether err means that either end of the connection was
@@ -330,21 +298,18 @@ var stdioTaken atomic.Bool
 // While ServeStdio runs, os.Stdout is os.Stderr and os.Stdin is the null device, so
 // that a stray fmt.Println, or a child process that inherits them, does not disturb
 // the protocol. Do not assign to them while it runs, and do not use them on another
-// goroutine while it starts or returns. The standard logger and [Server.ErrorLog]
-// write to stderr meanwhile if they wrote to stdout. Anything that captured os.Stdout
-// earlier, such as a package-level slog handler, still writes to the protocol stream.
-// Give it os.Stderr. SIGPIPE, which a closed stdout raises, is caught.
+// goroutine while it starts or returns. Anything that captured os.Stdout earlier, such
+// as a package-level slog handler, still writes to the protocol stream. Give it os.Stderr.
 //
-// When ServeStdio returns it restores all of this. But after an [ErrDrain], or if a
-// write of diagnostics or of the trace is still in progress, SIGPIPE stays caught. And
-// if no signal has ended the session, Server.Signals are ignored for another second,
-// because some hosts close stdin and send SIGTERM at the same time, and main must be
-// able to finish.
+// These remain after ServeStdio has returned: the standard logger and [Server.ErrorLog]
+// write to stderr if they wrote to stdout. SIGPIPE, which a closed stdout raises, is
+// caught. If no signal has ended the session, Server.Signals are ignored for another
+// second, because some hosts close stdin and send SIGTERM at the same time, and main must
+// be able to finish.
 //
 // If the environment variable MCP_TRACE names a file, ServeStdio appends to it each
-// line that it has read or written, with the time and "in" or "out". Messages do not
-// wait for the file. While more than 64 MiB of the trace are unwritten, lines are
-// dropped.
+// line that it has read or written, with the time and "in" or "out". After a write to the
+// file that failed, or took 100 ms, the trace ends.
 //
 // If another ServeStdio is running, ServeStdio returns an error at once. If it
 // returns before the end of stdin, a read is still in progress, and the next input is
@@ -359,124 +324,63 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	defer null.Close()
 	os.Stdin, os.Stdout = null, os.Stderr
 	defer func() { os.Stdin, os.Stdout = in, out }()
-	defer redirectToStderr(log.Default(), out, graceTime)()
-	defer redirectToStderr(s.ErrorLog, out, graceTime)()
-
-	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
-	pipe, writing := make(chan os.Signal, 1), false
-	signal.Notify(pipe, sigpipe)
-	defer func() {
-		if !writing { // otherwise the write could raise SIGPIPE while main cleans up
-			signal.Stop(pipe)
+	for _, l := range []*log.Logger{log.Default(), s.ErrorLog} {
+		if l != nil && l.Writer() == io.Writer(out) {
+			l.SetOutput(os.Stderr)
 		}
-	}()
+	}
+	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
+	signal.Notify(make(chan os.Signal, 1), sigpipe)
 	ctx, stop := endOnSignal(ctx, s.Signals)
 	defer stop()
-
-	r, w := io.Reader(in), io.Writer(out)
-	if isTerminal(out, null) {
-		w = terminalFile{out}
-	}
-	if isTerminal(in, null) {
-		r = terminalFile{in}
-		fmt.Fprintf(os.Stderr, "%s is an MCP server: it is meant to be started by an MCP host and speaks JSON-RPC on stdin and stdout. Ctrl-D or Ctrl-C ends it.\n", s.Name)
-	}
-	var trace io.Writer
+	var trace *log.Logger
 	if name := os.Getenv("MCP_TRACE"); name != "" {
-		// With O_RDWR, opening a FIFO does not wait until another process reads from
-		// it.
+		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 		if err != nil {
 			s.logf("mcp: MCP_TRACE: %v", err)
 		} else {
 			defer file.Close()
-			trace = file
+			trace = log.New(traceFile{file}, "", log.LstdFlags|log.Lmicroseconds)
 		}
 	}
-	var err error
-	writing, err = s.serveSession(ctx, r, w, trace)
-	return err
+	return s.serveSession(ctx, in, out, trace)
 }
 
-// If l writes to out, redirectToStderr makes it write to stderr. It returns a
-// function that restores the logger, or gives up after d: a logger is locked during a
-// write, which may block.
-func redirectToStderr(l *log.Logger, out *os.File, d time.Duration) (back func()) {
-	if l == nil || l.Writer() != io.Writer(out) {
-		return func() {}
+// A traceFile is a file whose writes must not keep the session from answering: a FIFO may
+// be full because no process reads from it. A regular file has no deadlines and is fast.
+type traceFile struct{ *os.File }
+
+func (t traceFile) Write(b []byte) (int, error) {
+	t.SetWriteDeadline(time.Now().Add(graceTime))
+	n, err := t.File.Write(b)
+	if err != nil {
+		t.Close()
 	}
-	stderr := io.Writer(os.Stderr)
-	l.SetOutput(stderr)
-	return func() {
-		doWithin(d, func() {
-			if l.Writer() == stderr { // unless other code has called SetOutput since
-				l.SetOutput(out)
-			}
-		})
-	}
+	return n, err
 }
 
 // endOnSignal returns a context that the first signal ends, with a cause that names
-// the signal. The second signal has its default effect. The caller must call stop
-// when the session has ended.
+// the signal since Go 1.26. The second signal has its default effect. The caller must call
+// stop when the session has ended; the signals are then ignored for a second.
 func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
 	if which == nil {
 		which = []os.Signal{os.Interrupt, syscall.SIGTERM, sighup}
 	}
-	for _, sig := range which {
-		if runtime.GOARCH == "wasm" || !signal.Ignored(sig) { // wasm has no signals, and Ignored panics
-			signal.Notify(signals, sig)
-		}
+	which = slices.DeleteFunc(slices.Clone(which), func(sig os.Signal) bool {
+		return runtime.GOARCH != "wasm" && signal.Ignored(sig) // wasm has no signals, and Ignored panics
+	})
+	if len(which) == 0 { // NotifyContext would take it for all signals
+		return parent, func() {}
 	}
-	over, waited := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(waited)
-		select {
-		case sig := <-signals:
-			signal.Stop(signals)
-			cancel(errors.New(sig.String() + " signal received"))
-		case <-over:
-			// Some hosts close stdin and send SIGTERM at the same time; main must be
-			// able to finish.
-			time.AfterFunc(time.Second, func() { signal.Stop(signals) })
+	ctx, release := signal.NotifyContext(parent, which...)
+	unwatch := context.AfterFunc(ctx, func() {
+		if parent.Err() == nil {
+			release()
 		}
-	}()
+	})
 	return ctx, func() {
-		close(over)
-		<-waited
-		cancel(nil)
+		unwatch()
+		time.AfterFunc(time.Second, release)
 	}
-}
-
-// isTerminal reports whether f is a terminal: a character device other than the null
-// device.
-func isTerminal(f, null *os.File) bool {
-	fi, err := f.Stat()
-	if err != nil || fi.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	device, err := null.Stat()
-	return err != nil || !os.SameFile(fi, device)
-}
-
-// A terminalFile is a terminal. If its other end is closed, Read returns io.EOF and
-// Write io.ErrClosedPipe instead of EIO.
-type terminalFile struct{ *os.File }
-
-func (t terminalFile) Read(b []byte) (int, error) {
-	n, err := t.File.Read(b)
-	if errors.Is(err, syscall.EIO) {
-		err = io.EOF
-	}
-	return n, err
-}
-
-func (t terminalFile) Write(b []byte) (int, error) {
-	n, err := t.File.Write(b)
-	if errors.Is(err, syscall.EIO) {
-		err = io.ErrClosedPipe
-	}
-	return n, err
 }

@@ -66,8 +66,8 @@
 // The type that a tool's function returns decides how its result is sent. A string is a text;
 // [Content] and []Content are blocks; a [*Result] is sent as it is; struct{} is an empty
 // result. Any other type is structured output, together with the same JSON as a text.
-// If a revision requires an object, any other value is wrapped as {"result": ...}. If the type
-// is any, the value that it holds decides, in each call.
+// Before 2026-07-28, structured output that is not an object is left out, and the client has
+// only the text. An Out type of any is treated as the value that it holds.
 //
 // If [Tool.OutputSchema] is nil and the type is a struct or a map that can be described, the
 // output schema is derived from it. No schema is derived from a pointer, because it may be
@@ -106,15 +106,16 @@
 // runs again from its top, and the same call now returns the answer at once. Code before a
 // question therefore runs more than once: put side effects after the last question. To ask
 // several questions in one round, ask all of them and return [errors.Join] of the errors.
-// A handler that drops the error is reported to [Server.ErrorLog]. Between rounds the client
-// keeps the answers; the server accepts them for an hour, in the same process and for the
-// same call.
+// The server keeps nothing between rounds: the client sends the earlier answers again, and they
+// count only in the same process and for the same call.
 //
-// A question is identified by what it asks: the function, the message and the form. An answer
-// serves only the question that the user saw, and no second one: a message that has changed is
-// a new question, and so is an equal question that is asked after the first one was answered.
-// In each round a handler must ask the earlier questions again. If the handler asks a new
-// question, answers that match no question are reported to ErrorLog.
+// A handler that asks and drops the error has lost the question, so the call fails, and
+// [Server.ErrorLog] says what to write.
+//
+// A question is identified by what it asks: the function, the message and the form. Each answer
+// is used once, for the question that the user saw. A changed message is a new question. So a
+// handler asks the same questions in each round, without a time or a random text: if no answer
+// matches a question in three rounds in a row, the call fails.
 //
 // The error is [errors.ErrUnsupported] if the client cannot be asked. A handler returns it
 // like any other error; its text says what is missing. Outside of a handler, as in a test
@@ -202,9 +203,6 @@ type Server struct {
 	// message or a batch. A longer line is refused and not kept in memory. 0 means 64 MiB.
 	MaxMessage int
 
-	// PageSize is the number of items in one page of a list. 0 means all.
-	PageSize int
-
 	// CacheTTL is how long a client of revision 2026-07-28 may cache lists, the contents of
 	// resources, and the result of server/discover. Set CachePublic if all users may share
 	// them.
@@ -225,17 +223,14 @@ type Server struct {
 
 	// ErrorLog receives the library's diagnostics: invalid messages, panics of handlers,
 	// requests that the client has cancelled. nil means the standard logger of package log.
-	// At most 20 diagnostics a second are logged for one session, and none while 64 KiB of
-	// them are unwritten.
+	// At most 100 diagnostics of one session wait to be logged; further ones are dropped.
 	ErrorLog *log.Logger
 
 	mu          sync.Mutex              // guards the fields below
 	items       [kinds]map[string]*item // by name
 	lists       [kinds][]*item          // the result of listInOrder; nil after a change
-	generations [kinds]int              // count the changes of the lists
-	lastSeq     int
-	hides       bool    // a tool with Shown was added
-	offered     kindSet // the kinds of which an item was added; never cleared
+	lastChanges [kinds + 1]int          // the number of the last change of each list, and of any list
+	offered     kindSet                 // the kinds of which an item was added; never cleared
 	sessions    map[*session]struct{}
 	schemas     map[reflect.Type]*schema // of arguments
 	methods     map[string]*service      // of AddMethod
@@ -258,14 +253,14 @@ type Icon struct {
 // description what the model must know, defaults and bounds too: some hosts
 // drop what the schema says of them.
 type Tool struct {
-	Name         string          `json:"name"`                                      // required: 1 to 128 of A-Z a-z 0-9 _ - .
-	Title        string          `json:"title,omitempty" since:"2025-06-18"`        // for people
-	Description  string          `json:"description,omitempty"`                     // for the model
-	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`                     // nil: derived from the handler's parameter; else see AddTool
-	OutputSchema json.RawMessage `json:"outputSchema,omitempty" since:"2025-06-18"` // nil: derived if the handler returns a struct or a map
-	Annotations  ToolAnnotations `json:"annotations,omitzero" since:"2025-03-26"`
-	Icons        []Icon          `json:"icons,omitempty" since:"2025-11-25"`
-	Meta         map[string]any  `json:"_meta,omitempty" since:"2025-06-18"`
+	Name         string          `json:"name"`                   // required: 1 to 128 of A-Z a-z 0-9 _ - .
+	Title        string          `json:"title,omitempty"`        // for people
+	Description  string          `json:"description,omitempty"`  // for the model
+	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`  // nil: derived from the handler's parameter; else see AddTool
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"` // nil: derived if the handler returns a struct or a map
+	Annotations  ToolAnnotations `json:"annotations,omitzero"`
+	Icons        []Icon          `json:"icons,omitempty"`
+	Meta         map[string]any  `json:"_meta,omitempty"`
 
 	// Shown reports whether the tool exists for the client whose request is served under ctx;
 	// nil means that it exists for all. For other clients the tool is left out of lists, and
@@ -309,7 +304,7 @@ type Result struct {
 
 // A Content is one block of a result: use [Text], [Image], [Audio], [ResourceLink] or
 // [EmbeddedResource]. A client whose revision does not know the type receives a text in its
-// place.
+// place. An image or recording without Data or MIMEType fails the call.
 type Content struct {
 	Type        string // "text", "image", "audio", "resource_link" or "resource"; "" is text
 	Text        string
@@ -323,7 +318,7 @@ type Content struct {
 
 // MarshalJSON returns the block as the newest revision of the protocol has it.
 func (c Content) MarshalJSON() ([]byte, error) {
-	b, err := c.appendBlock(nil, newest)
+	b, err := c.appendBlock(nil)
 	return closeWith(b), err
 }
 
@@ -351,13 +346,13 @@ func EmbeddedResource(r ResourceContents) Content { return Content{Type: "resour
 type Resource struct {
 	URI         string         `json:"uri,omitempty"` // required: "file:///notes.txt", "note://{id}", "file:///{+path}"; see AddResource
 	Name        string         `json:"name"`          // required
-	Title       string         `json:"title,omitempty" since:"2025-06-18"`
+	Title       string         `json:"title,omitempty"`
 	Description string         `json:"description,omitempty"`
 	MIMEType    string         `json:"mimeType,omitempty"`
 	Size        int64          `json:"size,omitempty"` // in bytes
 	Annotations *Annotations   `json:"annotations,omitempty"`
-	Icons       []Icon         `json:"icons,omitempty" since:"2025-11-25"`
-	Meta        map[string]any `json:"_meta,omitempty" since:"2025-06-18"`
+	Icons       []Icon         `json:"icons,omitempty"`
+	Meta        map[string]any `json:"_meta,omitempty"`
 
 	// Complete suggests values for the variables of a template, by name.
 	Complete map[string]CompleteFunc `json:"-"`
@@ -382,7 +377,7 @@ type ResourceContents struct {
 
 // MarshalJSON returns the contents as the newest revision of the protocol has them.
 func (r ResourceContents) MarshalJSON() ([]byte, error) {
-	b, err := r.appendContents(nil, newest)
+	b, err := r.appendContents(nil)
 	return closeWith(b), err
 }
 
@@ -403,17 +398,17 @@ type CompleteFunc func(ctx context.Context, typed string, known map[string]strin
 // A Prompt is one or more messages that a user may start from.
 type Prompt struct {
 	Name        string         `json:"name"` // required
-	Title       string         `json:"title,omitempty" since:"2025-06-18"`
+	Title       string         `json:"title,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Arguments   []Argument     `json:"arguments,omitempty"`
-	Icons       []Icon         `json:"icons,omitempty" since:"2025-11-25"`
-	Meta        map[string]any `json:"_meta,omitempty" since:"2025-06-18"`
+	Icons       []Icon         `json:"icons,omitempty"`
+	Meta        map[string]any `json:"_meta,omitempty"`
 }
 
 // An Argument is a field of a Prompt that the user fills in.
 type Argument struct {
 	Name        string       `json:"name"` // required
-	Title       string       `json:"title,omitempty" since:"2025-06-18"`
+	Title       string       `json:"title,omitempty"`
 	Description string       `json:"description,omitempty"`
 	Required    bool         `json:"required,omitempty"`
 	Complete    CompleteFunc `json:"-"` // suggests values; may be nil
@@ -431,18 +426,16 @@ type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, er
 
 // Annotations say for whom something is meant and how important it is.
 type Annotations struct {
-	Audience     []string `json:"audience,omitempty"`                        // "user", "assistant"
-	Priority     *float64 `json:"priority,omitempty"`                        // from 0 to 1; 1 is the most important; nil: not given
-	LastModified string   `json:"lastModified,omitempty" since:"2025-06-18"` // as in RFC 3339
+	Audience     []string `json:"audience,omitempty"`     // "user", "assistant"
+	Priority     *float64 `json:"priority,omitempty"`     // from 0 to 1; 1 is the most important; nil: not given
+	LastModified string   `json:"lastModified,omitempty"` // as in RFC 3339
 }
 
 // An Error that a handler returns becomes an error response: the call itself was wrong. Any
 // other error of a tool becomes a result, which the model reads and can act on.
 type Error struct {
-	// Code says what kind of error it is. Choose codes outside of -32768 to -32000. 0 is sent
-	// as -32603, and so is a code from -32099 to -32020 that the client's revision does not let
-	// servers send; the replacement is reported to ErrorLog. -32002, not found, is -32602 in
-	// 2026-07-28.
+	// Code says what kind of error it is; 0 is sent as -32603. Choose codes outside of -32768
+	// to -32000, which the protocol reserves.
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    any    `json:"data,omitempty"` // marshalled as JSON; nil: none
@@ -497,24 +490,23 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(hasHandler, where, "the handler is missing")
 	checkTool(where, t)
-	adopt(where, t, t.Icons, &t.Meta)
 	in := s.inputRules(t, from, where)
 	out := outputSchema(t, to, where+": Out")
 	s.addItem(tools, &item{
-		name:   t.Name,
-		public: *t,
-		shown:  t.Shown,
+		name:    t.Name,
+		encoded: encodeItem(where, t.Icons, t),
+		shown:   t.Shown,
 		handler: func(r *request) []byte {
 			switch {
 			case t.Shown != nil && !t.Shown(r.ctx):
-				return errorLine(r.id, coded(codeParams, "Unknown tool: "+excerpt(r.name)))
+				return r.errorResponse(r.unknownItem())
 			case r.arguments != nil && r.arguments[0] != '{':
-				return errorLine(r.id, badParams("arguments must be an object"))
+				return r.errorResponse(badParams("arguments must be an object"))
 			}
 			return call(r, in, out)
 		},
-		wraps:    t.wraps(),
-		promises: t.OutputSchema != nil,
+		promises:  t.OutputSchema != nil,
+		anyOutput: t.OutputSchema != nil && rootType(t.OutputSchema) != "object",
 	})
 	if len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0 {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
@@ -620,15 +612,9 @@ func compactSchema(where string, schema json.RawMessage) json.RawMessage {
 
 // rootType returns the type in the root of a schema, or "" if there is none or more than one.
 func rootType(schema []byte) string {
-	var raw []byte
-	scanMembers(schema, want{name: "type", to: &raw})
-	typ, _ := unquote(raw)
+	typ, _ := unquote(member(schema, "type"))
 	return typ
 }
-
-// wraps reports whether revisions that require an object receive {"result": ...}, in the
-// output schema and in every result.
-func (t *Tool) wraps() bool { return t.OutputSchema != nil && rootType(t.OutputSchema) != "object" }
 
 // RemoveTools removes the tools of these names and notifies connected clients. Names that do
 // not exist are ignored. Calls in progress continue.
@@ -663,7 +649,6 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	for name := range r.Complete {
 		panicUnless(slices.Contains(variables, name), where, "there is no variable %q to complete", name)
 	}
-	adopt(where, &r, r.Icons, &r.Meta)
 	r.Complete = maps.Clone(r.Complete)
 	k, name, public := resources, r.URI, any(r)
 	if len(parts) > 1 {
@@ -671,9 +656,9 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		k, public = templates, template{name, r}
 	}
 	s.addItem(k, &item{
-		name:   name,
-		public: public,
-		match:  func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
+		name:    name,
+		encoded: encodeItem(where, r.Icons, public),
+		match:   func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
 		handler: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readResponse(contents, err, r.MIMEType)
@@ -717,20 +702,13 @@ func checkIcons(icons []Icon) error {
 	return nil
 }
 
-// adopt copies the memory that public, which points to a Tool, Resource or Prompt, shares with
-// the caller. It panics if clients would refuse the icons or the meta. The meta is encoded now,
-// and not when it is listed, because encoding may call the user's methods.
-func adopt(where string, public any, icons []Icon, meta *map[string]any) {
+// encodeItem returns a Tool, Resource, template or Prompt as JSON, as it is listed. It panics
+// if clients would refuse the icons, or if the Meta cannot be encoded.
+func encodeItem(where string, icons []Icon, public any) []byte {
 	panicAt(where, checkIcons(icons))
-	raw, err := jsonOf(*meta)
+	raw, err := new(schema).marshal(public)
 	panicAt(where+": Meta", err)
-	newest.restrict(reflect.ValueOf(public).Elem())
-	if *meta = nil; raw != nil {
-		*meta = make(map[string]any)
-		for key, val := range members(raw) {
-			(*meta)[string(key)] = json.RawMessage(val)
-		}
-	}
+	return raw
 }
 
 // checkAnnotations returns an error if clients would refuse a, which may be nil.
@@ -930,14 +908,14 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 			complete[a.Name] = a.Complete
 		}
 	}
-	adopt(where, &p, p.Icons, &p.Meta)
+	p.Arguments = slices.Clone(p.Arguments) // the caller may change them
 	s.addItem(prompts, &item{
-		name:   p.Name,
-		public: p,
+		name:    p.Name,
+		encoded: encodeItem(where, p.Icons, p),
 		handler: func(r *request) []byte {
 			args, fault := p.readArguments(r)
 			if fault != nil {
-				return errorLine(r.id, fault)
+				return r.errorResponse(fault)
 			}
 			messages, err := get(r.ctx, args)
 			return r.promptResponse(messages, err, p.Description)
@@ -953,7 +931,7 @@ func (p *Prompt) readArguments(r *request) (map[string]string, *Error) {
 	params := struct {
 		Arguments map[string]string `json:"arguments"`
 	}{make(map[string]string)}
-	if err := decode(r.raw, &params); err != nil {
+	if err := decode(r.params, &params); err != nil {
 		return nil, badParams(err.Error())
 	}
 	for name := range params.Arguments {
@@ -1001,6 +979,9 @@ type kindSet [nothing]bool
 // kindNames holds, for each kind, the member of a list result that holds the list.
 var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
 
+// changed returns the name of the notification that the list of k has changed.
+func (k kind) changed() string { return kindNames[k.capability()] + "/list_changed" }
+
 // capability returns the kind under which k and its changes are declared.
 func (k kind) capability() kind {
 	if k == templates {
@@ -1013,18 +994,17 @@ func (k kind) capability() kind {
 // which for a resource is the URI.
 type item struct {
 	name    string
-	public  any                        // a Tool, a Prompt, a Resource or a template, as it was registered
-	encoded [len(revisions)][]byte     // public as JSON, by revision; nil until it is listed
-	seq     int                        // its place in the list; cursors hold it
+	encoded []byte                     // as an element of a list
+	seq     int                        // its place in the list: the number of the change that added it
 	shown   func(context.Context) bool // Tool.Shown
 
 	match   func(uri string) (vars map[string]string, ok bool) // of a template
 	handler func(*request) []byte                              // returns the response, as a line
 
-	wraps    bool     // of a tool: see Tool.wraps
-	promises bool     // of a tool: it has an output schema
-	args     []string // the arguments of a prompt, the variables of a template
-	complete map[string]CompleteFunc
+	promises  bool     // of a tool: it has an output schema
+	anyOutput bool     // of a tool: the output schema is not that of an object
+	args      []string // the arguments of a prompt, the variables of a template
+	complete  map[string]CompleteFunc
 }
 
 // jsonOf returns m as JSON, or nil if m is empty.
@@ -1040,18 +1020,14 @@ func jsonOf(m map[string]any) ([]byte, error) {
 // once.
 func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
+	it.seq = s.changeLocked(k)
 	if old := s.items[k][it.name]; old != nil {
 		it.seq = old.seq
-	} else {
-		s.lastSeq++
-		it.seq = s.lastSeq
 	}
 	if s.items[k] == nil {
 		s.items[k] = make(map[string]*item)
 	}
-	s.items[k][it.name], s.lists[k] = it, nil
-	s.generations[k]++
-	s.hides = s.hides || it.shown != nil
+	s.items[k][it.name] = it
 	s.offered[k.capability()] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
 	s.mu.Unlock()
@@ -1065,14 +1041,30 @@ func (s *Server) removeItems(k kind, names []string) {
 	for _, name := range names {
 		if s.items[k][name] != nil {
 			delete(s.items[k], name)
-			s.lists[k], removed = nil, true
-			s.generations[k]++
+			s.changeLocked(k)
+			removed = true
 		}
 	}
 	s.mu.Unlock()
 	if removed {
 		s.notifyChanged(k)
 	}
+}
+
+// changeLocked records a change of the list of a kind, and returns its number. The caller must
+// hold s.mu.
+func (s *Server) changeLocked(k kind) int {
+	s.lastChanges[kinds]++
+	s.lists[k], s.lastChanges[k] = nil, s.lastChanges[kinds]
+	return s.lastChanges[k]
+}
+
+// lastChange returns a number that every change of the list of a kind increases, or, for kinds,
+// every change. It is never 0.
+func (s *Server) lastChange(k kind) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return 1 + s.lastChanges[k]
 }
 
 // findItem returns the item of a name, or nil. If no resource has the name, findItem returns the first
@@ -1093,16 +1085,16 @@ func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 	return it, nil
 }
 
-// listInOrder returns the items of a kind in the order in which they were added, and the
-// generation of the list, which every change increments. A list that it has returned never
-// changes: after a change it makes a new one.
-func (s *Server) listInOrder(k kind) (list []*item, generation int) {
+// listInOrder returns the items of a kind in the order in which they were added, and
+// the number that lastChange returns. A list that it has returned never changes: after a
+// change it makes a new one.
+func (s *Server) listInOrder(k kind) (list []*item, lastChange int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
 		s.lists[k] = slices.SortedFunc(maps.Values(s.items[k]), func(a, b *item) int { return a.seq - b.seq })
 	}
-	return s.lists[k], s.generations[k]
+	return s.lists[k], 1 + s.lastChanges[k]
 }
 
 // offeredKinds returns the kinds that are declared.
@@ -1151,7 +1143,7 @@ func (s *Server) openSessions() (open []*session) {
 
 // logf reports a diagnostic that belongs to no session to ErrorLog.
 func (s *Server) logf(format string, args ...any) {
-	logWriter{s.ErrorLog}.Write(fmt.Appendf(nil, format, args...))
+	cmp.Or(s.ErrorLog, log.Default()).Printf(format, args...)
 }
 
 // ---- methods of extensions ----
@@ -1173,7 +1165,7 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	panicUnless(h != nil, where, "the handler is missing")
 	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"), where, "the name is empty, or is reserved for the protocol")
 	handler := func(r *request) []byte {
-		result, err := h(r.ctx, slices.Clip(r.raw))
+		result, err := h(r.ctx, slices.Clip(r.params))
 		if err != nil {
 			return r.failureResponse(err)
 		}
@@ -1183,9 +1175,9 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	if s.methods == nil {
 		s.methods = make(map[string]*service)
 	}
-	s.methods[name] = &service{kind: nothing, serve: func(_ *session, r *request) ([]byte, *Error) {
+	s.methods[name] = &service{kind: nothing, serve: func(r *request) []byte {
 		r.handler = handler
-		return nil, nil
+		return nil
 	}}
 	s.mu.Unlock()
 }
@@ -1269,9 +1261,7 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	if total > 0 && !math.IsInf(total, 0) {
 		b = rawMember(b, "total", strconv.AppendFloat(nil, total, 'g', -1, 64))
 	}
-	if r.rev.knows(progressMessages) {
-		b = optionalMember(b, "message", message)
-	}
+	b = optionalMember(b, "message", message)
 	r.session.sendNotification(r, closeWith(b, `}}`), func() bool {
 		if r.reported && done <= r.progress {
 			return false
@@ -1362,8 +1352,7 @@ func (h *logHandler) encodeRecord(ctx context.Context, record slog.Record) ([]by
 	if err := h.with(inner.WithGroup("attributes")).Handle(ctx, record); err != nil {
 		return nil, err
 	}
-	var attributes []byte
-	scanMembers(bytes.TrimSpace(buf.Bytes()), want{name: "attributes", to: &attributes})
+	attributes := member(bytes.TrimSpace(buf.Bytes()), "attributes")
 	message := appendString(nil, record.Message)
 	if attributes == nil {
 		return message, nil
@@ -1483,9 +1472,7 @@ func missingCapability(capability string) error {
 // hasCapability reports whether a client has declared a capability.
 func hasCapability(caps []byte, capability string) bool {
 	for _, name := range strings.Split(capability, ".") {
-		var in []byte // stays nil if caps is not an object
-		scanMembers(caps, want{name: name, to: &in})
-		caps = in
+		caps = member(caps, name) // nil if caps is not an object
 	}
 	return len(caps) > 0 && caps[0] == '{'
 }
@@ -1680,7 +1667,7 @@ func encodeBlocks(blocks []Content, rev revision) (_ []byte, err error) {
 		if block.Type == "resource" || block.Type == "resource_link" {
 			return nil, fmt.Errorf("content of type %q cannot be sent to a model", block.Type)
 		}
-		if b, err = block.appendBlock(b, rev); err != nil {
+		if b, err = rev.block(block).appendBlock(b); err != nil {
 			return nil, err
 		}
 	}
@@ -2897,7 +2884,7 @@ func (s *schema) coerce(raw []byte, bad *faults) []byte {
 		inside = trimEnd(inside[skipSpace(inside, 0):])
 	}
 	bad.converted = true
-	switch isJSON := scan(inside, 0, 0, nil) == len(inside); {
+	switch isJSON := scan(inside, 0, 0) == len(inside); {
 	case s.kind == "array" && s.elem.schema.kind == "string" && (!isJSON || inside[0] != '['):
 		return join(nil, "[", string(raw), "]")
 	case isJSON:
@@ -3429,6 +3416,63 @@ func writesItself(v reflect.Value) bool {
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
+// appendBlock appends a block of content, and a comma.
+func (c Content) appendBlock(b []byte) (_ []byte, err error) {
+	if err = checkAnnotations(c.Annotations); err == nil && c.Link != nil {
+		err = cmp.Or(checkAnnotations(c.Link.Annotations), checkIcons(c.Link.Icons))
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Type == "text" || c.Type == "":
+		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
+	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
+		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
+		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
+	case c.Type == "image" || c.Type == "audio": // the model's provider would refuse the rest of the conversation
+		return nil, fmt.Errorf("content of type %q needs data and a MIME type", c.Type)
+	case c.Type == "resource_link" && c.Link != nil:
+		link := *c.Link // its annotations and _meta would be in the place of the block's
+		if c.Meta == nil {
+			c.Meta = link.Meta
+		}
+		link.Annotations, c.Annotations, link.Meta = cmp.Or(c.Annotations, link.Annotations), nil, nil
+		raw, err := marshal(link)
+		if err != nil {
+			return nil, err
+		}
+		b = join(b, `{"type":"resource_link",`, string(raw[1:len(raw)-1]), ",")
+	case c.Type == "resource" && c.Resource != nil:
+		if b, err = c.Resource.appendContents(join(b, `{"type":"resource","resource":`)); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("content of type %q is unknown or incomplete", c.Type)
+	}
+	if c.Annotations != nil {
+		annotations, err := marshal(c.Annotations)
+		if err != nil {
+			return nil, err
+		}
+		b = rawMember(b, "annotations", annotations)
+	}
+	meta, err := jsonOf(c.Meta)
+	return closeWith(rawMember(b, "_meta", meta), "},"), err
+}
+
+// appendContents appends the contents of a resource, and a comma.
+func (r *ResourceContents) appendContents(b []byte) ([]byte, error) {
+	b = optionalMember(stringMember(append(b, '{'), "uri", r.URI), "mimeType", r.MIMEType)
+	if r.Blob != nil {
+		b = join(base64.StdEncoding.AppendEncode(join(b, `"blob":"`), r.Blob), `",`)
+	} else {
+		b = stringMember(b, "text", r.Text)
+	}
+	meta, err := jsonOf(r.Meta)
+	return closeWith(rawMember(b, "_meta", meta), "},"), err
+}
+
 // singleLine replaces what a MarshalJSON may have written: invalid UTF-8, and characters that
 // some programs take for the end of a line.
 func singleLine(raw []byte) []byte {
@@ -3474,7 +3518,7 @@ func (s *schema) emptyValue(t reflect.Type) string {
 // is written as null, but v does.
 func (s *schema) appendFilled(b, raw []byte, i int, v reflect.Value) (_ []byte, end int, err error) {
 	if raw[i] != '{' && raw[i] != '[' || s.elem == nil && s.fields == nil {
-		end := skip(raw, i)
+		end := scan(raw, i, 0)
 		return append(b, raw[i:end]...), end, nil
 	}
 	if v = pointee(v); v.Kind() == reflect.Pointer { // the value was not found
@@ -3486,7 +3530,7 @@ func (s *schema) appendFilled(b, raw []byte, i int, v reflect.Value) (_ []byte, 
 	for n := 0; raw[i] != closer && err == nil; n++ {
 		start, name := len(b), []byte(nil)
 		if object {
-			end := skip(raw, i)
+			end := scan(raw, i, 0)
 			name = raw[i:end]
 			b = append(b, raw[i:end+1]...) // with its colon
 			i = end + 1
@@ -3549,35 +3593,28 @@ func (s *schema) mapKey(name []byte, text string) reflect.Value {
 // ---- JSON ----
 
 // Lines from the client are parsed by a scanner of this package, because encoding/json
-// matches names without regard to case, keeps the last of two equal names, and does
-// not keep ids as they were written. The scanner matches names byte for byte and
-// reports duplicates. Otherwise it is as strict as encoding/json, against which it is
-// fuzzed. When Go 1.27 is the oldest supported release, encoding/json/jsontext can
-// replace it.
+// matches names without regard to case and does not keep ids as they were written. The
+// scanner matches names byte for byte. Otherwise it is as strict as encoding/json, against
+// which it is fuzzed. When Go 1.27 is the oldest supported release, encoding/json/jsontext
+// can replace it.
 //
-// scan validates a message and extracts members from it in one pass. It does not look
-// into arguments: their schema says what they may hold. The functions that run later,
-// such as skip, members and unquote, require valid JSON and do not check it again.
-
-// A want names a member to extract, where to store its value, and which members of
-// that value to extract.
-type want struct {
-	name      string
-	to        *[]byte
-	inside    []want
-	duplicate bool // set if the member came more than once
-}
+// walk validates a value and visits its members. scan, members, member and extract are
+// all made of it.
 
 // scan returns the index after the value that begins at b[i], or -1 if it is not
 // valid JSON. It does not check UTF-8. The argument depth is the number of containers
-// around the value. If the value is an object, scan extracts the wanted members.
-func scan(b []byte, i, depth int, wanted []want) int {
+// around the value.
+func scan(b []byte, i, depth int) int { return walk(b, i, depth, nil) }
+
+// walk is scan, and calls visit, unless it is nil, with each member of an object, or with
+// each element of an array and a nil name. If visit returns false, walk returns -1.
+func walk(b []byte, i, depth int, visit func(name, val []byte) bool) int {
 	if i >= len(b) {
 		return -1
 	}
 	switch b[i] {
 	case '{', '[':
-		return scanContainer(b, i, depth+1, wanted)
+		return walkContainer(b, i, depth+1, visit)
 	case '"':
 		return scanString(b, i)
 	case 't':
@@ -3590,8 +3627,8 @@ func scan(b []byte, i, depth int, wanted []want) int {
 	return scanNumber(b, i)
 }
 
-// scanContainer is scan for an object or an array.
-func scanContainer(b []byte, i, depth int, wanted []want) int {
+// walkContainer is walk for an object or an array.
+func walkContainer(b []byte, i, depth int, visit func(name, val []byte) bool) int {
 	object, closer := b[i] == '{', b[i]+2 // '{'+2 is '}', and '['+2 is ']'
 	if depth > maxDepth {
 		return -1
@@ -3600,18 +3637,17 @@ func scanContainer(b []byte, i, depth int, wanted []want) int {
 		return i + 1
 	}
 	for i < len(b) {
-		var w *want
+		var key []byte
 		if object {
-			var key []byte
 			if key, i = scanKey(b, i); i < 0 {
 				return -1
 			}
-			w = findWant(wanted, key)
 		}
-		if i = w.scanMember(b, i, depth); i < 0 {
+		end := scan(b, i, depth)
+		if end < 0 || visit != nil && !visit(unquoteBytes(key), b[i:end]) {
 			return -1
 		}
-		if i = skipSpace(b, i); i == len(b) || b[i] != ',' {
+		if i = skipSpace(b, end); i == len(b) || b[i] != ',' {
 			break
 		}
 		i = skipSpace(b, i+1)
@@ -3635,127 +3671,45 @@ func scanKey(b []byte, i int) (key []byte, value int) {
 	return key, skipSpace(b, i+1)
 }
 
-// findWant returns the element of wanted whose name is key, or nil.
-func findWant(wanted []want, key []byte) *want {
-	if len(wanted) == 0 {
-		return nil
-	}
-	name := unquoteBytes(key)
-	for i := range wanted {
-		if wanted[i].name == string(name) {
-			return &wanted[i]
-		}
-	}
-	return nil
-}
-
-// unquoteBytes returns the text of a valid JSON string, given with its quotes. It
-// copies the text only if it holds escapes.
+// unquoteBytes returns the text of a valid JSON string, given with its quotes, or nil for
+// nil. It copies the text only if it holds escapes.
 func unquoteBytes(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
+		return bytes.Trim(quoted, `"`)
 	}
 	text, _ := unquote(quoted)
 	return []byte(text)
 }
 
-// scanMember is scan for the value of a member. It stores the value unless w is nil.
-func (w *want) scanMember(b []byte, i, depth int) int {
-	if w == nil {
-		return scan(b, i, depth, nil)
-	}
-	w.duplicate = *w.to != nil
-	*w.to = b[i:] // if the message is cut off, the value is all that is left of it
-	end := scan(b, i, depth, w.inside)
-	if end >= 0 {
-		*w.to = b[i:end]
-	}
-	return end
-}
-
-// findDuplicate returns a text that names the first wanted member that came twice, or
-// "".
-func findDuplicate(wanted []want) string {
-	for _, w := range wanted {
-		if w.duplicate {
-			return w.name + " came twice"
-		}
-	}
-	return ""
-}
-
-// scanMembers extracts members from an object. It does nothing if obj is another value.
-func scanMembers(obj []byte, wanted ...want) { scan(obj, 0, 0, wanted) }
-
-// members returns an iterator over the members of a valid object, or over the
-// elements of a valid array, whose names are nil.
+// members returns an iterator over the members of an object, or over the elements of an
+// array, whose names are nil. It ends where b is not valid JSON.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) {
-		for i := skipSpace(b, 1); b[i] != '}' && b[i] != ']'; {
-			var name []byte
-			if b[0] == '{' {
-				name, i = scanKey(b, i)
-				name = unquoteBytes(name)
-			}
-			end := skip(b, i)
-			if !yield(name, b[i:end]) {
-				return
-			}
-			if i = skipSpace(b, end); b[i] == ',' {
-				i = skipSpace(b, i+1)
-			}
-		}
-	}
+	return func(yield func(name, val []byte) bool) { walk(b, 0, 0, yield) }
 }
 
-// skip returns the index after the valid value that begins at b[i].
-func skip(b []byte, i int) int {
-	depth := 0
-	for {
-		switch b[i] {
-		case '{', '[':
-			depth++
-			i++
-		case '}', ']':
-			depth--
-			i++
-		case '"':
-			i = skipString(b, i)
-		case ',', ':', ' ', '\t', '\r', '\n':
-			i++
-		default:
-			for i < len(b) && strings.IndexByte(",:]} \t\r\n", b[i]) < 0 {
-				i++
-			}
-		}
-		if depth == 0 {
-			return i
-		}
-	}
+// A want names a member to extract, and where to store its value.
+type want struct {
+	name string
+	to   *[]byte
 }
 
-// skipString is skip for a string. A quote after an odd number of backslashes is part
-// of the string. Such quotes are often close to each other, for example if the string
-// holds JSON. So after one of them the next bytes are examined one by one, which is
-// faster there than bytes.IndexByte.
-func skipString(b []byte, i int) int {
-	for i++; ; {
-		i += bytes.IndexByte(b[i:], '"')
-		start := i
-		for b[start-1] == '\\' {
-			start--
-		}
-		if (i-start)%2 == 0 {
-			return i + 1
-		}
-		for near := i + 16; i < near; {
-			if i++; b[i] == '"' {
-				return i + 1
-			} else if b[i] == '\\' {
-				i++
+// extract stores the wanted members of an object, and reports whether b is valid JSON. If
+// there are several of one name, the last one counts, as in encoding/json.
+func extract(b []byte, wanted ...want) (valid bool) {
+	return len(b) > 0 && len(b) == walk(b, 0, 0, func(name, val []byte) bool {
+		for _, w := range wanted {
+			if w.name == string(name) {
+				*w.to = val
 			}
 		}
-	}
+		return true
+	})
+}
+
+// member returns a member of an object, or nil if there is none.
+func member(object []byte, name string) (val []byte) {
+	extract(object, want{name, &val})
+	return val
 }
 
 // skipSpace returns the index of the first byte of b[i:] that is not a blank.

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -113,8 +115,7 @@ func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace
 	if len(trace) == 0 {
 		return s.Serve(ctx, r, w)
 	}
-	_, err := s.serveSession(ctx, r, w, io.MultiWriter(trace...))
-	return err
+	return s.serveSession(ctx, r, w, log.New(io.MultiWriter(trace...), "", log.LstdFlags|log.Lmicroseconds))
 }
 
 var wireFolder = os.Getenv("MCP_TEST_WIRE")
@@ -1257,7 +1258,12 @@ func TestProtocol(t *testing.T) {
 func TestInvalidRequests(t *testing.T) {
 	s := demo()
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
+	many := &Server{}
+	for _, name := range "abcdefghijkl" {
+		add(many, string(name), noText)
+	}
 	const key = `tools/list {"_meta":{"io.modelcontextprotocol/`
+	const noFilter = "! -32602 Invalid params: notifications must be an object with lists and resourceSubscriptions"
 	for _, tt := range []struct {
 		s                 *Server
 		request, response string
@@ -1287,7 +1293,8 @@ func TestInvalidRequests(t *testing.T) {
 			`! -32601 Method not found: initialize {"supported":["2026-07-28"]}`},
 
 		// params
-		{s, ` tools/call {"name":"nope"}`, "! -32602 Unknown tool: nope"},
+		{s, ` tools/call {"name":"nope"}`, "! -32602 Unknown tool: nope (there is echo, slow, ask)"},
+		{many, ` tools/call {"name":"nope"}`, "! -32602 Unknown tool: nope (there is a, b, c, d, e, f, g, h, i, j)"},
 		{s, ` tools/call {"arguments":{}}`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call {"name":7}`, "! -32602 Invalid params: name is required"},
@@ -1297,12 +1304,11 @@ func TestInvalidRequests(t *testing.T) {
 		{s, ` tools/list {"cursor":7}`, "! -32602 Invalid cursor"},
 		{s, ` resources/subscribe {}`, "! -32602 Invalid params: uri is required"},
 		{s, ` resources/unsubscribe {"uri":["demo://a"]}`, "! -32602 Invalid params: uri is required"},
-		{s, `+ subscriptions/listen`, "! -32602 Invalid params: notifications is required"},
-		{s, `+ subscriptions/listen {"notifications":[]}`, "! -32602 Invalid params: notifications is required"},
-		{s, `+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}`, "! -32602 Invalid params: toolsListChanged must be true or false"},
-		{s, `+ subscriptions/listen {"notifications":{"toolsListChanged":true,"toolsListChanged":false}}`, "! -32602 Invalid params: toolsListChanged came twice"},
-		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}`, "! -32602 Invalid params: resourceSubscriptions must be an array"},
-		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}`, "! -32602 Invalid params: resourceSubscriptions must hold strings"},
+		{s, `+ subscriptions/listen`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":[]}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}`, noFilter},
 
 		// capabilities that are not declared
 		{&Server{}, ` resources/list`, ` {"resources":[]}`},
@@ -1349,8 +1355,9 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
-// One server in all revisions. A part «...» of the transcript is sent in the revisions
-// whose letters are before its colon.
+// One server in all revisions: what a client of some revision would refuse differs, and
+// nothing else. A part «...» of the transcript is sent in the revisions whose letters are
+// before its colon.
 func TestRevisions(t *testing.T) {
 	icon := []Icon{{Src: "https://x/i.png", MIMEType: "image/png", Sizes: []string{"48x48"}, Theme: "dark"}}
 	notes := &Annotations{Audience: []string{"user"}, Priority: ptr(0.5), LastModified: "2025-01-02T03:04:05Z"}
@@ -1367,6 +1374,7 @@ func TestRevisions(t *testing.T) {
 				Image([]byte("i"), "image/png"),
 				Audio([]byte("a"), "audio/wav"),
 				ResourceLink(Resource{URI: "demo://a", Name: "a", Title: "A", Description: "d", MIMEType: "text/plain", Size: 3, Annotations: notes, Icons: icon, Meta: meta}),
+				{Type: "resource_link", Link: &Resource{URI: "demo://l", Name: "l"}, Annotations: notes, Meta: meta},
 				EmbeddedResource(ResourceContents{URI: "demo://t", MIMEType: "text/plain", Meta: meta}),
 				EmbeddedResource(ResourceContents{URI: "demo://b", Blob: []byte{}}),
 			}}, nil
@@ -1378,38 +1386,38 @@ func TestRevisions(t *testing.T) {
 
 	const (
 		ICON  = `"icons":[{"src":"https://x/i.png","mimeType":"image/png","sizes":["48x48"],"theme":"dark"}]`
-		NOTES = `"annotations":{"audience":["user"],"priority":0.5«CDM:,"lastModified":"2025-01-02T03:04:05Z"»}`
+		NOTES = `"annotations":{"audience":["user"],"priority":0.5,"lastModified":"2025-01-02T03:04:05Z"}`
 		ARGS  = `"inputSchema":{"type":"object","properties":{},"additionalProperties":false}`
 	)
 	transcript := strings.NewReplacer("$ICON", ICON, "$NOTES", NOTES, "$ARGS", ARGS, "\n\t\t\t", "").Replace(`
 		«ABCD:> {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"$VERSION","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
 		< {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"$VERSION","capabilities":{"tools":{"listChanged":true},"experimental":{"e":{}},"extensions":{"x/y":{}}},"instructions":"Be kind.",
-			"serverInfo":{"name":"demo","version":"1.0.0"«CD:,"title":"Demo"»«D:,"websiteUrl":"https://x",$ICON»}}}»
+			"serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}»
 		«M:> {"jsonrpc":"2.0","id":0,"method":"server/discover","params":{$META}}
 		< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"experimental":{"e":{}},"extensions":{"x/y":{}}},"instructions":"Be kind.",
 			"ttlMs":90000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}}»
 		> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{«M:$META»}}
 		< {"jsonrpc":"2.0","id":1,"result":{«M:"resultType":"complete",»"tools":[
-			{"name":"full",«CDM:"title":"Full",»"description":"Has it all.",$ARGS«CDM:,"outputSchema":{"type":"object"}»
-			«BCDM:,"annotations":{"title":"Other","readOnlyHint":true,"destructiveHint":false,"idempotentHint":false,"openWorldHint":true}»«DM:,$ICON»«CDM:,"_meta":{"k":1}»},
-			{"name":"list",$ARGS«CD:,"outputSchema":{"type":"object","properties":{"result":{"type":"array","items":{"type":"integer"}}},"required":["result"]}»
-			«M:,"outputSchema":{"type":"array","items":{"type":"integer"}}»«BCDM:,"annotations":{"readOnlyHint":false}»},
+			{"name":"full","title":"Full","description":"Has it all.",$ARGS,"outputSchema":{"type":"object"}
+			,"annotations":{"title":"Other","readOnlyHint":true,"destructiveHint":false,"idempotentHint":false,"openWorldHint":true},$ICON,"_meta":{"k":1}},
+			{"name":"list",$ARGS«M:,"outputSchema":{"type":"array","items":{"type":"integer"}}»,"annotations":{"readOnlyHint":false}},
 			{"name":"ref",$ARGS«M:,"outputSchema":{"$ref":"#/$defs/x","$defs":{"x":{"type":"array"}}}»}]
 			«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
 		> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"full","_meta":{"progressToken":0«M:,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}»}}}
-		< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0,"progress":0«BCDM:,"message":"on it"»}}
+		< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0,"progress":0,"message":"on it"}}
 		< {"jsonrpc":"2.0","id":2,"result":{«M:"resultType":"complete",»"content":[
-			{"type":"text","text":"<t>\u2028",$NOTES«CDM:,"_meta":{"k":1}»},
+			{"type":"text","text":"<t>\u2028",$NOTES,"_meta":{"k":1}},
 			{"type":"image","data":"aQ==","mimeType":"image/png"},
 			«A:{"type":"text","text":"[audio, audio/wav, 1 bytes]"}»«BCDM:{"type":"audio","data":"YQ==","mimeType":"audio/wav"}»,
-			«AB:{"type":"text","text":"a: demo://a"}»
-			«CDM:{"type":"resource_link","uri":"demo://a","name":"a","title":"A","description":"d","mimeType":"text/plain","size":3,$NOTES«DM:,$ICON»,"_meta":{"k":1}}»,
-			{"type":"resource","resource":{"uri":"demo://t","mimeType":"text/plain","text":""«CDM:,"_meta":{"k":1}»}},
+			«AB:{"type":"text","text":"a: demo://a"},{"type":"text","text":"l: demo://l"}»
+			«CDM:{"type":"resource_link","uri":"demo://a","name":"a","title":"A","description":"d","mimeType":"text/plain","size":3,$NOTES,$ICON,"_meta":{"k":1}},
+			{"type":"resource_link","uri":"demo://l","name":"l",$NOTES,"_meta":{"k":1}}»,
+			{"type":"resource","resource":{"uri":"demo://t","mimeType":"text/plain","text":"","_meta":{"k":1}}},
 			{"type":"resource","resource":{"uri":"demo://b","blob":""}}]
-			«CDM:,"structuredContent":{"n":1}»
+			,"structuredContent":{"n":1}
 			,"_meta":{"k":1«M:,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}»}}}
 		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list"«M:,$META»}}
-		< {"jsonrpc":"2.0","id":3,"result":{«M:"resultType":"complete",»"content":[{"type":"text","text":"[]"}]«CD:,"structuredContent":{"result":[]}»«M:,"structuredContent":[],$SRV»}}`)
+		< {"jsonrpc":"2.0","id":3,"result":{«M:"resultType":"complete",»"content":[{"type":"text","text":"[]"}]«M:,"structuredContent":[],$SRV»}}`)
 	choice := regexp.MustCompile(`«([A-M]+):([^«»]*)»`) // the innermost
 	for i, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
@@ -1434,7 +1442,7 @@ func callOf(s *Server, tool, arguments string) *request {
 	c := &session{srv: s}
 	s.addSession(c) // the first session makes the seed
 	s.removeSession(c)
-	return &request{session: c, method: []byte("tools/call"), name: tool, params: params{arguments: []byte(arguments)}}
+	return &request{session: c, method: []byte("tools/call"), name: tool, arguments: []byte(arguments)}
 }
 
 // Each round asks the questions that have no response yet. The server keeps nothing
@@ -1475,7 +1483,7 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 
 		for _, json := range []string{
 			`[]`, `"x"`, `5`, `true`, `{"$a":null}`, `{"$a":[]}`, `{"$b":"accept"}`, `{"$c":5}`,
-			`{"$a":` + confirmYes + `,"$a":` + confirmYes + `}`, `{"$a":` + confirmYes + `,"$b":5}`,
+			`{"$a":` + confirmYes + `,"$b":5}`,
 		} {
 			c.send(modernRequest(6, "tools/call", params, caps, with(json)))
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":6,"error":{"code":-32602,"message":"Invalid params: inputResponses`) {
@@ -1503,8 +1511,7 @@ func TestInvalidAnswersAreRefused(t *testing.T) {
 	})
 }
 
-// A requestState is accepted for an hour, for the call that it was made for, by the Server
-// that made it.
+// A requestState is accepted for the call that it was made for, by the Server that made it.
 func TestRequestState(t *testing.T) {
 	const caps = `{"elicitation":{}}`
 	const asks = `{"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
@@ -1516,29 +1523,25 @@ func TestRequestState(t *testing.T) {
 	for i, test := range []struct {
 		made, used place
 		elsewhere  bool // it is used on another Server
-		after      time.Duration
 		ok         bool
 	}{
-		{ask, ask, false, 0, true},
-		{ask, ask, false, time.Hour - time.Second, true},
-		{ask, ask, false, time.Hour, false},
-		{ask, ask, false, 1000 * time.Hour, false},
-		{ask, ask, true, 0, false},
-		{ask, place{"tools/call", ` "arguments" : {"n" :	1 ,"s":" x\n"  } , "name":"\u0061sk" `}, false, 0, true},
-		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"},"more":true`}, false, 0, true},
-		{ask, place{"tools/call", `"name":"other","arguments":{"n":1,"s":" x\n"}`}, false, 0, false},
-		{ask, place{"tools/call", `"name":"ask","arguments":{"n":2,"s":" x\n"}`}, false, 0, false},
-		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":"x\n"}`}, false, 0, false},
-		{ask, place{"tools/call", `"name":"ask","arguments":{}`}, false, 0, false},
-		{ask, place{"tools/call", `"name":"ask"`}, false, 0, false},
-		{place{"tools/call", `"name":"ask"`}, place{"tools/call", `"name":"ask"`}, false, 0, true},
-		{place{"tools/call", `"name":"ask"`}, place{"prompts/get", `"name":"ask"`}, false, 0, false},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, false, 0, true},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"other","arguments":{"a":"1"}`}, false, 0, false},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"2"}`}, false, 0, false},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"tools/call", `"name":"ask","arguments":{"a":"1"}`}, false, 0, false},
-		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:a"`}, false, 0, true},
-		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:o"`}, false, 0, false},
+		{ask, ask, false, true},
+		{ask, ask, true, false},
+		{ask, place{"tools/call", ` "arguments" : {"n" :	1 ,"s":" x\n"  } , "name":"\u0061sk" `}, false, true},
+		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"},"more":true`}, false, true},
+		{ask, place{"tools/call", `"name":"other","arguments":{"n":1,"s":" x\n"}`}, false, false},
+		{ask, place{"tools/call", `"name":"ask","arguments":{"n":2,"s":" x\n"}`}, false, false},
+		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":"x\n"}`}, false, false},
+		{ask, place{"tools/call", `"name":"ask","arguments":{}`}, false, false},
+		{ask, place{"tools/call", `"name":"ask"`}, false, false},
+		{place{"tools/call", `"name":"ask"`}, place{"tools/call", `"name":"ask"`}, false, true},
+		{place{"tools/call", `"name":"ask"`}, place{"prompts/get", `"name":"ask"`}, false, false},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, false, true},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"other","arguments":{"a":"1"}`}, false, false},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"2"}`}, false, false},
+		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"tools/call", `"name":"ask","arguments":{"a":"1"}`}, false, false},
+		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:a"`}, false, true},
+		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:o"`}, false, false},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -1549,7 +1552,6 @@ func TestRequestState(t *testing.T) {
 					c.end()
 					c = serve(t, asker(askOnce))
 				}
-				time.Sleep(test.after)
 				if c.send(modernRequest(2, test.used.method, test.used.params, caps, yes(state))); !test.ok {
 					c.want(wrong(2, codeParams, badState))
 				} else if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"true"`) {
@@ -1559,34 +1561,37 @@ func TestRequestState(t *testing.T) {
 			})
 		})
 	}
-
 }
 
-// A handler that asks and drops the error of the question is reported to ErrorLog. A
-// handler that returns it, alone or with other errors, asks the question.
+// A handler that asks and does not return the error of the question has lost it: without
+// another error the call fails, another error says so too, and ErrorLog has it. A handler
+// that returns the error, alone or with other errors, asks the question.
 func TestDroppedQuestionIsReported(t *testing.T) {
-	const drops = "dropped the error of Elicit; return it"
+	const hint = "the handler dropped the error of Elicit, so the question was not sent: return that error, or wrap it with %w"
 	confirmK := func(ctx context.Context) error { _, err := confirm(ctx, "k"); return err }
 	for name, test := range map[string]struct {
 		ask     askFunc
-		want    string // of a tool; "asks" is a round
+		want    string // the text of a failure, or an error response; "asks" is a round
 		reports int
 	}{
-		"dropped":       {func(ctx context.Context) (string, error) { confirmK(ctx); return "fine", nil }, modernSaid(1, "fine"), 1},
-		"another error": {func(ctx context.Context) (string, error) { confirmK(ctx); return "", errors.New("x") }, modernFailed(1, "x"), 1},
-		"panic":         {func(ctx context.Context) (string, error) { confirmK(ctx); panic(ErrInputRequired) }, modernFailed(1, "Internal error"), 0},
+		"dropped":       {func(ctx context.Context) (string, error) { confirmK(ctx); return "fine", nil }, hint, 1},
+		"another error": {func(ctx context.Context) (string, error) { confirmK(ctx); return "", errors.New("x") }, "x; " + hint, 1},
+		"not wrapped":   {func(ctx context.Context) (string, error) { return "", fmt.Errorf("x: %v", confirmK(ctx)) }, "x: " + ErrInputRequired.Error() + " (elicitation/create); " + hint, 1},
 		"returned":      {askOnce, "asks", 0},
 		"wrapped":       {func(ctx context.Context) (string, error) { return "", fmt.Errorf("w: %w", confirmK(ctx)) }, "asks", 0},
 		"joined":        {func(ctx context.Context) (string, error) { return "", errors.Join(errors.New("x"), confirmK(ctx)) }, "asks", 0},
-		"asked twice":   {func(ctx context.Context) (string, error) { confirmK(ctx); return outcome(confirm(ctx, "k")) }, "asks", 0},
+		"joined with fs.ErrNotExist": {func(ctx context.Context) (string, error) {
+			return "", errors.Join(fs.ErrNotExist, confirmK(ctx))
+		}, "asks", 0},
+		"asked twice": {func(ctx context.Context) (string, error) { confirmK(ctx); return outcome(confirm(ctx, "k")) }, "asks", 0},
 		"joined with an *Error": {func(ctx context.Context) (string, error) {
 			return "", errors.Join(confirmK(ctx), &Error{Code: 1, Message: "m"})
-		}, wrong(1, 1, "m"), 0},
+		}, wrong(1, 1, "m"), 1},
 		"joined with a question that cannot be asked": {func(ctx context.Context) (string, error) {
 			_, err := Roots(ctx)
 			return "", errors.Join(confirmK(ctx), err)
-		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`, 0},
-		"not asked": {func(ctx context.Context) (string, error) { return "", ErrInputRequired }, modernFailed(1, ErrInputRequired.Error()), 0},
+		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`, 1},
+		"not asked": {func(ctx context.Context) (string, error) { return "", ErrInputRequired }, ErrInputRequired.Error(), 0},
 	} {
 		for _, params := range []struct{ method, params string }{
 			{"tools/call", `"name":"ask"`}, {"prompts/get", `"name":"ask"`}, {"resources/read", `"uri":"ask:a"`},
@@ -1596,19 +1601,79 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 			inBubble(t, s, "", func(c *client) {
 				c.send(modernRequest(1, params.method, params.params, `{"elicitation":{}}`))
 				switch {
-				case params.method != "tools/call":
-					c.recv()
 				case test.want == "asks":
 					c.round(1, `{"$k":{"method":"elicitation/create","params":`+confirmAsk+`}}`)
-				default:
+				case test.want[0] == '{':
 					c.want(test.want)
+				case params.method == "tools/call":
+					c.want(modernFailed(1, test.want))
+				default:
+					c.want(wrong(1, codeInternal, test.want))
 				}
 				c.send(modernRequest(2, params.method, params.params, `{}`)) // cannot be asked
 				c.recv()
 			})
-			if got := strings.Count(log.String(), drops); got != test.reports {
+			if got := strings.Count(log.String(), hint); got != test.reports {
 				t.Errorf("%s, %s: reported %d times, want %d: %s", name, params.method, got, test.reports, log)
 			}
+		}
+	}
+}
+
+// A question that changes in each round is never answered. After three rounds in a row in
+// which the client sent answers, and the handler took none of them, the call fails. Rounds
+// without answers do not count, and an answer that is taken ends the row.
+func TestQuestionThatChangesFails(t *testing.T) {
+	const hint = "in 3 rounds none of the client's answers matched a question: the handler must ask the same questions each time it runs, so leave times and random texts out of them"
+	for _, params := range []struct{ method, params string }{{"tools/call", `"name":"ask"`}, {"resources/read", `"uri":"ask:a"`}} {
+		runs, same := 0, true
+		s := asker(func(ctx context.Context) (string, error) {
+			runs++
+			for i := range 2 { // the first question is the same in each run
+				text := "first"
+				if i == 1 || !same {
+					text = strconv.Itoa(runs)
+				}
+				if _, err := confirm(ctx, text); err != nil {
+					return "", err
+				}
+			}
+			return "done", nil
+		})
+		log := diagnostics(s)
+		inBubble(t, s, "", func(c *client) {
+			state := ""
+			// round sends answers, and checks which question comes: that of the run, or the first
+			round := func(answers, question string) {
+				t.Helper()
+				if question == "" {
+					question = strconv.Itoa(runs + 1)
+				}
+				c.send(modernRequest(1, params.method, params.params, everyCap, answers+state))
+				state = `,"requestState":"` + c.round(1, `{"$`+question+`":{"method":"elicitation/create","params":`+confirmParams(question)+`}}`) + `"`
+			}
+			unknown := `,"inputResponses":{"x":` + confirmYes + `}`
+			round("", "first")
+			for range 2 { // unknown keys are ignored, and count
+				round(unknown, "first")
+			}
+			for _, none := range []string{"", `,"inputResponses":{}`, `,"inputResponses":null`} {
+				round(none, "first")
+			}
+			round(`,"inputResponses":{"$first":`+confirmYes+`}`, "") // is taken, also in each later run
+			for range 2 {
+				round(`,"inputResponses":{"$`+strconv.Itoa(runs)+`":`+confirmYes+`}`, "")
+			}
+			round("", "")
+			c.send(modernRequest(1, params.method, params.params, everyCap, unknown+state))
+			if params.method == "tools/call" {
+				c.want(modernFailed(1, hint))
+			} else {
+				c.want(wrong(1, codeInternal, hint))
+			}
+		})
+		if n := strings.Count(log.String(), hint); n != 1 {
+			t.Errorf("reported %d times: %s", n, log)
 		}
 	}
 }
@@ -1689,94 +1754,55 @@ func TestLargeTexts(t *testing.T) {
 	})
 }
 
-// A line above MaxMessage is refused under its id, wherever the line has it, and the
-// next line is served.
+// A line above MaxMessage, blanks included, is refused without an id, and the next line is
+// served.
 func TestLineTooLong(t *testing.T) {
 	const max = 300
-	refused := func(id string) string {
-		return wrong(id, -32600, "Invalid Request: the message is longer than 300 bytes")
-	}
 	x, blanks := strings.Repeat("x", max), strings.Repeat(" ", max)
 	fit := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":""}}`
+	fill := func(n int) string { return fit[:len(fit)-3] + x[:max-len(fit)+n] + `"}}` }
+	const served = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	refused := wrong("null", -32600, "Invalid Request: the message is longer than 300 bytes")
 	for _, tt := range []struct{ name, line, want string }{
-		{"just fits", fit[:len(fit)-3] + x[:max-len(fit)] + `"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`},
-		{"just fits, between blanks", blanks[:9] + fit[:len(fit)-3] + x[:max-len(fit)] + `"}}` + blanks[:9], `{"jsonrpc":"2.0","id":1,"result":{}}`},
-		{"one more", fit[:len(fit)-3] + x[:max-len(fit)+1] + `"}}`, refused("1")},
-		{"the id is seen", `{"jsonrpc":"2.0","id":"a","method":"ping","params":"` + x + `"}`, refused(`"a"`)},
-		{"the id comes later", `{"jsonrpc":"2.0","method":"ping","params":"` + x + `","id":7}`, refused("7")},
-		{"the id is in the middle", `{"method":"ping","x":"` + x + `","id":7,"params":"` + strings.Repeat(x, 4) + `"}`, refused("null")},
-		{"the id is in the params", `{"method":"ping","x":1,"params":{"x":"` + x + `","id":7}}`, refused("null")},
-		{"the id is in a text", `{"method":"ping","params":"` + x + `,\"id\":7}","x":"id","y":1}`, refused("null")},
-		{"the id comes later, as Python writes it", `{"method":"ping","params":{"x":"` + x + `","id":8},"jsonrpc":"2.0","id":"a\"id"}`, refused(`"a\"id"`)},
-		{"the id is cut", `{"jsonrpc":"2.0","id":` + strings.Repeat("7", 5*max) + `,"method":"ping"}`, refused("null")},
-		{"the id looks like where it is cut", `{"id":7,"method":"ping","params":"` + strings.Repeat("7", max) + `"}`, refused("7")},
-		{"the id is none", `{"jsonrpc":"2.0","id":1.5,"method":"ping","params":"` + x + `"}`, refused("null")},
-		{"the id comes twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","params":"` + x + `"}`, refused("null")},
-		{"rubbish", x + x, refused("null")},
-		{"a batch", "[" + fit + "," + x + "]", refused("null")},
-		{"an answer", `{"jsonrpc":"2.0","id":1,"result":"` + x + `"}`, ""},
-		{"an error as an answer", `{"jsonrpc":"2.0","id":1,"error":{"message":"` + x + `"}}`, ""},
-		{"in many pieces", `{"jsonrpc":"2.0","id":9,"method":"ping","params":"` + strings.Repeat(x, 200) + `"}`, refused("9")},
-		{"blanks within", `{"jsonrpc":"2.0","id":9,"method":"ping","params":[` + blanks + `]}`, refused("9")},
-		{"blanks before", blanks + fit, `{"jsonrpc":"2.0","id":1,"result":{}}`},
-		{"blanks behind", fit + blanks, `{"jsonrpc":"2.0","id":1,"result":{}}`},
-		{"nothing but blanks", blanks + blanks, ""},
+		{"just fits", fill(0), served},
+		{"just fits, with blanks", " " + fill(-2) + "\r", served},
+		{"one more", fill(1), refused},
+		{"one more blank", fill(0) + "\r", refused},
+		{"a response", `{"jsonrpc":"2.0","id":1,"result":"` + x + `"}`, refused},
+		{"in many pieces", `{"jsonrpc":"2.0","id":9,"method":"ping","params":"` + strings.Repeat(x, 2000) + `"}`, refused},
+		{"blanks before", blanks + fit, refused},
+		{"nothing but blanks", blanks + blanks, refused},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			want := []string{tt.want, pongLine}
-			if tt.want == "" {
-				want = want[1:]
+		in := tt.line + "\n" + pingLine + "\n"
+		for name, r := range map[string]io.Reader{"at once": strings.NewReader(in), "one by one": iotest.OneByteReader(strings.NewReader(in))} {
+			if got := feed(t, &Server{MaxMessage: max}, r); !slices.Equal(got, []string{tt.want, pongLine}) {
+				t.Errorf("%s, %s: got %q", tt.name, name, got)
 			}
-			in := tt.line + "\n" + pingLine + "\n"
-			for name, r := range map[string]io.Reader{"at once": strings.NewReader(in), "one by one": iotest.OneByteReader(strings.NewReader(in))} {
-				got := feed(t, &Server{MaxMessage: max}, r)
-				if len(got) != len(want) || !sameJSON(t, "["+strings.Join(got, ",")+"]", "["+strings.Join(want, ",")+"]") {
-					t.Errorf("%s: got  %q\nwant %q", name, got, want)
-				}
-			}
-		})
+		}
 	}
 }
 
-// A line that is too long is read to its end without being kept.
+// A line that is too long is read to its end without being kept. Reading it costs memory for
+// its bytes, and not for each Read.
 func TestLineTooLongIsNotKept(t *testing.T) {
 	skipIfNotMeasurable(t)
-	part := strings.Repeat("x", keepBuffer)
+	const limit, count, size = 1 << 20, 4 << 10, 1 << 10
+	part := strings.Repeat("x", size)
 	before, kept, reads := heap(), int64(0), 0
 	r := readFunc(func(b []byte) (int, error) {
 		switch reads++; {
-		case reads < 4000:
+		case reads < count:
 			return copy(b, part), nil
-		case reads == 4000:
+		case reads == count:
 			kept = heap() - before
 			return copy(b, "\n"+pingLine), nil
 		}
 		return 0, io.EOF
 	})
-	got := feed(t, &Server{MaxMessage: 1 << 20}, r)
-	if len(got) != 2 || got[1] != pongLine || kept > 4<<20 {
-		t.Errorf("%d KiB of %d are kept; got %q", kept>>10, 4000*len(part)>>10, got)
-	}
-}
-
-// A client's response that is too long ends the question that it answers. It is
-// reported, and so is a notification that is too long.
-func TestClientResponseTooLong(t *testing.T) {
-	s := demo()
-	s.MaxMessage = 300
-	reported := diagnostics(s)
-	long := strings.Repeat("x", s.MaxMessage)
-	play(t, s, legacyPV, `
-		> `+call("1", "ask", "{}")+`
-		< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
-		> {"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"`+long+`"}]}}
-		< `+failed("1", "mcp: the client's response is longer than 300 bytes")+`
-		> {"jsonrpc":"2.0","method":"notifications/x","params":{"x":"`+long+`"}}`+ping)
-	for _, kind := range []string{"response", "notification"} {
-		pattern := regexp.MustCompile(`(?m)^mcp: ` + kind + ` .*\b300 bytes`)
-		if got := pattern.FindAllString(reported.String(), -1); len(got) != 1 {
-			t.Errorf("a %s that is too long is reported %d times: %s", kind, len(got), reported)
-		}
+	var got []string
+	cost := allocated(func() { got = feed(t, &Server{MaxMessage: limit}, r) })
+	if len(got) != 2 || got[1] != pongLine || kept > 3*limit || cost > 4*count*size {
+		t.Errorf("%d KiB of %d are kept, and %.0f KiB were allocated; got %q", kept>>10, count*size>>10, cost/1024, got)
 	}
 }
 
@@ -1793,10 +1819,9 @@ func TestInvalidLine(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1}`, wrong("1", -32600, "Invalid Request: method is missing"), "method is missing"},
 		{`{"jsonrpc":"1.0","id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
 		{`{"jsonrpc":2.0,"id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
-		{`{"method":"notifications/initialized"}`, "", "jsonrpc must be"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":"` + strings.Repeat("x", 1000) + `"}`,
-			wrong("1", -32600, "Invalid Request: the message is longer than 1000 bytes"), "longer than 1000 bytes"},
+			wrong("null", -32600, "Invalid Request: the message is longer than 1000 bytes"), "longer than 1000 bytes"},
 		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
 		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\x01" + `ng"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":01,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
@@ -1829,61 +1854,7 @@ func TestInvalidLine(t *testing.T) {
 	}
 }
 
-// A message that ends too early, also in the middle of an escape, is a parse error. If it
-// is too long as well, only its id is looked for.
-func TestTruncatedMessage(t *testing.T) {
-	const value = `"\u0032\n\ud83d\ude00\\"`
-	message := `{"jsonrpc":` + value + `,"\u0069d":` + value + `,"method":` + value + `,"result":` + value +
-		`,"params":{"name":` + value + `,"_meta":{"` + keyVersion + `":` + value + `,"progressToken":` + value + `}}}`
-	for _, limit := range []int{1000, len(pingLine)} {
-		for end := 1; end < len(message); end++ {
-			lines := feed(t, &Server{MaxMessage: limit}, strings.NewReader(message[:end]+"\n"+pingLine+"\n"))
-			if lines[len(lines)-1] != pongLine {
-				t.Errorf("%s: got %q", message[:end], lines)
-			}
-			if end <= limit && (len(lines) != 2 || !sameJSON(t, lines[0], wrong("null", -32700, "Parse error"))) {
-				t.Errorf("%s: got %q, want a parse error", message[:end], lines)
-			}
-		}
-	}
-}
-
-// Small requests for large results, in batches, get errors once too much output is
-// unsent. The bound counts batches that are not complete, too.
-func TestLargeBatchResponsesAreBounded(t *testing.T) {
-	s := &newStage().Server
-	s.MaxConcurrent = 1
-	AddTool(s, Tool{Name: "large", Description: strings.Repeat("x", 1<<20)}, func(context.Context, none) (string, error) { return "", nil })
-	inBubble(t, s, "2025-03-26", func(c *client) {
-		const list = `,{"jsonrpc":"2.0","id":5,"method":"tools/list"}`
-		c.send("[" + strings.Repeat(list, 100)[1:] + "]")
-		if got := c.recv(); len(got) != 1 || len(got[0]) > outputBound+2<<20 || strings.Count(got[0], "are unsent") != 84 {
-			t.Errorf("%d bytes, %d errors", len(got[0]), strings.Count(got[0], "are unsent"))
-		}
-		for _, id := range []string{"6", "7"} {
-			c.send("[" + call(id, "wait", "{}") + strings.Repeat(list, 10) + "]")
-		}
-		c.want()
-		for i, id := range []string{"6", "7"} {
-			c.send(cancelling(id))
-			got := strings.Join(c.recv(), "\n")
-			if n := strings.Count(got, "are unsent"); n != []int{0, 4}[i] {
-				t.Errorf("batch %d: %d bytes, %d errors", i, len(got), n)
-			}
-		}
-	})
-}
-
-// Serve fails if a Reader keeps returning neither data nor an error.
-func TestReaderWithoutProgress(t *testing.T) {
-	r := readFunc(func([]byte) (int, error) { return 0, nil })
-	if err := (&Server{Name: "demo", Version: "1"}).Serve(t.Context(), r, io.Discard); !errors.Is(err, io.ErrNoProgress) {
-		t.Errorf("Serve: %v", err)
-	}
-}
-
-// Each diagnostic is one Write, and what a client sends cannot add a line to it. The
-// number of diagnostics is bounded for each second.
+// Each diagnostic is one Write, and what a client sends cannot add a line to it.
 func TestDiagnosticsAreOneLineEach(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		var prints []string
@@ -1897,21 +1868,15 @@ func TestDiagnosticsAreOneLineEach(t *testing.T) {
 		c.send("{\"id\":[\r1,\"\u0085\u2028\"],\"result\":1}", `{"id":1,"error":{}}`, "x", modernCall("2", "panic"))
 		time.Sleep(time.Second)
 		c.recv()
+		c.end()
+		if len(prints) != 5 {
+			t.Errorf("%d diagnostics: %q", len(prints), prints)
+		}
 		for _, text := range prints {
 			if lines := strings.Count(text, "\n"); strings.ContainsAny(text, "\r\u0085\u2028") || (lines != 1) != strings.Contains(text, "panicked") {
 				t.Errorf("%q", text)
 			}
 		}
-		for i := range 3 {
-			if synctest.Wait(); i > 0 && len(prints) != 20 {
-				t.Errorf("%d lines in a second, want 20", len(prints))
-			}
-			prints = nil
-			c.send(strings.Repeat("invalid\n", 50))
-			c.recv()
-			time.Sleep(time.Second)
-		}
-		c.end()
 	})
 }
 
@@ -1936,8 +1901,7 @@ func TestIDsAreEchoed(t *testing.T) {
 	}
 }
 
-// Names are matched exactly but for escapes, none may come twice, and what is
-// unknown is ignored.
+// Names are matched exactly except for escapes, and unknown members are ignored.
 func TestMembersOfAMessage(t *testing.T) {
 	for _, tt := range []struct{ name, version, transcript string }{
 		{"names may be escaped", "", `
@@ -1950,19 +1914,9 @@ func TestMembersOfAMessage(t *testing.T) {
 			< ` + wrong("2", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
 			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"Name":"slow","name":"echo","Arguments":{"text":"x"},"arguments":{"text":"y"}}}
 			< ` + said("3", "y")},
-		{"members that come twice", legacyPV, `
-			> {"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}
-			< ` + wrong("1", -32600, "Invalid Request: method came twice") + `
-			> {"jsonrpc":"2.0","id":1,"id":1,"method":"ping"}
-			< ` + wrong("null", -32600, "Invalid Request: id came twice") + `
-			> {"jsonrpc":"2.0","id":1,"method":"ping","params":{},"\u0070arams":{}}
-			< ` + wrong("1", -32600, "Invalid Request: params came twice") + `
-			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","name":"echo"}}
-			< ` + wrong("1", -32602, "Invalid params: name came twice") + `
-			> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1,"progressToken":2}}}
-			< ` + wrong("1", -32602, "Invalid params: progressToken came twice") + `
-			> {"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}
-			< {"jsonrpc":"2.0","id":1,"result":{}}`},
+		{"the last of two members counts", legacyPV, `
+			> {"jsonrpc":"1.0","id":1,"method":"no/such","params":7,"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"slow","name":"echo","arguments":{},"arguments":{"text":"y"}}}
+			< ` + said(2, "y")},
 		{"null is treated as absent", legacyPV, `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","params":null}
 			< {"jsonrpc":"2.0","id":1,"result":{}}
@@ -1983,11 +1937,8 @@ func TestMembersOfAMessage(t *testing.T) {
 			< ` + wrong("null", -32600, "Invalid Request: method is missing") + `
 			> ` + call(`"7"`, "echo", `{"text":"another id"}`) + `
 			< ` + said(`"7"`, "another id") + `
-			# a notification with a member that comes twice is ignored
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8,"requestId":7}}
-			> {"jsonrpc":"2.0","id":7,"method":"ping"}
-			< ` + wrong("null", -32600, "Invalid Request: id 7 is in use") + `
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}
+			# a notification needs no jsonrpc
+			> {"method":"notifications/cancelled","params":{"requestId":7}}
 			> {"jsonrpc":"2.0","id":7,"method":"ping"}
 			< {"jsonrpc":"2.0","id":7,"result":{}}
 			> ` + call("7", "echo", `{"text":"once"}`) + `
@@ -1999,46 +1950,45 @@ func TestMembersOfAMessage(t *testing.T) {
 	}
 }
 
-// Batches are served in 2025-03-26 and refused in other revisions. Their responses are one
-// line, which is sent with the last response.
+// A batch is served in 2025-03-26 as if each element were a line, and refused in other
+// revisions.
 func TestBatches(t *testing.T) {
 	const b = "2025-03-26"
 	refused := wrong("null", -32600, "Invalid Request: batching is not supported")
+	notAnObject := "\n< " + wrong("null", -32600, "Invalid Request: a message must be an object")
 	one := `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`
 	for _, tt := range []struct{ name, version, transcript string }{
 		{"mixed", b, `
-			> [{"jsonrpc":"2.0","id":1,"method":"ping"},1,{"jsonrpc":"2.0","id":null,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},[],{"jsonrpc":"2.0","id":5,"result":{}}]
-			< [{"jsonrpc":"2.0","id":1,"result":{}},` + wrong("null", -32600, "Invalid Request: a message must be an object") + `,` + wrong("null", -32600, "Invalid Request: id must not be null") + `,` + wrong("null", -32600, "Invalid Request: a message must be an object") + `]`},
-		{"answered when the last is done", b, `
-			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","id":2,"method":"ping"},` + call("3", "slow", "{}") + `]` + ping + `
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}
-			< [{"jsonrpc":"2.0","id":2,"result":{}}]`},
-		{"all cancelled", b, `
-			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]` + ping},
-		{"only notifications", b, `> [{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","method":"notifications/y"}]` + ping},
-		{"only answers", b, `> [{"jsonrpc":"2.0","id":1,"result":{}}]` + ping},
-		{"an id twice", b, `
-			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","id":1,"method":"ping"}]
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}
-			< [` + wrong("null", -32600, "Invalid Request: id 1 is in use") + `]`},
+			> [ {"jsonrpc":"2.0","id":1,"method":"ping"} , 1,{"jsonrpc":"2.0","id":null,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},[` + pingLine + `],{"jsonrpc":"2.0","id":5,"result":{}},{"jsonrpc":"2.0","id":"]","method":"ping"}]
+			< {"jsonrpc":"2.0","id":1,"result":{}}` + notAnObject + `
+			< ` + wrong("null", -32600, "Invalid Request: id must be a string or an integer") + notAnObject + `
+			< {"jsonrpc":"2.0","id":"]","result":{}}`},
+		{"each response is a line", b, `
+			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","id":2,"method":"ping"},` + call("1", "slow", "{}") + `]
+			> ` + pingLine + `
+			< {"jsonrpc":"2.0","id":2,"result":{}}
+			< ` + wrong("null", -32600, "Invalid Request: id 1 is in use") + `
+			< ` + pongLine + `
+			> [{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]` + ping},
+		{"no requests", b, `> [{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":1,"result":{}}]` + ping},
 		{"not JSON", b, `
 			> [{"jsonrpc":"2.0","id":1,"method":"ping"},]
 			< ` + wrong("null", -32700, "Parse error") + ping},
-		{"too many", b, `
-			> [` + strings.Repeat("1,", 10_000) + `1]
-			< ` + wrong("null", -32600, "Invalid Request: more than 10000 messages in a batch") + ping},
+		{"empty", b, `
+			> [ ]
+			< ` + wrong("null", -32600, "Invalid Request: empty batch") + ping},
 		{"initialize inside", b, `
 			> [{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}]
-			< [` + wrong("1", -32600, "Invalid Request: initialize must not be part of a batch") + `]`},
+			< ` + wrong("1", -32600, "Invalid Request: initialize came twice")},
 		{"a modern claim inside", b, `
-			> [{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}}]
-			< [` + wrong("1", -32600, "Invalid Request: batching is not supported") + `]`},
-		{"the answer to a question inside", b, `
+			> [{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}},{"jsonrpc":"2.0","id":2,"method":"ping"}]
+			< ` + wrong("1", -32600, "Invalid Request: batching is not supported") + `
+			< {"jsonrpc":"2.0","id":2,"result":{}}`},
+		{"the response to a question inside", b, `
 			> [` + call(`"a"`, "ask", "{}") + `]
 			< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
 			> [{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}]
-			< [` + said(`"a"`, "[]") + `]`},
+			< ` + said(`"a"`, "[]")},
 		{"before initialize", "", "> " + one + "\n< " + refused + ping},
 		{"2025-06-18", "2025-06-18", "> " + one + "\n< " + refused + ping},
 		{"2025-11-25", "2025-11-25", "> " + one + "\n< " + refused + ping},
@@ -2155,7 +2105,7 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 }
 
 // Responses to many short calls that were read together are written about every
-// millisecond. The requests of a batch run concurrently.
+// millisecond. The requests of a batch run concurrently, and do not delay the next line.
 func TestShortCallsDoNotDelayResponses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline / 2); return "short", nil })
@@ -2182,7 +2132,7 @@ func TestShortCallsDoNotDelayResponses(t *testing.T) {
 		c.send(pingLine)
 		c.want(pongLine)
 		time.Sleep(time.Second)
-		if got := c.recv(); len(got) != 1 || strings.Count(got[0], "slept") != 3 {
+		if got := c.recv(); strings.Count(strings.Join(got, "\n"), "slept") != 3 {
 			t.Errorf("got %q", got)
 		}
 		c.end()
@@ -2273,10 +2223,10 @@ func TestMaxConcurrent(t *testing.T) {
 			var want []string
 			for i := range 10 {
 				c.send(modernCall(strconv.Itoa(i), "wait"))
-				want = append(want, modernFailed(strconv.Itoa(i), ErrClosed.Error()))
+				want = append(want, wrong(i, codeInternal, ErrClosed.Error()))
 			}
 			c.send(strings.Replace(modernCall(`"l"`, "x"), "tools/call", "tools/list", 1))
-			want = append([]string{wrong(`"l"`, codeInternal, ErrClosed.Error())}, want...)
+			want = slices.Concat([]string{wrong(`"l"`, codeInternal, ErrClosed.Error())}, []string{modernFailed(0, ErrClosed.Error())}, want[1:])
 			c.want()
 			end(c)
 			c.ends(0, nil)
@@ -2321,7 +2271,7 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 		session := s.openSessions()[0]
 		for queued := 0; queued < n; runtime.Gosched() {
 			session.mu.Lock()
-			queued = session.waiting.Len()
+			queued = len(session.waiting)
 			session.mu.Unlock()
 		}
 		begun := time.Now()
@@ -2383,7 +2333,8 @@ func TestSessionsOfOneServer(t *testing.T) {
 	})
 }
 
-// Tools may be added, removed, listed and called concurrently.
+// Tools may be added, removed, listed and called concurrently. A tool that is not shown is in
+// none of the lists.
 func TestToolsChangeWhileServing(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -2395,7 +2346,8 @@ func TestToolsChangeWhileServing(t *testing.T) {
 				for i := range 50 {
 					name := fmt.Sprintf("t%d%d", n, i%5)
 					add(&s.Server, name, noText)
-					s.RemoveTools(name)
+					addEmpty(&s.Server, Tool{Name: "hidden" + name, Shown: func(context.Context) bool { return false }})
+					s.RemoveTools(name, "hidden"+name)
 				}
 			})
 		}
@@ -2403,8 +2355,9 @@ func TestToolsChangeWhileServing(t *testing.T) {
 			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, 2*i), legacyCall(strconv.Itoa(2*i+1), fmt.Sprintf("t1%d", i%5)))
 		}
 		wg.Wait()
-		if n := strings.Count(strings.Join(c.recv(), "\n"), `{"jsonrpc":"2.0","id":`); n != 200 {
-			t.Errorf("%d responses, want 200", n)
+		got := strings.Join(c.recv(), "\n")
+		if n := strings.Count(got, `{"jsonrpc":"2.0","id":`); n != 200 || strings.Contains(got, `"name":"hidden`) {
+			t.Errorf("%d responses, want 200: %s", n, got)
 		}
 		c.end()
 	})
@@ -2475,6 +2428,62 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
+// Each request that was read ahead while too much output was unsent gets one response, however
+// the session ends: after the end of ctx, and of the input without Linger, an error with the
+// cause. What has no valid id gets none.
+func TestRequestsReadAheadAreAnswered(t *testing.T) {
+	boom := errors.New("boom")
+	for i, row := range []struct {
+		linger time.Duration
+		end    func(*client)
+		cause  string // "" if the requests are served
+	}{
+		{0, func(c *client) { c.cancel(boom) }, "boom"},
+		{0, func(c *client) { c.in.Close() }, ErrClosed.Error()},
+		{0, func(c *client) { c.in.CloseWithError(boom) }, "boom"},
+		{time.Hour, func(c *client) { c.in.Close() }, ""},
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			s.Linger = row.linger
+			add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
+			c, release := serveWire(t, &s.Server), make(chan struct{})
+			c.initialize("2025-03-26", "{}")
+			c.setFail(func(b []byte) (int, error) { <-release; return len(b), nil })
+			c.send(legacyCall("0", "big"))
+			synctest.Wait()
+			c.send(legacyCall("1", "hi"), strings.Replace(pingLine, `"p"`, "2", 1), strings.Replace(modernCall("3", "x"), "call", "list", 1),
+				"["+legacyCall("4", "hi")+`,{"jsonrpc":"2.0","id":5,"method":"none"},7]`, `{"id":6,"method":"ping"}`, `{"jsonrpc":"2.0","id":7}`,
+				strings.Replace(listenLine, `"sub"`, "8", 1), "garbage", `{"jsonrpc":"2.0","id":[],"method":"ping"}`, "[]", "\xff",
+				`{"jsonrpc":"2.0","method":"x"}`, `{"id":9,"result":1}`, modernCall("10", "no such tool"))
+			synctest.Wait() // all of it was read
+			row.end(c)
+			synctest.Wait()
+			close(release)
+			<-c.done
+			seen := make(map[string]int)
+			for _, line := range c.recv() {
+				var m struct {
+					ID    json.RawMessage
+					Error struct{ Message string }
+				}
+				json.Unmarshal([]byte(line), &m)
+				id, invalid := string(m.ID), strings.HasPrefix(m.Error.Message, "Invalid Request")
+				if seen[id]++; row.cause != "" && id != "0" && m.Error.Message != row.cause && !((id == "6" || id == "7") && invalid) {
+					t.Errorf("%s: got %s", row.cause, line)
+				}
+			}
+			want := map[string]int{"0": 1, "1": 1, "2": 1, "3": 1, "4": 1, "5": 1, "6": 1, "7": 1, "8": 1, "10": 1}
+			if row.cause == "" {
+				want["null"] = 5
+			}
+			if !maps.Equal(seen, want) {
+				t.Errorf("%d, %q: responses %v, want %v", i, row.cause, seen, want)
+			}
+			s.ran(t, map[bool][]string{true: {"1", "4"}}[row.cause == ""]...)
+		})
+	}
+}
+
 // A Progress that waits for the client to read returns when its request or the session
 // ends.
 func TestEveryEndWakesProgress(t *testing.T) {
@@ -2519,23 +2528,6 @@ func TestEveryEndWakesProgress(t *testing.T) {
 	})
 }
 
-// The input that is read ahead is bounded. The test uses lineReader
-// because a session reads ahead only while output is unsent.
-func TestReadAheadIsBounded(t *testing.T) {
-	line := strings.Repeat("x", 999) + "\n"
-	in := lineReader{r: readFunc(func(b []byte) (int, error) { return copy(b, line), nil }), limit: 1 << 20}
-	ahead(&in)
-	for range 100_000 { // always a line ahead
-		ahead(&in)
-		if got, tail, err := in.nextLine(); len(got) != 999 || tail != nil || err != nil {
-			t.Fatalf("line of %d bytes, %v", len(got), err)
-		}
-	}
-	if cap(in.buf) > aheadBound {
-		t.Errorf("%d bytes are kept for %d", cap(in.buf), len(in.buf))
-	}
-}
-
 // ---- asking the client ----
 
 // The client's response to roots/list is a list of roots, an error, or reported as
@@ -2544,8 +2536,6 @@ func TestClientResponses(t *testing.T) {
 	inBubbleWith(t, asker(askRoots), legacyPV, everyCap, func(c *client) {
 		for i, tt := range []struct{ response, want string }{
 			{`"error":"x"`, "error: mcp: the client responded with an error: no message (no code)"},
-			{`"result":{"roots":[]},"result":{"roots":[]}`, "is invalid: result came twice"},
-			{`"id":99,"result":{"roots":[]}`, "is invalid: id came twice"},
 			{`"method":null,"params":null,"result":{"roots":[]}`, `"[]"`},
 			{`"result":{"roots":[]},"error":{"code":1,"message":"m"}`, "error: mcp: the client responded with an error: m (1)"},
 			{`"result":{"roots":[]},"error":null`, `"[]"`},
@@ -2864,48 +2854,6 @@ func TestListChanged(t *testing.T) {
 	})
 }
 
-// A list that changes while it is made is made again: it never follows the notification of
-// a change that it lacks.
-func TestListThatChangesIsMadeAgain(t *testing.T) {
-	s := &Server{}
-	calls := 0
-	shown := func(context.Context) bool {
-		if calls++; calls == 1 {
-			add(s, "new", noText)
-		}
-		return true
-	}
-	AddTool(s, Tool{Name: "old", Shown: shown}, func(context.Context, none) (string, error) { return "", nil })
-	inBubble(t, s, legacyPV, func(c *client) {
-		got := c.ask("> 1 tools/list")
-		if len(got) != 2 || !strings.Contains(got[0], "list_changed") || !strings.Contains(got[1], `"new"`) {
-			t.Errorf("got %q", got)
-		}
-	})
-}
-
-// A list that changes whenever it is made is sent at last, and the notification of the last
-// change comes after it.
-func TestListThatAlwaysChangesIsSent(t *testing.T) {
-	s := &Server{}
-	var more func()
-	calls := 0
-	more = func() {
-		AddTool(s, Tool{Name: "a", Shown: func(context.Context) bool {
-			calls++
-			more()
-			return true
-		}}, func(context.Context, none) (string, error) { return "", nil })
-	}
-	more()
-	inBubble(t, s, legacyPV, func(c *client) {
-		got := c.ask("> 1 tools/list")
-		if n := len(got); n < 2 || !strings.Contains(got[n-2], `"id":1,"result":{"tools":[{"name":"a"`) || got[n-1] != changed || calls != 1+maxRemakes {
-			t.Errorf("%d calls; got %q", calls, got)
-		}
-	})
-}
-
 // subscriptions/listen is acknowledged with the notifications that the server offers, and
 // the client receives only these.
 func TestStreams(t *testing.T) {
@@ -2921,7 +2869,7 @@ func TestStreams(t *testing.T) {
 	lists[resources].add(s, "a", "")
 	inBubble(t, s, "", func(c *client) {
 		c.script(`
-			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["x:a","x:a"],"unknown":7}}
+			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["x:a"],"unknown":7}}
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
 			> "1"+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":null,"resourcesListChanged":true,"resourceSubscriptions":null}}
 			< notifications/subscriptions/acknowledged {` + tag + `"1"},"notifications":{"toolsListChanged":true,"resourcesListChanged":true}}
@@ -2959,7 +2907,11 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 	lists[tools].add(s, "a", "")
 	for _, era := range eras {
 		inBubble(t, s, era.version, func(c *client) {
-			for i := range maxStreams {
+			open := maxStreams
+			if era.version != "" { // the session is notified too, and counts
+				open--
+			}
+			for i := range open {
 				c.ask(fmt.Sprintf(`> %d+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`, i))
 			}
 			c.script(`
@@ -2968,12 +2920,8 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 				> notifications/cancelled {"requestId":7}
 				> 64+ subscriptions/listen {"notifications":{}}
 				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":64},"notifications":{}}`)
-			want := maxStreams - 1
-			if era.version != "" { // the session itself is notified too, and does not count
-				want++
-			}
 			lists[tools].add(s, "b", "")
-			if got := c.recv(); len(got) != want {
+			if got := c.recv(); len(got) != maxStreams-1 {
 				t.Errorf("%s: %d notifications", era.name, len(got))
 			}
 		})
@@ -3025,7 +2973,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	inBubble(t, s, "2025-11-25", func(c *client) {
 		var many []string
 		st := s.openSessions()[0].legacy.stream
-		for i := range maxWatched {
+		for i := range maxWatched - len(st.watched) {
 			uri := fmt.Sprintf("demo://%d", i)
 			many = append(many, strconv.Quote(uri))
 			if err := st.watchURI(uri); err != nil {
@@ -3043,11 +2991,11 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 			< 4! -32603 Subscription limit reached
 			> 4 resources/subscribe {"uri":"demo://one/more"}
 			< 4 {}
-			> 5+ subscriptions/listen {"notifications":{"resourceSubscriptions":[` + strings.Join(many, ",") + `,"demo://one/more"]}}
+			> 5+ subscriptions/listen {"notifications":{"resourceSubscriptions":[` + strings.Join(many, ",") + `,"demo://one/more","demo://two/more"]}}
 			< 5! -32603 Subscription limit reached`)
 		long := `"` + strings.Repeat("x", maxRepeated) + `"`
 		c.send(strings.Replace(listenLine, `"sub"`, long, 1))
-		c.want(wrong(long, -32600, "Invalid Request: the id of a subscription has at most 1024 bytes"))
+		c.want(wrong(long, -32603, "Subscription limit reached"))
 		c.send(modernCall("1", "hi", `"progressToken":`+long))
 		c.want(wrong("1", -32602, "Invalid params: progressToken is too long"))
 	})
@@ -3153,8 +3101,6 @@ func TestMemoryIsReleased(t *testing.T) {
 }
 
 // The trace has each line that was accepted or written, with its time and direction.
-// Serve waits for it, and for the diagnostics, up to Drain. If they block, they delay
-// no response, and nothing more is written to them after the session.
 func TestTrace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		var out bytes.Buffer
@@ -3189,54 +3135,35 @@ func TestTrace(t *testing.T) {
 			t.Errorf("trace:\n%s", got)
 		}
 	})
-	bubble(t, func(t *testing.T, s *stage) { // a trace and an ErrorLog that block, until the session has ended
-		late, trace := io.Pipe()
-		lateLog, errorLog := io.Pipe()
-		s.ErrorLog = log.New(errorLog, "", 0)
-		c := serve(t, &s.Server, trace)
-		c.send(pingLine)
-		c.want(pongLine)
-		for range 50 {
-			c.send("rubbish", modernCall("1", "panic"), pingLine)
-			if got := c.recv(); len(got) != 3 {
-				t.Errorf("got %q", got)
+}
+
+// Serve waits for the diagnostics, up to Drain. If ErrorLog blocks, it delays no response,
+// and a bounded number of diagnostics wait for it.
+func TestDiagnosticsDelayNothing(t *testing.T) {
+	for _, test := range []struct{ nap, lasts time.Duration }{
+		{50 * time.Millisecond, 500 * time.Millisecond}, {time.Minute, time.Second},
+	} {
+		bubble(t, func(t *testing.T, s *stage) {
+			printed := 0
+			s.ErrorLog = log.New(writeFunc(func(b []byte) (int, error) {
+				time.Sleep(test.nap)
+				printed++
+				return len(b), nil
+			}), "", 0)
+			c := serve(t, &s.Server)
+			lines := 10
+			if test.nap > time.Second {
+				lines = 10 * maxNotes
 			}
-		}
-		c.in.Close()
-		c.ends(time.Second, nil)
-		for _, side := range []struct {
-			r     *io.PipeReader
-			w     *io.PipeWriter
-			entry string
-		}{{late, trace, " in "}, {lateLog, errorLog, "Parse error"}} {
-			go func() {
-				synctest.Wait()
-				side.w.Close()
-			}()
-			if b, _ := io.ReadAll(side.r); strings.Count(string(b), side.entry) != 1 { // the Write that was in progress
-				t.Errorf("written after the session: %q", b)
+			c.send(strings.Repeat("garbage\n", lines-1) + "garbage")
+			if got := c.recv(); len(got) != lines {
+				t.Errorf("%d of %d responses", len(got), lines)
 			}
-		}
-	})
-	for _, nap := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) { // a trace and diagnostics that are slow
-			var trace, notes bytes.Buffer
-			slow := func(to *bytes.Buffer, nap time.Duration) io.Writer {
-				return writeFunc(func(b []byte) (int, error) {
-					time.Sleep(nap)
-					return to.Write(b)
-				})
-			}
-			c := serve(t, &Server{ErrorLog: log.New(slow(&notes, 50*time.Millisecond), "", 0)}, slow(&trace, nap))
-			c.send(strings.TrimSuffix(strings.Repeat("garbage\n", 10), "\n"))
 			c.in.Close()
-			if err := <-c.done; err != nil {
-				t.Errorf("Serve: %v", err)
-			}
-			for b, n := range map[*bytes.Buffer]int{&trace: 20, &notes: 10} {
-				if got := strings.Count(b.String(), "\n"); got != n {
-					t.Errorf("%d lines, want %d:\n%s", got, n, b)
-				}
+			c.ends(test.lasts, nil)
+			time.Sleep(24 * time.Hour)
+			if synctest.Wait(); printed < min(lines, maxNotes) || printed > maxNotes+1 {
+				t.Errorf("%d diagnostics were printed for %d lines", printed, lines)
 			}
 		})
 	}
@@ -3244,13 +3171,13 @@ func TestTrace(t *testing.T) {
 
 // ---- the three machines by themselves ----
 
-// Lines do not depend on how the input is cut into Reads. A line that is too long keeps
-// its beginning and its end.
+// Lines do not depend on how the input is cut into Reads. Of a line that is too long only the
+// beginning is returned.
 func TestLinesDoNotDependOnReads(t *testing.T) {
 	long := strings.Repeat("y", 3*keepBuffer)
 	other := strings.Repeat("z", 3*keepBuffer)
 	input := "\ufeff one\r\n\n \t\ntwo\n" + long + "\n" + long + long + "END\n" + other + "\nthree\n" + other + "\nlast"
-	want := []string{"one", "two", long, long[:keepHead] + "|" + long[:maxRepeated-4] + "END", other, "three", other, "last"}
+	want := []string{"\ufeff one\r", "", " \t", "two", long, "long", other, "three", other, "last"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		rest := input
@@ -3263,10 +3190,10 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 		})}
 		var got [][]byte // not copied, because a line must not change later
 		for done := false; !done; {
-			line, tail, err := r.nextLine()
+			line, err := r.nextLine()
 			switch {
-			case tail != nil:
-				got = append(got, slices.Concat(line, []byte("|"), tail))
+			case len(line) > r.limit:
+				got = append(got, []byte("long"))
 			case line != nil:
 				got = append(got, line)
 			case err != nil:
@@ -3287,52 +3214,45 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 
 // ahead reads ahead once.
 func ahead(r *lineReader) {
-	if done, _ := r.startReadAhead(); done != nil {
-		<-done
+	if r.readAhead(); r.ahead != nil {
+		r.add(<-r.ahead)
 	}
 }
 
-// A session that is idle after much input was read ahead does not keep the memory of
-// that input, whether the Read that waits was begun before or after the lines were
-// taken.
+// While output is stuck, a bounded part of the input is read ahead. A session that is idle
+// keeps about one read buffer, also after that.
 func TestIdleSessionKeepsNoInput(t *testing.T) {
 	skipIfNotMeasurable(t)
-	const lineSize = 1 << 10
-	line := strings.Repeat("x", lineSize-1) + "\n"
-	for _, size := range []int{1 << 20, aheadBound - 5*lineSize, aheadBound, aheadBound + 1<<20} {
-		for _, rest := range []string{"", "y"} { // the start of the next line
-			synctest.Test(t, func(t *testing.T) {
-				input := strings.Repeat(line, size/lineSize) + rest
-				before, blocked := heap(), make(chan struct{})
-				block := func([]byte) (int, error) { <-blocked; return 0, io.EOF }
-				r := &lineReader{r: io.MultiReader(strings.NewReader(input), readFunc(block)), limit: 1 << 20}
-				for len(r.buf) < min(len(input), aheadBound) {
-					ahead(r)
-				}
-				if grown := heap() - before; grown < 1<<19 {
-					t.Fatalf("%d bytes were read ahead", grown)
-				}
-				r.startReadAhead() // which blocks, unless there is more input or the bound was reached
-				lines := 0
-				done := make(chan bool)
+	line := `{"jsonrpc":"2.0","method":"notifications/progress","params":"` + strings.Repeat("x", 1000) + "\"}\n"
+	for _, size := range []int{1 << 20, aheadBound, aheadBound + 1<<20} {
+		for _, rest := range []string{"", "{"} { // the start of the next line
+			bubble(t, func(t *testing.T, s *stage) {
+				input, release := strings.Repeat(line, size/len(line))+rest, make(chan struct{})
+				add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
+				c := serveWire(t, &s.Server)
+				before := heap()
+				c.fail = func(b []byte) (int, error) { <-release; return len(b), nil }
+				c.send(modernCall("1", "big"))
+				synctest.Wait()
+				sent := make(chan struct{})
 				go func() {
-					defer close(done)
-					for got, _, err := r.nextLine(); err == nil; got, _, err = r.nextLine() {
-						if got == nil {
-							r.readMore()
-						} else {
-							lines++
-						}
-					}
+					io.WriteString(c.in, input)
+					close(sent)
 				}()
 				synctest.Wait()
-				if kept := heap() - before; kept > 8*keepBuffer {
+				if isClosed(sent) != (size <= aheadBound) {
+					t.Errorf("%d bytes: read ahead: %v", size, isClosed(sent))
+				}
+				close(release)
+				<-sent
+				c.recv()
+				c.writes = nil
+				heap() // twice, because of a sync.Pool
+				if kept := heap() - before; kept > 3*keepBuffer {
 					t.Errorf("%d bytes, %q: an idle session keeps %d KiB", size, rest, kept>>10)
 				}
-				close(blocked)
-				if <-done; lines != size/lineSize+len(rest) {
-					t.Errorf("%d bytes, %q: %d lines", size, rest, lines)
-				}
+				c.in.Close()
+				<-c.done
 				runtime.KeepAlive(input)
 			})
 		}
@@ -3344,12 +3264,13 @@ type readFunc func(b []byte) (int, error)
 
 func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
-// A buffer is used again only if it held one long line and nothing uses it, such as a
-// Write that has failed. The test uses lineReader and lineWriter to look at the pools.
-func TestBuffersAreReusedOnlyWhenFree(t *testing.T) {
+// The memory of a line that was read is not read into again, and that of a line whose Write
+// has failed is not used again, because w may still use it. The test uses lineReader and
+// lineWriter to look at their memory.
+func TestMemoryInUseIsNotReused(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a sync.Pool gives what it was given on the same P
 	text := strings.Repeat("x", 2*keepBuffer)
-	w := &lineWriter{w: writeFunc(func([]byte) (int, error) { return 0, io.ErrClosedPipe })}
+	w := &lineWriter{w: writeFunc(func([]byte) (int, error) { return 0, io.ErrClosedPipe }), failed: func(error) {}}
 	line := appendString(nil, text)
 	w.enqueue(line)
 	if w.acquire() {
@@ -3362,37 +3283,15 @@ func TestBuffersAreReusedOnlyWhenFree(t *testing.T) {
 	in := &lineReader{r: strings.NewReader("short\n" + text + "\nnext\n"), limit: 1 << 20}
 	var lines [][]byte
 	for len(lines) < 3 {
-		got, _, _ := in.nextLine()
-		for ; got == nil; got, _, _ = in.nextLine() {
+		got, _ := in.nextLine()
+		for ; got == nil; got, _ = in.nextLine() {
 			in.readMore()
 		}
-		if lines = append(lines, got); len(lines) == 2 {
-			for range 4 { // whatever is free
-				clear(readBuffers.Get().(*readBuffer)[:])
-			}
-		}
+		lines = append(lines, got)
 	}
 	if got := string(bytes.Join(lines, []byte("\n"))); got != "short\n"+text+"\nnext" {
 		t.Error("a line has been read into")
 	}
-	before := heap()
-	var kept []any
-	for range 20 {
-		r := &lineReader{r: strings.NewReader(strings.Repeat("x", 2<<20) + "\n"), limit: 4 << 20}
-		for got, _, _ := r.nextLine(); got == nil; got, _, _ = r.nextLine() {
-			if r.size > 0 && len(r.buf) < 1<<20 {
-				ahead(r)
-				ahead(r) // which makes a buffer larger
-			} else {
-				r.readMore()
-			}
-		}
-		kept = append(kept, readBuffers.Get())
-	}
-	if more := heap() - before; more > 40*keepBuffer {
-		t.Errorf("%d buffers hold %d KiB", len(kept), more>>10)
-	}
-	runtime.KeepAlive(kept)
 }
 
 // ---- fuzzing: sessions ----
@@ -3402,7 +3301,6 @@ const fuzzMeta = `"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVe
 func fuzzServer(option byte) *Server {
 	s := &Server{Name: "demo", Version: "1", ErrorLog: log.New(io.Discard, "", 0), Drain: 20 * time.Second}
 	s.MaxConcurrent = int(option & 1)
-	s.PageSize = int(option >> 1 & 1)
 	if option&8 != 0 {
 		s.MaxMessage = 150
 	}
@@ -3445,7 +3343,6 @@ func expectResponse(line []byte) (id string, n int, doubt bool) {
 	if !byMethod && (m["result"] != nil || m["error"] != nil) {
 		return "", 0, false
 	}
-	twice := duplicates(line, "jsonrpc", "id", "method", "params", "result", "error")
 	var method string
 	named := byMethod && m["method"][0] == '"' && json.Unmarshal(m["method"], &method) == nil
 	if raw := m["id"]; raw != nil {
@@ -3453,26 +3350,23 @@ func expectResponse(line []byte) (id string, n int, doubt bool) {
 		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) {
 			id = "null"
 		}
-		if duplicates(line, "id") {
-			return "null", 1, duplicates(line, "jsonrpc", "method", "params", "result", "error")
-		}
 		return id, 1, method == "subscriptions/listen"
 	}
-	if named && !twice {
+	if named {
 		return "", 0, method == "notifications/cancelled"
 	}
 	return "null", 1, false
 }
 
-// duplicates reports whether one of the names comes twice in an object.
-func duplicates(object []byte, names ...string) bool {
+// duplicates reports whether a name comes twice in an object.
+func duplicates(object []byte) bool {
 	seen := make(map[string]bool)
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.Token()
 	for d.More() {
 		key, _ := d.Token()
 		name := key.(string)
-		if seen[name] && (names == nil || slices.Contains(names, name)) {
+		if seen[name] {
 			return true
 		}
 		seen[name] = true
@@ -3516,16 +3410,15 @@ func FuzzServe(f *testing.F) {
 			t.Fatalf("Serve: %v", err)
 		}
 		may, lines, total, doubt := make(map[string]int), 0, 0, false
-		for i, line := range bytes.Split(input, []byte("\n")) {
-			if i == 0 {
-				line = bytes.TrimPrefix(line, []byte("\ufeff"))
-			}
-			doubt = doubt || len(line) > cmp.Or(s.MaxMessage, 64<<20)
-			if line = bytes.Trim(line, " \t\r"); len(line) == 0 {
-				continue
+		for _, line := range bytes.Split(input, []byte("\n")) {
+			id, n, d := "null", 1, false
+			if len(line) <= cmp.Or(s.MaxMessage, 64<<20) {
+				if line = bytes.TrimRight(bytes.TrimLeft(line, "\ufeff \t\r"), " \t\r\n"); len(line) == 0 {
+					continue
+				}
+				id, n, d = expectResponse(line)
 			}
 			lines++
-			id, n, d := expectResponse(line)
 			may[id] += n
 			total += n
 			doubt = doubt || d
@@ -3541,21 +3434,15 @@ func FuzzServe(f *testing.F) {
 				t.Errorf("not JSON: %q", line)
 				continue
 			}
-			list := []json.RawMessage{line}
-			if line[0] == '[' {
-				json.Unmarshal(line, &list)
+			var m map[string]json.RawMessage
+			if err := json.Unmarshal(line, &m); err != nil || string(m["jsonrpc"]) != `"2.0"` || duplicates(line) {
+				t.Errorf("not a message: %s", line)
 			}
-			for _, one := range list {
-				var m map[string]json.RawMessage
-				if err := json.Unmarshal(one, &m); err != nil || string(m["jsonrpc"]) != `"2.0"` || duplicates(one) {
-					t.Errorf("not a message: %s", one)
-				}
-				if m["method"] == nil {
-					responses++
-					got[string(m["id"])]++
-					if (m["result"] == nil) == (m["error"] == nil) || m["id"] == nil {
-						t.Errorf("not a response: %s", one)
-					}
+			if m["method"] == nil {
+				responses++
+				got[string(m["id"])]++
+				if (m["result"] == nil) == (m["error"] == nil) || m["id"] == nil {
+					t.Errorf("not a response: %s", line)
 				}
 			}
 		}
@@ -3582,23 +3469,30 @@ func FuzzServe(f *testing.F) {
 // A state is accepted only if it is, byte for byte, what seal makes.
 func FuzzState(f *testing.F) {
 	s := &Server{}
-	good := callOf(s, "x", "").seal([]byte(`{"a":{}}`))
+	good := callOf(s, "x", "").seal(rounds{map[string]json.RawMessage{"a": []byte("{}")}, 2})
 	for _, state := range []string{good, "", ".", "..", good + "\n", good[:len(good)-1], "zzzzzz.e30.AAAA", "-1.e30." + strings.Repeat("A", 13)} {
 		f.Add(state, "x", []byte(`{}`))
 	}
-	f.Fuzz(func(t *testing.T, state, tool string, answers []byte) {
-		call := callOf(s, tool, "")
-		if _, ok := call.unseal(state); ok && state != good {
+	f.Fuzz(func(t *testing.T, state, tool string, answer []byte) {
+		opens := func(state, tool string) (so rounds, ok bool) {
+			call := callOf(s, tool, "")
+			call.state = appendString(nil, state)
+			return so, call.unseal(&so)
+		}
+		if _, ok := opens(state, tool); ok && state != good {
 			t.Errorf("accepted %q", state)
 		}
-		sealed := call.seal(answers)
-		if got, ok := call.unseal(sealed); !ok || !bytes.Equal(got, answers) {
+		if !json.Valid(answer) {
+			return
+		}
+		sealed := callOf(s, tool, "").seal(rounds{map[string]json.RawMessage{"a": answer}, 1})
+		if so, ok := opens(sealed, tool); !ok || so.Idle != 1 || len(so.Answers) != 1 {
 			t.Errorf("refused %q", sealed)
 		}
-		if _, ok := callOf(s, tool+".", "").unseal(sealed); ok {
+		if _, ok := opens(sealed, tool+"."); ok {
 			t.Errorf("accepted %q for something else", sealed)
 		}
-		if _, ok := call.unseal(sealed + state); ok && state != "" {
+		if _, ok := opens(sealed+state, tool); ok && state != "" {
 			t.Errorf("accepted %q and more", sealed)
 		}
 	})
@@ -3655,8 +3549,7 @@ func quick(n int) *Server {
 	return s
 }
 
-// The budget is 12 allocations for a typed call, from its line to its response. The
-// other limits are what is measured today.
+// The budget is 12 allocations for a typed call, from its line to its response.
 func TestAllocations(t *testing.T) {
 	skipIfNotMeasurable(t)
 	for _, tt := range []struct {
@@ -3668,7 +3561,7 @@ func TestAllocations(t *testing.T) {
 		{"typed tool", callLine(1, "echo", `{"Text":"hello"}`), 9},
 		{"structured output", callLine(1, "add", `{"A":1,"B":2}`), 12},
 		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 10},
-		{"list", listLine, 4},
+		{"list", listLine, 14},
 	} {
 		l := loaded(t, quick(0))
 		lines := []byte(tt.line)
@@ -3712,14 +3605,14 @@ func TestMemoryForARequest(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, tools := range []int{1000, 10_000} { // each has 170 bytes of the list
-		if n := cost(tools, listLine, 10) / float64(tools); n > 100 {
+		if n := cost(tools, listLine, 10) / float64(tools); n > 1000 {
 			t.Errorf("in a list of %d, each tool costs %.0f bytes", tools, n)
 		}
 	}
 	text := func(n int) string { return callLine(1, "echo", `{"Text":"`+strings.Repeat("x", n)+`"}`) }
-	// A line and its text are new.
+	// A line moves to buffers of twice the size, four times its bytes together. Its text is new.
 	for _, size := range []int{1 << 20, 3 << 20} {
-		if n := cost(0, text(size), 10); n > 2.5*float64(size) {
+		if n := cost(0, text(size), 10); n > 6*float64(size) {
 			t.Errorf("%d bytes there and back cost %.1f times as many", size, n/float64(size))
 		}
 	}
@@ -3771,7 +3664,7 @@ func TestRefusedRequestsCostLittle(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"q"},"argument":{"name":"a","value":""},"context":{"arguments":{` + string(known[1:]) + `}},"_meta":{` + modernMeta + `}}}` + "\n",
 	} {
 		l := loaded(t, s)
-		if n := allocated(func() { l.play([]byte(line), 1) }) / float64(len(line)); n > 6 {
+		if n := allocated(func() { l.play([]byte(line), 1) }) / float64(len(line)); n > 16 {
 			t.Errorf("%.100s costs %.1f times its bytes", line, n)
 		}
 		l.end()
@@ -3835,16 +3728,15 @@ func ask(ctx context.Context, message string) (string, error) {
 
 // A response belongs to the question that the user saw, and to one of them. Questions may
 // be asked in any order and concurrently. If a message changes between two rounds, it is a
-// new question: the old response is not used for it, and that is reported once.
+// new question: the old response is not used for it.
 func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
-	names := map[string]bool{"a": true, "b": true, "c": true, "d": true}
+	names := map[string]bool{"a": true, "b": true, "c": true}
 	version := 0
 	for name, test := range map[string]struct {
 		ask     askFunc
 		respond func(n int, message string) string // to question number n
 		want    string
 		rounds  int // at most
-		reports int // lines in ErrorLog; -1 allows any number
 		legacy  bool
 	}{
 		"ask until valid": {func(ctx context.Context) (string, error) {
@@ -3857,13 +3749,13 @@ func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
 					return fmt.Sprint(text, " after ", tries), nil
 				}
 			}
-		}, func(n int, _ string) string { return accept([]string{"x", "y", "7"}[n]) }, "7 after 3", 3, 0, true},
+		}, func(n int, _ string) string { return accept([]string{"x", "y", "7"}[n]) }, "7 after 3", 3, true},
 		"text that is not UTF-8": {func(ctx context.Context) (string, error) { return ask(ctx, "\xff?") },
-			func(_ int, message string) string { return accept("yes to " + message) }, "yes to \ufffd?", 1, 0, true},
+			func(_ int, message string) string { return accept("yes to " + message) }, "yes to \ufffd?", 1, true},
 		"changed message": {func(ctx context.Context) (string, error) {
 			version = min(version+1, 2)
 			return ask(ctx, fmt.Sprintf("Publish version %d?", version))
-		}, func(_ int, message string) string { return accept("yes to " + message) }, "yes to Publish version 2?", 2, 1, false},
+		}, func(_ int, message string) string { return accept("yes to " + message) }, "yes to Publish version 2?", 2, false},
 		"map order": {func(ctx context.Context) (string, error) {
 			said := make(map[string]string)
 			for name := range names {
@@ -3874,7 +3766,7 @@ func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
 				said[name] = text
 			}
 			return fmt.Sprint(said), nil
-		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c d:d]", 10, -1, false},
+		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c]", 10, false},
 		"concurrent": {func(ctx context.Context) (string, error) {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
@@ -3890,7 +3782,7 @@ func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
 			}
 			wg.Wait()
 			return fmt.Sprint(said), errors.Join(errs...)
-		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c d:d]", 1, 0, false},
+		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c]", 1, false},
 		"the roots twice": {func(ctx context.Context) (string, error) {
 			one, err := Roots(ctx)
 			if err != nil {
@@ -3898,7 +3790,7 @@ func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
 			}
 			two, err := Roots(ctx)
 			return fmt.Sprint(len(one), len(two)), err
-		}, func(int, string) string { return `{"roots":[{"uri":"file:///a"}]}` }, "1 1", 1, 0, false},
+		}, func(int, string) string { return `{"roots":[{"uri":"file:///a"}]}` }, "1 1", 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := asker(test.ask)
@@ -3913,8 +3805,8 @@ func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
 					t.Errorf("got %q after %d rounds, want %q after %d", got, rounds, test.want, test.rounds)
 				}
 			})
-			if n := strings.Count(log.String(), "\n"); test.reports >= 0 && n != test.reports {
-				t.Errorf("reported %d times: %s", n, log)
+			if log.Len() > 0 {
+				t.Errorf("reported: %s", log)
 			}
 			if !test.legacy {
 				return
@@ -3988,7 +3880,7 @@ func TestAddMethod(t *testing.T) {
 			{"panic", "! -32603 Internal error", "! -32603 Internal error"},
 			{"nil", " {}", "+ {}"},
 			{"null meta", " {}", "+ {}"},
-			{"bad meta", "! -32603 Internal error", "! -32603 Internal error"},
+			{"bad meta", "! -32603 The result cannot be sent: the _meta of a result must be a JSON object", "! -32603 The result cannot be sent: the _meta of a result must be a JSON object"},
 			{"reserved", ` {"a":1,"resultType":"x","_meta":{"k":"v"}}`,
 				` {"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
 		} {
@@ -4009,37 +3901,6 @@ func TestAddMethod(t *testing.T) {
 		})
 	}
 	wantPanic(t, "mcp: method", func() { s.AddMethod("x/y", nil) })
-}
-
-// ---- a client that does not read, and lists that change ----
-
-// A handler that asks without end does not fill the memory while the client does not read.
-func TestQuestionsWaitForRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const asked = 400 // 25 MiB
-		rounds := 0
-		s := asker(func(ctx context.Context) (string, error) {
-			for range asked {
-				short, cancel := context.WithTimeout(ctx, time.Millisecond)
-				Sample(short, SampleRequest{MaxTokens: 1, SystemPrompt: strings.Repeat("x", 64<<10)})
-				cancel()
-				rounds++
-			}
-			return "done", nil
-		})
-		c := serveUnread(t, s)
-		c.send(strings.Replace(opening, `"roots"`, `"sampling"`, 1) + callTheAsker(1))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if rounds != asked {
-			t.Fatalf("%d questions", rounds)
-		}
-		go c.listen()
-		if sent := len(strings.Join(c.recv(), "\n")); sent > outputBound+(1<<20) {
-			t.Errorf("%d bytes were unsent", sent)
-		}
-		c.end()
-	})
 }
 
 // A writeFunc is a Writer that is a function.
