@@ -45,8 +45,15 @@ import (
 )
 
 // ErrClosed is the cause of a handler's context, and the error of a question to the
-// client, if the client has closed the connection.
-var ErrClosed = errors.New("mcp: the client has closed the connection")
+// client, if the client has closed the connection. errors.Is(ErrClosed,
+// [context.Canceled]) is true.
+var ErrClosed error = closedError{}
+
+type closedError struct{}
+
+func (closedError) Error() string { return "mcp: the client has closed the connection" }
+
+func (closedError) Is(target error) bool { return target == context.Canceled }
 
 // ErrDrain is wrapped by the error of Serve if handlers did not return within
 // [Server.Drain], or if the client did not read all responses by then. The goroutines
@@ -66,6 +73,10 @@ func (e *CancelledError) Error() string {
 	}
 	return "mcp: cancelled by the client: " + e.Reason
 }
+
+// Is reports whether target is [context.Canceled], so that a program that retries an HTTP
+// request sees that it was cancelled: package net/http returns the cause of a context.
+func (e *CancelledError) Is(target error) bool { return target == context.Canceled }
 
 // ---- the client's cancel ----
 

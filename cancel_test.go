@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -85,6 +87,46 @@ func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 			}
 			s.saw(t, ErrClosed)
 			c.want(modernFailed("1", ErrClosed.Error()))
+		})
+	}
+}
+
+// The error of an HTTP request that a cancelled handler made is context.Canceled, and so is
+// the cause of the handler's context.
+func TestCausesAreCanceled(t *testing.T) {
+	for name, end := range map[string]func(c *client){
+		"cancel": func(c *client) { c.send(cancelling("1")) },
+		"EOF":    func(c *client) { c.in.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *stage) {
+				web := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+					_, conn := net.Pipe() // which never responds
+					return conn, nil
+				}}
+				var got, cause error
+				add(&s.Server, "fetch", func(ctx context.Context) (string, error) {
+					req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
+					if err != nil {
+						return "", err
+					}
+					_, got = web.RoundTrip(req)
+					cause = context.Cause(ctx)
+					return "", got
+				})
+				c := serve(t, &s.Server)
+				c.initialize("2025-11-25", "{}")
+				c.send(legacyCall("1", "fetch"))
+				synctest.Wait()
+				end(c)
+				synctest.Wait()
+				c.in.Close()
+				<-c.done
+				c.recv()
+				if !errors.Is(got, context.Canceled) || !errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
+					t.Errorf("got %v, cause %v", got, cause)
+				}
+			})
 		})
 	}
 }
@@ -393,8 +435,8 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 			s.Linger = 5 * time.Second
 			begin := time.Now()
 			add(&s.Server, "again", func(ctx context.Context) (string, error) {
-				_, first := Roots(context.WithoutCancel(ctx))
-				_, second := Roots(context.WithoutCancel(ctx)) // the session has ended
+				_, first := listRoots(context.WithoutCancel(ctx))
+				_, second := listRoots(context.WithoutCancel(ctx)) // the session has ended
 				if second == nil || time.Since(begin) != 0 {
 					t.Errorf("after the end, at %v: %v", time.Since(begin), second)
 				}
@@ -670,9 +712,9 @@ func TestCancelledRequestIsNotAnswered(t *testing.T) {
 			func(ctx context.Context) (string, error) { Progress(ctx, 1, 2, "x"); return "", nil },
 			func(ctx context.Context) (string, error) {
 				Progress(context.WithoutCancel(ctx), 1, 2, "x")
-				_, err := Roots(context.WithoutCancel(ctx))
+				_, err := listRoots(context.WithoutCancel(ctx))
 				if !reflect.DeepEqual(err, stopped) {
-					t.Errorf("Roots: %v", err)
+					t.Errorf("Ask: %v", err)
 				}
 				return "", err
 			},

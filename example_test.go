@@ -3,6 +3,7 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -83,8 +84,9 @@ func ExampleAddTool() {
 	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of linear, decibel, got \"log\"; rounds is unknown (there is x, scale, round); x is required"}],"isError":true}
 }
 
-// If InputSchema is set, it is what clients see and what arguments are checked against.
-// With json.RawMessage the handler receives the arguments as the client sent them.
+// If InputSchema is set, it is what clients see and what arguments are checked against. A
+// json.RawMessage holds the arguments after they were checked and converted;
+// RequestFrom(ctx).Arguments has them as the client sent them.
 func ExampleAddTool_raw() {
 	s := &mcp.Server{Name: "raw", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{
@@ -102,6 +104,46 @@ func ExampleAddTool_raw() {
 	request(s, "tools/call", `{"name":"count","arguments":{"a":1,"b":2.5}}`)
 	// Output:
 	// {"content":[{"type":"text","text":"2 numbers"}]}
+}
+
+// A schema can be made when the program runs, here from the definition of a table. The
+// arguments are checked against it, so that the handler gets only rows that fit.
+func ExampleAddTool_table() {
+	type column struct {
+		name, kind string
+		required   bool
+	}
+	table := []column{{"title", "string", true}, {"pages", "integer", true}, {"price", "number", false}}
+
+	properties, required := make(map[string]any), []string{}
+	for _, c := range table {
+		properties[c.name] = map[string]any{"type": c.kind, "description": "the column " + c.name}
+		if c.required {
+			required = append(required, c.name)
+		}
+	}
+	schema, err := json.Marshal(map[string]any{
+		"type": "object", "properties": properties, "required": required, "additionalProperties": false,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := &mcp.Server{Name: "library", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "insert_book", InputSchema: schema}, func(ctx context.Context, row map[string]any) (string, error) {
+		var columns []string
+		for _, c := range table {
+			if value, ok := row[c.name]; ok {
+				columns = append(columns, fmt.Sprintf("%s=%v", c.name, value))
+			}
+		}
+		return "inserted " + strings.Join(columns, ", "), nil
+	})
+
+	request(s, "tools/call", `{"name":"insert_book","arguments":{"title":"Emma","pages":"474"}}`)
+	request(s, "tools/call", `{"name":"insert_book","arguments":{"title":"Emma","pages":"many"}}`)
+	// Output:
+	// {"content":[{"type":"text","text":"inserted title=Emma, pages=474"}]}
+	// {"content":[{"type":"text","text":"Invalid arguments: pages must be an integer, got \"many\""}],"isError":true}
 }
 
 // A Result sets all parts of a result. A handler that returns only content can return
@@ -193,12 +235,33 @@ func ExampleCancelledError() {
 	// cancelled by the client: tea instead
 }
 
-// Roots asks the client which directories the user works in. Not every client has
-// roots.
-func ExampleRoots() {
+// The roots of a client are the directories that the user works in. Not every client has
+// them, and the result is not checked, so a list that is missing must be noticed here.
+func ExampleAsk() {
+	type root struct {
+		URI  string `json:"uri"`
+		Name string `json:"name"`
+	}
+	listRoots := func(ctx context.Context) ([]root, error) {
+		result, err := mcp.Ask(ctx, "roots/list", nil)
+		if err != nil {
+			return nil, err
+		}
+		var list struct {
+			Roots []root `json:"roots"`
+		}
+		if err := json.Unmarshal(result, &list); err != nil {
+			return nil, fmt.Errorf("roots/list: %w", err)
+		}
+		if list.Roots == nil {
+			return nil, errors.New("roots/list: the result has no roots")
+		}
+		return list.Roots, nil
+	}
+
 	s := &mcp.Server{Name: "tidy", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "where"}, func(ctx context.Context, _ struct{}) (string, error) {
-		roots, err := mcp.Roots(ctx)
+		roots, err := listRoots(ctx)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return "This client does not say.", nil
 		}
@@ -217,6 +280,83 @@ func ExampleRoots() {
 	// {"content":[{"type":"text","text":"In website and api."}]}
 }
 
+// The client's model may call tools, which the handler runs itself. Each round of the
+// conversation is one Ask. In revision 2026-07-28 the handler runs again from its top for
+// each round, so it must send the same messages each time.
+func ExampleAsk_sampling() {
+	type block struct {
+		Type      string          `json:"type"` // "text", "tool_use" or "tool_result"
+		Text      string          `json:"text,omitempty"`
+		ID        string          `json:"id,omitempty"`
+		Name      string          `json:"name,omitempty"`
+		Input     json.RawMessage `json:"input,omitempty"`
+		ToolUseID string          `json:"toolUseId,omitempty"`
+		Content   []block         `json:"content,omitempty"`
+	}
+	type message struct {
+		Role    string  `json:"role"`
+		Content []block `json:"content"`
+	}
+	tools := []mcp.Tool{{Name: "population", Description: "Returns the population of a city.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`)}}
+	population := func(input json.RawMessage) string {
+		var in struct{ City string }
+		if json.Unmarshal(input, &in) != nil || in.City != "Bern" {
+			return "unknown"
+		}
+		return "137,000"
+	}
+	sample := func(ctx context.Context, messages []message) (said message, err error) {
+		result, err := mcp.Ask(ctx, "sampling/createMessage", map[string]any{"maxTokens": 500, "tools": tools, "messages": messages})
+		if err != nil {
+			return said, err
+		}
+		var answer struct{ Content json.RawMessage }
+		if err := json.Unmarshal(result, &answer); err != nil {
+			return said, fmt.Errorf("sampling/createMessage: %w", err)
+		}
+		if bytes.HasPrefix(answer.Content, []byte("{")) { // one block need not be in a list
+			answer.Content = slices.Concat([]byte("["), answer.Content, []byte("]"))
+		}
+		said.Role = "assistant"
+		err = json.Unmarshal(answer.Content, &said.Content)
+		return said, err
+	}
+
+	s := &mcp.Server{Name: "cities", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "describe"}, func(ctx context.Context, in struct {
+		City string `json:"city"`
+	}) (string, error) {
+		messages := []message{{"user", []block{{Type: "text", Text: "Describe " + in.City + " in one sentence."}}}}
+		for range 5 { // a model may call tools without end
+			said, err := sample(ctx, messages)
+			if err != nil {
+				return "", err
+			}
+			text, results := "", []block(nil)
+			for _, b := range said.Content {
+				switch b.Type {
+				case "text":
+					text += b.Text
+				case "tool_use": // each one needs a result in the next message, which has nothing else
+					results = append(results, block{Type: "tool_result", ToolUseID: b.ID, Content: []block{{Type: "text", Text: population(b.Input)}}})
+				}
+			}
+			if results == nil {
+				return text, nil
+			}
+			messages = append(messages, said, message{"user", results})
+		}
+		return "", errors.New("the model did not come to an end")
+	})
+
+	request(s, "tools/call", `{"name":"describe","arguments":{"city":"Bern"}}`)
+	// Output:
+	// the model is asked after 1 messages
+	// the model is asked after 3 messages
+	// {"content":[{"type":"text","text":"Bern has 137,000 people."}]}
+}
+
 // RequestFrom returns what is known about the client and its request.
 func ExampleRequestFrom() {
 	s := &mcp.Server{Name: "mirror", Version: "1.0.0"}
@@ -230,8 +370,8 @@ func ExampleRequestFrom() {
 	// {"content":[{"type":"text","text":"host 1, revision 2025-11-25, request \"call\""}]}
 }
 
-// AddTool derives the schemas of a tool from the types of its handler. A tool whose
-// handler returns a *Result needs its OutputSchema set.
+// AddTool derives the schemas of a tool from the types of its handler. If the handler returns
+// a *Result that has StructuredContent, set OutputSchema to describe that.
 func ExampleSchemaOf() {
 	type weather struct {
 		Sky     string  `json:"sky" enum:"clear,cloudy"`
@@ -259,32 +399,51 @@ func ExampleServer_Serve() {
 	// <nil>
 }
 
-// Elicit blocks until the user has answered, or returns an error after which the handler
-// runs again; the handler returns that error in either case. Before deleting anything,
-// ask for a boolean that is false by default. Without the default, some hosts show it as
-// true, and some accept a form without fields without asking the user.
-func ExampleElicit() {
-	type confirm struct {
-		Sure bool `json:"sure" jsonschema:"tick to go ahead" default:"false"`
-	}
+// Before it deletes or sends something, a handler asks the user to confirm it, and returns the
+// error if there is one.
+func ExampleConfirm() {
 	s := &mcp.Server{Name: "files", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "remove"}, func(ctx context.Context, in struct {
 		Path string `json:"path"`
 	}) (string, error) {
-		c, err := mcp.Elicit[confirm](ctx, "Delete "+in.Path+"?")
-		if err != nil {
+		if err := mcp.Confirm(ctx, "Delete "+in.Path+"?"); err != nil {
 			return "", err // not answered yet, declined or dismissed
-		}
-		if !c.Sure {
-			return "kept " + in.Path, nil
 		}
 		return "deleted " + in.Path, nil
 	})
 
-	request(s, "tools/call", `{"name":"remove","arguments":{"path":"a.txt"}}`, `{"sure":true}`)
+	request(s, "tools/call", `{"name":"remove","arguments":{"path":"a.txt"}}`, `{"confirm":true}`)
+	request(s, "tools/call", `{"name":"remove","arguments":{"path":"a.txt"}}`, `{"confirm":false}`)
 	// Output:
 	// the user is asked: Delete a.txt?
 	// {"content":[{"type":"text","text":"deleted a.txt"}]}
+	// the user is asked: Delete a.txt?
+	// {"content":[{"type":"text","text":"the user declined"}],"isError":true}
+}
+
+// Elicit blocks until the user has answered, or returns an error after which the handler
+// runs again; the handler returns that error in either case.
+func ExampleElicit() {
+	type size struct {
+		Width  int    `json:"width" minimum:"1"`
+		Height int    `json:"height" minimum:"1"`
+		Unit   string `json:"unit" enum:"mm,inch" default:"mm"`
+	}
+	s := &mcp.Server{Name: "printer", Version: "1.0.0"}
+	mcp.AddTool(s, mcp.Tool{Name: "print"}, func(ctx context.Context, in struct {
+		File string `json:"file"`
+	}) (string, error) {
+		paper, err := mcp.Elicit[size](ctx, "The paper for "+in.File)
+		if err != nil {
+			return "", err // not answered yet, invalid, declined or dismissed
+		}
+		return fmt.Sprintf("printed on %d by %d %s", paper.Width, paper.Height, paper.Unit), nil
+	})
+
+	request(s, "tools/call", `{"name":"print","arguments":{"file":"a.pdf"}}`, `{"width":210,"height":297}`)
+	// Output:
+	// the user is asked: The paper for a.pdf
+	// {"content":[{"type":"text","text":"printed on 210 by 297 mm"}]}
 }
 
 // A handler may ask until the answer is valid. An answer counts for one question only,
@@ -314,8 +473,9 @@ func ExampleElicit_repeated() {
 	// {"content":[{"type":"text","text":"booked a seat in row 14"}]}
 }
 
-// Middleware is a function around a handler. The function addTool is used in place of
-// AddTool: it limits the time of each call and logs the call with its outcome.
+// Middleware is a function around a handler. It does not see calls that are refused before the
+// handler runs: those of an unknown tool, or with invalid arguments. The function addTool is
+// used in place of AddTool: it limits the time of each call and logs the call with its outcome.
 func Example_middleware() {
 	s := &mcp.Server{Name: "clock", Version: "1.0.0"}
 	addTool(s, mcp.Tool{Name: "now"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -443,21 +603,65 @@ func ExampleServer_AddPrompt() {
 	// {"messages":[{"role":"user","content":{"type":"text","text":"Please review my Go code."}}]}
 }
 
-// The context selects the client that receives a log message, and its request.
-func ExampleLogHandler() {
-	logger := slog.New(mcp.LogHandler("fetcher"))
-	s := &mcp.Server{Name: "web", Version: "1.0.0", Logging: true}
+// A LogHandler drops each record that does not have the context of a request, so it is
+// combined here with a handler for stderr, which receives all records. Since Go 1.26,
+// slog.NewMultiHandler can be used in place of the type handlers.
+func ExampleServer_LogHandler() {
+	s := &mcp.Server{Name: "web", Version: "1.0.0"}
+	local := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}) // a program writes to os.Stderr
+	logger := slog.New(handlers{local, s.LogHandler("fetcher")})
 	mcp.AddTool(s, mcp.Tool{Name: "fetch"}, func(ctx context.Context, in struct {
 		URL string `json:"url"`
 	}) (string, error) {
 		logger.InfoContext(ctx, "fetching", "url", in.URL)
 		return "fetched", nil
 	})
+	logger.Info("starting")
 
 	request(s, "tools/call", `{"name":"fetch","arguments":{"url":"https://example.com"}}`)
 	// Output:
+	// level=INFO msg=starting
+	// level=INFO msg=fetching url=https://example.com
 	// notifications/message {"level":"info","logger":"fetcher","data":{"msg":"fetching","url":"https://example.com"}}
 	// {"content":[{"type":"text","text":"fetched"}]}
+}
+
+// handlers is a slog.Handler that passes each record to all of its elements.
+type handlers []slog.Handler
+
+func (h handlers) Enabled(ctx context.Context, level slog.Level) bool {
+	return slices.ContainsFunc(h, func(one slog.Handler) bool { return one.Enabled(ctx, level) })
+}
+
+func (h handlers) Handle(ctx context.Context, record slog.Record) (err error) {
+	for _, one := range h {
+		if one.Enabled(ctx, record.Level) {
+			err = errors.Join(err, one.Handle(ctx, record.Clone()))
+		}
+	}
+	return err
+}
+
+func (h handlers) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return h.each(func(one slog.Handler) slog.Handler { return one.WithAttrs(attrs) })
+}
+
+func (h handlers) WithGroup(name string) slog.Handler {
+	return h.each(func(one slog.Handler) slog.Handler { return one.WithGroup(name) })
+}
+
+func (h handlers) each(change func(slog.Handler) slog.Handler) (changed handlers) {
+	for _, one := range h {
+		changed = append(changed, change(one))
+	}
+	return changed
+}
+
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
 }
 
 //go:embed example/skills/*.md
@@ -501,19 +705,17 @@ func ExampleServer_AddMethod() {
 }
 
 // request is the host of these examples. In a new session it sends one request, and
-// prints the result or the error, and the notifications before it. It answers Roots,
-// and each question to the user with the next of answers.
+// prints the result or the error, and the notifications before it. It answers questions
+// for roots and for a model, and each question to the user with the next of answers.
 func request(s *mcp.Server, method, params string, answers ...string) {
 	host, conn := net.Pipe()
 	served := make(chan error)
 	go func() { served <- s.Serve(context.Background(), conn, conn) }()
 
 	fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"host","version":"1"},`+
-		`"capabilities":{"roots":{},"elicitation":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}}}`)
+		`"capabilities":{"roots":{},"sampling":{"tools":{}},"elicitation":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}}}`)
 	fmt.Fprintln(host, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	if s.Logging {
-		fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"info"}}`)
-	}
+	fmt.Fprintln(host, `{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"info"}}`)
 	members := ""
 	if params != "{}" {
 		members = "," + params[1:len(params)-1]
@@ -534,6 +736,17 @@ func request(s *mcp.Server, method, params string, answers ...string) {
 		switch {
 		case m.Method == "roots/list":
 			fmt.Fprintf(host, `{"jsonrpc":"2.0","id":%v,"result":{"roots":[{"uri":"file:///home/ann/website"},{"uri":"file:///home/ann/api"}]}}`+"\n", m.ID)
+		case m.Method == "sampling/createMessage":
+			var question struct {
+				Messages []struct{ Content []json.RawMessage }
+			}
+			json.Unmarshal(m.Params, &question)
+			fmt.Println("the model is asked after", len(question.Messages), "messages")
+			said := `{"type":"tool_use","id":"1","name":"population","input":{"city":"Bern"}}`
+			if len(question.Messages) > 1 {
+				said = `{"type":"text","text":"Bern has 137,000 people."}`
+			}
+			fmt.Fprintf(host, `{"jsonrpc":"2.0","id":%v,"result":{"role":"assistant","model":"m","content":%s}}`+"\n", m.ID, said)
 		case m.Method == "elicitation/create":
 			var question struct{ Message string }
 			json.Unmarshal(m.Params, &question)

@@ -34,25 +34,36 @@
 // # Tools
 //
 // A tool is an ordinary function. [AddTool] derives the schema of its arguments from the type
-// of its parameter, and checks the arguments before it calls the function. Arguments that are
-// missing, unknown, of a wrong type or out of range are reported to the model together, in one
-// line. Because models mix up types, "5" is accepted for a number, "true" for a boolean, a
-// string for a list of strings, and a JSON string for the list or object that it holds. No
-// value is converted to a string. The argument wait_for_previous, which Gemini CLI sends with
-// every tool, is dropped unless the tool has an argument of that name. A null for an argument
-// that is not required is treated as absent; the field then takes its default.
+// of its parameter, a struct or a map, and checks the arguments before it calls the function.
+// Arguments that are missing, unknown, of a wrong type or out of range are reported to the
+// model together, in one line.
 //
-// If [Tool.InputSchema] is set, it is sent in place of a derived schema. Enforced are const,
-// enum of any value, additionalProperties with a schema, and the keywords that [SchemaOf]
-// writes. Other keywords are not checked, nor are bounds beside a list of types. The parameter
-// of the function may then be any type that the schema fits, or a json.RawMessage, which holds
-// the converted arguments, with nulls as they came. A default is filled in only for a field
-// that has it as a tag.
+// Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for
+// a list of strings, and a JSON string for the list or object that it holds. No value is
+// converted to a string. A null for an argument that is not required is treated as absent; the
+// field then takes its default. The argument wait_for_previous, which Gemini CLI sends with
+// every tool, is dropped unless the tool has an argument of that name.
+//
+// A [time.Duration] is a number of nanoseconds, which models get wrong. Take a number of
+// seconds instead, or a string for [time.ParseDuration].
+//
+// If [Tool.InputSchema] is set, it is sent in place of a derived schema, and tags of the
+// parameter's type do not count. The parameter may be any type that the schema fits, such as
+// map[string]any, or a [json.RawMessage], which holds the checked and converted arguments;
+// [RequestFrom] has them as the client sent them. These keywords are enforced:
+//
+//	type, enum, const, properties, required, additionalProperties, items, format,
+//	minimum, maximum, minLength, maxLength, minItems, maxItems; default is filled in
+//
+// These are not enforced, and are reported to [Server.ErrorLog], like all others that restrict
+// a value:
+//
+//	$ref, anyOf, oneOf, allOf, not, if, pattern, patternProperties, prefixItems and the items
+//	beside it, uniqueItems, multipleOf, exclusiveMinimum, exclusiveMaximum
 //
 // Handlers run concurrently: guard what they share. With a single session, as under
-// [Server.ServeStdio], you may set [Server.MaxConcurrent] to 1 instead. One goroutine may run
-// several handlers, one after another. Undo anything like [runtime.LockOSThread] before
-// returning.
+// [Server.ServeStdio], you may set [Server.MaxConcurrent] to 1 instead. A handler that calls
+// [runtime.LockOSThread] must unlock before it returns.
 //
 // Describe what a tool does with [ToolAnnotations]. If no user can be asked, hosts such as
 // Codex refuse every tool that does not declare ReadOnlyHint Yes, or DestructiveHint No and
@@ -63,63 +74,66 @@
 //
 // # Results
 //
-// The type that a tool's function returns decides how its result is sent. A string is a text;
-// [Content] and []Content are blocks; a [*Result] is sent as it is; struct{} is an empty
-// result. Any other type is structured output, together with the same JSON as a text.
-// Before 2026-07-28, structured output that is not an object is left out, and the client has
-// only the text. An Out type of any is treated as the value that it holds.
+// The type that a tool's function returns decides how its result is sent:
+//
+//	string               a text
+//	Content, []Content   blocks, such as texts and images
+//	*Result              all parts of a result
+//	struct{}             nothing
+//	any                  the value that it holds decides, in each call
+//	any other type       structured output, together with the same JSON as a text
 //
 // If [Tool.OutputSchema] is nil and the type is a struct or a map that can be described, the
-// output schema is derived from it. No schema is derived from a pointer, because it may be
-// nil, which is an empty result.
+// output schema is derived from it. A pointer has no derived schema: nil is sent as an empty
+// result. If the client's revision requires an object, any other output is sent only as text.
 //
 // In structured output nil slices and maps are sent as empty ones, and a nil pointer in a
-// struct is left out. In a list or a map a nil pointer is sent as null; a nil pointer to a
-// struct fails the call, because the schema does not allow null. Values that an interface holds
-// are written as encoding/json writes them.
+// struct is left out. A nil pointer in a list or a map fails the call.
 //
-// An error is a result that the model can read, with exactly the error's text, unless it wraps
-// an [*Error]. If a function returns the error of its context, the text is that of the
-// context's cause.
+// An error is a result that the model can read, with exactly the error's text. An [*Error], or
+// an error that wraps one, is for the host: it fails the request. If a function returns the
+// error of its context, the text is that of the context's cause.
 //
 // # In a handler
 //
-// [Progress] reports progress, [LogHandler] logs to the client, and [RequestFrom] returns the
-// request, with the name and the capabilities of the client. [Elicit], [ElicitSchema],
-// [ElicitURL], [Sample] and [Roots] ask the client. A handler is written in the same way for
-// all revisions of the protocol. Outside of a handler, as in a test that calls one, these
-// functions do nothing or return an error that is [errors.ErrUnsupported].
+// These functions take the handler's context, or one that is derived from it. [Progress]
+// reports progress, a logger with [Server.LogHandler] logs to the client, and [RequestFrom]
+// returns the request, with the name and the capabilities of the client. [Confirm], [Elicit],
+// [ElicitSchema] and [ElicitURL] ask the user, and [Ask] asks the client. A handler is written
+// in the same way for all revisions of the protocol.
+//
+// Outside of a handler, as in a test that calls one, no progress and no log messages are sent,
+// RequestFrom returns a zero [Request], and a question returns an error that is
+// [errors.ErrUnsupported].
 //
 // # Asking the user
 //
-// A handler asks with one call: answer, err := mcp.Elicit[form](ctx, "Delete it?"). If the call
-// returns an error, the handler returns it like any other error. How the question is sent
-// depends on the revision:
+// A handler asks with one call. If the call returns an error, return that error:
+//
+//	if err := mcp.Confirm(ctx, "Delete a.txt?"); err != nil {
+//		return "", err // or wrapped with %w
+//	}
+//
+// If the client cannot be asked, the error is [errors.ErrUnsupported], and its text says what
+// is missing. How a question is sent depends on the revision:
 //
 // A client of an older revision is sent a request, and the call blocks until the client has
 // responded. It also returns when ctx, the request or the session ends; the error is then
 // [context.Cause] or [ErrClosed].
 //
-// In revision 2026-07-28 a question travels in the result of the handler's own request.
-// The call returns an error that is [ErrInputRequired], and the handler returns that error.
-// The client asks its user and repeats the request together with the answer. The handler
-// runs again from its top, and the same call now returns the answer at once. Code before a
-// question therefore runs more than once: put side effects after the last question. To ask
-// several questions in one round, ask all of them and return [errors.Join] of the errors.
-// The server keeps nothing between rounds: the client sends the earlier answers again, and they
-// count only in the same process and for the same call.
+// In revision 2026-07-28 a question travels in the result of the handler's own request. The
+// call returns an error that is [ErrInputRequired], and the handler returns that error. The
+// client asks its user and repeats the request together with the answer. The handler runs
+// again from its top, and the same call now returns the answer at once. Code before a question
+// therefore runs more than once: put side effects after the last question. The server keeps
+// nothing between rounds. To ask several questions in one round, ask all of them and return
+// [errors.Join] of the errors.
 //
-// A handler that asks and drops the error has lost the question, so the call fails, and
-// [Server.ErrorLog] says what to write.
-//
-// A question is identified by what it asks: the function, the message and the form. Each answer
-// is used once, for the question that the user saw. A changed message is a new question. So a
-// handler asks the same questions in each round, without a time or a random text: if no answer
-// matches a question in three rounds in a row, the call fails.
-//
-// The error is [errors.ErrUnsupported] if the client cannot be asked. A handler returns it
-// like any other error; its text says what is missing. Outside of a handler, as in a test
-// that calls one, the error is the same.
+// Each answer is used once, for the question that the user saw. A changed message is a new
+// question, so put no time and no random text into it. Each time the handler runs, it must ask
+// the same questions again; if no answer matches a question in three rounds in a row, the call
+// fails. If it does not return the error of a question, the question is lost; the call then
+// fails and says so.
 //
 // # Cancellation
 //
@@ -131,6 +145,9 @@
 //   - the error of a Read or Write that failed;
 //   - the cause of the context that was passed to [Server.Serve], if that ended;
 //   - under [Server.ServeStdio], after a signal, an error that names the signal.
+//
+// For the first two, errors.Is(cause, [context.Canceled]) is true. A command that was killed
+// because the context ended returns an [*exec.ExitError]: test ctx.Err() after it.
 //
 // When the session ends, handlers have [Server.Drain] to clean up and return.
 //
@@ -184,15 +201,15 @@ type Server struct {
 	WebsiteURL   string
 	Icons        []Icon
 
-	// Drain is how long Serve waits, after the handlers were cancelled, for them to return
-	// and for the client to read what is written. 0 means one second. If the client has not
-	// read everything by then, Serve waits up to 100 ms longer.
-	Drain time.Duration
-
 	// Linger is how long handlers may continue after the client has closed its end, before
-	// they are cancelled. 0 means that they are cancelled at once. Their questions to the
-	// client fail at once in any case.
+	// they are cancelled. 0 means that they are cancelled at once: set it if work should
+	// finish. Their questions to the client fail at once in any case.
 	Linger time.Duration
+
+	// Drain is how long Serve waits, after the handlers were cancelled, for them to return
+	// and for the client to read what is written. 0 means one second, unlike in package
+	// os/exec. If the client has not read everything by then, Serve waits up to 100 ms longer.
+	Drain time.Duration
 
 	// MaxConcurrent is how many handlers of one session run at the same time. Further
 	// requests wait and start in the order of their arrival; their number is not bounded.
@@ -203,19 +220,15 @@ type Server struct {
 	// message or a batch. A longer line is refused and not kept in memory. 0 means 64 MiB.
 	MaxMessage int
 
-	// CacheTTL is how long a client of revision 2026-07-28 may cache lists, the contents of
-	// resources, and the result of server/discover. Set CachePublic if all users may share
-	// them.
+	// CacheTTL is how long a client of revision 2026-07-28 may cache lists and the result of
+	// server/discover. Set CachePublic if all users may share them. The contents of resources
+	// are never cached.
 	CacheTTL    time.Duration
 	CachePublic bool
 
-	// Set Logging if handlers log to the client, with [LogHandler].
-	Logging bool
-
-	// Extensions and Experimental are capabilities, by name, that are declared to clients of
-	// every revision. Each value must be a JSON object, such as struct{}{}. [Server.AddMethod]
-	// serves the methods of an extension.
-	Extensions, Experimental map[string]any
+	// Extensions are declared to clients of every revision, by name. Each value must be a JSON
+	// object, such as struct{}{}. [Server.AddMethod] serves the methods of an extension.
+	Extensions map[string]any
 
 	// Signals are the signals that end ServeStdio. nil means SIGINT, SIGTERM and SIGHUP. A
 	// signal that was ignored when the process started stays ignored.
@@ -230,7 +243,7 @@ type Server struct {
 	items       [kinds]map[string]*item // by name
 	lists       [kinds][]*item          // the result of listInOrder; nil after a change
 	lastChanges [kinds + 1]int          // the number of the last change of each list, and of any list
-	offered     kindSet                 // the kinds of which an item was added; never cleared
+	offered     kindSet                 // the kinds of which an item was added, and logging if there is a LogHandler; never cleared
 	sessions    map[*session]struct{}
 	schemas     map[reflect.Type]*schema // of arguments
 	methods     map[string]*service      // of AddMethod
@@ -266,8 +279,8 @@ type Tool struct {
 	// nil means that it exists for all. For other clients the tool is left out of lists, and
 	// calls to it fail as unknown. [RequestFrom] and the values of Serve's context are
 	// available from ctx. Shown is called for each list and each call, concurrently. If a tool
-	// has Shown, lists of tools are not cached, and they wait under [Server.MaxConcurrent] as
-	// calls do. When the result of Shown changes, add the tool again, which notifies the
+	// has Shown, listing tools counts as a call for [Server.MaxConcurrent], and lists of tools
+	// are not cached. When the result of Shown changes, add the tool again, which notifies the
 	// clients.
 	Shown func(ctx context.Context) bool `json:"-"`
 }
@@ -302,17 +315,24 @@ type Result struct {
 	Meta              map[string]any `json:"_meta,omitempty"`
 }
 
-// A Content is one block of a result: use [Text], [Image], [Audio], [ResourceLink] or
-// [EmbeddedResource]. A client whose revision does not know the type receives a text in its
-// place. An image or recording without Data or MIMEType fails the call.
+// A Content is one block of a result. [Text], [Image], [Audio], [ResourceLink] and
+// [EmbeddedResource] make one. Type says which fields are sent:
+//
+//	"text" or ""       Text
+//	"image", "audio"   Data and MIMEType, which are required
+//	"resource_link"    Link
+//	"resource"         Resource
+//
+// Annotations and Meta are sent with each Type. A client whose revision does not know audio or
+// links receives a text in their place.
 type Content struct {
-	Type        string // "text", "image", "audio", "resource_link" or "resource"; "" is text
+	Type        string
 	Text        string
-	Data        []byte // of an image or audio
-	MIMEType    string // of Data
+	Data        []byte // the file's bytes
+	MIMEType    string
 	Link        *Resource
 	Resource    *ResourceContents
-	Annotations *Annotations
+	Annotations Annotations
 	Meta        map[string]any
 }
 
@@ -350,7 +370,7 @@ type Resource struct {
 	Description string         `json:"description,omitempty"`
 	MIMEType    string         `json:"mimeType,omitempty"`
 	Size        int64          `json:"size,omitempty"` // in bytes
-	Annotations *Annotations   `json:"annotations,omitempty"`
+	Annotations Annotations    `json:"annotations,omitzero"`
 	Icons       []Icon         `json:"icons,omitempty"`
 	Meta        map[string]any `json:"_meta,omitempty"`
 
@@ -381,10 +401,9 @@ func (r ResourceContents) MarshalJSON() ([]byte, error) {
 	return closeWith(b), err
 }
 
-// A ReadFunc reads a resource. Vars holds the values of a template's variables. They are
-// percent-decoded and never empty, and cannot lead out of their place in the URI: the value of
-// {name} has no slash, and no value forms a path segment "." or "..", alone or with the text
-// beside it. The value of {+name} may begin with a slash: use [os.Root] to confine it to a
+// A ReadFunc reads a resource. Vars holds the values of a template's variables, percent-decoded
+// and never empty. A value never contains a segment "." or "..", and that of {name} never a
+// slash. The value of {+name} may begin with a slash: use [os.Root] to confine it to a
 // directory. An error that is [fs.ErrNotExist] means that the resource does not exist. The text
 // of any other error is sent to the client.
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
@@ -416,27 +435,33 @@ type Argument struct {
 
 // A Message is one turn of a conversation.
 type Message struct {
-	Role    string  `json:"role"` // "user" or "assistant"; "" is user
+	Role    Role    `json:"role"` // "" is RoleUser
 	Content Content `json:"content"`
 }
+
+// A Role is a side of a conversation.
+type Role string
+
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant" // the model
+)
 
 // A PromptFunc returns the messages of a prompt. Args holds all required arguments, and
 // only arguments of the prompt. The text of an error is sent to the client.
 type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, error)
 
-// Annotations say for whom something is meant and how important it is.
+// Annotations say for whom something is meant and how important it is. What is zero is not sent.
 type Annotations struct {
-	Audience     []string `json:"audience,omitempty"`     // "user", "assistant"
-	Priority     *float64 `json:"priority,omitempty"`     // from 0 to 1; 1 is the most important; nil: not given
-	LastModified string   `json:"lastModified,omitempty"` // as in RFC 3339
+	Audience     []Role    `json:"audience,omitempty"`
+	Priority     float64   `json:"priority,omitempty"` // up to 1, the most important; 0, the least, cannot be sent
+	LastModified time.Time `json:"lastModified,omitzero"`
 }
 
 // An Error that a handler returns becomes an error response: the call itself was wrong. Any
 // other error of a tool becomes a result, which the model reads and can act on.
 type Error struct {
-	// Code says what kind of error it is; 0 is sent as -32603. Choose codes outside of -32768
-	// to -32000, which the protocol reserves.
-	Code    int    `json:"code"`
+	Code    int    `json:"code"` // choose one outside of -32768 to -32000; 0 is sent as -32603
 	Message string `json:"message"`
 	Data    any    `json:"data,omitempty"` // marshalled as JSON; nil: none
 }
@@ -456,18 +481,20 @@ func (e *Error) Is(target error) bool {
 
 // ---- tools ----
 
-// AddTool adds a tool, or replaces the tool of the same name, and notifies connected clients.
-// It may be called at any time, also by a handler. A client that connected before the first
-// tool was added is not notified, because the capability tools was not declared to it. The same
-// holds for resources and prompts.
-//
-// In is a struct, or a map with string keys, unless t.InputSchema is set. "Tools" and "Results"
-// in the package comment describe arguments, results and errors.
+// AddTool adds a tool, or replaces the tool of the same name. The arguments of a call are checked
+// before h runs, and are set in an In; "Tools" and "Results" in the package comment describe
+// arguments, results and errors. In is a struct, or a map with string keys, unless
+// t.InputSchema is set.
 //
 // AddTool panics, before it changes anything, if h is nil, or if a name, a type, a tag or a
 // field of t is one that clients or providers would refuse. The message says what to write
 // instead. Names that some hosts refuse, of more than 64 bytes or with a dot, are reported to
-// ErrorLog. The caller may change t's slices and maps afterwards.
+// ErrorLog, and so is a second tool of one name before the first session. The caller may change
+// t's slices and maps afterwards.
+//
+// AddTool may be called at any time, also by a handler, and notifies connected clients. A client
+// that connected before the first tool was added is not notified, because the capability tools
+// was not declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
 		var call struct { // one allocation for both, because their addresses are taken
@@ -494,7 +521,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call f
 	out := outputSchema(t, to, where+": Out")
 	s.addItem(tools, &item{
 		name:    t.Name,
-		encoded: encodeItem(where, t.Icons, t),
+		encoded: encodeItem(where, t),
 		shown:   t.Shown,
 		handler: func(r *request) []byte {
 			switch {
@@ -645,7 +672,6 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	panicUnless(read != nil, where, "the ReadFunc is missing")
 	panicUnless(r.Name != "", where, "the name is missing")
 	panicUnless(r.Size >= 0, where, "Size is negative")
-	panicAt(where, checkAnnotations(r.Annotations))
 	for name := range r.Complete {
 		panicUnless(slices.Contains(variables, name), where, "there is no variable %q to complete", name)
 	}
@@ -657,7 +683,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	}
 	s.addItem(k, &item{
 		name:    name,
-		encoded: encodeItem(where, r.Icons, public),
+		encoded: encodeItem(where, public),
 		match:   func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
 		handler: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
@@ -689,45 +715,12 @@ func panicAt(where string, err error) {
 	}
 }
 
-// checkIcons returns an error if clients would refuse one of the icons.
-func checkIcons(icons []Icon) error {
-	for _, icon := range icons {
-		switch scheme, _, _ := strings.Cut(icon.Src, ":"); {
-		case !slices.Contains([]string{"https", "http", "data"}, scheme):
-			return errors.New("the Src of an Icon must be an https, http or data URI")
-		case !slices.Contains([]string{"", "light", "dark"}, icon.Theme):
-			return errors.New(`the Theme of an Icon must be "light" or "dark"`)
-		}
-	}
-	return nil
-}
-
 // encodeItem returns a Tool, Resource, template or Prompt as JSON, as it is listed. It panics
-// if clients would refuse the icons, or if the Meta cannot be encoded.
-func encodeItem(where string, icons []Icon, public any) []byte {
-	panicAt(where, checkIcons(icons))
+// if the Meta cannot be encoded.
+func encodeItem(where string, public any) []byte {
 	raw, err := new(schema).marshal(public)
 	panicAt(where+": Meta", err)
 	return raw
-}
-
-// checkAnnotations returns an error if clients would refuse a, which may be nil.
-func checkAnnotations(a *Annotations) error {
-	if a == nil {
-		return nil
-	}
-	for _, who := range a.Audience {
-		if who != "user" && who != "assistant" {
-			return errors.New(`the Audience must be "user" or "assistant"`)
-		}
-	}
-	switch {
-	case a.Priority != nil && !(*a.Priority >= 0 && *a.Priority <= 1):
-		return errors.New("the Priority must be from 0 to 1")
-	case a.LastModified != "" && !isWellFormed("date-time", a.LastModified):
-		return errors.New("LastModified must be a time as in 2026-01-31T09:30:00Z")
-	}
-	return nil
 }
 
 // RemoveResources removes the resources and templates of these URIs and notifies connected
@@ -911,7 +904,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	p.Arguments = slices.Clone(p.Arguments) // the caller may change them
 	s.addItem(prompts, &item{
 		name:    p.Name,
-		encoded: encodeItem(where, p.Icons, p),
+		encoded: encodeItem(where, p),
 		handler: func(r *request) []byte {
 			args, fault := p.readArguments(r)
 			if fault != nil {
@@ -1021,7 +1014,9 @@ func jsonOf(m map[string]any) ([]byte, error) {
 func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
 	it.seq = s.changeLocked(k)
-	if old := s.items[k][it.name]; old != nil {
+	old := s.items[k][it.name]
+	copied := old != nil && k == tools && s.sessions == nil // a likely mistake before the first session, and later a change
+	if old != nil {
 		it.seq = old.seq
 	}
 	if s.items[k] == nil {
@@ -1031,6 +1026,9 @@ func (s *Server) addItem(k kind, it *item) {
 	s.offered[k.capability()] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
 	s.mu.Unlock()
+	if copied {
+		s.logf("mcp: tool %q was added twice: the second replaces the first", it.name)
+	}
 	s.notifyChanged(k)
 }
 
@@ -1100,10 +1098,8 @@ func (s *Server) listInOrder(k kind) (list []*item, lastChange int) {
 // offeredKinds returns the kinds that are declared.
 func (s *Server) offeredKinds() kindSet {
 	s.mu.Lock()
-	offered := s.offered
-	s.mu.Unlock()
-	offered[logging] = s.Logging
-	return offered
+	defer s.mu.Unlock()
+	return s.offered
 }
 
 // addSession adds c to the sessions that are notified of changes.
@@ -1151,12 +1147,12 @@ func (s *Server) logf(format string, args ...any) {
 // AddMethod adds a method of an extension, or replaces the one of the same name. Declare the
 // extension in [Server.Extensions]. Clients of every revision may call it, a client of a legacy
 // revision only after initialize. The handler gets the params as the client sent them, an object
-// or nil, and its result is sent as the JSON object that it marshals to; nil is {}.
-// In revision 2026-07-28 the member resultType of a result is written by this library.
+// or nil. Its result is sent as the JSON object that it marshals to, and nil as {}. In revision
+// 2026-07-28, resultType is added.
 //
 // An error of h is sent as the error of the request: an [*Error] as it is, any other with the code
-// -32603. Handlers may use [Progress] and [LogHandler]. They may ask a client of a legacy revision,
-// as [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
+// -32603. Handlers may use [Progress] and log. They may ask a client of a legacy revision, as
+// [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
 // AddMethod may be called at any time. It panics if h is nil, and if the name is one of the
 // protocol's own or begins with "notifications/".
@@ -1217,26 +1213,22 @@ type Request struct {
 }
 
 // RequestFrom returns the request that is served under a handler's context, also after the
-// request has ended, and nil for any other context. The caller may keep and change what it
-// returns.
+// request has ended. For any other context, as in a test that calls a handler, it is the zero
+// Request. Its bytes belong to the library: do not change them.
 //
 // A handler's context, and each context that is derived from it, keeps the whole message of
 // the request in memory, including the arguments. If work continues after the handler has
 // returned, give it a new context and only the values that it needs.
-func RequestFrom(ctx context.Context) *Request {
-	if r := requestOf(ctx); r != outside {
-		return r.publicRequest()
+func RequestFrom(ctx context.Context) Request {
+	r := requestOf(ctx)
+	if r == outside {
+		return Request{}
 	}
-	return nil
-}
-
-// publicRequest returns a description of r that shares no memory with it.
-func (r *request) publicRequest() *Request {
 	name, version, _ := parseClientInfo(r.client)
-	return &Request{
-		Method: string(r.method), Name: r.name, ID: bytes.Clone(r.id), ProtocolVersion: r.rev.String(),
+	return Request{
+		Method: string(r.method), Name: r.name, ID: slices.Clip(r.id), ProtocolVersion: r.rev.String(),
 		ClientName: name, ClientVersion: version,
-		Capabilities: bytes.Clone(r.caps), Arguments: bytes.Clone(r.arguments), Meta: bytes.Clone(r.meta),
+		Capabilities: slices.Clip(r.caps), Arguments: slices.Clip(r.arguments), Meta: slices.Clip(r.meta),
 	}
 }
 
@@ -1271,32 +1263,38 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	})
 }
 
-// LogHandler returns a handler for package log/slog that sends log messages to the client. Name
-// is the name of the logger, and may be empty:
+// LogHandler returns a handler for package log/slog that sends log messages to the client, and
+// declares the capability logging. Name is the name of the logger, and may be empty:
 //
-//	logger := slog.New(mcp.LogHandler("db"))
+//	logger := slog.New(s.LogHandler("db"))
 //
-// Log with the functions of slog that take a context, and pass them the context of the
-// request's handler. A message without attributes is sent as a string, any other as an object
-// of its attributes, with the message as "msg". Attributes are written as [slog.JSONHandler]
-// writes them. If an attribute or group has the name of an earlier member, such as "msg", an
-// underscore is appended: "msg_".
+// A record is sent only if it has the context of a request's handler, so call InfoContext and
+// not Info, and only if the client has asked for its level: with logging/setLevel or, in
+// revision 2026-07-28, with a logLevel in the _meta of the request. Any other record is dropped
+// without a word, and so is one that is logged after the handler has returned. So do not pass a
+// LogHandler alone to [slog.SetDefault]: that would also drop what package log and this library
+// report. Combine it with a handler for stderr, as the example does.
 //
-// A message is dropped if it is below the level that the client asked for, if the client asked
-// for none, outside of a request, after the request's end, and if [Server.Logging] is not set.
-// Clients ask with logging/setLevel, and in revision 2026-07-28 with a logLevel in the _meta of
-// each request. The levels are slog's, and those of the protocol between and above them: Info+2
-// is notice, Error+4 critical, Error+8 alert, Error+12 emergency.
+// Call LogHandler before the Server serves. A session that began before the first LogHandler
+// gets no log messages, because logging was not declared to it.
+//
+// The data of a message is an object, as [slog.JSONHandler] writes it without time and level:
+// the message as "msg", and the attributes. The levels are slog's, and those of the protocol
+// between and above them: Info+2 is notice, Error+4 critical, Error+8 alert, Error+12 emergency.
 //
 // Logging blocks until the message is written or the request ends, so do not log while holding
-// a contended lock. A LogHandler may be used concurrently.
+// a contended lock. A LogHandler may be used concurrently. Logging is deprecated since revision
+// 2026-07-28.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging.
-func LogHandler(name string) slog.Handler {
+func (s *Server) LogHandler(name string) slog.Handler {
+	s.mu.Lock()
+	s.offered[logging] = true
+	s.mu.Unlock()
 	return &logHandler{name, func(h slog.Handler) slog.Handler { return h }}
 }
 
-// A logHandler formats the attributes of each message with a slog.JSONHandler.
+// A logHandler formats each record with a slog.JSONHandler.
 type logHandler struct {
 	name string
 	with func(slog.Handler) slog.Handler // gives a handler the attributes and groups of this one
@@ -1304,7 +1302,7 @@ type logHandler struct {
 
 func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	r := requestOf(ctx)
-	return r != outside && r.session.srv.Logging && levelOf(level) >= r.session.logLevel(r)
+	return r != outside && levelOf(level) >= r.session.logLevel(r)
 }
 
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
@@ -1312,9 +1310,6 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (h *logHandler) WithGroup(name string) slog.Handler {
-	if name == "" {
-		return h
-	}
 	return &logHandler{h.name, func(in slog.Handler) slog.Handler { return h.with(in).WithGroup(name) }}
 }
 
@@ -1322,51 +1317,17 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	if !h.Enabled(ctx, record.Level) {
 		return nil
 	}
-	data, err := h.encodeRecord(ctx, record)
-	if err != nil {
+	var data bytes.Buffer
+	record.Time = time.Time{} // so it is not written
+	if err := h.with(slog.NewJSONHandler(&data, nil)).Handle(ctx, record); err != nil {
 		return err
 	}
+	_, rest, _ := bytes.Cut(bytes.TrimSpace(data.Bytes()), []byte(",")) // without the level, which is the first member
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
-	b = rawMember(optionalMember(b, "logger", h.name), "data", data)
+	b = join(optionalMember(b, "logger", h.name), `"data":{`, string(singleLine(rest)), `}}`)
 	r := requestOf(ctx)
-	r.session.sendNotification(r, closeWith(b, `}}`), func() bool { return true })
+	r.session.sendNotification(r, b, func() bool { return true })
 	return nil
-}
-
-// encodeRecord returns the data of a log message: the record's message, or, if the record
-// has attributes, an object that slog's JSON handler writes, with the message first.
-func (h *logHandler) encodeRecord(ctx context.Context, record slog.Record) ([]byte, error) {
-	var buf bytes.Buffer
-	inner := slog.NewJSONHandler(&buf, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 { // the time, the level and the message; attributes are in a group
-			return slog.Attr{}
-		}
-		if val := a.Value.Any(); a.Value.Kind() == slog.KindAny {
-			_, isError := val.(error) // slog writes an error as its text
-			if err := checkCycles(reflect.ValueOf(val), 0, 0); err != nil && !isError {
-				a.Value = slog.StringValue("!ERROR:" + err.Error())
-			}
-		}
-		return a
-	}})
-	if err := h.with(inner.WithGroup("attributes")).Handle(ctx, record); err != nil {
-		return nil, err
-	}
-	attributes := member(bytes.TrimSpace(buf.Bytes()), "attributes")
-	message := appendString(nil, record.Message)
-	if attributes == nil {
-		return message, nil
-	}
-	b, used := rawMember([]byte("{"), slog.MessageKey, message), map[string]bool{slog.MessageKey: true}
-	for key, val := range members(attributes) {
-		name := string(key)
-		for used[name] {
-			name += "_"
-		}
-		used[name] = true
-		b = append(append(append(appendString(b, name), ':'), val...), ',')
-	}
-	return singleLine(closeWith(b, "}")), nil
 }
 
 // levels holds the levels of log messages, in order.
@@ -1385,39 +1346,18 @@ func levelOf(level slog.Level) int {
 
 // ---- asking the user ----
 
-// ErrInputRequired is the error of a question that the client has not answered yet. A
-// handler returns it, alone, wrapped or joined with others; the question is then sent.
+// ErrInputRequired is the error of a question that the client has not answered yet. Return it
+// from the handler, alone, wrapped or joined with others; the question is then sent. You need
+// not test for it, except in a function around handlers, to tell a question from a failure.
 var ErrInputRequired = errors.New("mcp: the client has to answer a question first")
 
-// ErrDeclined and ErrDismissed are errors of [Elicit], [ElicitSchema] and [ElicitURL]:
-// the user declined, or closed the question without an answer.
+// ErrDeclined and ErrDismissed are errors of [Confirm], [Elicit], [ElicitSchema] and
+// [ElicitURL]: the user declined, or closed the question without an answer. A model reads their
+// texts.
 var (
-	ErrDeclined  = errors.New("mcp: the user declined")
-	ErrDismissed = errors.New("mcp: the user dismissed the question")
+	ErrDeclined  = errors.New("the user declined")
+	ErrDismissed = errors.New("the user dismissed the question")
 )
-
-// A Root is a directory or file that the client works on.
-type Root struct {
-	URI  string `json:"uri"`            // begins with file://
-	Name string `json:"name,omitempty"` // for people; may be empty
-}
-
-// Roots asks the client for its roots. See "Asking the user" in the package comment for what it
-// has in common with [Elicit]. Roots are deprecated since revision 2026-07-28.
-//
-// See https://modelcontextprotocol.io/specification/2025-11-25/client/roots.
-func Roots(ctx context.Context) ([]Root, error) {
-	var answer struct {
-		Roots []Root `json:"roots"`
-	}
-	if err := askClient(ctx, rootsAndSampling, "roots", "roots/list", "{}", &answer); err != nil {
-		return nil, err
-	}
-	if answer.Roots == nil {
-		return nil, invalidAnswer("roots/list", "roots is required")
-	}
-	return answer.Roots, nil
-}
 
 // decode sets what v points to from raw, which a client has sent. It does nothing if raw is
 // nil, and ignores members that v does not have.
@@ -1431,30 +1371,22 @@ func decode(raw []byte, v any) error {
 	return bad.err()
 }
 
-// askClient asks the client, if its revision knows the question and it has the
-// capability, such as "roots" or "elicitation.url". It sets what answer points to
-// from the client's answer.
-func askClient(ctx context.Context, need revision, capability, method, params string, answer any) error {
+// askClient asks the client, if it has the capability, such as "roots" or "elicitation.url", or
+// none is needed. It returns the client's answer.
+func askClient(ctx context.Context, capability, method, params string) (json.RawMessage, error) {
 	r := requestOf(ctx)
 	switch {
 	case r == outside:
-		return fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
-	case !r.rev.knows(need) || !hasCapability(r.caps, capability):
-		return missingCapability(capability)
+		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
+	case capability != "" && !hasCapability(r.caps, capability):
+		return nil, missingCapability(capability)
 	}
-	raw, err := r.ask(ctx, method, params)
-	if err != nil {
-		return err
-	}
-	if err := decode(raw, answer); err != nil {
-		return invalidAnswer(method, err.Error())
-	}
-	return nil
+	return r.ask(ctx, method, params)
 }
 
-// invalidAnswer is the error of an answer that the protocol does not allow.
-func invalidAnswer(method, why string) error {
-	return fmt.Errorf("mcp: %s: the client's answer is invalid: %s", method, why)
+// invalidAnswer is the error of an answer to a form that the protocol does not allow.
+func invalidAnswer(why string) error {
+	return errors.New("mcp: elicitation/create: the client's answer is invalid: " + why)
 }
 
 // missingCapability returns the error for a capability that the client has not declared. Its
@@ -1477,25 +1409,43 @@ func hasCapability(caps []byte, capability string) bool {
 	return len(caps) > 0 && caps[0] == '{'
 }
 
-// Elicit asks the user to fill in a form, which is derived from T, a struct of
-// strings, numbers, booleans, and lists of strings that have an enum. The rules and tags are
-// those of [SchemaOf], and one more:
+// Confirm asks the user to agree to message, as in "Delete a.txt?". It returns nil only if the
+// user ticked a box and accepted. If it returns an error, return that error from the handler.
+//
+// The error is [ErrDeclined] if the user declined, or accepted without the tick, [ErrDismissed]
+// if the user closed the question, and [errors.ErrUnsupported] if the client cannot ask. In
+// revision 2026-07-28 the handler runs again when the user has answered, as "Asking the user" in
+// the package comment says, so do what is to be confirmed after Confirm.
+//
+// The form has one boolean, confirm, which is false by default. A form without fields would not
+// be consent, because some hosts accept it without asking, and some hosts preselect true.
+func Confirm(ctx context.Context, message string) error {
+	form, err := Elicit[struct {
+		Confirm bool `json:"confirm" jsonschema:"tick to go ahead" default:"false"`
+	}](ctx, message)
+	if err == nil && !form.Confirm {
+		return ErrDeclined
+	}
+	return err
+}
+
+// Elicit asks the user to fill in a form. If it returns an error, return that error from the
+// handler. To ask for a yes, call [Confirm].
+//
+// The form is derived from T, a struct of strings, numbers, booleans, and lists of strings that
+// have an enum. The rules and tags are those of [SchemaOf], and one more:
 //
 //	titles:"A,B"  the titles of the enum's values
 //
 // The message says what the form is for. It must not ask for secrets.
 //
-// Elicit returns what the user filled in, or an error that says what is wrong with it;
-// to ask again, call Elicit again. The error is [ErrDeclined] or [ErrDismissed] if the user
-// refused. Elicit panics if T cannot be a form.
+// Elicit returns what the user filled in, or an error that says what is wrong with it; to ask
+// again, call Elicit again. The error is [ErrDeclined] or [ErrDismissed] if the user refused, and
+// [errors.ErrUnsupported] if the client cannot be asked. Elicit panics if T cannot be a form: a
+// test that calls the handler without a client finds that.
 //
-// A form without fields is not consent: a host that was told never to ask may accept it by
-// itself. Before it deletes or sends something, a handler asks for a boolean with the tag
-// default:"false", because some hosts preselect true otherwise, and goes on only if the boolean
-// is true.
-//
-// "Asking the user" in the package comment says when Elicit blocks, what a handler does
-// with its error, and which answer belongs to which question.
+// "Asking the user" in the package comment says when Elicit blocks, and which answer belongs to
+// which question.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
 func Elicit[T any](ctx context.Context, message string) (T, error) {
@@ -1517,8 +1467,9 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	return form, nil
 }
 
-// ElicitSchema is [Elicit] with a form that is described by hand. It returns
-// what the user filled in, unchecked: an object, which may be empty.
+// ElicitSchema is [Elicit] with a form that is described by hand. If it returns an error, return
+// that error from the handler. Otherwise it returns what the user filled in, unchecked: an
+// object, which may be empty.
 func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (json.RawMessage, error) {
 	form, err := appendCompact(nil, schema)
 	if err == nil && form[0] != '{' {
@@ -1539,8 +1490,8 @@ func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (
 }
 
 // ElicitURL asks the user to visit a page, for example to log in. It returns nil when
-// the user agrees, which does not mean that the user has visited the page yet. What it
-// has in common with [Elicit] is under "Asking the user" in the package comment.
+// the user agrees, which does not mean that the user has visited the page yet. If it returns an
+// error, return that error from the handler; it is one of those of [Elicit].
 func ElicitURL(ctx context.Context, message, url string) error {
 	b := stringMember(stringMember([]byte(`{"mode":"url",`), "message", message), "url", url)
 	if requestOf(ctx).rev.hasElicitationID() {
@@ -1557,8 +1508,15 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
 	}
-	if err := askClient(ctx, need, capability, "elicitation/create", string(closeWith(params, "}")), &answer); err != nil {
+	if !requestOf(ctx).rev.knows(need) {
+		return nil, missingCapability(capability)
+	}
+	raw, err := askClient(ctx, capability, "elicitation/create", string(closeWith(params, "}")))
+	if err != nil {
 		return nil, err
+	}
+	if err := decode(raw, &answer); err != nil {
+		return nil, invalidAnswer(err.Error())
 	}
 	switch answer.Action {
 	case "accept":
@@ -1568,137 +1526,67 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 		case content[0] == '{' || capability == "elicitation.url":
 			return content, nil
 		}
-		return nil, invalidAnswer("elicitation/create", "content "+wrongKind("object", answer.Content).Error())
+		return nil, invalidAnswer("content " + wrongKind("object", answer.Content).Error())
 	case "decline":
 		return nil, ErrDeclined
 	case "cancel":
 		return nil, ErrDismissed
 	}
-	return nil, invalidAnswer("elicitation/create", "action must be accept, decline or cancel, got "+strconv.Quote(excerpt(answer.Action)))
+	return nil, invalidAnswer("action must be accept, decline or cancel, got " + strconv.Quote(excerpt(answer.Action)))
 }
 
-// A SampleRequest asks the client's model to continue a conversation.
-type SampleRequest struct {
-	Messages         []SampleMessage `json:"-"`
-	MaxTokens        int             `json:"maxTokens"` // required
-	SystemPrompt     string          `json:"systemPrompt,omitempty"`
-	Temperature      *float64        `json:"temperature,omitempty"`
-	StopSequences    []string        `json:"stopSequences,omitempty"`
-	ModelPreferences json.RawMessage `json:"modelPreferences,omitempty"` // an object, as in the protocol
-	IncludeContext   string          `json:"includeContext,omitempty"`   // "none", "thisServer" or "allServers"; "" is none
-}
-
-// A SampleMessage is one turn of a conversation with a model. Its content is text, images
-// and audio.
-type SampleMessage struct {
-	Role    string // "user" or "assistant"; "" is user
-	Content []Content
-}
-
-// A SampleResult is what the model said.
-type SampleResult struct {
-	SampleMessage
-	Model      string
-	StopReason string // "endTurn", "stopSequence", "maxTokens", or the client's own
-}
-
-// Sample asks the client's model. See "Asking the user" in the package comment for what it has
-// in common with [Elicit]. Sampling is deprecated since revision 2026-07-28.
+// Ask sends a request to the client and returns its result, which is not checked. The params are
+// a value that is written as a JSON object, or nil, which is {}. If Ask returns an error, return
+// that error from the handler. To ask the user, call [Elicit] instead.
 //
-// See https://modelcontextprotocol.io/specification/2025-11-25/client/sampling.
-func Sample(ctx context.Context, req SampleRequest) (*SampleResult, error) {
-	r := requestOf(ctx)
-	if c := req.IncludeContext; c != "" && c != "none" && r.rev.knows(samplingContext) && !hasCapability(r.caps, "sampling.context") {
-		return nil, missingCapability("sampling.context")
+//	sampling/createMessage  asks the client's model: the client must have declared sampling,
+//	                        and sampling.tools if the params have tools
+//	roots/list              asks for the directories that the client works on: the client
+//	                        must have declared roots
+//	any other method        only clients of the older revisions can be asked: check what the
+//	                        method needs in RequestFrom(ctx).Capabilities
+//
+// If the client cannot be asked, the error is [errors.ErrUnsupported], and its text says what is
+// missing. In revision 2026-07-28 equal questions for roots in one call share one answer; each
+// other question needs its own. Sampling and roots are deprecated since that revision.
+//
+// "Asking the user" in the package comment says when Ask blocks, and what holds in revision
+// 2026-07-28: all of it applies to Ask too.
+func Ask(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	raw, err := marshal(addressable(params))
+	switch {
+	case params == nil:
+		raw = []byte("{}")
+	case err != nil:
+		return nil, fmt.Errorf("mcp: Ask: %w", err)
+	case raw[0] != '{':
+		return nil, fmt.Errorf("mcp: Ask: params must be a JSON object, got %s", excerpt(string(raw)))
 	}
-	params, err := req.encodeParams(r.rev)
+	capability, err := requestOf(ctx).rev.capabilityFor(method, raw)
 	if err != nil {
-		return nil, fmt.Errorf("mcp: Sample: %w", err)
-	}
-	var answer struct {
-		Role       string          `json:"role"`
-		Content    json.RawMessage `json:"content"`
-		Model      string          `json:"model"`
-		StopReason string          `json:"stopReason"`
-	}
-	if err := askClient(ctx, rootsAndSampling, "sampling", "sampling/createMessage", string(params), &answer); err != nil {
 		return nil, err
 	}
-	content, err := decodeBlocks(answer.Content)
-	if err != nil {
-		return nil, invalidAnswer("sampling/createMessage", err.Error())
-	}
-	return &SampleResult{SampleMessage{answer.Role, content}, answer.Model, answer.StopReason}, nil
+	answer, err := askClient(ctx, capability, method, string(raw))
+	return bytes.Clone(answer), err
 }
 
-// encodeParams returns the params of the request as a revision knows them.
-func (req *SampleRequest) encodeParams(rev revision) ([]byte, error) {
-	switch p := bytes.TrimSpace(req.ModelPreferences); {
-	case req.MaxTokens <= 0:
-		return nil, errors.New("MaxTokens must be positive")
-	case p != nil && (!json.Valid(p) || p[0] != '{'):
-		return nil, errors.New("ModelPreferences must be a JSON object")
+// capabilityFor returns the capability that a client needs for a question of Ask, or "" for the
+// questions of extensions, whose capabilities are not known here.
+func (v revision) capabilityFor(method string, params []byte) (string, error) {
+	withTools := member(params, "tools")
+	switch {
+	case method == "elicitation/create":
+		return "", fmt.Errorf("mcp: Ask cannot send %q, use Elicit: %w", method, errors.ErrUnsupported)
+	case method == "roots/list":
+		return "roots", nil
+	case method == "sampling/createMessage" && withTools != nil:
+		return "sampling.tools", nil
+	case method == "sampling/createMessage":
+		return "sampling", nil
+	case v.modern():
+		return "", fmt.Errorf("mcp: %q cannot be asked in revision %v: %w", method, v, errors.ErrUnsupported)
 	}
-	type message struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-	}
-	params := struct {
-		Messages []message `json:"messages"`
-		*SampleRequest
-	}{[]message{}, req}
-	for _, m := range req.Messages {
-		content, err := encodeBlocks(m.Content, rev)
-		if err != nil {
-			return nil, err
-		}
-		params.Messages = append(params.Messages, message{cmp.Or(m.Role, "user"), content})
-	}
-	return marshal(params)
-}
-
-// encodeBlocks returns the content of a message: one block, or a list of blocks.
-func encodeBlocks(blocks []Content, rev revision) (_ []byte, err error) {
-	if len(blocks) != 1 && !rev.knows(blockLists) {
-		return nil, fmt.Errorf("a message of %d blocks: %w in revision %v", len(blocks), errors.ErrUnsupported, rev)
-	}
-	b := []byte("[")
-	for _, block := range blocks {
-		if block.Type == "resource" || block.Type == "resource_link" {
-			return nil, fmt.Errorf("content of type %q cannot be sent to a model", block.Type)
-		}
-		if b, err = rev.block(block).appendBlock(b); err != nil {
-			return nil, err
-		}
-	}
-	if b = closeWith(b, "]"); len(blocks) == 1 {
-		b = b[1 : len(b)-1]
-	}
-	return b, nil
-}
-
-// decodeBlocks returns what a model said, which is one block or a list of blocks.
-func decodeBlocks(raw []byte) (content []Content, err error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, errors.New("content is required")
-	}
-	if raw[0] != '[' {
-		raw = join(nil, "[", string(raw), "]")
-	}
-	var blocks []struct {
-		Type     string         `json:"type"`
-		Text     string         `json:"text"`
-		Data     []byte         `json:"data"`
-		MIMEType string         `json:"mimeType"`
-		Meta     map[string]any `json:"_meta"`
-	}
-	if err := decode(raw, &blocks); err != nil {
-		return nil, fmt.Errorf("content: %w", err)
-	}
-	for _, b := range blocks {
-		content = append(content, Content{Type: b.Type, Text: b.Text, Data: b.Data, MIMEType: b.MIMEType, Meta: b.Meta})
-	}
-	return content, nil
+	return "", nil
 }
 
 // ---- schemas from types ----
@@ -3418,12 +3306,6 @@ func writesItself(v reflect.Value) bool {
 
 // appendBlock appends a block of content, and a comma.
 func (c Content) appendBlock(b []byte) (_ []byte, err error) {
-	if err = checkAnnotations(c.Annotations); err == nil && c.Link != nil {
-		err = cmp.Or(checkAnnotations(c.Link.Annotations), checkIcons(c.Link.Icons))
-	}
-	if err != nil {
-		return nil, err
-	}
 	switch {
 	case c.Type == "text" || c.Type == "":
 		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
@@ -3437,7 +3319,10 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 		if c.Meta == nil {
 			c.Meta = link.Meta
 		}
-		link.Annotations, c.Annotations, link.Meta = cmp.Or(c.Annotations, link.Annotations), nil, nil
+		if reflect.ValueOf(c.Annotations).IsZero() {
+			c.Annotations = link.Annotations
+		}
+		link.Annotations, link.Meta = Annotations{}, nil
 		raw, err := marshal(link)
 		if err != nil {
 			return nil, err
@@ -3450,7 +3335,7 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 	default:
 		return nil, fmt.Errorf("content of type %q is unknown or incomplete", c.Type)
 	}
-	if c.Annotations != nil {
+	if !reflect.ValueOf(c.Annotations).IsZero() {
 		annotations, err := marshal(c.Annotations)
 		if err != nil {
 			return nil, err

@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -355,7 +356,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 	byHand[json.RawMessage](&Server{}, properties+`{"a":{"type":"object","properties":{"b":true},"required":["c"]},"n":{"type":"integer","minimum":0.5,"maximum":1e300}}}`)
 }
 
-// A resource, prompt, icon or annotation that no client accepts panics at registration, and
+// A resource or prompt that no client accepts panics at registration, and
 // nothing is added.
 func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 	s := &Server{}
@@ -363,7 +364,6 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		r.URI, r.Name = cmp.Or(r.URI, "x:a"), cmp.Or(r.Name, "a")
 		return func() { s.AddResource(r, texts("")) }
 	}
-	annotated := func(a Annotations) func() { return resource(Resource{Annotations: &a}) }
 	prompt := func(p Prompt) func() { return func() { s.AddPrompt(p, promptOf()) } }
 	for _, uri := range []string{"noscheme", "{scheme}://a", "x://{", "x://{a", "x://}", "x://a}b", "x://{}", "x://{+}", "x://{a}{b}",
 		"x://{a}/{a}", "x://{a}/{+a}", "x://{a-b}", "x://{/a}", "x://{a*}", "x://{a,b}", "x://{{a}}", "x://{?q}"} {
@@ -381,15 +381,7 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		{`prompt "p": an argum`, prompt(Prompt{Name: "p", Arguments: []Argument{{}}})},
 		{`prompt "q": an argum`, prompt(Prompt{Name: "q", Arguments: []Argument{{Name: "a"}, {Name: "a"}}})},
 		{`prompt "r": Meta`, prompt(Prompt{Name: "r", Meta: map[string]any{"f": func() {}}})},
-		{"the Priority must be from 0 to 1", annotated(Annotations{Priority: ptr(1.5)})},
-		{"the Priority must be from 0 to 1", annotated(Annotations{Priority: ptr(-0.1)})},
-		{"the Audience must be", annotated(Annotations{Audience: []string{"users"}})},
-		{"LastModified must be a time", annotated(Annotations{LastModified: "2026-01-02 03:04"})},
 		{"Size is negative", resource(Resource{Size: -1})},
-		{"the Src of an Icon", resource(Resource{Icons: []Icon{{Src: "icon.png"}}})},
-		{"the Theme of an Icon", resource(Resource{Icons: []Icon{{Src: "https://x", Theme: "blue"}}})},
-		{"the Src of an Icon", prompt(Prompt{Name: "p", Icons: []Icon{{}}})},
-		{"the Src of an Icon", func() { addEmpty(s, Tool{Name: "t", Icons: []Icon{{Src: "file:///x"}}}) }},
 	})
 	for k, added := range s.items {
 		if len(added) != 0 {
@@ -416,8 +408,7 @@ func TestInvalidResourceURIsPanic(t *testing.T) {
 	}
 }
 
-// Serve returns an error if no client would accept the server's name, version, icons or
-// capabilities.
+// Serve returns an error if no client would accept the server's name, version or capabilities.
 func TestServeRefusesInvalidServer(t *testing.T) {
 	tests := []struct {
 		s    Server
@@ -425,9 +416,7 @@ func TestServeRefusesInvalidServer(t *testing.T) {
 	}{
 		{Server{Name: "x"}, "Server.Version must be set"},
 		{Server{Version: "1"}, "Server.Name and"},
-		{Server{Name: "x", Version: "1", Icons: []Icon{{Src: "icon.png"}}}, "Server.Icons: the Src of an Icon"},
-		{Server{Name: "x", Version: "1", Icons: []Icon{{Src: "data:,x"}, {Src: "data:,x", Theme: "blue"}}}, "Server.Icons: the Theme of an Icon"},
-		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": func() {}}}, "Experimental or Extensions: json: un"},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": func() {}}}, "Server.Extensions: json: un"},
 	}
 	for i := range tests {
 		err := tests[i].s.Serve(t.Context(), strings.NewReader(""), io.Discard)
@@ -443,12 +432,12 @@ func TestFailedRegistrationChangesNothing(t *testing.T) {
 	s := &Server{}
 	said := diagnostics(s)
 	add(s, "good", noText)
-	icons := []Icon{{Src: "x"}}
+	meta := map[string]any{"f": func() {}}
 	for _, f := range []func(){
-		func() { addEmpty(s, Tool{Name: "good", Meta: map[string]any{"f": func() {}}}) },
-		func() { addEmpty(s, Tool{Name: "a.b", Icons: icons}) },
-		func() { s.AddPrompt(Prompt{Name: "p", Icons: icons}, promptOf()) },
-		func() { s.AddResource(Resource{URI: "x:a", Name: "a", Icons: icons}, texts("")) },
+		func() { addEmpty(s, Tool{Name: "good", Meta: meta}) },
+		func() { addEmpty(s, Tool{Name: "a.b", Meta: meta}) },
+		func() { s.AddPrompt(Prompt{Name: "p", Meta: meta}, promptOf()) },
+		func() { s.AddResource(Resource{URI: "x:a", Name: "a", Meta: meta}, texts("")) },
 		func() {
 			s.AddMethod("tools/list", func(context.Context, json.RawMessage) (any, error) { return nil, nil })
 		},
@@ -467,18 +456,47 @@ func TestFailedRegistrationChangesNothing(t *testing.T) {
 	})
 }
 
+// A second tool of one name replaces the first. Before the first session it is likely a copy
+// whose name was not changed, and is reported.
+func TestSecondToolOfOneName(t *testing.T) {
+	s := &Server{}
+	said := diagnostics(s)
+	list := func(text, want string) {
+		t.Helper()
+		AddTool(s, Tool{Name: "a", Description: text}, func(context.Context, none) (string, error) { return text, nil })
+		if got := said.String(); got != want {
+			t.Errorf("reported %q, want %q", got, want)
+		}
+		said.Reset()
+	}
+	list("first", "")
+	list("second", "mcp: tool \"a\" was added twice: the second replaces the first\n")
+	s.RemoveTools("a")
+	list("third", "")
+	s.AddPrompt(Prompt{Name: "a"}, promptOf())
+	s.AddPrompt(Prompt{Name: "a"}, promptOf())
+	inBubble(t, s, legacyPV, func(c *client) {
+		c.script(`
+			> 1 tools/list
+			< 1 {"tools":[{"name":"a","description":"third","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}]}`)
+		list("fourth", "")
+		c.recv()
+	})
+	list("fifth", "")
+}
+
 // Registration copies what it is given. A caller may reuse its slices and maps.
 func TestRegistrationCopiesItsArguments(t *testing.T) {
 	s := &Server{}
-	icons, audience, priority := []Icon{{Src: "https://a", Sizes: []string{"any"}}}, []string{"user"}, 0.5
-	notes := &Annotations{Audience: audience, Priority: &priority}
+	icons, audience := []Icon{{Src: "https://a", Sizes: []string{"any"}}}, []Role{RoleUser}
+	notes := Annotations{Audience: audience, Priority: 0.5}
 	arguments := []Argument{{Name: "a"}}
 	complete := map[string]CompleteFunc{"v": words("first")}
 	addEmpty(s, Tool{Name: "one", Icons: icons})
 	s.AddResource(Resource{URI: "x:one", Name: "one", Icons: icons, Annotations: notes}, texts(""))
 	s.AddResource(Resource{URI: "t:one/{v}", Name: "one", Complete: complete}, texts(""))
 	s.AddPrompt(Prompt{Name: "one", Arguments: arguments, Icons: icons}, promptOf())
-	icons[0].Src, icons[0].Sizes[0], audience[0], priority, notes.LastModified = "https://b", "1x1", "assistant", 0.9, "2026-01-01T00:00:00Z"
+	icons[0].Src, icons[0].Sizes[0], audience[0] = "https://b", "1x1", RoleAssistant
 	arguments[0].Name = "b"
 	complete["v"] = words("second")
 	const icon = `"icons":[{"src":"https://a","sizes":["any"]}]`
@@ -510,10 +528,13 @@ func TestSchemaThatProvidersRefuseIsReported(t *testing.T) {
 		if !strings.Contains(said.String(), `tool "x"`) || !strings.Contains(said.String(), "properties") {
 			t.Errorf("%s: reported %q", schema, said)
 		}
+		s.RemoveTools("x")
 		said.Reset()
 	}
 	byHand[json.RawMessage](s, `{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"type":"array","items":{}}}}`)
+	s.RemoveTools("x")
 	toolOf[map[string]any](s)
+	s.RemoveTools("x")
 	toolOf[none](s)
 	if said.Len() > 0 {
 		t.Errorf("reported %q", said)
@@ -1502,7 +1523,7 @@ func TestResults(t *testing.T) {
 		{"resource", out(EmbeddedResource(ResourceContents{URI: "x:a"}), nil), `"content":[{"type":"resource","resource":{"uri":"x:a","text":""}}]`, ""},
 		{"blob", out(EmbeddedResource(ResourceContents{URI: "x:a", MIMEType: "x/y", Blob: []byte("b"), Text: "ignored"}), nil),
 			`"content":[{"type":"resource","resource":{"uri":"x:a","mimeType":"x/y","blob":"Yg=="}}]`, ""},
-		{"annotated", out(Content{Text: "a", Annotations: &Annotations{Audience: []string{"user"}}, Meta: map[string]any{"a": nil}}, nil),
+		{"annotated", out(Content{Text: "a", Annotations: Annotations{Audience: []Role{RoleUser}}, Meta: map[string]any{"a": nil}}, nil),
 			`"content":[{"type":"text","text":"a","annotations":{"audience":["user"]},"_meta":{"a":null}}]`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -1642,20 +1663,9 @@ func TestUnsendableResultIsReported(t *testing.T) {
 			t.Errorf("%s: reported %q, want %q", request, got, reported)
 		}
 	}
-	link := func(r Resource) Content {
-		r.URI, r.Name = "x:a", "a"
-		return ResourceLink(r)
-	}
 	const fails, failsTool = `"error":{"code":-32603,"message":"The result cannot be sent: `, `"result":{"content":[{"type":"text","text":"The result cannot be sent: `
 	for reason, content := range map[string]Content{
-		"Audience must be":             {Text: "a", Annotations: &Annotations{Audience: []string{"user", "everybody"}}},
-		"Priority must be":             {Type: "image", Annotations: &Annotations{Priority: ptr(1.5)}},
-		"from 0 to 1":                  {Annotations: &Annotations{Priority: ptr(math.NaN())}},
-		"LastModified must be":         {Annotations: &Annotations{LastModified: "yesterday"}},
-		"Theme of an Icon":             link(Resource{Icons: []Icon{{Src: "https://a", Theme: "blue"}}}),
-		"Src of an Icon":               link(Resource{Icons: []Icon{{Src: "a.png"}}}),
-		"be \"user\" or \"assistant\"": link(Resource{Annotations: &Annotations{Audience: []string{"model"}}}),
-		`content of type "video"`:      {Type: "video"},
+		`content of type "video"`:                                  {Type: "video"},
 		`content of type "resource_link" is unknown or incomplete`: {Type: "resource_link"},
 		`content of type "resource" is unknown or incomplete`:      {Type: "resource"},
 		"unsupported value: NaN":                                   {Text: "a", Meta: map[string]any{"a": math.NaN()}},
@@ -1707,7 +1717,7 @@ func TestContentInsideOfOut(t *testing.T) {
 // encoding/json writes the public types as the newest revision has them.
 func TestPublicTypesAsJSON(t *testing.T) {
 	icons, meta := []Icon{{Src: "https://a", MIMEType: "image/png", Sizes: []string{"any"}, Theme: "dark"}}, map[string]any{"a": 1}
-	notes := &Annotations{Audience: []string{"user"}, Priority: ptr(0.0), LastModified: "2026-01-31T09:30:00Z"}
+	notes := Annotations{Audience: []Role{RoleUser, RoleAssistant}, Priority: 1, LastModified: time.Date(2026, 1, 31, 9, 30, 0, 0, time.FixedZone("", 3600))}
 	const shown = `"icons":[{"src":"https://a","mimeType":"image/png","sizes":["any"],"theme":"dark"}],"_meta":{"a":1}}`
 	for _, test := range []struct {
 		v    any
@@ -1719,9 +1729,8 @@ func TestPublicTypesAsJSON(t *testing.T) {
 			`{"name":"a","title":"A","description":"d","inputSchema":{},"outputSchema":{},"annotations":{"title":"t","readOnlyHint":true,"destructiveHint":false},` + shown},
 		{Resource{URI: "x:a", Name: "a"}, `{"uri":"x:a","name":"a"}`},
 		{Resource{URI: "x:a", Name: "a", Title: "A", Description: "d", MIMEType: "x/y", Size: 5, Annotations: notes, Icons: icons, Meta: meta, Complete: map[string]CompleteFunc{"a": nil}},
-			`{"uri":"x:a","name":"a","title":"A","description":"d","mimeType":"x/y","size":5,"annotations":{"audience":["user"],"priority":0,"lastModified":"2026-01-31T09:30:00Z"},` + shown},
+			`{"uri":"x:a","name":"a","title":"A","description":"d","mimeType":"x/y","size":5,"annotations":{"audience":["user","assistant"],"priority":1,"lastModified":"2026-01-31T09:30:00+01:00"},` + shown},
 		{Prompt{Name: "a"}, `{"name":"a"}`},
-		{[]Root{{URI: "file:///a"}, {URI: "file:///b", Name: "B"}}, `[{"uri":"file:///a"},{"uri":"file:///b","name":"B"}]`},
 		{Prompt{Name: "a", Title: "A", Description: "d", Arguments: []Argument{{Name: "b", Required: true}, {Name: "c", Title: "C", Description: "d", Complete: words("x")}}, Icons: icons, Meta: meta},
 			`{"name":"a","title":"A","description":"d","arguments":[{"name":"b","required":true},{"name":"c","title":"C","description":"d"}],` + shown},
 	} {
@@ -1736,7 +1745,7 @@ func TestPublicTypesAsJSON(t *testing.T) {
 func TestListMembersByRevision(t *testing.T) {
 	s := &Server{}
 	icons, meta := []Icon{{Src: "https://a"}}, map[string]any{"a": json.RawMessage("[null, 1]")}
-	notes := &Annotations{Audience: []string{"user"}, Priority: ptr(0.5), LastModified: "2026-01-31T09:30:00Z"}
+	notes := Annotations{Audience: []Role{RoleUser}, Priority: 0.5, LastModified: time.Date(2026, 1, 31, 9, 30, 0, 0, time.FixedZone("", 3600))}
 	AddTool(s, Tool{Name: "a", Title: "A", Icons: icons, Meta: meta, Annotations: ToolAnnotations{ReadOnlyHint: Yes},
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"e":{"enum":[null]}}}`), OutputSchema: json.RawMessage(`{"type":"array"}`)},
 		func(context.Context, json.RawMessage) (any, error) { return nil, nil })
@@ -1746,7 +1755,7 @@ func TestListMembersByRevision(t *testing.T) {
 	s.AddPrompt(Prompt{Name: "c", Title: "C", Arguments: []Argument{{Name: "d", Title: "D"}}, Icons: icons, Meta: meta}, promptOf())
 	const (
 		shown    = `,"icons":[{"src":"https://a"}],"_meta":{"a":[null,1]}`
-		resource = `"name":"b","title":"B","description":"D","mimeType":"x/y","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-31T09:30:00Z"}` + shown
+		resource = `"name":"b","title":"B","description":"D","mimeType":"x/y","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-31T09:30:00+01:00"}` + shown
 	)
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", ""} {
 		plus, star, output := "", "", ""
@@ -1831,10 +1840,15 @@ func TestOutputIsOneValidLine(t *testing.T) {
 		}
 		record := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
 		record.Add("v", v)
-		got, err = LogHandler("").(*logHandler).encodeRecord(t.Context(), record)
-		if err != nil || !valid(got) {
-			t.Errorf("logged %T: %q %v", v, got, err)
-		}
+		s := &Server{}
+		logger, do := s.LogHandler(""), doer(s)
+		inBubble(t, s, "", func(c *client) {
+			*do = func(ctx context.Context) { err = logger.Handle(ctx, record) }
+			c.send(strings.TrimPrefix(strings.TrimSpace(doAt(`"info"`)), "> "))
+			if got := c.recv(); err != nil || len(got) != 2 || !valid([]byte(got[0])) {
+				t.Errorf("logged %T: %q %v", v, got, err)
+			}
+		})
 	}
 }
 
@@ -2093,7 +2107,11 @@ func TestCacheHints(t *testing.T) {
 		inBubble(t, s, "2025-11-25", func(c *client) {
 			for _, asked := range []string{`tools/list`, `prompts/list`, `resources/list`, `resources/templates/list`, `server/discover`,
 				`resources/read {"uri":"x:a"}`, `resources/read {"uri":"x:7a"}`} {
-				if got := c.ask("> 1+ " + asked)[0]; !strings.Contains(got, test.want) {
+				want := test.want
+				if strings.HasPrefix(asked, "resources/read") { // its contents may change at any time
+					want = `"ttlMs":0,"cacheScope":"private"`
+				}
+				if got := c.ask("> 1+ " + asked)[0]; !strings.Contains(got, want) {
 					t.Errorf("%s: %s", asked, got)
 				}
 				if got := c.ask("> 1 " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
@@ -2113,7 +2131,7 @@ func TestCacheHints(t *testing.T) {
 // methods of the Server, because no lock is held. If it panics, its own request fails.
 func TestShown(t *testing.T) {
 	s := &Server{}
-	var seen []*Request
+	var seen []Request
 	apps := func(ctx context.Context) bool {
 		r := RequestFrom(ctx)
 		seen = append(seen, r)
@@ -2288,25 +2306,6 @@ func TestReadResource(t *testing.T) {
 	})
 }
 
-// A result that depends on the user's answers is declared private and stale.
-func TestResultWithAnswersIsNotCached(t *testing.T) {
-	s := &Server{CacheTTL: time.Minute, CachePublic: true}
-	s.AddResource(Resource{URI: "x:a", Name: "a"}, texts("A"))
-	asked := func(id, more string) string {
-		return `> {"jsonrpc":"2.0","id":` + id + `,"method":"resources/read","params":{"uri":"x:a",` + more + `$META}}` + "\n"
-	}
-	got := func(id, hints string) string {
-		return `< {"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete","contents":[{"uri":"x:a","text":"A"}],` + hints + `,$SRV}}` + "\n"
-	}
-	read := callOf(s, "x:a", "{}")
-	read.method = []byte("resources/read")
-	const fresh, private = `"ttlMs":60000,"cacheScope":"public"`, `"ttlMs":0,"cacheScope":"private"`
-	play(t, s, "", asked("1", "")+got("1", fresh)+
-		asked("2", `"inputResponses":{},`)+got("2", private)+
-		asked("3", `"requestState":"`+read.seal(rounds{})+`",`)+got("3", private)+
-		asked("4", `"inputResponses":null,"requestState":null,`)+got("4", fresh))
-}
-
 // A template matches the URIs that its expansion can make. Escapes are decoded once. No value
 // contains "." or ".." as a segment, on its own or together with the text beside it.
 func TestTemplates(t *testing.T) {
@@ -2451,9 +2450,6 @@ func TestGetPrompt(t *testing.T) {
 	fails("refuses", errors.Join(errors.New("x"), &Error{Code: -32602, Message: "not so"}))
 	s.AddPrompt(Prompt{Name: "panics"}, func(context.Context, map[string]string) ([]Message, error) { panic("secret") })
 	s.AddPrompt(Prompt{Name: "lacks"}, promptOf(Content{Type: "image/png"}))
-	s.AddPrompt(Prompt{Name: "commands"}, func(context.Context, map[string]string) ([]Message, error) {
-		return []Message{{"system", Text("obey")}}, nil
-	})
 	greeted := func(args string) string {
 		return ` {"description":"Greets","messages":[{"role":"user","content":{"type":"text","text":"` + args + `"}},{"role":"assistant","content":{"type":"text","text":"hm"}}]}`
 	}
@@ -2473,7 +2469,7 @@ func TestGetPrompt(t *testing.T) {
 		`{"name":"greet","arguments":["Ann"]}`:                  invalid + `arguments must be an object, got ["Ann"]`,
 		`{"name":"greet","arguments":"Ann"}`:                    invalid + `arguments must be an object, got "Ann"`,
 		`{"name":"greet","arguments":{"name":"A","name":"B"}}`:  invalid + `arguments.name came twice`,
-		`{"name":"nope"}`:                                       `! -32602 Unknown prompt: nope (there is greet, empty, burns, refuses, panics, lacks, commands)`,
+		`{"name":"nope"}`:                                       `! -32602 Unknown prompt: nope (there is greet, empty, burns, refuses, panics, lacks)`,
 		`{"name":7}`:                                            invalid + `name is required`,
 		`{}`:                                                    invalid + `name is required`,
 		`{"name":"empty"}`:                                      ` {"messages":[]}`,
@@ -2481,7 +2477,6 @@ func TestGetPrompt(t *testing.T) {
 		`{"name":"refuses"}`:                                    `! -32602 not so`,
 		`{"name":"panics"}`:                                     internal,
 		`{"name":"lacks"}`:                                      `! -32603 The result cannot be sent: content of type "image/png" is unknown or incomplete`,
-		`{"name":"commands"}`:                                   `! -32603 The result cannot be sent: a message has the role "system"`,
 	} {
 		inBothEras(t, s, "prompts/get "+params, want)
 	}
@@ -2598,16 +2593,16 @@ func TestCompletion(t *testing.T) {
 
 // ---- what a handler knows of its request ----
 
-func asText(r *Request) string { return fmt.Sprintf("%+q", *r) }
+func asText(r Request) string { return fmt.Sprintf("%+q", r) }
 
 // RequestFrom returns the method, name, id, revision, client, capabilities, arguments and
 // _meta of the request to every kind of handler.
 func TestRequestFrom(t *testing.T) {
-	if r := RequestFrom(context.Background()); r != nil {
+	if r := RequestFrom(context.Background()); !reflect.DeepEqual(r, Request{}) {
 		t.Errorf("outside of a handler: %+v", r)
 	}
 	s := &Server{}
-	var got []*Request
+	var got []Request
 	saw := func(ctx context.Context) { got = append(got, RequestFrom(context.WithoutCancel(ctx))) }
 	AddTool(s, Tool{Name: "do"}, func(ctx context.Context, _ map[string]int) (none, error) {
 		saw(ctx)
@@ -2640,7 +2635,7 @@ func TestRequestFrom(t *testing.T) {
 	}
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
 	ids := []string{`1`, `0`, `-7`, `9007199254740993`, `2.0`, `"1"`, `""`, `"\u0061\"é"`}
-	var want []*Request
+	var want []Request
 	inBubble(t, s, "", func(c *client) {
 		call := func(m test, id, meta string, expected Request) {
 			params := m.params
@@ -2650,13 +2645,13 @@ func TestRequestFrom(t *testing.T) {
 			c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + m.method + `","params":{` + params + `}}`)
 			synctest.Wait()
 			expected.Method, expected.Name, expected.ID = m.method, m.name, json.RawMessage(id)
-			want = append(want, &expected)
 			if m.arguments != "" {
 				expected.Arguments = raw(m.arguments)
 			}
 			if meta != "" {
 				expected.Meta = raw(meta)
 			}
+			want = append(want, expected)
 		}
 		const modern = `"` + keyVersion + `":"2026-07-28","` + keyCaps + `":`
 		for _, m := range tests {
@@ -2686,27 +2681,36 @@ func TestRequestFrom(t *testing.T) {
 	}
 }
 
-// A handler may write into its Request without changing the library's own.
-func TestRequestFromReturnsCopies(t *testing.T) {
+// Appending to the bytes of a Request does not change the library's own. They are not copied,
+// so a call of RequestFrom costs the same for large arguments.
+func TestRequestFromDoesNotCopy(t *testing.T) {
 	s := &Server{}
+	var size int
 	AddTool(s, Tool{Name: "t", InputSchema: json.RawMessage(openSchema)}, func(ctx context.Context, in json.RawMessage) (string, error) {
-		for range 2 {
-			r := RequestFrom(ctx)
-			for _, b := range []*json.RawMessage{&r.ID, &r.Meta, &r.Capabilities, &r.Arguments} {
-				_ = append(*b, "xxxxxxxx"...)
-				for i := range *b {
-					(*b)[i] = 'y'
-				}
-			}
+		r := RequestFrom(ctx)
+		for _, b := range []json.RawMessage{r.ID, r.Meta, r.Capabilities, r.Arguments} {
+			_ = append(b, strings.Repeat("x", 200)...)
+		}
+		size = len(RequestFrom(ctx).Arguments)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 10 {
+			RequestFrom(ctx)
+		}
+		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<20 {
+			t.Errorf("%d bytes", after.TotalAlloc-before.TotalAlloc)
 		}
 		Progress(ctx, 1, 0, "")
-		r := RequestFrom(ctx)
-		return fmt.Sprintf("%s %s %s", r.ID, r.Capabilities, r.Arguments), nil
+		r = RequestFrom(ctx)
+		return fmt.Sprintf("%s %s %.10s %v", r.ID, r.Capabilities, r.Arguments, json.Valid(r.Meta)), nil
 	})
 	inBubble(t, s, "", func(c *client) {
-		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":7,` + modernMeta + `},"name":"t","arguments":{"a":1}}}`)
-		c.want(progressLine("7", "1"), modernSaid(1, `1 {} {"a":1}`))
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"` + strings.Repeat("x", 1<<20) + `"},"_meta":{"progressToken":7,` + modernMeta + `},"name":"t"}}`)
+		c.want(progressLine("7", "1"), modernSaid(1, `1 {} {"a":"xxxx true`))
 	})
+	if size < 1<<20 {
+		t.Errorf("%d bytes of arguments", size)
+	}
 }
 
 // ---- logging and progress ----
@@ -2745,29 +2749,25 @@ func (h inRequest) WithGroup(name string) slog.Handler {
 // LogHandler fulfills the contract of slog.Handler, except that messages of the protocol have
 // no time.
 func TestLogHandlerWithSlogtest(t *testing.T) {
-	s := &Server{Logging: true}
-	do := doer(s)
+	s := &Server{}
+	logger, do := s.LogHandler("x"), doer(s)
 	inBubble(t, s, "", func(c *client) {
 		begun, release := make(chan context.Context), make(chan struct{})
 		*do = func(ctx context.Context) { begun <- ctx; <-release }
 		c.talk(doAt(`"debug"`))
-		err := slogtest.TestHandler(inRequest{LogHandler("x"), <-begun}, func() (messages []map[string]any) {
+		err := slogtest.TestHandler(inRequest{logger, <-begun}, func() (messages []map[string]any) {
 			for _, line := range c.recv() {
 				var m struct {
 					Params struct {
 						Level string
-						Data  any
+						Data  map[string]any
 					}
 				}
 				if err := json.Unmarshal([]byte(line), &m); err != nil {
 					t.Fatal(err)
 				}
-				data, ok := m.Params.Data.(map[string]any)
-				if !ok { // without attributes it is just the message
-					data = map[string]any{slog.MessageKey: m.Params.Data}
-				}
-				data[slog.LevelKey] = m.Params.Level
-				messages = append(messages, data)
+				m.Params.Data[slog.LevelKey] = m.Params.Level
+				messages = append(messages, m.Params.Data)
 			}
 			return messages
 		})
@@ -2783,14 +2783,13 @@ func TestLogHandlerWithSlogtest(t *testing.T) {
 
 // Levels of slog become levels of the protocol, and only what the client requested is sent.
 func TestLogLevels(t *testing.T) {
-	s := &Server{Logging: true}
-	do := doer(s)
+	s := &Server{}
+	l, do := slog.New(s.LogHandler("")), doer(s)
 	of := map[slog.Level]string{-8: "debug", -4: "debug", -1: "debug", 0: "info", 1: "info", 2: "notice", 3: "notice", 4: "warning", 7: "warning",
 		8: "error", 11: "error", 12: "critical", 15: "critical", 16: "alert", 19: "alert", 20: "emergency", 99: "emergency"}
 	ordered := slices.Sorted(maps.Keys(of))
 	enabled := 0
 	*do = func(ctx context.Context) {
-		l := slog.New(LogHandler(""))
 		enabled = 0
 		for _, level := range ordered {
 			if l.Enabled(ctx, level) {
@@ -2802,7 +2801,7 @@ func TestLogLevels(t *testing.T) {
 	from := func(name string) (lines string) {
 		for _, level := range ordered {
 			if slices.Index(levels[:], of[level]) >= slices.Index(levels[:], name) {
-				lines += logged(`"level":"` + of[level] + `","data":"m"`)
+				lines += logged(`"level":"` + of[level] + `","data":{"msg":"m"}`)
 			}
 		}
 		return lines
@@ -2845,9 +2844,9 @@ func TestLogLevels(t *testing.T) {
 			}
 		}
 		// None of these has changed it. A modern request has its own level.
-		*do = func(ctx context.Context) { slog.New(LogHandler("l")).WarnContext(ctx, "w") }
+		*do = func(ctx context.Context) { slog.New(s.LogHandler("l")).WarnContext(ctx, "w") }
 		c.talk(long(called) + finished)
-		c.talk(doAt(`"info"`) + logged(`"level":"warning","logger":"l","data":"w"`) + done)
+		c.talk(doAt(`"info"`) + logged(`"level":"warning","logger":"l","data":{"msg":"w"}`) + done)
 	})
 }
 
@@ -2859,34 +2858,25 @@ type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
-type ringError struct{ next *ringError }
-
-func (e *ringError) Error() string { return "ring" }
-
 type panicky struct{}
 
 func (panicky) MarshalJSON() ([]byte, error) { panic("oh") }
 
-// The data of a message without attributes is a string, and of another message an object.
-// A value that cannot be written or panics is replaced by an error.
+// The data of a message is an object. A value that cannot be written or panics is replaced by
+// an error.
 func TestLogData(t *testing.T) {
-	s := &Server{Logging: true}
-	do := doer(s)
+	s := &Server{}
+	logger, do := s.LogHandler("lo\"g"), doer(s)
 	group := slog.Group
-	var self any
-	self = &self
-	ring := &ringError{}
-	ring.next = ring
-	const cycle = `"!ERROR:the value contains itself, or is nested too deeply"`
 	for _, test := range []struct {
 		msg   string
 		with  func(*slog.Logger) *slog.Logger // or nil
 		attrs []any
 		want  string
 	}{
-		{"a <b> \n", nil, nil, `"a <b> \n"`},
-		{"", nil, nil, `""`},
-		{"m", nil, []any{slog.Attr{}}, `"m"`},
+		{"a <b>, \n\u2028", nil, nil, `{"msg":"a <b>, \n\u2028"}`},
+		{"", nil, nil, `{"msg":""}`},
+		{"m", nil, []any{slog.Attr{}}, `{"msg":"m"}`},
 		{"m", nil, []any{"i", int64(math.MinInt64), "u", uint64(math.MaxUint64), "f", 1.5, "b", true, "s", "x", "n", nil,
 			"t", time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), "d", 1500 * time.Millisecond},
 			`{"msg":"m","i":-9223372036854775808,"u":18446744073709551615,"f":1.5,"b":true,"s":"x","n":null,"t":"2026-01-02T03:04:05.000000006Z","d":1500000000}`},
@@ -2909,18 +2899,10 @@ func TestLogData(t *testing.T) {
 				"g", valuer{slog.GroupValue(slog.Any("in", valuer{slog.BoolValue(true)}))}, "", valuer{slog.GroupValue(slog.Int("inline", 1))}},
 			`{"msg":"m","w":"with","v":1,"vv":1000000000,"g":{"in":true},"inline":1}`},
 		{"m", nil, []any{"level", slog.LevelWarn, "time", "now", "source", "s"}, `{"msg":"m","level":"WARN","time":"now","source":"s"}`},
-		{"m", func(l *slog.Logger) *slog.Logger { return l.With("msg", "") }, []any{"msg", "mine", group("g", "msg", "inside")},
-			`{"msg":"m","msg_":"","msg__":"mine","g":{"msg":"inside"}}`},
-		{"m", func(l *slog.Logger) *slog.Logger { return l.WithGroup("msg").With("a", 1) }, []any{"b", 2}, `{"msg":"m","msg_":{"a":1,"b":2}}`},
-		{"m", nil, []any{group("msg", "a", 1), "msg", valuer{slog.GroupValue(slog.Int("b", 2))}, group("", "msg", 3)},
-			`{"msg":"m","msg_":{"a":1},"msg__":{"b":2},"msg___":3}`},
-		{"m", func(l *slog.Logger) *slog.Logger { return l.With("a", 1) }, []any{"a", 2, "a_", 3}, `{"msg":"m","a":1,"a_":2,"a__":3}`},
-		{"m", func(l *slog.Logger) *slog.Logger { return l.With("a", self) }, []any{group("g", "b", []any{self}), "ring", ring},
-			`{"msg":"m","a":` + cycle + `,"g":{"b":` + cycle + `},"ring":"ring"}`},
 	} {
 		inBubble(t, s, "", func(c *client) {
 			*do = func(ctx context.Context) {
-				l := slog.New(LogHandler("lo\"g"))
+				l := slog.New(logger)
 				if test.with != nil {
 					l = test.with(l)
 				}
@@ -2931,10 +2913,11 @@ func TestLogData(t *testing.T) {
 	}
 }
 
-// Logging outside of a request, after its end, or with Logging off does nothing, and Enabled
-// reports so.
+// Logging outside of a request, after its end, or in a session that began before the first
+// LogHandler does nothing, and Enabled reports so.
 func TestLogWithoutClient(t *testing.T) {
-	l := slog.New(LogHandler("x"))
+	on := &Server{}
+	l := slog.New(on.LogHandler("x"))
 	silent := func(name string, ctx context.Context) {
 		t.Helper()
 		if l.Enabled(ctx, slog.LevelError+99) {
@@ -2950,16 +2933,22 @@ func TestLogWithoutClient(t *testing.T) {
 	do := doer(off)
 	*do = func(ctx context.Context) { silent("off", ctx) }
 	inBubble(t, off, "2025-11-25", func(c *client) {
-		c.talk(doAt(`"debug"`) + done)
-		c.script(`
-			> 1 tools/call {"name":"do"}
-			< 1 {"content":[]}
+		const refused = `
 			> 2 logging/setLevel {"level":"debug"}
 			< 2! -32601 Method not found: logging/setLevel
+			> 1 tools/call {"name":"do"}
+			< 1 {"content":[]}`
+		c.script(`
 			> 3+ server/discover
-			< 3* {"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}`)
+			< 3* {"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}` + refused)
+		l = slog.New(off.LogHandler("late"))
+		c.script(refused)
+		c.script(`
+			> 4+ server/discover
+			< 4* {"supportedVersions":["2026-07-28"],"capabilities":{"logging":{},"tools":{"listChanged":true}}}`)
+		*do = func(ctx context.Context) { l.InfoContext(ctx, "declared by now") }
+		c.talk(doAt(`"debug"`) + logged(`"level":"info","logger":"late","data":{"msg":"declared by now"}`) + done)
 	})
-	on := &Server{Logging: true}
 	do = doer(on)
 	inBubble(t, on, "", func(c *client) {
 		c.script(`
@@ -3112,12 +3101,6 @@ func outcome(v any, err error) (string, error) {
 		return v, nil
 	case json.RawMessage:
 		return string(v), nil
-	case *SampleResult:
-		text := fmt.Sprintf("%s/%s/%s", v.Role, v.Model, v.StopReason)
-		for _, c := range v.Content {
-			text += fmt.Sprintf(" %s:%s%s%s", c.Type, c.Text, c.MIMEType, c.Data)
-		}
-		return text, nil
 	}
 	return fmt.Sprintf("%+v", v), nil
 }
@@ -3315,14 +3298,14 @@ func askURL(ctx context.Context) (string, error) {
 	return outcome("agreed", ElicitURL(ctx, "Log in", "https://x/?a=1&b=2"))
 }
 
-func askRoots(ctx context.Context) (string, error) { return outcome(Roots(ctx)) }
+func askRoots(ctx context.Context) (string, error) { return outcome(listRoots(ctx)) }
 
-func askModel(req SampleRequest) askFunc {
-	return func(ctx context.Context) (string, error) { return outcome(Sample(ctx, req)) }
+func asking(method string, params any) askFunc {
+	return func(ctx context.Context) (string, error) { return outcome(Ask(ctx, method, params)) }
 }
 
-func sampleOf(c ...Content) SampleRequest {
-	return SampleRequest{MaxTokens: 9, Messages: []SampleMessage{{Content: c}}}
+func askModel(params string) askFunc {
+	return asking("sampling/createMessage", json.RawMessage(params))
 }
 
 const (
@@ -3332,12 +3315,16 @@ const (
 	hiAnswer  = `{"role":"assistant","content":{"type":"text","text":"yo"},"model":"m","stopReason":"endTurn","_meta":{"x":1},"more":[]}`
 )
 
-const consentAsk = `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean","default":false}}}}`
+const consentAsk = `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":` +
+	`{"confirm":{"type":"boolean","description":"tick to go ahead","default":false}}}}`
 
+// askConsent returns what the model reads if it is not nil.
 func askConsent(ctx context.Context) (string, error) {
-	return outcome(Elicit[struct {
-		Sure bool `json:"sure" default:"false"`
-	}](ctx, "m"))
+	err := Confirm(ctx, "m")
+	if errors.Is(err, ErrDeclined) || errors.Is(err, ErrDismissed) {
+		return "model: " + err.Error(), nil
+	}
+	return outcome("agreed", err)
 }
 
 // The same handler works in both eras: what is asked, what is answered, and the result.
@@ -3373,7 +3360,6 @@ func TestAskingInBothEras(t *testing.T) {
 		check("form: "+test.name, askTrip, [][]asked{{{"k", create, tripAsk, test.answer}}}, test.want)
 	}
 
-	invalidRoots := "error: mcp: roots/list: the client's answer is invalid: "
 	for _, test := range []struct {
 		ask                          askFunc
 		method, params, answer, want string
@@ -3382,53 +3368,29 @@ func TestAskingInBothEras(t *testing.T) {
 		{askByHand, create, byHandAsk, `{"action":"decline"}`, "declined"},
 		{askByHand, create, byHandAsk, `{"action":"accept"}`, "{}"},
 		{askByHand, create, byHandAsk, `{"action":"accept","content":null}`, "{}"},
-		{askConsent, create, consentAsk, `{"action":"accept"}`, "{Sure:false}"}, // an answer without fields is not consent
-		{askConsent, create, consentAsk, `{"action":"accept","content":null}`, "{Sure:false}"},
-		{askConsent, create, consentAsk, `{"action":"accept","content":{}}`, "{Sure:false}"},
-		{askConsent, create, consentAsk, `{"action":"accept","content":{"sure":true}}`, "{Sure:true}"},
+		{askConsent, create, consentAsk, `{"action":"accept"}`, "model: the user declined"}, // an answer without fields is not consent
+		{askConsent, create, consentAsk, `{"action":"accept","content":null}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"accept","content":{}}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false}}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":true}}`, "agreed"},
+		{askConsent, create, consentAsk, `{"action":"decline","content":{"confirm":true}}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"cancel"}`, "model: the user dismissed the question"},
 		{askURL, create, urlAsk, `{"action":"accept"}`, "agreed"},
 		{askURL, create, urlAsk, `{"action":"decline"}`, "declined"},
 		{askURL, create, urlAsk, `{"action":"cancel"}`, "dismissed"},
 		{askRoots, "roots/list", `{}`, `{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"_meta":{}}`,
 			"[{URI:file:///a Name:A} {URI:file:///b Name:}]"},
-		{askRoots, "roots/list", `{}`, `{"roots":[]}`, "[]"},
-		{askRoots, "roots/list", `{}`, `{}`, invalidRoots + "roots is required"},
-		{askRoots, "roots/list", `{}`, `{"roots":{}}`, invalidRoots + "roots must be an array, got {}"},
+		{asking("roots/list", nil), "roots/list", `{}`, `{"roots":null, "x":[1.0]}`, `{"roots":null, "x":[1.0]}`}, // unchecked, as it came
+		{asking("roots/list", none{}), "roots/list", `{}`, `{}`, `{}`},
+		{asking("roots/list", map[string]any(nil)), "roots/list", `{}`, `{}`, `{}`},
+		{askModel(hiAsk), sample, hiAsk, hiAnswer, hiAnswer},
+		{askModel("{ \"maxTokens\" : 1,\n\"tools\":[] }"), sample, `{"maxTokens":1,"tools":[]}`, `{}`, `{}`},
+		{asking(sample, struct {
+			SystemPrompt string   `json:"systemPrompt"`
+			Stop         []string `json:"stopSequences"`
+		}{"<\u2028>", nil}), sample, `{"systemPrompt":"<\u2028>","stopSequences":[]}`, `{}`, `{}`},
 	} {
 		check(test.method+test.answer, test.ask, [][]asked{{{"k", test.method, test.params, test.answer}}}, test.want)
-	}
-
-	temperature := 0.5
-	messages := func(content string) string {
-		return `{"messages":[{"role":"user","content":` + content + `}],"maxTokens":9}`
-	}
-	model := func(content string) string { return `{"role":"assistant","content":` + content + `,"model":"m"}` }
-	invalidModel := "error: mcp: " + sample + ": the client's answer is invalid: "
-	hi := sampleOf(Text("hi"))
-	for _, test := range []struct {
-		name                 string
-		req                  SampleRequest
-		params, answer, want string
-	}{
-		{"text", hi, hiAsk, hiAnswer, "assistant/m/endTurn text:yo"},
-		{"image", sampleOf(Image([]byte("abc"), "image/png")), messages(`{"type":"image","data":"YWJj","mimeType":"image/png"}`),
-			model(`{"type":"image","data":"YWJj","mimeType":"image/gif"}`), "assistant/m/ image:image/gifabc"},
-		{"audio", sampleOf(Audio([]byte("abc"), "audio/wav")), messages(`{"type":"audio","data":"YWJj","mimeType":"audio/wav"}`),
-			model(`[{"type":"audio","data":"YWJj","mimeType":"audio/ogg"},{"type":"text","text":"!"}]`), "assistant/m/ audio:audio/oggabc text:!"},
-		{"several blocks", sampleOf(Text("a"), Text("b")), messages(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`), model(`[]`), "assistant/m/"},
-		{"all members", SampleRequest{Messages: []SampleMessage{{Content: []Content{Text("hi")}}, {Role: "assistant", Content: []Content{Text("yo")}}},
-			MaxTokens: 9, SystemPrompt: "be <brief>", Temperature: &temperature, StopSequences: []string{"\n", "."}, IncludeContext: "thisServer",
-			ModelPreferences: json.RawMessage(`{"hints":[{"name":"x"}], "costPriority":0.3}`)},
-			`{"messages":[{"role":"user","content":{"type":"text","text":"hi"}},{"role":"assistant","content":{"type":"text","text":"yo"}}],"maxTokens":9,` +
-				`"systemPrompt":"be <brief>","temperature":0.5,"stopSequences":["\n","."],"includeContext":"thisServer","modelPreferences":{"hints":[{"name":"x"}],"costPriority":0.3}}`,
-			hiAnswer, "assistant/m/endTurn text:yo"},
-		{"empty answer", hi, hiAsk, `{}`, invalidModel + "content is required"},
-		{"null content", hi, hiAsk, model(`null`), invalidModel + "content is required"},
-		{"content is a number", hi, hiAsk, model(`[5]`), invalidModel + "content: [0] must be an object, got 5"},
-		{"model is not a string", hi, hiAsk, `{"role":"assistant","content":{"type":"text","text":"x"},"model":5}`, invalidModel + "model must be a string, got 5"},
-		{"data is not base64", hi, hiAsk, model(`{"type":"image","data":"?"}`), invalidModel + "content: [0].data must be base64"},
-	} {
-		check("model: "+test.name, askModel(test.req), [][]asked{{{"k", sample, test.params, test.answer}}}, test.want)
 	}
 
 	check("no question", func(context.Context) (string, error) { return "x", nil }, nil, "x")
@@ -3438,14 +3400,12 @@ func TestAskingInBothEras(t *testing.T) {
 	check("schema that is not an object", func(ctx context.Context) (string, error) {
 		return outcome(ElicitSchema(ctx, "?", json.RawMessage(" null")))
 	}, nil, "error: mcp: ElicitSchema: the schema must be a JSON object")
-	check("no tokens", askModel(SampleRequest{}), nil, "error: mcp: Sample: MaxTokens must be positive")
-	for _, preferences := range []string{"{", "5"} {
-		check("preferences "+preferences, askModel(SampleRequest{MaxTokens: 1, ModelPreferences: json.RawMessage(preferences)}), nil,
-			"error: mcp: Sample: ModelPreferences must be a JSON object")
+	for _, params := range []any{json.RawMessage("{"), json.RawMessage(nil), (*none)(nil), "{}", 5, []int{1}, func() {}, math.NaN()} {
+		got, err := Ask(t.Context(), "roots/list", params)
+		if err == nil || got != nil || !strings.HasPrefix(err.Error(), "mcp: Ask: ") || errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%v: got %s, %v", params, got, err)
+		}
 	}
-	check("invalid content", askModel(sampleOf(Content{Type: "tool_use"})), nil, `error: mcp: Sample: content of type "tool_use" is unknown or incomplete`)
-	check("content not for a model", askModel(sampleOf(ResourceLink(Resource{URI: "a:b", Name: "b"}))), nil,
-		`error: mcp: Sample: content of type "resource_link" cannot be sent to a model`)
 	check("three rounds", func(ctx context.Context) (string, error) {
 		answers := ""
 		for _, what := range []string{"a", "b", "c"} {
@@ -3459,14 +3419,14 @@ func TestAskingInBothEras(t *testing.T) {
 	}, [][]asked{{about("a")}, {{"b", create, confirmParams("b"), `{"action":"decline"}`}}, {about("c")}}, "true false true ")
 	check("several at once", func(ctx context.Context) (string, error) {
 		ok, err := confirm(ctx, "a <>")
-		roots, err2 := Roots(ctx)
-		said, err3 := Sample(ctx, hi)
+		roots, err2 := listRoots(ctx)
+		said, err3 := Ask(ctx, sample, json.RawMessage(hiAsk))
 		if err := errors.Join(err, err2, err3); err != nil {
 			return "", fmt.Errorf("not yet: %w", err)
 		}
 		last, err := confirm(ctx, "last")
-		return fmt.Sprintf("%v %v %v %v", ok, len(roots), said.Model, last), err
-	}, [][]asked{{about("a <>"), {"b", "roots/list", `{}`, `{"roots":[]}`}, {"", sample, hiAsk, hiAnswer}}, {about("last")}}, "true 0 m true")
+		return fmt.Sprintf("%v %v %s %v", ok, len(roots), said, last), err
+	}, [][]asked{{about("a <>"), {"b", "roots/list", `{}`, `{"roots":[]}`}, {"", sample, hiAsk, hiAnswer}}, {about("last")}}, "true 0 "+hiAnswer+" true")
 }
 
 // inBothErasAsk calls a tool that asks in each era, answers its questions, and checks the
@@ -3519,19 +3479,15 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 	const (
 		create, sample = "elicitation/create", "sampling/createMessage"
 		formJune       = `{"message":"Sure of k?","requestedSchema":` + confirmForm + `}`
-		noise          = `[audio, audio/wav, 3 bytes]`
+		withTools      = `{"maxTokens":1,"tools":[{"name":"t"}]}`
 	)
-	hi := sampleOf(Text("hi"))
-	context_, noContext := hi, hi
-	context_.IncludeContext, noContext.IncludeContext = "allServers", "none"
-	two := askModel(sampleOf(Text("a"), Text("b")))
-	bodyOf := func(more string) string { return strings.TrimSuffix(hiAsk, "}") + more + "}" }
+	other := asking("com.example/\"ask\"", map[string]int{"a": 1})
 
 	for i, test := range []struct {
 		version, caps string
 		ask           askFunc
 		method        string // "" if it is not asked
-		params        string // the beginning of those of the question, or the capabilities that the error requires
+		params        string // the beginning of those of the question, or the capabilities that the error requires, or its text
 	}{
 		{"2024-11-05", `{"elicitation":{}}`, askOnce, "", ""},
 		{"2025-03-26", `{"elicitation":{"form":{},"url":{}}}`, askOnce, "", ""},
@@ -3559,17 +3515,21 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 		{"2026-07-28", `{}`, askRoots, "", `{"roots":{}}`},
 		{"2026-07-28", `{"roots":{}}`, askRoots, "roots/list", `{}`},
 
-		{"2024-11-05", `{"roots":{}}`, askModel(hi), "", ""},
-		{"2024-11-05", `{"sampling":{}}`, askModel(hi), sample, hiAsk},
-		{"2024-11-05", `{"sampling":{}}`, askModel(sampleOf(Audio([]byte("abc"), "audio/wav"))), sample, strings.Replace(hiAsk, "hi", noise, 1)},
-		{"2024-11-05", `{"sampling":{}}`, askModel(context_), sample, bodyOf(`,"includeContext":"allServers"`)},
-		{"2025-06-18", `{"sampling":{"tools":{}}}`, two, "", ""},
-		{"2025-11-25", `{"sampling":{}}`, two, sample, ""},
-		{"2025-11-25", `{"sampling":{}}`, askModel(context_), "", ""},
-		{"2025-11-25", `{"sampling":{}}`, askModel(noContext), sample, bodyOf(`,"includeContext":"none"`)},
-		{"2025-11-25", `{"sampling":{"context":{}}}`, askModel(context_), sample, bodyOf(`,"includeContext":"allServers"`)},
-		{"2026-07-28", `{}`, askModel(hi), "", `{"sampling":{}}`},
-		{"2026-07-28", `{"sampling":{}}`, askModel(context_), "", `{"sampling":{"context":{}}}`},
+		{"2024-11-05", `{"roots":{}}`, askModel(hiAsk), "", ""},
+		{"2024-11-05", `{"sampling":{}}`, askModel(hiAsk), sample, hiAsk},
+		{"2025-11-25", `{"sampling":{}}`, askModel(withTools), "", ""},
+		{"2025-11-25", `{"sampling":{"tools":true}}`, askModel(withTools), "", ""},
+		{"2025-11-25", `{"sampling":{"tools":{}}}`, askModel(withTools), sample, withTools},
+		{"2025-11-25", `{"sampling":{"tools":{}}}`, askModel(hiAsk), sample, hiAsk},
+		{"2026-07-28", `{}`, askModel(hiAsk), "", `{"sampling":{}}`},
+		{"2026-07-28", `{"sampling":{}}`, askModel(withTools), "", `{"sampling":{"tools":{}}}`},
+		{"2026-07-28", `{"sampling":{"tools":{}}}`, askModel(withTools), sample, withTools},
+
+		{"2025-11-25", `{}`, other, `com.example/\"ask\"`, `{"a":1}`},
+		{"2026-07-28", everyCap, other, "", "cannot be asked in revision 2026-07-28"},
+		{"2026-07-28", everyCap, asking("ping", nil), "", "cannot be asked in revision 2026-07-28"},
+		{"2025-11-25", everyCap, asking("elicitation/create", none{}), "", "use Elicit"},
+		{"2026-07-28", everyCap, asking("elicitation/create", none{}), "", "use Elicit"},
 	} {
 		t.Run(fmt.Sprint(i, test.version, test.caps), func(t *testing.T) {
 			var got error
@@ -3590,8 +3550,10 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 				switch {
 				case test.method != "":
 					want = `"method":"` + test.method + `","params":` + test.params
-				case test.params != "":
+				case strings.HasPrefix(test.params, "{"):
 					want = `"requiredCapabilities":` + test.params
+				case test.params != "":
+					want = test.params
 				}
 				if !strings.Contains(response, want) || test.method == "" && !errors.Is(got, errors.ErrUnsupported) {
 					t.Errorf("got  %s %v\nwant %s", response, got, want)
@@ -3651,7 +3613,7 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 			})
 		})
 	}
-	for name, ask := range map[string]askFunc{"elicitation.url": askURL, "sampling": askModel(SampleRequest{MaxTokens: 1})} {
+	for name, ask := range map[string]askFunc{"elicitation.url": askURL, "sampling": askModel(`{}`), "sampling.tools": askModel(`{"tools":[]}`)} {
 		inBubble(t, asker(ask), legacyPV, func(c *client) {
 			c.send(callTheAsker(1))
 			c.want(failed(1, "This request needs the "+name+" capability, which this client does not have"))

@@ -105,8 +105,8 @@ type session struct {
 	out     lineWriter
 	trace   *log.Logger // for MCP_TRACE; nil if there is no trace
 
-	server, identity         string // serverInfo, and the part of it that modern results repeat
-	experimental, extensions []byte // capabilities, as JSON
+	server, identity string // serverInfo, and the part of it that modern results repeat
+	extensions       []byte // of Server.Extensions, as JSON
 
 	mu           sync.Mutex          // guards the fields below; held for a few lines of code only
 	closing      bool                // ctx has ended; what is read from now on is discarded
@@ -136,6 +136,7 @@ type legacy struct {
 	client, caps []byte
 	since        int      // the last change of any list before initialize
 	stream       *request // not a request; it watches what the client watches
+	offered      kindSet  // what was declared
 	level        int      // lowest level of log messages that are sent, as an index of levels
 }
 
@@ -231,9 +232,6 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	if s.Name == "" || s.Version == "" {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
 	}
-	if err := checkIcons(s.Icons); err != nil {
-		return fmt.Errorf("mcp: Server.Icons: %w", err)
-	}
 	c := &session{
 		srv:      s,
 		trace:    trace,
@@ -248,11 +246,9 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 		c.out.w = traceWriter{w, c}
 	}
 	c.server, c.identity = s.encodeInfo()
-	var err1, err2 error
-	c.experimental, err1 = jsonOf(s.Experimental) // before the session begins, because this may call the user's MarshalJSON
-	c.extensions, err2 = jsonOf(s.Extensions)
-	if err := cmp.Or(err1, err2); err != nil {
-		return fmt.Errorf("mcp: Server.Experimental or Extensions: %w", err)
+	var err error
+	if c.extensions, err = jsonOf(s.Extensions); err != nil { // before the session begins, because this may call the user's MarshalJSON
+		return fmt.Errorf("mcp: Server.Extensions: %w", err)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
@@ -336,18 +332,15 @@ const modernVersions = `["2026-07-28"]`
 
 // What the revisions know: each feature with the first revision that has it.
 const (
-	rootsAndSampling = rev2024_11_05
-	audioBlocks      = rev2025_03_26 // Content of type audio
-	resourceLinks    = rev2025_06_18 // Content of type resource_link
-	forms            = rev2025_06_18 // Elicit
-	formModes        = rev2025_11_25 // the mode of Elicit and its capability
-	pageVisits       = rev2025_11_25 // ElicitURL
-	choiceTitles     = rev2025_11_25 // titles of an enum in a form, each with its value
-	choiceLists      = rev2025_11_25 // a field of a form that takes several values of an enum
-	formDefaults     = rev2025_11_25 // in a form; the default of a boolean is older
-	samplingContext  = rev2025_11_25 // has a capability of its own
-	blockLists       = rev2025_11_25 // several blocks in a message of Sample
-	anyOutput        = rev2026_07_28 // outputSchema and structuredContent that are not objects
+	audioBlocks   = rev2025_03_26 // Content of type audio
+	resourceLinks = rev2025_06_18 // Content of type resource_link
+	forms         = rev2025_06_18 // Elicit
+	formModes     = rev2025_11_25 // the mode of Elicit and its capability
+	pageVisits    = rev2025_11_25 // ElicitURL
+	choiceTitles  = rev2025_11_25 // titles of an enum in a form, each with its value
+	choiceLists   = rev2025_11_25 // a field of a form that takes several values of an enum
+	formDefaults  = rev2025_11_25 // in a form; the default of a boolean is older
+	anyOutput     = rev2026_07_28 // outputSchema and structuredContent that are not objects
 )
 
 // knows reports whether v has a feature that came with the revision since.
@@ -856,12 +849,13 @@ func (r *request) initialize() []byte {
 	}
 	c.mu.Lock()
 	c.legacy = legacy{
-		rev:    r.rev,
-		client: bytes.Clone(client),
-		caps:   bytes.Clone(caps),
-		since:  since,
-		stream: st,
-		level:  len(levels),
+		rev:     r.rev,
+		client:  bytes.Clone(client),
+		caps:    bytes.Clone(caps),
+		since:   since,
+		stream:  st,
+		offered: offered,
+		level:   len(levels),
 	}
 	c.mu.Unlock()
 	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.server, `,`)
@@ -970,6 +964,9 @@ func (r *request) complete() []byte {
 
 // setLevel sets the lowest level of log messages that the legacy session receives.
 func (r *request) setLevel() []byte {
+	if !r.session.legacy.offered[logging] { // it was not declared to this session
+		return r.errorResponse(r.methodNotFound())
+	}
 	raw := member(r.params, "level")
 	level, _ := unquote(raw)
 	n := slices.Index(levels[:], level)
@@ -1505,19 +1502,14 @@ func appendOutcome(b, structured []byte, isError bool, rev revision) []byte {
 	return b
 }
 
-// promptResponse returns the response to prompts/get. Clients refuse the whole response if
-// the role of a message is neither user nor assistant.
+// promptResponse returns the response to prompts/get.
 func (r *request) promptResponse(messages []Message, err error, description string) []byte {
 	if err != nil {
 		return r.failureResponse(err)
 	}
 	b := join(optionalMember(r.beginResponse(), "description", description), `"messages":[`)
 	for _, m := range messages {
-		role := cmp.Or(m.Role, "user")
-		if role != "user" && role != "assistant" {
-			return r.unsendableResponse(fmt.Errorf("a message has the role %q", role))
-		}
-		b = join(stringMember(append(b, '{'), "role", role), `"content":`)
+		b = join(stringMember(append(b, '{'), "role", string(cmp.Or(m.Role, RoleUser))), `"content":`)
 		if b, err = r.rev.block(m.Content).appendBlock(b); err != nil {
 			return r.unsendableResponse(err)
 		}
@@ -1554,8 +1546,7 @@ func (r *request) readResponse(contents []ResourceContents, err error, mimeType 
 			return r.unsendableResponse(err)
 		}
 	}
-	keep := r.inputResponses == nil && r.state == nil // a response that depends on answers is not cached
-	return r.endResponse(r.appendCaching(closeWith(b, `],`), keep))
+	return r.endResponse(r.appendCaching(closeWith(b, `],`), false))
 }
 
 // completeResponse returns the response to completion/complete. The protocol allows 100
@@ -1608,7 +1599,6 @@ func (c *session) appendCapabilities(b []byte, offered kindSet) []byte {
 			b = join(b, member)
 		}
 	}
-	b = rawMember(b, "experimental", c.experimental)
 	b = rawMember(b, "extensions", c.extensions) // in the legacy era too: hosts read it there
 	return optionalMember(closeWith(b, `},`), "instructions", c.srv.Instructions)
 }
@@ -1699,8 +1689,9 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 	case c.requests[string(r.id)] == r:
 		c.lastCall++
 		id = strconv.FormatInt(c.lastCall, 10)
+		line := stringMember(join(nil, `{"jsonrpc":"2.0","id":`, id, `,`), "method", method)
 		c.pending[id] = call
-		c.out.enqueue([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`))
+		c.out.enqueue(join(line, `"params":`, params, `}`))
 	}
 	return id, call
 }
@@ -1728,7 +1719,7 @@ func (r *request) takeQuestions() []inputRequest {
 }
 
 // askFunctions are the functions that ask, by the method of the question.
-var askFunctions = map[string]string{"elicitation/create": "Elicit", "roots/list": "Roots", "sampling/createMessage": "Sample"}
+var askFunctions = map[string]string{"elicitation/create": "Elicit", "roots/list": "Ask", "sampling/createMessage": "Ask"}
 
 // hintAtDropped returns what the author of a handler must change if it asked these questions
 // and did not return their errors, and reports it to ErrorLog. Without questions, and after the

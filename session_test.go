@@ -567,8 +567,24 @@ func demo() *Server {
 		<-ctx.Done()
 		return "late", ctx.Err()
 	})
-	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) ([]Root, error) { return Roots(ctx) })
+	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) ([]root, error) { return listRoots(ctx) })
 	return s
+}
+
+// A root is a directory of the client.
+type root struct {
+	URI  string `json:"uri"`
+	Name string `json:"name,omitempty"`
+}
+
+// listRoots asks the client for its roots.
+func listRoots(ctx context.Context) ([]root, error) {
+	var answer struct{ Roots []root }
+	raw, err := Ask(ctx, "roots/list", nil)
+	if err == nil {
+		err = json.Unmarshal(raw, &answer)
+	}
+	return answer.Roots, err
 }
 
 // emptied has the tools capability, and no tool.
@@ -746,7 +762,7 @@ func newStage() *stage {
 	add(&s.Server, "nil", func(context.Context) (string, error) { var m map[int]int; m[0] = 1; return "", nil })
 	add(&s.Server, "goexit", func(context.Context) (string, error) { runtime.Goexit(); return "", nil })
 	add(&s.Server, "ask", func(ctx context.Context) (string, error) { // with a context of its own
-		_, err := Roots(context.WithoutCancel(ctx))
+		_, err := listRoots(context.WithoutCancel(ctx))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.causes = append(s.causes, err)
@@ -1360,10 +1376,10 @@ func TestInitialize(t *testing.T) {
 // before its colon.
 func TestRevisions(t *testing.T) {
 	icon := []Icon{{Src: "https://x/i.png", MIMEType: "image/png", Sizes: []string{"48x48"}, Theme: "dark"}}
-	notes := &Annotations{Audience: []string{"user"}, Priority: ptr(0.5), LastModified: "2025-01-02T03:04:05Z"}
+	notes := Annotations{Audience: []Role{RoleUser}, Priority: 0.5, LastModified: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC)}
 	meta := map[string]any{"k": 1}
 	s := &Server{Name: "demo", Version: "1.0.0", Title: "Demo", WebsiteURL: "https://x", Icons: icon, Instructions: "Be kind.",
-		CacheTTL: 90 * time.Second, CachePublic: true, Experimental: map[string]any{"e": none{}}, Extensions: map[string]any{"x/y": none{}}}
+		CacheTTL: 90 * time.Second, CachePublic: true, Extensions: map[string]any{"x/y": none{}}}
 	AddTool(s, Tool{Name: "full", Title: "Full", Description: "Has it all.", Icons: icon, Meta: meta,
 		Annotations:  ToolAnnotations{Title: "Other", ReadOnlyHint: Yes, DestructiveHint: No, IdempotentHint: No, OpenWorldHint: Yes},
 		OutputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -1391,10 +1407,10 @@ func TestRevisions(t *testing.T) {
 	)
 	transcript := strings.NewReplacer("$ICON", ICON, "$NOTES", NOTES, "$ARGS", ARGS, "\n\t\t\t", "").Replace(`
 		«ABCD:> {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"$VERSION","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
-		< {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"$VERSION","capabilities":{"tools":{"listChanged":true},"experimental":{"e":{}},"extensions":{"x/y":{}}},"instructions":"Be kind.",
+		< {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"$VERSION","capabilities":{"tools":{"listChanged":true},"extensions":{"x/y":{}}},"instructions":"Be kind.",
 			"serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}»
 		«M:> {"jsonrpc":"2.0","id":0,"method":"server/discover","params":{$META}}
-		< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"experimental":{"e":{}},"extensions":{"x/y":{}}},"instructions":"Be kind.",
+		< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"extensions":{"x/y":{}}},"instructions":"Be kind.",
 			"ttlMs":90000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}}»
 		> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{«M:$META»}}
 		< {"jsonrpc":"2.0","id":1,"result":{«M:"resultType":"complete",»"tools":[
@@ -1588,7 +1604,7 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 			return "", errors.Join(confirmK(ctx), &Error{Code: 1, Message: "m"})
 		}, wrong(1, 1, "m"), 1},
 		"joined with a question that cannot be asked": {func(ctx context.Context) (string, error) {
-			_, err := Roots(ctx)
+			_, err := listRoots(ctx)
 			return "", errors.Join(confirmK(ctx), err)
 		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`, 1},
 		"not asked": {func(ctx context.Context) (string, error) { return "", ErrInputRequired }, ErrInputRequired.Error(), 0},
@@ -2530,8 +2546,8 @@ func TestEveryEndWakesProgress(t *testing.T) {
 
 // ---- asking the client ----
 
-// The client's response to roots/list is a list of roots, an error, or reported as
-// invalid. TestAskingInBothEras has the other responses.
+// The client's response to a question is a result, an error, or reported as invalid.
+// TestAskingInBothEras has the other responses.
 func TestClientResponses(t *testing.T) {
 	inBubbleWith(t, asker(askRoots), legacyPV, everyCap, func(c *client) {
 		for i, tt := range []struct{ response, want string }{
@@ -2540,10 +2556,6 @@ func TestClientResponses(t *testing.T) {
 			{`"result":{"roots":[]},"error":{"code":1,"message":"m"}`, "error: mcp: the client responded with an error: m (1)"},
 			{`"result":{"roots":[]},"error":null`, `"[]"`},
 			{`"error":null,"result":{"roots":[]}`, `"[]"`},
-			{`"result":null`, "is invalid"},
-			{`"result":{"roots":null}`, "is invalid"},
-			{`"result":{"roots":[7]}`, "is invalid"},
-			{`"result":{"roots":[{"uri":7}]}`, "is invalid"},
 		} {
 			id := strconv.Itoa(i + 1)
 			c.send(callTheAsker(id))
@@ -2565,7 +2577,7 @@ func TestIDsOfQuestions(t *testing.T) {
 		for i := range texts {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i)) // so that the ids are in order
-				roots, err := Roots(ctx)
+				roots, err := listRoots(ctx)
 				texts[i] = fmt.Sprint(len(roots), err)
 			})
 		}
@@ -2665,8 +2677,6 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 		"result 5":    {askOnce, badResult("5")},
 		"result []":   {askOnce, badResult("[]")},
 		"result text": {askOnce, badResult(`"accept"`)},
-		"sample null": {askModel(sampleOf(Text("hi"))), badResult("null")},
-		"sample text": {askModel(sampleOf(Text("hi"))), badResult(`"yo"`)},
 		"strange ids": {askOnce, func(c *client) {
 			for _, id := range []string{`"1"`, `1.5`, `10`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
 				c.send(answer(id, confirmYes))
@@ -2709,7 +2719,7 @@ func TestQuestionsAfterTheEnd(t *testing.T) {
 	for _, version := range []string{"2025-11-25", ""} {
 		t.Run(version, func(t *testing.T) { testQuestionsAfterTheEnd(t, version) })
 	}
-	for _, ask := range []askFunc{askOnce, askURL, askRoots, askByHand, askModel(sampleOf(Text("hi")))} {
+	for _, ask := range []askFunc{askOnce, askURL, askRoots, askByHand, askConsent, askModel(hiAsk)} {
 		if text, err := ask(t.Context()); text != "" || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "outside of a handler") {
 			t.Errorf("outside of a handler: %q, %v", text, err)
 		}
@@ -2797,7 +2807,7 @@ func TestContextEndsWithItsRequest(t *testing.T) {
 			synctest.Wait()
 			child, cancel := context.WithCancel(kept)
 			defer cancel()
-			if kept.Err() != context.Canceled || context.Cause(child) != context.Canceled || kept.Value(key{}) != "theirs" || RequestFrom(child) == nil {
+			if kept.Err() != context.Canceled || context.Cause(child) != context.Canceled || kept.Value(key{}) != "theirs" || RequestFrom(child).Method == "" {
 				t.Errorf("%v, %v, %v, %v", kept.Err(), context.Cause(child), kept.Value(key{}), RequestFrom(child))
 			}
 			if until, ok := kept.Deadline(); !ok || !until.Equal(deadline) {
@@ -3317,7 +3327,7 @@ func fuzzServer(option byte) *Server {
 		<-ctx.Done()
 		return "late", ctx.Err()
 	})
-	AddTool(s, Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) ([]Root, error) { return Roots(ctx) })
+	AddTool(s, Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) ([]root, error) { return listRoots(ctx) })
 	AddTool(s, Tool{Name: "panic"}, func(context.Context, struct{}) (string, error) { panic("!") })
 	AddTool(s, Tool{Name: "grow"}, func(context.Context, map[string]string) (string, error) {
 		AddTool(s, Tool{Name: "more"}, func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
@@ -3784,11 +3794,11 @@ func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
 			return fmt.Sprint(said), errors.Join(errs...)
 		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c]", 1, false},
 		"the roots twice": {func(ctx context.Context) (string, error) {
-			one, err := Roots(ctx)
+			one, err := listRoots(ctx)
 			if err != nil {
 				return "", err
 			}
-			two, err := Roots(ctx)
+			two, err := listRoots(ctx)
 			return fmt.Sprint(len(one), len(two)), err
 		}, func(int, string) string { return `{"roots":[{"uri":"file:///a"}]}` }, "1 1", 1, false},
 	} {
@@ -3841,7 +3851,7 @@ func TestAddMethod(t *testing.T) {
 		case "nil":
 			return nil, nil
 		case "ask":
-			_, err := Roots(ctx)
+			_, err := listRoots(ctx)
 			return map[string]any{"asked": err == nil, "unsupported": errors.Is(err, errors.ErrUnsupported)}, nil
 		case "reserved":
 			return map[string]any{"resultType": "x", "a": 1, "_meta": map[string]any{"k": "v", keyServer: "me"}}, nil

@@ -9,7 +9,7 @@ set -e
 # or because other packages call them with a context of their own; and the files.
 usual='keepBuffer=2048,keepHead=2048'
 tight='keepBuffer=2048,keepHead=2048,outputBound=300,aheadBound=8192'
-drop='Server.ServeStdio,isTerminal,endOnSignal,LogHandler,logHandler.*'
+drop='Server.ServeStdio,isTerminal,endOnSignal,Server.LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
 here=$(cd "$(dirname "$0")" && pwd)

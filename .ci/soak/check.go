@@ -144,7 +144,7 @@ type message struct {
 	Params struct {
 		ProgressToken json.RawMessage
 		Progress      float64
-		Data          string
+		Data          struct{ Msg string }
 		RequestID     json.RawMessage
 		URI           string
 		Message       string
@@ -430,7 +430,7 @@ func (s *checks) notified(m *message) {
 			c.progress = p.Progress
 		}
 	case m.Method == "notifications/message":
-		c := s.tokens[p.Data]
+		c := s.tokens[p.Data.Msg]
 		if s.alive(c, "a log message"); c != nil {
 			c.logged++
 		}

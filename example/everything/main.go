@@ -24,7 +24,6 @@ func server() *mcp.Server {
 	s := &mcp.Server{
 		Name: "everything", Title: "Everything", Version: "1.0.0",
 		Instructions: "A server with one of everything, to test clients with.",
-		Logging:      true,
 	}
 	addContent(s)
 	addRunning(s)
@@ -106,7 +105,7 @@ func addContent(s *mcp.Server) {
 }
 
 func addRunning(s *mcp.Server) {
-	logger := slog.New(mcp.LogHandler("everything"))
+	logger := slog.New(s.LogHandler("everything"))
 	tool(s, "test_tool_with_logging", "Logs while it runs.", func(ctx context.Context) (string, error) {
 		for _, message := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
 			logger.InfoContext(ctx, message)
@@ -170,19 +169,42 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// sample asks the client's model.
 func sample(ctx context.Context, prompt string, maxTokens int) (string, error) {
-	res, err := mcp.Sample(ctx, mcp.SampleRequest{
-		Messages:  []mcp.SampleMessage{{Content: []mcp.Content{mcp.Text(prompt)}}},
-		MaxTokens: maxTokens,
-	})
+	type message struct {
+		Role    string      `json:"role"`
+		Content mcp.Content `json:"content"`
+	}
+	var answer struct{ Content struct{ Text string } }
+	err := ask(ctx, "sampling/createMessage", map[string]any{
+		"messages":  []message{{"user", mcp.Text(prompt)}},
+		"maxTokens": maxTokens,
+	}, &answer)
+	return answer.Content.Text, err
+}
+
+type root struct {
+	URI  string `json:"uri"`
+	Name string `json:"name,omitempty"`
+}
+
+// listRoots asks what the client works on.
+func listRoots(ctx context.Context) ([]root, error) {
+	var answer struct{ Roots []root }
+	err := ask(ctx, "roots/list", nil, &answer)
+	if err == nil && answer.Roots == nil {
+		err = errors.New("the client's response has no roots")
+	}
+	return answer.Roots, err
+}
+
+// ask asks the client, and decodes its answer.
+func ask(ctx context.Context, method string, params, answer any) error {
+	raw, err := mcp.Ask(ctx, method, params)
 	if err != nil {
-		return "", err
+		return err
 	}
-	text := ""
-	for _, c := range res.Content {
-		text += c.Text
-	}
-	return text, nil
+	return json.Unmarshal(raw, answer)
 }
 
 // outcome describes the user's answer to a form.
@@ -256,8 +278,8 @@ func addAsking(s *mcp.Server) {
 		err := mcp.ElicitURL(ctx, "Please log in.", "https://example.com/login")
 		return "on the way", err
 	})
-	tool(s, "roots", "Tells what the client works on.", func(ctx context.Context) ([]mcp.Root, error) {
-		return mcp.Roots(ctx)
+	tool(s, "roots", "Tells what the client works on.", func(ctx context.Context) ([]root, error) {
+		return listRoots(ctx)
 	})
 }
 
@@ -287,8 +309,8 @@ func addRounds(s *mcp.Server) {
 	tool(s, prefix+"sampling", "Asks the model.", func(ctx context.Context) (string, error) {
 		return sample(ctx, "What is the capital of France?", 100)
 	})
-	tool(s, prefix+"list_roots", "Asks for roots.", func(ctx context.Context) ([]mcp.Root, error) {
-		return mcp.Roots(ctx)
+	tool(s, prefix+"list_roots", "Asks for roots.", func(ctx context.Context) ([]root, error) {
+		return listRoots(ctx)
 	})
 	for _, name := range []string{"request_state", "tampered_state"} {
 		tool(s, prefix+name, "Asks for confirmation.", func(ctx context.Context) (string, error) {
@@ -299,7 +321,7 @@ func addRounds(s *mcp.Server) {
 	tool(s, prefix+"multiple_inputs", "Asks three things at once.", func(ctx context.Context) (string, error) {
 		name, err1 := askName(ctx)
 		greeting, err2 := sample(ctx, "Generate a greeting", 50)
-		roots, err3 := mcp.Roots(ctx)
+		roots, err3 := listRoots(ctx)
 		return fmt.Sprintf("%s, %s, %d roots", greeting, name, len(roots)), errors.Join(err1, err2, err3)
 	})
 	tool(s, prefix+"multi_round", "Asks one thing after the other.", func(ctx context.Context) (string, error) {

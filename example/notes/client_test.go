@@ -19,7 +19,7 @@ import (
 // To respond to questions, set answer:
 //
 //	s := (&session{answer: func(method string, params json.RawMessage) any {
-//		return map[string]any{"action": "accept", "content": map[string]any{"sure": true}}
+//		return map[string]any{"action": "accept", "content": map[string]any{"confirm": true}}
 //	}}).start(t, newServer())
 //
 // In a bubble of testing/synctest, a test that would hang fails at once.

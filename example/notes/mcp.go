@@ -99,23 +99,14 @@ func (v service) addTool(_ context.Context, in addIn) (note, error) {
 	return n, err
 }
 
-// deleteTool deletes a note only if the user ticked the box. The default is needed:
-// without it some hosts show the box ticked, and the Enter key alone would delete. A form
-// without fields is not consent either, because some hosts accept it without asking.
+// deleteTool deletes a note only if the user agrees.
 func (v service) deleteTool(ctx context.Context, in deleteIn) (string, error) {
 	n, err := v.get(in.ID)
 	if err != nil {
 		return "", err
 	}
-	type confirm struct {
-		Sure bool `json:"sure" jsonschema:"tick to delete it for good" default:"false"`
-	}
-	c, err := mcp.Elicit[confirm](ctx, fmt.Sprintf("Delete the note %q?", n.Text))
-	if err != nil {
+	if err := mcp.Confirm(ctx, fmt.Sprintf("Delete the note %q?", n.Text)); err != nil {
 		return "", err // not answered yet, declined or dismissed
-	}
-	if !c.Sure {
-		return "", mcp.ErrDeclined
 	}
 	// The code above may have run twice. This runs once.
 	if err := v.delete(n.ID); err != nil {

@@ -42,7 +42,7 @@ func TestHandlers(t *testing.T) {
 	if _, err := v.readNote(ctx, "", map[string]string{"id": "none"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("read: %v", err)
 	}
-	// Outside of a session, Elicit returns an error.
+	// Outside of a session, Confirm returns an error.
 	if out, err := v.deleteTool(ctx, deleteIn{ID: n.ID}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("delete: %v, %v", out, err)
 	}
@@ -93,17 +93,17 @@ func TestSession(t *testing.T) {
 // or the defaults, without asking.
 func TestDelete(t *testing.T) {
 	form := `{"mode":"form","message":"Delete the note \"Buy milk\"?","requestedSchema":{"type":"object","properties":` +
-		`{"sure":{"type":"boolean","description":"tick to delete it for good","default":false}}}}`
+		`{"confirm":{"type":"boolean","description":"tick to go ahead","default":false}}}}`
 	for _, test := range []struct {
 		answer, err string
 		left        []string
 	}{
-		{`{"action":"accept","content":{"sure":true}}`, "", []string{"Call Bob"}},
-		{`{"action":"accept","content":{"sure":false}}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
-		{`{"action":"accept","content":{}}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
-		{`{"action":"accept"}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
-		{`{"action":"decline"}`, "mcp: the user declined", []string{"Buy milk", "Call Bob"}},
-		{`{"action":"cancel"}`, "mcp: the user dismissed the question", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"accept","content":{"confirm":true}}`, "", []string{"Call Bob"}},
+		{`{"action":"accept","content":{"confirm":false}}`, "the user declined", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"accept","content":{}}`, "the user declined", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"accept"}`, "the user declined", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"decline"}`, "the user declined", []string{"Buy milk", "Call Bob"}},
+		{`{"action":"cancel"}`, "the user dismissed the question", []string{"Buy milk", "Call Bob"}},
 	} {
 		eras(t, func(t *testing.T, modern bool) {
 			s := twoNotes(t)

@@ -21,10 +21,11 @@ import (
 
 const stuck = 3 // the exit status for ErrDrain
 
-var logger = slog.New(mcp.LogHandler("soak"))
+var logger *slog.Logger
 
 func main() {
-	s := &mcp.Server{Name: "soak", Version: "1", Logging: true}
+	s := &mcp.Server{Name: "soak", Version: "1"}
+	logger = slog.New(s.LogHandler("soak"))
 	flag.DurationVar(&s.Drain, "drain", 0, "the `time` of Server.Drain")
 	flag.DurationVar(&s.Linger, "linger", 0, "the `time` of Server.Linger")
 	flag.IntVar(&s.MaxConcurrent, "concurrent", 0, "the `number` of handlers of Server.MaxConcurrent")
@@ -94,7 +95,7 @@ func addTools(s *mcp.Server) {
 				logger.InfoContext(ctx, in.Text)
 				time.Sleep(100 * time.Microsecond)
 			}
-			mcp.Roots(ctx)
+			mcp.Ask(ctx, "roots/list", nil)
 		}()
 		return in.Text, nil
 	})
@@ -167,10 +168,9 @@ func ask(ctx context.Context, in input) (err error) {
 			Name string `json:"name"`
 		}](ctx, in.Text)
 	case "sample":
-		_, err = mcp.Sample(ctx, mcp.SampleRequest{MaxTokens: 9, SystemPrompt: in.Text,
-			Messages: []mcp.SampleMessage{{Content: []mcp.Content{mcp.Text("?")}}}})
+		_, err = mcp.Ask(ctx, "sampling/createMessage", map[string]any{"maxTokens": 9, "systemPrompt": in.Text, "messages": []string{}})
 	default:
-		_, err = mcp.Roots(ctx)
+		_, err = mcp.Ask(ctx, "roots/list", nil)
 	}
 	return err
 }
