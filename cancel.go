@@ -7,13 +7,13 @@ package mcp
 //
 //	event                           cause the handler sees      its response                Serve returns
 //	notifications/cancelled         *CancelledError             none                        continues
-//	EOF on r, or r is closed        ErrClosed, after Linger     what the handler returns    nil
-//	r fails otherwise               that error, after Linger    what the handler returns    that error
+//	EOF on r, or r is closed        ErrClosed, after CancelDelay     what the handler returns    nil
+//	r fails otherwise               that error, after CancelDelay    what the handler returns    that error
 //	w is a closed pipe              ErrClosed                   none can be written         nil
 //	w fails otherwise               that error                  none                        that error
 //	ctx ends, or a signal ends      context.Cause(ctx)          what the handler returns    nil
 //	ServeStdio
-//	handlers outlive Drain          as above                    none after Serve returned   an ErrDrain that names them
+//	handlers outlive WaitDelay          as above                    none after Serve returned   an ErrWaitDelay that names them
 //
 // Responses are still written after EOF, because a client may close only its half of
 // the connection, as a shell does in `printf ... | server`. But responses of handlers
@@ -55,11 +55,11 @@ func (closedError) Error() string { return "mcp: the client has closed the conne
 
 func (closedError) Is(target error) bool { return target == context.Canceled }
 
-// ErrDrain is wrapped by the error of Serve if handlers did not return within
-// [Server.Drain], or if the client did not read all responses by then. The goroutines
+// ErrWaitDelay is wrapped by the error of Serve if handlers did not return within
+// [Server.WaitDelay], or if the client did not read all responses by then. The goroutines
 // of these handlers keep running, but their results are discarded. A write that is
 // already in progress may still finish.
-var ErrDrain = errors.New("mcp: work was unfinished when Server.Drain had passed")
+var ErrWaitDelay = errors.New("mcp: work was unfinished when Server.WaitDelay had passed")
 
 // CancelledError is the cause of a handler's context if the client has cancelled the
 // request. The result of the handler is discarded.
@@ -99,7 +99,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 
 // ---- the end of a session ----
 
-// graceTime is how long responses may be written after Drain has passed.
+// graceTime is how long responses may be written after WaitDelay has passed.
 const graceTime = 100 * time.Millisecond
 
 // endInput is called with the error of r when r has ended or failed. After the end of the
@@ -194,7 +194,7 @@ func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.C
 
 // waitForEnd blocks until the session has ended, and returns the error of Serve. It
 // waits for the end of the input or of ctx, cancels the handlers, and waits up to
-// Drain for them, and for the diagnostics, after which printed is closed.
+// WaitDelay for them, and for the diagnostics, after which printed is closed.
 func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
 	cause, cancelled := context.Cause(c.open), c.ctx.Err() != nil
@@ -209,13 +209,13 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	c.wakeWaiters(cause)
 	c.endStreams(cause)
 	if !cancelled {
-		linger, stop := context.WithTimeout(c.ctx, c.srv.Linger)
+		linger, stop := context.WithTimeout(c.ctx, c.srv.CancelDelay)
 		isClosedWithin(linger, idle)
 		stop()
 		c.out.hold()
 	}
 	c.cancelHandlers(cause)
-	drain := cmp.Or(max(0, c.srv.Drain), time.Second)
+	drain := cmp.Or(max(0, c.srv.WaitDelay), time.Second)
 	limit, stop := context.WithTimeout(context.Background(), drain)
 	defer stop()
 	last, stop := context.WithTimeout(context.Background(), drain+graceTime)
@@ -231,7 +231,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	}
 	err := c.endDiagnostics(limit, printed)
 	if unfinished != "" {
-		return errors.Join(fmt.Errorf("%w: %s", ErrDrain, unfinished), err)
+		return errors.Join(fmt.Errorf("%w: %s", ErrWaitDelay, unfinished), err)
 	}
 	return err
 }
@@ -258,7 +258,7 @@ func (c *session) endDiagnostics(limit context.Context, printed <-chan struct{})
 	return err
 }
 
-// listUnfinished returns the requests that are still in progress, for an ErrDrain, or
+// listUnfinished returns the requests that are still in progress, for an ErrWaitDelay, or
 // "" if there are none.
 func (c *session) listUnfinished() string {
 	c.mu.Lock()

@@ -234,7 +234,7 @@ func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 			if n := s.openSessions()[0].out.position(); n > 3*outputBound {
 				t.Errorf("%s: %d MiB are unsent", name, n>>20)
 			}
-			c.ends(1100*time.Millisecond, ErrDrain)
+			c.ends(1100*time.Millisecond, ErrWaitDelay)
 		})
 	}
 }
@@ -295,7 +295,7 @@ func TestReadAheadMemory(t *testing.T) {
 }
 
 // Responses of handlers that EOF has cancelled are held until the last handler has
-// returned or Drain has passed. While Linger lasts they are sent at once. A request that
+// returned or WaitDelay has passed. While CancelDelay lasts they are sent at once. A request that
 // the client has cancelled gets no response, also if the input ends later.
 func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
@@ -319,12 +319,12 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 		c.in.Close()
 		time.Sleep(time.Second - 1)
 		c.want()
-		c.ends(1, ErrDrain)
+		c.ends(1, ErrWaitDelay)
 		c.want(modernFailed("1", ErrClosed.Error()))
 		close(s.release)
 	})
 	bubble(t, func(t *testing.T, s *stage) {
-		s.Linger = 2 * time.Second
+		s.CancelDelay = 2 * time.Second
 		c := serve(t, &s.Server)
 		c.send(modernCall("1", "sleep1"), modernCall("2", "sleep3"))
 		c.in.Close()
@@ -333,28 +333,28 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 		c.ends(time.Second, nil)
 		c.want(modernFailed("2", ErrClosed.Error()))
 	})
-	bubble(t, func(t *testing.T, s *stage) { // what the client does not read is discarded soon after Drain
+	bubble(t, func(t *testing.T, s *stage) { // what the client does not read is discarded soon after WaitDelay
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
 		c.in.Close()
-		c.ends(1100*time.Millisecond, ErrDrain)
+		c.ends(1100*time.Millisecond, ErrWaitDelay)
 		close(s.release)
 	})
-	bubble(t, func(t *testing.T, s *stage) { // a Write in progress after Drain may end within the same time
+	bubble(t, func(t *testing.T, s *stage) { // a Write in progress after WaitDelay may end within the same time
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("0", "hi")) // a goroutine is blocked in a Write from here on
 		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
 		c.in.Close()
 		time.Sleep(1050 * time.Millisecond)
 		go c.listen()
-		c.ends(0, ErrDrain)
+		c.ends(0, ErrWaitDelay)
 		c.want(modernSaid("0", "hi"), modernFailed("1", ErrClosed.Error()))
 		close(s.release)
 	})
 }
 
-// After the end of the input, handlers go on for Linger, unless w fails or ctx ends.
-func TestLinger(t *testing.T) {
+// After the end of the input, handlers go on for CancelDelay, unless w fails or ctx ends.
+func TestCancelDelay(t *testing.T) {
 	const linger = 2500 * time.Millisecond
 	slept := func(id string) []string { return []string{progressLine(id, "1"), modernSaid(id, "slept")} }
 	eof := func(c *client) { c.in.Close() }
@@ -380,10 +380,10 @@ func TestLinger(t *testing.T) {
 			c.in.Close()
 			synctest.Wait()
 			c.cancel(io.ErrNoProgress)
-		}, time.Second, ErrDrain, []error{io.ErrNoProgress}, []string{modernFailed("0", io.ErrNoProgress.Error())}},
+		}, time.Second, ErrWaitDelay, []error{io.ErrNoProgress}, []string{modernFailed("0", io.ErrNoProgress.Error())}},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
-			s.Linger = row.linger
+			s.CancelDelay = row.linger
 			c := serveWire(t, &s.Server)
 			for i, tool := range strings.Fields(row.tools) {
 				id := strconv.Itoa(i)
@@ -398,7 +398,7 @@ func TestLinger(t *testing.T) {
 		})
 	}
 	bubble(t, func(t *testing.T, s *stage) { // changes are sent before the responses of the handlers
-		s.Linger = time.Minute
+		s.CancelDelay = time.Minute
 		add(&s.Server, "change", func(context.Context) (string, error) {
 			time.Sleep(time.Second)
 			s.RemoveTools("nil")
@@ -418,7 +418,7 @@ func TestLinger(t *testing.T) {
 	})
 }
 
-// Questions to the client end at once when the session ends, with or without Linger,
+// Questions to the client end at once when the session ends, with or without CancelDelay,
 // and with its cause. A question after that fails at once.
 func TestQuestionsEndWithTheSession(t *testing.T) {
 	boom := errors.New("boom")
@@ -432,7 +432,7 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			const n = 20
-			s.Linger = 5 * time.Second
+			s.CancelDelay = 5 * time.Second
 			begin := time.Now()
 			add(&s.Server, "again", func(ctx context.Context) (string, error) {
 				_, first := listRoots(context.WithoutCancel(ctx))
@@ -480,7 +480,7 @@ func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 		{func(c *client) { c.send(cancelling(`"sub"`)); c.recv(); c.in.Close() }, nil},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
-			s.Linger = time.Hour
+			s.CancelDelay = time.Hour
 			c := serve(t, &s.Server)
 			c.send(listenLine)
 			c.want(ack)
@@ -491,15 +491,15 @@ func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 	}
 }
 
-// An ErrDrain names the handlers that outlive Drain, and no Write begins after Serve
+// An ErrWaitDelay names the handlers that outlive WaitDelay, and no Write begins after Serve
 // has returned.
-func TestDrain(t *testing.T) {
+func TestWaitDelay(t *testing.T) {
 	for _, row := range []struct{ drain, lasts time.Duration }{
 		{0, time.Second}, {300 * time.Millisecond, 300 * time.Millisecond}, {time.Minute, time.Minute}, {-1, time.Second},
 	} {
 		for _, linger := range []time.Duration{0, 2 * time.Second} {
 			bubble(t, func(t *testing.T, s *stage) {
-				s.Drain, s.Linger = row.drain, linger
+				s.WaitDelay, s.CancelDelay = row.drain, linger
 				c := serveWire(t, &s.Server)
 				c.send(modernCall("7", "deaf"), modernCall(`"x"`, "deaf"), modernCall("8", "wait"))
 				synctest.Wait()
@@ -507,10 +507,10 @@ func TestDrain(t *testing.T) {
 				synctest.Wait()
 				c.in.Close()
 				err := c.over(linger + row.lasts)
-				if !errors.Is(err, ErrDrain) {
+				if !errors.Is(err, ErrWaitDelay) {
 					t.Fatalf("Serve: %v", err)
 				}
-				names := strings.TrimPrefix(err.Error(), ErrDrain.Error()+": ")
+				names := strings.TrimPrefix(err.Error(), ErrWaitDelay.Error()+": ")
 				if names != `tools/call deaf (id 7); tools/call deaf (id "x"), cancelled` {
 					t.Errorf("still at work: %s", names)
 				}
@@ -547,27 +547,27 @@ func TestDrain(t *testing.T) {
 		c.fail = func([]byte) (int, error) { return 0, io.ErrNoProgress }
 		c.send(pingLine)
 		err := c.over(time.Second)
-		if !errors.Is(err, ErrDrain) || !errors.Is(err, io.ErrNoProgress) || !strings.Contains(err.Error(), "and 20 more") {
+		if !errors.Is(err, ErrWaitDelay) || !errors.Is(err, io.ErrNoProgress) || !strings.Contains(err.Error(), "and 20 more") {
 			t.Errorf("Serve: %v", err)
 		}
 		close(s.release)
 	})
 }
 
-// However short Drain is, a session in which nothing is left ends without an ErrDrain.
-func TestNothingIsLeftAfterAShortDrain(t *testing.T) {
+// However short WaitDelay is, a session in which nothing is left ends without an ErrWaitDelay.
+func TestNothingIsLeftAfterAShortWaitDelay(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"nothing": nil, "inline": {modernCall("1", "hi")}, "listens": {listenLine},
 		"two": {modernCall("1", "hi"), modernCall("2", "hi")}, "own goroutine": {modernCall("1", "deaf"), pingLine},
 	} {
 		var sessions sync.WaitGroup
 		for i := range 200 {
-			if i%8 == 0 { // more at a time would delay each other past the time that Drain allows
+			if i%8 == 0 { // more at a time would delay each other past the time that WaitDelay allows
 				sessions.Wait()
 			}
 			sessions.Go(func() {
 				s := newStage()
-				s.Drain = 1
+				s.WaitDelay = 1
 				c := serveUnread(t, &s.Server)
 				responses := bufio.NewReader(c.out)
 				c.send(lines...)
@@ -878,7 +878,7 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 	})
 }
 
-// ErrDrain names the handlers that do not return, and main continues. The other handlers
+// ErrWaitDelay names the handlers that do not return, and main continues. The other handlers
 // get a response.
 func TestProcessLeavesHangingHandlers(t *testing.T) {
 	p := newProc(t, "MCP_TEST_DRAIN=200ms").open()
@@ -887,8 +887,8 @@ func TestProcessLeavesHangingHandlers(t *testing.T) {
 	p.in.Close()
 	p.responses(4, 6, isClosedError)
 	rep := p.wait("exit status 1")
-	if !rep.Drain || strings.Count(rep.Err, "hang") != 3 || strings.Contains(rep.Err, "wait") {
-		t.Errorf("%q: want an ErrDrain that names the three hanging calls and no other", rep.Err)
+	if !rep.WaitDelay || strings.Count(rep.Err, "hang") != 3 || strings.Contains(rep.Err, "wait") {
+		t.Errorf("%q: want an ErrWaitDelay that names the three hanging calls and no other", rep.Err)
 	}
 }
 

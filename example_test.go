@@ -81,7 +81,7 @@ func ExampleAddTool() {
 	// Output:
 	// {"content":[{"type":"text","text":"{\"root\":1.41}"}],"structuredContent":{"root":1.41}}
 	// {"content":[{"type":"text","text":"-1 has no real root"}],"isError":true}
-	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of linear, decibel, got \"log\"; rounds is unknown (there is x, scale, round); x is required"}],"isError":true}
+	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of \"linear\", \"decibel\", got \"log\"; rounds is unknown (there is x, scale, round); x is required"}],"isError":true}
 }
 
 // If InputSchema is set, it is what clients see and what arguments are checked against. A
@@ -518,7 +518,7 @@ func addTool[In, Out any](s *mcp.Server, t mcp.Tool, handler func(context.Contex
 
 // An MCP App is a page that a host shows with the result of a tool. The page is a
 // resource, and the tool's _meta has its URI. Hosts that can show pages declare the
-// extension; for other hosts, Shown hides the tool.
+// extension; for other hosts, Enabled hides the tool.
 func Example_app() {
 	const (
 		extension = "io.modelcontextprotocol/ui"
@@ -538,9 +538,9 @@ func Example_app() {
 		return err == nil && client.Extensions[extension] != nil
 	}
 	mcp.AddTool(s, mcp.Tool{
-		Name:  "show_weather",
-		Meta:  map[string]any{"ui": map[string]any{"resourceUri": uri}},
-		Shown: showsPages,
+		Name:    "show_weather",
+		Meta:    map[string]any{"ui": map[string]any{"resourceUri": uri}},
+		Enabled: showsPages,
 	}, func(context.Context, struct{}) (weather, error) {
 		return weather{Sky: "clear"}, nil
 	})
@@ -586,14 +586,14 @@ func ExampleServer_AddPrompt() {
 	s := &mcp.Server{Name: "reviews", Version: "1.0.0"}
 	s.AddPrompt(mcp.Prompt{
 		Name: "review",
-		Arguments: []mcp.Argument{{Name: "language", Required: true,
+		Arguments: []mcp.PromptArgument{{Name: "language", Required: true,
 			Complete: func(ctx context.Context, typed string, known map[string]string) ([]string, error) {
 				return slices.DeleteFunc([]string{"Go", "Groovy", "Rust"}, func(name string) bool {
 					return !strings.HasPrefix(name, typed)
 				}), nil
 			}}},
-	}, func(ctx context.Context, args map[string]string) ([]mcp.Message, error) {
-		return []mcp.Message{{Content: mcp.Text("Please review my " + args["language"] + " code.")}}, nil
+	}, func(ctx context.Context, args map[string]string) ([]mcp.PromptMessage, error) {
+		return []mcp.PromptMessage{{Content: mcp.Text("Please review my " + args["language"] + " code.")}}, nil
 	})
 
 	request(s, "completion/complete", `{"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"language","value":"G"}}`)

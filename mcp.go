@@ -87,8 +87,9 @@
 // output schema is derived from it. A pointer has no derived schema: nil is sent as an empty
 // result. If the client's revision requires an object, any other output is sent only as text.
 //
-// In structured output nil slices and maps are sent as empty ones, and a nil pointer in a
-// struct is left out. A nil pointer in a list or a map fails the call.
+// In structured output nil slices, maps and bytes are sent as empty ones, and a nil pointer in a
+// struct is left out, as the Go type and the output schema say. If the output schema does not
+// allow a null that is left, as for a nil pointer in a list, the call fails.
 //
 // An error is a result that the model can read, with exactly the error's text. An [*Error], or
 // an error that wraps one, is for the host: it fails the request. If a function returns the
@@ -149,7 +150,7 @@
 // For the first two, errors.Is(cause, [context.Canceled]) is true. A command that was killed
 // because the context ended returns an [*exec.ExitError]: test ctx.Err() after it.
 //
-// When the session ends, handlers have [Server.Drain] to clean up and return.
+// When the session ends, handlers have [Server.WaitDelay] to clean up and return.
 //
 // # Revisions
 //
@@ -169,7 +170,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	"iter"
 	"log"
 	"log/slog"
@@ -201,24 +201,25 @@ type Server struct {
 	WebsiteURL   string
 	Icons        []Icon
 
-	// Linger is how long handlers may continue after the client has closed its end, before
+	// CancelDelay is how long handlers may continue after the client has closed its end, before
 	// they are cancelled. 0 means that they are cancelled at once: set it if work should
 	// finish. Their questions to the client fail at once in any case.
-	Linger time.Duration
+	CancelDelay time.Duration
 
-	// Drain is how long Serve waits, after the handlers were cancelled, for them to return
-	// and for the client to read what is written. 0 means one second, unlike in package
-	// os/exec. If the client has not read everything by then, Serve waits up to 100 ms longer.
-	Drain time.Duration
+	// WaitDelay is how long Serve waits, after the handlers were cancelled, for them to return
+	// and for the client to read what is written. 0 means one second, where package os/exec
+	// sets no limit. If the client has not read everything by then, Serve waits up to 100 ms
+	// longer.
+	WaitDelay time.Duration
 
 	// MaxConcurrent is how many handlers of one session run at the same time. Further
 	// requests wait and start in the order of their arrival; their number is not bounded.
 	// 0 means no limit.
 	MaxConcurrent int
 
-	// MaxMessage is the number of bytes that a line from the client may have. A line is one
+	// MaxMessageBytes is the number of bytes that a line from the client may have. A line is one
 	// message or a batch. A longer line is refused and not kept in memory. 0 means 64 MiB.
-	MaxMessage int
+	MaxMessageBytes int
 
 	// CacheTTL is how long a client of revision 2026-07-28 may cache lists and the result of
 	// server/discover. Set CachePublic if all users may share them. The contents of resources
@@ -245,9 +246,8 @@ type Server struct {
 	lastChanges [kinds + 1]int          // the number of the last change of each list, and of any list
 	offered     kindSet                 // the kinds of which an item was added, and logging if there is a LogHandler; never cleared
 	sessions    map[*session]struct{}
-	schemas     map[reflect.Type]*schema // of arguments
-	methods     map[string]*service      // of AddMethod
-	seed        maphash.Seed             // of the checksums of requestStates; made with the first session
+	methods     map[string]*service // of AddMethod
+	seed        maphash.Seed        // of the checksums of requestStates; made with the first session
 }
 
 // An Icon is a picture. Src is an https, http or data URI; Sizes holds values such as "48x48"
@@ -275,14 +275,14 @@ type Tool struct {
 	Icons        []Icon          `json:"icons,omitempty"`
 	Meta         map[string]any  `json:"_meta,omitempty"`
 
-	// Shown reports whether the tool exists for the client whose request is served under ctx;
+	// Enabled reports whether the tool exists for the client whose request is served under ctx;
 	// nil means that it exists for all. For other clients the tool is left out of lists, and
 	// calls to it fail as unknown. [RequestFrom] and the values of Serve's context are
-	// available from ctx. Shown is called for each list and each call, concurrently. If a tool
-	// has Shown, listing tools counts as a call for [Server.MaxConcurrent], and lists of tools
-	// are not cached. When the result of Shown changes, add the tool again, which notifies the
+	// available from ctx. Enabled is called for each list and each call, concurrently. If a tool
+	// has Enabled, listing tools counts as a call for [Server.MaxConcurrent], and lists of tools
+	// are not cached. When the result of Enabled changes, add the tool again, which notifies the
 	// clients.
-	Shown func(ctx context.Context) bool `json:"-"`
+	Enabled func(ctx context.Context) bool `json:"-"`
 }
 
 // ToolAnnotations are hints on what a tool does. Hosts use them, for example, to decide whether
@@ -416,16 +416,16 @@ type CompleteFunc func(ctx context.Context, typed string, known map[string]strin
 
 // A Prompt is one or more messages that a user may start from.
 type Prompt struct {
-	Name        string         `json:"name"` // required
-	Title       string         `json:"title,omitempty"`
-	Description string         `json:"description,omitempty"`
-	Arguments   []Argument     `json:"arguments,omitempty"`
-	Icons       []Icon         `json:"icons,omitempty"`
-	Meta        map[string]any `json:"_meta,omitempty"`
+	Name        string           `json:"name"` // required
+	Title       string           `json:"title,omitempty"`
+	Description string           `json:"description,omitempty"`
+	Arguments   []PromptArgument `json:"arguments,omitempty"`
+	Icons       []Icon           `json:"icons,omitempty"`
+	Meta        map[string]any   `json:"_meta,omitempty"`
 }
 
-// An Argument is a field of a Prompt that the user fills in.
-type Argument struct {
+// A PromptArgument is a field of a Prompt that the user fills in.
+type PromptArgument struct {
 	Name        string       `json:"name"` // required
 	Title       string       `json:"title,omitempty"`
 	Description string       `json:"description,omitempty"`
@@ -433,8 +433,8 @@ type Argument struct {
 	Complete    CompleteFunc `json:"-"` // suggests values; may be nil
 }
 
-// A Message is one turn of a conversation.
-type Message struct {
+// A PromptMessage is one turn of a conversation.
+type PromptMessage struct {
 	Role    Role    `json:"role"` // "" is RoleUser
 	Content Content `json:"content"`
 }
@@ -449,7 +449,7 @@ const (
 
 // A PromptFunc returns the messages of a prompt. Args holds all required arguments, and
 // only arguments of the prompt. The text of an error is sent to the client.
-type PromptFunc func(ctx context.Context, args map[string]string) ([]Message, error)
+type PromptFunc func(ctx context.Context, args map[string]string) ([]PromptMessage, error)
 
 // Annotations say for whom something is meant and how important it is. What is zero is not sent.
 type Annotations struct {
@@ -488,9 +488,10 @@ func (e *Error) Is(target error) bool {
 //
 // AddTool panics, before it changes anything, if h is nil, or if a name, a type, a tag or a
 // field of t is one that clients or providers would refuse. The message says what to write
-// instead. Names that some hosts refuse, of more than 64 bytes or with a dot, are reported to
-// ErrorLog, and so is a second tool of one name before the first session. The caller may change
-// t's slices and maps afterwards.
+// instead. ErrorLog receives a line about names that some hosts refuse, of more than 64 bytes or
+// with a dot, one about tags without effect and about what is not enforced of a schema by hand,
+// or refused by some providers, and one about a second tool of one name before the first session.
+// The caller may change t's slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients. A client
 // that connected before the first tool was added is not notified, because the capability tools
@@ -516,125 +517,93 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(hasHandler, where, "the handler is missing")
-	checkTool(where, t)
-	in := s.inputRules(t, from, where)
-	out := outputSchema(t, to, where+": Out")
+	panicUnless(consistsOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
+	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
+	in, said := inputRules(t, from, where)
+	out, sent := outputSchemas(t, to, where)
 	s.addItem(tools, &item{
 		name:    t.Name,
 		encoded: encodeItem(where, t),
-		shown:   t.Shown,
+		shown:   t.Enabled,
 		handler: func(r *request) []byte {
 			switch {
-			case t.Shown != nil && !t.Shown(r.ctx):
+			case t.Enabled != nil && !t.Enabled(r.ctx):
 				return r.errorResponse(r.unknownItem())
 			case r.arguments != nil && r.arguments[0] != '{':
 				return r.errorResponse(badParams("arguments must be an object"))
 			}
 			return call(r, in, out)
 		},
-		promises:  t.OutputSchema != nil,
+		promises:  sent != nil,
+		output:    sent,
 		anyOutput: t.OutputSchema != nil && rootType(t.OutputSchema) != "object",
 	})
 	if len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0 {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
-	if in.byHand != nil && (!in.byHand.listed || in.byHand.lacksItems()) {
-		s.logf("%s: InputSchema should have properties, at least {}, no allOf, anyOf or oneOf, and items in each array: some providers refuse every request otherwise", where)
-	}
+	s.report(said)
 }
 
-// inputRules returns the rules for the arguments of a tool, and sets its InputSchema if
-// there is none.
-func (s *Server) inputRules(t *Tool, from reflect.Type, where string) *rules {
-	in := &rules{}
-	if t.InputSchema == nil {
-		in.schema = s.inputSchema(from, where)
-		t.InputSchema = in.schema.sentAs
-		return in
+// report logs what was noted of a tool, in one line of at most 200 bytes.
+func (s *Server) report(said []string) {
+	if len(said) == 0 {
+		return
 	}
-	var wrong problems
-	in.schema, wrong = derive(from, where+": In", reading)
-	panicIf(wrong.mistake)
-	panicUnless(in.schema.kind == "object" || in.schema.kind == "", where, "In must be a struct or a map")
-	in.byHand = handParser{where: where + ": InputSchema"}.parse(t.InputSchema).schema
-	in.byHand.checkFit(in.schema, where+": InputSchema")
-	in.byHand.checkNames(where)
-	return in
+	line := strings.ToValidUTF8(said[0][:min(len(said[0]), 180)], "")
+	if len(said) > 1 {
+		line += fmt.Sprintf(" (and %d more)", len(said)-1)
+	}
+	s.logf("%s", line)
 }
 
-// checkNames panics if providers would refuse the name of an argument.
-func (s *schema) checkNames(where string) {
-	for _, f := range s.fields {
+// checkArguments panics if providers would refuse the name of an argument, or if In is a struct
+// without a field for it: the handler would not see it.
+func (in *rules) checkArguments(where string) {
+	for _, f := range in.check.fields {
 		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
+		panicUnless(in.set.kind != "object" || in.set.typ.Kind() != reflect.Struct || in.set.property(f.name) != nil, where,
+			"no field of %v takes the property %q: names are matched exactly", in.set.typ, f.name)
 	}
 }
 
-// inputSchema describes the arguments of a tool, once for each type.
-func (s *Server) inputSchema(t reflect.Type, where string) *schema {
-	s.mu.Lock()
-	known := s.schemas[t]
-	s.mu.Unlock()
-	if known != nil {
-		return known
-	}
-	known = mustDerive(t, where+": In", reading)
-	panicUnless(known.kind == "object", where, "In must be a struct or a map")
-	known.checkNames(where)
-	known.sentAs = known.render()
-	s.mu.Lock()
-	if s.schemas == nil {
-		s.schemas = make(map[reflect.Type]*schema)
-	}
-	s.schemas[t] = known
-	s.mu.Unlock()
-	return known
-}
-
-// outputSchema describes the results of a tool. It sets OutputSchema if that is nil and one
-// can be derived.
-func outputSchema(t *Tool, to reflect.Type, where string) *schema {
-	switch to {
-	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[*Result](), reflect.TypeFor[struct{}]():
-		panicUnless(t.OutputSchema == nil || to == reflect.TypeFor[*Result](), where, "OutputSchema promises structured output, but this type has none")
-		return nil
-	}
-	base := to
-	for depth := 0; depth < 10 && (base.Kind() == reflect.Pointer || base.Kind() == reflect.Slice); depth++ { // it may be a list of itself
-		base = base.Elem()
-	}
-	panicUnless(base != reflect.TypeFor[Result]() && base != reflect.TypeFor[Content](), where, "write *mcp.Result, mcp.Content or []mcp.Content instead of %v", to)
-	s, wrong := derive(to, where, writing)
-	panicIf(wrong.mistake)
-	if t.OutputSchema == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) {
-		panicIf(wrong.badTag)
-		if wrong.undescribed == nil && s.kind == "object" {
-			t.OutputSchema = s.render()
+// inputRules returns the rules for the arguments of a tool, and sets its InputSchema if there is
+// none. It returns what is to be reported of them, too.
+func inputRules(t *Tool, from reflect.Type, where string) (_ *rules, said []string) {
+	set, wrong := derive(from, where+": In", forArguments)
+	in := &rules{set, set}
+	if t.InputSchema != nil {
+		in.check = handParser{where + ": InputSchema", &said}.parseRoot(&t.InputSchema)
+		panicUnless(rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
+	} else {
+		if wrong.undescribed != nil {
+			panic(wrong.undescribed.Error() + ", or set InputSchema")
 		}
+		panicIf(wrong.badTag)
+		panicUnless(set.kind == "object", where, "In must be a struct or a map, unless InputSchema is set")
+		t.InputSchema, said = set.render(), wrong.notes
 	}
-	return s
+	in.checkArguments(where)
+	return in, said
 }
 
-// checkTool panics if the name or a schema of t is invalid.
-func checkTool(where string, t *Tool) {
-	panicUnless(consistsOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
-	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
-	t.InputSchema = compactSchema(where+": InputSchema", t.InputSchema)
-	t.OutputSchema = compactSchema(where+": OutputSchema", t.OutputSchema)
-	panicUnless(t.InputSchema == nil || rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
-}
-
-// compactSchema returns a schema in one line. It panics if clients would refuse it.
-func compactSchema(where string, schema json.RawMessage) json.RawMessage {
-	if schema == nil {
-		return nil
+// outputSchemas returns a description of the results of a tool, and the output schema, or nil if
+// there is none. It sets OutputSchema if that is nil and one can be derived.
+func outputSchemas(t *Tool, to reflect.Type, where string) (out, sent *schema) {
+	sent = handParser{where: where + ": OutputSchema"}.parseRoot(&t.OutputSchema)
+	switch to {
+	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
+		return nil, sent
+	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]():
+		panicUnless(sent == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
+		return nil, nil
 	}
-	compact, err := appendCompact(nil, schema)
-	if err != nil {
-		panic(where + " is " + err.Error())
+	out, wrong := derive(to, where+": Out", forResults)
+	if sent == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object" && wrong.undescribed == nil {
+		panicIf(wrong.badTag)
+		t.OutputSchema, sent = out.render(), out
 	}
-	handParser{where: where}.parse(compact)
-	return compact
+	return out, sent
 }
 
 // rootType returns the type in the root of a schema, or "" if there is none or more than one.
@@ -649,17 +618,21 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
 // ---- resources ----
 //
-// A URI comes from a client and often names a file. So a template is checked when it is
-// added, and the values of its variables are checked before a ReadFunc receives them: no
-// value forms a segment "..", and only that of {+name} may have slashes.
+// A URI comes from a client and often names a file. So the values of a template's variables are
+// checked before a ReadFunc receives them: no value forms a segment "." or "..", and only that
+// of {+name} may have slashes.
 
 // AddResource adds a resource or a template, or replaces the one of the same URI, and notifies
 // connected clients. The URI of a request is looked up among the resources, and then, if it has
 // at most 64 KiB, matched with the templates in the order in which they were added.
 //
-// {name} matches one segment of a path, {+name} anything. A brace in the name of a file must
-// be escaped, and so must blanks and any other character that RFC 3986 does not allow. This
-// returns the URI of a file:
+// {name} matches one segment of a path, or a part of it, and {+name} anything. {name} takes the
+// shortest value that the text after it allows; {+name}, and the last variable, take the
+// longest: {+a}/{b}/x does not match 1/2/x, because a takes "1/2". If a value would be empty, the
+// template does not match.
+//
+// In a URI a brace must be escaped, and so must blanks and any other character that RFC 3986
+// does not allow. This returns the URI of a file:
 //
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
@@ -667,29 +640,33 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 // the name or read is missing, or if another field is invalid.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
-	parts, variables, err := parseTemplate(r.URI)
+	prefix, vars, err := parseTemplate(r.URI)
 	panicAt(where, err)
 	panicUnless(read != nil, where, "the ReadFunc is missing")
 	panicUnless(r.Name != "", where, "the name is missing")
 	panicUnless(r.Size >= 0, where, "Size is negative")
+	var names []string
+	for _, v := range vars {
+		names = append(names, v.name)
+	}
 	for name := range r.Complete {
-		panicUnless(slices.Contains(variables, name), where, "there is no variable %q to complete", name)
+		panicUnless(slices.Contains(names, name), where, "there is no variable %q to complete", name)
 	}
 	r.Complete = maps.Clone(r.Complete)
 	k, name, public := resources, r.URI, any(r)
-	if len(parts) > 1 {
+	if len(vars) > 0 {
 		r.URI, r.Size = "", 0
 		k, public = templates, template{name, r}
 	}
 	s.addItem(k, &item{
 		name:    name,
 		encoded: encodeItem(where, public),
-		match:   func(uri string) (map[string]string, bool) { return matchTemplate(parts, uri) },
+		match:   func(uri string) (map[string]string, bool) { return matchTemplate(prefix, vars, uri) },
 		handler: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readResponse(contents, err, r.MIMEType)
 		},
-		args:     variables,
+		args:     names,
 		complete: r.Complete,
 	})
 }
@@ -738,47 +715,35 @@ func (s *Server) ResourceUpdated(uri string) {
 	}
 }
 
-// parseTemplate splits a URI template. The elements of parts are a literal, a variable,
-// a literal and so on; a variable keeps its +. names holds the variables without the +.
-func parseTemplate(uri string) (parts, names []string, err error) {
-	literal, rest, more := strings.Cut(uri, "{")
-	if scheme, _, ok := strings.Cut(literal, ":"); !ok || !isScheme(scheme) {
-		return nil, nil, errors.New(`a URI must begin with a scheme, such as "file:"`)
-	}
-	for more {
-		variable, after, closed := strings.Cut(rest, "}")
-		name := strings.TrimPrefix(variable, "+")
-		switch {
-		case !closed || name == "" || !consistsOf(name, "_"):
-			return nil, nil, errors.New("a variable is written {name} or {+name}")
-		case slices.Contains(names, name):
-			return nil, nil, errors.New("duplicate variable")
-		case len(names) > 0 && literal == "":
-			return nil, nil, errors.New("two variables need text between them")
-		}
-		parts, names = append(parts, literal, variable), append(names, name)
-		literal, rest, more = strings.Cut(after, "{")
-	}
-	parts = append(parts, literal)
-	return parts, names, checkLiterals(parts)
+// A variable is a variable of a URI template and the text that follows it.
+type variable struct {
+	name     string
+	reserved bool // {+name}, which may have slashes
+	after    string
 }
 
-// checkLiterals returns an error if the literal parts of a template, or a URI without
-// variables, are not valid in a URI.
-func checkLiterals(parts []string) error {
-	var literals []string
-	for i := 0; i < len(parts); i += 2 {
-		decoded, ok := unescape(parts[i])
-		if !ok || !consistsOf(parts[i], "%-._~:/?#[]@!$&'()*+,;=") {
-			return errors.New("a URI must not have blanks, a single }, or other characters that RFC 3986 does not allow: " +
-				"for a file, write (&url.URL{Scheme: \"file\", Path: path}).String()")
+// parseTemplate splits a URI template into the text before the first variable and the
+// variables. A URI without variables is all text.
+func parseTemplate(uri string) (prefix string, vars []variable, err error) {
+	prefix, rest, more := strings.Cut(uri, "{")
+	if scheme, _, ok := strings.Cut(prefix, ":"); !ok || !isScheme(scheme) {
+		return "", nil, errors.New(`a URI must begin with a scheme, such as "file:"`)
+	}
+	for more {
+		inside, after, closed := strings.Cut(rest, "}")
+		name, reserved := strings.CutPrefix(inside, "+")
+		after, rest, more = strings.Cut(after, "{")
+		switch {
+		case !closed || name == "" || !consistsOf(name, "_"):
+			return "", nil, errors.New("a variable is written {name} or {+name}")
+		case slices.ContainsFunc(vars, func(v variable) bool { return v.name == name }):
+			return "", nil, errors.New("duplicate variable")
+		case more && after == "":
+			return "", nil, errors.New("two variables need text between them")
 		}
-		literals = append(literals, decoded)
+		vars = append(vars, variable{name, reserved, after})
 	}
-	if len(parts) > 1 && hasDotSegment(strings.Join(literals, "x")) { // x stands for the value of a variable
-		return errors.New(`a template must not have "." or ".." between slashes: no URI would match it`)
-	}
-	return nil
+	return prefix, vars, nil
 }
 
 // alphanumeric holds the letters and digits of ASCII.
@@ -808,69 +773,42 @@ func hasDotSegment(uri string) bool {
 	return false
 }
 
-// matchTemplate reports whether uri matches the parts of a template, and returns the values of
-// the variables. The first variable takes the shortest value that lets the template match, then
-// the second, and so on. If one of these values is not allowed, uri does not match, even if a
-// longer value would be allowed.
-func matchTemplate(parts []string, uri string) (map[string]string, bool) {
-	ends := make([]int, len(parts)/2)
-	if !matchRest(parts, uri, 0, ends) {
+// matchTemplate reports whether uri matches a template, and returns the values of the
+// variables. From left to right, {name} takes the shortest value that the text after it
+// allows, and {+name} and the last variable take the longest.
+func matchTemplate(prefix string, vars []variable, uri string) (map[string]string, bool) {
+	// A value that is harmless by itself may form a ".." with the text next to it, so the
+	// whole URI is checked too.
+	decoded, ok := unescape(uri)
+	rest, matches := strings.CutPrefix(uri, prefix)
+	if !ok || !matches || hasDotSegment(decoded) {
 		return nil, false
 	}
-	vars, at := make(map[string]string, len(ends)), 0
-	for i, end := range ends {
-		at += len(parts[2*i])
-		value, ok := unescape(uri[at:end])
-		name, reserved := strings.CutPrefix(parts[2*i+1], "+")
-		if !ok || !isConfined(value, reserved) {
+	values := make(map[string]string, len(vars))
+	for i, v := range vars {
+		end := strings.LastIndex(rest, v.after)
+		if i < len(vars)-1 && !v.reserved {
+			end = strings.Index(rest, v.after)
+		}
+		if end <= 0 || !v.reserved && strings.ContainsAny(rest[:end], "/?#") {
 			return nil, false
 		}
-		vars[name], at = value, end
+		if values[v.name], ok = unescape(rest[:end]); !ok || !isConfined(values[v.name], v.reserved) {
+			return nil, false
+		}
+		rest = rest[end+len(v.after):]
 	}
-	// A value that is harmless by itself may form a ".." with the literal next to it, so
-	// the whole URI is checked too.
-	decoded, _ := unescape(uri)
-	return vars, !hasDotSegment(decoded)
+	return values, rest == ""
 }
 
-// matchRest reports whether parts match uri[at:], and sets ends[i] to the index after the value
-// of variable i. In "x:/1/b2", {a} of "x:/{a}/b{b}" ends after "1", and {b} after "2".
-//
-// ends[i] also records how far variable i was tried. A retry never starts further to the
-// left, so it resumes there. Each index is tried once for each variable, and matching takes
-// linear time.
-func matchRest(parts []string, uri string, at int, ends []int) bool {
-	if !strings.HasPrefix(uri[at:], parts[0]) {
-		return false
-	}
-	if at += len(parts[0]); len(parts) == 1 {
-		return at == len(uri)
-	}
-	for end := max(at, ends[0]) + 1; end <= len(uri); end++ {
-		if parts[1][0] != '+' && strings.IndexByte("/?#", uri[end-1]) >= 0 {
-			return false
-		}
-		ends[0] = end
-		if strings.IndexByte(uri[max(0, end-2):end], '%') < 0 && matchRest(parts[2:], uri, end, ends[1:]) { // not inside of an escape
-			return true
-		}
-	}
-	return false
-}
-
-// unescape decodes the escapes of a part of a URI.
+// unescape decodes the escapes of a part of a URI. It reports false if an escape is incomplete,
+// or if the part has a quote, a backslash or a newline, which URIs escape.
 func unescape(s string) (string, bool) {
-	plain, rest, more := strings.Cut(s, "%")
-	b := []byte(plain)
-	for more {
-		n, err := strconv.ParseUint(rest[:min(2, len(rest))], 16, 8)
-		if err != nil || len(rest) < 2 {
-			return "", false
-		}
-		plain, rest, more = strings.Cut(rest[2:], "%")
-		b = append(append(b, byte(n)), plain...)
+	if strings.Contains(s, `\`) {
+		return "", false
 	}
-	return string(b), true
+	decoded, err := strconv.Unquote(`"` + strings.Join(strings.Split(s, "%"), `\x`) + `"`)
+	return decoded, err == nil
 }
 
 // isConfined reports whether a handler can put the value of a variable into a path without
@@ -883,8 +821,8 @@ func isConfined(value string, reserved bool) bool {
 
 // ---- prompts ----
 //
-// The arguments of a prompt are strings that a user has typed. They have names
-// and no schema, so they are checked here and not by the section on arguments.
+// The arguments of a prompt are strings that a user has typed. They have no schema that is sent,
+// but are checked like those of a tool.
 
 // AddPrompt adds a prompt, or replaces the prompt of the same name, and notifies connected
 // clients. It panics, before it changes anything, if get or a name is missing, if two
@@ -901,14 +839,14 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 			complete[a.Name] = a.Complete
 		}
 	}
-	p.Arguments = slices.Clone(p.Arguments) // the caller may change them
+	in := p.argumentRules()
 	s.addItem(prompts, &item{
 		name:    p.Name,
 		encoded: encodeItem(where, p),
 		handler: func(r *request) []byte {
-			args, fault := p.readArguments(r)
-			if fault != nil {
-				return r.errorResponse(fault)
+			var args map[string]string
+			if err := in.unmarshal(r.arguments, &args); err != nil {
+				return r.errorResponse(coded(codeParams, "Invalid arguments: "+err.Error()))
 			}
 			messages, err := get(r.ctx, args)
 			return r.promptResponse(messages, err, p.Description)
@@ -918,26 +856,15 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	})
 }
 
-// readArguments returns the arguments of a request, or an error if one is missing or unknown. An
-// unknown argument is refused so that a PromptFunc need not check for it.
-func (p *Prompt) readArguments(r *request) (map[string]string, *Error) {
-	params := struct {
-		Arguments map[string]string `json:"arguments"`
-	}{make(map[string]string)}
-	if err := decode(r.params, &params); err != nil {
-		return nil, badParams(err.Error())
-	}
-	for name := range params.Arguments {
-		if !slices.Contains(r.item.args, name) {
-			return nil, coded(codeParams, "Unknown argument: "+excerpt(name))
-		}
-	}
+// argumentRules returns the rules for the arguments of a prompt. An unknown argument is refused
+// so that a PromptFunc need not check for it.
+func (p *Prompt) argumentRules() *rules {
+	check := &schema{kind: "object"}
 	for _, a := range p.Arguments {
-		if _, there := params.Arguments[a.Name]; a.Required && !there {
-			return nil, coded(codeParams, "Missing required argument: "+a.Name)
-		}
+		check.fields = append(check.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{kind: "string"}})
 	}
-	return params.Arguments, nil
+	set, _ := derive(reflect.TypeFor[map[string]string](), "", forArguments)
+	return &rules{check, set}
 }
 
 // RemovePrompts removes the prompts of these names and notifies connected clients. Names that
@@ -989,12 +916,13 @@ type item struct {
 	name    string
 	encoded []byte                     // as an element of a list
 	seq     int                        // its place in the list: the number of the change that added it
-	shown   func(context.Context) bool // Tool.Shown
+	shown   func(context.Context) bool // Tool.Enabled
 
 	match   func(uri string) (vars map[string]string, ok bool) // of a template
 	handler func(*request) []byte                              // returns the response, as a line
 
 	promises  bool     // of a tool: it has an output schema
+	output    *schema  // the output schema, or nil
 	anyOutput bool     // of a tool: the output schema is not that of an object
 	args      []string // the arguments of a prompt, the variables of a template
 	complete  map[string]CompleteFunc
@@ -1359,16 +1287,17 @@ var (
 	ErrDismissed = errors.New("the user dismissed the question")
 )
 
-// decode sets what v points to from raw, which a client has sent. It does nothing if raw is
-// nil, and ignores members that v does not have.
+// decode sets what v points to from raw, which a client has sent, as [json.Unmarshal] does. It
+// does nothing if raw is nil.
 func decode(raw []byte, v any) error {
 	if raw == nil {
 		return nil
 	}
-	s, _ := derive(reflect.TypeOf(v), "", reading)
-	bad := faults{partial: true, exact: true}
-	s.set(reflect.ValueOf(v).Elem(), raw, &bad)
-	return bad.err()
+	err := json.Unmarshal(raw, v)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		err = fmt.Errorf("%s must not be a JSON %s", cmp.Or(wrong.Field, "the value"), wrong.Value)
+	}
+	return err
 }
 
 // askClient asks the client, if it has the capability, such as "roots" or "elicitation.url", or
@@ -1433,9 +1362,8 @@ func Confirm(ctx context.Context, message string) error {
 // handler. To ask for a yes, call [Confirm].
 //
 // The form is derived from T, a struct of strings, numbers, booleans, and lists of strings that
-// have an enum. The rules and tags are those of [SchemaOf], and one more:
-//
-//	titles:"A,B"  the titles of the enum's values
+// have an enum. The rules and tags are those of [SchemaOf]. For titles of the values of an enum,
+// write the form by hand and use [ElicitSchema].
 //
 // The message says what the form is for. It must not ask for secrets.
 //
@@ -1450,21 +1378,33 @@ func Confirm(ctx context.Context, message string) error {
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
 func Elicit[T any](ctx context.Context, message string) (T, error) {
 	var form T
-	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", reading)
-	schema, err := s.appendForm(nil, requestOf(ctx).rev)
+	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
+	if hasList := s.checkForm(); hasList && !requestOf(ctx).rev.knows(choiceLists) {
+		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, requestOf(ctx).rev)
+	}
+	s.open = true // a form must not say whether there are other properties
+	content, err := ElicitSchema(ctx, message, s.render())
 	if err != nil {
 		return form, err
 	}
-	content, err := ElicitSchema(ctx, message, schema)
-	if err != nil {
-		return form, err
-	}
-	bad := faults{open: true}
-	s.set(reflect.ValueOf(&form).Elem(), content, &bad)
-	if err := bad.err(); err != nil {
+	if err := (&rules{s, s}).unmarshal(content, &form); err != nil {
 		return *new(T), fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
+}
+
+// checkForm panics if no form can show s, and reports whether a field takes several values.
+func (s *schema) checkForm() (hasList bool) {
+	if s.kind != "object" || s.elem != nil || s.open {
+		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
+	}
+	for _, f := range s.fields {
+		isList := f.schema.kind == "array" && f.schema.elem.enum != nil
+		hasList = hasList || isList
+		panicUnless(isList || f.schema.kind != "array" && f.schema.kind != "object" && f.schema.encoding == "",
+			"mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
+	}
+	return hasList
 }
 
 // ElicitSchema is [Elicit] with a form that is described by hand. If it returns an error, return
@@ -1526,7 +1466,7 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 		case content[0] == '{' || capability == "elicitation.url":
 			return content, nil
 		}
-		return nil, invalidAnswer("content " + wrongKind("object", answer.Content).Error())
+		return nil, invalidAnswer("content " + (&schema{kind: "object"}).wrongKind(answer.Content).Error())
 	case "decline":
 		return nil, ErrDeclined
 	case "cancel":
@@ -1591,16 +1531,15 @@ func (v revision) capabilityFor(method string, params []byte) (string, error) {
 
 // ---- schemas from types ----
 //
-// A type is described once. derive walks over the type and makes a schema, whose fields
-// hold what their tags say. Everything else follows this description: render writes it as
-// JSON Schema, set reads arguments by it, and marshal uses it to correct the output of
-// encoding/json. A part that cannot be described has a schema without a kind, and is left to
-// encoding/json.
+// A type is described once. derive walks over the type and makes a schema, which holds what
+// the tags say too. Everything else follows this description: render writes it as JSON Schema,
+// appendChecked checks arguments by it, set stores them, and marshal uses it to correct the
+// output of encoding/json. A part that cannot be described has a schema without a kind, and is
+// left to encoding/json.
 
 // SchemaOf returns the JSON Schema that [AddTool] derives from T for a result. Use it for
 // [Tool.OutputSchema], or to look at a schema in a test. The schema for arguments is the
-// same, except for a type that has UnmarshalText but not MarshalText: as an argument it is
-// a string.
+// same, except for a type that has only one of MarshalText and UnmarshalText.
 //
 // Fields are named and embedded structs are flattened as encoding/json does. A field is
 // required unless it is a pointer, has omitempty, omitzero or a default, or belongs to an
@@ -1610,85 +1549,88 @@ func (v revision) capabilityFor(method string, params []byte) (string, error) {
 //	enum:"a,b"                   the strings that it, or each of its elements, may be
 //	default:"x"                  its value if a call leaves it out: a string as it is, other values as JSON
 //	minimum:"0" maximum:"9"      the range of a number, within that of its Go type
-//	minLength:"1" maxLength:"9"  the number of characters of a string, or of elements of a list
+//	minLength:"1" maxLength:"9"  the number of characters of a string
+//	minItems:"1" maxItems:"9"    the number of elements of a list
 //	format:"email"               the format of a string: email, uri, date or date-time
 //
-// Other tags, such as min or description, are ignored. Some hosts show a model the type and
-// the description and drop the rest, so repeat defaults and bounds in the description, as in
-// "how many, 1 to 100, default 10".
+// Tags with the names of other keywords, such as pattern, have no effect; [AddTool] reports
+// them to [Server.ErrorLog]. Some hosts show a model the type and the description and drop the
+// rest, so repeat defaults and bounds in the description, as in "how many, 1 to 100, default 10".
 //
-// A time.Time is a string as in RFC 3339, a []byte is a string in base64, and a type that
-// has UnmarshalText is a string, in results only if it has MarshalText as well. A
+// A time.Time is a string as in RFC 3339, and a []byte is a string in base64. An argument whose
+// type has UnmarshalText, and a result whose type has MarshalText, is a string. A
 // map[string]any is an object that is not checked. A time.Duration is an integer, the number
-// of nanoseconds: say so in its description. Defaults apply only inside objects that are
-// present. Hosts validate results, and this library does not. So do not put an enum on a field
-// of a result whose values come from another API.
+// of nanoseconds: models mistake it for seconds, so write a string or an int with the unit in
+// its name. Defaults apply only inside objects that are present. Hosts validate results, and
+// this library does not. So do not put an enum on a field of a result whose values come from
+// another API.
 //
 // Where a type contains itself, and deep inside of a very large type, the schema is a plain
 // object. SchemaOf panics if T cannot be described, as is the case with arrays, with types that
 // have a JSON form of their own, and with interfaces except in a map[string]any.
 func SchemaOf[T any]() json.RawMessage {
-	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", writing).render()
+	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults).render()
 }
 
-// A schema describes the JSON form of a type, or holds a schema that was written by hand. It is
-// never changed once it is complete. The schema of a type that contains itself contains itself
-// too.
+// A schema describes the JSON form of a Go type, with the tags of a field, or holds a schema
+// that was written by hand. It is not changed once it is complete. The schema of a type that
+// contains itself contains itself too.
 type schema struct {
-	typ      reflect.Type
-	kind     string   // the JSON type; "" if it cannot be described
-	fields   []*field // of a struct
-	elem     *field   // of a list or a map: each element
-	listed   bool     // by hand: an object has properties, and no allOf, anyOf or oneOf; an array has items
-	open     bool     // by hand: members that are not in fields are allowed
-	free     bool     // a map[string]any
-	text     bool     // the type has UnmarshalText or MarshalText
-	encoding string   // of bytes: base64
+	typ      reflect.Type // nil if the schema was written by hand
+	kind     string       // the JSON type, besides null; "" if there is none, or more than one
+	kinds    []string     // by hand: the types that are allowed; nil: all
+	fields   []*field     // of an object
+	elem     *schema      // of a list: each element; of an object: each member that is not in fields
+	open     bool         // an object: members that are not in fields are allowed
+	text     bool         // the type has UnmarshalText or MarshalText
+	doc      string       // the description
 	format   string
-	low      string // of an integer: the least that it may be
+	encoding string // of bytes: base64
+	enum     []string
+	low      string // the least number, length or number of elements; "" if there is no bound
 	high     string
-	dynamic  bool            // of the root: an interface is somewhere inside
-	sentAs   json.RawMessage // of arguments: the schema as it is sent
+	dflt     []byte // the default, as JSON
 }
 
-// A field is a member of an object, or an element of a list or map, with what its tags say.
+// A field is a member of an object. The members after schema are those of a struct's field.
 type field struct {
-	name   string
-	named  bool  // by its tag
-	index  []int // as for reflect.Value.FieldByIndex
-	typ    reflect.Type
-	tag    reflect.StructTag
-	where  string // names it in a panic
-	schema *schema
+	name     string
+	optional bool
+	schema   *schema
 
-	optional   bool
-	unexported bool // an embedded struct of an unexported type
-
-	doc, format  string
-	enum, titles []string
-	dflt         []byte        // the default, as JSON
-	min, max     reflect.Value // of a number; the zero Value: no limit
-	minLen       int
-	maxLen       int // -1: no limit
+	index []int // as for reflect.Value.FieldByIndex
+	rank  int   // twice its depth, and one less if its tag names it
+	typ   reflect.Type
+	tag   reflect.StructTag
+	where string // names it in a panic
 }
 
-// A purpose is what a schema is derived for: arguments are read, results are written.
+// property returns the member of a name, or nil.
+func (s *schema) property(name string) *field {
+	if i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == name }); i >= 0 {
+		return s.fields[i]
+	}
+	return nil
+}
+
+// allowsNull reports whether null is a valid value.
+func (s *schema) allowsNull() bool {
+	return (s.kinds == nil && s.kind == "" || slices.Contains(s.kinds, "null")) && (s.enum == nil || slices.Contains(s.enum, "null"))
+}
+
+// A purpose is what a schema is derived for.
 type purpose bool
 
-const (
-	reading purpose = false
-	writing purpose = true
-)
+const forArguments, forResults purpose = false, true
 
-// derive describes t and returns the problems that it found. The errors begin with where.
+// derive describes t and returns the problems that it found. Their texts begin with where.
 func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
-	d := deriver{why: why, known: make(map[knownType]*schema)}
-	s := d.schema(t, where, false)
-	s.dynamic = d.dynamic
-	for _, read := range []func(*field) error{(*field).readTags, (*field).readDefault} {
+	d := deriver{why: why, known: make(map[reflect.Type]*schema)}
+	s := d.schema(t, where)
+	for _, read := range []func(*deriver, *field) error{(*deriver).readTags, (*deriver).readDefault} {
 		for _, f := range d.tagged {
-			if err := read(f); err != nil {
-				note(&d.badTag, f.where, err.Error())
+			if err := read(&d, f); err != nil && d.badTag == nil {
+				d.badTag = fmt.Errorf("%s: %w", f.where, err)
 			}
 		}
 	}
@@ -1699,206 +1641,121 @@ func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
 // problem.
 func mustDerive(t reflect.Type, where string, why purpose) *schema {
 	s, wrong := derive(t, where, why)
-	panicIf(cmp.Or(wrong.mistake, wrong.badTag, wrong.undescribed))
+	panicIf(cmp.Or(wrong.badTag, wrong.undescribed))
 	return s
 }
 
 // problems holds the first problem of each kind with a type, or nil.
 type problems struct {
-	mistake     error // refused even if the schema is set by hand: for example, a field that JSON cannot write
-	badTag      error // refused if the schema is derived
-	undescribed error // a part that has no schema, and is left to encoding/json
-}
-
-// note sets *problem if it is nil.
-func note(problem *error, where, what string) {
-	if *problem == nil {
-		*problem = fmt.Errorf("%s: %s", where, what)
-	}
+	badTag      error    // a tag that is invalid
+	undescribed error    // a part that has no schema, and is left to encoding/json
+	notes       []string // tags of arguments that have no effect
 }
 
 // A deriver describes one type and all types inside it.
 type deriver struct {
-	why     purpose
-	known   map[knownType]*schema // ends the recursion
-	tagged  []*field              // their tags are read after all types are described
-	dynamic bool                  // an interface was found
+	why    purpose
+	known  map[reflect.Type]*schema // ends the recursion
+	tagged []*field                 // their tags are read after all types are described
 	problems
 }
 
-// A knownType is a type that was visited. copied is set if its values are not addressable:
-// encoding/json then does not call methods with a pointer receiver.
-type knownType struct {
-	reflect.Type
-	copied bool
+// refuse notes that t cannot be described.
+func (d *deriver) refuse(where string, t reflect.Type, instead string) {
+	if d.undescribed == nil {
+		name := strings.Join(strings.Split(t.String(), "interface {}"), "any")
+		// json.RawMessage is an alias since Go 1.27.
+		name = strings.Join(strings.Split(name, "jsontext.Value"), "json.RawMessage")
+		d.undescribed = fmt.Errorf("%s: %s cannot be described: %s", where, name, instead)
+	}
 }
 
-// refuse notes what cannot be described.
-func (d *deriver) refuse(where, what string) { note(&d.undescribed, where, what) }
-
-// reject notes a mistake.
-func (d *deriver) reject(where, what string) { note(&d.mistake, where, what) }
-
 // schema describes t. The methods of t come first, because they decide what encoding/json
-// reads and writes. copied is set if the values of t are not addressable.
-func (d *deriver) schema(t reflect.Type, where string, copied bool) *schema {
-	for hops := 0; t.Kind() == reflect.Pointer; hops++ {
-		if hops > 100 {
-			d.reject(where, "a pointer to itself has no JSON form")
-			return &schema{typ: t}
-		}
-		t, copied = t.Elem(), false
+// reads and writes.
+func (d *deriver) schema(t reflect.Type, where string) *schema {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	key := knownType{t, copied}
-	if s := d.known[key]; s != nil {
+	if s := d.known[t]; s != nil {
 		return s
 	}
 	s := &schema{typ: t}
-	d.known[key] = s
+	d.known[t] = s
 	has := reflect.PointerTo(t).Implements
-	marshals := has(reflect.TypeFor[encoding.TextMarshaler]())
-	unmarshals := has(reflect.TypeFor[encoding.TextUnmarshaler]())
-	ownForm := has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[json.Unmarshaler]()) || t == reflect.TypeFor[json.Number]()
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		s.kind, s.format, s.text = "string", "date-time", true
-	case ownForm || marshals && !unmarshals:
-		d.refuse(where, typeName(t)+" has a JSON form of its own, which cannot be described: write a string, a struct or a map[string]any, or set the schema by hand")
-	case d.why == writing && copied && marshals && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
-		d.refuse(where, typeName(t)+" cannot be described: give MarshalText a value receiver, or write a pointer")
-	case d.why == reading && unmarshals || marshals:
+	case has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[json.Unmarshaler]()) || t == reflect.TypeFor[json.Number]():
+		d.refuse(where, t, "it has a JSON form of its own; write a string, a struct or a map[string]any")
+	case d.why == forArguments && has(reflect.TypeFor[encoding.TextUnmarshaler]()),
+		d.why == forResults && has(reflect.TypeFor[encoding.TextMarshaler]()):
 		s.kind, s.text = "string", true
 	default:
-		d.describe(s, where, copied)
+		d.describe(s, where)
 	}
 	return s
 }
 
 // describe sets the rest of s for a type whose methods encoding/json does not call.
-func (d *deriver) describe(s *schema, where string, copied bool) {
+func (d *deriver) describe(s *schema, where string) {
 	t := s.typ
 	switch k := t.Kind(); {
 	case k == reflect.String:
 		s.kind = "string"
 	case k == reflect.Bool:
 		s.kind = "boolean"
-	case reflect.Int <= k && k <= reflect.Int64:
-		s.kind, s.low, s.high = "integer", strconv.FormatInt(math.MinInt64>>(64-t.Bits()), 10), strconv.FormatInt(math.MaxInt64>>(64-t.Bits()), 10)
-	case reflect.Uint <= k && k <= reflect.Uintptr:
-		s.kind, s.low, s.high = "integer", "0", strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10)
+	case reflect.Int <= k && k <= reflect.Uintptr:
+		s.kind, s.low, s.high = "integer", ranges[k][0], ranges[k][1]
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.kind = "number"
 	case k == reflect.Struct:
-		s.kind = "object" // before it is visited again inside of itself
-		s.fields = d.fields(t, where, copied)
-	case k == reflect.Slice && isBytes(t):
-		s.kind, s.encoding = "string", "base64"
+		// The kind is set before the type is visited again inside of itself.
+		s.kind = "object"
+		s.fields = d.fields(t, where)
 	case k == reflect.Slice:
 		s.kind = "array"
-		s.elem = &field{schema: d.schema(t.Elem(), where+"[]", false), maxLen: -1}
-		d.refuseNilElements(s, where)
-		if s.listsItself() {
-			d.refuse(where, "a list of itself cannot be described: write a struct with a list in it")
+		s.elem = d.schema(t.Elem(), where+"[]")
+		if t.Elem().Kind() == reflect.Uint8 && s.elem.kind == "integer" {
+			s.kind, s.encoding, s.elem = "string", "base64", nil
 		}
-	case k == reflect.Map && t.Key().Kind() == reflect.String && isAny(t.Elem()):
-		s.kind, s.free, d.dynamic = "object", true, true
 	case k == reflect.Map:
-		if t.Key().Kind() == reflect.String {
-			s.kind = "object"
-		} else {
-			d.refuse(where, typeName(t)+" cannot be described: write a map with string keys")
+		s.kind = "object"
+		if t.Key().Kind() != reflect.String {
+			d.refuse(where, t, "write a map with string keys")
+		} else if elem := t.Elem(); elem.Kind() == reflect.Interface && elem.NumMethod() == 0 {
+			s.open = true
+			return
 		}
-		if d.why == writing && !isMapKey(t.Key()) {
-			d.reject(where, typeName(t)+" has no JSON form: write a map with string keys")
-		}
-		s.elem = &field{schema: d.schema(t.Elem(), where+"[]", true), maxLen: -1}
-		d.refuseNilElements(s, where)
+		s.elem = d.schema(t.Elem(), where+"[]")
 	case k == reflect.Array:
-		d.refuse(where, typeName(t)+" cannot be described: write a slice, []"+typeName(t.Elem()))
-		d.schema(t.Elem(), where+"[]", copied) // finds mistakes in it
+		d.refuse(where, t, "write a slice")
 	case k == reflect.Interface:
-		d.dynamic = true
-		d.refuse(where, typeName(t)+" cannot be described: write a concrete type, or map[string]any for any object")
-		if d.why == writing && hidesValue(t) {
-			d.reject(where, typeName(t)+" has no JSON form: return a string or a struct instead")
-		}
+		d.refuse(where, t, "write a concrete type, or map[string]any for any object")
 	default:
-		d.refuse(where, typeName(t)+" cannot be described: set the schema by hand")
-		if d.why == writing {
-			d.reject(where, typeName(t)+` has no JSON form: leave it out, as with the tag json:"-"`)
-		}
+		d.refuse(where, t, `leave it out, as with the tag json:"-"`)
 	}
 }
 
-// isMapKey reports whether encoding/json can write a map with keys of the type t.
-func isMapKey(t reflect.Type) bool {
-	k := t.Kind()
-	return k == reflect.String || reflect.Int <= k && k <= reflect.Uintptr || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+// ranges holds the bounds of integers that a schema shows. The range of an int differs between
+// machines, and many readers cannot hold that of an int64.
+var ranges = map[reflect.Kind][2]string{
+	reflect.Int8: {"-128", "127"}, reflect.Int16: {"-32768", "32767"}, reflect.Int32: {"-2147483648", "2147483647"},
+	reflect.Uint8: {"0", "255"}, reflect.Uint16: {"0", "65535"}, reflect.Uint32: {"0", "4294967295"},
+	reflect.Uint: {"0", ""}, reflect.Uint64: {"0", ""}, reflect.Uintptr: {"0", ""},
 }
 
-// refuseNilElements refuses, in results, a list or map whose elements are pointers to anything
-// but objects: a nil among them is sent as null, which no derived schema allows.
-func (d *deriver) refuseNilElements(s *schema, where string) {
-	if elem := s.typ.Elem(); d.why == writing && elem.Kind() == reflect.Pointer && s.elem.schema.kind != "object" {
-		d.refuse(where, typeName(s.typ)+" cannot be described, because an element may be nil: write elements of type "+typeName(elem.Elem())+", or of a struct with a pointer in it")
-	}
-}
-
-// hidesValue reports whether t is an interface whose values encoding/json usually writes
-// as {}: an error, a reader or a writer.
-func hidesValue(t reflect.Type) bool {
-	return t.Implements(reflect.TypeFor[error]()) || t.Implements(reflect.TypeFor[io.Reader]()) || t.Implements(reflect.TypeFor[io.Writer]())
-}
-
-// typeName returns the name of t as programmers write it.
-func typeName(t reflect.Type) string {
-	if t == reflect.TypeFor[json.RawMessage]() { // jsontext.Value since Go 1.27
-		return "json.RawMessage"
-	}
-	return strings.Join(strings.Split(t.String(), "interface {}"), "any")
-}
-
-// isBytes reports whether encoding/json writes t, a slice, as base64. It does not if the
-// elements have a JSON or text form of their own.
-func isBytes(t reflect.Type) bool {
-	elem := reflect.PointerTo(t.Elem())
-	return t.Elem().Kind() == reflect.Uint8 &&
-		!elem.Implements(reflect.TypeFor[json.Marshaler]()) && !elem.Implements(reflect.TypeFor[encoding.TextMarshaler]())
-}
-
-// isAny reports whether t is an interface without methods.
-func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
-
-// listsItself reports whether s is a list of lists without end, which has no schema. A
-// hundred nested lists are treated as endless.
-func (s *schema) listsItself() bool {
-	for range 100 {
-		if s.kind != "array" || s.elem == nil { // nil: s is being described
-			return false
-		}
-		s = s.elem.schema
-	}
-	return true
-}
-
-// fields returns the fields of a struct by the rules of encoding/json. If several have the
-// same name, the one that is embedded least deeply counts; among those, the one that is
-// named by a tag; if more than one is left, none counts, and that is a mistake.
-func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*field) {
+// fields returns the fields of a struct by the rules of encoding/json: a field counts if no
+// other field of its name has a rank as low.
+func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 	all := d.collect(nil, &field{typ: t, where: where}, make(map[reflect.Type]int))
 	for _, f := range all {
-		if slices.ContainsFunc(all, f.isHidden) {
+		if slices.ContainsFunc(all, func(o *field) bool { return o != f && o.name == f.name && o.rank <= f.rank }) {
 			continue
 		}
-		if i := slices.IndexFunc(all, f.clashes); i >= 0 {
-			d.reject(f.where, "encoding/json leaves the field out, because "+strings.TrimPrefix(all[i].where, where+".")+" has the same JSON name, "+f.name)
-			continue
+		if slices.Contains(strings.Split(f.tag.Get("json"), ",")[1:], "string") {
+			d.refuse(f.where, f.typ, "leave out the json option string")
 		}
-		f.schema = d.schema(f.typ, f.where, copied)
-		if f.unexported && f.schema.kind != "object" { // reflection cannot call its methods
-			d.reject(f.where, "an embedded struct that is unexported, and has a JSON form of its own, cannot have a JSON name: do not embed it")
-		}
-		if f.schema.kind != "" {
+		if f.schema = d.schema(f.typ, f.where); f.schema.kind != "" {
 			d.tagged = append(d.tagged, f)
 		}
 		fields = append(fields, f)
@@ -1906,201 +1763,125 @@ func (d *deriver) fields(t reflect.Type, where string, copied bool) (fields []*f
 	return fields
 }
 
-// isHidden reports whether o hides f, by the rules of encoding/json.
-func (f *field) isHidden(o *field) bool {
-	return o.name == f.name && (len(o.index) < len(f.index) || len(o.index) == len(f.index) && o.named && !f.named)
-}
-
-// clashes reports whether f and o have the same name and neither hides the other.
-func (f *field) clashes(o *field) bool {
-	return o != f && o.name == f.name && len(o.index) == len(f.index) && o.named == f.named
-}
-
 // collect appends the fields of a struct and of the structs that it embeds. Fields of an
 // embedded pointer are optional, because encoding/json leaves them out if it is nil. met
 // records the depth at which each struct was found. The fields of a struct that is embedded
-// twice at one depth clash; structs embedded in it are collected only once.
+// twice at one depth hide each other; structs embedded in it are collected only once.
 func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) []*field {
 	depth, again := met[outer.typ]
 	if again && depth < len(outer.index) {
-		return all // fields that are less deep hide these; the struct may embed itself
+		// Fields that are less deep hide these. The struct may embed itself.
+		return all
 	}
-	again = again && depth == len(outer.index)
 	met[outer.typ] = len(outer.index)
 	for i := range outer.typ.NumField() {
 		in := outer.typ.Field(i)
-		pointer, elem := in.Type.Kind() == reflect.Pointer, in.Type
-		if pointer {
+		elem := in.Type
+		if elem.Kind() == reflect.Pointer {
 			elem = elem.Elem()
 		}
 		embedded := in.Anonymous && elem.Kind() == reflect.Struct
-		tag, tagged := in.Tag.Lookup("json")
-		if tag == "-" {
-			continue
+		f := newField(in, i, outer)
+		switch {
+		case in.Tag.Get("json") == "-" || !in.IsExported() && !embedded:
+		case !embedded || f.name != "":
+			f.rank = 2*len(f.index) - min(len(f.name), 1)
+			f.name = cmp.Or(f.name, in.Name)
+			all = append(all, f)
+		case !in.IsExported() && elem != in.Type && d.why == forArguments:
+			d.refuse(f.where, in.Type, "embed the struct itself")
+		case !again || depth > len(outer.index):
+			f.typ, f.optional = elem, outer.optional || elem != in.Type
+			all = d.collect(all, f, met)
 		}
-		f := newField(in, i, tag, outer)
-		if !in.IsExported() && !embedded {
-			if tagged {
-				d.reject(f.where, "an unexported field has no JSON form: export it, or remove its json tag")
-			}
-			continue
-		}
-		d.checkTag(f.where, tag)
-		if pointer && !in.IsExported() && d.why == reading {
-			d.refuse(f.where, "an embedded pointer to an unexported type cannot be set: embed the struct itself")
-		}
-		if embedded && !f.named {
-			f.typ = elem
-			f.optional = outer.optional || pointer
-			if !again {
-				all = d.collect(all, f, met)
-			}
-			continue
-		}
-		if slices.Contains(strings.Split(tag, ",")[1:], "string") {
-			d.refuse(f.where, "the json option string cannot be described: leave it out")
-		}
-		f.optional = f.optional || outer.optional || pointer
-		f.name = cmp.Or(f.name, in.Name)
-		all = append(all, f)
 	}
 	return all
 }
 
-// newField returns field i of the struct outer with what its json tag says. Its other tags
-// are read after all types are described.
-func newField(in reflect.StructField, i int, tag string, outer *field) *field {
-	options := strings.Split(tag, ",")
+// newField returns field i of the struct outer with what its json tag says. Its name is "" if
+// the tag has none.
+func newField(in reflect.StructField, i int, outer *field) *field {
+	options := strings.Split(in.Tag.Get("json"), ",")
 	return &field{
-		name:       options[0],
-		named:      options[0] != "",
-		index:      append(slices.Clip(outer.index), i),
-		typ:        in.Type,
-		tag:        in.Tag,
-		where:      outer.where + "." + in.Name,
-		unexported: !in.IsExported(),
-		optional:   slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
-		maxLen:     -1,
+		name: options[0],
+		optional: outer.optional || in.Type.Kind() == reflect.Pointer ||
+			slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
+		index: append(slices.Clip(outer.index), i),
+		typ:   in.Type,
+		tag:   in.Tag,
+		where: outer.where + "." + in.Name,
 	}
 }
 
-// checkTag rejects a json tag that two versions of Go read differently. Since Go 1.27
-// encoding/json has more options and accepts more names.
-func (d *deriver) checkTag(where, tag string) {
-	name, options, _ := strings.Cut(tag, ",")
-	if odd := strings.IndexFunc(name, isOddInName); odd >= 0 {
-		d.reject(where, fmt.Sprintf("Go versions differ on the JSON name %q: leave out %q", name, name[odd:]))
-	}
-	for _, option := range strings.Split(options, ",") {
-		option, _, _ = strings.Cut(option, ":")
-		if slices.Contains([]string{"embed", "inline", "unknown", "case", "format"}, option) {
-			d.reject(where, "Go versions differ on the json option "+option+": leave it out")
+// readTags gives a field a schema of its own with what its tags say, except default: that is
+// read after the tags of all fields, because it is checked against them and may be the value
+// of a struct. readTags returns the first error.
+func (d *deriver) readTags(f *field) error {
+	own := *f.schema
+	f.schema = &own
+	_, hasDefault := f.tag.Lookup("default")
+	f.optional = f.optional || hasDefault
+	for _, foreign := range foreignTags {
+		if f.tag.Get(foreign[0]) != "" {
+			d.notes = append(d.notes, f.where+": the tag "+foreign[0]+" has no effect"+foreign[1])
 		}
 	}
+	return cmp.Or(own.readDoc(f.tag), own.readBounds(f.tag), own.readFormat(f.tag), own.readEnum(f.tag))
 }
 
-// isOddInName reports whether some version of encoding/json refuses r in a name.
-func isOddInName(r rune) bool {
-	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
-}
-
-// readTags reads the tags of a field except default, and returns the first error. Tags
-// that are invalid have no effect. A default is read after the tags of all fields, because it
-// is checked against them and may be the value of a struct.
-func (f *field) readTags() error {
-	if _, ok := f.tag.Lookup("default"); ok {
-		f.optional = true
-	}
-	return cmp.Or(f.readDoc(), f.readBounds(), f.readLengths(), f.readFormat(), f.readEnum())
+// foreignTags are tags of other libraries, and keywords that have no tag, each with what to
+// write instead.
+var foreignTags = [][2]string{
+	{"description", ": write jsonschema"}, {"desc", ": write jsonschema"}, {"title", ": write jsonschema"},
+	{"min", ": write minimum, minLength or minItems"}, {"max", ": write maximum, maxLength or maxItems"},
+	{"required", ": a field is required unless it has omitempty"}, {"optional", ": write omitempty in the json tag"},
+	{"pattern"}, {"const"}, {"examples"}, {"multipleOf"}, {"exclusiveMinimum"}, {"exclusiveMaximum"}, {"uniqueItems"}, {"nullable"},
 }
 
 // readDoc reads the description. It returns an error if the tag is written in the syntax of
 // another library, which the model would otherwise see.
-func (f *field) readDoc() error {
-	doc := f.tag.Get("jsonschema")
-	for i, part := range strings.Split(doc, ",") {
-		key, _, keyed := strings.Cut(part, "=")
-		if !keyed && part == "required" || keyed && (i == 0 && key != "" && consistsOf(key, "_") || slices.Contains(foreign, key)) {
-			return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone. "+
-				"A field is required unless it is a pointer or has omitempty, omitzero or a default; bounds have tags of their own, such as enum:\"a,b\" and minimum:\"1\"", doc)
-		}
+func (s *schema) readDoc(tag reflect.StructTag) error {
+	s.doc = tag.Get("jsonschema")
+	first, _, _ := strings.Cut(s.doc, ",")
+	word, _, keyed := strings.Cut(s.doc, "=")
+	if first == "required" || keyed && word != "" && consistsOf(word, "_") {
+		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
+			"other keywords have tags of their own, such as enum:\"a,b\"", s.doc)
 	}
-	f.doc = doc
 	return nil
 }
 
-// foreign lists the words that other libraries use in a jsonschema tag. After a comma only
-// these words count, because "labels, as key=value" is a description.
-var foreign = strings.Fields("required description title enum default example examples format pattern type minimum maximum " +
-	"exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties " +
-	"nullable readOnly writeOnly deprecated const anyof oneof oneof_type oneof_required anyof_type anyof_required anchor ref")
-
-// readBounds reads the range of a number. The bounds have the type of the field, so that
-// comparisons are exact.
-func (f *field) readBounds() (err error) {
-	if f.min, err = f.readBound("minimum"); err == nil {
-		f.max, err = f.readBound("maximum")
-	}
-	if err == nil && f.min.IsValid() && f.max.IsValid() && compareValues(f.min, f.max) > 0 {
-		err = errors.New("minimum is above maximum")
-	}
-	if f.schema.kind == "integer" { // so that a number too large for the Go type is reported with the bound of the tag
-		own := *f.schema
-		own.low, own.high = cmp.Or(f.tag.Get("minimum"), own.low), cmp.Or(f.tag.Get("maximum"), own.high)
-		f.schema = &own
-	}
-	return err
+// boundWords holds the keywords of the bounds of each kind.
+var boundWords = map[string][2]string{
+	"integer": {"minimum", "maximum"}, "number": {"minimum", "maximum"},
+	"string": {"minLength", "maxLength"}, "array": {"minItems", "maxItems"},
 }
 
-// readBound returns the number in a tag, or no value if there is no tag. A number that the type
-// cannot hold is an error, because the bound would allow everything or nothing.
-func (f *field) readBound(key string) (bound reflect.Value, err error) {
-	text, ok := f.tag.Lookup(key)
-	if !ok {
-		return bound, nil
+// readBounds reads the range of a number, or the length of a string or a list.
+func (s *schema) readBounds(tag reflect.StructTag) error {
+	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
+		if bound, ok := tag.Lookup(word); ok {
+			if err := s.setBound(word, []byte(bound)); err != nil {
+				return err
+			}
+		}
 	}
-	if f.schema.kind != "integer" && f.schema.kind != "number" || !isNumber([]byte(text)) {
-		return bound, errors.New(key + " must be a number, on a field that is a number")
-	}
-	return valueOf(key, []byte(text), f.schema.typ, f.schema.set)
+	return nil
 }
 
-// readLengths reads the length of a string or a list. Both have the same tags; their schemas
-// have different keywords.
-func (f *field) readLengths() (err error) {
-	if f.minLen, err = f.readLength("minLength", 0); err == nil {
-		f.maxLen, err = f.readLength("maxLength", -1)
+// setBound sets one of the bounds.
+func (s *schema) setBound(word string, bound []byte) error {
+	words := boundWords[s.kind]
+	switch isSize := s.kind == "string" || s.kind == "array"; {
+	case word != words[0] && word != words[1]:
+		return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
+	case !isNumber(bound) || isSize && (bound[0] == '-' || !isInteger(string(bound))):
+		return fmt.Errorf("%s must be a number, and of characters or elements a whole one", word)
+	case word == words[0]:
+		s.low = string(bound)
+	default:
+		s.high = string(bound)
 	}
-	if err == nil && f.maxLen >= 0 && f.minLen > f.maxLen {
-		err = errors.New("minLength is above maxLength")
-	}
-	return err
-}
-
-// readLength returns the number of characters or elements in a tag, or the value of without if
-// there is no tag.
-func (f *field) readLength(key string, without int) (int, error) {
-	text, ok := f.tag.Lookup(key)
-	if !ok {
-		return without, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || f.schema.kind != "string" && f.schema.kind != "array" {
-		return without, errors.New(key + " must be a number of characters or elements, on a string or a list")
-	}
-	return n, nil
-}
-
-// readFormat reads the format of a string. Types such as time.Time have a format of their own.
-func (f *field) readFormat() error {
-	format, ok := f.tag.Lookup("format")
-	if !ok {
-		return nil
-	}
-	if !f.schema.isPlainText() || !slices.Contains(formats, format) {
-		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
-	}
-	f.format = format
 	return nil
 }
 
@@ -2110,47 +1891,43 @@ var formats = []string{"email", "uri", "date", "date-time"}
 // isPlainText reports whether s is a string that has no text form or encoding of its own.
 func (s *schema) isPlainText() bool { return s.kind == "string" && !s.text && s.encoding == "" }
 
-// readEnum reads the values that a field, or each of its elements, may have, and their
-// titles in a form.
-func (f *field) readEnum() error {
-	text, ok := f.tag.Lookup("enum")
-	titles, titled := f.tag.Lookup("titles")
+// readFormat reads the format of a string. Types such as time.Time have a format of their own.
+func (s *schema) readFormat(tag reflect.StructTag) error {
+	format, ok := tag.Lookup("format")
+	if ok && (!s.isPlainText() || !slices.Contains(formats, format)) {
+		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
+	}
+	s.format = cmp.Or(s.format, format)
+	return nil
+}
+
+// readEnum reads the values that a field, or each of its elements, may have.
+func (s *schema) readEnum(tag reflect.StructTag) error {
+	text, ok := tag.Lookup("enum")
 	switch {
-	case !ok && !titled:
+	case !ok:
 		return nil
-	case strings.Count(text, ",") != strings.Count(titles, ",") && titled || !ok:
-		return errors.New("titles must belong to an enum and be as many as its values")
-	}
-	of := f
-	if f.schema.kind == "array" { // the schema is shared by all lists of this type, and the enum is not
-		list := *f.schema
-		of = &field{schema: list.elem.schema, maxLen: -1}
-		list.elem, f.schema = of, &list
-	}
-	if !of.schema.isPlainText() {
+	case s.kind == "array": // the schema of the elements is shared by all lists of this type
+		elem := *s.elem
+		s.elem = &elem
+		return elem.readEnum(tag)
+	case !s.isPlainText():
 		return errors.New("enum must be on a plain string or a list of them: some models refuse it for numbers")
 	}
 	var enum []string
 	for _, val := range strings.Split(text, ",") {
 		raw := appendString(nil, val)
-		switch _, err := valueOf("enum", raw, of.schema.typ, of.checkValue); {
-		case err != nil:
-			return err
-		case val == "" || strings.TrimSpace(val) != val:
-			return fmt.Errorf("enum: %q is empty, or has a blank at an end: write only commas between the values", val)
-		case slices.Contains(enum, string(raw)):
-			return fmt.Errorf("enum: duplicate value %s", val)
+		if val == "" || strings.TrimSpace(val) != val || slices.Contains(enum, string(raw)) {
+			return fmt.Errorf("enum: %q is empty, has a blank at an end, or comes twice", val)
 		}
 		enum = append(enum, string(raw))
 	}
-	if of.enum = enum; titled {
-		of.titles = strings.Split(titles, ",")
-	}
+	s.enum = enum
 	return nil
 }
 
 // readDefault reads the default of a field. The schema has it as it was read, in one line.
-func (f *field) readDefault() error {
+func (d *deriver) readDefault(f *field) error {
 	text, ok := f.tag.Lookup("default")
 	if !ok {
 		return nil
@@ -2162,21 +1939,18 @@ func (f *field) readDefault() error {
 	if err != nil {
 		return errors.New("default must be JSON, unless the field is a string")
 	}
-	f.dflt = raw // set before the check, so that a default that contains itself is found to be nested too deeply
-	_, err = valueOf("default", raw, f.schema.typ, f.checkValue)
-	if err != nil {
-		f.dflt = nil
-	}
-	return err
+	// It is set before the check, so that a default that contains itself is found to be nested too deeply.
+	f.schema.dflt = raw
+	return f.schema.checkValue("default", raw)
 }
 
-// valueOf sets a new value of type t to the JSON value of a tag, and returns it. The error is
-// worded like one about an argument.
-func valueOf(key string, raw []byte, t reflect.Type, set func(reflect.Value, []byte, *faults)) (reflect.Value, error) {
-	v, bad := reflect.New(t).Elem(), faults{exact: true}
-	set(v, raw, &bad)
-	bad.prefixMember(0, key)
-	return v, bad.err()
+// checkValue returns an error, worded like one about an argument, unless raw, the value of a tag or
+// keyword, is valid for s.
+func (s *schema) checkValue(name string, raw []byte) error {
+	bad := faults{exact: true}
+	s.appendChecked(nil, raw, &bad)
+	bad.prefixMember(0, name)
+	return bad.err()
 }
 
 // maxSchema bounds the bytes of a schema, which a model has to read. A larger one is written
@@ -2188,11 +1962,8 @@ const maxSchema = 32 << 10
 // each place where it is used. Types that contain each other would take megabytes, so objects
 // below a certain depth are written as plain objects.
 func (s *schema) render() json.RawMessage {
-	if s.free { // some providers refuse every tool if one has no properties
-		return json.RawMessage(`{"type":"object","properties":{}}`)
-	}
 	for depth := 16; ; depth-- {
-		if b := (&printer{depth: depth}).appendSchema(nil, s, untagged); len(b) <= maxSchema || depth == 1 {
+		if b := (&printer{depth: depth}).appendSchema(nil, s); len(b) <= maxSchema || depth == 1 {
 			return b
 		}
 	}
@@ -2202,76 +1973,43 @@ func (s *schema) render() json.RawMessage {
 type printer struct {
 	depth     int            // objects nested more deeply are plain
 	ancestors []reflect.Type // the objects around the current one
-	form      revision       // of the form that it writes; 0 if it does not write a form
 }
 
-// untagged is a field without tags, for the root of a schema. It is never changed.
-var untagged = &field{maxLen: -1}
-
-// appendSchema appends s and what the tags of its field say.
-func (p *printer) appendSchema(b []byte, s *schema, f *field) []byte {
+// appendSchema appends s.
+func (p *printer) appendSchema(b []byte, s *schema) []byte {
 	b = stringMember(append(b, '{'), "type", s.kind)
-	b = optionalMember(b, "description", cmp.Or(f.doc, s.encoding)) // some hosts drop contentEncoding
-	if p.form == 0 || p.form.knows(formDefaults) || s.kind == "boolean" {
-		b = rawMember(b, "default", f.dflt)
+	b = optionalMember(b, "description", cmp.Or(s.doc, s.encoding)) // some hosts drop contentEncoding
+	b = rawMember(b, "default", s.dflt)
+	if s.enum != nil {
+		b = join(b, `"enum":[`, strings.Join(s.enum, ","), `],`)
 	}
-	if len(f.enum) > 0 {
-		b = p.appendChoice(b, f, "oneOf")
-	}
-	b = s.appendBounds(b, f)
-	b = optionalMember(b, "format", s.format+f.format)
+	words := boundWords[s.kind]
+	b = rawMember(b, words[0], []byte(s.low))
+	b = rawMember(b, words[1], []byte(s.high))
+	b = optionalMember(b, "format", s.format)
 	b = optionalMember(b, "contentEncoding", s.encoding)
-	switch {
-	case s.kind == "array" && p.hasTitles(s.elem): // the protocol's schema allows no type here
-		b = closeWith(p.appendChoice(join(b, `"items":{`), s.elem, "anyOf"), "}")
-	case s.kind == "array":
-		b = p.appendSchema(join(b, `"items":`), s.elem.schema, s.elem)
-	case s.kind == "object" && !s.free:
+	switch s.kind {
+	case "array":
+		b = p.appendSchema(join(b, `"items":`), s.elem)
+	case "object":
 		b = p.appendObject(b, s)
 	}
 	return closeWith(b, "}")
 }
 
-// appendBounds appends the bounds of a length or a number. A bound in a tag takes the place
-// of that of the Go type.
-func (s *schema) appendBounds(b []byte, f *field) []byte {
-	unit := "Length"
-	if s.kind == "array" {
-		unit = "Items"
-	}
-	if f.minLen > 0 {
-		b = fmt.Appendf(b, `"min%s":%d,`, unit, f.minLen)
-	}
-	if f.maxLen >= 0 {
-		b = fmt.Appendf(b, `"max%s":%d,`, unit, f.maxLen)
-	}
-	low, high := f.tag.Get("minimum"), f.tag.Get("maximum")
-	if s.kind == "integer" {
-		k := s.typ.Kind() // the range of an int differs between machines, and many readers cannot hold that of an int64
-		narrow := s.typ.Bits() <= 32 && k != reflect.Int && k != reflect.Uint && k != reflect.Uintptr
-		if narrow || k >= reflect.Uint {
-			low = cmp.Or(low, s.low)
-		}
-		if narrow {
-			high = cmp.Or(high, s.high)
-		}
-	}
-	b = rawMember(b, "minimum", []byte(low))
-	return rawMember(b, "maximum", []byte(high))
-}
-
-// appendObject appends the properties of an object. If too much has been written it appends
-// none, and render tries again with fewer levels.
+// appendObject appends the properties of an object, and whether there may be others. If too
+// much has been written it appends none, and render tries again with fewer levels.
 func (p *printer) appendObject(b []byte, s *schema) []byte {
 	if slices.Contains(p.ancestors, s.typ) || len(p.ancestors) >= p.depth || len(b) > maxSchema {
 		return join(b, `"properties":{}`)
 	}
 	p.ancestors = append(p.ancestors, s.typ)
-	b = join(p.appendFields(b, s.fields), `"additionalProperties":`)
-	if s.elem != nil {
-		b = p.appendSchema(b, s.elem.schema, s.elem)
-	} else {
-		b = join(b, "false")
+	b = p.appendFields(b, s.fields)
+	switch {
+	case s.elem != nil:
+		b = p.appendSchema(join(b, `"additionalProperties":`), s.elem)
+	case !s.open:
+		b = join(b, `"additionalProperties":false`)
 	}
 	p.ancestors = p.ancestors[:len(p.ancestors)-1]
 	return b
@@ -2283,7 +2021,7 @@ func (p *printer) appendFields(b []byte, fields []*field) []byte {
 	b = join(b, `"properties":{`)
 	var required []byte
 	for _, f := range fields {
-		b = append(p.appendSchema(append(appendString(b, f.name), ':'), f.schema, f), ',')
+		b = append(p.appendSchema(append(appendString(b, f.name), ':'), f.schema), ',')
 		if !f.optional {
 			required = append(appendString(required, f.name), ',')
 		}
@@ -2294,317 +2032,226 @@ func (p *printer) appendFields(b []byte, fields []*field) []byte {
 	return b
 }
 
-// hasTitles reports whether each value of an enum is written together with its title.
-func (p *printer) hasTitles(f *field) bool { return f.titles != nil && p.form.knows(choiceTitles) }
-
-// appendChoice appends the values of an enum. In a form they are appended with their titles, as
-// the member whose name is key. Revisions differ in how titles are written; the oldest have
-// none.
-func (p *printer) appendChoice(b []byte, f *field, key string) []byte {
-	titled := p.hasTitles(f)
-	if !titled {
-		key = "enum"
-	}
-	b = join(b, `"`, key, `":[`)
-	for i, v := range f.enum {
-		if titled {
-			v = `{"const":` + v + `,"title":` + string(appendString(nil, f.titles[i])) + `}`
-		}
-		b = join(b, v, `,`)
-	}
-	if b = closeWith(b, "],"); f.titles != nil && p.form.hasEnumNames() {
-		raw, _ := marshal(f.titles)
-		b = rawMember(b, "enumNames", raw)
-	}
-	return b
-}
-
-// appendForm appends s as a form of a revision. It returns an error if the revision does not
-// know such a form, and panics if no revision does, whatever the client is. A form must not
-// say whether there are other properties, so an answer may have some.
-func (s *schema) appendForm(b []byte, rev revision) (_ []byte, err error) {
-	if s.kind != "object" || s.elem != nil || s.free {
-		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
-	}
-	for _, f := range s.fields {
-		list := f.schema.kind == "array" && f.schema.elem.enum != nil
-		switch {
-		case list && !rev.knows(choiceLists):
-			err = fmt.Errorf("mcp: Elicit: %s: a choice of several: %w in revision %v", f.name, errors.ErrUnsupported, rev)
-		case f.enum != nil && (f.minLen > 0 || f.maxLen >= 0) && !list:
-			panic("mcp: Elicit: " + f.name + ": a field with an enum has no minLength or maxLength")
-		case !list && (f.schema.kind == "array" || f.schema.kind == "object" || f.schema.encoding != ""):
-			panic("mcp: Elicit: " + f.name + ": a form has strings, numbers, booleans and choices")
-		}
-	}
-	p := &printer{form: rev}
-	return closeWith(p.appendFields(join(b, `{"type":"object",`), s.fields), "}"), err
-}
-
 // ---- schemas by hand ----
 //
-// Of a schema that was written by hand, these keywords are enforced: those that SchemaOf
-// writes, const, an enum of any values, and a schema as additionalProperties. The schema is
-// parsed into the same description that a type has, so the same functions check the
-// arguments. Other keywords are ignored.
+// A schema that was written by hand is parsed into the same description that a type has, so the
+// same functions check the arguments. Keywords that are not enforced are noted.
+
+// annotations are keywords that do not restrict a value, and format and contentEncoding, whose
+// unknown values do not either.
+var annotations = strings.Fields("$schema $id $anchor $comment $defs definitions title description default example examples " +
+	"deprecated readOnly writeOnly format contentEncoding contentMediaType contentSchema")
+
+// enforced are the keywords that a handParser reads, besides those of boundWords.
+var enforced = strings.Fields("type enum const properties required additionalProperties items")
 
 // A handParser parses one schema. Its methods panic if clients or providers would refuse the
 // schema, and with it the whole list of tools.
 type handParser struct {
-	where string // names the tool, the schema and the value in it
-	inner bool   // the value is not the root
+	where string    // names the tool, the schema and the value in it
+	notes *[]string // what is to be reported; nil if it is the schema of results
 }
 
 // at returns the parser for a value inside. The path leads to it, as in ".name" and "[]".
-func (p handParser) at(path string) handParser { return handParser{p.where + path, true} }
+func (p handParser) at(path string) handParser { return handParser{p.where + path, p.notes} }
 
-// parse returns the description of raw, a schema that is valid JSON.
-func (p handParser) parse(raw []byte) *field {
-	f := &field{maxLen: -1, schema: &schema{}}
-	if raw[0] != '{' { // true or false
-		panicUnless(p.inner && (raw[0] == 't' || raw[0] == 'f'), p.where, "a schema must be a JSON object")
-		return f
+// parseRoot returns the description of a schema, or nil if there is none. It writes the schema
+// in one line.
+func (p handParser) parseRoot(raw *json.RawMessage) *schema {
+	if *raw == nil {
+		return nil
 	}
+	compact, err := appendCompact(nil, *raw)
+	if err != nil {
+		panic(p.where + " is " + err.Error())
+	}
+	panicUnless(compact[0] == '{', p.where, "a schema must be a JSON object")
+	*raw = compact
+	if readNode(compact)["properties"] == nil {
+		p.note("properties is missing: some providers refuse that")
+	}
+	return p.parse(compact)
+}
+
+// note notes what is not enforced, or what some providers refuse in the schema of arguments.
+func (p handParser) note(what string) {
+	if p.notes != nil {
+		*p.notes = append(*p.notes, p.where+": "+what)
+	}
+}
+
+// readNode returns the keywords of a schema.
+func readNode(raw []byte) map[string][]byte {
 	node := make(map[string][]byte)
 	for keyword, val := range members(raw) {
 		node[string(keyword)] = val
 	}
-	for _, name := range strings.Split(strings.Trim(string(node["type"]), "[]"), ",") { // one or several in quotes; "" if there is no type
-		panicUnless(strings.Contains(`"object" "array" "string" "number" "integer" "boolean" "null"`, name), p.where, "JSON Schema has no type %s", name)
-	}
-	kind, _ := unquote(node["type"])
-	if node["type"] == nil && (node["properties"] != nil || node["required"] != nil) {
-		kind = "object"
-	}
-	closed := node["patternProperties"] == nil
-	switch s := f.schema; kind {
-	case "string":
-		s.kind = kind
-		if format, _ := unquote(node["format"]); string(node["contentEncoding"]) == `"base64"` {
-			s.typ, s.encoding = reflect.TypeFor[[]byte](), "base64"
-		} else if slices.Contains(formats, format) {
-			f.format = format
-		}
-		p.addTags(f, node, "minLength", "maxLength")
-	case "boolean":
-		s.kind, s.typ = kind, reflect.TypeFor[bool]()
-	case "number":
-		s.kind, s.typ = kind, reflect.TypeFor[float64]()
-		p.addTags(f, node, "minimum", "maximum")
-	case "integer":
-		s.kind, s.typ, s.low, s.high = kind, reflect.TypeFor[int64](), strconv.FormatInt(math.MinInt64, 10), strconv.FormatInt(math.MaxInt64, 10)
-		if low := node["minimum"]; low != nil && low[0] != '-' {
-			s.typ, s.low, s.high = reflect.TypeFor[uint64](), "0", strconv.FormatUint(math.MaxUint64, 10)
-		}
-		p.addTags(f, node, "minimum", "maximum")
-	case "array":
-		s.kind, s.elem = kind, &field{maxLen: -1, schema: &schema{}}
-		if s.listed = node["items"] != nil; s.listed && node["items"][0] == '{' {
-			s.elem = p.at("[]").parse(node["items"])
-		}
-		p.addTags(f, node, "minItems", "maxItems")
-	case "object":
-		additional := node["additionalProperties"]
-		s.kind, s.open = kind, !closed || string(additional) != "false"
-		if closed && additional != nil && additional[0] == '{' {
-			s.elem = p.at("[]").parse(additional)
-		}
-		p.addProperties(s, node["properties"], node["required"])
-		s.listed = s.listed && node["allOf"] == nil && node["anyOf"] == nil && node["oneOf"] == nil
-	}
-	p.addEnum(f, node["enum"], node["const"])
-	return f
+	return node
 }
 
-// addTags copies the bounds of a value into tags of f and reads them as those of a struct's
-// field are read.
-func (p handParser) addTags(f *field, node map[string][]byte, keywords ...string) {
-	for _, keyword := range keywords {
-		if bound := node[keyword]; bound != nil {
-			panicUnless(isNumber(bound), p.where, "%s must be a number", keyword)
-			if s := f.schema; s.kind == "integer" || s.kind == "number" {
-				if _, err := valueOf(keyword, bound, s.typ, s.set); err != nil {
-					continue // the Go type cannot hold the bound, for example 0.5
-				}
-			}
-			if f.schema.kind == "array" { // lists have the same tags as strings
-				keyword = keyword[:len("min")] + "Length"
-			}
-			f.tag += reflect.StructTag(keyword + `:"` + string(bound) + `" `)
+// parse returns the description of raw, a schema that is valid JSON. It returns nil if raw is nil
+// or a boolean.
+func (p handParser) parse(raw []byte) *schema {
+	if raw == nil || raw[0] == 't' || raw[0] == 'f' {
+		return nil
+	}
+	panicUnless(raw[0] == '{', p.where, "a schema must be an object or a boolean")
+	s, node := &schema{open: true}, readNode(raw)
+	s.kind, s.kinds = p.readTypes(node["type"])
+	p.noteKeywords(s.kind, raw)
+	for _, word := range boundWords[s.kind] {
+		if node[word] != nil {
+			panicAt(p.where, s.setBound(word, node[word]))
 		}
 	}
-	panicAt(p.where, cmp.Or(f.readBounds(), f.readLengths()))
+	p.readElements(s, node)
+	p.readProperties(s, node["properties"], node["required"])
+	p.readValues(s, node)
+	return s
 }
 
-// addEnum sets the values that are allowed, if the schema lists them.
-func (p handParser) addEnum(f *field, enum, constant []byte) {
-	if enum != nil {
-		panicUnless(enum[0] == '[', p.where, "enum must be a list")
-		for _, val := range members(enum) {
-			panicUnless(string(val) != `""`, p.where, "enum must not have an empty string, for which a provider refuses every tool")
-			f.enum = append(f.enum, canonical(val))
-		}
-		panicUnless(len(f.enum) > 0, p.where, "enum must not be empty")
+// readTypes returns the types of a schema, and the only one besides null.
+func (p handParser) readTypes(raw []byte) (kind string, kinds []string) {
+	if raw == nil {
+		return "", nil
 	}
-	if constant != nil {
-		f.enum = []string{canonical(constant)}
+	var others []string
+	for _, name := range strings.Split(strings.Trim(string(raw), "[]"), ",") { // one or several in quotes
+		name = strings.Trim(name, `"`)
+		panicUnless(slices.Contains(jsonTypes, name), p.where, "JSON Schema has no type %q", name)
+		if kinds = append(kinds, name); name != "null" {
+			others = append(others, name)
+		}
+	}
+	if len(others) == 1 {
+		kind = others[0]
+	}
+	return kind, kinds
+}
+
+// jsonTypes lists the types of JSON Schema.
+var jsonTypes = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
+
+// noteKeywords notes the keywords that are not enforced for a kind of value.
+func (p handParser) noteKeywords(kind string, raw []byte) {
+	words := boundWords[kind]
+	for keyword := range members(raw) {
+		word := string(keyword)
+		known := slices.Contains(slices.Concat(enforced, annotations, words[:]), word)
+		if !known && !strings.HasPrefix(word, "x-") {
+			p.note(oneLine(word) + " is not enforced")
+		}
 	}
 }
 
-// addProperties sets the members of an object.
-func (p handParser) addProperties(s *schema, properties, required []byte) {
-	if s.listed = properties != nil; s.listed {
-		panicUnless(properties[0] == '{', p.where, "properties must be an object")
-		for name, raw := range members(properties) {
-			property := p.at("." + string(name))
-			f := property.parse(raw)
-			panicUnless(p.inner || raw[0] == '{', property.where, "a property must be described by an object, as in {}")
-			f.name, f.optional = string(name), true
-			s.fields = append(s.fields, f)
-		}
+// readElements sets the schema of the elements of a list, or of the other members of an object.
+func (p handParser) readElements(s *schema, node map[string][]byte) {
+	if s.kind == "array" && node["items"] == nil {
+		p.note("items is missing: some providers refuse that")
 	}
-	if required == nil {
-		return
+	items, others := p.at("[]").parse(node["items"]), p.at("[]").parse(node["additionalProperties"])
+	switch {
+	case s.kind == "array" && node["prefixItems"] == nil:
+		s.elem = items
+	case s.kind != "array" && node["patternProperties"] == nil:
+		s.elem, s.open = others, string(node["additionalProperties"]) != "false"
 	}
-	panicUnless(required[0] == '[', p.where, "required must be a list of names")
-	for _, raw := range members(required) {
+}
+
+// container returns the value of a keyword, an object or a list, or an empty one if the keyword
+// is absent.
+func (p handParser) container(val []byte, empty, mistake string) []byte {
+	if val == nil {
+		return []byte(empty)
+	}
+	panicUnless(val[0] == empty[0], p.where, "%s", mistake)
+	return val
+}
+
+// readProperties sets the members of an object.
+func (p handParser) readProperties(s *schema, properties, required []byte) {
+	for name, raw := range members(p.container(properties, "{}", "properties must be an object")) {
+		inner := p.at("." + string(name))
+		panicUnless(raw[0] == '{', inner.where, "a property must be described by an object, as in {}")
+		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parse(raw)})
+	}
+	for _, raw := range members(p.container(required, "[]", "required must be a list of names")) {
 		name, isText := unquote(raw)
 		panicUnless(isText, p.where, "required must be a list of names")
 		f := s.property(name)
 		panicUnless(f == nil || f.optional, p.where, "required names %q twice", name)
 		if f == nil {
-			panicUnless(s.open || s.elem != nil, p.where, "required names %q, which is not a property, and additionalProperties is false", name)
-			own := *cmp.Or(s.elem, &field{maxLen: -1, schema: &schema{}})
-			f, own.name = &own, name
+			f = &field{name: name, schema: cmp.Or(s.elem, &schema{open: true})}
 			s.fields = append(s.fields, f)
 		}
 		f.optional = false
 	}
 }
 
-// lacksItems reports whether an array in s has no items.
-func (s *schema) lacksItems() bool {
-	return s.kind == "array" && !s.listed || s.elem != nil && s.elem.schema.lacksItems() ||
-		slices.ContainsFunc(s.fields, func(f *field) bool { return f.schema.lacksItems() })
-}
-
-// property returns the member of a name, or nil.
-func (s *schema) property(name string) *field {
-	if i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == name }); i >= 0 {
-		return s.fields[i]
+// readValues sets the values that are allowed, and the default.
+func (p handParser) readValues(s *schema, node map[string][]byte) {
+	constant, dflt := node["const"], node["default"]
+	enum := p.container(node["enum"], "[]", "enum must be a list")
+	panicUnless(node["enum"] == nil || len(enum) > len("[]"), p.where, "enum must not be empty")
+	if constant != nil {
+		enum = join(nil, "[", string(constant), "]")
 	}
-	return nil
-}
-
-// checkFit panics if the values of s cannot be set in a Go type, which own describes.
-func (s *schema) checkFit(own *schema, where string) {
-	switch {
-	case s.kind == "" || own.kind == "" || own.free:
-		return
-	case s.kind != own.kind:
-		numbers := own.kind == "number" && s.kind == "integer" || own.kind == "integer" && s.kind == "number"
-		panicUnless(numbers, where, "the schema has the type %s, but the Go type has the type %s", s.kind, own.kind)
-	case s.kind == "array":
-		s.elem.schema.checkFit(own.elem.schema, where+"[]")
-	case own.elem != nil: // a map
-		for _, f := range s.fields {
-			f.schema.checkFit(own.elem.schema, where+"."+f.name)
-		}
-	case s.kind == "object" && (len(s.fields) > 0 || !s.open):
-		s.checkFields(own, where)
+	for _, val := range members(enum) {
+		panicUnless(p.notes == nil || string(val) != `""`, p.where,
+			"enum must not have an empty string, for which a provider refuses every tool")
+		s.enum = append(s.enum, canonical(val))
 	}
-}
-
-// checkFields is checkFit for the members of an object and the fields of a struct.
-func (s *schema) checkFields(own *schema, where string) {
-	for _, f := range s.fields {
-		if mine := own.property(f.name); mine != nil {
-			f.schema.checkFit(mine.schema, where+"."+f.name)
-			continue
-		}
-		for _, other := range own.fields {
-			panicUnless(!strings.EqualFold(other.name, f.name), where, "the property %q and the field %q differ only in case: names are matched exactly", f.name, other.name)
-		}
-		panicUnless(f.optional, where, "the schema requires %q, which is not a field of %v", f.name, own.typ)
+	if format, _ := unquote(node["format"]); s.kind == "string" && slices.Contains(formats, format) {
+		s.format = format
 	}
-	for _, f := range own.fields {
-		panicUnless(f.optional || !s.listed || s.property(f.name) != nil, where, "the field %q is required, but the schema has no such property", f.name)
+	if s.kind == "string" && string(node["contentEncoding"]) == `"base64"` {
+		s.encoding = "base64"
 	}
-}
-
-// appendConverted appends raw, which is valid for s, and replaces the values that coerce
-// converts.
-func (s *schema) appendConverted(b, raw []byte) []byte {
-	raw = s.coerce(raw, &faults{})
-	switch {
-	case s.kind == "integer":
-		return join(b, integer(string(raw)))
-	case s.kind == "array":
-		b = append(b, '[')
-		for _, val := range members(raw) {
-			b = append(s.elem.schema.appendConverted(b, val), ',')
-		}
-		return closeWith(b, "]")
-	case s.kind == "object" && raw[0] == '{':
-		b = append(b, '{')
-		for key, val := range members(raw) {
-			b = append(appendString(b, string(key)), ':')
-			if f := cmp.Or(s.property(string(key)), s.elem); f != nil && string(val) != "null" {
-				val = f.schema.appendConverted(nil, val)
-			}
-			b = append(append(b, val...), ',')
-		}
-		return closeWith(b, "}")
+	if dflt != nil {
+		panicAt(p.where, s.checkValue("default", dflt))
+		s.dflt = dflt
 	}
-	return append(b, raw...)
 }
 
 // ---- arguments by their schema ----
 //
-// Arguments are read in one pass over the raw JSON, which checks and sets at once. The pass
-// continues after a fault, so that the model sees all faults of a call, each with its place.
-//
-// The calls are rules.unmarshal, then schema.set for each value, then setStruct, setList or
-// setMap for the values inside. field.checkValue adds the checks of tags. The same functions
-// read the values of tags, and the client's answers to questions; the members of faults say how
-// strict they are.
+// Arguments are checked as text, and then set. appendChecked makes one pass over the raw JSON.
+// It continues after a fault, so that the model sees all faults of a call, each with its place,
+// and writes the arguments anew: with converted values and defaults, and without what is
+// treated as absent. set stores the new text in the Go value. encoding/json sets only what no
+// schema describes, because it matches names without regard to case.
 
 // waitForPrevious is an argument that Gemini CLI adds to those of every tool, for its own use.
 // A tool whose schema does not describe it does not receive it.
 const waitForPrevious = "wait_for_previous"
 
-// rules hold the schemas by which the arguments of a tool are checked.
+// rules are the schemas by which arguments are read. They are the same unless the tool has a
+// schema by hand.
 type rules struct {
-	schema *schema // of In
-	byHand *schema // of Tool.InputSchema; nil if that is derived from In
+	check *schema // what arguments are valid
+	set   *schema // the Go type that takes them
 }
+
+// checkedArgs holds the memory for arguments that are written anew. A longer text has memory of
+// its own.
+var checkedArgs = sync.Pool{New: func() any { return new([]byte) }}
 
 // unmarshal sets what v points to from the arguments of a call; nil means no arguments.
 func (in *rules) unmarshal(args []byte, v any) error {
-	var bad faults
 	if args == nil {
 		args = []byte("{}")
 	}
-	if in.schema.fields == nil && bytes.Contains(args, []byte(waitForPrevious)) && !in.describes(waitForPrevious) {
-		args = removeMember(args, waitForPrevious) // setStruct skips it, but v is not a struct here
+	var bad faults
+	buf := checkedArgs.Get().(*[]byte)
+	text := in.check.appendChecked((*buf)[:0], args, &bad)
+	if bad.list == nil {
+		in.set.set(reflect.ValueOf(v).Elem(), text, &bad)
 	}
-	if in.byHand != nil {
-		in.byHand.set(reflect.Value{}, args, &bad)
-		if err := bad.err(); err != nil {
-			return err
-		}
-		if bad.converted {
-			args = in.byHand.appendConverted(nil, args)
-		}
-		bad.partial = true
+	if cap(text) <= maxReused {
+		*buf = text
+		checkedArgs.Put(buf)
 	}
-	in.schema.set(reflect.ValueOf(v).Elem(), args, &bad)
 	return bad.err()
-}
-
-// describes reports whether the tool has an argument of this name.
-func (in *rules) describes(name string) bool {
-	return in.byHand != nil && in.byHand.property(name) != nil || in.schema.property(name) != nil
 }
 
 // removeMember returns a copy of an object without the members of one name.
@@ -2619,15 +2266,11 @@ func removeMember(object []byte, name string) []byte {
 	return closeWith(b, "}")
 }
 
-// faults collects the faults of the arguments of one call, and holds how strictly they are
-// read.
+// faults collects the faults of the arguments of one call.
 type faults struct {
-	list      []fault
-	depth     int  // of the current value
-	converted bool // a value was accepted in place of another; see coerce
-	open      bool // unknown names are allowed: it is the answer to a form
-	partial   bool // unknown and missing names are allowed, and a null for a field or pointer is treated as absent
-	exact     bool // coerce converts nothing
+	list  []fault
+	depth int  // of the current value
+	exact bool // no value is converted: it is that of a tag or keyword
 }
 
 // A fault is one thing that is wrong, and its place. The function that finds a fault does not
@@ -2653,25 +2296,26 @@ func (f *faults) err() error {
 	return &faults{list: f.list}
 }
 
-// maxArgsDepth bounds the nesting of arguments for a type that contains itself. A
-// json.RawMessage or a map[string]any may be nested more deeply.
+// maxArgsDepth bounds the nesting of arguments, because each level walks over everything below
+// it. What a schema does not describe may be nested more deeply.
 const maxArgsDepth = 100
+
+// Faults that do not depend on the schema.
+var (
+	errTooDeep   = errors.New("is nested too deeply")
+	errDuplicate = errors.New("came twice") // a member whose name another member of the object has
+	errRequired  = errors.New("is required")
+)
 
 // isFull reports whether there are so many faults that checking stops. A call
 // with many faults must not cost more than a correct one.
 func (f *faults) isFull() bool { return len(f.list) >= 10 }
 
-// addError adds err, unless it is nil, as a fault of the current value.
-func (f *faults) addError(err error) {
+// add adds err, unless it is nil, as a fault of the current value.
+func (f *faults) add(err error) {
 	if err != nil {
 		f.list = append(f.list, fault{what: err.Error()})
 	}
-}
-
-// addMember adds err as a fault of a member of the current value.
-func (f *faults) addMember(name string, err error) {
-	f.addError(err)
-	f.prefixMember(len(f.list)-1, name)
 }
 
 // prefixMember adds the name of a member to the places of the faults in list[from:].
@@ -2688,77 +2332,70 @@ func (f *faults) prefixElement(from, index int) {
 	}
 }
 
-// addUnknown notes that there is no argument of this name. It lists the names that exist, so
-// that a model finds the right one.
-func (f *faults) addUnknown(name string, fields []*field) {
-	const most = 30
+// unknownName returns the error for a member that s does not allow. It lists the names that
+// exist, so that a model finds the right one.
+func (s *schema) unknownName() error {
+	if len(s.fields) == 0 {
+		return errors.New("is unknown: no arguments are allowed here")
+	}
 	var names []string
-	for _, known := range fields[:min(len(fields), most)] {
+	for _, known := range s.fields {
 		names = append(names, known.name)
 	}
-	if len(fields) > most {
-		names = append(names, "...")
-	}
-	if len(names) == 0 {
-		f.addMember(name, errors.New("is unknown: this tool takes no arguments"))
-	} else {
-		f.addMember(name, errors.New("is unknown (there is "+strings.Join(names, ", ")+")"))
-	}
+	return errors.New("is unknown (there is " + strings.Join(names, ", ") + ")")
 }
 
-// set sets v, or what v points to, from raw. s describes the type of v; raw is valid JSON. It
-// only checks raw if v is the zero Value. Values that do not fit are faults. A null is a fault
-// unless s has no kind, or v is a pointer and bad.partial is set; setIn has already handled
-// nulls of optional fields.
-func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
-	for v.Kind() == reflect.Pointer {
-		if bad.partial && string(raw) == "null" {
-			v.SetZero()
-			return
-		}
-		if v.IsNil() {
-			v.Set(reflect.New(v.Type().Elem()))
-		}
-		v = v.Elem()
-	}
-	if bad.depth++; bad.depth > maxArgsDepth { // each level walks over everything below it
-		bad.addError(errors.New("is nested too deeply"))
-	} else {
-		s.setValue(v, raw, bad)
+// appendChecked appends given, which is valid JSON, as the handler receives it. Values that are
+// not valid for s are faults, and then the text is not used.
+func (s *schema) appendChecked(b, given []byte, bad *faults) []byte {
+	bad.depth++
+	raw := s.coerce(given, bad)
+	switch c := raw[0]; {
+	case bad.depth > maxArgsDepth:
+		bad.add(errTooDeep)
+	case !s.allows(raw):
+		bad.add(s.wrongKind(given))
+	case s.enum != nil && !slices.Contains(s.enum, canonical(raw)):
+		bad.add(s.wrongChoice(raw))
+	case c == '{' && (bad.depth == 1 || s.fields != nil || s.elem != nil || !s.open):
+		b = s.appendMembers(b, raw, bad)
+	case c == '[' && s.kind == "array":
+		b = s.appendElements(b, raw, bad)
+	case c == '"' && s.kind == "string":
+		s.checkString(raw, bad)
+		b = append(b, raw...)
+	case kindOf(raw) == "number" && s.kind != "":
+		b = s.appendNumber(b, raw, bad)
+	default:
+		b = append(b, raw...)
 	}
 	bad.depth--
+	return b
 }
 
-// setValue is set for a value that is not a pointer.
-func (s *schema) setValue(v reflect.Value, raw []byte, bad *faults) {
-	given := raw
-	raw = s.coerce(raw, bad)
-	var err error
-	switch {
-	case s.kind == "", s.free && raw[0] == '{':
-		if v.IsValid() {
-			err = setOwn(v, raw)
-		}
-	case s.kind == "string" && raw[0] == '"':
-		err = s.setText(v, raw)
-	case s.kind == "boolean" && (string(raw) == "true" || string(raw) == "false"):
-		v.SetBool(raw[0] == 't')
-	case s.kind == "integer" && isNumber(raw):
-		err = s.setInteger(v, raw)
-		bad.converted = bad.converted || strings.ContainsAny(string(raw), ".eE") // 5.0 becomes 5
-	case s.kind == "number" && isNumber(raw):
-		err = s.setNumber(v, raw)
-	case s.kind == "array" && raw[0] == '[':
-		s.setList(v, raw, bad)
-	case s.kind == "object" && raw[0] == '{' && v.Kind() == reflect.Map:
-		s.setMap(v, raw, bad)
-	case s.kind == "object" && raw[0] == '{':
-		s.setStruct(v, raw, bad)
-	default:
-		err = wrongKind(s.kind, given)
+// appendNumber is appendChecked for a number. An integer is written without fraction and exponent.
+func (s *schema) appendNumber(b, raw []byte, bad *faults) []byte {
+	bad.add(s.checkBounds("be", string(raw), "", raw))
+	// A longer integer stays as it was written.
+	if num := plainNumber(string(raw)); s.kind == "integer" && len(num) <= 15 {
+		return append(b, num...)
 	}
-	bad.addError(err)
+	return append(b, raw...)
 }
+
+// allows reports whether a value has a kind that s allows.
+func (s *schema) allows(raw []byte) bool {
+	kind := kindOf(raw)
+	if kind == s.kind || s.kind == "" && s.kinds == nil || slices.Contains(s.kinds, kind) {
+		return true
+	}
+	return kind == "number" && (s.kind == "integer" || slices.Contains(s.kinds, "integer")) && isInteger(string(raw))
+}
+
+// kindOf returns the JSON type of a value.
+func kindOf(raw []byte) string { return cmp.Or(kindOfFirst[raw[0]], "number") }
+
+var kindOfFirst = [256]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}
 
 // coerce returns raw, or the value that a model means by it. Models send numbers, booleans,
 // lists and objects as JSON inside a string, and one string for a list of strings. No value
@@ -2771,9 +2408,8 @@ func (s *schema) coerce(raw []byte, bad *faults) []byte {
 	if s.kind == "array" || s.kind == "object" {
 		inside = trimEnd(inside[skipSpace(inside, 0):])
 	}
-	bad.converted = true
 	switch isJSON := scan(inside, 0, 0) == len(inside); {
-	case s.kind == "array" && s.elem.schema.kind == "string" && (!isJSON || inside[0] != '['):
+	case s.kind == "array" && s.elem != nil && s.elem.kind == "string" && (!isJSON || inside[0] != '['):
 		return join(nil, "[", string(raw), "]")
 	case isJSON:
 		return inside
@@ -2783,7 +2419,8 @@ func (s *schema) coerce(raw []byte, bad *faults) []byte {
 
 // wrongKind returns the error for a value of another kind. It repeats the beginning of the
 // value, so that a model sees what it sent.
-func wrongKind(kind string, raw []byte) error {
+func (s *schema) wrongKind(raw []byte) error {
+	kind := cmp.Or(strings.Join(s.kinds, " or "), s.kind)
 	article := "a "
 	if strings.IndexByte("aio", kind[0]) >= 0 {
 		article = "an "
@@ -2797,14 +2434,188 @@ func wrongKind(kind string, raw []byte) error {
 	return fmt.Errorf("must be %s%s, got %s", article, kind, got)
 }
 
-// setOwn sets a value that no schema describes, with encoding/json. raw is clipped, so that a
-// user's method cannot reach the bytes after it, which are the client's next messages.
-func setOwn(v reflect.Value, raw []byte) error {
-	raw = slices.Clip(raw)
-	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok { // without json.Unmarshal, which would validate a long json.RawMessage again
-		return notValid(u.UnmarshalJSON(raw))
+// appendElements is appendChecked for a list.
+func (s *schema) appendElements(b, raw []byte, bad *faults) []byte {
+	b = append(b, '[')
+	n := 0
+	for _, val := range members(raw) {
+		before := len(bad.list)
+		b = append(cmp.Or(s.elem, anything).appendChecked(b, val, bad), ',')
+		bad.prefixElement(before, n)
+		if n++; bad.isFull() {
+			return b
+		}
 	}
-	return notValid(json.Unmarshal(raw, v.Addr().Interface()))
+	size := strconv.Itoa(n)
+	bad.add(s.checkBounds("have", size, " elements", []byte(size)))
+	return closeWith(b, "]")
+}
+
+// anything is the schema that allows every value.
+var anything = &schema{open: true}
+
+// appendMembers is appendChecked for an object. After the members that came, it appends the
+// defaults of those that did not. Names are matched exactly, unlike in encoding/json. A
+// duplicate is a fault, because the client and the server could use different ones.
+func (s *schema) appendMembers(b, raw []byte, bad *faults) []byte {
+	b = append(b, '{')
+	seen := make(map[string]bool)
+	for key, val := range members(raw) {
+		f, before := s.property(string(key)), len(bad.list)
+		if f == nil && bad.depth == 1 && string(key) == waitForPrevious {
+			continue
+		}
+		if f == nil && (s.open || s.elem != nil) {
+			f = &field{name: string(key), optional: true, schema: cmp.Or(s.elem, anything)}
+		}
+		switch {
+		case f == nil:
+			bad.add(s.unknownName())
+		case seen[f.name]:
+			bad.add(errDuplicate)
+		default:
+			seen[f.name] = true
+			b = f.appendMember(b, val, bad)
+		}
+		if bad.prefixMember(before, string(key)); bad.isFull() {
+			return b
+		}
+	}
+	for _, f := range s.fields {
+		if before := len(bad.list); !seen[f.name] && !bad.isFull() {
+			b = f.appendAbsent(b, bad)
+			bad.prefixMember(before, f.name)
+		}
+	}
+	return closeWith(b, "}")
+}
+
+// appendMember appends a member of an object and a comma. A null for an optional member is
+// treated as absent, unless the schema allows null.
+func (f *field) appendMember(b, raw []byte, bad *faults) []byte {
+	if raw[0] == 'n' && f.optional && !f.schema.allowsNull() {
+		return f.appendAbsent(b, bad)
+	}
+	b = f.schema.appendChecked(append(appendString(b, f.name), ':'), raw, bad)
+	return append(b, ',')
+}
+
+// appendAbsent appends the default of a member that did not come. There is a fault if the
+// member is required.
+func (f *field) appendAbsent(b []byte, bad *faults) []byte {
+	switch {
+	case !f.optional:
+		bad.add(errRequired)
+	case f.schema.dflt != nil:
+		return f.appendMember(b, f.schema.dflt, bad)
+	}
+	return b
+}
+
+// checkString checks a string. It does not decode a string that may have any text.
+func (s *schema) checkString(raw []byte, bad *faults) {
+	if s.low == "" && s.high == "" && s.format == "" && !s.text && s.encoding == "" {
+		return
+	}
+	str, _ := unquote(raw)
+	size := strconv.Itoa(utf8.RuneCountInString(str))
+	bad.add(s.checkBounds("have", size, " characters", []byte(size)))
+	switch {
+	case !isWellFormed(s.format, str):
+		bad.add(wrongFormat(s.format, str))
+	case s.encoding != "":
+		if _, err := base64.StdEncoding.DecodeString(str); err != nil {
+			bad.add(errors.New("must be base64"))
+		}
+	// A text is unmarshalled here, and again in set, so that its fault comes with the others.
+	case s.text && s.format == "":
+		bad.add(notValid(reflect.New(s.typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str))))
+	}
+}
+
+// checkBounds checks the bounds of a number, or of the length of a string or a list: it must
+// "be" or "have" so many units. The message has the number as it came.
+func (s *schema) checkBounds(verb, num, units string, got []byte) error {
+	which, bound := "least", s.low
+	switch {
+	case s.low != "" && compareNumbers(num, s.low) < 0:
+	case s.high != "" && compareNumbers(num, s.high) > 0:
+		which, bound = "most", s.high
+	default:
+		return nil
+	}
+	if bound == "1" {
+		units = strings.TrimSuffix(units, "s")
+	}
+	return fmt.Errorf("must %s at %s %s%s, got %s", verb, which, bound, units, excerpt(string(got)))
+}
+
+// wrongChoice returns the error for a value that is not in the enum.
+func (s *schema) wrongChoice(raw []byte) error {
+	oneOf := ""
+	if len(s.enum) > 1 {
+		oneOf = "one of "
+	}
+	return fmt.Errorf("must be %s%s, got %s", oneOf, strings.Join(s.enum, ", "), excerpt(canonical(raw)))
+}
+
+// canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
+func canonical(raw []byte) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil { // a number that is too large
+		return string(raw)
+	}
+	b, _ := marshal(v)
+	return string(b)
+}
+
+// plainNumber returns a number without an exponent, and a whole one without a fraction, or as it
+// was written if a float64 does not hold it exactly.
+func plainNumber(num string) string {
+	if !strings.ContainsAny(num, ".eE") && num != "-0" {
+		return num
+	}
+	f, _ := strconv.ParseFloat(num, 64)
+	if f == 0 {
+		return "0"
+	}
+	plain := strconv.FormatFloat(f, 'f', -1, 64)
+	if figures(plain) != figures(num) {
+		return num
+	}
+	return plain
+}
+
+// figures returns the significant digits of a number.
+func figures(num string) string {
+	if i := strings.IndexAny(num, "eE"); i >= 0 {
+		num = num[:i]
+	}
+	return strings.Trim(strings.Join(strings.Split(num, "."), ""), "-0")
+}
+
+// isInteger reports whether a JSON number is whole.
+func isInteger(num string) bool {
+	f, _ := strconv.ParseFloat(num, 64) // infinite if it is too large
+	return f == math.Trunc(f)
+}
+
+// isNumber reports whether raw is a JSON number. raw need not be JSON: it may come from a tag.
+func isNumber(raw []byte) bool {
+	return len(raw) > 0 && scanNumber(raw, 0) == len(raw)
+}
+
+// compareNumbers compares two JSON numbers. A float64 cannot hold every int64, so these are
+// compared exactly.
+func compareNumbers(a, b string) int {
+	f, _ := strconv.ParseFloat(a, 64) // infinite if it is too large
+	g, _ := strconv.ParseFloat(b, 64)
+	if f != g {
+		return cmp.Compare(f, g)
+	}
+	n, _ := strconv.ParseInt(plainNumber(a), 10, 64) // 0 if it has a fraction
+	m, _ := strconv.ParseInt(plainNumber(b), 10, 64)
+	return cmp.Compare(n, m)
 }
 
 // notValid formats an error of a type's own method, in one line. It returns nil if err is nil.
@@ -2815,359 +2626,12 @@ func notValid(err error) error {
 	return err
 }
 
-// setText sets a value that is a string in JSON.
-func (s *schema) setText(v reflect.Value, raw []byte) error {
-	str, _ := unquote(raw)
-	switch {
-	case s.text:
-		err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str))
-		if err != nil && s.format == "date-time" {
-			return wrongFormat(s.format, str)
-		}
-		return notValid(err)
-	case s.encoding != "":
-		b, err := base64.StdEncoding.DecodeString(str)
-		if err != nil {
-			return errors.New("must be base64")
-		}
-		v.SetBytes(b)
-	case v.IsValid():
-		v.SetString(str)
-	}
-	return nil
-}
-
-// setNumber sets a float. A number that is too large is an error and does not become infinite.
-func (s *schema) setNumber(v reflect.Value, raw []byte) error {
-	f, err := strconv.ParseFloat(string(raw), s.typ.Bits())
-	if err != nil {
-		return fmt.Errorf("must be a %v, got %s", s.typ.Kind(), excerpt(string(raw)))
-	}
-	v.SetFloat(f)
-	return nil
-}
-
-// setInteger sets an integer. It accepts a fraction or an exponent if the number is whole, and
-// refuses numbers that v cannot hold.
-func (s *schema) setInteger(v reflect.Value, raw []byte) (err error) {
-	num := string(raw) // the error uses raw instead, so that num is not allocated in each call
-	if strings.ContainsAny(num, ".eE") || num == "-0" {
-		num = integer(num)
-	}
-	if v.CanInt() {
-		var n int64
-		n, err = strconv.ParseInt(num, 10, s.typ.Bits())
-		v.SetInt(n)
-	} else {
-		var n uint64
-		n, err = strconv.ParseUint(num, 10, s.typ.Bits())
-		v.SetUint(n)
-	}
-	switch {
-	case err == nil:
-		return nil
-	case strings.ContainsAny(num, ".eE"):
-		return wrongKind("integer", raw)
-	case num[0] == '-':
-		return fmt.Errorf("must be at least %s, got %s", s.low, excerpt(string(raw)))
-	}
-	return fmt.Errorf("must be at most %s, got %s", s.high, excerpt(string(raw)))
-}
-
-// integer returns a whole number without its fraction and exponent, and any other number as it
-// is. If the number needs more than 64 bits, so does the result, but the value may differ.
-func integer(num string) string {
-	mantissa, exponent := num, 0
-	if i := strings.IndexAny(num, "eE"); i >= 0 {
-		mantissa = num[:i]
-		exponent, _ = strconv.Atoi(num[i+1:]) // if out of range, the largest int
-		exponent = max(exponent, -1<<30)      // so that it can be negated
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	figures := strings.TrimLeft(whole+fraction, "-0")
-	sign := num[:len(num)-len(strings.TrimPrefix(num, "-"))]
-	decimals := len(fraction) - exponent // digits after the point
-	zeros := len(figures) - len(strings.TrimRight(figures, "0"))
-	switch {
-	case figures == "":
-		return "0"
-	case decimals > zeros:
-		return num
-	case decimals >= 0:
-		return sign + figures[:len(figures)-decimals]
-	}
-	const more = "000000000000000000000000000000"
-	return sign + figures + more[:min(-decimals, len(more))]
-}
-
-// isNumber reports whether raw is a JSON number. raw need not be JSON: it may come from a tag.
-func isNumber(raw []byte) bool {
-	return len(raw) > 0 && scanNumber(raw, 0) == len(raw)
-}
-
-// setList sets a slice element by element, because the number of elements is not known.
-func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
-	if v.IsValid() {
-		v.Set(reflect.MakeSlice(s.typ, 0, 0))
-	}
-	n := 0
-	for _, val := range members(raw) {
-		var elem reflect.Value
-		if v.IsValid() {
-			v.Grow(1)
-			v.SetLen(n + 1)
-			elem = v.Index(n)
-			elem.SetZero()
-		}
-		before := len(bad.list)
-		s.elem.checkValue(elem, val, bad)
-		bad.prefixElement(before, n)
-		if bad.isFull() {
-			break
-		}
-		n++
-	}
-}
-
-// setMap sets a map. Its keys are strings and may have UnmarshalText. Two keys of the JSON may
-// become one key of the map, which is a duplicate.
-func (s *schema) setMap(v reflect.Value, raw []byte, bad *faults) {
-	v.Set(reflect.MakeMap(s.typ))
-	for key, val := range members(raw) {
-		k, e := reflect.New(s.typ.Key()), reflect.New(s.typ.Elem()).Elem()
-		before := len(bad.list)
-		if u, ok := k.Interface().(encoding.TextUnmarshaler); !ok {
-			k.Elem().SetString(string(key))
-		} else {
-			bad.addError(notValid(u.UnmarshalText(slices.Clip(key))))
-		}
-		if v.MapIndex(k.Elem()).IsValid() {
-			bad.addError(errDuplicate)
-		} else {
-			s.elem.checkValue(e, val, bad)
-			v.SetMapIndex(k.Elem(), e)
-		}
-		bad.prefixMember(before, string(key))
-		if bad.isFull() {
-			break
-		}
-	}
-}
-
-// errDuplicate is the fault of a member whose name another member of the object has.
-var errDuplicate = errors.New("came twice")
-
-// setStruct sets the fields of a struct, and then the defaults of the fields that are absent.
-// Names are matched exactly, unlike in encoding/json. A duplicate is a fault, because the
-// client and the server could use different ones.
-func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
-	seen := make([]bool, len(s.fields))
-	others := make(map[string]bool) // names in raw that are not fields
-	for key, val := range members(raw) {
-		before := len(bad.list)
-		i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == string(key) })
-		switch {
-		case i < 0 && bad.depth == 1 && string(key) == waitForPrevious:
-			// See waitForPrevious.
-		case i >= 0 && seen[i] || i < 0 && others[string(key)]:
-			bad.addMember(string(key), errDuplicate)
-		case i >= 0:
-			seen[i] = true
-			s.fields[i].setIn(v, val, bad)
-		case s.elem != nil:
-			others[string(key)] = true
-			s.elem.checkValue(reflect.Value{}, val, bad)
-			bad.prefixMember(before, string(key))
-		case !s.open && !bad.open && !bad.partial:
-			bad.addUnknown(string(key), s.fields)
-		}
-		if bad.isFull() {
-			return
-		}
-	}
-	for i, f := range s.fields {
-		switch {
-		case seen[i]:
-		case f.dflt != nil && !bad.isFull():
-			f.setIn(v, f.dflt, bad)
-		case !f.optional && !bad.partial:
-			bad.addMember(f.name, errors.New("is required"))
-		}
-	}
-}
-
-// setIn sets the field in the struct v and adds the name of the field to the places of its
-// faults. A null for an optional field is treated as absent.
-func (f *field) setIn(v reflect.Value, raw []byte, bad *faults) {
-	if string(raw) == "null" && (f.optional || bad.partial && f.schema.kind != "") {
-		raw = f.dflt
-	}
-	if raw == nil {
-		return
-	}
-	before := len(bad.list)
-	if v.IsValid() {
-		if v = fieldOf(v, f.index); !v.IsValid() {
-			bad.addMember(f.name, errors.New("cannot be set"))
-			return
-		}
-	}
-	f.checkValue(v, raw, bad)
-	bad.prefixMember(before, f.name)
-}
-
-// fieldOf is reflect.Value.FieldByIndex, except that it allocates embedded pointers that are
-// nil. It returns the zero Value if it cannot.
-func fieldOf(v reflect.Value, index []int) reflect.Value {
-	for _, i := range index {
-		if v.Kind() == reflect.Pointer {
-			if v.IsNil() {
-				if !v.CanSet() {
-					return reflect.Value{}
-				}
-				v.Set(reflect.New(v.Type().Elem()))
-			}
-			v = v.Elem()
-		}
-		v = v.Field(i)
-	}
-	return v
-}
-
-// checkValue sets v from raw and checks the bounds, the enum and the format of the field. They
-// apply to the value after conversion. If v is the zero Value, raw is only checked.
-func (f *field) checkValue(v reflect.Value, raw []byte, bad *faults) {
-	if !v.IsValid() && f.schema.typ != nil {
-		v = reflect.New(f.schema.typ).Elem()
-	}
-	before := len(bad.list)
-	if f.schema.set(v, raw, bad); len(bad.list) > before {
-		return
-	}
-	v = pointee(v)
-	if v.Kind() == reflect.Pointer {
-		return // v was set to null
-	}
-	raw = f.schema.coerce(raw, bad)
-	bad.addError(f.checkEnum(raw))
-	switch f.schema.kind {
-	case "integer", "number":
-		bad.addError(f.checkNumber(v, raw))
-	case "string":
-		f.checkString(raw, bad)
-	case "array":
-		n := 0
-		for range members(raw) {
-			n++
-		}
-		bad.addError(f.checkLength(n, "elements"))
-	}
-}
-
-// checkNumber checks the bounds of a number. The message has the bounds and the number as they
-// were written, because a float may print differently, and a type may have a String method.
-func (f *field) checkNumber(v reflect.Value, raw []byte) error {
-	switch {
-	case f.min.IsValid() && compareValues(v, f.min) < 0:
-		return fmt.Errorf("must be at least %s, got %s", f.tag.Get("minimum"), excerpt(string(raw)))
-	case f.max.IsValid() && compareValues(v, f.max) > 0:
-		return fmt.Errorf("must be at most %s, got %s", f.tag.Get("maximum"), excerpt(string(raw)))
-	}
-	return nil
-}
-
-// checkString checks the length and the format of a string. It does not decode a string that
-// has neither.
-func (f *field) checkString(raw []byte, bad *faults) {
-	if f.minLen <= 0 && f.maxLen < 0 && f.format == "" {
-		return
-	}
-	str, _ := unquote(raw)
-	bad.addError(f.checkLength(utf8.RuneCountInString(str), "characters"))
-	if !isWellFormed(f.format, str) {
-		bad.addError(wrongFormat(f.format, str))
-	}
-}
-
-// pointee returns what v points to, through any number of pointers, up to a nil pointer.
-func pointee(v reflect.Value) reflect.Value {
-	for v.Kind() == reflect.Pointer && !v.IsNil() {
-		v = v.Elem()
-	}
-	return v
-}
-
-// checkLength checks the length of a string or a list, which is n units.
-func (f *field) checkLength(n int, units string) error {
-	which, bound := "least", f.minLen
-	switch {
-	case n < f.minLen:
-	case f.maxLen >= 0 && n > f.maxLen:
-		which, bound = "most", f.maxLen
-	default:
-		return nil
-	}
-	if bound == 1 {
-		units = strings.TrimSuffix(units, "s")
-	}
-	return fmt.Errorf("must have at %s %d %s, got %d", which, bound, units, n)
-}
-
-// checkEnum checks that a value is one of the enum, if there is one.
-func (f *field) checkEnum(raw []byte) error {
-	if f.enum == nil || slices.Contains(f.enum, canonical(raw)) {
-		return nil
-	}
-	return fmt.Errorf("must be one of %s, got %s", strings.Join(f.choices(), ", "), excerpt(canonical(raw)))
-}
-
-// choices returns the values of an enum for a message: strings without quotes.
-func (f *field) choices() (list []string) {
-	for _, val := range f.enum {
-		text, isText := unquote([]byte(val))
-		if !isText {
-			text = val
-		}
-		list = append(list, text)
-	}
-	return list
-}
-
-// canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0, except for
-// numbers of more than 15 bytes.
-func canonical(raw []byte) string {
-	if text, isText := unquote(raw); isText {
-		return string(appendString(nil, text))
-	}
-	var v any
-	if isNumber(raw) {
-		raw = []byte(integer(string(raw)))
-	}
-	if len(raw) > 15 && isNumber(raw) || json.Unmarshal(raw, &v) != nil { // a float64 may not hold the number
-		return string(raw)
-	}
-	b, _ := marshal(v)
-	return string(b)
-}
-
 // wrongFormat returns the error for a string that does not have a format.
 func wrongFormat(format, got string) error {
 	if format == "date-time" {
 		format += ", as in 2026-01-31T09:30:00Z"
 	}
 	return fmt.Errorf("must be of the format %s, got %q", format, excerpt(got))
-}
-
-// compareValues compares two numbers of one kind. It does not convert an int64 to a float, which
-// cannot hold all of them.
-func compareValues(v, w reflect.Value) int {
-	switch {
-	case v.CanInt():
-		return cmp.Compare(v.Int(), w.Int())
-	case v.CanUint():
-		return cmp.Compare(v.Uint(), w.Uint())
-	}
-	return cmp.Compare(v.Float(), w.Float())
 }
 
 // isWellFormed reports whether a string has a format. It finds only the likely mistakes, and
@@ -3183,10 +2647,139 @@ func isWellFormed(format, s string) bool {
 	case "date":
 		s += "T00:00:00Z"
 		fallthrough
-	case "date-time": // package time also accepts hours of one digit, and commas
-		return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
+	case "date-time":
+		_, err := parseTime(s)
+		return err == nil
 	}
 	return true
+}
+
+// parseTime reads a time as RFC 3339 has it. Unlike package time it accepts t and z in lower
+// case and a leap second, which becomes the next second, and refuses hours of one digit and
+// commas.
+func parseTime(s string) (t time.Time, err error) {
+	if len(s) <= 19 || s[13] != ':' || s[19] == ',' {
+		return t, wrongFormat("date-time", s)
+	}
+	text := s
+	minute, isLeap := strings.CutSuffix(s[:19], ":60")
+	if isLeap {
+		text = minute + ":59" + s[19:]
+	}
+	if t.UnmarshalText([]byte(strings.ToUpper(text))) != nil {
+		return t, wrongFormat("date-time", s)
+	}
+	if isLeap {
+		t = t.Add(time.Second)
+	}
+	return t, nil
+}
+
+// set sets v, or what v points to, from raw, which appendChecked has accepted. s describes the
+// type of v. encoding/json sets what it sets as this library would. A value that does not fit, as
+// may be if the schema was written by hand, is a fault.
+func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
+	if v.Kind() == reflect.Pointer && raw[0] == 'n' {
+		v.SetZero()
+		return
+	}
+	bad.depth++
+	v, raw = settable(v), s.coerce(raw, bad) // a schema by hand may allow any value
+	switch kind := kindOf(raw); {
+	case bad.depth > maxArgsDepth:
+		bad.add(errTooDeep)
+	case kind == "string" && s.isPlainText():
+		text, _ := unquote(raw)
+		v.SetString(text)
+	case kind == "string" && s.typ == reflect.TypeFor[time.Time]():
+		text, _ := unquote(raw)
+		t, err := parseTime(text)
+		v.Set(reflect.ValueOf(t))
+		bad.add(err)
+	case kind == "number" && (s.kind == "number" || s.kind == "integer"):
+		bad.add(setNumber(v, raw))
+	case kind == "array" && s.kind == "array":
+		s.setList(v, raw, bad)
+	case kind == "object" && s.kind == "object" && v.Kind() == reflect.Struct:
+		s.setStruct(v, raw, bad)
+	default:
+		bad.add(setOwn(v, raw))
+	}
+	bad.depth--
+}
+
+// settable returns what v points to, through any number of pointers. It sets those that are nil.
+func settable(v reflect.Value) reflect.Value {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		v = v.Elem()
+	}
+	return v
+}
+
+// setOwn sets a value with encoding/json. It copies raw, because a user's method may keep it,
+// and the memory of raw is used again.
+func setOwn(v reflect.Value, raw []byte) error {
+	raw = bytes.Clone(raw)
+	// Without json.Unmarshal, which would validate a long json.RawMessage again.
+	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+		return notValid(u.UnmarshalJSON(raw))
+	}
+	return notValid(json.Unmarshal(raw, v.Addr().Interface()))
+}
+
+// setNumber sets an integer or a float. A number that the type cannot hold is an error.
+func setNumber(v reflect.Value, raw []byte) (err error) {
+	num, bits := string(raw), v.Type().Bits()
+	switch {
+	case v.CanFloat():
+		var f float64
+		f, err = strconv.ParseFloat(num, bits)
+		v.SetFloat(f)
+	case v.CanInt():
+		var n int64
+		n, err = strconv.ParseInt(plainNumber(num), 10, bits)
+		v.SetInt(n)
+	default:
+		var n uint64
+		n, err = strconv.ParseUint(plainNumber(num), 10, bits)
+		v.SetUint(n)
+	}
+	// The error uses raw, so that num is not allocated in each call.
+	if err != nil {
+		return fmt.Errorf("must fit in the type %v, got %s", v.Kind(), excerpt(string(raw)))
+	}
+	return nil
+}
+
+// setList sets a slice element by element, because the number of elements is not known.
+func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
+	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	for _, val := range members(raw) {
+		n, before := v.Len(), len(bad.list)
+		v.Grow(1)
+		v.SetLen(n + 1)
+		v.Index(n).SetZero()
+		s.elem.set(v.Index(n), val, bad)
+		bad.prefixElement(before, n)
+	}
+}
+
+// setStruct sets the fields of a struct. Members without a field are ignored: appendChecked has
+// allowed them.
+func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
+	for name, val := range members(raw) {
+		if f := s.property(string(name)); f != nil {
+			in, before := v, len(bad.list)
+			for _, i := range f.index {
+				in = settable(in).Field(i)
+			}
+			f.schema.set(in, val, bad)
+			bad.prefixMember(before, f.name)
+		}
+	}
 }
 
 // excerpt returns as much of a client's text as may be repeated in a message. If it cuts the
@@ -3209,9 +2802,10 @@ func oneLine(s string) string {
 
 // ---- values to JSON ----
 //
-// encoding/json writes values. This section then replaces each null that the schema of the
-// type does not allow. The values in an interface or an array, and those with a MarshalJSON,
-// stay as encoding/json writes them.
+// encoding/json writes values. This section then replaces each null that a schema does not
+// allow: first as the Go type shows, and, if the tool has an output schema, by that. The values
+// in an interface or an array, and those with a MarshalJSON, stay as encoding/json writes them
+// unless the output schema describes them.
 
 // marshal is json.Marshal without escapes for HTML. As far as the type shows, nil slices and
 // maps are written as empty ones, and nil pointers in structs are left out. The result is one
@@ -3221,11 +2815,6 @@ func marshal(v any) ([]byte, error) { return (*schema)(nil).marshal(v) }
 // marshal is the function marshal for a value that s describes. If s is nil, the type of v is
 // described first, but only if the JSON has a null.
 func (s *schema) marshal(v any) ([]byte, error) {
-	if s == nil || s.dynamic {
-		if err := checkCycles(reflect.ValueOf(v), 0, 0); err != nil {
-			return nil, err
-		}
-	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -3233,16 +2822,80 @@ func (s *schema) marshal(v any) ([]byte, error) {
 		return nil, err
 	}
 	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	if v != nil && bytes.Contains(raw, []byte("null")) {
-		if s == nil {
-			s, _ = derive(reflect.TypeOf(v), "", writing)
+	if v == nil || !bytes.Contains(raw, []byte("null")) {
+		return singleLine(raw), nil
+	}
+	if s == nil {
+		s, _ = derive(reflect.TypeOf(v), "", forResults)
+	}
+	root := reflect.ValueOf(v)
+	for root.Kind() == reflect.Pointer && !root.IsNil() {
+		root = root.Elem()
+	}
+	if raw[0] == 'n' && root.Kind() != reflect.Pointer {
+		raw = []byte(cmp.Or(s.emptyValue(), "null"))
+	}
+	raw, _ = s.appendFilled(make([]byte, 0, len(raw)), raw, false)
+	return singleLine(raw), nil
+}
+
+// fillNulls returns raw, the output of a tool that was marshalled with err, with the nulls inside
+// replaced that s, its output schema, does not allow. A nil s changes nothing. A null that
+// cannot be replaced is an error.
+func (s *schema) fillNulls(raw []byte, err error) ([]byte, error) {
+	if err != nil || s == nil || !bytes.Contains(raw, []byte("null")) {
+		return raw, err
+	}
+	return s.appendFilled(make([]byte, 0, len(raw)), raw, true)
+}
+
+// appendFilled appends raw with its nulls replaced: by an empty list, map or string of bytes, or
+// by nothing for an optional member of an object. A null that cannot be replaced is an error if
+// strict is set, and stays otherwise.
+func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) {
+	if raw[0] != '{' && raw[0] != '[' || s.elem == nil && s.fields == nil {
+		return append(b, raw...), nil
+	}
+	b = append(b, raw[0])
+	for name, val := range members(raw) {
+		f, inner := s.property(string(name)), cmp.Or(s.elem, anything)
+		if f != nil {
+			inner = f.schema
 		}
-		var err error
-		if raw, err = s.fillEmpty(raw, reflect.ValueOf(v)); err != nil {
+		isNull := string(val) == "null"
+		switch empty := inner.emptyValue(); {
+		case !isNull:
+		case f != nil && f.optional && (empty == "" || f.typ != nil && f.typ.Kind() == reflect.Pointer):
+			continue
+		case empty != "":
+			val = []byte(empty)
+		case strict:
+			return nil, fmt.Errorf("%s is null, which the output schema does not allow", cmp.Or(oneLine(string(name)), "an element of a list"))
+		}
+		if raw[0] == '{' {
+			b = append(appendString(b, string(name)), ':')
+		}
+		if b, err = inner.appendFilled(b, val, strict); err != nil {
 			return nil, err
 		}
+		b = append(b, ',')
 	}
-	return singleLine(raw), nil
+	return append(closeWith(b), raw[0]+2), nil // '{'+2 is '}', and '['+2 is ']'
+}
+
+// emptyValue returns what is sent for a null, or "" if s allows neither null nor an empty value.
+func (s *schema) emptyValue() string {
+	switch {
+	case s.allowsNull():
+		return "null"
+	case s.kind == "array":
+		return "[]"
+	case s.kind == "object" && s.fields == nil && (s.elem != nil || s.open):
+		return "{}"
+	case s.encoding != "":
+		return `""`
+	}
+	return ""
 }
 
 // addressable returns a pointer to a copy of v, so that encoding/json calls the methods of
@@ -3254,54 +2907,6 @@ func addressable(v any) any {
 	p := reflect.New(reflect.TypeOf(v))
 	p.Elem().Set(reflect.ValueOf(v))
 	return p.Interface()
-}
-
-// checkCycles returns an error if v contains itself. encoding/json detects a cycle that passes
-// through a list, a map or a struct. A cycle of pointers and interfaces only, as in "var x any;
-// x = &x", overflows the stack in Go 1.27, which ends the process. Depth counts the lists, maps
-// and structs around v; hops counts the pointers and interfaces since the innermost of them.
-func checkCycles(v reflect.Value, depth, hops int) (err error) {
-	if depth > 2*maxDepth || hops > 1000 {
-		return errors.New("the value contains itself, or is nested too deeply")
-	}
-	switch k := v.Kind(); {
-	case k < reflect.Array || k == reflect.String || writesItself(v):
-		// There is nothing inside that encoding/json would visit.
-	case k == reflect.Pointer || k == reflect.Interface:
-		err = checkCycles(v.Elem(), depth, hops+1)
-	case k == reflect.Struct:
-		for i := 0; i < v.NumField() && err == nil; i++ {
-			if in := v.Field(i); in.Kind() >= reflect.Array && in.Kind() != reflect.String && isWritten(v.Type(), i) {
-				err = checkCycles(in, depth+1, 0)
-			}
-		}
-	case k == reflect.Map:
-		for entry := v.MapRange(); err == nil && entry.Next(); {
-			err = checkCycles(entry.Value(), depth+1, 0)
-		}
-	case k == reflect.Slice || k == reflect.Array:
-		for i := 0; i < v.Len() && err == nil && v.Type().Elem().Kind() >= reflect.Array; i++ {
-			err = checkCycles(v.Index(i), depth+1, 0)
-		}
-	}
-	return err
-}
-
-// isWritten reports whether encoding/json looks at field i of the struct t. It does not
-// if t embeds itself, because the fields of t hide those of the embedded one.
-func isWritten(t reflect.Type, i int) bool {
-	f := t.Field(i)
-	return (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" && (!f.Anonymous || f.Type != reflect.PointerTo(t))
-}
-
-// writesItself reports whether encoding/json calls a method of v instead of looking at
-// what is inside.
-func writesItself(v reflect.Value) bool {
-	t := v.Type()
-	if v.CanAddr() {
-		t = reflect.PointerTo(t)
-	}
-	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
 // appendBlock appends a block of content, and a comma.
@@ -3370,109 +2975,6 @@ func singleLine(raw []byte) []byte {
 		}
 	}
 	return raw
-}
-
-// fillEmpty returns raw, which encoding/json has written for v, with its nulls replaced. If v
-// itself is a nil pointer, raw stays null.
-func (s *schema) fillEmpty(raw []byte, v reflect.Value) (filled []byte, err error) {
-	if v = pointee(v); string(raw) == "null" {
-		return []byte(s.emptyValue(v.Type())), nil
-	}
-	filled, _, err = s.appendFilled(make([]byte, 0, len(raw)), raw, 0, v)
-	return filled, err
-}
-
-// emptyValue returns what is sent for a null that encoding/json has written for a value of type
-// t, which s describes.
-func (s *schema) emptyValue(t reflect.Type) string {
-	switch {
-	case t.Kind() == reflect.Pointer: // nil as a whole
-	case s.encoding != "":
-		return `""`
-	case t.Kind() == reflect.Slice && s.elem != nil:
-		return "[]"
-	case t.Kind() == reflect.Map && (s.elem != nil || s.free):
-		return "{}"
-	}
-	return "null"
-}
-
-// appendFilled appends the value that begins at raw[i] and that encoding/json has written
-// for v, and returns its end. A value that writes itself, or that an interface holds, is
-// appended unchanged. The text does not tell a nil pointer from a pointer to a value that
-// is written as null, but v does.
-func (s *schema) appendFilled(b, raw []byte, i int, v reflect.Value) (_ []byte, end int, err error) {
-	if raw[i] != '{' && raw[i] != '[' || s.elem == nil && s.fields == nil {
-		end := scan(raw, i, 0)
-		return append(b, raw[i:end]...), end, nil
-	}
-	if v = pointee(v); v.Kind() == reflect.Pointer { // the value was not found
-		v = reflect.Zero(s.typ)
-	}
-	object, closer := raw[i] == '{', raw[i]+2 // '{'+2 is '}', and '['+2 is ']'
-	b = append(b, raw[i])
-	i++
-	for n := 0; raw[i] != closer && err == nil; n++ {
-		start, name := len(b), []byte(nil)
-		if object {
-			end := scan(raw, i, 0)
-			name = raw[i:end]
-			b = append(b, raw[i:end+1]...) // with its colon
-			i = end + 1
-		}
-		inner, in := s.innerValue(v, name, n)
-		if raw[i] != 'n' {
-			b, i, err = inner.appendFilled(b, raw, i, in)
-			b = append(b, ',')
-		} else if i, in = i+len("null"), pointee(in); in.Kind() != reflect.Pointer {
-			b = join(b, inner.emptyValue(in.Type()), ",")
-		} else if s.elem == nil {
-			b = b[:start] // a nil pointer in a struct is left out
-		} else if b = join(b, "null,"); inner.kind == "object" {
-			err = fmt.Errorf("%s has a nil element, where the schema has an object", typeName(s.typ))
-		}
-		if raw[i] == ',' {
-			i++
-		}
-	}
-	return append(closeWith(b), closer), i + 1, err
-}
-
-// innerValue returns element n of v, which s describes, or the member of v that is called name,
-// and its schema. If there is none, the value is zero.
-func (s *schema) innerValue(v reflect.Value, name []byte, n int) (*schema, reflect.Value) {
-	text, _ := unquote(name)
-	if s.elem != nil {
-		if v.Kind() != reflect.Map && n < v.Len() {
-			return s.elem.schema, v.Index(n)
-		} else if v.Kind() == reflect.Map {
-			if in := v.MapIndex(s.mapKey(name, text)); in.IsValid() {
-				return s.elem.schema, in
-			}
-		}
-		return s.elem.schema, reflect.Zero(s.typ.Elem())
-	}
-	i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == text })
-	if i < 0 { // encoding/json of another version of Go may read an unusual tag differently
-		return &schema{}, reflect.Zero(reflect.TypeFor[any]())
-	}
-	in := fieldOf(v, s.fields[i].index) // allocates nothing: no pointer on the way is nil, because the field was written
-	if !in.IsValid() {
-		in = reflect.Zero(s.fields[i].typ)
-	}
-	return s.fields[i].schema, in
-}
-
-// mapKey returns the map key that encoding/json has written as name. The parameter text is name
-// without quotes.
-func (s *schema) mapKey(name []byte, text string) reflect.Value {
-	key := reflect.New(s.typ.Key())
-	if key.Elem().Kind() == reflect.String {
-		key.Elem().SetString(text)
-	} else if json.Unmarshal(name, key.Interface()) != nil { // without an UnmarshalText, the key is a number
-		json.Unmarshal([]byte(text), key.Interface())
-	}
-	return key.Elem()
 }
 
 // ---- JSON ----

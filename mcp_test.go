@@ -34,25 +34,11 @@ import (
 // ---- registration ----
 
 type (
-	selves      []selves
-	selves2     []selves3
-	selves3     []selves2
-	selfPointer *selfPointer
-	firstID     struct{ ID int }
-	secondID    struct{ ID int }
-	textStruct  struct{ A int }
-	textStruct2 struct{ A int }
-	shape       interface{ Area() float64 }
-	ab          struct {
+	ab struct {
 		A string `json:"a"`
 		B int    `json:"b,omitempty"`
 	}
 )
-
-func (t *textStruct) UnmarshalText([]byte) error   { return nil }
-func (t textStruct) MarshalText() ([]byte, error)  { return nil, nil }
-func (t *textStruct2) UnmarshalText([]byte) error  { return nil }
-func (t textStruct2) MarshalText() ([]byte, error) { return nil, nil }
 
 // structOf returns a struct with a field F0, F1, ... of each type, all with these tags.
 // An interface is given as a nil pointer to it.
@@ -71,12 +57,12 @@ func structOf(tag string, vals ...any) reflect.Type {
 // inStruct returns a function that describes a struct for arguments. It needs an unexported
 // name because AddTool takes no type that was made at run time.
 func inStruct(tag string, vals ...any) func() {
-	return func() { mustDerive(structOf(tag, vals...), "In", reading) }
+	return func() { mustDerive(structOf(tag, vals...), "In", forArguments) }
 }
 
 // outStruct is inStruct for a result.
 func outStruct(tag string, vals ...any) func() {
-	return func() { mustDerive(structOf(tag, vals...), "Out", writing) }
+	return func() { mustDerive(structOf(tag, vals...), "Out", forResults) }
 }
 
 // onServer returns a function that registers something with a new Server.
@@ -106,8 +92,7 @@ func TestInvalidToolsPanic(t *testing.T) {
 	tool := func(tool Tool) func() { return func() { addEmpty(&Server{}, tool) } }
 	named := func(name string) func() { return tool(Tool{Name: name}) }
 	input := func(schema string) func() { return tool(Tool{Name: "x", InputSchema: json.RawMessage(schema)}) }
-	promises := `mcp: tool "x": Out: OutputSchema promises structured output, but this type has none`
-	instead := "Out: write *mcp.Result, mcp.Content or []mcp.Content instead of "
+	promises := `mcp: tool "x": OutputSchema promises structured output, but the type `
 	wantPanics(t, []mistake{
 		{`mcp: tool "": the name must have 1 to 128 bytes`, named("")},
 		{`: the name must have 1 to 128 bytes`, named(strings.Repeat("x", 129))},
@@ -120,16 +105,11 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{`a schema must be a JSON object`, tool(Tool{Name: "x", OutputSchema: json.RawMessage(`true`)})},
 		{`"type": "object"`, input(`{"type":"string"}`)},
 		{`"type": "object"`, input(`{"type":["object"]}`)},
-		{promises, onServer(promised(""))},
-		{promises, onServer(promised(none{}))},
-		{promises, onServer(promised([]Content{}))},
-		{instead + "mcp.Result", onServer(out(Result{}, nil))},
-		{instead + "[]*mcp.Content", onServer(out([]*Content{}, nil))},
-		{instead + "*mcp.Content", onServer(out(&Content{}, nil))},
-		{`mcp: tool "x": In must be a struct or a map`, func() { byHand[string](&Server{}, `{"type":"object"}`) }},
-		{`mcp: tool "x": In must be a struct or a map`, func() { byHand[[]int](&Server{}, `{"type":"object"}`) }},
+		{promises + "string has none", onServer(promised(""))},
+		{promises + "struct {} has none", onServer(promised(none{}))},
+		{promises + "[]mcp.Content has none", onServer(promised([]Content{}))},
 		{`mcp: tool "x": In must be a struct or a map`, onServer(toolOf[string])},
-		{`mcp: tool "x": In: json.RawMessage has a JSON form of its own`, onServer(toolOf[json.RawMessage])},
+		{`mcp: tool "x": In: json.RawMessage cannot be described`, onServer(toolOf[json.RawMessage])},
 	})
 	var s Server
 	said := diagnostics(&s)
@@ -141,90 +121,66 @@ func TestInvalidToolsPanic(t *testing.T) {
 	}
 }
 
-// A type that cannot be described, or that encoding/json cannot write, panics at
-// registration. The message names the field.
+// A type that cannot be described panics at registration if it is to be described. The message
+// names the field and says what to write.
 func TestInvalidTypesPanic(t *testing.T) {
 	wantPanics(t, []mistake{
 		{`mcp: tool "x": In.F: func() cannot be described`, onServer(toolOf[struct{ F func() }])},
 		{`mcp: tool "x": In.A.B[]: any cannot be described`, onServer(toolOf[struct{ A struct{ B []any } }])},
-		{`In.A: any cannot be described: write a concrete type, or map[string]any`, onServer(toolOf[struct{ A any }])},
-		{`In.A: json.RawMessage has a JSON form of its own, which cannot be described`, onServer(toolOf[struct{ A json.RawMessage }])},
-		{`In.L: a list of itself cannot be described`, onServer(toolOf[struct{ L selves2 }])},
-		{`In.P: a pointer to itself`, onServer(toolOf[struct{ P selfPointer }])},
-		{`Out: a pointer to itself`, onServer(out(selfPointer(nil), nil))},
+		{`In.A: any cannot be described: write a concrete type, or map[string]any for any object, or set InputSchema`, onServer(toolOf[struct{ A any }])},
+		{`In.A: json.RawMessage cannot be described: it has a JSON form of its own`, onServer(toolOf[struct{ A json.RawMessage }])},
 		{`In.M: map[int]string cannot be described: write a map with string keys`, onServer(toolOf[struct{ M map[int]string }])},
-		{`In.A: [2]int cannot be described: write a slice, []int`, onServer(toolOf[struct{ A [2]int }])},
+		{`In.A: [2]int cannot be described: write a slice`, onServer(toolOf[struct{ A [2]int }])},
 		{`In.A[]: fmt.Stringer cannot be described`, onServer(toolOf[struct{ A map[string]fmt.Stringer }])},
 		{`In.C: complex128 cannot be described`, onServer(toolOf[struct{ C complex128 }])},
-		{`In.C: mcp.custom has a JSON form of its own`, onServer(toolOf[struct{ C custom }])},
-		{`In.F0: the json option string cannot be described`, inStruct(`json:",string"`, 1)},
-		{`In.point: an embedded pointer to an unexported type cannot be set`, onServer(toolOf[pointer])},
-		{`mcp: SchemaOf: chan int has no JSON form`, func() { SchemaOf[chan int]() }},
-		{`SchemaOf[].L: []*string cannot be described, because an element may be nil: write elements of type string`,
-			func() { SchemaOf[[]struct{ L []*string }]() }},
-		{`SchemaOf: map[string]*[]int cannot be described, because an element may be nil`, func() { SchemaOf[map[string]*[]int]() }},
-
-		{"In.F0: Go versions differ on the json option embed", inStruct(`json:",embed"`, point{})},
-		{"Out.F0: Go versions differ on the json option inline", outStruct(`json:"a,inline"`, map[string]string{})},
-		{"In.F0: Go versions differ on the json option case", inStruct(`json:"a,case:ignore"`, "")},
-		{"Out.F0: Go versions differ on the json option format", outStruct(`json:"a,format:DateOnly"`, time.Time{})},
-		{"Out[].A: Go versions differ on the json option embed", onServer(out([]optionEmbed{}, nil))},
-		{"In.A: Go versions differ on the json option embed", func() { byHand[optionEmbed](&Server{}, `{"type":"object"}`) }},
-		{`In.F0: Go versions differ on the JSON name "it's"`, inStruct(`json:"it's"`, "")},
-		{"In.F0: Go versions differ on the JSON name", inStruct(`json:"a\\b"`, "")},
-		{"Out.F0: Go versions differ on the JSON name", outStruct("json:\"\u2028\"", "")},
-		{`In.F0: encoding/json leaves the field out, because F1 has the same JSON name, a`, inStruct(`json:"a"`, 1, 2)},
-		{"In.firstID.ID: encoding/json leaves the field out, because secondID.ID has the same JSON name, ID", onServer(toolOf[struct {
-			firstID
-			secondID
-		}])},
-		{"In.textStruct: an embedded struct that is unexported", onServer(toolOf[struct {
-			textStruct  `json:"a"`
-			textStruct2 `json:"b"`
-		}])},
-		{"In.hidden: an unexported field has no JSON form", func() { // go vet refuses such a type
-			mustDerive(reflect.StructOf([]reflect.StructField{{Name: "hidden", PkgPath: "p", Type: reflect.TypeFor[string](), Tag: `json:"hidden"`}}), "In", reading)
-		}},
-
-		{"Out.F: func() has no JSON form", onServer(out(struct{ F func() }{}, nil))},
-		{"Out: chan int has no JSON form", onServer(out((chan int)(nil), nil))},
-		{"Out[]: complex128 has no JSON form", onServer(out([]complex128{}, nil))},
-		{"Out[][]: func() has no JSON form", onServer(out([2]map[string]func(){}, nil))},
-		{"Out.M: map[bool]string has no JSON form", onServer(out(struct{ M map[bool]string }{}, nil))},
-		{"Out.Err: error has no JSON form", onServer(out(struct{ Err error }{}, nil))},
-		{"Out: io.Reader has no JSON form", onServer(out(io.Reader(nil), nil))},
-		{"Out.R: io.Reader has no JSON form", onServer(promised(struct{ R io.Reader }{}))},
-
+		{`In.C: mcp.custom cannot be described: it has a JSON form of its own`, onServer(toolOf[struct{ C custom }])},
+		{`In.F0: int cannot be described: leave out the json option string`, inStruct(`json:",string"`, 1)},
+		{`In.point: *mcp.point cannot be described: embed the struct itself`, onServer(toolOf[pointer])},
+		{`mcp: SchemaOf: chan int cannot be described`, func() { SchemaOf[chan int]() }},
 		{`the argument name "filter[name]"`, onServer(toolOf[struct {
 			A string `json:"filter[name]"`
 		}])},
 	})
-	// These look like mistakes and are accepted.
-	for _, add := range []func(*Server){
-		out(struct{ S shape }{}, nil), out(struct{ S fmt.Stringer }{}, nil), out[any](nil, nil),
-		out(struct {
-			F func() `json:"-"`
-		}{}, nil),
-		toolOf[struct {
-			hidden string `json:"-"`
-			A      string
-		}],
-		toolOf[struct {
-			firstID
-			secondID
-			ID int // hides both
-		}],
-	} {
-		add(&Server{})
-	}
 	SchemaOf[struct {
-		L []*pairOf
+		F func() `json:"-"`
+		L []*string
 		M map[string]*map[string]any
 	}]()
 }
 
-type optionEmbed struct {
-	A struct{ B int } `json:",embed"`
+// A meta is embedded as the types of Kubernetes are.
+type meta struct {
+	Name string `json:"name,omitempty"`
+	Own  custom `json:"own"`
+}
+
+// What can be described of a type of another module is described, and its other parts are left
+// to encoding/json: as Out there is then no output schema, and In needs a schema by hand.
+func TestTypesOfOtherModules(t *testing.T) {
+	type object struct {
+		meta  `json:",inline"`
+		*Deep `json:",inline"`
+		Err   error
+		R     io.Reader
+	}
+	const sent = `{"name":"a","own":1,"Err":null,"R":null}`
+	v := object{meta: meta{Name: "a"}}
+	for _, add := range []func(*Server){out(v, nil), out(&v, nil), out([]object{v}, nil)} {
+		s := &Server{}
+		add(s)
+		tool, results := callX(t, s, legacyPV, "{}")
+		if got := strings.Trim(results[0].text(), "[]"); tool.OutputSchema != nil || got != sent {
+			t.Errorf("got %s, %s", tool.OutputSchema, got)
+		}
+	}
+	wantPanic(t, "In.meta.Own: mcp.custom cannot be described", onServer(toolOf[object]))
+	tryByHand[struct {
+		meta  `json:",inline"`
+		*Deep `json:",inline"`
+	}](t, openSchema, trial{`{"name":"a","X":2}`, `{"name":"a","own":1,"id":0,"Deep":"","X":2,"Y":0}`})
+	tryIn[struct {
+		embeddedBase `json:",inline,omitempty"`
+	}](t, trial{`{"id":"1","name":"a"}`, `{"id":"1","name":"a"}`}, trial{`{"id":"1"}`, "! name is required"})
 }
 
 // A tag that is invalid for its field panics at registration, and the message names the
@@ -238,21 +194,19 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{1, `enum:"1,2"`, "enum must be on a plain string"}, // one provider refuses every tool otherwise
 		{[]int{}, `enum:"1,2"`, "enum must be on "},
 		{"", `enum:"a, b"`, "enum: "},
-		{"", `enum:"a,b,a"`, "enum: duplicate value a"},
+		{"", `enum:"a,b,a"`, `enum: "a" is empty`},
 		{"", `enum:"asc,desc,"`, `enum: "" is empty`},
 		{"", `enum:""`, `enum: "" is empty`},
-		{"", `enum:"a,bcd" maxLength:"2"`, "enum must have at most 2 characters"},
 		{1, `minimum:"one"`, "minimum must be a number"},
 		{1, `minimum:"\"5\""`, "minimum must be a number"},
 		{1, `minimum:""`, "minimum must be a number"},
-		{"", `maximum:"1"`, "maximum must be a number"},
-		{1, `minimum:"0.5"`, "minimum must be an integer, got 0.5"},
-		{int8(1), `maximum:"300"`, "maximum must be at most 127, got 300"},
-		{1, `minimum:"5" maximum:"3"`, "minimum is above maximum"},
-		{"", `minLength:""`, "minLength must be a number of characters"},
-		{1, `minLength:"1"`, "minLength must be a number of characters"},
-		{"", `maxLength:"-1"`, "maxLength must be a number of characters"},
-		{"", `minLength:"3" maxLength:"2"`, "minLength is above maxLength"},
+		{"", `maximum:"1"`, "maximum has no effect here"},
+		{[]int{}, `maxLength:"1"`, "maxLength has no effect here"},
+		{"", `minItems:"1"`, "minItems has no effect here"},
+		{"", `minLength:""`, "minLength must be a number"},
+		{"", `minLength:"0.5"`, "minLength must be a number"},
+		{1, `minLength:"1"`, "minLength has no effect here"},
+		{"", `maxLength:"-1"`, "maxLength must be a number"},
 		{"", `format:""`, "format must be"},
 		{"", `format:"zip"`, "format must be"},
 		{time.Time{}, `format:"date"`, "format must be"},
@@ -262,38 +216,37 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{1, `default:"\"5\""`, "default must be an integer"},
 		{[]int{}, `default:"[1,\"2\"]"`, "default[1] must be an integer"},
 		{new(int), `default:"null"`, "default must be an integer, got null"},
-		{"", `default:"c" enum:"a,b"`, "default must be one of a, b"},
+		{"", `default:"c" enum:"a,b"`, `default must be one of "a", "b"`},
 		{1, `default:"4" maximum:"3"`, "default must be at most 3"},
 	} {
 		wantPanic(t, "In.F0: "+test.want, inStruct(test.tag, test.v))
 	}
 	wantPanics(t, []mistake{
-		{"Out.A: minLength is above maxLength", onServer(out(invalidTag{}, nil))},
-		{"SchemaOf.A: minLength is above maxLength", func() { SchemaOf[invalidTag]() }},
-		{"In.A: minLength is above maxLength", onServer(toolOf[invalidTag])},
+		{"Out.A: maxLength must be a number", onServer(out(invalidTag{}, nil))},
+		{"SchemaOf.A: maxLength must be a number", func() { SchemaOf[invalidTag]() }},
+		{"In.A: maxLength must be a number", onServer(toolOf[invalidTag])},
 	})
 }
 
 type invalidTag struct {
-	A string `minLength:"3" maxLength:"2"`
+	A string `maxLength:"x"`
 }
 
 // A jsonschema tag in another library's dialect panics. Models would read it as a
 // description.
 func TestForeignJSONSchemaTagPanics(t *testing.T) {
 	described := func(text string) reflect.Type { return structOf(`jsonschema:`+strconv.Quote(text), "") }
-	for _, text := range []string{"required", "the path,required", "description=the path", "title=a,description=b", "enum=a,enum=b",
-		"the path,minLength=3", "required,description=x", "type=string", "WORD=x", "the path,default=3", "the path,example=joe,example=lucy"} {
-		wantPanic(t, "w.F0: jsonschema:", func() { mustDerive(described(text), "w", reading) })
-		wantPanic(t, "is the description alone", func() { mustDerive(described(text), "w", writing) })
+	for _, text := range []string{"required", "required,description=x", "description=the path", "title=a,description=b", "enum=a,enum=b", "type=string", "WORD=x"} {
+		wantPanic(t, "w.F0: jsonschema:", func() { mustDerive(described(text), "w", forArguments) })
+		wantPanic(t, "is the description alone", func() { mustDerive(described(text), "w", forResults) })
 	}
 	for _, text := range []string{"is it required?", "what is required, and what not", "an equation, such as a=b", "the path", "a, b, or c",
 		"labels as key=value pairs", "one of a,b,c", "x == y", "Required."} {
-		if got := string(mustDerive(described(text), "w", reading).render()); !strings.Contains(got, `"description":`+quote(text)) {
+		if got := string(mustDerive(described(text), "w", forArguments).render()); !strings.Contains(got, `"description":`+quote(text)) {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
-	mustDerive(described(""), "w", reading)
+	mustDerive(described(""), "w", forArguments)
 }
 
 // A schema written by hand panics if clients or providers would refuse it, or if In is a
@@ -310,13 +263,18 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{},"required":"n"`, "InputSchema: required must be a list of names"},
 		{`"properties":{},"required":[1]`, "InputSchema: required must be a list of names"},
 		{`"properties":{"a":{"type":"object","required":"b"}}`, "InputSchema.a: required must be a list of names"},
-		{`"properties":{"a":{}},"required":["b"],"additionalProperties":false`, `InputSchema: required names "b", which is not a property`},
-		{`"properties":{"a":{"type":"object","required":["b"],"additionalProperties":false}}`, `InputSchema.a: required names "b"`},
+		{`"properties":{"a":{"properties":{"b":true}}}`, "InputSchema.a.b: a property must be described by an object"},
+		{`"properties":{"a":{"type":[]}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":"array","items":[{}]}}`, "InputSchema.a[]: a schema must be an object or a boolean"},
+		{`"properties":{"a":{"items":"string"}}`, "InputSchema.a[]: a schema must be an object or a boolean"},
+		{`"additionalProperties":"no"`, "InputSchema[]: a schema must be an object or a boolean"},
+		{`"properties":{"a":{"type":"integer","default":"5"}}`, `InputSchema.a: default must be an integer, got "5"`},
+		{`"properties":{"a":{"type":"object","properties":{"b":{"type":"integer","maximum":3,"default":4}}}}`, "InputSchema.a.b: default must be at most 3"},
 		{`"properties":{"a":{}},"required":["a","a"]`, `InputSchema: required names "a" twice`},
 		{`"properties":{"a":{"type":"int"}}`, `InputSchema.a: JSON Schema has no type "int"`},
 		{`"properties":{"a":{"type":["string","nil"]}}`, `InputSchema.a: JSON Schema has no type "nil"`},
 		{`"properties":{"a":{"type":""}}`, `InputSchema.a: JSON Schema has no type ""`},
-		{`"properties":{"a":{"type":5}}`, "InputSchema.a: JSON Schema has no type 5"},
+		{`"properties":{"a":{"type":5}}`, `InputSchema.a: JSON Schema has no type "5"`},
 		{`"properties":{"a":{"type":"integer","minimum":"1"}}`, "InputSchema.a: minimum must be a number"},
 		{`"properties":{"a":{"type":"string","minLength":-1}}`, "InputSchema.a: minLength"},
 		{`"properties":{"a":{"enum":"x"}}`, "InputSchema.a: enum must be a list"},
@@ -326,11 +284,6 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 	} {
 		wantPanic(t, test.want, func() { byHand[json.RawMessage](&Server{}, `{"type":"object",`+test.members+`}`) })
 	}
-	wantPanic(t, `the field "x" is required`, func() {
-		byHand[struct {
-			X int `json:"x"`
-		}](&Server{}, `{"type":"object","properties":{},"additionalProperties":false}`)
-	})
 	for _, test := range []struct{ members, want string }{
 		{`"properties":{"payload":true}`, `OutputSchema.payload: a property must be described by an object`},
 		{`"required":null`, "OutputSchema: required must be a list of names"},
@@ -340,21 +293,20 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		tool := Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object",` + test.members + `}`)}
 		wantPanic(t, test.want, func() { AddTool(&Server{}, tool, func(context.Context, none) (*Result, error) { return nil, nil }) })
 	}
-	type list struct {
-		L []int `json:"l"`
-	}
 	const properties = `{"type":"object","properties":`
 	wantPanics(t, []mistake{
-		{`the property "A" and the field "a" differ only in case`, func() { byHand[ab](&Server{}, properties+`{"A":{"type":"string"},"b":{"type":"integer"}}}`) }},
-		{`the schema requires "c", which is not a field`, func() { byHand[ab](&Server{}, properties+`{"a":{},"c":{}},"required":["c"]}`) }},
-		{`the field "a" is required, but the schema has no such property`, func() { byHand[ab](&Server{}, properties+`{"b":{"type":"integer"}}}`) }},
-		{`InputSchema.b: the schema has the type string, but the Go type has the type integer`, func() { byHand[ab](&Server{}, properties+`{"a":{},"b":{"type":"string"}}}`) }},
-		{`InputSchema.l[]: the schema has the type string`, func() { byHand[list](&Server{}, properties+`{"l":{"type":"array","items":{"type":"string"}}}}`) }},
-		{`InputSchema.a: the schema has the type string`, func() { byHand[map[string]int](&Server{}, properties+`{"a":{"type":"string"}}}`) }},
+		{`no field of mcp.ab takes the property "A"`, func() { byHand[ab](&Server{}, properties+`{"A":{"type":"string"},"b":{"type":"integer"}}}`) }},
+		{`no field of mcp.ab takes the property "c"`, func() { byHand[*ab](&Server{}, properties+`{"a":{},"c":{}}}`) }},
 	})
-	byHand[ab](&Server{}, properties+`{"a":{"type":["string","null"]},"b":{"type":"number"},"c":{"type":"null"},"more":{"anyOf":[{"required":["x"]}],"minimum":"1"}},"required":["a"]}`)
-	byHand[json.RawMessage](&Server{}, properties+`{"a":{"type":"object","properties":{"b":true},"required":["c"]},"n":{"type":"integer","minimum":0.5,"maximum":1e300}}}`)
+	byHand[ab](&Server{}, properties+`{"a":{"type":["string","null"]},"b":{"type":"number"}},"required":["a"]}`)
+	byHand[valIn](&Server{}, properties+`{"c":{}}}`) // which has an UnmarshalJSON
+	byHand[json.RawMessage](&Server{}, properties+`{"a":{"type":"object","properties":{"b":{}},"required":["c"]},"n":{"type":"integer","minimum":0.5,"maximum":1e300},"s":{"type":"string","maxLength":10.0}}}`)
+	AddTool(&Server{}, Tool{Name: "x", OutputSchema: json.RawMessage(properties + `{"a":{"enum":["x",""]}}}`)}, func(context.Context, none) (*Result, error) { return nil, nil })
 }
+
+type valIn struct{ A int }
+
+func (v *valIn) UnmarshalJSON([]byte) error { return nil }
 
 // A resource or prompt that no client accepts panics at registration, and
 // nothing is added.
@@ -365,7 +317,7 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		return func() { s.AddResource(r, texts("")) }
 	}
 	prompt := func(p Prompt) func() { return func() { s.AddPrompt(p, promptOf()) } }
-	for _, uri := range []string{"noscheme", "{scheme}://a", "x://{", "x://{a", "x://}", "x://a}b", "x://{}", "x://{+}", "x://{a}{b}",
+	for _, uri := range []string{"noscheme", "/notes.txt", ":x", "1x:y", "x y:z", "{scheme}://a", "x://{", "x://{a", "x://{}", "x://{+}", "x://{a}{b}",
 		"x://{a}/{a}", "x://{a}/{+a}", "x://{a-b}", "x://{/a}", "x://{a*}", "x://{a,b}", "x://{{a}}", "x://{?q}"} {
 		wantPanic(t, strconv.Quote(uri), resource(Resource{URI: uri}))
 	}
@@ -378,8 +330,8 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		{`"x:nil"`, func() { s.AddResource(Resource{URI: "x:nil", Name: "n"}, nil) }},
 		{`"nil"`, func() { s.AddPrompt(Prompt{Name: "nil"}, nil) }},
 		{`prompt needs a name`, prompt(Prompt{})},
-		{`prompt "p": an argum`, prompt(Prompt{Name: "p", Arguments: []Argument{{}}})},
-		{`prompt "q": an argum`, prompt(Prompt{Name: "q", Arguments: []Argument{{Name: "a"}, {Name: "a"}}})},
+		{`prompt "p": an argum`, prompt(Prompt{Name: "p", Arguments: []PromptArgument{{}}})},
+		{`prompt "q": an argum`, prompt(Prompt{Name: "q", Arguments: []PromptArgument{{Name: "a"}, {Name: "a"}}})},
 		{`prompt "r": Meta`, prompt(Prompt{Name: "r", Meta: map[string]any{"f": func() {}}})},
 		{"Size is negative", resource(Resource{Size: -1})},
 	})
@@ -390,25 +342,7 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 	}
 }
 
-// A URI that no client may send panics at registration, and the message says how to write
-// the URI of a file.
-func TestInvalidResourceURIsPanic(t *testing.T) {
-	for want, uris := range map[string][]string{
-		`for a file, write (&url.URL{Scheme: "file", Path: path}).String()`: {"file:///my file.txt", "file:///a%zz", "file:///a%2", "file:///\u00e9",
-			"file:///a|b", "file:///a\"b", "file:///<a>", `file:///a\b`, "file:///a\n", "file:///a^", "file:///a}b", "file:///{a}b}"},
-		"begin with a scheme":   {"notes.txt", "/notes.txt", ":x", "1x:y", "x y:z", "{a}:b", ""},
-		"no URI would match it": {"x:../{a}", "x://h/./{a}", "x://h/{a}/..", "x://h/%2e/{a}"},
-	} {
-		for _, uri := range uris {
-			wantPanic(t, want, func() { (&Server{}).AddResource(Resource{URI: uri, Name: "n"}, texts("")) })
-		}
-	}
-	for _, uri := range []string{"file:///my%20file%7B1%7D.txt", "urn:x:y", "git+ssh://u@h:1/p?q=[1]#f", "x:", "ui://a/b;v=1,2!$&'()*+~", "note://{id}", "x://h/{+p}?q={q}"} {
-		(&Server{}).AddResource(Resource{URI: uri, Name: "n"}, texts(""))
-	}
-}
-
-// Serve returns an error if no client would accept the server's name, version or capabilities.
+// Serve returns an error if no client would accept the server's name or version.
 func TestServeRefusesInvalidServer(t *testing.T) {
 	tests := []struct {
 		s    Server
@@ -490,7 +424,7 @@ func TestRegistrationCopiesItsArguments(t *testing.T) {
 	s := &Server{}
 	icons, audience := []Icon{{Src: "https://a", Sizes: []string{"any"}}}, []Role{RoleUser}
 	notes := Annotations{Audience: audience, Priority: 0.5}
-	arguments := []Argument{{Name: "a"}}
+	arguments := []PromptArgument{{Name: "a"}}
 	complete := map[string]CompleteFunc{"v": words("first")}
 	addEmpty(s, Tool{Name: "one", Icons: icons})
 	s.AddResource(Resource{URI: "x:one", Name: "one", Icons: icons, Annotations: notes}, texts(""))
@@ -513,32 +447,59 @@ func TestRegistrationCopiesItsArguments(t *testing.T) {
 	})
 }
 
-// A schema by hand that some providers refuse is reported.
-func TestSchemaThatProvidersRefuseIsReported(t *testing.T) {
+// One line for each tool reports what is not enforced of a schema by hand, shapes that some
+// providers refuse, and tags of In that have no effect.
+func TestSchemaIsReported(t *testing.T) {
+	const x, refuse = `mcp: tool "x": InputSchema`, ": some providers refuse that"
 	s := &Server{}
 	said := diagnostics(s)
-	for _, schema := range []string{
-		`{"type":"object"}`,
-		`{"type":"object","properties":{},"allOf":[{}]}`, `{"type":"object","properties":{},"anyOf":[{}]}`, `{"type":"object","properties":{},"oneOf":[{}]}`,
-		`{"type":"object","properties":{"a":{"type":"array"}}}`,
-		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"array"}}}}}}`,
-		`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`,
-	} {
-		byHand[json.RawMessage](s, schema)
-		if !strings.Contains(said.String(), `tool "x"`) || !strings.Contains(said.String(), "properties") {
-			t.Errorf("%s: reported %q", schema, said)
+	check := func(want string) {
+		t.Helper()
+		if got := said.String(); got != want && got != want+"\n" || len(got) > 201 {
+			t.Errorf("reported %q, want %q", got, want)
 		}
 		s.RemoveTools("x")
 		said.Reset()
 	}
-	byHand[json.RawMessage](s, `{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"type":"array","items":{}}}}`)
-	s.RemoveTools("x")
+	for _, test := range []struct{ schema, want string }{
+		{`{"type":"object"}`, x + ": properties is missing" + refuse},
+		{`{"type":"object","properties":{},"allOf":[{}]}`, x + ": allOf is not enforced"},
+		{`{"type":"object","properties":{},"anyOf":[{}],"oneOf":[{}]}`, x + ": anyOf is not enforced (and 1 more)"},
+		{`{"type":"object","properties":{"a":{"type":"array"}}}`, x + ".a: items is missing" + refuse},
+		{`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"array"}}}}}}`, x + ".a[].b: items is missing" + refuse},
+		{`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`, x + "[]: items is missing" + refuse},
+		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#/$defs/b","not":{}}}}`, x + ".a: anyOf is not enforced (and 2 more)"},
+		{`{"type":"object","properties":{"a":{"type":"string","pattern":"x","minimum":1}}}`, x + ".a: pattern is not enforced (and 1 more)"},
+		{`{"type":"object","properties":{"` + strings.Repeat("a", 64) + `":{"type":"object","properties":{"` + strings.Repeat("b", 200) + `":{"if":{},"then":{}}}}}}`,
+			x + "." + strings.Repeat("a", 64) + "." + strings.Repeat("b", 180-len(x)-66) + " (and 1 more)"},
+		{`{"$schema":"x","$id":"x","$comment":"x","$defs":{"b":{"anyOf":[]}},"title":"x","description":"x","examples":[1],"type":"object","x-order":1,"properties":{` +
+			`"a":{"type":"string","format":"uuid","deprecated":true,"readOnly":true,"writeOnly":true,"default":"a","minLength":1,"contentMediaType":"text/plain"},` +
+			`"b":{"type":["array","null"],"items":true,"minItems":1,"maxItems":2},"c":{"const":1},"d":{"type":"object","additionalProperties":true,"required":["e"]}}}`, ""},
+	} {
+		byHand[json.RawMessage](s, test.schema)
+		check(test.want)
+		s.RemoveTools("x")
+	}
 	toolOf[map[string]any](s)
 	s.RemoveTools("x")
 	toolOf[none](s)
-	if said.Len() > 0 {
-		t.Errorf("reported %q", said)
-	}
+	s.RemoveTools("x")
+	out(foreignTags1{}, nil)(s)
+	s.RemoveTools("x")
+	byHand[struct{ F foreignTags1 }](s, `{"type":"object","properties":{}}`)
+	check("")
+	toolOf[struct {
+		L []foreignTags1 `json:"l"`
+		R string         `pattern:"x"`
+	}](s)
+	check(`mcp: tool "x": In.L[].N: the tag min has no effect: write minimum, minLength or minItems (and 4 more)`)
+	toolOf[foreignTags1](s)
+	check(`mcp: tool "x": In.N: the tag min has no effect: write minimum, minLength or minItems (and 3 more)`)
+}
+
+type foreignTags1 struct {
+	N int    `min:"1" max:"2"`
+	S string `validate:"x" yaml:"s" description:"what" required:"true"`
 }
 
 // ---- schemas from types ----
@@ -597,12 +558,12 @@ var schemaCases = []struct {
 		S string   `json:"s" jsonschema:"one, or \"two\"" enum:"a,b" default:"a"`
 		N int      `json:"n" minimum:"1" maximum:"2"`
 		F float64  `json:"f" minimum:"-0.5" maximum:"1e3"`
-		L []string `json:"l" enum:"x,y" minLength:"1" maxLength:"2" default:"[\"x\"]"`
+		L []string `json:"l" enum:"x,y" minItems:"1" maxItems:"2" default:"[\"x\"]"`
 		M string   `json:"m" minLength:"0" maxLength:"0" format:"email"`
 		D []int    `json:"d,omitempty" jsonschema:"days"`
 	}], `{"type":"object","properties":{"s":{"type":"string","description":"one, or \"two\"","default":"a","enum":["a","b"]},"n":{"type":"integer","minimum":1,"maximum":2},` +
 		`"f":{"type":"number","minimum":-0.5,"maximum":1e3},"l":{"type":"array","default":["x"],"minItems":1,"maxItems":2,"items":{"type":"string","enum":["x","y"]}},` +
-		`"m":{"type":"string","maxLength":0,"format":"email"},"d":{"type":"array","description":"days","items":{"type":"integer"}}},"required":["n","f","m"],"additionalProperties":false}`},
+		`"m":{"type":"string","minLength":0,"maxLength":0,"format":"email"},"d":{"type":"array","description":"days","items":{"type":"integer"}}},"required":["n","f","m"],"additionalProperties":false}`},
 	{"small integers", SchemaOf[struct {
 		B int16  `json:"b"`
 		C int32  `json:"c"`
@@ -673,8 +634,8 @@ func TestMapOfAny(t *testing.T) {
 		L []map[string]any          `json:"l,omitempty"`
 		M map[string]map[string]any `json:"m,omitempty"`
 	}
-	want := `{"type":"object","properties":{"f":{"type":"object","description":"anything"},"l":{"type":"array","items":{"type":"object"}},` +
-		`"m":{"type":"object","properties":{},"additionalProperties":{"type":"object"}}},"required":["f"],"additionalProperties":false}`
+	want := `{"type":"object","properties":{"f":{"type":"object","description":"anything","properties":{}},"l":{"type":"array","items":{"type":"object","properties":{}}},` +
+		`"m":{"type":"object","properties":{},"additionalProperties":{"type":"object","properties":{}}}},"required":["f"],"additionalProperties":false}`
 	if tool := tryIn[in](t,
 		trial{`{"f":{"a":[1,null,{"b":true}],"c":1.5},"l":[{}],"m":{"x":{"y":null}}}`, `{"f":{"a":[1,null,{"b":true}],"c":1.5},"l":[{}],"m":{"x":{"y":null}}}`},
 		trial{`{"f":5}`, "! f must be an object, got 5"},
@@ -752,26 +713,12 @@ func TestSchemaSizeIsBounded(t *testing.T) {
 
 type (
 	node struct {
-		Kids []node           `json:"kids,omitempty" jsonschema:"what is below" maxLength:"2" default:"[]"`
+		Kids []node           `json:"kids,omitempty" jsonschema:"what is below" maxItems:"2" default:"[]"`
 		Up   *node            `json:"up,omitempty" jsonschema:"what is above"`
 		More map[string]*node `json:"more,omitempty" jsonschema:"others"`
 	}
 	needsItself struct {
 		Next *needsItself `json:"next" default:"{}"`
-	}
-	needsItselfTwice struct {
-		L *needsItselfTwice `json:"l" default:"{}"`
-		R *needsItselfTwice `json:"r" default:"{}"`
-	}
-	needsByAnother struct {
-		A, B, C *needsBack `default:"{}"`
-	}
-	needsBack struct {
-		D, E, F *needsByAnother `default:"{}"`
-	}
-	ownKids []ownKid
-	ownKid  struct {
-		Kids ownKids `json:"kids,omitempty" default:"[{}]"`
 	}
 	kidsEnum []kidEnum
 	kidEnum  struct {
@@ -809,21 +756,14 @@ func TestTagsOfRecursiveTypes(t *testing.T) {
 	}
 	wantPanics(t, []mistake{
 		{"is nested too deeply", onServer(toolOf[needsItself])},
-		{"is nested too deeply", onServer(toolOf[needsItselfTwice])},
-		{"is nested too deeply", onServer(toolOf[needsByAnother])},
-		{"is nested too deeply", onServer(toolOf[ownKid])},
-		{"is nested too deeply", func() { SchemaOf[ownKids]() }},
 		{"enum must be on a plain string", func() { SchemaOf[kidsEnum]() }},
 		{"In.D.C: default.x must be at least 3, got 1", onServer(toolOf[boundLater])},
 	})
 	tryIn[needsLater](t, trial{`{"b":{}}`, `{"b":{"a":{"x":5}},"x":5}`})
 	tryIn[node](t, trial{`{"kids":[{}]}`, `{"kids":[{}]}`})
-	tryByHand[needsItselfTwice](t, emptySchema, // the tags are ignored
-		trial{`{"l":{"r":{}}}`, `{"l":{"l":null,"r":{"l":null,"r":null}},"r":null}`})
 }
 
-// A list of structs may contain such lists again. Only a list of nothing but lists cannot be
-// described, and such a list can still be returned.
+// A list of structs may contain such lists again.
 func TestRecursiveLists(t *testing.T) {
 	type in struct {
 		T rows `json:"t"`
@@ -838,10 +778,6 @@ func TestRecursiveLists(t *testing.T) {
 		if !strings.Contains(schema, `"kids":{"type":"array","items":{"type":"array","items":{"type":"object"`) {
 			t.Errorf("got %s", schema)
 		}
-	}
-	out(selves{nil, {}}, nil)(s)
-	if _, results := callX(t, s, legacyPV, "{}"); results[0].text() != "[[],[]]" {
-		t.Error(results[0])
 	}
 }
 
@@ -917,11 +853,6 @@ func TestTextForms(t *testing.T) {
 	if !strings.Contains(results[0].text(), `"P":"#4","Q":"#5"`) {
 		t.Errorf("got %s", results[0].text())
 	}
-	s = &Server{}
-	out(struct{ M map[string]byPointer }{map[string]byPointer{"k": {1}}}, nil)(s) // which encoding/json does not write as text
-	if tool, _ := callX(t, s, legacyPV); tool.OutputSchema != nil {
-		t.Errorf("got %s", tool.OutputSchema)
-	}
 	tryIn[struct {
 		R onlyReads
 		P byPointer
@@ -931,7 +862,7 @@ func TestTextForms(t *testing.T) {
 		L []colour `enum:"red,blue"`
 	}
 	tryIn[colours](t, trial{`{"C":"red","L":["blue"]}`, `{"C":"red","L":["blue"]}`},
-		trial{`{"C":"painted","L":["green"]}`, `! C must be one of red, blue, got "painted"; L[0] must be one of red, blue, got "green"`})
+		trial{`{"C":"painted","L":["green"]}`, `! C must be one of "red", "blue", got "painted"; L[0] must be one of "red", "blue", got "green"`})
 }
 
 // The output schema is derived from Out if Out can be described, and is not sent otherwise.
@@ -979,8 +910,10 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		{"given, an error", promised(&Result{Content: []Content{Text("a")}, IsError: true}), promise, "! a"},
 		{"nil among strings", out([]*string{ptr("1"), nil}, nil), "", `["1",null]`},
 		{"nil among values", out(pointerRow{[]*string{ptr("1"), nil}, map[string]*int{"a": nil, "b": ptr(2)}, []*[]int{nil, {}, ptr([]int(nil))}, map[int]*time.Time{1: nil}}, nil),
-			"", `{"cells":["1",null],"times":{"a":null,"b":2},"lists":[null,[],[]],"own":{"1":null}}`},
-		{"nil among structs", out([]*pairOf{{1, 2}, nil}, nil), "", fails},
+			"", `{"cells":["1",null],"times":{"a":null,"b":2},"lists":[[],[],[]],"own":{"1":null}}`},
+		{"nil among structs", out([]*pairOf{{1, 2}, nil}, nil), "", `[{"A":1,"B":2},null]`},
+		{"nil among described strings", out(struct{ P []*string }{[]*string{nil}}, nil),
+			`{"type":"object","properties":{"P":{"type":"array","items":{"type":"string"}}},"required":["P"],"additionalProperties":false}`, fails},
 		{"pointers to structs", out(struct{ P []*none }{[]*none{{}}}, nil),
 			`{"type":"object","properties":{"P":{"type":"array","items":` + emptyObject + `}},"required":["P"],"additionalProperties":false}`, `{"P":[{}]}`},
 		{"nil among described structs", out(struct{ M map[string]*none }{map[string]*none{"a": nil}}, nil),
@@ -994,6 +927,31 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 			t.Errorf("%s: got %s, %s", tt.name, tool.OutputSchema, results[0].text())
 		}
 	}
+	// The nulls of an output follow a schema by hand too.
+	const hand = `{"type":"object","properties":{"l":{"type":"array","items":{"type":["integer","null"]}},"m":{"type":"object"},"s":{"type":"string"},"n":{"type":["string","null"]},` +
+		`"deep":{"type":"array","items":{"type":"object","properties":{"l":{"type":"array"}}}},"b":{"type":"string","contentEncoding":"base64"},"r":{"type":"string"}},"required":["r"],"additionalProperties":{"type":"array","items":{"type":"string"}}}`
+	for _, v := range []map[string]any{
+		{"l": []int(nil), "m": map[string]int(nil), "s": (*string)(nil), "n": nil, "deep": []any{map[string]any{"l": nil}}, "b": []byte(nil), "more": nil, "r": ""},
+		{"r": "", "more": []any{nil}}, {"r": nil},
+	} {
+		want := `{"b":"","deep":[{"l":[]}],"l":[],"m":{},"more":[],"n":null,"r":""}`
+		if v["deep"] == nil {
+			want = fails
+		}
+		s := &Server{}
+		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(hand)}, func(context.Context, none) (map[string]any, error) { return v, nil })
+		AddTool(s, Tool{Name: "y", OutputSchema: json.RawMessage(hand)}, func(context.Context, none) (*Result, error) { return &Result{StructuredContent: v}, nil })
+		_, results := callX(t, s, legacyPV, "{}")
+		if got := results[0].text(); !strings.HasPrefix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		inBubble(t, s, legacyPV, func(c *client) {
+			c.send(call("1", "y", "{}"))
+			if got := c.recv(); len(got) != 1 || want != fails && !strings.Contains(got[0], `"structuredContent":`+want) || want == fails && !strings.Contains(got[0], `"isError":true`) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
 }
 
 // ---- arguments by their schema ----
@@ -1004,7 +962,7 @@ type (
 		Name  string   `json:"name"`
 		Count int      `json:"count"`
 		Unit  string   `json:"unit" enum:"mm,inch"`
-		Tags  []string `json:"tags,omitempty" enum:"a,b" maxLength:"2"`
+		Tags  []string `json:"tags,omitempty" enum:"a,b" maxItems:"2"`
 		At    *point   `json:"at,omitempty"`
 	}
 	level   int8
@@ -1030,7 +988,7 @@ type (
 		U uint64  `json:"u,omitempty" minimum:"3" maximum:"9007199254740992"`
 		F float64 `json:"f,omitempty" minimum:"0.5" maximum:"1.5"`
 		S string  `json:"s,omitempty" minLength:"2" maxLength:"3"`
-		L []int   `json:"l,omitempty" minLength:"1" maxLength:"2"`
+		L []int   `json:"l,omitempty" minItems:"1" maxItems:"2"`
 		E string  `json:"e,omitempty" enum:"x,y"`
 		M string  `json:"m,omitempty" format:"email"`
 		R string  `json:"r,omitempty" format:"uri"`
@@ -1089,13 +1047,13 @@ func TestArguments(t *testing.T) {
 			{`{"Text":[` + strings.Repeat("1,", 100) + `1]}`, "! Text must be a string, got [" + strings.Repeat("1,", 49) + "1..."},
 		}...)
 		tryIn[*struct{ Text string }](t, trial{`{"Text":"pointer"}`, `{"Text":"pointer"}`})
-		tryIn[none](t, trial{`{"x":1}`, "! x is unknown: this tool takes no arguments"})
+		tryIn[none](t, trial{`{"x":1}`, "! x is unknown: no arguments are allowed here"})
 		tryIn[several](t, []trial{
 			{`{"name":"n","count":1,"units":"mm"}`, "! units is unknown (there is name, count, unit, tags, at); unit is required"},
 			{`{"name":"n","count":1,"unit":"mm","TAG":"mm"}`, "! TAG is unknown (there is name, count, unit, tags, at)"},
 			{`{"name":1,"count":"x","unit":"cm","at":{"x":{}}}`,
-				`! name must be a string, got 1; count must be an integer, got "x"; unit must be one of mm, inch, got "cm"; at.x must be an integer, got {}`},
-			{`{"name":"n","count":1,"unit":"mm","tags":["a","c"]}`, `! tags[1] must be one of a, b, got "c"`},
+				`! name must be a string, got 1; count must be an integer, got "x"; unit must be one of "mm", "inch", got "cm"; at.x must be an integer, got {}`},
+			{`{"name":"n","count":1,"unit":"mm","tags":["a","c"]}`, `! tags[1] must be one of "a", "b", got "c"`},
 			{`{"name":"n","count":1,"unit":"mm","tags":"a"}`, `{"name":"n","count":1,"unit":"mm","tags":["a"]}`},
 			{`{"name":"n","count":1,"unit":"mm","tags":null,"at":null}`, `{"name":"n","count":1,"unit":"mm"}`},
 			{`{"unit":"mm","count":1,"name":"n","at":{"x":1}}`, `{"name":"n","count":1,"unit":"mm","at":{"x":1}}`},
@@ -1119,20 +1077,22 @@ func TestArguments(t *testing.T) {
 		tryIn[numbers](t, []trial{
 			{`{"i":9007199254740993,"u":18446744073709551615}`, `{"i":9007199254740993,"u":18446744073709551615}`},
 			{`{"i":-9223372036854775808,"b":-128,"c":255}`, `{"i":-9223372036854775808,"b":-128,"c":255}`},
-			{`{"i":9007199254740993.0,"u":1e3,"c":-0}`, `{"i":9007199254740993,"u":1000}`},
+			{`{"i":9007199254740992.0,"u":1e3,"c":-0}`, `{"i":9007199254740992,"u":1000}`},
+			{`{"i":9007199254740993.0}`, "! i must fit in the type int64, got 9007199254740993.0"}, // a float64 does not hold it
+			{`{"i":0.99999999999999999999}`, "! i must fit in the type int64, got 0.99999999999999999999"},
 			{`{"i":1e18,"u":12.5e1}`, `{"i":1000000000000000000,"u":125}`},
 			{`{"i":5.0,"p":null,"f":1}`, `{"i":5,"f":1}`},
 			{`{"i":"5","f":"-2.5e3","t":"true","p":"0"}`, `{"i":5,"f":-2500,"t":true,"p":0}`},
 			{`{"i":5.5}`, "! i must be an integer, got 5.5"},
 			{`{"i":"5.5","u":"0x10","f":"","b":" 5"}`,
-				`! i must be an integer, got 5.5; u must be an integer, got "0x10"; f must be a number, got ""; b must be an integer, got " 5"`},
+				`! i must be an integer, got "5.5"; u must be an integer, got "0x10"; f must be a number, got ""; b must be an integer, got " 5"`},
 			{`{"t":1}`, "! t must be a boolean, got 1"},
 			{`{"t":"True"}`, `! t must be a boolean, got "True"`},
 			{`{"i":true,"f":[]}`, "! i must be an integer, got true; f must be a number, got []"},
-			{`{"i":9223372036854775808,"b":128,"c":256,"u":18446744073709551616}`, "! i must be at most 9223372036854775807, got 9223372036854775808; " +
-				"b must be at most 127, got 128; c must be at most 255, got 256; u must be at most 18446744073709551615, got 18446744073709551616"},
+			{`{"i":9223372036854775808,"u":18446744073709551616}`, "! i must fit in the type int64, got 9223372036854775808; u must fit in the type uint64, got 18446744073709551616"},
+			{`{"i":1e300,"b":128,"c":256}`, "! b must be at most 127, got 128; c must be at most 255, got 256"},
 			{`{"u":-1}`, "! u must be at least 0, got -1"},
-			{`{"g":1e300}`, "! g must be a float32, got 1e300"},
+			{`{"g":1e300}`, "! g must fit in the type float32, got 1e300"},
 			{`{"p":null,"p":null}`, "! p came twice"},
 			{`{"b":1e-1}`, "! b must be an integer, got 1e-1"},
 			{`{"b":10e-1}`, `{"b":1}`},
@@ -1150,13 +1110,13 @@ func TestArguments(t *testing.T) {
 			{`{"n":-3,"u":2,"f":0.25}`, "! n must be at least -2, got -3; u must be at least 3, got 2; f must be at least 0.5, got 0.25"},
 			{`{"n":9007199254740993,"u":9007199254740993,"f":2}`, "! n must be at most 9007199254740992, got 9007199254740993; " +
 				"u must be at most 9007199254740992, got 9007199254740993; f must be at most 1.5, got 2"},
-			{`{"s":"é","l":[],"e":"z"}`, `! s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of x, y, got "z"`},
+			{`{"s":"é","l":[],"e":"z"}`, `! s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of "x", "y", got "z"`},
 			{`{"s":"abcd","l":[1,2,3]}`, "! s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
 			{`{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, `! m must be of the format email, got "a"; r must be of the format uri, got "b"; ` +
 				`d must be of the format date, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
 		}...)
 		tryIn[pause](t, trial{`{"p":1}`, "! p must be at least 5, got 1"}) // and not 1ns
-		tryIn[keyed](t, trial{`{"m":{"EN":1}}`, `{"m":{"en":1}}`}, trial{`{"m":{"ENGLISH":1}}`, "! m.ENGLISH is not valid: bad"})
+		tryIn[keyed](t, trial{`{"m":{"EN":1}}`, `{"m":{"en":1}}`}, trial{`{"m":{"ENGLISH":1}}`, "! m is not valid: bad"})
 		schema := tryIn[defaults](t, []trial{
 			{`{}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
 			{`{"s":null,"n":null,"l":null,"b":null}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
@@ -1167,12 +1127,14 @@ func TestArguments(t *testing.T) {
 			t.Errorf("got %s", schema)
 		}
 		tryIn[textForms](t, trial{`{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`},
+			trial{`{"t":"2026-01-31t09:30:00z"}`, `{"t":"2026-01-31T09:30:00Z"}`}, trial{`{"t":"2026-12-31T23:59:60Z"}`, `{"t":"2027-01-01T00:00:00Z"}`},
 			trial{`{"t":"today","b":"?","a":"x"}`, `! t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64; ` +
 				`a is not valid: ParseAddr("x"): unable to parse IP`})
 	})
 	t.Run("null is not an element", func(t *testing.T) {
-		tryIn[pointers](t, trial{`{"l":[1,null]}`, "! l[1] must be an integer, got null"}, trial{`{"m":{"a":null}}`, "! m.a must be an integer, got null"},
-			trial{`{"l":null,"m":null}`, "{}"}, trial{`{"l":[1],"m":{"a":2}}`, `{"l":[1],"m":{"a":2}}`})
+		tryIn[map[string]int](t, trial{`{"a":null,"b":1}`, `{"b":1}`})
+		tryIn[pointers](t, trial{`{"l":[1,null]}`, "! l[1] must be an integer, got null"}, trial{`{"l":null,"m":null}`, "{}"}, trial{`{"m":{"a":null,"b":1}}`, `{"m":{"b":1}}`},
+			trial{`{"l":[1],"m":{"a":2}}`, `{"l":[1],"m":{"a":2}}`})
 	})
 	t.Run("lists and objects may be strings", func(t *testing.T) {
 		tryIn[quoted](t, []trial{
@@ -1215,16 +1177,15 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 	}
 }
 
-// Dates and times are checked as package time does, without leap seconds. It needs an
-// unexported name because a call for each of two thousand days takes too long.
+// Dates and times are checked as RFC 3339 has them.
 func TestFormats(t *testing.T) {
 	for _, tt := range []struct {
 		format, good, bad string
 	}{
 		{"date", "2026-11-21 2024-02-29 2000-02-29 0001-01-31 2026-04-30 2026-12-31",
 			"2026-11-31 2026-02-29 1900-02-29 2026-00-10 2026-13-01 2026-01-00 2026-01-32 2026-04-31 2026-1-1 2026-01-011 x 26-01-01 2026/01/01 ２026-01-01"},
-		{"date-time", "2026-11-21T00:00:00Z 2026-11-21T23:59:59.123456789123+05:30 2026-11-21T12:00:00.5-11:00",
-			"2026-11-21 2026-11-21T24:00:00Z 2026-11-21T12:60:00Z 2026-11-21T12:00:60Z 2026-11-21T12:00:00 2026-11-21T12:00:00.Z 2026-11-21t12:00:00Z 2026-11-21T12:00Z 2026-11-21T12:00:00Z0 2026-11-21T12:00:0000Z 2026-02-30T12:00:00Z T 2026-11-21T1:00:00Z 2026-11-21T12:00:00,5Z 2026-11-21T12:00:00"},
+		{"date-time", "2026-11-21T00:00:00Z 2026-11-21T23:59:59.123456789123+05:30 2026-11-21T12:00:00.5-11:00 2026-12-31T23:59:60Z 2026-11-21t12:00:60.5z",
+			"2026-11-21 2026-11-21T24:00:00Z 2026-11-21T12:60:00Z 2026-11-21T12:00:00 2026-11-21T12:00:00.Z 2026-11-21T12:00Z 2026-11-21T12:00:00Z0 2026-11-21T12:00:0000Z 2026-02-30T12:00:00Z T 2026-11-21T1:00:00Z 2026-11-21T12:00:00,5Z 2026-11-21T12:00:00 aıııııı:ıııı"},
 	} {
 		for _, s := range strings.Fields(tt.good) {
 			if !isWellFormed(tt.format, s) {
@@ -1235,11 +1196,6 @@ func TestFormats(t *testing.T) {
 			if isWellFormed(tt.format, s) {
 				t.Errorf("%s is a %s", s, tt.format)
 			}
-		}
-	}
-	for day := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC); day.Year() < 2005; day = day.AddDate(0, 0, 1) {
-		if s := day.Format(time.DateOnly); !isWellFormed("date", s) {
-			t.Errorf("%s is not a date", s)
 		}
 	}
 }
@@ -1254,6 +1210,8 @@ func TestWaitForPrevious(t *testing.T) {
 		arg := `"wait_for_previous":` + value
 		tryIn[struct{ N int }](t, trial{`{"N":1,` + arg + `}`, `{"N":1}`}, trial{`{` + arg + `,` + arg + `,"N":1}`, `{"N":1}`}, trial{`{` + arg + `}`, "! N is required"})
 		tryIn[none](t, trial{`{` + arg + `}`, `{}`})
+		tryByHand[json.RawMessage](t, `{"type":"object","properties":{"N":{"type":"integer"}},"additionalProperties":{"type":"integer"}}`,
+			trial{`{"N":"1","wait\u005ffor_previous":` + value + `,"b":2}`, `{"N":1,"b":2}`})
 		tryIn[map[string]int](t, trial{`{` + arg + `,"a":1}`, `{"a":1}`})
 		tryByHand[json.RawMessage](t, closed(`"a":{}`), trial{`{"a":[1],` + arg + `}`, `{"a":[1]}`})
 		tryByHand[json.RawMessage](t, closed(`"wait_for_previous":{}`), trial{`{` + arg + `}`, `{` + arg + `}`})
@@ -1284,7 +1242,8 @@ func TestSchemaByHandIsSentUnchanged(t *testing.T) {
 			> 3 tools/call {"name":"raw"}
 			< 3 {"content":[{"type":"text","text":"{}"}]}`)
 		for _, test := range []struct{ tool, args, want string }{
-			{"raw", `{"n":1.0, "n":null,"N":"\u0041"}`, said("2", `{"n":1.0, "n":null,"N":"\u0041"}`)},
+			{"raw", `{"n":1.0,"m":null,"N":"\u0041"}`, said("2", `{"n":1.0,"m":null,"N":"\u0041"}`)},
+			{"raw", `{"n":1.0,"n":null}`, failed("2", "Invalid arguments: n came twice")},
 			{"raw", "[]", wrong("2", -32602, "Invalid params: arguments must be an object")},
 			{"any", `{"a":[1.5,{"b":null}],"c":"\n","d":true}`, said("2", "map[a:[1.5 map[b:<nil>]] c:\n d:true]")},
 			{"loose", `{"y":2,"z":3}`, said("2", "{0 2}")},
@@ -1317,8 +1276,6 @@ func TestSchemaByHandWithAnyType(t *testing.T) {
 			t.Errorf("got %s", r.text())
 		}
 	}
-	// The fields of an embedded pointer to an unexported type cannot be set.
-	tryByHand[pointer](t, emptySchema, trial{`{}`, `{}`}, trial{`{"x":1}`, "! x cannot be set"})
 	// A method of In that writes after its input does not change other members.
 	type methods struct {
 		G greedy              `json:"g"`
@@ -1327,6 +1284,24 @@ func TestSchemaByHandWithAnyType(t *testing.T) {
 	}
 	const args = `{"g":"a","o":{"G":"b"},"m":{"c":1}}`
 	tryByHand[methods](t, emptySchema, trial{args, args}, trial{args, args}, trial{args, args})
+	// Nor does another call change what such a method keeps.
+	var kept []keeper
+	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(openSchema)}, func(_ context.Context, in struct{ K keeper }) (string, error) {
+		kept = append(kept, in.K)
+		return "", nil
+	})
+	callX(t, s, legacyPV, `{"K":[1]}`, `{"K":"x"}`)
+	if got := fmt.Sprintf("%s", kept); got != `[{[1]} {"x"}]` {
+		t.Errorf("kept %s", got)
+	}
+}
+
+// A keeper keeps the bytes that it is given.
+type keeper struct{ raw []byte }
+
+func (k *keeper) UnmarshalJSON(raw []byte) error {
+	k.raw = raw
+	return nil
 }
 
 // A greedy is a string that appends to the bytes that it is given.
@@ -1367,24 +1342,25 @@ func TestSchemasByHandAreEnforced(t *testing.T) {
 		{`{"n":0}`, "! n must be at least 1, got 0"},
 		{`{"n":null}`, "! n must be an integer, got null"},
 		{`{"n":1,"n":2}`, "! n came twice"},
-		{`{"n":1,"f":0.25,"s":"abcd","e":"c","b":1}`, `! f must be at least 0.5, got 0.25; s must have at most 3 characters, got 4; e must be one of a, b, got "c"; b must be a boolean, got 1`},
-		{`{"n":1,"v":2}`, `! v must be one of 1, null, x, {"a":[2]}, got 2`},
+		{`{"n":1,"f":0.25,"s":"abcd","e":"c","b":1}`, `! f must be at least 0.5, got 0.25; s must have at most 3 characters, got 4; e must be one of "a", "b", got "c"; b must be a boolean, got 1`},
+		{`{"n":1,"v":2}`, `! v must be one of 1, null, "x", {"a":[2]}, got 2`},
 		{`{"n":1,"v":{"a":[2.0]},"c":5.0}`, `{"n":1,"v":{"a":[2.0]},"c":5.0}`},
-		{`{"n":1,"c":6}`, "! c must be one of 5, got 6"},
-		{`{"n":1,"lim":10,"ce":"b","req":{"k":"x"}}`, `! lim must be at most 9, got 10; ce must be one of a, got "b"; req.k must be an integer, got "x"`},
+		{`{"n":1,"c":6}`, "! c must be 5, got 6"},
+		{`{"n":1,"lim":10,"ce":"b","req":{"k":"x"}}`, `! lim must be at most 9, got 10; ce must be "a", got "b"; req.k must be an integer, got "x"`},
 		{`{"n":1,"lim":1,"ce":"a","req":{"k":1}}`, `{"n":1,"lim":1,"ce":"a","req":{"k":1}}`},
 		{`{"n":1,"req":{}}`, "! req.k is required"},
 		{`{"n":1,"when":"today"}`, `! when must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"`},
 		{`{"n":1,"by":"?"}`, "! by must be base64"},
-		{`{"n":1,"l":["x","z"]}`, `! l[1] must be one of x, y, got "z"`},
+		{`{"n":1,"l":["x","z"]}`, `! l[1] must be one of "x", "y", got "z"`},
 		{`{"n":1,"o":{"deep":[{"i":1},{"i":"?","k":2}]}}`, `! o.deep[1].i must be an integer, got "?"; o.deep[1].k is unknown (there is i)`},
 		{`{"n":1,"o":{"deep":[{}],"more":1}}`, "! o.deep[0].i is required"},
 		{`{"n":1,"m":{"a":1,"b":true}}`, "! m.b must be an integer, got true"},
 		{`{"n":1,"m":{"a":1,"a":2}}`, "! m.a came twice"},
 		{`{"n":1,"p":{"a":1,"b":"x"}}`, `{"n":1,"p":{"a":1,"b":"x"}}`},
 		{`{"n":1,"p":{"a":"?","b":2}}`, `! p.a must be an integer, got "?"; p.b must be a string, got 2`},
-		{`{"n":1,"u":2,"t":5,"any":[null]}`, `{"n":1,"u":2,"t":5,"any":[null]}`},
-		{`{"n":1,"f":null,"o":null,"l":null}`, `{"n":1,"f":null,"o":null,"l":null}`},
+		{`{"n":1,"u":2,"t":5,"any":[null]}`, `! t must be a string or null, got 5`},
+		{`{"n":1,"u":2,"t":null,"any":[null]}`, `{"n":1,"u":2,"t":null,"any":[null]}`},
+		{`{"n":1,"f":null,"o":null,"l":null,"m":{"a":null,"b":1}}`, `{"n":1,"m":{"b":1}}`},
 		{`{"n":1,"wait_for_previous":true}`, `{"n":1}`},
 		// Values that are converted.
 		{`{"n":"2","f":"1.5","b":"true"}`, `{"n":2,"f":1.5,"b":true}`},
@@ -1413,46 +1389,68 @@ func TestSchemasByHandAreEnforced(t *testing.T) {
 	}
 }
 
-// Fields that are missing from a schema by hand keep their own tags, and keywords that the
-// library does not know leave the object open.
-func TestSchemaByHandWithTags(t *testing.T) {
-	type in struct {
-		N int8     `json:"n" maximum:"9"`
-		S string   `json:"s" enum:"a,b"`
-		L []string `json:"l,omitzero"`
-	}
-	for _, test := range []struct {
-		schema string
-		trials []trial
-	}{
-		{`{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string"}},"required":["n"],"additionalProperties":false}`, []trial{
-			{`{"n":300,"s":"c"}`, `! n must be at most 9, got 300; s must be one of a, b, got "c"`},
-			{`{"n":10}`, "! n must be at most 9, got 10"},
-			{`{"n":1,"s":2}`, "! s must be a string, got 2"},
-		}},
-		{`{"type":"object","required":["l"],"additionalProperties":false,"patternProperties":{"^x":{}},"properties":{"l":{},"n":{},"s":{}}}`,
-			[]trial{{`{"l":[],"x1":1}`, `{"n":0,"s":"","l":[]}`}, {`{"l":null}`, `{"n":0,"s":""}`}}},
-		{`{"type":"object","required":["n"]}`, []trial{{`{"n":1}`, `{"n":1,"s":""}`}}},
+// A valid call of a schema by hand, as real servers have them, is delivered unchanged, except for
+// defaults, what is treated as absent, and whole numbers with a fraction or an exponent.
+func TestValidCallsAreDelivered(t *testing.T) {
+	for _, test := range []struct{ properties, args, want string }{ // want is "" if it is args
+		{`"path":{"type":"string"},"tail":{"type":"number","description":"lines"},"head":{"type":"number"}`, `{"path":"/tmp/\u00e9 \"x\"","tail":2.5,"more":[{}]}`, ""},
+		{`"edits":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"new":{"type":"string"}},"required":["old","new"],"additionalProperties":false}},` +
+			`"dryRun":{"type":"boolean","default":false}`, `{"edits":[{"old":"a","new":""}]}`, `{"edits":[{"old":"a","new":""}],"dryRun":false}`},
+		{`"max":{"default":10,"title":"Max","type":"integer"},"since":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null},"n":{"type":"integer","default":1}},"required":["n"`,
+			`{"n":2}`, `{"n":2,"max":10,"since":null}`},
+		{`"o":{"type":"object","properties":{"a":{"type":"integer","default":5},"b":{"type":"object","properties":{"c":{"default":[1]}}}}}`, `{"o":{"b":{}}}`, `{"o":{"b":{"c":[1]},"a":5}}`},
+		{`"t":{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}],"items":{"type":"boolean"}}`, `{"t":["a",1,true]}`, ""},
+		{`"a":{"type":["string","null"],"minLength":1},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}},"d":{"type":["number","null"],"enum":[1,null]}`,
+			`{"a":null,"b":5,"c":null,"d":null}`, ""},
+		{`"a":{"type":["integer","null"]},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}}`,
+			`{"a":"7","b":"5","c":"x"}`, `{"a":7,"b":"5","c":["x"]}`},
+		{`"a":{"type":"string"},"b":{},"c":{"enum":["x","y"]},"d":{"type":"object","additionalProperties":{"type":"integer"}}`,
+			`{"a":null,"b":null,"c":null,"d":{"x":null,"y":1},"e":null}`, `{"b":null,"d":{"y":1},"e":null}`},
+		{`"a":{"$ref":"#/$defs/a"},"b":{"oneOf":[{"type":"object"}]},"c":{"type":"object","patternProperties":{"^x":{"type":"integer"}},"additionalProperties":false}`,
+			`{"a":[1,{"b":null}],"b":{"c":[ 1.0 ]},"c":{"y":"z"}}`, ""},
+		{`"a":{"type":"integer"},"b":{"type":"number"},"c":{"type":"integer","minimum":0.5},"d":{"type":"integer","maximum":1e300}`,
+			`{"a":1e300,"b":1E5,"c":1E2,"d":12345678901234567890123}`, `{"a":1e300,"b":1E5,"c":100,"d":12345678901234567890123}`},
+		{`"s":{"type":"string","maxLength":10.0},"l":{"type":"array","items":{},"maxItems":1e3},"e":{"enum":[1,"1",{"a":2}]},"x":{"exclusiveMinimum":0,"type":"number","multipleOf":2}`,
+			`{"s":"0123456789","l":[null],"e":{"a":2.0},"x":-1}`, ""},
+		{`"at":{"type":"string","format":"date-time"},"u":{"type":"string","format":"uuid"},"n":{"items":{"type":"string"}}`, `{"at":"2026-01-31t09:30:60z","u":"?","n":5}`, ""},
 	} {
-		tryByHand[in](t, test.schema, test.trials...)
-	}
-}
-
-// What is tolerated in arguments is refused in what a client sends otherwise. Names must match
-// exactly.
-func TestOtherParamsAreStrict(t *testing.T) {
-	type message struct {
-		M map[string]string `json:"m"`
-		L []string          `json:"l"`
-		N *int              `json:"n"`
-		B bool              `json:"b"`
-	}
-	for raw, good := range map[string]bool{`{"m":{"a":"b"},"l":["x"],"n":null,"b":true,"z":1}`: true, `{"M":5}`: true,
-		`{"m":"{}"}`: false, `{"l":"[]"}`: false, `{"l":"x"}`: false, `{"n":"5"}`: false, `{"b":"true"}`: false} {
-		var m message
-		if err := decode([]byte(raw), &m); (err == nil) != good {
-			t.Errorf("%s: %v", raw, err)
+		schema := `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` + test.properties
+		if !strings.HasSuffix(schema, `["n"`) {
+			schema += "}"
+		} else {
+			schema += "]"
 		}
+		for _, add := range []func(*Server, string){byHand[json.RawMessage], byHand[map[string]any]} {
+			s := &Server{}
+			diagnostics(s)
+			add(s, schema+"}")
+			_, results := callX(t, s, legacyPV, test.args)
+			var got, want any // in which all numbers are float64, as in a map
+			json.Unmarshal([]byte(results[0].text()), &got)
+			json.Unmarshal([]byte(cmp.Or(test.want, test.args)), &want)
+			if results[0].IsError || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got %s, want %s", test.args, results[0].text(), cmp.Or(test.want, test.args))
+			}
+		}
+	}
+	const limits = `{"type":"object","properties":{"s":{"type":"string","maxLength":2.0},"l":{"type":"array","items":{},"maxItems":1e0},"n":{"type":"integer","minimum":0.5},` +
+		`"d":{"type":"integer","default":7},"t":{"type":["integer","boolean"]}},"required":["d"]}`
+	tryByHand[json.RawMessage](t, openSchema, trial{`{"a":1E2,"b":12345678901234567890123}`, `{"a":1E2,"b":12345678901234567890123}`})
+	tryByHand[json.RawMessage](t, limits,
+		trial{`{"s":"abc","l":[1,2],"n":0}`, "! s must have at most 2.0 characters, got 3; l must have at most 1e0 elements, got 2; n must be at least 0.5, got 0; d is required"},
+		trial{`{"d":1,"t":"true"}`, `! t must be an integer or boolean, got "true"`}, trial{`{"d":1,"t":1.0}`, `{"d":1,"t":1.0}`},
+		trial{`{"d":1e18}`, `{"d":1e18}`}, trial{`{"d":1e2}`, `{"d":100}`})
+	s := &Server{}
+	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer","default":5}}}`)},
+		func(ctx context.Context, in struct {
+			A int8 `json:"a" maximum:"1"` // the tags do not count
+			B int  `json:"b" default:"3"`
+		}) (string, error) {
+			return fmt.Sprintf("%+v %s", in, RequestFrom(ctx).Arguments), nil
+		})
+	_, results := callX(t, s, legacyPV, `{"c":[ 1 ]}`, `{"a":300}`)
+	if got := results[0].text() + results[1].text(); got != `{A:5 B:0} {"c":[ 1 ]}`+invalidArgs+"a must fit in the type int8, got 300" {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -1553,9 +1551,9 @@ type (
 
 func (w writesNull) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
-// A nil slice or map is written as an empty one. A nil pointer in a struct is omitted, a nil
-// pointer in a list or a map keeps its place, and a pointer that is set is sent even if its
-// value is null. A value that JSON cannot hold is an error.
+// A nil slice or map is written as an empty one. A pointer in a struct is omitted if it is nil or
+// points to nil. In a list or a map a nil pointer is null, unless it is one to a list or a map. A
+// value that JSON cannot hold is an error.
 func TestNil(t *testing.T) {
 	type nils struct {
 		L []int
@@ -1577,8 +1575,8 @@ func TestNil(t *testing.T) {
 		*inner
 		Own *json.RawMessage
 	}
-	set := inner{Null: &writesNull{}, List: new([]int), Twice: new(*int), Any: new(any)}
-	const written = `{"Null":null,"List":[],"Any":null}`
+	set := inner{Null: &writesNull{}, List: &[]int{1}, Twice: new(*int), Any: new(any)}
+	const written = `{"List":[1]}`
 	node := &Cycle{}
 	node.Cycle = node
 	for _, test := range []struct {
@@ -1595,9 +1593,9 @@ func TestNil(t *testing.T) {
 		{[2]*int{}, "[null,null]"},
 		{map[string]*int{"a": nil}, `{"a":null}`},
 		{[]*map[string]int{new(map[string]int)}, "[{}]"},
-		{[]*map[string]int{nil}, ""},
-		{[]*nils{nil}, ""},
-		{map[string]*nils{"a": nil}, ""},
+		{[]*map[string]int{nil}, "[{}]"},
+		{[]*nils{nil}, "[null]"},
+		{map[string]*nils{"a": nil}, `{"a":null}`},
 		{[][]int{nil}, "[[]]"},
 		{json.RawMessage(nil), "null"},
 		{struct{ R json.RawMessage }{}, `{"R":null}`},
@@ -1611,7 +1609,7 @@ func TestNil(t *testing.T) {
 		{map[lang]*inner{"x": &set}, `{"x":` + written + `}`},
 		{map[time.Month][]inner{1: {{}, set}}, `{"1":[{},` + written + `]}`},
 		{map[string]inner{"\xff": {}}, "{\"\ufffd\":{}}"},
-		{embedding{&set, ptr(json.RawMessage("null"))}, strings.TrimSuffix(written, "}") + `,"Own":null}`},
+		{embedding{&set, ptr(json.RawMessage("null"))}, written},
 		{embedding{}, `{}`},
 
 		{float32(1e-6), "0.000001"},
@@ -1645,7 +1643,9 @@ func TestUnsendableResultIsReported(t *testing.T) {
 	var text error
 	AddTool(s, Tool{Name: "content"}, func(context.Context, none) (Content, error) { return c, nil })
 	add(s, "error", func(context.Context) (string, error) { return "", text })
-	s.AddPrompt(Prompt{Name: "x"}, func(context.Context, map[string]string) ([]Message, error) { return []Message{{Content: c}}, nil })
+	s.AddPrompt(Prompt{Name: "x"}, func(context.Context, map[string]string) ([]PromptMessage, error) {
+		return []PromptMessage{{Content: c}}, nil
+	})
 	s.AddResource(Resource{URI: "x:a", Name: "a"}, func(context.Context, string, map[string]string) ([]ResourceContents, error) {
 		return []ResourceContents{{Meta: map[string]any{"a": func() {}}}}, nil
 	})
@@ -1693,13 +1693,13 @@ func TestContentInsideOfOut(t *testing.T) {
 		Blocks   []Content        `json:"blocks"`
 		One      *Content         `json:"one,omitempty"`
 		Contents ResourceContents `json:"contents"`
-		Message  Message          `json:"message"`
+		Message  PromptMessage    `json:"message"`
 	}
 	s := &Server{}
 	out(reply{
 		Blocks:   []Content{Text("a"), Audio([]byte("b"), "audio/wav"), ResourceLink(Resource{URI: "x:a", Name: "a", Title: "A", Icons: []Icon{{Src: "https://a"}}})},
 		Contents: ResourceContents{URI: "x:b", Blob: []byte("b"), Meta: map[string]any{"a": 1}},
-		Message:  Message{Role: "user", Content: Text("hi")},
+		Message:  PromptMessage{Role: "user", Content: Text("hi")},
 	}, nil)(s)
 	const want = `{"blocks":[{"type":"text","text":"a"},{"type":"audio","data":"Yg==","mimeType":"audio/wav"},` +
 		`{"type":"resource_link","uri":"x:a","name":"a","title":"A","icons":[{"src":"https://a"}]}],` +
@@ -1725,13 +1725,13 @@ func TestPublicTypesAsJSON(t *testing.T) {
 	}{
 		{Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, `{"name":"a","inputSchema":{"type":"object"}}`},
 		{Tool{Name: "a", Title: "A", Description: "d", InputSchema: json.RawMessage("{}"), OutputSchema: json.RawMessage("{}"), Icons: icons, Meta: meta,
-			Annotations: ToolAnnotations{Title: "t", ReadOnlyHint: Yes, DestructiveHint: No}, Shown: func(context.Context) bool { return true }},
+			Annotations: ToolAnnotations{Title: "t", ReadOnlyHint: Yes, DestructiveHint: No}, Enabled: func(context.Context) bool { return true }},
 			`{"name":"a","title":"A","description":"d","inputSchema":{},"outputSchema":{},"annotations":{"title":"t","readOnlyHint":true,"destructiveHint":false},` + shown},
 		{Resource{URI: "x:a", Name: "a"}, `{"uri":"x:a","name":"a"}`},
 		{Resource{URI: "x:a", Name: "a", Title: "A", Description: "d", MIMEType: "x/y", Size: 5, Annotations: notes, Icons: icons, Meta: meta, Complete: map[string]CompleteFunc{"a": nil}},
 			`{"uri":"x:a","name":"a","title":"A","description":"d","mimeType":"x/y","size":5,"annotations":{"audience":["user","assistant"],"priority":1,"lastModified":"2026-01-31T09:30:00+01:00"},` + shown},
 		{Prompt{Name: "a"}, `{"name":"a"}`},
-		{Prompt{Name: "a", Title: "A", Description: "d", Arguments: []Argument{{Name: "b", Required: true}, {Name: "c", Title: "C", Description: "d", Complete: words("x")}}, Icons: icons, Meta: meta},
+		{Prompt{Name: "a", Title: "A", Description: "d", Arguments: []PromptArgument{{Name: "b", Required: true}, {Name: "c", Title: "C", Description: "d", Complete: words("x")}}, Icons: icons, Meta: meta},
 			`{"name":"a","title":"A","description":"d","arguments":[{"name":"b","required":true},{"name":"c","title":"C","description":"d"}],` + shown},
 	} {
 		if got, err := json.Marshal(test.v); err != nil || string(got) != test.want {
@@ -1752,7 +1752,7 @@ func TestListMembersByRevision(t *testing.T) {
 	for _, uri := range []string{"x:b", "x:{b}"} {
 		s.AddResource(Resource{URI: uri, Name: "b", Title: "B", Description: "D", MIMEType: "x/y", Size: 7, Annotations: notes, Icons: icons, Meta: meta}, texts(""))
 	}
-	s.AddPrompt(Prompt{Name: "c", Title: "C", Arguments: []Argument{{Name: "d", Title: "D"}}, Icons: icons, Meta: meta}, promptOf())
+	s.AddPrompt(Prompt{Name: "c", Title: "C", Arguments: []PromptArgument{{Name: "d", Title: "D"}}, Icons: icons, Meta: meta}, promptOf())
 	const (
 		shown    = `,"icons":[{"src":"https://a"}],"_meta":{"a":[null,1]}`
 		resource = `"name":"b","title":"B","description":"D","mimeType":"x/y","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-31T09:30:00+01:00"}` + shown
@@ -1823,19 +1823,15 @@ func TestOutputsOfAnyType(t *testing.T) {
 	}
 }
 
-// The output of methods of user types becomes one line of valid UTF-8, and a field whose name
-// Go versions read differently does not make the output invalid.
+// The output of methods of user types becomes one line of valid UTF-8.
 func TestOutputIsOneValidLine(t *testing.T) {
 	values := []any{json.RawMessage("{\"a\":\n\"\xff\u2028\u2029\"}"), map[string]any{"k": valJSON{1}}, color(3), []string{"\xc3(", "\u2028"}, struct{ E error }{}}
-	for _, tag := range []string{"json:\"\u2028\"", `json:"it's"`, `json:",embed"`, `json:"a,case:ignore"`} {
-		values = append(values, reflect.Zero(structOf(tag, new(int))).Interface(), reflect.Zero(structOf(tag, []int{})).Interface())
-	}
 	valid := func(b []byte) bool {
 		return utf8.Valid(b) && json.Valid(b) && !bytes.ContainsAny(b, "\n\r\u2028\u2029")
 	}
-	for i, v := range values {
+	for _, v := range values {
 		got, err := marshal(v)
-		if err != nil && i < 5 || err == nil && !valid(got) {
+		if err != nil || !valid(got) {
 			t.Errorf("%T: %q %v", v, got, err)
 		}
 		record := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
@@ -1852,64 +1848,34 @@ func TestOutputIsOneValidLine(t *testing.T) {
 	}
 }
 
-// Values in an interface cost about as many allocations as encoding/json makes.
-func TestAllocationsOfDynamicValues(t *testing.T) {
-	if raceBuild() {
-		t.Skip("the race detector allocates too")
-	}
-	list := make([]any, 1000)
-	for i := range list {
-		list[i] = point{X: i}
-	}
-	s := quick(0)
-	AddTool(s, Tool{Name: "list"}, func(context.Context, none) ([]any, error) { return list, nil })
-	l := loaded(t, s)
-	defer l.end()
-	line := []byte(callLine(1, "list", "{}"))
-	least := testing.AllocsPerRun(20, func() { json.Marshal(list) })
-	if n := testing.AllocsPerRun(20, func() { l.play(line, 1) }); n > least+100 {
-		t.Errorf("%v allocations, encoding/json alone needs %v", n, least)
-	}
-}
-
 type chain struct {
 	N    int    `json:"n"`
 	Next *chain `json:"next,omitempty"`
 }
 
-// A value that contains itself is an error of its own call, in every version of Go. Deep and
-// shared values are not.
+// A value that contains itself is an error of its own call. (A pointer to an interface that holds
+// that pointer overflows the stack in encoding/json of Go 1.27.) Deep and shared values are not.
 func TestValueThatContainsItself(t *testing.T) {
-	var self any
-	self = &self
 	list := []any{nil}
 	list[0] = list
-	loop := map[string]any{}
-	loop["loop"] = []any{loop}
 	type node struct{ Next any }
 	ring := &node{}
 	ring.Next = ring
-	for name, v := range map[string]any{"pointer": self, "in a list": []any{1, &self}, "in a map": map[string]any{"a": self},
-		"in a struct": node{&self}, "list": list, "map": loop, "ring": ring} {
+	for name, v := range map[string]any{"list": list, "ring": ring} {
 		s := &Server{}
 		said := diagnostics(s)
-		AddTool(s, Tool{Name: "any"}, func(context.Context, none) (any, error) { return v, nil })
-		AddTool(s, Tool{Name: "typed"}, func(context.Context, none) (node, error) { return node{v}, nil })
-		AddTool(s, Tool{Name: "result"}, func(context.Context, none) (*Result, error) { return &Result{StructuredContent: v}, nil })
-		AddTool(s, Tool{Name: "meta"}, func(context.Context, none) (*Result, error) { return &Result{Meta: map[string]any{"v": v}}, nil })
-		add(s, "data", func(context.Context) (string, error) { return "", &Error{Code: 1, Message: "m", Data: v} })
+		out[any](v, nil)(s)
 		inBubble(t, s, legacyPV, func(c *client) {
-			for _, tool := range []string{"any", "typed", "result", "meta"} {
+			for _, tool := range []string{"x"} {
 				if got := c.ask(`> 1 tools/call {"name":"` + tool + `"}`); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) {
 					t.Errorf("%s: got %.300q", name, got)
 				}
 			}
-			c.script(`> 2 tools/call {"name":"data"}` + "\n< 2! 1 m")
 			c.send(pingLine)
 			c.want(pongLine)
 		})
-		if n := strings.Count(said.String(), "contains itself"); n < 4 {
-			t.Errorf("%s: reported %d times: %s", name, n, said)
+		if !strings.Contains(said.String(), "the result cannot be sent: json: unsupported value: encountered a cycle") {
+			t.Errorf("%s: reported %s", name, said)
 		}
 	}
 	type tree struct{ L, R any }
@@ -1935,7 +1901,7 @@ func TestNilError(t *testing.T) {
 	s := &Server{}
 	add(s, "bare", func(context.Context) (string, error) { return "", none })
 	add(s, "wrapped", func(context.Context) (string, error) { return "", fmt.Errorf("w: %w", none) })
-	s.AddPrompt(Prompt{Name: "p"}, func(context.Context, map[string]string) ([]Message, error) { return nil, none })
+	s.AddPrompt(Prompt{Name: "p"}, func(context.Context, map[string]string) ([]PromptMessage, error) { return nil, none })
 	const said = "mcp: a nil *Error was returned as an error"
 	inBothEras(t, s, `tools/call {"name":"bare"}`, ` {"content":[{"type":"text","text":"`+said+`"}],"isError":true}`)
 	inBothEras(t, s, `tools/call {"name":"wrapped"}`, ` {"content":[{"type":"text","text":"w: `+said+`"}],"isError":true}`)
@@ -2127,9 +2093,9 @@ func TestCacheHints(t *testing.T) {
 	}
 }
 
-// A tool that is not shown is neither listed nor callable. Shown may call
+// A tool that is not shown is neither listed nor callable. Enabled may call
 // methods of the Server, because no lock is held. If it panics, its own request fails.
-func TestShown(t *testing.T) {
+func TestEnabled(t *testing.T) {
 	s := &Server{}
 	var seen []Request
 	apps := func(ctx context.Context) bool {
@@ -2142,11 +2108,11 @@ func TestShown(t *testing.T) {
 	for i := range 9 {
 		tool := Tool{Name: fmt.Sprint("t", i)}
 		if i%3 != 0 {
-			tool.Shown = apps
+			tool.Enabled = apps
 		}
 		addEmpty(s, tool)
 	}
-	addEmpty(s, Tool{Name: "wrong", Shown: func(context.Context) bool { panic("oh") }})
+	addEmpty(s, Tool{Name: "wrong", Enabled: func(context.Context) bool { panic("oh") }})
 	const withApps = `{"experimental":{"apps":{}}}`
 	inBubble(t, s, "", func(c *client) {
 		c.script("> 1+ tools/list\n< 1! -32603 Internal error")
@@ -2177,9 +2143,9 @@ func TestShown(t *testing.T) {
 
 // A list that differs between clients is declared private and stale, even if all clients
 // would see the same list.
-func TestListWithShownIsNotCached(t *testing.T) {
+func TestListWithEnabledIsNotCached(t *testing.T) {
 	s := &Server{CacheTTL: time.Minute, CachePublic: true}
-	addEmpty(s, Tool{Name: "t", Shown: func(context.Context) bool { return false }})
+	addEmpty(s, Tool{Name: "t", Enabled: func(context.Context) bool { return false }})
 	inBubble(t, s, legacyPV, func(c *client) {
 		c.script(`
 			> 1+ tools/list
@@ -2197,10 +2163,10 @@ func TestListThatLacksAChange(t *testing.T) {
 	s := &Server{}
 	hidden := func(context.Context) bool { return false }
 	late := ""
-	addEmpty(s, Tool{Name: "a", Shown: func(context.Context) bool {
+	addEmpty(s, Tool{Name: "a", Enabled: func(context.Context) bool {
 		if late != "" {
 			addEmpty(s, Tool{Name: late})
-			addEmpty(s, Tool{Name: "hidden" + late, Shown: hidden})
+			addEmpty(s, Tool{Name: "hidden" + late, Enabled: hidden})
 		}
 		return true
 	}})
@@ -2222,11 +2188,11 @@ func TestListThatLacksAChange(t *testing.T) {
 	})
 }
 
-// Other requests do not wait for a slow Shown.
-func TestSlowShown(t *testing.T) {
+// Other requests do not wait for a slow Enabled.
+func TestSlowEnabled(t *testing.T) {
 	s := &Server{}
 	release := make(chan struct{})
-	addEmpty(s, Tool{Name: "slow", Shown: func(context.Context) bool { <-release; return true }})
+	addEmpty(s, Tool{Name: "slow", Enabled: func(context.Context) bool { <-release; return true }})
 	synctest.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
 		c := serve(t, s)
@@ -2315,19 +2281,20 @@ func TestTemplates(t *testing.T) {
 		{"note://{id}/", `note://7/ id=7`, `note://7 note://7//`},
 		{"note://{id}/x", ``, `note://7/xx note://7/`},
 		{"db://{table}/{row}", `db://t/r table=t,row=r`, `db:///r db://t/ db://t/r/s db://../r db://t/..`},
-		{"db://{a}-{b}", `db://1-2-3 a=1,b=2-3  db://1--2 a=1,b=-2`, `db://12 db://-2 db://1-`},
+		{"db://{a}-{b}", `db://1-2-3 a=1,b=2-3  db://1--2 a=1,b=-2`, `db://12 db://-2 db://1- db://-2-3`},
 		{"db://{a}.txt", `db://1.txt.txt a=1.txt`, `db://.txt`},
 
 		{"file:///{+path}", `file:///a/b.txt path=a/b.txt  file:///a?b#c path=a?b#c`, `file:/// file://a file:///./a file:///a/.?b`},
 		{"file:///{+path}/x", `file:///x/x/x path=x/x`, `file:///x`},
 		{"file:///{+dir}/{name}.txt", `file:///a/b/c.txt dir=a/b,name=c  file:///a/b.txt/c.txt dir=a/b.txt,name=c`,
 			`file:///a/.txt file:///c.txt file:///a/b/c.md file:///a/b.txt/c`},
-		{"file:///{+a}/x/{+b}", `file:///1/x/2/x/3 a=1,b=2/x/3`, ``},
-		{"file:///{+a}/x/{b}", `file:///1/x/2/x/3 a=1/x/2,b=3`, ``}, // the first try fails
-		{"x:{+a}/{b}-{+c}!{d}", `x:1/2/3-4!5-6!7 a=1/2,b=3,c=4,d=5-6!7`, `x:1/2-3!4/5 x:1-2!3`},
+		{"file:///{+a}/x/{+b}", `file:///1/x/2/x/3 a=1/x/2,b=3`, ``},
+		{"file:///{+a}/x/{b}", `file:///1/x/2/x/3 a=1/x/2,b=3`, ``},
+		{"file:///{+a}/{b}/meta", ``, `file:///1/2/meta`}, // {+a} takes 1/2
+		{"x:{+a}/{b}-{+c}!{d}", `x:1/2/3-4!5-6!7 a=1/2,b=3,c=4!5-6,d=7`, `x:1/2-3!4/5 x:1-2!3`},
 
 		{"p://{x}", `p://%41%62%C3%a9 x=Abé  p://%25%32%46 x=%2F  p://%3F%23%20 x=?#_`, `p://% p://%4 p://a%4 p://%zz p://%+1 p://%ff p://%c3 p://a%00b`},
-		{"p://{x}2{y}", `p://%202%20 x=_,y=_`, `p://%2F`},
+		{"p://{x}2{y}", `p://a2%20 x=a,y=_`, `p://%2F p://%202%20`},
 		{"p://{x}F", ``, `p://%2F`},
 
 		{"p://{x}", `p://... x=...  p://..a x=..a  p://a..b x=a..b`, `p://a%2Fb p://a%2fb p://a%5Cb p://a\b p://.. p://. p://%2e%2E p://%2e`},
@@ -2438,37 +2405,38 @@ func TestGetPrompt(t *testing.T) {
 	s := &Server{}
 	s.AddPrompt(Prompt{
 		Name: "greet", Description: "Greets",
-		Arguments: []Argument{{Name: "name", Required: true}, {Name: "how"}},
-	}, func(_ context.Context, args map[string]string) ([]Message, error) {
-		return []Message{{Content: Text(fmt.Sprint(args))}, {"assistant", Text("hm")}}, nil
+		Arguments: []PromptArgument{{Name: "name", Required: true}, {Name: "how"}},
+	}, func(_ context.Context, args map[string]string) ([]PromptMessage, error) {
+		return []PromptMessage{{Content: Text(fmt.Sprint(args))}, {"assistant", Text("hm")}}, nil
 	})
 	fails := func(name string, err error) {
-		s.AddPrompt(Prompt{Name: name}, func(context.Context, map[string]string) ([]Message, error) { return nil, err })
+		s.AddPrompt(Prompt{Name: name}, func(context.Context, map[string]string) ([]PromptMessage, error) { return nil, err })
 	}
 	fails("empty", nil)
 	fails("burns", errors.New("disk on fire"))
 	fails("refuses", errors.Join(errors.New("x"), &Error{Code: -32602, Message: "not so"}))
-	s.AddPrompt(Prompt{Name: "panics"}, func(context.Context, map[string]string) ([]Message, error) { panic("secret") })
+	s.AddPrompt(Prompt{Name: "panics"}, func(context.Context, map[string]string) ([]PromptMessage, error) { panic("secret") })
 	s.AddPrompt(Prompt{Name: "lacks"}, promptOf(Content{Type: "image/png"}))
 	greeted := func(args string) string {
 		return ` {"description":"Greets","messages":[{"role":"user","content":{"type":"text","text":"` + args + `"}},{"role":"assistant","content":{"type":"text","text":"hm"}}]}`
 	}
-	const missing, internal = `! -32602 Missing required argument: name`, `! -32603 Internal error`
-	const invalid = `! -32602 Invalid params: `
+	const missing, internal = `! -32602 Invalid arguments: name is required`, `! -32603 Internal error`
+	const invalid, args = `! -32602 Invalid params: `, `! -32602 Invalid arguments: `
 	for params, want := range map[string]string{
 		`{"name":"greet","arguments":{"name":"Ann"}}`:         greeted("map[name:Ann]"),
 		`{"name":"greet","arguments":{"name":"","how":"so"}}`: greeted("map[how:so name:]"),
+		`{"name":"greet","arguments":{"name":"","how":null}}`: greeted("map[name:]"),
 		`{"name":"greet","arguments":{"\u006eame":"\u0041"}}`: greeted("map[name:A]"),
 		`{"name":"greet"}`:                                      missing,
 		`{"name":"greet","arguments":null}`:                     missing,
 		`{"name":"greet","arguments":{}}`:                       missing,
-		`{"name":"greet","arguments":{"Name":"Ann"}}`:           `! -32602 Unknown argument: Name`,
-		`{"name":"greet","arguments":{"name":"Ann","who":"x"}}`: `! -32602 Unknown argument: who`,
-		`{"name":"greet","arguments":{"name":5}}`:               invalid + `arguments.name must be a string, got 5`,
-		`{"name":"greet","arguments":{"name":null}}`:            invalid + `arguments.name must be a string, got null`,
-		`{"name":"greet","arguments":["Ann"]}`:                  invalid + `arguments must be an object, got ["Ann"]`,
-		`{"name":"greet","arguments":"Ann"}`:                    invalid + `arguments must be an object, got "Ann"`,
-		`{"name":"greet","arguments":{"name":"A","name":"B"}}`:  invalid + `arguments.name came twice`,
+		`{"name":"greet","arguments":{"Name":"Ann"}}`:           args + `Name is unknown (there is name, how); name is required`,
+		`{"name":"greet","arguments":{"name":"Ann","who":"x"}}`: args + `who is unknown (there is name, how)`,
+		`{"name":"greet","arguments":{"name":5}}`:               args + `name must be a string, got 5`,
+		`{"name":"greet","arguments":{"name":null}}`:            args + `name must be a string, got null`,
+		`{"name":"greet","arguments":["Ann"]}`:                  args + `must be an object, got ["Ann"]`,
+		`{"name":"greet","arguments":"Ann"}`:                    args + `must be an object, got "Ann"`,
+		`{"name":"greet","arguments":{"name":"A","name":"B"}}`:  args + `name came twice`,
 		`{"name":"nope"}`:                                       `! -32602 Unknown prompt: nope (there is greet, empty, burns, refuses, panics, lacks)`,
 		`{"name":7}`:                                            invalid + `name is required`,
 		`{}`:                                                    invalid + `name is required`,
@@ -2508,7 +2476,7 @@ func TestCompletion(t *testing.T) {
 	fails := func(err error) CompleteFunc {
 		return func(context.Context, string, map[string]string) ([]string, error) { return nil, err }
 	}
-	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{
+	s.AddPrompt(Prompt{Name: "p", Arguments: []PromptArgument{
 		{Name: "echo", Complete: func(_ context.Context, typed string, known map[string]string) ([]string, error) {
 			return []string{typed, fmt.Sprint(known)}, nil
 		}},
@@ -2547,8 +2515,7 @@ func TestCompletion(t *testing.T) {
 		with(echo, `{"arguments":{"many":"7","other":"x"}}`): list([]string{"", "map[many:7 other:x]"}, 2, false),
 		with(echo, `{}`):                                            list([]string{"", "map[]"}, 2, false),
 		with(echo, `{"arguments":null}`):                            list([]string{"", "map[]"}, 2, false),
-		with(echo, `{"arguments":{"many":7}}`):                      invalid + "context.arguments: many must be a string, got 7",
-		with(echo, `{"arguments":{"a":"","a":""}}`):                 invalid + "context.arguments: a came twice",
+		with(echo, `{"arguments":{"many":7}}`):                      invalid + "context.arguments: the value must not be a JSON number",
 		with(`{"name":"echo"}`, `{}`):                               required,
 		with(`{"name":"echo","value":1}`, `{}`):                     required,
 		`{"ref":{"type":"ref/prompt","name":"p"}}`:                  required,
@@ -2581,7 +2548,7 @@ func TestCompletion(t *testing.T) {
 	})
 	// If nothing can be completed, there is neither.
 	bare := &Server{}
-	bare.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a"}}}, promptOf())
+	bare.AddPrompt(Prompt{Name: "p", Arguments: []PromptArgument{{Name: "a"}}}, promptOf())
 	bare.AddResource(Resource{URI: "db://{table}", Name: "t"}, texts(""))
 	inBothEras(t, bare, "completion/complete "+prompt("a"), "! -32601 Method not found: completion/complete")
 	inBubble(t, bare, "", func(c *client) {
@@ -2612,7 +2579,7 @@ func TestRequestFrom(t *testing.T) {
 		saw(ctx)
 		return nil, nil
 	}
-	s.AddPrompt(Prompt{Name: "p", Arguments: []Argument{{Name: "a", Complete: complete}}}, func(ctx context.Context, _ map[string]string) ([]Message, error) {
+	s.AddPrompt(Prompt{Name: "p", Arguments: []PromptArgument{{Name: "a", Complete: complete}}}, func(ctx context.Context, _ map[string]string) ([]PromptMessage, error) {
 		saw(ctx)
 		return nil, nil
 	})
@@ -3066,9 +3033,9 @@ func asker(ask askFunc) *Server {
 			text, err := ask(ctx)
 			return []string{text}, err
 		}
-		s.AddPrompt(Prompt{Name: name, Arguments: []Argument{{Name: "a", Complete: complete}}}, func(ctx context.Context, _ map[string]string) ([]Message, error) {
+		s.AddPrompt(Prompt{Name: name, Arguments: []PromptArgument{{Name: "a", Complete: complete}}}, func(ctx context.Context, _ map[string]string) ([]PromptMessage, error) {
 			text, err := ask(ctx)
-			return []Message{{Content: Text(text)}}, err
+			return []PromptMessage{{Content: Text(text)}}, err
 		})
 		s.AddResource(Resource{URI: "ask:" + name[:1], Name: name}, func(ctx context.Context, _ string, _ map[string]string) ([]ResourceContents, error) {
 			text, err := ask(ctx)
@@ -3189,57 +3156,42 @@ func (c *client) round(id any, inputRequests string) string {
 	return m.Result.RequestState
 }
 
-// formOf returns the form for a struct in a revision, without what all forms have.
-func formOf(rev revision, form reflect.Type) string {
-	b, err := mustDerive(form, "mcp: Elicit", reading).appendForm(nil, rev)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return "unsupported"
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(string(b), `{"type":"object","properties":`), "}")
+// formOf returns the form for a struct, without what all forms have. It needs unexported names
+// because Elicit takes no type that was made at run time.
+func formOf(form reflect.Type) string {
+	s := mustDerive(form, "mcp: Elicit", forArguments)
+	s.checkForm()
+	s.open = true
+	return strings.TrimSuffix(strings.TrimPrefix(string(s.render()), `{"type":"object","properties":`), "}")
 }
 
-// The schema of a form has what the revision allows.
+// A form has one text for all revisions that have forms.
 func TestForms(t *testing.T) {
 	for _, test := range []struct {
-		name             string
-		form             reflect.Type
-		want, in2025June string // the latter if it differs
+		name string
+		form reflect.Type
+		want string
 	}{
-		{"nothing", structOf(""), `{}`, ""},
+		{"nothing", structOf(""), `{}`},
 		{"string", structOf(`jsonschema:"who" minLength:"1" maxLength:"9"`, ""),
-			`{"F0":{"type":"string","description":"who","minLength":1,"maxLength":9}},"required":["F0"]`, ""},
-		{"email", structOf(`format:"email"`, ""), `{"F0":{"type":"string","format":"email"}},"required":["F0"]`, ""},
+			`{"F0":{"type":"string","description":"who","minLength":1,"maxLength":9}},"required":["F0"]`},
+		{"email", structOf(`format:"email"`, ""), `{"F0":{"type":"string","format":"email"}},"required":["F0"]`},
 		{"uri and date", reflect.TypeFor[struct {
 			B string    `format:"uri"`
 			C string    `format:"date"`
 			D time.Time `json:"D,omitzero"`
-		}](), `{"B":{"type":"string","format":"uri"},"C":{"type":"string","format":"date"},"D":{"type":"string","format":"date-time"}},"required":["B","C"]`, ""},
+		}](), `{"B":{"type":"string","format":"uri"},"C":{"type":"string","format":"date"},"D":{"type":"string","format":"date-time"}},"required":["B","C"]`},
 		{"numbers", structOf(`minimum:"1" maximum:"9"`, 1, ptr(0.5), uint8(1)),
-			`{"F0":{"type":"integer","minimum":1,"maximum":9},"F1":{"type":"number","minimum":1,"maximum":9},"F2":{"type":"integer","minimum":1,"maximum":9}},"required":["F0","F2"]`, ""},
-		{"boolean", structOf("", true), `{"F0":{"type":"boolean"}},"required":["F0"]`, ""},
-		{"boolean with a default", structOf(`default:"true"`, true), `{"F0":{"type":"boolean","default":true}}`, ""},
-		{"choice", structOf(`enum:"x,y"`, ""), `{"F0":{"type":"string","enum":["x","y"]}},"required":["F0"]`, ""},
-		{"choice with titles", structOf(`enum:"x,y" titles:"X,\"Y\""`, ""),
-			`{"F0":{"type":"string","oneOf":[{"const":"x","title":"X"},{"const":"y","title":"\"Y\""}]}},"required":["F0"]`,
-			`{"F0":{"type":"string","enum":["x","y"],"enumNames":["X","\"Y\""]}},"required":["F0"]`},
-		{"several", structOf(`enum:"x,y" minLength:"1" maxLength:"2" jsonschema:"which"`, []string{}),
-			`{"F0":{"type":"array","description":"which","minItems":1,"maxItems":2,"items":{"type":"string","enum":["x","y"]}}},"required":["F0"]`, "unsupported"},
-		{"several with titles", structOf(`enum:"x,y" titles:"X,Y" default:"[\"x\"]"`, []string{}),
-			`{"F0":{"type":"array","default":["x"],"items":{"anyOf":[{"const":"x","title":"X"},{"const":"y","title":"Y"}]}}}`, "unsupported"},
-		{"default of a choice", structOf(`enum:"x,y" default:"y"`, ""),
-			`{"F0":{"type":"string","default":"y","enum":["x","y"]}}`, `{"F0":{"type":"string","enum":["x","y"]}}`},
+			`{"F0":{"type":"integer","minimum":1,"maximum":9},"F1":{"type":"number","minimum":1,"maximum":9},"F2":{"type":"integer","minimum":1,"maximum":9}},"required":["F0","F2"]`},
+		{"boolean with a default", structOf(`default:"true"`, true), `{"F0":{"type":"boolean","default":true}}`},
+		{"choice", structOf(`enum:"x,y" default:"y"`, ""), `{"F0":{"type":"string","default":"y","enum":["x","y"]}}`},
+		{"several", structOf(`enum:"x,y" minItems:"1" maxItems:"2" jsonschema:"which"`, []string{}),
+			`{"F0":{"type":"array","description":"which","minItems":1,"maxItems":2,"items":{"type":"string","enum":["x","y"]}}},"required":["F0"]`},
 		{"defaults", structOf(`default:"7"`, "", 7, 0.5),
-			`{"F0":{"type":"string","default":"7"},"F1":{"type":"integer","default":7},"F2":{"type":"number","default":7}}`,
-			`{"F0":{"type":"string"},"F1":{"type":"integer"},"F2":{"type":"number"}}`},
+			`{"F0":{"type":"string","default":"7"},"F1":{"type":"integer","default":7},"F2":{"type":"number","default":7}}`},
 	} {
-		for rev := rev2025_06_18; rev <= newest; rev++ {
-			want := test.want
-			if rev == rev2025_06_18 && test.in2025June != "" {
-				want = test.in2025June
-			}
-			if got := formOf(rev, test.form); got != want {
-				t.Errorf("%s in %v:\ngot  %s\nwant %s", test.name, rev, got, want)
-			}
+		if got := formOf(test.form); got != test.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", test.name, got, test.want)
 		}
 	}
 }
@@ -3254,16 +3206,10 @@ func TestInvalidFormsPanic(t *testing.T) {
 		tag string
 	}{
 		{deep, ""}, {[]byte{}, ""}, {map[string]string{}, ""}, {[]string{}, ""}, {[]int{}, ""}, {new(any), ""},
-		{"", `enum:"x,y" titles:"X"`}, {"", `format:"phone"`}, {1, `default:"x"`},
+		{"", `format:"phone"`}, {1, `default:"x"`},
 	} {
-		wantPanic(t, "F0", func() { formOf(newest, structOf(test.tag, test.v)) })
+		wantPanic(t, "F0", func() { formOf(structOf(test.tag, test.v)) })
 	}
-	wantPanic(t, "F1", func() { // also in a revision without choices of several
-		formOf(rev2025_06_18, reflect.TypeFor[struct {
-			F0 []string `enum:"x,y"`
-			F1 struct{ B int }
-		}]())
-	})
 	wantPanics(t, []mistake{{"Deep", elicits[struct{ Deep point }]}, {"struct", elicits[string]}, {"struct", elicits[[]string]},
 		{"struct", elicits[map[string]string]}, {"struct", elicits[time.Time]}})
 	elicits[struct{ Fine string }]()
@@ -3347,14 +3293,13 @@ func TestAskingInBothEras(t *testing.T) {
 		{"decline", `{"action":"decline","content":{}}`, "declined"},
 		{"cancel", `{"action":"cancel"}`, "dismissed"},
 		{"out of bounds", `{"action":"accept","content":{"city":"R","days":0,"extra":["z"]}}`,
-			unfit + `city must have at least 2 characters, got 1; days must be at least 1, got 0; extra[0] must be one of x, y, got "z"`},
+			unfit + `city must have at least 2 characters, got 1; days must be at least 1, got 0; extra[0] must be one of "x", "y", got "z"`},
 		{"wrong type", `{"action":"accept","content":{"city":5}}`, unfit + "city must be a string, got 5"},
 		{"no content", `{"action":"accept"}`, unfit + "city is required"},
 		{"null content", `{"action":"accept","content":null}`, unfit + "city is required"},
 		{"content is not an object", `{"action":"accept","content":"Rome"}`, invalid + `content must be an object, got "Rome"`},
 		{"unknown action", `{"action":"Accept"}`, invalid + `action must be accept, decline or cancel, got "Accept"`},
-		{"action is not a string", `{"action":5}`, invalid + "action must be a string, got 5"},
-		{"two actions", `{"action":"decline","action":"cancel"}`, invalid + "action came twice"},
+		{"action is not a string", `{"action":5}`, invalid + "action must not be a JSON number"},
 		{"no action", `{}`, invalid + `action must be accept, decline or cancel, got ""`},
 	} {
 		check("form: "+test.name, askTrip, [][]asked{{{"k", create, tripAsk, test.answer}}}, test.want)
@@ -3743,7 +3688,7 @@ func misfitObject(s, v map[string]any, lenient bool) string {
 			inner, known = s["additionalProperties"].(map[string]any)
 		}
 		switch {
-		case e == nil && lenient && properties[name] != nil && !slices.Contains(required, any(name)):
+		case e == nil && lenient && known && !slices.Contains(required, any(name)):
 		case known:
 			if why := misfit(inner, e, lenient); why != "" {
 				return name + " " + why
@@ -3780,7 +3725,7 @@ var leaves = []struct {
 	{float32(0), []string{`minimum:"-3.5"`}},
 	{0.5, []string{`minimum:"-0.5" maximum:"1"`}},
 	{"", []string{`minLength:"1" maxLength:"2"`, `enum:"a,é,b c"`}},
-	{[]string{}, []string{`enum:"1,-2,30"`, `minLength:"1" maxLength:"2"`}},
+	{[]string{}, []string{`enum:"1,-2,30"`, `minItems:"1" maxItems:"2"`}},
 	{[]byte{}, nil},
 	{time.Time{}, nil},
 	{map[string]any{}, nil},
@@ -3804,7 +3749,7 @@ func (c chance) typ(depth int, tagged bool) (t reflect.Type, tags string) {
 		if t == reflect.TypeFor[[]byte]() {
 			return t, ""
 		}
-		return t, tag(`minLength:"1" maxLength:"3"`)
+		return t, tag(`minItems:"1" maxItems:"3"`)
 	case 1:
 		return reflect.MapOf(reflect.TypeFor[string](), c.elem(depth-1, tagged)), ""
 	case 2:
@@ -3942,8 +3887,8 @@ func TestArgumentsMatchSchema(t *testing.T) {
 	for seed := range uint64(1000) {
 		c := chance{rand.New(rand.NewPCG(seed, 1))}
 		typ := c.structType(3, true)
-		s, wrong := derive(typ, "In", reading)
-		if wrong != (problems{}) {
+		s, wrong := derive(typ, "In", forArguments)
+		if wrong.badTag != nil || wrong.undescribed != nil {
 			continue
 		}
 		rendered := s.render()
@@ -3982,11 +3927,11 @@ func TestArgumentsMatchSchema(t *testing.T) {
 // unexported names because AddTool takes no type that was made at run time.
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
-	hand := &rules{schema: &schema{}, byHand: handParser{where: "x"}.parse(s.render()).schema}
+	hand := &rules{set: &schema{}, check: handParser{where: "x"}.parse(s.render())}
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
-	err := (&rules{schema: s}).unmarshal(args, got.Interface())
-	if err != nil && strings.Contains(err.Error(), "float32") { // about which a schema says nothing
+	err := (&rules{s, s}).unmarshal(args, got.Interface())
+	if err != nil && strings.Contains(err.Error(), "must fit in the type") { // about which a schema says nothing
 		return err
 	}
 	fault := hand.unmarshal(args, &converted)
@@ -3999,7 +3944,7 @@ func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	if fault = json.Unmarshal(converted, want.Interface()); fault != nil || !reflect.DeepEqual(got.Interface(), want.Interface()) {
 		t.Errorf("%s\ngot  %+v\nwant %+v %v of %s", args, got.Elem(), want.Elem(), fault, converted)
 	}
-	if json.Unmarshal(args, direct.Interface()) == nil && !reflect.DeepEqual(got.Interface(), direct.Interface()) {
+	if !bytes.Contains(args, []byte("null")) && json.Unmarshal(args, direct.Interface()) == nil && !reflect.DeepEqual(got.Interface(), direct.Interface()) {
 		t.Errorf("%s\ngot  %+v\nwant %+v", args, got.Elem(), direct.Elem())
 	}
 	return nil
@@ -4013,12 +3958,12 @@ func TestResultsMatchSchema(t *testing.T) {
 		if c.of(4) {
 			typ = reflect.MapOf(reflect.TypeFor[string](), typ)
 		}
-		s := mustDerive(typ, "Out", writing)
+		s := mustDerive(typ, "Out", forResults)
 		rendered := s.render()
 		v := reflect.New(typ)
 		c.fill(v.Elem())
-		raw, err := s.marshal(v.Interface())
-		if err != nil && strings.Contains(err.Error(), "has a nil element") {
+		raw, err := s.fillNulls(s.marshal(v.Interface()))
+		if err != nil && strings.Contains(err.Error(), "is null, which the output schema") {
 			continue
 		}
 		var schema, val any
@@ -4038,7 +3983,7 @@ func FuzzArguments(f *testing.F) {
 	for i := range types {
 		for _, seed := range []string{
 			`{"i":5.0,"b":"-128","u":-0,"f":"1.5e3","g":0.1,"t":"true"}`, `{"i":-9223372036854775808,"u":18446744073709551615,"p":null}`,
-			`{"u":-1,"b":1.50e1,"c":1.5,"p":"0x1"}`, `{"u":1844674407370955161.5e1}`, `{"i":15e-1}`,
+			`{"u":-1,"b":1.50e1,"c":1.5,"p":"0x1"}`, `{"i":15e-1}`,
 			`{"l":[1,2.0,"3"],"o":"{\"x\":1}","m":{"":1,"a":"2"},"f":{"x":[null]},"s":"[1]","t":"x"}`, `{"l":"[1,null]"}`, `{"l":[1],"l":[2]}`,
 			`{"n":-3,"u":2,"f":0.25,"s":"é","l":[],"e":"z"}`, `{"n":9,"m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05Z"}`,
 			`{"unit":"mm","count":"1","name":"","tags":"a","at":{"x":1}}`, `{"a":127,"b":"-128"}`, `{"a":128}`, `{"":701e-1}`, `{"":-701e-1}`, `{"m":{"":1,"":[]}}`,
@@ -4051,7 +3996,7 @@ func FuzzArguments(f *testing.F) {
 			return
 		}
 		typ := reflect.TypeOf(types[int(which)%len(types)])
-		s := mustDerive(typ, "In", reading)
+		s := mustDerive(typ, "In", forArguments)
 		if err := checkByHand(t, typ, s, data); err == nil && duplicates(data) {
 			t.Errorf("duplicates are accepted: %s", data)
 		}
@@ -4068,21 +4013,17 @@ func FuzzTemplate(f *testing.F) {
 	f.Add("x:{", "x:%", "../..", "\xff")
 	f.Fuzz(func(t *testing.T, template, uri, dir, name string) {
 		match := func(template, uri string) (map[string]string, bool) {
-			parts, _, err := parseTemplate(template)
+			prefix, vars, err := parseTemplate(template)
 			if err != nil {
 				return nil, false
 			}
-			vars, ok := matchTemplate(parts, uri)
-			if !ok {
-				return nil, false
-			}
-			for i := 1; i < len(parts); i += 2 {
-				varName, reserved := strings.CutPrefix(parts[i], "+")
-				if value, ok := vars[varName]; !ok || !harmless(value, reserved) {
-					t.Errorf("%q in %q: %s = %q, %t", uri, template, varName, value, ok)
+			values, ok := matchTemplate(prefix, vars, uri)
+			for _, v := range vars {
+				if value := values[v.name]; ok && !harmless(value, v.reserved) {
+					t.Errorf("%q in %q: %s = %q", uri, template, v.name, value)
 				}
 			}
-			return vars, true
+			return values, ok
 		}
 		match(template, uri)
 		uri = "file:///" + expanded(dir, true) + "/" + expanded(name, false) + ".txt"
@@ -4269,7 +4210,7 @@ func isWhole(num string) bool {
 	return strings.Trim(fraction, "0") == ""
 }
 
-// ---- values to JSON, against encoding/json ----
+// ---- fields of structs, against encoding/json ----
 
 type (
 	color   uint8 // text, by methods of the value
@@ -4279,12 +4220,8 @@ type (
 		A int `json:"a"`
 		B []string
 	}
-	ptrList []int          // text, by a method of the pointer
-	ptrMap  map[string]int // JSON, by a method of the pointer
-	blob    []byte         // text, and not base64
-	seven   int
-	three   struct{ A int }
-	Deep    struct {
+	blob []byte // text, and not base64
+	Deep struct {
 		ID   int8 `json:"id"`
 		Deep string
 		X, Y int
@@ -4349,53 +4286,15 @@ func (v valJSON) MarshalJSON() ([]byte, error) {
 }
 
 func (v *ptrJSON) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `{"p" : %d}`, v.A), nil }
-func (v *ptrList) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%v", *v), nil }
-
-func (v *ptrMap) MarshalJSON() ([]byte, error) {
-	if len(*v) > 2 {
-		return []byte("{,}"), nil
-	}
-	return []byte("7"), nil
-}
 
 func (b *blob) UnmarshalText(t []byte) error { *b = append(*b, t...); return nil }
 func (b blob) MarshalText() ([]byte, error)  { return b, nil }
-func (s seven) IsZero() bool                 { return s == 7 }
-func (t *three) IsZero() bool                { return t.A == 3 }
 
 func errIf(bad bool) error {
 	if bad {
 		return fmt.Errorf("bad")
 	}
 	return nil
-}
-
-// sameButNil compares what the library and encoding/json make of a value. The latter writes
-// null where the library may write something empty, or nothing.
-func sameButNil(ours, theirs any) bool {
-	switch theirs := theirs.(type) {
-	case nil:
-		list, isList := ours.([]any)
-		object, isObject := ours.(map[string]any)
-		return ours == nil || ours == "" || isList && len(list) == 0 || isObject && len(object) == 0
-	case []any:
-		list, ok := ours.([]any)
-		for i, val := range theirs {
-			if !ok || len(list) != len(theirs) || !sameButNil(list[i], val) {
-				return false
-			}
-		}
-		return ok
-	case map[string]any:
-		object, ok := ours.(map[string]any)
-		for key, val := range theirs {
-			if mine, there := object[key]; there && !sameButNil(mine, val) || !there && val != nil {
-				return false
-			}
-		}
-		return ok && len(object) <= len(theirs)
-	}
-	return reflect.DeepEqual(ours, theirs)
 }
 
 // judge is json.Marshal without escapes for HTML.
@@ -4407,27 +4306,12 @@ func judge(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// encoded returns types with the tags and methods that encoding/json knows.
-func encoded() []reflect.Type {
-	anyInput := (*any)(nil)
-	empties := []any{true, 1.5, "", []int{}, map[string]int{}, new(int), anyInput, [0]int{}, [1]int{}, three{}, uint8(1), new(any), time.Time{}, color(1)}
-	zeros := []any{1, new(int), anyInput, time.Time{}, new(time.Time), seven(1), three{}, &three{}, [2]float32{}, []int{}, map[int8]three{}, ptrList{}}
-	quotables := []any{1, new(float32), "", color(1), []int{}, anyInput, new(bool), colour(""), valJSON{}, uint64(1)}
-	methods := []any{valJSON{}, &valJSON{}, ptrJSON{}, &ptrJSON{}, ptrList{}, &ptrList{}, ptrMap{}, &ptrMap{}, []color{}, map[color]bool{}, map[lang]ptrList{},
-		map[time.Month]time.Duration{}, map[uint16]*ptrMap{}, time.Time{}, [2]ptrJSON{}, []any{}, []byte{}, [3]byte{}, new(*int), blob{}}
-	return []reflect.Type{reflect.TypeFor[conflicts](), reflect.TypeFor[embeds](), reflect.TypeFor[tagged](), reflect.TypeFor[Cycle](), reflect.TypeFor[any](),
-		reflect.TypeFor[[]float32](), reflect.TypeFor[ptrList](), reflect.TypeFor[ptrMap](), reflect.TypeFor[[][]byte](), reflect.TypeFor[map[int64]any](),
-		structOf(`json:",omitempty"`, empties...), structOf(`json:",omitzero"`, zeros...), structOf(`json:",omitempty,omitzero"`, slices.Concat(empties, zeros)...),
-		structOf(`json:",string"`, quotables...), structOf(`json:",string,omitempty"`, quotables...), structOf("", methods...)}
-}
-
-// Values are written as encoding/json writes them, except nil. The schema has the same fields
-// in the same order, also for random names and embedded structs.
-func TestEncodingEqualsEncodingJSON(t *testing.T) {
+// The fields of a struct are those that encoding/json writes, in the same order, also for random
+// names and embedded structs.
+func TestFieldsEqualEncodingJSON(t *testing.T) {
 	c := chance{rand.New(rand.NewPCG(1, 3))}
 	pick := func(list ...string) string { return list[c.IntN(len(list))] }
-	types := encoded()
-	known := len(types)
+	types := []reflect.Type{reflect.TypeFor[conflicts](), reflect.TypeFor[embeds](), reflect.TypeFor[tagged](), reflect.TypeFor[Cycle]()}
 	var toEmbed []reflect.Type
 	for x := range 6000 {
 		if x%6 == 0 {
@@ -4449,27 +4333,10 @@ func TestEncodingEqualsEncodingJSON(t *testing.T) {
 		types = append(types, toEmbed[len(toEmbed)-1])
 	}
 	for i, typ := range types {
-		rounds := 1
-		if i < known {
-			rounds = 60
-		}
-		for range rounds {
+		for range max(1, 60-20*i) {
 			v := reflect.New(typ)
 			c.fill(v.Elem())
-			for _, v := range []any{v.Interface(), v.Elem().Interface(), []any{v.Interface()}} {
-				want, err := judge(v)
-				want = strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(want)
-				got, fault := marshal(v)
-				var x, y any
-				same := string(got) == want
-				if !same && strings.Contains(want, "null") && json.Unmarshal(got, &x) == nil && json.Unmarshal([]byte(want), &y) == nil {
-					same = sameButNil(x, y)
-				}
-				if (fault == nil) != (err == nil) || err == nil && !same {
-					t.Fatalf("%T:\ngot  %s %v\nwant %s %v", v, got, fault, want, err)
-				}
-			}
-			if line, err := judge(v.Interface()); err == nil && line[0] == '{' && typ.Kind() == reflect.Struct {
+			if line, err := judge(v.Interface()); err == nil && line[0] == '{' {
 				checkFields(t, typ, line)
 			}
 		}
@@ -4487,7 +4354,7 @@ func checkFields(t *testing.T, typ reflect.Type, line string) {
 		var val json.RawMessage
 		d.Decode(&val)
 	}
-	s, _ := derive(typ, "", writing)
+	s, _ := derive(typ, "", forResults)
 	for _, f := range s.fields {
 		if slices.Contains(want, f.name) || !f.optional {
 			got = append(got, f.name)

@@ -31,12 +31,12 @@ package mcp
 //	lineWriter.writeAll  writes to w for a goroutine that must not block: lineWriter.finish
 //	lineReader.readAhead one Read, begun while too much output is unsent: the next
 //	                     goroutine that reads
-//	printNotes           writes the diagnostics: waitForEnd, within Drain
+//	printNotes           writes the diagnostics: waitForEnd, within WaitDelay
 //	waitForEnd           waits for the WaitGroup on a goroutine of its own: waitForEnd,
-//	                     within Drain
+//	                     within WaitDelay
 //
 // Serve may return while these still run: a Read that cannot be interrupted, a write to
-// ErrorLog that takes longer than Drain, and after an ErrDrain the handlers and the Write
+// ErrorLog that takes longer than WaitDelay, and after an ErrWaitDelay the handlers and the Write
 // that did not end in time.
 //
 // No lock is held during a Read, a Write or a handler. A goroutine that needs
@@ -89,8 +89,8 @@ type session struct {
 
 	// A session ends in these steps. First, r ends or fails, which ends open, or w fails
 	// or the context of Serve ends, which ends ctx and so open. The cause of open is the
-	// reason. Then ctx ends, at once or after Linger, and the lines that were read before are
-	// answered with the reason. Once nothing is in progress any more, or Drain has passed,
+	// reason. Then ctx ends, at once or after CancelDelay, and the lines that were read before are
+	// answered with the reason. Once nothing is in progress any more, or WaitDelay has passed,
 	// the writer is stopped and Serve returns.
 	ctx    context.Context // parent of the contexts of all handlers
 	cancel context.CancelCauseFunc
@@ -212,11 +212,11 @@ func resolveCall(call chan reply, a reply) {
 
 // Serve speaks MCP with one client. It reads messages from r, one per line, and
 // writes messages to w, until r ends, ctx ends, or r or w fails. It then cancels the
-// handlers, after [Server.Linger] if r has ended, and waits up to [Server.Drain] for
+// handlers, after [Server.CancelDelay] if r has ended, and waits up to [Server.WaitDelay] for
 // them to return.
 //
-// If handlers or writes did not end within Drain, Serve returns an error that wraps
-// [ErrDrain]. Otherwise it returns nil if r or ctx has ended or the client has closed
+// If handlers or writes did not end within WaitDelay, Serve returns an error that wraps
+// [ErrWaitDelay]. Otherwise it returns nil if r or ctx has ended or the client has closed
 // the connection, and the error of r or w if one of them failed. If r returns neither
 // data nor an error a hundred times in a row, the error is [io.ErrNoProgress].
 //
@@ -240,7 +240,7 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 		pending:  make(map[string]chan reply),
 		notes:    make(chan string, maxNotes),
 	}
-	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessage), 64<<20)
+	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
 	c.out.w, c.out.failed = w, c.failWrite
 	if trace != nil {
 		c.out.w = traceWriter{w, c}
@@ -603,7 +603,7 @@ func (c *session) startNotifications() {
 // acceptResponse accepts the client's response to one of our requests.
 func (c *session) acceptResponse(e *envelope) {
 	dropNulls(&e.err)
-	id := integer(string(e.id)) // some clients write 1.0 for 1
+	id := plainNumber(string(e.id)) // some clients write 1.0 for 1
 	c.mu.Lock()
 	call := c.pending[id]
 	delete(c.pending, id)
@@ -871,8 +871,8 @@ func (r *request) discover() []byte {
 	return r.endResponseAs(c.server, b)
 }
 
-// listItems returns a list, which has one page. If a tool has Tool.Shown, a handler makes
-// the list: Shown is the user's code and must not run under a lock or delay the reader.
+// listItems returns a list, which has one page. If a tool has Tool.Enabled, a handler makes
+// the list: Enabled is the user's code and must not run under a lock or delay the reader.
 // The list leaves out the tools that the client may not see, and must not be cached.
 func (r *request) listItems() []byte {
 	if cursor := member(r.params, "cursor"); len(cursor) > 0 && string(cursor) != "null" && string(cursor) != `""` {
@@ -1252,7 +1252,7 @@ func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 }
 
 // String returns the method, the name and the id of r, for diagnostics and for
-// ErrDrain.
+// ErrWaitDelay.
 func (r *request) String() string {
 	what := strings.TrimSpace(excerpt(string(r.method)) + " " + oneLine(r.name))
 	return what + " (id " + oneLine(string(r.id)) + ")"
@@ -1363,7 +1363,7 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	case **Result:
 		return r.resultResponse(cmp.Or(*out, &Result{}))
 	}
-	raw, err := s.marshal(out)
+	raw, err := r.item.output.fillNulls(s.marshal(out))
 	switch {
 	case err != nil:
 		return r.unsendableResponse(err)
@@ -1480,11 +1480,13 @@ func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, e
 		}
 	}
 	b = closeWith(b, `],`)
-	structured, err := marshal(addressable(res.StructuredContent))
-	if err != nil {
-		return nil, err
+	var structured []byte
+	if res.StructuredContent != nil {
+		if structured, err = tool.output.fillNulls(marshal(addressable(res.StructuredContent))); err != nil {
+			return nil, err
+		}
 	}
-	if tool.promises && !res.IsError && string(structured) == "null" { // clients refuse it
+	if tool.promises && !res.IsError && (structured == nil || string(structured) == "null") { // clients refuse it
 		return nil, errors.New("the output schema promises structured output, but there is none")
 	}
 	return appendOutcome(b, structured, res.IsError, rev), nil
@@ -1503,7 +1505,7 @@ func appendOutcome(b, structured []byte, isError bool, rev revision) []byte {
 }
 
 // promptResponse returns the response to prompts/get.
-func (r *request) promptResponse(messages []Message, err error, description string) []byte {
+func (r *request) promptResponse(messages []PromptMessage, err error, description string) []byte {
 	if err != nil {
 		return r.failureResponse(err)
 	}

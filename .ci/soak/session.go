@@ -18,8 +18,8 @@ import (
 
 const (
 	patience = 60 * time.Second // time limit for events that should happen at once
-	grace    = 10 * time.Second // time limit for the server's exit after Drain
-	stuck    = 3                // the exit status of a server whose handlers outlived Drain
+	grace    = 10 * time.Second // time limit for the server's exit after WaitDelay
+	stuck    = 3                // the exit status of a server whose handlers outlived WaitDelay
 )
 
 // A session is one client and its server.
@@ -35,7 +35,7 @@ type session struct {
 	ending string
 	calm   bool // the client waits for all requests before it ends the session
 	drain  time.Duration
-	limit  int    // Server.MaxMessage
+	limit  int    // Server.MaxMessageBytes
 	legacy string // the revision of initialize, or ""
 	cmd    *exec.Cmd
 	in     *os.File // the server's stdin

@@ -143,7 +143,7 @@ func addRunning(s *mcp.Server) {
 	})
 	tool(s, "test_trigger_prompt_change", "Adds a prompt and takes it away again.", func(context.Context) (string, error) {
 		s.AddPrompt(mcp.Prompt{Name: "now_you_see_me", Description: "Is there for a moment."},
-			func(context.Context, map[string]string) ([]mcp.Message, error) { return nil, nil })
+			func(context.Context, map[string]string) ([]mcp.PromptMessage, error) { return nil, nil })
 		s.RemovePrompts("now_you_see_me")
 		return "changed", nil
 	})
@@ -348,37 +348,37 @@ func addRounds(s *mcp.Server) {
 }
 
 func addPrompts(s *mcp.Server) {
-	text := func(text string) []mcp.Message { return []mcp.Message{{Content: mcp.Text(text)}} }
+	text := func(text string) []mcp.PromptMessage { return []mcp.PromptMessage{{Content: mcp.Text(text)}} }
 	s.AddPrompt(mcp.Prompt{Name: "test_simple_prompt", Description: "A text."},
-		func(context.Context, map[string]string) ([]mcp.Message, error) {
+		func(context.Context, map[string]string) ([]mcp.PromptMessage, error) {
 			return text("This is a simple prompt for testing."), nil
 		})
 	s.AddPrompt(mcp.Prompt{
 		Name: "test_prompt_with_arguments", Description: "A text with two arguments.",
-		Arguments: []mcp.Argument{
+		Arguments: []mcp.PromptArgument{
 			{Name: "arg1", Description: "The first.", Required: true, Complete: func(_ context.Context, typed string, _ map[string]string) ([]string, error) {
 				return []string{typed + "1", typed + "2"}, nil
 			}},
 			{Name: "arg2", Description: "The second.", Required: true},
 		},
-	}, func(_ context.Context, args map[string]string) ([]mcp.Message, error) {
+	}, func(_ context.Context, args map[string]string) ([]mcp.PromptMessage, error) {
 		return text(fmt.Sprintf("Prompt with arguments: arg1='%s', arg2='%s'", args["arg1"], args["arg2"])), nil
 	})
 	s.AddPrompt(mcp.Prompt{
 		Name: "test_prompt_with_embedded_resource", Description: "A resource and a text.",
-		Arguments: []mcp.Argument{{Name: "resourceUri", Description: "Of the resource.", Required: true}},
-	}, func(_ context.Context, args map[string]string) ([]mcp.Message, error) {
-		return []mcp.Message{
+		Arguments: []mcp.PromptArgument{{Name: "resourceUri", Description: "Of the resource.", Required: true}},
+	}, func(_ context.Context, args map[string]string) ([]mcp.PromptMessage, error) {
+		return []mcp.PromptMessage{
 			{Content: mcp.EmbeddedResource(mcp.ResourceContents{URI: args["resourceUri"], MIMEType: "text/plain", Text: "Embedded resource content for testing."})},
 			{Content: mcp.Text("Please process the embedded resource above.")},
 		}, nil
 	})
 	s.AddPrompt(mcp.Prompt{Name: "test_prompt_with_image", Description: "An image and a text."},
-		func(context.Context, map[string]string) ([]mcp.Message, error) {
-			return []mcp.Message{{Content: mcp.Image(png, "image/png")}, {Content: mcp.Text("Please analyze the image above.")}}, nil
+		func(context.Context, map[string]string) ([]mcp.PromptMessage, error) {
+			return []mcp.PromptMessage{{Content: mcp.Image(png, "image/png")}, {Content: mcp.Text("Please analyze the image above.")}}, nil
 		})
 	s.AddPrompt(mcp.Prompt{Name: "test_input_required_result_prompt", Description: "Asks for the context first."},
-		func(ctx context.Context, _ map[string]string) ([]mcp.Message, error) {
+		func(ctx context.Context, _ map[string]string) ([]mcp.PromptMessage, error) {
 			type form struct {
 				Context string `json:"context"`
 			}

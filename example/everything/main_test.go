@@ -72,7 +72,7 @@ func answers(t *testing.T, lines string) string {
 	var out strings.Builder
 	synctest.Test(t, func(t *testing.T) {
 		s := server()
-		s.Linger = time.Minute // handlers finish after the client's last line
+		s.CancelDelay = time.Minute // handlers finish after the client's last line
 		if err := s.Serve(t.Context(), strings.NewReader(lines), &out); err != nil {
 			t.Error("Serve:", err)
 		}

@@ -50,7 +50,7 @@ func newServer(st store) *mcp.Server {
 
 	s.AddPrompt(mcp.Prompt{
 		Name: "summarise", Description: "Sums up the notes on a topic.",
-		Arguments: []mcp.Argument{{Name: "topic", Description: "a word in them", Required: true, Complete: v.completeWord}},
+		Arguments: []mcp.PromptArgument{{Name: "topic", Description: "a word in them", Required: true, Complete: v.completeWord}},
 	}, v.summarise)
 	return s
 }
@@ -154,15 +154,15 @@ func (v service) completeWord(_ context.Context, typed string, _ map[string]stri
 	return slices.Compact(words), err
 }
 
-func (v service) summarise(_ context.Context, args map[string]string) ([]mcp.Message, error) {
+func (v service) summarise(_ context.Context, args map[string]string) ([]mcp.PromptMessage, error) {
 	notes, err := v.search(args["topic"])
 	if err == nil && len(notes) == 0 {
 		err = fmt.Errorf("there is no note on %q", args["topic"])
 	}
-	messages := []mcp.Message{{Content: mcp.Text("Please sum up my notes on " + args["topic"] + ".")}}
+	messages := []mcp.PromptMessage{{Content: mcp.Text("Please sum up my notes on " + args["topic"] + ".")}}
 	for _, n := range notes {
 		embedded := mcp.ResourceContents{URI: noteURI(n.ID), MIMEType: "text/plain", Text: n.Text}
-		messages = append(messages, mcp.Message{Content: mcp.EmbeddedResource(embedded)})
+		messages = append(messages, mcp.PromptMessage{Content: mcp.EmbeddedResource(embedded)})
 	}
 	return messages, err
 }

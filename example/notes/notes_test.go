@@ -78,7 +78,7 @@ func TestSession(t *testing.T) {
 		json.Unmarshal(raw, &ids)
 		want(t, fmt.Sprint(ids), "{{[bbbb2222 aaaa1111]}}")
 
-		var prompt struct{ Messages []mcp.Message }
+		var prompt struct{ Messages []mcp.PromptMessage }
 		raw, _ = c.request("prompts/get", map[string]any{"name": "summarise", "arguments": map[string]any{"topic": "milk"}})
 		json.Unmarshal(raw, &prompt)
 		if m := prompt.Messages; len(m) != 2 || m[0].Content.Text != "Please sum up my notes on milk." || m[1].Content.Resource.Text != "Buy milk" {

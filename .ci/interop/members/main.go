@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"log"
+	"time"
 
 	"example.com/mcp"
 )
@@ -13,7 +14,7 @@ import (
 var (
 	icons  = []mcp.Icon{{Src: "https://example.com/icon.png", MIMEType: "image/png", Sizes: []string{"48x48"}, Theme: "dark"}}
 	meta   = map[string]any{"example.com/key": "value"}
-	recent = &mcp.Annotations{Audience: []string{"user"}, LastModified: "2026-11-24T12:00:00Z"}
+	recent = mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}, LastModified: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}
 )
 
 type place struct {

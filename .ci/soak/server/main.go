@@ -19,23 +19,23 @@ import (
 	"example.com/mcp"
 )
 
-const stuck = 3 // the exit status for ErrDrain
+const stuck = 3 // the exit status for ErrWaitDelay
 
 var logger *slog.Logger
 
 func main() {
 	s := &mcp.Server{Name: "soak", Version: "1"}
 	logger = slog.New(s.LogHandler("soak"))
-	flag.DurationVar(&s.Drain, "drain", 0, "the `time` of Server.Drain")
-	flag.DurationVar(&s.Linger, "linger", 0, "the `time` of Server.Linger")
+	flag.DurationVar(&s.WaitDelay, "drain", 0, "the `time` of Server.WaitDelay")
+	flag.DurationVar(&s.CancelDelay, "linger", 0, "the `time` of Server.CancelDelay")
 	flag.IntVar(&s.MaxConcurrent, "concurrent", 0, "the `number` of handlers of Server.MaxConcurrent")
-	flag.IntVar(&s.MaxMessage, "message", 0, "the `bytes` of Server.MaxMessage")
+	flag.IntVar(&s.MaxMessageBytes, "message", 0, "the `bytes` of Server.MaxMessageBytes")
 	flag.Parse()
 	addTools(s)
 	addWaiting(s)
 	err := s.ServeStdio(context.Background())
 	switch {
-	case errors.Is(err, mcp.ErrDrain):
+	case errors.Is(err, mcp.ErrWaitDelay):
 		log.Print(err)
 		os.Exit(stuck)
 	case err != nil:
@@ -179,7 +179,7 @@ func ask(ctx context.Context, in input) (err error) {
 // holds the time in microseconds.
 func addWaiting(s *mcp.Server) {
 	s.AddResource(mcp.Resource{URI: "soak://{micros}", Name: "wait"}, read)
-	s.AddPrompt(mcp.Prompt{Name: "wait", Arguments: []mcp.Argument{{Name: "micros",
+	s.AddPrompt(mcp.Prompt{Name: "wait", Arguments: []mcp.PromptArgument{{Name: "micros",
 		Complete: func(ctx context.Context, typed string, _ map[string]string) ([]string, error) {
 			return []string{typed}, waitFor(ctx, typed)
 		}}}}, prompt)
@@ -195,6 +195,6 @@ func read(ctx context.Context, _ string, vars map[string]string) ([]mcp.Resource
 	return []mcp.ResourceContents{{Text: vars["micros"]}}, waitFor(ctx, vars["micros"])
 }
 
-func prompt(ctx context.Context, args map[string]string) ([]mcp.Message, error) {
-	return []mcp.Message{{Content: mcp.Text(args["micros"])}}, waitFor(ctx, args["micros"])
+func prompt(ctx context.Context, args map[string]string) ([]mcp.PromptMessage, error) {
+	return []mcp.PromptMessage{{Content: mcp.Text(args["micros"])}}, waitFor(ctx, args["micros"])
 }
