@@ -197,9 +197,9 @@ func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.C
 // WaitDelay for them, and for the diagnostics, after which printed is closed.
 func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
-	cause, cancelled := context.Cause(c.open), c.ctx.Err() != nil
+	cause := context.Cause(c.open)
 	c.mu.Lock()
-	c.closing = cancelled // otherwise r has ended, and the reader stops after the last line
+	c.closing = c.ctx.Err() != nil // otherwise r has ended, and the reader stops after the last line
 	c.mu.Unlock()
 	idle := make(chan struct{})
 	go func() {
@@ -208,10 +208,10 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	}()
 	c.wakeWaiters(cause)
 	c.endStreams(cause)
-	if !cancelled {
-		linger, stop := context.WithTimeout(c.ctx, c.srv.CancelDelay)
-		isClosedWithin(linger, idle)
-		stop()
+	delay, stop := context.WithTimeout(c.ctx, c.srv.CancelDelay) // it has ended if ctx has
+	defer stop()
+	isClosedWithin(delay, idle)
+	if cause == ErrClosed { // also if ctx has ended since
 		c.out.hold()
 	}
 	c.cancelHandlers(cause)

@@ -2138,7 +2138,11 @@ func (p handParser) noteKeywords(kind string, raw []byte) {
 	for keyword := range members(raw) {
 		word := string(keyword)
 		known := slices.Contains(slices.Concat(enforced, annotations, words[:]), word)
-		if !known && !strings.HasPrefix(word, "x-") {
+		switch {
+		case known || strings.HasPrefix(word, "x-"):
+		case strings.HasSuffix(word, "Of"): // allOf, anyOf, oneOf
+			p.note(oneLine(word) + " is not enforced, and at the top some providers refuse it")
+		default:
 			p.note(oneLine(word) + " is not enforced")
 		}
 	}
@@ -2266,23 +2270,19 @@ func removeMember(object []byte, name string) []byte {
 	return closeWith(b, "}")
 }
 
-// faults collects the faults of the arguments of one call.
+// faults collects the faults of the arguments of one call, each with its place. The function that
+// finds a fault does not know its place: each of its callers adds a name or an index in front.
+// So a call without faults costs nothing extra.
 type faults struct {
-	list  []fault
+	list  []string
 	depth int  // of the current value
 	exact bool // no value is converted: it is that of a tag or keyword
 }
 
-// A fault is one thing that is wrong, and its place. The function that finds a fault does not
-// know its place: each of its callers adds a name or an index in front. So a call without
-// faults costs nothing extra.
-type fault struct{ place, what string }
-
 func (f *faults) Error() string {
 	var lines []string
-	for _, one := range f.list {
-		place := strings.TrimPrefix(one.place, ".")
-		lines = append(lines, strings.TrimPrefix(place+" "+one.what, " "))
+	for _, fault := range f.list {
+		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(fault, "."), " "))
 	}
 	return strings.Join(lines, "; ")
 }
@@ -2314,21 +2314,21 @@ func (f *faults) isFull() bool { return len(f.list) >= 10 }
 // add adds err, unless it is nil, as a fault of the current value.
 func (f *faults) add(err error) {
 	if err != nil {
-		f.list = append(f.list, fault{what: err.Error()})
+		f.list = append(f.list, " "+err.Error())
 	}
 }
 
 // prefixMember adds the name of a member to the places of the faults in list[from:].
 func (f *faults) prefixMember(from int, name string) {
 	for i := from; i < len(f.list); i++ {
-		f.list[i].place = "." + cmp.Or(oneLine(name), `""`) + f.list[i].place
+		f.list[i] = "." + cmp.Or(oneLine(name), `""`) + f.list[i]
 	}
 }
 
 // prefixElement adds the index of an element to the places of the faults in list[from:].
 func (f *faults) prefixElement(from, index int) {
 	for i := from; i < len(f.list); i++ {
-		f.list[i].place = "[" + strconv.Itoa(index) + "]" + f.list[i].place
+		f.list[i] = "[" + strconv.Itoa(index) + "]" + f.list[i]
 	}
 }
 
@@ -2355,7 +2355,7 @@ func (s *schema) appendChecked(b, given []byte, bad *faults) []byte {
 		bad.add(errTooDeep)
 	case !s.allows(raw):
 		bad.add(s.wrongKind(given))
-	case s.enum != nil && !slices.Contains(s.enum, canonical(raw)):
+	case s.enum != nil && !slices.Contains(s.enum, string(raw)) && !slices.Contains(s.enum, canonical(raw)):
 		bad.add(s.wrongChoice(raw))
 	case c == '{' && (bad.depth == 1 || s.fields != nil || s.elem != nil || !s.open):
 		b = s.appendMembers(b, raw, bad)

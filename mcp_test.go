@@ -450,7 +450,7 @@ func TestRegistrationCopiesItsArguments(t *testing.T) {
 // One line for each tool reports what is not enforced of a schema by hand, shapes that some
 // providers refuse, and tags of In that have no effect.
 func TestSchemaIsReported(t *testing.T) {
-	const x, refuse = `mcp: tool "x": InputSchema`, ": some providers refuse that"
+	const x, refuse, ofs = `mcp: tool "x": InputSchema`, ": some providers refuse that", " is not enforced, and at the top some providers refuse it"
 	s := &Server{}
 	said := diagnostics(s)
 	check := func(want string) {
@@ -463,12 +463,12 @@ func TestSchemaIsReported(t *testing.T) {
 	}
 	for _, test := range []struct{ schema, want string }{
 		{`{"type":"object"}`, x + ": properties is missing" + refuse},
-		{`{"type":"object","properties":{},"allOf":[{}]}`, x + ": allOf is not enforced"},
-		{`{"type":"object","properties":{},"anyOf":[{}],"oneOf":[{}]}`, x + ": anyOf is not enforced (and 1 more)"},
+		{`{"type":"object","properties":{},"allOf":[{}]}`, x + ": allOf" + ofs},
+		{`{"type":"object","properties":{},"anyOf":[{}],"oneOf":[{}]}`, x + ": anyOf" + ofs + " (and 1 more)"},
 		{`{"type":"object","properties":{"a":{"type":"array"}}}`, x + ".a: items is missing" + refuse},
 		{`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"array"}}}}}}`, x + ".a[].b: items is missing" + refuse},
 		{`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`, x + "[]: items is missing" + refuse},
-		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#/$defs/b","not":{}}}}`, x + ".a: anyOf is not enforced (and 2 more)"},
+		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#/$defs/b","not":{}}}}`, x + ".a: anyOf" + ofs + " (and 2 more)"},
 		{`{"type":"object","properties":{"a":{"type":"string","pattern":"x","minimum":1}}}`, x + ".a: pattern is not enforced (and 1 more)"},
 		{`{"type":"object","properties":{"` + strings.Repeat("a", 64) + `":{"type":"object","properties":{"` + strings.Repeat("b", 200) + `":{"if":{},"then":{}}}}}}`,
 			x + "." + strings.Repeat("a", 64) + "." + strings.Repeat("b", 180-len(x)-66) + " (and 1 more)"},
@@ -1276,15 +1276,7 @@ func TestSchemaByHandWithAnyType(t *testing.T) {
 			t.Errorf("got %s", r.text())
 		}
 	}
-	// A method of In that writes after its input does not change other members.
-	type methods struct {
-		G greedy              `json:"g"`
-		O struct{ G greedy }  `json:"o"`
-		M map[plainGreedy]int `json:"m"`
-	}
-	const args = `{"g":"a","o":{"G":"b"},"m":{"c":1}}`
-	tryByHand[methods](t, emptySchema, trial{args, args}, trial{args, args}, trial{args, args})
-	// Nor does another call change what such a method keeps.
+	// Another call does not change what a method of In keeps.
 	var kept []keeper
 	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(openSchema)}, func(_ context.Context, in struct{ K keeper }) (string, error) {
 		kept = append(kept, in.K)
@@ -1301,23 +1293,6 @@ type keeper struct{ raw []byte }
 
 func (k *keeper) UnmarshalJSON(raw []byte) error {
 	k.raw = raw
-	return nil
-}
-
-// A greedy is a string that appends to the bytes that it is given.
-type greedy string
-
-// A plainGreedy is a greedy key of a map.
-type plainGreedy string
-
-func (g *greedy) UnmarshalJSON(raw []byte) error {
-	_ = append(raw, strings.Repeat("#", 300)...)
-	return json.Unmarshal(raw, (*string)(g))
-}
-
-func (g *plainGreedy) UnmarshalText(text []byte) error {
-	*g = plainGreedy(text)
-	_ = append(text, strings.Repeat("#", 300)...)
 	return nil
 }
 

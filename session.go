@@ -2179,7 +2179,6 @@ func (w *lineWriter) writeAll() {
 		w.wakeLocked()
 	}
 	w.writing = false
-	w.wakeLocked()
 	w.mu.Unlock()
 }
 

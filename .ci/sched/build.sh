@@ -7,9 +7,9 @@ set -e
 # The rewriter needs these names of the library: constants that are made small, so that small
 # scenarios reach the bounds; functions that are left out, because they deal with the process
 # or because other packages call them with a context of their own; and the files.
-usual='keepBuffer=2048,keepHead=2048'
-tight='keepBuffer=2048,keepHead=2048,outputBound=300,aheadBound=8192'
-drop='Server.ServeStdio,isTerminal,endOnSignal,Server.LogHandler,logHandler.*'
+usual='keepBuffer=2048,maxNotes=2'
+tight='keepBuffer=2048,maxNotes=2,outputBound=300,aheadBound=8192'
+drop='Server.ServeStdio,endOnSignal,traceFile.*,Server.LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,20 +29,6 @@ printf 'module schedrun\n\n%s\n' "$(grep '^go ' "$here/rewrite/go.mod")" >"$sour
 "$tool" -src "$(go env GOROOT)/src/context" -out "$source/context" -path context context.go
 # shellcheck disable=SC2086 # $files holds several arguments
 "$tool" -src "$lib" -out "$source/mcp" -context schedrun/context -set "${SET:-$set}" -drop "$drop" ${mutant:+-mutant "$mutant"} $files
-# The driver passes a trace with this function, because ServeStdio is left out.
-cat >"$source/mcp/traced.go" <<'END'
-package mcp
-
-import (
-	"io"
-	"schedrun/context"
-)
-
-func (s *Server) ServeTraced(ctx context.Context, r io.Reader, w, trace io.Writer) error {
-	_, err := s.serveSession(ctx, r, w, trace)
-	return err
-}
-END
 cd "$source"
 if [ -n "$RACE" ]; then
 	go build -race -gcflags='schedrun/sched=-race=false -l' -gcflags='schedrun/driver=-race=false -l' -o "$out" ./driver

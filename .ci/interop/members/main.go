@@ -54,11 +54,11 @@ func main() {
 	}
 	s.AddPrompt(mcp.Prompt{
 		Name: "forecast", Title: "Forecast", Description: "Asks for a forecast.", Icons: icons, Meta: meta,
-		Arguments: []mcp.Argument{{Name: "city", Title: "City", Description: "The city.", Required: true}},
-	}, func(_ context.Context, args map[string]string) ([]mcp.Message, error) {
+		Arguments: []mcp.PromptArgument{{Name: "city", Title: "City", Description: "The city.", Required: true}},
+	}, func(_ context.Context, args map[string]string) ([]mcp.PromptMessage, error) {
 		text := mcp.Text("Will it rain in " + args["city"] + "?")
 		text.Annotations, text.Meta = recent, meta
-		return []mcp.Message{{Content: text}}, nil
+		return []mcp.PromptMessage{{Content: text}}, nil
 	})
 	if err := s.ServeStdio(context.Background()); err != nil {
 		log.Fatal(err)
