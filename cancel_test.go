@@ -24,7 +24,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 )
@@ -161,6 +160,11 @@ func TestEndings(t *testing.T) {
 		{"EOF, and w is a closed pipe", func(c *client) { breakWith(0, syscall.EPIPE)(c); c.in.Close() }, ErrClosed, false, nil},
 		{"ctx ends", func(c *client) { c.cancel(nil) }, context.Canceled, true, nil},
 		{"ctx ends with a cause", func(c *client) { c.cancel(boom) }, boom, true, nil},
+		{"ctx ends, and then r fails", func(c *client) {
+			c.cancel(boom)
+			synctest.Wait()
+			c.in.CloseWithError(errors.New("closed by the caller"))
+		}, boom, true, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
@@ -181,6 +185,14 @@ func TestEndings(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A Reader that returns neither data nor an error a hundred times ends the session.
+func TestReaderWithoutProgress(t *testing.T) {
+	s := &Server{Name: "demo", Version: "1"}
+	if err := s.Serve(t.Context(), readFunc(func([]byte) (int, error) { return 0, nil }), io.Discard); err != io.ErrNoProgress {
+		t.Errorf("Serve: %v", err)
 	}
 }
 
@@ -262,35 +274,6 @@ func TestInputAfterTheEndIsDiscarded(t *testing.T) {
 			close(s.release)
 			c.ends(0, nil)
 		})
-	}
-}
-
-// Serve does not return the error of a Reader that is closed after ctx has ended.
-func TestReaderClosedAfterContextEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		c := serve(t, &s.Server)
-		c.send(modernCall("1", "deaf"))
-		time.Sleep(maxInline) // another goroutine reads now
-		c.cancel(errors.New("shut down"))
-		synctest.Wait()
-		c.in.CloseWithError(errors.New("closed by the caller"))
-		synctest.Wait()
-		close(s.release)
-		c.ends(0, nil)
-	})
-}
-
-// Reading ahead costs memory for the input, and not for each Read.
-func TestReadAheadMemory(t *testing.T) {
-	skipIfNotMeasurable(t)
-	const n = 20_000
-	r := &lineReader{r: iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n))), limit: 1 << 20}
-	if cost := allocated(func() {
-		for range n {
-			ahead(r)
-		}
-	}); cost > 2*minRead*n {
-		t.Errorf("%d Reads of a byte allocate %.0f bytes each", n, cost/n)
 	}
 }
 
@@ -855,26 +838,19 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 					}
 					p.start().wait("exit status 0")
 					wantResponses(t, out.String(), 0, tt.n, tt.check)
-					if errs := p.errs.String(); errs != "" {
-						t.Errorf("stderr: %s", errs)
-					}
+					p.silent()
 				})
 			}
 		})
 	}
 	t.Run("null device", func(t *testing.T) {
 		p := newProc(t)
-		null, err := os.Open(os.DevNull)
-		if err != nil {
-			t.Fatal(err)
-		}
+		null := must(os.Open(os.DevNull))
 		defer null.Close()
 		p.cmd.Stdin = null
 		p.start().responses(1, 0, nil)
 		p.wait("exit status 0")
-		if errs := p.errs.String(); errs != "" {
-			t.Errorf("stderr: %s", errs)
-		}
+		p.silent()
 	})
 }
 
@@ -907,9 +883,7 @@ func TestProcessEndsAtABrokenPipe(t *testing.T) {
 				p.send(callLine(51, "echo", `{"Text":"hi"}`)) // the write of its response fails
 			}
 			p.sawCause(p.wait("exit status 0"), 50, ErrClosed.Error())
-			if errs := p.errs.String(); errs != "" {
-				t.Errorf("stderr: %s", errs)
-			}
+			p.silent()
 		})
 	}
 }

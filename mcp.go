@@ -85,7 +85,8 @@
 //
 // If [Tool.OutputSchema] is nil and the type is a struct or a map that can be described, the
 // output schema is derived from it. A pointer has no derived schema: nil is sent as an empty
-// result. If the client's revision requires an object, any other output is sent only as text.
+// result. If the client's revision requires an object, any other output is wrapped as
+// {"result": ...}, without an output schema.
 //
 // In structured output nil slices, maps and bytes are sent as empty ones, and a nil pointer in a
 // struct is left out, as the Go type and the output schema say. If the output schema does not
@@ -1206,8 +1207,9 @@ func Progress(ctx context.Context, done, total float64, message string) {
 // Call LogHandler before the Server serves. A session that began before the first LogHandler
 // gets no log messages, because logging was not declared to it.
 //
-// The data of a message is an object, as [slog.JSONHandler] writes it without time and level:
-// the message as "msg", and the attributes. The levels are slog's, and those of the protocol
+// A message without attributes is sent as a string, because some clients accept no other data.
+// Any other is an object, as [slog.JSONHandler] writes it without time and level: the message as
+// "msg", and the attributes. The levels are slog's, and those of the protocol
 // between and above them: Info+2 is notice, Error+4 critical, Error+8 alert, Error+12 emergency.
 //
 // Logging blocks until the message is written or the request ends, so do not log while holding
@@ -1251,10 +1253,14 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 		return err
 	}
 	_, rest, _ := bytes.Cut(bytes.TrimSpace(data.Bytes()), []byte(",")) // without the level, which is the first member
+	fields := join(nil, "{", string(singleLine(rest)))
+	if message := member(fields, slog.MessageKey); len(fields) == len(message)+len(`{"msg":}`) {
+		fields = message // a message alone is a string: clients of the Java SDK accept no other data
+	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
-	b = join(optionalMember(b, "logger", h.name), `"data":{`, string(singleLine(rest)), `}}`)
+	b = rawMember(optionalMember(b, "logger", h.name), "data", fields)
 	r := requestOf(ctx)
-	r.session.sendNotification(r, b, func() bool { return true })
+	r.session.sendNotification(r, closeWith(b, `}}`), func() bool { return true })
 	return nil
 }
 

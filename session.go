@@ -1492,11 +1492,16 @@ func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, e
 	return appendOutcome(b, structured, res.IsError, rev), nil
 }
 
-// appendOutcome appends the members after the content of a result. Structured output is left
-// out if it is nil or null, or if the revision requires an object and it is not one.
+// appendOutcome appends the members after the content of a result. Structured output that is nil
+// or null is left out. If the revision requires an object, any other value is wrapped as
+// {"result": ...}: Gemini CLI refuses a text that is JSON, but not an object, without it.
 func appendOutcome(b, structured []byte, isError bool, rev revision) []byte {
-	if structured != nil && string(structured) != "null" && (structured[0] == '{' || rev.knows(anyOutput)) {
+	switch {
+	case structured == nil || string(structured) == "null":
+	case structured[0] == '{' || rev.knows(anyOutput):
 		b = rawMember(b, "structuredContent", structured)
+	default:
+		b = append(append(join(b, `"structuredContent":{"result":`), structured...), "},"...)
 	}
 	if isError {
 		b = join(b, `"isError":true,`)
@@ -1981,6 +1986,7 @@ type lineReader struct {
 	buf      []byte          // read and not yet returned; Read fills the room after it
 	size     int             // bytes of memory in which buf is
 	seen     int             // buf[:seen] holds no newline
+	last     int             // bytes of the last line
 	skipping bool            // buf continues a line that is longer than limit
 	err      error           // of the last Read
 	ahead    chan readResult // receives the result of the Read ahead; nil if there is none
@@ -2016,7 +2022,7 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 		return nil, l.err
 	}
 	l.seen = len(l.buf)
-	if l.size > max(keepBuffer, 2*len(l.buf)) { // what remains is copied, and the memory of the lines is released
+	if l.size > max(cap(l.buf), keepBuffer, 2*len(l.buf)) { // what remains is copied, and the memory of the lines is released
 		l.buf, l.size = bytes.Clone(l.buf), len(l.buf)
 	}
 	return nil, nil
@@ -2025,7 +2031,7 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 // take removes the first n bytes from the buffer and returns them.
 func (l *lineReader) take(n int) []byte {
 	line := l.buf[:n]
-	l.buf, l.seen = l.buf[n:], 0
+	l.buf, l.seen, l.last = l.buf[n:], 0, n
 	return line
 }
 
@@ -2069,6 +2075,9 @@ func (l *lineReader) add(more readResult) {
 func (l *lineReader) makeRoom(n int) {
 	if cap(l.buf)-len(l.buf) < n {
 		l.size = max(keepBuffer, 2*len(l.buf), len(l.buf)+n)
+		if len(l.buf) >= keepBuffer-n { // the line is long, perhaps as long as the last one
+			l.size = max(l.size, l.last+keepBuffer)
+		}
 		l.buf = append(make([]byte, 0, l.size), l.buf...)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -477,6 +478,13 @@ type none = struct{}
 
 func ptr[T any](v T) *T { return &v }
 
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // diagnostics makes s write its diagnostics to a buffer.
 func diagnostics(s *Server) *bytes.Buffer {
 	var b bytes.Buffer
@@ -920,11 +928,7 @@ func childServer() (code int) {
 	})
 	add(s, "stray", func(ctx context.Context) (string, error) {
 		fmt.Println("stray print")
-		self, err := os.Executable()
-		if err != nil {
-			return "", err
-		}
-		cmd := exec.CommandContext(ctx, self)
+		cmd := exec.CommandContext(ctx, must(os.Executable()))
 		cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=reader")
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 		return "ran", cmd.Run()
@@ -1013,13 +1017,9 @@ type proc struct {
 func newProc(t *testing.T, env ...string) *proc {
 	t.Helper()
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	p := &proc{t: t, file: filepath.Join(t.TempDir(), "report"), ended: make(chan struct{}), overtime: cancel}
-	p.cmd = exec.CommandContext(ctx, self)
+	p.cmd = exec.CommandContext(ctx, must(os.Executable()))
 	p.cmd.WaitDelay, p.cmd.Stderr = 10*time.Second, &p.errs
 	trace := ""
 	if wireFolder != "" {
@@ -1203,6 +1203,14 @@ func (p *proc) wait(state string) (rep report) {
 	return rep
 }
 
+// silent checks that nothing was written to stderr.
+func (p *proc) silent() {
+	p.t.Helper()
+	if errs := p.errs.String(); errs != "" {
+		p.t.Errorf("stderr: %s", errs)
+	}
+}
+
 // sawCause checks that n handlers were cancelled, all with this cause.
 func (p *proc) sawCause(rep report, n int, cause string) {
 	p.t.Helper()
@@ -1259,11 +1267,6 @@ func TestProtocol(t *testing.T) {
 			> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{$META}}
 			< {"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private",$SRV}}
 			` + initialize("2025-06-18") + initialized("2025-06-18")},
-		{"the response has the era of the request", emptied, legacyPV, `
-			> {"jsonrpc":"2.0","id":7,"method":"tools/list","params":{$META}}
-			< {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",$SRV}}
-			> {"jsonrpc":"2.0","id":8,"method":"tools/list"}
-			< {"jsonrpc":"2.0","id":8,"result":{"tools":[]}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) { play(t, tt.server(), tt.version, tt.transcript) })
 	}
@@ -1399,18 +1402,24 @@ func TestRevisions(t *testing.T) {
 		func(context.Context, none) ([]int, error) { return nil, nil })
 	AddTool(s, Tool{Name: "ref", OutputSchema: json.RawMessage(`{"$ref":"#/$defs/x","$defs":{"x":{"type":"array"}}}`)},
 		func(context.Context, none) ([]int, error) { return nil, nil })
+	for _, uri := range []string{"x:b", "x:{b}"} {
+		s.AddResource(Resource{URI: uri, Name: "b", Title: "B", Description: "D", MIMEType: "x/y", Size: 7, Annotations: notes, Icons: icon, Meta: meta}, texts(""))
+	}
+	s.AddPrompt(Prompt{Name: "c", Title: "C", Arguments: []PromptArgument{{Name: "d", Title: "D"}}, Icons: icon, Meta: meta}, promptOf())
 
 	const (
 		ICON  = `"icons":[{"src":"https://x/i.png","mimeType":"image/png","sizes":["48x48"],"theme":"dark"}]`
 		NOTES = `"annotations":{"audience":["user"],"priority":0.5,"lastModified":"2025-01-02T03:04:05Z"}`
+		CAPS  = `"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"extensions":{"x/y":{}}`
+		BOTH  = `"name":"b","title":"B","description":"D","mimeType":"x/y",` + NOTES + `,` + ICON + `,"_meta":{"k":1}`
 		ARGS  = `"inputSchema":{"type":"object","properties":{},"additionalProperties":false}`
 	)
-	transcript := strings.NewReplacer("$ICON", ICON, "$NOTES", NOTES, "$ARGS", ARGS, "\n\t\t\t", "").Replace(`
+	transcript := strings.NewReplacer("$ICON", ICON, "$NOTES", NOTES, "$ARGS", ARGS, "$CAPS", CAPS, "$BOTH", BOTH, "\n\t\t\t", "").Replace(`
 		«ABCD:> {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"$VERSION","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
-		< {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"$VERSION","capabilities":{"tools":{"listChanged":true},"extensions":{"x/y":{}}},"instructions":"Be kind.",
+		< {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"$VERSION","capabilities":{$CAPS},"instructions":"Be kind.",
 			"serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}»
 		«M:> {"jsonrpc":"2.0","id":0,"method":"server/discover","params":{$META}}
-		< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"extensions":{"x/y":{}}},"instructions":"Be kind.",
+		< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{$CAPS},"instructions":"Be kind.",
 			"ttlMs":90000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}}»
 		> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{«M:$META»}}
 		< {"jsonrpc":"2.0","id":1,"result":{«M:"resultType":"complete",»"tools":[
@@ -1419,6 +1428,12 @@ func TestRevisions(t *testing.T) {
 			{"name":"list",$ARGS«M:,"outputSchema":{"type":"array","items":{"type":"integer"}}»,"annotations":{"readOnlyHint":false}},
 			{"name":"ref",$ARGS«M:,"outputSchema":{"$ref":"#/$defs/x","$defs":{"x":{"type":"array"}}}»}]
 			«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
+		> {"jsonrpc":"2.0","id":4,"method":"resources/list","params":{«M:$META»}}
+		< {"jsonrpc":"2.0","id":4,"result":{«M:"resultType":"complete",»"resources":[{"uri":"x:b","size":7,$BOTH}]«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
+		> {"jsonrpc":"2.0","id":5,"method":"resources/templates/list","params":{«M:$META»}}
+		< {"jsonrpc":"2.0","id":5,"result":{«M:"resultType":"complete",»"resourceTemplates":[{"uriTemplate":"x:{b}",$BOTH}]«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
+		> {"jsonrpc":"2.0","id":6,"method":"prompts/list","params":{«M:$META»}}
+		< {"jsonrpc":"2.0","id":6,"result":{«M:"resultType":"complete",»"prompts":[{"name":"c","title":"C","arguments":[{"name":"d","title":"D"}],$ICON,"_meta":{"k":1}}]«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
 		> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"full","_meta":{"progressToken":0«M:,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}»}}}
 		< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0,"progress":0,"message":"on it"}}
 		< {"jsonrpc":"2.0","id":2,"result":{«M:"resultType":"complete",»"content":[
@@ -1433,7 +1448,7 @@ func TestRevisions(t *testing.T) {
 			,"structuredContent":{"n":1}
 			,"_meta":{"k":1«M:,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}»}}}
 		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list"«M:,$META»}}
-		< {"jsonrpc":"2.0","id":3,"result":{«M:"resultType":"complete",»"content":[{"type":"text","text":"[]"}]«M:,"structuredContent":[],$SRV»}}`)
+		< {"jsonrpc":"2.0","id":3,"result":{«M:"resultType":"complete",»"content":[{"type":"text","text":"[]"}],"structuredContent":«ABCD:{"result":[]}»«M:[],$SRV»}}`)
 	choice := regexp.MustCompile(`«([A-M]+):([^«»]*)»`) // the innermost
 	for i, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
@@ -1452,14 +1467,6 @@ func TestRevisions(t *testing.T) {
 }
 
 // ---- rounds of the modern era ----
-
-// callOf returns a call of a tool, with what a requestState depends on.
-func callOf(s *Server, tool, arguments string) *request {
-	c := &session{srv: s}
-	s.addSession(c) // the first session makes the seed
-	s.removeSession(c)
-	return &request{session: c, method: []byte("tools/call"), name: tool, arguments: []byte(arguments)}
-}
 
 // Each round asks the questions that have no response yet. The server keeps nothing
 // between rounds.
@@ -1506,24 +1513,19 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 				t.Errorf("%s: got %q", json, got)
 			}
 		}
-		for _, state := range []string{`""`, `"forged"`, `"."`, `".."`, `"..."`, `5`, `{}`, `["` + state + `"]`, `"` + state + `."`} {
+		for _, state := range []string{`""`, `"forged"`, `"."`, `".."`, `"..."`, `5`, `{}`, `["` + state + `"]`,
+			`"` + state + `."`, `"` + state[1:] + `"`, `"` + state[:len(state)-1] + `"`, `"x` + state[1:] + `"`, `"` + state + state + `"`, `" ` + state + `"`} {
 			c.send(modernRequest(7, "tools/call", params, caps, responses(`{"$a":`+confirmYes+`,"$b":`+confirmYes+`}`), `,"requestState":`+state))
 			c.want(wrong(7, codeParams, badState))
 		}
 	})
-}
-
-// An invalid requestState or inputResponses is refused even if the handler asks nothing.
-func TestInvalidAnswersAreRefused(t *testing.T) {
-	inBubble(t, asker(func(context.Context) (string, error) { return "done", nil }), "", func(c *client) {
-		for _, more := range []string{`"requestState":"x"`, `"requestState":5`, `"inputResponses":[]`, `"inputResponses":{"a":5}`} {
+	inBubble(t, asker(noText), "", func(c *client) { // also if the handler asks nothing
+		for _, more := range []string{`"requestState":"x"`, `"inputResponses":[]`, `"inputResponses":{"a":5}`} {
 			c.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap, ","+more))
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":1,"error":{"code":-32602`) {
 				t.Errorf("%s: got %q", more, got)
 			}
 		}
-		c.send(modernRequest(2, "tools/call", `"name":"ask"`, everyCap, `,"requestState":null,"inputResponses":{"a":{}}`))
-		c.want(modernSaid(2, "done"))
 	})
 }
 
@@ -1547,15 +1549,11 @@ func TestRequestState(t *testing.T) {
 		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"},"more":true`}, false, true},
 		{ask, place{"tools/call", `"name":"other","arguments":{"n":1,"s":" x\n"}`}, false, false},
 		{ask, place{"tools/call", `"name":"ask","arguments":{"n":2,"s":" x\n"}`}, false, false},
-		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":"x\n"}`}, false, false},
 		{ask, place{"tools/call", `"name":"ask","arguments":{}`}, false, false},
 		{ask, place{"tools/call", `"name":"ask"`}, false, false},
-		{place{"tools/call", `"name":"ask"`}, place{"tools/call", `"name":"ask"`}, false, true},
 		{place{"tools/call", `"name":"ask"`}, place{"prompts/get", `"name":"ask"`}, false, false},
 		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, false, true},
 		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"other","arguments":{"a":"1"}`}, false, false},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"2"}`}, false, false},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"tools/call", `"name":"ask","arguments":{"a":"1"}`}, false, false},
 		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:a"`}, false, true},
 		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:o"`}, false, false},
 	} {
@@ -1726,8 +1724,19 @@ func TestLineEndings(t *testing.T) {
 	}
 }
 
-// Each message is one line that ends with \n, whatever it contains.
+// Each message is one line of valid UTF-8, whatever it contains and whatever methods write it.
 func TestMessagesAreOneLine(t *testing.T) {
+	for _, v := range []any{json.RawMessage("{\"a\":\n\"\xff\u2028\u2029\"}"), map[string]any{"k": valJSON{1}}, color(3), []string{"\xc3(", "\u2028"}} {
+		s := &Server{}
+		logger := slog.New(s.LogHandler(""))
+		AddTool(s, Tool{Name: "t"}, func(ctx context.Context, _ none) (any, error) { logger.InfoContext(ctx, "m", "v", v); return v, nil })
+		got := feed(t, s, strings.NewReader(modernCall("1", "t", `"`+keyLevel+`":"info"`)))
+		for _, line := range got {
+			if len(got) != 2 || !utf8.ValidString(line) || !json.Valid([]byte(line)) || strings.ContainsAny(line, "\r\u2028\u2029") {
+				t.Errorf("%T: got %q", v, got)
+			}
+		}
+	}
 	text := "a\r\nb\x00\x7f\u2028\u2029\xff\\\" \U0001f600"
 	s := &Server{}
 	schema := json.RawMessage("{\n\t\"type\": \"object\",\r\n\t\"properties\": {},\"x\": \"a b\\n\u2028\"\n}")
@@ -1748,26 +1757,6 @@ func TestMessagesAreOneLine(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-}
-
-// A text of 10 MiB is accepted in a request. In a result it is one line, in one Write.
-func TestLargeTexts(t *testing.T) {
-	size := 10 << 20
-	if raceBuild() { // which is slow with bytes
-		size = 1 << 20
-	}
-	bubble(t, func(t *testing.T, s *stage) {
-		text := strings.Repeat("x", size)
-		add(&s.Server, "big", func(context.Context) (string, error) { return text, nil })
-		c := serveWire(t, &s.Server)
-		c.send(`{"jsonrpc":"2.0","id":"p","method":"ping","params":{"x":"` + text + `"}}`)
-		c.want(pongLine)
-		c.send(modernCall("1", "big"))
-		if c.want(modernSaid("1", text)); len(c.writes) != 2 {
-			t.Errorf("%d writes", len(c.writes))
-		}
-		c.end()
-	})
 }
 
 // A line above MaxMessageBytes, blanks included, is refused without an id, and the next line is
@@ -2004,7 +1993,7 @@ func TestBatches(t *testing.T) {
 			> [` + call(`"a"`, "ask", "{}") + `]
 			< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
 			> [{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}]
-			< ` + said(`"a"`, "[]")},
+			< {"jsonrpc":"2.0","id":"a","result":{"content":[{"type":"text","text":"[]"}],"structuredContent":{"result":[]}}}`},
 		{"before initialize", "", "> " + one + "\n< " + refused + ping},
 		{"2025-06-18", "2025-06-18", "> " + one + "\n< " + refused + ping},
 		{"2025-11-25", "2025-11-25", "> " + one + "\n< " + refused + ping},
@@ -2121,7 +2110,7 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 }
 
 // Responses to many short calls that were read together are written about every
-// millisecond. The requests of a batch run concurrently, and do not delay the next line.
+// millisecond.
 func TestShortCallsDoNotDelayResponses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline / 2); return "short", nil })
@@ -2139,18 +2128,6 @@ func TestShortCallsDoNotDelayResponses(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		c.recv()
-		c.end()
-	})
-	bubble(t, func(t *testing.T, s *stage) {
-		c := serve(t, &s.Server)
-		c.initialize("2025-03-26", "{}")
-		c.send("[" + legacyCall("1", "sleep1") + "," + legacyCall("2", "sleep1") + "," + legacyCall("3", "sleep1") + "]")
-		c.send(pingLine)
-		c.want(pongLine)
-		time.Sleep(time.Second)
-		if got := c.recv(); strings.Count(strings.Join(got, "\n"), "slept") != 3 {
-			t.Errorf("got %q", got)
-		}
 		c.end()
 	})
 }
@@ -2712,51 +2689,29 @@ func badResult(result string) func(*client) {
 	}
 }
 
-// A question is not sent if its context or its request has ended. After the end of the
-// input it fails at once, also while handlers linger. Outside of a handler no question is
-// sent.
+// A question is not sent outside of a handler, or if its context or its request has ended. See
+// TestQuestionsEndWithTheSession for the end of the session.
 func TestQuestionsAfterTheEnd(t *testing.T) {
-	for _, version := range []string{"2025-11-25", ""} {
-		t.Run(version, func(t *testing.T) { testQuestionsAfterTheEnd(t, version) })
-	}
+	var kept context.Context
+	s := asker(func(ctx context.Context) (string, error) {
+		late, stop := context.WithCancelCause(ctx)
+		stop(errors.New("too late"))
+		kept = ctx
+		return askOnce(late)
+	})
+	inBubbleWith(t, s, "2025-11-25", everyCap, func(c *client) {
+		c.send(callTheAsker(1), modernRequest(2, "tools/call", `"name":"ask"`, everyCap))
+		c.got = slices.Sorted(slices.Values(c.recv()))
+		c.want(said(1, "error: too late"), modernSaid(2, "error: too late"))
+		if text, _ := askOnce(kept); text != "error: context canceled" {
+			t.Errorf("after the response: %q", text)
+		}
+	})
 	for _, ask := range []askFunc{askOnce, askURL, askRoots, askByHand, askConsent, askModel(hiAsk)} {
 		if text, err := ask(t.Context()); text != "" || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "outside of a handler") {
 			t.Errorf("outside of a handler: %q, %v", text, err)
 		}
 	}
-}
-
-func testQuestionsAfterTheEnd(t *testing.T, version string) {
-	synctest.Test(t, func(t *testing.T) {
-		var kept context.Context
-		s := asker(func(ctx context.Context) (string, error) {
-			late, stop := context.WithCancelCause(ctx)
-			stop(errors.New("too late"))
-			text, _ := askOnce(late)
-			kept = ctx
-			time.Sleep(time.Second) // EOF comes here
-			start := time.Now()
-			text2, _ := askOnce(ctx)
-			return fmt.Sprint(text, ", ", text2, ", ", ctx.Err(), time.Since(start)), nil
-		})
-		s.CancelDelay = time.Hour
-		c := serve(t, s)
-		const want = "error: too late, closed, <nil> 0s"
-		call, response := modernRequest(1, "tools/call", `"name":"ask"`, everyCap), modernSaid(1, want)
-		if version != "" {
-			c.initialize(version, everyCap)
-			call, response = callTheAsker(1), said(1, want)
-		}
-		c.send(call)
-		c.want()
-		c.in.Close()
-		time.Sleep(time.Second)
-		c.want(response)
-		if text, _ := askOnce(kept); text != "error: context canceled" {
-			t.Errorf("after the response: %q", text)
-		}
-		c.end()
-	})
 }
 
 // A modern handler that asks in a loop, without returning the error, ends when its request
@@ -3274,36 +3229,6 @@ type readFunc func(b []byte) (int, error)
 
 func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
-// The memory of a line that was read is not read into again, and that of a line whose Write
-// has failed is not used again, because w may still use it. The test uses lineReader and
-// lineWriter to look at their memory.
-func TestMemoryInUseIsNotReused(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a sync.Pool gives what it was given on the same P
-	text := strings.Repeat("x", 2*keepBuffer)
-	w := &lineWriter{w: writeFunc(func([]byte) (int, error) { return 0, io.ErrClosedPipe }), failed: func(error) {}}
-	line := appendString(nil, text)
-	w.enqueue(line)
-	if w.acquire() {
-		w.writeAll()
-	}
-	appendString(nil, strings.Repeat("y", len(text)))
-	if string(line[1:len(line)-1]) != text {
-		t.Error("what was being written has been written into")
-	}
-	in := &lineReader{r: strings.NewReader("short\n" + text + "\nnext\n"), limit: 1 << 20}
-	var lines [][]byte
-	for len(lines) < 3 {
-		got, _ := in.nextLine()
-		for ; got == nil; got, _ = in.nextLine() {
-			in.readMore()
-		}
-		lines = append(lines, got)
-	}
-	if got := string(bytes.Join(lines, []byte("\n"))); got != "short\n"+text+"\nnext" {
-		t.Error("a line has been read into")
-	}
-}
-
 // ---- fuzzing: sessions ----
 
 const fuzzMeta = `"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`
@@ -3476,38 +3401,6 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// A state is accepted only if it is, byte for byte, what seal makes.
-func FuzzState(f *testing.F) {
-	s := &Server{}
-	good := callOf(s, "x", "").seal(rounds{map[string]json.RawMessage{"a": []byte("{}")}, 2})
-	for _, state := range []string{good, "", ".", "..", good + "\n", good[:len(good)-1], "zzzzzz.e30.AAAA", "-1.e30." + strings.Repeat("A", 13)} {
-		f.Add(state, "x", []byte(`{}`))
-	}
-	f.Fuzz(func(t *testing.T, state, tool string, answer []byte) {
-		opens := func(state, tool string) (so rounds, ok bool) {
-			call := callOf(s, tool, "")
-			call.state = appendString(nil, state)
-			return so, call.unseal(&so)
-		}
-		if _, ok := opens(state, tool); ok && state != good {
-			t.Errorf("accepted %q", state)
-		}
-		if !json.Valid(answer) {
-			return
-		}
-		sealed := callOf(s, tool, "").seal(rounds{map[string]json.RawMessage{"a": answer}, 1})
-		if so, ok := opens(sealed, tool); !ok || so.Idle != 1 || len(so.Answers) != 1 {
-			t.Errorf("refused %q", sealed)
-		}
-		if _, ok := opens(sealed, tool+"."); ok {
-			t.Errorf("accepted %q for something else", sealed)
-		}
-		if _, ok := opens(sealed+state, tool); ok && state != "" {
-			t.Errorf("accepted %q and more", sealed)
-		}
-	})
-}
-
 // ---- speed ----
 
 // A load is a session whose client counts the lines that it receives.
@@ -3625,14 +3518,6 @@ func TestMemoryForARequest(t *testing.T) {
 		if n := cost(0, text(size), 10); n > 6*float64(size) {
 			t.Errorf("%d bytes there and back cost %.1f times as many", size, n/float64(size))
 		}
-	}
-}
-
-// A text of escapes is read into one piece of memory.
-func TestEscapesAreUnquotedAtOnce(t *testing.T) {
-	raw := []byte(`"` + strings.Repeat(`\u0041x\ud83d\ude00`, 1000) + `"`)
-	if n := testing.AllocsPerRun(10, func() { unquote(raw) }); n > 1 {
-		t.Errorf("a text of 2000 escapes is %v allocations", n)
 	}
 }
 
@@ -3766,17 +3651,6 @@ func TestQuestionsAreIdentifiedByWhatTheyAsk(t *testing.T) {
 			version = min(version+1, 2)
 			return ask(ctx, fmt.Sprintf("Publish version %d?", version))
 		}, func(_ int, message string) string { return accept("yes to " + message) }, "yes to Publish version 2?", 2, false},
-		"map order": {func(ctx context.Context) (string, error) {
-			said := make(map[string]string)
-			for name := range names {
-				text, err := ask(ctx, "For "+name+"?")
-				if err != nil {
-					return "", err
-				}
-				said[name] = text
-			}
-			return fmt.Sprint(said), nil
-		}, func(_ int, message string) string { return accept(message[4:5]) }, "map[a:a b:b c:c]", 10, false},
 		"concurrent": {func(ctx context.Context) (string, error) {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
@@ -3917,25 +3791,3 @@ func TestAddMethod(t *testing.T) {
 type writeFunc func(b []byte) (int, error)
 
 func (f writeFunc) Write(b []byte) (int, error) { return f(b) }
-
-// A failed Write ends the session before a goroutine that waits for room is woken: it would
-// start another handler. The window is too small to be hit through the API.
-func TestAFailedWriteIsReportedBeforeWaitersWake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fail := make(chan struct{})
-		reported := false
-		w := &lineWriter{w: writeFunc(func([]byte) (int, error) { <-fail; return 0, io.ErrClosedPipe })}
-		w.failed = func(error) {
-			time.Sleep(time.Second) // a waiter that is woken before this ends sees it
-			reported = true
-		}
-		w.enqueue([]byte("x"))
-		w.acquire()
-		go w.writeAll()
-		full := w.waitChannel(1)
-		close(fail)
-		if <-full; !reported {
-			t.Error("woken before the failure was reported")
-		}
-	})
-}

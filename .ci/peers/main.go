@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -24,6 +25,7 @@ var (
 	only     = flag.String("only", "", "measure only scenarios whose names contain this")
 	check    = flag.Bool("check", false, "exit with status 1 if a goal is missed")
 	before   = flag.String("before", "", "also measure the library in this other checkout")
+	alone    = flag.Bool("alone", false, "measure only this library, and that of -before")
 	cache    = flag.String("cache", "", "directory to install the Python SDK in (default: in the user's cache)")
 	svg      = flag.String("svg", "", "draw the picture of five bars to this file")
 	markdown = flag.Bool("markdown", false, "print the main figures as Markdown too")
@@ -111,6 +113,10 @@ func build(dir string) {
 	if *before != "" {
 		buildEarlier(dir)
 		servers = append(servers, earlier)
+	}
+	if *alone {
+		servers = slices.DeleteFunc(servers, func(s *server) bool { return s != ours && s != earlier })
+		return
 	}
 	if err := installPython(); err != nil {
 		log.Printf("NOT CHECKED: the Python SDK is left out: %v", err)
