@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 3.0.0, 2026-11-23
+// Version 4.0.0, 2026-11-24
 
 package mcp
 
@@ -215,16 +215,17 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		c.out.hold()
 	}
 	c.cancelHandlers(cause)
-	drain := cmp.Or(max(0, c.srv.WaitDelay), time.Second)
-	limit, stop := context.WithTimeout(context.Background(), drain)
-	defer stop()
-	last, stop := context.WithTimeout(context.Background(), drain+graceTime)
+	limit, stop := context.WithTimeout(context.Background(), cmp.Or(max(0, c.srv.WaitDelay), time.Second))
 	defer stop()
 	unfinished := ""
 	if !isClosedWithin(limit, idle) {
-		if unfinished = c.listUnfinished(); unfinished == "" && !isClosedWithin(last, idle) {
-			unfinished = "a message was still being read"
-		}
+		unfinished = c.listUnfinished()
+	}
+	deadline, _ := limit.Deadline() // on a busy machine it may have been long ago
+	last, stop := context.WithTimeout(context.Background(), max(0, time.Until(deadline))+graceTime)
+	defer stop()
+	if unfinished == "" && !isClosedWithin(last, idle) {
+		unfinished = "a message was still being read"
 	}
 	if !c.out.finish(last.Done()) && unfinished == "" {
 		unfinished = "the client did not read all responses in time"

@@ -84,28 +84,6 @@ func ExampleAddTool() {
 	// {"content":[{"type":"text","text":"Invalid arguments: scale must be one of \"linear\", \"decibel\", got \"log\"; rounds is unknown (there is x, scale, round); x is required"}],"isError":true}
 }
 
-// If InputSchema is set, it is what clients see and what arguments are checked against. A
-// json.RawMessage holds the arguments after they were checked and converted;
-// RequestFrom(ctx).Arguments has them as the client sent them.
-func ExampleAddTool_raw() {
-	s := &mcp.Server{Name: "raw", Version: "1.0.0"}
-	mcp.AddTool(s, mcp.Tool{
-		Name:        "count",
-		Description: "Counts the arguments.",
-		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":{"type":"number"}}`),
-	}, func(ctx context.Context, arguments json.RawMessage) (string, error) {
-		var m map[string]float64
-		if err := json.Unmarshal(arguments, &m); err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%d numbers", len(m)), nil
-	})
-
-	request(s, "tools/call", `{"name":"count","arguments":{"a":1,"b":2.5}}`)
-	// Output:
-	// {"content":[{"type":"text","text":"2 numbers"}]}
-}
-
 // A schema can be made when the program runs, here from the definition of a table. The
 // arguments are checked against it, so that the handler gets only rows that fit.
 func ExampleAddTool_table() {
@@ -444,33 +422,6 @@ func ExampleElicit() {
 	// Output:
 	// the user is asked: The paper for a.pdf
 	// {"content":[{"type":"text","text":"printed on 210 by 297 mm"}]}
-}
-
-// A handler may ask until the answer is valid. An answer counts for one question only,
-// also if the question is repeated.
-func ExampleElicit_repeated() {
-	type seat struct {
-		Row int `json:"row" minimum:"1" maximum:"30"`
-	}
-	free := map[int]bool{14: true}
-	s := &mcp.Server{Name: "theatre", Version: "1.0.0"}
-	mcp.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
-		for {
-			answer, err := mcp.Elicit[seat](ctx, "Which row?")
-			if err != nil {
-				return "", err
-			}
-			if free[answer.Row] {
-				return fmt.Sprintf("booked a seat in row %d", answer.Row), nil
-			}
-		}
-	})
-
-	request(s, "tools/call", `{"name":"book"}`, `{"row":13}`, `{"row":14}`)
-	// Output:
-	// the user is asked: Which row?
-	// the user is asked: Which row?
-	// {"content":[{"type":"text","text":"booked a seat in row 14"}]}
 }
 
 // Middleware is a function around a handler. It does not see calls that are refused before the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 3.0.0, 2026-11-23
+// Version 4.0.0, 2026-11-24
 
 // Package mcp is a Model Context Protocol server over stdin and stdout. It consists of three
 // files, which are copied into a program. It needs Go 1.25 and only the standard library.
@@ -39,21 +39,24 @@
 // model together, in one line.
 //
 // Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for
-// a list of strings, and a JSON string for the list or object that it holds. No value is
-// converted to a string. A null for an argument that is not required is treated as absent; the
-// field then takes its default. The argument wait_for_previous, which Gemini CLI sends with
-// every tool, is dropped unless the tool has an argument of that name.
+// a list of strings, and a JSON string for the list or object that it holds. A number is not
+// converted to a string. A null that the schema does not allow is treated as absent if the
+// argument is not required; the argument then takes its default. The argument
+// wait_for_previous, which Gemini CLI sends with every tool, is dropped unless the tool has an
+// argument of that name. [SchemaOf] lists the tags for bounds, defaults and descriptions.
 //
 // A [time.Duration] is a number of nanoseconds, which models get wrong. Take a number of
 // seconds instead, or a string for [time.ParseDuration].
 //
 // If [Tool.InputSchema] is set, it is sent in place of a derived schema, and tags of the
 // parameter's type do not count. The parameter may be any type that the schema fits, such as
-// map[string]any, or a [json.RawMessage], which holds the checked and converted arguments;
-// [RequestFrom] has them as the client sent them. These keywords are enforced:
+// map[string]any, in which numbers are float64, or a [json.RawMessage], which holds the checked
+// and converted arguments; [RequestFrom] has them as the client sent them. These keywords are
+// enforced:
 //
-//	type, enum, const, properties, required, additionalProperties, items, format,
-//	minimum, maximum, minLength, maxLength, minItems, maxItems; default is filled in
+//	type, enum, const, properties, required, additionalProperties, items, minimum, maximum,
+//	minLength, maxLength, minItems, maxItems, and format if it is date or date-time;
+//	default is filled in
 //
 // These are not enforced, and are reported to [Server.ErrorLog], like all others that restrict
 // a value:
@@ -106,7 +109,8 @@
 //
 // Outside of a handler, as in a test that calls one, no progress and no log messages are sent,
 // RequestFrom returns a zero [Request], and a question returns an error that is
-// [errors.ErrUnsupported].
+// [errors.ErrUnsupported]. Such a call checks no arguments and fills in no defaults. To test a
+// handler that asks, call [Server.Serve] with lines of a client of revision 2026-07-28.
 //
 // # Asking the user
 //
@@ -131,11 +135,12 @@
 // nothing between rounds. To ask several questions in one round, ask all of them and return
 // [errors.Join] of the errors.
 //
-// Each answer is used once, for the question that the user saw. A changed message is a new
-// question, so put no time and no random text into it. Each time the handler runs, it must ask
-// the same questions again; if no answer matches a question in three rounds in a row, the call
-// fails. If it does not return the error of a question, the question is lost; the call then
-// fails and says so.
+// Within a call each answer is used once, for the question that the user saw. A changed message
+// is a new question, so put no time and no random text into it. Each time the handler runs, it
+// must ask the same questions again, until one has no answer yet; a later question may depend on
+// earlier answers. If the client's answers match no question in three rounds in a row, the call
+// fails. If the handler does not return the error of a question, the question is lost; the call
+// then fails and says so.
 //
 // # Cancellation
 //
@@ -146,7 +151,7 @@
 //   - [ErrClosed] if the client closed the connection;
 //   - the error of a Read or Write that failed;
 //   - the cause of the context that was passed to [Server.Serve], if that ended;
-//   - under [Server.ServeStdio], after a signal, an error that names the signal.
+//   - under [Server.ServeStdio], after a signal, an error that names the signal since Go 1.26.
 //
 // For the first two, errors.Is(cause, [context.Canceled]) is true. A command that was killed
 // because the context ended returns an [*exec.ExitError]: test ctx.Err() after it.
@@ -185,8 +190,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -204,7 +207,8 @@ type Server struct {
 
 	// CancelDelay is how long handlers may continue after the client has closed its end, before
 	// they are cancelled. 0 means that they are cancelled at once: set it if work should
-	// finish. Their questions to the client fail at once in any case.
+	// finish. Their questions to the client fail at once in any case. A signal, and the end of
+	// Serve's context, cancel handlers at once.
 	CancelDelay time.Duration
 
 	// WaitDelay is how long Serve waits, after the handlers were cancelled, for them to return
@@ -245,10 +249,11 @@ type Server struct {
 	items       [kinds]map[string]*item // by name
 	lists       [kinds][]*item          // the result of listInOrder; nil after a change
 	lastChanges [kinds + 1]int          // the number of the last change of each list, and of any list
-	offered     kindSet                 // the kinds of which an item was added, and logging if there is a LogHandler; never cleared
-	sessions    map[*session]struct{}
-	methods     map[string]*service // of AddMethod
-	seed        maphash.Seed        // of the checksums of requestStates; made with the first session
+	// The kinds of which an item was added, and logging if there is a LogHandler; never cleared.
+	offered  kindSet
+	sessions map[*session]struct{}
+	methods  map[string]*service // of AddMethod
+	seed     maphash.Seed        // of the checksums of requestStates; made with the first session
 }
 
 // An Icon is a picture. Src is an https, http or data URI; Sizes holds values such as "48x48"
@@ -467,17 +472,12 @@ type Error struct {
 	Data    any    `json:"data,omitempty"` // marshalled as JSON; nil: none
 }
 
-func (e *Error) Error() string {
-	if e == nil {
-		return "mcp: a nil *Error was returned as an error"
-	}
-	return e.Message
-}
+func (e *Error) Error() string { return e.Message }
 
 // Is reports whether target is [errors.ErrUnsupported] and e says that the client cannot be
 // asked.
 func (e *Error) Is(target error) bool {
-	return e != nil && e.Code == codeCapability && target == errors.ErrUnsupported
+	return e.Code == codeCapability && target == errors.ErrUnsupported
 }
 
 // ---- tools ----
@@ -487,9 +487,10 @@ func (e *Error) Is(target error) bool {
 // arguments, results and errors. In is a struct, or a map with string keys, unless
 // t.InputSchema is set.
 //
-// AddTool panics, before it changes anything, if h is nil, or if a name, a type, a tag or a
-// field of t is one that clients or providers would refuse. The message says what to write
-// instead. ErrorLog receives a line about names that some hosts refuse, of more than 64 bytes or
+// AddTool panics, before it changes anything, if a name, a type, a tag or a field of t is one
+// that clients or providers would refuse. The message says what to write instead. The names of
+// arguments have 1 to 64 of A-Z a-z 0-9 _ . -, because some providers refuse others. ErrorLog
+// receives a line about names that some hosts refuse, of more than 64 bytes or
 // with a dot, one about tags without effect and about what is not enforced of a schema by hand,
 // or refused by some providers, and one about a second tool of one name before the first session.
 // The caller may change t's slices and maps afterwards.
@@ -498,7 +499,7 @@ func (e *Error) Is(target error) bool {
 // that connected before the first tool was added is not notified, because the capability tools
 // was not declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), h != nil, func(r *request, in *rules, out *schema) []byte {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(r *request, in *rules, out *schema) []byte {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
 			out Out
@@ -515,11 +516,9 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 }
 
 // addTool is the part of AddTool that does not depend on the types In and Out.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, hasHandler bool, call func(r *request, in *rules, out *schema) []byte) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
-	panicUnless(hasHandler, where, "the handler is missing")
-	panicUnless(consistsOf(t.Name, "_-."), where, "the name must be made of A-Z, a-z, 0-9, _, - and .")
-	panicUnless(len(t.Name) > 0 && len(t.Name) <= 128, where, "the name must have 1 to 128 bytes")
+	panicUnless(consistsOf(t.Name, "_-.") && 0 < len(t.Name) && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	in, said := inputRules(t, from, where)
 	out, sent := outputSchemas(t, to, where)
 	s.addItem(tools, &item{
@@ -638,21 +637,12 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
 // AddResource panics, before it changes anything, if the URI is invalid or has no scheme, if
-// the name or read is missing, or if another field is invalid.
+// the name is missing, or if another field is invalid.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
-	panicAt(where, err)
-	panicUnless(read != nil, where, "the ReadFunc is missing")
+	panicUnless(err == nil, where, "%v", err)
 	panicUnless(r.Name != "", where, "the name is missing")
-	panicUnless(r.Size >= 0, where, "Size is negative")
-	var names []string
-	for _, v := range vars {
-		names = append(names, v.name)
-	}
-	for name := range r.Complete {
-		panicUnless(slices.Contains(names, name), where, "there is no variable %q to complete", name)
-	}
 	r.Complete = maps.Clone(r.Complete)
 	k, name, public := resources, r.URI, any(r)
 	if len(vars) > 0 {
@@ -667,7 +657,6 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readResponse(contents, err, r.MIMEType)
 		},
-		args:     names,
 		complete: r.Complete,
 	})
 }
@@ -675,7 +664,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 // panicUnless panics unless ok is true.
 func panicUnless(ok bool, where, format string, args ...any) {
 	if !ok {
-		panicAt(where, fmt.Errorf(format, args...))
+		panic(where + ": " + fmt.Sprintf(format, args...))
 	}
 }
 
@@ -686,18 +675,11 @@ func panicIf(err error) {
 	}
 }
 
-// panicAt panics if there is an error, and says where.
-func panicAt(where string, err error) {
-	if err != nil {
-		panicIf(fmt.Errorf("%s: %w", where, err))
-	}
-}
-
 // encodeItem returns a Tool, Resource, template or Prompt as JSON, as it is listed. It panics
 // if the Meta cannot be encoded.
 func encodeItem(where string, public any) []byte {
-	raw, err := new(schema).marshal(public)
-	panicAt(where+": Meta", err)
+	raw, err := marshalBy(public, new(schema), nil)
+	panicUnless(err == nil, where, "Meta: %v", err)
 	return raw
 }
 
@@ -734,13 +716,8 @@ func parseTemplate(uri string) (prefix string, vars []variable, err error) {
 		inside, after, closed := strings.Cut(rest, "}")
 		name, reserved := strings.CutPrefix(inside, "+")
 		after, rest, more = strings.Cut(after, "{")
-		switch {
-		case !closed || name == "" || !consistsOf(name, "_"):
+		if !closed || name == "" || !consistsOf(name, "_") {
 			return "", nil, errors.New("a variable is written {name} or {+name}")
-		case slices.ContainsFunc(vars, func(v variable) bool { return v.name == name }):
-			return "", nil, errors.New("duplicate variable")
-		case more && after == "":
-			return "", nil, errors.New("two variables need text between them")
 		}
 		vars = append(vars, variable{name, reserved, after})
 	}
@@ -826,21 +803,23 @@ func isConfined(value string, reserved bool) bool {
 // but are checked like those of a tool.
 
 // AddPrompt adds a prompt, or replaces the prompt of the same name, and notifies connected
-// clients. It panics, before it changes anything, if get or a name is missing, if two
+// clients. It panics, before it changes anything, if a name is missing, if two
 // arguments have the same name, or if another field is invalid.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
-	panicUnless(get != nil, where, "the PromptFunc is missing")
 	complete := make(map[string]CompleteFunc)
-	var names []string
+	// An unknown argument is refused, so that a PromptFunc need not look for it.
+	check := &schema{kind: "object"}
+	set, _ := derive(reflect.TypeFor[map[string]string](), "", forArguments)
+	in := &rules{check, set}
 	for _, a := range p.Arguments {
-		panicUnless(a.Name != "" && !slices.Contains(names, a.Name), where, "an argument needs a unique name")
-		if names = append(names, a.Name); a.Complete != nil {
+		panicUnless(a.Name != "" && check.property(a.Name) == nil, where, "an argument needs a unique name")
+		check.fields = append(check.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{kind: "string"}})
+		if a.Complete != nil {
 			complete[a.Name] = a.Complete
 		}
 	}
-	in := p.argumentRules()
 	s.addItem(prompts, &item{
 		name:    p.Name,
 		encoded: encodeItem(where, p),
@@ -852,20 +831,8 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 			messages, err := get(r.ctx, args)
 			return r.promptResponse(messages, err, p.Description)
 		},
-		args:     names,
 		complete: complete,
 	})
-}
-
-// argumentRules returns the rules for the arguments of a prompt. An unknown argument is refused
-// so that a PromptFunc need not check for it.
-func (p *Prompt) argumentRules() *rules {
-	check := &schema{kind: "object"}
-	for _, a := range p.Arguments {
-		check.fields = append(check.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{kind: "string"}})
-	}
-	set, _ := derive(reflect.TypeFor[map[string]string](), "", forArguments)
-	return &rules{check, set}
 }
 
 // RemovePrompts removes the prompts of these names and notifies connected clients. Names that
@@ -922,19 +889,18 @@ type item struct {
 	match   func(uri string) (vars map[string]string, ok bool) // of a template
 	handler func(*request) []byte                              // returns the response, as a line
 
-	promises  bool     // of a tool: it has an output schema
-	output    *schema  // the output schema, or nil
-	anyOutput bool     // of a tool: the output schema is not that of an object
-	args      []string // the arguments of a prompt, the variables of a template
-	complete  map[string]CompleteFunc
+	promises  bool                    // of a tool: it has an output schema
+	output    *schema                 // the output schema, or nil
+	anyOutput bool                    // of a tool: the output schema is not that of an object
+	complete  map[string]CompleteFunc // of the arguments of a prompt, and the variables of a template
 }
 
-// jsonOf returns m as JSON, or nil if m is empty.
-func jsonOf(m map[string]any) ([]byte, error) {
-	if len(m) == 0 {
+// jsonOf returns v as JSON, or nil if v is zero.
+func jsonOf(v any) ([]byte, error) {
+	if reflect.ValueOf(v).IsZero() {
 		return nil, nil
 	}
-	return marshal(m)
+	return marshal(v)
 }
 
 // addItem adds an item, or replaces the item of the same name, and notifies the clients. A kind
@@ -944,7 +910,8 @@ func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
 	it.seq = s.changeLocked(k)
 	old := s.items[k][it.name]
-	copied := old != nil && k == tools && s.sessions == nil // a likely mistake before the first session, and later a change
+	// Before the first session this is a likely mistake, and later a change.
+	copied := old != nil && k == tools && s.sessions == nil
 	if old != nil {
 		it.seq = old.seq
 	}
@@ -1083,11 +1050,10 @@ func (s *Server) logf(format string, args ...any) {
 // -32603. Handlers may use [Progress] and log. They may ask a client of a legacy revision, as
 // [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
-// AddMethod may be called at any time. It panics if h is nil, and if the name is one of the
-// protocol's own or begins with "notifications/".
+// AddMethod may be called at any time. It panics if the name is one of the protocol's own or
+// begins with "notifications/".
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
-	panicUnless(h != nil, where, "the handler is missing")
 	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"), where, "the name is empty, or is reserved for the protocol")
 	handler := func(r *request) []byte {
 		result, err := h(r.ctx, slices.Clip(r.params))
@@ -1200,9 +1166,10 @@ func Progress(ctx context.Context, done, total float64, message string) {
 // A record is sent only if it has the context of a request's handler, so call InfoContext and
 // not Info, and only if the client has asked for its level: with logging/setLevel or, in
 // revision 2026-07-28, with a logLevel in the _meta of the request. Any other record is dropped
-// without a word, and so is one that is logged after the handler has returned. So do not pass a
-// LogHandler alone to [slog.SetDefault]: that would also drop what package log and this library
-// report. Combine it with a handler for stderr, as the example does.
+// without a word, and so is one that is logged after the handler has returned or its context has
+// ended. So do not pass a LogHandler alone to [slog.SetDefault]: that would also drop what
+// package log and this library report. Combine it with a handler for stderr, as
+// [slog.NewMultiHandler] of Go 1.26 does.
 //
 // Call LogHandler before the Server serves. A session that began before the first LogHandler
 // gets no log messages, because logging was not declared to it.
@@ -1252,10 +1219,12 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	if err := h.with(slog.NewJSONHandler(&data, nil)).Handle(ctx, record); err != nil {
 		return err
 	}
-	_, rest, _ := bytes.Cut(bytes.TrimSpace(data.Bytes()), []byte(",")) // without the level, which is the first member
+	// The level, the first member, is cut off.
+	_, rest, _ := bytes.Cut(bytes.TrimSpace(data.Bytes()), []byte(","))
 	fields := join(nil, "{", string(singleLine(rest)))
+	// A message alone is sent as a string: clients of the Java SDK accept no other data.
 	if message := member(fields, slog.MessageKey); len(fields) == len(message)+len(`{"msg":}`) {
-		fields = message // a message alone is a string: clients of the Java SDK accept no other data
+		fields = message
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
 	b = rawMember(optionalMember(b, "logger", h.name), "data", fields)
@@ -1270,12 +1239,8 @@ var levels = [...]string{"debug", "info", "notice", "warning", "error", "critica
 // levelOf returns the index in levels of a level of slog, where 0 is Info, 4 is Warn and
 // 8 is Error.
 func levelOf(level slog.Level) int {
-	for i, above := range []slog.Level{0, 2, 4, 8, 12, 16, 20} {
-		if level < above {
-			return i
-		}
-	}
-	return len(levels) - 1
+	i, _ := slices.BinarySearch([]slog.Level{0, 2, 4, 8, 12, 16, 20}, level+1)
+	return i
 }
 
 // ---- asking the user ----
@@ -1424,15 +1389,13 @@ func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (
 	if err != nil {
 		return nil, fmt.Errorf("mcp: ElicitSchema: %w", err)
 	}
-	b, capability := []byte("{"), "elicitation"
-	if r := requestOf(ctx); r.rev.knows(formModes) {
-		b = stringMember(b, "mode", "form")
-		if hasCapability(r.caps, "elicitation.url") { // a client that names modes must name this one too
-			capability = "elicitation.form"
-		}
+	capability := "elicitation"
+	// A client that names modes must name this one too.
+	if hasCapability(requestOf(ctx).caps, "elicitation.url") {
+		capability = "elicitation.form"
 	}
-	b = rawMember(stringMember(b, "message", message), "requestedSchema", form)
-	return elicit(ctx, forms, capability, b)
+	b := stringMember([]byte(`{"mode":"form",`), "message", message)
+	return elicit(ctx, forms, capability, rawMember(b, "requestedSchema", form))
 }
 
 // ElicitURL asks the user to visit a page, for example to log in. It returns nil when
@@ -1467,7 +1430,8 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 	switch answer.Action {
 	case "accept":
 		switch content := answer.Content; {
-		case len(content) == 0 || string(content) == "null": // a form without fields was accepted
+		// A form without fields was accepted.
+		case len(content) == 0 || string(content) == "null":
 			return json.RawMessage("{}"), nil
 		case content[0] == '{' || capability == "elicitation.url":
 			return content, nil
@@ -1557,7 +1521,8 @@ func (v revision) capabilityFor(method string, params []byte) (string, error) {
 //	minimum:"0" maximum:"9"      the range of a number, within that of its Go type
 //	minLength:"1" maxLength:"9"  the number of characters of a string
 //	minItems:"1" maxItems:"9"    the number of elements of a list
-//	format:"email"               the format of a string: email, uri, date or date-time
+//	format:"date"                the format of a string: date or date-time, which are checked, or
+//	                             email or uri, which only tell the model
 //
 // Tags with the names of other keywords, such as pattern, have no effect; [AddTool] reports
 // them to [Server.ErrorLog]. Some hosts show a model the type and the description and drop the
@@ -1669,10 +1634,7 @@ type deriver struct {
 // refuse notes that t cannot be described.
 func (d *deriver) refuse(where string, t reflect.Type, instead string) {
 	if d.undescribed == nil {
-		name := strings.Join(strings.Split(t.String(), "interface {}"), "any")
-		// json.RawMessage is an alias since Go 1.27.
-		name = strings.Join(strings.Split(name, "jsontext.Value"), "json.RawMessage")
-		d.undescribed = fmt.Errorf("%s: %s cannot be described: %s", where, name, instead)
+		d.undescribed = fmt.Errorf("%s: %v cannot be described: %s", where, t, instead)
 	}
 }
 
@@ -1794,8 +1756,6 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 			f.rank = 2*len(f.index) - min(len(f.name), 1)
 			f.name = cmp.Or(f.name, in.Name)
 			all = append(all, f)
-		case !in.IsExported() && elem != in.Type && d.why == forArguments:
-			d.refuse(f.where, in.Type, "embed the struct itself")
 		case !again || depth > len(outer.index):
 			f.typ, f.optional = elem, outer.optional || elem != in.Type
 			all = d.collect(all, f, met)
@@ -1832,7 +1792,13 @@ func (d *deriver) readTags(f *field) error {
 			d.notes = append(d.notes, f.where+": the tag "+foreign[0]+" has no effect"+foreign[1])
 		}
 	}
-	return cmp.Or(own.readDoc(f.tag), own.readBounds(f.tag), own.readFormat(f.tag), own.readEnum(f.tag))
+	err := cmp.Or(own.readDoc(f.tag), own.readFormat(f.tag), own.readEnum(f.tag))
+	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
+		if bound, ok := f.tag.Lookup(word); ok {
+			err = cmp.Or(err, own.setBound(word, []byte(bound)))
+		}
+	}
+	return err
 }
 
 // foreignTags are tags of other libraries, and keywords that have no tag, each with what to
@@ -1863,25 +1829,13 @@ var boundWords = map[string][2]string{
 	"string": {"minLength", "maxLength"}, "array": {"minItems", "maxItems"},
 }
 
-// readBounds reads the range of a number, or the length of a string or a list.
-func (s *schema) readBounds(tag reflect.StructTag) error {
-	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
-		if bound, ok := tag.Lookup(word); ok {
-			if err := s.setBound(word, []byte(bound)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // setBound sets one of the bounds.
 func (s *schema) setBound(word string, bound []byte) error {
 	words := boundWords[s.kind]
 	switch isSize := s.kind == "string" || s.kind == "array"; {
 	case word != words[0] && word != words[1]:
 		return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
-	case !isNumber(bound) || isSize && (bound[0] == '-' || !isInteger(string(bound))):
+	case len(bound) == 0 || scanNumber(bound, 0) != len(bound) || isSize && (bound[0] == '-' || !isInteger(string(bound))):
 		return fmt.Errorf("%s must be a number, and of characters or elements a whole one", word)
 	case word == words[0]:
 		s.low = string(bound)
@@ -1891,7 +1845,7 @@ func (s *schema) setBound(word string, bound []byte) error {
 	return nil
 }
 
-// formats lists the formats that isWellFormed checks and that a form may have.
+// formats lists the formats that a form may have.
 var formats = []string{"email", "uri", "date", "date-time"}
 
 // isPlainText reports whether s is a string that has no text form or encoding of its own.
@@ -1913,7 +1867,8 @@ func (s *schema) readEnum(tag reflect.StructTag) error {
 	switch {
 	case !ok:
 		return nil
-	case s.kind == "array": // the schema of the elements is shared by all lists of this type
+	// The schema of the elements is shared by all lists of this type.
+	case s.kind == "array":
 		elem := *s.elem
 		s.elem = &elem
 		return elem.readEnum(tag)
@@ -1984,7 +1939,8 @@ type printer struct {
 // appendSchema appends s.
 func (p *printer) appendSchema(b []byte, s *schema) []byte {
 	b = stringMember(append(b, '{'), "type", s.kind)
-	b = optionalMember(b, "description", cmp.Or(s.doc, s.encoding)) // some hosts drop contentEncoding
+	// Some hosts drop contentEncoding.
+	b = optionalMember(b, "description", cmp.Or(s.doc, s.encoding))
 	b = rawMember(b, "default", s.dflt)
 	if s.enum != nil {
 		b = join(b, `"enum":[`, strings.Join(s.enum, ","), `],`)
@@ -2107,7 +2063,8 @@ func (p handParser) parse(raw []byte) *schema {
 	p.noteKeywords(s.kind, raw)
 	for _, word := range boundWords[s.kind] {
 		if node[word] != nil {
-			panicAt(p.where, s.setBound(word, node[word]))
+			err := s.setBound(word, node[word])
+			panicUnless(err == nil, p.where, "%v", err)
 		}
 	}
 	p.readElements(s, node)
@@ -2122,7 +2079,8 @@ func (p handParser) readTypes(raw []byte) (kind string, kinds []string) {
 		return "", nil
 	}
 	var others []string
-	for _, name := range strings.Split(strings.Trim(string(raw), "[]"), ",") { // one or several in quotes
+	// The text is one name in quotes, or a list of them.
+	for _, name := range strings.Split(strings.Trim(string(raw), "[]"), ",") {
 		name = strings.Trim(name, `"`)
 		panicUnless(slices.Contains(jsonTypes, name), p.where, "JSON Schema has no type %q", name)
 		if kinds = append(kinds, name); name != "null" {
@@ -2168,24 +2126,16 @@ func (p handParser) readElements(s *schema, node map[string][]byte) {
 	}
 }
 
-// container returns the value of a keyword, an object or a list, or an empty one if the keyword
-// is absent.
-func (p handParser) container(val []byte, empty, mistake string) []byte {
-	if val == nil {
-		return []byte(empty)
-	}
-	panicUnless(val[0] == empty[0], p.where, "%s", mistake)
-	return val
-}
-
 // readProperties sets the members of an object.
 func (p handParser) readProperties(s *schema, properties, required []byte) {
-	for name, raw := range members(p.container(properties, "{}", "properties must be an object")) {
+	panicUnless(properties == nil || properties[0] == '{', p.where, "properties must be an object")
+	for name, raw := range members(properties) {
 		inner := p.at("." + string(name))
 		panicUnless(raw[0] == '{', inner.where, "a property must be described by an object, as in {}")
 		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parse(raw)})
 	}
-	for _, raw := range members(p.container(required, "[]", "required must be a list of names")) {
+	panicUnless(required == nil || required[0] == '[', p.where, "required must be a list of names")
+	for _, raw := range members(required) {
 		name, isText := unquote(raw)
 		panicUnless(isText, p.where, "required must be a list of names")
 		f := s.property(name)
@@ -2200,9 +2150,8 @@ func (p handParser) readProperties(s *schema, properties, required []byte) {
 
 // readValues sets the values that are allowed, and the default.
 func (p handParser) readValues(s *schema, node map[string][]byte) {
-	constant, dflt := node["const"], node["default"]
-	enum := p.container(node["enum"], "[]", "enum must be a list")
-	panicUnless(node["enum"] == nil || len(enum) > len("[]"), p.where, "enum must not be empty")
+	enum, constant, dflt := node["enum"], node["const"], node["default"]
+	panicUnless(enum == nil || enum[0] == '[' && len(enum) > len("[]"), p.where, "enum must be a list that is not empty")
 	if constant != nil {
 		enum = join(nil, "[", string(constant), "]")
 	}
@@ -2218,7 +2167,8 @@ func (p handParser) readValues(s *schema, node map[string][]byte) {
 		s.encoding = "base64"
 	}
 	if dflt != nil {
-		panicAt(p.where, s.checkValue("default", dflt))
+		err := s.checkValue("default", dflt)
+		panicUnless(err == nil, p.where, "%v", err)
 		s.dflt = dflt
 	}
 }
@@ -2269,8 +2219,7 @@ func removeMember(object []byte, name string) []byte {
 	b := []byte("{")
 	for key, val := range members(object) {
 		if string(key) != name {
-			b = append(append(appendString(b, string(key)), ':'), val...)
-			b = append(b, ',')
+			b = append(append(append(appendString(b, string(key)), ':'), val...), ',')
 		}
 	}
 	return closeWith(b, "}")
@@ -2285,33 +2234,23 @@ type faults struct {
 	exact bool // no value is converted: it is that of a tag or keyword
 }
 
-func (f *faults) Error() string {
+// err returns all faults as one error, or nil if there are none.
+func (f *faults) err() error {
 	var lines []string
 	for _, fault := range f.list {
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(fault, "."), " "))
 	}
-	return strings.Join(lines, "; ")
-}
-
-// err returns f as an error, or nil if there are no faults. It returns a copy, so that f can
-// stay on the stack.
-func (f *faults) err() error {
-	if len(f.list) == 0 {
+	if lines == nil {
 		return nil
 	}
-	return &faults{list: f.list}
+	return errors.New(strings.Join(lines, "; "))
 }
 
 // maxArgsDepth bounds the nesting of arguments, because each level walks over everything below
 // it. What a schema does not describe may be nested more deeply.
 const maxArgsDepth = 100
 
-// Faults that do not depend on the schema.
-var (
-	errTooDeep   = errors.New("is nested too deeply")
-	errDuplicate = errors.New("came twice") // a member whose name another member of the object has
-	errRequired  = errors.New("is required")
-)
+var errTooDeep = errors.New("is nested too deeply")
 
 // isFull reports whether there are so many faults that checking stops. A call
 // with many faults must not cost more than a correct one.
@@ -2362,7 +2301,7 @@ func (s *schema) appendChecked(b, given []byte, bad *faults) []byte {
 	case !s.allows(raw):
 		bad.add(s.wrongKind(given))
 	case s.enum != nil && !slices.Contains(s.enum, string(raw)) && !slices.Contains(s.enum, canonical(raw)):
-		bad.add(s.wrongChoice(raw))
+		bad.add(fmt.Errorf("must be one of %s, got %s", strings.Join(s.enum, ", "), excerpt(canonical(raw))))
 	case c == '{' && (bad.depth == 1 || s.fields != nil || s.elem != nil || !s.open):
 		b = s.appendMembers(b, raw, bad)
 	case c == '[' && s.kind == "array":
@@ -2410,10 +2349,7 @@ func (s *schema) coerce(raw []byte, bad *faults) []byte {
 	if raw[0] != '"' || s.kind == "string" || s.kind == "" || bad.exact {
 		return raw
 	}
-	inside := unquoteBytes(raw)
-	if s.kind == "array" || s.kind == "object" {
-		inside = trimEnd(inside[skipSpace(inside, 0):])
-	}
+	inside := bytes.TrimSpace(unquoteBytes(raw))
 	switch isJSON := scan(inside, 0, 0) == len(inside); {
 	case s.kind == "array" && s.elem != nil && s.elem.kind == "string" && (!isJSON || inside[0] != '['):
 		return join(nil, "[", string(raw), "]")
@@ -2431,13 +2367,7 @@ func (s *schema) wrongKind(raw []byte) error {
 	if strings.IndexByte("aio", kind[0]) >= 0 {
 		article = "an "
 	}
-	str, isText := unquote(raw)
-	got := appendString(nil, excerpt(str))
-	if !isText {
-		compact, _ := appendCompact(nil, raw) // JSON that came in a string may have newlines
-		got = []byte(excerpt(string(compact)))
-	}
-	return fmt.Errorf("must be %s%s, got %s", article, kind, got)
+	return fmt.Errorf("must be %s%s, got %s", article, kind, excerpt(canonical(raw)))
 }
 
 // appendElements is appendChecked for a list.
@@ -2478,7 +2408,7 @@ func (s *schema) appendMembers(b, raw []byte, bad *faults) []byte {
 		case f == nil:
 			bad.add(s.unknownName())
 		case seen[f.name]:
-			bad.add(errDuplicate)
+			bad.add(errors.New("came twice"))
 		default:
 			seen[f.name] = true
 			b = f.appendMember(b, val, bad)
@@ -2511,7 +2441,7 @@ func (f *field) appendMember(b, raw []byte, bad *faults) []byte {
 func (f *field) appendAbsent(b []byte, bad *faults) []byte {
 	switch {
 	case !f.optional:
-		bad.add(errRequired)
+		bad.add(errors.New("is required"))
 	case f.schema.dflt != nil:
 		return f.appendMember(b, f.schema.dflt, bad)
 	}
@@ -2544,8 +2474,8 @@ func (s *schema) checkString(raw []byte, bad *faults) {
 func (s *schema) checkBounds(verb, num, units string, got []byte) error {
 	which, bound := "least", s.low
 	switch {
-	case s.low != "" && compareNumbers(num, s.low) < 0:
-	case s.high != "" && compareNumbers(num, s.high) > 0:
+	case s.low != "" && isLess(num, s.low):
+	case s.high != "" && isLess(s.high, num):
 		which, bound = "most", s.high
 	default:
 		return nil
@@ -2554,15 +2484,6 @@ func (s *schema) checkBounds(verb, num, units string, got []byte) error {
 		units = strings.TrimSuffix(units, "s")
 	}
 	return fmt.Errorf("must %s at %s %s%s, got %s", verb, which, bound, units, excerpt(string(got)))
-}
-
-// wrongChoice returns the error for a value that is not in the enum.
-func (s *schema) wrongChoice(raw []byte) error {
-	oneOf := ""
-	if len(s.enum) > 1 {
-		oneOf = "one of "
-	}
-	return fmt.Errorf("must be %s%s, got %s", oneOf, strings.Join(s.enum, ", "), excerpt(canonical(raw)))
 }
 
 // canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
@@ -2582,11 +2503,8 @@ func plainNumber(num string) string {
 		return num
 	}
 	f, _ := strconv.ParseFloat(num, 64)
-	if f == 0 {
-		return "0"
-	}
-	plain := strconv.FormatFloat(f, 'f', -1, 64)
-	if figures(plain) != figures(num) {
+	plain := strconv.FormatFloat(f+0, 'f', -1, 64) // -0+0 is 0
+	if f != 0 && figures(plain) != figures(num) {
 		return num
 	}
 	return plain
@@ -2606,22 +2524,11 @@ func isInteger(num string) bool {
 	return f == math.Trunc(f)
 }
 
-// isNumber reports whether raw is a JSON number. raw need not be JSON: it may come from a tag.
-func isNumber(raw []byte) bool {
-	return len(raw) > 0 && scanNumber(raw, 0) == len(raw)
-}
-
-// compareNumbers compares two JSON numbers. A float64 cannot hold every int64, so these are
-// compared exactly.
-func compareNumbers(a, b string) int {
+// isLess reports whether one JSON number is less than another, as far as a float64 can tell.
+func isLess(a, b string) bool {
 	f, _ := strconv.ParseFloat(a, 64) // infinite if it is too large
 	g, _ := strconv.ParseFloat(b, 64)
-	if f != g {
-		return cmp.Compare(f, g)
-	}
-	n, _ := strconv.ParseInt(plainNumber(a), 10, 64) // 0 if it has a fraction
-	m, _ := strconv.ParseInt(plainNumber(b), 10, 64)
-	return cmp.Compare(n, m)
+	return f < g
 }
 
 // notValid formats an error of a type's own method, in one line. It returns nil if err is nil.
@@ -2640,24 +2547,15 @@ func wrongFormat(format, got string) error {
 	return fmt.Errorf("must be of the format %s, got %q", format, excerpt(got))
 }
 
-// isWellFormed reports whether a string has a format. It finds only the likely mistakes, and
-// does not check whether an address or a page exists.
+// isWellFormed reports whether a string has a format, if that is one of a date.
 func isWellFormed(format, s string) bool {
-	switch format {
-	case "email":
-		name, host, _ := strings.Cut(s, "@")
-		return name != "" && host != "" && strings.IndexFunc(s, unicode.IsSpace) < 0 && strings.IndexByte(host, '@') < 0
-	case "uri":
-		scheme, rest, _ := strings.Cut(s, ":")
-		return scheme != "" && rest != "" && strings.IndexFunc(s, unicode.IsSpace) < 0
-	case "date":
+	if format == "date" {
 		s += "T00:00:00Z"
-		fallthrough
-	case "date-time":
-		_, err := parseTime(s)
-		return err == nil
+	} else if format != "date-time" {
+		return true
 	}
-	return true
+	_, err := parseTime(s)
+	return err == nil
 }
 
 // parseTime reads a time as RFC 3339 has it. Unlike package time it accepts t and z in lower
@@ -2816,11 +2714,12 @@ func oneLine(s string) string {
 // marshal is json.Marshal without escapes for HTML. As far as the type shows, nil slices and
 // maps are written as empty ones, and nil pointers in structs are left out. The result is one
 // line of valid UTF-8, whatever methods of the user write.
-func marshal(v any) ([]byte, error) { return (*schema)(nil).marshal(v) }
+func marshal(v any) ([]byte, error) { return marshalBy(v, nil, nil) }
 
-// marshal is the function marshal for a value that s describes. If s is nil, the type of v is
-// described first, but only if the JSON has a null.
-func (s *schema) marshal(v any) ([]byte, error) {
+// marshalBy is marshal for a value that s describes, the output of a tool. If s is nil, the type
+// of v is described first, but only if the JSON has a null. If there is an output schema, a null
+// that it does not allow is replaced too, or is an error.
+func marshalBy(v any, s, output *schema) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -2841,18 +2740,11 @@ func (s *schema) marshal(v any) ([]byte, error) {
 	if raw[0] == 'n' && root.Kind() != reflect.Pointer {
 		raw = []byte(cmp.Or(s.emptyValue(), "null"))
 	}
-	raw, _ = s.appendFilled(make([]byte, 0, len(raw)), raw, false)
-	return singleLine(raw), nil
-}
-
-// fillNulls returns raw, the output of a tool that was marshalled with err, with the nulls inside
-// replaced that s, its output schema, does not allow. A nil s changes nothing. A null that
-// cannot be replaced is an error.
-func (s *schema) fillNulls(raw []byte, err error) ([]byte, error) {
-	if err != nil || s == nil || !bytes.Contains(raw, []byte("null")) {
-		return raw, err
+	raw, err := s.appendFilled(nil, raw, false)
+	if output != nil {
+		raw, err = output.appendFilled(nil, raw, true)
 	}
-	return s.appendFilled(make([]byte, 0, len(raw)), raw, true)
+	return singleLine(raw), err
 }
 
 // appendFilled appends raw with its nulls replaced: by an empty list, map or string of bytes, or
@@ -2923,17 +2815,14 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
 		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
 		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
-	case c.Type == "image" || c.Type == "audio": // the model's provider would refuse the rest of the conversation
-		return nil, fmt.Errorf("content of type %q needs data and a MIME type", c.Type)
 	case c.Type == "resource_link" && c.Link != nil:
-		link := *c.Link // its annotations and _meta would be in the place of the block's
-		if c.Meta == nil {
-			c.Meta = link.Meta
+		link := *c.Link // without what the block has too
+		if c.Meta != nil {
+			link.Meta = nil
 		}
-		if reflect.ValueOf(c.Annotations).IsZero() {
-			c.Annotations = link.Annotations
+		if !reflect.ValueOf(c.Annotations).IsZero() {
+			link.Annotations = Annotations{}
 		}
-		link.Annotations, link.Meta = Annotations{}, nil
 		raw, err := marshal(link)
 		if err != nil {
 			return nil, err
@@ -2944,17 +2833,12 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("content of type %q is unknown or incomplete", c.Type)
+		// A model's provider would refuse the rest of the conversation.
+		return nil, fmt.Errorf("content of type %q is unknown, or lacks its data, MIME type, link or resource", c.Type)
 	}
-	if !reflect.ValueOf(c.Annotations).IsZero() {
-		annotations, err := marshal(c.Annotations)
-		if err != nil {
-			return nil, err
-		}
-		b = rawMember(b, "annotations", annotations)
-	}
-	meta, err := jsonOf(c.Meta)
-	return closeWith(rawMember(b, "_meta", meta), "},"), err
+	annotations, err := jsonOf(c.Annotations)
+	meta, err2 := jsonOf(c.Meta)
+	return closeWith(rawMember(rawMember(b, "annotations", annotations), "_meta", meta), "},"), cmp.Or(err, err2)
 }
 
 // appendContents appends the contents of a resource, and a comma.
@@ -3010,12 +2894,8 @@ func walk(b []byte, i, depth int, visit func(name, val []byte) bool) int {
 		return walkContainer(b, i, depth+1, visit)
 	case '"':
 		return scanString(b, i)
-	case 't':
-		return scanWord(b, i, "true")
-	case 'f':
-		return scanWord(b, i, "false")
-	case 'n':
-		return scanWord(b, i, "null")
+	case 't', 'f', 'n':
+		return scanWord(b, i)
 	}
 	return scanNumber(b, i)
 }
@@ -3113,15 +2993,12 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// trimEnd removes blanks from the end.
-func trimEnd(b []byte) []byte {
-	return bytes.TrimRight(b, " \t\r\n")
-}
-
 // scanWord is scan for true, false and null.
-func scanWord(b []byte, i int, word string) int {
-	if end := i + len(word); end <= len(b) && string(b[i:end]) == word {
-		return end
+func scanWord(b []byte, i int) int {
+	for _, word := range []string{"true", "false", "null"} {
+		if bytes.HasPrefix(b[i:], []byte(word)) {
+			return i + len(word)
+		}
 	}
 	return -1
 }
@@ -3144,23 +3021,16 @@ func scanString(b []byte, i int) int {
 			return -1
 		}
 		if b[i] == 'u' {
-			if i += 4; i >= len(b) || !isHex(b[i-3:i+1]) {
+			if i += 4; i >= len(b) {
+				return -1
+			}
+			if _, err := strconv.ParseUint(string(b[i-3:i+1]), 16, 16); err != nil {
 				return -1
 			}
 		} else if meaningOf[b[i]] == 0 {
 			return -1
 		}
 	}
-}
-
-// isHex reports whether all bytes of b are hexadecimal digits.
-func isHex(b []byte) bool {
-	for _, c := range b {
-		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
-			return false
-		}
-	}
-	return true
 }
 
 // skipPlain returns the index of the first quote, backslash or control character in
@@ -3170,7 +3040,8 @@ func skipPlain[T string | []byte](s T, i int) int {
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		low, backslash := w^each*2, w^each*'\\' // in low, '"' becomes ' ', which is just above the control characters
+		// In low, '"' becomes ' ', which is just above the control characters.
+		low, backslash := w^each*2, w^each*'\\'
 		// In (x-each*n) &^ x, the highest bit of a byte is set if the byte is below n.
 		// Matches above the lowest one may be false, so only the lowest is used.
 		if below := ((low-each*('"'^2+1))&^low | (backslash-each)&^backslash) & (each << 7); below != 0 {
@@ -3190,52 +3061,52 @@ func scanNumber(b []byte, i int) int {
 		i++
 	}
 	start := i
-	if i = skipDigits(b, i); i == start || b[start] == '0' && i > start+1 {
+	if i = skipDigits(b, i); i > start+1 && b[start] == '0' {
 		return -1
 	}
-	if i < len(b) && b[i] == '.' {
-		start = i + 1
-		if i = skipDigits(b, start); i == start {
-			return -1
-		}
+	if 0 < i && i < len(b) && b[i] == '.' {
+		i = skipDigits(b, i+1)
 	}
-	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+	if 0 < i && i < len(b) && (b[i] == 'e' || b[i] == 'E') {
 		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
 			i++
 		}
-		start = i
-		if i = skipDigits(b, start); i == start {
-			return -1
-		}
+		i = skipDigits(b, i)
 	}
 	return i
 }
 
-// skipDigits returns the index after the decimal digits that begin at b[i].
+// skipDigits returns the index after the decimal digits that begin at b[i], or -1 if there are
+// none.
 func skipDigits(b []byte, i int) int {
+	start := i
 	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
 		i++
 	}
+	if i == start {
+		return -1
+	}
 	return i
 }
 
-// isValidID reports whether raw, which is valid JSON, is a string or an integer.
+// isValidID reports whether raw, which is valid JSON or nil, is a string or an integer without
+// an exponent.
 func isValidID(raw []byte) bool {
-	if len(raw) == 0 || raw[0] == '"' {
-		return len(raw) > 0
+	if len(raw) == 0 || kindOf(raw) != "number" {
+		return len(raw) > 0 && raw[0] == '"'
 	}
-	raw = bytes.TrimPrefix(raw, []byte("-"))
-	fraction := raw[skipDigits(raw, 0):]
-	return len(fraction) == 0 || string(bytes.TrimRight(fraction, "0")) == "." // 5.0 is an integer
+	_, fraction, _ := bytes.Cut(raw, []byte("."))
+	// 5.0 is an integer, too.
+	return bytes.IndexAny(raw, "eE") < 0 && len(bytes.Trim(fraction, "0")) == 0
 }
 
-// unquote returns the text of raw, which is valid JSON or nil, and reports whether
-// raw is a string.
-func unquote(raw []byte) (s string, ok bool) {
-	if len(raw) < 2 || raw[0] != '"' {
+// unquote returns the text of quoted, which is valid JSON or nil, and reports whether it is a
+// string.
+func unquote(quoted []byte) (s string, ok bool) {
+	if len(quoted) < 2 || quoted[0] != '"' {
 		return "", false
 	}
-	raw = raw[1 : len(raw)-1]
+	raw := quoted[1 : len(quoted)-1]
 	i := bytes.IndexByte(raw, '\\')
 	if i < 0 {
 		return string(raw), true
@@ -3244,12 +3115,20 @@ func unquote(raw []byte) (s string, ok bool) {
 	b.Grow(len(raw))
 	for ; i >= 0; i = bytes.IndexByte(raw, '\\') {
 		b.Write(raw[:i])
-		if raw = raw[i:]; raw[1] == 'u' {
-			raw = writeCodePoint(&b, raw)
-		} else {
-			b.WriteByte(meaningOf[raw[1]])
-			raw = raw[2:]
+		raw = raw[i:]
+		if meaning := meaningOf[raw[1]]; meaning != 0 {
+			b.WriteByte(meaning)
+			raw = raw[len(`\n`):]
+			continue
 		}
+		r, _, _, err := strconv.UnquoteChar(string(raw[:len(`\u0000`)]), '"')
+		if err != nil { // half of a character
+			var text string
+			err = json.Unmarshal(quoted, &text)
+			return text, err == nil
+		}
+		b.WriteRune(r)
+		raw = raw[len(`\u0000`):]
 	}
 	b.Write(raw)
 	return b.String(), true
@@ -3263,45 +3142,6 @@ var (
 	letterOf  = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 )
 
-// writeCodePoint writes the character of the escape \u... with which raw begins, and
-// returns the text after it. Two escapes that form a surrogate pair are one character. A
-// surrogate without its pair becomes U+FFFD.
-func writeCodePoint(b *strings.Builder, raw []byte) (rest []byte) {
-	r := parseCodeUnit(raw)
-	raw = raw[len(`\u0000`):]
-	if utf16.IsSurrogate(r) && bytes.HasPrefix(raw, []byte(`\u`)) {
-		if whole := utf16.DecodeRune(r, parseCodeUnit(raw)); whole != utf8.RuneError {
-			r, raw = whole, raw[len(`\u0000`):]
-		}
-	}
-	b.WriteRune(r)
-	return raw
-}
-
-// parseCodeUnit returns the number in the valid escape \u... with which b begins.
-func parseCodeUnit(b []byte) (unit rune) {
-	for _, digit := range b[2:6] {
-		value := digit - '0'
-		if digit > '9' {
-			value = digit | 0x20 - 'a' + 10 // 'A' | 0x20 is 'a'
-		}
-		unit = unit<<4 + rune(value)
-	}
-	return unit
-}
-
-// reserve returns b with room for n more bytes. For a long line it uses the memory of
-// an earlier one if it can.
-func reserve(b []byte, n int) []byte {
-	if cap(b)-len(b) < n && len(b)+n > keepBuffer {
-		used, _ := longLines.Get().(*[]byte)
-		if used != nil && cap(*used)-len(b) >= n {
-			return append((*used)[:0], b...)
-		}
-	}
-	return slices.Grow(b, n)
-}
-
 // appendString appends s as a JSON string, byte for byte as encoding/json does
 // without HTML escapes. It leaves text that is not UTF-8, and U+2028 and U+2029, to
 // encoding/json.
@@ -3310,7 +3150,8 @@ func appendString(b []byte, s string) []byte {
 		raw, _ := marshal(s) // a string cannot fail
 		return append(b, raw...)
 	}
-	b = append(reserve(b, len(s)+len(s)/16+2), '"') // reserved once, with room for some escapes
+	// Memory is reserved once, with room for some escapes.
+	b = append(slices.Grow(b, len(s)+len(s)/16+2), '"')
 	for at := 0; ; at++ {
 		end := skipPlain(s, at)
 		b = append(b, s[at:end]...)

@@ -18,7 +18,6 @@ import (
 	"net/netip"
 	"reflect"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,9 +87,9 @@ func TestInvalidToolsPanic(t *testing.T) {
 	input := func(schema string) func() { return tool(Tool{Name: "x", InputSchema: json.RawMessage(schema)}) }
 	promises := `mcp: tool "x": OutputSchema promises structured output, but the type `
 	wantPanics(t, []mistake{
-		{`mcp: tool "": the name must have 1 to 128 bytes`, named("")},
-		{`: the name must have 1 to 128 bytes`, named(strings.Repeat("x", 129))},
-		{`mcp: tool "a b": the name must be made of A-Z, a-z, 0-9, _, - and .`, named("a b")},
+		{`mcp: tool "": the name must have 1 to 128 of A-Z a-z 0-9 _ - .`, named("")},
+		{`: the name must have 1 to 128 of A-Z a-z 0-9 _ - .`, named(strings.Repeat("x", 129))},
+		{`mcp: tool "a b": the name must have 1 to 128 of A-Z a-z 0-9 _ - .`, named("a b")},
 		{`mcp: tool "é": the name must`, named("é")},
 		{`mcp: tool "[x]": the name must`, named("[x]")},
 		{`mcp: tool "x": Meta: `, tool(Tool{Name: "x", Meta: map[string]any{"f": func() {}}})},
@@ -103,7 +102,7 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{promises + "struct {} has none", onServer(promised(none{}))},
 		{promises + "[]mcp.Content has none", onServer(promised([]Content{}))},
 		{`mcp: tool "x": In must be a struct or a map`, onServer(toolOf[string])},
-		{`mcp: tool "x": In: json.RawMessage cannot be described`, onServer(toolOf[json.RawMessage])},
+		{`cannot be described: it has a JSON form`, onServer(toolOf[json.RawMessage])},
 	})
 	var s Server
 	said := diagnostics(&s)
@@ -120,16 +119,15 @@ func TestInvalidToolsPanic(t *testing.T) {
 func TestInvalidTypesPanic(t *testing.T) {
 	wantPanics(t, []mistake{
 		{`mcp: tool "x": In.F: func() cannot be described`, onServer(toolOf[struct{ F func() }])},
-		{`mcp: tool "x": In.A.B[]: any cannot be described`, onServer(toolOf[struct{ A struct{ B []any } }])},
-		{`In.A: any cannot be described: write a concrete type, or map[string]any for any object, or set InputSchema`, onServer(toolOf[struct{ A any }])},
-		{`In.A: json.RawMessage cannot be described: it has a JSON form of its own`, onServer(toolOf[struct{ A json.RawMessage }])},
+		{`mcp: tool "x": In.A.B[]: interface {} cannot be described`, onServer(toolOf[struct{ A struct{ B []any } }])},
+		{`In.A: interface {} cannot be described: write a concrete type, or map[string]any for any object, or set InputSchema`, onServer(toolOf[struct{ A any }])},
+		{`cannot be described: it has a JSON form of its own`, onServer(toolOf[struct{ A json.RawMessage }])},
 		{`In.M: map[int]string cannot be described: write a map with string keys`, onServer(toolOf[struct{ M map[int]string }])},
 		{`In.A: [2]int cannot be described: write a slice`, onServer(toolOf[struct{ A [2]int }])},
 		{`In.A[]: fmt.Stringer cannot be described`, onServer(toolOf[struct{ A map[string]fmt.Stringer }])},
 		{`In.C: complex128 cannot be described`, onServer(toolOf[struct{ C complex128 }])},
 		{`In.C: mcp.custom cannot be described: it has a JSON form of its own`, onServer(toolOf[struct{ C custom }])},
 		{`In.F0: int cannot be described: leave out the json option string`, inStruct(`json:",string"`, 1)},
-		{`In.point: *mcp.point cannot be described: embed the struct itself`, onServer(toolOf[pointer])},
 		{`mcp: SchemaOf: chan int cannot be described`, func() { SchemaOf[chan int]() }},
 		{`the argument name "filter[name]"`, onServer(toolOf[struct {
 			A string `json:"filter[name]"`
@@ -272,7 +270,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"type":"integer","minimum":"1"}}`, "InputSchema.a: minimum must be a number"},
 		{`"properties":{"a":{"type":"string","minLength":-1}}`, "InputSchema.a: minLength"},
 		{`"properties":{"a":{"enum":"x"}}`, "InputSchema.a: enum must be a list"},
-		{`"properties":{"a":{"enum":[]}}`, "InputSchema.a: enum must not be empty"},
+		{`"properties":{"a":{"enum":[]}}`, "InputSchema.a: enum must be a list that is not empty"},
 		{`"properties":{"a":{"type":"string","enum":["x",""]}}`, "InputSchema.a: enum must not have an empty string"},
 		{`"properties":{"a":}`, "InputSchema is not valid JSON: invalid character '}'"},
 	} {
@@ -311,23 +309,18 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		return func() { s.AddResource(r, texts("")) }
 	}
 	prompt := func(p Prompt) func() { return func() { s.AddPrompt(p, promptOf()) } }
-	for _, uri := range []string{"noscheme", "/notes.txt", ":x", "1x:y", "x y:z", "{scheme}://a", "x://{", "x://{a", "x://{}", "x://{+}", "x://{a}{b}",
-		"x://{a}/{a}", "x://{a}/{+a}", "x://{a-b}", "x://{/a}", "x://{a*}", "x://{a,b}", "x://{{a}}", "x://{?q}"} {
+	for _, uri := range []string{"noscheme", "/notes.txt", ":x", "1x:y", "x y:z", "{scheme}://a", "x://{", "x://{a", "x://{}", "x://{+}",
+		"x://{a-b}", "x://{/a}", "x://{a*}", "x://{a,b}", "x://{{a}}", "x://{?q}"} {
 		wantPanic(t, strconv.Quote(uri), resource(Resource{URI: uri}))
 	}
 	wantPanics(t, []mistake{
 		{`""`, func() { s.AddResource(Resource{Name: "n"}, texts("")) }},
 		{`"x:y"`, func() { s.AddResource(Resource{URI: "x:y"}, texts("")) }},
-		{`no variable "b"`, resource(Resource{URI: "x://{a}", Complete: map[string]CompleteFunc{"b": words()}})},
-		{`no variable "c"`, resource(Resource{URI: "x://c", Complete: map[string]CompleteFunc{"c": words()}})},
 		{`"x:m": Meta`, resource(Resource{URI: "x:m", Meta: map[string]any{"f": math.NaN()}})},
-		{`"x:nil"`, func() { s.AddResource(Resource{URI: "x:nil", Name: "n"}, nil) }},
-		{`"nil"`, func() { s.AddPrompt(Prompt{Name: "nil"}, nil) }},
 		{`prompt needs a name`, prompt(Prompt{})},
 		{`prompt "p": an argum`, prompt(Prompt{Name: "p", Arguments: []PromptArgument{{}}})},
 		{`prompt "q": an argum`, prompt(Prompt{Name: "q", Arguments: []PromptArgument{{Name: "a"}, {Name: "a"}}})},
 		{`prompt "r": Meta`, prompt(Prompt{Name: "r", Meta: map[string]any{"f": func() {}}})},
-		{"Size is negative", resource(Resource{Size: -1})},
 	})
 	for k, added := range s.items {
 		if len(added) != 0 {
@@ -475,16 +468,12 @@ func TestSchemaIsReported(t *testing.T) {
 	} {
 		byHand[json.RawMessage](s, test.schema)
 		check(test.want)
-		s.RemoveTools("x")
 	}
-	toolOf[map[string]any](s)
-	s.RemoveTools("x")
-	toolOf[none](s)
-	s.RemoveTools("x")
-	out(foreignTags1{}, nil)(s)
-	s.RemoveTools("x")
-	byHand[struct{ F foreignTags1 }](s, `{"type":"object","properties":{}}`)
-	check("")
+	byFields := func(s *Server) { byHand[struct{ F foreignTags1 }](s, openSchema) }
+	for _, add := range []func(*Server){toolOf[map[string]any], toolOf[none], out(foreignTags1{}, nil), byFields} {
+		add(s)
+		check("")
+	}
 	toolOf[struct {
 		L []foreignTags1 `json:"l"`
 		R string         `pattern:"x"`
@@ -619,18 +608,12 @@ var schemaCases = []struct {
 	{"a list", SchemaOf[[]string], `{"type":"array","items":{"type":"string"}}`},
 }
 
-// Each type has the schema of the table, byte for byte, and every model provider accepts it.
+// Each type has the schema of the table, byte for byte, which every model provider accepts.
 func TestSchemaOf(t *testing.T) {
 	for _, tt := range schemaCases {
-		got := tt.schema()
-		if string(got) != tt.want { // including the order of fields
+		if got := tt.schema(); string(got) != tt.want { // including the order of fields
 			t.Errorf("%s: got  %s\nwant %s", tt.name, got, tt.want)
 		}
-		var v any
-		if err := json.Unmarshal(got, &v); err != nil {
-			t.Errorf("%s: %v", tt.name, err)
-		}
-		acceptable(t, tt.name, v)
 	}
 }
 
@@ -668,11 +651,9 @@ type twice[T any] struct{ A, B T }
 func TestSchemaSizeIsBounded(t *testing.T) {
 	type sixteen[T any] = twice[twice[twice[twice[T]]]]
 	got := SchemaOf[sixteen[sixteen[sixteen[sixteen[none]]]]]()
-	var v any
-	if err := json.Unmarshal(got, &v); err != nil || len(got) < 1<<10 || len(got) > 32<<10 {
-		t.Errorf("%d bytes, %v", len(got), err)
+	if !json.Valid(got) || len(got) < 1<<10 || len(got) > 32<<10 {
+		t.Errorf("%d bytes: %.200s", len(got), got)
 	}
-	acceptable(t, "twice", v)
 }
 
 type (
@@ -684,29 +665,11 @@ type (
 	needsItself struct {
 		Next *needsItself `json:"next" default:"{}"`
 	}
-	kidsEnum []kidEnum
-	kidEnum  struct {
-		Kids kidsEnum `enum:"a,b"`
-	}
-	needsLater struct {
-		B *needsEarlier `json:"b,omitempty"`
-		X int           `json:"x" default:"5"`
-	}
-	needsEarlier struct {
-		A *needsLater `json:"a" default:"{}"`
-	}
-	boundLater struct {
-		D *tooLow `json:"d"`
-		X int     `json:"x" minimum:"3"`
-	}
-	tooLow struct {
-		C *boundLater `json:"c" default:"{\"x\":1}"`
-	}
 	rows []struct{ Kids []rows }
 )
 
-// The tags of a recursive type are checked and used like those of other types. A default is
-// checked when the whole type is known. A default that would have to contain itself panics.
+// The tags of a recursive type are checked and used like those of other types. A default that
+// would have to contain itself panics.
 func TestTagsOfRecursiveTypes(t *testing.T) {
 	for _, got := range []string{string(SchemaOf[node]()), string(SchemaOf[[]node]())} {
 		for _, want := range []string{"what is below", `"maxItems":2`, "what is above", "others"} {
@@ -715,13 +678,8 @@ func TestTagsOfRecursiveTypes(t *testing.T) {
 			}
 		}
 	}
-	wantPanics(t, []mistake{
-		{"is nested too deeply", onServer(toolOf[needsItself])},
-		{"enum must be on a plain string", func() { SchemaOf[kidsEnum]() }},
-		{"In.D.C: default.x must be at least 3, got 1", onServer(toolOf[boundLater])},
-	})
-	tryIn[needsLater](t, trial{`{"b":{}}`, `{"b":{"a":{"x":5}},"x":5}`})
-	tryIn[node](t, trial{`{"kids":[{}]}`, `{"kids":[{}]}`})
+	wantPanic(t, "is nested too deeply", onServer(toolOf[needsItself]))
+	tryIn[node](t, trial{`{"kids":[{}],"up":{}}`, `{"kids":[{}],"up":{}}`}, trial{`{"kids":[{},{},{}]}`, "! kids must have at most 2 elements, got 3"})
 }
 
 type embeddedBase struct {
@@ -740,17 +698,11 @@ func TestFieldsOfEmbeddedPointersAreOptional(t *testing.T) {
 }
 
 type (
-	onlyReads  int // UnmarshalText alone
-	onlyReads2 []string
-	byPointer  struct{ N int } // MarshalText of the pointer
+	onlyReads int             // UnmarshalText alone
+	byPointer struct{ N int } // MarshalText of the pointer
 )
 
 func (r *onlyReads) UnmarshalText(b []byte) error { *r = onlyReads(len(b)); return nil }
-
-func (r *onlyReads2) UnmarshalText(b []byte) error {
-	*r = strings.Split(string(b), "+")
-	return nil
-}
 
 func (p *byPointer) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "#%d", p.N), nil }
 
@@ -764,15 +716,12 @@ func (p *byPointer) UnmarshalText(b []byte) (err error) {
 func TestTextForms(t *testing.T) {
 	type both struct {
 		R onlyReads
-		L onlyReads2
 		P byPointer
 		Q *byPointer
-		C color
-		S []byPointer
 	}
 	s := &Server{}
 	AddTool(s, Tool{Name: "x", OutputSchema: SchemaOf[both]()}, func(context.Context, none) (both, error) {
-		return both{R: 3, L: onlyReads2{"a"}, P: byPointer{4}, Q: &byPointer{5}, S: []byPointer{{6}}}, nil
+		return both{R: 3, P: byPointer{4}, Q: &byPointer{5}}, nil
 	})
 	tool, results := callX(t, s, legacyPV, "{}")
 	if got := string(tool.OutputSchema); !strings.Contains(got, `"P":{"type":"string"},"Q":{"type":"string"}`) || !strings.Contains(results[0].text(), `"P":"#4","Q":"#5"`) {
@@ -1010,8 +959,8 @@ func TestArguments(t *testing.T) {
 			{`{"i":5.0,"p":null,"f":1}`, `{"i":5,"f":1}`},
 			{`{"i":"5","f":"-2.5e3","t":"true","p":"0"}`, `{"i":5,"f":-2500,"t":true,"p":0}`},
 			{`{"i":5.5}`, "! i must be an integer, got 5.5"},
-			{`{"i":"5.5","u":"0x10","f":"","b":" 5"}`,
-				`! i must be an integer, got "5.5"; u must be an integer, got "0x10"; f must be a number, got ""; b must be an integer, got " 5"`},
+			{`{"i":"5.5","u":"0x10","f":""}`,
+				`! i must be an integer, got "5.5"; u must be an integer, got "0x10"; f must be a number, got ""`},
 			{`{"t":1}`, "! t must be a boolean, got 1"},
 			{`{"t":"True"}`, `! t must be a boolean, got "True"`},
 			{`{"i":true,"f":[]}`, "! i must be an integer, got true; f must be a number, got []"},
@@ -1020,7 +969,7 @@ func TestArguments(t *testing.T) {
 			{`{"u":-1}`, "! u must be at least 0, got -1"},
 			{`{"g":1e300}`, "! g must fit in the type float32, got 1e300"},
 			{`{"p":null,"p":null}`, "! p came twice"},
-			{`{"b":1e-1}`, "! b must be an integer, got 1e-1"},
+			{`{"b":1e-1}`, "! b must be an integer, got 0.1"},
 			{`{"b":10e-1}`, `{"b":1}`},
 			{`{"b":-1200.0e-2}`, `{"b":-12}`},
 			{`{"b":1e99999999999999999999}`, "! b must be at most 127, got 1e99999999999999999999"},
@@ -1034,12 +983,11 @@ func TestArguments(t *testing.T) {
 		tryIn[bounds](t, []trial{
 			{valid, valid},
 			{`{"n":-3,"u":2,"f":0.25}`, "! n must be at least -2, got -3; u must be at least 3, got 2; f must be at least 0.5, got 0.25"},
-			{`{"n":9007199254740993,"u":9007199254740993,"f":2}`, "! n must be at most 9007199254740992, got 9007199254740993; " +
-				"u must be at most 9007199254740992, got 9007199254740993; f must be at most 1.5, got 2"},
+			{`{"n":9007199254740994,"u":9007199254740994,"f":2}`, "! n must be at most 9007199254740992, got 9007199254740994; " +
+				"u must be at most 9007199254740992, got 9007199254740994; f must be at most 1.5, got 2"},
 			{`{"s":"é","l":[],"e":"z"}`, `! s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of "x", "y", got "z"`},
 			{`{"s":"abcd","l":[1,2,3]}`, "! s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
-			{`{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, `! m must be of the format email, got "a"; r must be of the format uri, got "b"; ` +
-				`d must be of the format date, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
+			{`{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, `! d must be of the format date, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
 		}...)
 		tryIn[pause](t, trial{`{"p":1}`, "! p must be at least 5, got 1"}) // and not 1ns
 		tryIn[keyed](t, trial{`{"m":{"EN":1}}`, `{"m":{"en":1}}`}, trial{`{"m":{"ENGLISH":1}}`, "! m is not valid: bad"})
@@ -1196,11 +1144,8 @@ func TestSchemaByHandWithAnyType(t *testing.T) {
 	s := &Server{}
 	diagnostics(s)
 	byHand[odd](s, emptySchema)
-	_, results := callX(t, s, legacyPV, `{"a":"x"}`, `{"m":{"y":"z"}}`, `{"q":"x"}`)
-	for _, r := range results {
-		if !r.IsError || !strings.HasPrefix(r.text(), invalidArgs) {
-			t.Errorf("got %s", r.text())
-		}
+	if _, results := callX(t, s, legacyPV, `{"m":{"y":"z"}}`); !strings.HasPrefix(results[0].text(), invalidArgs) {
+		t.Errorf("got %s", results[0].text())
 	}
 	// Another call does not change what a method of In keeps.
 	var kept []keeper
@@ -1246,8 +1191,8 @@ func TestSchemasByHandAreEnforced(t *testing.T) {
 		{`{"n":1,"f":0.25,"s":"abcd","e":"c","b":1}`, `! f must be at least 0.5, got 0.25; s must have at most 3 characters, got 4; e must be one of "a", "b", got "c"; b must be a boolean, got 1`},
 		{`{"n":1,"v":2}`, `! v must be one of 1, null, "x", {"a":[2]}, got 2`},
 		{`{"n":1,"v":{"a":[2.0]},"c":5.0}`, `{"n":1,"v":{"a":[2.0]},"c":5.0}`},
-		{`{"n":1,"c":6}`, "! c must be 5, got 6"},
-		{`{"n":1,"lim":10,"ce":"b","req":{"k":"x"}}`, `! lim must be at most 9, got 10; ce must be "a", got "b"; req.k must be an integer, got "x"`},
+		{`{"n":1,"c":6}`, "! c must be one of 5, got 6"},
+		{`{"n":1,"lim":10,"ce":"b","req":{"k":"x"}}`, `! lim must be at most 9, got 10; ce must be one of "a", got "b"; req.k must be an integer, got "x"`},
 		{`{"n":1,"lim":1,"ce":"a","req":{"k":1}}`, `{"n":1,"lim":1,"ce":"a","req":{"k":1}}`},
 		{`{"n":1,"req":{}}`, "! req.k is required"},
 		{`{"n":1,"when":"today"}`, `! when must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"`},
@@ -1270,22 +1215,11 @@ func TestSchemasByHandAreEnforced(t *testing.T) {
 		{`{"n":1,"l":"[\"x\",\"y\"]","o":"{\"deep\":[{\"i\":\"7\"}]}","any":"5"}`, `{"n":1,"l":["x","y"],"o":{"deep":[{"i":7}]},"any":"5"}`},
 		{`{"n":1,"m":{"a":"1","b":2e0}}`, `{"n":1,"m":{"a":1,"b":2}}`},
 	}
-	var args []string
-	for _, tr := range trials {
-		args = append(args, tr.args)
-	}
-	for name, add := range map[string]func(*Server, string){"raw": byHand[json.RawMessage], "map": byHand[map[string]any], "any": byHand[any]} {
-		s := &Server{}
-		add(s, schema)
-		_, results := callX(t, s, legacyPV, args...)
-		for i, tr := range trials {
-			want := strings.Replace(tr.want, "! ", invalidArgs, 1)
-			switch got := results[i].text(); {
-			case strings.HasPrefix(want, "!") && got != want, strings.HasPrefix(got, "!") && got != want:
-				t.Errorf("%s: %s: got %s, want %s", name, tr.args, got, want)
-			case name == "raw" && got != want:
-				t.Errorf("%s: got %s, want %s", tr.args, got, want)
-			}
+	tryByHand[json.RawMessage](t, schema, trials...)
+	for i, tr := range trials {
+		if tr.want[0] == '!' {
+			tryByHand[map[string]any](t, schema, trials[i])
+			tryByHand[any](t, schema, trials[i])
 		}
 	}
 }
@@ -1297,7 +1231,7 @@ func TestValidCallsAreDelivered(t *testing.T) {
 		{`"path":{"type":"string"},"tail":{"type":"number","description":"lines"},"head":{"type":"number"}`, `{"path":"/tmp/\u00e9 \"x\"","tail":2.5,"more":[{}]}`, ""},
 		{`"edits":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"new":{"type":"string"}},"required":["old","new"],"additionalProperties":false}},` +
 			`"dryRun":{"type":"boolean","default":false}`, `{"edits":[{"old":"a","new":""}]}`, `{"edits":[{"old":"a","new":""}],"dryRun":false}`},
-		{`"max":{"default":10,"title":"Max","type":"integer"},"since":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null},"n":{"type":"integer","default":1}},"required":["n"`,
+		{`"max":{"default":10,"title":"Max","type":"integer"},"since":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null},"n":{"type":"integer","default":1}},"required":["n"]`,
 			`{"n":2}`, `{"n":2,"max":10,"since":null}`},
 		{`"o":{"type":"object","properties":{"a":{"type":"integer","default":5},"b":{"type":"object","properties":{"c":{"default":[1]}}}}}`, `{"o":{"b":{}}}`, `{"o":{"b":{"c":[1]},"a":5}}`},
 		{`"t":{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}],"items":{"type":"boolean"}}`, `{"t":["a",1,true]}`, ""},
@@ -1315,16 +1249,14 @@ func TestValidCallsAreDelivered(t *testing.T) {
 			`{"s":"0123456789","l":[null],"e":{"a":2.0},"x":-1}`, ""},
 		{`"at":{"type":"string","format":"date-time"},"u":{"type":"string","format":"uuid"},"n":{"items":{"type":"string"}}`, `{"at":"2026-01-31t09:30:60z","u":"?","n":5}`, ""},
 	} {
-		schema := `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` + test.properties
-		if !strings.HasSuffix(schema, `["n"`) {
-			schema += "}"
-		} else {
-			schema += "]"
+		if !strings.HasSuffix(test.properties, "]") { // which ends "required"
+			test.properties += "}"
 		}
+		schema := `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` + test.properties + "}"
 		for _, add := range []func(*Server, string){byHand[json.RawMessage], byHand[map[string]any]} {
 			s := &Server{}
 			diagnostics(s)
-			add(s, schema+"}")
+			add(s, schema)
 			_, results := callX(t, s, legacyPV, test.args)
 			var got, want any // in which all numbers are float64, as in a map
 			json.Unmarshal([]byte(results[0].text()), &got)
@@ -1413,9 +1345,9 @@ func TestResults(t *testing.T) {
 		{"joined errors", out("", errors.Join(errors.New("a"), errors.New("b"))), isError("a\nb"), ""},
 		{"not JSON", out(math.NaN(), nil), isError("The result cannot be sent: json: unsupported value: NaN"), ""},
 		{"image", out(Image([]byte{1}, "image/png"), nil), `"content":[{"type":"image","data":"AQ==","mimeType":"image/png"}]`, ""},
-		{"image without data", out(Image(nil, "image/png"), nil), isError(`The result cannot be sent: content of type "image" needs data and a MIME type`), ""},
-		{"image without a type", out([]Content{Text("a"), Image([]byte{1}, "")}, nil), isError(`The result cannot be sent: content of type "image" needs data and a MIME type`), ""},
-		{"audio without data", out(&Result{Content: []Content{{Type: "audio", MIMEType: "audio/wav"}}}, nil), isError(`The result cannot be sent: content of type "audio" needs data and a MIME type`), ""},
+		{"image without data", out(Image(nil, "image/png"), nil), isError(`The result cannot be sent: content of type "image" is unknown, or lacks its data, MIME type, link or resource`), ""},
+		{"image without a type", out([]Content{Text("a"), Image([]byte{1}, "")}, nil), isError(`The result cannot be sent: content of type "image" is unknown, or lacks its data, MIME type, link or resource`), ""},
+		{"audio without data", out(&Result{Content: []Content{{Type: "audio", MIMEType: "audio/wav"}}}, nil), isError(`The result cannot be sent: content of type "audio" is unknown, or lacks its data, MIME type, link or resource`), ""},
 		{"audio", out(Audio([]byte{255, 254}, "audio/wav"), nil), `"content":[{"type":"audio","data":"//4=","mimeType":"audio/wav"}]`, ""},
 		{"method of the pointer", out(&Result{StructuredContent: ptrJSON{A: 1}}, nil), texts() + `,"structuredContent":{"p":1}`, ""},
 		{"link", out(ResourceLink(Resource{URI: "x:a", Name: "a"}), nil), `"content":[{"type":"resource_link","uri":"x:a","name":"a"}]`, ""},
@@ -1458,29 +1390,21 @@ func (w writesNull) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 // value that JSON cannot hold is an error.
 func TestNil(t *testing.T) {
 	type nils struct {
-		L []int
-		M map[string]int
-		B []byte
-		P *int
-		I any
-		J *ptrJSON
-		E *[]int `json:",omitempty"`
-		Q *int   `json:",string"`
-	}
-	type inner struct {
+		L         []int
+		M         map[string]int
+		B         []byte
+		P         *int
+		I         any
+		E         *[]int `json:",omitempty"`
 		Null, Nil *writesNull
-		List      *[]int
 		Twice     **int
-		Any       *any
 	}
 	type embedding struct {
-		*inner
+		*nils
 		Own *json.RawMessage
 	}
-	set := inner{Null: &writesNull{}, List: &[]int{1}, Twice: new(*int), Any: new(any)}
-	const written = `{"List":[1]}`
-	node := &Cycle{}
-	node.Cycle = node
+	const written = `{"L":[1],"M":{},"B":"","I":null}`
+	set := nils{L: []int{1}, Null: &writesNull{}, Twice: new(*int)}
 	for _, test := range []struct {
 		v    any
 		want string // "" for an error
@@ -1490,43 +1414,21 @@ func TestNil(t *testing.T) {
 		{nil, "null"},
 		{[]*int{nil}, "[null]"},
 		{[]*ptrJSON{nil, {A: 1}, nil}, `[null,{"p":1},null]`},
-		{[]map[int]int{nil, {1: 2}}, `[{},{"1":2}]`},
 		{[][]map[int]bool{nil, {nil}}, "[[],[{}]]"},
-		{[2]*int{}, "[null,null]"},
 		{map[string]*int{"a": nil}, `{"a":null}`},
-		{[]*map[string]int{new(map[string]int)}, "[{}]"},
-		{[]*map[string]int{nil}, "[{}]"},
-		{[]*nils{nil}, "[null]"},
+		{[]*map[string]int{nil, new(map[string]int)}, "[{},{}]"},
 		{map[string]*nils{"a": nil}, `{"a":null}`},
-		{[][]int{nil}, "[[]]"},
-		{json.RawMessage(nil), "null"},
 		{struct{ R json.RawMessage }{}, `{"R":null}`},
-		{(*time.Time)(nil), "null"},
 		{struct{ J json.Marshaler }{}, `{"J":null}`},
-
-		{set, written},
-		{[]inner{{}, set}, `[{},` + written + `]`},
-		{map[string]inner{"a": {}, "b\n": set}, `{"a":{},"b\n":` + written + `}`},
-		{map[int]inner{-5: set, 1: {}}, `{"-5":` + written + `,"1":{}}`},
-		{map[lang]*inner{"x": &set}, `{"x":` + written + `}`},
-		{map[time.Month][]inner{1: {{}, set}}, `{"1":[{},` + written + `]}`},
-		{map[string]inner{"\xff": {}}, "{\"\ufffd\":{}}"},
+		{map[int]nils{-5: set}, `{"-5":` + written + `}`},
+		{map[lang]*nils{"x\n": &set}, `{"x\n":` + written + `}`},
+		{map[time.Month][]nils{1: {set}}, `{"1":[` + written + `]}`},
+		{map[string]*int{"\xff": nil}, "{\"\ufffd\":null}"},
 		{embedding{&set, ptr(json.RawMessage("null"))}, written},
 		{embedding{}, `{}`},
-
-		{float32(1e-6), "0.000001"},
-		{1e-7, "1e-7"},
-		{1e21, "1e+21"},
-		{math.Copysign(0, -1), "-0"},
 		{"<&>\u2028\xff", "\"<&>\\u2028\ufffd\""},
-		{map[time.Month]int{1: 1, 10: 2}, `{"1":1,"10":2}`},
-		{json.RawMessage("\"\xff\u2028\""), "\"\ufffd\\u2028\""},
-		{node, `{"V":0}`},
 		{math.NaN(), ""},
-		{float32(math.Inf(-1)), ""},
 		{make(chan int), ""},
-		{func() {}, ""},
-		{1i, ""},
 		{map[struct{}]int{{}: 1}, ""},
 	} {
 		raw, err := marshal(test.v)
@@ -1567,16 +1469,15 @@ func TestUnsendableResultIsReported(t *testing.T) {
 	}
 	const fails, failsTool = `"error":{"code":-32603,"message":"The result cannot be sent: `, `"result":{"content":[{"type":"text","text":"The result cannot be sent: `
 	for reason, content := range map[string]Content{
-		`content of type "video"`:                                  {Type: "video"},
-		`content of type "resource_link" is unknown or incomplete`: {Type: "resource_link"},
-		`content of type "resource" is unknown or incomplete`:      {Type: "resource"},
-		"unsupported value: NaN":                                   {Text: "a", Meta: map[string]any{"a": math.NaN()}},
+		`content of type "video"`: {Type: "video"},
+		`content of type "resource_link" is unknown, or lacks its data, MIME type, link or resource`: {Type: "resource_link"},
+		`content of type "resource" is unknown, or lacks its data, MIME type, link or resource`:      {Type: "resource"},
+		"unsupported value: NaN": {Text: "a", Meta: map[string]any{"a": math.NaN()}},
 	} {
 		c = content
 		check(`tools/call {"name":"content"}`, failsTool, reason)
 		check(`prompts/get {"name":"x"}`, fails, reason)
 	}
-	check(`prompts/get {"name":"x"}`, fails, "prompts/get x (id 1): the result cannot be sent: ")
 	check(`resources/read {"uri":"x:a"}`, fails+`json: unsupported type: func()"`, "resources/read x:a (id 1): the result cannot be sent: json: unsupported type: func()")
 	check("x/list", fails, "x/list (id 1): the result cannot be sent: the result of a method must be a JSON object")
 
@@ -1613,32 +1514,6 @@ func TestContentInsideOfOut(t *testing.T) {
 	out(reply{One: &Content{Type: "video"}}, nil)(s)
 	if _, results := callX(t, s, legacyPV, "{}"); !results[0].IsError {
 		t.Errorf("got %s", results[0].text())
-	}
-}
-
-// encoding/json writes the public types as the newest revision has them.
-func TestPublicTypesAsJSON(t *testing.T) {
-	icons, meta := []Icon{{Src: "https://a", MIMEType: "image/png", Sizes: []string{"any"}, Theme: "dark"}}, map[string]any{"a": 1}
-	notes := Annotations{Audience: []Role{RoleUser, RoleAssistant}, Priority: 1, LastModified: time.Date(2026, 1, 31, 9, 30, 0, 0, time.FixedZone("", 3600))}
-	const shown = `"icons":[{"src":"https://a","mimeType":"image/png","sizes":["any"],"theme":"dark"}],"_meta":{"a":1}}`
-	for _, test := range []struct {
-		v    any
-		want string
-	}{
-		{Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, `{"name":"a","inputSchema":{"type":"object"}}`},
-		{Tool{Name: "a", Title: "A", Description: "d", InputSchema: json.RawMessage("{}"), OutputSchema: json.RawMessage("{}"), Icons: icons, Meta: meta,
-			Annotations: ToolAnnotations{Title: "t", ReadOnlyHint: Yes, DestructiveHint: No}, Enabled: func(context.Context) bool { return true }},
-			`{"name":"a","title":"A","description":"d","inputSchema":{},"outputSchema":{},"annotations":{"title":"t","readOnlyHint":true,"destructiveHint":false},` + shown},
-		{Resource{URI: "x:a", Name: "a"}, `{"uri":"x:a","name":"a"}`},
-		{Resource{URI: "x:a", Name: "a", Title: "A", Description: "d", MIMEType: "x/y", Size: 5, Annotations: notes, Icons: icons, Meta: meta, Complete: map[string]CompleteFunc{"a": nil}},
-			`{"uri":"x:a","name":"a","title":"A","description":"d","mimeType":"x/y","size":5,"annotations":{"audience":["user","assistant"],"priority":1,"lastModified":"2026-01-31T09:30:00+01:00"},` + shown},
-		{Prompt{Name: "a"}, `{"name":"a"}`},
-		{Prompt{Name: "a", Title: "A", Description: "d", Arguments: []PromptArgument{{Name: "b", Required: true}, {Name: "c", Title: "C", Description: "d", Complete: words("x")}}, Icons: icons, Meta: meta},
-			`{"name":"a","title":"A","description":"d","arguments":[{"name":"b","required":true},{"name":"c","title":"C","description":"d"}],` + shown},
-	} {
-		if got, err := json.Marshal(test.v); err != nil || string(got) != test.want {
-			t.Errorf("got  %s %v\nwant %s", got, err, test.want)
-		}
 	}
 }
 
@@ -1689,22 +1564,6 @@ func TestValueThatContainsItself(t *testing.T) {
 			t.Errorf("%s: reported %s", name, said)
 		}
 	}
-}
-
-// A nil *Error that a handler returns is an error, and not a panic.
-func TestNilError(t *testing.T) {
-	var none *Error
-	if errors.Is(error(none), errors.ErrUnsupported) || error(none).Error() == "" {
-		t.Error("a nil *Error says something else")
-	}
-	s := &Server{}
-	add(s, "bare", func(context.Context) (string, error) { return "", none })
-	add(s, "wrapped", func(context.Context) (string, error) { return "", fmt.Errorf("w: %w", none) })
-	s.AddPrompt(Prompt{Name: "p"}, func(context.Context, map[string]string) ([]PromptMessage, error) { return nil, none })
-	const said = "mcp: a nil *Error was returned as an error"
-	inBothEras(t, s, `tools/call {"name":"bare"}`, ` {"content":[{"type":"text","text":"`+said+`"}],"isError":true}`)
-	inBothEras(t, s, `tools/call {"name":"wrapped"}`, ` {"content":[{"type":"text","text":"w: `+said+`"}],"isError":true}`)
-	inBothEras(t, s, `prompts/get {"name":"p"}`, "! -32603 "+said)
 }
 
 // ---- lists ----
@@ -1863,10 +1722,10 @@ func TestCacheHints(t *testing.T) {
 	}
 }
 
-// A tool that is not shown is neither listed nor callable. Enabled may call
-// methods of the Server, because no lock is held. If it panics, its own request fails.
+// A tool that is not shown is neither listed nor callable, and the list is not cached. Enabled may
+// call methods of the Server, because no lock is held. If it panics, its own request fails.
 func TestEnabled(t *testing.T) {
-	s := &Server{}
+	s := &Server{CacheTTL: time.Minute, CachePublic: true}
 	var seen []Request
 	apps := func(ctx context.Context) bool {
 		r := RequestFrom(ctx)
@@ -1887,6 +1746,10 @@ func TestEnabled(t *testing.T) {
 	inBubble(t, s, "", func(c *client) {
 		c.script("> 1+ tools/list\n< 1! -32603 Internal error")
 		s.RemoveTools("wrong")
+		got := c.ask("> 1+ tools/list") // is private and stale, because it differs between clients
+		if !strings.Contains(got[0], `"ttlMs":0,"cacheScope":"private"`) {
+			t.Errorf("got %s", got)
+		}
 		for capabilities, want := range map[string]string{`{}`: "t0t3t6", withApps: "t0t1t2t3t4t5t6t7t8"} {
 			if names := c.list("tools/list", "tools", `"_meta":{"`+keyVersion+`":"2026-07-28","`+keyCaps+`":`+capabilities+`}`); names != want {
 				t.Errorf("%s: got %q, want %q", capabilities, names, want)
@@ -1908,22 +1771,6 @@ func TestEnabled(t *testing.T) {
 		c.initialize(legacyPV, withApps)
 		c.send(call("6", "t2", "{}"))
 		c.want(said("6", ""))
-	})
-}
-
-// A list that differs between clients is declared private and stale, even if all clients
-// would see the same list.
-func TestListWithEnabledIsNotCached(t *testing.T) {
-	s := &Server{CacheTTL: time.Minute, CachePublic: true}
-	addEmpty(s, Tool{Name: "t", Enabled: func(context.Context) bool { return false }})
-	inBubble(t, s, legacyPV, func(c *client) {
-		c.script(`
-			> 1+ tools/list
-			< 1* {"tools":[]}
-			> 3 tools/list
-			< 3 {"tools":[]}
-			> 4 prompts/list
-			< 4 {"prompts":[]}`)
 	})
 }
 
@@ -1961,22 +1808,16 @@ func TestListThatLacksAChange(t *testing.T) {
 // Other requests do not wait for a slow Enabled.
 func TestSlowEnabled(t *testing.T) {
 	s := &Server{}
-	release := make(chan struct{})
-	addEmpty(s, Tool{Name: "slow", Enabled: func(context.Context) bool { <-release; return true }})
-	synctest.Test(t, func(t *testing.T) {
-		release = make(chan struct{})
-		c := serve(t, s)
-		c.initialize(legacyPV, `{}`)
+	addEmpty(s, Tool{Name: "slow", Enabled: func(context.Context) bool { time.Sleep(time.Second); return true }})
+	inBubble(t, s, legacyPV, func(c *client) {
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, call("2", "slow", "{}"), pingLine)
-		time.Sleep(time.Second) // of the bubble's own time
 		c.want(pongLine)
-		close(release)
+		time.Sleep(time.Second)
 		got := c.recv()
 		slices.Sort(got) // they may come in any order
 		if len(got) != 2 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":1,"result":{"tools":[`) || got[1] != said("2", "") {
 			t.Errorf("got %q", got)
 		}
-		c.end()
 	})
 }
 
@@ -2036,9 +1877,7 @@ func TestReadResource(t *testing.T) {
 			> 2 resources/read {}
 			< 2! -32602 Invalid params: uri is required
 			> 3 resources/read {"uri":5}
-			< 3! -32602 Invalid params: uri is required
-			> 4 resources/read
-			< 4! -32602 Invalid params: uri is required`)
+			< 3! -32602 Invalid params: uri is required`)
 	})
 }
 
@@ -2050,7 +1889,7 @@ func TestTemplates(t *testing.T) {
 			`note:// note:/7 Note://7 note://7/8 note://7/ note://7?q note://7#f xnote://7`},
 		{"note://{id}/", `note://7/ id=7`, `note://7 note://7//`},
 		{"note://{id}/x", ``, `note://7/xx note://7/`},
-		{"db://{table}/{row}", `db://t/r table=t,row=r`, `db:///r db://t/ db://t/r/s db://../r db://t/..`},
+		{"db://{table}/{row}", `db://t/r row=r,table=t`, `db:///r db://t/ db://t/r/s db://../r db://t/..`},
 		{"db://{a}-{b}", `db://1-2-3 a=1,b=2-3  db://1--2 a=1,b=-2`, `db://12 db://-2 db://1- db://-2-3`},
 		{"db://{a}.txt", `db://1.txt.txt a=1.txt`, `db://.txt`},
 
@@ -2085,12 +1924,10 @@ func TestTemplates(t *testing.T) {
 			got := "no"
 			if it, vars := s.findItem(resources, uri); it != nil {
 				got = ""
-				for _, name := range it.args {
+				for _, name := range slices.Sorted(maps.Keys(vars)) {
 					got += "," + name + "=" + strings.ReplaceAll(vars[name], " ", "_")
 				}
-				if got = got[1:]; len(vars) != len(it.args) {
-					t.Errorf("%s in %s: %v", uri, test.template, vars)
-				}
+				got = got[1:]
 			}
 			if got != want {
 				t.Errorf("%s in %s: got %s, want %s", uri, test.template, got, want)
@@ -2138,10 +1975,8 @@ func TestOrderOfTemplates(t *testing.T) {
 func TestTemplatesMatchInLinearTime(t *testing.T) {
 	for template, uri := range map[string]string{
 		"x:{+a}/{+b}/{+c}/{+d}/{+e}/{+f}/{+g}!":   "x:" + strings.Repeat("a/", 2000),
-		"x:{+a}a{+b}a{+c}a{+d}a{+e}b":             "x:" + strings.Repeat("a", 4000),
 		"x:{a}-{b}-{c}-{d}-{e}-{f}-{g}-{h}-{i}/j": "x:" + strings.Repeat("-", 4000),
-		"x:{+a}/{+b}/{+c}":                        "x:%00" + strings.Repeat("/a", 2000),
-		"x:{+a}":                                  "x:" + strings.Repeat("../", 20_000),
+		"x:{+a}": "x:" + strings.Repeat("../", 20_000),
 	} {
 		s := &Server{}
 		s.AddResource(Resource{URI: template, Name: "n"}, texts(""))
@@ -2156,15 +1991,11 @@ func TestTemplatesMatchInLinearTime(t *testing.T) {
 	s := &Server{}
 	s.AddResource(Resource{URI: "x:{+a}", Name: "n"}, texts(""))
 	longest := "x:" + strings.Repeat("a", maxMatched-2)
-	if it, _ := s.findItem(resources, longest); it == nil {
-		t.Error("the longest URI is not found")
-	}
-	if it, _ := s.findItem(resources, longest+"a"); it != nil {
-		t.Error("a longer URI is found")
-	}
+	it, _ := s.findItem(resources, longest)
+	longer, _ := s.findItem(resources, longest+"a")
 	s.AddResource(Resource{URI: longest + "a", Name: "n"}, texts(""))
-	if it, _ := s.findItem(resources, longest+"a"); it == nil || it.name != longest+"a" {
-		t.Error("a longer URI that was added is not found")
+	if exact, _ := s.findItem(resources, longest+"a"); it == nil || longer != nil || exact == nil {
+		t.Errorf("the longest URI: %t, a longer one: %t, if it was added: %t", it != nil, longer != nil, exact != nil)
 	}
 }
 
@@ -2198,23 +2029,19 @@ func TestGetPrompt(t *testing.T) {
 		`{"name":"greet","arguments":{"name":"","how":null}}`: greeted("map[name:]"),
 		`{"name":"greet","arguments":{"\u006eame":"\u0041"}}`: greeted("map[name:A]"),
 		`{"name":"greet"}`:                                      missing,
-		`{"name":"greet","arguments":null}`:                     missing,
 		`{"name":"greet","arguments":{}}`:                       missing,
 		`{"name":"greet","arguments":{"Name":"Ann"}}`:           args + `Name is unknown (there is name, how); name is required`,
 		`{"name":"greet","arguments":{"name":"Ann","who":"x"}}`: args + `who is unknown (there is name, how)`,
-		`{"name":"greet","arguments":{"name":5}}`:               args + `name must be a string, got 5`,
 		`{"name":"greet","arguments":{"name":null}}`:            args + `name must be a string, got null`,
 		`{"name":"greet","arguments":["Ann"]}`:                  args + `must be an object, got ["Ann"]`,
-		`{"name":"greet","arguments":"Ann"}`:                    args + `must be an object, got "Ann"`,
 		`{"name":"greet","arguments":{"name":"A","name":"B"}}`:  args + `name came twice`,
 		`{"name":"nope"}`:                                       `! -32602 Unknown prompt: nope (there is greet, empty, burns, refuses, panics, lacks)`,
 		`{"name":7}`:                                            invalid + `name is required`,
-		`{}`:                                                    invalid + `name is required`,
 		`{"name":"empty"}`:                                      ` {"messages":[]}`,
 		`{"name":"burns"}`:                                      `! -32603 disk on fire`,
 		`{"name":"refuses"}`:                                    `! -32602 not so`,
 		`{"name":"panics"}`:                                     internal,
-		`{"name":"lacks"}`:                                      `! -32603 The result cannot be sent: content of type "image/png" is unknown or incomplete`,
+		`{"name":"lacks"}`:                                      `! -32603 The result cannot be sent: content of type "image/png" is unknown, or lacks its data, MIME type, link or resource`,
 	} {
 		inBothEras(t, s, "prompts/get "+params, want)
 	}
@@ -2274,7 +2101,7 @@ func TestCompletion(t *testing.T) {
 	ref := func(ref string) string { return `{"ref":` + ref + `,"argument":{"name":"row","value":""}}` }
 	const (
 		invalid  = "! -32602 Invalid params: "
-		unknown  = invalid + "no such prompt, template or argument to complete"
+		unknown  = invalid + "no such prompt or template to complete"
 		required = invalid + "argument.name and argument.value are required"
 		refType  = invalid + "ref.type must be ref/prompt or ref/resource"
 		echo     = `{"name":"echo","value":""}`
@@ -2285,7 +2112,7 @@ func TestCompletion(t *testing.T) {
 		with(echo, `{"arguments":{"many":"7","other":"x"}}`): list([]string{"", "map[many:7 other:x]"}, 2, false),
 		with(echo, `{}`):                                            list([]string{"", "map[]"}, 2, false),
 		with(echo, `{"arguments":null}`):                            list([]string{"", "map[]"}, 2, false),
-		with(echo, `{"arguments":{"many":7}}`):                      invalid + "context.arguments: the value must not be a JSON number",
+		with(echo, `{"arguments":[7]}`):                             invalid + "context.arguments: the value must not be a JSON array",
 		with(`{"name":"echo"}`, `{}`):                               required,
 		with(`{"name":"echo","value":1}`, `{}`):                     required,
 		`{"ref":{"type":"ref/prompt","name":"p"}}`:                  required,
@@ -2299,7 +2126,7 @@ func TestCompletion(t *testing.T) {
 		ref(`{"type":"ref/resource","uri":"nope://x"}`):             unknown,
 		ref(`{"type":"ref/resource","name":"db://{table}/{+row}"}`): unknown,
 		row + `{"name":"table","value":""}}`:                        list([]string{}, 0, false),
-		row + `{"name":"+row","value":""}}`:                         unknown,
+		row + `{"name":"+row","value":""}}`:                         list([]string{}, 0, false),
 		prompt("many"):                                              list(many[:100], 150, true),
 		prompt("full"):                                              list(many[:100], 100, false),
 		prompt("none"):                                              list([]string{}, 0, false),
@@ -2307,7 +2134,7 @@ func TestCompletion(t *testing.T) {
 		prompt("burns"):                                             "! -32603 disk on fire",
 		prompt("refuses"):                                           "! 3 no",
 		prompt("panics"):                                            "! -32603 Internal error",
-		prompt("nope"):                                              unknown,
+		prompt("nope"):                                              list([]string{}, 0, false),
 	} {
 		inBothEras(t, s, "completion/complete "+params, want)
 	}
@@ -2329,8 +2156,6 @@ func TestCompletion(t *testing.T) {
 }
 
 // ---- what a handler knows of its request ----
-
-func asText(r Request) string { return fmt.Sprintf("%+q", r) }
 
 // RequestFrom returns the method, name, id, revision, client, capabilities, arguments and
 // _meta of the request to every kind of handler.
@@ -2360,60 +2185,49 @@ func TestRequestFrom(t *testing.T) {
 	s.AddResource(Resource{URI: "x:a", Name: "a"}, read)
 	s.AddResource(Resource{URI: "x:{v}", Name: "b"}, read)
 	const trace = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`
-	type test struct{ method, name, params, arguments string }
-	tests := []test{
-		{"tools/call", "do", `"name":"do"`, ""},
-		{"tools/call", "do", `"name":"do","arguments":{"n": 1, "m":2.0}`, `{"n": 1, "m":2.0}`},
-		{"prompts/get", "p", `"name":"p"`, ""},
-		{"prompts/get", "p", `"name":"p","arguments":{"a": "\u0041"}`, `{"a": "\u0041"}`},
-		{"resources/read", "x:a", `"uri":"x:a"`, ""},
-		{"resources/read", "x:b", `"uri":"x:b"`, ""},
-		{"completion/complete", "p", `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`, ""},
+	const modern = `"` + keyVersion + `":"2026-07-28","` + keyCaps + `":`
+	raw := func(text string) json.RawMessage {
+		if text == "" {
+			return nil
+		}
+		return json.RawMessage(text)
 	}
-	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
-	ids := []string{`1`, `0`, `-7`, `9007199254740993`, `2.0`, `"1"`, `""`, `"\u0061\"é"`}
 	var want []Request
 	inBubble(t, s, "", func(c *client) {
-		call := func(m test, id, meta string, expected Request) {
-			params := m.params
-			if meta != "" {
-				params += `,"_meta":` + meta
+		all := func(id, meta string, expected Request) {
+			for _, m := range []struct{ method, name, params, arguments string }{
+				{"tools/call", "do", `"name":"do"`, ""},
+				{"tools/call", "do", `"name":"do","arguments":{"n": 1, "m":2.0}`, `{"n": 1, "m":2.0}`},
+				{"prompts/get", "p", `"name":"p","arguments":{"a": "\u0041"}`, `{"a": "\u0041"}`},
+				{"resources/read", "x:a", `"uri":"x:a"`, ""},
+				{"resources/read", "x:b", `"uri":"x:b"`, ""},
+				{"completion/complete", "p", `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`, ""},
+			} {
+				if meta != "" {
+					m.params += `,"_meta":` + meta
+				}
+				c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + m.method + `","params":{` + m.params + `}}`)
+				synctest.Wait()
+				expected.Method, expected.Name, expected.ID, expected.Arguments, expected.Meta = m.method, m.name, raw(id), raw(m.arguments), raw(meta)
+				want = append(want, expected)
 			}
-			c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + m.method + `","params":{` + params + `}}`)
-			synctest.Wait()
-			expected.Method, expected.Name, expected.ID = m.method, m.name, json.RawMessage(id)
-			if m.arguments != "" {
-				expected.Arguments = raw(m.arguments)
-			}
-			if meta != "" {
-				expected.Meta = raw(meta)
-			}
-			want = append(want, expected)
 		}
-		const modern = `"` + keyVersion + `":"2026-07-28","` + keyCaps + `":`
-		for _, m := range tests {
-			for _, id := range ids {
-				call(m, id, `{`+modern+`{"roots":{}},`+trace+`}`, Request{ProtocolVersion: "2026-07-28", Capabilities: raw(`{"roots":{}}`)})
-			}
-			call(m, "1", `{"`+keyClient+`":{"name":"mod\u0065rn","version":"2","title":"T"},`+modern+`{}}`,
-				Request{ProtocolVersion: "2026-07-28", ClientName: "modern", ClientVersion: "2", Capabilities: raw(`{}`)})
+		for _, id := range []string{`1`, `-7`, `9007199254740993`, `2.0`, `""`, `"\u0061\"é"`} {
+			all(id, `{`+modern+`{"roots":{}},`+trace+`}`, Request{ProtocolVersion: "2026-07-28", Capabilities: raw(`{"roots":{}}`)})
 		}
+		all("1", `{"`+keyClient+`":{"name":"mod\u0065rn","version":"2","title":"T"},`+modern+`{}}`,
+			Request{ProtocolVersion: "2026-07-28", ClientName: "modern", ClientVersion: "2", Capabilities: raw(`{}`)})
 		c.recv()
 		c.initialize("2025-06-18", `{"sampling":{}}`)
-		for _, m := range tests {
-			for _, meta := range []string{"", `{` + trace + `,"progressToken":1}`} {
-				call(m, "1", meta, Request{ProtocolVersion: "2025-06-18", ClientName: "c", ClientVersion: "1", Capabilities: raw(`{"sampling":{}}`)})
-			}
+		for _, meta := range []string{"", `{` + trace + `,"progressToken":1}`} {
+			all("1", meta, Request{ProtocolVersion: "2025-06-18", ClientName: "c", ClientVersion: "1", Capabilities: raw(`{"sampling":{}}`)})
 		}
 		c.send(`{"jsonrpc":"2.0","id":2,"method":"ping","params":{"filler":"` + strings.Repeat("x", keepBuffer) + `"}}`) // so that buffers are used again
 		c.recv()
 	})
-	if len(got) != len(want) {
-		t.Fatalf("%d requests, want %d", len(got), len(want))
-	}
-	for i := range want {
-		if !reflect.DeepEqual(got[i], want[i]) {
-			t.Errorf("got  %s\nwant %s", asText(got[i]), asText(want[i]))
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || !reflect.DeepEqual(got[i], want[i]) {
+			t.Fatalf("request %d:\ngot  %+q\nwant %+q", i, got[min(i, len(got)-1)], want[min(i, len(want)-1)])
 		}
 	}
 }
@@ -2422,32 +2236,21 @@ func TestRequestFrom(t *testing.T) {
 // so a call of RequestFrom costs the same for large arguments.
 func TestRequestFromDoesNotCopy(t *testing.T) {
 	s := &Server{}
-	var size int
 	AddTool(s, Tool{Name: "t", InputSchema: json.RawMessage(openSchema)}, func(ctx context.Context, in json.RawMessage) (string, error) {
 		r := RequestFrom(ctx)
 		for _, b := range []json.RawMessage{r.ID, r.Meta, r.Capabilities, r.Arguments} {
 			_ = append(b, strings.Repeat("x", 200)...)
 		}
-		size = len(RequestFrom(ctx).Arguments)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range 10 {
-			RequestFrom(ctx)
-		}
-		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<20 {
-			t.Errorf("%d bytes", after.TotalAlloc-before.TotalAlloc)
+		if n := allocated(func() { r = RequestFrom(ctx) }); n > 1<<19 {
+			t.Errorf("%.0f bytes", n)
 		}
 		Progress(ctx, 1, 0, "")
-		r = RequestFrom(ctx)
 		return fmt.Sprintf("%s %s %.10s %v", r.ID, r.Capabilities, r.Arguments, json.Valid(r.Meta)), nil
 	})
 	inBubble(t, s, "", func(c *client) {
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"` + strings.Repeat("x", 1<<20) + `"},"_meta":{"progressToken":7,` + modernMeta + `},"name":"t"}}`)
 		c.want(progressLine("7", "1"), modernSaid(1, `1 {} {"a":"xxxx true`))
 	})
-	if size < 1<<20 {
-		t.Errorf("%d bytes of arguments", size)
-	}
 }
 
 // ---- logging and progress ----
@@ -2526,8 +2329,7 @@ func TestLogHandlerWithSlogtest(t *testing.T) {
 func TestLogLevels(t *testing.T) {
 	s := &Server{}
 	l, do := slog.New(s.LogHandler("")), doer(s)
-	of := map[slog.Level]string{-8: "debug", -4: "debug", -1: "debug", 0: "info", 1: "info", 2: "notice", 3: "notice", 4: "warning", 7: "warning",
-		8: "error", 11: "error", 12: "critical", 15: "critical", 16: "alert", 19: "alert", 20: "emergency", 99: "emergency"}
+	of := map[slog.Level]string{-8: "debug", -1: "debug", 0: "info", 2: "notice", 3: "notice", 4: "warning", 8: "error", 11: "error", 12: "critical", 16: "alert", 20: "emergency", 99: "emergency"}
 	ordered := slices.Sorted(maps.Keys(of))
 	enabled := 0
 	*do = func(ctx context.Context) {
@@ -2548,7 +2350,6 @@ func TestLogLevels(t *testing.T) {
 		return lines
 	}
 	checkEnabled := func(lines string) {
-		t.Helper()
 		if want := strings.Count(lines, "\n"); enabled != want {
 			t.Errorf("%d levels are enabled, want %d", enabled, want)
 		}
@@ -2579,7 +2380,7 @@ func TestLogLevels(t *testing.T) {
 			< 3 {}
 			> 4+ logging/setLevel {"level":"debug"}
 			< 4! -32601 Method not found: logging/setLevel`)
-		for _, bad := range []string{`{}`, `{"level":3}`, `{"level":null}`, `{"level":["debug"]}`, `{"level":"loud"}`, `{"level":"Debug"}`} {
+		for _, bad := range []string{`{}`, `{"level":null}`, `{"level":["debug"]}`, `{"level":"Debug"}`} {
 			if got := c.ask("> 3 logging/setLevel " + bad); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
 				t.Errorf("%s: got %s", bad, got)
 			}
@@ -2591,10 +2392,6 @@ func TestLogLevels(t *testing.T) {
 	})
 }
 
-type valuer struct{ v slog.Value }
-
-func (v valuer) LogValue() slog.Value { return v.v }
-
 type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
@@ -2604,51 +2401,32 @@ type panicky struct{}
 func (panicky) MarshalJSON() ([]byte, error) { panic("oh") }
 
 // The data of a message is an object. A value that cannot be written or panics is replaced by
-// an error.
+// an error. slogtest checks groups and attributes.
 func TestLogData(t *testing.T) {
 	s := &Server{}
 	logger, do := s.LogHandler("lo\"g"), doer(s)
-	group := slog.Group
 	for _, test := range []struct {
 		msg   string
-		with  func(*slog.Logger) *slog.Logger // or nil
 		attrs []any
 		want  string
 	}{
-		{"a <b>, \n\u2028", nil, nil, `"a <b>, \n\u2028"`},
-		{"", nil, nil, `""`},
-		{"m", nil, []any{slog.Attr{}}, `"m"`},
-		{"m", nil, []any{"i", int64(math.MinInt64), "u", uint64(math.MaxUint64), "f", 1.5, "b", true, "s", "x", "n", nil,
+		{"a <b>, \n\u2028", nil, `"a <b>, \n\u2028"`},
+		{"", nil, `""`},
+		{"m", []any{slog.Attr{}}, `"m"`},
+		{"m", []any{"i", int64(math.MinInt64), "u", uint64(math.MaxUint64), "f", 1.5, "b", true, "s", "x", "n", nil,
 			"t", time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), "d", 1500 * time.Millisecond},
 			`{"msg":"m","i":-9223372036854775808,"u":18446744073709551615,"f":1.5,"b":true,"s":"x","n":null,"t":"2026-01-02T03:04:05.000000006Z","d":1500000000}`},
-		{"m", nil, []any{"struct", point{X: 1}, "list", []int{1, 2}, "map", map[string]int{"k": 1}, "raw", json.RawMessage(`{"x": 1}`), "bytes", []byte("hi")},
+		{"m", []any{"struct", point{X: 1}, "list", []int{1, 2}, "map", map[string]int{"k": 1}, "raw", json.RawMessage(`{"x": 1}`), "bytes", []byte("hi")},
 			`{"msg":"m","struct":{"x":1},"list":[1,2],"map":{"k":1},"raw":{"x":1},"bytes":"aGk="}`},
-		{"m", nil, []any{"err", fmt.Errorf("outer: %w", fs.ErrNotExist), "g", slog.GroupValue(slog.Any("err", errors.New("inner")))},
+		{"m", []any{"err", fmt.Errorf("outer: %w", fs.ErrNotExist), "g", slog.GroupValue(slog.Any("err", errors.New("inner")))},
 			`{"msg":"m","err":"outer: file does not exist","g":{"err":"inner"}}`},
-		{"m", nil, []any{"nan", math.NaN(), "complex", 1i, "fine", 1, "list", []any{math.Inf(-1)}},
+		{"m", []any{"nan", math.NaN(), "complex", 1i, "fine", 1, "list", []any{math.Inf(-1)}},
 			`{"msg":"m","nan":"!ERROR:json: unsupported value: NaN","complex":"!ERROR:json: unsupported type: complex128","fine":1,"list":"!ERROR:json: unsupported value: -Inf"}`},
-		{"m", nil, []any{"fine", 1, "err", (*nilError)(nil), "json", panicky{}}, `{"msg":"m","fine":1,"err":"<nil>","json":"!PANIC: oh"}`},
-		{"m", func(l *slog.Logger) *slog.Logger { return l.With("a", 1).WithGroup("g").With("b", 2).WithGroup("h") },
-			[]any{"c", 3, group("i", "d", 4), group("", "e", 5), group("empty")}, `{"msg":"m","a":1,"g":{"b":2,"h":{"c":3,"i":{"d":4},"e":5}}}`},
-		{"m", func(l *slog.Logger) *slog.Logger {
-			base := l.With("a", 1)
-			base.With("b", 2) // does not change base
-			return base.With("c", 3)
-		}, nil, `{"msg":"m","a":1,"c":3}`},
-		{"m", func(l *slog.Logger) *slog.Logger { return l.With("w", valuer{slog.StringValue("with")}) },
-			[]any{"v", valuer{slog.IntValue(1)}, "vv", valuer{slog.AnyValue(valuer{slog.DurationValue(time.Second)})},
-				"g", valuer{slog.GroupValue(slog.Any("in", valuer{slog.BoolValue(true)}))}, "", valuer{slog.GroupValue(slog.Int("inline", 1))}},
-			`{"msg":"m","w":"with","v":1,"vv":1000000000,"g":{"in":true},"inline":1}`},
-		{"m", nil, []any{"level", slog.LevelWarn, "time", "now", "source", "s"}, `{"msg":"m","level":"WARN","time":"now","source":"s"}`},
+		{"m", []any{"fine", 1, "err", (*nilError)(nil), "json", panicky{}}, `{"msg":"m","fine":1,"err":"<nil>","json":"!PANIC: oh"}`},
+		{"m", []any{"level", slog.LevelWarn, "time", "now", "source", "s"}, `{"msg":"m","level":"WARN","time":"now","source":"s"}`},
 	} {
 		inBubble(t, s, "", func(c *client) {
-			*do = func(ctx context.Context) {
-				l := slog.New(logger)
-				if test.with != nil {
-					l = test.with(l)
-				}
-				l.InfoContext(ctx, test.msg, test.attrs...)
-			}
+			*do = func(ctx context.Context) { slog.New(logger).InfoContext(ctx, test.msg, test.attrs...) }
 			c.talk(doAt(`"info"`) + logged(`"level":"info","logger":"lo\"g","data":`+test.want) + done)
 		})
 	}
@@ -2679,9 +2457,7 @@ func TestLogWithoutClient(t *testing.T) {
 			< 2! -32601 Method not found: logging/setLevel
 			> 1 tools/call {"name":"do"}
 			< 1 {"content":[]}`
-		c.script(`
-			> 3+ server/discover
-			< 3* {"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}` + refused)
+		c.script(refused)
 		l = slog.New(off.LogHandler("late"))
 		c.script(refused)
 		c.script(`
@@ -2692,9 +2468,6 @@ func TestLogWithoutClient(t *testing.T) {
 	})
 	do = doer(on)
 	inBubble(t, on, "", func(c *client) {
-		c.script(`
-			> 1+ server/discover
-			< 1* {"supportedVersions":["2026-07-28"],"capabilities":{"logging":{},"tools":{"listChanged":true}}}`)
 		var late context.Context
 		*do = func(ctx context.Context) { late = context.WithoutCancel(ctx) }
 		c.talk(doAt(`"debug"`) + done)
@@ -2930,62 +2703,18 @@ func (c *client) round(id any, inputRequests string) string {
 	return m.Result.RequestState
 }
 
-// formOf returns the form for a struct, without what all forms have. It needs unexported names
-// because Elicit takes no type that was made at run time.
-func formOf(form reflect.Type) string {
-	s := mustDerive(form, "mcp: Elicit", forArguments)
-	s.checkForm()
-	s.open = true
-	return strings.TrimSuffix(strings.TrimPrefix(string(s.render()), `{"type":"object","properties":`), "}")
-}
-
-// A form has one text for all revisions that have forms.
-func TestForms(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		form reflect.Type
-		want string
-	}{
-		{"nothing", structOf(""), `{}`},
-		{"string", structOf(`jsonschema:"who" minLength:"1" maxLength:"9"`, ""),
-			`{"F0":{"type":"string","description":"who","minLength":1,"maxLength":9}},"required":["F0"]`},
-		{"email", structOf(`format:"email"`, ""), `{"F0":{"type":"string","format":"email"}},"required":["F0"]`},
-		{"uri and date", reflect.TypeFor[struct {
-			B string    `format:"uri"`
-			C string    `format:"date"`
-			D time.Time `json:"D,omitzero"`
-		}](), `{"B":{"type":"string","format":"uri"},"C":{"type":"string","format":"date"},"D":{"type":"string","format":"date-time"}},"required":["B","C"]`},
-		{"numbers", structOf(`minimum:"1" maximum:"9"`, 1, ptr(0.5), uint8(1)),
-			`{"F0":{"type":"integer","minimum":1,"maximum":9},"F1":{"type":"number","minimum":1,"maximum":9},"F2":{"type":"integer","minimum":1,"maximum":9}},"required":["F0","F2"]`},
-		{"boolean with a default", structOf(`default:"true"`, true), `{"F0":{"type":"boolean","default":true}}`},
-		{"choice", structOf(`enum:"x,y" default:"y"`, ""), `{"F0":{"type":"string","default":"y","enum":["x","y"]}}`},
-		{"several", structOf(`enum:"x,y" minItems:"1" maxItems:"2" jsonschema:"which"`, []string{}),
-			`{"F0":{"type":"array","description":"which","minItems":1,"maxItems":2,"items":{"type":"string","enum":["x","y"]}}},"required":["F0"]`},
-		{"defaults", structOf(`default:"7"`, "", 7, 0.5),
-			`{"F0":{"type":"string","default":"7"},"F1":{"type":"integer","default":7},"F2":{"type":"number","default":7}}`},
-	} {
-		if got := formOf(test.form); got != test.want {
-			t.Errorf("%s:\ngot  %s\nwant %s", test.name, got, test.want)
-		}
-	}
-}
-
 func elicits[T any]() { Elicit[T](context.Background(), "m") }
 
 // Elicit panics for a type that no form can show, and the message names the field.
 func TestInvalidFormsPanic(t *testing.T) {
-	deep := point{}
-	for _, test := range []struct {
-		v   any
-		tag string
-	}{
-		{deep, ""}, {[]byte{}, ""}, {map[string]string{}, ""}, {[]string{}, ""}, {[]int{}, ""}, {new(any), ""},
-		{"", `format:"phone"`}, {1, `default:"x"`},
-	} {
-		wantPanic(t, "F0", func() { formOf(structOf(test.tag, test.v)) })
-	}
-	wantPanics(t, []mistake{{"Deep", elicits[struct{ Deep point }]}, {"struct", elicits[string]}, {"struct", elicits[[]string]},
-		{"struct", elicits[map[string]string]}, {"struct", elicits[time.Time]}})
+	wantPanics(t, []mistake{
+		{"F: ", elicits[struct{ F point }]}, {"F: ", elicits[struct{ F []byte }]}, {"F: ", elicits[struct{ F map[string]string }]},
+		{"F: ", elicits[struct{ F []string }]}, {"F: ", elicits[struct{ F []int }]}, {"F: interface {} cannot", elicits[struct{ F any }]},
+		{"F: format must be", elicits[struct {
+			F string `format:"phone"`
+		}]},
+		{"struct", elicits[string]}, {"struct", elicits[[]string]}, {"struct", elicits[map[string]string]}, {"struct", elicits[time.Time]},
+	})
 	elicits[struct{ Fine string }]()
 }
 
@@ -3063,18 +2792,15 @@ func TestAskingInBothEras(t *testing.T) {
 		{"accept", `{"action":"accept","content":{"city":"Rome","days":2,"class":"b","extra":["y","x"]}}`, "{City:Rome Days:2 Class:b Extra:[y x]}"},
 		{"unknown member", `{"action":"accept","content":{"city":"Rome","at":"noon"}}`, "{City:Rome Days:0 Class:a Extra:[]}"}, // as the form allows
 		{"number as text", `{"action":"accept","content":{"city":"Rome","days":"2"}}`, "{City:Rome Days:2 Class:a Extra:[]}"},
-		{"default", `{"action":"accept","content":{"city":"Rome","days":null}}`, "{City:Rome Days:0 Class:a Extra:[]}"},
 		{"decline", `{"action":"decline","content":{}}`, "declined"},
 		{"cancel", `{"action":"cancel"}`, "dismissed"},
 		{"out of bounds", `{"action":"accept","content":{"city":"R","days":0,"extra":["z"]}}`,
 			unfit + `city must have at least 2 characters, got 1; days must be at least 1, got 0; extra[0] must be one of "x", "y", got "z"`},
 		{"wrong type", `{"action":"accept","content":{"city":5}}`, unfit + "city must be a string, got 5"},
 		{"no content", `{"action":"accept"}`, unfit + "city is required"},
-		{"null content", `{"action":"accept","content":null}`, unfit + "city is required"},
 		{"content is not an object", `{"action":"accept","content":"Rome"}`, invalid + `content must be an object, got "Rome"`},
 		{"unknown action", `{"action":"Accept"}`, invalid + `action must be accept, decline or cancel, got "Accept"`},
 		{"action is not a string", `{"action":5}`, invalid + "action must not be a JSON number"},
-		{"no action", `{}`, invalid + `action must be accept, decline or cancel, got ""`},
 	} {
 		check("form: "+test.name, askTrip, [][]asked{{{"k", create, tripAsk, test.answer}}}, test.want)
 	}
@@ -3085,18 +2811,14 @@ func TestAskingInBothEras(t *testing.T) {
 	}{
 		{askByHand, create, byHandAsk, `{"action":"accept","content":{"x":[1]}}`, `{"x":[1]}`},
 		{askByHand, create, byHandAsk, `{"action":"decline"}`, "declined"},
-		{askByHand, create, byHandAsk, `{"action":"accept"}`, "{}"},
 		{askByHand, create, byHandAsk, `{"action":"accept","content":null}`, "{}"},
-		{askConsent, create, consentAsk, `{"action":"accept"}`, "model: the user declined"}, // an answer without fields is not consent
-		{askConsent, create, consentAsk, `{"action":"accept","content":null}`, "model: the user declined"},
-		{askConsent, create, consentAsk, `{"action":"accept","content":{}}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"accept","content":null}`, "model: the user declined"}, // an answer without fields is not consent
 		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false}}`, "model: the user declined"},
 		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":true}}`, "agreed"},
 		{askConsent, create, consentAsk, `{"action":"decline","content":{"confirm":true}}`, "model: the user declined"},
 		{askConsent, create, consentAsk, `{"action":"cancel"}`, "model: the user dismissed the question"},
 		{askURL, create, urlAsk, `{"action":"accept"}`, "agreed"},
 		{askURL, create, urlAsk, `{"action":"decline"}`, "declined"},
-		{askURL, create, urlAsk, `{"action":"cancel"}`, "dismissed"},
 		{askRoots, "roots/list", `{}`, `{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"_meta":{}}`,
 			"[{URI:file:///a Name:A} {URI:file:///b Name:}]"},
 		{asking("roots/list", nil), "roots/list", `{}`, `{"roots":null, "x":[1.0]}`, `{"roots":null, "x":[1.0]}`}, // unchecked, as it came
@@ -3136,6 +2858,25 @@ func TestAskingInBothEras(t *testing.T) {
 		}
 		return answers, nil
 	}, [][]asked{{about("a")}, {{"b", create, confirmParams("b"), `{"action":"decline"}`}}, {about("c")}}, "true false true ")
+	text := func(name, message, text string) asked {
+		return asked{name, create, `{"mode":"form","message":` + message + `,"requestedSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}`,
+			`{"action":"accept","content":{"text":"` + text + `"}}`}
+	}
+	type oneText struct {
+		Text string `json:"text"`
+	}
+	check("until valid", func(ctx context.Context) (string, error) { // an answer is not used for two questions
+		for tries := 1; ; tries++ {
+			form, err := Elicit[oneText](ctx, "How many?")
+			if n, wrong := strconv.Atoi(form.Text); err != nil || wrong == nil {
+				return fmt.Sprint(n, " after ", tries), err
+			}
+		}
+	}, [][]asked{{text("a", `"How many?"`, "x")}, {text("b", `"How many?"`, "y")}, {text("c", `"How many?"`, "7")}}, "7 after 3")
+	check("text that is not UTF-8", func(ctx context.Context) (string, error) {
+		form, err := Elicit[oneText](ctx, "\xff?")
+		return form.Text, err
+	}, [][]asked{{text("a", `"\ufffd?"`, "yes")}}, "yes")
 	check("several at once", func(ctx context.Context) (string, error) {
 		ok, err := confirm(ctx, "a <>")
 		roots, err2 := listRoots(ctx)
@@ -3197,7 +2938,6 @@ func inBubbleWith(t *testing.T, s *Server, version, capabilities string, f func(
 func TestCapabilitiesForQuestions(t *testing.T) {
 	const (
 		create, sample = "elicitation/create", "sampling/createMessage"
-		formJune       = `{"message":"Sure of k?","requestedSchema":` + confirmForm + `}`
 		withTools      = `{"maxTokens":1,"tools":[{"name":"t"}]}`
 	)
 	other := asking("com.example/\"ask\"", map[string]int{"a": 1})
@@ -3210,18 +2950,13 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 	}{
 		{"2024-11-05", `{"elicitation":{}}`, askOnce, "", ""},
 		{"2025-03-26", `{"elicitation":{"form":{},"url":{}}}`, askOnce, "", ""},
-		{"2025-03-26", `{"elicitation":{"url":{}}}`, askURL, "", ""},
-		{"2025-06-18", `{"elicitation":{}}`, askOnce, create, formJune},
+		{"2025-06-18", `{"elicitation":{}}`, askOnce, create, confirmAsk},
 		{"2025-06-18", `{"elicitation":{"form":{},"url":{}}}`, askURL, "", ""},
 		{"2025-06-18", `{"elicitation":{}}`, askTrip, "", ""}, // has a choice of several
-		{"2025-06-18", `{}`, askOnce, "", ""},
 		{"2025-11-25", `{}`, askOnce, "", ""},
-		{"2025-11-25", `{"elicitation":true}`, askOnce, "", ""},
 		{"2025-11-25", `{"elicitation":{}}`, askOnce, create, confirmAsk},
-		{"2025-11-25", `{"elicitation":{"form":{}}}`, askOnce, create, confirmAsk},
 		{"2025-11-25", `{"elicitation":{"url":{}}}`, askOnce, "", ""},
 		{"2025-11-25", `{"elicitation":{}}`, askURL, "", ""},
-		{"2025-11-25", `{"elicitation":{"form":{}}}`, askURL, "", ""},
 		{"2025-11-25", `{"elicitation":{"url":{}}}`, askURL, create, ""},
 		{"2026-07-28", `{}`, askOnce, "", `{"elicitation":{}}`},
 		{"2026-07-28", `{"elicitation":{}}`, askOnce, create, confirmAsk},
@@ -3237,9 +2972,7 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 		{"2024-11-05", `{"roots":{}}`, askModel(hiAsk), "", ""},
 		{"2024-11-05", `{"sampling":{}}`, askModel(hiAsk), sample, hiAsk},
 		{"2025-11-25", `{"sampling":{}}`, askModel(withTools), "", ""},
-		{"2025-11-25", `{"sampling":{"tools":true}}`, askModel(withTools), "", ""},
 		{"2025-11-25", `{"sampling":{"tools":{}}}`, askModel(withTools), sample, withTools},
-		{"2025-11-25", `{"sampling":{"tools":{}}}`, askModel(hiAsk), sample, hiAsk},
 		{"2026-07-28", `{}`, askModel(hiAsk), "", `{"sampling":{}}`},
 		{"2026-07-28", `{"sampling":{}}`, askModel(withTools), "", `{"sampling":{"tools":{}}}`},
 		{"2026-07-28", `{"sampling":{"tools":{}}}`, askModel(withTools), sample, withTools},
@@ -3323,12 +3056,11 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 				c.want(answer(4, test.result))
 			})
 			inBubble(t, asker(askOnce), legacyPV, func(c *client) {
-				got := c.ask("> 1 " + test.method + " " + test.params)
-				if want := failed(1, lacks); test.method == "tools/call" && !slices.Equal(got, []string{want}) {
-					t.Errorf("got %q, want %q", got, want)
-				} else if want := wrong(1, codeInternal, lacks); test.method != "tools/call" && !slices.Equal(got, []string{want}) {
-					t.Errorf("got %q, want %q", got, want)
+				want := wrong(1, codeInternal, lacks)
+				if test.method == "tools/call" {
+					want = failed(1, lacks)
 				}
+				c.talk(long("> 1 "+test.method+" "+test.params) + "< " + want)
 			})
 		})
 	}
@@ -3340,102 +3072,7 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 	}
 }
 
-// ---- properties ----
-
-// acceptable checks every node of a schema against what model providers accept.
-func acceptable(t *testing.T, where string, v any) {
-	node, ok := v.(map[string]any)
-	if !ok {
-		t.Errorf("%s: %v is not an object", where, v)
-		return
-	}
-	typ, _ := node["type"].(string)
-	if !slices.Contains([]string{"string", "integer", "number", "boolean", "array", "object"}, typ) {
-		t.Errorf("%s: type %v", where, node["type"])
-	}
-	for key, val := range node {
-		switch key {
-		case "type", "description", "default", "enum", "format", "contentEncoding", "required",
-			"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems":
-			if val == nil {
-				t.Errorf("%s: %s is null", where, key)
-			}
-		case "properties":
-			for name, p := range val.(map[string]any) {
-				acceptable(t, where+"."+name, p)
-			}
-		case "items":
-			acceptable(t, where+"[]", val)
-		case "additionalProperties":
-			if val != false {
-				acceptable(t, where+"[]", val)
-			}
-		default:
-			t.Errorf("%s: %s is not known to every provider", where, key)
-		}
-	}
-	if _, ok := node["properties"]; ok && typ != "object" || !ok && typ == "object" && node["additionalProperties"] != nil {
-		t.Errorf("%s: a %s, properties: %v", where, typ, ok)
-	}
-	if _, ok := node["items"]; ok != (typ == "array") {
-		t.Errorf("%s: a %s, items: %v", where, typ, ok)
-	}
-}
-
-// A chance makes types and values at random.
-type chance struct{ *rand.Rand }
-
-func (c chance) of(n int) bool { return c.IntN(n) == 0 }
-
-func (c chance) text() string {
-	return []string{"", "a", "é", "b c", "1", "-2", "30", "null", "\"\\\n<\u2028", "\xff", "😀😀 zA"}[c.IntN(11)]
-}
-
-// fill sets v to any value, including nil.
-func (c chance) fill(v reflect.Value) {
-	switch k := v.Kind(); {
-	case v.Type() == reflect.TypeFor[time.Time]():
-		v.Set(reflect.ValueOf(time.Unix(c.Int64N(1<<33), c.Int64N(1e9)).UTC()))
-	case k != reflect.Struct && k != reflect.Array && !v.CanSet(): // unexported
-	case k == reflect.Bool:
-		v.SetBool(c.of(2))
-	case v.CanInt():
-		v.SetInt(c.Int64() >> c.IntN(64))
-	case v.CanUint():
-		v.SetUint(c.Uint64() >> c.IntN(64))
-	case v.CanFloat():
-		v.SetFloat(float64(float32(c.NormFloat64())))
-	case k == reflect.String:
-		v.SetString([]string{c.text(), "null", "\xff"}[c.IntN(3)])
-	case k == reflect.Struct:
-		for i := range v.NumField() {
-			c.fill(v.Field(i))
-		}
-	case k == reflect.Array:
-		for i := range v.Len() {
-			c.fill(v.Index(i))
-		}
-	case c.of(3): // nil
-	case k == reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		c.fill(v.Elem())
-	case k == reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), c.IntN(3), 3))
-		for i := range v.Len() {
-			c.fill(v.Index(i))
-		}
-	case k == reflect.Map:
-		v.Set(reflect.MakeMap(v.Type()))
-		for range c.IntN(3) {
-			key, e := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			c.fill(key)
-			c.fill(e)
-			v.SetMapIndex(key, e)
-		}
-	case k == reflect.Interface && v.NumMethod() == 0:
-		v.Set(reflect.ValueOf([]any{1, nil, "x"}))
-	}
-}
+// ---- arguments, derived and by hand ----
 
 // checkByHand unmarshals arguments with a schema and with the same schema given by hand, and
 // returns the error. Both must lead to the same error, or to values that are the same in
@@ -3699,46 +3336,25 @@ type (
 		Deep string
 		X, Y int
 	}
-	Left struct {
-		*Deep
-		X    float32 `json:",omitzero"`
-		Same bool
-		Tag  int `json:"tag"`
-	}
-	Right struct {
-		Deep
-		Y    string `json:"Y"`
-		Same bool
-		Tag  string
-	}
-	hidden struct {
-		Shown, ID int
-		private   int
-	}
 	Cycle struct {
 		*Cycle
 		V int
 	}
-	conflicts struct {
-		Left
-		Right
-		hidden
-		Named Deep `json:"named"`
-		Tag2  bool `json:"tag"`
+	hidden struct{ Shown, ID, private int }
+	joined struct {
+		left
+		right
+		base
 	}
-	embeds struct {
-		*Left
-		Right `json:"right,omitempty"`
+	conflicts struct {
+		*Deep
+		hidden
+		embeddedBase `json:"base,omitzero"`
 		*Cycle
 		fmt.Stringer
-	}
-	tagged struct {
-		hidden `json:"hidden,omitzero"`
-		Space  int `json:"a b<>&"`
-		Dash   int `json:"-,"`
-		None   int `json:"-"`
-		Comma  int `json:",omitempty,string"`
-		Ümlaut int
+		Y     int    `json:"Y"`
+		Space string `json:"a b<>&"`
+		Dash  int    `json:"-,"`
 	}
 )
 
@@ -3779,12 +3395,40 @@ func judge(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
+// A chance makes values at random.
+type chance struct{ *rand.Rand }
+
+func (c chance) of(n int) bool { return c.IntN(n) == 0 }
+
+// fill sets v to any value, including nil.
+func (c chance) fill(v reflect.Value) {
+	switch k := v.Kind(); {
+	case k == reflect.Struct:
+		for i := range v.NumField() {
+			c.fill(v.Field(i))
+		}
+	case !v.CanSet(): // unexported
+	case k == reflect.Bool:
+		v.SetBool(c.of(2))
+	case v.CanInt():
+		v.SetInt(c.Int64() >> c.IntN(64))
+	case k == reflect.String:
+		v.SetString([]string{"", "null"}[c.IntN(2)])
+	case c.of(3): // nil
+	case k == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		c.fill(v.Elem())
+	case k == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), c.IntN(3), 3))
+	}
+}
+
 // The fields of a struct are those that encoding/json writes, in the same order, also for random
 // names and embedded structs.
 func TestFieldsEqualEncodingJSON(t *testing.T) {
 	c := chance{rand.New(rand.NewPCG(1, 3))}
 	pick := func(list ...string) string { return list[c.IntN(len(list))] }
-	types := []reflect.Type{reflect.TypeFor[conflicts](), reflect.TypeFor[embeds](), reflect.TypeFor[tagged](), reflect.TypeFor[Cycle]()}
+	types := []reflect.Type{reflect.TypeFor[conflicts](), reflect.TypeFor[joined](), reflect.TypeFor[Cycle]()}
 	var toEmbed []reflect.Type
 	for x := range 6000 {
 		if x%6 == 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 3.0.0, 2026-11-23
+// Version 4.0.0, 2026-11-24
 
 package mcp
 
@@ -69,7 +69,7 @@ const (
 	maxNotes    = 100             // diagnostics that wait to be printed; further ones are dropped
 	keepBuffer  = 64 << 10        // bytes of a read buffer; larger buffers are not kept
 	minRead     = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
-	maxReused   = 4 << 20         // bytes; the memory of a longer line is not used again
+	maxReused   = 4 << 20         // bytes; the memory of longer arguments is not used again
 	maxStreams  = 64              // streams of one session, the legacy session included
 	maxWatched  = 10_000          // lists and resources that one stream watches
 	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
@@ -80,7 +80,8 @@ const (
 	maxIdle     = 3               // rounds in a row in which no answer matched a question
 
 	maxInline = time.Millisecond // after which a lent turn passes on, and queued responses are written
-	longText  = 256 << 10        // bytes; a loan lasts maxInline longer for each longText bytes of the line, at most four times
+	// In bytes: a loan lasts maxInline longer for each longText bytes of the line, at most four times.
+	longText = 256 << 10
 )
 
 // A session is one client: both ends of its connection and the work in progress.
@@ -247,7 +248,8 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	}
 	c.server, c.identity = s.encodeInfo()
 	var err error
-	if c.extensions, err = jsonOf(s.Extensions); err != nil { // before the session begins, because this may call the user's MarshalJSON
+	// This is done before the session begins, because it may call the user's MarshalJSON.
+	if c.extensions, err = jsonOf(s.Extensions); err != nil {
 		return fmt.Errorf("mcp: Server.Extensions: %w", err)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
@@ -335,19 +337,13 @@ const (
 	audioBlocks   = rev2025_03_26 // Content of type audio
 	resourceLinks = rev2025_06_18 // Content of type resource_link
 	forms         = rev2025_06_18 // Elicit
-	formModes     = rev2025_11_25 // the mode of Elicit and its capability
 	pageVisits    = rev2025_11_25 // ElicitURL
-	choiceTitles  = rev2025_11_25 // titles of an enum in a form, each with its value
 	choiceLists   = rev2025_11_25 // a field of a form that takes several values of an enum
-	formDefaults  = rev2025_11_25 // in a form; the default of a boolean is older
 	anyOutput     = rev2026_07_28 // outputSchema and structuredContent that are not objects
 )
 
 // knows reports whether v has a feature that came with the revision since.
 func (v revision) knows(since revision) bool { return v >= since }
-
-// hasEnumNames reports whether the titles of an enum in a form are a separate list.
-func (v revision) hasEnumNames() bool { return v == rev2025_06_18 }
 
 // batches reports whether one line may hold several messages.
 func (v revision) batches() bool { return v == rev2025_03_26 }
@@ -505,7 +501,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		c.refuseMessage(nil, invalid("the message is longer than "+strconv.Itoa(c.in.limit)+" bytes"))
 		return nil
 	}
-	line = trimEnd(bytes.TrimLeft(line, "\ufeff \t\r")) // some programs write a byte order mark first
+	line = bytes.Trim(line, "\ufeff \t\r\n") // some programs write a byte order mark first
 	if len(line) > 0 && !c.inBatch {
 		c.recordLine("in", line)
 	}
@@ -579,7 +575,8 @@ func (c *session) acceptNotification(e *envelope) {
 			reason, _ := unquote(member(e.params, "reason"))
 			c.cancelRequest(id, reason)
 		}
-	case "notifications/progress", "notifications/roots/list_changed": // this server never asks for progress, and does not store roots
+	// This server never asks for progress, and does not store roots.
+	case "notifications/progress", "notifications/roots/list_changed":
 	default:
 		c.logf("notification ignored: unknown method %q", excerpt(method))
 	}
@@ -686,7 +683,8 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
 		return nil
 	case inUse:
-		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use")) // the first request may end now
+		// The first request may end now.
+		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 		return nil
 	case c.ctx.Err() != nil:
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
@@ -715,7 +713,8 @@ func (r *request) check() *Error {
 	}
 	s := r.service
 	offered := s.kind == nothing || r.session.srv.offeredKinds()[s.kind.capability()]
-	if !offered && (!s.list || r.rev.modern()) { // hosts of the legacy era drop a server that refuses a list
+	// Hosts of the legacy era drop a server that refuses a list.
+	if !offered && (!s.list || r.rev.modern()) {
 		return r.methodNotFound()
 	}
 	name, isText := unquote(r.rawName)
@@ -945,8 +944,8 @@ func (r *request) complete() []byte {
 	switch {
 	case name == "" || !isText:
 		return r.errorResponse(badParams("argument.name and argument.value are required"))
-	case it == nil || !slices.Contains(it.args, name):
-		return r.errorResponse(badParams("no such prompt, template or argument to complete"))
+	case it == nil:
+		return r.errorResponse(badParams("no such prompt or template to complete"))
 	}
 	r.handler = func(r *request) []byte {
 		known, arguments := make(map[string]string), member(member(r.params, "context"), "arguments")
@@ -1363,11 +1362,12 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	case **Result:
 		return r.resultResponse(cmp.Or(*out, &Result{}))
 	}
-	raw, err := r.item.output.fillNulls(s.marshal(out))
+	raw, err := marshalBy(out, s, r.item.output)
 	switch {
 	case err != nil:
 		return r.unsendableResponse(err)
-	case string(raw) == "null" || raw[0] != '{' && r.item.promises && !r.item.anyOutput: // no output, or none that fits the output schema
+	// There is no output, or none that fits the output schema.
+	case string(raw) == "null" || raw[0] != '{' && r.item.promises && !r.item.anyOutput:
 		return r.resultResponse(&Result{})
 	}
 	return r.textResponse(string(raw), raw, false)
@@ -1482,11 +1482,12 @@ func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, e
 	b = closeWith(b, `],`)
 	var structured []byte
 	if res.StructuredContent != nil {
-		if structured, err = tool.output.fillNulls(marshal(addressable(res.StructuredContent))); err != nil {
+		if structured, err = marshalBy(addressable(res.StructuredContent), nil, tool.output); err != nil {
 			return nil, err
 		}
 	}
-	if tool.promises && !res.IsError && (structured == nil || string(structured) == "null") { // clients refuse it
+	// Clients refuse such a result.
+	if tool.promises && !res.IsError && (structured == nil || string(structured) == "null") {
 		return nil, errors.New("the output schema promises structured output, but there is none")
 	}
 	return appendOutcome(b, structured, res.IsError, rev), nil
@@ -1726,7 +1727,7 @@ func (r *request) takeQuestions() []inputRequest {
 }
 
 // askFunctions are the functions that ask, by the method of the question.
-var askFunctions = map[string]string{"elicitation/create": "Elicit", "roots/list": "Ask", "sampling/createMessage": "Ask"}
+var askFunctions = map[string]string{"elicitation/create": "Elicit or Confirm", "roots/list": "Ask", "sampling/createMessage": "Ask"}
 
 // hintAtDropped returns what the author of a handler must change if it asked these questions
 // and did not return their errors, and reports it to ErrorLog. Without questions, and after the
@@ -1942,7 +1943,8 @@ type turn struct {
 func (t *turn) lend(size int) {
 	t.mu.Lock()
 	t.lent = true
-	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4))) // a long line takes time to parse, so its handler gets more time
+	// A long line takes time to parse, so its handler gets more time.
+	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4)))
 	t.mu.Unlock()
 }
 
@@ -2022,7 +2024,8 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 		return nil, l.err
 	}
 	l.seen = len(l.buf)
-	if l.size > max(cap(l.buf), keepBuffer, 2*len(l.buf)) { // what remains is copied, and the memory of the lines is released
+	// What remains is copied, and the memory of the lines is released.
+	if l.size > max(cap(l.buf), keepBuffer, 2*len(l.buf)) {
 		l.buf, l.size = bytes.Clone(l.buf), len(l.buf)
 	}
 	return nil, nil
@@ -2094,11 +2097,6 @@ func readSome(r io.Reader, b []byte) (n int, err error) {
 }
 
 // ---- the lines to write ----
-
-// longLines holds memory of long responses that were written, as *[]byte. It is used again
-// until the garbage collector frees it, because allocating it is a large part of what a
-// long text costs.
-var longLines sync.Pool
 
 // A lineWriter is a queue of lines, and the turn to write them. Senders append whole
 // lines and never block. A sender that finds no goroutine writing acquires the turn
@@ -2177,9 +2175,6 @@ func (w *lineWriter) writeAll() {
 		w.mu.Lock()
 		if cap(b) <= keepBuffer {
 			w.spare = b[:0]
-		} else if cap(b) <= maxReused && err == nil { // after an error, w may still use b
-			long := b // a copy: with &b, each b would be allocated on the heap
-			longLines.Put(&long)
 		}
 		w.written += int64(len(b))
 		if err != nil {

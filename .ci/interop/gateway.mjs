@@ -15,7 +15,7 @@ const free = createServer().listen(0);
 await once(free, 'listening');
 const { port } = free.address();
 free.close();
-// The command is that of the README, with this port and server.
+// The command is that of example/README.md, with this port and server.
 const [, command] = readFileSync(new URL('README.md', import.meta.url), 'utf8').match(new RegExp(`^npx -y ${name} (.*)$`, 'm'));
 const place = name === 'supergateway' ? server.map((word) => `'${word}'`).join(' ') : server;
 const options = [...(name === 'mcp-proxy' ? ['--upstreamProtocol', era] : []),

@@ -35,7 +35,7 @@ if (options.cache) mkdirSync(options.cache, { recursive: true });
 const work = options.cache ? realpathSync(options.cache) : mkdtempSync(join(tmpdir(), 'interop-'));
 const path = (...parts) => join(work, ...parts);
 cpSync(here, work, { recursive: true });
-cpSync(join(here, '../../README.md'), path('README.md')); // gateway.mjs runs its commands
+cpSync(join(here, '../../example/README.md'), path('README.md')); // gateway.mjs runs its commands
 rmSync(path('seen'), { recursive: true, force: true });
 
 const read = (...parts) => readFileSync(path(...parts), 'utf8');

@@ -50,15 +50,15 @@ func scenarios(dir string) []scenario {
 		textScenario("1 MiB", 1<<20),
 		textScenario("16 MiB", 16<<20),
 		{name: "tools/list of 10,000", play: playList, measures: []measure{
-			{name: "start to first response", unit: duration, title: "10,000 tools: start to list", goals: []goal{{earlier, 1.15}}},
-			{name: "CPU per list", unit: duration, title: "10,000 tools: CPU per list", goals: []goal{{earlier, 1.15}}},
+			{name: "start to first response", unit: duration, title: "10,000 tools: start to list", goals: []goal{{gosdk, 0.2}}},
+			{name: "CPU per list", unit: duration, title: "10,000 tools: CPU per list", goals: []goal{{gosdk, 0.2}}},
 		}},
 		{name: "10,000 asleep", play: playAsleep, measures: []measure{
-			{name: "peak memory", unit: size, title: "10,000 asleep: memory", goals: []goal{{earlier, 1.15}}},
-			{name: "CPU to start and end", unit: duration, title: "10,000 asleep: CPU", goals: []goal{{earlier, 1.15}}},
+			{name: "peak memory", unit: size, title: "10,000 asleep: memory", goals: []goal{{earlier, 1.4}}},
+			{name: "CPU to start and end", unit: duration, title: "10,000 asleep: CPU", goals: []goal{{earlier, 1.4}}},
 		}},
 		{name: "start", play: playStart, measures: []measure{
-			{name: "to first response", unit: duration, title: "Start to first response", goals: []goal{{earlier, 1.15}}},
+			{name: "to first response", unit: duration, title: "Start to first response", goals: []goal{{earlier, 1.1}}},
 			{name: "peak memory after first call", unit: size, title: "Memory after first call", bar: "Memory after the first call", goals: []goal{{earlier, 1.15}}},
 		}},
 		{name: "at rest", once: true, play: playRest, measures: []measure{
@@ -72,8 +72,8 @@ func scenarios(dir string) []scenario {
 			return []float64{sizeOf(srv.bin)}
 		}, measures: []measure{
 			{name: "this server", unit: size, title: "Size of the program", bar: "Size of the program"},
-			{name: "example/hello", unit: size, goals: []goal{{nil, 2.72e6}}},
-			{name: "example/everything", unit: size, goals: []goal{{nil, 3.0e6}}},
+			{name: "example/hello", unit: size, goals: []goal{{nil, 2.68e6}}},
+			{name: "example/everything", unit: size, goals: []goal{{nil, 2.95e6}}},
 		}},
 	}
 }
@@ -102,10 +102,14 @@ func callScenario(tool string, modern bool, window int) scenario {
 	p50 := measure{name: "latency, median", unit: duration, goals: below}
 	p99 := measure{name: "latency, p99", unit: duration, goals: below}
 	legacyEcho := tool == "echo" && !modern
+	cpu.goals = []goal{{earlier, 1.2}}
+	if legacyEcho {
+		cpu.goals = []goal{{earlier, 1.1}}
+	}
 	switch window {
 	case 1:
 		if tool == "echo" {
-			cpu.goals = []goal{{gosdk, 0.09}, {floor, 2.2}}
+			cpu.goals = append(cpu.goals, goal{gosdk, 0.09}, goal{floor, 2.2})
 		}
 		if legacyEcho {
 			cpu.bar = "CPU per call, one at a time"
@@ -113,7 +117,7 @@ func callScenario(tool string, modern bool, window int) scenario {
 		}
 	case 64:
 		if tool == "echo" {
-			cpu.goals = []goal{{gosdk, 0.03}, {floor, 6}}
+			cpu.goals = append(cpu.goals, goal{gosdk, 0.03}, goal{floor, 6})
 		}
 		rate.goals = []goal{{gosdk, 15}}
 		if legacyEcho {
@@ -155,12 +159,14 @@ func textScenario(name string, length int) scenario {
 	rate := measure{name: "MB per second", unit: number, rate: true}
 	memory := measure{name: "peak memory / message", unit: times}
 	switch name {
+	case "64 KiB":
+		cpu.goals = []goal{{earlier, 1.25}}
 	case "1 MiB":
 		cpu.title, cpu.bar = "CPU per MB, texts of 1 MiB", "CPU per MB, texts of 1 MiB"
-		cpu.goals = []goal{{gosdk, 0.05}, {python, 1}}
+		cpu.goals = []goal{{gosdk, 0.05}, {earlier, 1.7}}
 		rate.title, rate.goals = "MB/s, texts of 1 MiB: more is better", []goal{{python, 1}}
 	case "16 MiB": // with shorter texts, the program itself would use most of the memory
-		memory.goals = []goal{{nil, 8}}
+		memory.goals = []goal{{nil, 10}}
 		memory.title = "Memory per byte, 16 MiB of text"
 	}
 	play := func(srv *server) []float64 {

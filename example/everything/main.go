@@ -119,7 +119,7 @@ func addRunning(s *mcp.Server) {
 		logger.InfoContext(ctx, "called", "tool", "test_logging_tool")
 		return "logged", nil
 	})
-	tool(s, "test_tool_with_progress", "Tells how far it has come.", func(ctx context.Context) (string, error) {
+	tool(s, "test_tool_with_progress", "Reports progress.", func(ctx context.Context) (string, error) {
 		for _, done := range []float64{0, 50, 100} {
 			mcp.Progress(ctx, done, 100, fmt.Sprintf("%v %%", done))
 			if err := pause(ctx, 50*time.Millisecond); err != nil {
@@ -128,7 +128,7 @@ func addRunning(s *mcp.Server) {
 		}
 		return "done", nil
 	})
-	mcp.AddTool(s, mcp.Tool{Name: "slow", Description: "Tells that it has begun, takes a while, and can be cancelled."},
+	mcp.AddTool(s, mcp.Tool{Name: "slow", Description: "Reports progress, takes a while, and can be cancelled."},
 		func(ctx context.Context, in struct {
 			Seconds float64 `json:"seconds" default:"60" minimum:"0"`
 		}) (string, error) {
@@ -136,13 +136,13 @@ func addRunning(s *mcp.Server) {
 			return "done", pause(ctx, time.Duration(in.Seconds*float64(time.Second)))
 		})
 	change := func(context.Context, none) (string, error) { return "called", nil }
-	tool(s, "test_trigger_tool_change", "Adds a tool and takes it away again.", func(context.Context) (string, error) {
-		mcp.AddTool(s, mcp.Tool{Name: "now_you_see_me", Description: "Is there for a moment."}, change)
+	tool(s, "test_trigger_tool_change", "Adds a tool and removes it.", func(context.Context) (string, error) {
+		mcp.AddTool(s, mcp.Tool{Name: "now_you_see_me", Description: "Exists for a moment."}, change)
 		s.RemoveTools("now_you_see_me")
 		return "changed", nil
 	})
-	tool(s, "test_trigger_prompt_change", "Adds a prompt and takes it away again.", func(context.Context) (string, error) {
-		s.AddPrompt(mcp.Prompt{Name: "now_you_see_me", Description: "Is there for a moment."},
+	tool(s, "test_trigger_prompt_change", "Adds a prompt and removes it.", func(context.Context) (string, error) {
+		s.AddPrompt(mcp.Prompt{Name: "now_you_see_me", Description: "Exists for a moment."},
 			func(context.Context, map[string]string) ([]mcp.PromptMessage, error) { return nil, nil })
 		s.RemovePrompts("now_you_see_me")
 		return "changed", nil
@@ -188,7 +188,7 @@ type root struct {
 	Name string `json:"name,omitempty"`
 }
 
-// listRoots asks what the client works on.
+// listRoots asks for the directories that the client works on.
 func listRoots(ctx context.Context) ([]root, error) {
 	var answer struct{ Roots []root }
 	err := ask(ctx, "roots/list", nil, &answer)
@@ -198,7 +198,7 @@ func listRoots(ctx context.Context) ([]root, error) {
 	return answer.Roots, err
 }
 
-// ask asks the client, and decodes its answer.
+// ask asks the client, and decodes its response.
 func ask(ctx context.Context, method string, params, answer any) error {
 	raw, err := mcp.Ask(ctx, method, params)
 	if err != nil {
@@ -269,7 +269,7 @@ func addAsking(s *mcp.Server) {
 				{"const": "value3", "title": "Third Choice"}]}}}}`))
 		return outcome("Elicitation completed", content, err)
 	})
-	tool(s, "test_streaming_elicitation", "Tells its progress and asks.", func(ctx context.Context) (string, error) {
+	tool(s, "test_streaming_elicitation", "Reports progress and asks.", func(ctx context.Context) (string, error) {
 		mcp.Progress(ctx, 1, 2, "about to ask")
 		name, err := askName(ctx)
 		return "Hello, " + name + "!", err
@@ -278,7 +278,7 @@ func addAsking(s *mcp.Server) {
 		err := mcp.ElicitURL(ctx, "Please log in.", "https://example.com/login")
 		return "on the way", err
 	})
-	tool(s, "roots", "Tells what the client works on.", func(ctx context.Context) ([]root, error) {
+	tool(s, "roots", "Returns the roots of the client.", func(ctx context.Context) ([]root, error) {
 		return listRoots(ctx)
 	})
 }

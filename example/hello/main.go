@@ -4,6 +4,11 @@
 //
 //	go run ./example/hello < example/hello/session.jsonl
 //
+// The file session.jsonl plays the host. It holds a session in the style of the older revisions,
+// then, from the id "discover" on, requests in the style of 2026-07-28. Three requests are wrong
+// on purpose: 5 has a typo in an argument, 6 calls an unknown tool, and "old" names a revision
+// that does not exist.
+//
 // A tool that takes longer is cancelled when the input ends, so keep the input open, as in
 // `(cat session.jsonl; sleep 1) | ./hello`.
 package main
@@ -40,7 +45,7 @@ func main() {
 	s := &mcp.Server{Name: "hello", Version: "1.0.0"}
 	// Some hosts require these hints before they call a tool without asking.
 	harmless := mcp.ToolAnnotations{ReadOnlyHint: mcp.Yes, OpenWorldHint: mcp.No}
-	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets somebody.", Annotations: harmless}, greet)
+	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets a person.", Annotations: harmless}, greet)
 	mcp.AddTool(s, mcp.Tool{Name: "add", Description: "Adds two numbers.", Annotations: harmless}, add)
 	if err := s.ServeStdio(context.Background()); err != nil {
 		log.Fatal(err)

@@ -52,6 +52,7 @@ func (s *session) start(t *testing.T, server *mcp.Server) *session {
 		s.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": s.capabilities(),
 			"clientInfo": map[string]any{"name": "test", "version": "1"}})
 		s.send(map[string]any{"method": "notifications/initialized"})
+		s.request("logging/setLevel", map[string]any{"level": "debug"}) // an error if the server does not log to clients
 	}
 	return s
 }
@@ -130,9 +131,9 @@ func (s *session) respond(method string, params json.RawMessage) any {
 }
 
 // request sends a request and returns its result. In revision 2026-07-28 a result may ask
-// questions; request then repeats the request with the answers.
+// questions; request then repeats the request with the answers, at most 20 times.
 func (s *session) request(method string, params map[string]any) (json.RawMessage, error) {
-	for {
+	for range 20 {
 		raw, err := s.end(s.begin(method, params))
 		var asked struct {
 			InputRequests map[string]struct {
@@ -156,6 +157,8 @@ func (s *session) request(method string, params map[string]any) (json.RawMessage
 		}
 		params = repeated
 	}
+	s.t.Fatalf("%s still asks after 20 rounds: does the handler accept the answer, and does it stop asking?", method)
+	return nil, nil
 }
 
 // call calls a tool and returns its text, or its error.

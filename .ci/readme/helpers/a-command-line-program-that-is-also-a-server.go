@@ -1,0 +1,3 @@
+package docs
+
+func add(text string) error { return nil }

@@ -1,0 +1,5 @@
+package docs
+
+type greetIn struct {
+	Name string `json:"name"`
+}

@@ -1,0 +1,5 @@
+package docs
+
+type queryIn struct {
+	SQL string `json:"sql"`
+}

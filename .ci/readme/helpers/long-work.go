@@ -1,0 +1,5 @@
+package docs
+
+type convertIn struct {
+	Files []string `json:"files"`
+}

@@ -1,0 +1,5 @@
+package docs
+
+type removeIn struct {
+	Path string `json:"path"`
+}
