@@ -313,10 +313,11 @@ const (
 // MarshalJSON returns true for Yes, and false otherwise.
 func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h == Yes), nil }
 
-// A Result is the complete result of a tool.
+// A Result is the complete result of a tool. StructuredContent is marshalled as JSON; nil means
+// that there is none, which is an error if the tool has an OutputSchema.
 type Result struct {
 	Content           []Content      `json:"content"`
-	StructuredContent any            `json:"structuredContent,omitempty"` // marshalled as JSON; nil: none, which is an error if the tool has an OutputSchema
+	StructuredContent any            `json:"structuredContent,omitempty"` // see above
 	IsError           bool           `json:"isError,omitempty"`           // the model sees that the call failed
 	Meta              map[string]any `json:"_meta,omitempty"`
 }
@@ -370,7 +371,7 @@ func EmbeddedResource(r ResourceContents) Content { return Content{Type: "resour
 // A Resource describes something that clients can read. If the URI has variables in braces,
 // it is a template, which describes a family of resources.
 type Resource struct {
-	URI         string         `json:"uri,omitempty"` // required: "file:///notes.txt", "note://{id}", "file:///{+path}"; see AddResource
+	URI         string         `json:"uri,omitempty"` // required, such as "note://{id}"; see AddResource
 	Name        string         `json:"name"`          // required
 	Title       string         `json:"title,omitempty"`
 	Description string         `json:"description,omitempty"`
@@ -1427,22 +1428,19 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 	if err := decode(raw, &answer); err != nil {
 		return nil, invalidAnswer(err.Error())
 	}
-	switch answer.Action {
-	case "accept":
-		switch content := answer.Content; {
-		// A form without fields was accepted.
-		case len(content) == 0 || string(content) == "null":
-			return json.RawMessage("{}"), nil
-		case content[0] == '{' || capability == "elicitation.url":
-			return content, nil
-		}
-		return nil, invalidAnswer("content " + (&schema{kind: "object"}).wrongKind(answer.Content).Error())
-	case "decline":
+	switch content := answer.Content; {
+	case answer.Action == "decline":
 		return nil, ErrDeclined
-	case "cancel":
+	case answer.Action == "cancel":
 		return nil, ErrDismissed
+	case answer.Action != "accept":
+		return nil, invalidAnswer("action must be accept, decline or cancel, got " + strconv.Quote(excerpt(answer.Action)))
+	case len(content) == 0 || string(content) == "null": // a form without fields
+		return json.RawMessage("{}"), nil
+	case content[0] != '{' && capability != "elicitation.url":
+		return nil, invalidAnswer("content " + (&schema{kind: "object"}).wrongKind(content).Error())
 	}
-	return nil, invalidAnswer("action must be accept, decline or cancel, got " + strconv.Quote(excerpt(answer.Action)))
+	return answer.Content, nil
 }
 
 // Ask sends a request to the client and returns its result, which is not checked. The params are

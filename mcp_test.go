@@ -2825,11 +2825,12 @@ func TestAskingInBothEras(t *testing.T) {
 		{asking("roots/list", none{}), "roots/list", `{}`, `{}`, `{}`},
 		{asking("roots/list", map[string]any(nil)), "roots/list", `{}`, `{}`, `{}`},
 		{askModel(hiAsk), sample, hiAsk, hiAnswer, hiAnswer},
-		{askModel("{ \"maxTokens\" : 1,\n\"tools\":[] }"), sample, `{"maxTokens":1,"tools":[]}`, `{}`, `{}`},
+		{askModel("{ \"maxTokens\" : 1,\n\"messages\":[],\"tools\":[] }"), sample, `{"maxTokens":1,"messages":[],"tools":[]}`, `{}`, `{}`},
 		{asking(sample, struct {
-			SystemPrompt string   `json:"systemPrompt"`
-			Stop         []string `json:"stopSequences"`
-		}{"<\u2028>", nil}), sample, `{"systemPrompt":"<\u2028>","stopSequences":[]}`, `{}`, `{}`},
+			SystemPrompt string `json:"systemPrompt"`
+			MaxTokens    int    `json:"maxTokens"`
+			Messages     []any  `json:"messages"`
+		}{"<\u2028>", 1, nil}), sample, `{"systemPrompt":"<\u2028>","maxTokens":1,"messages":[]}`, `{}`, `{}`},
 	} {
 		check(test.method+test.answer, test.ask, [][]asked{{{"k", test.method, test.params, test.answer}}}, test.want)
 	}
@@ -2938,7 +2939,7 @@ func inBubbleWith(t *testing.T, s *Server, version, capabilities string, f func(
 func TestCapabilitiesForQuestions(t *testing.T) {
 	const (
 		create, sample = "elicitation/create", "sampling/createMessage"
-		withTools      = `{"maxTokens":1,"tools":[{"name":"t"}]}`
+		withTools      = `{"maxTokens":1,"messages":[],"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`
 	)
 	other := asking("com.example/\"ask\"", map[string]int{"a": 1})
 
@@ -2954,6 +2955,7 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 		{"2025-06-18", `{"elicitation":{"form":{},"url":{}}}`, askURL, "", ""},
 		{"2025-06-18", `{"elicitation":{}}`, askTrip, "", ""}, // has a choice of several
 		{"2025-11-25", `{}`, askOnce, "", ""},
+		{"2025-11-25", `{"elicitation":true}`, askOnce, "", ""},
 		{"2025-11-25", `{"elicitation":{}}`, askOnce, create, confirmAsk},
 		{"2025-11-25", `{"elicitation":{"url":{}}}`, askOnce, "", ""},
 		{"2025-11-25", `{"elicitation":{}}`, askURL, "", ""},

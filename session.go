@@ -275,11 +275,8 @@ func (s *Server) encodeInfo() (whole, short string) {
 	b := stringMember(stringMember([]byte("{"), "name", s.Name), "version", s.Version)
 	short = string(closeWith(b, "}"))
 	b = optionalMember(optionalMember(append([]byte(short[:len(short)-1]), ','), "title", s.Title), "websiteUrl", s.WebsiteURL)
-	if len(s.Icons) > 0 {
-		icons, _ := marshal(s.Icons) // they hold strings only
-		b = rawMember(b, "icons", icons)
-	}
-	return string(closeWith(b, "}")), short
+	icons, _ := jsonOf(s.Icons) // they hold strings only
+	return string(closeWith(rawMember(b, "icons", icons), "}")), short
 }
 
 // ---- what each revision knows ----
@@ -1403,7 +1400,8 @@ func (r *request) endResponseWithMeta(b, meta []byte) []byte {
 }
 
 // methodResponse returns the response to a request for a method of AddMethod. The handler's
-// resultType is dropped if this library writes that member.
+// resultType is dropped if this library writes that member, and so is a _meta that is not an
+// object.
 func (r *request) methodResponse(result any) []byte {
 	raw, err := marshal(addressable(result))
 	switch {
@@ -1414,12 +1412,7 @@ func (r *request) methodResponse(result any) []byte {
 	case raw[0] != '{':
 		return r.unsendableResponse(errors.New("the result of a method must be a JSON object"))
 	}
-	meta := member(raw, "_meta")
-	dropNulls(&meta)
-	if meta != nil && meta[0] != '{' {
-		return r.unsendableResponse(errors.New("the _meta of a result must be a JSON object"))
-	}
-	b := r.beginResponse()
+	b, meta := r.beginResponse(), member(raw, "_meta")
 	for name, val := range members(raw) {
 		if string(name) != "_meta" && (string(name) != "resultType" || !r.rev.modern()) {
 			b = append(append(append(appendString(b, string(name)), ':'), val...), ',')
@@ -1889,7 +1882,9 @@ type traceWriter struct {
 func (w traceWriter) Write(b []byte) (n int, err error) {
 	n, err = w.Writer.Write(b)
 	for line := range bytes.Lines(b[:n]) {
-		w.session.recordLine("out", bytes.TrimSuffix(line, []byte("\n")))
+		if whole, ok := bytes.CutSuffix(line, []byte("\n")); ok { // a failed Write may end inside of a line
+			w.session.recordLine("out", whole)
+		}
 	}
 	return n, err
 }

@@ -3547,7 +3547,6 @@ func TestAddMethod(t *testing.T) {
 			{"panic", "! -32603 Internal error", "! -32603 Internal error"},
 			{"nil", " {}", "+ {}"},
 			{"null meta", " {}", "+ {}"},
-			{"bad meta", "! -32603 The result cannot be sent: the _meta of a result must be a JSON object", "! -32603 The result cannot be sent: the _meta of a result must be a JSON object"},
 			{"reserved", ` {"a":1,"resultType":"x","_meta":{"k":"v"}}`,
 				` {"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
 		} {

@@ -228,7 +228,8 @@ class Session {
   request(v, m, x) {
     v.reportIf(this.asked.has(x.id), `id ${m.id} was used before`);
     this.asked.add(x.id);
-    if (this.revision) this.named(v, this.revision, 'requests', m);
+    if (this.revision && String(m.method).startsWith('com.example/')) v.validate(this.revision, 'JSONRPCMessage', m); // of an extension
+    else if (this.revision) this.named(v, this.revision, 'requests', m);
     else v.reportIf(true, 'a request without a session');
   }
 

@@ -36,18 +36,19 @@ const ROWS = [
   [A, call, result('{"content":null}'), 'is null'],
   [A, call, result('{"content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}'), 'content/0'],
   [B, call, result('{"content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}'), ''],
-  [B, call, result('{"content":[],"structuredContent":{}}'), 'structuredContent'],
+  [B, call, result('{"content":[],"structuredContent":{}}'), ''],
   [C, call, result('{"content":[],"structuredContent":[]}'), 'structuredContent'],
   [D, call, result('{"content":[{"type":"image","data":"?","mimeType":"image/png"}]}'), 'format "byte"'],
   [D, ask('resources/list'), result('{"resources":[{"name":"r","uri":"no uri"}]}'), 'format "uri"'],
   [D, ask('resources/list'), result('{"resources":[],"nextCursor":null}'), 'is null'],
   [D, ask('tools/list'), result('{"tools":[{"name":"t","inputSchema":{"type":"array"}}]}'), 'inputSchema'],
-  [C, ask('tools/list'), result('{"tools":[{"name":"t","icons":[],"inputSchema":{"type":"object"}}]}'), 'icons'],
+  [C, ask('tools/list'), result('{"tools":[{"name":"t","icons":[],"inputSchema":{"type":"object"}}]}'), ''],
+  [C, ask('tools/list'), result('{"tools":[{"name":"t","icon":[],"inputSchema":{"type":"object"}}]}'), 'property name must be valid'],
   [A, call, error(-32602), ''],
   [A, call, error('"-32602"'), 'integer'],
   [A, call, error(-32602, 'null'), 'could not be read'],
   [A, 'rubbish', error(-32700, 'null'), ''],
-  [A, 'rubbish', error(-32700, 'null', ',"why":1'), 'why'],
+  [A, 'rubbish', error(-32700, 'null', ',"why":1'), 'property name must be valid'],
   [D, call, error(-32021, 1, ',"data":{"requiredCapabilities":{}}'), 'has no error'],
   [M, modern, error(-32021), "'data'"],
   [M, modern, error(-32002), 'has no error'],
@@ -73,7 +74,7 @@ const ROWS = [
   [D, call, '{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}', ''],
   [C, call, '{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[]}}', 'maxTokens'],
   [B, call, '{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}', 'has no elicitation/create'],
-  [C, call, '{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}}', 'mode']
+  [C, call, '{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}}', '']
 ];
 
 export function selfTest(Checker) {

@@ -9,24 +9,37 @@ export const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 export const MODERN = '2026-07-28';
 export const ALL = [...LEGACY, MODERN];
 
-// The official schemas allow unknown members. close forbids them, because an older client may refuse a
-// member that its revision does not define. Objects whose members the user chooses stay open.
-function close(node, name) {
+const specs = Object.fromEntries(ALL.map((revision) =>
+  [revision, JSON.parse(readFileSync(new URL(`spec/${revision}.schema.json`, import.meta.url)))]));
+
+// known holds the names of the members of all revisions.
+const known = new Set(['extensions']); // hosts of the older revisions read them from initialize
+function addNames(node) {
+  if (!node || typeof node !== 'object') return;
+  for (const name in node.type === 'object' ? node.properties : {}) known.add(name);
+  Object.values(node).forEach(addNames);
+}
+Object.values(specs).forEach(addNames);
+
+// The official schemas allow unknown members. close forbids them in the newest revision. Members are sent
+// alike in all revisions, because clients ignore those that they do not know, so in an older revision close
+// forbids only names that no revision has. Objects whose members the user chooses stay open.
+function close(node, name, newest) {
   if (!node || typeof node !== 'object' || /^(_meta|inputSchema|outputSchema|allOf)$|MetaObject$/.test(name)) return node;
-  for (const [key, val] of Object.entries(node)) close(val, key);
-  if (node.type === 'object' && node.properties && !('additionalProperties' in node)) node.additionalProperties = false;
+  for (const [key, val] of Object.entries(node)) close(val, key, newest);
+  if (node.type !== 'object' || !node.properties || 'additionalProperties' in node) return node;
+  if (newest) node.additionalProperties = false;
+  else node.propertyNames = { enum: [...known] };
   return node;
 }
 
 export const schemas = Object.fromEntries(ALL.map((revision) => {
-  const spec = JSON.parse(readFileSync(new URL(`spec/${revision}.schema.json`, import.meta.url)));
+  const spec = specs[revision];
   const place = spec.$defs ? '$defs' : 'definitions';
   const defs = spec[place];
-  // Hosts of the older revisions read extensions from initialize, although the schemas do not define them.
-  if (revision !== MODERN) defs.ServerCapabilities.properties.extensions = { type: 'object' };
   const ajv = new (place === '$defs' ? Ajv2020 : Ajv)({ strict: false, allErrors: true, verbose: true });
   addFormats(ajv);
-  ajv.addSchema(close(spec), revision);
+  ajv.addSchema(close(spec, '', revision === MODERN), revision);
   // union returns the definitions in a union by the constant of their member method.
   const union = (name) => Object.fromEntries((defs[name]?.anyOf ?? []).map(({ $ref }) => {
     const def = $ref.split('/').pop();
