@@ -5,15 +5,14 @@ package mcp
 
 // How work ends.
 //
-//	event                           cause the handler sees      its response                Serve returns
-//	notifications/cancelled         *CancelledError             none                        continues
-//	EOF on r, or r is closed        ErrClosed, after CancelDelay     what the handler returns    nil
-//	r fails otherwise               that error, after CancelDelay    what the handler returns    that error
-//	w is a closed pipe              ErrClosed                   none can be written         nil
-//	w fails otherwise               that error                  none                        that error
-//	ctx ends, or a signal ends      context.Cause(ctx)          what the handler returns    nil
-//	ServeStdio
-//	handlers outlive WaitDelay          as above                    none after Serve returned   an ErrWaitDelay that names them
+//	event                        cause the handler sees          its response               Serve returns
+//	notifications/cancelled      *CancelledError                 none                       continues
+//	EOF on r, or r is closed     ErrClosed, after CancelDelay    what the handler returns   nil
+//	r fails otherwise            that error, after CancelDelay   what the handler returns   that error
+//	w is a closed pipe           ErrClosed                       none can be written        nil
+//	w fails otherwise            that error                      none                       that error
+//	ctx ends, or a signal        context.Cause(ctx)              what the handler returns   nil
+//	handlers outlive WaitDelay   as above                        none after Serve returned  an ErrWaitDelay that names them
 //
 // Responses are still written after EOF, because a client may close only its half of
 // the connection, as a shell does in `printf ... | server`. But responses of handlers
@@ -103,8 +102,8 @@ func (c *session) cancelRequest(id []byte, reason string) {
 const graceTime = 100 * time.Millisecond
 
 // endInput is called with the error of r when r has ended or failed. After the end of the
-// session it does nothing: the user may close r then. Only the goroutine that has the
-// turn to read may call it.
+// session it does nothing: r may then be closed. Only the goroutine that has the turn to
+// read may call it.
 func (c *session) endInput(err error) {
 	if c.open.Err() != nil {
 		return
@@ -134,10 +133,10 @@ func (c *session) fail(err error) {
 	c.mu.Unlock()
 }
 
-// wakeWaiters ends all questions to the client with cause. It uses a copy of the map
-// and sends without the lock, because each waiter that it wakes needs the lock to
-// remove its own entry. The contexts of the requests are not enough to wake the
-// waiters: while handlers linger, these contexts do not end.
+// wakeWaiters ends all questions to the client with cause. It uses a copy of the map and
+// sends without the lock, because each waiter that it wakes needs the lock to remove its
+// own entry. It is needed because the contexts of the requests do not end before
+// CancelDelay has passed.
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
 	calls := make([]chan reply, 0, len(c.pending))
@@ -192,9 +191,9 @@ func (r *request) refuseNotStarted() []byte {
 // cause returns why the session has ended. When ctx ends, open ends a moment later.
 func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.Cause(c.ctx)) }
 
-// waitForEnd blocks until the session has ended, and returns the error of Serve. It
-// waits for the end of the input or of ctx, cancels the handlers, and waits up to
-// WaitDelay for them, and for the diagnostics, after which printed is closed.
+// waitForEnd blocks until the session has ended, and returns the error of Serve. It waits
+// for the end of the input or of ctx, cancels the handlers, and waits up to WaitDelay for
+// them, and for the diagnostics: printed is closed after them.
 func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
 	cause := context.Cause(c.open)
@@ -301,11 +300,11 @@ const (
 // stdioTaken is set while a ServeStdio runs: a process has one stdin and one stdout.
 var stdioTaken atomic.Bool
 
-// ServeStdio is [Server.Serve] on the process's standard input and output, which is
-// how MCP hosts run a server. It returns nil when the client closes the connection,
-// when ctx ends, and after the first signal that is one of [Server.Signals]. A second
-// signal has its default effect. A signal that was ignored when the process started,
-// as under nohup, stays ignored. To exit with status 0, return from main.
+// ServeStdio is [Server.Serve] on the process's standard input and output, which is how
+// MCP hosts run a server. It also ends after the first signal that is one of
+// [Server.Signals], and then returns nil if all work was finished. A second signal has
+// its default effect. A signal that was ignored when the process started, as under nohup,
+// stays ignored. To exit with status 0, return from main.
 //
 // While ServeStdio runs, os.Stdout is os.Stderr and os.Stdin is the null device, so
 // that a stray fmt.Println, or a child process that inherits them, does not disturb
@@ -313,15 +312,15 @@ var stdioTaken atomic.Bool
 // goroutine while it starts or returns. Anything that captured os.Stdout earlier, such
 // as a package-level slog handler, still writes to the protocol stream. Give it os.Stderr.
 //
-// These remain after ServeStdio has returned: the standard logger and [Server.ErrorLog]
-// write to stderr if they wrote to stdout. SIGPIPE, which a closed stdout raises, is
-// caught. If no signal has ended the session, Server.Signals are ignored for another
-// second, because some hosts close stdin and send SIGTERM at the same time, and main must
-// be able to finish.
+// Some effects remain after ServeStdio. The standard logger and [Server.ErrorLog] write
+// to stderr if they wrote to stdout. SIGPIPE, which a closed stdout raises, is caught. If
+// no signal has ended the session, Server.Signals are ignored for another second, because
+// some hosts close stdin and send SIGTERM at the same time, and main must be able to
+// finish.
 //
-// If the environment variable MCP_TRACE names a file, ServeStdio appends to it each
-// line that it has read or written, with the time and "in" or "out". After a write to the
-// file that failed, or took 100 ms, the trace ends.
+// If the environment variable MCP_TRACE names a file, ServeStdio appends to it each line
+// that it has read or written, with the time and "in" or "out". The trace ends after a
+// write to the file that fails or takes 100 ms.
 //
 // If another ServeStdio is running, ServeStdio returns an error at once. If it
 // returns before the end of stdin, a read is still in progress, and the next input is

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Version 4.0.0, 2026-11-24
 
-// Package mcp is a Model Context Protocol server over stdin and stdout. It consists of three
-// files, which are copied into a program. It needs Go 1.25 and only the standard library.
+// Package mcp implements a Model Context Protocol server over stdin and stdout. It is three files
+// that are copied into a program, needs Go 1.25 and uses only the standard library.
 //
 // This is a complete server:
 //
@@ -33,29 +33,29 @@
 //
 // # Tools
 //
-// A tool is an ordinary function. [AddTool] derives the schema of its arguments from the type
-// of its parameter, a struct or a map, and checks the arguments before it calls the function.
-// Arguments that are missing, unknown, of a wrong type or out of range are reported to the
-// model together, in one line.
+// A tool is an ordinary function, its handler. [AddTool] derives the schema of the arguments from
+// the type of its parameter, a struct or a map. Arguments are checked before the handler runs:
+// the model reads one line about all that are missing, unknown, of a wrong type or out of range.
 //
-// Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for
-// a list of strings, and a JSON string for the list or object that it holds. A number is not
-// converted to a string. A null that the schema does not allow is treated as absent if the
-// argument is not required; the argument then takes its default. The argument
-// wait_for_previous, which Gemini CLI sends with every tool, is dropped unless the tool has an
-// argument of that name. [SchemaOf] lists the tags for bounds, defaults and descriptions.
+// Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for a
+// list of strings, and a JSON string for the list or object that it holds. A number is not
+// converted to a string. If an argument is optional, a null that the schema does not allow is
+// treated as absent, so the argument takes its default. The argument wait_for_previous, which
+// Gemini CLI sends with every tool, is dropped unless the tool has an argument of that name.
+// [SchemaOf] lists the tags for bounds, defaults and descriptions.
 //
 // A [time.Duration] is a number of nanoseconds, which models get wrong. Take a number of
 // seconds instead, or a string for [time.ParseDuration].
 //
 // If [Tool.InputSchema] is set, it is sent in place of a derived schema, and tags of the
-// parameter's type do not count. The parameter may be any type that the schema fits, such as
-// map[string]any, in which numbers are float64, or a [json.RawMessage], which holds the checked
-// and converted arguments; [RequestFrom] has them as the client sent them. These keywords are
+// parameter's type are ignored. The parameter may be of any type that fits the schema, such as
+// map[string]any, in which numbers are float64. A [json.RawMessage] holds the arguments after
+// checks and conversions; [RequestFrom] has them as the client sent them. These keywords are
 // enforced:
 //
 //	type, enum, const, properties, required, additionalProperties, items, minimum, maximum,
-//	minLength, maxLength, minItems, maxItems, and format if it is date or date-time;
+//	minLength, maxLength, minItems, maxItems, contentEncoding if it is base64, and format
+//	if it is date or date-time;
 //	default is filled in
 //
 // These are not enforced, and are reported to [Server.ErrorLog], like all others that restrict
@@ -83,21 +83,21 @@
 //	Content, []Content   blocks, such as texts and images
 //	*Result              all parts of a result
 //	struct{}             nothing
-//	any                  the value that it holds decides, in each call
+//	any                  the type of its value decides, in each call
 //	any other type       structured output, together with the same JSON as a text
 //
 // If [Tool.OutputSchema] is nil and the type is a struct or a map that can be described, the
-// output schema is derived from it. A pointer has no derived schema: nil is sent as an empty
-// result. If the client's revision requires an object, any other output is wrapped as
-// {"result": ...}, without an output schema.
+// output schema is derived from it. A pointer has none, because nil is sent as an empty result.
+// If the client's revision requires an object, any other output is wrapped as {"result": ...},
+// without an output schema.
 //
-// In structured output nil slices, maps and bytes are sent as empty ones, and a nil pointer in a
-// struct is left out, as the Go type and the output schema say. If the output schema does not
-// allow a null that is left, as for a nil pointer in a list, the call fails.
+// In structured output nil slices, maps and bytes are sent as empty ones, and nil pointers in
+// structs are left out, as far as the Go type or the output schema shows. If the output schema
+// does not allow a null that remains, such as a nil pointer in a list, the call fails.
 //
-// An error is a result that the model can read, with exactly the error's text. An [*Error], or
-// an error that wraps one, is for the host: it fails the request. If a function returns the
-// error of its context, the text is that of the context's cause.
+// If a function returns an error, the model reads exactly the error's text. An [*Error], or an
+// error that wraps one, is for the host: it fails the request. If the error is that of the
+// function's context, the text is that of the context's cause.
 //
 // # In a handler
 //
@@ -114,7 +114,8 @@
 //
 // # Asking the user
 //
-// A handler asks with one call. If the call returns an error, return that error:
+// A handler asks with one call. Put side effects after the last question, and if the call
+// returns an error, return that error:
 //
 //	if err := mcp.Confirm(ctx, "Delete a.txt?"); err != nil {
 //		return "", err // or wrapped with %w
@@ -124,23 +125,22 @@
 // is missing. How a question is sent depends on the revision:
 //
 // A client of an older revision is sent a request, and the call blocks until the client has
-// responded. It also returns when ctx, the request or the session ends; the error is then
-// [context.Cause] or [ErrClosed].
+// responded. It also returns when ctx, the request or the session ends; the error is then the
+// cause of that end.
 //
-// In revision 2026-07-28 a question travels in the result of the handler's own request. The
-// call returns an error that is [ErrInputRequired], and the handler returns that error. The
-// client asks its user and repeats the request together with the answer. The handler runs
-// again from its top, and the same call now returns the answer at once. Code before a question
-// therefore runs more than once: put side effects after the last question. The server keeps
-// nothing between rounds. To ask several questions in one round, ask all of them and return
-// [errors.Join] of the errors.
+// In revision 2026-07-28 a question travels in the result of the handler's own request. The call
+// returns an error that is [ErrInputRequired], and the handler returns that error. The client
+// asks its user and repeats the request together with the answer. The handler runs again from its
+// top, so code before a question runs more than once, and the same call now returns the answer at
+// once. The server keeps nothing between rounds. To ask several questions in one round, ask all
+// of them and return [errors.Join] of the errors.
 //
 // Within a call each answer is used once, for the question that the user saw. A changed message
 // is a new question, so put no time and no random text into it. Each time the handler runs, it
-// must ask the same questions again, until one has no answer yet; a later question may depend on
-// earlier answers. If the client's answers match no question in three rounds in a row, the call
-// fails. If the handler does not return the error of a question, the question is lost; the call
-// then fails and says so.
+// must repeat the questions that have been answered; later questions may depend on the answers.
+// If the client's answers match no question in three rounds in a row, the call fails. It also
+// fails if the handler does not return the error of a question, because the question is then
+// lost.
 //
 // # Cancellation
 //
@@ -205,16 +205,15 @@ type Server struct {
 	WebsiteURL   string
 	Icons        []Icon
 
-	// CancelDelay is how long handlers may continue after the client has closed its end, before
-	// they are cancelled. 0 means that they are cancelled at once: set it if work should
-	// finish. Their questions to the client fail at once in any case. A signal, and the end of
-	// Serve's context, cancel handlers at once.
+	// CancelDelay is how long handlers may continue after the client has closed its end. The
+	// default, 0, cancels them at once: set it if they should finish their work. Their questions
+	// to the client fail at once in any case. A signal, and the end of Serve's context, cancel
+	// handlers at once.
 	CancelDelay time.Duration
 
 	// WaitDelay is how long Serve waits, after the handlers were cancelled, for them to return
-	// and for the client to read what is written. 0 means one second, where package os/exec
-	// sets no limit. If the client has not read everything by then, Serve waits up to 100 ms
-	// longer.
+	// and for the client to read the output. 0 means one second; in package os/exec it means no
+	// limit. If the client has not read everything by then, Serve waits up to 100 ms longer.
 	WaitDelay time.Duration
 
 	// MaxConcurrent is how many handlers of one session run at the same time. Further
@@ -222,7 +221,7 @@ type Server struct {
 	// 0 means no limit.
 	MaxConcurrent int
 
-	// MaxMessageBytes is the number of bytes that a line from the client may have. A line is one
+	// MaxMessageBytes is the maximum length of a line from the client, in bytes. A line is one
 	// message or a batch. A longer line is refused and not kept in memory. 0 means 64 MiB.
 	MaxMessageBytes int
 
@@ -267,10 +266,9 @@ type Icon struct {
 
 // A Tool describes a tool to people and models.
 //
-// Names of at most 40 bytes are recommended: hosts put the name of the server
-// in front, and the models' providers take 64 bytes in all. Put into the
-// description what the model must know, defaults and bounds too: some hosts
-// drop what the schema says of them.
+// Keep names within 40 bytes: hosts put the name of the server in front, and model providers
+// accept 64 bytes in all. Put all that the model must know into the description, defaults and
+// bounds too: some hosts drop them from the schema.
 type Tool struct {
 	Name         string          `json:"name"`                   // required: 1 to 128 of A-Z a-z 0-9 _ - .
 	Title        string          `json:"title,omitempty"`        // for people
@@ -302,7 +300,7 @@ type ToolAnnotations struct {
 	OpenWorldHint   Hint   `json:"openWorldHint,omitempty"`   // deals with the outside world; hosts assume Yes
 }
 
-// A Hint is Yes, No, or, if it is zero, not given.
+// A Hint is Yes or No. A zero Hint is not sent.
 type Hint uint8
 
 const (
@@ -313,8 +311,8 @@ const (
 // MarshalJSON returns true for Yes, and false otherwise.
 func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h == Yes), nil }
 
-// A Result is the complete result of a tool. StructuredContent is marshalled as JSON; nil means
-// that there is none, which is an error if the tool has an OutputSchema.
+// A Result is the complete result of a tool. StructuredContent is marshalled as JSON. If the tool
+// has an OutputSchema, it must not be nil unless IsError is true.
 type Result struct {
 	Content           []Content      `json:"content"`
 	StructuredContent any            `json:"structuredContent,omitempty"` // see above
@@ -408,11 +406,11 @@ func (r ResourceContents) MarshalJSON() ([]byte, error) {
 	return closeWith(b), err
 }
 
-// A ReadFunc reads a resource. Vars holds the values of a template's variables, percent-decoded
-// and never empty. A value never contains a segment "." or "..", and that of {name} never a
-// slash. The value of {+name} may begin with a slash: use [os.Root] to confine it to a
-// directory. An error that is [fs.ErrNotExist] means that the resource does not exist. The text
-// of any other error is sent to the client.
+// A ReadFunc reads a resource. The map vars holds the values of a template's variables,
+// percent-decoded and never empty. No value has a segment "." or "..", and that of {name} has no
+// slash. The value of {+name} may begin with a slash: use [os.Root] to confine it to a directory.
+// An error that is [fs.ErrNotExist] means that the resource does not exist. The text of any other
+// error is sent to the client.
 type ReadFunc func(ctx context.Context, uri string, vars map[string]string) ([]ResourceContents, error)
 
 // A CompleteFunc suggests values that begin with, or resemble, what was typed so far, the best
@@ -454,11 +452,11 @@ const (
 	RoleAssistant Role = "assistant" // the model
 )
 
-// A PromptFunc returns the messages of a prompt. Args holds all required arguments, and
-// only arguments of the prompt. The text of an error is sent to the client.
+// A PromptFunc returns the messages of a prompt. The map args holds all required arguments, and
+// no unknown ones. The text of an error is sent to the client.
 type PromptFunc func(ctx context.Context, args map[string]string) ([]PromptMessage, error)
 
-// Annotations say for whom something is meant and how important it is. What is zero is not sent.
+// Annotations say for whom something is meant and how important it is. Zero fields are not sent.
 type Annotations struct {
 	Audience     []Role    `json:"audience,omitempty"`
 	Priority     float64   `json:"priority,omitempty"` // up to 1, the most important; 0, the least, cannot be sent
@@ -484,17 +482,16 @@ func (e *Error) Is(target error) bool {
 // ---- tools ----
 
 // AddTool adds a tool, or replaces the tool of the same name. The arguments of a call are checked
-// before h runs, and are set in an In; "Tools" and "Results" in the package comment describe
-// arguments, results and errors. In is a struct, or a map with string keys, unless
-// t.InputSchema is set.
+// and stored in an In before h runs; "Tools" and "Results" in the package comment describe
+// arguments, results and errors. In is a struct, or a map with string keys, unless t.InputSchema
+// is set.
 //
-// AddTool panics, before it changes anything, if a name, a type, a tag or a field of t is one
-// that clients or providers would refuse. The message says what to write instead. The names of
-// arguments have 1 to 64 of A-Z a-z 0-9 _ . -, because some providers refuse others. ErrorLog
-// receives a line about names that some hosts refuse, of more than 64 bytes or
-// with a dot, one about tags without effect and about what is not enforced of a schema by hand,
-// or refused by some providers, and one about a second tool of one name before the first session.
-// The caller may change t's slices and maps afterwards.
+// AddTool panics, before it changes anything, if clients or providers would refuse a name, a
+// type, a tag or a field of t. The message says what to write instead. The name of an argument
+// must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports to ErrorLog names that some hosts
+// refuse, because they have a dot or more than 64 bytes; tags without effect; what is not
+// enforced of a schema by hand, or refused by some providers; and a second tool of the same name
+// before the first session. The caller may change t's slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients. A client
 // that connected before the first tool was added is not notified, because the capability tools
@@ -525,7 +522,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	s.addItem(tools, &item{
 		name:    t.Name,
 		encoded: encodeItem(where, t),
-		shown:   t.Enabled,
+		enabled: t.Enabled,
 		handler: func(r *request) []byte {
 			switch {
 			case t.Enabled != nil && !t.Enabled(r.ctx):
@@ -535,7 +532,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 			}
 			return call(r, in, out)
 		},
-		promises:  sent != nil,
+		hasOutput: sent != nil,
 		output:    sent,
 		anyOutput: t.OutputSchema != nil && rootType(t.OutputSchema) != "object",
 	})
@@ -632,8 +629,8 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 // longest: {+a}/{b}/x does not match 1/2/x, because a takes "1/2". If a value would be empty, the
 // template does not match.
 //
-// In a URI a brace must be escaped, and so must blanks and any other character that RFC 3986
-// does not allow. This returns the URI of a file:
+// In a URI, other braces must be escaped, and so must blanks and any other character that RFC
+// 3986 does not allow. This returns the URI of a file:
 //
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
@@ -756,11 +753,8 @@ func hasDotSegment(uri string) bool {
 // variables. From left to right, {name} takes the shortest value that the text after it
 // allows, and {+name} and the last variable take the longest.
 func matchTemplate(prefix string, vars []variable, uri string) (map[string]string, bool) {
-	// A value that is harmless by itself may form a ".." with the text next to it, so the
-	// whole URI is checked too.
-	decoded, ok := unescape(uri)
-	rest, matches := strings.CutPrefix(uri, prefix)
-	if !ok || !matches || hasDotSegment(decoded) {
+	rest, ok := strings.CutPrefix(uri, prefix)
+	if !ok {
 		return nil, false
 	}
 	values := make(map[string]string, len(vars))
@@ -777,7 +771,10 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 		}
 		rest = rest[end+len(v.after):]
 	}
-	return values, rest == ""
+	// A value that is harmless by itself may form a ".." with the text next to it, so the
+	// whole URI is checked too.
+	decoded, ok := unescape(uri)
+	return values, ok && rest == "" && !hasDotSegment(decoded)
 }
 
 // unescape decodes the escapes of a part of a URI. It reports false if an escape is incomplete,
@@ -885,12 +882,12 @@ type item struct {
 	name    string
 	encoded []byte                     // as an element of a list
 	seq     int                        // its place in the list: the number of the change that added it
-	shown   func(context.Context) bool // Tool.Enabled
+	enabled func(context.Context) bool // Tool.Enabled
 
 	match   func(uri string) (vars map[string]string, ok bool) // of a template
 	handler func(*request) []byte                              // returns the response, as a line
 
-	promises  bool                    // of a tool: it has an output schema
+	hasOutput bool                    // of a tool: it has an output schema
 	output    *schema                 // the output schema, or nil
 	anyOutput bool                    // of a tool: the output schema is not that of an object
 	complete  map[string]CompleteFunc // of the arguments of a prompt, and the variables of a template
@@ -963,8 +960,8 @@ func (s *Server) lastChange(k kind) int {
 }
 
 // findItem returns the item of a name, or nil. If no resource has the name, findItem returns the first
-// template that matches it, and the values of its variables. Very long names are not matched,
-// because there may be many templates.
+// template that matches it, and the values of its variables. A name above maxMatched
+// bytes is not tried: that would cost its length for each template.
 func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 	s.mu.Lock()
 	it := s.items[k][name]
@@ -1047,7 +1044,7 @@ func (s *Server) logf(format string, args ...any) {
 // or nil. Its result is sent as the JSON object that it marshals to, and nil as {}. In revision
 // 2026-07-28, resultType is added.
 //
-// An error of h is sent as the error of the request: an [*Error] as it is, any other with the code
+// An error of h is sent as an error response: an [*Error] as it is, any other with the code
 // -32603. Handlers may use [Progress] and log. They may ask a client of a legacy revision, as
 // [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
@@ -1086,13 +1083,13 @@ func (s *Server) findMethod(name string) *service {
 // requestKey is the key of the request in a handler's context.
 type requestKey struct{}
 
-// outside stands for the request in a context that is not a handler's. It has no client.
-var outside = &request{rev: newestLegacy}
+// noRequest stands for the request in a context that is not a handler's. It has no client.
+var noRequest = &request{rev: newestLegacy}
 
-// requestOf returns the request that is served under ctx, or outside.
+// requestOf returns the request that is served under ctx, or noRequest.
 func requestOf(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
-	return cmp.Or(r, outside)
+	return cmp.Or(r, noRequest)
 }
 
 // A Request describes the request that a handler serves.
@@ -1117,7 +1114,7 @@ type Request struct {
 // returned, give it a new context and only the values that it needs.
 func RequestFrom(ctx context.Context) Request {
 	r := requestOf(ctx)
-	if r == outside {
+	if r == noRequest {
 		return Request{}
 	}
 	name, version, _ := parseClientInfo(r.client)
@@ -1160,17 +1157,17 @@ func Progress(ctx context.Context, done, total float64, message string) {
 }
 
 // LogHandler returns a handler for package log/slog that sends log messages to the client, and
-// declares the capability logging. Name is the name of the logger, and may be empty:
+// declares the capability logging. The name is that of the logger, and may be empty:
 //
 //	logger := slog.New(s.LogHandler("db"))
 //
-// A record is sent only if it has the context of a request's handler, so call InfoContext and
-// not Info, and only if the client has asked for its level: with logging/setLevel or, in
-// revision 2026-07-28, with a logLevel in the _meta of the request. Any other record is dropped
-// without a word, and so is one that is logged after the handler has returned or its context has
-// ended. So do not pass a LogHandler alone to [slog.SetDefault]: that would also drop what
-// package log and this library report. Combine it with a handler for stderr, as
-// [slog.NewMultiHandler] of Go 1.26 does.
+// A record is sent only if it has the context of a request's handler, so call InfoContext and not
+// Info, and only if the client has asked for its level: with logging/setLevel or, in revision
+// 2026-07-28, with a logLevel in the _meta of the request. Any other record is silently dropped,
+// and so is one that is logged after the handler has returned or its context has ended. So do not
+// pass a LogHandler alone to [slog.SetDefault]: that would also drop what package log and this
+// library report. Combine it with a handler for stderr, as [slog.NewMultiHandler] of Go 1.26
+// does.
 //
 // Call LogHandler before the Server serves. A session that began before the first LogHandler
 // gets no log messages, because logging was not declared to it.
@@ -1200,7 +1197,7 @@ type logHandler struct {
 
 func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	r := requestOf(ctx)
-	return r != outside && levelOf(level) >= r.session.logLevel(r)
+	return r != noRequest && levelOf(level) >= r.session.logLevel(r)
 }
 
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
@@ -1247,8 +1244,8 @@ func levelOf(level slog.Level) int {
 // ---- asking the user ----
 
 // ErrInputRequired is the error of a question that the client has not answered yet. Return it
-// from the handler, alone, wrapped or joined with others; the question is then sent. You need
-// not test for it, except in a function around handlers, to tell a question from a failure.
+// from the handler, alone, wrapped or joined with others; the question is then sent. Only code
+// around a handler need test for it, to distinguish a question from a failure.
 var ErrInputRequired = errors.New("mcp: the client has to answer a question first")
 
 // ErrDeclined and ErrDismissed are errors of [Confirm], [Elicit], [ElicitSchema] and
@@ -1277,7 +1274,7 @@ func decode(raw []byte, v any) error {
 func askClient(ctx context.Context, capability, method, params string) (json.RawMessage, error) {
 	r := requestOf(ctx)
 	switch {
-	case r == outside:
+	case r == noRequest:
 		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
 	case capability != "" && !hasCapability(r.caps, capability):
 		return nil, missingCapability(capability)
@@ -1444,7 +1441,7 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 }
 
 // Ask sends a request to the client and returns its result, which is not checked. The params are
-// a value that is written as a JSON object, or nil, which is {}. If Ask returns an error, return
+// nil, sent as {}, or a value that marshals to a JSON object. If Ask returns an error, return
 // that error from the handler. To ask the user, call [Elicit] instead.
 //
 //	sampling/createMessage  asks the client's model: the client must have declared sampling,
@@ -2101,7 +2098,7 @@ func (p handParser) noteKeywords(kind string, raw []byte) {
 		word := string(keyword)
 		known := slices.Contains(slices.Concat(enforced, annotations, words[:]), word)
 		switch {
-		case known || strings.HasPrefix(word, "x-"):
+		case known && (word != "items" || kind == "array") || strings.HasPrefix(word, "x-"):
 		case strings.HasSuffix(word, "Of"): // allOf, anyOf, oneOf
 			p.note(oneLine(word) + " is not enforced, and at the top some providers refuse it")
 		default:
@@ -2462,7 +2459,7 @@ func (s *schema) checkString(raw []byte, bad *faults) {
 			bad.add(errors.New("must be base64"))
 		}
 	// A text is unmarshalled here, and again in set, so that its fault comes with the others.
-	case s.text && s.format == "":
+	case s.text && s.format == "" && reflect.PointerTo(s.typ).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		bad.add(notValid(reflect.New(s.typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str))))
 	}
 }
@@ -3095,7 +3092,7 @@ func isValidID(raw []byte) bool {
 	}
 	_, fraction, _ := bytes.Cut(raw, []byte("."))
 	// 5.0 is an integer, too.
-	return bytes.IndexAny(raw, "eE") < 0 && len(bytes.Trim(fraction, "0")) == 0
+	return !bytes.ContainsAny(raw, "eE") && len(bytes.Trim(fraction, "0")) == 0
 }
 
 // unquote returns the text of quoted, which is valid JSON or nil, and reports whether it is a

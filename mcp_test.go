@@ -460,6 +460,7 @@ func TestSchemaIsReported(t *testing.T) {
 		{`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`, x + "[]: items is missing" + refuse},
 		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#/$defs/b","not":{}}}}`, x + ".a: anyOf" + ofs + " (and 2 more)"},
 		{`{"type":"object","properties":{"a":{"type":"string","pattern":"x","minimum":1}}}`, x + ".a: pattern is not enforced (and 1 more)"},
+		{`{"type":"object","properties":{"a":{"type":["array","string"],"items":{"type":"integer"}}}}`, x + ".a: items is not enforced"},
 		{`{"type":"object","properties":{"` + strings.Repeat("a", 64) + `":{"type":"object","properties":{"` + strings.Repeat("b", 200) + `":{"if":{},"then":{}}}}}}`,
 			x + "." + strings.Repeat("a", 64) + "." + strings.Repeat("b", 180-len(x)-66) + " (and 1 more)"},
 		{`{"$schema":"x","$id":"x","$comment":"x","$defs":{"b":{"anyOf":[]}},"title":"x","description":"x","examples":[1],"type":"object","x-order":1,"properties":{` +
@@ -1538,6 +1539,23 @@ func TestOutputsOfAnyType(t *testing.T) {
 				c.want(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":`+strconv.Quote(want)+`}],"structuredContent":{"result":`+want+`}}}`, modernAnswered(2, want, `"structuredContent":`+want+`,`))
 			}
 		})
+	}
+}
+
+// writesText has only MarshalText, so it cannot be read.
+type writesText int
+
+func (writesText) MarshalText() ([]byte, error) { return []byte("red"), nil }
+
+// A default of a type that is only written is not read.
+func TestDefaultOfATypeThatIsOnlyWritten(t *testing.T) {
+	s := &Server{}
+	out[any](struct {
+		Color writesText `json:"color" default:"red"`
+		Next  *int       `json:"next"`
+	}{}, nil)(s)
+	if _, results := callX(t, s, legacyPV, "{}"); results[0].text() != `{"color":"red"}` {
+		t.Errorf("got %s", results[0].text())
 	}
 }
 

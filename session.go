@@ -32,12 +32,11 @@ package mcp
 //	lineReader.readAhead one Read, begun while too much output is unsent: the next
 //	                     goroutine that reads
 //	printNotes           writes the diagnostics: waitForEnd, within WaitDelay
-//	waitForEnd           waits for the WaitGroup on a goroutine of its own: waitForEnd,
-//	                     within WaitDelay
+//	waitForEnd's func    waits for the WaitGroup: waitForEnd, within WaitDelay
 //
 // Serve may return while these still run: a Read that cannot be interrupted, a write to
-// ErrorLog that takes longer than WaitDelay, and after an ErrWaitDelay the handlers and the Write
-// that did not end in time.
+// ErrorLog that takes longer than WaitDelay, and, after an ErrWaitDelay, the handlers, the
+// goroutine that waits for them, and the Write that did not end in time.
 //
 // No lock is held during a Read, a Write or a handler. A goroutine that needs
 // session.mu and another lock acquires session.mu first.
@@ -88,11 +87,11 @@ const (
 type session struct {
 	srv *Server
 
-	// A session ends in these steps. First, r ends or fails, which ends open, or w fails
-	// or the context of Serve ends, which ends ctx and so open. The cause of open is the
-	// reason. Then ctx ends, at once or after CancelDelay, and the lines that were read before are
-	// answered with the reason. Once nothing is in progress any more, or WaitDelay has passed,
-	// the writer is stopped and Serve returns.
+	// A session ends in these steps. If r ends or fails, open ends. If w fails or the
+	// context of Serve ends, ctx ends, and open with it. The cause of open is the reason.
+	// Then ctx ends, at once or after CancelDelay, and the lines that were read before
+	// are answered with the reason. Once nothing is in progress any more, or WaitDelay
+	// has passed, the writer is stopped and Serve returns.
 	ctx    context.Context // parent of the contexts of all handlers
 	cancel context.CancelCauseFunc
 	open   context.Context // below ctx
@@ -124,8 +123,8 @@ type session struct {
 	// most Server.MaxConcurrent.
 	running map[*request]struct{}
 
-	// Our requests that wait for the client's response, by our id. This is the map of
-	// responses that is copied before wakeWaiters iterates over it.
+	// Requests to the client that have no response yet, by id. wakeWaiters uses a copy of
+	// this map, so that it can send without the lock.
 	pending map[string]chan reply
 }
 
@@ -136,7 +135,7 @@ type legacy struct {
 	rev          revision // 0 before initialize
 	client, caps []byte
 	since        int      // the last change of any list before initialize
-	stream       *request // not a request; it watches what the client watches
+	stream       *request // holds what the client watches; its id is nil
 	offered      kindSet  // what was declared
 	level        int      // lowest level of log messages that are sent, as an index of levels
 }
@@ -187,7 +186,7 @@ type request struct {
 	// The fields below are guarded by session.mu.
 	taken     map[string]int // how many answers this run has taken, by the checksum of the question
 	matched   bool           // an answer of this round was taken
-	reported  bool           // progress was
+	reported  bool           // progress was reported
 	progress  float64        // the last value that was reported
 	questions []inputRequest // to be sent with the result of this round
 }
@@ -211,10 +210,10 @@ func resolveCall(call chan reply, a reply) {
 	}
 }
 
-// Serve speaks MCP with one client. It reads messages from r, one per line, and
-// writes messages to w, until r ends, ctx ends, or r or w fails. It then cancels the
-// handlers, after [Server.CancelDelay] if r has ended, and waits up to [Server.WaitDelay] for
-// them to return.
+// Serve speaks MCP with one client. It reads messages from r, one per line, and writes
+// messages to w, until r or ctx ends, or r or w fails. It then cancels the handlers,
+// after [Server.CancelDelay] if r ended or failed, and waits for them, up to
+// [Server.WaitDelay].
 //
 // If handlers or writes did not end within WaitDelay, Serve returns an error that wraps
 // [ErrWaitDelay]. Otherwise it returns nil if r or ctx has ended or the client has closed
@@ -489,9 +488,9 @@ func (e *envelope) parse(m []byte) (valid bool) {
 	return valid
 }
 
-// acceptLine accepts one line, or one message of a batch. It returns the request in it
-// if the caller is to run the handler. The order of the cases matters: an invalid
-// response is not answered, and an id is sent back only if it is valid.
+// acceptLine accepts one line, or one message of a batch. It returns the request if the
+// caller must run its handler. The order of the cases matters: an invalid response is not
+// answered, and an id is sent back only if it is valid.
 func (c *session) acceptLine(line []byte) (inline *request) {
 	if len(line) > c.in.limit {
 		c.recordLine("in", join(nil, string(line[:min(len(line), 1000)]), "... (cut: too long)"))
@@ -668,8 +667,8 @@ func (s *service) existsIn(v revision) bool {
 }
 
 // acceptRequest accepts a request and returns what acceptLine returns. After the end of
-// the session it answers with the reason of the end, because the client may have stopped
-// reading.
+// the session it answers only with the reason, because waitForRoom does not limit the
+// output then.
 func (c *session) acceptRequest(e *envelope) (inline *request) {
 	version, _ := unquote(e.jsonrpc)
 	c.mu.Lock()
@@ -880,10 +879,10 @@ func (r *request) listItems() []byte {
 	b := join(r.beginResponse(), `"`, kindNames[k], `":[`)
 	for _, it := range items {
 		switch {
-		case it.shown != nil && r.ctx == nil: // a handler calls listItems again
+		case it.enabled != nil && r.ctx == nil: // a handler calls listItems again
 			r.handler = (*request).listItems
 			return nil
-		case it.shown != nil && !it.shown(r.ctx):
+		case it.enabled != nil && !it.enabled(r.ctx):
 			continue
 		}
 		encoded := it.encoded
@@ -914,7 +913,7 @@ func (r *request) unknownItem() *Error {
 	var names []string
 	items, _ := r.session.srv.listInOrder(r.service.kind)
 	for _, it := range items {
-		if it.shown == nil && len(names) < 10 {
+		if it.enabled == nil && len(names) < 10 {
 			names = append(names, it.name)
 		}
 	}
@@ -1139,14 +1138,16 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 				what = fmt.Sprint("panicked: ", why)
 			}
 			c.logf("%v %s\n%s", r, what, debug.Stack())
-			text := "Internal error" // the reason is for the programmer
+			// The reason is for the programmer.
+			text := "Internal error"
 			if r.isToolCall() {
 				text += " in tool " + r.name
 			}
 			line = r.failure(text)
 			if lent {
 				c.turn.pass()
-				lent = false // the goroutine ends after Goexit; after a panic the caller sees that mine is false
+				// The goroutine ends after Goexit; after a panic the caller sees that mine is false.
+				lent = false
 			}
 		}
 		c.respond(r, line)
@@ -1347,7 +1348,7 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	case *struct{}:
 		return r.resultResponse(&Result{})
 	case *string:
-		if !r.item.promises { // otherwise Out is any, and the string is structured output
+		if !r.item.hasOutput { // otherwise Out is any, and the string is structured output
 			return r.textResponse(*out, nil, false)
 		}
 	case *Content:
@@ -1364,7 +1365,7 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	case err != nil:
 		return r.unsendableResponse(err)
 	// There is no output, or none that fits the output schema.
-	case string(raw) == "null" || raw[0] != '{' && r.item.promises && !r.item.anyOutput:
+	case string(raw) == "null" || raw[0] != '{' && r.item.hasOutput && !r.item.anyOutput:
 		return r.resultResponse(&Result{})
 	}
 	return r.textResponse(string(raw), raw, false)
@@ -1480,7 +1481,7 @@ func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, e
 		}
 	}
 	// Clients refuse such a result.
-	if tool.promises && !res.IsError && (structured == nil || string(structured) == "null") {
+	if tool.hasOutput && !res.IsError && (structured == nil || string(structured) == "null") {
 		return nil, errors.New("the output schema promises structured output, but there is none")
 	}
 	return appendOutcome(b, structured, res.IsError, rev), nil
@@ -1882,7 +1883,8 @@ type traceWriter struct {
 func (w traceWriter) Write(b []byte) (n int, err error) {
 	n, err = w.Writer.Write(b)
 	for line := range bytes.Lines(b[:n]) {
-		if whole, ok := bytes.CutSuffix(line, []byte("\n")); ok { // a failed Write may end inside of a line
+		// A failed Write may end inside of a line.
+		if whole, ok := bytes.CutSuffix(line, []byte("\n")); ok {
 			w.session.recordLine("out", whole)
 		}
 	}
@@ -2107,15 +2109,17 @@ type lineWriter struct {
 	w      io.Writer
 	failed func(error) // is called with an error of w
 
-	mu      sync.Mutex    // guards the fields below; not held during a Write
-	buf     []byte        // whole lines
-	spare   []byte        // the buffer of the last Write, used again
-	added   int64         // bytes that were ever queued
-	written int64         // of these, bytes that were written, or lost to an error
-	writing bool          // a goroutine has the turn to write
-	held    bool          // nothing is written for now
-	stopped bool          // nothing is written any more
-	changed chan struct{} // closed when written, writing or stopped changes; nil if no goroutine waits
+	mu      sync.Mutex // guards the fields below; not held during a Write
+	buf     []byte     // whole lines
+	spare   []byte     // the buffer of the last Write, used again
+	added   int64      // bytes that were ever queued
+	written int64      // of these, bytes that were written, or lost to an error
+	writing bool       // a goroutine has the turn to write
+	held    bool       // nothing is written for now
+	stopped bool       // nothing is written any more
+
+	// Closed when written, writing or stopped changes; nil if no goroutine waits.
+	changed chan struct{}
 }
 
 // enqueue appends line and a newline, and returns the position after them. It may

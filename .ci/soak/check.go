@@ -144,7 +144,7 @@ type message struct {
 	Params struct {
 		ProgressToken json.RawMessage
 		Progress      float64
-		Data          struct{ Msg string }
+		Data          string
 		RequestID     json.RawMessage
 		URI           string
 		Message       string
@@ -246,6 +246,9 @@ func (s *checks) judge(c *call, m *message) {
 	if m.Error == nil && c.modern != (res.ResultType != "") {
 		s.wrong("the response to %s has the form of the wrong era", c.id)
 	}
+	if s.over && m.Error != nil && m.Error.Code == -32603 { // it was not started before the end
+		return
+	}
 	text := ""
 	for _, b := range res.Content {
 		text += b.Text
@@ -297,7 +300,7 @@ func (s *checks) judge(c *call, m *message) {
 		}
 		want += c.text
 	case "panic", "goexit":
-		want = "Internal error"
+		want = "Internal error in tool " + c.kind
 	case "fail":
 		want = c.text
 	case "big":
@@ -430,7 +433,7 @@ func (s *checks) notified(m *message) {
 			c.progress = p.Progress
 		}
 	case m.Method == "notifications/message":
-		c := s.tokens[p.Data.Msg]
+		c := s.tokens[p.Data]
 		if s.alive(c, "a log message"); c != nil {
 			c.logged++
 		}

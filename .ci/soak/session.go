@@ -485,17 +485,20 @@ func (s *session) again(c *call) {
 // garbage sends an invalid message. The server refuses it with a null id or its own id, or
 // ignores it.
 func (s *session) garbage() {
+	if s.limit > 0 && s.one(6) { // its id is not read
+		s.mu.Lock()
+		s.nullsDue++
+		s.mu.Unlock()
+		s.queue(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"`+strings.Repeat("x", s.limit+s.IntN(100_000))+`"}}`, nil)
+		return
+	}
 	if s.one(3) {
 		c := s.newCall("refused", false)
-		line := `{"id":` + c.id + `,"method":"ping"}`
-		if s.limit > 0 && s.one(2) {
-			line = `{"jsonrpc":"2.0","id":` + c.id + `,"method":"ping","params":{"x":"` + strings.Repeat("x", s.limit+s.IntN(100_000)) + `"}}`
-		}
-		s.queue(line, c)
+		s.queue(`{"id":`+c.id+`,"method":"ping"}`, c)
 		return
 	}
 	null := []string{`{"jsonrpc":"2.0","id":1,`, "\xff\xfe", "7", "[]", "{}", `{"jsonrpc":"2.0","id":null,"method":"ping"}`,
-		`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`}
+		`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`}
 	silent := []string{"", " \t\r", `{"jsonrpc":"2.0","method":"no/such"}`, `{"jsonrpc":"2.0","id":"x","result":{}}`,
 		`{"jsonrpc":"2.0","id":999999,"error":{"code":1,"message":"x"}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled"}`}
 	if s.one(2) {
