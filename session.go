@@ -79,7 +79,9 @@ const (
 	maxIdle     = 3               // rounds in a row in which no answer matched a question
 
 	maxInline = time.Millisecond // after which a lent turn passes on, and queued responses are written
-	// In bytes: a loan lasts maxInline longer for each longText bytes of the line, at most four times.
+
+	// A loan of the turn lasts maxInline, and as long again for each longText bytes of the
+	// line, up to four times.
 	longText = 256 << 10
 )
 
@@ -456,9 +458,9 @@ func (c *session) nextMessage() ([]byte, error) {
 }
 
 // readMore reads once, when no line is left. The WaitGroup counts the reader except during
-// the Read, which may block for as long as the client is silent. If the session has ended by
-// then, readMore discards input until r has ended or the writer was stopped, so that a client
-// that blocks in a write can read the last responses. It returns false then.
+// the Read, which may block for as long as the client is silent. If ctx ended during the Read,
+// readMore discards input until r has ended or the writer was stopped, and returns false: a
+// client that blocks in a write can then read the last responses.
 func (c *session) readMore() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
