@@ -159,7 +159,7 @@ func (c *session) endStreams(cause error) {
 		}
 		delete(c.requests, string(st.id))
 		if cause != ErrClosed {
-			c.sendResponseLocked(st.endResponse(st.beginResponse(), st.subscriptionMember()), nil)
+			c.sendResponseLocked(st.endResponseWith(st.subscriptionMember(), st.beginResponse()), nil)
 		}
 		return true
 	})
@@ -250,8 +250,8 @@ func isClosedWithin(limit context.Context, done <-chan struct{}) bool {
 // dropped. It returns the first failure of r or w.
 func (c *session) endDiagnostics(limit context.Context, printed <-chan struct{}) error {
 	c.mu.Lock()
-	close(c.notes)
-	c.notes = nil
+	close(c.diagnostics)
+	c.diagnostics = nil
 	err := c.failed
 	c.mu.Unlock()
 	isClosedWithin(limit, printed)
@@ -282,7 +282,8 @@ func (c *session) listUnfinished() string {
 // closed. That is the usual end of a session and not a failure.
 func isClosedPipe(err error) bool {
 	ends := []error{io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE, syscall.ECONNRESET}
-	if runtime.GOOS == "windows" { // ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED, WSAECONNRESET
+	// ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED, WSAECONNRESET
+	if runtime.GOOS == "windows" {
 		ends = append(ends, syscall.Errno(109), syscall.Errno(232), syscall.Errno(233), syscall.Errno(10054))
 	}
 	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) ||

@@ -172,14 +172,6 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// A Reader that returns neither data nor an error a hundred times ends the session.
-func TestReaderWithoutProgress(t *testing.T) {
-	s := &Server{Name: "demo", Version: "1"}
-	if err := s.Serve(t.Context(), readFunc(func([]byte) (int, error) { return 0, nil }), io.Discard); err != io.ErrNoProgress {
-		t.Errorf("Serve: %v", err)
-	}
-}
-
 // A client that closes its end right after its requests receives all responses.
 func TestEOFAfterRequestsLosesNoResponse(t *testing.T) {
 	for _, max := range []int{0, 1, 3} {
@@ -1045,7 +1037,7 @@ func TestProcessFullStderr(t *testing.T) {
 	p.cmd.Stderr = w
 	begun, end := p.openCleaner()
 	w.Close()
-	for range 2 * maxNotes {
+	for range 2 * maxDiagnostics {
 		p.send("garbage\n")
 		p.recv() // the error response to garbage, which is reported to stderr too
 	}

@@ -273,7 +273,7 @@ type Tool struct {
 	Name         string          `json:"name"`                   // required: 1 to 128 of A-Z a-z 0-9 _ - .
 	Title        string          `json:"title,omitempty"`        // for people
 	Description  string          `json:"description,omitempty"`  // for the model
-	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`  // nil: derived from the handler's parameter; else see AddTool
+	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`  // nil: derived from the handler's parameter
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"` // nil: derived if the handler returns a struct or a map
 	Annotations  ToolAnnotations `json:"annotations,omitzero"`
 	Icons        []Icon          `json:"icons,omitempty"`
@@ -517,13 +517,13 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && 0 < len(t.Name) && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
-	in, said := inputRules(t, from, where)
+	in, warnings := inputRules(t, from, where)
 	out, sent := outputSchemas(t, to, where)
 	s.addItem(tools, &item{
 		name:    t.Name,
 		encoded: encodeItem(where, t),
 		enabled: t.Enabled,
-		handler: func(r *request) []byte {
+		run: func(r *request) []byte {
 			switch {
 			case t.Enabled != nil && !t.Enabled(r.ctx):
 				return r.errorResponse(r.unknownItem())
@@ -532,24 +532,23 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 			}
 			return call(r, in, out)
 		},
-		hasOutput: sent != nil,
 		output:    sent,
 		anyOutput: t.OutputSchema != nil && rootType(t.OutputSchema) != "object",
 	})
 	if len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0 {
 		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
 	}
-	s.report(said)
+	s.report(warnings)
 }
 
 // report logs what was noted of a tool, in one line of at most 200 bytes.
-func (s *Server) report(said []string) {
-	if len(said) == 0 {
+func (s *Server) report(warnings []string) {
+	if len(warnings) == 0 {
 		return
 	}
-	line := strings.ToValidUTF8(said[0][:min(len(said[0]), 180)], "")
-	if len(said) > 1 {
-		line += fmt.Sprintf(" (and %d more)", len(said)-1)
+	line := strings.ToValidUTF8(warnings[0][:min(len(warnings[0]), 180)], "")
+	if len(warnings) > 1 {
+		line += fmt.Sprintf(" (and %d more)", len(warnings)-1)
 	}
 	s.logf("%s", line)
 }
@@ -567,11 +566,11 @@ func (in *rules) checkArguments(where string) {
 
 // inputRules returns the rules for the arguments of a tool, and sets its InputSchema if there is
 // none. It returns what is to be reported of them, too.
-func inputRules(t *Tool, from reflect.Type, where string) (_ *rules, said []string) {
+func inputRules(t *Tool, from reflect.Type, where string) (_ *rules, warnings []string) {
 	set, wrong := derive(from, where+": In", forArguments)
 	in := &rules{set, set}
 	if t.InputSchema != nil {
-		in.check = handParser{where + ": InputSchema", &said}.parseRoot(&t.InputSchema)
+		in.check = handParser{where + ": InputSchema", &warnings}.parseRoot(&t.InputSchema)
 		panicUnless(rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
 	} else {
 		if wrong.undescribed != nil {
@@ -579,10 +578,10 @@ func inputRules(t *Tool, from reflect.Type, where string) (_ *rules, said []stri
 		}
 		panicIf(wrong.badTag)
 		panicUnless(set.kind == "object", where, "In must be a struct or a map, unless InputSchema is set")
-		t.InputSchema, said = set.render(), wrong.notes
+		t.InputSchema, warnings = set.render(), wrong.warnings
 	}
 	in.checkArguments(where)
-	return in, said
+	return in, warnings
 }
 
 // outputSchemas returns a description of the results of a tool, and the output schema, or nil if
@@ -651,7 +650,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		name:    name,
 		encoded: encodeItem(where, public),
 		match:   func(uri string) (map[string]string, bool) { return matchTemplate(prefix, vars, uri) },
-		handler: func(q *request) []byte {
+		run: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readResponse(contents, err, r.MIMEType)
 		},
@@ -821,7 +820,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	s.addItem(prompts, &item{
 		name:    p.Name,
 		encoded: encodeItem(where, p),
-		handler: func(r *request) []byte {
+		run: func(r *request) []byte {
 			var args map[string]string
 			if err := in.unmarshal(r.arguments, &args); err != nil {
 				return r.errorResponse(coded(codeParams, "Invalid arguments: "+err.Error()))
@@ -856,11 +855,11 @@ const (
 	kinds
 	completions = kinds // this and logging are declared to clients, but have no list
 	logging     = kinds + 1
-	nothing     = kinds + 2 // the kind of methods that are always served
+	always      = kinds + 2 // the kind of methods that need no offer
 )
 
 // A kindSet holds, for each kind, whether it is in the set.
-type kindSet [nothing]bool
+type kindSet [always]bool
 
 // kindNames holds, for each kind, the member of a list result that holds the list.
 var kindNames = [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}
@@ -884,11 +883,10 @@ type item struct {
 	seq     int                        // its place in the list: the number of the change that added it
 	enabled func(context.Context) bool // Tool.Enabled
 
-	match   func(uri string) (vars map[string]string, ok bool) // of a template
-	handler func(*request) []byte                              // returns the response, as a line
+	match func(uri string) (vars map[string]string, ok bool) // of a template
+	run   func(*request) []byte                              // returns the response, as a line
 
-	hasOutput bool                    // of a tool: it has an output schema
-	output    *schema                 // the output schema, or nil
+	output    *schema                 // of a tool: the output schema, or nil
 	anyOutput bool                    // of a tool: the output schema is not that of an object
 	complete  map[string]CompleteFunc // of the arguments of a prompt, and the variables of a template
 }
@@ -1042,7 +1040,7 @@ func (s *Server) logf(format string, args ...any) {
 // extension in [Server.Extensions]. Clients of every revision may call it, a client of a legacy
 // revision only after initialize. The handler gets the params as the client sent them, an object
 // or nil. Its result is sent as the JSON object that it marshals to, and nil as {}. In revision
-// 2026-07-28, resultType is added.
+// 2026-07-28, resultType is added; one of its own is dropped.
 //
 // An error of h is sent as an error response: an [*Error] as it is, any other with the code
 // -32603. Handlers may use [Progress] and log. They may ask a client of a legacy revision, as
@@ -1052,8 +1050,9 @@ func (s *Server) logf(format string, args ...any) {
 // begins with "notifications/".
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
-	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"), where, "the name is empty, or is reserved for the protocol")
-	handler := func(r *request) []byte {
+	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
+		where, "the name is empty, or is reserved for the protocol")
+	run := func(r *request) []byte {
 		result, err := h(r.ctx, slices.Clip(r.params))
 		if err != nil {
 			return r.failureResponse(err)
@@ -1064,8 +1063,8 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	if s.methods == nil {
 		s.methods = make(map[string]*service)
 	}
-	s.methods[name] = &service{kind: nothing, serve: func(r *request) []byte {
-		r.handler = handler
+	s.methods[name] = &service{kind: always, serve: func(r *request) []byte {
+		r.run = run
 		return nil
 	}}
 	s.mu.Unlock()
@@ -1615,7 +1614,7 @@ func mustDerive(t reflect.Type, where string, why purpose) *schema {
 type problems struct {
 	badTag      error    // a tag that is invalid
 	undescribed error    // a part that has no schema, and is left to encoding/json
-	notes       []string // tags of arguments that have no effect
+	warnings    []string // tags of arguments that have no effect
 }
 
 // A deriver describes one type and all types inside it.
@@ -1626,8 +1625,8 @@ type deriver struct {
 	problems
 }
 
-// refuse notes that t cannot be described.
-func (d *deriver) refuse(where string, t reflect.Type, instead string) {
+// cannotDescribe records that t has no schema.
+func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 	if d.undescribed == nil {
 		d.undescribed = fmt.Errorf("%s: %v cannot be described: %s", where, t, instead)
 	}
@@ -1649,7 +1648,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	case t == reflect.TypeFor[time.Time]():
 		s.kind, s.format, s.text = "string", "date-time", true
 	case has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[json.Unmarshaler]()) || t == reflect.TypeFor[json.Number]():
-		d.refuse(where, t, "it has a JSON form of its own; write a string, a struct or a map[string]any")
+		d.cannotDescribe(where, t, "it has a JSON form of its own; write a string, a struct or a map[string]any")
 	case d.why == forArguments && has(reflect.TypeFor[encoding.TextUnmarshaler]()),
 		d.why == forResults && has(reflect.TypeFor[encoding.TextMarshaler]()):
 		s.kind, s.text = "string", true
@@ -1684,18 +1683,18 @@ func (d *deriver) describe(s *schema, where string) {
 	case k == reflect.Map:
 		s.kind = "object"
 		if t.Key().Kind() != reflect.String {
-			d.refuse(where, t, "write a map with string keys")
+			d.cannotDescribe(where, t, "write a map with string keys")
 		} else if elem := t.Elem(); elem.Kind() == reflect.Interface && elem.NumMethod() == 0 {
 			s.open = true
 			return
 		}
 		s.elem = d.schema(t.Elem(), where+"[]")
 	case k == reflect.Array:
-		d.refuse(where, t, "write a slice")
+		d.cannotDescribe(where, t, "write a slice")
 	case k == reflect.Interface:
-		d.refuse(where, t, "write a concrete type, or map[string]any for any object")
+		d.cannotDescribe(where, t, "write a concrete type, or map[string]any for any object")
 	default:
-		d.refuse(where, t, `leave it out, as with the tag json:"-"`)
+		d.cannotDescribe(where, t, `leave it out, as with the tag json:"-"`)
 	}
 }
 
@@ -1716,7 +1715,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 			continue
 		}
 		if slices.Contains(strings.Split(f.tag.Get("json"), ",")[1:], "string") {
-			d.refuse(f.where, f.typ, "leave out the json option string")
+			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
 		}
 		if f.schema = d.schema(f.typ, f.where); f.schema.kind != "" {
 			d.tagged = append(d.tagged, f)
@@ -1784,7 +1783,7 @@ func (d *deriver) readTags(f *field) error {
 	f.optional = f.optional || hasDefault
 	for _, foreign := range foreignTags {
 		if f.tag.Get(foreign[0]) != "" {
-			d.notes = append(d.notes, f.where+": the tag "+foreign[0]+" has no effect"+foreign[1])
+			d.warnings = append(d.warnings, f.where+": the tag "+foreign[0]+" has no effect"+foreign[1])
 		}
 	}
 	err := cmp.Or(own.readDoc(f.tag), own.readFormat(f.tag), own.readEnum(f.tag))
@@ -2005,12 +2004,12 @@ var enforced = strings.Fields("type enum const properties required additionalPro
 // A handParser parses one schema. Its methods panic if clients or providers would refuse the
 // schema, and with it the whole list of tools.
 type handParser struct {
-	where string    // names the tool, the schema and the value in it
-	notes *[]string // what is to be reported; nil if it is the schema of results
+	where    string    // names the tool, the schema and the value in it
+	warnings *[]string // what is to be reported; nil if it is the schema of results
 }
 
 // at returns the parser for a value inside. The path leads to it, as in ".name" and "[]".
-func (p handParser) at(path string) handParser { return handParser{p.where + path, p.notes} }
+func (p handParser) at(path string) handParser { return handParser{p.where + path, p.warnings} }
 
 // parseRoot returns the description of a schema, or nil if there is none. It writes the schema
 // in one line.
@@ -2019,21 +2018,19 @@ func (p handParser) parseRoot(raw *json.RawMessage) *schema {
 		return nil
 	}
 	compact, err := appendCompact(nil, *raw)
-	if err != nil {
-		panic(p.where + " is " + err.Error())
-	}
+	panicUnless(err == nil, p.where, "%v", err)
 	panicUnless(compact[0] == '{', p.where, "a schema must be a JSON object")
 	*raw = compact
 	if readNode(compact)["properties"] == nil {
-		p.note("properties is missing: some providers refuse that")
+		p.warn("properties is missing: some providers refuse that")
 	}
 	return p.parse(compact)
 }
 
-// note notes what is not enforced, or what some providers refuse in the schema of arguments.
-func (p handParser) note(what string) {
-	if p.notes != nil {
-		*p.notes = append(*p.notes, p.where+": "+what)
+// warn records what is not enforced, or what some providers refuse in the schema of arguments.
+func (p handParser) warn(what string) {
+	if p.warnings != nil {
+		*p.warnings = append(*p.warnings, p.where+": "+what)
 	}
 }
 
@@ -2055,7 +2052,7 @@ func (p handParser) parse(raw []byte) *schema {
 	panicUnless(raw[0] == '{', p.where, "a schema must be an object or a boolean")
 	s, node := &schema{open: true}, readNode(raw)
 	s.kind, s.kinds = p.readTypes(node["type"])
-	p.noteKeywords(s.kind, raw)
+	p.warnOfKeywords(s.kind, raw)
 	for _, word := range boundWords[s.kind] {
 		if node[word] != nil {
 			err := s.setBound(word, node[word])
@@ -2091,8 +2088,8 @@ func (p handParser) readTypes(raw []byte) (kind string, kinds []string) {
 // jsonTypes lists the types of JSON Schema.
 var jsonTypes = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
-// noteKeywords notes the keywords that are not enforced for a kind of value.
-func (p handParser) noteKeywords(kind string, raw []byte) {
+// warnOfKeywords records the keywords that are not enforced for a kind of value.
+func (p handParser) warnOfKeywords(kind string, raw []byte) {
 	words := boundWords[kind]
 	for keyword := range members(raw) {
 		word := string(keyword)
@@ -2100,9 +2097,9 @@ func (p handParser) noteKeywords(kind string, raw []byte) {
 		switch {
 		case known && (word != "items" || kind == "array") || strings.HasPrefix(word, "x-"):
 		case strings.HasSuffix(word, "Of"): // allOf, anyOf, oneOf
-			p.note(oneLine(word) + " is not enforced, and at the top some providers refuse it")
+			p.warn(oneLine(word) + " is not enforced, and at the top some providers refuse it")
 		default:
-			p.note(oneLine(word) + " is not enforced")
+			p.warn(oneLine(word) + " is not enforced")
 		}
 	}
 }
@@ -2110,7 +2107,7 @@ func (p handParser) noteKeywords(kind string, raw []byte) {
 // readElements sets the schema of the elements of a list, or of the other members of an object.
 func (p handParser) readElements(s *schema, node map[string][]byte) {
 	if s.kind == "array" && node["items"] == nil {
-		p.note("items is missing: some providers refuse that")
+		p.warn("items is missing: some providers refuse that")
 	}
 	items, others := p.at("[]").parse(node["items"]), p.at("[]").parse(node["additionalProperties"])
 	switch {
@@ -2151,7 +2148,7 @@ func (p handParser) readValues(s *schema, node map[string][]byte) {
 		enum = join(nil, "[", string(constant), "]")
 	}
 	for _, val := range members(enum) {
-		panicUnless(p.notes == nil || string(val) != `""`, p.where,
+		panicUnless(p.warnings == nil || string(val) != `""`, p.where,
 			"enum must not have an empty string, for which a provider refuses every tool")
 		s.enum = append(s.enum, canonical(val))
 	}
@@ -2197,27 +2194,20 @@ func (in *rules) unmarshal(args []byte, v any) error {
 		args = []byte("{}")
 	}
 	var bad faults
+	to := reflect.ValueOf(v).Elem()
+	if in.set.kind == "object" && to.Kind() == reflect.Struct {
+		bad.set, bad.to = in.set, to
+	}
 	buf := checkedArgs.Get().(*[]byte)
 	text := in.check.appendChecked((*buf)[:0], args, &bad)
-	if bad.list == nil {
-		in.set.set(reflect.ValueOf(v).Elem(), text, &bad)
+	if bad.list == nil && bad.set == nil {
+		in.set.set(to, text, &bad)
 	}
 	if cap(text) <= maxReused {
 		*buf = text
 		checkedArgs.Put(buf)
 	}
 	return bad.err()
-}
-
-// removeMember returns a copy of an object without the members of one name.
-func removeMember(object []byte, name string) []byte {
-	b := []byte("{")
-	for key, val := range members(object) {
-		if string(key) != name {
-			b = append(append(append(appendString(b, string(key)), ':'), val...), ',')
-		}
-	}
-	return closeWith(b, "}")
 }
 
 // faults collects the faults of the arguments of one call, each with its place. The function that
@@ -2227,6 +2217,10 @@ type faults struct {
 	list  []string
 	depth int  // of the current value
 	exact bool // no value is converted: it is that of a tag or keyword
+
+	// If set is not nil, each argument that has no fault is set in the struct to.
+	set *schema
+	to  reflect.Value
 }
 
 // err returns all faults as one error, or nil if there are none.
@@ -2427,7 +2421,12 @@ func (f *field) appendMember(b, raw []byte, bad *faults) []byte {
 	if raw[0] == 'n' && f.optional && !f.schema.allowsNull() {
 		return f.appendAbsent(b, bad)
 	}
-	b = f.schema.appendChecked(append(appendString(b, f.name), ':'), raw, bad)
+	b = append(appendString(b, f.name), ':')
+	start, before := len(b), len(bad.list)
+	b = f.schema.appendChecked(b, raw, bad)
+	if bad.depth == 1 && bad.set != nil && len(bad.list) == before {
+		bad.set.setField(bad.to, f.name, b[start:], bad)
+	}
 	return append(b, ',')
 }
 
@@ -2499,7 +2498,7 @@ func plainNumber(num string) string {
 	}
 	f, _ := strconv.ParseFloat(num, 64)
 	plain := strconv.FormatFloat(f+0, 'f', -1, 64) // -0+0 is 0
-	if f != 0 && figures(plain) != figures(num) {
+	if figures(plain) != figures(num) {
 		return num
 	}
 	return plain
@@ -2666,37 +2665,24 @@ func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
 	}
 }
 
-// setStruct sets the fields of a struct. Members without a field are ignored: appendChecked has
-// allowed them.
+// setStruct sets the fields of a struct.
 func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
 	for name, val := range members(raw) {
-		if f := s.property(string(name)); f != nil {
-			in, before := v, len(bad.list)
-			for _, i := range f.index {
-				in = settable(in).Field(i)
-			}
-			f.schema.set(in, val, bad)
-			bad.prefixMember(before, f.name)
+		before := len(bad.list)
+		s.setField(v, string(name), val, bad)
+		bad.prefixMember(before, string(name))
+	}
+}
+
+// setField sets one field of a struct. A member without a field is ignored: appendChecked has
+// allowed it.
+func (s *schema) setField(v reflect.Value, name string, raw []byte, bad *faults) {
+	if f := s.property(name); f != nil {
+		for _, i := range f.index {
+			v = settable(v).Field(i)
 		}
+		f.schema.set(v, raw, bad)
 	}
-}
-
-// excerpt returns as much of a client's text as may be repeated in a message. If it cuts the
-// text, it removes bytes that are not UTF-8, such as half a character at the end.
-func excerpt(s string) string {
-	if len(s) <= 100 {
-		return s
-	}
-	return strings.ToValidUTF8(s[:100], "") + "..."
-}
-
-// oneLine returns an excerpt that cannot be mistaken for another line of a log.
-func oneLine(s string) string {
-	s = excerpt(s)
-	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) >= 0 {
-		s = strconv.Quote(s)
-	}
-	return s
 }
 
 // ---- values to JSON ----
@@ -2871,11 +2857,13 @@ func singleLine(raw []byte) []byte {
 // can replace it.
 //
 // walk validates a value and visits its members. scan, members, member and extract are
-// all made of it.
+// all made of it. A line is validated once, as a whole. Parts of it are walked with the depth
+// known, because texts may be long and are walked several times.
+const known = math.MinInt
 
 // scan returns the index after the value that begins at b[i], or -1 if it is not
 // valid JSON. It does not check UTF-8. The argument depth is the number of containers
-// around the value.
+// around the value, or known if b is known to be valid.
 func scan(b []byte, i, depth int) int { return walk(b, i, depth, nil) }
 
 // walk is scan, and calls visit, unless it is nil, with each member of an object, or with
@@ -2888,7 +2876,7 @@ func walk(b []byte, i, depth int, visit func(name, val []byte) bool) int {
 	case '{', '[':
 		return walkContainer(b, i, depth+1, visit)
 	case '"':
-		return scanString(b, i)
+		return scanString(b, i, depth)
 	case 't', 'f', 'n':
 		return scanWord(b, i)
 	}
@@ -2907,7 +2895,7 @@ func walkContainer(b []byte, i, depth int, visit func(name, val []byte) bool) in
 	for i < len(b) {
 		var key []byte
 		if object {
-			if key, i = scanKey(b, i); i < 0 {
+			if key, i = scanKey(b, i, depth); i < 0 {
 				return -1
 			}
 		}
@@ -2927,8 +2915,8 @@ func walkContainer(b []byte, i, depth int, visit func(name, val []byte) bool) in
 }
 
 // scanKey returns a key with its quotes, and the index of its value, or -1.
-func scanKey(b []byte, i int) (key []byte, value int) {
-	end := scanString(b, i)
+func scanKey(b []byte, i, depth int) (key []byte, value int) {
+	end := scanString(b, i, depth)
 	if end < 0 {
 		return nil, -1
 	}
@@ -2950,21 +2938,22 @@ func unquoteBytes(quoted []byte) []byte {
 }
 
 // members returns an iterator over the members of an object, or over the elements of an
-// array, whose names are nil. It ends where b is not valid JSON.
+// array, whose names are nil. b is valid JSON or empty.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) { walk(b, 0, 0, yield) }
+	return func(yield func(name, val []byte) bool) { walk(b, 0, known, yield) }
 }
 
 // A want names a member to extract, and where to store its value.
-type want struct {
+type into struct {
 	name string
 	to   *[]byte
 }
 
 // extract stores the wanted members of an object, and reports whether b is valid JSON. If
-// there are several of one name, the last one counts, as in encoding/json.
-func extract(b []byte, wanted ...want) (valid bool) {
-	return len(b) > 0 && len(b) == walk(b, 0, 0, func(name, val []byte) bool {
+// there are several of one name, the last one counts, as in encoding/json. The argument depth
+// is 0, or known.
+func extract(b []byte, depth int, wanted ...into) (valid bool) {
+	return len(b) > 0 && len(b) == walk(b, 0, depth, func(name, val []byte) bool {
 		for _, w := range wanted {
 			if w.name == string(name) {
 				*w.to = val
@@ -2976,7 +2965,7 @@ func extract(b []byte, wanted ...want) (valid bool) {
 
 // member returns a member of an object, or nil if there is none.
 func member(object []byte, name string) (val []byte) {
-	extract(object, want{name, &val})
+	extract(object, known, into{name, &val})
 	return val
 }
 
@@ -3000,9 +2989,11 @@ func scanWord(b []byte, i int) int {
 
 // scanString is scan for a string, in which control characters and unknown escapes
 // are invalid.
-func scanString(b []byte, i int) int {
+func scanString(b []byte, i, depth int) int {
 	if b[i] != '"' {
 		return -1
+	} else if depth < 0 {
+		return skipString(b, i)
 	}
 	for i++; ; i++ {
 		i = skipPlain(b, i)
@@ -3024,6 +3015,16 @@ func scanString(b []byte, i int) int {
 			}
 		} else if meaningOf[b[i]] == 0 {
 			return -1
+		}
+	}
+}
+
+// skipString is scanString for a string that is known to be valid.
+func skipString(b []byte, i int) int {
+	for {
+		i += 1 + bytes.IndexByte(b[i+1:], '"')
+		if escapes := i - len(bytes.TrimRight(b[:i], `\`)); escapes%2 == 0 {
+			return i + 1
 		}
 	}
 }

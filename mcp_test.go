@@ -94,7 +94,7 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{`mcp: tool "[x]": the name must`, named("[x]")},
 		{`mcp: tool "x": Meta: `, tool(Tool{Name: "x", Meta: map[string]any{"f": func() {}}})},
 		{`a schema must be a JSON object`, input(`[]`)},
-		{`InputSchema is not valid JSON: unexpected end`, input(`{"type":"object"`)},
+		{`InputSchema: not valid JSON: unexpected end`, input(`{"type":"object"`)},
 		{`a schema must be a JSON object`, tool(Tool{Name: "x", OutputSchema: json.RawMessage(`true`)})},
 		{`"type": "object"`, input(`{"type":"string"}`)},
 		{`"type": "object"`, input(`{"type":["object"]}`)},
@@ -272,7 +272,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"enum":"x"}}`, "InputSchema.a: enum must be a list"},
 		{`"properties":{"a":{"enum":[]}}`, "InputSchema.a: enum must be a list that is not empty"},
 		{`"properties":{"a":{"type":"string","enum":["x",""]}}`, "InputSchema.a: enum must not have an empty string"},
-		{`"properties":{"a":}`, "InputSchema is not valid JSON: invalid character '}'"},
+		{`"properties":{"a":}`, "InputSchema: not valid JSON: invalid character '}'"},
 	} {
 		wantPanic(t, test.want, func() { byHand[json.RawMessage](&Server{}, `{"type":"object",`+test.members+`}`) })
 	}
@@ -957,6 +957,7 @@ func TestArguments(t *testing.T) {
 			{`{"i":9007199254740993.0}`, "! i must fit in the type int64, got 9007199254740993.0"}, // a float64 does not hold it
 			{`{"i":0.99999999999999999999}`, "! i must fit in the type int64, got 0.99999999999999999999"},
 			{`{"i":1e18,"u":12.5e1}`, `{"i":1000000000000000000,"u":125}`},
+			{`{"i":1e-400}`, "! i must fit in the type int64, got 1e-400"},
 			{`{"i":5.0,"p":null,"f":1}`, `{"i":5,"f":1}`},
 			{`{"i":"5","f":"-2.5e3","t":"true","p":"0"}`, `{"i":5,"f":-2500,"t":true,"p":0}`},
 			{`{"i":5.5}`, "! i must be an integer, got 5.5"},
@@ -966,7 +967,7 @@ func TestArguments(t *testing.T) {
 			{`{"t":"True"}`, `! t must be a boolean, got "True"`},
 			{`{"i":true,"f":[]}`, "! i must be an integer, got true; f must be a number, got []"},
 			{`{"i":9223372036854775808,"u":18446744073709551616}`, "! i must fit in the type int64, got 9223372036854775808; u must fit in the type uint64, got 18446744073709551616"},
-			{`{"i":1e300,"b":128,"c":256}`, "! b must be at most 127, got 128; c must be at most 255, got 256"},
+			{`{"i":1e300,"b":128,"c":256}`, "! i must fit in the type int64, got 1e300; b must be at most 127, got 128; c must be at most 255, got 256"},
 			{`{"u":-1}`, "! u must be at least 0, got -1"},
 			{`{"g":1e300}`, "! g must fit in the type float32, got 1e300"},
 			{`{"p":null,"p":null}`, "! p came twice"},

@@ -31,7 +31,7 @@ package mcp
 //	lineWriter.writeAll  writes to w for a goroutine that must not block: lineWriter.finish
 //	lineReader.readAhead one Read, begun while too much output is unsent: the next
 //	                     goroutine that reads
-//	printNotes           writes the diagnostics: waitForEnd, within WaitDelay
+//	printDiagnostics           writes the diagnostics: waitForEnd, within WaitDelay
 //	waitForEnd's func    waits for the WaitGroup: waitForEnd, within WaitDelay
 //
 // Serve may return while these still run: a Read that cannot be interrupted, a write to
@@ -63,20 +63,19 @@ import (
 )
 
 const (
-	outputBound = 16 << 20        // unsent bytes above which no further line is accepted
-	aheadBound  = 16 << 20        // unread bytes above which no further Read ahead begins
-	maxNotes    = 100             // diagnostics that wait to be printed; further ones are dropped
-	keepBuffer  = 64 << 10        // bytes of a read buffer; larger buffers are not kept
-	minRead     = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
-	maxReused   = 4 << 20         // bytes; the memory of longer arguments is not used again
-	maxStreams  = 64              // streams of one session, the legacy session included
-	maxWatched  = 10_000          // lists and resources that one stream watches
-	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
-	maxMatched  = 64 << 10        // bytes in a URI that is matched against templates
-	maxRepeated = 1 << 10         // bytes in an id or token that notifications repeat
-	maxDepth    = 10_000          // levels of nesting, as in encoding/json
-	maxEmpty    = 100             // Reads in a row without data or an error, as in bufio
-	maxIdle     = 3               // rounds in a row in which no answer matched a question
+	outputBound    = 16 << 20        // unsent bytes above which no further line is accepted
+	aheadBound     = 16 << 20        // unread bytes above which no further Read ahead begins
+	maxDiagnostics = 100             // that wait to be printed; further ones are dropped
+	keepBuffer     = 64 << 10        // bytes of a read buffer; larger buffers are not kept
+	minRead        = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
+	maxReused      = 4 << 20         // bytes; the memory of longer arguments is not used again
+	maxStreams     = 64              // streams of one session, the legacy session included
+	maxWatched     = 10_000          // lists and resources that one stream watches
+	maxURI         = 8 << 10         // bytes in the URI of a resource that is watched
+	maxMatched     = 64 << 10        // bytes in a URI that is matched against templates
+	maxRepeated    = 1 << 10         // bytes in an id or token that notifications repeat
+	maxDepth       = 10_000          // levels of nesting, as in encoding/json
+	maxIdle        = 3               // rounds in a row in which no answer matched a question
 
 	maxInline = time.Millisecond // after which a lent turn passes on, and queued responses are written
 
@@ -119,7 +118,7 @@ type session struct {
 	lastResponse int64               // position in the output after the last response
 	streams      []*request          // requests that receive notifications of changes
 	legacy       legacy
-	notes        chan string // diagnostics; nil after the end
+	diagnostics  chan string // waiting to be printed; nil after the end
 
 	// Requests whose handlers run, also cancelled ones. Until the session ends they are at
 	// most Server.MaxConcurrent.
@@ -175,7 +174,7 @@ type request struct {
 	item       *item                 // nil if the method calls none
 	vars       map[string]string     // the variables of a resource template
 	generation int                   // of the list in the response
-	handler    func(*request) []byte // returns the response, as a line
+	run        func(*request) []byte // returns the response, as a line
 
 	// What a stream watches: the names of notifications, such as "tools/list_changed",
 	// and URIs. Each has the position in the output after its last notification.
@@ -186,7 +185,7 @@ type request struct {
 	idle    int                        // rounds in a row, before this one, in which no answer matched
 
 	// The fields below are guarded by session.mu.
-	taken     map[string]int // how many answers this run has taken, by the checksum of the question
+	used      map[string]int // how many answers this run has used, by the checksum of the question
 	matched   bool           // an answer of this round was taken
 	reported  bool           // progress was reported
 	progress  float64        // the last value that was reported
@@ -235,12 +234,12 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 		return errors.New("mcp: Server.Name and Server.Version must be set")
 	}
 	c := &session{
-		srv:      s,
-		trace:    trace,
-		requests: make(map[string]*request),
-		running:  make(map[*request]struct{}),
-		pending:  make(map[string]chan reply),
-		notes:    make(chan string, maxNotes),
+		srv:         s,
+		trace:       trace,
+		requests:    make(map[string]*request),
+		running:     make(map[*request]struct{}),
+		pending:     make(map[string]chan reply),
+		diagnostics: make(chan string, maxDiagnostics),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
 	c.out.w, c.out.failed = w, c.failWrite
@@ -260,7 +259,7 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	s.addSession(c)
 	defer s.removeSession(c)
 	printed := make(chan struct{})
-	go c.printNotes(c.notes, printed)
+	go c.printDiagnostics(c.diagnostics, printed)
 	if n := utf8.RuneCountInString(s.Instructions); n > 2048 {
 		c.logf("Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n)
 	}
@@ -275,7 +274,8 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 func (s *Server) encodeInfo() (whole, short string) {
 	b := stringMember(stringMember([]byte("{"), "name", s.Name), "version", s.Version)
 	short = string(closeWith(b, "}"))
-	b = optionalMember(optionalMember(append([]byte(short[:len(short)-1]), ','), "title", s.Title), "websiteUrl", s.WebsiteURL)
+	b = optionalMember(append([]byte(short[:len(short)-1]), ','), "title", s.Title)
+	b = optionalMember(b, "websiteUrl", s.WebsiteURL)
 	icons, _ := jsonOf(s.Icons) // they hold strings only
 	return string(closeWith(rawMember(b, "icons", icons), "}")), short
 }
@@ -484,8 +484,8 @@ type envelope struct{ jsonrpc, id, method, params, result, err []byte }
 // parse validates a message and splits it into its members. It reports whether the
 // message is valid JSON. Names are matched exactly, and the last member of a name counts.
 func (e *envelope) parse(m []byte) (valid bool) {
-	valid = extract(m, want{"jsonrpc", &e.jsonrpc}, want{"id", &e.id}, want{"method", &e.method},
-		want{"params", &e.params}, want{"result", &e.result}, want{"error", &e.err})
+	valid = extract(m, 0, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
+		into{"params", &e.params}, into{"result", &e.result}, into{"error", &e.err})
 	dropNulls(&e.method, &e.params) // some clients write them in a response
 	return valid
 }
@@ -624,12 +624,12 @@ func (c *session) acceptResponse(e *envelope) {
 type service struct {
 	since, until revision // the revisions that have the method; 0: no bound
 	early        bool     // it is served also before initialize
-	kind         kind     // what the server must offer; nothing: the method is always served
+	kind         kind     // what the server must offer for the method
 	list         bool     // legacy clients may list what is not offered
 	names        string   // the member of params that names an item; required
 	absentData   any      // data of the error in revisions that do not have the method
 
-	// serve returns the response, as a line. If it returns nil, it has set r.handler, or
+	// serve returns the response, as a line. If it returns nil, it has set r.run, or
 	// the request is a stream.
 	serve func(r *request) []byte
 }
@@ -638,30 +638,30 @@ type service struct {
 // those that call handlers, and those that turn notifications on and off.
 var services = map[string]*service{
 	"initialize": {
-		until: newestLegacy, early: true, kind: nothing, serve: (*request).initialize,
+		until: newestLegacy, early: true, kind: always, serve: (*request).initialize,
 		absentData: json.RawMessage(`{"supported":` + modernVersions + `}`),
 	},
-	"ping":            {until: newestLegacy, early: true, kind: nothing, serve: (*request).emptyResponse},
-	"server/discover": {since: firstModern, kind: nothing, serve: (*request).discover},
+	"ping":            {until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
+	"server/discover": {since: firstModern, kind: always, serve: (*request).discover},
 
 	"tools/list":               {kind: tools, list: true, serve: (*request).listItems},
 	"prompts/list":             {kind: prompts, list: true, serve: (*request).listItems},
 	"resources/list":           {kind: resources, list: true, serve: (*request).listItems},
 	"resources/templates/list": {kind: templates, list: true, serve: (*request).listItems},
 
-	"tools/call":          {kind: tools, names: "name", serve: (*request).findItem},
-	"prompts/get":         {kind: prompts, names: "name", serve: (*request).findItem},
-	"resources/read":      {kind: resources, names: "uri", serve: (*request).findItem},
+	"tools/call":          {kind: tools, names: "name", serve: (*request).lookUp},
+	"prompts/get":         {kind: prompts, names: "name", serve: (*request).lookUp},
+	"resources/read":      {kind: resources, names: "uri", serve: (*request).lookUp},
 	"completion/complete": {kind: completions, serve: (*request).complete},
 
 	"logging/setLevel":      {until: newestLegacy, kind: logging, serve: (*request).setLevel},
 	"resources/subscribe":   {until: newestLegacy, kind: resources, names: "uri", serve: (*request).subscribe},
 	"resources/unsubscribe": {until: newestLegacy, kind: resources, names: "uri", serve: (*request).unsubscribe},
-	"subscriptions/listen":  {since: firstModern, kind: nothing, serve: (*request).listen},
+	"subscriptions/listen":  {since: firstModern, kind: always, serve: (*request).listen},
 }
 
 // unknownMethod is the service of methods that no revision has.
-var unknownMethod = &service{since: newest + 1, kind: nothing}
+var unknownMethod = &service{since: newest + 1, kind: always}
 
 // existsIn reports whether revision v has the method.
 func (s *service) existsIn(v revision) bool {
@@ -696,7 +696,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	}
 	if line := r.service.serve(r); line != nil {
 		c.sendResponse(line, r)
-	} else if r.handler != nil && c.beginRequest(r) {
+	} else if r.run != nil && c.beginRequest(r) {
 		return r
 	}
 	return nil
@@ -710,7 +710,7 @@ func (r *request) check() *Error {
 		return err
 	}
 	s := r.service
-	offered := s.kind == nothing || r.session.srv.offeredKinds()[s.kind.capability()]
+	offered := s.kind == always || r.session.srv.offeredKinds()[s.kind.capability()]
 	// Hosts of the legacy era drop a server that refuses a list.
 	if !offered && (!s.list || r.rev.modern()) {
 		return r.methodNotFound()
@@ -730,11 +730,11 @@ func (r *request) readParams() *Error {
 	if r.params == nil {
 		return nil
 	}
-	extract(r.params, want{"_meta", &r.meta}, want{r.service.names, &r.rawName}, want{"arguments", &r.arguments},
-		want{"requestState", &r.state}, want{"inputResponses", &r.inputResponses})
+	extract(r.params, known, into{"_meta", &r.meta}, into{r.service.names, &r.rawName}, into{"arguments", &r.arguments},
+		into{"requestState", &r.state}, into{"inputResponses", &r.inputResponses})
 	dropNulls(&r.meta, &r.arguments, &r.state, &r.inputResponses)
-	extract(r.meta, want{"progressToken", &r.token}, want{keyVersion, &r.version}, want{keyCaps, &r.caps},
-		want{keyClient, &r.client}, want{keyLevel, &r.level})
+	extract(r.meta, known, into{"progressToken", &r.token}, into{keyVersion, &r.version}, into{keyCaps, &r.caps},
+		into{keyClient, &r.client}, into{keyLevel, &r.level})
 	dropNulls(&r.token, &r.client, &r.level)
 	switch {
 	case r.params[0] != '{':
@@ -807,7 +807,7 @@ func (r *request) takeClaim() *Error {
 // reports whether it has both.
 func parseClientInfo(raw []byte) (name, version string, ok bool) {
 	var rawName, rawVersion []byte
-	extract(raw, want{"name", &rawName}, want{"version", &rawVersion})
+	extract(raw, known, into{"name", &rawName}, into{"version", &rawVersion})
 	name, named := unquote(rawName)
 	version, versioned := unquote(rawVersion)
 	return name, version, named && versioned
@@ -865,7 +865,7 @@ func (r *request) discover() []byte {
 	c := r.session
 	b := join(r.beginResponse(), `"supportedVersions":`, modernVersions, `,`)
 	b = r.appendCaching(c.appendCapabilities(b, c.srv.offeredKinds()), true)
-	return r.endResponseAs(c.server, b)
+	return join(b, `"_meta":{"`+keyServer+`":`, c.server, `}}}`)
 }
 
 // listItems returns a list, which has one page. If a tool has Tool.Enabled, a handler makes
@@ -882,14 +882,14 @@ func (r *request) listItems() []byte {
 	for _, it := range items {
 		switch {
 		case it.enabled != nil && r.ctx == nil: // a handler calls listItems again
-			r.handler = (*request).listItems
+			r.run = (*request).listItems
 			return nil
 		case it.enabled != nil && !it.enabled(r.ctx):
 			continue
 		}
 		encoded := it.encoded
 		if it.anyOutput && !r.rev.knows(anyOutput) {
-			encoded = removeMember(encoded, "outputSchema")
+			encoded = closeWith(copyMembers([]byte("{"), encoded, "outputSchema"), "}")
 		}
 		b = append(append(b, encoded...), ',')
 	}
@@ -897,11 +897,11 @@ func (r *request) listItems() []byte {
 }
 
 // findItem finds the item that a request names. The item's handler answers the request.
-func (r *request) findItem() []byte {
+func (r *request) lookUp() []byte {
 	r.item, r.vars = r.session.srv.findItem(r.service.kind, r.name)
 	switch {
 	case r.item != nil:
-		r.handler = r.item.handler
+		r.run = r.item.run
 		return nil
 	case r.service.kind == resources:
 		return r.errorResponse(r.notFound())
@@ -945,7 +945,7 @@ func (r *request) complete() []byte {
 	case it == nil:
 		return r.errorResponse(badParams("no such prompt or template to complete"))
 	}
-	r.handler = func(r *request) []byte {
+	r.run = func(r *request) []byte {
 		known, arguments := make(map[string]string), member(member(r.params, "context"), "arguments")
 		dropNulls(&arguments)
 		if err := decode(arguments, &known); err != nil {
@@ -1097,7 +1097,7 @@ func (c *session) beginRequest(r *request) (inline bool) {
 		return false
 	}
 	if over {
-		r.handler = (*request).refuseNotStarted
+		r.run = (*request).refuseNotStarted
 	}
 	c.running[r] = struct{}{}
 	if over || len(c.running) == 1 {
@@ -1179,7 +1179,7 @@ func (c *session) runHandler(r *request) []byte {
 			return r.errorResponse(err)
 		}
 	}
-	line := r.handler(r)
+	line := r.run(r)
 	if hint := r.hintAtDropped(r.takeQuestions()); hint != "" { // the handler returned no error
 		return r.failure(hint)
 	}
@@ -1274,26 +1274,23 @@ func (r *request) beginResponse() []byte {
 	return b
 }
 
-// endResponse completes a response that beginResponse began. The parameter meta holds
-// members of the result's _meta, with a comma after each; it may be empty.
-func (r *request) endResponse(b []byte, meta ...string) []byte {
-	return r.endResponseAs(r.session.identity, b, meta...)
+// endResponse completes a response that beginResponse began.
+func (r *request) endResponse(b []byte) []byte { return r.endResponseWith("", b) }
+
+// endResponseWith is endResponse with members of the result's _meta, which have a comma after each.
+func (r *request) endResponseWith(meta string, b []byte) []byte {
+	switch {
+	case r.rev.modern():
+		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, r.session.identity, `}`)
+	case meta != "":
+		b = closeWith(join(b, `"_meta":{`, meta), `}`)
+	}
+	return closeWith(b, `}}`)
 }
 
 // emptyResponse returns a result without members of its own. Clients of the older revisions
 // refuse any member in it.
 func (r *request) emptyResponse() []byte { return r.endResponse(r.beginResponse()) }
-
-// endResponseAs is endResponse with a given serverInfo: server/discover sends all of it.
-func (r *request) endResponseAs(identity string, b []byte, meta ...string) []byte {
-	switch {
-	case r.rev.modern():
-		b = join(join(join(b, `"_meta":{`), meta...), `"`+keyServer+`":`, identity, `}`)
-	case len(meta) > 0:
-		b = closeWith(join(join(b, `"_meta":{`), meta...), `}`)
-	}
-	return closeWith(b, `}}`)
-}
 
 // errorLine returns an error response. A nil id is sent as null. If the Data of e cannot be
 // encoded, it is left out, and err says why.
@@ -1350,7 +1347,7 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	case *struct{}:
 		return r.resultResponse(&Result{})
 	case *string:
-		if !r.item.hasOutput { // otherwise Out is any, and the string is structured output
+		if r.item.output == nil { // otherwise Out is any, and the string is structured output
 			return r.textResponse(*out, nil, false)
 		}
 	case *Content:
@@ -1367,7 +1364,7 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	case err != nil:
 		return r.unsendableResponse(err)
 	// There is no output, or none that fits the output schema.
-	case string(raw) == "null" || raw[0] != '{' && r.item.hasOutput && !r.item.anyOutput:
+	case string(raw) == "null" || raw[0] != '{' && r.item.output != nil && !r.item.anyOutput:
 		return r.resultResponse(&Result{})
 	}
 	return r.textResponse(string(raw), raw, false)
@@ -1393,18 +1390,22 @@ func (r *request) resultResponse(res *Result) []byte {
 // endResponseWithMeta is endResponse with the handler's meta, an object or nil. Its serverInfo
 // is dropped, because this library writes that member.
 func (r *request) endResponseWithMeta(b, meta []byte) []byte {
-	if meta != nil {
-		meta = removeMember(meta, keyServer)
+	return r.endResponseWith(string(copyMembers(nil, meta, keyServer)), b)
+}
+
+// copyMembers appends the members of an object, except those of some names, with a comma after each.
+func copyMembers(b, object []byte, except ...string) []byte {
+	for name, val := range members(object) {
+		if !slices.Contains(except, string(name)) {
+			b = append(append(append(appendString(b, string(name)), ':'), val...), ',')
+		}
 	}
-	if len(meta) <= len("{}") {
-		return r.endResponse(b)
-	}
-	return r.endResponse(b, string(meta[1:len(meta)-1]), ",")
+	return b
 }
 
 // methodResponse returns the response to a request for a method of AddMethod. The handler's
-// resultType is dropped if this library writes that member, and so is a _meta that is not an
-// object.
+// resultType is dropped, because this library writes that member, and so is a _meta that is
+// not an object.
 func (r *request) methodResponse(result any) []byte {
 	raw, err := marshal(addressable(result))
 	switch {
@@ -1415,13 +1416,7 @@ func (r *request) methodResponse(result any) []byte {
 	case raw[0] != '{':
 		return r.unsendableResponse(errors.New("the result of a method must be a JSON object"))
 	}
-	b, meta := r.beginResponse(), member(raw, "_meta")
-	for name, val := range members(raw) {
-		if string(name) != "_meta" && (string(name) != "resultType" || !r.rev.modern()) {
-			b = append(append(append(appendString(b, string(name)), ':'), val...), ',')
-		}
-	}
-	return r.endResponseWithMeta(b, meta)
+	return r.endResponseWithMeta(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta"))
 }
 
 // protocolError returns the *Error in the tree of err, or nil.
@@ -1483,7 +1478,7 @@ func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, e
 		}
 	}
 	// Clients refuse such a result.
-	if tool.hasOutput && !res.IsError && (structured == nil || string(structured) == "null") {
+	if tool.output != nil && !res.IsError && (structured == nil || string(structured) == "null") {
 		return nil, errors.New("the output schema promises structured output, but there is none")
 	}
 	return appendOutcome(b, structured, res.IsError, rev), nil
@@ -1641,11 +1636,11 @@ func (r *request) takeAnswer(q inputRequest) (json.RawMessage, error) {
 	sum, c := r.checksum(q.method, q.params), r.session
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q.key = sum + "-" + strconv.Itoa(r.taken[sum])
+	q.key = sum + "-" + strconv.Itoa(r.used[sum])
 	if answer, ok := r.answers[q.key]; ok {
 		r.matched = r.matched || r.fresh[q.key]
 		if q.method != "roots/list" {
-			r.taken[sum]++
+			r.used[sum]++
 		}
 		return answer, nil
 	}
@@ -1754,7 +1749,7 @@ func (r *request) takeAnswers() *Error {
 		return coded(codeParams, "Invalid requestState")
 	}
 	r.answers, r.idle = earlier.Answers, earlier.Idle
-	r.fresh, r.taken = make(map[string]bool), make(map[string]int)
+	r.fresh, r.used = make(map[string]bool), make(map[string]int)
 	if r.inputResponses == nil {
 		return nil
 	} else if r.inputResponses[0] != '{' {
@@ -1904,20 +1899,38 @@ func (c *session) recordLine(direction string, line []byte) {
 // diagnostics, because stderr is not read, or because a client sends invalid messages
 // without end, diagnostics are dropped. The caller must not hold c.mu.
 func (c *session) logf(format string, args ...any) {
-	note := fmt.Sprintf("mcp: "+format, args...)
+	text := fmt.Sprintf("mcp: "+format, args...)
 	c.mu.Lock()
 	select {
-	case c.notes <- note:
+	case c.diagnostics <- text:
 	default:
 	}
 	c.mu.Unlock()
 }
 
-// printNotes prints diagnostics until notes is closed, and then closes printed.
-func (c *session) printNotes(notes <-chan string, printed chan<- struct{}) {
+// excerpt returns as much of a client's text as may be repeated in a message. If it cuts the
+// text, it removes bytes that are not UTF-8, such as half a character at the end.
+func excerpt(s string) string {
+	if len(s) <= 100 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:100], "") + "..."
+}
+
+// oneLine returns an excerpt that cannot be mistaken for another line of a log.
+func oneLine(s string) string {
+	s = excerpt(s)
+	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) >= 0 {
+		s = strconv.Quote(s)
+	}
+	return s
+}
+
+// printDiagnostics prints diagnostics until they end, and then closes printed.
+func (c *session) printDiagnostics(diagnostics <-chan string, printed chan<- struct{}) {
 	defer close(printed)
-	for note, more := <-notes; more; note, more = <-notes {
-		c.srv.logf("%s", note)
+	for text, more := <-diagnostics; more; text, more = <-diagnostics {
+		c.srv.logf("%s", text)
 	}
 }
 
@@ -2007,7 +2020,8 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 	if l.skipping {
 		n := bytes.IndexByte(l.buf, '\n') + 1
 		l.skipping = n == 0
-		l.take(cmp.Or(n, len(l.buf))) // keeps the room after buf: the line may come in many small Reads
+		// The room after buf is kept: the line may come in many small Reads.
+		l.take(cmp.Or(n, len(l.buf)))
 	}
 	end := bytes.IndexByte(l.buf[l.seen:], '\n')
 	switch {
@@ -2045,7 +2059,7 @@ func (l *lineReader) readMore() {
 		return
 	}
 	l.makeRoom(minRead)
-	n, err := readSome(l.r, l.buf[len(l.buf):cap(l.buf)])
+	n, err := l.r.Read(l.buf[len(l.buf):cap(l.buf)])
 	l.buf, l.err = l.buf[:len(l.buf)+n], err
 }
 
@@ -2058,7 +2072,7 @@ func (l *lineReader) readAhead() error {
 		l.ahead = ahead
 		go func() {
 			data := make([]byte, minRead)
-			n, err := readSome(l.r, data)
+			n, err := l.r.Read(data)
 			ahead <- readResult{data[:n], err}
 		}()
 	}
@@ -2082,17 +2096,6 @@ func (l *lineReader) makeRoom(n int) {
 		}
 		l.buf = append(make([]byte, 0, l.size), l.buf...)
 	}
-}
-
-// readSome reads once. If r returns neither data nor an error, it reads again, up to
-// maxEmpty times.
-func readSome(r io.Reader, b []byte) (n int, err error) {
-	for range maxEmpty {
-		if n, err = r.Read(b); n != 0 || err != nil {
-			return n, err
-		}
-	}
-	return 0, io.ErrNoProgress
 }
 
 // ---- the lines to write ----

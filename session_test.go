@@ -3043,7 +3043,7 @@ func TestDiagnosticsDelayNothing(t *testing.T) {
 			c := serve(t, &s.Server)
 			lines := 10
 			if test.nap > time.Second {
-				lines = 10 * maxNotes
+				lines = 10 * maxDiagnostics
 			}
 			c.send(strings.Repeat("garbage\n", lines-1) + "garbage")
 			if got := c.recv(); len(got) != lines {
@@ -3052,7 +3052,7 @@ func TestDiagnosticsDelayNothing(t *testing.T) {
 			c.in.Close()
 			c.ends(test.lasts, nil)
 			time.Sleep(24 * time.Hour)
-			if synctest.Wait(); printed < min(lines, maxNotes) || printed > maxNotes+1 {
+			if synctest.Wait(); printed < min(lines, maxDiagnostics) || printed > maxDiagnostics+1 {
 				t.Errorf("%d diagnostics were printed for %d lines", printed, lines)
 			}
 		})
@@ -3547,7 +3547,7 @@ func TestAddMethod(t *testing.T) {
 			{"panic", "! -32603 Internal error", "! -32603 Internal error"},
 			{"nil", " {}", "+ {}"},
 			{"null meta", " {}", "+ {}"},
-			{"reserved", ` {"a":1,"resultType":"x","_meta":{"k":"v"}}`,
+			{"reserved", ` {"a":1,"_meta":{"k":"v"}}`,
 				` {"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
 		} {
 			c.script(`> 7 skills/get {"fail":"` + test.fail + `"}` + "\n< 7" + test.legacy)

@@ -7,8 +7,8 @@ set -e
 # The rewriter needs these names of the library: constants that are made small, so that small
 # scenarios reach the bounds; functions that are left out, because they deal with the process
 # or because other packages call them with a context of their own; and the files.
-usual='keepBuffer=2048,maxNotes=2'
-tight='keepBuffer=2048,maxNotes=2,outputBound=300,aheadBound=8192'
+usual='keepBuffer=2048,maxDiagnostics=2'
+tight='keepBuffer=2048,maxDiagnostics=2,outputBound=300,aheadBound=8192'
 drop='Server.ServeStdio,endOnSignal,traceFile.*,Server.LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
