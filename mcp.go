@@ -2170,8 +2170,10 @@ func (p handParser) readValues(s *schema, node map[string][]byte) {
 // Arguments are checked as text, and then set. appendChecked makes one pass over the raw JSON.
 // It continues after a fault, so that the model sees all faults of a call, each with its place,
 // and writes the arguments anew: with converted values and defaults, and without what is
-// treated as absent. set stores the new text in the Go value. encoding/json sets only what no
-// schema describes, because it matches names without regard to case.
+// treated as absent. set stores the new text in the Go value. The fields of a struct are set one
+// by one, each as soon as it has been checked, because each pass over a long text costs as much.
+// encoding/json sets only what no schema describes, because it matches names without regard to
+// case.
 
 // waitForPrevious is an argument that Gemini CLI adds to those of every tool, for its own use.
 // A tool whose schema does not describe it does not receive it.
@@ -2218,7 +2220,7 @@ type faults struct {
 	depth int  // of the current value
 	exact bool // no value is converted: it is that of a tag or keyword
 
-	// If set is not nil, each argument that has no fault is set in the struct to.
+	// If set is not nil, it describes the struct to, and each argument without a fault is set in it.
 	set *schema
 	to  reflect.Value
 }
@@ -2857,8 +2859,10 @@ func singleLine(raw []byte) []byte {
 // can replace it.
 //
 // walk validates a value and visits its members. scan, members, member and extract are
-// all made of it. A line is validated once, as a whole. Parts of it are walked with the depth
-// known, because texts may be long and are walked several times.
+// all made of it.
+
+// known stands for the depth of JSON that is known to be valid. A line is validated once, as a
+// whole. When its parts are walked again, strings are only skipped, because they may be long.
 const known = math.MinInt
 
 // scan returns the index after the value that begins at b[i], or -1 if it is not
@@ -2943,7 +2947,7 @@ func members(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, val []byte) bool) { walk(b, 0, known, yield) }
 }
 
-// A want names a member to extract, and where to store its value.
+// An into names a member to extract, and where to store its value.
 type into struct {
 	name string
 	to   *[]byte
