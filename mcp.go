@@ -541,7 +541,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	s.report(warnings)
 }
 
-// report logs what was noted of a tool, in one line of at most 200 bytes.
+// report logs the warnings about a tool, in one line of at most 200 bytes.
 func (s *Server) report(warnings []string) {
 	if len(warnings) == 0 {
 		return
@@ -1039,8 +1039,8 @@ func (s *Server) logf(format string, args ...any) {
 // AddMethod adds a method of an extension, or replaces the one of the same name. Declare the
 // extension in [Server.Extensions]. Clients of every revision may call it, a client of a legacy
 // revision only after initialize. The handler gets the params as the client sent them, an object
-// or nil. Its result is sent as the JSON object that it marshals to, and nil as {}. In revision
-// 2026-07-28, resultType is added; one of its own is dropped.
+// or nil. Its result is sent as the JSON object that it marshals to, and nil as {}. A resultType
+// in it is dropped: that member belongs to the protocol, and is added in revision 2026-07-28.
 //
 // An error of h is sent as an error response: an [*Error] as it is, any other with the code
 // -32603. Handlers may use [Progress] and log. They may ask a client of a legacy revision, as
@@ -1219,9 +1219,11 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	// The level, the first member, is cut off.
 	_, rest, _ := bytes.Cut(bytes.TrimSpace(data.Bytes()), []byte(","))
 	fields := join(nil, "{", string(singleLine(rest)))
-	// A message alone is sent as a string: clients of the Java SDK accept no other data.
-	if message := member(fields, slog.MessageKey); len(fields) == len(message)+len(`{"msg":}`) {
-		fields = message
+	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
+	// message with attributes that slog does not write as JSON, such as a time after the year 9999.
+	var message []byte
+	if !extract(fields, 0, into{slog.MessageKey, &message}) || len(fields) == len(message)+len(`{"msg":}`) {
+		fields = appendString(nil, record.Message)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
 	b = rawMember(optionalMember(b, "logger", h.name), "data", fields)
@@ -1477,13 +1479,12 @@ func Ask(ctx context.Context, method string, params any) (json.RawMessage, error
 // capabilityFor returns the capability that a client needs for a question of Ask, or "" for the
 // questions of extensions, whose capabilities are not known here.
 func (v revision) capabilityFor(method string, params []byte) (string, error) {
-	withTools := member(params, "tools")
 	switch {
 	case method == "elicitation/create":
 		return "", fmt.Errorf("mcp: Ask cannot send %q, use Elicit: %w", method, errors.ErrUnsupported)
 	case method == "roots/list":
 		return "roots", nil
-	case method == "sampling/createMessage" && withTools != nil:
+	case method == "sampling/createMessage" && member(params, "tools") != nil:
 		return "sampling.tools", nil
 	case method == "sampling/createMessage":
 		return "sampling", nil
@@ -1991,7 +1992,7 @@ func (p *printer) appendFields(b []byte, fields []*field) []byte {
 // ---- schemas by hand ----
 //
 // A schema that was written by hand is parsed into the same description that a type has, so the
-// same functions check the arguments. Keywords that are not enforced are noted.
+// same functions check the arguments. Keywords that are not enforced are reported.
 
 // annotations are keywords that do not restrict a value, and format and contentEncoding, whose
 // unknown values do not either.
@@ -2018,7 +2019,7 @@ func (p handParser) parseRoot(raw *json.RawMessage) *schema {
 		return nil
 	}
 	compact, err := appendCompact(nil, *raw)
-	panicUnless(err == nil, p.where, "%v", err)
+	panicUnless(err == nil, p.where, "it is %v", err)
 	panicUnless(compact[0] == '{', p.where, "a schema must be a JSON object")
 	*raw = compact
 	if readNode(compact)["properties"] == nil {
@@ -2171,9 +2172,9 @@ func (p handParser) readValues(s *schema, node map[string][]byte) {
 // It continues after a fault, so that the model sees all faults of a call, each with its place,
 // and writes the arguments anew: with converted values and defaults, and without what is
 // treated as absent. set stores the new text in the Go value. The fields of a struct are set one
-// by one, each as soon as it has been checked, because each pass over a long text costs as much.
-// encoding/json sets only what no schema describes, because it matches names without regard to
-// case.
+// by one, each as soon as it has been checked, because a second pass over a long text costs as
+// much as the first. encoding/json sets only what no schema describes, because it matches names
+// without regard to case.
 
 // waitForPrevious is an argument that Gemini CLI adds to those of every tool, for its own use.
 // A tool whose schema does not describe it does not receive it.
@@ -2196,7 +2197,7 @@ func (in *rules) unmarshal(args []byte, v any) error {
 		args = []byte("{}")
 	}
 	var bad faults
-	to := reflect.ValueOf(v).Elem()
+	to := settable(reflect.ValueOf(v).Elem())
 	if in.set.kind == "object" && to.Kind() == reflect.Struct {
 		bad.set, bad.to = in.set, to
 	}
@@ -2228,7 +2229,7 @@ type faults struct {
 // err returns all faults as one error, or nil if there are none.
 func (f *faults) err() error {
 	var lines []string
-	for _, fault := range f.list {
+	for _, fault := range f.list[:min(len(f.list), maxFaults)] {
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(fault, "."), " "))
 	}
 	if lines == nil {
@@ -2245,7 +2246,7 @@ var errTooDeep = errors.New("is nested too deeply")
 
 // isFull reports whether there are so many faults that checking stops. A call
 // with many faults must not cost more than a correct one.
-func (f *faults) isFull() bool { return len(f.list) >= 10 }
+func (f *faults) isFull() bool { return len(f.list) >= maxFaults }
 
 // add adds err, unless it is nil, as a fault of the current value.
 func (f *faults) add(err error) {
@@ -2282,7 +2283,7 @@ func (s *schema) unknownName() error {
 }
 
 // appendChecked appends given, which is valid JSON, as the handler receives it. Values that are
-// not valid for s are faults, and then the text is not used.
+// not valid for s are faults, and then the handler is not called.
 func (s *schema) appendChecked(b, given []byte, bad *faults) []byte {
 	bad.depth++
 	raw := s.coerce(given, bad)
@@ -2861,13 +2862,13 @@ func singleLine(raw []byte) []byte {
 // walk validates a value and visits its members. scan, members, member and extract are
 // all made of it.
 
-// known stands for the depth of JSON that is known to be valid. A line is validated once, as a
+// trusted stands for the depth of JSON that is known to be valid. A line is validated once, as a
 // whole. When its parts are walked again, strings are only skipped, because they may be long.
-const known = math.MinInt
+const trusted = math.MinInt
 
 // scan returns the index after the value that begins at b[i], or -1 if it is not
 // valid JSON. It does not check UTF-8. The argument depth is the number of containers
-// around the value, or known if b is known to be valid.
+// around the value, or trusted if b is known to be valid.
 func scan(b []byte, i, depth int) int { return walk(b, i, depth, nil) }
 
 // walk is scan, and calls visit, unless it is nil, with each member of an object, or with
@@ -2944,7 +2945,7 @@ func unquoteBytes(quoted []byte) []byte {
 // members returns an iterator over the members of an object, or over the elements of an
 // array, whose names are nil. b is valid JSON or empty.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) { walk(b, 0, known, yield) }
+	return func(yield func(name, val []byte) bool) { walk(b, 0, trusted, yield) }
 }
 
 // An into names a member to extract, and where to store its value.
@@ -2955,7 +2956,7 @@ type into struct {
 
 // extract stores the wanted members of an object, and reports whether b is valid JSON. If
 // there are several of one name, the last one counts, as in encoding/json. The argument depth
-// is 0, or known.
+// is 0, or trusted.
 func extract(b []byte, depth int, wanted ...into) (valid bool) {
 	return len(b) > 0 && len(b) == walk(b, 0, depth, func(name, val []byte) bool {
 		for _, w := range wanted {
@@ -2969,7 +2970,7 @@ func extract(b []byte, depth int, wanted ...into) (valid bool) {
 
 // member returns a member of an object, or nil if there is none.
 func member(object []byte, name string) (val []byte) {
-	extract(object, known, into{name, &val})
+	extract(object, trusted, into{name, &val})
 	return val
 }
 
@@ -3023,7 +3024,7 @@ func scanString(b []byte, i, depth int) int {
 	}
 }
 
-// skipString is scanString for a string that is known to be valid.
+// skipString is scanString for a string that is known to be valid. It may not return for any other.
 func skipString(b []byte, i int) int {
 	for {
 		i += 1 + bytes.IndexByte(b[i+1:], '"')

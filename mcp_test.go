@@ -94,7 +94,7 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{`mcp: tool "[x]": the name must`, named("[x]")},
 		{`mcp: tool "x": Meta: `, tool(Tool{Name: "x", Meta: map[string]any{"f": func() {}}})},
 		{`a schema must be a JSON object`, input(`[]`)},
-		{`InputSchema: not valid JSON: unexpected end`, input(`{"type":"object"`)},
+		{`InputSchema: it is not valid JSON: unexpected end`, input(`{"type":"object"`)},
 		{`a schema must be a JSON object`, tool(Tool{Name: "x", OutputSchema: json.RawMessage(`true`)})},
 		{`"type": "object"`, input(`{"type":"string"}`)},
 		{`"type": "object"`, input(`{"type":["object"]}`)},
@@ -272,7 +272,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"enum":"x"}}`, "InputSchema.a: enum must be a list"},
 		{`"properties":{"a":{"enum":[]}}`, "InputSchema.a: enum must be a list that is not empty"},
 		{`"properties":{"a":{"type":"string","enum":["x",""]}}`, "InputSchema.a: enum must not have an empty string"},
-		{`"properties":{"a":}`, "InputSchema: not valid JSON: invalid character '}'"},
+		{`"properties":{"a":}`, "InputSchema: it is not valid JSON: invalid character '}'"},
 	} {
 		wantPanic(t, test.want, func() { byHand[json.RawMessage](&Server{}, `{"type":"object",`+test.members+`}`) })
 	}
@@ -922,6 +922,7 @@ func TestArguments(t *testing.T) {
 			{`{"Text":[` + strings.Repeat("1,", 100) + `1]}`, "! Text must be a string, got [" + strings.Repeat("1,", 49) + "1..."},
 		}...)
 		tryIn[*struct{ Text string }](t, trial{`{"Text":"pointer"}`, `{"Text":"pointer"}`})
+		tryIn[*struct{ N int }](t, trial{`{"N":1e30,"x":1}`, "! N must fit in the type int, got 1e30; x is unknown (there is N)"})
 		tryIn[none](t, trial{`{"x":1}`, "! x is unknown: no arguments are allowed here"})
 		tryIn[several](t, []trial{
 			{`{"name":"n","count":1,"units":"mm"}`, "! units is unknown (there is name, count, unit, tags, at); unit is required"},
@@ -1046,10 +1047,12 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 		}
 	}
 	s := &Server{}
-	toolOf[map[string]int](s)
-	_, results := callX(t, s, legacyPV, `{`+strings.Repeat(`"k":"x",`, 100)+`"k":1}`)
-	if got := results[0].text(); !results[0].IsError || len(got) > 1000 || strings.Contains(got, "\n") {
-		t.Errorf("got %q", got)
+	toolOf[struct{ L []int }](s)
+	_, results := callX(t, s, legacyPV, `{`+strings.Repeat(`"L":"x",`, 100)+`"L":[]}`, `{"L":[`+strings.Repeat(`1e99,`, 1000)+`1]}`)
+	for _, r := range results {
+		if got := r.text(); !r.IsError || len(got) > 1000 || strings.Contains(got, "\n") {
+			t.Errorf("got %q", got)
+		}
 	}
 }
 
@@ -2442,6 +2445,7 @@ func TestLogData(t *testing.T) {
 		{"m", []any{"nan", math.NaN(), "complex", 1i, "fine", 1, "list", []any{math.Inf(-1)}},
 			`{"msg":"m","nan":"!ERROR:json: unsupported value: NaN","complex":"!ERROR:json: unsupported type: complex128","fine":1,"list":"!ERROR:json: unsupported value: -Inf"}`},
 		{"m", []any{"fine", 1, "err", (*nilError)(nil), "json", panicky{}}, `{"msg":"m","fine":1,"err":"<nil>","json":"!PANIC: oh"}`},
+		{"m", []any{"t", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, `"m"`}, // slog writes invalid JSON
 		{"m", []any{"level", slog.LevelWarn, "time", "now", "source", "s"}, `{"msg":"m","level":"WARN","time":"now","source":"s"}`},
 	} {
 		inBubble(t, s, "", func(c *client) {

@@ -31,7 +31,7 @@ package mcp
 //	lineWriter.writeAll  writes to w for a goroutine that must not block: lineWriter.finish
 //	lineReader.readAhead one Read, begun while too much output is unsent: the next
 //	                     goroutine that reads
-//	printDiagnostics           writes the diagnostics: waitForEnd, within WaitDelay
+//	printDiagnostics     writes the diagnostics: waitForEnd, within WaitDelay
 //	waitForEnd's func    waits for the WaitGroup: waitForEnd, within WaitDelay
 //
 // Serve may return while these still run: a Read that cannot be interrupted, a write to
@@ -75,9 +75,11 @@ const (
 	maxMatched     = 64 << 10        // bytes in a URI that is matched against templates
 	maxRepeated    = 1 << 10         // bytes in an id or token that notifications repeat
 	maxDepth       = 10_000          // levels of nesting, as in encoding/json
+	maxFaults      = 10              // faults that the error of one call names
 	maxIdle        = 3               // rounds in a row in which no answer matched a question
 
-	maxInline = time.Millisecond // after which a lent turn passes on, and queued responses are written
+	// After maxInline a lent turn passes on, and queued responses are written.
+	maxInline = time.Millisecond
 
 	// A loan of the turn lasts maxInline, and as long again for each longText bytes of the
 	// line, up to four times.
@@ -218,8 +220,7 @@ func resolveCall(call chan reply, a reply) {
 //
 // If handlers or writes did not end within WaitDelay, Serve returns an error that wraps
 // [ErrWaitDelay]. Otherwise it returns nil if r or ctx has ended or the client has closed
-// the connection, and the error of r or w if one of them failed. If r returns neither
-// data nor an error a hundred times in a row, the error is [io.ErrNoProgress].
+// the connection, and the error of r or w if one of them failed.
 //
 // Several sessions of one Server may run at the same time. Serve closes neither r nor
 // w. If it returns before the end of r, a Read may still be in progress: close r to
@@ -730,10 +731,10 @@ func (r *request) readParams() *Error {
 	if r.params == nil {
 		return nil
 	}
-	extract(r.params, known, into{"_meta", &r.meta}, into{r.service.names, &r.rawName}, into{"arguments", &r.arguments},
+	extract(r.params, trusted, into{"_meta", &r.meta}, into{r.service.names, &r.rawName}, into{"arguments", &r.arguments},
 		into{"requestState", &r.state}, into{"inputResponses", &r.inputResponses})
 	dropNulls(&r.meta, &r.arguments, &r.state, &r.inputResponses)
-	extract(r.meta, known, into{"progressToken", &r.token}, into{keyVersion, &r.version}, into{keyCaps, &r.caps},
+	extract(r.meta, trusted, into{"progressToken", &r.token}, into{keyVersion, &r.version}, into{keyCaps, &r.caps},
 		into{keyClient, &r.client}, into{keyLevel, &r.level})
 	dropNulls(&r.token, &r.client, &r.level)
 	switch {
@@ -807,7 +808,7 @@ func (r *request) takeClaim() *Error {
 // reports whether it has both.
 func parseClientInfo(raw []byte) (name, version string, ok bool) {
 	var rawName, rawVersion []byte
-	extract(raw, known, into{"name", &rawName}, into{"version", &rawVersion})
+	extract(raw, trusted, into{"name", &rawName}, into{"version", &rawVersion})
 	name, named := unquote(rawName)
 	version, versioned := unquote(rawVersion)
 	return name, version, named && versioned
@@ -896,7 +897,7 @@ func (r *request) listItems() []byte {
 	return r.endResponse(r.appendCaching(closeWith(b, `],`), r.ctx == nil))
 }
 
-// findItem finds the item that a request names. The item's handler answers the request.
+// lookUp finds the item that a request names. The item's handler answers the request.
 func (r *request) lookUp() []byte {
 	r.item, r.vars = r.session.srv.findItem(r.service.kind, r.name)
 	switch {
@@ -1404,8 +1405,7 @@ func copyMembers(b, object []byte, except ...string) []byte {
 }
 
 // methodResponse returns the response to a request for a method of AddMethod. The handler's
-// resultType is dropped, because this library writes that member, and so is a _meta that is
-// not an object.
+// resultType is dropped, because that member belongs to the protocol.
 func (r *request) methodResponse(result any) []byte {
 	raw, err := marshal(addressable(result))
 	switch {
@@ -2174,7 +2174,8 @@ func (w *lineWriter) writeAll() {
 			err = io.ErrShortWrite
 		}
 		if err != nil {
-			w.failed(err) // before the waiting goroutines wake and check whether the session has ended
+			// Before the waiting goroutines wake and check whether the session has ended.
+			w.failed(err)
 		}
 		w.mu.Lock()
 		if cap(b) <= keepBuffer {
