@@ -2087,12 +2087,12 @@ func (l *lineReader) add(more readResult) {
 }
 
 // makeRoom makes room for at least n bytes after buf. If there is less, what is left of an
-// incomplete line moves to a new buffer of twice its size.
+// incomplete line moves to a new buffer, of twice its size or for a line like the last one.
 func (l *lineReader) makeRoom(n int) {
 	if cap(l.buf)-len(l.buf) < n {
 		l.size = max(keepBuffer, 2*len(l.buf), len(l.buf)+n)
-		if len(l.buf) >= keepBuffer-n { // the line is long, perhaps as long as the last one
-			l.size = max(l.size, l.last+keepBuffer)
+		if len(l.buf) >= keepBuffer-n && l.last > len(l.buf) {
+			l.size = l.last + n
 		}
 		l.buf = append(make([]byte, 0, l.size), l.buf...)
 	}
