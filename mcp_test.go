@@ -1054,6 +1054,12 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
+	// Checking stops then.
+	many, schema := []byte(`{`+strings.Repeat(`"L":"x",`, 10000)+`"L":[]}`), mustDerive(reflect.TypeFor[struct{ L []int }](), "", forArguments)
+	var v struct{ L []int }
+	if n := testing.AllocsPerRun(1, func() { (&rules{schema, schema}).unmarshal(many, &v) }); n > 1000 {
+		t.Errorf("%v allocations", n)
+	}
 }
 
 // Dates and times are checked as RFC 3339 has them.
