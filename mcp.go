@@ -2494,14 +2494,14 @@ func canonical(raw []byte) string {
 }
 
 // plainNumber returns a number without an exponent, and a whole one without a fraction, or as it
-// was written if a float64 does not hold it exactly.
+// was written if a float64 does not hold it exactly. A number that is too small for one is 0.
 func plainNumber(num string) string {
 	if !strings.ContainsAny(num, ".eE") && num != "-0" {
 		return num
 	}
 	f, _ := strconv.ParseFloat(num, 64)
 	plain := strconv.FormatFloat(f+0, 'f', -1, 64) // -0+0 is 0
-	if figures(plain) != figures(num) {
+	if f != 0 && figures(plain) != figures(num) {
 		return num
 	}
 	return plain
