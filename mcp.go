@@ -2313,8 +2313,8 @@ func (s *schema) appendChecked(b, given []byte, bad *faults) []byte {
 // appendNumber is appendChecked for a number. An integer is written without fraction and exponent.
 func (s *schema) appendNumber(b, raw []byte, bad *faults) []byte {
 	bad.add(s.checkBounds("be", string(raw), "", raw))
-	// A longer integer stays as it was written.
-	if num := plainNumber(string(raw)); s.kind == "integer" && len(num) <= 15 {
+	// A longer integer, which no Go type holds, stays as it was written.
+	if num := plainNumber(string(raw)); s.kind == "integer" && len(num) <= 20 {
 		return append(b, num...)
 	}
 	return append(b, raw...)

@@ -958,7 +958,7 @@ func TestArguments(t *testing.T) {
 			{`{"i":9007199254740993.0}`, "! i must fit in the type int64, got 9007199254740993.0"}, // a float64 does not hold it
 			{`{"i":0.99999999999999999999}`, "! i must fit in the type int64, got 0.99999999999999999999"},
 			{`{"i":1e18,"u":12.5e1}`, `{"i":1000000000000000000,"u":125}`},
-			{`{"i":1e-400}`, `{"i":0}`},
+			{`{"i":1e-400}`, `{}`},
 			{`{"i":5.0,"p":null,"f":1}`, `{"i":5,"f":1}`},
 			{`{"i":"5","f":"-2.5e3","t":"true","p":"0"}`, `{"i":5,"f":-2500,"t":true,"p":0}`},
 			{`{"i":5.5}`, "! i must be an integer, got 5.5"},
@@ -1283,7 +1283,7 @@ func TestValidCallsAreDelivered(t *testing.T) {
 	tryByHand[json.RawMessage](t, limits,
 		trial{`{"s":"abc","l":[1,2],"n":0}`, "! s must have at most 2.0 characters, got 3; l must have at most 1e0 elements, got 2; n must be at least 0.5, got 0; d is required"},
 		trial{`{"d":1,"t":"true"}`, `! t must be an integer or boolean, got "true"`}, trial{`{"d":1,"t":1.0}`, `{"d":1,"t":1.0}`},
-		trial{`{"d":1e18}`, `{"d":1e18}`}, trial{`{"d":1e2}`, `{"d":100}`})
+		trial{`{"d":1e19}`, `{"d":10000000000000000000}`}, trial{`{"d":1e20}`, `{"d":1e20}`}, trial{`{"d":1e2}`, `{"d":100}`})
 	s := &Server{}
 	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer","default":5}}}`)},
 		func(ctx context.Context, in struct {
@@ -3144,7 +3144,7 @@ func FuzzArguments(f *testing.F) {
 			`{"u":-1,"b":1.50e1,"c":1.5,"p":"0x1"}`, `{"i":15e-1}`,
 			`{"l":[1,2.0,"3"],"o":"{\"x\":1}","m":{"":1,"a":"2"},"f":{"x":[null]},"s":"[1]","t":"x"}`, `{"l":"[1,null]"}`, `{"l":[1],"l":[2]}`,
 			`{"n":-3,"u":2,"f":0.25,"s":"é","l":[],"e":"z"}`, `{"n":9,"m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05Z"}`,
-			`{"unit":"mm","count":"1","name":"","tags":"a","at":{"x":1}}`, `{"a":127,"b":"-128"}`, `{"a":128}`, `{"":701e-1}`, `{"":-701e-1}`, `{"":701e-1701}`, `{"m":{"":1,"":[]}}`,
+			`{"unit":"mm","count":"1","name":"","tags":"a","at":{"x":1}}`, `{"a":127,"b":"-128"}`, `{"a":128}`, `{"":701e-1}`, `{"":-701e-1}`, `{"":701e-1701}`, `{"u":15e18}`, `{"m":{"":1,"":[]}}`,
 		} {
 			f.Add(byte(i), []byte(seed))
 		}
