@@ -1220,7 +1220,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	_, rest, _ := bytes.Cut(bytes.TrimSpace(data.Bytes()), []byte(","))
 	fields := join(nil, "{", string(singleLine(rest)))
 	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
-	// message with attributes that slog does not write as JSON, such as a time after the year 9999.
+	// message with attributes that are not JSON, as slog writes the year 10000 before Go 1.27.
 	var message []byte
 	if !extract(fields, 0, into{slog.MessageKey, &message}) || len(fields) == len(message)+len(`{"msg":}`) {
 		fields = appendString(nil, record.Message)
