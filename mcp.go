@@ -855,7 +855,7 @@ const (
 	kinds
 	completions = kinds // this and logging are declared to clients, but have no list
 	logging     = kinds + 1
-	always      = kinds + 2 // the kind of methods that need no offer
+	always      = kinds + 2 // the kind of methods that every server serves
 )
 
 // A kindSet holds, for each kind, whether it is in the set.
@@ -2948,7 +2948,7 @@ func members(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, val []byte) bool) { walk(b, 0, trusted, yield) }
 }
 
-// An into names a member to extract, and where to store its value.
+// An into is the name of a member to extract, and where its value is stored.
 type into struct {
 	name string
 	to   *[]byte
@@ -3024,7 +3024,8 @@ func scanString(b []byte, i, depth int) int {
 	}
 }
 
-// skipString is scanString for a string that is known to be valid. It may not return for any other.
+// skipString is scanString for a string that is known to be valid. For any other it could loop
+// forever.
 func skipString(b []byte, i int) int {
 	for {
 		i += 1 + bytes.IndexByte(b[i+1:], '"')

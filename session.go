@@ -625,7 +625,7 @@ func (c *session) acceptResponse(e *envelope) {
 type service struct {
 	since, until revision // the revisions that have the method; 0: no bound
 	early        bool     // it is served also before initialize
-	kind         kind     // what the server must offer for the method
+	kind         kind     // what the server must offer for the method, or always
 	list         bool     // legacy clients may list what is not offered
 	names        string   // the member of params that names an item; required
 	absentData   any      // data of the error in revisions that do not have the method
@@ -2087,7 +2087,8 @@ func (l *lineReader) add(more readResult) {
 }
 
 // makeRoom makes room for at least n bytes after buf. If there is less, what is left of an
-// incomplete line moves to a new buffer, of twice its size or for a line like the last one.
+// incomplete line moves to a new buffer. That has twice its size, or that of the last line if the
+// last line was longer: lines are often alike.
 func (l *lineReader) makeRoom(n int) {
 	if cap(l.buf)-len(l.buf) < n {
 		l.size = max(keepBuffer, 2*len(l.buf), len(l.buf)+n)
