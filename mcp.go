@@ -38,9 +38,9 @@
 // the model reads one line about all that are missing, unknown, of a wrong type or out of range.
 //
 // Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for a
-// list of strings, and a JSON string for the list or object that it holds. A number is not
-// converted to a string. If an argument is optional, a null that the schema does not allow is
-// treated as absent, so the argument takes its default. The argument wait_for_previous, which
+// list of strings, a JSON string for the list or object that it holds, [] for an object without
+// members, and a whole number of at most 15 digits for a string. If an argument is optional, a null
+// that the schema does not allow is treated as absent, so the argument takes its default. The argument wait_for_previous, which
 // Gemini CLI sends with every tool, is dropped unless the tool has an argument of that name.
 // [SchemaOf] lists the tags for bounds, defaults and descriptions.
 //
@@ -502,7 +502,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 			in  In
 			out Out
 		}
-		err := in.unmarshal(r.arguments, &call.in)
+		err := in.unmarshal(r.arguments, &call.in, fromCall)
 		if err != nil {
 			return r.textResponse("Invalid arguments: "+err.Error(), nil, true)
 		}
@@ -524,11 +524,8 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		encoded: encodeItem(where, t),
 		enabled: t.Enabled,
 		run: func(r *request) []byte {
-			switch {
-			case t.Enabled != nil && !t.Enabled(r.ctx):
+			if t.Enabled != nil && !t.Enabled(r.ctx) {
 				return r.errorResponse(r.unknownItem())
-			case r.arguments != nil && r.arguments[0] != '{':
-				return r.errorResponse(badParams("arguments must be an object"))
 			}
 			return call(r, in, out)
 		},
@@ -822,7 +819,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 		encoded: encodeItem(where, p),
 		run: func(r *request) []byte {
 			var args map[string]string
-			if err := in.unmarshal(r.arguments, &args); err != nil {
+			if err := in.unmarshal(r.arguments, &args, fromCall); err != nil {
 				return r.errorResponse(coded(codeParams, "Invalid arguments: "+err.Error()))
 			}
 			messages, err := get(r.ctx, args)
@@ -1357,7 +1354,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	if err != nil {
 		return form, err
 	}
-	if err := (&rules{s, s}).unmarshal(content, &form); err != nil {
+	if err := (rules{s, s}).unmarshal(content, &form, fromForm); err != nil {
 		return *new(T), fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
@@ -1903,10 +1900,10 @@ func (d *deriver) readDefault(f *field) error {
 // checkValue returns an error, worded like one about an argument, unless raw, the value of a tag or
 // keyword, is valid for s.
 func (s *schema) checkValue(name string, raw []byte) error {
-	bad := faults{exact: true}
-	s.appendChecked(nil, raw, &bad)
-	bad.prefixMember(0, name)
-	return bad.err()
+	c := checker{source: fromTag}
+	rules{s, s}.checked(raw, &c)
+	c.prefixMember(0, name)
+	return c.err()
 }
 
 // maxSchema bounds the bytes of a schema, which a model has to read. A larger one is written
@@ -2168,157 +2165,223 @@ func (p handParser) readValues(s *schema, node map[string][]byte) {
 
 // ---- arguments by their schema ----
 //
-// Arguments are checked as text, and then set. appendChecked makes one pass over the raw JSON.
-// It continues after a fault, so that the model sees all faults of a call, each with its place,
-// and writes the arguments anew: with converted values and defaults, and without what is
-// treated as absent. set stores the new text in the Go value. The fields of a struct are set one
-// by one, each as soon as it has been checked, because a second pass over a long text costs as
-// much as the first. encoding/json sets only what no schema describes, because it matches names
-// without regard to case.
+// Arguments are checked as text, and then set. rules.checked walks over the raw JSON once. It
+// continues after a fault, so that the model sees all faults of a call, each with its place. It
+// returns the arguments as the handler receives them: with converted values and defaults, and
+// without what is treated as absent. What needs no change is returned as it is, without a copy.
+// rules.unmarshal then sets the Go value. It sets the strings, numbers and booleans of a struct
+// itself, because encoding/json takes four times as long for a long text, and leaves the rest to
+// encoding/json.
+//
+// encoding/json matches names without regard to case. An argument that it would store in a field
+// of another name is therefore refused as unknown.
 
 // waitForPrevious is an argument that Gemini CLI adds to those of every tool, for its own use.
 // A tool whose schema does not describe it does not receive it.
 const waitForPrevious = "wait_for_previous"
 
-// rules are the schemas by which arguments are read. They are the same unless the tool has a
-// schema by hand.
+// rules are the schemas by which a value is read. They are the same unless the schema was
+// written by hand.
 type rules struct {
-	check *schema // what arguments are valid
-	set   *schema // the Go type that takes them
+	check *schema // what is valid
+	set   *schema // the Go type that takes the value
 }
 
-// checkedArgs holds the memory for arguments that are written anew. A longer text has memory of
-// its own.
-var checkedArgs = sync.Pool{New: func() any { return new([]byte) }}
+// A source says where a value comes from, which decides what is converted.
+type source int
 
-// unmarshal sets what v points to from the arguments of a call; nil means no arguments.
-func (in *rules) unmarshal(args []byte, v any) error {
-	if args == nil {
-		args = []byte("{}")
+const (
+	fromTag  source = iota // a tag or a keyword: nothing is converted
+	fromForm               // what a user has filled in: texts that hold JSON of another kind
+	fromCall               // arguments: also whole numbers where a string is needed
+)
+
+// A checker collects the faults of one value, each with its place. The method that finds a fault
+// does not know its place: each of its callers adds a name or an index in front. So a value
+// without faults costs nothing extra.
+type checker struct {
+	source  source
+	depth   int // of the current value; that of the whole value is 1
+	changes int // values that were converted, dropped or filled in
+	faults  []string
+}
+
+// unmarshal sets what v points to from raw; nil means an object without members. It returns all
+// faults as one error.
+func (in rules) unmarshal(raw []byte, v any, from source) error {
+	if raw == nil {
+		raw = []byte("{}")
 	}
-	var bad faults
+	c := checker{source: from}
+	raw = in.checked(raw, &c)
+	if c.faults != nil {
+		return c.err()
+	}
 	to := settable(reflect.ValueOf(v).Elem())
-	if in.set.kind == "object" && to.Kind() == reflect.Struct {
-		bad.set, bad.to = in.set, to
+	if in.set.kind != "object" || to.Kind() != reflect.Struct {
+		return notValid(setAny(to, raw))
 	}
-	buf := checkedArgs.Get().(*[]byte)
-	text := in.check.appendChecked((*buf)[:0], args, &bad)
-	if bad.list == nil && bad.set == nil {
-		in.set.set(to, text, &bad)
+	for name, val := range members(raw) {
+		if err := in.set.setField(to, string(name), val); err != nil {
+			c.addFault(err)
+			c.prefixMember(len(c.faults)-1, string(name))
+		}
 	}
-	if cap(text) <= maxReused {
-		*buf = text
-		checkedArgs.Put(buf)
-	}
-	return bad.err()
+	return c.err()
 }
 
-// faults collects the faults of the arguments of one call, each with its place. The function that
-// finds a fault does not know its place: each of its callers adds a name or an index in front.
-// So a call without faults costs nothing extra.
-type faults struct {
-	list  []string
-	depth int  // of the current value
-	exact bool // no value is converted: it is that of a tag or keyword
-
-	// If set is not nil, it describes the struct to, and each argument without a fault is set in it.
-	set *schema
-	to  reflect.Value
-}
+// maxFaults is how many faults the error of one call names. A call with many faults must not
+// cost more than a correct one.
+const maxFaults = 10
 
 // err returns all faults as one error, or nil if there are none.
-func (f *faults) err() error {
+func (c *checker) err() error {
+	if c.faults == nil {
+		return nil
+	}
 	var lines []string
-	for _, fault := range f.list[:min(len(f.list), maxFaults)] {
+	for _, fault := range c.faults {
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(fault, "."), " "))
 	}
-	if lines == nil {
-		return nil
+	if c.isFull() {
+		lines = append(lines[:maxFaults], "what follows was not checked")
 	}
 	return errors.New(strings.Join(lines, "; "))
 }
 
+// isFull reports whether there are so many faults that checking stops.
+func (c *checker) isFull() bool { return len(c.faults) >= maxFaults }
+
+// addFault adds err, unless it is nil, as a fault of the current value.
+func (c *checker) addFault(err error) {
+	if err != nil {
+		c.faults = append(c.faults, " "+err.Error())
+	}
+}
+
+// prefixMember adds the name of a member to the places of faults[from:].
+func (c *checker) prefixMember(from int, name string) {
+	for i := from; i < len(c.faults); i++ {
+		c.faults[i] = "." + cmp.Or(oneLine(name), `""`) + c.faults[i]
+	}
+}
+
+// prefixElement adds the index of an element to the places of faults[from:].
+func (c *checker) prefixElement(from, index int) {
+	for i := from; i < len(c.faults); i++ {
+		c.faults[i] = "[" + strconv.Itoa(index) + "]" + c.faults[i]
+	}
+}
+
 // maxArgsDepth bounds the nesting of arguments, because each level walks over everything below
-// it. What a schema does not describe may be nested more deeply.
+// it. What neither a schema nor a Go type describes may be nested more deeply.
 const maxArgsDepth = 100
 
-var errTooDeep = errors.New("is nested too deeply")
-
-// isFull reports whether there are so many faults that checking stops. A call
-// with many faults must not cost more than a correct one.
-func (f *faults) isFull() bool { return len(f.list) >= maxFaults }
-
-// add adds err, unless it is nil, as a fault of the current value.
-func (f *faults) add(err error) {
-	if err != nil {
-		f.list = append(f.list, " "+err.Error())
+// checked returns the value that the handler receives for given, which is valid JSON. What is
+// not valid is a fault, and then the handler is not called.
+func (in rules) checked(given []byte, c *checker) []byte {
+	c.depth++
+	defer func() { c.depth-- }()
+	raw := in.check.converted(given, c)
+	switch {
+	case c.depth > maxArgsDepth:
+		c.addFault(errors.New("is nested too deeply"))
+		return raw
+	case !in.check.allows(raw):
+		c.addFault(in.check.wrongKind(given))
+		return raw
+	case in.check.enum != nil && !in.check.lists(raw):
+		c.addFault(fmt.Errorf("must be one of %s, got %s", strings.Join(in.check.enum, ", "), excerpt(given)))
+		return raw
+	case raw[0] == '"':
+		in.check.checkString(raw, c)
 	}
+	if in.set != in.check && raw[0] != 'n' {
+		raw = in.set.converted(raw, c)
+		switch {
+		case !in.set.allows(raw):
+			c.addFault(in.set.wrongKind(given))
+			return raw
+		case raw[0] == '"' && !in.set.isPlainText():
+			c.addFault(in.set.checkText(raw))
+		}
+	}
+	switch kind := kindOf(raw); {
+	case kind == "object" && (c.depth == 1 || in.describesMembers()):
+		return in.checkObject(raw, c)
+	case kind == "array" && (in.check.kind == "array" || in.set.kind == "array"):
+		return in.checkList(raw, c)
+	case kind == "number":
+		return in.checkNumber(raw, c)
+	}
+	return raw
 }
 
-// prefixMember adds the name of a member to the places of the faults in list[from:].
-func (f *faults) prefixMember(from int, name string) {
-	for i := from; i < len(f.list); i++ {
-		f.list[i] = "." + cmp.Or(oneLine(name), `""`) + f.list[i]
+// converted returns raw, or the value that is meant by it.
+func (s *schema) converted(raw []byte, c *checker) []byte {
+	meant, ok := s.meant(raw, c.source)
+	if !ok {
+		return raw
 	}
+	c.changes++
+	return meant
 }
 
-// prefixElement adds the index of an element to the places of the faults in list[from:].
-func (f *faults) prefixElement(from, index int) {
-	for i := from; i < len(f.list); i++ {
-		f.list[i] = "[" + strconv.Itoa(index) + "]" + f.list[i]
+// meant returns the value that is meant by raw, if s does not allow raw. Models send numbers,
+// booleans, lists and objects as JSON inside of a text, one text for a list of texts, and numbers
+// for texts. PHP writes an empty object as an empty list.
+func (s *schema) meant(raw []byte, from source) (val []byte, ok bool) {
+	if from == fromTag || s.kind == "" || s.allows(raw) {
+		return nil, false
 	}
+	switch kindOf(raw) {
+	case "number":
+		return join(nil, `"`, string(raw), `"`), from == fromCall && s.isPlainText() && isShortInteger(raw)
+	case "array":
+		return []byte("{}"), s.kind == "object" && isEmptyList(raw)
+	case "string":
+		return s.meantByText(raw)
+	}
+	return nil, false
 }
 
-// unknownName returns the error for a member that s does not allow. It lists the names that
-// exist, so that a model finds the right one.
-func (s *schema) unknownName() error {
-	if len(s.fields) == 0 {
-		return errors.New("is unknown: no arguments are allowed here")
+// meantByText is meant for a string.
+func (s *schema) meantByText(raw []byte) (val []byte, ok bool) {
+	text := bytes.TrimSpace(unquoteBytes(raw))
+	inside, err := appendCompact(nil, text)
+	switch {
+	case err == nil && inside[0] != 'n' && s.allows(inside):
+		return inside, true
+	case err == nil && s.kind == "object" && string(inside) == "[]":
+		return []byte("{}"), true
+	case !s.isTextList() || bytes.HasPrefix(text, []byte("[")) || bytes.HasPrefix(text, []byte("{")):
+		return nil, false // a text that begins like JSON is not one element, but JSON with a mistake
+	case isTextForNull(raw):
+		return []byte("null"), s.allowsNull()
 	}
-	var names []string
-	for _, known := range s.fields {
-		names = append(names, known.name)
-	}
-	return errors.New("is unknown (there is " + strings.Join(names, ", ") + ")")
+	return join(nil, "[", string(raw), "]"), true
 }
 
-// appendChecked appends given, which is valid JSON, as the handler receives it. Values that are
-// not valid for s are faults, and then the handler is not called.
-func (s *schema) appendChecked(b, given []byte, bad *faults) []byte {
-	bad.depth++
-	raw := s.coerce(given, bad)
-	switch c := raw[0]; {
-	case bad.depth > maxArgsDepth:
-		bad.add(errTooDeep)
-	case !s.allows(raw):
-		bad.add(s.wrongKind(given))
-	case s.enum != nil && !slices.Contains(s.enum, string(raw)) && !slices.Contains(s.enum, canonical(raw)):
-		bad.add(fmt.Errorf("must be one of %s, got %s", strings.Join(s.enum, ", "), excerpt(canonical(raw))))
-	case c == '{' && (bad.depth == 1 || s.fields != nil || s.elem != nil || !s.open):
-		b = s.appendMembers(b, raw, bad)
-	case c == '[' && s.kind == "array":
-		b = s.appendElements(b, raw, bad)
-	case c == '"' && s.kind == "string":
-		s.checkString(raw, bad)
-		b = append(b, raw...)
-	case kindOf(raw) == "number" && s.kind != "":
-		b = s.appendNumber(b, raw, bad)
-	default:
-		b = append(b, raw...)
-	}
-	bad.depth--
-	return b
+// isTextList reports whether s is a list of strings.
+func (s *schema) isTextList() bool {
+	return s.kind == "array" && s.elem != nil && s.elem.kind == "string"
 }
 
-// appendNumber is appendChecked for a number. An integer is written without fraction and exponent.
-func (s *schema) appendNumber(b, raw []byte, bad *faults) []byte {
-	bad.add(s.checkBounds("be", string(raw), "", raw))
-	// A longer integer, which no Go type holds, stays as it was written.
-	if num := plainNumber(string(raw)); s.kind == "integer" && len(num) <= 20 {
-		return append(b, num...)
-	}
-	return append(b, raw...)
+// isTextForNull reports whether raw is a string by which a model means null if a list is needed.
+func isTextForNull(raw []byte) bool {
+	text, ok := unquote(raw)
+	return ok && (text == "" || text == "null")
 }
+
+// isShortInteger reports whether a JSON number is whole, and written in at most 15 digits. A
+// JavaScript client may have rounded a longer one.
+func isShortInteger(raw []byte) bool {
+	digits := bytes.TrimPrefix(raw, []byte("-"))
+	return len(digits) <= 15 && len(bytes.Trim(digits, "0123456789")) == 0 && string(raw) != "-0"
+}
+
+// isEmptyList reports whether raw, an array, has no elements.
+func isEmptyList(raw []byte) bool { return len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0 }
 
 // allows reports whether a value has a kind that s allows.
 func (s *schema) allows(raw []byte) bool {
@@ -2334,136 +2397,260 @@ func kindOf(raw []byte) string { return cmp.Or(kindOfFirst[raw[0]], "number") }
 
 var kindOfFirst = [256]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}
 
-// coerce returns raw, or the value that a model means by it. Models send numbers, booleans,
-// lists and objects as JSON inside a string, and one string for a list of strings. No value
-// is converted to a string.
-func (s *schema) coerce(raw []byte, bad *faults) []byte {
-	if raw[0] != '"' || s.kind == "string" || s.kind == "" || bad.exact {
-		return raw
-	}
-	inside := bytes.TrimSpace(unquoteBytes(raw))
-	switch isJSON := scan(inside, 0, 0) == len(inside); {
-	case s.kind == "array" && s.elem != nil && s.elem.kind == "string" && (!isJSON || inside[0] != '['):
-		return join(nil, "[", string(raw), "]")
-	case isJSON:
-		return inside
-	}
-	return raw
-}
-
 // wrongKind returns the error for a value of another kind. It repeats the beginning of the
 // value, so that a model sees what it sent.
 func (s *schema) wrongKind(raw []byte) error {
 	kind := cmp.Or(strings.Join(s.kinds, " or "), s.kind)
 	article := "a "
-	if strings.IndexByte("aio", kind[0]) >= 0 {
+	switch {
+	case strings.HasPrefix(kind, "null"):
+		article = ""
+	case strings.IndexByte("aio", kind[0]) >= 0:
 		article = "an "
 	}
-	return fmt.Errorf("must be %s%s, got %s", article, kind, excerpt(canonical(raw)))
+	return fmt.Errorf("must be %s%s, got %s", article, kind, excerpt(raw))
 }
 
-// appendElements is appendChecked for a list.
-func (s *schema) appendElements(b, raw []byte, bad *faults) []byte {
-	b = append(b, '[')
-	n := 0
-	for _, val := range members(raw) {
-		before := len(bad.list)
-		b = append(cmp.Or(s.elem, anything).appendChecked(b, val, bad), ',')
-		bad.prefixElement(before, n)
-		if n++; bad.isFull() {
-			return b
+// checkObject is checked for an object. After the members that came, it adds the defaults of those
+// that did not. A duplicate is a fault, because the client and the server could use different
+// ones.
+func (in rules) checkObject(raw []byte, c *checker) []byte {
+	var b []byte // the object written anew, from the first change on
+	before, n := c.changes, 0
+	came := make(map[string]bool) // the names that came: false if the member is treated as absent
+	for key, val := range members(raw) {
+		name, from := string(key), len(c.faults)
+		inner, optional, known := in.member(name)
+		_, again := came[name]
+		isDropped := name == waitForPrevious && c.depth == 1 && in.check.property(name) == nil
+		isAbsent := optional && inner.check.isAbsent(val, c.source)
+		switch {
+		case isDropped:
+			c.changes++
+		case !known:
+			c.addFault(in.unknownName())
+		case again:
+			c.addFault(errors.New("came twice"))
+		case isAbsent:
+			c.changes++
+			came[name] = false
+		default:
+			val = inner.checked(val, c)
+			came[name] = true
 		}
+		if c.prefixMember(from, name); c.isFull() {
+			return raw
+		}
+		if b == nil && c.changes > before {
+			b = firstMembers(raw, n)
+		}
+		if b != nil && came[name] {
+			b = append(append(append(appendString(b, name), ':'), val...), ',')
+		}
+		n++
 	}
-	size := strconv.Itoa(n)
-	bad.add(s.checkBounds("have", size, " elements", []byte(size)))
-	return closeWith(b, "]")
+	for _, f := range in.check.fields {
+		from := len(c.faults)
+		switch {
+		case came[f.name]:
+		case !f.optional:
+			c.addFault(errors.New("is required"))
+		case f.schema.dflt != nil:
+			if b == nil {
+				b = firstMembers(raw, n)
+			}
+			inner, _, _ := in.member(f.name)
+			c.changes++
+			b = append(append(append(appendString(b, f.name), ':'), inner.checked(f.schema.dflt, c)...), ',')
+		}
+		c.prefixMember(from, f.name)
+	}
+	if b == nil {
+		return raw
+	}
+	return closeWith(b, "}")
+}
+
+// firstMembers returns the beginning of a list or an object, with its first n members.
+func firstMembers(raw []byte, n int) []byte {
+	b := append(make([]byte, 0, len(raw)+len(raw)/16), raw[0])
+	for name, val := range members(raw) {
+		if n == 0 {
+			break
+		}
+		if raw[0] == '{' {
+			b = append(appendString(b, string(name)), ':')
+		}
+		b = append(append(b, val...), ',')
+		n--
+	}
+	return b
+}
+
+// describesMembers reports whether a schema or the Go type says something about the members of an
+// object.
+func (in rules) describesMembers() bool {
+	return in.check.fields != nil || in.check.elem != nil || !in.check.open || in.set.fields != nil || in.set.elem != nil
+}
+
+// member returns the rules for a member, and whether it may be absent. It reports false if the
+// member is unknown. A member by a name that is that of a field of the struct except for its case
+// is unknown, whatever the schema says: encoding/json would store it in that field.
+func (in rules) member(name string) (inner rules, optional, known bool) {
+	if f := in.check.property(name); f != nil {
+		inner.check, optional, known = f.schema, f.optional, true
+	} else {
+		inner.check, optional, known = cmp.Or(in.check.elem, anything), true, in.check.open || in.check.elem != nil
+	}
+	if f := in.set.property(name); f != nil {
+		inner.set = f.schema
+		return inner, optional, known
+	}
+	inner.set = cmp.Or(in.set.elem, anything)
+	hasOtherCase := slices.ContainsFunc(in.set.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
+	return inner, optional, known && !hasOtherCase
 }
 
 // anything is the schema that allows every value.
 var anything = &schema{open: true}
 
-// appendMembers is appendChecked for an object. After the members that came, it appends the
-// defaults of those that did not. Names are matched exactly, unlike in encoding/json. A
-// duplicate is a fault, because the client and the server could use different ones.
-func (s *schema) appendMembers(b, raw []byte, bad *faults) []byte {
-	b = append(b, '{')
-	seen := make(map[string]bool)
-	for key, val := range members(raw) {
-		f, before := s.property(string(key)), len(bad.list)
-		if f == nil && bad.depth == 1 && string(key) == waitForPrevious {
-			continue
-		}
-		if f == nil && (s.open || s.elem != nil) {
-			f = &field{name: string(key), optional: true, schema: cmp.Or(s.elem, anything)}
-		}
-		switch {
-		case f == nil:
-			bad.add(s.unknownName())
-		case seen[f.name]:
-			bad.add(errors.New("came twice"))
-		default:
-			seen[f.name] = true
-			b = f.appendMember(b, val, bad)
-		}
-		if bad.prefixMember(before, string(key)); bad.isFull() {
-			return b
-		}
-	}
-	for _, f := range s.fields {
-		if before := len(bad.list); !seen[f.name] && !bad.isFull() {
-			b = f.appendAbsent(b, bad)
-			bad.prefixMember(before, f.name)
-		}
-	}
-	return closeWith(b, "}")
+// isAbsent reports whether an optional member is treated as absent: if it is a null that s does not
+// allow, or a text for it.
+func (s *schema) isAbsent(raw []byte, from source) bool {
+	return !s.allowsNull() && (raw[0] == 'n' || from != fromTag && s.isTextList() && isTextForNull(raw))
 }
 
-// appendMember appends a member of an object and a comma. A null for an optional member is
-// treated as absent, unless the schema allows null.
-func (f *field) appendMember(b, raw []byte, bad *faults) []byte {
-	if raw[0] == 'n' && f.optional && !f.schema.allowsNull() {
-		return f.appendAbsent(b, bad)
+// unknownName returns the error for a member that is unknown. It lists the names that exist, so
+// that a model finds the right one.
+func (in rules) unknownName() error {
+	fields := in.check.fields
+	if len(fields) == 0 {
+		fields = in.set.fields
 	}
-	b = append(appendString(b, f.name), ':')
-	start, before := len(b), len(bad.list)
-	b = f.schema.appendChecked(b, raw, bad)
-	if bad.depth == 1 && bad.set != nil && len(bad.list) == before {
-		bad.set.setField(bad.to, f.name, b[start:], bad)
+	if len(fields) == 0 {
+		return errors.New("is unknown: no arguments are allowed here")
 	}
-	return append(b, ',')
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return errors.New("is unknown (there is " + strings.Join(names, ", ") + ")")
 }
 
-// appendAbsent appends the default of a member that did not come. There is a fault if the
-// member is required.
-func (f *field) appendAbsent(b []byte, bad *faults) []byte {
-	switch {
-	case !f.optional:
-		bad.add(errors.New("is required"))
-	case f.schema.dflt != nil:
-		return f.appendMember(b, f.schema.dflt, bad)
+// checkList is checked for a list.
+func (in rules) checkList(raw []byte, c *checker) []byte {
+	inner := rules{cmp.Or(in.check.elem, anything), cmp.Or(in.set.elem, anything)}
+	var b []byte // the list written anew, from the first change on
+	before, n := c.changes, 0
+	for _, val := range members(raw) {
+		from := len(c.faults)
+		val = inner.checked(val, c)
+		if b == nil && c.changes > before {
+			b = firstMembers(raw, n)
+		}
+		if b != nil {
+			b = append(append(b, val...), ',')
+		}
+		if c.prefixElement(from, n); c.isFull() {
+			return raw
+		}
+		n++
 	}
-	return b
+	size := strconv.Itoa(n)
+	c.addFault(in.check.checkBounds("have", size, " elements", []byte(size)))
+	if b == nil {
+		return raw
+	}
+	return closeWith(b, "]")
+}
+
+// lists reports whether the enum of s has a value, which may be written in another way. Only a
+// value of the same kind is compared with care, because others may be large.
+func (s *schema) lists(raw []byte) bool {
+	isAlike := func(val string) bool { return kindOf([]byte(val)) == kindOf(raw) }
+	return slices.Contains(s.enum, string(raw)) || slices.ContainsFunc(s.enum, isAlike) && slices.Contains(s.enum, canonical(raw))
+}
+
+// canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
+func canonical(raw []byte) string {
+	if kindOf(raw) == "number" {
+		return plainNumber(string(raw))
+	}
+	var v any
+	if json.Unmarshal(raw, &v) != nil { // a number that is too large
+		return string(raw)
+	}
+	b, _ := marshal(v)
+	return string(b)
 }
 
 // checkString checks a string. It does not decode a string that may have any text.
-func (s *schema) checkString(raw []byte, bad *faults) {
-	if s.low == "" && s.high == "" && s.format == "" && !s.text && s.encoding == "" {
-		return
+func (s *schema) checkString(raw []byte, c *checker) {
+	if s.low != "" || s.high != "" {
+		text, _ := unquote(raw)
+		size := strconv.Itoa(utf8.RuneCountInString(text))
+		c.addFault(s.checkBounds("have", size, " characters", []byte(size)))
 	}
-	str, _ := unquote(raw)
-	size := strconv.Itoa(utf8.RuneCountInString(str))
-	bad.add(s.checkBounds("have", size, " characters", []byte(size)))
+	c.addFault(s.checkText(raw))
+}
+
+// checkText returns an error if a string does not have the form that s requires.
+func (s *schema) checkText(raw []byte) error {
+	if s.format == "" && s.encoding == "" && !s.text {
+		return nil
+	}
+	text, _ := unquote(raw)
 	switch {
-	case !isWellFormed(s.format, str):
-		bad.add(wrongFormat(s.format, str))
+	case !isWellFormed(s.format, text):
+		return wrongFormat(s.format, text)
 	case s.encoding != "":
-		if _, err := base64.StdEncoding.DecodeString(str); err != nil {
-			bad.add(errors.New("must be base64"))
+		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+			return errors.New("must be base64")
 		}
-	// A text is unmarshalled here, and again in set, so that its fault comes with the others.
+	// A text is unmarshalled here, and again when it is set, so that its fault comes with the others.
 	case s.text && s.format == "" && reflect.PointerTo(s.typ).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
-		bad.add(notValid(reflect.New(s.typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(str))))
+		return notValid(reflect.New(s.typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)))
 	}
+	return nil
+}
+
+// checkNumber is checked for a number. An integer is written without fraction and exponent, except
+// if it is so long that no Go type holds it.
+func (in rules) checkNumber(raw []byte, c *checker) []byte {
+	num := string(raw)
+	c.addFault(cmp.Or(in.check.checkBounds("be", num, "", raw), in.set.checkRange(num)))
+	if in.check.kind != "integer" && in.set.kind != "integer" {
+		return raw
+	}
+	if plain := plainNumber(num); plain != num && len(plain) <= 20 {
+		c.changes++
+		return []byte(plain)
+	}
+	return raw
+}
+
+// checkRange returns an error if a number does not fit in the Go type that s describes, if any.
+func (s *schema) checkRange(num string) (err error) {
+	if s.typ == nil {
+		return nil
+	}
+	what := ""
+	switch kind := s.typ.Kind(); {
+	case s.kind == "number":
+		what = "a number"
+		_, err = strconv.ParseFloat(num, s.typ.Bits())
+	case s.kind != "integer":
+	case kind < reflect.Uint:
+		what = "an integer"
+		_, err = strconv.ParseInt(plainNumber(num), 10, s.typ.Bits())
+	default:
+		what = "an unsigned integer"
+		_, err = strconv.ParseUint(plainNumber(num), 10, s.typ.Bits())
+	}
+	if err != nil {
+		err = fmt.Errorf("must be %s of %d bits, in plain digits, got %s", what, s.typ.Bits(), excerpt(num))
+	}
+	return err
 }
 
 // checkBounds checks the bounds of a number, or of the length of a string or a list: it must
@@ -2480,17 +2667,7 @@ func (s *schema) checkBounds(verb, num, units string, got []byte) error {
 	if bound == "1" {
 		units = strings.TrimSuffix(units, "s")
 	}
-	return fmt.Errorf("must %s at %s %s%s, got %s", verb, which, bound, units, excerpt(string(got)))
-}
-
-// canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
-func canonical(raw []byte) string {
-	var v any
-	if json.Unmarshal(raw, &v) != nil { // a number that is too large
-		return string(raw)
-	}
-	b, _ := marshal(v)
-	return string(b)
+	return fmt.Errorf("must %s at %s %s%s, got %s", verb, which, bound, units, excerpt(got))
 }
 
 // plainNumber returns a number without an exponent, and a whole one without a fraction, or as it
@@ -2528,8 +2705,12 @@ func isLess(a, b string) bool {
 	return f < g
 }
 
-// notValid formats an error of a type's own method, in one line. It returns nil if err is nil.
+// notValid formats an error of encoding/json or of a type's own method, in one line and in words of
+// JSON. It returns nil if err is nil.
 func notValid(err error) error {
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		err = fmt.Errorf("%s must not be a JSON %s", cmp.Or(wrong.Field, "the value"), wrong.Value)
+	}
 	if err != nil {
 		err = errors.New("is not valid: " + oneLine(err.Error()))
 	}
@@ -2544,69 +2725,39 @@ func wrongFormat(format, got string) error {
 	return fmt.Errorf("must be of the format %s, got %q", format, excerpt(got))
 }
 
-// isWellFormed reports whether a string has a format, if that is one of a date.
+// isWellFormed reports whether a string has a format, if that is one of a date. Unlike package time
+// it refuses hours of one digit and commas, as RFC 3339 does.
 func isWellFormed(format, s string) bool {
 	if format == "date" {
 		s += "T00:00:00Z"
 	} else if format != "date-time" {
 		return true
 	}
-	_, err := parseTime(s)
-	return err == nil
+	return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
 }
 
-// parseTime reads a time as RFC 3339 has it. Unlike package time it accepts t and z in lower
-// case and a leap second, which becomes the next second, and refuses hours of one digit and
-// commas.
-func parseTime(s string) (t time.Time, err error) {
-	if len(s) <= 19 || s[13] != ':' || s[19] == ',' {
-		return t, wrongFormat("date-time", s)
+// setField sets one field of a struct from raw, which rules.checked has returned. A member without
+// a field is ignored: a schema by hand may describe more than the type takes.
+func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
+	f := s.property(name)
+	if f == nil {
+		return nil
 	}
-	text := s
-	minute, isLeap := strings.CutSuffix(s[:19], ":60")
-	if isLeap {
-		text = minute + ":59" + s[19:]
+	for _, i := range f.index {
+		v = settable(v).Field(i)
 	}
-	if t.UnmarshalText([]byte(strings.ToUpper(text))) != nil {
-		return t, wrongFormat("date-time", s)
-	}
-	if isLeap {
-		t = t.Add(time.Second)
-	}
-	return t, nil
-}
-
-// set sets v, or what v points to, from raw, which appendChecked has accepted. s describes the
-// type of v. encoding/json sets what it sets as this library would. A value that does not fit, as
-// may be if the schema was written by hand, is a fault.
-func (s *schema) set(v reflect.Value, raw []byte, bad *faults) {
-	if v.Kind() == reflect.Pointer && raw[0] == 'n' {
-		v.SetZero()
-		return
-	}
-	bad.depth++
-	v, raw = settable(v), s.coerce(raw, bad) // a schema by hand may allow any value
 	switch kind := kindOf(raw); {
-	case bad.depth > maxArgsDepth:
-		bad.add(errTooDeep)
-	case kind == "string" && s.isPlainText():
+	case kind == "string" && f.schema.isPlainText():
 		text, _ := unquote(raw)
-		v.SetString(text)
-	case kind == "string" && s.typ == reflect.TypeFor[time.Time]():
-		text, _ := unquote(raw)
-		t, err := parseTime(text)
-		v.Set(reflect.ValueOf(t))
-		bad.add(err)
-	case kind == "number" && (s.kind == "number" || s.kind == "integer"):
-		bad.add(setNumber(v, raw))
-	case kind == "array" && s.kind == "array":
-		s.setList(v, raw, bad)
-	case kind == "object" && s.kind == "object" && v.Kind() == reflect.Struct:
-		s.setStruct(v, raw, bad)
+		settable(v).SetString(text)
+	case kind == "boolean" && f.schema.kind == "boolean":
+		settable(v).SetBool(raw[0] == 't')
+	case kind == "number" && (f.schema.kind == "number" || f.schema.kind == "integer"):
+		setNumber(settable(v), string(raw))
 	default:
-		bad.add(setOwn(v, raw))
+		return notValid(setAny(v, raw))
 	}
-	bad.depth--
+	return nil
 }
 
 // settable returns what v points to, through any number of pointers. It sets those that are nil.
@@ -2620,72 +2771,28 @@ func settable(v reflect.Value) reflect.Value {
 	return v
 }
 
-// setOwn sets a value with encoding/json. It copies raw, because a user's method may keep it,
-// and the memory of raw is used again.
-func setOwn(v reflect.Value, raw []byte) error {
-	raw = bytes.Clone(raw)
-	// Without json.Unmarshal, which would validate a long json.RawMessage again.
-	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
-		return notValid(u.UnmarshalJSON(raw))
-	}
-	return notValid(json.Unmarshal(raw, v.Addr().Interface()))
-}
-
-// setNumber sets an integer or a float. A number that the type cannot hold is an error.
-func setNumber(v reflect.Value, raw []byte) (err error) {
-	num, bits := string(raw), v.Type().Bits()
-	switch {
+// setNumber sets an integer or a float, which holds the number.
+func setNumber(v reflect.Value, num string) {
+	switch bits := v.Type().Bits(); {
 	case v.CanFloat():
-		var f float64
-		f, err = strconv.ParseFloat(num, bits)
+		f, _ := strconv.ParseFloat(num, bits)
 		v.SetFloat(f)
 	case v.CanInt():
-		var n int64
-		n, err = strconv.ParseInt(plainNumber(num), 10, bits)
+		n, _ := strconv.ParseInt(num, 10, bits)
 		v.SetInt(n)
 	default:
-		var n uint64
-		n, err = strconv.ParseUint(plainNumber(num), 10, bits)
+		n, _ := strconv.ParseUint(num, 10, bits)
 		v.SetUint(n)
 	}
-	// The error uses raw, so that num is not allocated in each call.
-	if err != nil {
-		return fmt.Errorf("must fit in the type %v, got %s", v.Kind(), excerpt(string(raw)))
-	}
-	return nil
 }
 
-// setList sets a slice element by element, because the number of elements is not known.
-func (s *schema) setList(v reflect.Value, raw []byte, bad *faults) {
-	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-	for _, val := range members(raw) {
-		n, before := v.Len(), len(bad.list)
-		v.Grow(1)
-		v.SetLen(n + 1)
-		v.Index(n).SetZero()
-		s.elem.set(v.Index(n), val, bad)
-		bad.prefixElement(before, n)
+// setAny sets a value with encoding/json.
+func setAny(v reflect.Value, raw []byte) error {
+	// Without json.Unmarshal, which would validate a long json.RawMessage again.
+	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+		return u.UnmarshalJSON(raw)
 	}
-}
-
-// setStruct sets the fields of a struct.
-func (s *schema) setStruct(v reflect.Value, raw []byte, bad *faults) {
-	for name, val := range members(raw) {
-		before := len(bad.list)
-		s.setField(v, string(name), val, bad)
-		bad.prefixMember(before, string(name))
-	}
-}
-
-// setField sets one field of a struct. A member without a field is ignored: appendChecked has
-// allowed it.
-func (s *schema) setField(v reflect.Value, name string, raw []byte, bad *faults) {
-	if f := s.property(name); f != nil {
-		for _, i := range f.index {
-			v = settable(v).Field(i)
-		}
-		f.schema.set(v, raw, bad)
-	}
+	return json.Unmarshal(raw, v.Addr().Interface())
 }
 
 // ---- values to JSON ----

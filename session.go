@@ -68,14 +68,12 @@ const (
 	maxDiagnostics = 100             // that wait to be printed; further ones are dropped
 	keepBuffer     = 64 << 10        // bytes of a read buffer; larger buffers are not kept
 	minRead        = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
-	maxReused      = 4 << 20         // bytes; the memory of longer arguments is not used again
 	maxStreams     = 64              // streams of one session, the legacy session included
 	maxWatched     = 10_000          // lists and resources that one stream watches
 	maxURI         = 8 << 10         // bytes in the URI of a resource that is watched
 	maxMatched     = 64 << 10        // bytes in a URI that is matched against templates
 	maxRepeated    = 1 << 10         // bytes in an id or token that notifications repeat
 	maxDepth       = 10_000          // levels of nesting, as in encoding/json
-	maxFaults      = 10              // faults that the error of one call names
 	maxIdle        = 3               // rounds in a row in which no answer matched a question
 
 	// After maxInline a lent turn passes on, and queued responses are written.
@@ -911,14 +909,17 @@ func (r *request) lookUp() []byte {
 }
 
 // unknownItem is the error for a tool or prompt that does not exist for the client. It names
-// some that exist for all clients, so that a model finds the right one.
+// those that exist for all clients, at most ten, so that a model finds the right one.
 func (r *request) unknownItem() *Error {
 	var names []string
 	items, _ := r.session.srv.listInOrder(r.service.kind)
 	for _, it := range items {
-		if it.enabled == nil && len(names) < 10 {
+		if it.enabled == nil {
 			names = append(names, it.name)
 		}
+	}
+	if more := len(names) - 10; more > 0 {
+		names = append(names[:10], "and "+strconv.Itoa(more)+" more")
 	}
 	what := "Unknown " + strings.TrimSuffix(kindNames[r.service.kind], "s") + ": " + excerpt(r.name)
 	return coded(codeParams, what+" (there is "+cmp.Or(strings.Join(names, ", "), "none")+")")
@@ -1910,11 +1911,11 @@ func (c *session) logf(format string, args ...any) {
 
 // excerpt returns as much of a client's text as may be repeated in a message. If it cuts the
 // text, it removes bytes that are not UTF-8, such as half a character at the end.
-func excerpt(s string) string {
+func excerpt[T string | []byte](s T) string {
 	if len(s) <= 100 {
-		return s
+		return string(s)
 	}
-	return strings.ToValidUTF8(s[:100], "") + "..."
+	return strings.ToValidUTF8(string(s[:100]), "") + "..."
 }
 
 // oneLine returns an excerpt that cannot be mistaken for another line of a log.

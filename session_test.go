@@ -1299,7 +1299,7 @@ func TestInvalidRequests(t *testing.T) {
 
 		// params
 		{s, ` tools/call {"name":"nope"}`, "! -32602 Unknown tool: nope (there is echo, slow, ask)"},
-		{many, ` tools/call {"name":"nope"}`, "! -32602 Unknown tool: nope (there is a, b, c, d, e, f, g, h, i, j)"},
+		{many, ` tools/call {"name":"nope"}`, "! -32602 Unknown tool: nope (there is a, b, c, d, e, f, g, h, i, j, and 2 more)"},
 		{s, ` tools/call {"arguments":{}}`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call {"name":7}`, "! -32602 Invalid params: name is required"},
@@ -3383,9 +3383,9 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"ping", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", 3},
 		{"raw tool", callLine(1, "raw", `{"Text":"hello"}`), 11},
-		{"typed tool", callLine(1, "echo", `{"Text":"hello"}`), 9},
+		{"typed tool", callLine(1, "echo", `{"Text":"hello"}`), 10},
 		{"structured output", callLine(1, "add", `{"A":1,"B":2}`), 12},
-		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 10},
+		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 11},
 		{"list", listLine, 14},
 	} {
 		l := loaded(t, quick(0))
