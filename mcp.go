@@ -2350,7 +2350,7 @@ func (s *schema) meantByText(raw []byte) (val []byte, ok bool) {
 	text := bytes.TrimSpace(unquoteBytes(raw))
 	inside, err := appendCompact(nil, text)
 	switch {
-	case err == nil && inside[0] != 'n' && s.allows(inside):
+	case err == nil && s.allows(inside):
 		return inside, true
 	case err == nil && s.kind == "object" && string(inside) == "[]":
 		return []byte("{}"), true

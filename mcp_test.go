@@ -95,6 +95,7 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{`mcp: tool "x": Meta: `, tool(Tool{Name: "x", Meta: map[string]any{"f": func() {}}})},
 		{`a schema must be a JSON object`, input(`[]`)},
 		{`InputSchema: it is not valid JSON: unexpected end`, input(`{"type":"object"`)},
+		{`InputSchema: it is not valid JSON: not UTF-8`, input(`{"type":"object","title":"` + "\xe9" + `"}`)},
 		{`a schema must be a JSON object`, tool(Tool{Name: "x", OutputSchema: json.RawMessage(`true`)})},
 		{`"type": "object"`, input(`{"type":"string"}`)},
 		{`"type": "object"`, input(`{"type":["object"]}`)},
@@ -207,6 +208,10 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{1, `default:"1 2"`, "default must be JSON"},
 		{1, `default:"\"5\""`, "default must be an integer"},
 		{[]int{}, `default:"[1,\"2\"]"`, "default[1] must be an integer"},
+		{struct {
+			L []string `json:"l,omitempty"`
+		}{}, `default:"{\"l\":\"\"}"`, "default.l must be an array"},
+		{[]string{}, `default:"[5]"`, "default[0] must be a string"},
 		{new(int), `default:"null"`, "default must be an integer, got null"},
 		{"", `default:"c" enum:"a,b"`, `default must be one of "a", "b"`},
 		{1, `default:"4" maximum:"3"`, "default must be at most 3"},
@@ -1103,7 +1108,7 @@ func TestArguments(t *testing.T) {
 		tryIn[struct{ M map[string]int64 }](t, trial{`{"M":{"k":1e19}}`, "! M.k must be an integer of 64 bits, in plain digits, got 1e19"})
 		tryByHand[struct{ A [2]int }](t, emptySchema, trial{`{"A":["x"]}`, "! A is not valid: the value must not be a JSON string"})
 		tryByHand[any](t, `{"type":"object","properties":{"n":{"type":"null"},"m":{"type":["null","integer"]},"e":{"enum":[9007199254740993,1e2]}}}`,
-			trial{`{"n":5}`, "! n must be null, got 5"}, trial{`{"m":"x"}`, `! m must be null or integer, got "x"`},
+			trial{`{"n":5}`, "! n must be null, got 5"}, trial{`{"m":"null"}`, `{"m":null}`}, trial{`{"m":"x"}`, `! m must be null or integer, got "x"`},
 			trial{`{"e":9007199254740992}`, "! e must be one of 9007199254740993, 100, got 9007199254740992"}, trial{`{"e":100.0}`, `{"e":100}`})
 	})
 	t.Run("lists and objects may be strings", func(t *testing.T) {
