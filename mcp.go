@@ -2420,7 +2420,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 	came := make(map[string]bool) // the names that came: false if the member is treated as absent
 	for key, val := range members(raw) {
 		name, from := string(key), len(c.faults)
-		inner, optional, known := in.member(name)
+		inner, optional, known := in.memberRules(name)
 		_, again := came[name]
 		isDropped := name == waitForPrevious && c.depth == 1 && in.check.property(name) == nil
 		isAbsent := optional && inner.check.isAbsent(val, c.source)
@@ -2459,7 +2459,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 			if b == nil {
 				b = firstMembers(raw, n)
 			}
-			inner, _, _ := in.member(f.name)
+			inner, _, _ := in.memberRules(f.name)
 			c.changes++
 			b = append(append(append(appendString(b, f.name), ':'), inner.checked(f.schema.dflt, c)...), ',')
 		}
@@ -2493,10 +2493,10 @@ func (in rules) describesMembers() bool {
 	return in.check.fields != nil || in.check.elem != nil || !in.check.open || in.set.fields != nil || in.set.elem != nil
 }
 
-// member returns the rules for a member, and whether it may be absent. It reports false if the
+// memberRules returns the rules for a member, and whether it may be absent. It reports false if the
 // member is unknown. A member by a name that is that of a field of the struct except for its case
 // is unknown, whatever the schema says: encoding/json would store it in that field.
-func (in rules) member(name string) (inner rules, optional, known bool) {
+func (in rules) memberRules(name string) (inner rules, optional, known bool) {
 	if f := in.check.property(name); f != nil {
 		inner.check, optional, known = f.schema, f.optional, true
 	} else {

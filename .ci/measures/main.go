@@ -1,14 +1,10 @@
-// Measures prints the lengths of functions and lines and the share of comments in Go
-// files. The exit status is 1 if a limit is exceeded. The limits make sure that the
-// library does not keep to its number of code lines by being dense.
+// Measures checks the share of comments in Go files, the lines that are too wide, and the names of
+// functions and methods: no two of them share a name, except the methods of an interface, such as
+// String. The exit status is 1 if a limit is exceeded.
 //
 //	go run -C .ci/measures . ../../mcp.go ../../session.go ../../cancel.go
 //
-// A code line has at least one token; a comment line has only a comment. Blank lines
-// are neither. The length of a function is the number of code lines from "func" to the
-// closing brace of its declaration. Function literals count as part of it. Of two
-// functions in the middle, the longer is the median. So counted, 3.0.0 has 394
-// functions, with a median of 10 lines and a ninetieth percentile of 25.
+// A code line has at least one token; a comment line has only a comment. Blank lines are neither.
 package main
 
 import (
@@ -18,33 +14,29 @@ import (
 	"go/scanner"
 	"go/token"
 	"log"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// The limits. Those of bytes and of wide lines are the figures of 3.0.0.
 const (
-	maxMedian   = 10
-	maxP90      = 30
 	minComments = 1.0 / 5 // of all lines that are not blank
 	maxComments = 1.0 / 3
-	maxBytes    = 33.2 // of a code line, with its indentation and its newline; a tab is one byte
-	wide        = 140  // characters, without the newline; a tab is one character
-	maxWide     = 23
+	wide        = 140 // characters, without the newline; a tab is one character
+	maxWide     = 23  // code lines that are wider
 )
 
 // measures are the sums over all files.
 type measures struct {
-	functions        []int // their lengths
-	code, comments   int   // lines
-	bytes, wideLines int   // of code lines
+	names                     map[string]int // of functions and methods
+	code, comments, wideLines int
 }
 
 func main() {
 	log.SetFlags(0)
-	var m measures
+	m := measures{names: make(map[string]int)}
 	for _, name := range os.Args[1:] {
 		src, err := os.ReadFile(name)
 		if err == nil {
@@ -54,7 +46,7 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	if len(m.functions) == 0 {
+	if len(m.names) == 0 {
 		log.Fatal("there are no functions")
 	}
 	if !m.report() {
@@ -64,8 +56,7 @@ func main() {
 
 // add measures one file.
 func (m *measures) add(name string, src []byte) error {
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
@@ -75,7 +66,6 @@ func (m *measures) add(name string, src []byte) error {
 		switch {
 		case isCode[i]:
 			m.code++
-			m.bytes += len(line)
 			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > wide {
 				m.wideLines++
 			}
@@ -84,14 +74,9 @@ func (m *measures) add(name string, src []byte) error {
 		}
 	}
 	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
-			length := 0
-			for i := fset.Position(f.Pos()).Line; i <= fset.Position(f.End()).Line; i++ {
-				if isCode[i-1] {
-					length++
-				}
-			}
-			m.functions = append(m.functions, length)
+		// The name of an exported method is often that of an interface.
+		if f, ok := d.(*ast.FuncDecl); ok && (f.Recv == nil || !f.Name.IsExported()) {
+			m.names[f.Name.Name]++
 		}
 	}
 	return nil
@@ -129,11 +114,7 @@ func kinds(src []byte, n int) (isCode, isComment []bool) {
 
 // report prints the measures and their limits, and reports whether all limits hold.
 func (m *measures) report() bool {
-	slices.Sort(m.functions)
-	n := len(m.functions)
-	median, p90 := m.functions[n/2], m.functions[n*9/10]
 	share := float64(m.comments) / float64(m.code+m.comments)
-	bytes := float64(m.bytes) / float64(m.code)
 	ok := true
 	check := func(holds bool, format string, args ...any) {
 		if !holds {
@@ -142,11 +123,15 @@ func (m *measures) report() bool {
 		}
 		fmt.Printf(format+"\n", args...)
 	}
-	check(median <= maxMedian, "%d functions: their median has %d lines, at most %d", n, median, maxMedian)
-	check(p90 <= maxP90, "ninetieth percentile: %d lines, at most %d", p90, maxP90)
 	check(minComments <= share && share <= maxComments, "comments: %d of %d lines, %.1f %%, a fifth to a third",
 		m.comments, m.code+m.comments, 100*share)
-	check(bytes <= maxBytes, "bytes of a code line: %.2f (%d lines), at most %.1f", bytes, m.code, maxBytes)
 	check(m.wideLines <= maxWide, "code lines above %d characters: %d, at most %d", wide, m.wideLines, maxWide)
+	var twice []string
+	for _, name := range slices.Sorted(maps.Keys(m.names)) {
+		if m.names[name] > 1 {
+			twice = append(twice, name)
+		}
+	}
+	check(len(twice) == 0, "names of two functions or methods: %s", strings.Join(append(twice, "none")[:max(1, len(twice))], ", "))
 	return ok
 }
