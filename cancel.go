@@ -26,6 +26,7 @@ package mcp
 // as its error.
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -191,9 +192,10 @@ func (r *request) refuseNotStarted() []byte {
 // cause returns why the session has ended. When ctx ends, open ends a moment later.
 func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.Cause(c.ctx)) }
 
-// waitForEnd blocks until the session has ended, and returns the error of Serve. It waits
-// for the end of the input or of ctx, cancels the handlers, and waits up to WaitDelay for
-// them, and for the diagnostics: printed is closed after them.
+// waitForEnd blocks until the session has ended, and returns the error of Serve. It waits for the
+// end of the input or of ctx, then up to CancelDelay for the handlers, cancels those that remain,
+// and waits up to WaitDelay for them, for the output and for the diagnostics: printed is closed
+// after the last of these. Responses that come at the last moment have graceTime more.
 func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
 	cause := context.Cause(c.open)
@@ -207,54 +209,69 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	}()
 	c.wakeWaiters(cause)
 	c.endStreams(cause)
-	delay, stop := context.WithTimeout(c.ctx, c.srv.CancelDelay) // it has ended if ctx has
-	defer stop()
-	isClosedWithin(delay, idle)
+	waitFor(c.ctx, idle, c.srv.CancelDelay)
 	if cause == ErrClosed { // also if ctx has ended since
 		c.out.hold()
 	}
-	c.cancelHandlers(cause)
-	limit, stop := context.WithTimeout(context.Background(), cmp.Or(max(0, c.srv.WaitDelay), time.Second))
-	defer stop()
+	background := context.Background()
+	deadline := time.Now().Add(cmp.Or(max(0, c.srv.WaitDelay), time.Second))
+	ended := make(chan struct{})
+	go func() { // so that the wait does not take longer if there are many handlers
+		c.cancelHandlers(cause)
+		<-idle
+		close(ended)
+	}()
 	unfinished := ""
-	if !isClosedWithin(limit, idle) {
+	if allEnded := waitFor(background, ended, time.Until(deadline)); !allEnded {
 		unfinished = c.listUnfinished()
 	}
-	deadline, _ := limit.Deadline() // on a busy machine it may have been long ago
-	last, stop := context.WithTimeout(context.Background(), max(0, time.Until(deadline))+graceTime)
-	defer stop()
-	if unfinished == "" && !isClosedWithin(last, idle) {
-		unfinished = "a message was still being read"
+	// On a busy machine the deadline may have been long ago.
+	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
+	if unfinished == "" { // what remains are goroutines without a request, which are about to end
+		waitFor(background, ended, time.Until(lastMoment))
 	}
-	if !c.out.finish(last.Done()) && unfinished == "" {
-		unfinished = "the client did not read all responses in time"
+	allWritten := c.out.finish(time.Until(lastMoment))
+	if unfinished == "" && !(allWritten && isClosed(ended)) {
+		unfinished = "a message was still being read, or the client did not read all responses in time"
 	}
-	err := c.endDiagnostics(limit, printed)
+	err := c.endDiagnostics(printed, time.Until(deadline))
 	if unfinished != "" {
 		return errors.Join(fmt.Errorf("%w: %s", ErrWaitDelay, unfinished), err)
 	}
 	return err
 }
 
-// isClosedWithin blocks until done is closed or limit ends, and reports whether done is
+// waitFor blocks until done is closed, d has passed or ctx ends, and reports whether done is
 // closed.
-func isClosedWithin(limit context.Context, done <-chan struct{}) bool {
+func waitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
+	ctx, stop := context.WithTimeout(ctx, d)
+	defer stop()
 	select {
 	case <-done:
-	case <-limit.Done():
+	case <-ctx.Done():
 	}
 	return isClosed(done)
 }
 
-// endDiagnostics blocks until the diagnostics are printed, or limit ends. Later ones are
+// isClosed reports whether a channel is closed. Nothing may ever be sent on it.
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// endDiagnostics blocks until the diagnostics are printed, or d has passed. Later ones are
 // dropped. It returns the first failure of r or w.
-func (c *session) endDiagnostics(limit context.Context, printed <-chan struct{}) error {
+func (c *session) endDiagnostics(printed <-chan struct{}, d time.Duration) error {
 	c.mu.Lock()
 	close(c.diagnostics)
 	c.diagnostics = nil
 	err := c.failed
 	c.mu.Unlock()
-	isClosedWithin(limit, printed)
+	waitFor(context.Background(), printed, d)
 	return err
 }
 
@@ -307,14 +324,14 @@ var stdioTaken atomic.Bool
 // its default effect. A signal that was ignored when the process started, as under nohup,
 // stays ignored. To exit with status 0, return from main.
 //
-// While ServeStdio runs, os.Stdout is os.Stderr and os.Stdin is the null device, so
-// that a stray fmt.Println, or a child process that inherits them, does not disturb
-// the protocol. Do not assign to them while it runs, and do not use them on another
-// goroutine while it starts or returns. Anything that captured os.Stdout earlier, such
-// as a package-level slog handler, still writes to the protocol stream. Give it os.Stderr.
+// While ServeStdio runs, the values behind os.Stdout and os.Stdin are those of os.Stderr and of
+// the null device. So a stray fmt.Println, a logger that was made with os.Stdout, and a child
+// process that inherits them do not disturb the protocol. If ServeStdio returns an error that is
+// [ErrWaitDelay], they stay so, because handlers still run. What remains: file descriptor 1
+// itself still is the protocol stream; a program must not close or assign os.Stdout and os.Stdin
+// while ServeStdio runs, nor use them on another goroutine while it starts or returns.
 //
-// Some effects remain after ServeStdio. The standard logger and [Server.ErrorLog] write
-// to stderr if they wrote to stdout. SIGPIPE, which a closed stdout raises, is caught. If
+// Some effects remain after ServeStdio. SIGPIPE, which a closed stdout raises, is caught. If
 // no signal has ended the session, Server.Signals are ignored for another second, because
 // some hosts close stdin and send SIGTERM at the same time, and main must be able to
 // finish.
@@ -331,21 +348,21 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 		return errors.New("mcp: ServeStdio is already serving stdin and stdout")
 	}
 	defer stdioTaken.Store(false)
-	in, out := os.Stdin, os.Stdout
-	null, _ := os.Open(os.DevNull) // if that fails, null is nil, and reading from it fails
-	defer null.Close()
-	os.Stdin, os.Stdout = null, os.Stderr
-	defer func() { os.Stdin, os.Stdout = in, out }()
-	for _, l := range []*log.Logger{log.Default(), s.ErrorLog} {
-		if l != nil && l.Writer() == io.Writer(out) {
-			l.SetOutput(os.Stderr)
-		}
+	null, err := os.Open(os.DevNull)
+	if err != nil { // as in an empty root directory
+		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number, so reading fails
 	}
+	defer null.Close()
+	stdin, stdout := *os.Stdin, *os.Stdout
+	*os.Stdin, *os.Stdout = *null, *os.Stderr
 	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
 	signal.Notify(make(chan os.Signal, 1), sigpipe)
 	ctx, stop := endOnSignal(ctx, s.Signals)
 	defer stop()
-	var trace *log.Logger
+	serving, stopServing := context.WithCancel(context.Background())
+	defer stopServing()
+	var in io.Reader = stdioFile{&stdin, serving}
+	var out io.Writer = stdioFile{&stdout, serving}
 	if name := os.Getenv("MCP_TRACE"); name != "" {
 		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -353,10 +370,102 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 			s.logf("mcp: MCP_TRACE: %v", err)
 		} else {
 			defer file.Close()
-			trace = log.New(traceFile{file}, "", log.LstdFlags|log.Lmicroseconds)
+			trace := log.New(traceFile{file}, "", log.LstdFlags|log.Lmicroseconds)
+			in, out = s.traced(trace, in, out)
 		}
 	}
-	return s.serveSession(ctx, in, out, trace)
+	err = s.Serve(ctx, in, out)
+	if !errors.Is(err, ErrWaitDelay) {
+		*os.Stdin, *os.Stdout = stdin, stdout
+	}
+	return err
+}
+
+// A stdioFile is stdin or stdout. It is not at its end if another process, which shares the pipe,
+// has made it non-blocking: then it tries again until ServeStdio returns.
+type stdioFile struct {
+	*os.File
+	serving context.Context
+}
+
+func (f stdioFile) Read(b []byte) (n int, err error) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		n, err = f.File.Read(b)
+		if !f.mustWait(err) {
+			return n, f.closedTerminal(err)
+		}
+		f.wait(pause)
+	}
+}
+
+func (f stdioFile) Write(b []byte) (n int, err error) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		var more int
+		more, err = f.File.Write(b[n:])
+		n += more
+		if !f.mustWait(err) {
+			return n, f.closedTerminal(err)
+		}
+		if more > 0 {
+			pause = minPause
+		}
+		f.wait(pause)
+	}
+}
+
+// How long a stdioFile waits for a pipe that is not ready: longer each time.
+const minPause, maxPause = time.Millisecond, 50 * time.Millisecond
+
+// wait blocks until the pause has passed or ServeStdio returns.
+func (f stdioFile) wait(pause time.Duration) {
+	select {
+	case <-time.After(pause):
+	case <-f.serving.Done():
+	}
+}
+
+// mustWait reports whether err says that the file is not ready.
+func (f stdioFile) mustWait(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) && f.serving.Err() == nil
+}
+
+// closedTerminal returns io.ErrClosedPipe if err says that the terminal is gone, as after the end
+// of "docker run -t". The same error of another file is a failure.
+func (f stdioFile) closedTerminal(err error) error {
+	if errors.Is(err, syscall.EIO) {
+		if info, statErr := f.Stat(); statErr == nil && info.Mode()&os.ModeCharDevice != 0 {
+			return io.ErrClosedPipe
+		}
+	}
+	return err
+}
+
+// traced returns r and w with a trace of their lines.
+func (s *Server) traced(trace *log.Logger, r io.Reader, w io.Writer) (io.Reader, io.Writer) {
+	limit := s.maxMessage()
+	return io.TeeReader(r, &tracer{trace: trace, direction: "in", limit: limit}),
+		io.MultiWriter(w, &tracer{trace: trace, direction: "out", limit: limit})
+}
+
+// A tracer records each line of what is written to it. A line above the limit is recorded in
+// parts.
+type tracer struct {
+	trace     *log.Logger
+	direction string
+	limit     int
+	line      []byte // the beginning of a line
+}
+
+func (t *tracer) Write(b []byte) (int, error) {
+	for rest := b; ; {
+		part, after, isWhole := bytes.Cut(rest, []byte("\n"))
+		t.line = append(t.line, part...)
+		if !isWhole && len(t.line) <= t.limit {
+			return len(b), nil
+		}
+		t.trace.Printf("%-3s %s", t.direction, t.line)
+		t.line, rest = nil, after
+	}
 }
 
 // A traceFile is a file whose writes must not keep the session from answering: a FIFO may

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -568,6 +570,46 @@ func TestNothingIsLeftAfterAShortWaitDelay(t *testing.T) {
 	}
 }
 
+// The end takes no longer if very many handlers run: Serve does not wait until all are cancelled.
+func TestEndOfManyHandlers(t *testing.T) {
+	skipIfNotMeasurable(t)
+	const n = 20_000
+	before := runtime.NumGoroutine()
+	s := &Server{Name: "demo", Version: "1.0.0", WaitDelay: time.Nanosecond, ErrorLog: log.New(io.Discard, "", 0)}
+	var begun, ended atomic.Int64
+	var handlers sync.WaitGroup
+	all := make(chan struct{})
+	add(s, "slow", func(ctx context.Context) (string, error) {
+		if begun.Add(1) == n {
+			close(all)
+		}
+		<-ctx.Done()
+		ended.Add(1)
+		handlers.Done()
+		return "", nil
+	})
+	handlers.Add(n)
+	r, in := io.Pipe()
+	done := make(chan error)
+	go func() { done <- s.Serve(context.Background(), r, io.Discard) }()
+	for i := range n {
+		io.WriteString(in, modernCall(strconv.Itoa(i), "slow")+"\n")
+	}
+	<-all
+	in.Close()
+	if err := <-done; !errors.Is(err, ErrWaitDelay) {
+		t.Errorf("Serve: %v", err)
+	}
+	left := n - ended.Load()
+	handlers.Wait()
+	for runtime.NumGoroutine() > before {
+		runtime.Gosched() // their goroutines have still to end
+	}
+	if left == 0 {
+		t.Error("Serve has waited until all handlers were cancelled")
+	}
+}
+
 // After ctx has ended Serve, only the Read that is in progress continues.
 func TestNothingIsReadAfterServe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
@@ -998,7 +1040,7 @@ func TestProcessSignals(t *testing.T) {
 
 // While ServeStdio runs, what handlers and the standard logger print is written to
 // stderr, child processes read nothing from stdin, and a second ServeStdio is refused.
-// Afterwards all is as before, except that the logger still writes to stderr.
+// A logger that was made with os.Stdout before writes to stderr too. Afterwards all is as before.
 func TestProcessStdoutIsStderr(t *testing.T) {
 	p := newProc(t, "MCP_TEST_PRINT=1").open()
 	p.send(callLine(1, "stray", "{}") + "garbage\n") // the child process of 1 does not read what follows
@@ -1014,14 +1056,14 @@ func TestProcessStdoutIsStderr(t *testing.T) {
 	p.send(callLine(3, "stray", "{}")) // the ServeStdio that was refused has restored nothing
 	p.next(3)
 	p.in.Close()
-	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\n" {
+	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\nafter, by log\n" {
 		t.Errorf("stdout ends with %q", rest)
 	}
 	rep := p.wait("exit status 0")
 	if rep.Again != "" {
 		t.Errorf("serving again: %s", rep.Again)
 	}
-	for text, n := range map[string]int{"stray print\n": 2, "reader got 0 bytes, <nil>\n": 2, "Parse error": 1, "after, by log\n": 1} {
+	for text, n := range map[string]int{"stray print\n": 2, "reader got 0 bytes, <nil>\n": 2, "Parse error": 1, `msg="stray log"`: 2} {
 		if strings.Count(p.errs.String(), text) != n {
 			t.Errorf("want %q on stderr %d times: %s", text, n, p.errs.String())
 		}
@@ -1045,6 +1087,18 @@ func TestProcessFullStderr(t *testing.T) {
 	begun()
 	r.Close()
 	end()
+	p.wait("exit status 0")
+}
+
+// What is reported at registration neither delays the start nor the end, even if no process
+// reads stderr.
+func TestProcessReportsDoNotBlock(t *testing.T) {
+	onUnix(t)
+	p := newProc(t, "MCP_TEST_REPORTS=540", "MCP_TEST_DRAIN=200ms")
+	_, p.cmd.Stderr = fullPipe(t)
+	p.open().send(callLine(1, "echo", `{"Text":"hi"}`))
+	p.next(1)
+	p.in.Close()
 	p.wait("exit status 0")
 }
 

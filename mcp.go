@@ -242,6 +242,10 @@ type Server struct {
 	// ErrorLog receives the library's diagnostics: invalid messages, panics of handlers,
 	// requests that the client has cancelled. nil means the standard logger of package log.
 	// At most 100 diagnostics of one session wait to be logged; further ones are dropped.
+	//
+	// It also receives reports about the Server, such as a tag without effect. They are kept, at
+	// most 1,000, until a session prints them, so that registration never blocks. A program that
+	// never serves prints none.
 	ErrorLog *log.Logger
 
 	mu          sync.Mutex              // guards the fields below
@@ -252,6 +256,8 @@ type Server struct {
 	offered  kindSet
 	sessions map[*session]struct{}
 	methods  map[string]*service // of AddMethod
+	reports  []string            // that wait to be printed by a session
+	dropped  int                 // reports above maxReports
 	seed     maphash.Seed        // of the checksums of requestStates; made with the first session
 }
 
@@ -994,12 +1000,16 @@ func (s *Server) offeredKinds() kindSet {
 // addSession adds c to the sessions that are notified of changes.
 func (s *Server) addSession(c *session) {
 	s.mu.Lock()
-	if s.sessions == nil {
+	isFirst := s.sessions == nil
+	if isFirst {
 		s.sessions = make(map[*session]struct{})
 		s.seed = maphash.MakeSeed()
 	}
 	s.sessions[c] = struct{}{}
 	s.mu.Unlock()
+	if n := utf8.RuneCountInString(s.Instructions); isFirst && n > 2048 {
+		s.logf("mcp: Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n)
+	}
 }
 
 // removeSession removes c from the sessions that are notified of changes.
@@ -1026,9 +1036,36 @@ func (s *Server) openSessions() (open []*session) {
 	return open
 }
 
-// logf reports a diagnostic that belongs to no session to ErrorLog.
+// maxReports is how many reports about a Server wait until a session prints them.
+const maxReports = 1000
+
+// logf reports something about the Server to ErrorLog. It does not block: a session prints it.
 func (s *Server) logf(format string, args ...any) {
-	cmp.Or(s.ErrorLog, log.Default()).Printf(format, args...)
+	s.mu.Lock()
+	if len(s.reports) < maxReports {
+		s.reports = append(s.reports, fmt.Sprintf(format, args...))
+	} else {
+		s.dropped++
+	}
+	s.mu.Unlock()
+	for _, c := range s.openSessions() {
+		select {
+		case c.reported <- struct{}{}:
+		default: // the session has not looked since the last report
+		}
+	}
+}
+
+// takeReports returns the reports that wait, and removes them.
+func (s *Server) takeReports() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := s.reports
+	if s.dropped > 0 {
+		taken = append(taken, fmt.Sprintf("mcp: %d more reports were dropped", s.dropped))
+	}
+	s.reports, s.dropped = nil, 0
+	return taken
 }
 
 // ---- methods of extensions ----

@@ -106,11 +106,10 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{`cannot be described: it has a JSON form`, onServer(toolOf[json.RawMessage])},
 	})
 	var s Server
-	said := diagnostics(&s)
 	for _, name := range []string{"a.b", strings.Repeat("x", 128), strings.Repeat("x", 65), strings.Repeat("x", 64), "A-z_9"} {
 		addEmpty(&s, Tool{Name: name})
 	}
-	if got := said.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, `"a.b"`) {
+	if got := reports(t, &s); strings.Count(got, "\n") != 3 || !strings.Contains(got, `"a.b"`) {
 		t.Errorf("log %q", got)
 	}
 }
@@ -386,32 +385,74 @@ func TestFailedRegistrationChangesNothing(t *testing.T) {
 // whose name was not changed, and is reported. A tool that was removed is unknown.
 func TestSecondToolOfOneName(t *testing.T) {
 	s := &Server{}
-	said := diagnostics(s)
-	list := func(text, want string) {
-		t.Helper()
+	add := func(text string) {
 		AddTool(s, Tool{Name: "a", Description: text}, func(context.Context, none) (string, error) { return text, nil })
-		if got := said.String(); got != want {
-			t.Errorf("reported %q, want %q", got, want)
-		}
-		said.Reset()
 	}
-	list("first", "")
-	list("second", "mcp: tool \"a\" was added twice: the second replaces the first\n")
+	add("first")
+	add("second")
 	s.RemoveTools("a")
-	list("third", "")
+	add("third")
 	s.AddPrompt(Prompt{Name: "a"}, promptOf())
 	s.AddPrompt(Prompt{Name: "a"}, promptOf())
+	if got := reports(t, s); got != "mcp: tool \"a\" was added twice: the second replaces the first\n" {
+		t.Errorf("reported %q", got)
+	}
 	inBubble(t, s, legacyPV, func(c *client) {
 		c.script(`
 			> 1 tools/list
 			< 1 {"tools":[{"name":"a","description":"third","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}]}`)
-		list("fourth", "")
+		add("fourth")
 		c.script("< notifications/tools/list_changed\n> 2 tools/call {\"name\":\"a\"}\n< 2 {\"content\":[{\"type\":\"text\",\"text\":\"fourth\"}]}")
 		s.RemoveTools("a")
 		s.RemoveTools("a") // changes nothing
 		c.script("< notifications/tools/list_changed\n> 3 tools/call {\"name\":\"a\"}\n< 3! -32602 Unknown tool: a (there is none)")
 	})
-	list("fifth", "")
+	add("fifth")
+	add("sixth")
+	if got := reports(t, s); got != "" {
+		t.Errorf("reported %q", got)
+	}
+}
+
+// Reports about a Server wait until a session prints them, each once. No more than a thousand wait.
+func TestReportsWaitForASession(t *testing.T) {
+	s := &Server{Name: "demo", Version: "1.0.0", Instructions: strings.Repeat("x", 2049)}
+	said := diagnostics(s)
+	report := func(n int) {
+		for range n {
+			addEmpty(s, Tool{Name: "a.b"})
+			s.RemoveTools("a.b")
+		}
+	}
+	check := func(t *testing.T, n int, last string) {
+		t.Helper()
+		synctest.Wait()
+		got := strings.Split(strings.TrimSpace(said.String()), "\n")
+		if len(got) != n || got[len(got)-1] != last {
+			t.Errorf("%d reports, the last is %s", len(got), got[len(got)-1])
+		}
+		said.Reset()
+	}
+	const name = `mcp: tool "a.b": some hosts refuse names of more than 64 bytes, or with a dot`
+	synctest.Test(t, func(t *testing.T) {
+		report(maxReports + 5)
+		if said.Len() > 0 {
+			t.Errorf("reported before a session: %.200s", said)
+		}
+		first, second := serve(t, s), serve(t, s)
+		check(t, maxReports+1, "mcp: 6 more reports were dropped")
+		report(1)
+		check(t, 1, name)
+		first.end()
+		report(1) // the session that remains prints it
+		check(t, 1, name)
+		second.end()
+		report(2)
+		check(t, 1, "")
+	})
+	if got := reports(t, s); strings.Count(got, "\n") != 2 {
+		t.Errorf("reported %q", got)
+	}
 }
 
 // Registration copies what it is given. A caller may reuse its slices and maps.
@@ -447,14 +488,12 @@ func TestRegistrationCopiesItsArguments(t *testing.T) {
 func TestSchemaIsReported(t *testing.T) {
 	const x, refuse, ofs = `mcp: tool "x": InputSchema`, ": some providers refuse that", " is not enforced, and at the top some providers refuse it"
 	s := &Server{}
-	said := diagnostics(s)
 	check := func(want string) {
 		t.Helper()
-		if got := said.String(); got != want && got != want+"\n" || len(got) > 201 {
+		if got := reports(t, s); got != want && got != want+"\n" || len(got) > 201 {
 			t.Errorf("reported %q, want %q", got, want)
 		}
 		s.RemoveTools("x")
-		said.Reset()
 	}
 	for _, test := range []struct{ schema, want string }{
 		{`{"type":"object"}`, x + ": properties is missing" + refuse},

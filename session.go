@@ -104,7 +104,6 @@ type session struct {
 	batch   []byte     // what remains of a line of several messages
 	inBatch bool       // the current message is part of such a line
 	out     lineWriter
-	trace   *log.Logger // for MCP_TRACE; nil if there is no trace
 
 	server, identity string // serverInfo, and the part of it that modern results repeat
 	extensions       []byte // of Server.Extensions, as JSON
@@ -118,7 +117,8 @@ type session struct {
 	lastResponse int64               // position in the output after the last response
 	streams      []*request          // requests that receive notifications of changes
 	legacy       legacy
-	diagnostics  chan string // waiting to be printed; nil after the end
+	diagnostics  chan string   // waiting to be printed; nil after the end
+	reported     chan struct{} // has an element if the Server has reports to print
 
 	// Requests whose handlers run, also cancelled ones. Until the session ends they are at
 	// most Server.MaxConcurrent.
@@ -224,27 +224,19 @@ func resolveCall(call chan reply, a reply) {
 // w. If it returns before the end of r, a Read may still be in progress: close r to
 // end it.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
-	return s.serveSession(ctx, r, w, nil)
-}
-
-// serveSession is Serve with a trace, unless trace is nil.
-func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, trace *log.Logger) error {
 	if s.Name == "" || s.Version == "" {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
 	}
 	c := &session{
 		srv:         s,
-		trace:       trace,
 		requests:    make(map[string]*request),
 		running:     make(map[*request]struct{}),
 		pending:     make(map[string]chan reply),
 		diagnostics: make(chan string, maxDiagnostics),
+		reported:    make(chan struct{}, 1),
 	}
-	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
+	c.in.r, c.in.limit = r, s.maxMessage()
 	c.out.w, c.out.failed = w, c.failWrite
-	if trace != nil {
-		c.out.w = traceWriter{w, c}
-	}
 	c.server, c.identity = s.encodeInfo()
 	var err error
 	// This is done before the session begins, because it may call the user's MarshalJSON.
@@ -259,15 +251,15 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 	defer s.removeSession(c)
 	printed := make(chan struct{})
 	go c.printDiagnostics(c.diagnostics, printed)
-	if n := utf8.RuneCountInString(s.Instructions); n > 2048 {
-		c.logf("Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n)
-	}
 	c.turn.readLines = c.readLines
 	c.turn.timer = time.AfterFunc(maxInline, c.turn.pass)
 	defer c.turn.timer.Stop()
 	go c.readLines()
 	return c.waitForEnd(printed)
 }
+
+// maxMessage returns the greatest length of a line from the client.
+func (s *Server) maxMessage() int { return cmp.Or(max(0, s.MaxMessageBytes), 64<<20) }
 
 // encodeInfo returns the serverInfo, and the part of it that modern results repeat.
 func (s *Server) encodeInfo() (whole, short string) {
@@ -494,14 +486,10 @@ func (e *envelope) parse(m []byte) (valid bool) {
 // answered, and an id is sent back only if it is valid.
 func (c *session) acceptLine(line []byte) (inline *request) {
 	if len(line) > c.in.limit {
-		c.recordLine("in", join(nil, string(line[:min(len(line), 1000)]), "... (cut: too long)"))
 		c.refuseMessage(nil, invalid("the message is longer than "+strconv.Itoa(c.in.limit)+" bytes"))
 		return nil
 	}
 	line = bytes.Trim(line, "\ufeff \t\r\n") // some programs write a byte order mark first
-	if len(line) > 0 && !c.inBatch {
-		c.recordLine("in", line)
-	}
 	var e envelope
 	switch {
 	case len(line) == 0:
@@ -1872,30 +1860,6 @@ func (c *session) sendChangeLocked(what, method, params string) {
 
 // ---- diagnostics ----
 
-// A traceWriter writes to the client, and records each line that it has written.
-type traceWriter struct {
-	io.Writer
-	session *session
-}
-
-func (w traceWriter) Write(b []byte) (n int, err error) {
-	n, err = w.Writer.Write(b)
-	for line := range bytes.Lines(b[:n]) {
-		// A failed Write may end inside of a line.
-		if whole, ok := bytes.CutSuffix(line, []byte("\n")); ok {
-			w.session.recordLine("out", whole)
-		}
-	}
-	return n, err
-}
-
-// recordLine adds one line to the trace.
-func (c *session) recordLine(direction string, line []byte) {
-	if c.trace != nil {
-		c.trace.Printf("%-3s %s", direction, line)
-	}
-}
-
 // logf reports to Server.ErrorLog. It never blocks: if ErrorLog is not as fast as the
 // diagnostics, because stderr is not read, or because a client sends invalid messages
 // without end, diagnostics are dropped. The caller must not hold c.mu.
@@ -1927,11 +1891,23 @@ func oneLine(s string) string {
 	return s
 }
 
-// printDiagnostics prints diagnostics until they end, and then closes printed.
+// printDiagnostics prints the reports of the Server and diagnostics until the diagnostics end, and
+// then closes printed.
 func (c *session) printDiagnostics(diagnostics <-chan string, printed chan<- struct{}) {
 	defer close(printed)
-	for text, more := <-diagnostics; more; text, more = <-diagnostics {
-		c.srv.logf("%s", text)
+	print := cmp.Or(c.srv.ErrorLog, log.Default()).Print
+	for more := true; more; {
+		for _, text := range c.srv.takeReports() {
+			print(text)
+		}
+		var text string
+		select {
+		case <-c.reported:
+		case text, more = <-diagnostics:
+			if more {
+				print(text)
+			}
+		}
 	}
 }
 
@@ -2236,15 +2212,17 @@ func (w *lineWriter) waitChannel(end int64) <-chan struct{} {
 }
 
 // finish writes what is queued. It blocks until the queue is empty and no goroutine writes,
-// or until over is closed. It then discards the queue and stops the writer under the same
+// or until d has passed. It then discards the queue and stops the writer under the same
 // lock, so that no line can be queued in between. It reports whether all of the queue was
 // written or lost.
-func (w *lineWriter) finish(over <-chan struct{}) bool {
+func (w *lineWriter) finish(d time.Duration) bool {
+	over, stop := context.WithTimeout(context.Background(), d)
+	defer stop()
 	for {
 		w.mu.Lock()
 		w.held = false
 		finished, changed := !w.writing && len(w.buf) == 0, w.changeLocked()
-		if finished || isClosed(over) {
+		if finished || over.Err() != nil {
 			w.stopped, w.buf = true, nil
 			w.wakeLocked()
 			w.mu.Unlock()
@@ -2254,18 +2232,8 @@ func (w *lineWriter) finish(over <-chan struct{}) bool {
 		w.start()
 		select {
 		case <-changed:
-		case <-over:
+		case <-over.Done():
 		}
-	}
-}
-
-// isClosed reports whether a channel is closed. Nothing may ever be sent on it.
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
 	}
 }
 

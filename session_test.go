@@ -113,7 +113,8 @@ func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace
 	if len(trace) == 0 {
 		return s.Serve(ctx, r, w)
 	}
-	return s.serveSession(ctx, r, w, log.New(io.MultiWriter(trace...), "", log.LstdFlags|log.Lmicroseconds))
+	r, w = s.traced(log.New(io.MultiWriter(trace...), "", log.LstdFlags|log.Lmicroseconds), r, w)
+	return s.Serve(ctx, r, w)
 }
 
 var wireFolder = os.Getenv("MCP_TEST_WIRE")
@@ -487,6 +488,15 @@ func diagnostics(s *Server) *bytes.Buffer {
 	var b bytes.Buffer
 	s.ErrorLog = log.New(&b, "", 0)
 	return &b
+}
+
+// reports returns what s reports about itself: a session prints it.
+func reports(t *testing.T, s *Server) string {
+	t.Helper()
+	s.Name, s.Version = "demo", "1.0.0"
+	said := diagnostics(s)
+	feed(t, s, strings.NewReader(""))
+	return said.String()
 }
 
 // heap returns how many bytes are in use.
@@ -867,6 +877,9 @@ type report struct {
 	Again     string         // the error of serving once more
 }
 
+// earlyLogger is made before ServeStdio, as a package-level logger is.
+var earlyLogger = slog.New(slog.NewTextHandler(os.Stdout, nil))
+
 // childServer is the main of a server. The environment says how it differs from others.
 func childServer() (code int) {
 	var mu sync.Mutex
@@ -924,6 +937,7 @@ func childServer() (code int) {
 	})
 	add(s, "stray", func(ctx context.Context) (string, error) {
 		fmt.Println("stray print")
+		earlyLogger.Info("stray log")
 		cmd := exec.CommandContext(ctx, must(os.Executable()))
 		cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=reader")
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -940,7 +954,13 @@ func childServer() (code int) {
 		return "", err
 	})
 
-	stdin, stdout, printAfter := os.Stdin, os.Stdout, os.Getenv("MCP_TEST_PRINT") != ""
+	if n, _ := strconv.Atoi(os.Getenv("MCP_TEST_REPORTS")); n > 0 {
+		for i := range n {
+			AddTool(s, Tool{Name: "reported" + strconv.Itoa(i), InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`)},
+				func(context.Context, map[string]any) (string, error) { return "", nil })
+		}
+	}
+	stdin, stdout, printAfter := *os.Stdin, *os.Stdout, os.Getenv("MCP_TEST_PRINT") != ""
 	if printAfter {
 		log.SetOutput(os.Stdout)
 		log.SetFlags(0)
@@ -962,7 +982,7 @@ func childServer() (code int) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	rep.Restored = os.Stdin == stdin && os.Stdout == stdout
+	rep.Restored = *os.Stdin == stdin && *os.Stdout == stdout
 	if err != nil {
 		rep.Err, rep.WaitDelay = err.Error(), errors.Is(err, ErrWaitDelay)
 		return 1
@@ -1185,7 +1205,7 @@ func (p *proc) wait(state string) (rep report) {
 	if err != nil || json.Unmarshal(b, &rep) != nil {
 		p.t.Fatalf("cleanup did not run: %v", err)
 	}
-	if state == "exit status 0" && rep.Err != "" || !rep.Restored {
+	if state == "exit status 0" && rep.Err != "" || rep.Restored == rep.WaitDelay { // late handlers must not write into the protocol
 		p.t.Errorf("report: %+v", rep)
 	}
 	return rep
@@ -2990,7 +3010,8 @@ func TestMemoryIsReleased(t *testing.T) {
 	})
 }
 
-// The trace has each line that was accepted or written, with its time and direction.
+// The trace has each line that was read or written, with its time and direction. A line that is
+// longer than the limit is in it in parts.
 func TestTrace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		var out bytes.Buffer
@@ -2998,9 +3019,7 @@ func TestTrace(t *testing.T) {
 		c := serveWire(t, &s.Server, &out)
 		for _, line := range []string{pingLine, modernCall("1", "hi"), "", "rubbish", " " + modernCall("2", "panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine} {
 			c.send(line)
-			if line = strings.TrimSpace(line); line != "" {
-				want = append(want, "in  "+line)
-			}
+			want = append(want, "in  "+line)
 			for _, response := range c.recv() {
 				want = append(want, "out "+response)
 			}
@@ -3012,6 +3031,19 @@ func TestTrace(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("trace:\n%s\nwant:\n%s", out.String(), strings.Join(want, "\n"))
+		}
+	})
+	bubble(t, func(t *testing.T, s *stage) {
+		var trace bytes.Buffer
+		s.MaxMessageBytes = 10
+		c := serveWire(t, &s.Server, &trace)
+		for _, part := range []string{"123456", "789012", "345\n", "1234567890\n"} {
+			io.WriteString(c.in, part)
+		}
+		c.recv()
+		c.end()
+		if got := trace.String(); !strings.Contains(got, " in  123456789012\n") || !strings.Contains(got, " in  345\n") || !strings.Contains(got, " in  1234567890\n") {
+			t.Errorf("trace:\n%s", got)
 		}
 	})
 	bubble(t, func(t *testing.T, s *stage) { // responses that were not written are not in the trace
