@@ -1141,9 +1141,9 @@ func Progress(ctx context.Context, done, total float64, message string) {
 		return
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
-	b = rawMember(b, "progress", strconv.AppendFloat(nil, done, 'g', -1, 64))
+	b = rawMember(b, "progress", strconv.AppendFloat(nil, done, 'f', -1, 64))
 	if total > 0 && !math.IsInf(total, 0) {
-		b = rawMember(b, "total", strconv.AppendFloat(nil, total, 'g', -1, 64))
+		b = rawMember(b, "total", strconv.AppendFloat(nil, total, 'f', -1, 64))
 	}
 	b = optionalMember(b, "message", message)
 	r.session.sendNotification(r, closeWith(b, `}}`), func() bool {
@@ -1256,19 +1256,6 @@ var (
 	ErrDeclined  = errors.New("the user declined")
 	ErrDismissed = errors.New("the user dismissed the question")
 )
-
-// decode sets what v points to from raw, which a client has sent, as [json.Unmarshal] does. It
-// does nothing if raw is nil.
-func decode(raw []byte, v any) error {
-	if raw == nil {
-		return nil
-	}
-	err := json.Unmarshal(raw, v)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		err = fmt.Errorf("%s must not be a JSON %s", cmp.Or(wrong.Field, "the value"), wrong.Value)
-	}
-	return err
-}
 
 // askClient asks the client, if it has the capability, such as "roots" or "elicitation.url", or
 // none is needed. It returns the client's answer.
@@ -1412,33 +1399,29 @@ func ElicitURL(ctx context.Context, message, url string) error {
 // elicit sends the question of ElicitSchema or ElicitURL and returns the content of an
 // answer that accepts it.
 func elicit(ctx context.Context, need revision, capability string, params []byte) (json.RawMessage, error) {
-	var answer struct {
-		Action  string          `json:"action"`
-		Content json.RawMessage `json:"content"`
-	}
 	if !requestOf(ctx).rev.knows(need) {
 		return nil, missingCapability(capability)
 	}
-	raw, err := askClient(ctx, capability, "elicitation/create", string(closeWith(params, "}")))
+	answer, err := askClient(ctx, capability, "elicitation/create", string(closeWith(params, "}")))
 	if err != nil {
 		return nil, err
 	}
-	if err := decode(raw, &answer); err != nil {
-		return nil, invalidAnswer(err.Error())
-	}
-	switch content := answer.Content; {
-	case answer.Action == "decline":
+	// Not json.Unmarshal, for which "Action" is "action": a decline must not become consent.
+	var rawAction, content []byte
+	extract(answer, trusted, into{"action", &rawAction}, into{"content", &content})
+	switch action, _ := unquote(rawAction); {
+	case action == "decline":
 		return nil, ErrDeclined
-	case answer.Action == "cancel":
+	case action == "cancel":
 		return nil, ErrDismissed
-	case answer.Action != "accept":
-		return nil, invalidAnswer("action must be accept, decline or cancel, got " + strconv.Quote(excerpt(answer.Action)))
+	case action != "accept":
+		return nil, invalidAnswer("action must be accept, decline or cancel, got " + excerpt(cmp.Or(string(rawAction), "none")))
 	case len(content) == 0 || string(content) == "null": // a form without fields
 		return json.RawMessage("{}"), nil
 	case content[0] != '{' && capability != "elicitation.url":
 		return nil, invalidAnswer("content " + (&schema{kind: "object"}).wrongKind(content).Error())
 	}
-	return answer.Content, nil
+	return content, nil
 }
 
 // Ask sends a request to the client and returns its result, which is not checked. The params are

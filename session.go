@@ -178,9 +178,9 @@ type request struct {
 	generation int                   // of the list in the response
 	run        func(*request) []byte // returns the response, as a line
 
-	// What a stream watches: the names of notifications, such as "tools/list_changed",
-	// and URIs. Each has the position in the output after its last notification.
-	watched map[string]int64
+	// What a stream watches. Each topic has the position in the output after its last
+	// notification.
+	watched map[topic]int64
 
 	answers map[string]json.RawMessage // the client's answers, of this round and of earlier ones
 	fresh   map[string]bool            // the keys of the answers of this round
@@ -193,6 +193,10 @@ type request struct {
 	progress  float64        // the last value that was reported
 	questions []inputRequest // to be sent with the result of this round
 }
+
+// A topic is what a stream may watch: a list, by the name of the notification of its changes,
+// such as "tools/list_changed", or a resource. One of the two fields is set.
+type topic struct{ list, uri string }
 
 // An inputRequest is a question of the modern era, which is sent in a result.
 type inputRequest struct{ key, method, params string }
@@ -716,11 +720,13 @@ func (r *request) check() *Error {
 	if !offered && (!s.list || r.rev.modern()) {
 		return r.methodNotFound()
 	}
-	name, isText := unquote(r.rawName)
-	if s.names != "" && !isText {
-		return badParams(s.names + " is required")
+	if s.names != "" {
+		name, isText := unquote(r.rawName)
+		if !isText {
+			return badParams(s.names + " is required")
+		}
+		r.name = name
 	}
-	r.name = name
 	return nil
 }
 
@@ -839,10 +845,10 @@ func (r *request) initialize() []byte {
 	if r.rev = revisionOf(version); r.rev == 0 || r.rev.modern() {
 		r.rev = newestLegacy
 	}
-	st, since, offered := &request{watched: make(map[string]int64)}, c.srv.lastChange(kinds), c.srv.offeredKinds()
+	st, since, offered := &request{watched: make(map[topic]int64)}, c.srv.lastChange(kinds), c.srv.offeredKinds()
 	for k := range templates {
 		if offered[k] {
-			st.watched[k.changed()] = 0
+			st.watched[topic{list: k.changed()}] = 0
 		}
 	}
 	c.mu.Lock()
@@ -947,10 +953,14 @@ func (r *request) complete() []byte {
 		return r.errorResponse(badParams("no such prompt or template to complete"))
 	}
 	r.run = func(r *request) []byte {
-		known, arguments := make(map[string]string), member(member(r.params, "context"), "arguments")
-		dropNulls(&arguments)
-		if err := decode(arguments, &known); err != nil {
-			return r.errorResponse(badParams("context.arguments: " + err.Error()))
+		known, given := make(map[string]string), member(r.params, "context")
+		arguments := member(given, "arguments")
+		dropNulls(&given, &arguments)
+		if given != nil && given[0] != '{' {
+			return r.errorResponse(badParams("context must be an object"))
+		}
+		if arguments != nil && json.Unmarshal(arguments, &known) != nil {
+			return r.errorResponse(badParams("context.arguments must be an object whose members are strings"))
 		}
 		if it.complete[name] == nil {
 			return r.completeResponse(nil, nil)
@@ -1006,17 +1016,9 @@ func (r *request) subscribe() []byte {
 // unsubscribe undoes subscribe.
 func (r *request) unsubscribe() []byte {
 	r.session.mu.Lock()
-	delete(r.session.legacy.stream.watched, r.name)
+	delete(r.session.legacy.stream.watched, topic{uri: r.name})
 	r.session.mu.Unlock()
 	return r.emptyResponse()
-}
-
-// A filter says what a stream watches: lists and resources.
-type filter struct {
-	Tools     bool     `json:"toolsListChanged,omitempty"`
-	Prompts   bool     `json:"promptsListChanged,omitempty"`
-	Resources bool     `json:"resourcesListChanged,omitempty"`
-	URIs      []string `json:"resourceSubscriptions,omitempty"`
 }
 
 // listen begins a stream, which watches what the client asks for as far as the server
@@ -1024,40 +1026,60 @@ type filter struct {
 // line. It is answered when the session ends, unless the client ends it.
 func (r *request) listen() []byte {
 	c, offered := r.session, r.session.srv.offeredKinds()
-	st := &request{session: c, id: bytes.Clone(r.id), rev: r.rev, watched: make(map[string]int64)}
-	var f filter
+	st := &request{session: c, id: bytes.Clone(r.id), rev: r.rev, watched: make(map[topic]int64)}
+	var lists [templates][]byte // of tools, prompts and resources
+	var uris []byte
 	asked := member(r.params, "notifications")
-	if err := decode(asked, &f); err != nil || asked == nil {
+	extract(asked, trusted, into{"toolsListChanged", &lists[tools]}, into{"promptsListChanged", &lists[prompts]},
+		into{"resourcesListChanged", &lists[resources]}, into{"resourceSubscriptions", &uris})
+	dropNulls(&lists[tools], &lists[prompts], &lists[resources], &uris)
+	valid := len(asked) > 0 && asked[0] == '{' && (uris == nil || uris[0] == '[')
+	accepted := []byte(`{`)
+	for k, wanted := range lists {
+		valid = valid && (wanted == nil || kindOf(wanted) == "boolean")
+		if string(wanted) == "true" && offered[k] {
+			st.watched[topic{list: kind(k).changed()}] = 0
+			accepted = rawMember(accepted, kindNames[k]+"ListChanged", wanted)
+		}
+	}
+	var subscribed []string
+	for _, val := range members(uris) {
+		uri, isText := unquote(val)
+		valid = valid && isText
+		subscribed = append(subscribed, uri)
+	}
+	if !valid {
 		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions"))
 	}
-	f.Tools = f.Tools && offered[tools]
-	f.Prompts = f.Prompts && offered[prompts]
-	f.Resources = f.Resources && offered[resources]
-	if !offered[resources] {
-		f.URIs = nil
-	}
-	for k, wanted := range []bool{f.Tools, f.Prompts, f.Resources} {
-		if wanted {
-			st.watched[kind(k).changed()] = 0
+	if offered[resources] {
+		for _, uri := range subscribed {
+			if err := st.watchURI(uri); err != nil {
+				return r.errorResponse(err)
+			}
 		}
+		encoded, _ := jsonOf(subscribed) // nil if there are none
+		accepted = rawMember(accepted, "resourceSubscriptions", encoded)
 	}
-	for _, uri := range f.URIs {
-		if err := st.watchURI(uri); err != nil {
-			return r.errorResponse(err)
-		}
+	if err := c.beginStream(st, closeWith(accepted, `}`)); err != nil {
+		return r.errorResponse(err)
 	}
-	watched, _ := marshal(f)
+	return nil
+}
+
+// beginStream adds a stream and queues its acknowledgement, with what it watches. It returns an
+// error if the session has ended, or if the stream would be one too many.
+func (c *session) beginStream(st *request, accepted []byte) *Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.open.Err() != nil:
-		return r.errorResponse(coded(codeInternal, context.Cause(c.open).Error()))
+		return coded(codeInternal, context.Cause(c.open).Error())
 	case len(c.streams) >= maxStreams || len(st.id) > maxRepeated:
-		return r.errorResponse(coded(codeInternal, "Subscription limit reached"))
+		return coded(codeInternal, "Subscription limit reached")
 	}
 	c.requests[string(st.id)] = st
 	c.streams = append(c.streams, st)
-	c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`, string(watched),
+	c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`, string(accepted),
 		`,"_meta":{`, strings.TrimSuffix(st.subscriptionMember(), ","), `}}}`))
 	return nil
 }
@@ -1065,13 +1087,14 @@ func (r *request) listen() []byte {
 // watchURI adds a resource to what a stream watches. The caller must hold c.mu if the stream
 // has begun.
 func (st *request) watchURI(uri string) *Error {
-	if _, again := st.watched[uri]; again {
+	what := topic{uri: uri}
+	if _, again := st.watched[what]; again {
 		return nil
 	}
 	if len(st.watched) >= maxWatched || len(uri) > maxURI {
 		return coded(codeInternal, "Subscription limit reached")
 	}
-	st.watched[uri] = 0
+	st.watched[what] = 0
 	return nil
 }
 
@@ -1835,13 +1858,15 @@ func (c *session) sendListChanged(k kind) {
 }
 
 // sendListChangedLocked queues the notifications of sendListChanged. The caller must hold c.mu.
-func (c *session) sendListChangedLocked(k kind) { c.sendChangeLocked(k.changed(), k.changed(), "") }
+func (c *session) sendListChangedLocked(k kind) {
+	c.sendChangeLocked(topic{list: k.changed()}, k.changed(), "")
+}
 
 // sendUpdated notifies the client that a resource has changed, if the client watches
 // it.
 func (c *session) sendUpdated(uri string) {
 	c.mu.Lock()
-	c.sendChangeLocked(uri, "resources/updated", `"uri":`+string(appendString(nil, uri)))
+	c.sendChangeLocked(topic{uri: uri}, "resources/updated", `"uri":`+string(appendString(nil, uri)))
 	c.mu.Unlock()
 	c.out.start()
 }
@@ -1851,7 +1876,7 @@ func (c *session) sendUpdated(uri string) {
 // one notification. But if a response was queued after it, another notification is queued,
 // because the client could assume that the response already includes the change. The
 // caller must hold c.mu.
-func (c *session) sendChangeLocked(what, method, params string) {
+func (c *session) sendChangeLocked(what topic, method, params string) {
 	for _, st := range c.streams {
 		sent, watched := st.watched[what]
 		if !watched || sent > c.lastResponse && c.out.isQueued(sent) {

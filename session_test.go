@@ -1311,6 +1311,11 @@ func TestInvalidRequests(t *testing.T) {
 		{s, `+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}`, noFilter},
 		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}`, noFilter},
 		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",null]}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":{"0":"x:a"}}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":{"promptsListChanged":0}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":null}`, noFilter},
+		{s, `+ subscriptions/listen {"Notifications":{}}`, noFilter},
 
 		// capabilities that are not declared
 		{&Server{}, ` resources/list`, ` {"resources":[]}`},
@@ -2780,7 +2785,12 @@ func TestStreams(t *testing.T) {
 			> 0+ subscriptions/listen {"notifications":{"promptsListChanged":true}}
 			< notifications/subscriptions/acknowledged {` + tag + `0},"notifications":{}}
 			> 1+ subscriptions/listen {"notifications":{}}
-			< null! -32600 Invalid Request: id 1 is in use`)
+			< null! -32600 Invalid Request: id 1 is in use
+			# names are exact; the last member of a name counts; a URI that reads like a list is none
+			> 2+ subscriptions/listen {"notifications":{"ToolsListChanged":true,"resourcesListChanged":true,"resourcesListChanged":false,"resourcesubscriptions":["x:a"]}}
+			< notifications/subscriptions/acknowledged {` + tag + `2},"notifications":{}}
+			> 3+ subscriptions/listen {"notifications":{"resourceSubscriptions":["tools/list_changed"]}}
+			< notifications/subscriptions/acknowledged {` + tag + `3},"notifications":{"resourceSubscriptions":["tools/list_changed"]}}`)
 		lists[tools].add(s, "b", "")
 		c.script(`
 			< notifications/tools/list_changed {` + tag + `1}}
