@@ -83,9 +83,10 @@ func (e *CancelledError) Is(target error) bool { return target == context.Cancel
 // the request from the map first, so nothing more is sent for it. It does nothing if
 // the id is unknown or the request has been answered.
 func (c *session) cancelRequest(id []byte, reason string) {
+	key := string(idKey(id))
 	c.mu.Lock()
-	r := c.requests[string(id)]
-	delete(c.requests, string(id))
+	r := c.requests[key]
+	delete(c.requests, key)
 	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool { return st == r })
 	c.mu.Unlock()
 	if r == nil || r.cancel == nil { // a cancel is the usual end of a stream, and is not logged
@@ -157,7 +158,7 @@ func (c *session) endStreams(cause error) {
 		if st.id == nil { // the legacy session
 			return false
 		}
-		delete(c.requests, string(st.id))
+		delete(c.requests, string(st.key))
 		if cause != ErrClosed {
 			c.sendResponseLocked(st.endResponseWith(st.subscriptionMember(), st.beginResponse()), nil)
 		}
@@ -268,7 +269,7 @@ func (c *session) listUnfinished() string {
 		names = append(names, r.String())
 	}
 	for r := range c.running {
-		if c.requests[string(r.id)] != r {
+		if c.requests[string(r.key)] != r {
 			names = append(names, r.String()+", cancelled")
 		}
 	}

@@ -114,7 +114,7 @@ type session struct {
 	mu           sync.Mutex          // guards the fields below; held for a few lines of code only
 	closing      bool                // ctx has ended; what is read from now on is discarded
 	failed       error               // the first failure of r or w
-	requests     map[string]*request // requests that must be answered, by raw id
+	requests     map[string]*request // requests that must be answered, by key
 	waiting      []*request          // requests that wait until other requests end, also cancelled ones
 	lastCall     int64               // the last id of a request of ours
 	lastResponse int64               // position in the output after the last response
@@ -162,6 +162,7 @@ type request struct {
 	ctx     context.Context // of the handler; its value for requestKey is this request
 	cancel  context.CancelCauseFunc
 	id      []byte   // the raw token, sent back byte for byte
+	key     []byte   // idKey of it, for session.requests
 	method  []byte   // unquoted
 	service *service // how the method is served
 	rev     revision
@@ -484,16 +485,38 @@ func (c *session) readMore() (more bool) {
 // ---- accept ----
 
 // An envelope holds the outer members of one message, as slices of the line.
-type envelope struct{ jsonrpc, id, method, params, result, err []byte }
+type envelope struct {
+	jsonrpc, id, method, params, result, err []byte
+	isUTF8                                   bool // the whole message is
+}
 
 // parse validates a message and splits it into its members. It reports whether the
 // message is valid JSON. Names are matched exactly, and the last member of a name counts.
 func (e *envelope) parse(m []byte) (valid bool) {
+	e.isUTF8 = utf8.Valid(m)
 	valid = extract(m, 0, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
 		into{"params", &e.params}, into{"result", &e.result}, into{"error", &e.err})
 	dropNulls(&e.method, &e.params) // some clients write them in a response
 	return valid
 }
+
+// idKey returns a valid id as the key of the maps. All JSON forms of a value have one key:
+// 5.0 has that of 5, and "\u0061" that of "a". Most ids are their own keys.
+func idKey(id []byte) []byte {
+	if bytes.IndexByte(id, '\\') >= 0 {
+		return join(nil, `"`, string(unquoteBytes(id)), `"`)
+	}
+	if len(id) > 0 && id[0] == '"' {
+		return id
+	}
+	whole, _, _ := bytes.Cut(id, []byte("."))
+	if string(whole) == "-0" {
+		return whole[1:]
+	}
+	return whole
+}
+
+const notUTF8 = "Parse error: not UTF-8"
 
 // acceptLine accepts one line, or one message of a batch. It returns the request if the
 // caller must run its handler. The order of the cases matters: an invalid response is not
@@ -509,18 +532,23 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		c.recordLine("in", line)
 	}
 	var e envelope
+	isJSON := e.parse(line)
 	switch {
 	case len(line) == 0:
-	case !utf8.Valid(line):
-		c.refuseMessage(nil, coded(codeParse, "Parse error: not UTF-8"))
-	case !e.parse(line):
+	case !isJSON && !e.isUTF8:
+		c.refuseMessage(nil, coded(codeParse, notUTF8))
+	case !isJSON:
 		c.refuseMessage(nil, coded(codeParse, "Parse error"))
 	case line[0] == '[' && !c.inBatch:
 		c.acceptBatch(line)
-	case line[0] != '{':
-		c.refuseMessage(nil, invalid("a message must be an object"))
 	case e.method == nil && (e.result != nil || e.err != nil):
 		c.acceptResponse(&e)
+	case !e.isUTF8 && (e.method == nil || !isValidID(e.id) || !utf8.Valid(e.id)):
+		c.refuseMessage(nil, coded(codeParse, notUTF8))
+	case !e.isUTF8: // a request, whose caller would wait for ever without the id
+		c.refuseMessage(e.id, coded(codeParse, notUTF8))
+	case line[0] != '{':
+		c.refuseMessage(nil, invalid("a message must be an object"))
 	case e.id != nil && !isValidID(e.id):
 		c.refuseMessage(nil, invalid("id must be a string or an integer"))
 	case e.method == nil:
@@ -556,7 +584,7 @@ func (c *session) acceptBatch(line []byte) {
 func (c *session) refuseMessage(id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
 	c.mu.Lock()
-	inUse := c.requests[string(id)] != nil
+	inUse := c.requests[string(idKey(id))] != nil
 	c.mu.Unlock()
 	switch {
 	case inUse:
@@ -603,7 +631,10 @@ func (c *session) startNotifications() {
 // acceptResponse accepts the client's response to one of our requests.
 func (c *session) acceptResponse(e *envelope) {
 	dropNulls(&e.err)
-	id := plainNumber(string(e.id)) // some clients write 1.0 for 1
+	id, isText := unquote(e.id) // some clients write "1" for 1, and the official SDKs accept it
+	if !isText {
+		id = plainNumber(string(e.id)) // some clients write 1.0
+	}
 	c.mu.Lock()
 	call := c.pending[id]
 	delete(c.pending, id)
@@ -611,6 +642,8 @@ func (c *session) acceptResponse(e *envelope) {
 	switch {
 	case call == nil:
 		c.logf("response ignored: no request of this server has the id %s", oneLine(cmp.Or(string(e.id), "(missing)")))
+	case !e.isUTF8:
+		resolveCall(call, reply{err: errors.New("mcp: the client's response is not UTF-8")})
 	case e.err == nil:
 		resolveCall(call, reply{result: e.result})
 	default:
@@ -678,8 +711,9 @@ func (s *service) existsIn(v revision) bool {
 // output then.
 func (c *session) acceptRequest(e *envelope) (inline *request) {
 	version, _ := unquote(e.jsonrpc)
+	key := idKey(e.id)
 	c.mu.Lock()
-	inUse := c.requests[string(e.id)] != nil
+	inUse := c.requests[string(key)] != nil
 	c.mu.Unlock()
 	switch {
 	case version != "2.0":
@@ -693,7 +727,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
 		return nil
 	}
-	r := &request{session: c, id: e.id, method: unquoteBytes(e.method), params: e.params}
+	r := &request{session: c, id: e.id, key: key, method: unquoteBytes(e.method), params: e.params}
 	r.service = c.srv.findMethod(string(r.method))
 	if err := r.check(); err != nil {
 		c.sendResponse(r.errorResponse(err), nil)
@@ -1026,7 +1060,7 @@ func (r *request) unsubscribe() []byte {
 // line. It is answered when the session ends, unless the client ends it.
 func (r *request) listen() []byte {
 	c, offered := r.session, r.session.srv.offeredKinds()
-	st := &request{session: c, id: bytes.Clone(r.id), rev: r.rev, watched: make(map[topic]int64)}
+	st := &request{session: c, id: bytes.Clone(r.id), key: bytes.Clone(r.key), rev: r.rev, watched: make(map[topic]int64)}
 	var lists [templates][]byte // of tools, prompts and resources
 	var uris []byte
 	asked := member(r.params, "notifications")
@@ -1077,7 +1111,7 @@ func (c *session) beginStream(st *request, accepted []byte) *Error {
 	case len(c.streams) >= maxStreams || len(st.id) > maxRepeated:
 		return coded(codeInternal, "Subscription limit reached")
 	}
-	c.requests[string(st.id)] = st
+	c.requests[string(st.key)] = st
 	c.streams = append(c.streams, st)
 	c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`, string(accepted),
 		`,"_meta":{`, strings.TrimSuffix(st.subscriptionMember(), ","), `}}}`))
@@ -1114,7 +1148,7 @@ func (c *session) beginRequest(r *request) (inline bool) {
 	c.wg.Add(1) // the reader is counted too, so this does not rise from zero
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests[string(r.id)] = r
+	c.requests[string(r.key)] = r
 	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
 	if !over && limit > 0 && len(c.running) >= limit {
 		c.waiting = append(c.waiting, r)
@@ -1193,7 +1227,7 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 // response and does not call the handler.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
-	open := c.requests[string(r.id)] == r
+	open := c.requests[string(r.key)] == r
 	c.mu.Unlock()
 	if !open { // it was cancelled before it started
 		return nil
@@ -1220,8 +1254,8 @@ func (c *session) runHandler(r *request) []byte {
 // 1, handlers start and respond in the order of the requests.
 func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
-	if c.requests[string(r.id)] == r {
-		delete(c.requests, string(r.id))
+	if c.requests[string(r.key)] == r {
+		delete(c.requests, string(r.key))
 		c.sendResponseLocked(line, r)
 	}
 	delete(c.running, r)
@@ -1258,7 +1292,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 // clients drop progress that they read together with the response.
 func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
-	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
+	if c.requests[string(r.key)] != r || r.ctx.Err() != nil || !ok() {
 		c.mu.Unlock()
 		return
 	}
@@ -1708,7 +1742,7 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 	switch {
 	case c.open.Err() != nil:
 		resolveCall(call, reply{err: context.Cause(c.open)})
-	case c.requests[string(r.id)] == r:
+	case c.requests[string(r.key)] == r:
 		c.lastCall++
 		id = strconv.FormatInt(c.lastCall, 10)
 		line := stringMember(join(nil, `{"jsonrpc":"2.0","id":`, id, `,`), "method", method)

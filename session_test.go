@@ -439,7 +439,7 @@ func long(lines string) string {
 	return b.String()
 }
 
-var shortLine = regexp.MustCompile(`^([<>]) (?:(-?\d+|null|"[^"]*")([+*!]?) ?)?([a-z]+[a-zA-Z_/]*|-?\d+)? ?([^{]*?) ?(\{.*\})?$`)
+var shortLine = regexp.MustCompile(`^([<>]) (?:(-?[\d.]+|null|"[^"]*")([+*!]?) ?)?([a-z]+[a-zA-Z_/]*|-?\d+)? ?([^{]*?) ?(\{.*\})?$`)
 
 // inBubble runs f with a client, of a legacy session if version is not "".
 func inBubble(t *testing.T, s *Server, version string, f func(c *client)) {
@@ -1813,7 +1813,17 @@ func TestInvalidLine(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":"` + strings.Repeat("x", 1000) + `"}`,
 			wrong("null", -32600, "Invalid Request: the message is longer than 1000 bytes"), "longer than 1000 bytes"},
-		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		// A message that is not UTF-8 is answered with its id, if it is a request.
+		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, wrong("1", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","` + "\xe9" + `":0,"id":"\u0061","method":"ping"}`, wrong(`"a"`, -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":"caf` + "\xe9" + `","method":"ping"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1e3,"method":"ping","x":"` + "\xe9" + `"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1,"x":"` + "\xe9" + `"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","method":"notifications/x","params":"` + "\xe9" + `"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`"caf` + "\xe9" + `"`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1,"method":"` + "\xe9" + `",}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{"{\x00\"\x00\xff", wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"}, // UTF-16
+		{`{"jsonrpc":"2.0","id":99,"result":"` + "\xe9" + `"}`, "", "no request of this server has the id 99"},
 		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\x01" + `ng"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":01,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping",}`, wrong("null", -32700, "Parse error"), "Parse error"},
@@ -1928,6 +1938,25 @@ func TestMembersOfAMessage(t *testing.T) {
 			< ` + wrong("null", -32600, "Invalid Request: method is missing") + `
 			> ` + call(`"7"`, "echo", `{"text":"another id"}`) + `
 			< ` + said(`"7"`, "another id") + `
+			# an id is compared by its value
+			> ` + call("7.0", "echo", `{"text":"x"}`) + `
+			< ` + wrong("null", -32600, "Invalid Request: id 7.0 is in use") + `
+			> {"jsonrpc":"2.0","id":7.00}
+			< ` + wrong("null", -32600, "Invalid Request: method is missing") + `
+			> ` + call(`"\u0037"`, "slow", "{}") + `
+			> {"jsonrpc":"2.0","id":"7","method":"ping"}
+			< ` + wrong("null", -32600, `Invalid Request: id "7" is in use`) + `
+			> ` + call("-0", "slow", "{}") + `
+			> {"jsonrpc":"2.0","id":0.0,"method":"ping"}
+			< ` + wrong("null", -32600, "Invalid Request: id 0.0 is in use") + `
+			> ` + call("9007199254740993", "slow", "{}") + `
+			> {"jsonrpc":"2.0","id":9007199254740992,"method":"ping"}
+			< {"jsonrpc":"2.0","id":9007199254740992,"result":{}}
+			> {"jsonrpc":"2.0","id":9007199254740993.0,"method":"ping"}
+			< ` + wrong("null", -32600, "Invalid Request: id 9007199254740993.0 is in use") + `
+			> {"method":"notifications/cancelled","params":{"requestId":"7"}}
+			> {"method":"notifications/cancelled","params":{"requestId":0}}
+			> {"method":"notifications/cancelled","params":{"requestId":9007199254740993}}
 			# a notification needs no jsonrpc
 			> {"method":"notifications/cancelled","params":{"requestId":7}}
 			> {"jsonrpc":"2.0","id":7,"method":"ping"}
@@ -1965,6 +1994,14 @@ func TestBatches(t *testing.T) {
 		{"not JSON", b, `
 			> [{"jsonrpc":"2.0","id":1,"method":"ping"},]
 			< ` + wrong("null", -32700, "Parse error") + ping},
+		{"not UTF-8", b, `
+			> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"` + "\xe9" + `"}},` + call("3", "slow", "{}") + `,{"jsonrpc":"2.0","id":3,"method":"` + "\xe9" + `"}]
+			> ` + pingLine + `
+			< {"jsonrpc":"2.0","id":1,"result":{}}
+			< ` + wrong("2", -32700, "Parse error: not UTF-8") + `
+			< ` + wrong("null", -32700, "Parse error: not UTF-8") + `
+			< ` + pongLine + `
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}` + ping},
 		{"empty", b, `
 			> [ ]
 			< ` + wrong("null", -32600, "Invalid Request: empty batch") + ping},
@@ -2614,13 +2651,29 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 			}
 		}},
 		"strange ids": {askOnce, func(c *client) {
-			for _, id := range []string{`"1"`, `1.5`, `10`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
+			for _, id := range []string{`"1.0"`, `"01"`, `" 1"`, `1.5`, `10`, `true`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
 				c.send(answer(id, confirmYes))
 			}
 			c.send(cancelling(`"1"`))
 			c.want()
 			c.send(answer("1.0", confirmYes), answer(1, `{"action":"decline"}`))
 			c.want(said(1, "true"))
+		}},
+		"id as a text": {askOnce, func(c *client) {
+			c.send(answer(`"1"`, confirmYes), answer(1, `{"action":"decline"}`))
+			c.want(said(1, "true"))
+		}},
+		"id as a text with escapes, and an error": {askOnce, func(c *client) {
+			c.send(`{"jsonrpc":"2.0","id":"\u0031","error":{"code":5,"message":"m"}}`)
+			c.want(said(1, "error: mcp: the client responded with an error: m (5)"))
+		}},
+		"not UTF-8": {askOnce, func(c *client) {
+			c.send(answer(1, `{"action":"accept","content":{"ok":true,"x":"`+"\xe9"+`"}}`), answer(1, confirmYes))
+			c.want(said(1, "error: mcp: the client's response is not UTF-8"))
+		}},
+		"an error that is not UTF-8": {detached, func(c *client) {
+			c.send(`{"jsonrpc":"2.0","id":"1","error":{"code":5,"message":"` + "\xe9" + `"}}`)
+			c.want(said(1, "error: mcp: the client's response is not UTF-8"))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -2786,6 +2839,8 @@ func TestStreams(t *testing.T) {
 			< notifications/subscriptions/acknowledged {` + tag + `0},"notifications":{}}
 			> 1+ subscriptions/listen {"notifications":{}}
 			< null! -32600 Invalid Request: id 1 is in use
+			> 1.0+ subscriptions/listen {"notifications":{}}
+			< null! -32600 Invalid Request: id 1.0 is in use
 			# names are exact; the last member of a name counts; a URI that reads like a list is none
 			> 2+ subscriptions/listen {"notifications":{"ToolsListChanged":true,"resourcesListChanged":true,"resourcesListChanged":false,"resourcesubscriptions":["x:a"]}}
 			< notifications/subscriptions/acknowledged {` + tag + `2},"notifications":{}}
@@ -3196,7 +3251,7 @@ func fuzzServer(option byte) *Server {
 // expectResponse returns the id and the number of the responses to a line of the client. It
 // reports doubt if these depend on earlier lines.
 func expectResponse(line []byte) (id string, n int, doubt bool) {
-	if !utf8.Valid(line) || !json.Valid(line) {
+	if !json.Valid(line) {
 		return "null", 1, false
 	}
 	if line[0] == '[' {
@@ -3214,12 +3269,12 @@ func expectResponse(line []byte) (id string, n int, doubt bool) {
 	named := byMethod && m["method"][0] == '"' && json.Unmarshal(m["method"], &method) == nil
 	if raw := m["id"]; raw != nil {
 		id = string(raw)
-		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) {
+		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) || !utf8.Valid(line) && (!byMethod || !utf8.Valid(raw)) {
 			id = "null"
 		}
 		return id, 1, method == "subscriptions/listen"
 	}
-	if named {
+	if named && utf8.Valid(line) {
 		return "", 0, method == "notifications/cancelled"
 	}
 	return "null", 1, false
@@ -3286,7 +3341,7 @@ func FuzzServe(f *testing.F) {
 				id, n, d = expectResponse(line)
 			}
 			lines++
-			may[id] += n
+			may[string(idKey([]byte(id)))] += n // ids are compared by their values
 			total += n
 			doubt = doubt || d
 		}
@@ -3307,7 +3362,7 @@ func FuzzServe(f *testing.F) {
 			}
 			if m["method"] == nil {
 				responses++
-				got[string(m["id"])]++
+				got[string(idKey(m["id"]))]++
 				if (m["result"] == nil) == (m["error"] == nil) || m["id"] == nil {
 					t.Errorf("not a response: %s", line)
 				}
