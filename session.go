@@ -44,6 +44,7 @@ package mcp
 import (
 	"bytes"
 	"cmp"
+	"container/list"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -115,7 +116,7 @@ type session struct {
 	closing      bool                // ctx has ended; what is read from now on is discarded
 	failed       error               // the first failure of r or w
 	requests     map[string]*request // requests that must be answered, by key
-	waiting      []*request          // requests that wait until other requests end, also cancelled ones
+	waiting      list.List           // requests that wait until other requests end, in order
 	lastCall     int64               // the last id of a request of ours
 	lastResponse int64               // position in the output after the last response
 	streams      []*request          // requests that receive notifications of changes
@@ -149,7 +150,7 @@ type legacy struct {
 //
 //	                                             requests   waiting   running
 //	it waits for other requests to end           yes        yes       no
-//	it waits, and the client cancelled it        no         yes       no
+//	it waited, and the client cancelled it       no         no        no
 //	it runs                                      yes        no        yes
 //	it runs, and the client cancelled it         no         no        yes
 //	it has been answered                         no         no        no
@@ -188,6 +189,7 @@ type request struct {
 	idle    int                        // rounds in a row, before this one, in which no answer matched
 
 	// The fields below are guarded by session.mu.
+	place     *list.Element  // in session.waiting; nil if it does not wait
 	used      map[string]int // how many answers this run has used, by the checksum of the question
 	matched   bool           // an answer of this round was taken
 	reported  bool           // progress was reported
@@ -662,6 +664,7 @@ func (c *session) acceptResponse(e *envelope) {
 type service struct {
 	since, until revision // the revisions that have the method; 0: no bound
 	early        bool     // it is served also before initialize
+	opens        bool     // it opens a session of the older revisions: initialize
 	kind         kind     // what the server must offer for the method, or always
 	list         bool     // legacy clients may list what is not offered
 	names        string   // the member of params that names an item; required
@@ -676,7 +679,7 @@ type service struct {
 // those that call handlers, and those that turn notifications on and off.
 var services = map[string]*service{
 	"initialize": {
-		until: newestLegacy, early: true, kind: always, serve: (*request).initialize,
+		until: newestLegacy, early: true, opens: true, kind: always, serve: (*request).initialize,
 		absentData: json.RawMessage(`{"supported":` + modernVersions + `}`),
 	},
 	"ping":            {until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
@@ -711,25 +714,26 @@ func (s *service) existsIn(v revision) bool {
 // output then.
 func (c *session) acceptRequest(e *envelope) (inline *request) {
 	version, _ := unquote(e.jsonrpc)
-	key := idKey(e.id)
+	r := &request{session: c, id: e.id, key: idKey(e.id), method: unquoteBytes(e.method), params: e.params}
+	r.service = c.srv.findMethod(string(r.method))
+	err := r.check()
 	c.mu.Lock()
-	inUse := c.requests[string(key)] != nil
+	holder := c.requests[string(r.key)]
 	c.mu.Unlock()
+	// A valid initialize ends the request that has its id.
+	ends := err == nil && r.service.opens && holder != nil && !holder.rev.modern()
 	switch {
 	case version != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
 		return nil
-	case inUse:
+	case holder != nil && !ends:
 		// The first request may end now.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 		return nil
 	case c.ctx.Err() != nil:
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
 		return nil
-	}
-	r := &request{session: c, id: e.id, key: key, method: unquoteBytes(e.method), params: e.params}
-	r.service = c.srv.findMethod(string(r.method))
-	if err := r.check(); err != nil {
+	case err != nil:
 		c.sendResponse(r.errorResponse(err), nil)
 		return nil
 	}
@@ -741,9 +745,9 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	return nil
 }
 
-// check returns an error if the request is invalid whatever its method is, or if the
-// server does not serve the method. It sets the revision, the client and the members of
-// params.
+// check returns an error if the request is invalid whatever its method is, if the server
+// does not serve the method, or if it is an invalid initialize. It sets the revision, the
+// client and the members of params.
 func (r *request) check() *Error {
 	if err := cmp.Or(r.readParams(), r.selectEra()); err != nil {
 		return err
@@ -760,6 +764,9 @@ func (r *request) check() *Error {
 			return badParams(s.names + " is required")
 		}
 		r.name = name
+	}
+	if s.opens {
+		return r.checkInitialize()
 	}
 	return nil
 }
@@ -860,24 +867,34 @@ func (r *request) methodNotFound() *Error {
 	return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(string(r.method)), Data: r.service.absentData}
 }
 
-// initialize opens the legacy session.
-func (r *request) initialize() []byte {
-	c := r.session
+// checkInitialize returns an error if r, an initialize, is invalid. It sets the revision and the
+// client of the session that r opens.
+func (r *request) checkInitialize() *Error {
 	version, isText := unquote(member(r.params, "protocolVersion"))
-	caps, client := member(r.params, "capabilities"), member(r.params, "clientInfo")
-	_, _, named := parseClientInfo(client)
+	r.caps, r.client = member(r.params, "capabilities"), member(r.params, "clientInfo")
+	_, _, named := parseClientInfo(r.client)
 	switch {
-	case c.legacy.rev != 0:
-		return r.errorResponse(invalid("initialize came twice"))
+	case r.session.inBatch:
+		return invalid("initialize must not be part of a batch")
 	case !isText:
-		return r.errorResponse(badParams("protocolVersion is required"))
-	case caps == nil || caps[0] != '{':
-		return r.errorResponse(badParams("capabilities is required"))
+		return badParams("protocolVersion is required")
+	case r.caps == nil || r.caps[0] != '{':
+		return badParams("capabilities is required")
 	case !named:
-		return r.errorResponse(badParams("clientInfo with name and version is required"))
+		return badParams("clientInfo with name and version is required")
 	}
 	if r.rev = revisionOf(version); r.rev == 0 || r.rev.modern() {
 		r.rev = newestLegacy
+	}
+	return nil
+}
+
+// initialize opens a legacy session, in place of an earlier one: hosts and proxies reconnect over
+// one process, and start their ids again.
+func (r *request) initialize() []byte {
+	c := r.session
+	if c.legacy.rev != 0 {
+		c.endLegacy()
 	}
 	st, since, offered := &request{watched: make(map[topic]int64)}, c.srv.lastChange(kinds), c.srv.offeredKinds()
 	for k := range templates {
@@ -888,8 +905,8 @@ func (r *request) initialize() []byte {
 	c.mu.Lock()
 	c.legacy = legacy{
 		rev:     r.rev,
-		client:  bytes.Clone(client),
-		caps:    bytes.Clone(caps),
+		client:  bytes.Clone(r.client),
+		caps:    bytes.Clone(r.caps),
 		since:   since,
 		stream:  st,
 		offered: offered,
@@ -1151,7 +1168,7 @@ func (c *session) beginRequest(r *request) (inline bool) {
 	c.requests[string(r.key)] = r
 	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
 	if !over && limit > 0 && len(c.running) >= limit {
-		c.waiting = append(c.waiting, r)
+		r.place = c.waiting.PushBack(r)
 		return false
 	}
 	if over {
@@ -1170,13 +1187,20 @@ func (c *session) beginRequest(r *request) (inline bool) {
 // running. After the session has ended no handler starts: cancelHandlers answers the
 // requests that wait.
 func (c *session) startNextLocked() {
-	if c.ctx.Err() != nil || len(c.waiting) == 0 {
+	if c.ctx.Err() != nil || c.waiting.Len() == 0 {
 		return
 	}
-	r := c.waiting[0]
-	c.waiting[0], c.waiting = nil, c.waiting[1:]
+	r := c.takeWaitingLocked()
 	c.running[r] = struct{}{}
 	go c.handleRequest(r, false)
+}
+
+// takeWaitingLocked removes the first request that waits, and returns it. The caller must hold
+// c.mu, and a request must be waiting.
+func (c *session) takeWaitingLocked() *request {
+	r := c.waiting.Remove(c.waiting.Front()).(*request)
+	r.place = nil
+	return r
 }
 
 // ---- handle ----
@@ -1756,13 +1780,18 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 // session has ended.
 func (c *session) withdraw(id string) {
 	c.mu.Lock()
+	c.withdrawLocked(id)
+	c.mu.Unlock()
+	c.out.start()
+}
+
+// withdrawLocked is withdraw, and only queues the notification. The caller must hold c.mu.
+func (c *session) withdrawLocked(id string) {
 	_, open := c.pending[id]
 	delete(c.pending, id)
 	if open && c.open.Err() == nil {
 		c.out.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 	}
-	c.mu.Unlock()
-	c.out.start()
 }
 
 // takeQuestions returns the questions that were added since the last call.
@@ -2051,7 +2080,8 @@ func (t *turn) pass() {
 //
 // Lines are slices of the buffer that they were read into, and that memory is not
 // read into again. So a line that is kept need not be copied, and a buffer is freed
-// when the last request in it has ended.
+// when the last request in it has ended. Only a short line in a large buffer is copied:
+// otherwise a small request that lasts would keep all of it.
 type lineReader struct {
 	r     io.Reader
 	limit int // maximum bytes of a line
@@ -2107,6 +2137,9 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 func (l *lineReader) take(n int) []byte {
 	line := l.buf[:n]
 	l.buf, l.seen, l.last = l.buf[n:], 0, n
+	if l.size > keepBuffer && n < l.size/2 {
+		line = bytes.Clone(line)
+	}
 	return line
 }
 

@@ -1247,8 +1247,7 @@ func TestProtocol(t *testing.T) {
 			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
 			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
 			< {"jsonrpc":"2.0","id":3,"result":{"tools":[]}}`},
-		{"initialize twice", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + initialize("2025-06-18") + `
-			< ` + wrong("1", -32600, "Invalid Request: initialize came twice") + ping},
+		{"initialize twice", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + initialize("2025-11-25") + initialized("2025-11-25") + ping},
 		{"probe, then fall back", emptied, "", `
 			> {"jsonrpc":"2.0","id":"p","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
 			< {"jsonrpc":"2.0","id":"p","error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2099-01-01"}}}
@@ -1360,6 +1359,156 @@ func TestInitialize(t *testing.T) {
 		}
 		play(t, &Server{}, "", `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":`+tt.params+"}\n< "+want+ping)
 	}
+}
+
+// A second initialize ends all that belongs to the legacy session before it, without a response,
+// and nothing of the modern era.
+func TestSecondInitialize(t *testing.T) {
+	replaced := &CancelledError{"initialize opened a new session"}
+	initialize := func(id, version string) (request, response string) {
+		return `{"jsonrpc":"2.0","id":` + id + `,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`,
+			`"id":` + id + `,"result":{"protocolVersion":"` + version
+	}
+	again := func(c *client, id, version string, before ...string) {
+		c.t.Helper()
+		request, response := initialize(id, version)
+		c.send(request)
+		if got := c.recv(); len(got) != len(before)+1 || !strings.Contains(got[len(before)], response) || !slices.Equal(got[:len(before)], before) {
+			c.t.Errorf("got %q, want %q and %s", got, before, response)
+		}
+	}
+	bubble(t, func(t *testing.T, s *stage) { // requests, also with the id of the initialize
+		c := serve(t, &s.Server)
+		s.AddPrompt(Prompt{Name: "p"}, func(ctx context.Context, _ map[string]string) ([]PromptMessage, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+		s.AddMethod("x/wait", func(ctx context.Context, _ json.RawMessage) (any, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+		again(c, "0", "2025-06-18")
+		c.send(legacyCall("0", "wait"), legacyCall("1", "deaf", `"progressToken":1`), modernCall("2", "wait"), listenLine)
+		c.ask(`> 3 prompts/get {"name":"p"}`)
+		c.ask(`> 4 x/wait {}`)
+		again(c, "0.0", "2025-11-25")
+		s.saw(t, replaced)
+		c.send(legacyCall("1", "wait"))
+		for _, id := range []string{"0", "3", "4"} {
+			c.send(legacyCall(id, "hi"))
+			c.want(said(id, "hi"))
+		}
+		s.release <- struct{}{} // the handler of the first session: another request has the id now
+		s.saw(t, replaced)
+		c.want()
+		add(&s.Server, "new", noText) // the stream is open, and the session has not sent initialized
+		c.script(`< notifications/tools/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}`)
+		c.send(cancelling("1"), cancelling("2"))
+		s.saw(t, stopped, stopped)
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // requests that wait
+		s.MaxConcurrent = 1
+		c := serve(t, &s.Server)
+		c.initialize("2025-06-18", "{}")
+		c.send(legacyCall("0", "deaf"), legacyCall("1", "hi"), modernCall("2", "hi"), legacyCall("3", "hi"))
+		again(c, "1", "2025-06-18")
+		c.send(legacyCall("3", "wait"))
+		c.want()
+		close(s.release) // the handler of the first session keeps its place until it returns
+		c.want(modernSaid("2", "hi"))
+		s.ran(t, "0", "2", "3")
+		again(c, `"x"`, "2025-06-18")
+		s.saw(t, replaced, replaced)
+		c.end()
+	})
+	for _, detached := range []bool{false, true} { // questions
+		var errs []error
+		s := asker(func(ctx context.Context) (string, error) {
+			if detached {
+				ctx = context.WithoutCancel(ctx)
+			}
+			_, err := listRoots(ctx)
+			errs = append(errs, err)
+			return outcome("answered", err)
+		})
+		inBubbleWith(t, s, "2025-06-18", `{"roots":{}}`, func(c *client) {
+			c.send(callTheAsker(1))
+			c.want(questionLine(1, "roots/list", "{}"))
+			again(c, "1", "2025-06-18", withdrawn(1))
+			c.send(callTheAsker(1))
+			c.want(questionLine(2, "roots/list", "{}"))
+			c.send(answer(1, `{"roots":[]}`)) // late
+			c.want()
+			c.send(answer(2, `{"roots":[]}`))
+			c.want(said(1, "answered"))
+			if !reflect.DeepEqual(errs, []error{replaced, nil}) {
+				t.Errorf("the questions returned %v", errs)
+			}
+		})
+	}
+	s := &Server{} // what the session was notified of
+	logger := slog.New(s.LogHandler(""))
+	do := doer(s)
+	*do = func(ctx context.Context) { logger.InfoContext(ctx, "m") }
+	s.AddResource(Resource{URI: "x:a", Name: "a"}, texts("A"))
+	inBubble(t, s, "2025-03-26", func(c *client) {
+		c.script(`
+			> 1 resources/subscribe {"uri":"x:a"}
+			< 1 {}
+			> 2 logging/setLevel {"level":"debug"}
+			< 2 {}`)
+		again(c, "1", "2025-11-25")
+		s.ResourceUpdated("x:a")
+		lists[tools].add(s, "new", "")
+		c.script(`
+			> 1 tools/call {"name":"do"}
+			< 1 {"content":[]}
+			> notifications/initialized
+			< notifications/tools/list_changed
+			> 1 resources/subscribe {"uri":"x:a"}
+			< 1 {}`)
+		s.ResourceUpdated("x:a")
+		c.script("< notifications/resources/updated {\"uri\":\"x:a\"}")
+		lists[tools].add(s, "newer", "")
+		c.script("< notifications/tools/list_changed") // once
+		c.talk(`
+			> [` + pingLine + `]
+			< ` + wrong("null", -32600, "Invalid Request: batching is not supported"))
+	})
+	bubble(t, func(t *testing.T, s *stage) { // an invalid one changes nothing
+		c := serve(t, &s.Server)
+		c.initialize("2025-03-26", "{}")
+		c.send(legacyCall("1", "wait"), modernCall("2", "wait"))
+		c.recv()
+		request, _ := initialize("1", "2025-11-25")
+		for _, invalid := range []struct{ old, new, response string }{
+			{`"capabilities":{"roots":{}}`, `"x":0`, wrong("null", -32600, "Invalid Request: id 1 is in use")},
+			{`"2.0","id":1`, `"1.0","id":1`, wrong("null", -32600, `Invalid Request: jsonrpc must be "2.0"`)},
+			{`"id":1`, `"id":2`, wrong("null", -32600, "Invalid Request: id 2 is in use")}, // a modern request has it
+			{`"id":1,`, ``, ""},
+			{`"id":1,`, `"id":3,"x":"` + "\xe9" + `",`, wrong("3", -32700, "Parse error: not UTF-8")},
+			{`"id":1`, `"id":true`, wrong("null", -32600, "Invalid Request: id must be a string or an integer")},
+			{`{"jsonrpc":"2.0","id":1`, `[{"jsonrpc":"2.0","id":4`, wrong("4", -32600, "Invalid Request: initialize must not be part of a batch")},
+			{`"params":{`, `"params":{` + modernParams + `,`, wrong("null", -32600, "Invalid Request: id 1 is in use")},
+		} {
+			line := strings.Replace(request, invalid.old, invalid.new, 1)
+			if line[0] == '[' {
+				line += "]"
+			}
+			c.send(line)
+			if invalid.response == "" {
+				c.want()
+			} else {
+				c.want(invalid.response)
+			}
+		}
+		s.saw(t)
+		c.send(cancelling("1"), cancelling("2"), "["+pingLine+"]")
+		c.want(pongLine)
+		s.saw(t, stopped, stopped)
+		c.end()
+	})
 }
 
 // One server in all revisions: what a client of some revision would refuse differs, and
@@ -2007,7 +2156,9 @@ func TestBatches(t *testing.T) {
 			< ` + wrong("null", -32600, "Invalid Request: empty batch") + ping},
 		{"initialize inside", b, `
 			> [{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}]
-			< ` + wrong("1", -32600, "Invalid Request: initialize came twice")},
+			< ` + wrong("1", -32600, "Invalid Request: initialize must not be part of a batch") + `
+			> ` + one + `
+			< {"jsonrpc":"2.0","id":1,"result":{}}`},
 		{"a modern claim inside", b, `
 			> [{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}},{"jsonrpc":"2.0","id":2,"method":"ping"}]
 			< ` + wrong("1", -32600, "Invalid Request: batching is not supported") + `
@@ -2250,7 +2401,7 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 		session := s.openSessions()[0]
 		for queued := 0; queued < n; runtime.Gosched() {
 			session.mu.Lock()
-			queued = len(session.waiting)
+			queued = session.waiting.Len()
 			session.mu.Unlock()
 		}
 		begun := time.Now()
@@ -3013,8 +3164,8 @@ func TestManyUpdatesAreSentOnce(t *testing.T) {
 
 // ---- memory and trace ----
 
-// The memory of requests that were served is released, also while others wait, and an
-// open subscription keeps nothing of its line.
+// The memory of requests that were served or cancelled is released, also while others wait, and
+// an open subscription keeps nothing of its line.
 func TestMemoryIsReleased(t *testing.T) {
 	skipIfNotMeasurable(t)
 	const size = 1 << 20
@@ -3053,6 +3204,69 @@ func TestMemoryIsReleased(t *testing.T) {
 		}
 		c.end()
 	})
+	for _, end := range []string{"cancel", "initialize"} {
+		bubble(t, func(t *testing.T, s *stage) { // calls that are cancelled while they wait
+			s.MaxConcurrent = 1
+			c := serve(t, &s.Server)
+			c.initialize(legacyPV, "{}")
+			c.send(modernCall("0", "wait"))
+			c.recv()
+			before := heap()
+			for i := range 100 {
+				id := strconv.Itoa(i + 1)
+				c.send(call(id, "hi", `{"x":"`+pad+`"}`), pingLine)
+				if c.want(pongLine); end == "cancel" {
+					c.send(cancelling(id + ".0"))
+				}
+			}
+			if end != "cancel" {
+				c.initialize(legacyPV, "{}")
+			}
+			c.want()
+			if kept := heap() - before; kept > 4*size {
+				t.Errorf("%s: %d MiB are kept by 100 calls that waited", end, kept>>20)
+			}
+			c.send(cancelling("0"), modernCall("1", "hi"))
+			c.want(modernSaid("1", "hi"))
+			c.end()
+		})
+	}
+}
+
+// A request that lasts keeps little more than its own line, however much was read together with
+// it.
+func TestShortRequestKeepsNoLongLine(t *testing.T) {
+	skipIfNotMeasurable(t)
+	const size = 4 << 20
+	for name, lines := range map[string]func(long, short string) string{
+		"after":   func(long, short string) string { return long + "\n" + short },
+		"between": func(long, short string) string { return long + "\n\n" + short + "\n" + long },
+		"half":    func(long, short string) string { return long[:len(long)/3] + `"}}}` + "\n" + short + "\n" + long },
+	} {
+		s := asker(askConsent)
+		AddTool(s, Tool{Name: "take"}, func(context.Context, struct{ Text string }) (string, error) { return "", nil })
+		inBubbleWith(t, s, legacyPV, everyCap, func(c *client) {
+			long := call("0", "take", `{"Text":"`+strings.Repeat("x", size)+`"}`)
+			before := heap()
+			for i := range 20 {
+				c.send(lines(long, callTheAsker(i+1)))
+				time.Sleep(time.Second)
+			}
+			questions := 0
+			for _, line := range c.recv() {
+				questions += strings.Count(line, "elicitation/create")
+			}
+			heap() // twice, because of a sync.Pool
+			if kept := heap() - before; kept > 2*size || questions != 20 {
+				t.Errorf("%s: %d questions keep %d KiB", name, questions, kept>>10)
+			}
+			runtime.KeepAlive(long)
+			for i := range 20 {
+				c.send(cancelling(strconv.Itoa(i + 1)))
+			}
+			c.recv()
+		})
+	}
 }
 
 // The trace has each line that was accepted or written, with its time and direction.
