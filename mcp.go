@@ -1131,8 +1131,10 @@ func RequestFrom(ctx context.Context) Request {
 // few seconds.
 //
 // Progress does nothing if the client did not ask for progress, if done is not more than the
-// last time, if the request has ended, or if ctx is not a handler's. It blocks until the
-// notification is written or the request ends. It may be called concurrently.
+// last time, if the handler has returned, if the request has ended, or if ctx is not a handler's.
+// It blocks until the notification is written or the request ends. It may be called concurrently.
+// The response to a request that has reported progress is sent 2 ms after the handler has
+// returned, because some clients lose progress that they read together with the response.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
 func Progress(ctx context.Context, done, total float64, message string) {
@@ -1147,7 +1149,7 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	}
 	b = optionalMember(b, "message", message)
 	r.session.sendNotification(r, closeWith(b, `}}`), func() bool {
-		if r.reported && done <= r.progress {
+		if r.returned || r.reported && done <= r.progress {
 			return false
 		}
 		r.reported, r.progress = true, done

@@ -2288,6 +2288,7 @@ func TestRequestFromDoesNotCopy(t *testing.T) {
 	})
 	inBubble(t, s, "", func(c *client) {
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"` + strings.Repeat("x", 1<<20) + `"},"_meta":{"progressToken":7,` + modernMeta + `},"name":"t"}}`)
+		time.Sleep(progressGap)
 		c.want(progressLine("7", "1"), modernSaid(1, `1 {} {"a":"xxxx true`))
 	})
 }
@@ -2542,6 +2543,7 @@ func TestProgress(t *testing.T) {
 		for _, token := range []string{`7`, `"7"`, `"\u0041 \\"`, `9007199254740993`, `-0`, `7.0`, `""`} {
 			c.writes = nil
 			c.send(modernCall("1", "steps", `"progressToken":`+token))
+			time.Sleep(progressGap)
 			c.recv()
 			want := []string{}
 			for _, done := range []string{"-1", "0", "0.0000001", "0.5", "2", "1000000", "1234567.5", "1000000000000000000000"} {
@@ -2590,6 +2592,7 @@ func TestConcurrentProgress(t *testing.T) {
 	inBubble(t, s, "", func(c *client) {
 		for range 5 {
 			c.send(modernCall("1", "crowd", `"progressToken":1`))
+			time.Sleep(progressGap)
 			lines := c.recv()
 			if last := lines[len(lines)-1]; !sameJSON(t, last, modernSaid("1", "done")) {
 				t.Errorf("the last line is %s", last)

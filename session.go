@@ -194,6 +194,8 @@ type request struct {
 	matched   bool           // an answer of this round was taken
 	reported  bool           // progress was reported
 	progress  float64        // the last value that was reported
+	notified  int64          // position in the output after its last notification
+	returned  bool           // the handler has returned; no more progress is reported
 	questions []inputRequest // to be sent with the result of this round
 }
 
@@ -1234,6 +1236,7 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 				lent = false
 			}
 		}
+		c.waitAfterProgress(r)
 		c.respond(r, line)
 		mine = lent && c.turn.reclaim()
 		c.wg.Done()
@@ -1266,6 +1269,34 @@ func (c *session) runHandler(r *request) []byte {
 		return r.failure(hint)
 	}
 	return line
+}
+
+// progressGap is the time between the last progress of a request and its response. A client of
+// the TypeScript SDK loses progress that it reads together with the response, and some hosts then
+// drop the server.
+const progressGap = 2 * time.Millisecond
+
+// waitAfterProgress blocks until progressGap has passed since the last progress of r was written,
+// unless r has reported none, or until r or the session ends. The handler has returned, and
+// reports no more progress. Meanwhile input is read, and r keeps its place among those that run.
+func (c *session) waitAfterProgress(r *request) {
+	if r.token == nil {
+		return
+	}
+	c.mu.Lock()
+	r.returned = true
+	reported, end := r.reported, r.notified
+	c.mu.Unlock()
+	if !reported {
+		return
+	}
+	c.turn.pass() // this goroutine may have the turn to read
+	c.waitForWrite(r, end)
+	select {
+	case <-time.After(progressGap):
+	case <-r.ctx.Done():
+	case <-c.open.Done():
+	}
 }
 
 // ---- respond ----
@@ -1312,8 +1343,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 
 // sendNotification sends a notification that belongs to r. It sends nothing if r has
 // been answered, or if ok, which is called under c.mu, returns false. It blocks until
-// the line is written or r ends, so that the response to r is in a later Write: some
-// clients drop progress that they read together with the response.
+// the line is written or r ends, which slows a handler down to what the client reads.
 func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
 	if c.requests[string(r.key)] != r || r.ctx.Err() != nil || !ok() {
@@ -1321,7 +1351,13 @@ func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 		return
 	}
 	end := c.out.enqueue(line)
+	r.notified = end
 	c.mu.Unlock()
+	c.waitForWrite(r, end)
+}
+
+// waitForWrite blocks until everything before the position end has been written, or r ends.
+func (c *session) waitForWrite(r *request, end int64) {
 	c.out.start()
 	for unsent := c.out.waitChannel(end); unsent != nil; unsent = c.out.waitChannel(end) {
 		select {

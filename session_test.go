@@ -216,6 +216,9 @@ func (c *client) talk(transcript string) {
 			expected = append(expected, strings.TrimSpace(rest))
 		}
 		if rest, ok := strings.CutPrefix(line, ">"); ok {
+			if strings.Contains(strings.Join(expected, ""), "notifications/progress") {
+				time.Sleep(progressGap) // a response may follow
+			}
 			c.want(expected...)
 			if expected = nil; rest != "" {
 				c.send(strings.TrimSpace(rest))
@@ -2653,9 +2656,149 @@ func TestEveryEndWakesProgress(t *testing.T) {
 		c.send(modernCall("1", "sleep1", `"progressToken":1`))
 		time.Sleep(time.Hour)
 		go c.listen()
-		c.want(progressLine("1", "1"), modernSaid("1", "slept"))
+		c.want(progressLine("1", "1"))
+		time.Sleep(progressGap - 1)
+		c.want()
+		time.Sleep(1)
+		c.want(modernSaid("1", "slept"))
 		c.end()
 	})
+}
+
+// The response to a request that has reported progress comes progressGap after it, whatever it
+// is. Meanwhile other requests are served, and no more progress is sent.
+func TestProgressPrecedesItsResponse(t *testing.T) {
+	ends := map[string]struct {
+		f    func(context.Context) error
+		want string
+	}{
+		"result":         {func(context.Context) error { return nil }, `"result":`},
+		"error":          {func(context.Context) error { return errors.New("no") }, `no"`},
+		"protocol error": {func(context.Context) error { return &Error{Code: 7, Message: "no"} }, `"code":7`},
+		"panic":          {func(context.Context) error { panic("no") }, "Internal error"},
+		"Goexit":         {func(context.Context) error { runtime.Goexit(); return nil }, "Internal error"},
+		"question":       {func(ctx context.Context) error { _, err := listRoots(ctx); return err }, `input_required`},
+	}
+	for name, end := range ends {
+		s := &Server{}
+		handle := func(ctx context.Context) error {
+			Progress(ctx, 1, 0, "")
+			go Progress(context.WithoutCancel(ctx), 2, 0, "of a goroutine that the handler has left")
+			return end.f(ctx)
+		}
+		add(s, "t", func(ctx context.Context) (string, error) { return "", handle(ctx) })
+		s.AddPrompt(Prompt{Name: "p", Arguments: []PromptArgument{{Name: "a", Complete: func(ctx context.Context, _ string, _ map[string]string) ([]string, error) {
+			return nil, handle(ctx)
+		}}}}, func(ctx context.Context, _ map[string]string) ([]PromptMessage, error) { return nil, handle(ctx) })
+		s.AddResource(Resource{URI: "x:a", Name: "a"}, func(ctx context.Context, _ string, _ map[string]string) ([]ResourceContents, error) {
+			return nil, handle(ctx)
+		})
+		s.AddMethod("x/y", func(ctx context.Context, _ json.RawMessage) (any, error) { return nil, handle(ctx) })
+		AddTool(s, Tool{Name: "hidden", Enabled: func(ctx context.Context) bool {
+			if requestOf(ctx).service.list {
+				handle(ctx)
+			}
+			return true
+		}}, func(context.Context, none) (string, error) { return "", nil })
+		for _, era := range eras {
+			meta := ""
+			if era.version == "" {
+				meta = "," + strings.Replace(modernMeta, "{}", `{"roots":{}}`, 1)
+			}
+			inBubble(t, s, era.version, func(c *client) {
+				for _, request := range []string{
+					`tools/call {"name":"t"`, `prompts/get {"name":"p"`, `resources/read {"uri":"x:a"`, `x/y {"n":1`, `tools/list {"n":1`,
+					`completion/complete {"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`,
+				} {
+					asks := strings.Contains(request, "call") || strings.Contains(request, "get") || strings.Contains(request, "read")
+					if name == "question" && (era.version != "" || !asks) {
+						continue // no response has the question
+					}
+					line := long("> 1 " + request + `,"_meta":{"progressToken":1` + meta + "}}")
+					c.send(strings.TrimPrefix(line, "> "), strings.Replace(modernCall(`"l"`, "x"), "tools/call", "server/discover", 1))
+					got := strings.Join(c.recv(), "\n")
+					if !strings.Contains(got, `"id":"l"`) || !strings.Contains(got, `"progress":1}`) || strings.Contains(got, `"id":1`) {
+						t.Errorf("%s, %s: at first %q", name, request, got)
+					}
+					time.Sleep(progressGap - 1)
+					if early := strings.Join(c.recv(), "\n"); strings.Contains(early, `"id":1`) {
+						t.Errorf("%s, %s: too early %q", name, request, early)
+					}
+					time.Sleep(1)
+					if last := c.recv(); len(last) != 1 || !strings.Contains(last[0], `"id":1`) || !strings.Contains(request, "list") && !strings.Contains(last[0], end.want) {
+						t.Errorf("%s, %s: then %q", name, request, last)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The time between progress and response ends with the request and with the session. It counts
+// for MaxConcurrent.
+func TestProgressGapEnds(t *testing.T) {
+	const token = `"progressToken":7`
+	done := progressLine("7", "1")
+	report := func(s *stage) {
+		add(&s.Server, "report", func(ctx context.Context) (string, error) { Progress(ctx, 1, 0, ""); return "reported", nil })
+		add(&s.Server, "early", func(ctx context.Context) (string, error) {
+			Progress(ctx, 1, 0, "")
+			left := context.WithoutCancel(ctx)
+			time.AfterFunc(progressGap/2, func() { Progress(left, 2, 0, "late") })
+			return "early", nil
+		})
+	}
+	bubble(t, func(t *testing.T, s *stage) {
+		s.MaxConcurrent = 1
+		report(s)
+		c := serve(t, &s.Server)
+		c.send(modernCall("1", "hi", token)) // no progress, no wait
+		c.want(modernSaid("1", "hi"))
+		c.send(modernCall("1", "report", token), modernCall("2", "hi"), pingLine)
+		c.want(done, pongLine)
+		time.Sleep(progressGap)
+		c.want(modernSaid("1", "reported"), modernSaid("2", "hi"))
+		c.send(modernCall("1", "report", token), modernCall("2", "hi"))
+		c.want(done)
+		c.send(cancelling("1"))
+		c.want(modernSaid("2", "hi"))
+		c.send(modernCall("1", "early", token))
+		c.want(done)
+		time.Sleep(progressGap)
+		c.want(modernSaid("1", "early"))
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // progress of another goroutine, which the client has not read
+		add(&s.Server, "leave", func(ctx context.Context) (string, error) {
+			go Progress(ctx, 1, 0, "")
+			time.Sleep(time.Second)
+			return "left", nil
+		})
+		c := serveUnread(t, &s.Server)
+		c.send(modernCall("1", "leave", token))
+		time.Sleep(time.Hour)
+		go c.listen()
+		c.want(done)
+		time.Sleep(progressGap - 1)
+		c.want()
+		time.Sleep(1)
+		c.want(modernSaid("1", "left"))
+		c.end()
+	})
+	for _, delay := range []time.Duration{0, time.Second} {
+		for _, end := range []func(*client){func(c *client) { c.in.Close() }, func(c *client) { c.cancel(ErrClosed) }} {
+			bubble(t, func(t *testing.T, s *stage) {
+				s.CancelDelay = delay
+				report(s)
+				c := serve(t, &s.Server)
+				c.send(modernCall("1", "report", token))
+				c.want(done)
+				end(c)
+				c.ends(0, nil)
+				c.want(modernSaid("1", "reported"))
+			})
+		}
+	}
 }
 
 // ---- asking the client ----
