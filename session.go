@@ -384,7 +384,8 @@ const (
 
 // readLines reads and accepts messages. It runs on the goroutine that has the turn to
 // read, and returns when the turn has passed to another goroutine, r has ended or the
-// writer was stopped. The WaitGroup counts it, except during a Read.
+// writer was stopped. The WaitGroup counts the goroutine that has the turn, except during
+// a Read: if the turn passes on, so does the count.
 //
 // The responses to requests that this goroutine serves are not written one by one.
 // They are written together before it waits for input, or before the next line if a
@@ -393,9 +394,11 @@ const (
 // meanwhile: input is read even if the client does not read.
 func (c *session) readLines() {
 	began := time.Now()
-	for !c.out.isStopped() {
+	counted := true // by the WaitGroup
+	for ended := false; counted && !ended && !c.out.isStopped(); {
 		c.waitForRoom()
 		m, err := c.nextMessage()
+		mustWrite := m == nil && c.out.acquire()
 		switch {
 		case m != nil:
 			if time.Since(began) > maxInline { // queued responses have waited long enough
@@ -404,27 +407,23 @@ func (c *session) readLines() {
 			}
 			if r := c.acceptLine(m); r != nil {
 				c.turn.lend(len(m))
-				if !c.handleRequest(r, true) { // if the handler calls runtime.Goexit, this does not return
-					return
-				}
+				counted = c.handleRequest(r, true) // if the handler calls runtime.Goexit, this does not return
 			}
-		case c.out.acquire():
+		case mustWrite:
 			c.turn.lend(0)
 			c.out.writeAll()
-			if !c.turn.reclaim() {
-				return
-			}
+			counted = c.turn.reclaim()
 		case err != nil:
 			c.endInput(err)
-			c.wg.Done()
-			return
-		case !c.readMore():
-			return
+			ended = true
 		default:
+			counted = c.readInput()
 			began = time.Now()
 		}
 	}
-	c.wg.Done()
+	if counted {
+		c.wg.Done()
+	}
 }
 
 // waitForRoom blocks while more than outputBound bytes of output are unsent. That
@@ -467,11 +466,12 @@ func (c *session) nextMessage() ([]byte, error) {
 	return m, nil
 }
 
-// readMore reads once, when no line is left. The WaitGroup counts the reader except during
+// readInput reads once, when no line is left. The WaitGroup counts the reader except during
 // the Read, which may block for as long as the client is silent. If ctx ended during the Read,
-// readMore discards input until r has ended or the writer was stopped, and returns false: a
-// client that blocks in a write can then read the last responses.
-func (c *session) readMore() (more bool) {
+// readInput discards input until r has ended or the writer was stopped, and returns false: a
+// client that blocks in a write can then read the last responses. The reader is then no longer
+// counted.
+func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
 	c.mu.Lock()
@@ -813,7 +813,7 @@ func dropNulls(optional ...*[]byte) {
 // initialize or ping.
 func (r *request) selectEra() *Error {
 	if r.version != nil {
-		return r.takeClaim()
+		return r.readClaim()
 	}
 	legacy := &r.session.legacy
 	r.rev, r.client, r.caps = legacy.rev, legacy.client, legacy.caps
@@ -826,8 +826,8 @@ func (r *request) selectEra() *Error {
 	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (older revisions send initialize)")
 }
 
-// takeClaim checks the _meta of a modern request, and sets the revision from it.
-func (r *request) takeClaim() *Error {
+// readClaim checks the _meta of a modern request, and sets the revision from it.
+func (r *request) readClaim() *Error {
 	version, isText := unquote(r.version)
 	_, _, named := parseClientInfo(r.client)
 	switch level, _ := unquote(r.level); {
@@ -1741,15 +1741,15 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 	case r.item == nil: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
-	return r.takeAnswer(inputRequest{method: method, params: params})
+	return r.answerTo(inputRequest{method: method, params: params})
 }
 
-// takeAnswer returns the client's answer to a question. If the client has not sent one
+// answerTo returns the client's answer to a question. If the client has not sent one
 // it adds the question to those of this round. The key consists of a checksum of the
 // question and the number of answers that this run of the handler has taken for equal
 // questions, so an answer is never used for two questions. The list of roots is the
 // exception: every question for it takes the same answer.
-func (r *request) takeAnswer(q inputRequest) (json.RawMessage, error) {
+func (r *request) answerTo(q inputRequest) (json.RawMessage, error) {
 	sum, c := r.checksum(q.method, q.params), r.session
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -2146,18 +2146,18 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 		n := bytes.IndexByte(l.buf, '\n') + 1
 		l.skipping = n == 0
 		// The room after buf is kept: the line may come in many small Reads.
-		l.take(cmp.Or(n, len(l.buf)))
+		l.takeLine(cmp.Or(n, len(l.buf)))
 	}
 	end := bytes.IndexByte(l.buf[l.seen:], '\n')
 	switch {
 	case end >= 0:
-		line = l.take(l.seen + end + 1)
+		line = l.takeLine(l.seen + end + 1)
 		return line[:len(line)-1], nil
 	case len(l.buf) > l.limit:
 		l.skipping = true
-		return l.take(len(l.buf)), nil
+		return l.takeLine(len(l.buf)), nil
 	case l.err != nil && len(l.buf) > 0:
-		return l.take(len(l.buf)), nil
+		return l.takeLine(len(l.buf)), nil
 	case l.err != nil:
 		return nil, l.err
 	}
@@ -2169,8 +2169,8 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 	return nil, nil
 }
 
-// take removes the first n bytes from the buffer and returns them.
-func (l *lineReader) take(n int) []byte {
+// takeLine removes a line of n bytes, or a part of a long one, from the buffer and returns it.
+func (l *lineReader) takeLine(n int) []byte {
 	line := l.buf[:n]
 	l.buf, l.seen, l.last = l.buf[n:], 0, n
 	if l.size > keepBuffer && n < l.size/2 {
