@@ -65,7 +65,7 @@ var ErrWaitDelay = errors.New("mcp: work was unfinished when Server.WaitDelay ha
 // request, or, in the older revisions, has opened a new session: a second initialize ends
 // the requests that came before it. The result of the handler is discarded.
 type CancelledError struct {
-	Reason string // as the client gave it; often empty
+	Reason string // as the client gave it, often empty, or that initialize opened a new session
 }
 
 func (e *CancelledError) Error() string {

@@ -147,7 +147,7 @@
 // A handler's context ends when the client cancels the request or goes away, and when the
 // session ends. [context.Cause] returns the reason:
 //
-//   - a [*CancelledError] if the client cancelled the request;
+//   - a [*CancelledError] if the client cancelled the request, or opened a new session;
 //   - [ErrClosed] if the client closed the connection;
 //   - the error of a Read or Write that failed;
 //   - the cause of the context that was passed to [Server.Serve], if that ended;
