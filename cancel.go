@@ -7,6 +7,7 @@ package mcp
 //
 //	event                        cause the handler sees          its response               Serve returns
 //	notifications/cancelled      *CancelledError                 none                       continues
+//	initialize, again            *CancelledError                 none                       continues
 //	EOF on r, or r is closed     ErrClosed, after CancelDelay    what the handler returns   nil
 //	r fails otherwise            that error, after CancelDelay   what the handler returns   that error
 //	w is a closed pipe           ErrClosed                       none can be written        nil
@@ -20,8 +21,8 @@ package mcp
 // clients fail when they read a response after they have closed stdin, and then kill
 // the server process, so the other handlers could not clean up.
 //
-// In the first row, only the questions of that request end. In all other rows, all
-// questions to the client end at once. A request that still waits for other requests
+// In the first row, only the questions of that request end, and in the second those of the
+// older revisions. In all other rows, all questions to the client end at once. A request that still waits for other requests
 // when handlers are cancelled, or that was read ahead, is not started, and gets the cause
 // as its error.
 
@@ -62,9 +63,10 @@ func (closedError) Is(target error) bool { return target == context.Canceled }
 var ErrWaitDelay = errors.New("mcp: work was unfinished when Server.WaitDelay had passed")
 
 // CancelledError is the cause of a handler's context if the client has cancelled the
-// request. The result of the handler is discarded.
+// request, or, in the older revisions, has opened a new session: a second initialize ends
+// the requests that came before it. The result of the handler is discarded.
 type CancelledError struct {
-	Reason string // as the client gave it; often empty
+	Reason string // as the client gave it, often empty, or that initialize opened a new session
 }
 
 func (e *CancelledError) Error() string {
@@ -85,9 +87,8 @@ func (e *CancelledError) Is(target error) bool { return target == context.Cancel
 // the id is unknown or the request has been answered.
 func (c *session) cancelRequest(id []byte, reason string) {
 	c.mu.Lock()
-	r := c.requests[string(id)]
-	delete(c.requests, string(id))
-	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool { return st == r })
+	r := c.requests[string(idKey(id))]
+	waited := r != nil && c.removeLocked(r)
 	c.mu.Unlock()
 	if r == nil || r.cancel == nil { // a cancel is the usual end of a stream, and is not logged
 		return
@@ -95,6 +96,50 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	why := (&CancelledError{oneLine(reason)}).Error()
 	c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
 	r.cancel(&CancelledError{reason})
+	if waited {
+		c.wg.Done()
+	}
+}
+
+// removeLocked removes a request that must not be answered, and reports whether it waited for
+// other requests. Then it never runs, and the caller must call c.wg.Done. The caller must hold
+// c.mu.
+func (c *session) removeLocked(r *request) (waited bool) {
+	delete(c.requests, string(r.key))
+	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool { return st == r })
+	if waited = r.place != nil; waited {
+		c.waiting.Remove(r.place)
+		r.place = nil
+	}
+	return waited
+}
+
+// endLegacy ends the legacy session, because initialize opens another one. Its requests are
+// removed and cancelled, its questions are withdrawn, and it is no longer notified of changes.
+func (c *session) endLegacy() {
+	var cancelled []*request
+	waited := 0
+	c.mu.Lock()
+	for _, r := range c.requests {
+		if !r.rev.modern() {
+			cancelled = append(cancelled, r)
+			if c.removeLocked(r) {
+				waited++
+			}
+		}
+	}
+	for id := range c.pending { // the modern era has none
+		c.withdrawLocked(id)
+	}
+	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool { return st == c.legacy.stream })
+	c.mu.Unlock()
+	c.logf("initialize opens a new session: %d requests of the one before are cancelled", len(cancelled))
+	for _, r := range cancelled {
+		r.cancel(&CancelledError{"initialize opened a new session"})
+	}
+	for range waited {
+		c.wg.Done()
+	}
 }
 
 // ---- the end of a session ----
@@ -158,7 +203,7 @@ func (c *session) endStreams(cause error) {
 		if st.id == nil { // the legacy session
 			return false
 		}
-		delete(c.requests, string(st.id))
+		delete(c.requests, string(st.key))
 		if cause != ErrClosed {
 			c.sendResponseLocked(st.endResponseWith(st.subscriptionMember(), st.beginResponse()), nil)
 		}
@@ -173,8 +218,10 @@ func (c *session) endStreams(cause error) {
 func (c *session) cancelHandlers(cause error) {
 	c.cancel(cause)
 	c.mu.Lock()
-	waiting := c.waiting
-	c.waiting = nil
+	var waiting []*request
+	for c.waiting.Len() > 0 {
+		waiting = append(waiting, c.takeWaitingLocked())
+	}
 	c.mu.Unlock()
 	for _, r := range waiting {
 		c.respond(r, r.refuseNotStarted())
@@ -285,7 +332,7 @@ func (c *session) listUnfinished() string {
 		names = append(names, r.String())
 	}
 	for r := range c.running {
-		if c.requests[string(r.id)] != r {
+		if c.requests[string(r.key)] != r {
 			names = append(names, r.String()+", cancelled")
 		}
 	}

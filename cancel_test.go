@@ -637,8 +637,8 @@ func TestNothingIsReadAfterServe(t *testing.T) {
 
 // ---- the client's cancel ----
 
-// A cancel ends the request with exactly that id, has no response, and is ignored if no
-// request has that id.
+// A cancel ends the request with that id, compared by its value, has no response, and is
+// ignored if no request has that id.
 func TestCancelEndsOneRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -661,7 +661,7 @@ func TestCancelEndsOneRequest(t *testing.T) {
 
 		c.send(modernCall("5", "wait"), modernCall(`"6"`, "wait"), modernCall("7", "wait"))
 		c.want()
-		for _, none := range []string{`"5"`, "6", "8", "1", "5.0", "-5", "null", "true", "5.5", "[5]", `{"id":5}`, `"init"`, `"ping"`} {
+		for _, none := range []string{`"5"`, `"5.0"`, "5e0", "50e-1", "6", "8", "1", "-5", "null", "true", "5.5", "[5]", `{"id":5}`, `"init"`, `"ping"`} {
 			c.send(cancelling(none))
 		}
 		for _, malformed := range []string{
@@ -679,6 +679,22 @@ func TestCancelEndsOneRequest(t *testing.T) {
 		s.saw(t, &CancelledError{})
 		c.send(cancelling(`"6"`), cancelling(`"6"`))
 		s.saw(t, stopped)
+		for _, id := range []struct{ request, others, cancel string }{
+			{"5", "50", "5.0"},
+			{"5.00", "5e0", "5"},
+			{"0", "1", "-0"},
+			{"-0.0", `"0"`, "0"},
+			{"-7", "7", "-7.0"},
+			{"9007199254740993", "9007199254740992", "9007199254740993.0"}, // not one float64
+			{`"a"`, `"A"`, `"\u0061"`},
+			{`"\/\u00e9\""`, `"\\/é"`, `"/é\u0022"`},
+			{`"\ud83d\ude00"`, `"\ud83d"`, `"😀"`},
+		} {
+			c.send(modernCall(id.request, "wait"), cancelling(id.others))
+			s.saw(t)
+			c.send(cancelling(id.cancel))
+			s.saw(t, stopped)
+		}
 		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // initialize cannot be cancelled

@@ -147,7 +147,7 @@
 // A handler's context ends when the client cancels the request or goes away, and when the
 // session ends. [context.Cause] returns the reason:
 //
-//   - a [*CancelledError] if the client cancelled the request;
+//   - a [*CancelledError] if the client cancelled the request, or opened a new session;
 //   - [ErrClosed] if the client closed the connection;
 //   - the error of a Read or Write that failed;
 //   - the cause of the context that was passed to [Server.Serve], if that ended;
@@ -1165,8 +1165,10 @@ func RequestFrom(ctx context.Context) Request {
 // few seconds.
 //
 // Progress does nothing if the client did not ask for progress, if done is not more than the
-// last time, if the request has ended, or if ctx is not a handler's. It blocks until the
-// notification is written or the request ends. It may be called concurrently.
+// last time, if the handler has returned, if the request has ended, or if ctx is not a handler's.
+// It blocks until the notification is written or the request ends. It may be called concurrently.
+// The response to a request that has reported progress is sent 2 ms after the handler has
+// returned, because some clients lose progress that they read together with the response.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
 func Progress(ctx context.Context, done, total float64, message string) {
@@ -1175,13 +1177,13 @@ func Progress(ctx context.Context, done, total float64, message string) {
 		return
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(r.token), `,`)
-	b = rawMember(b, "progress", strconv.AppendFloat(nil, done, 'g', -1, 64))
+	b = rawMember(b, "progress", strconv.AppendFloat(nil, done, 'f', -1, 64))
 	if total > 0 && !math.IsInf(total, 0) {
-		b = rawMember(b, "total", strconv.AppendFloat(nil, total, 'g', -1, 64))
+		b = rawMember(b, "total", strconv.AppendFloat(nil, total, 'f', -1, 64))
 	}
 	b = optionalMember(b, "message", message)
 	r.session.sendNotification(r, closeWith(b, `}}`), func() bool {
-		if r.reported && done <= r.progress {
+		if r.returned || r.reported && done <= r.progress {
 			return false
 		}
 		r.reported, r.progress = true, done
@@ -1290,19 +1292,6 @@ var (
 	ErrDeclined  = errors.New("the user declined")
 	ErrDismissed = errors.New("the user dismissed the question")
 )
-
-// decode sets what v points to from raw, which a client has sent, as [json.Unmarshal] does. It
-// does nothing if raw is nil.
-func decode(raw []byte, v any) error {
-	if raw == nil {
-		return nil
-	}
-	err := json.Unmarshal(raw, v)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		err = fmt.Errorf("%s must not be a JSON %s", cmp.Or(wrong.Field, "the value"), wrong.Value)
-	}
-	return err
-}
 
 // askClient asks the client, if it has the capability, such as "roots" or "elicitation.url", or
 // none is needed. It returns the client's answer.
@@ -1446,33 +1435,29 @@ func ElicitURL(ctx context.Context, message, url string) error {
 // elicit sends the question of ElicitSchema or ElicitURL and returns the content of an
 // answer that accepts it.
 func elicit(ctx context.Context, need revision, capability string, params []byte) (json.RawMessage, error) {
-	var answer struct {
-		Action  string          `json:"action"`
-		Content json.RawMessage `json:"content"`
-	}
 	if !requestOf(ctx).rev.knows(need) {
 		return nil, missingCapability(capability)
 	}
-	raw, err := askClient(ctx, capability, "elicitation/create", string(closeWith(params, "}")))
+	answer, err := askClient(ctx, capability, "elicitation/create", string(closeWith(params, "}")))
 	if err != nil {
 		return nil, err
 	}
-	if err := decode(raw, &answer); err != nil {
-		return nil, invalidAnswer(err.Error())
-	}
-	switch content := answer.Content; {
-	case answer.Action == "decline":
+	// Not json.Unmarshal, for which "Action" is "action": a decline must not become consent.
+	var rawAction, content []byte
+	extract(answer, trusted, into{"action", &rawAction}, into{"content", &content})
+	switch action, _ := unquote(rawAction); {
+	case action == "decline":
 		return nil, ErrDeclined
-	case answer.Action == "cancel":
+	case action == "cancel":
 		return nil, ErrDismissed
-	case answer.Action != "accept":
-		return nil, invalidAnswer("action must be accept, decline or cancel, got " + strconv.Quote(excerpt(answer.Action)))
+	case action != "accept":
+		return nil, invalidAnswer("action must be accept, decline or cancel, got " + excerpt(cmp.Or(string(rawAction), "none")))
 	case len(content) == 0 || string(content) == "null": // a form without fields
 		return json.RawMessage("{}"), nil
 	case content[0] != '{' && capability != "elicitation.url":
 		return nil, invalidAnswer("content " + (&schema{kind: "object"}).wrongKind(content).Error())
 	}
-	return answer.Content, nil
+	return content, nil
 }
 
 // Ask sends a request to the client and returns its result, which is not checked. The params are

@@ -2295,7 +2295,13 @@ func TestCompletion(t *testing.T) {
 		with(echo, `{"arguments":{"many":"7","other":"x"}}`): list([]string{"", "map[many:7 other:x]"}, 2, false),
 		with(echo, `{}`):                                            list([]string{"", "map[]"}, 2, false),
 		with(echo, `{"arguments":null}`):                            list([]string{"", "map[]"}, 2, false),
-		with(echo, `{"arguments":[7]}`):                             invalid + "context.arguments: the value must not be a JSON array",
+		with(echo, `null`):                                          list([]string{"", "map[]"}, 2, false),
+		with(echo, `{"Arguments":{"many":"7"}}`):                    list([]string{"", "map[]"}, 2, false),
+		with(echo, `{"arguments":{"many":"7","Many":"8"}}`):         list([]string{"", "map[Many:8 many:7]"}, 2, false),
+		with(echo, `{"arguments":[7]}`):                             invalid + "context.arguments must be an object whose members are strings",
+		with(echo, `{"arguments":{"many":7}}`):                      invalid + "context.arguments must be an object whose members are strings",
+		with(echo, `5`):                                             invalid + "context must be an object",
+		with(echo, `[{"arguments":{}}]`):                            invalid + "context must be an object",
 		with(`{"name":"echo"}`, `{}`):                               required,
 		with(`{"name":"echo","value":1}`, `{}`):                     required,
 		`{"ref":{"type":"ref/prompt","name":"p"}}`:                  required,
@@ -2367,6 +2373,10 @@ func TestRequestFrom(t *testing.T) {
 	}
 	s.AddResource(Resource{URI: "x:a", Name: "a"}, read)
 	s.AddResource(Resource{URI: "x:{v}", Name: "b"}, read)
+	s.AddMethod("x/y", func(ctx context.Context, _ json.RawMessage) (any, error) {
+		saw(ctx)
+		return nil, nil
+	})
 	const trace = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`
 	const modern = `"` + keyVersion + `":"2026-07-28","` + keyCaps + `":`
 	raw := func(text string) json.RawMessage {
@@ -2385,6 +2395,7 @@ func TestRequestFrom(t *testing.T) {
 				{"resources/read", "x:a", `"uri":"x:a"`, ""},
 				{"resources/read", "x:b", `"uri":"x:b"`, ""},
 				{"completion/complete", "p", `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`, ""},
+				{"x/y", "", `"":"none","name":"none","uri":"none"`, ""}, // a method of its own names no item
 			} {
 				if meta != "" {
 					m.params += `,"_meta":` + meta
@@ -2432,6 +2443,7 @@ func TestRequestFromDoesNotCopy(t *testing.T) {
 	})
 	inBubble(t, s, "", func(c *client) {
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"` + strings.Repeat("x", 1<<20) + `"},"_meta":{"progressToken":7,` + modernMeta + `},"name":"t"}}`)
+		time.Sleep(progressGap)
 		c.want(progressLine("7", "1"), modernSaid(1, `1 {} {"a":"xxxx true`))
 	})
 }
@@ -2676,7 +2688,7 @@ func TestProgress(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		var kept context.Context
 		add(&s.Server, "steps", func(ctx context.Context) (string, error) {
-			for _, done := range []float64{-1, 0, 0, math.NaN(), math.Inf(1), math.Inf(-1), 0.5, 0.25, 2, 1e21} {
+			for _, done := range []float64{-1, 0, 0, math.NaN(), math.Inf(1), math.Inf(-1), 1e-7, 0.5, 0.25, 2, 1e6, 1234567.5, 1e21} {
 				Progress(ctx, done, math.NaN(), "")
 			}
 			kept = context.WithoutCancel(ctx)
@@ -2686,9 +2698,10 @@ func TestProgress(t *testing.T) {
 		for _, token := range []string{`7`, `"7"`, `"\u0041 \\"`, `9007199254740993`, `-0`, `7.0`, `""`} {
 			c.writes = nil
 			c.send(modernCall("1", "steps", `"progressToken":`+token))
+			time.Sleep(progressGap)
 			c.recv()
 			want := []string{}
-			for _, done := range []string{"-1", "0", "0.5", "2", "1e+21"} {
+			for _, done := range []string{"-1", "0", "0.0000001", "0.5", "2", "1000000", "1234567.5", "1000000000000000000000"} {
 				want = append(want, progressLine(token, done)+"\n") // each in its own write, with the token as it was sent
 			}
 			if want = append(want, modernSaid("1", "done")+"\n"); !slices.Equal(c.writes, want) {
@@ -2734,6 +2747,7 @@ func TestConcurrentProgress(t *testing.T) {
 	inBubble(t, s, "", func(c *client) {
 		for range 5 {
 			c.send(modernCall("1", "crowd", `"progressToken":1`))
+			time.Sleep(progressGap)
 			lines := c.recv()
 			if last := lines[len(lines)-1]; !sameJSON(t, last, modernSaid("1", "done")) {
 				t.Errorf("the last line is %s", last)
@@ -2989,7 +3003,9 @@ func TestAskingInBothEras(t *testing.T) {
 		{"no content", `{"action":"accept"}`, unfit + "city is required"},
 		{"content is not an object", `{"action":"accept","content":"Rome"}`, invalid + `content must be an object, got "Rome"`},
 		{"unknown action", `{"action":"Accept"}`, invalid + `action must be accept, decline or cancel, got "Accept"`},
-		{"action is not a string", `{"action":5}`, invalid + "action must not be a JSON number"},
+		{"action is not a string", `{"action":5}`, invalid + "action must be accept, decline or cancel, got 5"},
+		{"no action", `{"Action":"accept","content":{"city":"Rome"}}`, invalid + "action must be accept, decline or cancel, got none"},
+		{"content in another case", `{"action":"accept","Content":{"city":"Rome"}}`, unfit + "city is required"},
 	} {
 		check("form: "+test.name, askTrip, [][]asked{{{"k", create, tripAsk, test.answer}}}, test.want)
 	}
@@ -3006,6 +3022,12 @@ func TestAskingInBothEras(t *testing.T) {
 		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":true}}`, "agreed"},
 		{askConsent, create, consentAsk, `{"action":"decline","content":{"confirm":true}}`, "model: the user declined"},
 		{askConsent, create, consentAsk, `{"action":"cancel"}`, "model: the user dismissed the question"},
+		// Names are exact, and the last member of a name counts: otherwise a decline would be consent.
+		{askConsent, create, consentAsk, `{"action":"decline","Action":"accept","content":{"confirm":true}}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"accept","action":"decline","content":{"confirm":true}}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false},"Content":{"confirm":true}}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false,"Confirm":true}}`, "model: the user declined"},
+		{askURL, create, urlAsk, `{"action":"cancel","ACTION":"accept"}`, "dismissed"},
 		{askURL, create, urlAsk, `{"action":"accept"}`, "agreed"},
 		{askURL, create, urlAsk, `{"action":"decline"}`, "declined"},
 		{askRoots, "roots/list", `{}`, `{"roots":[{"uri":"file:///a","name":"A","_meta":{}},{"uri":"file:///b"}],"_meta":{}}`,

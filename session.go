@@ -44,6 +44,7 @@ package mcp
 import (
 	"bytes"
 	"cmp"
+	"container/list"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -111,8 +112,8 @@ type session struct {
 	mu           sync.Mutex          // guards the fields below; held for a few lines of code only
 	closing      bool                // ctx has ended; what is read from now on is discarded
 	failed       error               // the first failure of r or w
-	requests     map[string]*request // requests that must be answered, by raw id
-	waiting      []*request          // requests that wait until other requests end, also cancelled ones
+	requests     map[string]*request // requests that must be answered, by key
+	waiting      list.List           // requests that wait until other requests end, in order
 	lastCall     int64               // the last id of a request of ours
 	lastResponse int64               // position in the output after the last response
 	streams      []*request          // requests that receive notifications of changes
@@ -147,7 +148,7 @@ type legacy struct {
 //
 //	                                             requests   waiting   running
 //	it waits for other requests to end           yes        yes       no
-//	it waits, and the client cancelled it        no         yes       no
+//	it waited, and the client cancelled it       no         no        no
 //	it runs                                      yes        no        yes
 //	it runs, and the client cancelled it         no         no        yes
 //	it has been answered                         no         no        no
@@ -160,6 +161,7 @@ type request struct {
 	ctx     context.Context // of the handler; its value for requestKey is this request
 	cancel  context.CancelCauseFunc
 	id      []byte   // the raw token, sent back byte for byte
+	key     []byte   // idKey of it, for session.requests
 	method  []byte   // unquoted
 	service *service // how the method is served
 	rev     revision
@@ -176,21 +178,28 @@ type request struct {
 	generation int                   // of the list in the response
 	run        func(*request) []byte // returns the response, as a line
 
-	// What a stream watches: the names of notifications, such as "tools/list_changed",
-	// and URIs. Each has the position in the output after its last notification.
-	watched map[string]int64
+	// What a stream watches. Each topic has the position in the output after its last
+	// notification.
+	watched map[topic]int64
 
 	answers map[string]json.RawMessage // the client's answers, of this round and of earlier ones
 	fresh   map[string]bool            // the keys of the answers of this round
 	idle    int                        // rounds in a row, before this one, in which no answer matched
 
 	// The fields below are guarded by session.mu.
+	place     *list.Element  // in session.waiting; nil if it does not wait
 	used      map[string]int // how many answers this run has used, by the checksum of the question
 	matched   bool           // an answer of this round was taken
 	reported  bool           // progress was reported
 	progress  float64        // the last value that was reported
+	notified  int64          // position in the output after its last notification
+	returned  bool           // the handler has returned; no more progress is reported
 	questions []inputRequest // to be sent with the result of this round
 }
+
+// A topic is what a stream may watch: a list, by the name of the notification of its changes,
+// such as "tools/list_changed", or a resource. One of the two fields is set.
+type topic struct{ list, uri string }
 
 // An inputRequest is a question of the modern era, which is sent in a result.
 type inputRequest struct{ key, method, params string }
@@ -365,7 +374,8 @@ const (
 
 // readLines reads and accepts messages. It runs on the goroutine that has the turn to
 // read, and returns when the turn has passed to another goroutine, r has ended or the
-// writer was stopped. The WaitGroup counts it, except during a Read.
+// writer was stopped. The WaitGroup counts the goroutine that has the turn, except during
+// a Read: if the turn passes on, so does the count.
 //
 // The responses to requests that this goroutine serves are not written one by one.
 // They are written together before it waits for input, or before the next line if a
@@ -374,9 +384,11 @@ const (
 // meanwhile: input is read even if the client does not read.
 func (c *session) readLines() {
 	began := time.Now()
-	for !c.out.isStopped() {
+	counted := true // by the WaitGroup
+	for ended := false; counted && !ended && !c.out.isStopped(); {
 		c.waitForRoom()
 		m, err := c.nextMessage()
+		mustWrite := m == nil && c.out.acquire()
 		switch {
 		case m != nil:
 			if time.Since(began) > maxInline { // queued responses have waited long enough
@@ -385,27 +397,23 @@ func (c *session) readLines() {
 			}
 			if r := c.acceptLine(m); r != nil {
 				c.turn.lend(len(m))
-				if !c.handleRequest(r, true) { // if the handler calls runtime.Goexit, this does not return
-					return
-				}
+				counted = c.handleRequest(r, true) // if the handler calls runtime.Goexit, this does not return
 			}
-		case c.out.acquire():
+		case mustWrite:
 			c.turn.lend(0)
 			c.out.writeAll()
-			if !c.turn.reclaim() {
-				return
-			}
+			counted = c.turn.reclaim()
 		case err != nil:
 			c.endInput(err)
-			c.wg.Done()
-			return
-		case !c.readMore():
-			return
+			ended = true
 		default:
+			counted = c.readInput()
 			began = time.Now()
 		}
 	}
-	c.wg.Done()
+	if counted {
+		c.wg.Done()
+	}
 }
 
 // waitForRoom blocks while more than outputBound bytes of output are unsent. That
@@ -448,11 +456,12 @@ func (c *session) nextMessage() ([]byte, error) {
 	return m, nil
 }
 
-// readMore reads once, when no line is left. The WaitGroup counts the reader except during
+// readInput reads once, when no line is left. The WaitGroup counts the reader except during
 // the Read, which may block for as long as the client is silent. If ctx ended during the Read,
-// readMore discards input until r has ended or the writer was stopped, and returns false: a
-// client that blocks in a write can then read the last responses.
-func (c *session) readMore() (more bool) {
+// readInput discards input until r has ended or the writer was stopped, and returns false: a
+// client that blocks in a write can then read the last responses. The reader is then no longer
+// counted.
+func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
 	c.mu.Lock()
@@ -470,16 +479,38 @@ func (c *session) readMore() (more bool) {
 // ---- accept ----
 
 // An envelope holds the outer members of one message, as slices of the line.
-type envelope struct{ jsonrpc, id, method, params, result, err []byte }
+type envelope struct {
+	jsonrpc, id, method, params, result, err []byte
+	isUTF8                                   bool // the whole message is
+}
 
 // parse validates a message and splits it into its members. It reports whether the
 // message is valid JSON. Names are matched exactly, and the last member of a name counts.
 func (e *envelope) parse(m []byte) (valid bool) {
+	e.isUTF8 = utf8.Valid(m)
 	valid = extract(m, 0, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
 		into{"params", &e.params}, into{"result", &e.result}, into{"error", &e.err})
 	dropNulls(&e.method, &e.params) // some clients write them in a response
 	return valid
 }
+
+// idKey returns a valid id as the key of the maps. All JSON forms of a value have one key:
+// 5.0 has that of 5, and "\u0061" that of "a". Most ids are their own keys.
+func idKey(id []byte) []byte {
+	if bytes.IndexByte(id, '\\') >= 0 {
+		return join(nil, `"`, string(unquoteBytes(id)), `"`)
+	}
+	if len(id) > 0 && id[0] == '"' {
+		return id
+	}
+	whole, _, _ := bytes.Cut(id, []byte("."))
+	if string(whole) == "-0" {
+		return whole[1:]
+	}
+	return whole
+}
+
+const notUTF8 = "Parse error: not UTF-8"
 
 // acceptLine accepts one line, or one message of a batch. It returns the request if the
 // caller must run its handler. The order of the cases matters: an invalid response is not
@@ -491,18 +522,23 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 	}
 	line = bytes.Trim(line, "\ufeff \t\r\n") // some programs write a byte order mark first
 	var e envelope
+	isJSON := e.parse(line)
 	switch {
 	case len(line) == 0:
-	case !utf8.Valid(line):
-		c.refuseMessage(nil, coded(codeParse, "Parse error: not UTF-8"))
-	case !e.parse(line):
+	case !isJSON && !e.isUTF8:
+		c.refuseMessage(nil, coded(codeParse, notUTF8))
+	case !isJSON:
 		c.refuseMessage(nil, coded(codeParse, "Parse error"))
 	case line[0] == '[' && !c.inBatch:
 		c.acceptBatch(line)
-	case line[0] != '{':
-		c.refuseMessage(nil, invalid("a message must be an object"))
 	case e.method == nil && (e.result != nil || e.err != nil):
 		c.acceptResponse(&e)
+	case !e.isUTF8 && (e.method == nil || !isValidID(e.id) || !utf8.Valid(e.id)):
+		c.refuseMessage(nil, coded(codeParse, notUTF8))
+	case !e.isUTF8: // a request, whose caller would wait for ever without the id
+		c.refuseMessage(e.id, coded(codeParse, notUTF8))
+	case line[0] != '{':
+		c.refuseMessage(nil, invalid("a message must be an object"))
 	case e.id != nil && !isValidID(e.id):
 		c.refuseMessage(nil, invalid("id must be a string or an integer"))
 	case e.method == nil:
@@ -538,7 +574,7 @@ func (c *session) acceptBatch(line []byte) {
 func (c *session) refuseMessage(id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
 	c.mu.Lock()
-	inUse := c.requests[string(id)] != nil
+	inUse := c.requests[string(idKey(id))] != nil
 	c.mu.Unlock()
 	switch {
 	case inUse:
@@ -585,7 +621,10 @@ func (c *session) startNotifications() {
 // acceptResponse accepts the client's response to one of our requests.
 func (c *session) acceptResponse(e *envelope) {
 	dropNulls(&e.err)
-	id := plainNumber(string(e.id)) // some clients write 1.0 for 1
+	id, isText := unquote(e.id) // some clients write "1" for 1, and the official SDKs accept it
+	if !isText {
+		id = plainNumber(string(e.id)) // some clients write 1.0
+	}
 	c.mu.Lock()
 	call := c.pending[id]
 	delete(c.pending, id)
@@ -593,6 +632,8 @@ func (c *session) acceptResponse(e *envelope) {
 	switch {
 	case call == nil:
 		c.logf("response ignored: no request of this server has the id %s", oneLine(cmp.Or(string(e.id), "(missing)")))
+	case !e.isUTF8:
+		resolveCall(call, reply{err: errors.New("mcp: the client's response is not UTF-8")})
 	case e.err == nil:
 		resolveCall(call, reply{result: e.result})
 	default:
@@ -611,6 +652,7 @@ func (c *session) acceptResponse(e *envelope) {
 type service struct {
 	since, until revision // the revisions that have the method; 0: no bound
 	early        bool     // it is served also before initialize
+	opens        bool     // it opens a session of the older revisions: initialize
 	kind         kind     // what the server must offer for the method, or always
 	list         bool     // legacy clients may list what is not offered
 	names        string   // the member of params that names an item; required
@@ -625,7 +667,7 @@ type service struct {
 // those that call handlers, and those that turn notifications on and off.
 var services = map[string]*service{
 	"initialize": {
-		until: newestLegacy, early: true, kind: always, serve: (*request).initialize,
+		until: newestLegacy, early: true, opens: true, kind: always, serve: (*request).initialize,
 		absentData: json.RawMessage(`{"supported":` + modernVersions + `}`),
 	},
 	"ping":            {until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
@@ -660,24 +702,26 @@ func (s *service) existsIn(v revision) bool {
 // output then.
 func (c *session) acceptRequest(e *envelope) (inline *request) {
 	version, _ := unquote(e.jsonrpc)
+	r := &request{session: c, id: e.id, key: idKey(e.id), method: unquoteBytes(e.method), params: e.params}
+	r.service = c.srv.findMethod(string(r.method))
+	err := r.check()
 	c.mu.Lock()
-	inUse := c.requests[string(e.id)] != nil
+	holder := c.requests[string(r.key)]
 	c.mu.Unlock()
+	// A valid initialize ends the request that has its id.
+	ends := err == nil && r.service.opens && holder != nil && !holder.rev.modern()
 	switch {
 	case version != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
 		return nil
-	case inUse:
+	case holder != nil && !ends:
 		// The first request may end now.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 		return nil
 	case c.ctx.Err() != nil:
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
 		return nil
-	}
-	r := &request{session: c, id: e.id, method: unquoteBytes(e.method), params: e.params}
-	r.service = c.srv.findMethod(string(r.method))
-	if err := r.check(); err != nil {
+	case err != nil:
 		c.sendResponse(r.errorResponse(err), nil)
 		return nil
 	}
@@ -689,9 +733,9 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	return nil
 }
 
-// check returns an error if the request is invalid whatever its method is, or if the
-// server does not serve the method. It sets the revision, the client and the members of
-// params.
+// check returns an error if the request is invalid whatever its method is, if the server
+// does not serve the method, or if it is an invalid initialize. It sets the revision, the
+// client and the members of params.
 func (r *request) check() *Error {
 	if err := cmp.Or(r.readParams(), r.selectEra()); err != nil {
 		return err
@@ -702,11 +746,16 @@ func (r *request) check() *Error {
 	if !offered && (!s.list || r.rev.modern()) {
 		return r.methodNotFound()
 	}
-	name, isText := unquote(r.rawName)
-	if s.names != "" && !isText {
-		return badParams(s.names + " is required")
+	if s.names != "" {
+		name, isText := unquote(r.rawName)
+		if !isText {
+			return badParams(s.names + " is required")
+		}
+		r.name = name
 	}
-	r.name = name
+	if s.opens {
+		return r.checkInitialize()
+	}
 	return nil
 }
 
@@ -750,7 +799,7 @@ func dropNulls(optional ...*[]byte) {
 // initialize or ping.
 func (r *request) selectEra() *Error {
 	if r.version != nil {
-		return r.takeClaim()
+		return r.readClaim()
 	}
 	legacy := &r.session.legacy
 	r.rev, r.client, r.caps = legacy.rev, legacy.client, legacy.caps
@@ -763,8 +812,8 @@ func (r *request) selectEra() *Error {
 	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (older revisions send initialize)")
 }
 
-// takeClaim checks the _meta of a modern request, and sets the revision from it.
-func (r *request) takeClaim() *Error {
+// readClaim checks the _meta of a modern request, and sets the revision from it.
+func (r *request) readClaim() *Error {
 	version, isText := unquote(r.version)
 	_, _, named := parseClientInfo(r.client)
 	switch level, _ := unquote(r.level); {
@@ -806,36 +855,46 @@ func (r *request) methodNotFound() *Error {
 	return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(string(r.method)), Data: r.service.absentData}
 }
 
-// initialize opens the legacy session.
-func (r *request) initialize() []byte {
-	c := r.session
+// checkInitialize returns an error if r, an initialize, is invalid. It sets the revision and the
+// client of the session that r opens.
+func (r *request) checkInitialize() *Error {
 	version, isText := unquote(member(r.params, "protocolVersion"))
-	caps, client := member(r.params, "capabilities"), member(r.params, "clientInfo")
-	_, _, named := parseClientInfo(client)
+	r.caps, r.client = member(r.params, "capabilities"), member(r.params, "clientInfo")
+	_, _, named := parseClientInfo(r.client)
 	switch {
-	case c.legacy.rev != 0:
-		return r.errorResponse(invalid("initialize came twice"))
+	case r.session.inBatch:
+		return invalid("initialize must not be part of a batch")
 	case !isText:
-		return r.errorResponse(badParams("protocolVersion is required"))
-	case caps == nil || caps[0] != '{':
-		return r.errorResponse(badParams("capabilities is required"))
+		return badParams("protocolVersion is required")
+	case r.caps == nil || r.caps[0] != '{':
+		return badParams("capabilities is required")
 	case !named:
-		return r.errorResponse(badParams("clientInfo with name and version is required"))
+		return badParams("clientInfo with name and version is required")
 	}
 	if r.rev = revisionOf(version); r.rev == 0 || r.rev.modern() {
 		r.rev = newestLegacy
 	}
-	st, since, offered := &request{watched: make(map[string]int64)}, c.srv.lastChange(kinds), c.srv.offeredKinds()
+	return nil
+}
+
+// initialize opens a legacy session, in place of an earlier one: hosts and proxies reconnect over
+// one process, and start their ids again.
+func (r *request) initialize() []byte {
+	c := r.session
+	if c.legacy.rev != 0 {
+		c.endLegacy()
+	}
+	st, since, offered := &request{watched: make(map[topic]int64)}, c.srv.lastChange(kinds), c.srv.offeredKinds()
 	for k := range templates {
 		if offered[k] {
-			st.watched[k.changed()] = 0
+			st.watched[topic{list: k.changed()}] = 0
 		}
 	}
 	c.mu.Lock()
 	c.legacy = legacy{
 		rev:     r.rev,
-		client:  bytes.Clone(client),
-		caps:    bytes.Clone(caps),
+		client:  bytes.Clone(r.client),
+		caps:    bytes.Clone(r.caps),
 		since:   since,
 		stream:  st,
 		offered: offered,
@@ -936,10 +995,14 @@ func (r *request) complete() []byte {
 		return r.errorResponse(badParams("no such prompt or template to complete"))
 	}
 	r.run = func(r *request) []byte {
-		known, arguments := make(map[string]string), member(member(r.params, "context"), "arguments")
-		dropNulls(&arguments)
-		if err := decode(arguments, &known); err != nil {
-			return r.errorResponse(badParams("context.arguments: " + err.Error()))
+		known, given := make(map[string]string), member(r.params, "context")
+		arguments := member(given, "arguments")
+		dropNulls(&given, &arguments)
+		if given != nil && given[0] != '{' {
+			return r.errorResponse(badParams("context must be an object"))
+		}
+		if arguments != nil && json.Unmarshal(arguments, &known) != nil {
+			return r.errorResponse(badParams("context.arguments must be an object whose members are strings"))
 		}
 		if it.complete[name] == nil {
 			return r.completeResponse(nil, nil)
@@ -995,17 +1058,9 @@ func (r *request) subscribe() []byte {
 // unsubscribe undoes subscribe.
 func (r *request) unsubscribe() []byte {
 	r.session.mu.Lock()
-	delete(r.session.legacy.stream.watched, r.name)
+	delete(r.session.legacy.stream.watched, topic{uri: r.name})
 	r.session.mu.Unlock()
 	return r.emptyResponse()
-}
-
-// A filter says what a stream watches: lists and resources.
-type filter struct {
-	Tools     bool     `json:"toolsListChanged,omitempty"`
-	Prompts   bool     `json:"promptsListChanged,omitempty"`
-	Resources bool     `json:"resourcesListChanged,omitempty"`
-	URIs      []string `json:"resourceSubscriptions,omitempty"`
 }
 
 // listen begins a stream, which watches what the client asks for as far as the server
@@ -1013,40 +1068,60 @@ type filter struct {
 // line. It is answered when the session ends, unless the client ends it.
 func (r *request) listen() []byte {
 	c, offered := r.session, r.session.srv.offeredKinds()
-	st := &request{session: c, id: bytes.Clone(r.id), rev: r.rev, watched: make(map[string]int64)}
-	var f filter
+	st := &request{session: c, id: bytes.Clone(r.id), key: bytes.Clone(r.key), rev: r.rev, watched: make(map[topic]int64)}
+	var lists [templates][]byte // of tools, prompts and resources
+	var uris []byte
 	asked := member(r.params, "notifications")
-	if err := decode(asked, &f); err != nil || asked == nil {
+	extract(asked, trusted, into{"toolsListChanged", &lists[tools]}, into{"promptsListChanged", &lists[prompts]},
+		into{"resourcesListChanged", &lists[resources]}, into{"resourceSubscriptions", &uris})
+	dropNulls(&lists[tools], &lists[prompts], &lists[resources], &uris)
+	valid := len(asked) > 0 && asked[0] == '{' && (uris == nil || uris[0] == '[')
+	accepted := []byte(`{`)
+	for k, wanted := range lists {
+		valid = valid && (wanted == nil || kindOf(wanted) == "boolean")
+		if string(wanted) == "true" && offered[k] {
+			st.watched[topic{list: kind(k).changed()}] = 0
+			accepted = rawMember(accepted, kindNames[k]+"ListChanged", wanted)
+		}
+	}
+	var subscribed []string
+	for _, val := range members(uris) {
+		uri, isText := unquote(val)
+		valid = valid && isText
+		subscribed = append(subscribed, uri)
+	}
+	if !valid {
 		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions"))
 	}
-	f.Tools = f.Tools && offered[tools]
-	f.Prompts = f.Prompts && offered[prompts]
-	f.Resources = f.Resources && offered[resources]
-	if !offered[resources] {
-		f.URIs = nil
-	}
-	for k, wanted := range []bool{f.Tools, f.Prompts, f.Resources} {
-		if wanted {
-			st.watched[kind(k).changed()] = 0
+	if offered[resources] {
+		for _, uri := range subscribed {
+			if err := st.watchURI(uri); err != nil {
+				return r.errorResponse(err)
+			}
 		}
+		encoded, _ := jsonOf(subscribed) // nil if there are none
+		accepted = rawMember(accepted, "resourceSubscriptions", encoded)
 	}
-	for _, uri := range f.URIs {
-		if err := st.watchURI(uri); err != nil {
-			return r.errorResponse(err)
-		}
+	if err := c.beginStream(st, closeWith(accepted, `}`)); err != nil {
+		return r.errorResponse(err)
 	}
-	watched, _ := marshal(f)
+	return nil
+}
+
+// beginStream adds a stream and queues its acknowledgement, with what it watches. It returns an
+// error if the session has ended, or if the stream would be one too many.
+func (c *session) beginStream(st *request, accepted []byte) *Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.open.Err() != nil:
-		return r.errorResponse(coded(codeInternal, context.Cause(c.open).Error()))
+		return coded(codeInternal, context.Cause(c.open).Error())
 	case len(c.streams) >= maxStreams || len(st.id) > maxRepeated:
-		return r.errorResponse(coded(codeInternal, "Subscription limit reached"))
+		return coded(codeInternal, "Subscription limit reached")
 	}
-	c.requests[string(st.id)] = st
+	c.requests[string(st.key)] = st
 	c.streams = append(c.streams, st)
-	c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`, string(watched),
+	c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`, string(accepted),
 		`,"_meta":{`, strings.TrimSuffix(st.subscriptionMember(), ","), `}}}`))
 	return nil
 }
@@ -1054,13 +1129,14 @@ func (r *request) listen() []byte {
 // watchURI adds a resource to what a stream watches. The caller must hold c.mu if the stream
 // has begun.
 func (st *request) watchURI(uri string) *Error {
-	if _, again := st.watched[uri]; again {
+	what := topic{uri: uri}
+	if _, again := st.watched[what]; again {
 		return nil
 	}
 	if len(st.watched) >= maxWatched || len(uri) > maxURI {
 		return coded(codeInternal, "Subscription limit reached")
 	}
-	st.watched[uri] = 0
+	st.watched[what] = 0
 	return nil
 }
 
@@ -1080,10 +1156,10 @@ func (c *session) beginRequest(r *request) (inline bool) {
 	c.wg.Add(1) // the reader is counted too, so this does not rise from zero
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests[string(r.id)] = r
+	c.requests[string(r.key)] = r
 	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
 	if !over && limit > 0 && len(c.running) >= limit {
-		c.waiting = append(c.waiting, r)
+		r.place = c.waiting.PushBack(r)
 		return false
 	}
 	if over {
@@ -1102,13 +1178,20 @@ func (c *session) beginRequest(r *request) (inline bool) {
 // running. After the session has ended no handler starts: cancelHandlers answers the
 // requests that wait.
 func (c *session) startNextLocked() {
-	if c.ctx.Err() != nil || len(c.waiting) == 0 {
+	if c.ctx.Err() != nil || c.waiting.Len() == 0 {
 		return
 	}
-	r := c.waiting[0]
-	c.waiting[0], c.waiting = nil, c.waiting[1:]
+	r := c.takeWaitingLocked()
 	c.running[r] = struct{}{}
 	go c.handleRequest(r, false)
+}
+
+// takeWaitingLocked removes the first request that waits, and returns it. The caller must hold
+// c.mu, and a request must be waiting.
+func (c *session) takeWaitingLocked() *request {
+	r := c.waiting.Remove(c.waiting.Front()).(*request)
+	r.place = nil
+	return r
 }
 
 // ---- handle ----
@@ -1142,6 +1225,7 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 				lent = false
 			}
 		}
+		c.waitAfterProgress(r)
 		c.respond(r, line)
 		mine = lent && c.turn.reclaim()
 		c.wg.Done()
@@ -1159,7 +1243,7 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 // response and does not call the handler.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
-	open := c.requests[string(r.id)] == r
+	open := c.requests[string(r.key)] == r
 	c.mu.Unlock()
 	if !open { // it was cancelled before it started
 		return nil
@@ -1176,6 +1260,34 @@ func (c *session) runHandler(r *request) []byte {
 	return line
 }
 
+// progressGap is the time between the last progress of a request and its response. A client of
+// the TypeScript SDK loses progress that it reads together with the response, and some hosts then
+// drop the server.
+const progressGap = 2 * time.Millisecond
+
+// waitAfterProgress blocks until progressGap has passed since the last progress of r was written,
+// unless r has reported none, or until r or the session ends. The handler has returned, and
+// reports no more progress. Meanwhile input is read, and r keeps its place among those that run.
+func (c *session) waitAfterProgress(r *request) {
+	if r.token == nil {
+		return
+	}
+	c.mu.Lock()
+	r.returned = true
+	reported, end := r.reported, r.notified
+	c.mu.Unlock()
+	if !reported {
+		return
+	}
+	c.turn.pass() // this goroutine may have the turn to read
+	c.waitForWrite(r, end)
+	select {
+	case <-time.After(progressGap):
+	case <-r.ctx.Done():
+	case <-c.open.Done():
+	}
+}
+
 // ---- respond ----
 
 // respond answers r, unless the client has cancelled it, and releases what r holds. It
@@ -1186,8 +1298,8 @@ func (c *session) runHandler(r *request) []byte {
 // 1, handlers start and respond in the order of the requests.
 func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
-	if c.requests[string(r.id)] == r {
-		delete(c.requests, string(r.id))
+	if c.requests[string(r.key)] == r {
+		delete(c.requests, string(r.key))
 		c.sendResponseLocked(line, r)
 	}
 	delete(c.running, r)
@@ -1220,16 +1332,21 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 
 // sendNotification sends a notification that belongs to r. It sends nothing if r has
 // been answered, or if ok, which is called under c.mu, returns false. It blocks until
-// the line is written or r ends, so that the response to r is in a later Write: some
-// clients drop progress that they read together with the response.
+// the line is written or r ends, which slows a handler down to what the client reads.
 func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
-	if c.requests[string(r.id)] != r || r.ctx.Err() != nil || !ok() {
+	if c.requests[string(r.key)] != r || r.ctx.Err() != nil || !ok() {
 		c.mu.Unlock()
 		return
 	}
 	end := c.out.enqueue(line)
+	r.notified = end
 	c.mu.Unlock()
+	c.waitForWrite(r, end)
+}
+
+// waitForWrite blocks until everything before the position end has been written, or r ends.
+func (c *session) waitForWrite(r *request, end int64) {
 	c.out.start()
 	for unsent := c.out.waitChannel(end); unsent != nil; unsent = c.out.waitChannel(end) {
 		select {
@@ -1613,15 +1730,15 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 	case r.item == nil: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
-	return r.takeAnswer(inputRequest{method: method, params: params})
+	return r.answerTo(inputRequest{method: method, params: params})
 }
 
-// takeAnswer returns the client's answer to a question. If the client has not sent one
+// answerTo returns the client's answer to a question. If the client has not sent one
 // it adds the question to those of this round. The key consists of a checksum of the
 // question and the number of answers that this run of the handler has taken for equal
 // questions, so an answer is never used for two questions. The list of roots is the
 // exception: every question for it takes the same answer.
-func (r *request) takeAnswer(q inputRequest) (json.RawMessage, error) {
+func (r *request) answerTo(q inputRequest) (json.RawMessage, error) {
 	sum, c := r.checksum(q.method, q.params), r.session
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -1674,7 +1791,7 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 	switch {
 	case c.open.Err() != nil:
 		resolveCall(call, reply{err: context.Cause(c.open)})
-	case c.requests[string(r.id)] == r:
+	case c.requests[string(r.key)] == r:
 		c.lastCall++
 		id = strconv.FormatInt(c.lastCall, 10)
 		line := stringMember(join(nil, `{"jsonrpc":"2.0","id":`, id, `,`), "method", method)
@@ -1688,13 +1805,18 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 // session has ended.
 func (c *session) withdraw(id string) {
 	c.mu.Lock()
+	c.withdrawLocked(id)
+	c.mu.Unlock()
+	c.out.start()
+}
+
+// withdrawLocked is withdraw, and only queues the notification. The caller must hold c.mu.
+func (c *session) withdrawLocked(id string) {
 	_, open := c.pending[id]
 	delete(c.pending, id)
 	if open && c.open.Err() == nil {
 		c.out.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 	}
-	c.mu.Unlock()
-	c.out.start()
 }
 
 // takeQuestions returns the questions that were added since the last call.
@@ -1824,13 +1946,15 @@ func (c *session) sendListChanged(k kind) {
 }
 
 // sendListChangedLocked queues the notifications of sendListChanged. The caller must hold c.mu.
-func (c *session) sendListChangedLocked(k kind) { c.sendChangeLocked(k.changed(), k.changed(), "") }
+func (c *session) sendListChangedLocked(k kind) {
+	c.sendChangeLocked(topic{list: k.changed()}, k.changed(), "")
+}
 
 // sendUpdated notifies the client that a resource has changed, if the client watches
 // it.
 func (c *session) sendUpdated(uri string) {
 	c.mu.Lock()
-	c.sendChangeLocked(uri, "resources/updated", `"uri":`+string(appendString(nil, uri)))
+	c.sendChangeLocked(topic{uri: uri}, "resources/updated", `"uri":`+string(appendString(nil, uri)))
 	c.mu.Unlock()
 	c.out.start()
 }
@@ -1840,7 +1964,7 @@ func (c *session) sendUpdated(uri string) {
 // one notification. But if a response was queued after it, another notification is queued,
 // because the client could assume that the response already includes the change. The
 // caller must hold c.mu.
-func (c *session) sendChangeLocked(what, method, params string) {
+func (c *session) sendChangeLocked(what topic, method, params string) {
 	for _, st := range c.streams {
 		sent, watched := st.watched[what]
 		if !watched || sent > c.lastResponse && c.out.isQueued(sent) {
@@ -1969,7 +2093,8 @@ func (t *turn) pass() {
 //
 // Lines are slices of the buffer that they were read into, and that memory is not
 // read into again. So a line that is kept need not be copied, and a buffer is freed
-// when the last request in it has ended.
+// when the last request in it has ended. Only a short line in a large buffer is copied:
+// otherwise a small request that lasts would keep all of it.
 type lineReader struct {
 	r     io.Reader
 	limit int // maximum bytes of a line
@@ -1998,18 +2123,18 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 		n := bytes.IndexByte(l.buf, '\n') + 1
 		l.skipping = n == 0
 		// The room after buf is kept: the line may come in many small Reads.
-		l.take(cmp.Or(n, len(l.buf)))
+		l.takeLine(cmp.Or(n, len(l.buf)))
 	}
 	end := bytes.IndexByte(l.buf[l.seen:], '\n')
 	switch {
 	case end >= 0:
-		line = l.take(l.seen + end + 1)
+		line = l.takeLine(l.seen + end + 1)
 		return line[:len(line)-1], nil
 	case len(l.buf) > l.limit:
 		l.skipping = true
-		return l.take(len(l.buf)), nil
+		return l.takeLine(len(l.buf)), nil
 	case l.err != nil && len(l.buf) > 0:
-		return l.take(len(l.buf)), nil
+		return l.takeLine(len(l.buf)), nil
 	case l.err != nil:
 		return nil, l.err
 	}
@@ -2021,10 +2146,13 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 	return nil, nil
 }
 
-// take removes the first n bytes from the buffer and returns them.
-func (l *lineReader) take(n int) []byte {
+// takeLine removes a line of n bytes, or a part of a long one, from the buffer and returns it.
+func (l *lineReader) takeLine(n int) []byte {
 	line := l.buf[:n]
 	l.buf, l.seen, l.last = l.buf[n:], 0, n
+	if l.size > keepBuffer && n < l.size/2 {
+		line = bytes.Clone(line)
+	}
 	return line
 }
 

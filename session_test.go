@@ -217,6 +217,9 @@ func (c *client) talk(transcript string) {
 			expected = append(expected, strings.TrimSpace(rest))
 		}
 		if rest, ok := strings.CutPrefix(line, ">"); ok {
+			if strings.Contains(strings.Join(expected, ""), "notifications/progress") {
+				time.Sleep(progressGap) // a response may follow
+			}
 			c.want(expected...)
 			if expected = nil; rest != "" {
 				c.send(strings.TrimSpace(rest))
@@ -440,7 +443,7 @@ func long(lines string) string {
 	return b.String()
 }
 
-var shortLine = regexp.MustCompile(`^([<>]) (?:(-?\d+|null|"[^"]*")([+*!]?) ?)?([a-z]+[a-zA-Z_/]*|-?\d+)? ?([^{]*?) ?(\{.*\})?$`)
+var shortLine = regexp.MustCompile(`^([<>]) (?:(-?[\d.]+|null|"[^"]*")([+*!]?) ?)?([a-z]+[a-zA-Z_/]*|-?\d+)? ?([^{]*?) ?(\{.*\})?$`)
 
 // inBubble runs f with a client, of a legacy session if version is not "".
 func inBubble(t *testing.T, s *Server, version string, f func(c *client)) {
@@ -1267,8 +1270,7 @@ func TestProtocol(t *testing.T) {
 			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
 			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
 			< {"jsonrpc":"2.0","id":3,"result":{"tools":[]}}`},
-		{"initialize twice", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + initialize("2025-06-18") + `
-			< ` + wrong("1", -32600, "Invalid Request: initialize came twice") + ping},
+		{"initialize twice", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + initialize("2025-11-25") + initialized("2025-11-25") + ping},
 		{"probe, then fall back", emptied, "", `
 			> {"jsonrpc":"2.0","id":"p","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
 			< {"jsonrpc":"2.0","id":"p","error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2099-01-01"}}}
@@ -1331,6 +1333,11 @@ func TestInvalidRequests(t *testing.T) {
 		{s, `+ subscriptions/listen {"notifications":{"toolsListChanged":"yes"}}`, noFilter},
 		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":"x:a"}}`, noFilter},
 		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",1]}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":["x:a",null]}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":{"resourceSubscriptions":{"0":"x:a"}}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":{"promptsListChanged":0}}`, noFilter},
+		{s, `+ subscriptions/listen {"notifications":null}`, noFilter},
+		{s, `+ subscriptions/listen {"Notifications":{}}`, noFilter},
 
 		// capabilities that are not declared
 		{&Server{}, ` resources/list`, ` {"resources":[]}`},
@@ -1375,6 +1382,156 @@ func TestInitialize(t *testing.T) {
 		}
 		play(t, &Server{}, "", `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":`+tt.params+"}\n< "+want+ping)
 	}
+}
+
+// A second initialize ends all that belongs to the legacy session before it, without a response,
+// and nothing of the modern era.
+func TestSecondInitialize(t *testing.T) {
+	replaced := &CancelledError{"initialize opened a new session"}
+	initialize := func(id, version string) (request, response string) {
+		return `{"jsonrpc":"2.0","id":` + id + `,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`,
+			`"id":` + id + `,"result":{"protocolVersion":"` + version
+	}
+	again := func(c *client, id, version string, before ...string) {
+		c.t.Helper()
+		request, response := initialize(id, version)
+		c.send(request)
+		if got := c.recv(); len(got) != len(before)+1 || !strings.Contains(got[len(before)], response) || !slices.Equal(got[:len(before)], before) {
+			c.t.Errorf("got %q, want %q and %s", got, before, response)
+		}
+	}
+	bubble(t, func(t *testing.T, s *stage) { // requests, also with the id of the initialize
+		c := serve(t, &s.Server)
+		s.AddPrompt(Prompt{Name: "p"}, func(ctx context.Context, _ map[string]string) ([]PromptMessage, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+		s.AddMethod("x/wait", func(ctx context.Context, _ json.RawMessage) (any, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+		again(c, "0", "2025-06-18")
+		c.send(legacyCall("0", "wait"), legacyCall("1", "deaf", `"progressToken":1`), modernCall("2", "wait"), listenLine)
+		c.ask(`> 3 prompts/get {"name":"p"}`)
+		c.ask(`> 4 x/wait {}`)
+		again(c, "0.0", "2025-11-25")
+		s.saw(t, replaced)
+		c.send(legacyCall("1", "wait"))
+		for _, id := range []string{"0", "3", "4"} {
+			c.send(legacyCall(id, "hi"))
+			c.want(said(id, "hi"))
+		}
+		s.release <- struct{}{} // the handler of the first session: another request has the id now
+		s.saw(t, replaced)
+		c.want()
+		add(&s.Server, "new", noText) // the stream is open, and the session has not sent initialized
+		c.script(`< notifications/tools/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}`)
+		c.send(cancelling("1"), cancelling("2"))
+		s.saw(t, stopped, stopped)
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // requests that wait
+		s.MaxConcurrent = 1
+		c := serve(t, &s.Server)
+		c.initialize("2025-06-18", "{}")
+		c.send(legacyCall("0", "deaf"), legacyCall("1", "hi"), modernCall("2", "hi"), legacyCall("3", "hi"))
+		again(c, "1", "2025-06-18")
+		c.send(legacyCall("3", "wait"))
+		c.want()
+		close(s.release) // the handler of the first session keeps its place until it returns
+		c.want(modernSaid("2", "hi"))
+		s.ran(t, "0", "2", "3")
+		again(c, `"x"`, "2025-06-18")
+		s.saw(t, replaced, replaced)
+		c.end()
+	})
+	for _, detached := range []bool{false, true} { // questions
+		var errs []error
+		s := asker(func(ctx context.Context) (string, error) {
+			if detached {
+				ctx = context.WithoutCancel(ctx)
+			}
+			_, err := listRoots(ctx)
+			errs = append(errs, err)
+			return outcome("answered", err)
+		})
+		inBubbleWith(t, s, "2025-06-18", `{"roots":{}}`, func(c *client) {
+			c.send(callTheAsker(1))
+			c.want(questionLine(1, "roots/list", "{}"))
+			again(c, "1", "2025-06-18", withdrawn(1))
+			c.send(callTheAsker(1))
+			c.want(questionLine(2, "roots/list", "{}"))
+			c.send(answer(1, `{"roots":[]}`)) // late
+			c.want()
+			c.send(answer(2, `{"roots":[]}`))
+			c.want(said(1, "answered"))
+			if !reflect.DeepEqual(errs, []error{replaced, nil}) {
+				t.Errorf("the questions returned %v", errs)
+			}
+		})
+	}
+	s := &Server{} // what the session was notified of
+	logger := slog.New(s.LogHandler(""))
+	do := doer(s)
+	*do = func(ctx context.Context) { logger.InfoContext(ctx, "m") }
+	s.AddResource(Resource{URI: "x:a", Name: "a"}, texts("A"))
+	inBubble(t, s, "2025-03-26", func(c *client) {
+		c.script(`
+			> 1 resources/subscribe {"uri":"x:a"}
+			< 1 {}
+			> 2 logging/setLevel {"level":"debug"}
+			< 2 {}`)
+		again(c, "1", "2025-11-25")
+		s.ResourceUpdated("x:a")
+		lists[tools].add(s, "new", "")
+		c.script(`
+			> 1 tools/call {"name":"do"}
+			< 1 {"content":[]}
+			> notifications/initialized
+			< notifications/tools/list_changed
+			> 1 resources/subscribe {"uri":"x:a"}
+			< 1 {}`)
+		s.ResourceUpdated("x:a")
+		c.script("< notifications/resources/updated {\"uri\":\"x:a\"}")
+		lists[tools].add(s, "newer", "")
+		c.script("< notifications/tools/list_changed") // once
+		c.talk(`
+			> [` + pingLine + `]
+			< ` + wrong("null", -32600, "Invalid Request: batching is not supported"))
+	})
+	bubble(t, func(t *testing.T, s *stage) { // an invalid one changes nothing
+		c := serve(t, &s.Server)
+		c.initialize("2025-03-26", "{}")
+		c.send(legacyCall("1", "wait"), modernCall("2", "wait"))
+		c.recv()
+		request, _ := initialize("1", "2025-11-25")
+		for _, invalid := range []struct{ old, new, response string }{
+			{`"capabilities":{"roots":{}}`, `"x":0`, wrong("null", -32600, "Invalid Request: id 1 is in use")},
+			{`"2.0","id":1`, `"1.0","id":1`, wrong("null", -32600, `Invalid Request: jsonrpc must be "2.0"`)},
+			{`"id":1`, `"id":2`, wrong("null", -32600, "Invalid Request: id 2 is in use")}, // a modern request has it
+			{`"id":1,`, ``, ""},
+			{`"id":1,`, `"id":3,"x":"` + "\xe9" + `",`, wrong("3", -32700, "Parse error: not UTF-8")},
+			{`"id":1`, `"id":true`, wrong("null", -32600, "Invalid Request: id must be a string or an integer")},
+			{`{"jsonrpc":"2.0","id":1`, `[{"jsonrpc":"2.0","id":4`, wrong("4", -32600, "Invalid Request: initialize must not be part of a batch")},
+			{`"params":{`, `"params":{` + modernParams + `,`, wrong("null", -32600, "Invalid Request: id 1 is in use")},
+		} {
+			line := strings.Replace(request, invalid.old, invalid.new, 1)
+			if line[0] == '[' {
+				line += "]"
+			}
+			c.send(line)
+			if invalid.response == "" {
+				c.want()
+			} else {
+				c.want(invalid.response)
+			}
+		}
+		s.saw(t)
+		c.send(cancelling("1"), cancelling("2"), "["+pingLine+"]")
+		c.want(pongLine)
+		s.saw(t, stopped, stopped)
+		c.end()
+	})
 }
 
 // One server in all revisions: what a client of some revision would refuse differs, and
@@ -1828,7 +1985,17 @@ func TestInvalidLine(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":"` + strings.Repeat("x", 1000) + `"}`,
 			wrong("null", -32600, "Invalid Request: the message is longer than 1000 bytes"), "longer than 1000 bytes"},
-		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		// A message that is not UTF-8 is answered with its id, if it is a request.
+		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, wrong("1", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","` + "\xe9" + `":0,"id":"\u0061","method":"ping"}`, wrong(`"a"`, -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":"caf` + "\xe9" + `","method":"ping"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1e3,"method":"ping","x":"` + "\xe9" + `"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1,"x":"` + "\xe9" + `"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","method":"notifications/x","params":"` + "\xe9" + `"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`"caf` + "\xe9" + `"`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1,"method":"` + "\xe9" + `",}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
+		{"{\x00\"\x00\xff", wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"}, // UTF-16
+		{`{"jsonrpc":"2.0","id":99,"result":"` + "\xe9" + `"}`, "", "no request of this server has the id 99"},
 		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\x01" + `ng"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":01,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping",}`, wrong("null", -32700, "Parse error"), "Parse error"},
@@ -1943,6 +2110,25 @@ func TestMembersOfAMessage(t *testing.T) {
 			< ` + wrong("null", -32600, "Invalid Request: method is missing") + `
 			> ` + call(`"7"`, "echo", `{"text":"another id"}`) + `
 			< ` + said(`"7"`, "another id") + `
+			# an id is compared by its value
+			> ` + call("7.0", "echo", `{"text":"x"}`) + `
+			< ` + wrong("null", -32600, "Invalid Request: id 7.0 is in use") + `
+			> {"jsonrpc":"2.0","id":7.00}
+			< ` + wrong("null", -32600, "Invalid Request: method is missing") + `
+			> ` + call(`"\u0037"`, "slow", "{}") + `
+			> {"jsonrpc":"2.0","id":"7","method":"ping"}
+			< ` + wrong("null", -32600, `Invalid Request: id "7" is in use`) + `
+			> ` + call("-0", "slow", "{}") + `
+			> {"jsonrpc":"2.0","id":0.0,"method":"ping"}
+			< ` + wrong("null", -32600, "Invalid Request: id 0.0 is in use") + `
+			> ` + call("9007199254740993", "slow", "{}") + `
+			> {"jsonrpc":"2.0","id":9007199254740992,"method":"ping"}
+			< {"jsonrpc":"2.0","id":9007199254740992,"result":{}}
+			> {"jsonrpc":"2.0","id":9007199254740993.0,"method":"ping"}
+			< ` + wrong("null", -32600, "Invalid Request: id 9007199254740993.0 is in use") + `
+			> {"method":"notifications/cancelled","params":{"requestId":"7"}}
+			> {"method":"notifications/cancelled","params":{"requestId":0}}
+			> {"method":"notifications/cancelled","params":{"requestId":9007199254740993}}
 			# a notification needs no jsonrpc
 			> {"method":"notifications/cancelled","params":{"requestId":7}}
 			> {"jsonrpc":"2.0","id":7,"method":"ping"}
@@ -1980,12 +2166,22 @@ func TestBatches(t *testing.T) {
 		{"not JSON", b, `
 			> [{"jsonrpc":"2.0","id":1,"method":"ping"},]
 			< ` + wrong("null", -32700, "Parse error") + ping},
+		{"not UTF-8", b, `
+			> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"` + "\xe9" + `"}},` + call("3", "slow", "{}") + `,{"jsonrpc":"2.0","id":3,"method":"` + "\xe9" + `"}]
+			> ` + pingLine + `
+			< {"jsonrpc":"2.0","id":1,"result":{}}
+			< ` + wrong("2", -32700, "Parse error: not UTF-8") + `
+			< ` + wrong("null", -32700, "Parse error: not UTF-8") + `
+			< ` + pongLine + `
+			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}` + ping},
 		{"empty", b, `
 			> [ ]
 			< ` + wrong("null", -32600, "Invalid Request: empty batch") + ping},
 		{"initialize inside", b, `
 			> [{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}]
-			< ` + wrong("1", -32600, "Invalid Request: initialize came twice")},
+			< ` + wrong("1", -32600, "Invalid Request: initialize must not be part of a batch") + `
+			> ` + one + `
+			< {"jsonrpc":"2.0","id":1,"result":{}}`},
 		{"a modern claim inside", b, `
 			> [{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}},{"jsonrpc":"2.0","id":2,"method":"ping"}]
 			< ` + wrong("1", -32600, "Invalid Request: batching is not supported") + `
@@ -2228,7 +2424,7 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 		session := s.openSessions()[0]
 		for queued := 0; queued < n; runtime.Gosched() {
 			session.mu.Lock()
-			queued = len(session.waiting)
+			queued = session.waiting.Len()
 			session.mu.Unlock()
 		}
 		begun := time.Now()
@@ -2480,9 +2676,149 @@ func TestEveryEndWakesProgress(t *testing.T) {
 		c.send(modernCall("1", "sleep1", `"progressToken":1`))
 		time.Sleep(time.Hour)
 		go c.listen()
-		c.want(progressLine("1", "1"), modernSaid("1", "slept"))
+		c.want(progressLine("1", "1"))
+		time.Sleep(progressGap - 1)
+		c.want()
+		time.Sleep(1)
+		c.want(modernSaid("1", "slept"))
 		c.end()
 	})
+}
+
+// The response to a request that has reported progress comes progressGap after it, whatever it
+// is. Meanwhile other requests are served, and no more progress is sent.
+func TestProgressPrecedesItsResponse(t *testing.T) {
+	ends := map[string]struct {
+		f    func(context.Context) error
+		want string
+	}{
+		"result":         {func(context.Context) error { return nil }, `"result":`},
+		"error":          {func(context.Context) error { return errors.New("no") }, `no"`},
+		"protocol error": {func(context.Context) error { return &Error{Code: 7, Message: "no"} }, `"code":7`},
+		"panic":          {func(context.Context) error { panic("no") }, "Internal error"},
+		"Goexit":         {func(context.Context) error { runtime.Goexit(); return nil }, "Internal error"},
+		"question":       {func(ctx context.Context) error { _, err := listRoots(ctx); return err }, `input_required`},
+	}
+	for name, end := range ends {
+		s := &Server{}
+		handle := func(ctx context.Context) error {
+			Progress(ctx, 1, 0, "")
+			go Progress(context.WithoutCancel(ctx), 2, 0, "of a goroutine that the handler has left")
+			return end.f(ctx)
+		}
+		add(s, "t", func(ctx context.Context) (string, error) { return "", handle(ctx) })
+		s.AddPrompt(Prompt{Name: "p", Arguments: []PromptArgument{{Name: "a", Complete: func(ctx context.Context, _ string, _ map[string]string) ([]string, error) {
+			return nil, handle(ctx)
+		}}}}, func(ctx context.Context, _ map[string]string) ([]PromptMessage, error) { return nil, handle(ctx) })
+		s.AddResource(Resource{URI: "x:a", Name: "a"}, func(ctx context.Context, _ string, _ map[string]string) ([]ResourceContents, error) {
+			return nil, handle(ctx)
+		})
+		s.AddMethod("x/y", func(ctx context.Context, _ json.RawMessage) (any, error) { return nil, handle(ctx) })
+		AddTool(s, Tool{Name: "hidden", Enabled: func(ctx context.Context) bool {
+			if requestOf(ctx).service.list {
+				handle(ctx)
+			}
+			return true
+		}}, func(context.Context, none) (string, error) { return "", nil })
+		for _, era := range eras {
+			meta := ""
+			if era.version == "" {
+				meta = "," + strings.Replace(modernMeta, "{}", `{"roots":{}}`, 1)
+			}
+			inBubble(t, s, era.version, func(c *client) {
+				for _, request := range []string{
+					`tools/call {"name":"t"`, `prompts/get {"name":"p"`, `resources/read {"uri":"x:a"`, `x/y {"n":1`, `tools/list {"n":1`,
+					`completion/complete {"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`,
+				} {
+					asks := strings.Contains(request, "call") || strings.Contains(request, "get") || strings.Contains(request, "read")
+					if name == "question" && (era.version != "" || !asks) {
+						continue // no response has the question
+					}
+					line := long("> 1 " + request + `,"_meta":{"progressToken":1` + meta + "}}")
+					c.send(strings.TrimPrefix(line, "> "), strings.Replace(modernCall(`"l"`, "x"), "tools/call", "server/discover", 1))
+					got := strings.Join(c.recv(), "\n")
+					if !strings.Contains(got, `"id":"l"`) || !strings.Contains(got, `"progress":1}`) || strings.Contains(got, `"id":1`) {
+						t.Errorf("%s, %s: at first %q", name, request, got)
+					}
+					time.Sleep(progressGap - 1)
+					if early := strings.Join(c.recv(), "\n"); strings.Contains(early, `"id":1`) {
+						t.Errorf("%s, %s: too early %q", name, request, early)
+					}
+					time.Sleep(1)
+					if last := c.recv(); len(last) != 1 || !strings.Contains(last[0], `"id":1`) || !strings.Contains(request, "list") && !strings.Contains(last[0], end.want) {
+						t.Errorf("%s, %s: then %q", name, request, last)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The time between progress and response ends with the request and with the session. It counts
+// for MaxConcurrent.
+func TestProgressGapEnds(t *testing.T) {
+	const token = `"progressToken":7`
+	done := progressLine("7", "1")
+	report := func(s *stage) {
+		add(&s.Server, "report", func(ctx context.Context) (string, error) { Progress(ctx, 1, 0, ""); return "reported", nil })
+		add(&s.Server, "early", func(ctx context.Context) (string, error) {
+			Progress(ctx, 1, 0, "")
+			left := context.WithoutCancel(ctx)
+			time.AfterFunc(progressGap/2, func() { Progress(left, 2, 0, "late") })
+			return "early", nil
+		})
+	}
+	bubble(t, func(t *testing.T, s *stage) {
+		s.MaxConcurrent = 1
+		report(s)
+		c := serve(t, &s.Server)
+		c.send(modernCall("1", "hi", token)) // no progress, no wait
+		c.want(modernSaid("1", "hi"))
+		c.send(modernCall("1", "report", token), modernCall("2", "hi"), pingLine)
+		c.want(done, pongLine)
+		time.Sleep(progressGap)
+		c.want(modernSaid("1", "reported"), modernSaid("2", "hi"))
+		c.send(modernCall("1", "report", token), modernCall("2", "hi"))
+		c.want(done)
+		c.send(cancelling("1"))
+		c.want(modernSaid("2", "hi"))
+		c.send(modernCall("1", "early", token))
+		c.want(done)
+		time.Sleep(progressGap)
+		c.want(modernSaid("1", "early"))
+		c.end()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // progress of another goroutine, which the client has not read
+		add(&s.Server, "leave", func(ctx context.Context) (string, error) {
+			go Progress(ctx, 1, 0, "")
+			time.Sleep(time.Second)
+			return "left", nil
+		})
+		c := serveUnread(t, &s.Server)
+		c.send(modernCall("1", "leave", token))
+		time.Sleep(time.Hour)
+		go c.listen()
+		c.want(done)
+		time.Sleep(progressGap - 1)
+		c.want()
+		time.Sleep(1)
+		c.want(modernSaid("1", "left"))
+		c.end()
+	})
+	for _, delay := range []time.Duration{0, time.Second} {
+		for _, end := range []func(*client){func(c *client) { c.in.Close() }, func(c *client) { c.cancel(ErrClosed) }} {
+			bubble(t, func(t *testing.T, s *stage) {
+				s.CancelDelay = delay
+				report(s)
+				c := serve(t, &s.Server)
+				c.send(modernCall("1", "report", token))
+				c.want(done)
+				end(c)
+				c.ends(0, nil)
+				c.want(modernSaid("1", "reported"))
+			})
+		}
+	}
 }
 
 // ---- asking the client ----
@@ -2629,13 +2965,29 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 			}
 		}},
 		"strange ids": {askOnce, func(c *client) {
-			for _, id := range []string{`"1"`, `1.5`, `10`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
+			for _, id := range []string{`"1.0"`, `"01"`, `" 1"`, `1.5`, `10`, `true`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
 				c.send(answer(id, confirmYes))
 			}
 			c.send(cancelling(`"1"`))
 			c.want()
 			c.send(answer("1.0", confirmYes), answer(1, `{"action":"decline"}`))
 			c.want(said(1, "true"))
+		}},
+		"id as a text": {askOnce, func(c *client) {
+			c.send(answer(`"1"`, confirmYes), answer(1, `{"action":"decline"}`))
+			c.want(said(1, "true"))
+		}},
+		"id as a text with escapes, and an error": {askOnce, func(c *client) {
+			c.send(`{"jsonrpc":"2.0","id":"\u0031","error":{"code":5,"message":"m"}}`)
+			c.want(said(1, "error: mcp: the client responded with an error: m (5)"))
+		}},
+		"not UTF-8": {askOnce, func(c *client) {
+			c.send(answer(1, `{"action":"accept","content":{"ok":true,"x":"`+"\xe9"+`"}}`), answer(1, confirmYes))
+			c.want(said(1, "error: mcp: the client's response is not UTF-8"))
+		}},
+		"an error that is not UTF-8": {detached, func(c *client) {
+			c.send(`{"jsonrpc":"2.0","id":"1","error":{"code":5,"message":"` + "\xe9" + `"}}`)
+			c.want(said(1, "error: mcp: the client's response is not UTF-8"))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -2800,7 +3152,14 @@ func TestStreams(t *testing.T) {
 			> 0+ subscriptions/listen {"notifications":{"promptsListChanged":true}}
 			< notifications/subscriptions/acknowledged {` + tag + `0},"notifications":{}}
 			> 1+ subscriptions/listen {"notifications":{}}
-			< null! -32600 Invalid Request: id 1 is in use`)
+			< null! -32600 Invalid Request: id 1 is in use
+			> 1.0+ subscriptions/listen {"notifications":{}}
+			< null! -32600 Invalid Request: id 1.0 is in use
+			# names are exact; the last member of a name counts; a URI that reads like a list is none
+			> 2+ subscriptions/listen {"notifications":{"ToolsListChanged":true,"resourcesListChanged":true,"resourcesListChanged":false,"resourcesubscriptions":["x:a"]}}
+			< notifications/subscriptions/acknowledged {` + tag + `2},"notifications":{}}
+			> 3+ subscriptions/listen {"notifications":{"resourceSubscriptions":["tools/list_changed"]}}
+			< notifications/subscriptions/acknowledged {` + tag + `3},"notifications":{"resourceSubscriptions":["tools/list_changed"]}}`)
 		lists[tools].add(s, "b", "")
 		c.script(`
 			< notifications/tools/list_changed {` + tag + `1}}
@@ -2968,8 +3327,8 @@ func TestManyUpdatesAreSentOnce(t *testing.T) {
 
 // ---- memory and trace ----
 
-// The memory of requests that were served is released, also while others wait, and an
-// open subscription keeps nothing of its line.
+// The memory of requests that were served or cancelled is released, also while others wait, and
+// an open subscription keeps nothing of its line.
 func TestMemoryIsReleased(t *testing.T) {
 	skipIfNotMeasurable(t)
 	const size = 1 << 20
@@ -3008,6 +3367,69 @@ func TestMemoryIsReleased(t *testing.T) {
 		}
 		c.end()
 	})
+	for _, end := range []string{"cancel", "initialize"} {
+		bubble(t, func(t *testing.T, s *stage) { // calls that are cancelled while they wait
+			s.MaxConcurrent = 1
+			c := serve(t, &s.Server)
+			c.initialize(legacyPV, "{}")
+			c.send(modernCall("0", "wait"))
+			c.recv()
+			before := heap()
+			for i := range 100 {
+				id := strconv.Itoa(i + 1)
+				c.send(call(id, "hi", `{"x":"`+pad+`"}`), pingLine)
+				if c.want(pongLine); end == "cancel" {
+					c.send(cancelling(id + ".0"))
+				}
+			}
+			if end != "cancel" {
+				c.initialize(legacyPV, "{}")
+			}
+			c.want()
+			if kept := heap() - before; kept > 4*size {
+				t.Errorf("%s: %d MiB are kept by 100 calls that waited", end, kept>>20)
+			}
+			c.send(cancelling("0"), modernCall("1", "hi"))
+			c.want(modernSaid("1", "hi"))
+			c.end()
+		})
+	}
+}
+
+// A request that lasts keeps little more than its own line, however much was read together with
+// it.
+func TestShortRequestKeepsNoLongLine(t *testing.T) {
+	skipIfNotMeasurable(t)
+	const size = 4 << 20
+	for name, lines := range map[string]func(long, short string) string{
+		"after":   func(long, short string) string { return long + "\n" + short },
+		"between": func(long, short string) string { return long + "\n\n" + short + "\n" + long },
+		"half":    func(long, short string) string { return long[:len(long)/3] + `"}}}` + "\n" + short + "\n" + long },
+	} {
+		s := asker(askConsent)
+		AddTool(s, Tool{Name: "take"}, func(context.Context, struct{ Text string }) (string, error) { return "", nil })
+		inBubbleWith(t, s, legacyPV, everyCap, func(c *client) {
+			long := call("0", "take", `{"Text":"`+strings.Repeat("x", size)+`"}`)
+			before := heap()
+			for i := range 20 {
+				c.send(lines(long, callTheAsker(i+1)))
+				time.Sleep(time.Second)
+			}
+			questions := 0
+			for _, line := range c.recv() {
+				questions += strings.Count(line, "elicitation/create")
+			}
+			heap() // twice, because of a sync.Pool
+			if kept := heap() - before; kept > 2*size || questions != 20 {
+				t.Errorf("%s: %d questions keep %d KiB", name, questions, kept>>10)
+			}
+			runtime.KeepAlive(long)
+			for i := range 20 {
+				c.send(cancelling(strconv.Itoa(i + 1)))
+			}
+			c.recv()
+		})
+	}
 }
 
 // The trace has each line that was read or written, with its time and direction. A line that is
@@ -3218,7 +3640,7 @@ func fuzzServer(option byte) *Server {
 // expectResponse returns the id and the number of the responses to a line of the client. It
 // reports doubt if these depend on earlier lines.
 func expectResponse(line []byte) (id string, n int, doubt bool) {
-	if !utf8.Valid(line) || !json.Valid(line) {
+	if !json.Valid(line) {
 		return "null", 1, false
 	}
 	if line[0] == '[' {
@@ -3236,12 +3658,12 @@ func expectResponse(line []byte) (id string, n int, doubt bool) {
 	named := byMethod && m["method"][0] == '"' && json.Unmarshal(m["method"], &method) == nil
 	if raw := m["id"]; raw != nil {
 		id = string(raw)
-		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) {
+		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) || !utf8.Valid(line) && (!byMethod || !utf8.Valid(raw)) {
 			id = "null"
 		}
 		return id, 1, method == "subscriptions/listen"
 	}
-	if named {
+	if named && utf8.Valid(line) {
 		return "", 0, method == "notifications/cancelled"
 	}
 	return "null", 1, false
@@ -3299,6 +3721,7 @@ func FuzzServe(f *testing.F) {
 			t.Fatalf("Serve: %v", err)
 		}
 		may, lines, total, doubt := make(map[string]int), 0, 0, false
+		opened := 0 // sessions of the older revisions, of which each ends the requests of the one before
 		for _, line := range bytes.Split(input, []byte("\n")) {
 			id, n, d := "null", 1, false
 			if len(line) <= cmp.Or(s.MaxMessageBytes, 64<<20) {
@@ -3306,11 +3729,15 @@ func FuzzServe(f *testing.F) {
 					continue
 				}
 				id, n, d = expectResponse(line)
+				var m struct{ Method string }
+				if json.Unmarshal(line, &m); m.Method == "initialize" {
+					opened++
+				}
 			}
 			lines++
-			may[id] += n
+			may[string(idKey([]byte(id)))] += n // ids are compared by their values
 			total += n
-			doubt = doubt || d
+			doubt = doubt || d || opened > 1
 		}
 		got := make(map[string]int)
 		responses := 0
@@ -3329,7 +3756,7 @@ func FuzzServe(f *testing.F) {
 			}
 			if m["method"] == nil {
 				responses++
-				got[string(m["id"])]++
+				got[string(idKey(m["id"]))]++
 				if (m["result"] == nil) == (m["error"] == nil) || m["id"] == nil {
 					t.Errorf("not a response: %s", line)
 				}
