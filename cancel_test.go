@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -23,7 +22,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -570,45 +568,28 @@ func TestNothingIsLeftAfterAShortWaitDelay(t *testing.T) {
 	}
 }
 
-// The end takes no longer if very many handlers run: Serve does not wait until all are cancelled.
-func TestEndOfManyHandlers(t *testing.T) {
-	skipIfNotMeasurable(t)
-	const n = 20_000
-	before := runtime.NumGoroutine()
-	s := &Server{Name: "demo", Version: "1.0.0", WaitDelay: time.Nanosecond, ErrorLog: log.New(io.Discard, "", 0)}
-	var begun, ended atomic.Int64
-	var handlers sync.WaitGroup
-	all := make(chan struct{})
-	add(s, "slow", func(ctx context.Context) (string, error) {
-		if begun.Add(1) == n {
-			close(all)
+// The end takes no longer if cancelling takes long, as that of very many handlers does. Here the
+// error response to a request that waits takes long.
+func TestSlowCancelDoesNotDelayTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		s.MaxConcurrent = 1
+		c := serve(t, &s.Server)
+		c.send(modernCall("1", "deaf"), modernCall("2", "hi"))
+		synctest.Wait()
+		cause := slowError(make(chan struct{}))
+		c.cancel(cause)
+		if err := c.over(time.Second); !errors.Is(err, ErrWaitDelay) {
+			t.Errorf("Serve: %v", err)
 		}
-		<-ctx.Done()
-		ended.Add(1)
-		handlers.Done()
-		return "", nil
+		close(cause)
+		close(s.release)
 	})
-	handlers.Add(n)
-	r, in := io.Pipe()
-	done := make(chan error)
-	go func() { done <- s.Serve(context.Background(), r, io.Discard) }()
-	for i := range n {
-		io.WriteString(in, modernCall(strconv.Itoa(i), "slow")+"\n")
-	}
-	<-all
-	in.Close()
-	if err := <-done; !errors.Is(err, ErrWaitDelay) {
-		t.Errorf("Serve: %v", err)
-	}
-	left := n - ended.Load()
-	handlers.Wait()
-	for runtime.NumGoroutine() > before {
-		runtime.Gosched() // their goroutines have still to end
-	}
-	if left == 0 {
-		t.Error("Serve has waited until all handlers were cancelled")
-	}
 }
+
+// A slowError has no text before it is closed.
+type slowError chan struct{}
+
+func (e slowError) Error() string { <-e; return "slow" }
 
 // After ctx has ended Serve, only the Read that is in progress continues.
 func TestNothingIsReadAfterServe(t *testing.T) {
