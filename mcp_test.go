@@ -338,6 +338,10 @@ func TestServeRefusesInvalidServer(t *testing.T) {
 		{Server{Name: "x"}, "Server.Version must be set"},
 		{Server{Version: "1"}, "Server.Name and"},
 		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": func() {}}}, "Server.Extensions: json: un"},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"a": none{}, "x": nil}}, `Server.Extensions: the value of "x" must be a JSON object, got null`},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": true}}, `the value of "x" must be a JSON object, got true`},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": []none{}}}, `the value of "x" must be a JSON object, got []`},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": (*ab)(nil), "y": map[string]any{}}}, `the value of "x" must be a JSON object, got null`},
 	}
 	for i := range tests {
 		err := tests[i].s.Serve(t.Context(), strings.NewReader(""), io.Discard)
