@@ -487,7 +487,7 @@ func (e *Error) Is(target error) bool {
 // is set.
 //
 // AddTool panics, before it changes anything, if clients or providers would refuse a name, a
-// type, a tag or a field of t. The message says what to write instead. The name of an argument
+// type, a tag or a field of t, or if h is nil. The message says what to write instead. The name of an argument
 // must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports to ErrorLog names that some hosts
 // refuse, because they have a dot or more than 64 bytes; tags without effect; what is not
 // enforced of a schema by hand, or refused by some providers; and a second tool of the same name
@@ -497,6 +497,7 @@ func (e *Error) Is(target error) bool {
 // that connected before the first tool was added is not notified, because the capability tools
 // was not declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
+	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(r *request, in *rules, out *schema) []byte {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
@@ -634,12 +635,13 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
 // AddResource panics, before it changes anything, if the URI is invalid or has no scheme, if
-// the name is missing, or if another field is invalid.
+// the name is missing, if another field is invalid, or if read is nil.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
 	panicUnless(err == nil, where, "%v", err)
 	panicUnless(r.Name != "", where, "the name is missing")
+	panicUnless(read != nil, where, "the ReadFunc is nil")
 	r.Complete = maps.Clone(r.Complete)
 	k, name, public := resources, r.URI, any(r)
 	if len(vars) > 0 {
@@ -801,10 +803,11 @@ func isConfined(value string, reserved bool) bool {
 
 // AddPrompt adds a prompt, or replaces the prompt of the same name, and notifies connected
 // clients. It panics, before it changes anything, if a name is missing, if two
-// arguments have the same name, or if another field is invalid.
+// arguments have the same name, if another field is invalid, or if get is nil.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
+	panicUnless(get != nil, where, "the PromptFunc is nil")
 	complete := make(map[string]CompleteFunc)
 	// An unknown argument is refused, so that a PromptFunc need not look for it.
 	check := &schema{kind: "object"}
@@ -1047,11 +1050,12 @@ func (s *Server) logf(format string, args ...any) {
 // [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
 // AddMethod may be called at any time. It panics if the name is one of the protocol's own or
-// begins with "notifications/".
+// begins with "notifications/", or if h is nil.
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
 	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
 		where, "the name is empty, or is reserved for the protocol")
+	panicUnless(h != nil, where, "the handler is nil")
 	run := func(r *request) []byte {
 		result, err := h(r.ctx, slices.Clip(r.params))
 		if err != nil {

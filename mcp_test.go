@@ -103,6 +103,15 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{promises + "[]mcp.Content has none", onServer(promised([]Content{}))},
 		{`mcp: tool "x": In must be a struct or a map`, onServer(toolOf[string])},
 		{`cannot be described: it has a JSON form`, onServer(toolOf[json.RawMessage])},
+		{`mcp: tool "x": the handler is nil`, func() { AddTool[none, string](&Server{}, Tool{Name: "x"}, nil) }},
+		{`mcp: tool "x": the handler is nil`, func() {
+			type handler func(context.Context, none) (*Result, error)
+			AddTool(&Server{}, Tool{Name: "x", InputSchema: json.RawMessage(openSchema)}, handler(nil))
+		}},
+		{`mcp: resource "x:a": the ReadFunc is nil`, onServer(func(s *Server) { s.AddResource(Resource{URI: "x:a", Name: "a"}, nil) })},
+		{`mcp: resource "x:{a}": the ReadFunc is nil`, onServer(func(s *Server) { s.AddResource(Resource{URI: "x:{a}", Name: "a"}, ReadFunc(nil)) })},
+		{`mcp: prompt "p": the PromptFunc is nil`, onServer(func(s *Server) { s.AddPrompt(Prompt{Name: "p"}, PromptFunc(nil)) })},
+		{`mcp: method "m": the handler is nil`, onServer(func(s *Server) { s.AddMethod("m", nil) })},
 	})
 	var s Server
 	said := diagnostics(&s)
