@@ -587,9 +587,6 @@ func inputRules(t *Tool, from reflect.Type, where string) (_ *rules, warnings []
 		panicUnless(set.kind == "object", where, "In must be a struct or a map, unless InputSchema is set")
 		t.InputSchema, in.check = set.list()
 		warnings = wrong.warnings
-		if wrong.unsettable != nil {
-			warnings = append(warnings, wrong.unsettable.Error())
-		}
 	}
 	in.checkArguments(where)
 	return in, appendRefused(warnings, t.InputSchema, where+": InputSchema", 1)
@@ -1610,12 +1607,11 @@ const forArguments, forResults purpose = false, true
 func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
 	d := deriver{why: why, known: make(map[reflect.Type]*schema)}
 	s := d.schema(t, where)
-	for _, read := range []func(*deriver, *field) error{(*deriver).readTags, (*deriver).readDefault} {
-		for _, f := range d.tagged {
-			if err := read(&d, f); err != nil && d.badTag == nil {
-				d.badTag = fmt.Errorf("%s: %w", f.where, err)
-			}
-		}
+	for _, f := range d.tagged {
+		d.addBadTag(f, d.readTags(f))
+	}
+	for _, f := range d.tagged {
+		d.addBadTag(f, f.readDefault())
 	}
 	return s, d.problems
 }
@@ -1633,7 +1629,7 @@ type problems struct {
 	badTag      error    // a tag that is invalid
 	undescribed error    // a part that has no schema, and is left to encoding/json
 	unsettable  error    // a field of arguments that is left out, because it cannot be set
-	warnings    []string // tags of arguments that have no effect
+	warnings    []string // of arguments: the fields that are left out, and tags that have no effect
 }
 
 // A deriver describes one type and all types inside it.
@@ -1736,8 +1732,9 @@ var ranges = map[reflect.Kind][2]string{
 	reflect.Uint: {"0", ""}, reflect.Uint64: {"0", ""}, reflect.Uintptr: {"0", ""},
 }
 
-// fields returns the fields of a struct by the rules of encoding/json: a field counts if no
-// other field of its name has a rank as low.
+// fields returns the fields of a struct by the rules of encoding/json. Of the fields of one name the
+// least deeply embedded counts, and among equally deep ones the one whose tag has the name; if
+// several remain, none of them counts. So a field counts if no other of its name has a rank as low.
 func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 	all := d.collect(nil, &field{typ: t, where: where}, make(map[reflect.Type]int))
 	for _, f := range all {
@@ -1746,8 +1743,9 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		}
 		// encoding/json writes such a field, so it is in the schema of a result.
 		if f.unsettable && d.why == forArguments {
-			d.unsettable = cmp.Or(d.unsettable, fmt.Errorf("%s is left out, because encoding/json cannot set it: "+
-				"embed the unexported struct itself, and not a pointer to it", f.where))
+			err := fmt.Errorf("%s is left out, because encoding/json cannot set it: embed the unexported struct itself, not a pointer to it", f.where)
+			d.unsettable = cmp.Or(d.unsettable, err)
+			d.warnings = append(d.warnings, err.Error())
 			continue
 		}
 		if slices.Contains(strings.Split(f.tag.Get("json"), ",")[1:], "string") {
@@ -1783,7 +1781,10 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 		switch {
 		case in.Tag.Get("json") == "-" || !in.IsExported() && !embedded:
 		case !embedded || f.name != "":
-			f.rank = 2*len(f.index) - min(len(f.name), 1)
+			f.rank = 2 * len(f.index)
+			if f.name != "" {
+				f.rank--
+			}
 			f.name = cmp.Or(f.name, in.Name)
 			all = append(all, f)
 		case !again || depth > len(outer.index):
@@ -1810,6 +1811,13 @@ func newField(in reflect.StructField, i int, outer *field) *field {
 	}
 }
 
+// addBadTag records the error of a field's tags, unless it is nil.
+func (d *deriver) addBadTag(f *field, err error) {
+	if err != nil && d.badTag == nil {
+		d.badTag = fmt.Errorf("%s: %w", f.where, err)
+	}
+}
+
 // readTags gives a field a schema of its own with what its tags say, except default: that is
 // read after the tags of all fields, because it is checked against them and may be the value
 // of a struct. readTags returns the first error.
@@ -1825,13 +1833,9 @@ func (d *deriver) readTags(f *field) error {
 			break
 		}
 		key, rest = strings.TrimSpace(key), after[len(value):]
-		plain := strings.ToLower(strings.ReplaceAll(key, "_", ""))
-		instead, mistaken := tagsWithoutEffect[plain]
-		if i := slices.IndexFunc(ownTags, func(own string) bool { return strings.EqualFold(own, plain) }); i >= 0 {
-			instead, mistaken = ": write "+ownTags[i], key != ownTags[i]
-		}
-		if mistaken {
-			d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect"+instead)
+		write, known := tagsToWrite[strings.ToLower(strings.ReplaceAll(key, "_", ""))]
+		if known && write != key {
+			d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
 		}
 	}
 	err := cmp.Or(own.readDoc(f.tag), own.readFormat(f.tag), own.readEnum(f.tag))
@@ -1843,21 +1847,19 @@ func (d *deriver) readTags(f *field) error {
 	return cmp.Or(err, own.checkPossible())
 }
 
-// boundTags are the tags for bounds, and ownTags all tags that are read.
-var (
-	boundTags = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
-	ownTags   = append([]string{"json", "jsonschema", "enum", "default", "format"}, boundTags...)
-)
+// boundTags are the tags for bounds.
+var boundTags = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 
-// tagsWithoutEffect are tags of other libraries and keywords that have no tag, each with what to
-// write instead. They are in lower case and without underscores.
-var tagsWithoutEffect = map[string]string{
-	"description": ": write jsonschema", "desc": ": write jsonschema", "doc": ": write jsonschema", "title": ": write jsonschema",
-	"jsonschemadescription": ": write jsonschema", "mcp": ": write jsonschema",
-	"min": ": write minimum, minLength or minItems", "max": ": write maximum, maxLength or maxItems",
-	"required": ": a field is required unless it has omitempty", "optional": ": write omitempty in the json tag",
-	"enums":   ": write enum",
-	"pattern": "", "const": "", "examples": "", "multipleof": "", "exclusiveminimum": "", "exclusivemaximum": "", "uniqueitems": "", "nullable": "",
+// tagsToWrite holds what to write for a tag: of this library, of another one, or with the name of a
+// keyword that has no tag. The names are in lower case and without underscores.
+var tagsToWrite = map[string]string{
+	"json": "json", "jsonschema": "jsonschema", "enum": "enum", "default": "default", "format": "format",
+	"minimum": "minimum", "maximum": "maximum", "minlength": "minLength", "maxlength": "maxLength", "minitems": "minItems", "maxitems": "maxItems",
+	"description": "jsonschema", "desc": "jsonschema", "doc": "jsonschema", "title": "jsonschema", "mcp": "jsonschema",
+	"jsonschemadescription": "jsonschema", "pattern": "jsonschema", "examples": "jsonschema", "multipleof": "jsonschema", "uniqueitems": "jsonschema",
+	"enums": "enum", "const": "enum", "min": "minimum, minLength or minItems", "max": "maximum, maxLength or maxItems",
+	"exclusiveminimum": "minimum", "exclusivemaximum": "maximum", "required": "omitempty in the json tag if it is optional",
+	"optional": "omitempty in the json tag", "nullable": "omitempty in the json tag",
 }
 
 // readDoc reads the description. It returns an error if the tag is written in the syntax of
@@ -1882,10 +1884,12 @@ var boundWords = map[string][2]string{
 // setBound sets one of the bounds.
 func (s *schema) setBound(word string, bound []byte) error {
 	words := boundWords[s.kind]
-	switch isSize := s.kind == "string" || s.kind == "array"; {
+	isNumber := len(bound) > 0 && scanNumber(bound, 0) == len(bound)
+	isSize := isNumber && bound[0] != '-' && isInteger(string(bound))
+	switch {
 	case word != words[0] && word != words[1]:
 		return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
-	case len(bound) == 0 || scanNumber(bound, 0) != len(bound) || isSize && (bound[0] == '-' || !isInteger(string(bound))):
+	case !isNumber || !isSize && words[0] != "minimum":
 		return fmt.Errorf("%s must be a number, and of characters or elements a whole one", word)
 	case word == words[0]:
 		s.low = string(bound)
@@ -1938,7 +1942,7 @@ func (s *schema) readEnum(tag reflect.StructTag) error {
 }
 
 // readDefault reads the default of a field. The schema has it as it was read, in one line.
-func (d *deriver) readDefault(f *field) error {
+func (f *field) readDefault() error {
 	text, ok := f.tag.Lookup("default")
 	if !ok {
 		return nil
@@ -1961,13 +1965,11 @@ func (s *schema) checkPossible() error {
 	if s.low != "" && s.high != "" && isLess(s.high, s.low) {
 		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], s.low, boundWords[s.kind][1], s.high)
 	}
-	var err error
-	for _, val := range s.enum {
-		if err = s.checkValue("enum", []byte(val)); err == nil {
-			return nil
-		}
+	isPossible := func(val string) bool { return s.checkValue("enum", []byte(val)) == nil }
+	if s.enum != nil && !slices.ContainsFunc(s.enum, isPossible) {
+		return s.checkValue("enum", []byte(s.enum[0]))
 	}
-	return err
+	return nil
 }
 
 // checkValue returns an error, worded like one about an argument, unless raw, the value of a tag or
@@ -1992,9 +1994,8 @@ func (s *schema) render() json.RawMessage {
 	return text
 }
 
-// list returns s as JSON Schema, and the schema that this text describes: s itself, or a copy in
-// which some objects were cut. Arguments are checked by what the model sees, also if the type says
-// more.
+// list returns s as JSON Schema, and the schema that this text describes. Arguments are checked by
+// what the model sees, also if the type says more.
 //
 // Every node has one type, and there are no references, because many hosts and providers refuse
 // anything else. A type is therefore written out at each place where it is used. An object is cut,
@@ -2002,9 +2003,7 @@ func (s *schema) render() json.RawMessage {
 // maxSchema bytes.
 func (s *schema) list() (text json.RawMessage, listed *schema) {
 	var p printer
-	if listed = p.print(s, 1); !p.cut {
-		return p.b, s
-	}
+	listed = p.print(s, 1)
 	return p.b, listed
 }
 
@@ -2012,7 +2011,6 @@ func (s *schema) list() (text json.RawMessage, listed *schema) {
 type printer struct {
 	b         []byte
 	ancestors []reflect.Type // the objects around the current one
-	cut       bool           // an object was cut
 }
 
 // print appends s, a node of this level, and returns a copy of what it has written.
@@ -2036,7 +2034,6 @@ func (p *printer) print(s *schema, level int) *schema {
 		p.b = join(p.b, `"items":`)
 		listed.elem = p.print(s.elem, level+1)
 	case s.kind == "object" && p.mustCut(s, level):
-		p.cut = true
 		p.b = join(p.b, `"properties":{}`)
 		listed.fields, listed.elem, listed.open = nil, nil, true
 	case s.kind == "object":
@@ -2263,20 +2260,18 @@ func appendRefused(warnings []string, raw []byte, where string, level int) []str
 	words := boundWords[kind]
 	for keyword := range members(raw) {
 		word := string(keyword)
-		known := slices.Contains(slices.Concat(enforced, annotations, words[:]), word)
-		switch {
-		case known && (word != "items" || kind == "array") || strings.HasPrefix(word, "x-"):
-		case level == 1 && slices.Contains(combinators, word):
-			warnings = append(warnings, where+": "+word+" is not enforced, and at the top some providers refuse it")
-		default:
-			warnings = append(warnings, where+": "+oneLine(word)+" is not enforced")
+		known := slices.Contains(slices.Concat(enforced, annotations, words[:]), word) || strings.HasPrefix(word, "x-")
+		if known && (word != "items" || kind == "array") {
+			continue
 		}
+		warning := where + ": " + oneLine(word) + " is not enforced"
+		if level == 1 && slices.Contains(combinators, word) {
+			warning += ", and at the top some providers refuse it"
+		}
+		warnings = append(warnings, warning)
 	}
-	properties, _ := readMembers(node["properties"])
-	isCombined, isMixed, isHuge, lacking := node["$ref"] != nil, false, false, ""
-	for _, word := range combinators {
-		isCombined = isCombined || node[word] != nil
-	}
+	isElsewhere := slices.ContainsFunc(slices.Concat(combinators, []string{"$ref"}), func(word string) bool { return node[word] != nil })
+	isMixed, isHuge, lacking := false, false, ""
 	for _, val := range members(node["enum"]) {
 		isMixed = isMixed || val[0] != '"'
 	}
@@ -2284,6 +2279,7 @@ func appendRefused(warnings []string, raw []byte, where string, level int) []str
 		num := string(node[word])
 		isHuge = isHuge || isLess("9007199254740992", num) || isLess(num, "-9007199254740992")
 	}
+	properties, _ := readMembers(node["properties"])
 	for _, val := range members(node["required"]) {
 		if name, _ := unquote(val); properties[name] == nil {
 			lacking = cmp.Or(lacking, oneLine(name))
@@ -2294,7 +2290,7 @@ func appendRefused(warnings []string, raw []byte, where string, level int) []str
 		what  string
 	}{
 		{level == 1 && node["properties"] == nil, "properties is missing"},
-		{node["type"] == nil && !isCombined, "type is missing"},
+		{node["type"] == nil && !isElsewhere, "type is missing"},
 		{len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"},
 		{kind == "array" && node["items"] == nil, "items is missing"},
 		{kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type " + kind},
@@ -2312,18 +2308,15 @@ func appendRefused(warnings []string, raw []byte, where string, level int) []str
 	if level > maxLevels {
 		return warnings
 	}
-	for name, inner := range members(node["properties"]) {
-		warnings = appendRefused(warnings, inner, where+"."+oneLine(string(name)), level+1)
+	for _, word := range slices.Concat(combinators, []string{"properties"}) {
+		for name, inner := range members(node[word]) { // an element has no name
+			warnings = appendRefused(warnings, inner, where+"."+oneLine(cmp.Or(string(name), word)), level+1)
+		}
 	}
-	if node["items"] != nil {
-		warnings = appendRefused(warnings, node["items"], where+"[]", level+1)
-	}
-	if others := node["additionalProperties"]; len(others) > 0 && others[0] == '{' {
-		warnings = appendRefused(warnings, others, where+"[]", level+1)
-	}
-	for _, word := range combinators {
-		for _, inner := range members(node[word]) {
-			warnings = appendRefused(warnings, inner, where+"."+word, level+1)
+	for _, word := range []string{"items", "additionalProperties"} {
+		// true and false are usual for additionalProperties.
+		if inner := node[word]; inner != nil && (word == "items" || inner[0] == '{') {
+			warnings = appendRefused(warnings, inner, where+"[]", level+1)
 		}
 	}
 	return warnings
