@@ -1530,8 +1530,8 @@ func (v revision) capabilityFor(method string, params []byte) (string, error) {
 //	format:"date"                the format of a string: date or date-time, which are checked, or
 //	                             email or uri, which only tell the model
 //
-// Tags with the names of other keywords, such as pattern, have no effect; [AddTool] reports
-// them to [Server.ErrorLog]. Some hosts show a model the type and the description and drop the
+// Tags with the names of other keywords, such as pattern, or in another spelling, such as minlength,
+// have no effect; [AddTool] reports them to [Server.ErrorLog]. Some hosts show a model the type and the description and drop the
 // rest, so repeat defaults and bounds in the description, as in "how many, 1 to 100, default 10".
 //
 // A time.Time is a string as in RFC 3339, and a []byte is a string in base64, as its description
@@ -2003,7 +2003,7 @@ func (s *schema) render() json.RawMessage {
 // maxSchema bytes.
 func (s *schema) list() (text json.RawMessage, listed *schema) {
 	var p printer
-	listed = p.print(s, 1)
+	listed = p.printNode(s, 1)
 	return p.b, listed
 }
 
@@ -2013,8 +2013,8 @@ type printer struct {
 	ancestors []reflect.Type // the objects around the current one
 }
 
-// print appends s, a node of this level, and returns a copy of what it has written.
-func (p *printer) print(s *schema, level int) *schema {
+// printNode appends s, a node of this level, and returns a copy of what it has written.
+func (p *printer) printNode(s *schema, level int) *schema {
 	listed, doc := *s, cmp.Or(s.doc, s.encoding)
 	// In words, because some providers refuse contentEncoding.
 	if !strings.Contains(strings.ToLower(doc), s.encoding) {
@@ -2032,7 +2032,7 @@ func (p *printer) print(s *schema, level int) *schema {
 	switch {
 	case s.kind == "array":
 		p.b = join(p.b, `"items":`)
-		listed.elem = p.print(s.elem, level+1)
+		listed.elem = p.printNode(s.elem, level+1)
 	case s.kind == "object" && p.mustCut(s, level):
 		p.b = join(p.b, `"properties":{}`)
 		listed.fields, listed.elem, listed.open = nil, nil, true
@@ -2044,7 +2044,7 @@ func (p *printer) print(s *schema, level int) *schema {
 		for _, f := range s.fields {
 			p.b = append(appendString(p.b, f.name), ':')
 			copied := *f
-			copied.schema = p.print(f.schema, level+1)
+			copied.schema = p.printNode(f.schema, level+1)
 			listed.fields = append(listed.fields, &copied)
 			p.b = append(p.b, ',')
 			if !f.optional {
@@ -2057,7 +2057,7 @@ func (p *printer) print(s *schema, level int) *schema {
 		}
 		if s.elem != nil {
 			p.b = join(p.b, `"additionalProperties":`)
-			listed.elem = p.print(s.elem, level+1)
+			listed.elem = p.printNode(s.elem, level+1)
 		} else if !s.open {
 			p.b = join(p.b, `"additionalProperties":false`)
 		}
