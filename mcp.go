@@ -56,13 +56,17 @@
 //	type, enum, const, properties, required, additionalProperties, items, minimum, maximum,
 //	minLength, maxLength, minItems, maxItems, contentEncoding if it is base64, and format
 //	if it is date or date-time;
-//	default is filled in
+//	default is filled in unless it is null
 //
 // These are not enforced, and are reported to [Server.ErrorLog], like all others that restrict
 // a value:
 //
 //	$ref, anyOf, oneOf, allOf, not, if, pattern, patternProperties, prefixItems and the items
 //	beside it, uniqueItems, multipleOf, exclusiveMinimum, exclusiveMaximum
+//
+// Also reported is what some model providers refuse, often together with the whole request: a list
+// of types, a property without a type, an enum of numbers, const, a list without items, more than
+// ten levels. To let an argument be null, leave it out of required.
 //
 // Handlers run concurrently: guard what they share. With a single session, as under
 // [Server.ServeStdio], you may set [Server.MaxConcurrent] to 1 instead. A handler that calls
@@ -493,16 +497,18 @@ func (e *Error) Is(target error) bool {
 // is set.
 //
 // AddTool panics, before it changes anything, if clients or providers would refuse a name, a
-// type, a tag or a field of t. The message says what to write instead. The name of an argument
-// must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports to ErrorLog names that some hosts
-// refuse, because they have a dot or more than 64 bytes; tags without effect; what is not
-// enforced of a schema by hand, or refused by some providers; and a second tool of the same name
-// before the first session. The caller may change t's slices and maps afterwards.
+// type, a tag or a field of t, if no call could succeed, or if h is nil. The message says what to
+// write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports
+// to ErrorLog, in one line for each tool, a name or a schema that some providers refuse; tags
+// without effect; fields of In that cannot be set; and what is not enforced of a schema by hand. It
+// also reports a second tool of the same name before the first session. The caller may change
+// t's slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients. A client
 // that connected before the first tool was added is not notified, because the capability tools
 // was not declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
+	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(r *request, in *rules, out *schema) []byte {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
@@ -524,6 +530,10 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && 0 < len(t.Name) && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	in, warnings := inputRules(t, from, where)
+	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
+		warnings = slices.Insert(warnings, 0, where+
+			": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
+	}
 	out, sent := outputSchemas(t, to, where)
 	s.addItem(tools, &item{
 		name:    t.Name,
@@ -538,9 +548,6 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		output:    sent,
 		anyOutput: t.OutputSchema != nil && rootType(t.OutputSchema) != "object",
 	})
-	if len(t.Name) > 64 || strings.IndexByte(t.Name, '.') >= 0 {
-		s.logf("%s: some hosts refuse names of more than 64 bytes, or with a dot", where)
-	}
 	s.report(warnings)
 }
 
@@ -573,7 +580,7 @@ func inputRules(t *Tool, from reflect.Type, where string) (_ *rules, warnings []
 	set, wrong := derive(from, where+": In", forArguments)
 	in := &rules{set, set}
 	if t.InputSchema != nil {
-		in.check = handParser{where + ": InputSchema", &warnings}.parseRoot(&t.InputSchema)
+		in.check = handParser{where: where + ": InputSchema", why: forArguments}.parseRoot(&t.InputSchema)
 		panicUnless(rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
 	} else {
 		if wrong.undescribed != nil {
@@ -581,16 +588,17 @@ func inputRules(t *Tool, from reflect.Type, where string) (_ *rules, warnings []
 		}
 		panicIf(wrong.badTag)
 		panicUnless(set.kind == "object", where, "In must be a struct or a map, unless InputSchema is set")
-		t.InputSchema, warnings = set.render(), wrong.warnings
+		t.InputSchema, in.check = set.list()
+		warnings = wrong.warnings
 	}
 	in.checkArguments(where)
-	return in, warnings
+	return in, appendRefused(warnings, t.InputSchema, where+": InputSchema", 1)
 }
 
 // outputSchemas returns a description of the results of a tool, and the output schema, or nil if
 // there is none. It sets OutputSchema if that is nil and one can be derived.
 func outputSchemas(t *Tool, to reflect.Type, where string) (out, sent *schema) {
-	sent = handParser{where: where + ": OutputSchema"}.parseRoot(&t.OutputSchema)
+	sent = handParser{where: where + ": OutputSchema", why: forResults}.parseRoot(&t.OutputSchema)
 	switch to {
 	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
 		return nil, sent
@@ -601,7 +609,7 @@ func outputSchemas(t *Tool, to reflect.Type, where string) (out, sent *schema) {
 	out, wrong := derive(to, where+": Out", forResults)
 	if sent == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object" && wrong.undescribed == nil {
 		panicIf(wrong.badTag)
-		t.OutputSchema, sent = out.render(), out
+		t.OutputSchema, sent = out.list()
 	}
 	return out, sent
 }
@@ -637,12 +645,13 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
 // AddResource panics, before it changes anything, if the URI is invalid or has no scheme, if
-// the name is missing, or if another field is invalid.
+// the name is missing, if another field is invalid, or if read is nil.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
 	panicUnless(err == nil, where, "%v", err)
 	panicUnless(r.Name != "", where, "the name is missing")
+	panicUnless(read != nil, where, "the ReadFunc is nil")
 	r.Complete = maps.Clone(r.Complete)
 	k, name, public := resources, r.URI, any(r)
 	if len(vars) > 0 {
@@ -804,10 +813,11 @@ func isConfined(value string, reserved bool) bool {
 
 // AddPrompt adds a prompt, or replaces the prompt of the same name, and notifies connected
 // clients. It panics, before it changes anything, if a name is missing, if two
-// arguments have the same name, or if another field is invalid.
+// arguments have the same name, if another field is invalid, or if get is nil.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
+	panicUnless(get != nil, where, "the PromptFunc is nil")
 	complete := make(map[string]CompleteFunc)
 	// An unknown argument is refused, so that a PromptFunc need not look for it.
 	check := &schema{kind: "object"}
@@ -1081,11 +1091,12 @@ func (s *Server) takeReports() []string {
 // [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
 // AddMethod may be called at any time. It panics if the name is one of the protocol's own or
-// begins with "notifications/".
+// begins with "notifications/", or if h is nil.
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
 	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
 		where, "the name is empty, or is reserved for the protocol")
+	panicUnless(h != nil, where, "the handler is nil")
 	run := func(r *request) []byte {
 		result, err := h(r.ctx, slices.Clip(r.params))
 		if err != nil {
@@ -1538,21 +1549,23 @@ func (v revision) capabilityFor(method string, params []byte) (string, error) {
 //	format:"date"                the format of a string: date or date-time, which are checked, or
 //	                             email or uri, which only tell the model
 //
-// Tags with the names of other keywords, such as pattern, have no effect; [AddTool] reports
-// them to [Server.ErrorLog]. Some hosts show a model the type and the description and drop the
+// Tags with the names of other keywords, such as pattern, or in another spelling, such as minlength,
+// have no effect; [AddTool] reports them to [Server.ErrorLog]. Some hosts show a model the type and the description and drop the
 // rest, so repeat defaults and bounds in the description, as in "how many, 1 to 100, default 10".
 //
-// A time.Time is a string as in RFC 3339, and a []byte is a string in base64. An argument whose
-// type has UnmarshalText, and a result whose type has MarshalText, is a string. A
-// map[string]any is an object that is not checked. A time.Duration is an integer, the number
-// of nanoseconds: models mistake it for seconds, so write a string or an int with the unit in
-// its name. Defaults apply only inside objects that are present. Hosts validate results, and
+// A time.Time is a string as in RFC 3339, and a []byte is a string in base64, as its description
+// says. An argument whose type has UnmarshalText, and a result whose type has MarshalText, is a
+// string. A map[string]any is an object that is not checked. A time.Duration is an integer, the
+// number of nanoseconds: models mistake it for seconds, so write a string or an int with the unit
+// in its name. Defaults apply only inside objects that are present. Hosts validate results, and
 // this library does not. So do not put an enum on a field of a result whose values come from
 // another API.
 //
-// Where a type contains itself, and deep inside of a very large type, the schema is a plain
-// object. SchemaOf panics if T cannot be described, as is the case with arrays, with types that
-// have a JSON form of their own, and with interfaces except in a map[string]any.
+// Some providers accept at most 10 levels. So where a type contains itself, at the tenth level, and
+// after 32 KiB, the schema is that of a map[string]any, and such an argument is checked only
+// as far as its Go type requires. SchemaOf panics if T cannot be described, as is the case with
+// arrays, with lists of nothing but themselves, with types that have a JSON form of their own, and
+// with interfaces except in a map[string]any.
 func SchemaOf[T any]() json.RawMessage {
 	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults).render()
 }
@@ -1583,11 +1596,12 @@ type field struct {
 	optional bool
 	schema   *schema
 
-	index []int // as for reflect.Value.FieldByIndex
-	rank  int   // twice its depth, and one less if its tag names it
-	typ   reflect.Type
-	tag   reflect.StructTag
-	where string // names it in a panic
+	index      []int // as for reflect.Value.FieldByIndex
+	unsettable bool  // it is in an embedded pointer that encoding/json cannot set
+	rank       int   // twice its depth, and one less if its tag names it
+	typ        reflect.Type
+	tag        reflect.StructTag
+	where      string // names it in a panic
 }
 
 // property returns the member of a name, or nil.
@@ -1612,12 +1626,11 @@ const forArguments, forResults purpose = false, true
 func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
 	d := deriver{why: why, known: make(map[reflect.Type]*schema)}
 	s := d.schema(t, where)
-	for _, read := range []func(*deriver, *field) error{(*deriver).readTags, (*deriver).readDefault} {
-		for _, f := range d.tagged {
-			if err := read(&d, f); err != nil && d.badTag == nil {
-				d.badTag = fmt.Errorf("%s: %w", f.where, err)
-			}
-		}
+	for _, f := range d.tagged {
+		d.addBadTag(f, d.readTags(f))
+	}
+	for _, f := range d.tagged {
+		d.addBadTag(f, f.readDefault())
 	}
 	return s, d.problems
 }
@@ -1626,7 +1639,7 @@ func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
 // problem.
 func mustDerive(t reflect.Type, where string, why purpose) *schema {
 	s, wrong := derive(t, where, why)
-	panicIf(cmp.Or(wrong.badTag, wrong.undescribed))
+	panicIf(cmp.Or(wrong.badTag, wrong.undescribed, wrong.unsettable))
 	return s
 }
 
@@ -1634,7 +1647,8 @@ func mustDerive(t reflect.Type, where string, why purpose) *schema {
 type problems struct {
 	badTag      error    // a tag that is invalid
 	undescribed error    // a part that has no schema, and is left to encoding/json
-	warnings    []string // tags of arguments that have no effect
+	unsettable  error    // a field of arguments that is left out, because it cannot be set
+	warnings    []string // of arguments: the fields that are left out, and tags that have no effect
 }
 
 // A deriver describes one type and all types inside it.
@@ -1655,7 +1669,11 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 // schema describes t. The methods of t come first, because they decide what encoding/json
 // reads and writes.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
-	for t.Kind() == reflect.Pointer {
+	for n := 0; t.Kind() == reflect.Pointer; n++ {
+		if n > maxArgsDepth {
+			d.cannotDescribe(where, t, "it points to nothing but itself")
+			return &schema{}
+		}
 		t = t.Elem()
 	}
 	if s := d.known[t]; s != nil {
@@ -1700,6 +1718,13 @@ func (d *deriver) describe(s *schema, where string) {
 		if t.Elem().Kind() == reflect.Uint8 && s.elem.kind == "integer" {
 			s.kind, s.encoding, s.elem = "string", "base64", nil
 		}
+		for inner := s.elem; inner != nil && inner.kind == "array"; inner = inner.elem {
+			if inner == s {
+				d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
+				s.kind, s.elem = "", nil
+				break
+			}
+		}
 	case k == reflect.Map:
 		s.kind = "object"
 		if t.Key().Kind() != reflect.String {
@@ -1726,12 +1751,20 @@ var ranges = map[reflect.Kind][2]string{
 	reflect.Uint: {"0", ""}, reflect.Uint64: {"0", ""}, reflect.Uintptr: {"0", ""},
 }
 
-// fields returns the fields of a struct by the rules of encoding/json: a field counts if no
-// other field of its name has a rank as low.
+// fields returns the fields of a struct by the rules of encoding/json. Of the fields of one name the
+// least deeply embedded counts, and among equally deep ones the one whose tag has the name; if
+// several remain, none of them counts. So a field counts if no other of its name has a rank as low.
 func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 	all := d.collect(nil, &field{typ: t, where: where}, make(map[reflect.Type]int))
 	for _, f := range all {
 		if slices.ContainsFunc(all, func(o *field) bool { return o != f && o.name == f.name && o.rank <= f.rank }) {
+			continue
+		}
+		// encoding/json writes such a field, so it is in the schema of a result.
+		if f.unsettable && d.why == forArguments {
+			err := fmt.Errorf("%s is left out, because encoding/json cannot set it: embed the unexported struct itself, not a pointer to it", f.where)
+			d.unsettable = cmp.Or(d.unsettable, err)
+			d.warnings = append(d.warnings, err.Error())
 			continue
 		}
 		if slices.Contains(strings.Split(f.tag.Get("json"), ",")[1:], "string") {
@@ -1767,7 +1800,10 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 		switch {
 		case in.Tag.Get("json") == "-" || !in.IsExported() && !embedded:
 		case !embedded || f.name != "":
-			f.rank = 2*len(f.index) - min(len(f.name), 1)
+			f.rank = 2 * len(f.index)
+			if f.name != "" {
+				f.rank--
+			}
 			f.name = cmp.Or(f.name, in.Name)
 			all = append(all, f)
 		case !again || depth > len(outer.index):
@@ -1786,10 +1822,18 @@ func newField(in reflect.StructField, i int, outer *field) *field {
 		name: options[0],
 		optional: outer.optional || in.Type.Kind() == reflect.Pointer ||
 			slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
-		index: append(slices.Clip(outer.index), i),
-		typ:   in.Type,
-		tag:   in.Tag,
-		where: outer.where + "." + in.Name,
+		index:      append(slices.Clip(outer.index), i),
+		unsettable: outer.unsettable || in.Type.Kind() == reflect.Pointer && !in.IsExported(),
+		typ:        in.Type,
+		tag:        in.Tag,
+		where:      outer.where + "." + in.Name,
+	}
+}
+
+// addBadTag records the error of a field's tags, unless it is nil.
+func (d *deriver) addBadTag(f *field, err error) {
+	if err != nil && d.badTag == nil {
+		d.badTag = fmt.Errorf("%s: %w", f.where, err)
 	}
 }
 
@@ -1801,27 +1845,40 @@ func (d *deriver) readTags(f *field) error {
 	f.schema = &own
 	_, hasDefault := f.tag.Lookup("default")
 	f.optional = f.optional || hasDefault
-	for _, foreign := range foreignTags {
-		if f.tag.Get(foreign[0]) != "" {
-			d.warnings = append(d.warnings, f.where+": the tag "+foreign[0]+" has no effect"+foreign[1])
+	for rest := string(f.tag); ; {
+		key, after, _ := strings.Cut(rest, ":")
+		value, err := strconv.QuotedPrefix(after)
+		if err != nil {
+			break
+		}
+		key, rest = strings.TrimSpace(key), after[len(value):]
+		write, known := tagsToWrite[strings.ToLower(strings.ReplaceAll(key, "_", ""))]
+		if known && write != key {
+			d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
 		}
 	}
 	err := cmp.Or(own.readDoc(f.tag), own.readFormat(f.tag), own.readEnum(f.tag))
-	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
+	for _, word := range boundTags {
 		if bound, ok := f.tag.Lookup(word); ok {
 			err = cmp.Or(err, own.setBound(word, []byte(bound)))
 		}
 	}
-	return err
+	return cmp.Or(err, own.checkPossible())
 }
 
-// foreignTags are tags of other libraries, and keywords that have no tag, each with what to
-// write instead.
-var foreignTags = [][2]string{
-	{"description", ": write jsonschema"}, {"desc", ": write jsonschema"}, {"title", ": write jsonschema"},
-	{"min", ": write minimum, minLength or minItems"}, {"max", ": write maximum, maxLength or maxItems"},
-	{"required", ": a field is required unless it has omitempty"}, {"optional", ": write omitempty in the json tag"},
-	{"pattern"}, {"const"}, {"examples"}, {"multipleOf"}, {"exclusiveMinimum"}, {"exclusiveMaximum"}, {"uniqueItems"}, {"nullable"},
+// boundTags are the tags for bounds.
+var boundTags = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
+
+// tagsToWrite holds what to write for a tag: of this library, of another one, or with the name of a
+// keyword that has no tag. The names are in lower case and without underscores.
+var tagsToWrite = map[string]string{
+	"json": "json", "jsonschema": "jsonschema", "enum": "enum", "default": "default", "format": "format",
+	"minimum": "minimum", "maximum": "maximum", "minlength": "minLength", "maxlength": "maxLength", "minitems": "minItems", "maxitems": "maxItems",
+	"description": "jsonschema", "desc": "jsonschema", "doc": "jsonschema", "title": "jsonschema", "mcp": "jsonschema",
+	"jsonschemadescription": "jsonschema", "pattern": "jsonschema", "examples": "jsonschema", "multipleof": "jsonschema", "uniqueitems": "jsonschema",
+	"enums": "enum", "const": "enum", "min": "minimum, minLength or minItems", "max": "maximum, maxLength or maxItems",
+	"exclusiveminimum": "minimum", "exclusivemaximum": "maximum", "required": "omitempty in the json tag if it is optional",
+	"optional": "omitempty in the json tag", "nullable": "omitempty in the json tag",
 }
 
 // readDoc reads the description. It returns an error if the tag is written in the syntax of
@@ -1846,10 +1903,12 @@ var boundWords = map[string][2]string{
 // setBound sets one of the bounds.
 func (s *schema) setBound(word string, bound []byte) error {
 	words := boundWords[s.kind]
-	switch isSize := s.kind == "string" || s.kind == "array"; {
+	isNumber := len(bound) > 0 && scanNumber(bound, 0) == len(bound)
+	isSize := isNumber && bound[0] != '-' && isInteger(string(bound))
+	switch {
 	case word != words[0] && word != words[1]:
 		return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
-	case len(bound) == 0 || scanNumber(bound, 0) != len(bound) || isSize && (bound[0] == '-' || !isInteger(string(bound))):
+	case !isNumber || !isSize && words[0] != "minimum":
 		return fmt.Errorf("%s must be a number, and of characters or elements a whole one", word)
 	case word == words[0]:
 		s.low = string(bound)
@@ -1902,7 +1961,7 @@ func (s *schema) readEnum(tag reflect.StructTag) error {
 }
 
 // readDefault reads the default of a field. The schema has it as it was read, in one line.
-func (d *deriver) readDefault(f *field) error {
+func (f *field) readDefault() error {
 	text, ok := f.tag.Lookup("default")
 	if !ok {
 		return nil
@@ -1919,6 +1978,19 @@ func (d *deriver) readDefault(f *field) error {
 	return f.schema.checkValue("default", raw)
 }
 
+// checkPossible returns an error if no value can satisfy the bounds, or no value of the enum what
+// else s says.
+func (s *schema) checkPossible() error {
+	if s.low != "" && s.high != "" && isLess(s.high, s.low) {
+		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], s.low, boundWords[s.kind][1], s.high)
+	}
+	isPossible := func(val string) bool { return s.checkValue("enum", []byte(val)) == nil }
+	if s.enum != nil && !slices.ContainsFunc(s.enum, isPossible) {
+		return s.checkValue("enum", []byte(s.enum[0]))
+	}
+	return nil
+}
+
 // checkValue returns an error, worded like one about an argument, unless raw, the value of a tag or
 // keyword, is valid for s.
 func (s *schema) checkValue(name string, raw []byte) error {
@@ -1928,90 +2000,113 @@ func (s *schema) checkValue(name string, raw []byte) error {
 	return c.err()
 }
 
-// maxSchema bounds the bytes of a schema, which a model has to read. A larger one is written
-// again with fewer levels.
-const maxSchema = 32 << 10
+// maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
+// nodes: some providers refuse more.
+const (
+	maxSchema = 32 << 10
+	maxLevels = 10
+)
 
-// render returns s as JSON Schema. Every node has one type, and there are no references,
-// because many hosts and providers refuse anything else. A type is therefore written out at
-// each place where it is used. Types that contain each other would take megabytes, so objects
-// below a certain depth are written as plain objects.
+// render returns s as JSON Schema.
 func (s *schema) render() json.RawMessage {
-	for depth := 16; ; depth-- {
-		if b := (&printer{depth: depth}).appendSchema(nil, s); len(b) <= maxSchema || depth == 1 {
-			return b
-		}
-	}
+	text, _ := s.list()
+	return text
+}
+
+// list returns s as JSON Schema, and the schema that this text describes. Arguments are checked by
+// what the model sees, also if the type says more.
+//
+// Every node has one type, and there are no references, because many hosts and providers refuse
+// anything else. A type is therefore written out at each place where it is used. An object is cut,
+// which means that it is free-form, if it would contain itself, exceed maxLevels or begin after
+// maxSchema bytes.
+func (s *schema) list() (text json.RawMessage, listed *schema) {
+	var p printer
+	listed = p.printNode(s, 1)
+	return p.b, listed
 }
 
 // A printer writes a schema as JSON.
 type printer struct {
-	depth     int            // objects nested more deeply are plain
+	b         []byte
 	ancestors []reflect.Type // the objects around the current one
 }
 
-// appendSchema appends s.
-func (p *printer) appendSchema(b []byte, s *schema) []byte {
-	b = stringMember(append(b, '{'), "type", s.kind)
-	// Some hosts drop contentEncoding.
-	b = optionalMember(b, "description", cmp.Or(s.doc, s.encoding))
-	b = rawMember(b, "default", s.dflt)
+// printNode appends s, a node of this level, and returns a copy of what it has written.
+func (p *printer) printNode(s *schema, level int) *schema {
+	listed, doc := *s, cmp.Or(s.doc, s.encoding)
+	// In words, because some providers refuse contentEncoding.
+	if !strings.Contains(strings.ToLower(doc), s.encoding) {
+		doc += " (" + s.encoding + ")"
+	}
+	p.b = optionalMember(stringMember(append(p.b, '{'), "type", s.kind), "description", doc)
+	p.b = rawMember(p.b, "default", s.dflt)
 	if s.enum != nil {
-		b = join(b, `"enum":[`, strings.Join(s.enum, ","), `],`)
+		p.b = join(p.b, `"enum":[`, strings.Join(s.enum, ","), `],`)
 	}
 	words := boundWords[s.kind]
-	b = rawMember(b, words[0], []byte(s.low))
-	b = rawMember(b, words[1], []byte(s.high))
-	b = optionalMember(b, "format", s.format)
-	b = optionalMember(b, "contentEncoding", s.encoding)
-	switch s.kind {
-	case "array":
-		b = p.appendSchema(join(b, `"items":`), s.elem)
-	case "object":
-		b = p.appendObject(b, s)
-	}
-	return closeWith(b, "}")
-}
-
-// appendObject appends the properties of an object, and whether there may be others. If too
-// much has been written it appends none, and render tries again with fewer levels.
-func (p *printer) appendObject(b []byte, s *schema) []byte {
-	if slices.Contains(p.ancestors, s.typ) || len(p.ancestors) >= p.depth || len(b) > maxSchema {
-		return join(b, `"properties":{}`)
-	}
-	p.ancestors = append(p.ancestors, s.typ)
-	b = p.appendFields(b, s.fields)
+	p.b = rawMember(p.b, words[0], []byte(s.low))
+	p.b = rawMember(p.b, words[1], []byte(s.high))
+	p.b = optionalMember(p.b, "format", s.format)
 	switch {
-	case s.elem != nil:
-		b = p.appendSchema(join(b, `"additionalProperties":`), s.elem)
-	case !s.open:
-		b = join(b, `"additionalProperties":false`)
+	case s.kind == "array":
+		p.b = join(p.b, `"items":`)
+		listed.elem = p.printNode(s.elem, level+1)
+	case s.kind == "object" && p.mustCut(s, level):
+		p.b = join(p.b, `"properties":{}`)
+		listed.fields, listed.elem, listed.open = nil, nil, true
+	case s.kind == "object":
+		p.ancestors = append(p.ancestors, s.typ)
+		p.b = join(p.b, `"properties":{`)
+		listed.fields = nil
+		var required []byte
+		for _, f := range s.fields {
+			p.b = append(appendString(p.b, f.name), ':')
+			copied := *f
+			copied.schema = p.printNode(f.schema, level+1)
+			listed.fields = append(listed.fields, &copied)
+			p.b = append(p.b, ',')
+			if !f.optional {
+				required = append(appendString(required, f.name), ',')
+			}
+		}
+		// An empty list of names is left out, because the oldest drafts of JSON Schema refuse it.
+		if p.b = closeWith(p.b, "},"); required != nil {
+			p.b = join(p.b, `"required":[`, string(closeWith(required, "],")))
+		}
+		if s.elem != nil {
+			p.b = join(p.b, `"additionalProperties":`)
+			listed.elem = p.printNode(s.elem, level+1)
+		} else if !s.open {
+			p.b = join(p.b, `"additionalProperties":false`)
+		}
+		p.ancestors = p.ancestors[:len(p.ancestors)-1]
 	}
-	p.ancestors = p.ancestors[:len(p.ancestors)-1]
-	return b
+	p.b = closeWith(p.b, "}")
+	return &listed
 }
 
-// appendFields appends the properties of an object and the names of the required ones. An
-// empty list of names is left out, because the oldest drafts of JSON Schema refuse it.
-func (p *printer) appendFields(b []byte, fields []*field) []byte {
-	b = join(b, `"properties":{`)
-	var required []byte
-	for _, f := range fields {
-		b = append(p.appendSchema(append(appendString(b, f.name), ':'), f.schema), ',')
-		if !f.optional {
-			required = append(appendString(required, f.name), ',')
+// mustCut reports whether an object of this level is free-form in the listed schema.
+func (p *printer) mustCut(s *schema, level int) bool {
+	if level >= maxLevels || len(p.b) > maxSchema || slices.Contains(p.ancestors, s.typ) {
+		return true
+	}
+	// A list cannot be free-form, so the object around it is.
+	isTooDeep := func(inner *schema) bool {
+		depth := level + 1
+		for ; inner != nil && inner.kind == "array"; inner = inner.elem {
+			depth++
 		}
+		return depth > maxLevels
 	}
-	if b = closeWith(b, "},"); required != nil {
-		b = join(b, `"required":[`, string(closeWith(required, "],")))
-	}
-	return b
+	return isTooDeep(s.elem) || slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
 }
 
 // ---- schemas by hand ----
 //
 // A schema that was written by hand is parsed into the same description that a type has, so the
-// same functions check the arguments. Keywords that are not enforced are reported.
+// same functions check the arguments. What is not enforced, and what some providers refuse, is
+// reported, for the schema of a type too.
 
 // annotations are keywords that do not restrict a value, and format and contentEncoding, whose
 // unknown values do not either.
@@ -2021,15 +2116,19 @@ var annotations = strings.Fields("$schema $id $anchor $comment $defs definitions
 // enforced are the keywords that a handParser reads, besides those of boundWords.
 var enforced = strings.Fields("type enum const properties required additionalProperties items")
 
+// combinators are the keywords that hold a list of schemas.
+var combinators = []string{"allOf", "anyOf", "oneOf"}
+
 // A handParser parses one schema. Its methods panic if clients or providers would refuse the
 // schema, and with it the whole list of tools.
 type handParser struct {
-	where    string    // names the tool, the schema and the value in it
-	warnings *[]string // what is to be reported; nil if it is the schema of results
+	where string // names the tool, the schema and the value in it
+	why   purpose
+	depth int // of the value
 }
 
 // at returns the parser for a value inside. The path leads to it, as in ".name" and "[]".
-func (p handParser) at(path string) handParser { return handParser{p.where + path, p.warnings} }
+func (p handParser) at(path string) handParser { return handParser{p.where + path, p.why, p.depth + 1} }
 
 // parseRoot returns the description of a schema, or nil if there is none. It writes the schema
 // in one line.
@@ -2041,26 +2140,7 @@ func (p handParser) parseRoot(raw *json.RawMessage) *schema {
 	panicUnless(err == nil, p.where, "it is %v", err)
 	panicUnless(compact[0] == '{', p.where, "a schema must be a JSON object")
 	*raw = compact
-	if readNode(compact)["properties"] == nil {
-		p.warn("properties is missing: some providers refuse that")
-	}
 	return p.parse(compact)
-}
-
-// warn records what is not enforced, or what some providers refuse in the schema of arguments.
-func (p handParser) warn(what string) {
-	if p.warnings != nil {
-		*p.warnings = append(*p.warnings, p.where+": "+what)
-	}
-}
-
-// readNode returns the keywords of a schema.
-func readNode(raw []byte) map[string][]byte {
-	node := make(map[string][]byte)
-	for keyword, val := range members(raw) {
-		node[string(keyword)] = val
-	}
-	return node
 }
 
 // parse returns the description of raw, a schema that is valid JSON. It returns nil if raw is nil
@@ -2070,9 +2150,17 @@ func (p handParser) parse(raw []byte) *schema {
 		return nil
 	}
 	panicUnless(raw[0] == '{', p.where, "a schema must be an object or a boolean")
-	s, node := &schema{open: true}, readNode(raw)
-	s.kind, s.kinds = p.readTypes(node["type"])
-	p.warnOfKeywords(s.kind, raw)
+	s := &schema{open: true}
+	if p.depth > maxArgsDepth {
+		return s // no argument that is valid is nested as deeply
+	}
+	node, err := readMembers(raw)
+	panicUnless(err == nil, p.where, "%v", err)
+	s.kind, s.kinds = readTypes(node["type"])
+	panicUnless(node["type"] == nil || s.kinds != nil, p.where, "type must name a type")
+	for _, name := range s.kinds {
+		panicUnless(slices.Contains(jsonTypes, name), p.where, "JSON Schema has no type %q", name)
+	}
 	for _, word := range boundWords[s.kind] {
 		if node[word] != nil {
 			err := s.setBound(word, node[word])
@@ -2085,16 +2173,28 @@ func (p handParser) parse(raw []byte) *schema {
 	return s
 }
 
-// readTypes returns the types of a schema, and the only one besides null.
-func (p handParser) readTypes(raw []byte) (kind string, kinds []string) {
-	if raw == nil {
-		return "", nil
+// readMembers returns the members of an object by name. There is an error if a name comes twice,
+// because the client and the server could use different ones.
+func readMembers(raw []byte) (byName map[string][]byte, err error) {
+	byName = make(map[string][]byte)
+	for name, val := range members(raw) {
+		if byName[string(name)] != nil {
+			err = fmt.Errorf("%q comes twice", excerpt(string(name)))
+		}
+		byName[string(name)] = val
+	}
+	return byName, err
+}
+
+// readTypes returns the types that a schema names, and the only one besides null, or "". What is
+// not a name is "".
+func readTypes(raw []byte) (kind string, kinds []string) {
+	if raw != nil && raw[0] != '[' {
+		raw = join(nil, "[", string(raw), "]")
 	}
 	var others []string
-	// The text is one name in quotes, or a list of them.
-	for _, name := range strings.Split(strings.Trim(string(raw), "[]"), ",") {
-		name = strings.Trim(name, `"`)
-		panicUnless(slices.Contains(jsonTypes, name), p.where, "JSON Schema has no type %q", name)
+	for _, val := range members(raw) {
+		name, _ := unquote(val)
 		if kinds = append(kinds, name); name != "null" {
 			others = append(others, name)
 		}
@@ -2108,27 +2208,8 @@ func (p handParser) readTypes(raw []byte) (kind string, kinds []string) {
 // jsonTypes lists the types of JSON Schema.
 var jsonTypes = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
-// warnOfKeywords records the keywords that are not enforced for a kind of value.
-func (p handParser) warnOfKeywords(kind string, raw []byte) {
-	words := boundWords[kind]
-	for keyword := range members(raw) {
-		word := string(keyword)
-		known := slices.Contains(slices.Concat(enforced, annotations, words[:]), word)
-		switch {
-		case known && (word != "items" || kind == "array") || strings.HasPrefix(word, "x-"):
-		case strings.HasSuffix(word, "Of"): // allOf, anyOf, oneOf
-			p.warn(oneLine(word) + " is not enforced, and at the top some providers refuse it")
-		default:
-			p.warn(oneLine(word) + " is not enforced")
-		}
-	}
-}
-
 // readElements sets the schema of the elements of a list, or of the other members of an object.
 func (p handParser) readElements(s *schema, node map[string][]byte) {
-	if s.kind == "array" && node["items"] == nil {
-		p.warn("items is missing: some providers refuse that")
-	}
 	items, others := p.at("[]").parse(node["items"]), p.at("[]").parse(node["additionalProperties"])
 	switch {
 	case s.kind == "array" && node["prefixItems"] == nil:
@@ -2141,9 +2222,11 @@ func (p handParser) readElements(s *schema, node map[string][]byte) {
 // readProperties sets the members of an object.
 func (p handParser) readProperties(s *schema, properties, required []byte) {
 	panicUnless(properties == nil || properties[0] == '{', p.where, "properties must be an object")
+	_, err := readMembers(properties)
+	panicUnless(err == nil, p.where, "properties: %v", err)
 	for name, raw := range members(properties) {
 		inner := p.at("." + string(name))
-		panicUnless(raw[0] == '{', inner.where, "a property must be described by an object, as in {}")
+		panicUnless(raw[0] == '{', inner.where, `a property must be described by an object, as in {"type":"string"}`)
 		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parse(raw)})
 	}
 	panicUnless(required == nil || required[0] == '[', p.where, "required must be a list of names")
@@ -2168,7 +2251,7 @@ func (p handParser) readValues(s *schema, node map[string][]byte) {
 		enum = join(nil, "[", string(constant), "]")
 	}
 	for _, val := range members(enum) {
-		panicUnless(p.warnings == nil || string(val) != `""`, p.where,
+		panicUnless(p.why == forResults || string(val) != `""`, p.where,
 			"enum must not have an empty string, for which a provider refuses every tool")
 		s.enum = append(s.enum, canonical(val))
 	}
@@ -2178,11 +2261,84 @@ func (p handParser) readValues(s *schema, node map[string][]byte) {
 	if s.kind == "string" && string(node["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
-	if dflt != nil {
-		err := s.checkValue("default", dflt)
-		panicUnless(err == nil, p.where, "%v", err)
+	err := s.checkPossible()
+	// Some libraries write "default": null for an argument without a default.
+	if err == nil && dflt != nil && string(dflt) != "null" {
+		err = s.checkValue("default", dflt)
 		s.dflt = dflt
 	}
+	panicUnless(err == nil, p.where, "%v", err)
+}
+
+// appendRefused appends what is to be reported of raw, a node of this level of a schema of
+// arguments as it is listed, and of the nodes in it: keywords that are not enforced, and shapes that
+// some providers refuse. Such a provider refuses the tool, or every request that has it.
+func appendRefused(warnings []string, raw []byte, where string, level int) []string {
+	node, _ := readMembers(raw)
+	kind, _ := readTypes(node["type"])
+	words := boundWords[kind]
+	for keyword := range members(raw) {
+		word := string(keyword)
+		known := slices.Contains(slices.Concat(enforced, annotations, words[:]), word) || strings.HasPrefix(word, "x-")
+		if known && (word != "items" || kind == "array") {
+			continue
+		}
+		warning := where + ": " + oneLine(word) + " is not enforced"
+		if level == 1 && slices.Contains(combinators, word) {
+			warning += ", and at the top some providers refuse it"
+		}
+		warnings = append(warnings, warning)
+	}
+	isElsewhere := slices.ContainsFunc(slices.Concat(combinators, []string{"$ref"}), func(word string) bool { return node[word] != nil })
+	isMixed, isHuge, lacking := false, false, ""
+	for _, val := range members(node["enum"]) {
+		isMixed = isMixed || val[0] != '"'
+	}
+	for _, word := range slices.Concat(boundTags, []string{"exclusiveMinimum", "exclusiveMaximum"}) {
+		num := string(node[word])
+		isHuge = isHuge || isLess("9007199254740992", num) || isLess(num, "-9007199254740992")
+	}
+	properties, _ := readMembers(node["properties"])
+	for _, val := range members(node["required"]) {
+		if name, _ := unquote(val); properties[name] == nil {
+			lacking = cmp.Or(lacking, oneLine(name))
+		}
+	}
+	for _, shape := range []struct {
+		found bool
+		what  string
+	}{
+		{level == 1 && node["properties"] == nil, "properties is missing"},
+		{node["type"] == nil && !isElsewhere, "type is missing"},
+		{len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"},
+		{kind == "array" && node["items"] == nil, "items is missing"},
+		{kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type " + kind},
+		{lacking != "", "required has " + lacking + ", which properties has not"},
+		{isMixed, "enum has values that are not strings"},
+		{node["const"] != nil, "const is used"},
+		{isHuge, "a bound is above 2^53"},
+		{node["contentEncoding"] != nil, "contentEncoding is used"},
+		{level > maxLevels, "there are more than 10 levels"},
+	} {
+		if shape.found {
+			warnings = append(warnings, where+": "+shape.what+": some providers refuse that")
+		}
+	}
+	if level > maxLevels {
+		return warnings
+	}
+	for _, word := range slices.Concat(combinators, []string{"properties"}) {
+		for name, inner := range members(node[word]) { // an element has no name
+			warnings = appendRefused(warnings, inner, where+"."+oneLine(cmp.Or(string(name), word)), level+1)
+		}
+	}
+	for _, word := range []string{"items", "additionalProperties"} {
+		// true and false are usual for additionalProperties.
+		if inner := node[word]; inner != nil && (word == "items" || inner[0] == '{') {
+			warnings = appendRefused(warnings, inner, where+"[]", level+1)
+		}
+	}
+	return warnings
 }
 
 // ---- arguments by their schema ----
@@ -2318,7 +2474,7 @@ func (in rules) checked(given []byte, c *checker) []byte {
 	case raw[0] == '"':
 		in.check.checkString(raw, c)
 	}
-	if in.set != in.check && raw[0] != 'n' {
+	if in.set.typ != in.check.typ && raw[0] != 'n' {
 		raw = in.set.converted(raw, c)
 		switch {
 		case !in.set.allows(raw):

@@ -104,13 +104,23 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{promises + "[]mcp.Content has none", onServer(promised([]Content{}))},
 		{`mcp: tool "x": In must be a struct or a map`, onServer(toolOf[string])},
 		{`cannot be described: it has a JSON form`, onServer(toolOf[json.RawMessage])},
+		{`mcp: tool "x": the handler is nil`, func() { AddTool[none, string](&Server{}, Tool{Name: "x"}, nil) }},
+		{`mcp: tool "x": the handler is nil`, func() {
+			type handler func(context.Context, none) (*Result, error)
+			AddTool(&Server{}, Tool{Name: "x", InputSchema: json.RawMessage(openSchema)}, handler(nil))
+		}},
+		{`mcp: resource "x:a": the ReadFunc is nil`, onServer(func(s *Server) { s.AddResource(Resource{URI: "x:a", Name: "a"}, nil) })},
+		{`mcp: resource "x:{a}": the ReadFunc is nil`, onServer(func(s *Server) { s.AddResource(Resource{URI: "x:{a}", Name: "a"}, ReadFunc(nil)) })},
+		{`mcp: prompt "p": the PromptFunc is nil`, onServer(func(s *Server) { s.AddPrompt(Prompt{Name: "p"}, PromptFunc(nil)) })},
+		{`mcp: method "m": the handler is nil`, onServer(func(s *Server) { s.AddMethod("m", nil) })},
 	})
-	var s Server
-	for _, name := range []string{"a.b", strings.Repeat("x", 128), strings.Repeat("x", 65), strings.Repeat("x", 64), "A-z_9"} {
+	for name, isReported := range map[string]bool{"a.b": true, strings.Repeat("x", 128): true, strings.Repeat("x", 65): true, "1c_reload": true, "-a": true, ".a": true,
+		strings.Repeat("x", 64): false, "A-z_9": false, "_1": false} {
+		var s Server
 		addEmpty(&s, Tool{Name: name})
-	}
-	if got := reports(t, &s); strings.Count(got, "\n") != 3 || !strings.Contains(got, `"a.b"`) {
-		t.Errorf("log %q", got)
+		if got := reports(t, &s); strings.Count(got, "\n") != strings.Count(got, "mcp: tool "+strconv.Quote(name)+": its name should have at most 64 of ") || (got != "") != isReported || len(got) > 201 {
+			t.Errorf("%s: reported %q", name, got)
+		}
 	}
 }
 
@@ -132,13 +142,43 @@ func TestInvalidTypesPanic(t *testing.T) {
 		{`the argument name "filter[name]"`, onServer(toolOf[struct {
 			A string `json:"filter[name]"`
 		}])},
+		// Types without an end.
+		{`In.E: mcp.listOfItself cannot be described: it is a list of nothing but itself; write a list of structs, or set InputSchema`, onServer(toolOf[struct{ E listOfItself }])},
+		{`In.E[]: mcp.listOfItself cannot be described`, onServer(toolOf[struct{ E map[string]*listOfItself }])},
+		{`In.A.B[]: mcp.listOfPointers cannot be described`, onServer(toolOf[struct{ A struct{ B []listOfPointers } }])},
+		{`cannot be described: it is a list of nothing but itself`, onServer(toolOf[struct{ A listA }])},
+		{`cannot be described: it is a list of nothing but itself`, func() { SchemaOf[listA]() }},
+		{`In.P: mcp.pointerToItself cannot be described: it points to nothing but itself`, onServer(toolOf[struct{ P pointerToItself }])},
+		{`cannot be described: it points to nothing but itself`, onServer(toolOf[struct{ P []*pointerA }])},
+		{`In.P: mcp.pointer`, onServer(toolOf[struct{ P **pointerA }])},
 	})
+	// These have an end, or are left to encoding/json.
+	tryIn[mapOfItself](t, trial{`{"a":{"b":{"c":{}}}}`, `{"a":{"b":{"c":{}}}}`}, trial{`{"a":1}`, "! a must be an object, got 1"})
+	tryIn[struct{ A []listOfMaps }](t, trial{`{"A":[[{"k":[{}]}]]}`, `{"A":[[{"k":[{}]}]]}`})
+	tryByHand[struct{ E listOfItself }](t, openSchema, trial{`{"E":[[],[[]]]}`, `{"E":[[],[[]]]}`})
+	s := &Server{}
+	out(struct{ E listOfItself }{listOfItself{nil, {}}}, nil)(s)
+	if tool, results := callX(t, s, legacyPV, "{}"); tool.OutputSchema != nil || results[0].text() != `{"E":[null,[]]}` {
+		t.Errorf("got %s, %s", tool.OutputSchema, results[0].text())
+	}
 	SchemaOf[struct {
 		F func() `json:"-"`
 		L []*string
 		M map[string]*map[string]any
 	}]()
 }
+
+type (
+	listOfItself    []listOfItself
+	listOfPointers  []*listOfPointers
+	listA           []listB
+	listB           []*listA
+	pointerToItself *pointerToItself
+	pointerA        *pointerB
+	pointerB        *pointerA
+	mapOfItself     map[string]mapOfItself
+	listOfMaps      []map[string]listOfMaps
+)
 
 // A meta is embedded as the types of Kubernetes are.
 type meta struct {
@@ -214,6 +254,14 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{new(int), `default:"null"`, "default must be an integer, got null"},
 		{"", `default:"c" enum:"a,b"`, `default must be one of "a", "b"`},
 		{1, `default:"4" maximum:"3"`, "default must be at most 3"},
+		{1, `minimum:"5" maximum:"2"`, "minimum 5 is more than maximum 2"},
+		{1.5, `maximum:"-1e1" minimum:"-9.5"`, "minimum -9.5 is more than maximum -1e1"},
+		{int8(1), `minimum:"200"`, "minimum 200 is more than maximum 127"},
+		{uint(1), `maximum:"-1"`, "minimum 0 is more than maximum -1"},
+		{"", `minLength:"3" maxLength:"2"`, "minLength 3 is more than maxLength 2"},
+		{[]int{}, `minItems:"10" maxItems:"9"`, "minItems 10 is more than maxItems 9"},
+		{"", `enum:"a,bc" minLength:"3"`, "enum must have at least 3 characters"},
+		{[]string{}, `default:"[\"a\"]" minItems:"2"`, "default must have at least 2 elements"},
 	} {
 		wantPanic(t, "In.F0: "+test.want, inStruct(test.tag, test.v))
 	}
@@ -260,7 +308,23 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{},"required":[1]`, "InputSchema: required must be a list of names"},
 		{`"properties":{"a":{"type":"object","required":"b"}}`, "InputSchema.a: required must be a list of names"},
 		{`"properties":{"a":{"properties":{"b":true}}}`, "InputSchema.a.b: a property must be described by an object"},
-		{`"properties":{"a":{"type":[]}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":[]}}`, `InputSchema.a: type must name a type`},
+		{`"properties":{"a":{"type":null}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":[["string"]]}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":"string,null"}}`, `InputSchema.a: JSON Schema has no type "string,null"`},
+		{`"properties":{"a":{"type":["string",null]}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":{"string":1}}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{},"b":{},"\u0061":{}}`, `InputSchema: properties: "a" comes twice`},
+		{`"properties":{"a":{"type":"array","items":{"properties":{"b":{},"b":{}}}}}`, `InputSchema.a[]: properties: "b" comes twice`},
+		{`"properties":{"a":{"type":"string","type":"integer"}}`, `InputSchema.a: "type" comes twice`},
+		{`"properties":{"a":{"type":"integer","minimum":5,"maximum":2}}`, "InputSchema.a: minimum 5 is more than maximum 2"},
+		{`"properties":{"a":{"type":["null","string"],"maxLength":1,"minLength":2}}`, "InputSchema.a: minLength 2 is more than maxLength 1"},
+		{`"properties":{"a":{"type":"array","items":{"type":"array","minItems":1e1,"maxItems":9}}}`, "InputSchema.a[]: minItems 1e1 is more than maxItems 9"},
+		{`"properties":{"a":{"type":"integer","enum":["1","2"]}}`, `InputSchema.a: enum must be an integer, got "1"`},
+		{`"properties":{"a":{"type":"string","enum":[null]}}`, `InputSchema.a: enum must be a string, got null`},
+		{`"properties":{"a":{"type":"string","const":5}}`, `InputSchema.a: enum must be a string, got 5`},
+		{`"properties":{"a":{"type":"integer","enum":[1,2],"minimum":3}}`, `InputSchema.a: enum must be at least 3, got 1`},
+		{`"properties":{"a":{"type":"string","minLength":2,"default":"x"}}`, `InputSchema.a: default must have at least 2 characters, got 1`},
 		{`"properties":{"a":{"type":"array","items":[{}]}}`, "InputSchema.a[]: a schema must be an object or a boolean"},
 		{`"properties":{"a":{"items":"string"}}`, "InputSchema.a[]: a schema must be an object or a boolean"},
 		{`"additionalProperties":"no"`, "InputSchema[]: a schema must be an object or a boolean"},
@@ -270,7 +334,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"type":"int"}}`, `InputSchema.a: JSON Schema has no type "int"`},
 		{`"properties":{"a":{"type":["string","nil"]}}`, `InputSchema.a: JSON Schema has no type "nil"`},
 		{`"properties":{"a":{"type":""}}`, `InputSchema.a: JSON Schema has no type ""`},
-		{`"properties":{"a":{"type":5}}`, `InputSchema.a: JSON Schema has no type "5"`},
+		{`"properties":{"a":{"type":5}}`, `InputSchema.a: JSON Schema has no type ""`},
 		{`"properties":{"a":{"type":"integer","minimum":"1"}}`, "InputSchema.a: minimum must be a number"},
 		{`"properties":{"a":{"type":"string","minLength":-1}}`, "InputSchema.a: minLength"},
 		{`"properties":{"a":{"enum":"x"}}`, "InputSchema.a: enum must be a list"},
@@ -285,6 +349,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"required":null`, "OutputSchema: required must be a list of names"},
 		{`"properties":[{}]`, "OutputSchema: properties must be an object"},
 		{`"properties":{"a":{"type":"list"}}`, `OutputSchema.a: JSON Schema has no type "list"`},
+		{`"properties":{"a":{"type":null}}`, `OutputSchema.a: JSON Schema has no type ""`},
 	} {
 		tool := Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object",` + test.members + `}`)}
 		wantPanic(t, test.want, func() { AddTool(&Server{}, tool, func(context.Context, none) (*Result, error) { return nil, nil }) })
@@ -342,6 +407,10 @@ func TestServeRefusesInvalidServer(t *testing.T) {
 		{Server{Name: "x"}, "Server.Version must be set"},
 		{Server{Version: "1"}, "Server.Name and"},
 		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": func() {}}}, "Server.Extensions: json: un"},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"a": none{}, "x": nil}}, `Server.Extensions: the value of "x" must be a JSON object, got null`},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": true}}, `the value of "x" must be a JSON object, got true`},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": []none{}}}, `the value of "x" must be a JSON object, got []`},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": (*ab)(nil), "y": map[string]any{}}}, `the value of "x" must be a JSON object, got null`},
 	}
 	for i := range tests {
 		err := tests[i].s.Serve(t.Context(), strings.NewReader(""), io.Discard)
@@ -428,12 +497,12 @@ func TestReportsWaitForASession(t *testing.T) {
 		t.Helper()
 		synctest.Wait()
 		got := strings.Split(strings.TrimSpace(said.String()), "\n")
-		if len(got) != n || got[len(got)-1] != last {
+		if len(got) != n || !strings.HasPrefix(got[len(got)-1], last) {
 			t.Errorf("%d reports, the last is %s", len(got), got[len(got)-1])
 		}
 		said.Reset()
 	}
-	const name = `mcp: tool "a.b": some hosts refuse names of more than 64 bytes, or with a dot`
+	const name = `mcp: tool "a.b": its name should have at most 64 of`
 	synctest.Test(t, func(t *testing.T) {
 		report(maxReports + 5)
 		if said.Len() > 0 {
@@ -487,6 +556,10 @@ func TestRegistrationCopiesItsArguments(t *testing.T) {
 // providers refuse, and tags of In that have no effect.
 func TestSchemaIsReported(t *testing.T) {
 	const x, refuse, ofs = `mcp: tool "x": InputSchema`, ": some providers refuse that", " is not enforced, and at the top some providers refuse it"
+	properties := func(a string) string { return `{"type":"object","properties":{"a":{` + a + `}}}` }
+	nested := func(n int, before, after string) string {
+		return `{"type":"object","properties":{"a":` + strings.Repeat(before, n) + `{"type":"string"}` + strings.Repeat(after, n) + "}}"
+	}
 	s := &Server{}
 	check := func(want string) {
 		t.Helper()
@@ -497,19 +570,44 @@ func TestSchemaIsReported(t *testing.T) {
 	}
 	for _, test := range []struct{ schema, want string }{
 		{`{"type":"object"}`, x + ": properties is missing" + refuse},
-		{`{"type":"object","properties":{},"allOf":[{}]}`, x + ": allOf" + ofs},
-		{`{"type":"object","properties":{},"anyOf":[{}],"oneOf":[{}]}`, x + ": anyOf" + ofs + " (and 1 more)"},
+		{`{"type":"object","properties":{},"allOf":[{"type":"object"}]}`, x + ": allOf" + ofs},
+		{`{"type":"object","properties":{},"anyOf":[],"oneOf":[]}`, x + ": anyOf" + ofs + " (and 1 more)"},
 		{`{"type":"object","properties":{"a":{"type":"array"}}}`, x + ".a: items is missing" + refuse},
 		{`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"array"}}}}}}`, x + ".a[].b: items is missing" + refuse},
 		{`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`, x + "[]: items is missing" + refuse},
-		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#/$defs/b","not":{}}}}`, x + ".a: anyOf" + ofs + " (and 2 more)"},
+		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#/$defs/b","not":{}}}}`, x + ".a: anyOf is not enforced (and 2 more)"},
+		{`{"type":"object","properties":{"a":{"type":"number","multipleOf":2}}}`, x + ".a: multipleOf is not enforced"},
 		{`{"type":"object","properties":{"a":{"type":"string","pattern":"x","minimum":1}}}`, x + ".a: pattern is not enforced (and 1 more)"},
-		{`{"type":"object","properties":{"a":{"type":["array","string"],"items":{"type":"integer"}}}}`, x + ".a: items is not enforced"},
-		{`{"type":"object","properties":{"` + strings.Repeat("a", 64) + `":{"type":"object","properties":{"` + strings.Repeat("b", 200) + `":{"if":{},"then":{}}}}}}`,
+		{`{"type":"object","properties":{"a":{"type":["array","string"],"items":{"type":"integer"}}}}`, x + ".a: items is not enforced (and 1 more)"},
+		{properties(`"type":["string","null"]`), x + ".a: type is a list" + refuse},
+		{properties(`"type":["string"]`), x + ".a: type is a list" + refuse},
+		{properties(`"description":"x"`), x + ".a: type is missing" + refuse},
+		{properties(`"enum":["x","y"]`), x + ".a: type is missing" + refuse},
+		{properties(`"type":"array","items":{}`), x + ".a[]: type is missing" + refuse},
+		{properties(`"type":"array","items":true`), x + ".a[]: type is missing" + refuse},
+		{properties(`"type":"object","additionalProperties":{}`), x + ".a[]: type is missing" + refuse},
+		{properties(`"type":"integer","enum":[1,2]`), x + ".a: enum has values that are not strings" + refuse},
+		{properties(`"type":"string","enum":["x",null,2]`), x + ".a: enum has values that are not strings" + refuse},
+		{properties(`"type":"boolean","enum":[true]`), x + ".a: enum has values that are not strings" + refuse},
+		{properties(`"type":"string","const":"x"`), x + ".a: const is used" + refuse},
+		{properties(`"type":"object","properties":{},"required":["b","c"]`), x + ".a: required has b, which properties has not" + refuse},
+		{`{"type":"object","properties":{},"required":["b"]}`, x + ": required has b, which properties has not" + refuse},
+		{properties(`"type":"string","properties":{}`), x + ".a: properties is beside the type string" + refuse},
+		{properties(`"type":"integer","maximum":9223372036854775807`), x + ".a: a bound is above 2^53" + refuse},
+		{properties(`"type":"number","minimum":-1e300`), x + ".a: a bound is above 2^53" + refuse},
+		{properties(`"type":"string","maxLength":9007199254740994`), x + ".a: a bound is above 2^53" + refuse},
+		{properties(`"type":"integer","maximum":9007199254740992`), ""},
+		{properties(`"type":"string","contentEncoding":"base64"`), x + ".a: contentEncoding is used" + refuse},
+		{properties(`"anyOf":[{"type":"string"},{"type":["integer","null"]},{"type":"array"}]`), x + ".a: anyOf is not enforced (and 2 more)"},
+		{nested(8, `{"type":"array","items":`, "}"), ""},
+		{nested(9, `{"type":"array","items":`, "}"), x + ".a" + strings.Repeat("[]", 9) + ": there are more than 10 levels" + refuse},
+		{nested(4000, `{"type":"object","additionalProperties":`, "}"), x + ".a" + strings.Repeat("[]", 9) + ": there are more than 10 levels" + refuse},
+		{nested(9, `{"type":"object","properties":{"\n":`, "}}"), x + ".a" + strings.Repeat(`."\n"`, 9) + ": there are more than 10 levels" + refuse},
+		{`{"type":"object","properties":{"` + strings.Repeat("a", 64) + `":{"type":"object","properties":{"` + strings.Repeat("b", 200) + `":{"type":"string","if":{},"then":{}}}}}}`,
 			x + "." + strings.Repeat("a", 64) + "." + strings.Repeat("b", 180-len(x)-66) + " (and 1 more)"},
 		{`{"$schema":"x","$id":"x","$comment":"x","$defs":{"b":{"anyOf":[]}},"title":"x","description":"x","examples":[1],"type":"object","x-order":1,"properties":{` +
 			`"a":{"type":"string","format":"uuid","deprecated":true,"readOnly":true,"writeOnly":true,"default":"a","minLength":1,"contentMediaType":"text/plain"},` +
-			`"b":{"type":["array","null"],"items":true,"minItems":1,"maxItems":2},"c":{"const":1},"d":{"type":"object","additionalProperties":true,"required":["e"]}}}`, ""},
+			`"b":{"type":"array","items":{"type":"null"},"minItems":1,"maxItems":2},"c":{"$comment":"","type":"string","enum":["x"]},"d":{"type":"object","additionalProperties":true}}}`, ""},
 	} {
 		byHand[json.RawMessage](s, test.schema)
 		check(test.want)
@@ -524,6 +622,20 @@ func TestSchemaIsReported(t *testing.T) {
 		R string         `pattern:"x"`
 	}](s)
 	check(`mcp: tool "x": In.L[].N: the tag min has no effect: write minimum, minLength or minItems (and 4 more)`)
+	toolOf[struct {
+		A string `minlength:"1" Maximum:"2"`
+		B string `jsonSchema:"what" json_schema:"what"`
+		C string `enums:"a,b" json:"c" jsonschema:"right: \"x\"" enum:"x" min_length:"1"`
+		D string `jsonschema_description:"what"`
+		E string `mcp:"what" doc:"what"`
+		F string `Json:"f" Default:"" xml:"f" validate:"x"`
+		G int    `minimum:"1" maximum:"18446744073709551615"`
+	}](s)
+	check(`mcp: tool "x": In.A: the tag minlength has no effect: write minLength (and 11 more)`)
+	toolOf[struct {
+		G int `maximum:"18446744073709551615"`
+	}](s)
+	check(x + ".G: a bound is above 2^53" + refuse)
 	toolOf[foreignTags1](s)
 	check(`mcp: tool "x": In.N: the tag min has no effect: write minimum, minLength or minItems (and 3 more)`)
 }
@@ -612,14 +724,15 @@ var schemaCases = []struct {
 		T time.Time     `json:"t"`
 		B []byte        `json:"b"`
 		P []byte        `json:"p" jsonschema:"the picture"`
+		Q []byte        `json:"q" jsonschema:"a PNG in Base64"`
 		L [][]byte      `json:"l"`
 		X blob          `json:"x"` // has a text form, so it is not base64
 		A netip.Addr    `json:"a"`
 		D time.Duration `json:"d"`
-	}], `{"type":"object","properties":{"t":{"type":"string","format":"date-time"},"b":{"type":"string","description":"base64","contentEncoding":"base64"},` +
-		`"p":{"type":"string","description":"the picture","contentEncoding":"base64"},` +
-		`"l":{"type":"array","items":{"type":"string","description":"base64","contentEncoding":"base64"}},"x":{"type":"string"},` +
-		`"a":{"type":"string"},"d":{"type":"integer"}},"required":["t","b","p","l","x","a","d"],"additionalProperties":false}`},
+	}], `{"type":"object","properties":{"t":{"type":"string","format":"date-time"},"b":{"type":"string","description":"base64"},` +
+		`"p":{"type":"string","description":"the picture (base64)"},"q":{"type":"string","description":"a PNG in Base64"},` +
+		`"l":{"type":"array","items":{"type":"string","description":"base64"}},"x":{"type":"string"},` +
+		`"a":{"type":"string"},"d":{"type":"integer"}},"required":["t","b","p","q","l","x","a","d"],"additionalProperties":false}`},
 	{"lists and maps", SchemaOf[struct {
 		P []*point         `json:"p"`
 		M map[string][]int `json:"m"`
@@ -696,9 +809,82 @@ type twice[T any] struct{ A, B T }
 func TestSchemaSizeIsBounded(t *testing.T) {
 	type sixteen[T any] = twice[twice[twice[twice[T]]]]
 	got := SchemaOf[sixteen[sixteen[sixteen[sixteen[none]]]]]()
-	if !json.Valid(got) || len(got) < 1<<10 || len(got) > 32<<10 {
+	if !json.Valid(got) || len(got) < 32<<10 || len(got) > 36<<10 {
 		t.Errorf("%d bytes: %.200s", len(got), got)
 	}
+}
+
+type nest[T any] struct {
+	V T `json:"v"`
+}
+
+// A schema has at most ten levels, and arguments are checked by the schema that is listed: where an
+// object was cut, also because its type contains itself or because the schema is large, all that
+// fits into the Go type is accepted.
+func TestSchemaHasTenLevels(t *testing.T) {
+	type (
+		four[T any] = nest[nest[nest[nest[T]]]]
+		leaf        struct {
+			N int `json:"n"`
+		}
+		lists struct {
+			N int     `json:"n,omitempty"`
+			L [][]int `json:"l,omitempty" maxItems:"1"`
+		}
+	)
+	const free, number = `{"type":"object","properties":{}}`, `"n":{"type":"integer"}`
+	levels := func(n int, inner string) string {
+		return strings.Repeat(`{"type":"object","properties":{"v":`, n) + inner + strings.Repeat(`},"required":["v"],"additionalProperties":false}`, n)
+	}
+	inside := func(n int, inner string) string { return strings.Repeat(`{"v":`, n) + inner + strings.Repeat("}", n) }
+	at := func(n int) string { return "! " + strings.Repeat("v.", n) }
+	for _, test := range []struct{ got, want string }{
+		{tryIn[nest[four[four[int]]]](t, trial{inside(9, `"5"`), inside(9, "5")}, trial{inside(9, "{}"), at(8) + "v must be an integer, got {}"}),
+			levels(9, `{"type":"integer"}`)},
+		{tryIn[four[four[leaf]]](t, trial{inside(8, `{"n":"5"}`), inside(8, `{"n":5}`)}, trial{inside(8, `{"x":1}`), at(8) + "x is unknown (there is n); v.v.v.v.v.v.v.v.n is required"}),
+			levels(8, `{"type":"object","properties":{`+number+`},"required":["n"],"additionalProperties":false}`)},
+		{tryIn[nest[four[four[leaf]]]](t, trial{inside(9, `{"n":"5"}`), inside(9, `{"n":5}`)}, trial{inside(9, `{"x":1}`), inside(9, `{"n":0}`)},
+			trial{inside(9, "5"), at(8) + "v must be an object, got 5"}), levels(9, free)},
+		{tryIn[nest[four[four[none]]]](t, trial{inside(9, `{"x":1}`), inside(9, "{}")}), levels(9, free)},
+		{tryIn[nest[nest[four[lists]]]](t, trial{inside(6, `{"l":[[],[]]}`), at(6) + "l must have at most 1 element, got 2"}),
+			levels(6, `{"type":"object","properties":{`+number+`,"l":{"type":"array","maxItems":1,"items":{"type":"array","items":{"type":"integer"}}}},"additionalProperties":false}`)},
+		{tryIn[nest[nest[nest[four[lists]]]]](t, trial{inside(7, `{"l":[[1],["2"]]}`), inside(7, `{"l":[[1],[2]]}`)}, trial{inside(7, `{"x":1,"n":null}`), inside(7, "{}")}), levels(7, free)},
+		{tryIn[four[four[lists]]](t), levels(8, free)},
+		{tryIn[nest[nest[nest[four[map[string][]leaf]]]]](t, trial{inside(7, `{"k":[{"n":1}]}`), inside(7, `{"k":[{"n":1}]}`)}, trial{inside(7, `{"k":[{}]}`), inside(7, `{"k":[{"n":0}]}`)},
+			trial{inside(7, `{"k":[5]}`), at(7) + "k[0] must be an object, got 5"}),
+			levels(7, `{"type":"object","properties":{},"additionalProperties":{"type":"array","items":`+free+`}}`)},
+		{tryIn[four[four[map[string][]int]]](t, trial{inside(8, `{"k":[1]}`), inside(8, `{"k":[1]}`)}), levels(8, free)},
+		{tryIn[four[four[map[string]int]]](t), levels(8, `{"type":"object","properties":{},"additionalProperties":{"type":"integer"}}`)},
+		{tryIn[nest[four[four[map[string]int]]]](t), levels(9, free)},
+		{string(SchemaOf[[][][][][][][][][][]int]()), strings.Repeat(`{"type":"array","items":`, 10) + `{"type":"integer"}` + strings.Repeat("}", 10)},
+		// Recursion.
+		{tryIn[nest[[]leafTree]](t, trial{`{"v":[{"n":1,"kids":[{"x":1},{"n":"2","kids":[{}]}]}]}`, `{"v":[{"n":1,"kids":[{"n":0},{"n":2,"kids":[{"n":0}]}]}]}`},
+			trial{`{"v":[{"x":1}]}`, "! v[0].x is unknown (there is n, kids); v[0].n is required"}, trial{`{"v":[{"n":1,"kids":[5]}]}`, "! v[0].kids[0] must be an object, got 5"}),
+			levels(1, `{"type":"array","items":{"type":"object","properties":{`+number+`,"kids":{"type":"array","items":`+free+`}},"required":["n"],"additionalProperties":false}}`)},
+	} {
+		if test.got != test.want {
+			t.Errorf("got  %s\nwant %s", test.got, test.want)
+		}
+	}
+	// The last of these objects begins after 32 KiB.
+	fields := make([]reflect.StructField, 20)
+	for i := range fields {
+		fields[i] = reflect.StructField{Name: "F" + strconv.Itoa(i), Type: reflect.TypeFor[leaf](), Tag: `json:",omitempty"`}
+		if i < 19 {
+			fields[i].Tag += reflect.StructTag(` jsonschema:"` + strings.Repeat("x", 1610) + `"`)
+		}
+	}
+	s := mustDerive(reflect.StructOf(fields), "In", forArguments)
+	text, listed := s.list()
+	check := func(args string) error { return listed.checkValue("in", []byte(args)) }
+	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil || s.checkValue("in", []byte(`{"F19":{"x":1}}`)) == nil {
+		t.Errorf("%d bytes: %s", len(text), text[len(text)-200:])
+	}
+}
+
+type leafTree struct {
+	N    int        `json:"n"`
+	Kids []leafTree `json:"kids,omitempty"`
 }
 
 type (
@@ -725,6 +911,70 @@ func TestTagsOfRecursiveTypes(t *testing.T) {
 	}
 	wantPanic(t, "is nested too deeply", onServer(toolOf[needsItself]))
 	tryIn[node](t, trial{`{"kids":[{}],"up":{}}`, `{"kids":[{}],"up":{}}`}, trial{`{"kids":[{},{},{}]}`, "! kids must have at most 2 elements, got 3"})
+}
+
+type (
+	paging struct {
+		Limit int `json:"limit"`
+		Deep
+	}
+	Sorting struct {
+		Limit int    `json:"limit"`
+		By    string `json:"by,omitempty"`
+	}
+	withPaging struct{ *paging }
+)
+
+// A field that encoding/json cannot set, because it is in an embedded pointer to an unexported
+// struct, is no argument, and is reported. As everywhere, it hides other fields of its name. It is
+// part of a result.
+func TestFieldsThatCannotBeSet(t *testing.T) {
+	for _, test := range []struct {
+		add          func(*Server)
+		want, trials string
+	}{
+		{toolOf[struct {
+			*paging
+			Query string
+		}], "In.paging.Limit", `{"Query":{"type":"string"}},"required":["Query"],`},
+		{toolOf[struct {
+			*paging
+			Sorting
+		}], "In.paging.Deep.ID", `{"by":{"type":"string"}},`}, // the two limits hide each other
+		{toolOf[struct {
+			withPaging
+			L []struct{ *paging }
+		}], "In.withPaging.paging.Limit", `{"L":{"type":"array","items":{"type":"object","properties":{},"additionalProperties":false}}},"required":["L"],`},
+		{toolOf[struct {
+			*paging `json:"page"`
+		}], "In.paging", `{},`},
+		{toolOf[struct {
+			paging
+			*Sorting
+		}], "", `{"id":{"type":"integer","minimum":-128,"maximum":127},"Deep":{"type":"string"},"X":{"type":"integer"},"Y":{"type":"integer"},"by":{"type":"string"}},"required":["id","Deep","X","Y"],`},
+	} {
+		s := &Server{}
+		test.add(s)
+		if got := reports(t, s); (got == "") != (test.want == "") || test.want != "" && !strings.HasPrefix(got, `mcp: tool "x": `+test.want+" is left out, because encoding/json cannot set it: ") {
+			t.Errorf("reported %q, want %s", got, test.want)
+		}
+		tool, results := callX(t, s, legacyPV, `{"limit":1}`, `{"Query":"a","L":[],"id":1,"Deep":"","X":1,"Y":1}`)
+		if got, want := string(tool.InputSchema), `{"type":"object","properties":`+test.trials+`"additionalProperties":false}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got := results[0].text(); !strings.HasPrefix(got, invalidArgs+"limit is unknown") {
+			t.Errorf("got %s", got)
+		}
+	}
+	s := &Server{}
+	wantPanics(t, []mistake{
+		{"mcp: Elicit.paging.Limit is left out, because", elicits[withPaging]},
+		{`no field of mcp.withPaging takes the property "limit"`, func() { byHand[withPaging](s, `{"type":"object","properties":{"limit":{"type":"integer"}}}`) }},
+	})
+	out(withPaging{&paging{Limit: 5}}, nil)(s)
+	if tool, results := callX(t, s, legacyPV, "{}"); !strings.HasPrefix(string(tool.OutputSchema), `{"type":"object","properties":{"limit":{"type":"integer"},`) || !strings.HasPrefix(results[0].text(), `{"limit":5,`) {
+		t.Errorf("got %s, %s", tool.OutputSchema, results[0].text())
+	}
 }
 
 type embeddedBase struct {
@@ -1329,6 +1579,33 @@ func (k *keeper) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// The time to read a schema does not depend on how deeply it is nested. Its types are enforced as
+// deeply as arguments may be nested.
+func TestDeepSchemasByHandTakeLinearTime(t *testing.T) {
+	for _, part := range [][2]string{{`{"type":"object","properties":{"a":`, "}}"}, {`{"type":"array","items":`, "}"}, {`{"anyOf":[`, "]}"}} {
+		mustBeLinear(t, 500, func(n int) time.Duration {
+			s := &Server{}
+			diagnostics(s)
+			begun := time.Now()
+			byHand[json.RawMessage](s, `{"type":"object","properties":{"a":`+strings.Repeat(part[0], n)+`{"type":"string"}`+strings.Repeat(part[1], n)+"}}")
+			return time.Since(begun)
+		})
+	}
+	nested := func(n int, before, inner, after string) string {
+		return strings.Repeat(before, n) + inner + strings.Repeat(after, n)
+	}
+	for _, n := range []int{98, 99} { // the text is at level n+2
+		s := &Server{}
+		diagnostics(s)
+		byHand[json.RawMessage](s, `{"type":"object","properties":{"a":`+nested(n, `{"type":"array","items":`, `{"type":"string"}`, "}")+"}}")
+		fault := "must be a string, got true"
+		if n == 99 {
+			fault = "is nested too deeply"
+		}
+		try(t, s, trial{`{"a":` + nested(n, "[", "true", "]") + "}", "! a" + strings.Repeat("[0]", n) + " " + fault})
+	}
+}
+
 // A schema written by hand is enforced at every depth and for every type of In, with the
 // same messages as a derived schema. A handler that reads raw JSON gets the converted values.
 func TestSchemasByHandAreEnforced(t *testing.T) {
@@ -1395,7 +1672,8 @@ func TestValidCallsAreDelivered(t *testing.T) {
 		{`"edits":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"new":{"type":"string"}},"required":["old","new"],"additionalProperties":false}},` +
 			`"dryRun":{"type":"boolean","default":false}`, `{"edits":[{"old":"a","new":""}]}`, `{"edits":[{"old":"a","new":""}],"dryRun":false}`},
 		{`"max":{"default":10,"title":"Max","type":"integer"},"since":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null},"n":{"type":"integer","default":1}},"required":["n"]`,
-			`{"n":2}`, `{"n":2,"max":10,"since":null}`},
+			`{"n":2}`, `{"n":2,"max":10}`},
+		{`"s":{"type":"string","default":null},"n":{"type":["integer","null"],"default":null},"o":{"type":"object","properties":{"l":{"type":"array","default":null}}}`, `{"o":{}}`, ""},
 		{`"o":{"type":"object","properties":{"a":{"type":"integer","default":5},"b":{"type":"object","properties":{"c":{"default":[1]}}}}}`, `{"o":{"b":{}}}`, `{"o":{"b":{"c":[1]},"a":5}}`},
 		{`"t":{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}],"items":{"type":"boolean"}}`, `{"t":["a",1,true]}`, ""},
 		{`"a":{"type":["string","null"],"minLength":1},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}},"d":{"type":["number","null"],"enum":[1,null]}`,
@@ -3026,7 +3304,7 @@ func TestAskingInBothEras(t *testing.T) {
 		{askConsent, create, consentAsk, `{"action":"decline","Action":"accept","content":{"confirm":true}}`, "model: the user declined"},
 		{askConsent, create, consentAsk, `{"action":"accept","action":"decline","content":{"confirm":true}}`, "model: the user declined"},
 		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false},"Content":{"confirm":true}}`, "model: the user declined"},
-		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false,"Confirm":true}}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false,"Confirm":true}}`, "error: mcp: the user's answer: Confirm is unknown (there is confirm)"},
 		{askURL, create, urlAsk, `{"action":"cancel","ACTION":"accept"}`, "dismissed"},
 		{askURL, create, urlAsk, `{"action":"accept"}`, "agreed"},
 		{askURL, create, urlAsk, `{"action":"decline"}`, "declined"},

@@ -252,6 +252,11 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	if c.extensions, err = jsonOf(s.Extensions); err != nil {
 		return fmt.Errorf("mcp: Server.Extensions: %w", err)
 	}
+	for name, val := range members(c.extensions) {
+		if val[0] != '{' {
+			return fmt.Errorf("mcp: Server.Extensions: the value of %q must be a JSON object, got %s", name, excerpt(string(val)))
+		}
+	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
 	c.open, c.end = context.WithCancelCause(c.ctx)
