@@ -190,6 +190,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -2837,8 +2838,10 @@ func (r *ResourceContents) appendContents(b []byte) ([]byte, error) {
 	return closeWith(rawMember(b, "_meta", meta), "},"), err
 }
 
-// singleLine replaces what a MarshalJSON may have written: invalid UTF-8, and characters that
-// some programs take for the end of a line.
+// singleLine replaces what a user's JSON or MarshalJSON may hold and some clients cannot read:
+// invalid UTF-8, characters that some programs take for the end of a line, and escapes of half a
+// character. It may change raw. All JSON that is sent and was not written by this library passes
+// through it, except ids and progress tokens, which isValidID checks.
 func singleLine(raw []byte) []byte {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
@@ -2846,6 +2849,11 @@ func singleLine(raw []byte) []byte {
 	for _, end := range [][2]string{{"\u2028", `\u2028`}, {"\u2029", `\u2029`}} {
 		if bytes.Contains(raw, []byte(end[0])) {
 			raw = bytes.ReplaceAll(raw, []byte(end[0]), []byte(end[1]))
+		}
+	}
+	if bytes.Contains(raw, []byte(`\u`)) { // otherwise each escape would be looked at
+		for half := indexHalf(raw, 0); half >= 0; half = indexHalf(raw, half) {
+			copy(raw[half:], `\ufffd`)
 		}
 	}
 	return raw
@@ -3091,11 +3099,39 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
+// indexHalf returns the index of the first escape of half a character in raw[i:], or -1. raw is
+// valid JSON, and raw[i] is not inside of an escape. A character above U+FFFF is written as two
+// escapes, as in \ud83d\ude00. Parsers in Python and Rust refuse a line with one of them alone.
+func indexHalf(raw []byte, i int) int {
+	unit := func(i int) rune { // what the escape at raw[i] stands for, or 0 if there is none
+		if !bytes.HasPrefix(raw[i:], []byte(`\u`)) {
+			return 0
+		}
+		n, _ := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+		return rune(n)
+	}
+	for {
+		next := bytes.IndexByte(raw[i:], '\\')
+		if next < 0 {
+			return -1
+		}
+		i += next
+		switch first := unit(i); {
+		case !utf16.IsSurrogate(first):
+			i += len(`\\`)
+		case utf16.DecodeRune(first, unit(i+len(`\ud83d`))) == utf8.RuneError:
+			return i
+		default:
+			i += len(`\ud83d\ude00`)
+		}
+	}
+}
+
 // isValidID reports whether raw, which is valid JSON or nil, is a string or an integer without
-// an exponent.
+// an exponent. An id is sent back as it came, so a string with half a character is not valid.
 func isValidID(raw []byte) bool {
 	if len(raw) == 0 || kindOf(raw) != "number" {
-		return len(raw) > 0 && raw[0] == '"'
+		return len(raw) > 0 && raw[0] == '"' && indexHalf(raw, 0) < 0
 	}
 	_, fraction, _ := bytes.Cut(raw, []byte("."))
 	// 5.0 is an integer, too.

@@ -1304,6 +1304,7 @@ func TestInvalidRequests(t *testing.T) {
 		{s, ` tools/call`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call {"name":7}`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call {"name":"slow","_meta":{"progressToken":1.5}}`, "! -32602 Invalid params: progressToken must be a string or an integer"},
+		{s, ` tools/call {"name":"slow","_meta":{"progressToken":"\ud83d"}}`, "! -32602 Invalid params: progressToken must be a string or an integer"},
 		{s, ` resources/subscribe {}`, "! -32602 Invalid params: uri is required"},
 		{s, ` resources/unsubscribe {"uri":["demo://a"]}`, "! -32602 Invalid params: uri is required"},
 		{s, `+ subscriptions/listen`, noFilter},
@@ -1740,6 +1741,67 @@ func TestMessagesAreOneLine(t *testing.T) {
 	}
 }
 
+// No line has an escape of half a character, wherever the user's JSON stands in it: each half
+// becomes U+FFFD. Whole characters, and texts that only look like escapes, stay.
+func TestHalfCharactersAreReplaced(t *testing.T) {
+	const halves = `{"\uD83D":"a\ud83db\udc00\ud83d\uDE00\udc00","k":["\ude00\ud83d","\\ud83d\\\ud83d","\ud83d\n","\ud83d\u0041",null]}`
+	const whole = `{"\ufffd":"a\ufffdb\ufffd\ud83d\uDE00\ufffd","k":["\ufffd\ufffd","\\ud83d\\\ufffd","\ufffd\n","\ufffd\u0041",null]}`
+	type marshaler struct{ json.RawMessage }
+	raw := json.RawMessage(halves)
+	meta := map[string]any{"m": raw}
+	schema := json.RawMessage(`{"type":"object","properties":{},"examples":[` + halves + `]}`)
+	s := &Server{Extensions: map[string]any{"x/y": raw}}
+	logger := slog.New(s.LogHandler(""))
+	AddTool(s, Tool{Name: "result", InputSchema: schema, OutputSchema: schema, Meta: meta}, func(ctx context.Context, _ none) (*Result, error) {
+		logger.InfoContext(ctx, "m", "v", marshaler{raw})
+		return &Result{StructuredContent: raw, Meta: meta, Content: []Content{{Meta: meta},
+			{Type: "resource_link", Link: &Resource{URI: "x:a", Name: "a", Meta: meta}},
+			EmbeddedResource(ResourceContents{URI: "x:a", Meta: meta}),
+		}}, nil
+	})
+	AddTool(s, Tool{Name: "raw"}, func(context.Context, none) (any, error) { return map[string]any{"method": marshaler{raw}}, nil })
+	AddTool(s, Tool{Name: "fails"}, func(context.Context, none) (any, error) { return nil, &Error{Data: raw} })
+	add(s, "form", func(ctx context.Context) (string, error) {
+		_, err := ElicitSchema(ctx, "?", raw)
+		_, err2 := Ask(ctx, "sampling/createMessage", raw)
+		return "", errors.Join(err, err2)
+	})
+	s.AddMethod("x/get", func(context.Context, json.RawMessage) (any, error) { return raw, nil })
+	s.AddPrompt(Prompt{Name: "p", Meta: meta}, promptOf(Content{Meta: meta}))
+	s.AddResource(Resource{URI: "x:a", Name: "a", Meta: meta}, func(context.Context, string, map[string]string) ([]ResourceContents, error) {
+		return []ResourceContents{{Meta: meta}}, nil
+	})
+	inBubble(t, s, "", func(c *client) {
+		c.initialize(legacyPV, everyCap)
+		for _, test := range []struct {
+			request string
+			n       int // how often the value is in what comes
+		}{
+			{`server/discover`, 1}, {`tools/list`, 3}, {`prompts/list`, 1}, {`resources/list`, 1}, {`x/get`, 0},
+			{`prompts/get {"name":"p"}`, 1}, {`resources/read {"uri":"x:a"}`, 1},
+			{`tools/call {"name":"result","_meta":{"` + keyLevel + `":"info"}}`, 6},
+			{`tools/call {"name":"raw"}`, 1}, {`tools/call {"name":"fails"}`, 1}, {`tools/call {"name":"form"}`, 2},
+		} {
+			era := "> 1+ "
+			if strings.Contains(test.request, "_meta") {
+				c.script("> 0 logging/setLevel {\"level\":\"info\"}\n< 0 {}")
+				era = "> 1 "
+			}
+			line := strings.Replace(long(era+test.request), `Capabilities":{}`, `Capabilities":`+everyCap, 1)
+			c.send(strings.TrimPrefix(strings.TrimSpace(line), "> "))
+			got := strings.Join(c.recv(), "\n")
+			if n := strings.Count(got, whole); n != test.n || hasHalf(got) {
+				t.Errorf("%s: %d times in %s", test.request, n, got)
+			}
+		}
+	})
+}
+
+// hasHalf reports whether JSON has an escape of half a character.
+func hasHalf(text string) bool { return oneHalf.MatchString(wholeEscape.ReplaceAllString(text, "")) }
+
+var wholeEscape, oneHalf = regexp.MustCompile(`\\\\|(?i)\\ud[89ab]..\\ud[c-f]..`), regexp.MustCompile(`(?i)\\ud[89a-f]`)
+
 // A line above MaxMessageBytes, blanks included, is refused without an id, and the next line is
 // served.
 func TestLineTooLong(t *testing.T) {
@@ -1879,7 +1941,8 @@ func TestIDsAreEchoed(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	for _, id := range []string{`null`, `1.5`, `1e3`, `true`, `[1]`, `{"id":1}`} {
+	// The last three have half a character, which a client could not read in the response.
+	for _, id := range []string{`null`, `1.5`, `1e3`, `true`, `[1]`, `{"id":1}`, `"\ud83d"`, `"a\uDC00b"`, `"\udc00\ud83d"`} {
 		got := feed(t, demo(), strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`))
 		if len(got) != 1 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) {
 			t.Errorf("id %s: got %q", id, got)
@@ -3204,7 +3267,7 @@ func expectResponse(line []byte) (id string, n int, doubt bool) {
 	named := byMethod && m["method"][0] == '"' && json.Unmarshal(m["method"], &method) == nil
 	if raw := m["id"]; raw != nil {
 		id = string(raw)
-		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) {
+		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) || hasHalf(id) {
 			id = "null"
 		}
 		return id, 1, method == "subscriptions/listen"
