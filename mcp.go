@@ -330,7 +330,8 @@ type Result struct {
 //	"resource"         Resource
 //
 // Annotations and Meta are sent with each Type. A client whose revision does not know audio or
-// links receives a text in their place.
+// links receives a text in their place. A block that clients would refuse fails the call: a link
+// needs a URI and a name, and an embedded resource a URI.
 type Content struct {
 	Type        string
 	Text        string
@@ -344,7 +345,7 @@ type Content struct {
 
 // MarshalJSON returns the block as the newest revision of the protocol has it.
 func (c Content) MarshalJSON() ([]byte, error) {
-	b, err := c.appendBlock(nil)
+	b, err := newest.appendContent(nil, c)
 	return closeWith(b), err
 }
 
@@ -439,7 +440,8 @@ type PromptArgument struct {
 	Complete    CompleteFunc `json:"-"` // suggests values; may be nil
 }
 
-// A PromptMessage is one turn of a conversation.
+// A PromptMessage is one turn of a conversation. A Role that the protocol does not have fails the
+// request.
 type PromptMessage struct {
 	Role    Role    `json:"role"` // "" is RoleUser
 	Content Content `json:"content"`
@@ -492,7 +494,8 @@ func (e *Error) Is(target error) bool {
 // must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports to ErrorLog names that some hosts
 // refuse, because they have a dot or more than 64 bytes; tags without effect; what is not
 // enforced of a schema by hand, or refused by some providers; and a second tool of the same name
-// before the first session. The caller may change t's slices and maps afterwards.
+// before the first session. Once the Server has served, a tool with an invalid icon is left out of
+// lists and reported. The caller may change t's slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients. A client
 // that connected before the first tool was added is not notified, because the capability tools
@@ -522,7 +525,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	out, sent := outputSchemas(t, to, where)
 	s.addItem(tools, &item{
 		name:    t.Name,
-		encoded: encodeItem(where, t),
+		encoded: s.encodeItem(where, t, checkIcons(t.Icons)),
 		enabled: t.Enabled,
 		run: func(r *request) []byte {
 			switch {
@@ -634,13 +637,19 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 //
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
-// AddResource panics, before it changes anything, if the URI is invalid or has no scheme, if
-// the name is missing, or if another field is invalid.
+// After "//" a URI has a host, in which a colon begins a port: write log:2026-01-31T09:30:00,
+// without slashes.
+//
+// AddResource panics, before it changes anything, if the URI has no scheme, if a variable or the
+// name is invalid, or if Meta cannot be marshalled. It also panics if clients would drop the list
+// because of another field, or if no URI can match the template. But once the Server has served, such
+// a resource is added all the same: it is left out of lists and reported to ErrorLog.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
 	panicUnless(err == nil, where, "%v", err)
 	panicUnless(r.Name != "", where, "the name is missing")
+	invalid := cmp.Or(checkTemplate(prefix, vars), checkAnnotations(r.Annotations), checkIcons(r.Icons))
 	r.Complete = maps.Clone(r.Complete)
 	k, name, public := resources, r.URI, any(r)
 	if len(vars) > 0 {
@@ -649,7 +658,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	}
 	s.addItem(k, &item{
 		name:    name,
-		encoded: encodeItem(where, public),
+		encoded: s.encodeItem(where, public, invalid),
 		match:   func(uri string) (map[string]string, bool) { return matchTemplate(prefix, vars, uri) },
 		run: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
@@ -674,11 +683,21 @@ func panicIf(err error) {
 }
 
 // encodeItem returns a Tool, Resource, template or Prompt as JSON, as it is listed. It panics
-// if the Meta cannot be encoded.
-func encodeItem(where string, public any) []byte {
+// if the Meta cannot be encoded. If it is invalid, so that clients would drop the list, encodeItem
+// panics too before the first session. Later a panic would end a program that runs, and in which
+// only this item is wrong: then the item is reported, and encodeItem returns nil.
+func (s *Server) encodeItem(where string, public any, invalid error) []byte {
 	raw, err := marshalBy(public, new(schema), nil)
 	panicUnless(err == nil, where, "Meta: %v", err)
-	return raw
+	if invalid == nil {
+		return raw
+	}
+	s.mu.Lock()
+	served := s.sessions != nil
+	s.mu.Unlock()
+	panicUnless(served, where, "%v", invalid)
+	s.logf("%s: %v: it is left out of lists", where, invalid)
+	return nil
 }
 
 // RemoveResources removes the resources and templates of these URIs and notifies connected
@@ -708,7 +727,7 @@ type variable struct {
 func parseTemplate(uri string) (prefix string, vars []variable, err error) {
 	prefix, rest, more := strings.Cut(uri, "{")
 	if scheme, _, ok := strings.Cut(prefix, ":"); !ok || !isScheme(scheme) {
-		return "", nil, errors.New(`a URI must begin with a scheme, such as "file:"`)
+		return "", nil, errNoScheme
 	}
 	for more {
 		inside, after, closed := strings.Cut(rest, "}")
@@ -729,6 +748,8 @@ const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345
 func consistsOf(s, others string) bool {
 	return strings.Trim(s, alphanumeric+others) == ""
 }
+
+var errNoScheme = errors.New(`a URI must begin with a scheme, such as "file:"`)
 
 // isScheme reports whether s is the scheme of a URI.
 func isScheme(s string) bool {
@@ -766,9 +787,11 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 		if end <= 0 || !v.reserved && strings.ContainsAny(rest[:end], "/?#") {
 			return nil, false
 		}
-		if values[v.name], ok = unescape(rest[:end]); !ok || !isConfined(values[v.name], v.reserved) {
+		value, ok := unescape(rest[:end])
+		if earlier, twice := values[v.name]; !ok || !isConfined(value, v.reserved) || twice && value != earlier {
 			return nil, false
 		}
+		values[v.name] = value
 		rest = rest[end+len(v.after):]
 	}
 	// A value that is harmless by itself may form a ".." with the text next to it, so the
@@ -802,7 +825,8 @@ func isConfined(value string, reserved bool) bool {
 
 // AddPrompt adds a prompt, or replaces the prompt of the same name, and notifies connected
 // clients. It panics, before it changes anything, if a name is missing, if two
-// arguments have the same name, or if another field is invalid.
+// arguments have the same name, or if another field is invalid. An invalid icon is treated as
+// AddResource treats it.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
@@ -820,7 +844,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	}
 	s.addItem(prompts, &item{
 		name:    p.Name,
-		encoded: encodeItem(where, p),
+		encoded: s.encodeItem(where, p, checkIcons(p.Icons)),
 		run: func(r *request) []byte {
 			var args map[string]string
 			if err := in.unmarshal(r.arguments, &args); err != nil {
@@ -836,6 +860,126 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 // RemovePrompts removes the prompts of these names and notifies connected clients. Names that
 // do not exist are ignored.
 func (s *Server) RemovePrompts(names ...string) { s.removeItems(prompts, names) }
+
+// ---- what clients check ----
+//
+// Clients drop a whole list or a whole result if a part of it is not as the schema of the protocol
+// says: a role, a theme, a URI. These functions check such parts, when something is added and in
+// each result.
+
+// checkRole returns an error unless r is a role of the protocol.
+func checkRole(r Role) error {
+	if r != RoleUser && r != RoleAssistant {
+		return fmt.Errorf("a role must be user or assistant, got %q", r)
+	}
+	return nil
+}
+
+func checkAnnotations(a Annotations) error {
+	for _, r := range a.Audience {
+		if err := checkRole(r); err != nil {
+			return fmt.Errorf("annotations.audience: %w", err)
+		}
+	}
+	if !(0 <= a.Priority && a.Priority <= 1) { // NaN is neither
+		return fmt.Errorf("annotations.priority must be from 0 to 1, got %v", a.Priority)
+	}
+	return nil
+}
+
+func checkIcons(icons []Icon) error {
+	for _, icon := range icons {
+		switch {
+		case icon.Src == "":
+			return errors.New("icons: src is missing")
+		case icon.Theme != "" && icon.Theme != "light" && icon.Theme != "dark":
+			return fmt.Errorf("icons: theme must be light or dark, got %q", icon.Theme)
+		}
+	}
+	return nil
+}
+
+// checkContent returns an error if a client or a model's provider would refuse c.
+func checkContent(c Content) (err error) {
+	switch {
+	case c.Type == "text" || c.Type == "":
+	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
+	case c.Type == "resource_link" && c.Link != nil:
+		err = cmp.Or(checkURI(c.Link.URI), checkAnnotations(c.Link.Annotations), checkIcons(c.Link.Icons))
+		if c.Link.Name == "" {
+			err = errors.New("the name is missing")
+		}
+	case c.Type == "resource" && c.Resource != nil:
+		err = checkURI(c.Resource.URI)
+	default:
+		// A model's provider would refuse the rest of the conversation.
+		return fmt.Errorf("content of type %q is unknown, or lacks its data, MIME type, link or resource", c.Type)
+	}
+	if err = cmp.Or(err, checkAnnotations(c.Annotations)); err != nil {
+		err = fmt.Errorf("content of type %q: %w", cmp.Or(c.Type, "text"), err)
+	}
+	return err
+}
+
+// checkTemplate is checkURI for a template as parseTemplate returns it. It also returns an error
+// if no URI can match it.
+func checkTemplate(prefix string, vars []variable) error {
+	sample := prefix
+	for i, v := range vars {
+		if v.after == "" && i < len(vars)-1 {
+			return fmt.Errorf("no URI matches {%s}, because the next variable follows it without a text between them", v.name)
+		}
+		sample += "0" + v.after // a digit may be in each part of a URI, also in a port
+	}
+	if decoded, _ := unescape(sample); len(vars) > 0 && hasDotSegment(decoded) {
+		return errors.New(`no URI matches a template with a segment "." or ".."`)
+	}
+	return checkURI(sample)
+}
+
+// checkURI returns an error that says what is wrong with uri, unless it is a URI by RFC 3986.
+// Brackets may be anywhere after the host, because clients accept them there. Clients in Python drop
+// a list or a result if one URI in it has an invalid host or port.
+func checkURI(uri string) error {
+	scheme, rest, _ := strings.Cut(uri, ":")
+	authority, hasAuthority := strings.CutPrefix(rest, "//")
+	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+		authority = authority[:end]
+	}
+	_, escaped := unescape(uri)
+	outside := strings.TrimLeft(uri, alphanumeric+"-._~:/?#[]@!$&'()*+,;=%")
+	switch {
+	case uri == "":
+		return errors.New("the URI is missing")
+	case scheme == uri || !isScheme(scheme):
+		return errNoScheme
+	case outside != "":
+		return fmt.Errorf("a URI must not have %.1q: escape it, as package net/url does", outside)
+	case !escaped:
+		return errors.New("in a URI, two hexadecimal digits must follow each %")
+	case hasAuthority && !isAuthority(authority):
+		return fmt.Errorf(`%q is not a host with or without a port, which a URI has after "//"`, excerpt(authority))
+	}
+	return nil
+}
+
+// isAuthority reports whether s is empty, or a host, perhaps after a user and an @, and before a
+// colon and a port.
+func isAuthority(s string) bool {
+	host, port := s[strings.LastIndex(s, "@")+1:], ""
+	// The address of IPv6 in brackets has colons, too.
+	if colon := strings.LastIndex(host, ":"); colon > strings.LastIndex(host, "]") {
+		host, port = host[:colon], host[colon+1:]
+	}
+	if _, err := strconv.ParseUint(cmp.Or(port, "0"), 10, 16); err != nil {
+		return false
+	}
+	if address, ok := strings.CutPrefix(host, "["); ok {
+		address, closed := strings.CutSuffix(address, "]")
+		return closed && strings.Contains(address, ":") && strings.Trim(address, "0123456789abcdefABCDEF:.") == ""
+	}
+	return !strings.ContainsAny(host, "[]:") && (host != "" || s == "")
+}
 
 // ---- what a server offers ----
 //
@@ -880,7 +1024,7 @@ func (k kind) capability() kind {
 // which for a resource is the URI.
 type item struct {
 	name    string
-	encoded []byte                     // as an element of a list
+	encoded []byte                     // as an element of a list; nil if it is left out of lists
 	seq     int                        // its place in the list: the number of the change that added it
 	enabled func(context.Context) bool // Tool.Enabled
 
@@ -1400,8 +1544,12 @@ func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (
 
 // ElicitURL asks the user to visit a page, for example to log in. It returns nil when
 // the user agrees, which does not mean that the user has visited the page yet. If it returns an
-// error, return that error from the handler; it is one of those of [Elicit].
+// error, return that error from the handler; it is one of those of [Elicit], or says that the URL
+// is invalid.
 func ElicitURL(ctx context.Context, message, url string) error {
+	if err := checkURI(url); err != nil {
+		return fmt.Errorf("mcp: ElicitURL: %q: %w", excerpt(url), err)
+	}
 	b := stringMember(stringMember([]byte(`{"mode":"url",`), "message", message), "url", url)
 	if requestOf(ctx).rev.hasElicitationID() {
 		b = stringMember(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
@@ -2792,15 +2940,13 @@ func addressable(v any) any {
 	return p.Interface()
 }
 
-// appendBlock appends a block of content, and a comma.
+// appendBlock appends a block of content that checkContent has accepted, and a comma.
 func (c Content) appendBlock(b []byte) (_ []byte, err error) {
-	switch {
-	case c.Type == "text" || c.Type == "":
-		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
-	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
+	switch c.Type {
+	case "image", "audio":
 		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
 		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
-	case c.Type == "resource_link" && c.Link != nil:
+	case "resource_link":
 		link := *c.Link // without what the block has too
 		if c.Meta != nil {
 			link.Meta = nil
@@ -2813,13 +2959,12 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 			return nil, err
 		}
 		b = join(b, `{"type":"resource_link",`, string(raw[1:len(raw)-1]), ",")
-	case c.Type == "resource" && c.Resource != nil:
+	case "resource":
 		if b, err = c.Resource.appendContents(join(b, `{"type":"resource","resource":`)); err != nil {
 			return nil, err
 		}
 	default:
-		// A model's provider would refuse the rest of the conversation.
-		return nil, fmt.Errorf("content of type %q is unknown, or lacks its data, MIME type, link or resource", c.Type)
+		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
 	}
 	annotations, err := jsonOf(c.Annotations)
 	meta, err2 := jsonOf(c.Meta)

@@ -248,7 +248,10 @@ func (s *Server) serveSession(ctx context.Context, r io.Reader, w io.Writer, tra
 		c.out.w = traceWriter{w, c}
 	}
 	c.server, c.identity = s.encodeInfo()
-	var err error
+	err := checkIcons(s.Icons)
+	if err != nil {
+		return fmt.Errorf("mcp: Server.Icons: %w", err)
+	}
 	// This is done before the session begins, because it may call the user's MarshalJSON.
 	if c.extensions, err = jsonOf(s.Extensions); err != nil {
 		return fmt.Errorf("mcp: Server.Extensions: %w", err)
@@ -350,15 +353,19 @@ func (v revision) batches() bool { return v == rev2025_03_26 }
 // hasElicitationID reports whether ElicitURL sends an id.
 func (v revision) hasElicitationID() bool { return v == rev2025_11_25 }
 
-// block returns c, or a text in its place if v does not know the type of c.
-func (v revision) block(c Content) Content {
+// appendContent appends c as a block, or a text in its place if v does not know the type of c, and
+// a comma. It returns an error if c is invalid in any revision.
+func (v revision) appendContent(b []byte, c Content) ([]byte, error) {
+	if err := checkContent(c); err != nil {
+		return nil, err
+	}
 	switch {
 	case c.Type == "audio" && !v.knows(audioBlocks):
-		return Text("[audio, " + c.MIMEType + ", " + strconv.Itoa(len(c.Data)) + " bytes]")
-	case c.Type == "resource_link" && c.Link != nil && !v.knows(resourceLinks):
-		return Text(c.Link.Name + ": " + c.Link.URI)
+		c = Text("[audio, " + c.MIMEType + ", " + strconv.Itoa(len(c.Data)) + " bytes]")
+	case c.Type == "resource_link" && !v.knows(resourceLinks):
+		c = Text(c.Link.Name + ": " + c.Link.URI)
 	}
-	return c
+	return c.appendBlock(b)
 }
 
 // Keys of _meta.
@@ -882,6 +889,8 @@ func (r *request) listItems() []byte {
 	b := join(r.beginResponse(), `"`, kindNames[k], `":[`)
 	for _, it := range items {
 		switch {
+		case it.encoded == nil:
+			continue
 		case it.enabled != nil && r.ctx == nil: // a handler calls listItems again
 			r.run = (*request).listItems
 			return nil
@@ -1466,7 +1475,7 @@ func (r *request) unsendableResponse(err error) []byte {
 func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, err error) {
 	b = join(b, `"content":[`)
 	for _, c := range res.Content {
-		if b, err = rev.block(c).appendBlock(b); err != nil {
+		if b, err = rev.appendContent(b, c); err != nil {
 			return nil, err
 		}
 	}
@@ -1508,8 +1517,12 @@ func (r *request) promptResponse(messages []PromptMessage, err error, descriptio
 	}
 	b := join(optionalMember(r.beginResponse(), "description", description), `"messages":[`)
 	for _, m := range messages {
-		b = join(stringMember(append(b, '{'), "role", string(cmp.Or(m.Role, RoleUser))), `"content":`)
-		if b, err = r.rev.block(m.Content).appendBlock(b); err != nil {
+		role := cmp.Or(m.Role, RoleUser)
+		if err := checkRole(role); err != nil {
+			return r.unsendableResponse(err)
+		}
+		b = join(stringMember(append(b, '{'), "role", string(role)), `"content":`)
+		if b, err = r.rev.appendContent(b, m.Content); err != nil {
 			return r.unsendableResponse(err)
 		}
 		b = closeWith(b, `},`)
@@ -1540,6 +1553,10 @@ func (r *request) readResponse(contents []ResourceContents, err error, mimeType 
 	b := join(r.beginResponse(), `"contents":[`)
 	for _, c := range contents {
 		c.URI = cmp.Or(c.URI, r.name)
+		// The client knows the URI that it has sent.
+		if err := checkURI(c.URI); err != nil && c.URI != r.name {
+			return r.unsendableResponse(fmt.Errorf("contents %q: %w", excerpt(c.URI), err))
+		}
 		c.MIMEType = cmp.Or(c.MIMEType, mimeType)
 		if b, err = c.appendContents(b); err != nil {
 			return r.unsendableResponse(err)
