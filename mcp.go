@@ -247,8 +247,8 @@ type Server struct {
 
 	mu          sync.Mutex              // guards the fields below
 	items       [kinds]map[string]*item // by name
-	lists       [kinds][]*item          // the result of listInOrder; nil after a change
-	lastChanges [kinds + 1]int          // the number of the last change of each list, and of any list
+	lists       [kinds][]*item          // the result of listInOrder; nil after an item was added or removed
+	lastChanges [kinds + 1]int          // the number of the last change of each list, and of any item
 	// The kinds of which an item was added, and logging if there is a LogHandler; never cleared.
 	offered  kindSet
 	sessions map[*session]struct{}
@@ -497,9 +497,10 @@ func (e *Error) Is(target error) bool {
 // before the first session. Once the Server has served, a tool with an invalid icon is left out of
 // lists and reported. The caller may change t's slices and maps afterwards.
 //
-// AddTool may be called at any time, also by a handler, and notifies connected clients. A client
-// that connected before the first tool was added is not notified, because the capability tools
-// was not declared to it. The same holds for resources and prompts.
+// AddTool may be called at any time, also by a handler, and notifies connected clients, unless it
+// replaces a tool by one that is listed alike. A client that connected before the first tool was
+// added is not notified, because the capability tools was not declared to it. The same holds for
+// resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(r *request, in *rules, out *schema) []byte {
 		var call struct { // one allocation for both, because their addresses are taken
@@ -1025,7 +1026,7 @@ func (k kind) capability() kind {
 type item struct {
 	name    string
 	encoded []byte                     // as an element of a list; nil if it is left out of lists
-	seq     int                        // its place in the list: the number of the change that added it
+	seq     int                        // its place in the list: the number of the change that added the first of its name
 	enabled func(context.Context) bool // Tool.Enabled
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
@@ -1044,13 +1045,22 @@ func jsonOf(v any) ([]byte, error) {
 	return marshal(v)
 }
 
-// addItem adds an item, or replaces the item of the same name, and notifies the clients. A kind
-// stays declared once an item of it was added, because clients ask for the capabilities only
-// once.
+// addItem adds an item, or replaces the item of the same name, and notifies the clients if the
+// list has changed: a program may add its tools again each time that a client lists them, and the
+// client may list them each time that it is notified. Whether a tool with Enabled has changed is
+// not known here. A kind stays declared once an item of it was added, because clients ask for
+// the capabilities only once.
 func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
-	it.seq = s.changeLocked(k)
 	old := s.items[k][it.name]
+	listed := cmp.Or(old, new(item))
+	changed := !bytes.Equal(it.encoded, listed.encoded) || it.enabled != nil || listed.enabled != nil
+	s.lists[k] = nil // it holds the old item
+	s.lastChanges[kinds]++
+	it.seq = s.lastChanges[kinds]
+	if changed {
+		s.lastChanges[k] = it.seq
+	}
 	// Before the first session this is a likely mistake, and later a change.
 	copied := old != nil && k == tools && s.sessions == nil
 	if old != nil {
@@ -1066,36 +1076,34 @@ func (s *Server) addItem(k kind, it *item) {
 	if copied {
 		s.logf("mcp: tool %q was added twice: the second replaces the first", it.name)
 	}
-	s.notifyChanged(k)
-}
-
-// removeItems removes the items of these names, and notifies the clients if there were any.
-func (s *Server) removeItems(k kind, names []string) {
-	removed := false
-	s.mu.Lock()
-	for _, name := range names {
-		if s.items[k][name] != nil {
-			delete(s.items[k], name)
-			s.changeLocked(k)
-			removed = true
-		}
-	}
-	s.mu.Unlock()
-	if removed {
+	if changed {
 		s.notifyChanged(k)
 	}
 }
 
-// changeLocked records a change of the list of a kind, and returns its number. The caller must
-// hold s.mu.
-func (s *Server) changeLocked(k kind) int {
-	s.lastChanges[kinds]++
-	s.lists[k], s.lastChanges[k] = nil, s.lastChanges[kinds]
-	return s.lastChanges[k]
+// removeItems removes the items of these names, and notifies the clients if a list has changed.
+func (s *Server) removeItems(k kind, names []string) {
+	changed := false
+	s.mu.Lock()
+	for _, name := range names {
+		if it := s.items[k][name]; it != nil {
+			delete(s.items[k], name)
+			s.lists[k] = nil
+			changed = changed || it.encoded != nil
+		}
+	}
+	if changed {
+		s.lastChanges[kinds]++
+		s.lastChanges[k] = s.lastChanges[kinds]
+	}
+	s.mu.Unlock()
+	if changed {
+		s.notifyChanged(k)
+	}
 }
 
 // lastChange returns a number that every change of the list of a kind increases, or, for kinds,
-// every change. It is never 0.
+// every added item, too. It is never 0.
 func (s *Server) lastChange(k kind) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2821,6 +2821,106 @@ func TestListChanged(t *testing.T) {
 	})
 }
 
+// A list is announced as changed only if it has changed. What is added again alike is replaced
+// without a notification: its functions are the new ones.
+func TestListThatDidNotChange(t *testing.T) {
+	for k, list := range lists {
+		s := &Server{}
+		list.add(s, "a", "")
+		list.add(s, "b", "")
+		notified := "< notifications/" + list.change + "/list_changed"
+		stream := strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`)
+		for _, era := range eras {
+			inBubble(t, s, era.version, func(c *client) {
+				notified := notified
+				if era.version == "" {
+					c.send(stream)
+					c.recv()
+					notified += ` {"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}`
+				}
+				list.add(s, "a", "")
+				list.add(s, "b", "")
+				c.script("")
+				list.add(s, "a", "changed")
+				c.script(notified)
+				list.add(s, "a", "changed")
+				c.script("")
+				list.add(s, "a", "")
+				c.script(notified)
+				list.remove(s, "b")
+				c.script(notified)
+				list.add(s, "b", "")
+				c.script(notified)
+				if kind(k).capability() == resources { // what no list has
+					for range 2 {
+						s.AddResource(Resource{URI: "note://my note", Name: "a"}, texts(""))
+						s.AddResource(Resource{URI: "note://my note{v}", Name: "a"}, texts(""))
+						s.RemoveResources("note://my note", "note://my note{v}")
+					}
+					c.script("")
+				}
+			})
+		}
+	}
+	s := &Server{}
+	enabled := func(context.Context) bool { return true }
+	addAll := func(result string) {
+		AddTool(s, Tool{Name: "t"}, func(context.Context, none) (string, error) { return result, nil })
+		s.AddResource(Resource{URI: "x:a", Name: "a"}, texts(result))
+		s.AddResource(Resource{URI: "y:{v}", Name: "a", Complete: map[string]CompleteFunc{"v": words(result)}}, texts(result))
+		s.AddPrompt(Prompt{Name: "p", Arguments: []PromptArgument{{Name: "a", Complete: words(result)}}}, promptOf(Text(result)))
+	}
+	addAll("old")
+	inBubble(t, s, legacyPV, func(c *client) {
+		for _, result := range []string{"old", "new"} {
+			addAll(result)
+			for _, request := range []string{`tools/call {"name":"t"}`, `resources/read {"uri":"x:a"}`, `resources/read {"uri":"y:a"}`, `prompts/get {"name":"p"}`,
+				`completion/complete {"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}`,
+				`completion/complete {"ref":{"type":"ref/resource","uri":"y:{v}"},"argument":{"name":"v","value":""}}`} {
+				if got := c.ask("> 1 " + request); len(got) != 1 || !strings.Contains(got[0], `"`+result+`"`) {
+					t.Errorf("%s: got %q, want %q", request, got, result)
+				}
+			}
+		}
+		// Whether these are listed as before is known only when a client asks.
+		for range 2 {
+			addEmpty(s, Tool{Name: "t", Enabled: enabled})
+			c.script("< notifications/tools/list_changed")
+		}
+		addEmpty(s, Tool{Name: "t"})
+		c.script("< notifications/tools/list_changed")
+	})
+}
+
+// A client that lists its tools after each notification, and a program that adds its tools again
+// for each list, come to rest.
+func TestListsComeToRest(t *testing.T) {
+	for _, era := range eras {
+		s := &Server{}
+		addAll := func() {
+			for _, list := range lists {
+				list.add(s, "a", "")
+				list.add(s, "b", "")
+			}
+		}
+		addAll()
+		addEmpty(s, Tool{Name: "first", Enabled: func(context.Context) bool { addAll(); return true }})
+		inBubble(t, s, era.version, func(c *client) {
+			if era.version == "" {
+				c.ask("> 1" + era.plus + ` subscriptions/listen {"notifications":{"toolsListChanged":true,"resourcesListChanged":true}}`)
+			}
+			s.RemoveTools("a")
+			asked := 0
+			for ; asked < 10 && strings.Contains(strings.Join(c.recv(), ""), "list_changed"); asked++ {
+				c.send(strings.TrimPrefix(strings.TrimSpace(long("> 2"+era.plus+" tools/list")), "> "))
+			}
+			if asked != 2 { // the first adds the tool that was removed
+				t.Errorf("%s: listed %d times", era.name, asked)
+			}
+		})
+	}
+}
+
 // subscriptions/listen is acknowledged with the notifications that the server offers, and
 // the client receives only these.
 func TestStreams(t *testing.T) {
@@ -2887,7 +2987,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 				> notifications/cancelled {"requestId":7}
 				> 64+ subscriptions/listen {"notifications":{}}
 				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":64},"notifications":{}}`)
-			lists[tools].add(s, "b", "")
+			lists[tools].add(s, "b", era.name)
 			if got := c.recv(); len(got) != maxStreams-1 {
 				t.Errorf("%s: %d notifications", era.name, len(got))
 			}
@@ -2978,11 +3078,13 @@ func TestManyUpdatesAreSentOnce(t *testing.T) {
 		c := serveUnread(t, s)
 		c.send(strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"resourcesListChanged":true,"resourceSubscriptions":["x:a"]`))
 		c.send(opening + `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"x:a"}}`)
+		changed := 0
 		change := func() { // the first changes are after the responses above, which are unread
 			synctest.Wait()
 			for range 5 {
 				s.ResourceUpdated("x:a")
-				lists[resources].add(s, "a", "")
+				changed++
+				lists[resources].add(s, "a", strconv.Itoa(changed))
 			}
 		}
 		change()
