@@ -79,12 +79,15 @@
 //
 // The type that a tool's function returns decides how its result is sent:
 //
-//	string               a text
+//	string, []byte       a text
 //	Content, []Content   blocks, such as texts and images
 //	*Result              all parts of a result
 //	struct{}             nothing
 //	any                  the type of its value decides, in each call
 //	any other type       structured output, together with the same JSON as a text
+//
+// Bytes that are not UTF-8 fail the call: return them with [Image], [Audio] or [EmbeddedResource].
+// If the tool has a [Tool.OutputSchema], bytes are structured output, in base64.
 //
 // If [Tool.OutputSchema] is nil and the type is a struct or a map that can be described, the
 // output schema is derived from it. A pointer has none, because nil is sent as an empty result.
@@ -312,8 +315,9 @@ const (
 // MarshalJSON returns true for Yes, and false otherwise.
 func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h == Yes), nil }
 
-// A Result is the complete result of a tool. StructuredContent is marshalled as JSON. If the tool
-// has an OutputSchema, it must not be nil unless IsError is true.
+// A Result is the complete result of a tool. StructuredContent is marshalled as JSON, and sent as a
+// text too if Content is empty. If the tool has an OutputSchema, it must not be nil unless IsError
+// is true.
 type Result struct {
 	Content           []Content      `json:"content"`
 	StructuredContent any            `json:"structuredContent,omitempty"` // see above

@@ -1414,6 +1414,8 @@ func TestResults(t *testing.T) {
 		return `"content":[` + strings.Join(texts, ",") + `]`
 	}
 	isError := func(text string) string { return texts(text) + `,"isError":true` }
+	const noText = "The result cannot be sent: the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"
+	type bytesOf []byte
 	r := reply{Str: "<&>"}
 	var nilReply *reply
 	var nilResult *Result
@@ -1457,7 +1459,24 @@ func TestResults(t *testing.T) {
 		{"image without a type", out([]Content{Text("a"), Image([]byte{1}, "")}, nil), isError(`The result cannot be sent: content of type "image" is unknown, or lacks its data, MIME type, link or resource`), ""},
 		{"audio without data", out(&Result{Content: []Content{{Type: "audio", MIMEType: "audio/wav"}}}, nil), isError(`The result cannot be sent: content of type "audio" is unknown, or lacks its data, MIME type, link or resource`), ""},
 		{"audio", out(Audio([]byte{255, 254}, "audio/wav"), nil), `"content":[{"type":"audio","data":"//4=","mimeType":"audio/wav"}]`, ""},
-		{"method of the pointer", out(&Result{StructuredContent: ptrJSON{A: 1}}, nil), texts() + `,"structuredContent":{"p":1}`, ""},
+		{"method of the pointer", out(&Result{StructuredContent: ptrJSON{A: 1}}, nil), texts(`{"p":1}`) + `,"structuredContent":{"p":1}`, ""},
+		{"result without content", out(&Result{StructuredContent: []int{1}}, nil), texts(`[1]`), "[1]"},
+		{"result with empty content", out(&Result{Content: []Content{}, StructuredContent: r, IsError: true}, nil), texts(empty) + `,"structuredContent":` + empty + `,"isError":true`, ""},
+		{"result with content", out(Result{Content: []Content{Text("")}, StructuredContent: r}, nil), texts("") + `,"structuredContent":` + empty, ""},
+		{"result of null", out(&Result{StructuredContent: nilReply}, nil), texts(), ""},
+		{"result with a promise", promised(&Result{StructuredContent: r}), texts(empty) + `,"structuredContent":` + empty, ""},
+		{"bytes", out([]byte("<hi>\n\u2028é"), nil), texts("<hi>\n\u2028é"), ""},
+		{"bytes of JSON", out([]byte(`{"a":1}`), nil), texts(`{"a":1}`), ""},
+		{"no bytes", out([]byte{}, nil), texts(""), ""},
+		{"nil bytes", out([]byte(nil), nil), texts(""), ""},
+		{"any: bytes", out[any]([]byte("hi"), nil), texts("hi"), ""},
+		{"any: nil bytes", out[any]([]byte(nil), nil), texts(""), ""},
+		{"bytes that are not a text", out([]byte("a\xff"), nil), isError(noText), ""},
+		{"any: bytes that are not a text", out[any]([]byte("\x89PNG"), nil), isError(noText), ""},
+		{"bytes and an error", out([]byte("a\xff"), errors.New("no")), isError("no"), ""},
+		{"bytes of a type of their own", out(bytesOf("hi"), nil), texts(`"aGk="`), `"aGk="`},
+		{"bytes in a struct", out(struct{ B []byte }{[]byte("hi")}, nil), texts(`{"B":"aGk="}`) + `,"structuredContent":{"B":"aGk="}`, ""},
+		{"raw bytes", out[any](json.RawMessage(`"hi"`), nil), texts(`"hi"`), `"hi"`},
 		{"link", out(ResourceLink(Resource{URI: "x:a", Name: "a"}), nil), `"content":[{"type":"resource_link","uri":"x:a","name":"a"}]`, ""},
 		{"resource", out(EmbeddedResource(ResourceContents{URI: "x:a"}), nil), `"content":[{"type":"resource","resource":{"uri":"x:a","text":""}}]`, ""},
 		{"blob", out(EmbeddedResource(ResourceContents{URI: "x:a", MIMEType: "x/y", Blob: []byte("b"), Text: "ignored"}), nil),
@@ -1700,11 +1719,14 @@ func TestContentInsideOfOut(t *testing.T) {
 // the call fails.
 func TestOutputsOfAnyType(t *testing.T) {
 	const broken = "The result cannot be sent: the output schema promises structured output, but there is none"
-	for schema, want := range map[string]string{`{"type":"string"}`: `"A"`, `{"type":"integer"}`: "5", `{"type":"object"}`: "", `{"properties":{}}`: "5"} {
+	for schema, want := range map[string]string{`{"type":"string"}`: `"A"`, `{"type":"integer"}`: "5", `{"type":"object"}`: "", `{"properties":{}}`: "5", `{"type":"string","contentEncoding":"base64"}`: `"gA=="`} {
 		s := &Server{}
 		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(schema)}, func(context.Context, none) (any, error) {
-			if want == "5" {
+			switch want {
+			case "5":
 				return 5, nil
+			case `"gA=="`:
+				return []byte{0x80}, nil
 			}
 			return "A", nil
 		})

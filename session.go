@@ -1360,6 +1360,14 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 		if r.item.output == nil { // otherwise Out is any, and the string is structured output
 			return r.textResponse(*out, nil, false)
 		}
+	case *[]byte:
+		switch {
+		case r.item.output != nil: // as base64, which the output schema describes
+		case utf8.Valid(*out):
+			return r.textResponse(string(*out), nil, false)
+		default:
+			return r.unsendableResponse(errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"))
+		}
 	case *Content:
 		return r.resultResponse(&Result{Content: []Content{*out}})
 	case *[]Content:
@@ -1471,34 +1479,41 @@ func (r *request) unsendableResponse(err error) []byte {
 	return r.failure("The result cannot be sent: " + err.Error())
 }
 
-// appendResult appends the members of the result of a call of a tool.
+// appendResult appends the members of the result of a call of a tool. Many clients show only the
+// content, so structured output without content is sent as a text too.
 func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, err error) {
-	b = join(b, `"content":[`)
-	for _, c := range res.Content {
-		if b, err = rev.appendContent(b, c); err != nil {
-			return nil, err
-		}
-	}
-	b = closeWith(b, `],`)
 	var structured []byte
 	if res.StructuredContent != nil {
 		if structured, err = marshalBy(addressable(res.StructuredContent), nil, tool.output); err != nil {
 			return nil, err
 		}
 	}
+	if string(structured) == "null" {
+		structured = nil
+	}
 	// Clients refuse such a result.
-	if tool.output != nil && !res.IsError && (structured == nil || string(structured) == "null") {
+	if tool.output != nil && !res.IsError && structured == nil {
 		return nil, errors.New("the output schema promises structured output, but there is none")
 	}
-	return appendOutcome(b, structured, res.IsError, rev), nil
+	content := res.Content
+	if len(content) == 0 && structured != nil {
+		content = []Content{Text(string(structured))}
+	}
+	b = join(b, `"content":[`)
+	for _, c := range content {
+		if b, err = rev.appendContent(b, c); err != nil {
+			return nil, err
+		}
+	}
+	return appendOutcome(closeWith(b, `],`), structured, res.IsError, rev), nil
 }
 
 // appendOutcome appends the members after the content of a result. Structured output that is nil
-// or null is left out. If the revision requires an object, any other value is wrapped as
+// is left out. If the revision requires an object, any other value is wrapped as
 // {"result": ...}: Gemini CLI refuses a text that is JSON, but not an object, without it.
 func appendOutcome(b, structured []byte, isError bool, rev revision) []byte {
 	switch {
-	case structured == nil || string(structured) == "null":
+	case structured == nil:
 	case structured[0] == '{' || rev.knows(anyOutput):
 		b = rawMember(b, "structuredContent", structured)
 	default:
