@@ -692,10 +692,10 @@ func panicIf(err error) {
 // panics too before the first session. Later a panic would end a program that runs, and in which
 // only this item is wrong: then the item is reported, and encodeItem returns nil.
 func (s *Server) encodeItem(where string, public any, invalid error) []byte {
-	raw, err := marshalBy(public, new(schema), nil)
+	raw, err := encode(public)
 	panicUnless(err == nil, where, "Meta: %v", err)
 	if invalid == nil {
-		return raw
+		return singleLine(raw)
 	}
 	s.mu.Lock()
 	served := s.sessions != nil
@@ -811,7 +811,7 @@ func unescape(s string) (string, bool) {
 	if strings.Contains(s, `\`) {
 		return "", false
 	}
-	decoded, err := strconv.Unquote(`"` + strings.Join(strings.Split(s, "%"), `\x`) + `"`)
+	decoded, err := strconv.Unquote(`"` + strings.ReplaceAll(s, "%", `\x`) + `"`)
 	return decoded, err == nil
 }
 
@@ -894,10 +894,7 @@ func checkAnnotations(a Annotations) error {
 
 func checkIcons(icons []Icon) error {
 	for _, icon := range icons {
-		switch {
-		case icon.Src == "":
-			return errors.New("icons: src is missing")
-		case icon.Theme != "" && icon.Theme != "light" && icon.Theme != "dark":
+		if icon.Theme != "" && icon.Theme != "light" && icon.Theme != "dark" {
 			return fmt.Errorf("icons: theme must be light or dark, got %q", icon.Theme)
 		}
 	}
@@ -1030,7 +1027,7 @@ func (k kind) capability() kind {
 type item struct {
 	name    string
 	encoded []byte                     // as an element of a list; nil if it is left out of lists
-	seq     int                        // its place in the list: the number of the change that added the first of its name
+	addedBy int                        // its place in the list: the number of the change that added the first of its name
 	enabled func(context.Context) bool // Tool.Enabled
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
@@ -1061,14 +1058,14 @@ func (s *Server) addItem(k kind, it *item) {
 	changed := !bytes.Equal(it.encoded, listed.encoded) || it.enabled != nil || listed.enabled != nil
 	s.lists[k] = nil // it holds the old item
 	s.lastChanges[kinds]++
-	it.seq = s.lastChanges[kinds]
+	it.addedBy = s.lastChanges[kinds]
 	if changed {
-		s.lastChanges[k] = it.seq
+		s.lastChanges[k] = it.addedBy
 	}
 	// Before the first session this is a likely mistake, and later a change.
 	copied := old != nil && k == tools && s.sessions == nil
 	if old != nil {
-		it.seq = old.seq
+		it.addedBy = old.addedBy
 	}
 	if s.items[k] == nil {
 		s.items[k] = make(map[string]*item)
@@ -1139,7 +1136,7 @@ func (s *Server) listInOrder(k kind) (list []*item, lastChange int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
-		s.lists[k] = slices.SortedFunc(maps.Values(s.items[k]), func(a, b *item) int { return a.seq - b.seq })
+		s.lists[k] = slices.SortedFunc(maps.Values(s.items[k]), func(a, b *item) int { return a.addedBy - b.addedBy })
 	}
 	return s.lists[k], 1 + s.lastChanges[k]
 }
@@ -1177,13 +1174,10 @@ func (s *Server) notifyChanged(k kind) {
 }
 
 // openSessions returns a copy of the sessions, to be used without the lock.
-func (s *Server) openSessions() (open []*session) {
+func (s *Server) openSessions() []*session {
 	s.mu.Lock()
-	for c := range s.sessions {
-		open = append(open, c)
-	}
-	s.mu.Unlock()
-	return open
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
 }
 
 // logf reports a diagnostic that belongs to no session to ErrorLog.
@@ -2856,22 +2850,28 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte, bad *faults)
 // in an interface or an array, and those with a MarshalJSON, stay as encoding/json writes them
 // unless the output schema describes them.
 
-// marshal is json.Marshal without escapes for HTML. As far as the type shows, nil slices and
-// maps are written as empty ones, and nil pointers in structs are left out. The result is one
-// line of valid UTF-8, whatever methods of the user write.
-func marshal(v any) ([]byte, error) { return marshalBy(v, nil, nil) }
-
-// marshalBy is marshal for a value that s describes, the output of a tool. If s is nil, the type
-// of v is described first, but only if the JSON has a null. If there is an output schema, a null
-// that it does not allow is replaced too, or is an error.
-func marshalBy(v any, s, output *schema) ([]byte, error) {
+// encode is json.Marshal without escapes for HTML.
+func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+}
+
+// marshal is encode for what a user's function returns or passes. As far as the type shows, nil
+// slices and maps are written as empty ones, and nil pointers in structs are left out. The result
+// is one line that every client can read, whatever methods of the user write.
+func marshal(v any) ([]byte, error) { return marshalOutput(v, nil, nil) }
+
+// marshalOutput is marshal for the output of a tool. The parameter s describes the type of v; it
+// may be nil, and is then derived if the JSON has a null. The output schema may be nil too. If it
+// does not, a null that it does not allow is replaced as it shows, or is an error.
+func marshalOutput(v any, s, output *schema) ([]byte, error) {
+	raw, err := encode(v)
+	if err != nil {
 		return nil, err
 	}
-	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	if v == nil || !bytes.Contains(raw, []byte("null")) {
 		return singleLine(raw), nil
 	}
@@ -2882,10 +2882,11 @@ func marshalBy(v any, s, output *schema) ([]byte, error) {
 	for root.Kind() == reflect.Pointer && !root.IsNil() {
 		root = root.Elem()
 	}
-	if raw[0] == 'n' && root.Kind() != reflect.Pointer {
-		raw = []byte(cmp.Or(s.emptyValue(), "null"))
+	// A nil pointer stays null: then there is no output.
+	if empty := s.emptyValue(); string(raw) == "null" && root.Kind() != reflect.Pointer && empty != "" {
+		raw = []byte(empty)
 	}
-	raw, err := s.appendFilled(nil, raw, false)
+	raw, err = s.appendFilled(nil, raw, false)
 	if output != nil {
 		raw, err = output.appendFilled(nil, raw, true)
 	}
@@ -2899,23 +2900,29 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 	if raw[0] != '{' && raw[0] != '[' || s.elem == nil && s.fields == nil {
 		return append(b, raw...), nil
 	}
+	isObject, closer := raw[0] == '{', "]"
+	if isObject {
+		closer = "}"
+	}
 	b = append(b, raw[0])
 	for name, val := range members(raw) {
 		f, inner := s.property(string(name)), cmp.Or(s.elem, anything)
 		if f != nil {
 			inner = f.schema
 		}
-		isNull := string(val) == "null"
-		switch empty := inner.emptyValue(); {
-		case !isNull:
-		case f != nil && f.optional && (empty == "" || f.typ != nil && f.typ.Kind() == reflect.Pointer):
-			continue
-		case empty != "":
-			val = []byte(empty)
-		case strict:
-			return nil, fmt.Errorf("%s is null, which the output schema does not allow", cmp.Or(oneLine(string(name)), "an element of a list"))
+		if string(val) == "null" {
+			empty := inner.emptyValue()
+			isPointer := f != nil && f.typ != nil && f.typ.Kind() == reflect.Pointer
+			switch {
+			case f != nil && f.optional && (empty == "" || isPointer):
+				continue
+			case empty != "":
+				val = []byte(empty)
+			case strict:
+				return nil, fmt.Errorf("%s is null, which the output schema does not allow", cmp.Or(oneLine(string(name)), "an element of a list"))
+			}
 		}
-		if raw[0] == '{' {
+		if isObject {
 			b = append(appendString(b, string(name)), ':')
 		}
 		if b, err = inner.appendFilled(b, val, strict); err != nil {
@@ -2923,7 +2930,7 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 		}
 		b = append(b, ',')
 	}
-	return append(closeWith(b), raw[0]+2), nil // '{'+2 is '}', and '['+2 is ']'
+	return closeWith(b, closer), nil
 }
 
 // emptyValue returns what is sent for a null, or "" if s allows neither null nor an empty value.

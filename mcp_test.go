@@ -338,7 +338,7 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		{`"x:{p}": annotations.priority must be from 0 to 1, got -0.1`, resource(Resource{URI: "x:{p}", Annotations: Annotations{Priority: -0.1}})},
 		{`"x:n": Meta: json: unsupported value: NaN`, resource(Resource{URI: "x:n", Annotations: Annotations{Priority: math.NaN()}})},
 		{`"x:i": icons: theme must be light or dark, got "blue"`, resource(Resource{URI: "x:i", Icons: []Icon{{Src: "https://a"}, {Src: "https://a", Theme: "blue"}}})},
-		{`tool "i": icons: src is missing`, func() { addEmpty(s, Tool{Name: "i", Icons: []Icon{{}}}) }},
+		{`tool "i": icons: theme must`, func() { addEmpty(s, Tool{Name: "i", Icons: []Icon{{Src: "https://a", Theme: "any"}}}) }},
 		{`prompt "i": icons: theme must`, prompt(Prompt{Name: "i", Icons: []Icon{{Src: "https://a", Theme: "Dark"}}})},
 		{`"x:m": Meta`, resource(Resource{URI: "x:m", Meta: map[string]any{"f": math.NaN()}})},
 		{`prompt needs a name`, prompt(Prompt{})},

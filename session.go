@@ -175,7 +175,7 @@ type request struct {
 	name       string                // of the tool or prompt, or the URI of the resource
 	item       *item                 // nil if the method calls none
 	vars       map[string]string     // the variables of a resource template
-	generation int                   // of the list in the response
+	lastChange int                   // of the list in the response; 0 if there is none
 	run        func(*request) []byte // returns the response, as a line
 
 	// What a stream watches: the names of notifications, such as "tools/list_changed",
@@ -884,8 +884,8 @@ func (r *request) listItems() []byte {
 		return r.errorResponse(coded(codeParams, "Invalid cursor"))
 	}
 	k := r.service.kind
-	items, generation := r.session.srv.listInOrder(k)
-	r.generation = generation
+	items, lastChange := r.session.srv.listInOrder(k)
+	r.lastChange = lastChange
 	b := join(r.beginResponse(), `"`, kindNames[k], `":[`)
 	for _, it := range items {
 		switch {
@@ -1233,7 +1233,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 		return
 	}
 	c.lastResponse = c.out.enqueue(line)
-	if r != nil && r.generation != 0 && r.generation != c.srv.lastChange(r.service.kind) {
+	if r != nil && r.lastChange != 0 && r.lastChange != c.srv.lastChange(r.service.kind) {
 		c.sendListChangedLocked(r.service.kind)
 	}
 }
@@ -1353,7 +1353,10 @@ func badParams(what string) *Error {
 func (r *request) toolResponse(out any, s *schema) []byte {
 	switch out := out.(type) {
 	case *any: // the type of the value can differ from call to call
-		return r.toolResponse(cmp.Or(addressable(*out), any(&struct{}{})), nil)
+		if *out == nil {
+			return r.resultResponse(&Result{})
+		}
+		return r.toolResponse(addressable(*out), nil)
 	case *struct{}:
 		return r.resultResponse(&Result{})
 	case *string:
@@ -1377,7 +1380,7 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	case **Result:
 		return r.resultResponse(cmp.Or(*out, &Result{}))
 	}
-	raw, err := marshalBy(out, s, r.item.output)
+	raw, err := marshalOutput(out, s, r.item.output)
 	switch {
 	case err != nil:
 		return r.unsendableResponse(err)
@@ -1484,7 +1487,7 @@ func (r *request) unsendableResponse(err error) []byte {
 func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, err error) {
 	var structured []byte
 	if res.StructuredContent != nil {
-		if structured, err = marshalBy(addressable(res.StructuredContent), nil, tool.output); err != nil {
+		if structured, err = marshalOutput(addressable(res.StructuredContent), nil, tool.output); err != nil {
 			return nil, err
 		}
 	}
