@@ -939,27 +939,28 @@ func checkTemplate(prefix string, vars []variable) error {
 	return checkURI(sample)
 }
 
-// checkURI returns an error that says what is wrong with uri, unless it is a URI by RFC 3986.
-// Brackets may be anywhere after the host, because clients accept them there. Clients in Python drop
-// a list or a result if one URI in it has an invalid host or port.
+// checkURI returns an error that says what is wrong with uri, unless it is a URI by RFC 3986. Clients
+// in Python drop a list or a result if one URI in it has an invalid host or port.
 func checkURI(uri string) error {
-	scheme, rest, _ := strings.Cut(uri, ":")
-	authority, hasAuthority := strings.CutPrefix(rest, "//")
-	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
-		authority = authority[:end]
+	scheme, path, found := strings.Cut(uri, ":")
+	authority := ""
+	if after, ok := strings.CutPrefix(path, "//"); ok {
+		end := strings.IndexAny(after+"/", "/?#")
+		authority, path = after[:end], after[end:]
 	}
+	const marks = alphanumeric + "-._~:/?#@!$&'()*+,;=%"
+	outside := cmp.Or(strings.TrimLeft(authority, marks+"[]"), strings.TrimLeft(path, marks))
 	_, escaped := unescape(uri)
-	outside := strings.TrimLeft(uri, alphanumeric+"-._~:/?#[]@!$&'()*+,;=%")
 	switch {
 	case uri == "":
 		return errors.New("the URI is missing")
-	case scheme == uri || !isScheme(scheme):
+	case !found || !isScheme(scheme):
 		return errNoScheme
 	case outside != "":
 		return fmt.Errorf("a URI must not have %.1q: escape it, as package net/url does", outside)
 	case !escaped:
 		return errors.New("in a URI, two hexadecimal digits must follow each %")
-	case hasAuthority && !isAuthority(authority):
+	case !isAuthority(authority):
 		return fmt.Errorf(`%q is not a host with or without a port, which a URI has after "//"`, excerpt(authority))
 	}
 	return nil
@@ -980,7 +981,7 @@ func isAuthority(s string) bool {
 		address, closed := strings.CutSuffix(address, "]")
 		return closed && strings.Contains(address, ":") && strings.Trim(address, "0123456789abcdefABCDEF:.") == ""
 	}
-	return !strings.ContainsAny(host, "[]:") && (host != "" || s == "")
+	return !strings.ContainsAny(s, "[]") && !strings.Contains(host, ":") && (host != "" || s == "")
 }
 
 // ---- what a server offers ----

@@ -1744,13 +1744,13 @@ func TestMessagesAreOneLine(t *testing.T) {
 // No line has an escape of half a character, wherever the user's JSON stands in it: each half
 // becomes U+FFFD. Whole characters, and texts that only look like escapes, stay.
 func TestHalfCharactersAreReplaced(t *testing.T) {
-	const halves = `{"\uD83D":"a\ud83db\udc00\ud83d\uDE00\udc00","k":["\ude00\ud83d","\\ud83d\\\ud83d","\ud83d\n","\ud83d\u0041",null]}`
-	const whole = `{"\ufffd":"a\ufffdb\ufffd\ud83d\uDE00\ufffd","k":["\ufffd\ufffd","\\ud83d\\\ufffd","\ufffd\n","\ufffd\u0041",null]}`
+	const halves = `{"\uD83D":"a\ud83db\udc00\ud83d\uDE00\udc00","k":"\ude00\ud83d \\ud83d\\\ud83d \ud83d\n\ud83d\u0041"}`
+	const whole = `{"\ufffd":"a\ufffdb\ufffd\ud83d\uDE00\ufffd","k":"\ufffd\ufffd \\ud83d\\\ufffd \ufffd\n\ufffd\u0041"}`
 	type marshaler struct{ json.RawMessage }
 	raw := json.RawMessage(halves)
 	meta := map[string]any{"m": raw}
 	schema := json.RawMessage(`{"type":"object","properties":{},"examples":[` + halves + `]}`)
-	s := &Server{Extensions: map[string]any{"x/y": raw}}
+	s := &Server{Extensions: map[string]any{"x/y": meta}}
 	logger := slog.New(s.LogHandler(""))
 	AddTool(s, Tool{Name: "result", InputSchema: schema, OutputSchema: schema, Meta: meta}, func(ctx context.Context, _ none) (*Result, error) {
 		logger.InfoContext(ctx, "m", "v", marshaler{raw})
@@ -1759,11 +1759,13 @@ func TestHalfCharactersAreReplaced(t *testing.T) {
 			EmbeddedResource(ResourceContents{URI: "x:a", Meta: meta}),
 		}}, nil
 	})
-	AddTool(s, Tool{Name: "raw"}, func(context.Context, none) (any, error) { return map[string]any{"method": marshaler{raw}}, nil })
+	AddTool(s, Tool{Name: "raw"}, func(context.Context, none) (any, error) {
+		return map[string]any{"method": marshaler{raw}, "null": nil}, nil
+	})
 	AddTool(s, Tool{Name: "fails"}, func(context.Context, none) (any, error) { return nil, &Error{Data: raw} })
 	add(s, "form", func(ctx context.Context) (string, error) {
-		_, err := ElicitSchema(ctx, "?", raw)
-		_, err2 := Ask(ctx, "sampling/createMessage", raw)
+		_, err := ElicitSchema(ctx, "?", json.RawMessage(`{"type":"object","properties":{"\udc00\ud83d":{"type":"string","title":"\uD83Da"}}}`))
+		_, err2 := Ask(ctx, "sampling/createMessage", json.RawMessage(`{"messages":[],"maxTokens":1,"metadata":`+halves+`}`))
 		return "", errors.Join(err, err2)
 	})
 	s.AddMethod("x/get", func(context.Context, json.RawMessage) (any, error) { return raw, nil })
@@ -1780,7 +1782,7 @@ func TestHalfCharactersAreReplaced(t *testing.T) {
 			{`server/discover`, 1}, {`tools/list`, 3}, {`prompts/list`, 1}, {`resources/list`, 1}, {`x/get`, 0},
 			{`prompts/get {"name":"p"}`, 1}, {`resources/read {"uri":"x:a"}`, 1},
 			{`tools/call {"name":"result","_meta":{"` + keyLevel + `":"info"}}`, 6},
-			{`tools/call {"name":"raw"}`, 1}, {`tools/call {"name":"fails"}`, 1}, {`tools/call {"name":"form"}`, 2},
+			{`tools/call {"name":"raw"}`, 1}, {`tools/call {"name":"fails"}`, 1}, {`tools/call {"name":"form"}`, 1},
 		} {
 			era := "> 1+ "
 			if strings.Contains(test.request, "_meta") {
