@@ -83,12 +83,15 @@
 //
 // The type that a tool's function returns decides how its result is sent:
 //
-//	string               a text
+//	string, []byte       a text
 //	Content, []Content   blocks, such as texts and images
 //	*Result              all parts of a result
 //	struct{}             nothing
 //	any                  the type of its value decides, in each call
 //	any other type       structured output, together with the same JSON as a text
+//
+// Bytes that are not UTF-8 fail the call: return them with [Image], [Audio] or [EmbeddedResource].
+// If the tool has a [Tool.OutputSchema], bytes are structured output, in base64.
 //
 // If [Tool.OutputSchema] is nil and the type is a struct or a map that can be described, the
 // output schema is derived from it. A pointer has none, because nil is sent as an empty result.
@@ -194,6 +197,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -254,8 +258,8 @@ type Server struct {
 
 	mu          sync.Mutex              // guards the fields below
 	items       [kinds]map[string]*item // by name
-	lists       [kinds][]*item          // the result of listInOrder; nil after a change
-	lastChanges [kinds + 1]int          // the number of the last change of each list, and of any list
+	lists       [kinds][]*item          // the result of listInOrder; nil after an item was added or removed
+	lastChanges [kinds + 1]int          // the number of the last change of each list, and of any item
 	// The kinds of which an item was added, and logging if there is a LogHandler; never cleared.
 	offered  kindSet
 	sessions map[*session]struct{}
@@ -321,8 +325,9 @@ const (
 // MarshalJSON returns true for Yes, and false otherwise.
 func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h == Yes), nil }
 
-// A Result is the complete result of a tool. StructuredContent is marshalled as JSON. If the tool
-// has an OutputSchema, it must not be nil unless IsError is true.
+// A Result is the complete result of a tool. StructuredContent is marshalled as JSON, and sent as a
+// text too if Content is empty. If the tool has an OutputSchema, it must not be nil unless IsError
+// is true.
 type Result struct {
 	Content           []Content      `json:"content"`
 	StructuredContent any            `json:"structuredContent,omitempty"` // see above
@@ -339,7 +344,8 @@ type Result struct {
 //	"resource"         Resource
 //
 // Annotations and Meta are sent with each Type. A client whose revision does not know audio or
-// links receives a text in their place.
+// links receives a text in their place. A block that clients would refuse fails the call: a link
+// needs a URI and a name, and an embedded resource a URI.
 type Content struct {
 	Type        string
 	Text        string
@@ -353,7 +359,7 @@ type Content struct {
 
 // MarshalJSON returns the block as the newest revision of the protocol has it.
 func (c Content) MarshalJSON() ([]byte, error) {
-	b, err := c.appendBlock(nil)
+	b, err := newest.appendContent(nil, c)
 	return closeWith(b), err
 }
 
@@ -448,7 +454,8 @@ type PromptArgument struct {
 	Complete    CompleteFunc `json:"-"` // suggests values; may be nil
 }
 
-// A PromptMessage is one turn of a conversation.
+// A PromptMessage is one turn of a conversation. A Role that the protocol does not have fails the
+// request.
 type PromptMessage struct {
 	Role    Role    `json:"role"` // "" is RoleUser
 	Content Content `json:"content"`
@@ -501,12 +508,14 @@ func (e *Error) Is(target error) bool {
 // write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports
 // to ErrorLog, in one line for each tool, a name or a schema that some providers refuse; tags
 // without effect; fields of In that cannot be set; and what is not enforced of a schema by hand. It
-// also reports a second tool of the same name before the first session. The caller may change
-// t's slices and maps afterwards.
+// also reports a second tool of the same name before the first session. Once the Server has
+// served, a tool with an invalid icon is left out of lists and reported. The caller may change t's
+// slices and maps afterwards.
 //
-// AddTool may be called at any time, also by a handler, and notifies connected clients. A client
-// that connected before the first tool was added is not notified, because the capability tools
-// was not declared to it. The same holds for resources and prompts.
+// AddTool may be called at any time, also by a handler, and notifies connected clients, unless it
+// replaces a tool by one that is listed alike. A client that connected before the first tool was
+// added is not notified, because the capability tools was not declared to it. The same holds for
+// resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(r *request, in *rules, out *schema) []byte {
@@ -537,7 +546,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	out, sent := outputSchemas(t, to, where)
 	s.addItem(tools, &item{
 		name:    t.Name,
-		encoded: encodeItem(where, t),
+		encoded: s.encodeItem(where, t, checkIcons(t.Icons)),
 		enabled: t.Enabled,
 		run: func(r *request) []byte {
 			if t.Enabled != nil && !t.Enabled(r.ctx) {
@@ -644,14 +653,20 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 //
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
-// AddResource panics, before it changes anything, if the URI is invalid or has no scheme, if
-// the name is missing, if another field is invalid, or if read is nil.
+// After "//" a URI has a host, in which a colon begins a port: write log:2026-01-31T09:30:00,
+// without slashes.
+//
+// AddResource panics, before it changes anything, if the URI has no scheme, if a variable or the
+// name is invalid, if Meta cannot be marshalled, or if read is nil. It also panics if clients would drop the list
+// because of another field, or if no URI can match the template. But once the Server has served, such
+// a resource is added all the same: it is left out of lists and reported to ErrorLog.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
 	panicUnless(err == nil, where, "%v", err)
 	panicUnless(r.Name != "", where, "the name is missing")
 	panicUnless(read != nil, where, "the ReadFunc is nil")
+	invalid := cmp.Or(checkTemplate(prefix, vars), checkAnnotations(r.Annotations), checkIcons(r.Icons))
 	r.Complete = maps.Clone(r.Complete)
 	k, name, public := resources, r.URI, any(r)
 	if len(vars) > 0 {
@@ -660,7 +675,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	}
 	s.addItem(k, &item{
 		name:    name,
-		encoded: encodeItem(where, public),
+		encoded: s.encodeItem(where, public, invalid),
 		match:   func(uri string) (map[string]string, bool) { return matchTemplate(prefix, vars, uri) },
 		run: func(q *request) []byte {
 			contents, err := read(q.ctx, q.name, q.vars)
@@ -685,11 +700,21 @@ func panicIf(err error) {
 }
 
 // encodeItem returns a Tool, Resource, template or Prompt as JSON, as it is listed. It panics
-// if the Meta cannot be encoded.
-func encodeItem(where string, public any) []byte {
-	raw, err := marshalBy(public, new(schema), nil)
+// if the Meta cannot be encoded. If it is invalid, so that clients would drop the list, encodeItem
+// panics too before the first session. Later a panic would end a program that runs, and in which
+// only this item is wrong: then the item is reported, and encodeItem returns nil.
+func (s *Server) encodeItem(where string, public any, invalid error) []byte {
+	raw, err := encode(public)
 	panicUnless(err == nil, where, "Meta: %v", err)
-	return raw
+	if invalid == nil {
+		return singleLine(raw)
+	}
+	s.mu.Lock()
+	served := s.sessions != nil
+	s.mu.Unlock()
+	panicUnless(served, where, "%v", invalid)
+	s.logf("%s: %v: it is left out of lists", where, invalid)
+	return nil
 }
 
 // RemoveResources removes the resources and templates of these URIs and notifies connected
@@ -719,7 +744,7 @@ type variable struct {
 func parseTemplate(uri string) (prefix string, vars []variable, err error) {
 	prefix, rest, more := strings.Cut(uri, "{")
 	if scheme, _, ok := strings.Cut(prefix, ":"); !ok || !isScheme(scheme) {
-		return "", nil, errors.New(`a URI must begin with a scheme, such as "file:"`)
+		return "", nil, errNoScheme
 	}
 	for more {
 		inside, after, closed := strings.Cut(rest, "}")
@@ -740,6 +765,8 @@ const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345
 func consistsOf(s, others string) bool {
 	return strings.Trim(s, alphanumeric+others) == ""
 }
+
+var errNoScheme = errors.New(`a URI must begin with a scheme, such as "file:"`)
 
 // isScheme reports whether s is the scheme of a URI.
 func isScheme(s string) bool {
@@ -777,9 +804,11 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 		if end <= 0 || !v.reserved && strings.ContainsAny(rest[:end], "/?#") {
 			return nil, false
 		}
-		if values[v.name], ok = unescape(rest[:end]); !ok || !isConfined(values[v.name], v.reserved) {
+		value, ok := unescape(rest[:end])
+		if earlier, twice := values[v.name]; !ok || !isConfined(value, v.reserved) || twice && value != earlier {
 			return nil, false
 		}
+		values[v.name] = value
 		rest = rest[end+len(v.after):]
 	}
 	// A value that is harmless by itself may form a ".." with the text next to it, so the
@@ -794,7 +823,7 @@ func unescape(s string) (string, bool) {
 	if strings.Contains(s, `\`) {
 		return "", false
 	}
-	decoded, err := strconv.Unquote(`"` + strings.Join(strings.Split(s, "%"), `\x`) + `"`)
+	decoded, err := strconv.Unquote(`"` + strings.ReplaceAll(s, "%", `\x`) + `"`)
 	return decoded, err == nil
 }
 
@@ -813,7 +842,8 @@ func isConfined(value string, reserved bool) bool {
 
 // AddPrompt adds a prompt, or replaces the prompt of the same name, and notifies connected
 // clients. It panics, before it changes anything, if a name is missing, if two
-// arguments have the same name, if another field is invalid, or if get is nil.
+// arguments have the same name, if another field is invalid, or if get is nil. An invalid icon is
+// treated as AddResource treats it.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
@@ -832,7 +862,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	}
 	s.addItem(prompts, &item{
 		name:    p.Name,
-		encoded: encodeItem(where, p),
+		encoded: s.encodeItem(where, p, checkIcons(p.Icons)),
 		run: func(r *request) []byte {
 			var args map[string]string
 			if err := in.unmarshal(r.arguments, &args, fromCall); err != nil {
@@ -848,6 +878,124 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 // RemovePrompts removes the prompts of these names and notifies connected clients. Names that
 // do not exist are ignored.
 func (s *Server) RemovePrompts(names ...string) { s.removeItems(prompts, names) }
+
+// ---- what clients check ----
+//
+// Clients drop a whole list or a whole result if a part of it is not as the schema of the protocol
+// says: a role, a theme, a URI. These functions check such parts, when something is added and in
+// each result.
+
+// checkRole returns an error unless r is a role of the protocol.
+func checkRole(r Role) error {
+	if r != RoleUser && r != RoleAssistant {
+		return fmt.Errorf("a role must be user or assistant, got %q", r)
+	}
+	return nil
+}
+
+func checkAnnotations(a Annotations) error {
+	for _, r := range a.Audience {
+		if err := checkRole(r); err != nil {
+			return fmt.Errorf("annotations.audience: %w", err)
+		}
+	}
+	if !(0 <= a.Priority && a.Priority <= 1) { // NaN is neither
+		return fmt.Errorf("annotations.priority must be from 0 to 1, got %v", a.Priority)
+	}
+	return nil
+}
+
+func checkIcons(icons []Icon) error {
+	for _, icon := range icons {
+		if icon.Theme != "" && icon.Theme != "light" && icon.Theme != "dark" {
+			return fmt.Errorf("icons: theme must be light or dark, got %q", icon.Theme)
+		}
+	}
+	return nil
+}
+
+// checkContent returns an error if a client or a model's provider would refuse c.
+func checkContent(c Content) (err error) {
+	switch {
+	case c.Type == "text" || c.Type == "":
+	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
+	case c.Type == "resource_link" && c.Link != nil:
+		err = cmp.Or(checkURI(c.Link.URI), checkAnnotations(c.Link.Annotations), checkIcons(c.Link.Icons))
+		if c.Link.Name == "" {
+			err = errors.New("the name is missing")
+		}
+	case c.Type == "resource" && c.Resource != nil:
+		err = checkURI(c.Resource.URI)
+	default:
+		// A model's provider would refuse the rest of the conversation.
+		return fmt.Errorf("content of type %q is unknown, or lacks its data, MIME type, link or resource", c.Type)
+	}
+	if err = cmp.Or(err, checkAnnotations(c.Annotations)); err != nil {
+		err = fmt.Errorf("content of type %q: %w", cmp.Or(c.Type, "text"), err)
+	}
+	return err
+}
+
+// checkTemplate is checkURI for a template as parseTemplate returns it. It also returns an error
+// if no URI can match it.
+func checkTemplate(prefix string, vars []variable) error {
+	sample := prefix
+	for i, v := range vars {
+		if v.after == "" && i < len(vars)-1 {
+			return fmt.Errorf("no URI matches {%s}, because the next variable follows it without a text between them", v.name)
+		}
+		sample += "0" + v.after // a digit may be in each part of a URI, also in a port
+	}
+	if decoded, _ := unescape(sample); len(vars) > 0 && hasDotSegment(decoded) {
+		return errors.New(`no URI matches a template with a segment "." or ".."`)
+	}
+	return checkURI(sample)
+}
+
+// checkURI returns an error that says what is wrong with uri, unless it is a URI by RFC 3986. Clients
+// in Python drop a list or a result if one URI in it has an invalid host or port.
+func checkURI(uri string) error {
+	scheme, path, found := strings.Cut(uri, ":")
+	authority := ""
+	if after, ok := strings.CutPrefix(path, "//"); ok {
+		end := strings.IndexAny(after+"/", "/?#")
+		authority, path = after[:end], after[end:]
+	}
+	const marks = alphanumeric + "-._~:/?#@!$&'()*+,;=%"
+	outside := cmp.Or(strings.TrimLeft(authority, marks+"[]"), strings.TrimLeft(path, marks))
+	_, escaped := unescape(uri)
+	switch {
+	case uri == "":
+		return errors.New("the URI is missing")
+	case !found || !isScheme(scheme):
+		return errNoScheme
+	case outside != "":
+		return fmt.Errorf("a URI must not have %.1q: escape it, as package net/url does", outside)
+	case !escaped:
+		return errors.New("in a URI, two hexadecimal digits must follow each %")
+	case !isAuthority(authority):
+		return fmt.Errorf(`%q is not a host with or without a port, which a URI has after "//"`, excerpt(authority))
+	}
+	return nil
+}
+
+// isAuthority reports whether s is empty, or a host, perhaps after a user and an @, and before a
+// colon and a port.
+func isAuthority(s string) bool {
+	host, port := s[strings.LastIndex(s, "@")+1:], ""
+	// The address of IPv6 in brackets has colons, too.
+	if colon := strings.LastIndex(host, ":"); colon > strings.LastIndex(host, "]") {
+		host, port = host[:colon], host[colon+1:]
+	}
+	if _, err := strconv.ParseUint(cmp.Or(port, "0"), 10, 16); err != nil {
+		return false
+	}
+	if address, ok := strings.CutPrefix(host, "["); ok {
+		address, closed := strings.CutSuffix(address, "]")
+		return closed && strings.Contains(address, ":") && strings.Trim(address, "0123456789abcdefABCDEF:.") == ""
+	}
+	return !strings.ContainsAny(s, "[]") && !strings.Contains(host, ":") && (host != "" || s == "")
+}
 
 // ---- what a server offers ----
 //
@@ -892,8 +1040,8 @@ func (k kind) capability() kind {
 // which for a resource is the URI.
 type item struct {
 	name    string
-	encoded []byte                     // as an element of a list
-	seq     int                        // its place in the list: the number of the change that added it
+	encoded []byte                     // as an element of a list; nil if it is left out of lists
+	addedBy int                        // its place in the list: the number of the change that added the first of its name
 	enabled func(context.Context) bool // Tool.Enabled
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
@@ -912,17 +1060,26 @@ func jsonOf(v any) ([]byte, error) {
 	return marshal(v)
 }
 
-// addItem adds an item, or replaces the item of the same name, and notifies the clients. A kind
-// stays declared once an item of it was added, because clients ask for the capabilities only
-// once.
+// addItem adds an item, or replaces the item of the same name, and notifies the clients if the
+// list has changed: a program may add its tools again each time that a client lists them, and the
+// client may list them each time that it is notified. Whether a tool with Enabled has changed is
+// not known here. A kind stays declared once an item of it was added, because clients ask for
+// the capabilities only once.
 func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
-	it.seq = s.changeLocked(k)
 	old := s.items[k][it.name]
+	listed := cmp.Or(old, new(item))
+	changed := !bytes.Equal(it.encoded, listed.encoded) || it.enabled != nil || listed.enabled != nil
+	s.lists[k] = nil // it holds the old item
+	s.lastChanges[kinds]++
+	it.addedBy = s.lastChanges[kinds]
+	if changed {
+		s.lastChanges[k] = it.addedBy
+	}
 	// Before the first session this is a likely mistake, and later a change.
 	copied := old != nil && k == tools && s.sessions == nil
 	if old != nil {
-		it.seq = old.seq
+		it.addedBy = old.addedBy
 	}
 	if s.items[k] == nil {
 		s.items[k] = make(map[string]*item)
@@ -934,36 +1091,34 @@ func (s *Server) addItem(k kind, it *item) {
 	if copied {
 		s.logf("mcp: tool %q was added twice: the second replaces the first", it.name)
 	}
-	s.notifyChanged(k)
-}
-
-// removeItems removes the items of these names, and notifies the clients if there were any.
-func (s *Server) removeItems(k kind, names []string) {
-	removed := false
-	s.mu.Lock()
-	for _, name := range names {
-		if s.items[k][name] != nil {
-			delete(s.items[k], name)
-			s.changeLocked(k)
-			removed = true
-		}
-	}
-	s.mu.Unlock()
-	if removed {
+	if changed {
 		s.notifyChanged(k)
 	}
 }
 
-// changeLocked records a change of the list of a kind, and returns its number. The caller must
-// hold s.mu.
-func (s *Server) changeLocked(k kind) int {
-	s.lastChanges[kinds]++
-	s.lists[k], s.lastChanges[k] = nil, s.lastChanges[kinds]
-	return s.lastChanges[k]
+// removeItems removes the items of these names, and notifies the clients if a list has changed.
+func (s *Server) removeItems(k kind, names []string) {
+	changed := false
+	s.mu.Lock()
+	for _, name := range names {
+		if it := s.items[k][name]; it != nil {
+			delete(s.items[k], name)
+			s.lists[k] = nil
+			changed = changed || it.encoded != nil
+		}
+	}
+	if changed {
+		s.lastChanges[kinds]++
+		s.lastChanges[k] = s.lastChanges[kinds]
+	}
+	s.mu.Unlock()
+	if changed {
+		s.notifyChanged(k)
+	}
 }
 
 // lastChange returns a number that every change of the list of a kind increases, or, for kinds,
-// every change. It is never 0.
+// every added item, too. It is never 0.
 func (s *Server) lastChange(k kind) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -995,7 +1150,7 @@ func (s *Server) listInOrder(k kind) (list []*item, lastChange int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lists[k] == nil {
-		s.lists[k] = slices.SortedFunc(maps.Values(s.items[k]), func(a, b *item) int { return a.seq - b.seq })
+		s.lists[k] = slices.SortedFunc(maps.Values(s.items[k]), func(a, b *item) int { return a.addedBy - b.addedBy })
 	}
 	return s.lists[k], 1 + s.lastChanges[k]
 }
@@ -1037,13 +1192,10 @@ func (s *Server) notifyChanged(k kind) {
 }
 
 // openSessions returns a copy of the sessions, to be used without the lock.
-func (s *Server) openSessions() (open []*session) {
+func (s *Server) openSessions() []*session {
 	s.mu.Lock()
-	for c := range s.sessions {
-		open = append(open, c)
-	}
-	s.mu.Unlock()
-	return open
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
 }
 
 // maxReports is how many reports about a Server wait until a session prints them.
@@ -1433,8 +1585,12 @@ func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (
 
 // ElicitURL asks the user to visit a page, for example to log in. It returns nil when
 // the user agrees, which does not mean that the user has visited the page yet. If it returns an
-// error, return that error from the handler; it is one of those of [Elicit].
+// error, return that error from the handler; it is one of those of [Elicit], or says that the URL
+// is invalid.
 func ElicitURL(ctx context.Context, message, url string) error {
+	if err := checkURI(url); err != nil {
+		return fmt.Errorf("mcp: ElicitURL: %q: %w", excerpt(url), err)
+	}
 	b := stringMember(stringMember([]byte(`{"mode":"url",`), "message", message), "url", url)
 	if requestOf(ctx).rev.hasElicitationID() {
 		b = stringMember(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
@@ -2980,22 +3136,28 @@ func setAny(v reflect.Value, raw []byte) error {
 // in an interface or an array, and those with a MarshalJSON, stay as encoding/json writes them
 // unless the output schema describes them.
 
-// marshal is json.Marshal without escapes for HTML. As far as the type shows, nil slices and
-// maps are written as empty ones, and nil pointers in structs are left out. The result is one
-// line of valid UTF-8, whatever methods of the user write.
-func marshal(v any) ([]byte, error) { return marshalBy(v, nil, nil) }
-
-// marshalBy is marshal for a value that s describes, the output of a tool. If s is nil, the type
-// of v is described first, but only if the JSON has a null. If there is an output schema, a null
-// that it does not allow is replaced too, or is an error.
-func marshalBy(v any, s, output *schema) ([]byte, error) {
+// encode is json.Marshal without escapes for HTML.
+func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+}
+
+// marshal is encode for what a user's function returns or passes. As far as the type shows, nil
+// slices and maps are written as empty ones, and nil pointers in structs are left out. The result
+// is one line that every client can read, whatever methods of the user write.
+func marshal(v any) ([]byte, error) { return marshalOutput(v, nil, nil) }
+
+// marshalOutput is marshal for the output of a tool. The parameter s describes the type of v; it
+// may be nil, and is then derived if the JSON has a null. The output schema may be nil too. If it
+// does not, a null that it does not allow is replaced as it shows, or is an error.
+func marshalOutput(v any, s, output *schema) ([]byte, error) {
+	raw, err := encode(v)
+	if err != nil {
 		return nil, err
 	}
-	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	if v == nil || !bytes.Contains(raw, []byte("null")) {
 		return singleLine(raw), nil
 	}
@@ -3006,10 +3168,11 @@ func marshalBy(v any, s, output *schema) ([]byte, error) {
 	for root.Kind() == reflect.Pointer && !root.IsNil() {
 		root = root.Elem()
 	}
-	if raw[0] == 'n' && root.Kind() != reflect.Pointer {
-		raw = []byte(cmp.Or(s.emptyValue(), "null"))
+	// A nil pointer stays null: then there is no output.
+	if empty := s.emptyValue(); string(raw) == "null" && root.Kind() != reflect.Pointer && empty != "" {
+		raw = []byte(empty)
 	}
-	raw, err := s.appendFilled(nil, raw, false)
+	raw, err = s.appendFilled(nil, raw, false)
 	if output != nil {
 		raw, err = output.appendFilled(nil, raw, true)
 	}
@@ -3023,23 +3186,29 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 	if raw[0] != '{' && raw[0] != '[' || s.elem == nil && s.fields == nil {
 		return append(b, raw...), nil
 	}
+	isObject, closer := raw[0] == '{', "]"
+	if isObject {
+		closer = "}"
+	}
 	b = append(b, raw[0])
 	for name, val := range members(raw) {
 		f, inner := s.property(string(name)), cmp.Or(s.elem, anything)
 		if f != nil {
 			inner = f.schema
 		}
-		isNull := string(val) == "null"
-		switch empty := inner.emptyValue(); {
-		case !isNull:
-		case f != nil && f.optional && (empty == "" || f.typ != nil && f.typ.Kind() == reflect.Pointer):
-			continue
-		case empty != "":
-			val = []byte(empty)
-		case strict:
-			return nil, fmt.Errorf("%s is null, which the output schema does not allow", cmp.Or(oneLine(string(name)), "an element of a list"))
+		if string(val) == "null" {
+			empty := inner.emptyValue()
+			isPointer := f != nil && f.typ != nil && f.typ.Kind() == reflect.Pointer
+			switch {
+			case f != nil && f.optional && (empty == "" || isPointer):
+				continue
+			case empty != "":
+				val = []byte(empty)
+			case strict:
+				return nil, fmt.Errorf("%s is null, which the output schema does not allow", cmp.Or(oneLine(string(name)), "an element of a list"))
+			}
 		}
-		if raw[0] == '{' {
+		if isObject {
 			b = append(appendString(b, string(name)), ':')
 		}
 		if b, err = inner.appendFilled(b, val, strict); err != nil {
@@ -3047,7 +3216,7 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 		}
 		b = append(b, ',')
 	}
-	return append(closeWith(b), raw[0]+2), nil // '{'+2 is '}', and '['+2 is ']'
+	return closeWith(b, closer), nil
 }
 
 // emptyValue returns what is sent for a null, or "" if s allows neither null nor an empty value.
@@ -3076,15 +3245,13 @@ func addressable(v any) any {
 	return p.Interface()
 }
 
-// appendBlock appends a block of content, and a comma.
+// appendBlock appends a block of content that checkContent has accepted, and a comma.
 func (c Content) appendBlock(b []byte) (_ []byte, err error) {
-	switch {
-	case c.Type == "text" || c.Type == "":
-		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
-	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
+	switch c.Type {
+	case "image", "audio":
 		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
 		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
-	case c.Type == "resource_link" && c.Link != nil:
+	case "resource_link":
 		link := *c.Link // without what the block has too
 		if c.Meta != nil {
 			link.Meta = nil
@@ -3097,13 +3264,12 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 			return nil, err
 		}
 		b = join(b, `{"type":"resource_link",`, string(raw[1:len(raw)-1]), ",")
-	case c.Type == "resource" && c.Resource != nil:
+	case "resource":
 		if b, err = c.Resource.appendContents(join(b, `{"type":"resource","resource":`)); err != nil {
 			return nil, err
 		}
 	default:
-		// A model's provider would refuse the rest of the conversation.
-		return nil, fmt.Errorf("content of type %q is unknown, or lacks its data, MIME type, link or resource", c.Type)
+		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
 	}
 	annotations, err := jsonOf(c.Annotations)
 	meta, err2 := jsonOf(c.Meta)
@@ -3122,8 +3288,10 @@ func (r *ResourceContents) appendContents(b []byte) ([]byte, error) {
 	return closeWith(rawMember(b, "_meta", meta), "},"), err
 }
 
-// singleLine replaces what a MarshalJSON may have written: invalid UTF-8, and characters that
-// some programs take for the end of a line.
+// singleLine replaces what a user's JSON or MarshalJSON may hold and some clients cannot read:
+// invalid UTF-8, characters that some programs take for the end of a line, and escapes of half a
+// character. It may change raw. All JSON that is sent and was not written by this library passes
+// through it, except ids and progress tokens, which isValidID checks.
 func singleLine(raw []byte) []byte {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
@@ -3131,6 +3299,11 @@ func singleLine(raw []byte) []byte {
 	for _, end := range [][2]string{{"\u2028", `\u2028`}, {"\u2029", `\u2029`}} {
 		if bytes.Contains(raw, []byte(end[0])) {
 			raw = bytes.ReplaceAll(raw, []byte(end[0]), []byte(end[1]))
+		}
+	}
+	if bytes.Contains(raw, []byte(`\u`)) { // otherwise each escape would be looked at
+		for half := indexHalf(raw, 0); half >= 0; half = indexHalf(raw, half) {
+			copy(raw[half:], `\ufffd`)
 		}
 	}
 	return raw
@@ -3376,11 +3549,39 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
+// indexHalf returns the index of the first escape of half a character in raw[i:], or -1. raw is
+// valid JSON, and raw[i] is not inside of an escape. A character above U+FFFF is written as two
+// escapes, as in \ud83d\ude00. Parsers in Python and Rust refuse a line with one of them alone.
+func indexHalf(raw []byte, i int) int {
+	unit := func(i int) rune { // what the escape at raw[i] stands for, or 0 if there is none
+		if !bytes.HasPrefix(raw[i:], []byte(`\u`)) {
+			return 0
+		}
+		n, _ := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+		return rune(n)
+	}
+	for {
+		next := bytes.IndexByte(raw[i:], '\\')
+		if next < 0 {
+			return -1
+		}
+		i += next
+		switch first := unit(i); {
+		case !utf16.IsSurrogate(first):
+			i += len(`\\`)
+		case utf16.DecodeRune(first, unit(i+len(`\ud83d`))) == utf8.RuneError:
+			return i
+		default:
+			i += len(`\ud83d\ude00`)
+		}
+	}
+}
+
 // isValidID reports whether raw, which is valid JSON or nil, is a string or an integer without
-// an exponent.
+// an exponent. An id is sent back as it came, so a string with half a character is not valid.
 func isValidID(raw []byte) bool {
 	if len(raw) == 0 || kindOf(raw) != "number" {
-		return len(raw) > 0 && raw[0] == '"'
+		return len(raw) > 0 && raw[0] == '"' && indexHalf(raw, 0) < 0
 	}
 	_, fraction, _ := bytes.Cut(raw, []byte("."))
 	// 5.0 is an integer, too.

@@ -382,9 +382,33 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		"x://{a-b}", "x://{/a}", "x://{a*}", "x://{a,b}", "x://{{a}}", "x://{?q}"} {
 		wantPanic(t, strconv.Quote(uri), resource(Resource{URI: uri}))
 	}
+	for what, uris := range invalidURIs {
+		for _, uri := range uris {
+			wantPanic(t, "mcp: resource "+strconv.Quote(uri)+": "+what, resource(Resource{URI: uri}))
+		}
+	}
+	for what, uris := range map[string][]string{
+		"a URI must not have":          {"x://a}", "x://{a}}", "x:{a} b", "note://my note/{id}", `x:{a}\{b}`},
+		"in a URI, two hexadecimal":    {"x:%{a}", "x:%{a}g", "x:{a}%"},
+		"is not a host":                {"x://{a}:{b}:80/", "x://{a}:b{c}/", "x://[{a}]/{b}", "x://{a}@/"},
+		"no URI matches {a}":           {"x:{a}{b}", "x:{+a}{b}", "x:{a}{+a}/{c}"},
+		"no URI matches a template wi": {"x:a/../{b}", "file:///./{+b}", "x:{b}/..", "x:{b}/%2e%2E/c", "x:{b}?..#c"},
+	} {
+		for _, uri := range uris {
+			wantPanic(t, what, resource(Resource{URI: uri}))
+		}
+	}
 	wantPanics(t, []mistake{
 		{`""`, func() { s.AddResource(Resource{Name: "n"}, texts("")) }},
 		{`"x:y"`, func() { s.AddResource(Resource{URI: "x:y"}, texts("")) }},
+		{`"x:r": annotations.audience: a role must be user or assistant, got "model"`, resource(Resource{URI: "x:r", Annotations: Annotations{Audience: []Role{"user", "model"}}})},
+		{`"x:r": annotations.audience: a role must be user or assistant, got ""`, resource(Resource{URI: "x:r", Annotations: Annotations{Audience: []Role{""}}})},
+		{`"x:p": annotations.priority must be from 0 to 1, got 5`, resource(Resource{URI: "x:p", Annotations: Annotations{Priority: 5}})},
+		{`"x:{p}": annotations.priority must be from 0 to 1, got -0.1`, resource(Resource{URI: "x:{p}", Annotations: Annotations{Priority: -0.1}})},
+		{`"x:n": Meta: json: unsupported value: NaN`, resource(Resource{URI: "x:n", Annotations: Annotations{Priority: math.NaN()}})},
+		{`"x:i": icons: theme must be light or dark, got "blue"`, resource(Resource{URI: "x:i", Icons: []Icon{{Src: "https://a"}, {Src: "https://a", Theme: "blue"}}})},
+		{`tool "i": icons: theme must`, func() { addEmpty(s, Tool{Name: "i", Icons: []Icon{{Src: "https://a", Theme: "any"}}}) }},
+		{`prompt "i": icons: theme must`, prompt(Prompt{Name: "i", Icons: []Icon{{Src: "https://a", Theme: "Dark"}}})},
 		{`"x:m": Meta`, resource(Resource{URI: "x:m", Meta: map[string]any{"f": math.NaN()}})},
 		{`prompt needs a name`, prompt(Prompt{})},
 		{`prompt "p": an argum`, prompt(Prompt{Name: "p", Arguments: []PromptArgument{{}}})},
@@ -396,7 +420,24 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 			t.Errorf("%d of the %s were added", len(added), kindNames[k])
 		}
 	}
+	for _, uri := range append(validURIs, "note://{id}", "http://{host}:{port}/{+path}#{x}", "http://{u}@[{a}::1]:8{b}/", "logs://{date}T{time}", "x:..{a}", "x:{a}.") {
+		resource(Resource{URI: uri})()
+	}
 }
+
+// invalidURIs are URIs for which clients drop a list or a result, or that RFC 3986 does not allow, by
+// the beginning of what is wrong with them.
+var invalidURIs = map[string][]string{
+	`a URI must not have " "`:   {"note://my note", "x:my note", "x: "},
+	`a URI must not have "`:     {"x://a}b", "x:a<b", "x:a>b", `x:a"b`, `x:a\b`, "x:a^b", "x:a`b", "x:a|b", "x:\x7f", "x:\n", "note://é", "x:\xff", "x:a[0]", "x://h?ids[]=1", "x://h/[", "x://[::1]/]"},
+	`in a URI, two hexadecimal`: {"x:a%", "x:a%4", "x:%zz", "x:%%41", "x://%e/"},
+	`"2026-11-25T10:00:00" is not a host with or without a port, which a URI has after "//"`: {"logs://2026-11-25T10:00:00"},
+	`"`: {"x://a:b", "x://a:-1/", "x://a:+1?q", "x://a:65536#f", "x://a:1:2", "x://::1/", "x://[::1", "x://[::1]a", "x://[a]", "x://[::g]", "x://a[b]", "x://[::1]@a", "x://:80", "x://u@", "x://u@:80/"},
+}
+
+var validURIs = []string{"file:///C:/a", "urn:x:y", "x:one", "x://", "x:///", "x://?q", "https://user@h:80/p?q#f", "https://u:p:w@h:", "http://[::1]:80/",
+	"http://u@[::ffff:1.2.3.4]", "mailto:a@b", "data:text/plain;base64,aGk=", "x://%e9%20/%41", "x://a.b:65535", "x://h/2026-11-25T10:00:00",
+	"x+y-z.1:!$&'()*+,;=-._~:@/?"}
 
 // Serve returns an error if no client would accept the server's name or version.
 func TestServeRefusesInvalidServer(t *testing.T) {
@@ -411,6 +452,7 @@ func TestServeRefusesInvalidServer(t *testing.T) {
 		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": true}}, `the value of "x" must be a JSON object, got true`},
 		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": []none{}}}, `the value of "x" must be a JSON object, got []`},
 		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": (*ab)(nil), "y": map[string]any{}}}, `the value of "x" must be a JSON object, got null`},
+		{Server{Name: "x", Version: "1", Icons: []Icon{{Src: "https://a", Theme: "blue"}}}, `Server.Icons: icons: theme must be light or dark, got "blue"`},
 	}
 	for i := range tests {
 		err := tests[i].s.Serve(t.Context(), strings.NewReader(""), io.Discard)
@@ -448,6 +490,65 @@ func TestFailedRegistrationChangesNothing(t *testing.T) {
 			> 2 prompts/list
 			< 2 {"prompts":[]}`)
 	})
+}
+
+// What clients would drop a list for panics before the first session. Later it is reported and left
+// out of the list, which stays usable, and it can be read and called all the same.
+func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
+	s := &Server{}
+	said := diagnostics(s)
+	for _, list := range lists {
+		list.add(s, "a", "")
+	}
+	blue := []Icon{{Src: "https://a", Theme: "blue"}}
+	invalid := func() {
+		s.AddResource(Resource{URI: "note://my note", Name: "a"}, texts("read"))
+		s.AddResource(Resource{URI: "x:n", Name: "a", Annotations: Annotations{Audience: []Role{"model"}}}, texts("read"))
+		s.AddResource(Resource{URI: "y:{v}}", Name: "a"}, texts("read"))
+		s.AddResource(Resource{URI: "x:{v}{w}", Name: "a"}, texts("read"))
+		addEmpty(s, Tool{Name: "blue", Icons: blue})
+		s.AddPrompt(Prompt{Name: "blue", Icons: blue}, promptOf())
+	}
+	wantPanic(t, "note://my note", invalid)
+	const left = ": it is left out of lists\n"
+	const theme = `: icons: theme must be light or dark, got "blue"` + left
+	const reported = `mcp: resource "note://my note": a URI must not have " ": escape it, as package net/url does` + left +
+		`mcp: resource "x:n": annotations.audience: a role must be user or assistant, got "model"` + left +
+		`mcp: resource "y:{v}}": a URI must not have "}": escape it, as package net/url does` + left +
+		`mcp: resource "x:{v}{w}": no URI matches {v}, because the next variable follows it without a text between them` + left +
+		`mcp: tool "blue"` + theme + `mcp: prompt "blue"` + theme
+	for _, era := range eras {
+		inBubble(t, s, era.version, func(c *client) {
+			meta := ""
+			if era.version == "" {
+				meta = modernParams
+			}
+			said.Reset()
+			invalid()
+			synctest.Wait()
+			if got := said.String(); got != reported {
+				t.Errorf("reported %s\nwant %s", got, reported)
+			}
+			c.recv()
+			for _, list := range lists {
+				if names := c.list(list.method, list.key, meta); names != "a" {
+					t.Errorf("%s: got %q", list.method, names)
+				}
+			}
+			for _, uri := range []string{"note://my note", "y:1}"} {
+				if it, _ := s.findItem(resources, uri); it == nil {
+					t.Errorf("%s cannot be read", uri)
+				}
+			}
+			if got := c.ask(`> 1` + era.plus + ` resources/read {"uri":"x:n"}`); len(got) != 1 || !strings.Contains(got[0], `"text":"read"`) {
+				t.Errorf("got %q", got)
+			}
+			if got := c.ask(`> 1` + era.plus + ` tools/call {"name":"blue"}`); len(got) != 1 || !strings.Contains(got[0], `"content":[`) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	wantPanic(t, "a URI must begin with a scheme", func() { s.AddResource(Resource{URI: "noscheme", Name: "a"}, texts("")) }) // as before
 }
 
 // A second tool of one name replaces the first. Before the first session it is likely a copy
@@ -1747,6 +1848,8 @@ func TestResults(t *testing.T) {
 		return `"content":[` + strings.Join(texts, ",") + `]`
 	}
 	isError := func(text string) string { return texts(text) + `,"isError":true` }
+	const noText = "The result cannot be sent: the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"
+	type bytesOf []byte
 	r := reply{Str: "<&>"}
 	var nilReply *reply
 	var nilResult *Result
@@ -1790,7 +1893,24 @@ func TestResults(t *testing.T) {
 		{"image without a type", out([]Content{Text("a"), Image([]byte{1}, "")}, nil), isError(`The result cannot be sent: content of type "image" is unknown, or lacks its data, MIME type, link or resource`), ""},
 		{"audio without data", out(&Result{Content: []Content{{Type: "audio", MIMEType: "audio/wav"}}}, nil), isError(`The result cannot be sent: content of type "audio" is unknown, or lacks its data, MIME type, link or resource`), ""},
 		{"audio", out(Audio([]byte{255, 254}, "audio/wav"), nil), `"content":[{"type":"audio","data":"//4=","mimeType":"audio/wav"}]`, ""},
-		{"method of the pointer", out(&Result{StructuredContent: ptrJSON{A: 1}}, nil), texts() + `,"structuredContent":{"p":1}`, ""},
+		{"method of the pointer", out(&Result{StructuredContent: ptrJSON{A: 1}}, nil), texts(`{"p":1}`) + `,"structuredContent":{"p":1}`, ""},
+		{"result without content", out(&Result{StructuredContent: []int{1}}, nil), texts(`[1]`), "[1]"},
+		{"result with empty content", out(&Result{Content: []Content{}, StructuredContent: r, IsError: true}, nil), texts(empty) + `,"structuredContent":` + empty + `,"isError":true`, ""},
+		{"result with content", out(Result{Content: []Content{Text("")}, StructuredContent: r}, nil), texts("") + `,"structuredContent":` + empty, ""},
+		{"result of null", out(&Result{StructuredContent: nilReply}, nil), texts(), ""},
+		{"result with a promise", promised(&Result{StructuredContent: r}), texts(empty) + `,"structuredContent":` + empty, ""},
+		{"bytes", out([]byte("<hi>\n\u2028é"), nil), texts("<hi>\n\u2028é"), ""},
+		{"bytes of JSON", out([]byte(`{"a":1}`), nil), texts(`{"a":1}`), ""},
+		{"no bytes", out([]byte{}, nil), texts(""), ""},
+		{"nil bytes", out([]byte(nil), nil), texts(""), ""},
+		{"any: bytes", out[any]([]byte("hi"), nil), texts("hi"), ""},
+		{"any: nil bytes", out[any]([]byte(nil), nil), texts(""), ""},
+		{"bytes that are not a text", out([]byte("a\xff"), nil), isError(noText), ""},
+		{"any: bytes that are not a text", out[any]([]byte("\x89PNG"), nil), isError(noText), ""},
+		{"bytes and an error", out([]byte("a\xff"), errors.New("no")), isError("no"), ""},
+		{"bytes of a type of their own", out(bytesOf("hi"), nil), texts(`"aGk="`), `"aGk="`},
+		{"bytes in a struct", out(struct{ B []byte }{[]byte("hi")}, nil), texts(`{"B":"aGk="}`) + `,"structuredContent":{"B":"aGk="}`, ""},
+		{"raw bytes", out[any](json.RawMessage(`"hi"`), nil), texts(`"hi"`), `"hi"`},
 		{"link", out(ResourceLink(Resource{URI: "x:a", Name: "a"}), nil), `"content":[{"type":"resource_link","uri":"x:a","name":"a"}]`, ""},
 		{"resource", out(EmbeddedResource(ResourceContents{URI: "x:a"}), nil), `"content":[{"type":"resource","resource":{"uri":"x:a","text":""}}]`, ""},
 		{"blob", out(EmbeddedResource(ResourceContents{URI: "x:a", MIMEType: "x/y", Blob: []byte("b"), Text: "ignored"}), nil),
@@ -1930,6 +2050,76 @@ func TestUnsendableResultIsReported(t *testing.T) {
 	check(`tools/call {"name":"error"}`, `"error":{"code":5,"message":"m","data":{"p":1}}`, "")
 }
 
+// Content that a client would drop the result for fails the call, in each revision, also where the
+// content is sent as a text, or where Out holds it. The text says what is wrong.
+func TestInvalidContentFailsTheCall(t *testing.T) {
+	link := func(r Resource) Content {
+		r.URI, r.Name = cmp.Or(r.URI, "x:a"), cmp.Or(r.Name, "n")
+		return ResourceLink(r)
+	}
+	type test struct {
+		c    Content
+		want string
+	}
+	tests := []test{
+		{ResourceLink(Resource{Name: "n"}), `content of type "resource_link": the URI is missing`},
+		{ResourceLink(Resource{URI: "x:a"}), `content of type "resource_link": the name is missing`},
+		{link(Resource{URI: "note://{id}"}), `content of type "resource_link": a URI must not have "{"`},
+		{link(Resource{Annotations: Annotations{Priority: 1.5}}), `content of type "resource_link": annotations.priority must be from 0 to 1, got 1.5`},
+		{link(Resource{Icons: []Icon{{Src: "https://a", Theme: "blue"}}}), `content of type "resource_link": icons: theme must be`},
+		{EmbeddedResource(ResourceContents{Text: "t"}), `content of type "resource": the URI is missing`},
+		{Content{Text: "a", Annotations: Annotations{Audience: []Role{"system"}}}, `content of type "text": annotations.audience: a role must be user or assistant, got "system"`},
+		{Content{Type: "image", Data: []byte("a"), MIMEType: "image/png", Annotations: Annotations{Priority: math.NaN()}}, `content of type "image": annotations.priority must be from 0 to 1, got NaN`},
+		{Content{Type: "audio", MIMEType: "audio/wav"}, `content of type "audio" is unknown, or lacks its data`},
+	}
+	for _, uris := range invalidURIs {
+		for _, uri := range uris {
+			tests = append(tests, test{link(Resource{URI: uri}), `content of type "resource_link": `},
+				test{EmbeddedResource(ResourceContents{URI: uri}), `content of type "resource": `})
+		}
+	}
+	for _, uri := range validURIs {
+		tests = append(tests, test{link(Resource{URI: uri}), ""}, test{EmbeddedResource(ResourceContents{URI: uri}), ""})
+	}
+	s := &Server{}
+	var content Content
+	AddTool(s, Tool{Name: "content"}, func(context.Context, none) (Content, error) { return content, nil })
+	AddTool(s, Tool{Name: "out"}, func(context.Context, none) (any, error) { return map[string]any{"list": []Content{content}}, nil })
+	AddTool(s, Tool{Name: "result"}, func(context.Context, none) (*Result, error) {
+		return &Result{Content: []Content{Text("a"), content}, IsError: true}, nil
+	})
+	s.AddPrompt(Prompt{Name: "p"}, func(context.Context, map[string]string) ([]PromptMessage, error) {
+		return []PromptMessage{{"assistant", content}}, nil
+	})
+	for _, version := range []string{"2024-11-05", legacyPV, ""} {
+		inBubble(t, s, version, func(c *client) {
+			id := "> 1 "
+			if version == "" {
+				id = "> 1+ "
+			}
+			for _, test := range tests {
+				content = test.c
+				for _, request := range []string{`tools/call {"name":"content"}`, `tools/call {"name":"out"}`, `tools/call {"name":"result"}`, `prompts/get {"name":"p"}`} {
+					var m struct {
+						Result toolResult
+						Error  struct {
+							Code    int
+							Message string
+						}
+					}
+					got := c.ask(id + request)
+					json.Unmarshal([]byte(got[0]), &m)
+					text := cmp.Or(m.Error.Message, strings.TrimPrefix(m.Result.text(), "! "))
+					if unsent := strings.HasPrefix(text, "The result cannot be sent: "); len(got) != 1 || unsent != (test.want != "") || !strings.Contains(text, test.want) ||
+						unsent && m.Error.Code == 0 && !m.Result.IsError {
+						t.Errorf("%s, %s, %+v: got %s, want %s", version, request, test.c, got, test.want)
+					}
+				}
+			}
+		})
+	}
+}
+
 // Content and ResourceContents inside of another type are written as the newest revision has
 // them.
 func TestContentInsideOfOut(t *testing.T) {
@@ -1963,11 +2153,14 @@ func TestContentInsideOfOut(t *testing.T) {
 // the call fails.
 func TestOutputsOfAnyType(t *testing.T) {
 	const broken = "The result cannot be sent: the output schema promises structured output, but there is none"
-	for schema, want := range map[string]string{`{"type":"string"}`: `"A"`, `{"type":"integer"}`: "5", `{"type":"object"}`: "", `{"properties":{}}`: "5"} {
+	for schema, want := range map[string]string{`{"type":"string"}`: `"A"`, `{"type":"integer"}`: "5", `{"type":"object"}`: "", `{"properties":{}}`: "5", `{"type":"string","contentEncoding":"base64"}`: `"gA=="`} {
 		s := &Server{}
 		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(schema)}, func(context.Context, none) (any, error) {
-			if want == "5" {
+			switch want {
+			case "5":
 				return 5, nil
+			case `"gA=="`:
+				return []byte{0x80}, nil
 			}
 			return "A", nil
 		})
@@ -2293,6 +2486,7 @@ func TestReadResource(t *testing.T) {
 	add("empty", nil, ResourceContents{}, ResourceContents{Blob: []byte{}})
 	add("many", nil, ResourceContents{URI: "demo://many/1", Text: "1"}, ResourceContents{URI: "demo://many/2", Meta: map[string]any{"k": "v"}})
 	add("nothing", nil)
+	add("own", nil, ResourceContents{URI: "demo://o/1"}, ResourceContents{URI: "note://my note"})
 	add("gone", fmt.Errorf("open: %w", &fs.PathError{Op: "open", Path: "/etc/secret", Err: fs.ErrNotExist}))
 	add("burns", errors.New("disk on fire"))
 	add("refuses", fmt.Errorf("wrapped: %w", &Error{Code: 7, Message: "not you", Data: map[string]int{"n": 1}}))
@@ -2308,6 +2502,7 @@ func TestReadResource(t *testing.T) {
 		{"empty", `{"contents":[{"uri":"demo://empty","mimeType":"text/x","text":""},{"uri":"demo://empty","mimeType":"text/x","blob":""}]}`},
 		{"many", `{"contents":[{"uri":"demo://many/1","mimeType":"text/x","text":"1"},{"uri":"demo://many/2","mimeType":"text/x","text":"","_meta":{"k":"v"}}]}`},
 		{"nothing", `{"contents":[]}`},
+		{"own", `! -32603 The result cannot be sent: contents "note://my note": a URI must not have " ": escape it, as package net/url does`},
 		{"t/a%20b/c/d", `{"contents":[{"uri":"demo://t/a%20b/c/d","text":"demo://t/a%20b/c/d map[x:a b y:c/d]"}]}`},
 		{"gone", `! NOTFOUND Resource not found {"uri":"demo://gone"}`},
 		{"unknown", `! NOTFOUND Resource not found {"uri":"demo://unknown"}`},
@@ -2373,6 +2568,7 @@ func TestTemplates(t *testing.T) {
 			"file:///u/../root/x file:///u/.%2E/root file:///u/..%2froot file:///u/./x file:///u/.. file:///u/..?q file:///u/.%3fq"},
 		{"x://h/.{a}", "x://h/.a a=a  x://h/...a a=..a", "x://h/.. x://h/.%2e x://h/..."},
 		{"x://h/%2e{a}/b", "x://h/%2ea/b a=a", "x://h/%2e./b x://h/%2e%2e/b"},
+		{"x:{a}/{a}", "x:1/1 a=1  x:%31/1 a=1", "x:1/2 x:1/"}, // as an expansion has it
 		{"x:..{+a}", "x:..a a=a", "x:../a x:..%5Ca"},
 		{"x://h/{+a}.", "x://h/a. a=a", "x://h/a/. x://h/a/.. x://h/.."},
 	} {
@@ -2476,6 +2672,9 @@ func TestGetPrompt(t *testing.T) {
 	fails("refuses", errors.Join(errors.New("x"), &Error{Code: -32602, Message: "not so"}))
 	s.AddPrompt(Prompt{Name: "panics"}, func(context.Context, map[string]string) ([]PromptMessage, error) { panic("secret") })
 	s.AddPrompt(Prompt{Name: "lacks"}, promptOf(Content{Type: "image/png"}))
+	s.AddPrompt(Prompt{Name: "system"}, func(context.Context, map[string]string) ([]PromptMessage, error) {
+		return []PromptMessage{{Content: Text("a")}, {"system", Text("b")}}, nil
+	})
 	greeted := func(args string) string {
 		return ` {"description":"Greets","messages":[{"role":"user","content":{"type":"text","text":"` + args + `"}},{"role":"assistant","content":{"type":"text","text":"hm"}}]}`
 	}
@@ -2496,12 +2695,13 @@ func TestGetPrompt(t *testing.T) {
 		`{"name":"greet","arguments":"{\"name\":5}"}`:           greeted("map[name:5]"),
 		`{"name":"greet","arguments":{"name":5.5}}`:             args + `name must be a string, got 5.5`,
 		`{"name":"greet","arguments":{"name":"A","name":"B"}}`:  args + `name came twice`,
-		`{"name":"nope"}`:                                       `! -32602 Unknown prompt: nope (there is greet, empty, burns, refuses, panics, lacks)`,
+		`{"name":"nope"}`:                                       `! -32602 Unknown prompt: nope (there is greet, empty, burns, refuses, panics, lacks, system)`,
 		`{"name":7}`:                                            invalid + `name is required`,
 		`{"name":"empty"}`:                                      ` {"messages":[]}`,
 		`{"name":"burns"}`:                                      `! -32603 disk on fire`,
 		`{"name":"refuses"}`:                                    `! -32602 not so`,
 		`{"name":"panics"}`:                                     internal,
+		`{"name":"system"}`:                                     `! -32603 The result cannot be sent: a role must be user or assistant, got "system"`,
 		`{"name":"lacks"}`:                                      `! -32603 The result cannot be sent: content of type "image/png" is unknown, or lacks its data, MIME type, link or resource`,
 	} {
 		inBothEras(t, s, "prompts/get "+params, want)
@@ -3324,6 +3524,15 @@ func TestAskingInBothEras(t *testing.T) {
 		check(test.method+test.answer, test.ask, [][]asked{{{"k", test.method, test.params, test.answer}}}, test.want)
 	}
 
+	for _, url := range append([]string{"", "not a url", "/login"}, slices.Concat(slices.Collect(maps.Values(invalidURIs))...)...) {
+		check("URL "+url, func(ctx context.Context) (string, error) {
+			got, err := outcome("agreed", ElicitURL(ctx, "Log in", url))
+			if !strings.HasPrefix(got, "error: mcp: ElicitURL: "+strconv.Quote(url)+": ") {
+				t.Errorf("%q: got %s, %v", url, got, err)
+			}
+			return "", err
+		}, nil, "")
+	}
 	check("no question", func(context.Context) (string, error) { return "x", nil }, nil, "x")
 	check("invalid schema", func(ctx context.Context) (string, error) {
 		return outcome(ElicitSchema(ctx, "?", json.RawMessage(`{"type":`)))
@@ -3684,7 +3893,7 @@ func FuzzEnvelope(f *testing.F) {
 		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,2.5e-3,-0,"\u00e9"]},"result":null,"error":true}`,
 		`{"i\u0064":1,"id":2}`, `{"ID":1,"":{},"id":[]}`, "[1,]", `{"a":1,}`, `{"a"}`, `{"a":}`, `{,}`, `[01]`, `[-]`, `[1.]`, `[1e]`, `[1e+5,0.1E-7]`,
 		`"\x"`, `"\v"`, `"\u12"`, `"\u12g4"`, "\"\x1f\"", `"abc`, `tru`, `nul`, `falsey`, ` { "a" : [ ] , "b" : { } } `, `{"a":1}x`, `[[[{"a":[{}]}]]]`, `{"\"":"\\"}`, `[1 2]`, `{"a" 1}`, `{1:2}`, `-01`, `"\`, `[`, `{"id":`, `1.0e`, `-1.5e3`, `true`,
-		`"a"`, `"\\"`, `"\"\\\"\\\\"`, `["\"0123456789abcdef\"","\"0123456789abc\\\"",1]`, `{"a":"{\"b\":\"c\\\\\"}"}`,
+		`"a"`, `"\\"`, `"\"\\\"\\\\"`, `"\ud83d\ude00\uD83D\n\udc00"`, `["\"0123456789abcdef\"","\"0123456789abc\\\"",1]`, `{"a":"{\"b\":\"c\\\\\"}"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -3710,8 +3919,15 @@ func FuzzEnvelope(f *testing.F) {
 			return
 		}
 		var want bytes.Buffer
-		if json.Compact(&want, b); !bytes.Equal(compact, want.Bytes()) {
+		json.Compact(&want, b)
+		if same := bytes.Equal(compact, want.Bytes()); same != !hasHalf(string(b)) && !bytes.ContainsAny(b, "\u2028\u2029") {
 			t.Errorf("appendCompact: got %q, want %q", compact, &want)
+		}
+		var written, given any // encoding/json reads half a character as U+FFFD, too
+		json.Unmarshal(compact, &written)
+		json.Unmarshal(b, &given)
+		if hasHalf(string(compact)) || !reflect.DeepEqual(written, given) {
+			t.Errorf("appendCompact: got %q for %q", compact, b)
 		}
 		b = b[i:end]
 		for _, after := range []string{"", ",", ":", "]", "}", " ", "\t", "\r", "\n"} {
@@ -3719,7 +3935,7 @@ func FuzzEnvelope(f *testing.F) {
 				t.Errorf("scan(%q): got %d, want %d", string(b)+after, got, len(b))
 			}
 		}
-		isID := b[0] == '"' || isWhole(string(b)) && !bytes.ContainsAny(b, "eE")
+		isID := b[0] == '"' && !hasHalf(string(b)) || isWhole(string(b)) && !bytes.ContainsAny(b, "eE")
 		if isValidID(b) != isID {
 			t.Errorf("validID(%s) = %v", b, !isID)
 		}

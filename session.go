@@ -175,7 +175,7 @@ type request struct {
 	name       string                // of the tool or prompt, or the URI of the resource
 	item       *item                 // nil if the method calls none
 	vars       map[string]string     // the variables of a resource template
-	generation int                   // of the list in the response
+	lastChange int                   // of the list in the response; 0 if there is none
 	run        func(*request) []byte // returns the response, as a line
 
 	// What a stream watches. Each topic has the position in the output after its last
@@ -247,7 +247,10 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	c.in.r, c.in.limit = r, s.maxMessage()
 	c.out.w, c.out.failed = w, c.failWrite
 	c.server, c.identity = s.encodeInfo()
-	var err error
+	err := checkIcons(s.Icons)
+	if err != nil {
+		return fmt.Errorf("mcp: Server.Icons: %w", err)
+	}
 	// This is done before the session begins, because it may call the user's MarshalJSON.
 	if c.extensions, err = jsonOf(s.Extensions); err != nil {
 		return fmt.Errorf("mcp: Server.Extensions: %w", err)
@@ -354,15 +357,19 @@ func (v revision) batches() bool { return v == rev2025_03_26 }
 // hasElicitationID reports whether ElicitURL sends an id.
 func (v revision) hasElicitationID() bool { return v == rev2025_11_25 }
 
-// block returns c, or a text in its place if v does not know the type of c.
-func (v revision) block(c Content) Content {
+// appendContent appends c as a block, or a text in its place if v does not know the type of c, and
+// a comma. It returns an error if c is invalid in any revision.
+func (v revision) appendContent(b []byte, c Content) ([]byte, error) {
+	if err := checkContent(c); err != nil {
+		return nil, err
+	}
 	switch {
 	case c.Type == "audio" && !v.knows(audioBlocks):
-		return Text("[audio, " + c.MIMEType + ", " + strconv.Itoa(len(c.Data)) + " bytes]")
-	case c.Type == "resource_link" && c.Link != nil && !v.knows(resourceLinks):
-		return Text(c.Link.Name + ": " + c.Link.URI)
+		c = Text("[audio, " + c.MIMEType + ", " + strconv.Itoa(len(c.Data)) + " bytes]")
+	case c.Type == "resource_link" && !v.knows(resourceLinks):
+		c = Text(c.Link.Name + ": " + c.Link.URI)
 	}
-	return c
+	return c.appendBlock(b)
 }
 
 // Keys of _meta.
@@ -927,11 +934,13 @@ func (r *request) listItems() []byte {
 		return r.errorResponse(coded(codeParams, "Invalid cursor"))
 	}
 	k := r.service.kind
-	items, generation := r.session.srv.listInOrder(k)
-	r.generation = generation
+	items, lastChange := r.session.srv.listInOrder(k)
+	r.lastChange = lastChange
 	b := join(r.beginResponse(), `"`, kindNames[k], `":[`)
 	for _, it := range items {
 		switch {
+		case it.encoded == nil:
+			continue
 		case it.enabled != nil && r.ctx == nil: // a handler calls listItems again
 			r.run = (*request).listItems
 			return nil
@@ -1330,7 +1339,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 		return
 	}
 	c.lastResponse = c.out.enqueue(line)
-	if r != nil && r.generation != 0 && r.generation != c.srv.lastChange(r.service.kind) {
+	if r != nil && r.lastChange != 0 && r.lastChange != c.srv.lastChange(r.service.kind) {
 		c.sendListChangedLocked(r.service.kind)
 	}
 }
@@ -1455,12 +1464,23 @@ func badParams(what string) *Error {
 func (r *request) toolResponse(out any, s *schema) []byte {
 	switch out := out.(type) {
 	case *any: // the type of the value can differ from call to call
-		return r.toolResponse(cmp.Or(addressable(*out), any(&struct{}{})), nil)
+		if *out == nil {
+			return r.resultResponse(&Result{})
+		}
+		return r.toolResponse(addressable(*out), nil)
 	case *struct{}:
 		return r.resultResponse(&Result{})
 	case *string:
 		if r.item.output == nil { // otherwise Out is any, and the string is structured output
 			return r.textResponse(*out, nil, false)
+		}
+	case *[]byte:
+		switch {
+		case r.item.output != nil: // as base64, which the output schema describes
+		case utf8.Valid(*out):
+			return r.textResponse(string(*out), nil, false)
+		default:
+			return r.unsendableResponse(errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"))
 		}
 	case *Content:
 		return r.resultResponse(&Result{Content: []Content{*out}})
@@ -1471,7 +1491,7 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	case **Result:
 		return r.resultResponse(cmp.Or(*out, &Result{}))
 	}
-	raw, err := marshalBy(out, s, r.item.output)
+	raw, err := marshalOutput(out, s, r.item.output)
 	switch {
 	case err != nil:
 		return r.unsendableResponse(err)
@@ -1573,34 +1593,41 @@ func (r *request) unsendableResponse(err error) []byte {
 	return r.failure("The result cannot be sent: " + err.Error())
 }
 
-// appendResult appends the members of the result of a call of a tool.
+// appendResult appends the members of the result of a call of a tool. Many clients show only the
+// content, so structured output without content is sent as a text too.
 func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, err error) {
-	b = join(b, `"content":[`)
-	for _, c := range res.Content {
-		if b, err = rev.block(c).appendBlock(b); err != nil {
-			return nil, err
-		}
-	}
-	b = closeWith(b, `],`)
 	var structured []byte
 	if res.StructuredContent != nil {
-		if structured, err = marshalBy(addressable(res.StructuredContent), nil, tool.output); err != nil {
+		if structured, err = marshalOutput(addressable(res.StructuredContent), nil, tool.output); err != nil {
 			return nil, err
 		}
 	}
+	if string(structured) == "null" {
+		structured = nil
+	}
 	// Clients refuse such a result.
-	if tool.output != nil && !res.IsError && (structured == nil || string(structured) == "null") {
+	if tool.output != nil && !res.IsError && structured == nil {
 		return nil, errors.New("the output schema promises structured output, but there is none")
 	}
-	return appendOutcome(b, structured, res.IsError, rev), nil
+	content := res.Content
+	if len(content) == 0 && structured != nil {
+		content = []Content{Text(string(structured))}
+	}
+	b = join(b, `"content":[`)
+	for _, c := range content {
+		if b, err = rev.appendContent(b, c); err != nil {
+			return nil, err
+		}
+	}
+	return appendOutcome(closeWith(b, `],`), structured, res.IsError, rev), nil
 }
 
 // appendOutcome appends the members after the content of a result. Structured output that is nil
-// or null is left out. If the revision requires an object, any other value is wrapped as
+// is left out. If the revision requires an object, any other value is wrapped as
 // {"result": ...}: Gemini CLI refuses a text that is JSON, but not an object, without it.
 func appendOutcome(b, structured []byte, isError bool, rev revision) []byte {
 	switch {
-	case structured == nil || string(structured) == "null":
+	case structured == nil:
 	case structured[0] == '{' || rev.knows(anyOutput):
 		b = rawMember(b, "structuredContent", structured)
 	default:
@@ -1619,8 +1646,12 @@ func (r *request) promptResponse(messages []PromptMessage, err error, descriptio
 	}
 	b := join(optionalMember(r.beginResponse(), "description", description), `"messages":[`)
 	for _, m := range messages {
-		b = join(stringMember(append(b, '{'), "role", string(cmp.Or(m.Role, RoleUser))), `"content":`)
-		if b, err = r.rev.block(m.Content).appendBlock(b); err != nil {
+		role := cmp.Or(m.Role, RoleUser)
+		if err := checkRole(role); err != nil {
+			return r.unsendableResponse(err)
+		}
+		b = join(stringMember(append(b, '{'), "role", string(role)), `"content":`)
+		if b, err = r.rev.appendContent(b, m.Content); err != nil {
 			return r.unsendableResponse(err)
 		}
 		b = closeWith(b, `},`)
@@ -1651,6 +1682,10 @@ func (r *request) readResponse(contents []ResourceContents, err error, mimeType 
 	b := join(r.beginResponse(), `"contents":[`)
 	for _, c := range contents {
 		c.URI = cmp.Or(c.URI, r.name)
+		// The client knows the URI that it has sent.
+		if err := checkURI(c.URI); err != nil && c.URI != r.name {
+			return r.unsendableResponse(fmt.Errorf("contents %q: %w", excerpt(c.URI), err))
+		}
 		c.MIMEType = cmp.Or(c.MIMEType, mimeType)
 		if b, err = c.appendContents(b); err != nil {
 			return r.unsendableResponse(err)

@@ -1326,6 +1326,7 @@ func TestInvalidRequests(t *testing.T) {
 		{s, ` tools/call`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call {"name":7}`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call {"name":"slow","_meta":{"progressToken":1.5}}`, "! -32602 Invalid params: progressToken must be a string or an integer"},
+		{s, ` tools/call {"name":"slow","_meta":{"progressToken":"\ud83d"}}`, "! -32602 Invalid params: progressToken must be a string or an integer"},
 		{s, ` resources/subscribe {}`, "! -32602 Invalid params: uri is required"},
 		{s, ` resources/unsubscribe {"uri":["demo://a"]}`, "! -32602 Invalid params: uri is required"},
 		{s, `+ subscriptions/listen`, noFilter},
@@ -1917,6 +1918,69 @@ func TestMessagesAreOneLine(t *testing.T) {
 	}
 }
 
+// No line has an escape of half a character, wherever the user's JSON stands in it: each half
+// becomes U+FFFD. Whole characters, and texts that only look like escapes, stay.
+func TestHalfCharactersAreReplaced(t *testing.T) {
+	const halves = `{"\uD83D":"a\ud83db\udc00\ud83d\uDE00\udc00","k":"\ude00\ud83d \\ud83d\\\ud83d \ud83d\n\ud83d\u0041"}`
+	const whole = `{"\ufffd":"a\ufffdb\ufffd\ud83d\uDE00\ufffd","k":"\ufffd\ufffd \\ud83d\\\ufffd \ufffd\n\ufffd\u0041"}`
+	type marshaler struct{ json.RawMessage }
+	raw := json.RawMessage(halves)
+	meta := map[string]any{"m": raw}
+	schema := json.RawMessage(`{"type":"object","properties":{},"examples":[` + halves + `]}`)
+	s := &Server{Extensions: map[string]any{"x/y": meta}}
+	logger := slog.New(s.LogHandler(""))
+	AddTool(s, Tool{Name: "result", InputSchema: schema, OutputSchema: schema, Meta: meta}, func(ctx context.Context, _ none) (*Result, error) {
+		logger.InfoContext(ctx, "m", "v", marshaler{raw})
+		return &Result{StructuredContent: raw, Meta: meta, Content: []Content{{Meta: meta},
+			{Type: "resource_link", Link: &Resource{URI: "x:a", Name: "a", Meta: meta}},
+			EmbeddedResource(ResourceContents{URI: "x:a", Meta: meta}),
+		}}, nil
+	})
+	AddTool(s, Tool{Name: "raw"}, func(context.Context, none) (any, error) {
+		return map[string]any{"method": marshaler{raw}, "null": nil}, nil
+	})
+	AddTool(s, Tool{Name: "fails"}, func(context.Context, none) (any, error) { return nil, &Error{Data: raw} })
+	add(s, "form", func(ctx context.Context) (string, error) {
+		_, err := ElicitSchema(ctx, "?", json.RawMessage(`{"type":"object","properties":{"\udc00\ud83d":{"type":"string","title":"\uD83Da"}}}`))
+		_, err2 := Ask(ctx, "sampling/createMessage", json.RawMessage(`{"messages":[],"maxTokens":1,"metadata":`+halves+`}`))
+		return "", errors.Join(err, err2)
+	})
+	s.AddMethod("x/get", func(context.Context, json.RawMessage) (any, error) { return raw, nil })
+	s.AddPrompt(Prompt{Name: "p", Meta: meta}, promptOf(Content{Meta: meta}))
+	s.AddResource(Resource{URI: "x:a", Name: "a", Meta: meta}, func(context.Context, string, map[string]string) ([]ResourceContents, error) {
+		return []ResourceContents{{Meta: meta}}, nil
+	})
+	inBubble(t, s, "", func(c *client) {
+		c.initialize(legacyPV, everyCap)
+		for _, test := range []struct {
+			request string
+			n       int // how often the value is in what comes
+		}{
+			{`server/discover`, 1}, {`tools/list`, 3}, {`prompts/list`, 1}, {`resources/list`, 1}, {`x/get`, 0},
+			{`prompts/get {"name":"p"}`, 1}, {`resources/read {"uri":"x:a"}`, 1},
+			{`tools/call {"name":"result","_meta":{"` + keyLevel + `":"info"}}`, 6},
+			{`tools/call {"name":"raw"}`, 1}, {`tools/call {"name":"fails"}`, 1}, {`tools/call {"name":"form"}`, 1},
+		} {
+			era := "> 1+ "
+			if strings.Contains(test.request, "_meta") {
+				c.script("> 0 logging/setLevel {\"level\":\"info\"}\n< 0 {}")
+				era = "> 1 "
+			}
+			line := strings.Replace(long(era+test.request), `Capabilities":{}`, `Capabilities":`+everyCap, 1)
+			c.send(strings.TrimPrefix(strings.TrimSpace(line), "> "))
+			got := strings.Join(c.recv(), "\n")
+			if n := strings.Count(got, whole); n != test.n || hasHalf(got) {
+				t.Errorf("%s: %d times in %s", test.request, n, got)
+			}
+		}
+	})
+}
+
+// hasHalf reports whether JSON has an escape of half a character.
+func hasHalf(text string) bool { return oneHalf.MatchString(wholeEscape.ReplaceAllString(text, "")) }
+
+var wholeEscape, oneHalf = regexp.MustCompile(`\\\\|(?i)\\ud[89ab]..\\ud[c-f]..`), regexp.MustCompile(`(?i)\\ud[89a-f]`)
+
 // A line above MaxMessageBytes, blanks included, is refused without an id, and the next line is
 // served.
 func TestLineTooLong(t *testing.T) {
@@ -2066,7 +2130,8 @@ func TestIDsAreEchoed(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	for _, id := range []string{`null`, `1.5`, `1e3`, `true`, `[1]`, `{"id":1}`} {
+	// The last three have half a character, which a client could not read in the response.
+	for _, id := range []string{`null`, `1.5`, `1e3`, `true`, `[1]`, `{"id":1}`, `"\ud83d"`, `"a\uDC00b"`, `"\udc00\ud83d"`} {
 		got := feed(t, demo(), strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`))
 		if len(got) != 1 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) {
 			t.Errorf("id %s: got %q", id, got)
@@ -3130,6 +3195,106 @@ func TestListChanged(t *testing.T) {
 	})
 }
 
+// A list is announced as changed only if it has changed. What is added again alike is replaced
+// without a notification: its functions are the new ones.
+func TestListThatDidNotChange(t *testing.T) {
+	for k, list := range lists {
+		s := &Server{}
+		list.add(s, "a", "")
+		list.add(s, "b", "")
+		notified := "< notifications/" + list.change + "/list_changed"
+		stream := strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`)
+		for _, era := range eras {
+			inBubble(t, s, era.version, func(c *client) {
+				notified := notified
+				if era.version == "" {
+					c.send(stream)
+					c.recv()
+					notified += ` {"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}`
+				}
+				list.add(s, "a", "")
+				list.add(s, "b", "")
+				c.script("")
+				list.add(s, "a", "changed")
+				c.script(notified)
+				list.add(s, "a", "changed")
+				c.script("")
+				list.add(s, "a", "")
+				c.script(notified)
+				list.remove(s, "b")
+				c.script(notified)
+				list.add(s, "b", "")
+				c.script(notified)
+				if kind(k).capability() == resources { // what no list has
+					for range 2 {
+						s.AddResource(Resource{URI: "note://my note", Name: "a"}, texts(""))
+						s.AddResource(Resource{URI: "note://my note{v}", Name: "a"}, texts(""))
+						s.RemoveResources("note://my note", "note://my note{v}")
+					}
+					c.script("")
+				}
+			})
+		}
+	}
+	s := &Server{}
+	enabled := func(context.Context) bool { return true }
+	addAll := func(result string) {
+		AddTool(s, Tool{Name: "t"}, func(context.Context, none) (string, error) { return result, nil })
+		s.AddResource(Resource{URI: "x:a", Name: "a"}, texts(result))
+		s.AddResource(Resource{URI: "y:{v}", Name: "a", Complete: map[string]CompleteFunc{"v": words(result)}}, texts(result))
+		s.AddPrompt(Prompt{Name: "p", Arguments: []PromptArgument{{Name: "a", Complete: words(result)}}}, promptOf(Text(result)))
+	}
+	addAll("old")
+	inBubble(t, s, legacyPV, func(c *client) {
+		for _, result := range []string{"old", "new"} {
+			addAll(result)
+			for _, request := range []string{`tools/call {"name":"t"}`, `resources/read {"uri":"x:a"}`, `resources/read {"uri":"y:a"}`, `prompts/get {"name":"p"}`,
+				`completion/complete {"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}`,
+				`completion/complete {"ref":{"type":"ref/resource","uri":"y:{v}"},"argument":{"name":"v","value":""}}`} {
+				if got := c.ask("> 1 " + request); len(got) != 1 || !strings.Contains(got[0], `"`+result+`"`) {
+					t.Errorf("%s: got %q, want %q", request, got, result)
+				}
+			}
+		}
+		// Whether these are listed as before is known only when a client asks.
+		for range 2 {
+			addEmpty(s, Tool{Name: "t", Enabled: enabled})
+			c.script("< notifications/tools/list_changed")
+		}
+		addEmpty(s, Tool{Name: "t"})
+		c.script("< notifications/tools/list_changed")
+	})
+}
+
+// A client that lists its tools after each notification, and a program that adds its tools again
+// for each list, come to rest.
+func TestListsComeToRest(t *testing.T) {
+	for _, era := range eras {
+		s := &Server{}
+		addAll := func() {
+			for _, list := range lists {
+				list.add(s, "a", "")
+				list.add(s, "b", "")
+			}
+		}
+		addAll()
+		addEmpty(s, Tool{Name: "first", Enabled: func(context.Context) bool { addAll(); return true }})
+		inBubble(t, s, era.version, func(c *client) {
+			if era.version == "" {
+				c.ask("> 1" + era.plus + ` subscriptions/listen {"notifications":{"toolsListChanged":true,"resourcesListChanged":true}}`)
+			}
+			s.RemoveTools("a")
+			asked := 0
+			for ; asked < 10 && strings.Contains(strings.Join(c.recv(), ""), "list_changed"); asked++ {
+				c.send(strings.TrimPrefix(strings.TrimSpace(long("> 2"+era.plus+" tools/list")), "> "))
+			}
+			if asked != 2 { // the first adds the tool that was removed
+				t.Errorf("%s: listed %d times", era.name, asked)
+			}
+		})
+	}
+}
+
 // subscriptions/listen is acknowledged with the notifications that the server offers, and
 // the client receives only these.
 func TestStreams(t *testing.T) {
@@ -3203,7 +3368,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 				> notifications/cancelled {"requestId":7}
 				> 64+ subscriptions/listen {"notifications":{}}
 				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":64},"notifications":{}}`)
-			lists[tools].add(s, "b", "")
+			lists[tools].add(s, "b", era.name)
 			if got := c.recv(); len(got) != maxStreams-1 {
 				t.Errorf("%s: %d notifications", era.name, len(got))
 			}
@@ -3294,11 +3459,13 @@ func TestManyUpdatesAreSentOnce(t *testing.T) {
 		c := serveUnread(t, s)
 		c.send(strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"resourcesListChanged":true,"resourceSubscriptions":["x:a"]`))
 		c.send(opening + `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"x:a"}}`)
+		changed := 0
 		change := func() { // the first changes are after the responses above, which are unread
 			synctest.Wait()
 			for range 5 {
 				s.ResourceUpdated("x:a")
-				lists[resources].add(s, "a", "")
+				changed++
+				lists[resources].add(s, "a", strconv.Itoa(changed))
 			}
 		}
 		change()
@@ -3658,7 +3825,7 @@ func expectResponse(line []byte) (id string, n int, doubt bool) {
 	named := byMethod && m["method"][0] == '"' && json.Unmarshal(m["method"], &method) == nil
 	if raw := m["id"]; raw != nil {
 		id = string(raw)
-		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) || !utf8.Valid(line) && (!byMethod || !utf8.Valid(raw)) {
+		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) || hasHalf(id) || !utf8.Valid(line) && (!byMethod || !utf8.Valid(raw)) {
 			id = "null"
 		}
 		return id, 1, method == "subscriptions/listen"
