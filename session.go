@@ -261,7 +261,6 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		}
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	defer c.cancel(nil)
 	c.open, c.end = context.WithCancelCause(c.ctx)
 	c.wg.Add(1) // the reader
 	s.addSession(c)
