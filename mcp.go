@@ -218,7 +218,7 @@ type Server struct {
 
 	// MaxConcurrent is how many handlers of one session run at the same time. Further
 	// requests wait and start in the order of their arrival; their number is not bounded.
-	// 0 means no limit.
+	// Each session counts for itself. 0 means no limit.
 	MaxConcurrent int
 
 	// MaxMessageBytes is the maximum length of a line from the client, in bytes. A line is one
@@ -244,6 +244,14 @@ type Server struct {
 	// At most 100 diagnostics of one session wait to be logged; further ones are dropped.
 	ErrorLog *log.Logger
 
+	// Checksum returns a checksum of data, of any bytes. It identifies a question to a client of
+	// revision 2026-07-28, and the call that its answer belongs to. nil means a hash with a
+	// random seed, so an answer counts only in the process that asked. If several processes
+	// serve the same clients, or if an answer must outlast a restart, set Checksum to a keyed
+	// hash that is hard to forge, such as HMAC-SHA256, with one secret key for all of them. It
+	// must return the same bytes for the same data. It may be called concurrently.
+	Checksum func(data []byte) string
+
 	mu          sync.Mutex              // guards the fields below
 	items       [kinds]map[string]*item // by name
 	lists       [kinds][]*item          // the result of listInOrder; nil after a change
@@ -252,7 +260,7 @@ type Server struct {
 	offered  kindSet
 	sessions map[*session]struct{}
 	methods  map[string]*service // of AddMethod
-	seed     maphash.Seed        // of the checksums of requestStates; made with the first session
+	seed     maphash.Seed        // of checksums if Checksum is nil; made with the first session
 }
 
 // An Icon is a picture. Src is an https, http or data URI; Sizes holds values such as "48x48"
