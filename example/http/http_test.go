@@ -69,6 +69,11 @@ func run(t *testing.T, test func(t *testing.T, s *site)) {
 		})
 		tool("short", func(context.Context) (string, error) { time.Sleep(time.Second); return "short", nil })
 		tool("deaf", func(context.Context) (string, error) { time.Sleep(time.Minute); return "", nil })
+		tool("deafer", func(ctx context.Context) (string, error) {
+			mcp.Progress(ctx, 1, 2, "")
+			time.Sleep(time.Minute)
+			return "", nil
+		})
 		tool("change", func(ctx context.Context) (string, error) {
 			s.server.RemoveTools("absent")
 			s.server.ResourceUpdated("x://a")
@@ -89,7 +94,13 @@ func run(t *testing.T, test func(t *testing.T, s *site)) {
 			"limit":{"type":"integer","x-mcp-header":"Limit"},
 			"dry":{"type":"boolean","x-mcp-header":"Dry"},
 			"db":{"type":"object","properties":{"name":{"type":"string","x-mcp-header":"DB"}}},
-			"x-mcp-header":{"type":"string"}}}`)}, func(_ context.Context, args json.RawMessage) (string, error) { return "ran " + string(args), nil })
+			"x-mcp-header":{"type":"string"}}}`),
+			Enabled: func(ctx context.Context) bool {
+				mcp.Progress(ctx, 1, 1, "")
+				logger.InfoContext(ctx, "listed")
+				return true
+			},
+		}, func(_ context.Context, args json.RawMessage) (string, error) { return "ran " + string(args), nil })
 		s.server.AddResource(mcp.Resource{URI: "x://a", Name: "a"}, func(context.Context, string, map[string]string) ([]mcp.ResourceContents, error) {
 			return nil, nil
 		})
@@ -195,7 +206,7 @@ func (a *answer) event(part string) string {
 // ends checks that no event follows.
 func (a *answer) ends() {
 	a.t.Helper()
-	if rest, err := io.ReadAll(a.r); err != nil || strings.Contains(string(rest), "data") {
+	if rest, err := io.ReadAll(a.r); err != nil || strings.Trim(string(rest), ":\n") != "" {
 		a.t.Errorf("got %s, %v", rest, err)
 	}
 	a.Body.Close()
@@ -262,6 +273,7 @@ func TestHeaders(t *testing.T) {
 		{call, []string{version, tools, "Mcp-Name: echo", "Mcp-Name: slow"}, 400, mismatched(`"7"`, "Mcp-Name")},
 		{call, []string{version, tools, "Mcp-Name: =?base64?!?="}, 400, mismatched(`"7"`, "Mcp-Name")},
 		{call, []string{version, tools, "Mcp-Name: =?base64?ZWNobw?="}, 400, mismatched(`"7"`, "Mcp-Name")},
+		{call, []string{version, tools, "Mcp-Name: =?base64?ZWNobx==?="}, 400, mismatched(`"7"`, "Mcp-Name")}, // bits that no encoder sets
 		{call, []string{version, tools, "Mcp-Name: =?base64?ZWNobw==?="}, 200, "done"},
 		{call, []string{version, tools, "Mcp-Name:  echo "}, 200, "done"},
 		{strings.ReplaceAll(call, "echo", "é"), []string{version, tools, "Mcp-Name: é"}, 400, mismatched(`"7"`, "Mcp-Name")},
@@ -517,6 +529,9 @@ func TestSlowClients(t *testing.T) {
 			res := s.sendBody("POST", body, headers...)
 			if headers == nil {
 				res.is(408, "the body did not arrive within 30s")
+				if time.Since(began) != readTime {
+					t.Error(time.Since(began))
+				}
 			}
 			synctest.Wait()
 			if time.Since(began) > readTime {
@@ -572,6 +587,13 @@ func TestUnfinished(t *testing.T) {
 		if time.Since(began) > 2*time.Second {
 			t.Error(time.Since(began))
 		}
+		time.Sleep(time.Minute)
+	})
+	run(t, func(t *testing.T, s *site) {
+		res := s.modern("tools/call", `"name":"deafer"`)
+		res.event("progress")
+		s.h.Close()
+		res.ends()
 		time.Sleep(time.Minute)
 	})
 }
