@@ -5,6 +5,8 @@ package mcp_test
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -375,6 +377,51 @@ func ExampleServer_Serve() {
 	// Output:
 	// {"jsonrpc":"2.0","id":1,"result":{}}
 	// <nil>
+}
+
+// Several processes serve the same clients, each of which may reach any process. A secret key that
+// all processes share lets each of them accept the answer to a question of another one. Here
+// two Servers are the processes.
+func ExampleServer_checksum() {
+	newServer := func() *mcp.Server {
+		s := &mcp.Server{Name: "files", Version: "1.0.0"}
+		key := []byte("from a secret store, at least 32 random bytes")
+		s.Checksum = func(data []byte) string {
+			mac := hmac.New(sha256.New, key)
+			mac.Write(data)
+			return string(mac.Sum(nil))
+		}
+		mcp.AddTool(s, mcp.Tool{Name: "remove"}, func(ctx context.Context, in struct {
+			Path string `json:"path"`
+		}) (string, error) {
+			if err := mcp.Confirm(ctx, "Delete "+in.Path+"?"); err != nil {
+				return "", err
+			}
+			return "deleted " + in.Path, nil
+		})
+		return s
+	}
+
+	// A client of 2026-07-28 calls the tool and is asked, and calls again with the answer.
+	call := func(s *mcp.Server, more string) (result struct {
+		InputRequests map[string]any
+		RequestState  string
+		Content       []mcp.Content
+	}) {
+		var out bytes.Buffer
+		s.CancelDelay = time.Minute // the input ends at once
+		s.Serve(context.Background(), strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"remove","arguments":{"path":"a.txt"}`+more+
+			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`), &out)
+		json.Unmarshal(out.Bytes(), &struct{ Result any }{&result})
+		return result
+	}
+	asked := call(newServer(), "")
+	for key := range asked.InputRequests {
+		done := call(newServer(), fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"confirm":true}}}`, asked.RequestState, key))
+		fmt.Println(done.Content[0].Text)
+	}
+	// Output:
+	// deleted a.txt
 }
 
 // Before it deletes or sends something, a handler asks the user to confirm it, and returns the

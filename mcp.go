@@ -226,7 +226,7 @@ type Server struct {
 
 	// MaxConcurrent is how many handlers of one session run at the same time. Further
 	// requests wait and start in the order of their arrival; their number is not bounded.
-	// 0 means no limit.
+	// Each session counts for itself. 0 means no limit.
 	MaxConcurrent int
 
 	// MaxMessageBytes is the maximum length of a line from the client, in bytes. A line is one
@@ -256,6 +256,14 @@ type Server struct {
 	// never serves prints none.
 	ErrorLog *log.Logger
 
+	// Checksum returns a checksum of data, of any bytes. It identifies a question to a client of
+	// revision 2026-07-28, and the call that its answer belongs to. nil means a hash with a
+	// random seed, so an answer counts only in the process that asked. If several processes
+	// serve the same clients, or if an answer must outlast a restart, set Checksum to a keyed
+	// hash that is hard to forge, such as HMAC-SHA256, with one secret key for all of them. It
+	// must return the same bytes for the same data. It may be called concurrently.
+	Checksum func(data []byte) string
+
 	mu          sync.Mutex              // guards the fields below
 	items       [kinds]map[string]*item // by name
 	lists       [kinds][]*item          // the result of listInOrder; nil after an item was added or removed
@@ -266,7 +274,7 @@ type Server struct {
 	methods  map[string]*service // of AddMethod
 	reports  []string            // that wait to be printed by a session
 	dropped  int                 // reports above maxReports
-	seed     maphash.Seed        // of the checksums of requestStates; made with the first session
+	seed     maphash.Seed        // of checksums if Checksum is nil; made with the first session
 }
 
 // An Icon is a picture. Src is an https, http or data URI; Sizes holds values such as "48x48"

@@ -68,6 +68,7 @@ const (
 	aheadBound     = 16 << 20        // unread bytes above which no further Read ahead begins
 	maxDiagnostics = 100             // that wait to be printed; further ones are dropped
 	keepBuffer     = 64 << 10        // bytes of a read buffer; larger buffers are not kept
+	firstBuffer    = keepBuffer / 8  // bytes of the first read buffer
 	minRead        = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
 	maxStreams     = 64              // streams of one session, the legacy session included
 	maxWatched     = 10_000          // lists and resources that one stream watches
@@ -223,7 +224,8 @@ func resolveCall(call chan reply, a reply) {
 // Serve speaks MCP with one client. It reads messages from r, one per line, and writes
 // messages to w, until r or ctx ends, or r or w fails. It then cancels the handlers,
 // after [Server.CancelDelay] if r ended or failed, and waits for them, up to
-// [Server.WaitDelay].
+// [Server.WaitDelay]. Each Write holds one or several whole lines, and no two Writes run
+// at the same time.
 //
 // If handlers or writes did not end within WaitDelay, Serve returns an error that wraps
 // [ErrWaitDelay]. Otherwise it returns nil if r or ctx has ended or the client has closed
@@ -1944,8 +1946,8 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 // A requestState needs no secret. It holds only answers that this client has sent, and
 // the client could send these, or different ones, in the inputResponses of any round. So
 // a forged state gains nothing. The checksum finds mistakes: a state that was damaged, or
-// that belongs to another call, is refused. The checksum depends on the Server's random
-// seed, so other Servers refuse the state too.
+// that belongs to another call, is refused. Unless [Server.Checksum] is set, the checksum
+// depends on a random seed of the Server, so other Servers refuse the state too.
 func (r *request) seal(so rounds) string {
 	raw, _ := json.Marshal(so) // the answers are valid JSON already
 	encoded := base64.RawURLEncoding.EncodeToString(raw)
@@ -1960,8 +1962,8 @@ func (r *request) unseal(so *rounds) bool {
 	return sum == r.checksum(encoded) && err == nil && json.Unmarshal(raw, so) == nil
 }
 
-// checksum returns a checksum of texts and of the call that r belongs to. It depends on
-// the Server's random seed.
+// checksum returns the checksum of texts and of the call that r belongs to, as characters that
+// need no escape in JSON.
 func (r *request) checksum(texts ...string) string {
 	arguments := []byte("{}") // also if the client sent none
 	if r.arguments != nil {
@@ -1970,6 +1972,9 @@ func (r *request) checksum(texts ...string) string {
 	var all []byte
 	for _, text := range append(texts, string(r.method), r.name, string(arguments)) {
 		all = join(all, strconv.Itoa(len(text)), ":", text) // the length separates the texts
+	}
+	if sum := r.session.srv.Checksum; sum != nil {
+		return base64.RawURLEncoding.EncodeToString([]byte(sum(all))) // it may be the bytes of a hash
 	}
 	return strconv.FormatUint(maphash.Bytes(r.session.srv.seed, all), 36)
 }
@@ -2232,10 +2237,15 @@ func (l *lineReader) add(more readResult) {
 
 // makeRoom makes room for at least n bytes after buf. If there is less, what is left of an
 // incomplete line moves to a new buffer. That has twice its size, or that of the last line if the
-// last line was longer: lines are often alike.
+// last line was longer: lines are often alike. The first buffer is small, because a session may
+// be one short request, as in a server for HTTP.
 func (l *lineReader) makeRoom(n int) {
 	if cap(l.buf)-len(l.buf) < n {
-		l.size = max(keepBuffer, 2*len(l.buf), len(l.buf)+n)
+		least := keepBuffer
+		if l.size == 0 {
+			least = firstBuffer
+		}
+		l.size = max(least, 2*len(l.buf), len(l.buf)+n)
 		if len(l.buf) >= keepBuffer-n && l.last > len(l.buf) {
 			l.size = l.last + n
 		}

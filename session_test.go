@@ -7,9 +7,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"log"
@@ -1736,6 +1739,63 @@ func TestRequestState(t *testing.T) {
 	}
 }
 
+// Servers with one Checksum accept each other's requestStates, and know each other's questions.
+// The checksum may be the bytes of a hash.
+func TestChecksum(t *testing.T) {
+	keyed := func(key string) func([]byte) string {
+		return func(data []byte) string {
+			mac := hmac.New(sha256.New, []byte(key))
+			mac.Write(data)
+			return string(mac.Sum(nil)[:16])
+		}
+	}
+	hex := func(data []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(data)) }
+	special := func(data []byte) string { return "\"\x00.\xff\n\u2028-" + hex(data) }
+	for name, test := range map[string]struct {
+		first, second func([]byte) string
+		ok            bool
+	}{
+		"one key":            {keyed("a"), keyed("a"), true},
+		"two keys":           {keyed("a"), keyed("b"), false},
+		"a text":             {hex, hex, true},
+		"special characters": {special, special, true},
+		"none":               {nil, nil, false},
+		"only the first":     {keyed("a"), nil, false},
+		"only the second":    {nil, keyed("a"), false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			serveWith := func(sum func([]byte) string) *client {
+				s := asker(askOnce)
+				s.Checksum = sum
+				return serve(t, s)
+			}
+			first, second := serveWith(test.first), serveWith(test.second)
+			first.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap))
+			state := first.round(1, `{"$k":{"method":"elicitation/create","params":`+confirmAsk+`}}`)
+			second.keys = first.keys
+			second.send(modernRequest(2, "tools/call", `"name":"ask"`, everyCap, `,"inputResponses":{"$k":`+confirmYes+`},"requestState":"`+state+`"`))
+			if got := second.recv(); len(got) != 1 || strings.Contains(got[0], `"true"`) != test.ok || strings.Contains(got[0], badState) == test.ok {
+				t.Errorf("%s: got %q", name, got)
+			}
+			first.end()
+			second.end()
+		})
+	}
+}
+
+// A panic in Checksum costs only the call.
+func TestChecksumPanics(t *testing.T) {
+	s := asker(askOnce)
+	s.Checksum = func([]byte) string { panic("no key") }
+	diagnostics(s)
+	inBubble(t, s, "", func(c *client) {
+		c.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap))
+		c.want(modernFailed(1, "Internal error in tool ask"))
+		c.send(modernRequest(2, "tools/call", `"name":"ask"`, everyCap, `,"requestState":"x.y"`))
+		c.want(modernFailed(2, "Internal error in tool ask"))
+	})
+}
+
 // A handler that asks and does not return the error of the question has lost it: without
 // another error the call fails, another error says so too, and ErrorLog has it. A handler
 // that returns the error, alone or with other errors, asks the question.
@@ -2271,6 +2331,9 @@ func TestBatches(t *testing.T) {
 func TestResponsesAreWrittenTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serveWire(t, &s.Server)
+		c.send(pingLine + strings.Repeat(" ", firstBuffer)) // later buffers are larger
+		c.recv()
+		c.writes = nil
 		var lines, responses []string
 		for i := range 100 {
 			lines = append(lines, modernCall(strconv.Itoa(i), "hi"))
@@ -2360,6 +2423,8 @@ func TestShortCallsDoNotDelayResponses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline / 2); return "short", nil })
 		c := serve(t, &s.Server)
+		c.send(pingLine + strings.Repeat(" ", firstBuffer)) // later buffers are larger
+		c.recv()
 		var lines []string
 		for i := range 100 {
 			lines = append(lines, modernCall(strconv.Itoa(i), "short"))
@@ -3720,6 +3785,23 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 		if !slices.EqualFunc(got, want, func(line []byte, s string) bool { return string(line) == s }) {
 			t.Fatalf("got %.60q, want %.60q", got, want)
 		}
+	}
+}
+
+// A session that reads one short line needs little memory for it. Later buffers are larger.
+func TestFirstReadIsSmall(t *testing.T) {
+	var sizes []int
+	rest := strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"ping"}`+strings.Repeat(" ", 1000)+"\n", 60)
+	err := (&Server{Name: "a", Version: "1"}).Serve(t.Context(), readFunc(func(b []byte) (n int, err error) {
+		sizes = append(sizes, len(b))
+		n = copy(b, rest)
+		if rest = rest[n:]; rest == "" {
+			err = io.EOF
+		}
+		return n, err
+	}), io.Discard)
+	if err != nil || !slices.Equal(sizes, []int{8 << 10, 64<<10 - 8<<10%1041}) {
+		t.Errorf("Reads of %d bytes, %v", sizes, err)
 	}
 }
 

@@ -85,6 +85,7 @@ function writeGo(folder, texts) {
   mkdirSync(join(out, folder), { recursive: true });
   const helper = join(here, 'helpers', `${folder}.go`);
   if (existsSync(helper)) copyFileSync(helper, join(out, folder, 'helpers.go'));
+  if (folder === 'serve-over-http') for (const file of ['http.go', 'message.go']) writeFileSync(join(out, folder, file), read(`example/http/${file}`).replace('package main', 'package docs'));
   const [code, tests] = [[], []];
   for (const text of texts) (text.includes('*testing.T)') ? tests : code).push(text);
   writeFile(folder, 'code.go', code);
@@ -130,6 +131,8 @@ for (const name of ['README.md', 'example/README.md']) {
         programs.set(folder, [...(programs.get(folder) ?? []), code]);
         break;
       }
+      case 'nginx':
+        break;
       default:
         fail(`${at}: a block of an unknown language, ${language || 'none'}`);
     }
