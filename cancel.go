@@ -414,7 +414,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 		if err != nil {
-			s.logf("mcp: MCP_TRACE: %v", err)
+			s.report("mcp: MCP_TRACE: %v", err)
 		} else {
 			defer file.Close()
 			trace := log.New(traceFile{file}, "", log.LstdFlags|log.Lmicroseconds)

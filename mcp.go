@@ -565,11 +565,11 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		output:    sent,
 		anyOutput: t.OutputSchema != nil && rootType(t.OutputSchema) != "object",
 	})
-	s.report(warnings)
+	s.reportTool(warnings)
 }
 
-// report logs the warnings about a tool, in one line of at most 200 bytes.
-func (s *Server) report(warnings []string) {
+// reportTool reports the warnings about a tool, in one line of at most 200 bytes.
+func (s *Server) reportTool(warnings []string) {
 	if len(warnings) == 0 {
 		return
 	}
@@ -577,7 +577,7 @@ func (s *Server) report(warnings []string) {
 	if len(warnings) > 1 {
 		line += fmt.Sprintf(" (and %d more)", len(warnings)-1)
 	}
-	s.logf("%s", line)
+	s.report("%s", line)
 }
 
 // checkArguments panics if providers would refuse the name of an argument, or if In is a struct
@@ -721,7 +721,7 @@ func (s *Server) encodeItem(where string, public any, invalid error) []byte {
 	served := s.sessions != nil
 	s.mu.Unlock()
 	panicUnless(served, where, "%v", invalid)
-	s.logf("%s: %v: it is left out of lists", where, invalid)
+	s.report("%s: %v: it is left out of lists", where, invalid)
 	return nil
 }
 
@@ -970,7 +970,11 @@ func checkURI(uri string) error {
 		authority, path = after[:end], after[end:]
 	}
 	const marks = alphanumeric + "-._~:/?#@!$&'()*+,;=%"
-	outside := cmp.Or(strings.TrimLeft(authority, marks+"[]"), strings.TrimLeft(path, marks))
+	allows := func(more string) func(rune) bool {
+		// RFC 3986 has letters of ASCII only, but no client refuses others.
+		return func(r rune) bool { return r > utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(marks+more, r) }
+	}
+	outside := cmp.Or(strings.TrimLeftFunc(authority, allows("[]")), strings.TrimLeftFunc(path, allows("")))
 	_, escaped := unescape(uri)
 	switch {
 	case uri == "":
@@ -1097,7 +1101,7 @@ func (s *Server) addItem(k kind, it *item) {
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
 	s.mu.Unlock()
 	if copied {
-		s.logf("mcp: tool %q was added twice: the second replaces the first", it.name)
+		s.report("mcp: tool %q was added twice: the second replaces the first", it.name)
 	}
 	if changed {
 		s.notifyChanged(k)
@@ -1181,7 +1185,7 @@ func (s *Server) addSession(c *session) {
 	s.sessions[c] = struct{}{}
 	s.mu.Unlock()
 	if n := utf8.RuneCountInString(s.Instructions); isFirst && n > 2048 {
-		s.logf("mcp: Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n)
+		s.report("mcp: Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n)
 	}
 }
 
@@ -1209,8 +1213,8 @@ func (s *Server) openSessions() []*session {
 // maxReports is how many reports about a Server wait until a session prints them.
 const maxReports = 1000
 
-// logf reports something about the Server to ErrorLog. It does not block: a session prints it.
-func (s *Server) logf(format string, args ...any) {
+// report reports something about the Server to ErrorLog. It does not block: a session prints it.
+func (s *Server) report(format string, args ...any) {
 	s.mu.Lock()
 	if len(s.reports) < maxReports {
 		s.reports = append(s.reports, fmt.Sprintf(format, args...))
@@ -2304,12 +2308,12 @@ func (p handParser) parseRoot(raw *json.RawMessage) *schema {
 	panicUnless(err == nil, p.where, "it is %v", err)
 	panicUnless(compact[0] == '{', p.where, "a schema must be a JSON object")
 	*raw = compact
-	return p.parse(compact)
+	return p.parseNode(compact)
 }
 
-// parse returns the description of raw, a schema that is valid JSON. It returns nil if raw is nil
+// parseNode returns the description of raw, a schema that is valid JSON. It returns nil if raw is nil
 // or a boolean.
-func (p handParser) parse(raw []byte) *schema {
+func (p handParser) parseNode(raw []byte) *schema {
 	if raw == nil || raw[0] == 't' || raw[0] == 'f' {
 		return nil
 	}
@@ -2374,7 +2378,7 @@ var jsonTypes = []string{"object", "array", "string", "number", "integer", "bool
 
 // readElements sets the schema of the elements of a list, or of the other members of an object.
 func (p handParser) readElements(s *schema, node map[string][]byte) {
-	items, others := p.at("[]").parse(node["items"]), p.at("[]").parse(node["additionalProperties"])
+	items, others := p.at("[]").parseNode(node["items"]), p.at("[]").parseNode(node["additionalProperties"])
 	switch {
 	case s.kind == "array" && node["prefixItems"] == nil:
 		s.elem = items
@@ -2391,7 +2395,7 @@ func (p handParser) readProperties(s *schema, properties, required []byte) {
 	for name, raw := range members(properties) {
 		inner := p.at("." + string(name))
 		panicUnless(raw[0] == '{', inner.where, `a property must be described by an object, as in {"type":"string"}`)
-		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parse(raw)})
+		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parseNode(raw)})
 	}
 	panicUnless(required == nil || required[0] == '[', p.where, "required must be a list of names")
 	for _, raw := range members(required) {

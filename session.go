@@ -32,11 +32,12 @@ package mcp
 //	lineReader.readAhead one Read, begun while too much output is unsent: the next
 //	                     goroutine that reads
 //	printDiagnostics     writes the diagnostics: waitForEnd, within WaitDelay
-//	waitForEnd's func    waits for the WaitGroup: waitForEnd, within WaitDelay
+//	waitForEnd's funcs   wait for the WaitGroup, and cancel the handlers: waitForEnd, within
+//	                     WaitDelay
 //
 // Serve may return while these still run: a Read that cannot be interrupted, a write to
 // ErrorLog that takes longer than WaitDelay, and, after an ErrWaitDelay, the handlers, the
-// goroutine that waits for them, and the Write that did not end in time.
+// goroutines that cancel them and wait for them, and the Write that did not end in time.
 //
 // No lock is held during a Read, a Write or a handler. A goroutine that needs
 // session.mu and another lock acquires session.mu first.
