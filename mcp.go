@@ -972,7 +972,9 @@ func checkURI(uri string) error {
 	const marks = alphanumeric + "-._~:/?#@!$&'()*+,;=%"
 	allows := func(more string) func(rune) bool {
 		// RFC 3986 has letters of ASCII only, but no client refuses others.
-		return func(r rune) bool { return r > utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(marks+more, r) }
+		return func(r rune) bool {
+			return r > utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(marks+more, r)
+		}
 	}
 	outside := cmp.Or(strings.TrimLeftFunc(authority, allows("[]")), strings.TrimLeftFunc(path, allows("")))
 	_, escaped := unescape(uri)
@@ -2684,7 +2686,7 @@ func (s *schema) meant(raw []byte, from source) (val []byte, ok bool) {
 	case "number":
 		return join(nil, `"`, string(raw), `"`), from == fromCall && s.isPlainText() && isShortInteger(raw)
 	case "array":
-		return []byte("{}"), s.kind == "object" && isEmptyList(raw)
+		return []byte("{}"), s.kind == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0
 	case "string":
 		return s.meantByText(raw)
 	}
@@ -2725,9 +2727,6 @@ func isShortInteger(raw []byte) bool {
 	digits := bytes.TrimPrefix(raw, []byte("-"))
 	return len(digits) <= 15 && len(bytes.Trim(digits, "0123456789")) == 0 && string(raw) != "-0"
 }
-
-// isEmptyList reports whether raw, an array, has no elements.
-func isEmptyList(raw []byte) bool { return len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0 }
 
 // allows reports whether a value has a kind that s allows.
 func (s *schema) allows(raw []byte) bool {
