@@ -490,8 +490,23 @@ func (f stdioFile) closedTerminal(err error) error {
 // traced returns r and w with a trace of their lines.
 func (s *Server) traced(trace *log.Logger, r io.Reader, w io.Writer) (io.Reader, io.Writer) {
 	limit := s.maxMessage()
-	return io.TeeReader(r, &tracer{trace: trace, direction: "in", limit: limit}),
+	return tracedReader{r, &tracer{trace: trace, direction: "in", limit: limit}},
 		io.MultiWriter(w, &tracer{trace: trace, direction: "out", limit: limit})
+}
+
+// A tracedReader records the lines that it reads, also one that r ends without a newline.
+type tracedReader struct {
+	io.Reader
+	to *tracer
+}
+
+func (r tracedReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.to.Write(b[:n])
+	if err != nil && len(r.to.line) > 0 {
+		r.to.Write([]byte("\n"))
+	}
+	return n, err
 }
 
 // A tracer records each line of what is written to it. A line above the limit is recorded in

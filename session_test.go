@@ -3691,12 +3691,12 @@ func TestTrace(t *testing.T) {
 		var trace bytes.Buffer
 		s.MaxMessageBytes = 10
 		c := serveWire(t, &s.Server, &trace)
-		for _, part := range []string{"123456", "789012", "345\n", "1234567890\n"} {
+		for _, part := range []string{"123456", "789012", "345\n", "1234567890\n", "no newline"} {
 			io.WriteString(c.in, part)
 		}
-		c.recv()
-		c.end()
-		if got := trace.String(); !strings.Contains(got, " in  123456789012\n") || !strings.Contains(got, " in  345\n") || !strings.Contains(got, " in  1234567890\n") {
+		c.in.Close()
+		c.ends(0, nil)
+		if got := trace.String(); !strings.Contains(got, " in  no newline\n") || !strings.Contains(got, " in  123456789012\n") || !strings.Contains(got, " in  345\n") || !strings.Contains(got, " in  1234567890\n") {
 			t.Errorf("trace:\n%s", got)
 		}
 	})

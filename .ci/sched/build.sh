@@ -9,7 +9,7 @@ set -e
 # or because other packages call them with a context of their own; and the files.
 usual='keepBuffer=2048,maxDiagnostics=2'
 tight='keepBuffer=2048,maxDiagnostics=2,outputBound=300,aheadBound=8192'
-drop='Server.ServeStdio,Server.traced,endOnSignal,stdioFile.*,tracer.*,traceFile.*,Server.LogHandler,logHandler.*'
+drop='Server.ServeStdio,Server.traced,endOnSignal,stdioFile.*,tracedReader.*,tracer.*,traceFile.*,Server.LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
 here=$(cd "$(dirname "$0")" && pwd)
