@@ -2065,9 +2065,12 @@ func oneLine(s string) string {
 func (c *session) printDiagnostics(diagnostics <-chan string, printed chan<- struct{}) {
 	defer close(printed)
 	print := cmp.Or(c.srv.ErrorLog, log.Default()).Print
-	for more := true; more; {
+	for more := true; ; {
 		for _, text := range c.srv.takeReports() {
 			print(text)
+		}
+		if !more {
+			return
 		}
 		var text string
 		select {
