@@ -3156,6 +3156,20 @@ func TestQuestionsAfterTheEnd(t *testing.T) {
 			}
 		}
 	})
+	// After EOF a question fails at once, also while the handler may go on.
+	s = asker(func(ctx context.Context) (string, error) {
+		time.Sleep(time.Second)
+		return askOnce(ctx)
+	})
+	s.CancelDelay = 2 * time.Second
+	inBubbleWith(t, s, "2025-11-25", everyCap, func(c *client) {
+		c.send(callTheAsker(1), modernRequest(2, "tools/call", `"name":"ask"`, everyCap))
+		synctest.Wait()
+		c.in.Close()
+		time.Sleep(time.Second)
+		c.got = slices.Sorted(slices.Values(c.recv()))
+		c.want(said(1, "closed"), modernSaid(2, "closed"))
+	})
 	for _, ask := range []askFunc{askOnce, askURL, askRoots, askByHand, askConsent, askModel(hiAsk)} {
 		if text, err := ask(t.Context()); text != "" || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "outside of a handler") {
 			t.Errorf("outside of a handler: %q, %v", text, err)
