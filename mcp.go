@@ -949,9 +949,7 @@ func checkURI(uri string) error {
 	const marks = alphanumeric + "-._~:/?#@!$&'()*+,;=%"
 	allows := func(more string) func(rune) bool {
 		// RFC 3986 has letters of ASCII only, but no client refuses others.
-		return func(r rune) bool {
-			return r > utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(marks+more, r)
-		}
+		return func(r rune) bool { return r > utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(marks+more, r) }
 	}
 	outside := cmp.Or(strings.TrimLeftFunc(authority, allows("[]")), strings.TrimLeftFunc(path, allows("")))
 	_, escaped := unescape(uri)
@@ -1974,6 +1972,7 @@ func (d *deriver) readTags(f *field) error {
 	f.schema = &own
 	_, hasDefault := f.tag.Lookup("default")
 	f.optional = f.optional || hasDefault
+	// Package reflect has no list of the tags.
 	for rest := string(f.tag); ; {
 		key, after, _ := strings.Cut(rest, ":")
 		value, err := strconv.QuotedPrefix(after)
@@ -1986,7 +1985,22 @@ func (d *deriver) readTags(f *field) error {
 			d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
 		}
 	}
-	err := cmp.Or(own.readDoc(f.tag), own.readFormat(f.tag), own.readEnum(f.tag))
+
+	// The model would see the syntax of another library.
+	own.doc = f.tag.Get("jsonschema")
+	first, _, _ := strings.Cut(own.doc, ",")
+	word, _, keyed := strings.Cut(own.doc, "=")
+	if first == "required" || keyed && word != "" && consistsOf(word, "_") {
+		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
+			"other keywords have tags of their own, such as enum:\"a,b\"", own.doc)
+	}
+
+	format, hasFormat := f.tag.Lookup("format")
+	if hasFormat && (!own.isPlainText() || !slices.Contains(formats, format)) {
+		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
+	}
+	own.format = cmp.Or(own.format, format) // a time.Time has a format of its own
+	err := own.readEnum(f.tag)
 	for _, word := range boundTags {
 		if bound, ok := f.tag.Lookup(word); ok {
 			err = cmp.Or(err, own.setBound(word, []byte(bound)))
@@ -2008,19 +2022,6 @@ var tagsToWrite = map[string]string{
 	"enums": "enum", "const": "enum", "min": "minimum, minLength or minItems", "max": "maximum, maxLength or maxItems",
 	"exclusiveminimum": "minimum", "exclusivemaximum": "maximum", "required": "omitempty in the json tag if it is optional",
 	"optional": "omitempty in the json tag", "nullable": "omitempty in the json tag",
-}
-
-// readDoc reads the description. It returns an error if the tag is written in the syntax of
-// another library, which the model would otherwise see.
-func (s *schema) readDoc(tag reflect.StructTag) error {
-	s.doc = tag.Get("jsonschema")
-	first, _, _ := strings.Cut(s.doc, ",")
-	word, _, keyed := strings.Cut(s.doc, "=")
-	if first == "required" || keyed && word != "" && consistsOf(word, "_") {
-		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
-			"other keywords have tags of their own, such as enum:\"a,b\"", s.doc)
-	}
-	return nil
 }
 
 // boundWords holds the keywords of the bounds of each kind.
@@ -2052,16 +2053,6 @@ var formats = []string{"email", "uri", "date", "date-time"}
 
 // isPlainText reports whether s is a string that has no text form or encoding of its own.
 func (s *schema) isPlainText() bool { return s.kind == "string" && !s.text && s.encoding == "" }
-
-// readFormat reads the format of a string. Types such as time.Time have a format of their own.
-func (s *schema) readFormat(tag reflect.StructTag) error {
-	format, ok := tag.Lookup("format")
-	if ok && (!s.isPlainText() || !slices.Contains(formats, format)) {
-		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
-	}
-	s.format = cmp.Or(s.format, format)
-	return nil
-}
 
 // readEnum reads the values that a field, or each of its elements, may have.
 func (s *schema) readEnum(tag reflect.StructTag) error {
@@ -2284,8 +2275,52 @@ func (p handParser) parseNode(raw []byte) *schema {
 	case s.kind != "array" && node["patternProperties"] == nil:
 		s.elem, s.open = others, string(node["additionalProperties"]) != "false"
 	}
-	p.readProperties(s, node["properties"], node["required"])
-	p.readValues(s, node)
+
+	properties, required := node["properties"], node["required"]
+	panicUnless(properties == nil || properties[0] == '{', p.where, "properties must be an object")
+	_, err = readMembers(properties)
+	panicUnless(err == nil, p.where, "properties: %v", err)
+	for name, raw := range members(properties) {
+		inner := p.at("." + string(name))
+		panicUnless(raw[0] == '{', inner.where, `a property must be described by an object, as in {"type":"string"}`)
+		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parseNode(raw)})
+	}
+	panicUnless(required == nil || required[0] == '[', p.where, "required must be a list of names")
+	for _, raw := range members(required) {
+		name, isText := unquote(raw)
+		panicUnless(isText, p.where, "required must be a list of names")
+		f := s.property(name)
+		panicUnless(f == nil || f.optional, p.where, "required names %q twice", name)
+		if f == nil {
+			f = &field{name: name, schema: cmp.Or(s.elem, anything)}
+			s.fields = append(s.fields, f)
+		}
+		f.optional = false
+	}
+
+	enum, constant, dflt := node["enum"], node["const"], node["default"]
+	panicUnless(enum == nil || enum[0] == '[' && len(enum) > len("[]"), p.where, "enum must be a list that is not empty")
+	if constant != nil {
+		enum = join(nil, "[", string(constant), "]")
+	}
+	for _, val := range members(enum) {
+		panicUnless(p.why == forResults || string(val) != `""`, p.where,
+			"enum must not have an empty string, for which a provider refuses every tool")
+		s.enum = append(s.enum, canonical(val))
+	}
+	if format, _ := unquote(node["format"]); s.kind == "string" && slices.Contains(formats, format) {
+		s.format = format
+	}
+	if s.kind == "string" && string(node["contentEncoding"]) == `"base64"` {
+		s.encoding = "base64"
+	}
+	err = s.checkPossible()
+	// Some libraries write "default": null for an argument without a default.
+	if err == nil && dflt != nil && string(dflt) != "null" {
+		err = s.checkValue("default", dflt)
+		s.dflt = dflt
+	}
+	panicUnless(err == nil, p.where, "%v", err)
 	return s
 }
 
@@ -2323,57 +2358,6 @@ func readTypes(raw []byte) (kind string, kinds []string) {
 
 // jsonTypes lists the types of JSON Schema.
 var jsonTypes = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
-
-// readProperties sets the members of an object.
-func (p handParser) readProperties(s *schema, properties, required []byte) {
-	panicUnless(properties == nil || properties[0] == '{', p.where, "properties must be an object")
-	_, err := readMembers(properties)
-	panicUnless(err == nil, p.where, "properties: %v", err)
-	for name, raw := range members(properties) {
-		inner := p.at("." + string(name))
-		panicUnless(raw[0] == '{', inner.where, `a property must be described by an object, as in {"type":"string"}`)
-		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parseNode(raw)})
-	}
-	panicUnless(required == nil || required[0] == '[', p.where, "required must be a list of names")
-	for _, raw := range members(required) {
-		name, isText := unquote(raw)
-		panicUnless(isText, p.where, "required must be a list of names")
-		f := s.property(name)
-		panicUnless(f == nil || f.optional, p.where, "required names %q twice", name)
-		if f == nil {
-			f = &field{name: name, schema: cmp.Or(s.elem, &schema{open: true})}
-			s.fields = append(s.fields, f)
-		}
-		f.optional = false
-	}
-}
-
-// readValues sets the values that are allowed, and the default.
-func (p handParser) readValues(s *schema, node map[string][]byte) {
-	enum, constant, dflt := node["enum"], node["const"], node["default"]
-	panicUnless(enum == nil || enum[0] == '[' && len(enum) > len("[]"), p.where, "enum must be a list that is not empty")
-	if constant != nil {
-		enum = join(nil, "[", string(constant), "]")
-	}
-	for _, val := range members(enum) {
-		panicUnless(p.why == forResults || string(val) != `""`, p.where,
-			"enum must not have an empty string, for which a provider refuses every tool")
-		s.enum = append(s.enum, canonical(val))
-	}
-	if format, _ := unquote(node["format"]); s.kind == "string" && slices.Contains(formats, format) {
-		s.format = format
-	}
-	if s.kind == "string" && string(node["contentEncoding"]) == `"base64"` {
-		s.encoding = "base64"
-	}
-	err := s.checkPossible()
-	// Some libraries write "default": null for an argument without a default.
-	if err == nil && dflt != nil && string(dflt) != "null" {
-		err = s.checkValue("default", dflt)
-		s.dflt = dflt
-	}
-	panicUnless(err == nil, p.where, "%v", err)
-}
 
 // appendRefused appends what is to be reported of raw, a node of this level of a schema of
 // arguments as it is listed, and of the nodes in it: keywords that are not enforced, and shapes that
