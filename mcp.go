@@ -551,6 +551,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		warnings = append(warnings, where+
 			": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
 	}
+
 	set, found := derive(from, where+": In", forArguments)
 	in := &rules{set, set}
 	if t.InputSchema != nil {
@@ -572,7 +573,21 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 			"no field of %v takes the property %q: names are matched exactly", set.typ, f.name)
 	}
 	warnings = appendRefused(warnings, t.InputSchema, where+": InputSchema", 1)
-	out, sent := outputSchemas(t, to, where)
+
+	var out *schema // describes the results, unless they are not encoded
+	sent := handParser{where: where + ": OutputSchema", why: forResults}.parseRoot(&t.OutputSchema)
+	switch to {
+	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
+	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]():
+		panicUnless(sent == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
+	default:
+		out, found = derive(to, where+": Out", forResults)
+		if sent == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object" && found.undescribed == nil {
+			panicIf(found.badTag)
+			t.OutputSchema, sent = out.list(nil, nil)
+		}
+	}
+
 	s.addItem(tools, &item{
 		name:    t.Name,
 		encoded: s.encodeItem(where, t, checkIcons(t.Icons)),
@@ -593,25 +608,6 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		}
 		s.report("%s", line)
 	}
-}
-
-// outputSchemas returns a description of the results of a tool, and the output schema, or nil if
-// there is none. It sets OutputSchema if that is nil and one can be derived.
-func outputSchemas(t *Tool, to reflect.Type, where string) (out, sent *schema) {
-	sent = handParser{where: where + ": OutputSchema", why: forResults}.parseRoot(&t.OutputSchema)
-	switch to {
-	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
-		return nil, sent
-	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]():
-		panicUnless(sent == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
-		return nil, nil
-	}
-	out, found := derive(to, where+": Out", forResults)
-	if sent == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object" && found.undescribed == nil {
-		panicIf(found.badTag)
-		t.OutputSchema, sent = out.list(nil, nil)
-	}
-	return out, sent
 }
 
 // RemoveTools removes the tools of these names and notifies connected clients. Names that do
@@ -2068,15 +2064,13 @@ func (s *schema) readEnum(tag reflect.StructTag) error {
 	case !s.isPlainText():
 		return errors.New("enum must be on a plain string or a list of them: some models refuse it for numbers")
 	}
-	var enum []string
 	for _, val := range strings.Split(text, ",") {
 		raw := appendString(nil, val)
-		if val == "" || strings.TrimSpace(val) != val || slices.Contains(enum, string(raw)) {
+		if val == "" || strings.TrimSpace(val) != val || slices.Contains(s.enum, string(raw)) {
 			return fmt.Errorf("enum: %q is empty, has a blank at an end, or comes twice", val)
 		}
-		enum = append(enum, string(raw))
+		s.enum = append(s.enum, string(raw))
 	}
-	s.enum = enum
 	return nil
 }
 
@@ -2209,13 +2203,11 @@ func (s *schema) levels() int {
 // same functions check the arguments. What is not enforced, and what some providers refuse, is
 // reported, for the schema of a type too.
 
-// annotations are keywords that do not restrict a value, and format and contentEncoding, whose
-// unknown values do not either.
-var annotations = strings.Fields("$schema $id $anchor $comment $defs definitions title description default example examples " +
+// notReported are the keywords that a handParser reads, besides those of boundWords, and those that
+// do not restrict a value. Unknown values of format and contentEncoding do not either.
+var notReported = strings.Fields("type enum const properties required additionalProperties items " +
+	"$schema $id $anchor $comment $defs definitions title description default example examples " +
 	"deprecated readOnly writeOnly format contentEncoding contentMediaType contentSchema")
-
-// enforced are the keywords that a handParser reads, besides those of boundWords.
-var enforced = strings.Fields("type enum const properties required additionalProperties items")
 
 // combinators are the keywords that hold a list of schemas.
 var combinators = []string{"allOf", "anyOf", "oneOf"}
@@ -2368,7 +2360,7 @@ func appendRefused(warnings []string, raw []byte, where string, level int) []str
 	words := boundWords[kind]
 	for keyword := range members(raw) {
 		word := string(keyword)
-		known := slices.Contains(slices.Concat(enforced, annotations, words[:]), word) || strings.HasPrefix(word, "x-")
+		known := slices.Contains(slices.Concat(notReported, words[:]), word) || strings.HasPrefix(word, "x-")
 		if known && (word != "items" || kind == "array") {
 			continue
 		}
