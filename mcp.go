@@ -546,12 +546,48 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, in *rules, out *schema) []byte) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && 0 < len(t.Name) && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
-	in, warnings := inputRules(t, from, where)
+	var warnings []string
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
-		warnings = slices.Insert(warnings, 0, where+
+		warnings = append(warnings, where+
 			": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
 	}
-	out, sent := outputSchemas(t, to, where)
+
+	set, found := derive(from, where+": In", forArguments)
+	in := &rules{set, set}
+	if t.InputSchema != nil {
+		in.check = handParser{where: where + ": InputSchema", why: forArguments}.parseRoot(&t.InputSchema)
+		panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `InputSchema must have "type": "object"`)
+	} else {
+		if found.undescribed != nil {
+			panic(found.undescribed.Error() + ", or set InputSchema")
+		}
+		panicIf(found.badTag)
+		panicUnless(set.kind == "object", where, "In must be a struct or a map, unless InputSchema is set")
+		t.InputSchema, in.check = set.list(nil, nil)
+		warnings = append(warnings, found.warnings...)
+	}
+	for _, f := range in.check.fields {
+		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
+			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
+		panicUnless(set.kind != "object" || set.typ.Kind() != reflect.Struct || set.property(f.name) != nil, where,
+			"no field of %v takes the property %q: names are matched exactly", set.typ, f.name)
+	}
+	warnings = appendRefused(warnings, t.InputSchema, where+": InputSchema", 1)
+
+	var out *schema // describes the results, unless they are not encoded
+	sent := handParser{where: where + ": OutputSchema", why: forResults}.parseRoot(&t.OutputSchema)
+	switch to {
+	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
+	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]():
+		panicUnless(sent == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
+	default:
+		out, found = derive(to, where+": Out", forResults)
+		if sent == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object" && found.undescribed == nil {
+			panicIf(found.badTag)
+			t.OutputSchema, sent = out.list(nil, nil)
+		}
+	}
+
 	s.addItem(tools, &item{
 		name:    t.Name,
 		encoded: s.encodeItem(where, t, checkIcons(t.Icons)),
@@ -563,78 +599,15 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 			return call(r, in, out)
 		},
 		output:    sent,
-		anyOutput: t.OutputSchema != nil && rootType(t.OutputSchema) != "object",
+		anyOutput: t.OutputSchema != nil && string(member(t.OutputSchema, "type")) != `"object"`,
 	})
-	s.reportTool(warnings)
-}
-
-// reportTool reports the warnings about a tool, in one line of at most 200 bytes.
-func (s *Server) reportTool(warnings []string) {
-	if len(warnings) == 0 {
-		return
-	}
-	line := strings.ToValidUTF8(warnings[0][:min(len(warnings[0]), 180)], "")
-	if len(warnings) > 1 {
-		line += fmt.Sprintf(" (and %d more)", len(warnings)-1)
-	}
-	s.report("%s", line)
-}
-
-// checkArguments panics if providers would refuse the name of an argument, or if In is a struct
-// without a field for it: the handler would not see it.
-func (in *rules) checkArguments(where string) {
-	for _, f := range in.check.fields {
-		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
-			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
-		panicUnless(in.set.kind != "object" || in.set.typ.Kind() != reflect.Struct || in.set.property(f.name) != nil, where,
-			"no field of %v takes the property %q: names are matched exactly", in.set.typ, f.name)
-	}
-}
-
-// inputRules returns the rules for the arguments of a tool, and sets its InputSchema if there is
-// none. It returns what is to be reported of them, too.
-func inputRules(t *Tool, from reflect.Type, where string) (_ *rules, warnings []string) {
-	set, wrong := derive(from, where+": In", forArguments)
-	in := &rules{set, set}
-	if t.InputSchema != nil {
-		in.check = handParser{where: where + ": InputSchema", why: forArguments}.parseRoot(&t.InputSchema)
-		panicUnless(rootType(t.InputSchema) == "object", where, `InputSchema must have "type": "object"`)
-	} else {
-		if wrong.undescribed != nil {
-			panic(wrong.undescribed.Error() + ", or set InputSchema")
+	if len(warnings) > 0 { // in one line of at most 200 bytes
+		line := strings.ToValidUTF8(warnings[0][:min(len(warnings[0]), 180)], "")
+		if len(warnings) > 1 {
+			line += fmt.Sprintf(" (and %d more)", len(warnings)-1)
 		}
-		panicIf(wrong.badTag)
-		panicUnless(set.kind == "object", where, "In must be a struct or a map, unless InputSchema is set")
-		t.InputSchema, in.check = set.list()
-		warnings = wrong.warnings
+		s.report("%s", line)
 	}
-	in.checkArguments(where)
-	return in, appendRefused(warnings, t.InputSchema, where+": InputSchema", 1)
-}
-
-// outputSchemas returns a description of the results of a tool, and the output schema, or nil if
-// there is none. It sets OutputSchema if that is nil and one can be derived.
-func outputSchemas(t *Tool, to reflect.Type, where string) (out, sent *schema) {
-	sent = handParser{where: where + ": OutputSchema", why: forResults}.parseRoot(&t.OutputSchema)
-	switch to {
-	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
-		return nil, sent
-	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]():
-		panicUnless(sent == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
-		return nil, nil
-	}
-	out, wrong := derive(to, where+": Out", forResults)
-	if sent == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object" && wrong.undescribed == nil {
-		panicIf(wrong.badTag)
-		t.OutputSchema, sent = out.list()
-	}
-	return out, sent
-}
-
-// rootType returns the type in the root of a schema, or "" if there is none or more than one.
-func rootType(schema []byte) string {
-	typ, _ := unquote(member(schema, "type"))
-	return typ
 }
 
 // RemoveTools removes the tools of these names and notifies connected clients. Names that do
@@ -1792,9 +1765,9 @@ type purpose bool
 
 const forArguments, forResults purpose = false, true
 
-// derive describes t and returns the problems that it found. Their texts begin with where.
-func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
-	d := deriver{why: why, known: make(map[reflect.Type]*schema)}
+// derive describes t. The texts of the problems in the deriver begin with where.
+func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
+	d := &deriver{why: why, known: make(map[reflect.Type]*schema)}
 	s := d.schema(t, where)
 	for _, f := range d.tagged {
 		d.addBadTag(f, d.readTags(f))
@@ -1802,31 +1775,28 @@ func derive(t reflect.Type, where string, why purpose) (*schema, problems) {
 	for _, f := range d.tagged {
 		d.addBadTag(f, f.readDefault())
 	}
-	return s, d.problems
+	return s, d
 }
 
 // mustDerive is derive for a schema that must describe all of t. It panics if there is a
 // problem.
 func mustDerive(t reflect.Type, where string, why purpose) *schema {
-	s, wrong := derive(t, where, why)
-	panicIf(cmp.Or(wrong.badTag, wrong.undescribed, wrong.unsettable))
+	s, found := derive(t, where, why)
+	panicIf(cmp.Or(found.badTag, found.undescribed, found.unsettable))
 	return s
 }
 
-// problems holds the first problem of each kind with a type, or nil.
-type problems struct {
-	badTag      error    // a tag that is invalid
-	undescribed error    // a part that has no schema, and is left to encoding/json
-	unsettable  error    // a field of arguments that is left out, because it cannot be set
-	warnings    []string // of arguments: the fields that are left out, and tags that have no effect
-}
-
-// A deriver describes one type and all types inside it.
+// A deriver describes one type and all types inside it, and holds the first problem of each kind,
+// or nil.
 type deriver struct {
 	why    purpose
 	known  map[reflect.Type]*schema // ends the recursion
 	tagged []*field                 // their tags are read after all types are described
-	problems
+
+	badTag      error    // a tag that is invalid
+	undescribed error    // a part that has no schema, and is left to encoding/json
+	unsettable  error    // a field of arguments that is left out, because it cannot be set
+	warnings    []string // of arguments: the fields that are left out, and tags that have no effect
 }
 
 // cannotDescribe records that t has no schema.
@@ -1852,7 +1822,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	s := &schema{typ: t}
 	d.known[t] = s
 	has := reflect.PointerTo(t).Implements
-	switch {
+	switch k := t.Kind(); {
 	case t == reflect.TypeFor[time.Time]():
 		s.kind, s.format, s.text = "string", "date-time", true
 	case has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[json.Unmarshaler]()) || t == reflect.TypeFor[json.Number]():
@@ -1860,16 +1830,6 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	case d.why == forArguments && has(reflect.TypeFor[encoding.TextUnmarshaler]()),
 		d.why == forResults && has(reflect.TypeFor[encoding.TextMarshaler]()):
 		s.kind, s.text = "string", true
-	default:
-		d.describe(s, where)
-	}
-	return s
-}
-
-// describe sets the rest of s for a type whose methods encoding/json does not call.
-func (d *deriver) describe(s *schema, where string) {
-	t := s.typ
-	switch k := t.Kind(); {
 	case k == reflect.String:
 		s.kind = "string"
 	case k == reflect.Bool:
@@ -1901,7 +1861,7 @@ func (d *deriver) describe(s *schema, where string) {
 			d.cannotDescribe(where, t, "write a map with string keys")
 		} else if elem := t.Elem(); elem.Kind() == reflect.Interface && elem.NumMethod() == 0 {
 			s.open = true
-			return
+			break
 		}
 		s.elem = d.schema(t.Elem(), where+"[]")
 	case k == reflect.Array:
@@ -1911,6 +1871,7 @@ func (d *deriver) describe(s *schema, where string) {
 	default:
 		d.cannotDescribe(where, t, `leave it out, as with the tag json:"-"`)
 	}
+	return s
 }
 
 // ranges holds the bounds of integers that a schema shows. The range of an int differs between
@@ -1966,7 +1927,17 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 			elem = elem.Elem()
 		}
 		embedded := in.Anonymous && elem.Kind() == reflect.Struct
-		f := newField(in, i, outer)
+		options := strings.Split(in.Tag.Get("json"), ",")
+		f := &field{
+			name: options[0],
+			optional: outer.optional || in.Type.Kind() == reflect.Pointer ||
+				slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
+			index:      append(slices.Clip(outer.index), i),
+			unsettable: outer.unsettable || in.Type.Kind() == reflect.Pointer && !in.IsExported(),
+			typ:        in.Type,
+			tag:        in.Tag,
+			where:      outer.where + "." + in.Name,
+		}
 		switch {
 		case in.Tag.Get("json") == "-" || !in.IsExported() && !embedded:
 		case !embedded || f.name != "":
@@ -1984,22 +1955,6 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 	return all
 }
 
-// newField returns field i of the struct outer with what its json tag says. Its name is "" if
-// the tag has none.
-func newField(in reflect.StructField, i int, outer *field) *field {
-	options := strings.Split(in.Tag.Get("json"), ",")
-	return &field{
-		name: options[0],
-		optional: outer.optional || in.Type.Kind() == reflect.Pointer ||
-			slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
-		index:      append(slices.Clip(outer.index), i),
-		unsettable: outer.unsettable || in.Type.Kind() == reflect.Pointer && !in.IsExported(),
-		typ:        in.Type,
-		tag:        in.Tag,
-		where:      outer.where + "." + in.Name,
-	}
-}
-
 // addBadTag records the error of a field's tags, unless it is nil.
 func (d *deriver) addBadTag(f *field, err error) {
 	if err != nil && d.badTag == nil {
@@ -2015,6 +1970,7 @@ func (d *deriver) readTags(f *field) error {
 	f.schema = &own
 	_, hasDefault := f.tag.Lookup("default")
 	f.optional = f.optional || hasDefault
+	// Package reflect has no list of the tags.
 	for rest := string(f.tag); ; {
 		key, after, _ := strings.Cut(rest, ":")
 		value, err := strconv.QuotedPrefix(after)
@@ -2027,7 +1983,22 @@ func (d *deriver) readTags(f *field) error {
 			d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
 		}
 	}
-	err := cmp.Or(own.readDoc(f.tag), own.readFormat(f.tag), own.readEnum(f.tag))
+
+	// The model would see the syntax of another library.
+	own.doc = f.tag.Get("jsonschema")
+	first, _, _ := strings.Cut(own.doc, ",")
+	word, _, keyed := strings.Cut(own.doc, "=")
+	if first == "required" || keyed && word != "" && consistsOf(word, "_") {
+		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
+			"other keywords have tags of their own, such as enum:\"a,b\"", own.doc)
+	}
+
+	format, hasFormat := f.tag.Lookup("format")
+	if hasFormat && (!own.isPlainText() || !slices.Contains(formats, format)) {
+		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
+	}
+	own.format = cmp.Or(own.format, format) // a time.Time has a format of its own
+	err := own.readEnum(f.tag)
 	for _, word := range boundTags {
 		if bound, ok := f.tag.Lookup(word); ok {
 			err = cmp.Or(err, own.setBound(word, []byte(bound)))
@@ -2049,19 +2020,6 @@ var tagsToWrite = map[string]string{
 	"enums": "enum", "const": "enum", "min": "minimum, minLength or minItems", "max": "maximum, maxLength or maxItems",
 	"exclusiveminimum": "minimum", "exclusivemaximum": "maximum", "required": "omitempty in the json tag if it is optional",
 	"optional": "omitempty in the json tag", "nullable": "omitempty in the json tag",
-}
-
-// readDoc reads the description. It returns an error if the tag is written in the syntax of
-// another library, which the model would otherwise see.
-func (s *schema) readDoc(tag reflect.StructTag) error {
-	s.doc = tag.Get("jsonschema")
-	first, _, _ := strings.Cut(s.doc, ",")
-	word, _, keyed := strings.Cut(s.doc, "=")
-	if first == "required" || keyed && word != "" && consistsOf(word, "_") {
-		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
-			"other keywords have tags of their own, such as enum:\"a,b\"", s.doc)
-	}
-	return nil
 }
 
 // boundWords holds the keywords of the bounds of each kind.
@@ -2094,16 +2052,6 @@ var formats = []string{"email", "uri", "date", "date-time"}
 // isPlainText reports whether s is a string that has no text form or encoding of its own.
 func (s *schema) isPlainText() bool { return s.kind == "string" && !s.text && s.encoding == "" }
 
-// readFormat reads the format of a string. Types such as time.Time have a format of their own.
-func (s *schema) readFormat(tag reflect.StructTag) error {
-	format, ok := tag.Lookup("format")
-	if ok && (!s.isPlainText() || !slices.Contains(formats, format)) {
-		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
-	}
-	s.format = cmp.Or(s.format, format)
-	return nil
-}
-
 // readEnum reads the values that a field, or each of its elements, may have.
 func (s *schema) readEnum(tag reflect.StructTag) error {
 	text, ok := tag.Lookup("enum")
@@ -2118,15 +2066,13 @@ func (s *schema) readEnum(tag reflect.StructTag) error {
 	case !s.isPlainText():
 		return errors.New("enum must be on a plain string or a list of them: some models refuse it for numbers")
 	}
-	var enum []string
 	for _, val := range strings.Split(text, ",") {
 		raw := appendString(nil, val)
-		if val == "" || strings.TrimSpace(val) != val || slices.Contains(enum, string(raw)) {
+		if val == "" || strings.TrimSpace(val) != val || slices.Contains(s.enum, string(raw)) {
 			return fmt.Errorf("enum: %q is empty, has a blank at an end, or comes twice", val)
 		}
-		enum = append(enum, string(raw))
+		s.enum = append(s.enum, string(raw))
 	}
-	s.enum = enum
 	return nil
 }
 
@@ -2179,97 +2125,78 @@ const (
 
 // render returns s as JSON Schema.
 func (s *schema) render() json.RawMessage {
-	text, _ := s.list()
+	text, _ := s.list(nil, nil)
 	return text
 }
 
-// list returns s as JSON Schema, and the schema that this text describes. Arguments are checked by
-// what the model sees, also if the type says more.
+// list appends s as JSON Schema, a node that is inside nodes of these types. It returns the schema
+// that this text describes, too: arguments are checked by what the model sees, also if the type
+// says more.
 //
 // Every node has one type, and there are no references, because many hosts and providers refuse
 // anything else. A type is therefore written out at each place where it is used. An object is cut,
 // which means that it is free-form, if it would contain itself, exceed maxLevels or begin after
 // maxSchema bytes.
-func (s *schema) list() (text json.RawMessage, listed *schema) {
-	var p printer
-	listed = p.printNode(s, 1)
-	return p.b, listed
-}
-
-// A printer writes a schema as JSON.
-type printer struct {
-	b         []byte
-	ancestors []reflect.Type // the objects around the current one
-}
-
-// printNode appends s, a node of this level, and returns a copy of what it has written.
-func (p *printer) printNode(s *schema, level int) *schema {
-	listed, doc := *s, cmp.Or(s.doc, s.encoding)
+func (s *schema) list(b []byte, around []reflect.Type) (text []byte, listed *schema) {
+	own, doc := *s, cmp.Or(s.doc, s.encoding)
 	// In words, because some providers refuse contentEncoding.
 	if !strings.Contains(strings.ToLower(doc), s.encoding) {
 		doc += " (" + s.encoding + ")"
 	}
-	p.b = optionalMember(stringMember(append(p.b, '{'), "type", s.kind), "description", doc)
-	p.b = rawMember(p.b, "default", s.dflt)
+	b = optionalMember(stringMember(append(b, '{'), "type", s.kind), "description", doc)
+	b = rawMember(b, "default", s.dflt)
 	if s.enum != nil {
-		p.b = join(p.b, `"enum":[`, strings.Join(s.enum, ","), `],`)
+		b = join(b, `"enum":[`, strings.Join(s.enum, ","), `],`)
 	}
 	words := boundWords[s.kind]
-	p.b = rawMember(p.b, words[0], []byte(s.low))
-	p.b = rawMember(p.b, words[1], []byte(s.high))
-	p.b = optionalMember(p.b, "format", s.format)
+	b = rawMember(b, words[0], []byte(s.low))
+	b = rawMember(b, words[1], []byte(s.high))
+	b = optionalMember(b, "format", s.format)
+	level := len(around) + 1
+	isTooDeep := func(inner *schema) bool { return level+inner.levels() > maxLevels }
+	mustCut := len(b) > maxSchema || slices.Contains(around, s.typ) || isTooDeep(s.elem) ||
+		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
+	around = append(around, s.typ)
 	switch {
 	case s.kind == "array":
-		p.b = join(p.b, `"items":`)
-		listed.elem = p.printNode(s.elem, level+1)
-	case s.kind == "object" && p.mustCut(s, level):
-		p.b = join(p.b, `"properties":{}`)
-		listed.fields, listed.elem, listed.open = nil, nil, true
+		b, own.elem = s.elem.list(join(b, `"items":`), around)
+	case s.kind == "object" && mustCut:
+		b = join(b, `"properties":{}`)
+		own.fields, own.elem, own.open = nil, nil, true
 	case s.kind == "object":
-		p.ancestors = append(p.ancestors, s.typ)
-		p.b = join(p.b, `"properties":{`)
-		listed.fields = nil
+		b = join(b, `"properties":{`)
+		own.fields = nil
 		var required []byte
 		for _, f := range s.fields {
-			p.b = append(appendString(p.b, f.name), ':')
 			copied := *f
-			copied.schema = p.printNode(f.schema, level+1)
-			listed.fields = append(listed.fields, &copied)
-			p.b = append(p.b, ',')
+			b, copied.schema = f.schema.list(append(appendString(b, f.name), ':'), around)
+			own.fields = append(own.fields, &copied)
+			b = append(b, ',')
 			if !f.optional {
 				required = append(appendString(required, f.name), ',')
 			}
 		}
 		// An empty list of names is left out, because the oldest drafts of JSON Schema refuse it.
-		if p.b = closeWith(p.b, "},"); required != nil {
-			p.b = join(p.b, `"required":[`, string(closeWith(required, "],")))
+		if b = closeWith(b, "},"); required != nil {
+			b = join(b, `"required":[`, string(closeWith(required, "],")))
 		}
 		if s.elem != nil {
-			p.b = join(p.b, `"additionalProperties":`)
-			listed.elem = p.printNode(s.elem, level+1)
+			b, own.elem = s.elem.list(join(b, `"additionalProperties":`), around)
 		} else if !s.open {
-			p.b = join(p.b, `"additionalProperties":false`)
+			b = join(b, `"additionalProperties":false`)
 		}
-		p.ancestors = p.ancestors[:len(p.ancestors)-1]
 	}
-	p.b = closeWith(p.b, "}")
-	return &listed
+	return closeWith(b, "}"), &own
 }
 
-// mustCut reports whether an object of this level is free-form in the listed schema.
-func (p *printer) mustCut(s *schema, level int) bool {
-	if level >= maxLevels || len(p.b) > maxSchema || slices.Contains(p.ancestors, s.typ) {
-		return true
+// levels returns the levels that s has at least. An object can be free-form, but a list cannot, so
+// the object around it is.
+func (s *schema) levels() int {
+	n := 1
+	for ; s != nil && s.kind == "array"; s = s.elem {
+		n++
 	}
-	// A list cannot be free-form, so the object around it is.
-	isTooDeep := func(inner *schema) bool {
-		depth := level + 1
-		for ; inner != nil && inner.kind == "array"; inner = inner.elem {
-			depth++
-		}
-		return depth > maxLevels
-	}
-	return isTooDeep(s.elem) || slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
+	return n
 }
 
 // ---- schemas by hand ----
@@ -2278,13 +2205,11 @@ func (p *printer) mustCut(s *schema, level int) bool {
 // same functions check the arguments. What is not enforced, and what some providers refuse, is
 // reported, for the schema of a type too.
 
-// annotations are keywords that do not restrict a value, and format and contentEncoding, whose
-// unknown values do not either.
-var annotations = strings.Fields("$schema $id $anchor $comment $defs definitions title description default example examples " +
+// notReported are the keywords that a handParser reads, besides those of boundWords, and those that
+// do not restrict a value. Unknown values of format and contentEncoding do not either.
+var notReported = strings.Fields("type enum const properties required additionalProperties items " +
+	"$schema $id $anchor $comment $defs definitions title description default example examples " +
 	"deprecated readOnly writeOnly format contentEncoding contentMediaType contentSchema")
-
-// enforced are the keywords that a handParser reads, besides those of boundWords.
-var enforced = strings.Fields("type enum const properties required additionalProperties items")
 
 // combinators are the keywords that hold a list of schemas.
 var combinators = []string{"allOf", "anyOf", "oneOf"}
@@ -2337,9 +2262,59 @@ func (p handParser) parseNode(raw []byte) *schema {
 			panicUnless(err == nil, p.where, "%v", err)
 		}
 	}
-	p.readElements(s, node)
-	p.readProperties(s, node["properties"], node["required"])
-	p.readValues(s, node)
+	items, others := p.at("[]").parseNode(node["items"]), p.at("[]").parseNode(node["additionalProperties"])
+	switch {
+	case s.kind == "array" && node["prefixItems"] == nil:
+		s.elem = items
+	case s.kind != "array" && node["patternProperties"] == nil:
+		s.elem, s.open = others, string(node["additionalProperties"]) != "false"
+	}
+
+	properties, required := node["properties"], node["required"]
+	panicUnless(properties == nil || properties[0] == '{', p.where, "properties must be an object")
+	_, err = readMembers(properties)
+	panicUnless(err == nil, p.where, "properties: %v", err)
+	for name, raw := range members(properties) {
+		inner := p.at("." + string(name))
+		panicUnless(raw[0] == '{', inner.where, `a property must be described by an object, as in {"type":"string"}`)
+		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parseNode(raw)})
+	}
+	panicUnless(required == nil || required[0] == '[', p.where, "required must be a list of names")
+	for _, raw := range members(required) {
+		name, isText := unquote(raw)
+		panicUnless(isText, p.where, "required must be a list of names")
+		f := s.property(name)
+		panicUnless(f == nil || f.optional, p.where, "required names %q twice", name)
+		if f == nil {
+			f = &field{name: name, schema: cmp.Or(s.elem, anything)}
+			s.fields = append(s.fields, f)
+		}
+		f.optional = false
+	}
+
+	enum, constant, dflt := node["enum"], node["const"], node["default"]
+	panicUnless(enum == nil || enum[0] == '[' && len(enum) > len("[]"), p.where, "enum must be a list that is not empty")
+	if constant != nil {
+		enum = join(nil, "[", string(constant), "]")
+	}
+	for _, val := range members(enum) {
+		panicUnless(p.why == forResults || string(val) != `""`, p.where,
+			"enum must not have an empty string, for which a provider refuses every tool")
+		s.enum = append(s.enum, canonical(val))
+	}
+	if format, _ := unquote(node["format"]); s.kind == "string" && slices.Contains(formats, format) {
+		s.format = format
+	}
+	if s.kind == "string" && string(node["contentEncoding"]) == `"base64"` {
+		s.encoding = "base64"
+	}
+	err = s.checkPossible()
+	// Some libraries write "default": null for an argument without a default.
+	if err == nil && dflt != nil && string(dflt) != "null" {
+		err = s.checkValue("default", dflt)
+		s.dflt = dflt
+	}
+	panicUnless(err == nil, p.where, "%v", err)
 	return s
 }
 
@@ -2378,68 +2353,6 @@ func readTypes(raw []byte) (kind string, kinds []string) {
 // jsonTypes lists the types of JSON Schema.
 var jsonTypes = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
-// readElements sets the schema of the elements of a list, or of the other members of an object.
-func (p handParser) readElements(s *schema, node map[string][]byte) {
-	items, others := p.at("[]").parseNode(node["items"]), p.at("[]").parseNode(node["additionalProperties"])
-	switch {
-	case s.kind == "array" && node["prefixItems"] == nil:
-		s.elem = items
-	case s.kind != "array" && node["patternProperties"] == nil:
-		s.elem, s.open = others, string(node["additionalProperties"]) != "false"
-	}
-}
-
-// readProperties sets the members of an object.
-func (p handParser) readProperties(s *schema, properties, required []byte) {
-	panicUnless(properties == nil || properties[0] == '{', p.where, "properties must be an object")
-	_, err := readMembers(properties)
-	panicUnless(err == nil, p.where, "properties: %v", err)
-	for name, raw := range members(properties) {
-		inner := p.at("." + string(name))
-		panicUnless(raw[0] == '{', inner.where, `a property must be described by an object, as in {"type":"string"}`)
-		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parseNode(raw)})
-	}
-	panicUnless(required == nil || required[0] == '[', p.where, "required must be a list of names")
-	for _, raw := range members(required) {
-		name, isText := unquote(raw)
-		panicUnless(isText, p.where, "required must be a list of names")
-		f := s.property(name)
-		panicUnless(f == nil || f.optional, p.where, "required names %q twice", name)
-		if f == nil {
-			f = &field{name: name, schema: cmp.Or(s.elem, &schema{open: true})}
-			s.fields = append(s.fields, f)
-		}
-		f.optional = false
-	}
-}
-
-// readValues sets the values that are allowed, and the default.
-func (p handParser) readValues(s *schema, node map[string][]byte) {
-	enum, constant, dflt := node["enum"], node["const"], node["default"]
-	panicUnless(enum == nil || enum[0] == '[' && len(enum) > len("[]"), p.where, "enum must be a list that is not empty")
-	if constant != nil {
-		enum = join(nil, "[", string(constant), "]")
-	}
-	for _, val := range members(enum) {
-		panicUnless(p.why == forResults || string(val) != `""`, p.where,
-			"enum must not have an empty string, for which a provider refuses every tool")
-		s.enum = append(s.enum, canonical(val))
-	}
-	if format, _ := unquote(node["format"]); s.kind == "string" && slices.Contains(formats, format) {
-		s.format = format
-	}
-	if s.kind == "string" && string(node["contentEncoding"]) == `"base64"` {
-		s.encoding = "base64"
-	}
-	err := s.checkPossible()
-	// Some libraries write "default": null for an argument without a default.
-	if err == nil && dflt != nil && string(dflt) != "null" {
-		err = s.checkValue("default", dflt)
-		s.dflt = dflt
-	}
-	panicUnless(err == nil, p.where, "%v", err)
-}
-
 // appendRefused appends what is to be reported of raw, a node of this level of a schema of
 // arguments as it is listed, and of the nodes in it: keywords that are not enforced, and shapes that
 // some providers refuse. Such a provider refuses the tool, or every request that has it.
@@ -2449,7 +2362,7 @@ func appendRefused(warnings []string, raw []byte, where string, level int) []str
 	words := boundWords[kind]
 	for keyword := range members(raw) {
 		word := string(keyword)
-		known := slices.Contains(slices.Concat(enforced, annotations, words[:]), word) || strings.HasPrefix(word, "x-")
+		known := slices.Contains(slices.Concat(notReported, words[:]), word) || strings.HasPrefix(word, "x-")
 		if known && (word != "items" || kind == "array") {
 			continue
 		}
@@ -2474,26 +2387,22 @@ func appendRefused(warnings []string, raw []byte, where string, level int) []str
 			lacking = cmp.Or(lacking, oneLine(name))
 		}
 	}
-	for _, shape := range []struct {
-		found bool
-		what  string
-	}{
-		{level == 1 && node["properties"] == nil, "properties is missing"},
-		{node["type"] == nil && !isElsewhere, "type is missing"},
-		{len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"},
-		{kind == "array" && node["items"] == nil, "items is missing"},
-		{kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type " + kind},
-		{lacking != "", "required has " + lacking + ", which properties has not"},
-		{isMixed, "enum has values that are not strings"},
-		{node["const"] != nil, "const is used"},
-		{isHuge, "a bound is above 2^53"},
-		{node["contentEncoding"] != nil, "contentEncoding is used"},
-		{level > maxLevels, "there are more than 10 levels"},
-	} {
-		if shape.found {
-			warnings = append(warnings, where+": "+shape.what+": some providers refuse that")
+	refused := func(found bool, shape string) {
+		if found {
+			warnings = append(warnings, where+": "+shape+": some providers refuse that")
 		}
 	}
+	refused(level == 1 && node["properties"] == nil, "properties is missing")
+	refused(node["type"] == nil && !isElsewhere, "type is missing")
+	refused(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list")
+	refused(kind == "array" && node["items"] == nil, "items is missing")
+	refused(kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type "+kind)
+	refused(lacking != "", "required has "+lacking+", which properties has not")
+	refused(isMixed, "enum has values that are not strings")
+	refused(node["const"] != nil, "const is used")
+	refused(isHuge, "a bound is above 2^53")
+	refused(node["contentEncoding"] != nil, "contentEncoding is used")
+	refused(level > maxLevels, "there are more than 10 levels")
 	if level > maxLevels {
 		return warnings
 	}

@@ -976,7 +976,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 		}
 	}
 	s := mustDerive(reflect.StructOf(fields), "In", forArguments)
-	text, listed := s.list()
+	text, listed := s.list(nil, nil)
 	check := func(args string) error { return listed.checkValue("in", []byte(args)) }
 	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil || s.checkValue("in", []byte(`{"F19":{"x":1}}`)) == nil {
 		t.Errorf("%d bytes: %s", len(text), text[len(text)-200:])
