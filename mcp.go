@@ -2539,7 +2539,7 @@ const maxArgsDepth = 100
 func (in rules) checked(given []byte, c *checker) []byte {
 	c.depth++
 	defer func() { c.depth-- }()
-	raw := in.check.converted(given, c)
+	before, raw := len(c.faults), in.check.converted(given, c)
 	switch {
 	case c.depth > maxArgsDepth:
 		c.addFault(errors.New("is nested too deeply"))
@@ -2559,7 +2559,7 @@ func (in rules) checked(given []byte, c *checker) []byte {
 		case !in.set.allows(raw):
 			c.addFault(in.set.wrongKind(given))
 			return raw
-		case raw[0] == '"' && !in.set.isPlainText():
+		case raw[0] == '"' && !in.set.isPlainText() && len(c.faults) == before:
 			c.addFault(in.set.checkText(raw))
 		}
 	}

@@ -1503,6 +1503,8 @@ func TestArguments(t *testing.T) {
 				`N is not valid: ParseAddr("x"): unable to parse IP; Y must be base64; S must be a string, got []`},
 			{`{"A":null,"M":null,"S":null}`, `{"A":{"B":0},"M":null,"L":null,"S":"","T":null,"N":null,"Y":null}`},
 		}...)
+		tryByHand[struct{ T time.Time }](t, `{"type":"object","properties":{"T":{"type":"string","format":"date-time"}}}`,
+			trial{`{"T":"x"}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "x"`})
 		tryIn[struct{ M map[string]int64 }](t, trial{`{"M":{"k":1e19}}`, "! M.k must be an integer of 64 bits, in plain digits, got 1e19"})
 		tryByHand[struct{ A struct{ ownForm } }](t, emptySchema, trial{`{"A":{"N":"x"}}`, "! A is not valid: N must not be a JSON string"})
 		tryByHand[any](t, `{"type":"object","properties":{"n":{"type":"null"},"m":{"type":["null","integer"]},"e":{"enum":[9007199254740993,1e2]}}}`,
