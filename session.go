@@ -536,15 +536,19 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 	}
 	line = bytes.Trim(line, "\ufeff \t\r\n") // some programs write a byte order mark first
 	var e envelope
-	isJSON := e.parse(line)
+	isJSON, isBatch := e.parse(line), !c.inBatch && bytes.HasPrefix(line, []byte("["))
 	switch {
 	case len(line) == 0:
 	case !isJSON && !e.isUTF8:
 		c.refuseMessage(nil, coded(codeParse, notUTF8))
 	case !isJSON:
 		c.refuseMessage(nil, coded(codeParse, "Parse error"))
-	case line[0] == '[' && !c.inBatch:
-		c.acceptBatch(line)
+	case isBatch && !c.legacy.rev.batches():
+		c.refuseMessage(nil, invalid("batching is not supported"))
+	case isBatch && line[skipSpace(line, 1)] == ']':
+		c.refuseMessage(nil, invalid("empty batch"))
+	case isBatch: // nextMessage returns its messages, as if each were a line
+		c.batch = line[skipSpace(line, 1):]
 	case e.method == nil && (e.result != nil || e.err != nil):
 		c.acceptResponse(&e)
 	case !e.isUTF8 && (e.method == nil || !isValidID(e.id) || !utf8.Valid(e.id)):
@@ -565,19 +569,6 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		return c.acceptRequest(&e)
 	}
 	return nil
-}
-
-// acceptBatch accepts a line of several messages, which one revision allows. The caller
-// has validated it. nextMessage returns its messages, as if each were a line.
-func (c *session) acceptBatch(line []byte) {
-	switch first := skipSpace(line, 1); {
-	case !c.legacy.rev.batches():
-		c.refuseMessage(nil, invalid("batching is not supported"))
-	case line[first] == ']':
-		c.refuseMessage(nil, invalid("empty batch"))
-	default:
-		c.batch = line[first:]
-	}
 }
 
 // refuseMessage sends an error response to an invalid message. A nil id is sent as
@@ -625,7 +616,7 @@ func (c *session) startNotifications() {
 		c.streams = append(c.streams, st)
 		for k := range kinds {
 			if c.srv.lastChange(k) > c.legacy.since {
-				c.sendListChangedLocked(k)
+				c.sendChangeLocked(topic{list: k.changed()})
 			}
 		}
 	}
@@ -1342,7 +1333,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 	}
 	c.lastResponse = c.out.enqueue(line)
 	if r != nil && r.lastChange != 0 && r.lastChange != c.srv.lastChange(r.service.kind) {
-		c.sendListChangedLocked(r.service.kind)
+		c.sendChangeLocked(topic{list: r.service.kind.changed()})
 	}
 }
 
@@ -1466,9 +1457,6 @@ func badParams(what string) *Error {
 func (r *request) toolResponse(out any, s *schema) []byte {
 	switch out := out.(type) {
 	case *any: // the type of the value can differ from call to call
-		if *out == nil {
-			return r.resultResponse(&Result{})
-		}
 		return r.toolResponse(addressable(*out), nil)
 	case *struct{}:
 		return r.resultResponse(&Result{})
@@ -1511,13 +1499,32 @@ func (r *request) textResponse(text string, structured []byte, isError bool) []b
 	return r.endResponse(appendOutcome(join(b, `}],`), structured, isError, r.rev))
 }
 
-// resultResponse returns the response to a call of a tool whose handler returned a Result.
+// resultResponse returns the response to a call of a tool whose handler returned a Result. Many
+// clients show only the content, so structured output without content is sent as a text too.
 func (r *request) resultResponse(res *Result) []byte {
-	b, err := res.appendResult(r.beginResponse(), r.rev, r.item)
+	structured, err := marshalOutput(addressable(res.StructuredContent), nil, r.item.output)
 	meta, err2 := jsonOf(res.Meta)
 	if err := cmp.Or(err, err2); err != nil {
 		return r.unsendableResponse(err)
 	}
+	if string(structured) == "null" {
+		structured = nil
+	}
+	// Clients refuse such a result.
+	if r.item.output != nil && !res.IsError && structured == nil {
+		return r.unsendableResponse(errors.New("the output schema promises structured output, but there is none"))
+	}
+	content := res.Content
+	if len(content) == 0 && structured != nil {
+		content = []Content{Text(string(structured))}
+	}
+	b := join(r.beginResponse(), `"content":[`)
+	for _, c := range content {
+		if b, err = r.rev.appendContent(b, c); err != nil {
+			return r.unsendableResponse(err)
+		}
+	}
+	b = appendOutcome(closeWith(b, `],`), structured, res.IsError, r.rev)
 	return r.endResponseWithMeta(b, meta)
 }
 
@@ -1593,35 +1600,6 @@ func (r *request) isToolCall() bool { return r.item != nil && r.service.kind == 
 func (r *request) unsendableResponse(err error) []byte {
 	r.session.logf("%v: the result cannot be sent: %v", r, err)
 	return r.failure("The result cannot be sent: " + err.Error())
-}
-
-// appendResult appends the members of the result of a call of a tool. Many clients show only the
-// content, so structured output without content is sent as a text too.
-func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, err error) {
-	var structured []byte
-	if res.StructuredContent != nil {
-		if structured, err = marshalOutput(addressable(res.StructuredContent), nil, tool.output); err != nil {
-			return nil, err
-		}
-	}
-	if string(structured) == "null" {
-		structured = nil
-	}
-	// Clients refuse such a result.
-	if tool.output != nil && !res.IsError && structured == nil {
-		return nil, errors.New("the output schema promises structured output, but there is none")
-	}
-	content := res.Content
-	if len(content) == 0 && structured != nil {
-		content = []Content{Text(string(structured))}
-	}
-	b = join(b, `"content":[`)
-	for _, c := range content {
-		if b, err = rev.appendContent(b, c); err != nil {
-			return nil, err
-		}
-	}
-	return appendOutcome(closeWith(b, `],`), structured, res.IsError, rev), nil
 }
 
 // appendOutcome appends the members after the content of a result. Structured output that is nil
@@ -1982,24 +1960,10 @@ func (r *request) checksum(texts ...string) string {
 
 // ---- changes ----
 
-// sendListChanged notifies the client that the list of a kind has changed.
-func (c *session) sendListChanged(k kind) {
+// sendChange notifies the client that what has changed, if the client watches it.
+func (c *session) sendChange(what topic) {
 	c.mu.Lock()
-	c.sendListChangedLocked(k)
-	c.mu.Unlock()
-	c.out.start()
-}
-
-// sendListChangedLocked queues the notifications of sendListChanged. The caller must hold c.mu.
-func (c *session) sendListChangedLocked(k kind) {
-	c.sendChangeLocked(topic{list: k.changed()}, k.changed(), "")
-}
-
-// sendUpdated notifies the client that a resource has changed, if the client watches
-// it.
-func (c *session) sendUpdated(uri string) {
-	c.mu.Lock()
-	c.sendChangeLocked(topic{uri: uri}, "resources/updated", `"uri":`+string(appendString(nil, uri)))
+	c.sendChangeLocked(what)
 	c.mu.Unlock()
 	c.out.start()
 }
@@ -2009,7 +1973,11 @@ func (c *session) sendUpdated(uri string) {
 // one notification. But if a response was queued after it, another notification is queued,
 // because the client could assume that the response already includes the change. The
 // caller must hold c.mu.
-func (c *session) sendChangeLocked(what topic, method, params string) {
+func (c *session) sendChangeLocked(what topic) {
+	method, params := what.list, ""
+	if method == "" {
+		method, params = "resources/updated", `"uri":`+string(appendString(nil, what.uri))
+	}
 	for _, st := range c.streams {
 		sent, watched := st.watched[what]
 		if !watched || sent > c.lastResponse && c.out.isQueued(sent) {
