@@ -197,7 +197,7 @@ func (c *session) endStreams(cause error) {
 		}
 		delete(c.requests, string(st.key))
 		if cause != ErrClosed {
-			c.sendResponseLocked(st.endResponseWith(st.subscriptionMeta(), st.beginResponse()), nil)
+			c.sendResponseLocked(st.endResponseWithMeta(st.beginResponse(), st.subscriptionMeta()), nil)
 		}
 		return true
 	})

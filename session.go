@@ -1392,17 +1392,15 @@ func (r *request) beginResponse() []byte {
 }
 
 // endResponse completes a response that beginResponse began.
-func (r *request) endResponse(b []byte) []byte { return r.endResponseWith(nil, b) }
+func (r *request) endResponse(b []byte) []byte { return r.endResponseWith("", b) }
 
-// endResponseWith is endResponse with a _meta, an object or nil. Its serverInfo is dropped, because
-// this library writes that member.
-func (r *request) endResponseWith(meta, b []byte) []byte {
-	other := string(copyMembers(nil, meta, keyServer))
+// endResponseWith is endResponse with members of the result's _meta, which have a comma after each.
+func (r *request) endResponseWith(meta string, b []byte) []byte {
 	switch {
 	case r.rev.modern():
-		b = join(b, `"_meta":{`, other, `"`+keyServer+`":`, r.session.identity, `}`)
-	case other != "":
-		b = closeWith(join(b, `"_meta":{`, other), `}`)
+		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, r.session.identity, `}`)
+	case meta != "":
+		b = closeWith(join(b, `"_meta":{`, meta), `}`)
 	}
 	return closeWith(b, `}}`)
 }
@@ -1530,7 +1528,13 @@ func (r *request) resultResponse(res *Result) []byte {
 		}
 	}
 	b = appendOutcome(closeWith(b, `],`), structured, res.IsError, r.rev)
-	return r.endResponseWith(meta, b)
+	return r.endResponseWithMeta(b, meta)
+}
+
+// endResponseWithMeta is endResponse with a _meta, an object or nil. Its serverInfo is dropped,
+// because this library writes that member.
+func (r *request) endResponseWithMeta(b, meta []byte) []byte {
+	return r.endResponseWith(string(copyMembers(nil, meta, keyServer)), b)
 }
 
 // copyMembers appends the members of an object, except those of some names, with a comma after each.
@@ -1555,7 +1559,7 @@ func (r *request) methodResponse(result any) []byte {
 	case raw[0] != '{':
 		return r.unsendableResponse(errors.New("the result of a method must be a JSON object"))
 	}
-	return r.endResponseWith(member(raw, "_meta"), copyMembers(r.beginResponse(), raw, "_meta", "resultType"))
+	return r.endResponseWithMeta(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta"))
 }
 
 // protocolError returns the *Error in the tree of err, or nil.
