@@ -1505,9 +1505,12 @@ func (r *request) textResponse(text string, structured []byte, isError bool) []b
 // resultResponse returns the response to a call of a tool whose handler returned a Result. Many
 // clients show only the content, so structured output without content is sent as a text too.
 func (r *request) resultResponse(res *Result) []byte {
-	structured, err := marshalOutput(addressable(res.StructuredContent), nil, r.item.output)
-	meta, err2 := jsonOf(res.Meta)
-	if err := cmp.Or(err, err2); err != nil {
+	var structured []byte
+	meta, err := jsonOf(res.Meta)
+	if err == nil && res.StructuredContent != nil {
+		structured, err = marshalOutput(addressable(res.StructuredContent), nil, r.item.output)
+	}
+	if err != nil {
 		return r.unsendableResponse(err)
 	}
 	if string(structured) == "null" {
