@@ -88,7 +88,9 @@ func (e *CancelledError) Is(target error) bool { return target == context.Cancel
 func (c *session) cancelRequest(id []byte, reason string) {
 	c.mu.Lock()
 	r := c.requests[string(idKey(id))]
-	waited := r != nil && c.removeLocked(r)
+	if r != nil {
+		c.removeLocked(r)
+	}
 	c.mu.Unlock()
 	if r == nil || r.cancel == nil { // a cancel is the usual end of a stream, and is not logged
 		return
@@ -96,36 +98,30 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	why := (&CancelledError{oneLine(reason)}).Error()
 	c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
 	r.cancel(&CancelledError{reason})
-	if waited {
-		c.wg.Done()
-	}
 }
 
-// removeLocked removes a request that must not be answered, and reports whether it waited for
-// other requests. Then it never runs, and the caller must call c.wg.Done. The caller must hold
-// c.mu.
-func (c *session) removeLocked(r *request) (waited bool) {
+// removeLocked removes a request that must not be answered. If it waited for other requests, it
+// never runs. The caller must hold c.mu, and have the turn to read: the reader is counted in the
+// WaitGroup, so that the session does not end before the caller has cancelled the request.
+func (c *session) removeLocked(r *request) {
 	delete(c.requests, string(r.key))
 	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool { return st == r })
-	if waited = r.place != nil; waited {
+	if r.place != nil {
 		c.waiting.Remove(r.place)
 		r.place = nil
+		c.wg.Done()
 	}
-	return waited
 }
 
 // endLegacy ends the legacy session, because initialize opens another one. Its requests are
 // removed and cancelled, its questions are withdrawn, and it is no longer notified of changes.
 func (c *session) endLegacy() {
 	var cancelled []*request
-	waited := 0
 	c.mu.Lock()
 	for _, r := range c.requests {
 		if !r.rev.modern() {
 			cancelled = append(cancelled, r)
-			if c.removeLocked(r) {
-				waited++
-			}
+			c.removeLocked(r)
 		}
 	}
 	for id := range c.pending { // the modern era has none
@@ -136,9 +132,6 @@ func (c *session) endLegacy() {
 	c.logf("initialize opens a new session: %d requests of the one before are cancelled", len(cancelled))
 	for _, r := range cancelled {
 		r.cancel(&CancelledError{"initialize opened a new session"})
-	}
-	for range waited {
-		c.wg.Done()
 	}
 }
 
@@ -154,29 +147,28 @@ func (c *session) endInput(err error) {
 	if c.open.Err() != nil {
 		return
 	}
-	if err == io.EOF || isClosedPipe(err) {
-		err = ErrClosed
-	} else {
-		c.fail(err)
+	cause := ErrClosed
+	if err != io.EOF {
+		cause = c.recordFailure(err)
 	}
-	c.end(err)
+	c.end(cause)
 }
 
 // failWrite ends the session after an error of w.
 func (c *session) failWrite(err error) {
-	if isClosedPipe(err) {
-		err = ErrClosed
-	} else {
-		c.fail(err)
-	}
-	c.cancel(err) // ends open too, with the same cause
+	c.cancel(c.recordFailure(err)) // ends open too, with the same cause
 }
 
-// fail records an error that Serve returns, unless there was one before.
-func (c *session) fail(err error) {
+// recordFailure returns the cause of the end for an error of r or w. Serve returns the first that
+// does not mean that the connection was closed.
+func (c *session) recordFailure(err error) error {
+	if isClosedPipe(err) {
+		return ErrClosed
+	}
 	c.mu.Lock()
 	c.failed = cmp.Or(c.failed, err)
 	c.mu.Unlock()
+	return err
 }
 
 // wakeWaiters ends all questions to the client with cause. It uses a copy of the map and
@@ -205,7 +197,7 @@ func (c *session) endStreams(cause error) {
 		}
 		delete(c.requests, string(st.key))
 		if cause != ErrClosed {
-			c.sendResponseLocked(st.endResponseWith(st.subscriptionMember(), st.beginResponse()), nil)
+			c.sendResponseLocked(st.endResponseWithMeta(st.beginResponse(), st.subscriptionMeta()), nil)
 		}
 		return true
 	})
@@ -435,45 +427,30 @@ type stdioFile struct {
 	serving context.Context
 }
 
-func (f stdioFile) Read(b []byte) (n int, err error) {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		n, err = f.File.Read(b)
-		if !f.mustWait(err) {
-			return n, f.closedTerminal(err)
-		}
-		f.wait(pause)
-	}
-}
+func (f stdioFile) Read(b []byte) (int, error) { return f.whenReady(f.File.Read, b) }
 
-func (f stdioFile) Write(b []byte) (n int, err error) {
+func (f stdioFile) Write(b []byte) (int, error) { return f.whenReady(f.File.Write, b) }
+
+// How long a stdioFile waits for a pipe that is not ready: longer each time.
+const minPause, maxPause = time.Millisecond, 50 * time.Millisecond
+
+// whenReady calls transfer, a Read or a Write, for b, and again for what is left of b each time
+// that the file is not ready.
+func (f stdioFile) whenReady(transfer func([]byte) (int, error), b []byte) (n int, err error) {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		var more int
-		more, err = f.File.Write(b[n:])
+		more, err := transfer(b[n:])
 		n += more
-		if !f.mustWait(err) {
+		if !errors.Is(err, syscall.EAGAIN) || f.serving.Err() != nil {
 			return n, f.closedTerminal(err)
 		}
 		if more > 0 {
 			pause = minPause
 		}
-		f.wait(pause)
+		select {
+		case <-time.After(pause):
+		case <-f.serving.Done():
+		}
 	}
-}
-
-// How long a stdioFile waits for a pipe that is not ready: longer each time.
-const minPause, maxPause = time.Millisecond, 50 * time.Millisecond
-
-// wait blocks until the pause has passed or ServeStdio returns.
-func (f stdioFile) wait(pause time.Duration) {
-	select {
-	case <-time.After(pause):
-	case <-f.serving.Done():
-	}
-}
-
-// mustWait reports whether err says that the file is not ready.
-func (f stdioFile) mustWait(err error) bool {
-	return errors.Is(err, syscall.EAGAIN) && f.serving.Err() == nil
 }
 
 // closedTerminal returns io.ErrClosedPipe if err says that the terminal is gone, as after the end

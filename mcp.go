@@ -709,7 +709,7 @@ func (s *Server) RemoveResources(uris ...string) {
 // changed. It does not wait for them.
 func (s *Server) ResourceUpdated(uri string) {
 	for _, c := range s.openSessions() {
-		c.sendUpdated(uri)
+		c.sendChange(topic{uri: uri})
 	}
 }
 
@@ -1174,7 +1174,7 @@ func (s *Server) removeSession(c *session) {
 // notifyChanged notifies every client that a list has changed.
 func (s *Server) notifyChanged(k kind) {
 	for _, c := range s.openSessions() {
-		c.sendListChanged(k.capability())
+		c.sendChange(topic{list: k.changed()})
 	}
 }
 

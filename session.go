@@ -184,19 +184,13 @@ type request struct {
 	// notification.
 	watched map[topic]int64
 
-	answers map[string]json.RawMessage // the client's answers, of this round and of earlier ones
-	fresh   map[string]bool            // the keys of the answers of this round
-	idle    int                        // rounds in a row, before this one, in which no answer matched
-
 	// The fields below are guarded by session.mu.
-	place     *list.Element  // in session.waiting; nil if it does not wait
-	used      map[string]int // how many answers this run has used, by the checksum of the question
-	matched   bool           // an answer of this round was taken
-	reported  bool           // progress was reported
-	progress  float64        // the last value that was reported
-	notified  int64          // position in the output after its last notification
-	returned  bool           // the handler has returned; no more progress is reported
-	questions []inputRequest // to be sent with the result of this round
+	place    *list.Element // in session.waiting; nil if it does not wait
+	rounds   rounds        // set before the handler runs
+	reported bool          // progress was reported
+	progress float64       // the last value that was reported
+	notified int64         // position in the output after its last notification
+	returned bool          // the handler has returned; no more progress is reported
 }
 
 // A topic is what a stream may watch: a list, by the name of the notification of its changes,
@@ -205,6 +199,20 @@ type topic struct{ list, uri string }
 
 // An inputRequest is a question of the modern era, which is sent in a result.
 type inputRequest struct{ key, method, params string }
+
+// A rounds is the questions of a request of the modern era, and the client's answers. A requestState
+// holds the exported fields.
+type rounds struct {
+	// Of this round and of earlier ones. They are omitted, and not null, if there are none.
+	Answers map[string]json.RawMessage `json:"answers,omitempty"`
+	// Rounds in a row, before this one, in which no answer matched.
+	Idle int `json:"idle"`
+
+	fresh     map[string]bool // the keys of the answers of this round
+	used      map[string]int  // how many answers this run has used, by the checksum of the question
+	matched   bool            // an answer of this round was taken
+	questions []inputRequest  // to be sent with the result of this round
+}
 
 // A reply is the outcome of a request that the server sent to the client. The channel that
 // receives it has room for one reply, so sending one never blocks.
@@ -249,11 +257,15 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	}
 	c.in.r, c.in.limit = r, s.maxMessage()
 	c.out.w, c.out.failed = w, c.failWrite
-	c.server, c.identity = s.encodeInfo()
 	err := checkIcons(s.Icons)
 	if err != nil {
 		return fmt.Errorf("mcp: Server.Icons: %w", err)
 	}
+	icons, _ := jsonOf(s.Icons) // they hold strings only
+	info := string(stringMember(stringMember([]byte("{"), "name", s.Name), "version", s.Version))
+	whole := optionalMember(optionalMember([]byte(info), "title", s.Title), "websiteUrl", s.WebsiteURL)
+	c.server = string(closeWith(rawMember(whole, "icons", icons), "}"))
+	c.identity = strings.TrimSuffix(info, ",") + "}"
 	// This is done before the session begins, because it may call the user's MarshalJSON.
 	if c.extensions, err = jsonOf(s.Extensions); err != nil {
 		return fmt.Errorf("mcp: Server.Extensions: %w", err)
@@ -279,16 +291,6 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 
 // maxMessage returns the greatest length of a line from the client.
 func (s *Server) maxMessage() int { return cmp.Or(max(0, s.MaxMessageBytes), 64<<20) }
-
-// encodeInfo returns the serverInfo, and the part of it that modern results repeat.
-func (s *Server) encodeInfo() (whole, short string) {
-	b := stringMember(stringMember([]byte("{"), "name", s.Name), "version", s.Version)
-	short = string(closeWith(b, "}"))
-	b = optionalMember(append([]byte(short[:len(short)-1]), ','), "title", s.Title)
-	b = optionalMember(b, "websiteUrl", s.WebsiteURL)
-	icons, _ := jsonOf(s.Icons) // they hold strings only
-	return string(closeWith(rawMember(b, "icons", icons), "}")), short
-}
 
 // ---- what each revision knows ----
 
@@ -537,14 +539,19 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 	line = bytes.Trim(line, "\ufeff \t\r\n") // some programs write a byte order mark first
 	var e envelope
 	isJSON := e.parse(line)
+	isBatch := !c.inBatch && bytes.HasPrefix(line, []byte("["))
 	switch {
 	case len(line) == 0:
 	case !isJSON && !e.isUTF8:
 		c.refuseMessage(nil, coded(codeParse, notUTF8))
 	case !isJSON:
 		c.refuseMessage(nil, coded(codeParse, "Parse error"))
-	case line[0] == '[' && !c.inBatch:
-		c.acceptBatch(line)
+	case isBatch && !c.legacy.rev.batches():
+		c.refuseMessage(nil, invalid("batching is not supported"))
+	case isBatch && line[skipSpace(line, 1)] == ']':
+		c.refuseMessage(nil, invalid("empty batch"))
+	case isBatch: // nextMessage returns its messages, as if each were a line
+		c.batch = line[skipSpace(line, 1):]
 	case e.method == nil && (e.result != nil || e.err != nil):
 		c.acceptResponse(&e)
 	case !e.isUTF8 && (e.method == nil || !isValidID(e.id) || !utf8.Valid(e.id)):
@@ -565,19 +572,6 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		return c.acceptRequest(&e)
 	}
 	return nil
-}
-
-// acceptBatch accepts a line of several messages, which one revision allows. The caller
-// has validated it. nextMessage returns its messages, as if each were a line.
-func (c *session) acceptBatch(line []byte) {
-	switch first := skipSpace(line, 1); {
-	case !c.legacy.rev.batches():
-		c.refuseMessage(nil, invalid("batching is not supported"))
-	case line[first] == ']':
-		c.refuseMessage(nil, invalid("empty batch"))
-	default:
-		c.batch = line[first:]
-	}
 }
 
 // refuseMessage sends an error response to an invalid message. A nil id is sent as
@@ -625,7 +619,7 @@ func (c *session) startNotifications() {
 		c.streams = append(c.streams, st)
 		for k := range kinds {
 			if c.srv.lastChange(k) > c.legacy.since {
-				c.sendListChangedLocked(k)
+				c.sendChangeLocked(topic{list: k.changed()})
 			}
 		}
 	}
@@ -1085,19 +1079,19 @@ func (r *request) unsubscribe() []byte {
 func (r *request) listen() []byte {
 	c, offered := r.session, r.session.srv.offeredKinds()
 	st := &request{session: c, id: bytes.Clone(r.id), key: bytes.Clone(r.key), rev: r.rev, watched: make(map[topic]int64)}
-	var lists [templates][]byte // of tools, prompts and resources
-	var uris []byte
 	asked := member(r.params, "notifications")
-	extract(asked, trusted, into{"toolsListChanged", &lists[tools]}, into{"promptsListChanged", &lists[prompts]},
-		into{"resourcesListChanged", &lists[resources]}, into{"resourceSubscriptions", &uris})
-	dropNulls(&lists[tools], &lists[prompts], &lists[resources], &uris)
+	uris := member(asked, "resourceSubscriptions")
+	dropNulls(&uris)
 	valid := len(asked) > 0 && asked[0] == '{' && (uris == nil || uris[0] == '[')
 	accepted := []byte(`{`)
-	for k, wanted := range lists {
+	for k := range templates { // tools, prompts and resources
+		name := kindNames[k] + "ListChanged"
+		wanted := member(asked, name)
+		dropNulls(&wanted)
 		valid = valid && (wanted == nil || kindOf(wanted) == "boolean")
 		if string(wanted) == "true" && offered[k] {
-			st.watched[topic{list: kind(k).changed()}] = 0
-			accepted = rawMember(accepted, kindNames[k]+"ListChanged", wanted)
+			st.watched[topic{list: k.changed()}] = 0
+			accepted = rawMember(accepted, name, wanted)
 		}
 	}
 	var subscribed []string
@@ -1138,7 +1132,7 @@ func (c *session) beginStream(st *request, accepted []byte) *Error {
 	c.requests[string(st.key)] = st
 	c.streams = append(c.streams, st)
 	c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`, string(accepted),
-		`,"_meta":{`, strings.TrimSuffix(st.subscriptionMember(), ","), `}}}`))
+		`,"_meta":`, string(st.subscriptionMeta()), `}}`))
 	return nil
 }
 
@@ -1342,7 +1336,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 	}
 	c.lastResponse = c.out.enqueue(line)
 	if r != nil && r.lastChange != 0 && r.lastChange != c.srv.lastChange(r.service.kind) {
-		c.sendListChangedLocked(r.service.kind)
+		c.sendChangeLocked(topic{list: r.service.kind.changed()})
 	}
 }
 
@@ -1466,9 +1460,6 @@ func badParams(what string) *Error {
 func (r *request) toolResponse(out any, s *schema) []byte {
 	switch out := out.(type) {
 	case *any: // the type of the value can differ from call to call
-		if *out == nil {
-			return r.resultResponse(&Result{})
-		}
 		return r.toolResponse(addressable(*out), nil)
 	case *struct{}:
 		return r.resultResponse(&Result{})
@@ -1511,18 +1502,40 @@ func (r *request) textResponse(text string, structured []byte, isError bool) []b
 	return r.endResponse(appendOutcome(join(b, `}],`), structured, isError, r.rev))
 }
 
-// resultResponse returns the response to a call of a tool whose handler returned a Result.
+// resultResponse returns the response to a call of a tool whose handler returned a Result. Many
+// clients show only the content, so structured output without content is sent as a text too.
 func (r *request) resultResponse(res *Result) []byte {
-	b, err := res.appendResult(r.beginResponse(), r.rev, r.item)
-	meta, err2 := jsonOf(res.Meta)
-	if err := cmp.Or(err, err2); err != nil {
+	var structured []byte
+	meta, err := jsonOf(res.Meta)
+	if err == nil && res.StructuredContent != nil {
+		structured, err = marshalOutput(addressable(res.StructuredContent), nil, r.item.output)
+	}
+	if err != nil {
 		return r.unsendableResponse(err)
 	}
+	if string(structured) == "null" {
+		structured = nil
+	}
+	// Clients refuse such a result.
+	if r.item.output != nil && !res.IsError && structured == nil {
+		return r.unsendableResponse(errors.New("the output schema promises structured output, but there is none"))
+	}
+	content := res.Content
+	if len(content) == 0 && structured != nil {
+		content = []Content{Text(string(structured))}
+	}
+	b := join(r.beginResponse(), `"content":[`)
+	for _, c := range content {
+		if b, err = r.rev.appendContent(b, c); err != nil {
+			return r.unsendableResponse(err)
+		}
+	}
+	b = appendOutcome(closeWith(b, `],`), structured, res.IsError, r.rev)
 	return r.endResponseWithMeta(b, meta)
 }
 
-// endResponseWithMeta is endResponse with the handler's meta, an object or nil. Its serverInfo
-// is dropped, because this library writes that member.
+// endResponseWithMeta is endResponse with a _meta, an object or nil. Its serverInfo is dropped,
+// because this library writes that member.
 func (r *request) endResponseWithMeta(b, meta []byte) []byte {
 	return r.endResponseWith(string(copyMembers(nil, meta, keyServer)), b)
 }
@@ -1593,35 +1606,6 @@ func (r *request) isToolCall() bool { return r.item != nil && r.service.kind == 
 func (r *request) unsendableResponse(err error) []byte {
 	r.session.logf("%v: the result cannot be sent: %v", r, err)
 	return r.failure("The result cannot be sent: " + err.Error())
-}
-
-// appendResult appends the members of the result of a call of a tool. Many clients show only the
-// content, so structured output without content is sent as a text too.
-func (res *Result) appendResult(b []byte, rev revision, tool *item) (_ []byte, err error) {
-	var structured []byte
-	if res.StructuredContent != nil {
-		if structured, err = marshalOutput(addressable(res.StructuredContent), nil, tool.output); err != nil {
-			return nil, err
-		}
-	}
-	if string(structured) == "null" {
-		structured = nil
-	}
-	// Clients refuse such a result.
-	if tool.output != nil && !res.IsError && structured == nil {
-		return nil, errors.New("the output schema promises structured output, but there is none")
-	}
-	content := res.Content
-	if len(content) == 0 && structured != nil {
-		content = []Content{Text(string(structured))}
-	}
-	b = join(b, `"content":[`)
-	for _, c := range content {
-		if b, err = rev.appendContent(b, c); err != nil {
-			return nil, err
-		}
-	}
-	return appendOutcome(closeWith(b, `],`), structured, res.IsError, rev), nil
 }
 
 // appendOutcome appends the members after the content of a result. Structured output that is nil
@@ -1720,9 +1704,9 @@ func (r *request) appendCaching(b []byte, keep bool) []byte {
 	ttl, scope := int64(0), "private"
 	if keep {
 		ttl = max(0, r.session.srv.CacheTTL.Milliseconds())
-	}
-	if keep && r.session.srv.CachePublic {
-		scope = "public"
+		if r.session.srv.CachePublic {
+			scope = "public"
+		}
 	}
 	b = strconv.AppendInt(join(b, `"ttlMs":`), ttl, 10)
 	return join(b, `,"cacheScope":"`, scope, `",`)
@@ -1750,9 +1734,9 @@ func (c *session) appendCapabilities(b []byte, offered kindSet) []byte {
 	return optionalMember(closeWith(b, `},`), "instructions", c.srv.Instructions)
 }
 
-// subscriptionMember returns the member of _meta that names r's stream.
-func (r *request) subscriptionMember() string {
-	return `"` + keySubscription + `":` + string(r.id) + `,`
+// subscriptionMeta returns the _meta that names r's stream.
+func (r *request) subscriptionMeta() []byte {
+	return join(nil, `{"`+keySubscription+`":`, string(r.id), `}`)
 }
 
 // ---- asking the client ----
@@ -1784,19 +1768,19 @@ func (r *request) answerTo(q inputRequest) (json.RawMessage, error) {
 	sum, c := r.checksum(q.method, q.params), r.session
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q.key = sum + "-" + strconv.Itoa(r.used[sum])
-	if answer, ok := r.answers[q.key]; ok {
-		r.matched = r.matched || r.fresh[q.key]
+	q.key = sum + "-" + strconv.Itoa(r.rounds.used[sum])
+	if answer, ok := r.rounds.Answers[q.key]; ok {
+		r.rounds.matched = r.rounds.matched || r.rounds.fresh[q.key]
 		if q.method != "roots/list" {
-			r.used[sum]++
+			r.rounds.used[sum]++
 		}
 		return answer, nil
 	}
 	if c.open.Err() != nil {
 		return nil, context.Cause(c.open)
 	}
-	if !slices.ContainsFunc(r.questions, func(o inputRequest) bool { return o.key == q.key }) {
-		r.questions = append(r.questions, q)
+	if !slices.ContainsFunc(r.rounds.questions, func(o inputRequest) bool { return o.key == q.key }) {
+		r.rounds.questions = append(r.rounds.questions, q)
 	}
 	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, q.method)
 }
@@ -1865,8 +1849,8 @@ func (c *session) withdrawLocked(id string) {
 func (r *request) takeQuestions() []inputRequest {
 	r.session.mu.Lock()
 	defer r.session.mu.Unlock()
-	questions := r.questions
-	r.questions = nil
+	questions := r.rounds.questions
+	r.rounds.questions = nil
 	return questions
 }
 
@@ -1886,23 +1870,14 @@ func (r *request) hintAtDropped(questions []inputRequest) string {
 	return hint
 }
 
-// A rounds is what a requestState holds: the answers so far, and how many rounds in a row no
-// answer matched a question.
-type rounds struct {
-	Answers map[string]json.RawMessage `json:"answers,omitempty"` // omitted, and not null, if there are none
-	Idle    int                        `json:"idle"`
-}
-
 // takeAnswers decodes the client's answers of this round (inputResponses), and those
 // of earlier rounds, which the client sends back in the requestState. It returns an
 // error if they are invalid.
 func (r *request) takeAnswers() *Error {
-	earlier := rounds{Answers: make(map[string]json.RawMessage)}
-	if r.state != nil && !r.unseal(&earlier) {
+	r.rounds = rounds{Answers: make(map[string]json.RawMessage), fresh: make(map[string]bool), used: make(map[string]int)}
+	if r.state != nil && !r.unseal() {
 		return coded(codeParams, "Invalid requestState")
 	}
-	r.answers, r.idle = earlier.Answers, earlier.Idle
-	r.fresh, r.used = make(map[string]bool), make(map[string]int)
 	if r.inputResponses == nil {
 		return nil
 	} else if r.inputResponses[0] != '{' {
@@ -1912,7 +1887,7 @@ func (r *request) takeAnswers() *Error {
 		if answer[0] != '{' {
 			return badParams("inputResponses." + excerpt(string(key)) + " must be an object")
 		}
-		r.answers[string(key)], r.fresh[string(key)] = answer, true
+		r.rounds.Answers[string(key)], r.rounds.fresh[string(key)] = answer, true
 	}
 	return nil
 }
@@ -1921,10 +1896,10 @@ func (r *request) takeAnswers() *Error {
 // question changes in each round it is never answered, so the call fails after some rounds.
 func (r *request) inputRequired(questions []inputRequest) []byte {
 	r.session.mu.Lock()
-	now := rounds{r.answers, r.idle}
-	if r.matched {
+	now := r.rounds
+	if now.matched {
 		now.Idle = 0
-	} else if len(r.fresh) > 0 {
+	} else if len(now.fresh) > 0 {
 		now.Idle++
 	}
 	r.session.mu.Unlock()
@@ -1955,12 +1930,12 @@ func (r *request) seal(so rounds) string {
 	return encoded + "." + r.checksum(encoded)
 }
 
-// unseal sets so from r's requestState, and reports whether seal made it for the same call.
-func (r *request) unseal(so *rounds) bool {
+// unseal sets the rounds from r's requestState, and reports whether seal made it for the same call.
+func (r *request) unseal() bool {
 	state, _ := unquote(r.state)
 	encoded, sum, _ := strings.Cut(state, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
-	return sum == r.checksum(encoded) && err == nil && json.Unmarshal(raw, so) == nil
+	return sum == r.checksum(encoded) && err == nil && json.Unmarshal(raw, &r.rounds) == nil
 }
 
 // checksum returns the checksum of texts and of the call that r belongs to, as characters that
@@ -1982,24 +1957,10 @@ func (r *request) checksum(texts ...string) string {
 
 // ---- changes ----
 
-// sendListChanged notifies the client that the list of a kind has changed.
-func (c *session) sendListChanged(k kind) {
+// sendChange notifies the client that what has changed, if the client watches it.
+func (c *session) sendChange(what topic) {
 	c.mu.Lock()
-	c.sendListChangedLocked(k)
-	c.mu.Unlock()
-	c.out.start()
-}
-
-// sendListChangedLocked queues the notifications of sendListChanged. The caller must hold c.mu.
-func (c *session) sendListChangedLocked(k kind) {
-	c.sendChangeLocked(topic{list: k.changed()}, k.changed(), "")
-}
-
-// sendUpdated notifies the client that a resource has changed, if the client watches
-// it.
-func (c *session) sendUpdated(uri string) {
-	c.mu.Lock()
-	c.sendChangeLocked(topic{uri: uri}, "resources/updated", `"uri":`+string(appendString(nil, uri)))
+	c.sendChangeLocked(what)
 	c.mu.Unlock()
 	c.out.start()
 }
@@ -2009,7 +1970,11 @@ func (c *session) sendUpdated(uri string) {
 // one notification. But if a response was queued after it, another notification is queued,
 // because the client could assume that the response already includes the change. The
 // caller must hold c.mu.
-func (c *session) sendChangeLocked(what topic, method, params string) {
+func (c *session) sendChangeLocked(what topic) {
+	method, params := what.list, ""
+	if method == "" {
+		method, params = "resources/updated", `"uri":`+string(appendString(nil, what.uri))
+	}
 	for _, st := range c.streams {
 		sent, watched := st.watched[what]
 		if !watched || sent > c.lastResponse && c.out.isQueued(sent) {
@@ -2017,7 +1982,7 @@ func (c *session) sendChangeLocked(what topic, method, params string) {
 		}
 		inside := params
 		if st.id != nil {
-			inside = string(closeWith(join(nil, `"_meta":{`, st.subscriptionMember()), `},`, params))
+			inside = string(rawMember(nil, "_meta", st.subscriptionMeta())) + params
 		}
 		b := join(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `",`)
 		if inside != "" {
