@@ -173,6 +173,18 @@
 // carry both.
 package mcp
 
+// This file has two parts.
+//
+// Part 1 is what a program says: Server and the public types; tools; resources; prompts; what
+// clients check; what a server offers; methods of extensions; functions for handlers; asking the
+// user.
+//
+// Part 2 is JSON and Go: schemas from types; schemas by hand; arguments by their schema; values
+// to JSON; JSON. It is on both paths of a call:
+//
+//	arguments ─▶ rules.checked, by the schema that is listed and by the Go type ─▶ rules.unmarshal ─▶ In ─▶ handler
+//	handler ─▶ Out ─▶ marshalOutput: encoding/json, and nulls replaced as the schema shows ─▶ toolResponse, in session.go
+
 import (
 	"bytes"
 	"cmp"
