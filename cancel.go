@@ -248,11 +248,15 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	}()
 	c.wakeWaiters(cause)
 	c.endStreams(cause)
-	waitFor(c.ctx, idle, c.srv.CancelDelay)
+	// Without a context below c.ctx: that would wait until the end of ctx has cancelled all handlers.
+	select {
+	case <-idle:
+	case <-c.ctx.Done():
+	case <-time.After(c.srv.CancelDelay):
+	}
 	if cause == ErrClosed { // also if ctx has ended since
 		c.out.hold()
 	}
-	background := context.Background()
 	deadline := time.Now().Add(cmp.Or(max(0, c.srv.WaitDelay), time.Second))
 	ended := make(chan struct{})
 	go func() { // so that the wait does not take longer if there are many handlers
@@ -261,13 +265,13 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		close(ended)
 	}()
 	unfinished := ""
-	if allEnded := waitFor(background, ended, time.Until(deadline)); !allEnded {
+	if allEnded := waitFor(ended, time.Until(deadline)); !allEnded {
 		unfinished = c.listUnfinished()
 	}
 	// On a busy machine the deadline may have been long ago.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
 	if unfinished == "" { // what remains are goroutines without a request, which are about to end
-		waitFor(background, ended, time.Until(lastMoment))
+		waitFor(ended, time.Until(lastMoment))
 	}
 	allWritten := c.out.finish(time.Until(lastMoment))
 	if unfinished == "" && !(allWritten && isClosed(ended)) {
@@ -280,14 +284,13 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	return err
 }
 
-// waitFor blocks until done is closed, d has passed or ctx ends, and reports whether done is
-// closed.
-func waitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
-	ctx, stop := context.WithTimeout(ctx, d)
+// waitFor blocks until done is closed or d has passed, and reports whether done is closed.
+func waitFor(done <-chan struct{}, d time.Duration) bool {
+	limit, stop := context.WithTimeout(context.Background(), d)
 	defer stop()
 	select {
 	case <-done:
-	case <-ctx.Done():
+	case <-limit.Done():
 	}
 	return isClosed(done)
 }
@@ -310,26 +313,34 @@ func (c *session) endDiagnostics(printed <-chan struct{}, d time.Duration) error
 	c.diagnostics = nil
 	err := c.failed
 	c.mu.Unlock()
-	waitFor(context.Background(), printed, d)
+	waitFor(printed, d)
 	return err
 }
 
 // listUnfinished returns the requests that are still in progress, for an ErrWaitDelay, or
-// "" if there are none.
+// "" if there are none. It names ten, because there may be very many.
 func (c *session) listUnfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var names []string
+	more := 0
+	add := func(r *request, state string) {
+		if len(names) < 10 {
+			names = append(names, r.String()+state)
+		} else {
+			more++
+		}
+	}
 	for _, r := range c.requests {
-		names = append(names, r.String())
+		add(r, "")
 	}
 	for r := range c.running {
 		if c.requests[string(r.key)] != r {
-			names = append(names, r.String()+", cancelled")
+			add(r, ", cancelled")
 		}
 	}
-	if more := len(names) - 10; more > 0 {
-		names = append(names[:10], "and "+strconv.Itoa(more)+" more")
+	if more > 0 {
+		names = append(names, "and "+strconv.Itoa(more)+" more")
 	}
 	return strings.Join(names, "; ")
 }
@@ -389,7 +400,8 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	defer stdioTaken.Store(false)
 	null, err := os.Open(os.DevNull)
 	if err != nil { // as in an empty root directory
-		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number, so reading fails
+		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number
+		null.Close()
 	}
 	defer null.Close()
 	stdin, stdout := *os.Stdin, *os.Stdout
