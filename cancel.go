@@ -377,11 +377,12 @@ var stdioTaken atomic.Bool
 // While ServeStdio runs, the values behind os.Stdout and os.Stdin are those of os.Stderr and of
 // the null device. So a stray fmt.Println, a logger that was made with os.Stdout, and a child
 // process that inherits them do not disturb the protocol. If ServeStdio returns an error that is
-// [ErrWaitDelay], they stay so, because handlers still run. What remains: file descriptor 1
+// [ErrWaitDelay], they stay so, because handlers still run, and ServeStdio cannot be called again. What remains: file descriptor 1
 // itself still is the protocol stream; a program must not close or assign os.Stdout and os.Stdin
 // while ServeStdio runs, nor use them on another goroutine while it starts or returns.
 //
-// Some effects remain after ServeStdio. SIGPIPE, which a closed stdout raises, is caught. If
+// Some effects remain after ServeStdio. The standard logger and [Server.ErrorLog] write to
+// stderr if they wrote to stdout. SIGPIPE, which a closed stdout raises, is caught. If
 // no signal has ended the session, Server.Signals are ignored for another second, because
 // some hosts close stdin and send SIGTERM at the same time, and main must be able to
 // finish.
@@ -397,7 +398,6 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	if !stdioTaken.CompareAndSwap(false, true) {
 		return errors.New("mcp: ServeStdio is already serving stdin and stdout")
 	}
-	defer stdioTaken.Store(false)
 	null, err := os.Open(os.DevNull)
 	if err != nil { // as in an empty root directory
 		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number
@@ -406,6 +406,12 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	defer null.Close()
 	stdin, stdout := *os.Stdin, *os.Stdout
 	*os.Stdin, *os.Stdout = *null, *os.Stderr
+	// These stay on stderr, because diagnostics may be late although Serve has returned nil.
+	for _, l := range []*log.Logger{log.Default(), s.ErrorLog} {
+		if l != nil && l.Writer() == io.Writer(os.Stdout) {
+			l.SetOutput(os.Stderr)
+		}
+	}
 	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
 	signal.Notify(make(chan os.Signal, 1), sigpipe)
 	ctx, stop := endOnSignal(ctx, s.Signals)
@@ -428,6 +434,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	err = s.Serve(ctx, in, out)
 	if !errors.Is(err, ErrWaitDelay) {
 		*os.Stdin, *os.Stdout = stdin, stdout
+		stdioTaken.Store(false)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -568,6 +569,31 @@ func TestNothingIsLeftAfterAShortWaitDelay(t *testing.T) {
 	}
 }
 
+// If a message is still being read after WaitDelay, Serve returns an ErrWaitDelay, although no
+// request is left. Here it is a batch that takes a second or more.
+func TestWaitDelayDuringAMessage(t *testing.T) {
+	r, in := io.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	w := writeFunc(func(b []byte) (int, error) {
+		if bytes.Contains(b, []byte("a message must be an object")) { // the batch has begun
+			cancel()
+		}
+		return len(b), nil
+	})
+	s := &Server{Name: "demo", Version: "1", ErrorLog: log.New(io.Discard, "", 0), WaitDelay: 1}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, r, w) }()
+	io.WriteString(in, strings.Replace(opening, "2025-11-25", "2025-03-26", 1))
+	io.WriteString(in, "[1"+strings.Repeat(",1", 8<<20)+"]\n")
+	if err := <-done; !errors.Is(err, ErrWaitDelay) || !strings.Contains(err.Error(), "a message was still being read") {
+		t.Errorf("Serve: %v", err)
+	}
+	in.Close()
+	for strings.Contains(leftovers(), "readLines") { // the goroutine ends after the batch
+		runtime.Gosched()
+	}
+}
+
 // The end takes no longer if cancelling takes long, as that of very many handlers does. Here the
 // error response to a request that waits takes long.
 func TestSlowCancelDoesNotDelayTheEnd(t *testing.T) {
@@ -1037,7 +1063,8 @@ func TestProcessSignals(t *testing.T) {
 
 // While ServeStdio runs, what handlers and the standard logger print is written to
 // stderr, child processes read nothing from stdin, and a second ServeStdio is refused.
-// A logger that was made with os.Stdout before writes to stderr too. Afterwards all is as before.
+// A logger that was made with os.Stdout before writes to stderr too. Afterwards all is as before,
+// except that the standard logger still writes to stderr.
 func TestProcessStdoutIsStderr(t *testing.T) {
 	p := newProc(t, "MCP_TEST_PRINT=1").open()
 	p.send(callLine(1, "stray", "{}") + "garbage\n") // the child process of 1 does not read what follows
@@ -1053,14 +1080,14 @@ func TestProcessStdoutIsStderr(t *testing.T) {
 	p.send(callLine(3, "stray", "{}")) // the ServeStdio that was refused has restored nothing
 	p.next(3)
 	p.in.Close()
-	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\nafter, by log\n" {
+	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\n" {
 		t.Errorf("stdout ends with %q", rest)
 	}
 	rep := p.wait("exit status 0")
 	if rep.Again != "" {
 		t.Errorf("serving again: %s", rep.Again)
 	}
-	for text, n := range map[string]int{"stray print\n": 2, "reader got 0 bytes, <nil>\n": 2, "Parse error": 1, `msg="stray log"`: 2} {
+	for text, n := range map[string]int{"stray print\n": 2, "reader got 0 bytes, <nil>\n": 2, "Parse error": 1, `msg="stray log"`: 2, "after, by log\n": 1} {
 		if strings.Count(p.errs.String(), text) != n {
 			t.Errorf("want %q on stderr %d times: %s", text, n, p.errs.String())
 		}
