@@ -1325,7 +1325,7 @@ func TestArguments(t *testing.T) {
 			{`{"Text":[` + strings.Repeat("1,", 100) + `1]}`, "! Text must be a string, got [" + strings.Repeat("1,", 49) + "1..."},
 		}...)
 		tryIn[*struct{ Text string }](t, trial{`{"Text":"pointer"}`, `{"Text":"pointer"}`})
-		tryIn[*struct{ N int }](t, trial{`{"N":1e30,"x":1}`, "! N must be an integer of 64 bits, in plain digits, got 1e30; x is unknown (there is N)"})
+		tryIn[*struct{ N int64 }](t, trial{`{"N":1e30,"x":1}`, "! N must be an integer of 64 bits, in plain digits, got 1e30; x is unknown (there is N)"})
 		tryIn[none](t, trial{`{"x":1}`, "! x is unknown: no arguments are allowed here"})
 		tryIn[several](t, []trial{
 			{`{"name":"n","count":1,"units":"mm"}`, "! units is unknown (there is name, count, unit, tags, at); unit is required"},
