@@ -34,11 +34,11 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -177,10 +177,7 @@ func (c *session) recordFailure(err error) error {
 // CancelDelay has passed.
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
-	calls := make([]chan reply, 0, len(c.pending))
-	for _, call := range c.pending {
-		calls = append(calls, call)
-	}
+	calls := slices.Collect(maps.Values(c.pending))
 	c.mu.Unlock()
 	for _, call := range calls {
 		resolveCall(call, reply{err: cause})
@@ -277,7 +274,12 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	if unfinished == "" && !(allWritten && isClosed(ended)) {
 		unfinished = "a message was still being read, or the client did not read all responses in time"
 	}
-	err := c.endDiagnostics(printed, time.Until(deadline))
+	c.mu.Lock()
+	close(c.diagnostics)
+	c.diagnostics = nil // later ones are dropped
+	err := c.failed
+	c.mu.Unlock()
+	waitFor(printed, time.Until(deadline))
 	if unfinished != "" {
 		return errors.Join(fmt.Errorf("%w: %s", ErrWaitDelay, unfinished), err)
 	}
@@ -305,42 +307,26 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// endDiagnostics blocks until the diagnostics are printed, or d has passed. Later ones are
-// dropped. It returns the first failure of r or w.
-func (c *session) endDiagnostics(printed <-chan struct{}, d time.Duration) error {
-	c.mu.Lock()
-	close(c.diagnostics)
-	c.diagnostics = nil
-	err := c.failed
-	c.mu.Unlock()
-	waitFor(printed, d)
-	return err
-}
-
 // listUnfinished returns the requests that are still in progress, for an ErrWaitDelay, or
 // "" if there are none. It names ten, because there may be very many.
 func (c *session) listUnfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var names []string
-	more := 0
-	add := func(r *request, state string) {
-		if len(names) < 10 {
-			names = append(names, r.String()+state)
-		} else {
-			more++
-		}
-	}
+	unfinished := maps.Clone(c.running)
 	for _, r := range c.requests {
-		add(r, "")
+		unfinished[r] = struct{}{}
 	}
-	for r := range c.running {
+	var names []string
+	for r := range unfinished {
+		state := ""
 		if c.requests[string(r.key)] != r {
-			add(r, ", cancelled")
+			state = ", cancelled"
 		}
-	}
-	if more > 0 {
-		names = append(names, "and "+strconv.Itoa(more)+" more")
+		if len(names) == 10 {
+			names = append(names, fmt.Sprintf("and %d more", len(unfinished)-10))
+			break
+		}
+		names = append(names, r.String()+state)
 	}
 	return strings.Join(names, "; ")
 }
@@ -388,8 +374,8 @@ var stdioTaken atomic.Bool
 // finish.
 //
 // If the environment variable MCP_TRACE names a file, ServeStdio appends to it each line
-// that it has read or written, with the time and "in" or "out". The trace ends after a
-// write to the file that fails or takes 100 ms.
+// that it has read or written, with the time and "in" or "out". A last line without a newline is
+// not recorded. The trace ends after a write to the file that fails or takes 100 ms.
 //
 // If another ServeStdio is running, ServeStdio returns an error at once. If it
 // returns before the end of stdin, a read is still in progress, and the next input is
@@ -428,7 +414,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 		} else {
 			defer file.Close()
 			trace := log.New(traceFile{file}, "", log.LstdFlags|log.Lmicroseconds)
-			in, out = s.traced(trace, in, out)
+			in, out = traced(trace, in, out)
 		}
 	}
 	err = s.Serve(ctx, in, out)
@@ -450,23 +436,17 @@ func (f stdioFile) Read(b []byte) (int, error) { return f.whenReady(f.File.Read,
 
 func (f stdioFile) Write(b []byte) (int, error) { return f.whenReady(f.File.Write, b) }
 
-// How long a stdioFile waits for a pipe that is not ready: longer each time.
-const minPause, maxPause = time.Millisecond, 50 * time.Millisecond
-
 // whenReady calls transfer, a Read or a Write, for b, and again for what is left of b each time
 // that the file is not ready.
 func (f stdioFile) whenReady(transfer func([]byte) (int, error), b []byte) (n int, err error) {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	for {
 		more, err := transfer(b[n:])
 		n += more
 		if !errors.Is(err, syscall.EAGAIN) || f.serving.Err() != nil {
 			return n, f.closedTerminal(err)
 		}
-		if more > 0 {
-			pause = minPause
-		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(10 * time.Millisecond):
 		case <-f.serving.Done():
 		}
 	}
@@ -484,46 +464,27 @@ func (f stdioFile) closedTerminal(err error) error {
 }
 
 // traced returns r and w with a trace of their lines.
-func (s *Server) traced(trace *log.Logger, r io.Reader, w io.Writer) (io.Reader, io.Writer) {
-	limit := s.maxMessage()
-	return tracedReader{r, &tracer{trace: trace, direction: "in", limit: limit}},
-		io.MultiWriter(w, &tracer{trace: trace, direction: "out", limit: limit})
+func traced(trace *log.Logger, r io.Reader, w io.Writer) (io.Reader, io.Writer) {
+	in, out := &tracer{trace: trace, direction: "in"}, &tracer{trace: trace, direction: "out"}
+	return io.TeeReader(r, in), io.MultiWriter(w, out)
 }
 
-// A tracedReader records the lines that it reads, also one that r ends without a newline.
-type tracedReader struct {
-	io.Reader
-	to *tracer
-}
-
-func (r tracedReader) Read(b []byte) (int, error) {
-	n, err := r.Reader.Read(b)
-	r.to.Write(b[:n])
-	if err != nil && len(r.to.line) > 0 {
-		r.to.Write([]byte("\n"))
-	}
-	return n, err
-}
-
-// A tracer records each line of what is written to it. A line above the limit is recorded in
-// parts.
+// A tracer records each line of what is written to it.
 type tracer struct {
 	trace     *log.Logger
 	direction string
-	limit     int
 	line      []byte // the beginning of a line
 }
 
 func (t *tracer) Write(b []byte) (int, error) {
-	for rest := b; ; {
-		part, after, isWhole := bytes.Cut(rest, []byte("\n"))
-		t.line = append(t.line, part...)
-		if !isWhole && len(t.line) <= t.limit {
-			return len(b), nil
+	for line := range bytes.Lines(b) {
+		t.line = append(t.line, line...)
+		if bytes.HasSuffix(line, []byte("\n")) {
+			t.trace.Printf("%-3s %s", t.direction, t.line)
+			t.line = nil
 		}
-		t.trace.Printf("%-3s %s", t.direction, t.line)
-		t.line, rest = nil, after
 	}
+	return len(b), nil
 }
 
 // A traceFile is a file whose writes must not keep the session from answering: a FIFO may

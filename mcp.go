@@ -565,40 +565,39 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	}
 
 	set, found := derive(from, where+": In", forArguments)
-	in := &rules{set, set}
-	if t.InputSchema != nil {
-		in.check = handParser{where: where + ": InputSchema", why: forArguments}.parseRoot(&t.InputSchema)
-		panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `InputSchema must have "type": "object"`)
-	} else {
+	if t.InputSchema == nil {
 		if found.undescribed != nil {
 			panic(found.undescribed.Error() + ", or set InputSchema")
 		}
 		panicIf(found.badTag)
 		panicUnless(set.kind == "object", where, "In must be a struct or a map, unless InputSchema is set")
-		t.InputSchema, in.check = set.list(nil, nil)
+		t.InputSchema = set.render()
 		warnings = append(warnings, found.warnings...)
 	}
+	// A derived schema is parsed too: arguments are checked by what the model sees.
+	in := &rules{set: set, check: parseSchema(&t.InputSchema, where+": InputSchema", forArguments, &warnings)}
+	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `InputSchema must have "type": "object"`)
 	for _, f := range in.check.fields {
 		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
 		panicUnless(set.kind != "object" || set.typ.Kind() != reflect.Struct || set.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", set.typ, f.name)
 	}
-	warnings = appendRefused(warnings, t.InputSchema, where+": InputSchema", 1)
 
 	var out *schema // describes the results, unless they are not encoded
-	sent := handParser{where: where + ": OutputSchema", why: forResults}.parseRoot(&t.OutputSchema)
 	switch to {
 	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
 	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]():
-		panicUnless(sent == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
+		panicUnless(t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
 	default:
 		out, found = derive(to, where+": Out", forResults)
-		if sent == nil && (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object" && found.undescribed == nil {
+		isObject := (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object"
+		if t.OutputSchema == nil && isObject && found.undescribed == nil {
 			panicIf(found.badTag)
-			t.OutputSchema, sent = out.list(nil, nil)
+			t.OutputSchema = out.render()
 		}
 	}
+	output := parseSchema(&t.OutputSchema, where+": OutputSchema", forResults, new([]string))
 
 	s.addItem(tools, &item{
 		name:    t.Name,
@@ -610,7 +609,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 			}
 			return call(r, in, out)
 		},
-		output:    sent,
+		output:    output,
 		anyOutput: t.OutputSchema != nil && string(member(t.OutputSchema, "type")) != `"object"`,
 	})
 	if len(warnings) > 0 { // in one line of at most 200 bytes
@@ -2061,8 +2060,11 @@ func (s *schema) setBound(word string, bound []byte) error {
 // formats lists the formats that a form may have.
 var formats = []string{"email", "uri", "date", "date-time"}
 
-// isPlainText reports whether s is a string that has no text form or encoding of its own.
-func (s *schema) isPlainText() bool { return s.kind == "string" && !s.text && s.encoding == "" }
+// hasOwnText reports whether s is a string with a form of its own, as of a type with UnmarshalText.
+func (s *schema) hasOwnText() bool { return s.text || s.encoding != "" }
+
+// isPlainText reports whether s is any other string.
+func (s *schema) isPlainText() bool { return s.kind == "string" && !s.hasOwnText() }
 
 // readEnum reads the values that a field, or each of its elements, may have.
 func (s *schema) readEnum(tag reflect.StructTag) error {
@@ -2136,21 +2138,16 @@ const (
 )
 
 // render returns s as JSON Schema.
-func (s *schema) render() json.RawMessage {
-	text, _ := s.list(nil, nil)
-	return text
-}
-
-// list appends s as JSON Schema, a node that is inside nodes of these types. It returns the schema
-// that this text describes, too: arguments are checked by what the model sees, also if the type
-// says more.
 //
 // Every node has one type, and there are no references, because many hosts and providers refuse
 // anything else. A type is therefore written out at each place where it is used. An object is cut,
 // which means that it is free-form, if it would contain itself, exceed maxLevels or begin after
 // maxSchema bytes.
-func (s *schema) list(b []byte, around []reflect.Type) (text []byte, listed *schema) {
-	own, doc := *s, cmp.Or(s.doc, s.encoding)
+func (s *schema) render() json.RawMessage { return s.appendNode(nil, nil) }
+
+// appendNode appends s as a node that is inside nodes of these types.
+func (s *schema) appendNode(b []byte, around []reflect.Type) []byte {
+	doc := cmp.Or(s.doc, s.encoding)
 	// In words, because some providers refuse contentEncoding.
 	if !strings.Contains(strings.ToLower(doc), s.encoding) {
 		doc += " (" + s.encoding + ")"
@@ -2171,19 +2168,14 @@ func (s *schema) list(b []byte, around []reflect.Type) (text []byte, listed *sch
 	around = append(around, s.typ)
 	switch {
 	case s.kind == "array":
-		b, own.elem = s.elem.list(join(b, `"items":`), around)
+		b = s.elem.appendNode(join(b, `"items":`), around)
 	case s.kind == "object" && mustCut:
 		b = join(b, `"properties":{}`)
-		own.fields, own.elem, own.open = nil, nil, true
 	case s.kind == "object":
 		b = join(b, `"properties":{`)
-		own.fields = nil
 		var required []byte
 		for _, f := range s.fields {
-			copied := *f
-			b, copied.schema = f.schema.list(append(appendString(b, f.name), ':'), around)
-			own.fields = append(own.fields, &copied)
-			b = append(b, ',')
+			b = append(f.schema.appendNode(append(appendString(b, f.name), ':'), around), ',')
 			if !f.optional {
 				required = append(appendString(required, f.name), ',')
 			}
@@ -2193,12 +2185,12 @@ func (s *schema) list(b []byte, around []reflect.Type) (text []byte, listed *sch
 			b = join(b, `"required":[`, string(closeWith(required, "],")))
 		}
 		if s.elem != nil {
-			b, own.elem = s.elem.list(join(b, `"additionalProperties":`), around)
+			b = s.elem.appendNode(join(b, `"additionalProperties":`), around)
 		} else if !s.open {
 			b = join(b, `"additionalProperties":false`)
 		}
 	}
-	return closeWith(b, "}"), &own
+	return closeWith(b, "}")
 }
 
 // levels returns the levels that s has at least. An object can be free-form, but a list cannot, so
@@ -2214,89 +2206,99 @@ func (s *schema) levels() int {
 // ---- schemas by hand ----
 //
 // A schema that was written by hand is parsed into the same description that a type has, so the
-// same functions check the arguments. What is not enforced, and what some providers refuse, is
-// reported, for the schema of a type too.
+// same functions check the arguments. The schema of a type is parsed as well, as it is listed. What
+// is not enforced, and what some providers refuse, is reported for both.
 
-// notReported are the keywords that a handParser reads, besides those of boundWords, and those that
-// do not restrict a value. Unknown values of format and contentEncoding do not either.
-var notReported = strings.Fields("type enum const properties required additionalProperties items " +
-	"$schema $id $anchor $comment $defs definitions title description default example examples " +
-	"deprecated readOnly writeOnly format contentEncoding contentMediaType contentSchema")
-
-// combinators are the keywords that hold a list of schemas.
-var combinators = []string{"allOf", "anyOf", "oneOf"}
-
-// A handParser parses one schema. Its methods panic if clients or providers would refuse the
-// schema, and with it the whole list of tools.
-type handParser struct {
-	where string // names the tool, the schema and the value in it
-	why   purpose
-	depth int // of the value
+// A schemaParser parses one node of a schema. Its methods panic if clients or providers would
+// refuse the schema, and with it the whole list of tools.
+type schemaParser struct {
+	where    string // names the tool, the schema and the node in it
+	why      purpose
+	level    int       // of the node; that of the root is 1
+	inside   bool      // of a combinator, which is not enforced: nothing panics
+	warnings *[]string // what is to be reported
 }
 
-// at returns the parser for a value inside. The path leads to it, as in ".name" and "[]".
-func (p handParser) at(path string) handParser { return handParser{p.where + path, p.why, p.depth + 1} }
-
-// parseRoot returns the description of a schema, or nil if there is none. It writes the schema
+// parseSchema returns the description of a schema, or nil if there is none. It writes the schema
 // in one line.
-func (p handParser) parseRoot(raw *json.RawMessage) *schema {
+func parseSchema(raw *json.RawMessage, where string, why purpose, warnings *[]string) *schema {
 	if *raw == nil {
 		return nil
 	}
 	compact, err := appendCompact(nil, *raw)
-	panicUnless(err == nil, p.where, "it is %v", err)
-	panicUnless(compact[0] == '{', p.where, "a schema must be a JSON object")
+	panicUnless(err == nil, where, "it is %v", err)
+	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
-	return p.parseNode(compact)
+	return schemaParser{where: where, why: why, level: 1, warnings: warnings}.parseNode(compact)
+}
+
+// in returns the parser for an inner node. The path leads to it, as in ".name" and "[]".
+func (p schemaParser) in(path string) schemaParser {
+	p.where += path
+	p.level++
+	return p
+}
+
+// must panics unless ok is true.
+func (p schemaParser) must(ok bool, format string, args ...any) {
+	panicUnless(ok || p.inside, p.where, format, args...)
 }
 
 // parseNode returns the description of raw, a schema that is valid JSON. It returns nil if raw is nil
 // or a boolean.
-func (p handParser) parseNode(raw []byte) *schema {
-	if raw == nil || raw[0] == 't' || raw[0] == 'f' {
+func (p schemaParser) parseNode(raw []byte) *schema {
+	if raw == nil || raw[0] != '{' {
+		p.must(raw == nil || kindOf(raw) == "boolean", "a schema must be an object or a boolean")
 		return nil
 	}
-	panicUnless(raw[0] == '{', p.where, "a schema must be an object or a boolean")
 	s := &schema{open: true}
-	if p.depth > maxArgsDepth {
+	if p.level > maxArgsDepth {
 		return s // no argument that is valid is nested as deeply
 	}
 	node, err := readMembers(raw)
-	panicUnless(err == nil, p.where, "%v", err)
+	p.must(err == nil, "%v", err)
 	s.kind, s.kinds = readTypes(node["type"])
-	panicUnless(node["type"] == nil || s.kinds != nil, p.where, "type must name a type")
+	p.must(node["type"] == nil || s.kinds != nil, "type must name a type")
 	for _, name := range s.kinds {
-		panicUnless(slices.Contains(jsonTypes, name), p.where, "JSON Schema has no type %q", name)
+		p.must(slices.Contains(jsonTypes, name), "JSON Schema has no type %q", name)
 	}
 	for _, word := range boundWords[s.kind] {
 		if node[word] != nil {
 			err := s.setBound(word, node[word])
-			panicUnless(err == nil, p.where, "%v", err)
+			p.must(err == nil, "%v", err)
 		}
 	}
-	items, others := p.at("[]").parseNode(node["items"]), p.at("[]").parseNode(node["additionalProperties"])
+	properties, required := node["properties"], node["required"]
+	p.must(properties == nil || properties[0] == '{', "properties must be an object")
+	p.must(required == nil || required[0] == '[', "required must be a list of names")
+	p.report(raw, node, s.kind)
+
+	for _, word := range combinators {
+		for _, raw := range members(node[word]) {
+			inner := p.in("." + word)
+			inner.inside = true
+			inner.parseNode(raw)
+		}
+	}
+	items, others := p.in("[]").parseNode(node["items"]), p.in("[]").parseNode(node["additionalProperties"])
 	switch {
 	case s.kind == "array" && node["prefixItems"] == nil:
 		s.elem = items
 	case s.kind != "array" && node["patternProperties"] == nil:
 		s.elem, s.open = others, string(node["additionalProperties"]) != "false"
 	}
-
-	properties, required := node["properties"], node["required"]
-	panicUnless(properties == nil || properties[0] == '{', p.where, "properties must be an object")
 	_, err = readMembers(properties)
-	panicUnless(err == nil, p.where, "properties: %v", err)
+	p.must(err == nil, "properties: %v", err)
 	for name, raw := range members(properties) {
-		inner := p.at("." + string(name))
-		panicUnless(raw[0] == '{', inner.where, `a property must be described by an object, as in {"type":"string"}`)
+		inner := p.in("." + oneLine(string(name)))
+		inner.must(raw[0] == '{', `a property must be described by an object, as in {"type":"string"}`)
 		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parseNode(raw)})
 	}
-	panicUnless(required == nil || required[0] == '[', p.where, "required must be a list of names")
 	for _, raw := range members(required) {
 		name, isText := unquote(raw)
-		panicUnless(isText, p.where, "required must be a list of names")
+		p.must(isText, "required must be a list of names")
 		f := s.property(name)
-		panicUnless(f == nil || f.optional, p.where, "required names %q twice", name)
+		p.must(f == nil || f.optional, "required names %q twice", name)
 		if f == nil {
 			f = &field{name: name, schema: cmp.Or(s.elem, anything)}
 			s.fields = append(s.fields, f)
@@ -2305,13 +2307,12 @@ func (p handParser) parseNode(raw []byte) *schema {
 	}
 
 	enum, constant, dflt := node["enum"], node["const"], node["default"]
-	panicUnless(enum == nil || enum[0] == '[' && len(enum) > len("[]"), p.where, "enum must be a list that is not empty")
+	p.must(enum == nil || enum[0] == '[' && len(enum) > len("[]"), "enum must be a list that is not empty")
 	if constant != nil {
 		enum = join(nil, "[", string(constant), "]")
 	}
 	for _, val := range members(enum) {
-		panicUnless(p.why == forResults || string(val) != `""`, p.where,
-			"enum must not have an empty string, for which a provider refuses every tool")
+		p.must(p.why == forResults || string(val) != `""`, "enum must not have an empty string, for which a provider refuses every tool")
 		s.enum = append(s.enum, canonical(val))
 	}
 	if format, _ := unquote(node["format"]); s.kind == "string" && slices.Contains(formats, format) {
@@ -2326,8 +2327,71 @@ func (p handParser) parseNode(raw []byte) *schema {
 		err = s.checkValue("default", dflt)
 		s.dflt = dflt
 	}
-	panicUnless(err == nil, p.where, "%v", err)
+	p.must(err == nil, "%v", err)
 	return s
+}
+
+// notReported are the keywords that parseNode reads, besides those of boundWords, and those that
+// do not restrict a value. Unknown values of format and contentEncoding do not either.
+var notReported = strings.Fields("type enum const properties required additionalProperties items " +
+	"$schema $id $anchor $comment $defs definitions title description default example examples " +
+	"deprecated readOnly writeOnly format contentEncoding contentMediaType contentSchema")
+
+// combinators are the keywords that hold a list of schemas.
+var combinators = []string{"allOf", "anyOf", "oneOf"}
+
+// report adds what is to be reported of a node, whose members node has by name: keywords that are
+// not enforced, and shapes that some providers refuse. Such a provider refuses the tool, or every
+// request that has it.
+func (p schemaParser) report(raw []byte, node map[string][]byte, kind string) {
+	if p.level > maxLevels+1 {
+		return
+	}
+	refused := func(found bool, shape string) {
+		if found {
+			*p.warnings = append(*p.warnings, p.where+": "+shape+": some providers refuse that")
+		}
+	}
+	isElsewhere := node["$ref"] != nil
+	words := boundWords[kind]
+	for key := range members(raw) {
+		word := string(key)
+		known := slices.Contains(slices.Concat(notReported, words[:]), word) || strings.HasPrefix(word, "x-")
+		if known && (word != "items" || kind == "array") {
+			continue
+		}
+		isElsewhere = isElsewhere || slices.Contains(combinators, word)
+		warning := p.where + ": " + oneLine(word) + " is not enforced"
+		if p.level == 1 && slices.Contains(combinators, word) {
+			warning += ", and at the top some providers refuse it"
+		}
+		*p.warnings = append(*p.warnings, warning)
+	}
+	isMixed, isHuge, lacking := false, false, ""
+	for _, val := range members(node["enum"]) {
+		isMixed = isMixed || val[0] != '"'
+	}
+	for _, word := range slices.Concat(boundTags, []string{"exclusiveMinimum", "exclusiveMaximum"}) {
+		num := string(node[word])
+		isHuge = isHuge || isLess("9007199254740992", num) || isLess(num, "-9007199254740992")
+	}
+	properties, _ := readMembers(node["properties"])
+	for _, val := range members(node["required"]) {
+		if name, _ := unquote(val); properties[name] == nil {
+			lacking = cmp.Or(lacking, oneLine(name))
+		}
+	}
+	refused(p.level == 1 && node["properties"] == nil, "properties is missing")
+	refused(node["type"] == nil && !isElsewhere, "type is missing")
+	refused(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list")
+	refused(kind == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing")
+	refused(kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type "+kind)
+	refused(lacking != "", "required has "+lacking+", which properties has not")
+	refused(isMixed, "enum has values that are not strings")
+	refused(node["const"] != nil, "const is used")
+	refused(isHuge, "a bound is above 2^53")
+	refused(node["contentEncoding"] != nil, "contentEncoding is used")
+	refused(p.level > maxLevels, "there are more than 10 levels")
 }
 
 // readMembers returns the members of an object by name. There is an error if a name comes twice,
@@ -2364,73 +2428,6 @@ func readTypes(raw []byte) (kind string, kinds []string) {
 
 // jsonTypes lists the types of JSON Schema.
 var jsonTypes = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
-
-// appendRefused appends what is to be reported of raw, a node of this level of a schema of
-// arguments as it is listed, and of the nodes in it: keywords that are not enforced, and shapes that
-// some providers refuse. Such a provider refuses the tool, or every request that has it.
-func appendRefused(warnings []string, raw []byte, where string, level int) []string {
-	node, _ := readMembers(raw)
-	kind, _ := readTypes(node["type"])
-	words := boundWords[kind]
-	for keyword := range members(raw) {
-		word := string(keyword)
-		known := slices.Contains(slices.Concat(notReported, words[:]), word) || strings.HasPrefix(word, "x-")
-		if known && (word != "items" || kind == "array") {
-			continue
-		}
-		warning := where + ": " + oneLine(word) + " is not enforced"
-		if level == 1 && slices.Contains(combinators, word) {
-			warning += ", and at the top some providers refuse it"
-		}
-		warnings = append(warnings, warning)
-	}
-	isElsewhere := slices.ContainsFunc(slices.Concat(combinators, []string{"$ref"}), func(word string) bool { return node[word] != nil })
-	isMixed, isHuge, lacking := false, false, ""
-	for _, val := range members(node["enum"]) {
-		isMixed = isMixed || val[0] != '"'
-	}
-	for _, word := range slices.Concat(boundTags, []string{"exclusiveMinimum", "exclusiveMaximum"}) {
-		num := string(node[word])
-		isHuge = isHuge || isLess("9007199254740992", num) || isLess(num, "-9007199254740992")
-	}
-	properties, _ := readMembers(node["properties"])
-	for _, val := range members(node["required"]) {
-		if name, _ := unquote(val); properties[name] == nil {
-			lacking = cmp.Or(lacking, oneLine(name))
-		}
-	}
-	refused := func(found bool, shape string) {
-		if found {
-			warnings = append(warnings, where+": "+shape+": some providers refuse that")
-		}
-	}
-	refused(level == 1 && node["properties"] == nil, "properties is missing")
-	refused(node["type"] == nil && !isElsewhere, "type is missing")
-	refused(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list")
-	refused(kind == "array" && node["items"] == nil, "items is missing")
-	refused(kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type "+kind)
-	refused(lacking != "", "required has "+lacking+", which properties has not")
-	refused(isMixed, "enum has values that are not strings")
-	refused(node["const"] != nil, "const is used")
-	refused(isHuge, "a bound is above 2^53")
-	refused(node["contentEncoding"] != nil, "contentEncoding is used")
-	refused(level > maxLevels, "there are more than 10 levels")
-	if level > maxLevels {
-		return warnings
-	}
-	for _, word := range slices.Concat(combinators, []string{"properties"}) {
-		for name, inner := range members(node[word]) { // an element has no name
-			warnings = appendRefused(warnings, inner, where+"."+oneLine(cmp.Or(string(name), word)), level+1)
-		}
-	}
-	for _, word := range []string{"items", "additionalProperties"} {
-		// true and false are usual for additionalProperties.
-		if inner := node[word]; inner != nil && (word == "items" || inner[0] == '{') {
-			warnings = appendRefused(warnings, inner, where+"[]", level+1)
-		}
-	}
-	return warnings
-}
 
 // ---- arguments by their schema ----
 //
@@ -2551,7 +2548,7 @@ const maxArgsDepth = 100
 func (in rules) checked(given []byte, c *checker) []byte {
 	c.depth++
 	defer func() { c.depth-- }()
-	before, raw := len(c.faults), in.check.converted(given, c)
+	before, raw := len(c.faults), in.converted(given, c)
 	switch {
 	case c.depth > maxArgsDepth:
 		c.addFault(errors.New("is nested too deeply"))
@@ -2565,13 +2562,13 @@ func (in rules) checked(given []byte, c *checker) []byte {
 	case raw[0] == '"':
 		in.check.checkString(raw, c)
 	}
-	if in.set.typ != in.check.typ && raw[0] != 'n' {
-		raw = in.set.converted(raw, c)
+	if (in.set.kind != in.check.kind || in.set.hasOwnText()) && raw[0] != 'n' {
+		raw = rules{in.set, in.set}.converted(raw, c)
 		switch {
 		case !in.set.allows(raw):
 			c.addFault(in.set.wrongKind(given))
 			return raw
-		case raw[0] == '"' && !in.set.isPlainText() && len(c.faults) == before:
+		case raw[0] == '"' && in.set.hasOwnText() && len(c.faults) == before:
 			c.addFault(in.set.checkText(raw))
 		}
 	}
@@ -2586,49 +2583,47 @@ func (in rules) checked(given []byte, c *checker) []byte {
 	return raw
 }
 
-// converted returns raw, or the value that is meant by it.
-func (s *schema) converted(raw []byte, c *checker) []byte {
-	meant, ok := s.meant(raw, c.source)
-	if !ok {
+// converted returns raw, or the value that is meant by it if in.check does not allow raw. Models
+// send numbers, booleans, lists and objects as JSON inside of a text, one text for a list of texts,
+// and numbers for texts. PHP writes an empty object as an empty list.
+func (in rules) converted(raw []byte, c *checker) []byte {
+	s := in.check
+	if c.source == fromTag || s.kind == "" || s.allows(raw) {
+		return raw
+	}
+	var meant []byte
+	switch kind := kindOf(raw); {
+	case kind == "number" && c.source == fromCall && s.isPlainText() && !in.set.hasOwnText() && isShortInteger(raw):
+		meant = join(nil, `"`, string(raw), `"`)
+	case kind == "array" && s.kind == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0:
+		meant = []byte("{}")
+	case kind == "string":
+		meant = s.meantByText(raw)
+	}
+	if meant == nil {
 		return raw
 	}
 	c.changes++
 	return meant
 }
 
-// meant returns the value that is meant by raw, if s does not allow raw. Models send numbers,
-// booleans, lists and objects as JSON inside of a text, one text for a list of texts, and numbers
-// for texts. PHP writes an empty object as an empty list.
-func (s *schema) meant(raw []byte, from source) (val []byte, ok bool) {
-	if from == fromTag || s.kind == "" || s.allows(raw) {
-		return nil, false
-	}
-	switch kindOf(raw) {
-	case "number":
-		return join(nil, `"`, string(raw), `"`), from == fromCall && s.isPlainText() && isShortInteger(raw)
-	case "array":
-		return []byte("{}"), s.kind == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0
-	case "string":
-		return s.meantByText(raw)
-	}
-	return nil, false
-}
-
-// meantByText is meant for a string.
-func (s *schema) meantByText(raw []byte) (val []byte, ok bool) {
+// meantByText returns the value that is meant by a string that s does not allow, or nil.
+func (s *schema) meantByText(raw []byte) []byte {
 	text := bytes.TrimSpace(unquoteBytes(raw))
 	inside, err := appendCompact(nil, text)
 	switch {
 	case err == nil && s.allows(inside):
-		return inside, true
+		return inside
 	case err == nil && s.kind == "object" && string(inside) == "[]":
-		return []byte("{}"), true
+		return []byte("{}")
 	case !s.isTextList() || bytes.HasPrefix(text, []byte("[")) || bytes.HasPrefix(text, []byte("{")):
-		return nil, false // a text that begins like JSON is not one element, but JSON with a mistake
-	case isTextForNull(raw):
-		return []byte("null"), s.allowsNull()
+		return nil // a text that begins like JSON is not one element, but JSON with a mistake
+	case !isTextForNull(raw):
+		return join(nil, "[", string(raw), "]")
+	case s.allowsNull():
+		return []byte("null")
 	}
-	return join(nil, "[", string(raw), "]"), true
+	return nil
 }
 
 // isTextList reports whether s is a list of strings.

@@ -96,7 +96,9 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{`a schema must be a JSON object`, input(`[]`)},
 		{`InputSchema: it is not valid JSON: unexpected end`, input(`{"type":"object"`)},
 		{`InputSchema: it is not valid JSON: not UTF-8`, input(`{"type":"object","title":"` + "\xe9" + `"}`)},
-		{`a schema must be a JSON object`, tool(Tool{Name: "x", OutputSchema: json.RawMessage(`true`)})},
+		{`a schema must be a JSON object`, func() {
+			AddTool(&Server{}, Tool{Name: "x", OutputSchema: json.RawMessage(`true`)}, func(context.Context, none) (map[string]any, error) { return nil, nil })
+		}},
 		{`"type": "object"`, input(`{"type":"string"}`)},
 		{`"type": "object"`, input(`{"type":["object"]}`)},
 		{promises + "string has none", onServer(promised(""))},
@@ -685,7 +687,7 @@ func TestSchemaIsReported(t *testing.T) {
 		{properties(`"description":"x"`), x + ".a: type is missing" + refuse},
 		{properties(`"enum":["x","y"]`), x + ".a: type is missing" + refuse},
 		{properties(`"type":"array","items":{}`), x + ".a[]: type is missing" + refuse},
-		{properties(`"type":"array","items":true`), x + ".a[]: type is missing" + refuse},
+		{properties(`"type":"array","items":true`), x + ".a: items is missing" + refuse},
 		{properties(`"type":"object","additionalProperties":{}`), x + ".a[]: type is missing" + refuse},
 		{properties(`"type":"integer","enum":[1,2]`), x + ".a: enum has values that are not strings" + refuse},
 		{properties(`"type":"string","enum":["x",null,2]`), x + ".a: enum has values that are not strings" + refuse},
@@ -976,7 +978,8 @@ func TestSchemaHasTenLevels(t *testing.T) {
 		}
 	}
 	s := mustDerive(reflect.StructOf(fields), "In", forArguments)
-	text, listed := s.list(nil, nil)
+	text := s.render()
+	listed := parseSchema(&text, "In", forArguments, new([]string))
 	check := func(args string) error { return listed.checkValue("in", []byte(args)) }
 	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil || s.checkValue("in", []byte(`{"F19":{"x":1}}`)) == nil {
 		t.Errorf("%d bytes: %s", len(text), text[len(text)-200:])
@@ -3790,7 +3793,7 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 // unexported names because AddTool takes no type that was made at run time.
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
-	hand := rules{set: &schema{}, check: handParser{where: "x"}.parseNode(s.render())}
+	hand := rules{set: &schema{}, check: parseSchema(ptr(s.render()), "x", forArguments, new([]string))}
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
 	err := (rules{s, s}).unmarshal(args, got.Interface(), fromCall)

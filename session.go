@@ -255,7 +255,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		diagnostics: make(chan string, maxDiagnostics),
 		reported:    make(chan struct{}, 1),
 	}
-	c.in.r, c.in.limit = r, s.maxMessage()
+	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
 	c.out.w, c.out.failed = w, c.failWrite
 	err := checkIcons(s.Icons)
 	if err != nil {
@@ -288,9 +288,6 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	go c.readLines()
 	return c.waitForEnd(printed)
 }
-
-// maxMessage returns the greatest length of a line from the client.
-func (s *Server) maxMessage() int { return cmp.Or(max(0, s.MaxMessageBytes), 64<<20) }
 
 // ---- what each revision knows ----
 
