@@ -213,17 +213,14 @@ func (c *session) cancelHandlers(cause error) {
 	}
 	c.mu.Unlock()
 	for _, r := range waiting {
-		c.respond(r, r.refuseNotStarted())
+		c.respond(r, r.errorResponse(r.notStarted()))
 		c.wg.Done()
 	}
 	c.out.start()
 }
 
-// refuseNotStarted returns the response to a request that was not started before the
-// session ended.
-func (r *request) refuseNotStarted() []byte {
-	return r.errorResponse(coded(codeInternal, r.session.cause().Error()))
-}
+// notStarted is the error for a request that was not started before the session ended.
+func (r *request) notStarted() *Error { return coded(codeInternal, r.session.cause().Error()) }
 
 // cause returns why the session has ended. When ctx ends, open ends a moment later.
 func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.Cause(c.ctx)) }

@@ -538,24 +538,24 @@ func (e *Error) Is(target error) bool {
 // resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(r *request, in *rules, out *schema) []byte {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(r *request, in *rules, out *schema) ([]byte, error) {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
 			out Out
 		}
 		err := in.unmarshal(r.arguments, &call.in, fromCall)
 		if err != nil {
-			return r.textResponse("Invalid arguments: "+err.Error(), nil, true)
+			return nil, errors.New("Invalid arguments: " + err.Error())
 		}
 		if call.out, err = h(r.ctx, call.in); err != nil {
-			return r.failureResponse(err)
+			return nil, err
 		}
 		return r.toolResponse(&call.out, out)
 	})
 }
 
 // addTool is the part of AddTool that does not depend on the types In and Out.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, in *rules, out *schema) []byte) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, in *rules, out *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && 0 < len(t.Name) && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var warnings []string
@@ -603,9 +603,9 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		name:    t.Name,
 		encoded: s.encodeItem(where, t, checkIcons(t.Icons)),
 		enabled: t.Enabled,
-		run: func(r *request) []byte {
+		run: func(r *request) ([]byte, error) {
 			if t.Enabled != nil && !t.Enabled(r.ctx) {
-				return r.errorResponse(r.unknownItem())
+				return nil, r.unknownItem()
 			}
 			return call(r, in, out)
 		},
@@ -669,7 +669,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		name:    name,
 		encoded: s.encodeItem(where, public, invalid),
 		match:   func(uri string) (map[string]string, bool) { return matchTemplate(prefix, vars, uri) },
-		run: func(q *request) []byte {
+		run: func(q *request) ([]byte, error) {
 			contents, err := read(q.ctx, q.name, q.vars)
 			return q.readResponse(contents, err, r.MIMEType)
 		},
@@ -855,10 +855,10 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	s.addItem(prompts, &item{
 		name:    p.Name,
 		encoded: s.encodeItem(where, p, checkIcons(p.Icons)),
-		run: func(r *request) []byte {
+		run: func(r *request) ([]byte, error) {
 			var args map[string]string
 			if err := in.unmarshal(r.arguments, &args, fromCall); err != nil {
-				return r.errorResponse(coded(codeParams, "Invalid arguments: "+err.Error()))
+				return nil, coded(codeParams, "Invalid arguments: "+err.Error())
 			}
 			messages, err := get(r.ctx, args)
 			return r.promptResponse(messages, err, p.Description)
@@ -1043,7 +1043,7 @@ type item struct {
 	enabled func(context.Context) bool // Tool.Enabled
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
-	run   func(*request) []byte                              // returns the response, as a line
+	run   responder
 
 	output    *schema                 // of a tool: the output schema, or nil
 	anyOutput bool                    // of a tool: the output schema is not that of an object
@@ -1247,10 +1247,10 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
 		where, "the name is empty, or is reserved for the protocol")
 	panicUnless(h != nil, where, "the handler is nil")
-	run := func(r *request) []byte {
+	run := func(r *request) ([]byte, error) {
 		result, err := h(r.ctx, slices.Clip(r.params))
 		if err != nil {
-			return r.failureResponse(err)
+			return nil, err
 		}
 		return r.methodResponse(result)
 	}
@@ -1258,10 +1258,7 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	if s.methods == nil {
 		s.methods = make(map[string]*service)
 	}
-	s.methods[name] = &service{kind: always, serve: func(r *request) []byte {
-		r.run = run
-		return nil
-	}}
+	s.methods[name] = &service{kind: always, serve: func(*request) ([]byte, responder) { return nil, run }}
 	s.mu.Unlock()
 }
 

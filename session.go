@@ -174,11 +174,11 @@ type request struct {
 	// Members of _meta. In the legacy era, client and caps are those of initialize.
 	token, version, client, caps, level []byte
 
-	name       string                // of the tool or prompt, or the URI of the resource
-	item       *item                 // nil if the method calls none
-	vars       map[string]string     // the variables of a resource template
-	lastChange int                   // of the list in the response; 0 if there is none
-	run        func(*request) []byte // returns the response, as a line
+	name       string            // of the tool or prompt, or the URI of the resource
+	item       *item             // nil if the method calls none
+	vars       map[string]string // the variables of a resource template
+	lastChange int               // of the list in the response; 0 if there is none
+	run        responder
 
 	// What a stream watches. Each topic has the position in the output after its last
 	// notification.
@@ -663,10 +663,14 @@ type service struct {
 	names        string   // the member of params that names an item; required
 	absentData   any      // data of the error in revisions that do not have the method
 
-	// serve returns the response, as a line. If it returns nil, it has set r.run, or
-	// the request is a stream.
-	serve func(r *request) []byte
+	// serve returns the response, as a line, or what a handler's goroutine must run to make it.
+	// A stream has neither, because it is answered when it ends.
+	serve func(r *request) (line []byte, run responder)
 }
+
+// A responder returns the response to a request, as a line, or the error with which it fails. It
+// may run users' code.
+type responder func(r *request) (line []byte, err error)
 
 // services holds the methods of the protocol: those that open a conversation, lists,
 // those that call handlers, and those that turn notifications on and off.
@@ -675,7 +679,7 @@ var services = map[string]*service{
 		until: newestLegacy, early: true, opens: true, kind: always, serve: (*request).initialize,
 		absentData: json.RawMessage(`{"supported":` + modernVersions + `}`),
 	},
-	"ping":            {until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
+	"ping":            {until: newestLegacy, early: true, kind: always, serve: (*request).ping},
 	"server/discover": {since: firstModern, kind: always, serve: (*request).discover},
 
 	"tools/list":               {kind: tools, list: true, serve: (*request).listItems},
@@ -730,9 +734,13 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 		c.sendResponse(r.errorResponse(err), nil)
 		return nil
 	}
-	if line := r.service.serve(r); line != nil {
+	line, run := r.service.serve(r)
+	if run == nil {
 		c.sendResponse(line, r)
-	} else if r.run != nil && c.beginRequest(r) {
+		return nil
+	}
+	r.run = run
+	if c.beginRequest(r) {
 		return r
 	}
 	return nil
@@ -884,7 +892,7 @@ func (r *request) checkInitialize() *Error {
 
 // initialize opens a legacy session, in place of an earlier one: hosts and proxies reconnect over
 // one process, and start their ids again.
-func (r *request) initialize() []byte {
+func (r *request) initialize() (line []byte, run responder) {
 	c := r.session
 	if c.legacy.rev != 0 {
 		c.endLegacy()
@@ -907,59 +915,64 @@ func (r *request) initialize() []byte {
 	}
 	c.mu.Unlock()
 	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.server, `,`)
-	return r.endResponse(c.appendCapabilities(b, offered))
+	return r.endResponse(c.appendCapabilities(b, offered)), nil
 }
 
 // discover returns the revisions, the capabilities and the instructions of the server
 // to a modern client.
-func (r *request) discover() []byte {
+func (r *request) discover() (line []byte, run responder) {
 	c := r.session
 	b := join(r.beginResponse(), `"supportedVersions":`, modernVersions, `,`)
 	b = r.appendCaching(c.appendCapabilities(b, c.srv.offeredKinds()), true)
-	return join(b, `"_meta":{"`+keyServer+`":`, c.server, `}}}`)
+	return join(b, `"_meta":{"`+keyServer+`":`, c.server, `}}}`), nil
 }
 
 // listItems returns a list, which has one page. If a tool has Tool.Enabled, a handler makes
 // the list: Enabled is the user's code and must not run under a lock or delay the reader.
-// The list leaves out the tools that the client may not see, and must not be cached.
-func (r *request) listItems() []byte {
+func (r *request) listItems() (line []byte, run responder) {
 	if cursor := member(r.params, "cursor"); len(cursor) > 0 && string(cursor) != "null" && string(cursor) != `""` {
-		return r.errorResponse(coded(codeParams, "Invalid cursor"))
+		return r.errorResponse(coded(codeParams, "Invalid cursor")), nil
 	}
-	k := r.service.kind
-	items, lastChange := r.session.srv.listInOrder(k)
+	items, lastChange := r.session.srv.listInOrder(r.service.kind)
 	r.lastChange = lastChange
-	b := join(r.beginResponse(), `"`, kindNames[k], `":[`)
-	for _, it := range items {
-		switch {
-		case it.encoded == nil:
-			continue
-		case it.enabled != nil && r.ctx == nil: // a handler calls listItems again
-			r.run = (*request).listItems
-			return nil
-		case it.enabled != nil && !it.enabled(r.ctx):
-			continue
+	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil }) {
+		return nil, func(r *request) ([]byte, error) {
+			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.enabled != nil && !it.enabled(r.ctx) })
+			return r.listResponse(seen, false), nil // another client may see others, so it must not be cached
 		}
+	}
+	return r.listResponse(items, true), nil
+}
+
+// listResponse returns the response with a list of items.
+func (r *request) listResponse(items []*item, keep bool) []byte {
+	k, size := r.service.kind, 1<<10
+	for _, it := range items {
+		size += len(it.encoded) + len(",")
+	}
+	b := join(slices.Grow(r.beginResponse(), size), `"`, kindNames[k], `":[`)
+	for _, it := range items {
 		encoded := it.encoded
 		if it.anyOutput && !r.rev.knows(anyOutput) {
 			encoded = closeWith(copyMembers([]byte("{"), encoded, "outputSchema"), "}")
 		}
-		b = append(append(b, encoded...), ',')
+		if encoded != nil {
+			b = append(append(b, encoded...), ',')
+		}
 	}
-	return r.endResponse(r.appendCaching(closeWith(b, `],`), r.ctx == nil))
+	return r.endResponse(r.appendCaching(closeWith(b, `],`), keep))
 }
 
 // lookUp finds the item that a request names. The item's handler answers the request.
-func (r *request) lookUp() []byte {
+func (r *request) lookUp() (line []byte, run responder) {
 	r.item, r.vars = r.session.srv.findItem(r.service.kind, r.name)
 	switch {
 	case r.item != nil:
-		r.run = r.item.run
-		return nil
+		return nil, r.item.run
 	case r.service.kind == resources:
-		return r.errorResponse(r.notFound())
+		return r.errorResponse(r.notFound()), nil
 	}
-	return r.errorResponse(r.unknownItem())
+	return r.errorResponse(r.unknownItem()), nil
 }
 
 // unknownItem is the error for a tool or prompt that does not exist for the client. It names
@@ -981,7 +994,7 @@ func (r *request) unknownItem() *Error {
 
 // complete finds the argument for which the client wants suggestions. The handler decodes
 // the other arguments, because there may be many.
-func (r *request) complete() []byte {
+func (r *request) complete() (line []byte, run responder) {
 	ref, argument := member(r.params, "ref"), member(r.params, "argument")
 	k, key := prompts, "name"
 	switch typ, _ := unquote(member(ref, "type")); typ {
@@ -989,7 +1002,7 @@ func (r *request) complete() []byte {
 	case "ref/resource":
 		k, key = templates, "uri" // of a template, or a URI that matches one
 	default:
-		return r.errorResponse(badParams("ref.type must be ref/prompt or ref/resource"))
+		return r.errorResponse(badParams("ref.type must be ref/prompt or ref/resource")), nil
 	}
 	r.name, _ = unquote(member(ref, key))
 	it, _ := r.session.srv.findItem(k, r.name)
@@ -997,43 +1010,43 @@ func (r *request) complete() []byte {
 	typed, isText := unquote(member(argument, "value"))
 	switch {
 	case name == "" || !isText:
-		return r.errorResponse(badParams("argument.name and argument.value are required"))
+		return r.errorResponse(badParams("argument.name and argument.value are required")), nil
 	case it == nil:
-		return r.errorResponse(badParams("no such prompt or template to complete"))
+		return r.errorResponse(badParams("no such prompt or template to complete")), nil
 	}
-	r.run = func(r *request) []byte {
+	return nil, func(r *request) ([]byte, error) {
 		known, given := make(map[string]string), member(r.params, "context")
 		arguments := member(given, "arguments")
 		dropNulls(&given, &arguments)
 		if given != nil && given[0] != '{' {
-			return r.errorResponse(badParams("context must be an object"))
+			return nil, badParams("context must be an object")
 		}
 		if arguments != nil && json.Unmarshal(arguments, &known) != nil {
-			return r.errorResponse(badParams("context.arguments must be an object whose members are strings"))
+			return nil, badParams("context.arguments must be an object whose members are strings")
 		}
 		if it.complete[name] == nil {
-			return r.completeResponse(nil, nil)
+			return r.completeResponse(nil), nil
 		}
-		return r.completeResponse(it.complete[name](r.ctx, typed, known))
+		values, err := it.complete[name](r.ctx, typed, known)
+		return r.completeResponse(values), err
 	}
-	return nil
 }
 
 // setLevel sets the lowest level of log messages that the legacy session receives.
-func (r *request) setLevel() []byte {
+func (r *request) setLevel() (line []byte, run responder) {
 	if !r.session.legacy.offered[logging] { // it was not declared to this session
-		return r.errorResponse(r.methodNotFound())
+		return r.errorResponse(r.methodNotFound()), nil
 	}
 	raw := member(r.params, "level")
 	level, _ := unquote(raw)
 	n := slices.Index(levels[:], level)
 	if n < 0 {
-		return r.errorResponse(coded(codeParams, "Invalid log level: "+excerpt(cmp.Or(level, string(raw), "it is missing"))))
+		return r.errorResponse(coded(codeParams, "Invalid log level: "+excerpt(cmp.Or(level, string(raw), "it is missing")))), nil
 	}
 	r.session.mu.Lock()
 	r.session.legacy.level = n
 	r.session.mu.Unlock()
-	return r.emptyResponse()
+	return r.emptyResponse(), nil
 }
 
 // logLevel returns the lowest level of log messages that the client wants for r, as
@@ -1052,28 +1065,28 @@ func (c *session) logLevel(r *request) int {
 }
 
 // subscribe lets the legacy session receive notifications when a resource changes.
-func (r *request) subscribe() []byte {
+func (r *request) subscribe() (line []byte, run responder) {
 	r.session.mu.Lock()
 	err := r.session.legacy.stream.watchURI(r.name)
 	r.session.mu.Unlock()
 	if err != nil {
-		return r.errorResponse(err)
+		return r.errorResponse(err), nil
 	}
-	return r.emptyResponse()
+	return r.emptyResponse(), nil
 }
 
 // unsubscribe undoes subscribe.
-func (r *request) unsubscribe() []byte {
+func (r *request) unsubscribe() (line []byte, run responder) {
 	r.session.mu.Lock()
 	delete(r.session.legacy.stream.watched, topic{uri: r.name})
 	r.session.mu.Unlock()
-	return r.emptyResponse()
+	return r.emptyResponse(), nil
 }
 
 // listen begins a stream, which watches what the client asks for as far as the server
 // offers it. The stream may last long, so it is a new request, which keeps no slices of the
 // line. It is answered when the session ends, unless the client ends it.
-func (r *request) listen() []byte {
+func (r *request) listen() (line []byte, run responder) {
 	c, offered := r.session, r.session.srv.offeredKinds()
 	st := &request{session: c, id: bytes.Clone(r.id), key: bytes.Clone(r.key), rev: r.rev, watched: make(map[topic]int64)}
 	asked := member(r.params, "notifications")
@@ -1098,21 +1111,21 @@ func (r *request) listen() []byte {
 		subscribed = append(subscribed, uri)
 	}
 	if !valid {
-		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions"))
+		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions")), nil
 	}
 	if offered[resources] {
 		for _, uri := range subscribed {
 			if err := st.watchURI(uri); err != nil {
-				return r.errorResponse(err)
+				return r.errorResponse(err), nil
 			}
 		}
 		encoded, _ := jsonOf(subscribed) // nil if there are none
 		accepted = rawMember(accepted, "resourceSubscriptions", encoded)
 	}
 	if err := c.beginStream(st, closeWith(accepted, `}`)); err != nil {
-		return r.errorResponse(err)
+		return r.errorResponse(err), nil
 	}
-	return nil
+	return nil, nil
 }
 
 // beginStream adds a stream and queues its acknowledgement, with what it watches. It returns an
@@ -1152,7 +1165,7 @@ func (st *request) watchURI(uri string) *Error {
 // beginRequest starts the handler of r on a new goroutine, or queues r if
 // MaxConcurrent handlers run. If it returns true, it did neither, and the caller must
 // run the handler. From here on r can be cancelled, and is counted in the WaitGroup. If
-// the session has ended, refuseNotStarted replaces the handler.
+// the session has ended, the handler is replaced by the error of that.
 //
 // All of this happens under one lock. Otherwise the session, or the last request that
 // runs, could end in between, and a request that was queued after that would never be
@@ -1170,7 +1183,7 @@ func (c *session) beginRequest(r *request) (inline bool) {
 		return false
 	}
 	if over {
-		r.run = (*request).refuseNotStarted
+		r.run = func(r *request) ([]byte, error) { return nil, r.notStarted() }
 	}
 	c.running[r] = struct{}{}
 	if over || len(c.running) == 1 {
@@ -1260,9 +1273,13 @@ func (c *session) runHandler(r *request) []byte {
 			return r.errorResponse(err)
 		}
 	}
-	line := r.run(r)
-	if hint := r.hintAtDropped(r.takeQuestions()); hint != "" { // the handler returned no error
-		return r.failure(hint)
+	line, err := r.run(r)
+	questions := r.takeQuestions()
+	switch {
+	case err != nil:
+		return r.failureResponse(err, questions)
+	case len(questions) > 0 && r.ctx.Err() == nil:
+		return r.failure(r.hintAtDropped(questions))
 	}
 	return line
 }
@@ -1406,6 +1423,8 @@ func (r *request) endResponseWith(meta string, b []byte) []byte {
 // refuse any member in it.
 func (r *request) emptyResponse() []byte { return r.endResponse(r.beginResponse()) }
 
+func (r *request) ping() (line []byte, run responder) { return r.emptyResponse(), nil }
+
 // errorLine returns an error response. A nil id is sent as null. If the Data of e cannot be
 // encoded, it is left out, and err says why.
 func errorLine(id []byte, e *Error) (line []byte, err error) {
@@ -1454,7 +1473,7 @@ func badParams(what string) *Error {
 
 // toolResponse returns the response to a call of a tool. The parameter out points to
 // the handler's result, whose type s describes if it is not one of those below.
-func (r *request) toolResponse(out any, s *schema) []byte {
+func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 	switch out := out.(type) {
 	case *any: // the type of the value can differ from call to call
 		return r.toolResponse(addressable(*out), nil)
@@ -1462,15 +1481,15 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 		return r.resultResponse(&Result{})
 	case *string:
 		if r.item.output == nil { // otherwise Out is any, and the string is structured output
-			return r.textResponse(*out, nil, false)
+			return r.textResponse(*out, nil, false), nil
 		}
 	case *[]byte:
 		switch {
 		case r.item.output != nil: // as base64, which the output schema describes
 		case utf8.Valid(*out):
-			return r.textResponse(string(*out), nil, false)
+			return r.textResponse(string(*out), nil, false), nil
 		default:
-			return r.unsendableResponse(errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"))
+			return nil, r.unsendable(errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"))
 		}
 	case *Content:
 		return r.resultResponse(&Result{Content: []Content{*out}})
@@ -1484,12 +1503,12 @@ func (r *request) toolResponse(out any, s *schema) []byte {
 	raw, err := marshalOutput(out, s, r.item.output)
 	switch {
 	case err != nil:
-		return r.unsendableResponse(err)
+		return nil, r.unsendable(err)
 	// There is no output, or none that fits the output schema.
 	case string(raw) == "null" || raw[0] != '{' && r.item.output != nil && !r.item.anyOutput:
 		return r.resultResponse(&Result{})
 	}
-	return r.textResponse(string(raw), raw, false)
+	return r.textResponse(string(raw), raw, false), nil
 }
 
 // textResponse returns the response to a call of a tool, with a text and, unless it is nil,
@@ -1501,21 +1520,21 @@ func (r *request) textResponse(text string, structured []byte, isError bool) []b
 
 // resultResponse returns the response to a call of a tool whose handler returned a Result. Many
 // clients show only the content, so structured output without content is sent as a text too.
-func (r *request) resultResponse(res *Result) []byte {
+func (r *request) resultResponse(res *Result) ([]byte, error) {
 	var structured []byte
 	meta, err := jsonOf(res.Meta)
 	if err == nil && res.StructuredContent != nil {
 		structured, err = marshalOutput(addressable(res.StructuredContent), nil, r.item.output)
 	}
 	if err != nil {
-		return r.unsendableResponse(err)
+		return nil, r.unsendable(err)
 	}
 	if string(structured) == "null" {
 		structured = nil
 	}
 	// Clients refuse such a result.
 	if r.item.output != nil && !res.IsError && structured == nil {
-		return r.unsendableResponse(errors.New("the output schema promises structured output, but there is none"))
+		return nil, r.unsendable(errors.New("the output schema promises structured output, but there is none"))
 	}
 	content := res.Content
 	if len(content) == 0 && structured != nil {
@@ -1524,11 +1543,11 @@ func (r *request) resultResponse(res *Result) []byte {
 	b := join(r.beginResponse(), `"content":[`)
 	for _, c := range content {
 		if b, err = r.rev.appendContent(b, c); err != nil {
-			return r.unsendableResponse(err)
+			return nil, r.unsendable(err)
 		}
 	}
 	b = appendOutcome(closeWith(b, `],`), structured, res.IsError, r.rev)
-	return r.endResponseWithMeta(b, meta)
+	return r.endResponseWithMeta(b, meta), nil
 }
 
 // endResponseWithMeta is endResponse with a _meta, an object or nil. Its serverInfo is dropped,
@@ -1549,17 +1568,17 @@ func copyMembers(b, object []byte, except ...string) []byte {
 
 // methodResponse returns the response to a request for a method of AddMethod. The handler's
 // resultType is dropped, because that member belongs to the protocol.
-func (r *request) methodResponse(result any) []byte {
+func (r *request) methodResponse(result any) ([]byte, error) {
 	raw, err := marshal(addressable(result))
 	switch {
 	case err != nil:
-		return r.unsendableResponse(err)
+		return nil, r.unsendable(err)
 	case result == nil:
 		raw = []byte("{}")
 	case raw[0] != '{':
-		return r.unsendableResponse(errors.New("the result of a method must be a JSON object"))
+		return nil, r.unsendable(errors.New("the result of a method must be a JSON object"))
 	}
-	return r.endResponseWithMeta(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta"))
+	return r.endResponseWithMeta(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
 // protocolError returns the *Error in the tree of err, or nil.
@@ -1568,23 +1587,25 @@ func protocolError(err error) (e *Error) {
 	return e
 }
 
-// failureResponse returns the response to r if its handler returned err. An [*Error] is sent
-// as it is, except that a missing capability fails the call of a legacy client, whose revision
-// has no code for it. If the handler returned the error of a question, the question is sent,
-// unless err also holds an [*Error], because an answer would not change that.
-func (r *request) failureResponse(err error) []byte {
-	questions, fault := r.takeQuestions(), protocolError(err)
+// failureResponse returns the response to r if its handler asked these questions and returned err.
+// An [*Error] is sent as it is, except that a missing capability fails the call of a legacy client,
+// whose revision has no code for it. If the handler returned the error of a question, the question
+// is sent, unless err also holds an [*Error], because an answer would not change that.
+func (r *request) failureResponse(err error, questions []inputRequest) []byte {
+	fault := protocolError(err)
 	if len(questions) > 0 && fault == nil && errors.Is(err, ErrInputRequired) {
 		return r.inputRequired(questions)
 	}
-	hint := r.hintAtDropped(questions)
+	text := err.Error()
+	if err == r.ctx.Err() { // its cause says more
+		text = context.Cause(r.ctx).Error()
+	} else if len(questions) > 0 && r.ctx.Err() == nil {
+		text += "; " + r.hintAtDropped(questions)
+	}
 	if fault != nil && (fault.Code != codeCapability || r.rev.modern()) {
 		return r.errorResponse(fault)
 	}
-	if err == r.ctx.Err() { // its cause says more
-		err = context.Cause(r.ctx)
-	}
-	return r.failure(strings.TrimSuffix(err.Error()+"; "+hint, "; "))
+	return r.failure(text)
 }
 
 // failure returns the response to r if it failed for the reason in text. For a tool it is a
@@ -1599,10 +1620,10 @@ func (r *request) failure(text string) []byte {
 // isToolCall reports whether r calls a tool, which exists.
 func (r *request) isToolCall() bool { return r.item != nil && r.service.kind == tools }
 
-// unsendableResponse returns the response to r if the handler's result cannot be sent.
-func (r *request) unsendableResponse(err error) []byte {
-	r.session.logf("%v: the result cannot be sent: %v", r, err)
-	return r.failure("The result cannot be sent: " + err.Error())
+// unsendable reports that the handler's result cannot be sent, and returns the error of the request.
+func (r *request) unsendable(why error) error {
+	r.session.logf("%v: the result cannot be sent: %v", r, why)
+	return errors.New("The result cannot be sent: " + why.Error())
 }
 
 // appendOutcome appends the members after the content of a result. Structured output that is nil
@@ -1623,23 +1644,23 @@ func appendOutcome(b, structured []byte, isError bool, rev revision) []byte {
 }
 
 // promptResponse returns the response to prompts/get.
-func (r *request) promptResponse(messages []PromptMessage, err error, description string) []byte {
+func (r *request) promptResponse(messages []PromptMessage, err error, description string) ([]byte, error) {
 	if err != nil {
-		return r.failureResponse(err)
+		return nil, err
 	}
 	b := join(optionalMember(r.beginResponse(), "description", description), `"messages":[`)
 	for _, m := range messages {
 		role := cmp.Or(m.Role, RoleUser)
 		if err := checkRole(role); err != nil {
-			return r.unsendableResponse(err)
+			return nil, r.unsendable(err)
 		}
 		b = join(stringMember(append(b, '{'), "role", string(role)), `"content":`)
 		if b, err = r.rev.appendContent(b, m.Content); err != nil {
-			return r.unsendableResponse(err)
+			return nil, r.unsendable(err)
 		}
 		b = closeWith(b, `},`)
 	}
-	return r.endResponse(closeWith(b, `],`))
+	return r.endResponse(closeWith(b, `],`)), nil
 }
 
 // notFound returns the error for a resource that does not exist. It names the URI, because
@@ -1655,34 +1676,31 @@ func (r *request) notFound() *Error {
 // readResponse returns the response to resources/read. Clients match the URIs with
 // the list, so an empty URI becomes the one that was read, and an empty type that of
 // the Resource.
-func (r *request) readResponse(contents []ResourceContents, err error, mimeType string) []byte {
+func (r *request) readResponse(contents []ResourceContents, err error, mimeType string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrInputRequired) {
 		err = r.notFound()
 	}
 	if err != nil {
-		return r.failureResponse(err)
+		return nil, err
 	}
 	b := join(r.beginResponse(), `"contents":[`)
 	for _, c := range contents {
 		c.URI = cmp.Or(c.URI, r.name)
 		// The client knows the URI that it has sent.
 		if err := checkURI(c.URI); err != nil && c.URI != r.name {
-			return r.unsendableResponse(fmt.Errorf("contents %q: %w", excerpt(c.URI), err))
+			return nil, r.unsendable(fmt.Errorf("contents %q: %w", excerpt(c.URI), err))
 		}
 		c.MIMEType = cmp.Or(c.MIMEType, mimeType)
 		if b, err = c.appendContents(b); err != nil {
-			return r.unsendableResponse(err)
+			return nil, r.unsendable(err)
 		}
 	}
-	return r.endResponse(r.appendCaching(closeWith(b, `],`), false))
+	return r.endResponse(r.appendCaching(closeWith(b, `],`), false)), nil
 }
 
 // completeResponse returns the response to completion/complete. The protocol allows 100
 // values, and a total to show that there are more.
-func (r *request) completeResponse(values []string, err error) []byte {
-	if err != nil {
-		return r.failureResponse(err)
-	}
+func (r *request) completeResponse(values []string) []byte {
 	b := join(r.beginResponse(), `"completion":{"values":[`)
 	for _, v := range values[:min(len(values), 100)] {
 		b = append(appendString(b, v), ',')
@@ -1854,13 +1872,9 @@ func (r *request) takeQuestions() []inputRequest {
 // askFunctions are the functions that ask, by the method of the question.
 var askFunctions = map[string]string{"elicitation/create": "Elicit or Confirm", "roots/list": "Ask", "sampling/createMessage": "Ask"}
 
-// hintAtDropped returns what the author of a handler must change if it asked these questions
-// and did not return their errors, and reports it to ErrorLog. Without questions, and after the
-// end of the request, it returns "".
+// hintAtDropped returns what the author of a handler must change that asked these questions and did
+// not return their errors, and reports it.
 func (r *request) hintAtDropped(questions []inputRequest) string {
-	if len(questions) == 0 || r.ctx.Err() != nil {
-		return ""
-	}
 	hint := "the handler dropped the error of " + askFunctions[questions[0].method] +
 		", so the question was not sent: return that error, or wrap it with %w"
 	r.session.logf("%v: %s", r, hint)
