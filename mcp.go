@@ -1817,11 +1817,7 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 // schema describes t. The methods of t come first, because they decide what encoding/json
 // reads and writes.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
-	for n := 0; t.Kind() == reflect.Pointer; n++ {
-		if n > maxArgsDepth {
-			d.cannotDescribe(where, t, "it points to nothing but itself")
-			return &schema{}
-		}
+	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if s := d.known[t]; s != nil {
@@ -1856,12 +1852,9 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		if t.Elem().Kind() == reflect.Uint8 && s.elem.kind == "integer" {
 			s.kind, s.encoding, s.elem = "string", "base64", nil
 		}
-		for inner := s.elem; inner != nil && inner.kind == "array"; inner = inner.elem {
-			if inner == s {
-				d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
-				s.kind, s.elem = "", nil
-				break
-			}
+		if s.levels() > maxArgsDepth {
+			d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
+			s.kind, s.elem = "", nil
 		}
 	case k == reflect.Map:
 		s.kind = "object"
@@ -2190,11 +2183,11 @@ func (s *schema) appendNode(b []byte, around []reflect.Type) []byte {
 	return closeWith(b, "}")
 }
 
-// levels returns the levels that s has at least. An object can be free-form, but a list cannot, so
-// the object around it is.
+// levels returns the levels that s has at least. It stops after maxArgsDepth, because a list may
+// contain itself. An object can be free-form, but a list cannot, so the object around it is.
 func (s *schema) levels() int {
 	n := 1
-	for ; s != nil && s.kind == "array"; s = s.elem {
+	for ; s != nil && s.kind == "array" && n <= maxArgsDepth; s = s.elem {
 		n++
 	}
 	return n
@@ -2464,8 +2457,9 @@ const (
 // without faults costs nothing extra.
 type checker struct {
 	source  source
-	depth   int // of the current value; that of the whole value is 1
-	changes int // values that were converted, dropped or filled in
+	depth   int  // of the current value; that of the whole value is 1
+	changed bool // a value was converted, dropped or filled in
+	rewrite bool // containers are written anew, with what has changed; otherwise they are returned as they came
 	faults  []string
 }
 
@@ -2476,15 +2470,19 @@ func (in rules) unmarshal(raw []byte, v any, from source) error {
 		raw = []byte("{}")
 	}
 	c := checker{source: from}
-	raw = in.checked(raw, &c)
+	checked := in.checked(raw, &c)
+	if c.changed && c.faults == nil {
+		c = checker{source: from, rewrite: true}
+		checked = in.checked(raw, &c)
+	}
 	if c.faults != nil {
 		return c.err()
 	}
 	to := settable(reflect.ValueOf(v).Elem())
 	if in.set.kind != "object" || to.Kind() != reflect.Struct {
-		return notValid(setAny(to, raw))
+		return notValid(setAny(to, checked))
 	}
-	for name, val := range members(raw) {
+	for name, val := range members(checked) {
 		if err := in.set.setField(to, string(name), val); err != nil {
 			c.addFault(err)
 			c.prefixMember(len(c.faults)-1, string(name))
@@ -2600,7 +2598,7 @@ func (in rules) converted(raw []byte, c *checker) []byte {
 	if meant == nil {
 		return raw
 	}
-	c.changes++
+	c.changed = true
 	return meant
 }
 
@@ -2673,8 +2671,7 @@ func (s *schema) wrongKind(raw []byte) error {
 // that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
 func (in rules) checkObject(raw []byte, c *checker) []byte {
-	var b []byte // the object written anew, from the first change on
-	before, n := c.changes, 0
+	var b []byte // the members, if they are written anew
 	came := make(map[string]bool) // the names that came: false if the member is treated as absent
 	for key, val := range members(raw) {
 		name, from := string(key), len(c.faults)
@@ -2684,28 +2681,23 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		isAbsent := optional && inner.check.isAbsent(val, c.source)
 		switch {
 		case isDropped:
-			c.changes++
+			c.changed = true
 		case !known:
 			c.addFault(in.unknownName())
 		case again:
 			c.addFault(errors.New("came twice"))
 		case isAbsent:
-			c.changes++
+			c.changed = true
 			came[name] = false
 		default:
-			val = inner.checked(val, c)
 			came[name] = true
+			if val = inner.checked(val, c); c.rewrite {
+				b = append(append(append(appendString(b, name), ':'), val...), ',')
+			}
 		}
 		if c.prefixMember(from, name); c.isFull() {
 			return raw
 		}
-		if b == nil && c.changes > before {
-			b = firstMembers(raw, n)
-		}
-		if b != nil && came[name] {
-			b = append(append(append(appendString(b, name), ':'), val...), ',')
-		}
-		n++
 	}
 	for _, f := range in.check.fields {
 		from := len(c.faults)
@@ -2714,35 +2706,16 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		case !f.optional:
 			c.addFault(errors.New("is required"))
 		case f.schema.dflt != nil:
-			if b == nil {
-				b = firstMembers(raw, n)
-			}
+			c.changed = true
 			inner, _, _ := in.memberRules(f.name)
-			c.changes++
 			b = append(append(append(appendString(b, f.name), ':'), inner.checked(f.schema.dflt, c)...), ',')
 		}
 		c.prefixMember(from, f.name)
 	}
-	if b == nil {
+	if !c.rewrite {
 		return raw
 	}
-	return closeWith(b, "}")
-}
-
-// firstMembers returns the beginning of a list or an object, with its first n members.
-func firstMembers(raw []byte, n int) []byte {
-	b := append(make([]byte, 0, len(raw)+len(raw)/16), raw[0])
-	for name, val := range members(raw) {
-		if n == 0 {
-			break
-		}
-		if raw[0] == '{' {
-			b = append(appendString(b, string(name)), ':')
-		}
-		b = append(append(b, val...), ',')
-		n--
-	}
-	return b
+	return closeWith(append([]byte("{"), b...), "}")
 }
 
 // describesMembers reports whether a schema or the Go type says something about the members of an
@@ -2798,15 +2771,11 @@ func (in rules) unknownName() error {
 // checkList is checked for a list.
 func (in rules) checkList(raw []byte, c *checker) []byte {
 	inner := rules{cmp.Or(in.check.elem, anything), cmp.Or(in.set.elem, anything)}
-	var b []byte // the list written anew, from the first change on
-	before, n := c.changes, 0
+	var b []byte // the elements, if they are written anew
+	n := 0
 	for _, val := range members(raw) {
 		from := len(c.faults)
-		val = inner.checked(val, c)
-		if b == nil && c.changes > before {
-			b = firstMembers(raw, n)
-		}
-		if b != nil {
+		if val = inner.checked(val, c); c.rewrite {
 			b = append(append(b, val...), ',')
 		}
 		if c.prefixElement(from, n); c.isFull() {
@@ -2816,10 +2785,10 @@ func (in rules) checkList(raw []byte, c *checker) []byte {
 	}
 	size := strconv.Itoa(n)
 	c.addFault(in.check.checkBounds("have", size, " elements", []byte(size)))
-	if b == nil {
+	if !c.rewrite {
 		return raw
 	}
-	return closeWith(b, "]")
+	return closeWith(append([]byte("["), b...), "]")
 }
 
 // lists reports whether the enum of s has a value, which may be written in another way. Only a
@@ -2881,7 +2850,7 @@ func (in rules) checkNumber(raw []byte, c *checker) []byte {
 		return raw
 	}
 	if plain := plainNumber(num); plain != num && len(plain) <= 20 {
-		c.changes++
+		c.changed = true
 		return []byte(plain)
 	}
 	return raw
