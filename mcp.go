@@ -2555,7 +2555,12 @@ func (in rules) checked(given []byte, c *checker) []byte {
 		c.addFault(fmt.Errorf("must be one of %s, got %s", strings.Join(in.check.enum, ", "), excerpt(given)))
 		return raw
 	case raw[0] == '"':
-		in.check.checkString(raw, c)
+		if in.check.low != "" || in.check.high != "" { // otherwise the string is not decoded
+			text, _ := unquote(raw)
+			size := strconv.Itoa(utf8.RuneCountInString(text))
+			c.addFault(in.check.checkBounds("have", size, " characters", []byte(size)))
+		}
+		c.addFault(in.check.checkText(raw))
 	}
 	if (in.set.kind != in.check.kind || in.set.hasOwnText()) && raw[0] != 'n' {
 		raw = rules{in.set, in.set}.converted(raw, c)
@@ -2811,16 +2816,6 @@ func canonical(raw []byte) string {
 	return string(b)
 }
 
-// checkString checks a string. It does not decode a string that may have any text.
-func (s *schema) checkString(raw []byte, c *checker) {
-	if s.low != "" || s.high != "" {
-		text, _ := unquote(raw)
-		size := strconv.Itoa(utf8.RuneCountInString(text))
-		c.addFault(s.checkBounds("have", size, " characters", []byte(size)))
-	}
-	c.addFault(s.checkText(raw))
-}
-
 // checkText returns an error if a string does not have the form that s requires.
 func (s *schema) checkText(raw []byte) error {
 	if s.format == "" && s.encoding == "" && !s.text {
@@ -2828,8 +2823,10 @@ func (s *schema) checkText(raw []byte) error {
 	}
 	text, _ := unquote(raw)
 	switch {
+	case !isWellFormed(s.format, text) && s.format == "date-time":
+		return fmt.Errorf("must be of the format date-time, as in 2026-01-31T09:30:00Z, got %q", excerpt(text))
 	case !isWellFormed(s.format, text):
-		return wrongFormat(s.format, text)
+		return fmt.Errorf("must be of the format %s, got %q", s.format, excerpt(text))
 	case s.encoding != "":
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
 			return errors.New("must be base64")
@@ -2916,7 +2913,7 @@ func figures(num string) string {
 	if i := strings.IndexAny(num, "eE"); i >= 0 {
 		num = num[:i]
 	}
-	return strings.Trim(strings.Join(strings.Split(num, "."), ""), "-0")
+	return strings.Trim(strings.ReplaceAll(num, ".", ""), "-0")
 }
 
 // isInteger reports whether a JSON number is whole.
@@ -2942,14 +2939,6 @@ func notValid(err error) error {
 		err = errors.New("is not valid: " + oneLine(err.Error()))
 	}
 	return err
-}
-
-// wrongFormat returns the error for a string that does not have a format.
-func wrongFormat(format, got string) error {
-	if format == "date-time" {
-		format += ", as in 2026-01-31T09:30:00Z"
-	}
-	return fmt.Errorf("must be of the format %s, got %q", format, excerpt(got))
 }
 
 // isWellFormed reports whether a string has a format, if that is one of a date. Unlike package time
