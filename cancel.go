@@ -91,8 +91,9 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	if r != nil {
 		c.removeLocked(r)
 	}
+	delete(c.streams, string(idKey(id))) // which is the usual end of a stream, and is not logged
 	c.mu.Unlock()
-	if r == nil || r.cancel == nil { // a cancel is the usual end of a stream, and is not logged
+	if r == nil {
 		return
 	}
 	why := (&CancelledError{oneLine(reason)}).Error()
@@ -105,7 +106,6 @@ func (c *session) cancelRequest(id []byte, reason string) {
 // WaitGroup, so that the session does not end before the caller has cancelled the request.
 func (c *session) removeLocked(r *request) {
 	delete(c.requests, string(r.key))
-	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool { return st == r })
 	if r.place != nil {
 		c.waiting.Remove(r.place)
 		r.place = nil
@@ -127,7 +127,7 @@ func (c *session) endLegacy() {
 	for id := range c.pending { // the modern era has none
 		c.withdrawLocked(id)
 	}
-	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool { return st == c.legacy.stream })
+	delete(c.streams, legacyStream)
 	c.mu.Unlock()
 	c.logf("initialize opens a new session: %d requests of the one before are cancelled", len(cancelled))
 	for _, r := range cancelled {
@@ -152,11 +152,6 @@ func (c *session) endInput(err error) {
 		cause = c.recordFailure(err)
 	}
 	c.end(cause)
-}
-
-// failWrite ends the session after an error of w.
-func (c *session) failWrite(err error) {
-	c.cancel(c.recordFailure(err)) // ends open too, with the same cause
 }
 
 // recordFailure returns the cause of the end for an error of r or w. Serve returns the first that
@@ -188,16 +183,14 @@ func (c *session) wakeWaiters(cause error) {
 // has closed the connection.
 func (c *session) endStreams(cause error) {
 	c.mu.Lock()
-	c.streams = slices.DeleteFunc(c.streams, func(st *request) bool {
-		if st.id == nil { // the legacy session
-			return false
+	for _, key := range slices.Sorted(maps.Keys(c.streams)) {
+		if st := c.streams[key]; st.response != nil {
+			delete(c.streams, key)
+			if cause != ErrClosed {
+				c.sendResponseLocked(st.response, nil)
+			}
 		}
-		delete(c.requests, string(st.key))
-		if cause != ErrClosed {
-			c.sendResponseLocked(st.endResponseWithMeta(st.beginResponse(), st.subscriptionMeta()), nil)
-		}
-		return true
-	})
+	}
 	c.mu.Unlock()
 	c.out.start()
 }

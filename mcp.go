@@ -2676,7 +2676,7 @@ func (s *schema) wrongKind(raw []byte) error {
 // that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
 func (in rules) checkObject(raw []byte, c *checker) []byte {
-	var b []byte // the members, if they are written anew
+	var b []byte                  // the members, if they are written anew
 	came := make(map[string]bool) // the names that came: false if the member is treated as absent
 	for key, val := range members(raw) {
 		name, from := string(key), len(c.faults)

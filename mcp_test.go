@@ -3285,7 +3285,7 @@ func asker(ask askFunc) *Server {
 func outcome(v any, err error) (string, error) {
 	var cancelled *CancelledError
 	switch {
-	case protocolError(err) != nil, errors.Is(err, ErrInputRequired), errors.Is(err, errors.ErrUnsupported):
+	case errors.As(err, new(*Error)), errors.Is(err, ErrInputRequired), errors.Is(err, errors.ErrUnsupported):
 		return "", err
 	case errors.Is(err, ErrDeclined):
 		return "declined", nil

@@ -55,6 +55,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -114,11 +115,11 @@ type session struct {
 	mu           sync.Mutex          // guards the fields below; held for a few lines of code only
 	closing      bool                // ctx has ended; what is read from now on is discarded
 	failed       error               // the first failure of r or w
-	requests     map[string]*request // requests that must be answered, by key
+	requests     map[string]*request // requests that must be answered, by key, except streams
 	waiting      list.List           // requests that wait until other requests end, in order
 	lastCall     int64               // the last id of a request of ours
 	lastResponse int64               // position in the output after the last response
-	streams      []*request          // requests that receive notifications of changes
+	streams      map[string]*stream  // by the key of the request, or legacyStream
 	legacy       legacy
 	diagnostics  chan string   // waiting to be printed; nil after the end
 	reported     chan struct{} // has an element if the Server has reports to print
@@ -138,10 +139,10 @@ type session struct {
 type legacy struct {
 	rev          revision // 0 before initialize
 	client, caps []byte
-	since        int      // the last change of any list before initialize
-	stream       *request // holds what the client watches; its id is nil
-	offered      kindSet  // what was declared
-	level        int      // lowest level of log messages that are sent, as an index of levels
+	since        int     // the last change of any list before initialize
+	stream       *stream // in session.streams after notifications/initialized
+	offered      kindSet // what was declared
+	level        int     // lowest level of log messages that are sent, as an index of levels
 }
 
 // A request is one request of the client, from acceptRequest to respond. A request
@@ -154,7 +155,6 @@ type legacy struct {
 //	it runs                                      yes        no        yes
 //	it runs, and the client cancelled it         no         no        yes
 //	it has been answered                         no         no        no
-//	it is a stream: subscriptions/listen         yes        no        no
 //
 // A request that is in requests must be answered. A notification or a question that
 // belongs to a request is sent only while the request is in requests.
@@ -180,10 +180,6 @@ type request struct {
 	lastChange int               // of the list in the response; 0 if there is none
 	run        responder
 
-	// What a stream watches. Each topic has the position in the output after its last
-	// notification.
-	watched map[topic]int64
-
 	// The fields below are guarded by session.mu.
 	place    *list.Element // in session.waiting; nil if it does not wait
 	rounds   rounds        // set before the handler runs
@@ -192,6 +188,16 @@ type request struct {
 	notified int64         // position in the output after its last notification
 	returned bool          // the handler has returned; no more progress is reported
 }
+
+// A stream receives notifications of changes: a request subscriptions/listen, or the legacy session.
+type stream struct {
+	meta     []byte          // the _meta of its notifications; nil in the legacy session
+	response []byte          // sent when the session ends; nil in the legacy session
+	watched  map[topic]int64 // with the position in the output after the last notification
+}
+
+// legacyStream is the key of the legacy session in session.streams. No id has this key.
+const legacyStream = "legacy"
 
 // A topic is what a stream may watch: a list, by the name of the notification of its changes,
 // such as "tools/list_changed", or a resource. One of the two fields is set.
@@ -250,13 +256,14 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	c := &session{
 		srv:         s,
 		requests:    make(map[string]*request),
+		streams:     make(map[string]*stream),
 		running:     make(map[*request]struct{}),
 		pending:     make(map[string]chan reply),
 		diagnostics: make(chan string, maxDiagnostics),
 		reported:    make(chan struct{}, 1),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
-	c.out.w, c.out.failed = w, c.failWrite
+	c.out.w, c.out.failed = w, func(err error) { c.cancel(c.recordFailure(err)) } // this ends open, too
 	err := checkIcons(s.Icons)
 	if err != nil {
 		return fmt.Errorf("mcp: Server.Icons: %w", err)
@@ -579,7 +586,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 func (c *session) refuseMessage(id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
 	c.mu.Lock()
-	inUse := c.requests[string(idKey(id))] != nil
+	_, inUse := c.holderLocked(idKey(id))
 	c.mu.Unlock()
 	switch {
 	case inUse:
@@ -589,6 +596,13 @@ func (c *session) refuseMessage(id []byte, err *Error) {
 	}
 	line, _ := errorLine(id, err)
 	c.sendResponse(line, nil)
+}
+
+// holderLocked reports whether an id is in use, and returns the request that uses it unless that is
+// a stream. The caller must hold c.mu.
+func (c *session) holderLocked(key []byte) (holder *request, inUse bool) {
+	holder = c.requests[string(key)]
+	return holder, holder != nil || c.streams[string(key)] != nil
 }
 
 // acceptNotification accepts a notification, which has no response.
@@ -612,8 +626,8 @@ func (c *session) acceptNotification(e *envelope) {
 // those of the lists that have changed since initialize. A second call does nothing.
 func (c *session) startNotifications() {
 	c.mu.Lock()
-	if st := c.legacy.stream; st != nil && !slices.Contains(c.streams, st) {
-		c.streams = append(c.streams, st)
+	if st := c.legacy.stream; st != nil && c.streams[legacyStream] == nil {
+		c.streams[legacyStream] = st
 		for k := range kinds {
 			if c.srv.lastChange(k) > c.legacy.since {
 				c.sendChangeLocked(topic{list: k.changed()})
@@ -715,7 +729,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	r.service = c.srv.findMethod(string(r.method))
 	err := r.check()
 	c.mu.Lock()
-	holder := c.requests[string(r.key)]
+	holder, inUse := c.holderLocked(r.key)
 	c.mu.Unlock()
 	// A valid initialize ends the request that has its id.
 	ends := err == nil && r.service.opens && holder != nil && !holder.rev.modern()
@@ -723,7 +737,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	case version != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
 		return nil
-	case holder != nil && !ends:
+	case inUse && !ends:
 		// The first request may end now.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 		return nil
@@ -897,7 +911,7 @@ func (r *request) initialize() (line []byte, run responder) {
 	if c.legacy.rev != 0 {
 		c.endLegacy()
 	}
-	st, since, offered := &request{watched: make(map[topic]int64)}, c.srv.lastChange(kinds), c.srv.offeredKinds()
+	st, since, offered := &stream{watched: make(map[topic]int64)}, c.srv.lastChange(kinds), c.srv.offeredKinds()
 	for k := range templates {
 		if offered[k] {
 			st.watched[topic{list: k.changed()}] = 0
@@ -1084,11 +1098,12 @@ func (r *request) unsubscribe() (line []byte, run responder) {
 }
 
 // listen begins a stream, which watches what the client asks for as far as the server
-// offers it. The stream may last long, so it is a new request, which keeps no slices of the
-// line. It is answered when the session ends, unless the client ends it.
+// offers it. The stream may last long, so it keeps no slices of the line. It is answered when
+// the session ends, unless the client ends it.
 func (r *request) listen() (line []byte, run responder) {
 	c, offered := r.session, r.session.srv.offeredKinds()
-	st := &request{session: c, id: bytes.Clone(r.id), key: bytes.Clone(r.key), rev: r.rev, watched: make(map[topic]int64)}
+	meta := join(nil, `{"`+keySubscription+`":`, string(r.id), `}`)
+	st := &stream{meta: meta, response: r.endResponseWithMeta(r.beginResponse(), meta), watched: make(map[topic]int64)}
 	asked := member(r.params, "notifications")
 	uris := member(asked, "resourceSubscriptions")
 	dropNulls(&uris)
@@ -1113,48 +1128,43 @@ func (r *request) listen() (line []byte, run responder) {
 	if !valid {
 		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions")), nil
 	}
+	var err *Error
 	if offered[resources] {
 		for _, uri := range subscribed {
-			if err := st.watchURI(uri); err != nil {
-				return r.errorResponse(err), nil
-			}
+			err = cmp.Or(err, st.watchURI(uri))
 		}
 		encoded, _ := jsonOf(subscribed) // nil if there are none
 		accepted = rawMember(accepted, "resourceSubscriptions", encoded)
 	}
-	if err := c.beginStream(st, closeWith(accepted, `}`)); err != nil {
+	c.mu.Lock()
+	switch {
+	case c.open.Err() != nil:
+		err = coded(codeInternal, context.Cause(c.open).Error())
+	case len(c.streams) >= maxStreams || len(r.id) > maxRepeated:
+		err = errTooMany
+	case err == nil:
+		c.streams[string(r.key)] = st
+		c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`,
+			string(closeWith(accepted, `}`)), `,"_meta":`, string(meta), `}}`))
+	}
+	c.mu.Unlock()
+	if err != nil {
 		return r.errorResponse(err), nil
 	}
 	return nil, nil
 }
 
-// beginStream adds a stream and queues its acknowledgement, with what it watches. It returns an
-// error if the session has ended, or if the stream would be one too many.
-func (c *session) beginStream(st *request, accepted []byte) *Error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.open.Err() != nil:
-		return coded(codeInternal, context.Cause(c.open).Error())
-	case len(c.streams) >= maxStreams || len(st.id) > maxRepeated:
-		return coded(codeInternal, "Subscription limit reached")
-	}
-	c.requests[string(st.key)] = st
-	c.streams = append(c.streams, st)
-	c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`, string(accepted),
-		`,"_meta":`, string(st.subscriptionMeta()), `}}`))
-	return nil
-}
+var errTooMany = coded(codeInternal, "Subscription limit reached")
 
 // watchURI adds a resource to what a stream watches. The caller must hold c.mu if the stream
 // has begun.
-func (st *request) watchURI(uri string) *Error {
+func (st *stream) watchURI(uri string) *Error {
 	what := topic{uri: uri}
 	if _, again := st.watched[what]; again {
 		return nil
 	}
 	if len(st.watched) >= maxWatched || len(uri) > maxURI {
-		return coded(codeInternal, "Subscription limit reached")
+		return errTooMany
 	}
 	st.watched[what] = 0
 	return nil
@@ -1191,19 +1201,6 @@ func (c *session) beginRequest(r *request) (inline bool) {
 	}
 	go c.handleRequest(r, false)
 	return false
-}
-
-// startNextLocked starts the handler of the first request that waits, if there is
-// one. The caller must hold c.mu, and fewer than MaxConcurrent handlers must be
-// running. After the session has ended no handler starts: cancelHandlers answers the
-// requests that wait.
-func (c *session) startNextLocked() {
-	if c.ctx.Err() != nil || c.waiting.Len() == 0 {
-		return
-	}
-	r := c.takeWaitingLocked()
-	c.running[r] = struct{}{}
-	go c.handleRequest(r, false)
 }
 
 // takeWaitingLocked removes the first request that waits, and returns it. The caller must hold
@@ -1274,7 +1271,9 @@ func (c *session) runHandler(r *request) []byte {
 		}
 	}
 	line, err := r.run(r)
-	questions := r.takeQuestions()
+	c.mu.Lock()
+	questions := r.rounds.questions
+	c.mu.Unlock()
 	switch {
 	case err != nil:
 		return r.failureResponse(err, questions)
@@ -1319,7 +1318,8 @@ func (c *session) waitAfterProgress(r *request) {
 // reads the line. From then on notifications and questions of r are no longer sent.
 //
 // Under the same lock it starts the next request that waits. So if MaxConcurrent is
-// 1, handlers start and respond in the order of the requests.
+// 1, handlers start and respond in the order of the requests. After the session has ended no
+// handler starts: cancelHandlers answers the requests that wait.
 func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
 	if c.requests[string(r.key)] == r {
@@ -1327,7 +1327,11 @@ func (c *session) respond(r *request, line []byte) {
 		c.sendResponseLocked(line, r)
 	}
 	delete(c.running, r)
-	c.startNextLocked()
+	if c.ctx.Err() == nil && c.waiting.Len() > 0 {
+		next := c.takeWaitingLocked()
+		c.running[next] = struct{}{}
+		go c.handleRequest(next, false)
+	}
 	c.mu.Unlock()
 	r.cancel(nil)
 }
@@ -1581,18 +1585,13 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	return r.endResponseWithMeta(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
-// protocolError returns the *Error in the tree of err, or nil.
-func protocolError(err error) (e *Error) {
-	errors.As(err, &e)
-	return e
-}
-
 // failureResponse returns the response to r if its handler asked these questions and returned err.
 // An [*Error] is sent as it is, except that a missing capability fails the call of a legacy client,
 // whose revision has no code for it. If the handler returned the error of a question, the question
 // is sent, unless err also holds an [*Error], because an answer would not change that.
 func (r *request) failureResponse(err error, questions []inputRequest) []byte {
-	fault := protocolError(err)
+	var fault *Error
+	errors.As(err, &fault)
 	if len(questions) > 0 && fault == nil && errors.Is(err, ErrInputRequired) {
 		return r.inputRequired(questions)
 	}
@@ -1749,11 +1748,6 @@ func (c *session) appendCapabilities(b []byte, offered kindSet) []byte {
 	return optionalMember(closeWith(b, `},`), "instructions", c.srv.Instructions)
 }
 
-// subscriptionMeta returns the _meta that names r's stream.
-func (r *request) subscriptionMeta() []byte {
-	return join(nil, `{"`+keySubscription+`":`, string(r.id), `}`)
-}
-
 // ---- asking the client ----
 
 // ask returns the client's response to a question. It fails at once if ctx or r has
@@ -1802,33 +1796,15 @@ func (r *request) answerTo(q inputRequest) (json.RawMessage, error) {
 
 // callClient sends the client a request on behalf of r. It blocks until the client
 // responds, or until ctx, r or the session ends.
+//
+// The call is in the map before the request is sent, because the client may respond at once. The
+// goroutine that removes a call from the map ends it: acceptResponse sends it the response,
+// and withdrawLocked cancels it. When the session ends, all calls in the map receive the reason.
+// If r has already been answered or cancelled, nothing is sent, and the context of r ends in a moment.
 func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	c.turn.pass() // this goroutine may have the turn to read, and the response must be read
-	id, call := c.addCall(r, method, params)
-	c.out.start()
-	var a reply
-	select {
-	case a = <-call:
-	case <-ctx.Done():
-		a.err = context.Cause(ctx)
-	case <-r.ctx.Done(): // ctx need not be derived from it
-		a.err = context.Cause(r.ctx)
-	}
-	c.withdraw(id)
-	return a.result, a.err
-}
-
-// addCall adds a call to the map of pending calls and queues its request. The call is in
-// the map before the request is sent, because the client may respond at once. The
-// goroutine that removes a call from the map ends it: acceptResponse sends it the response,
-// and withdraw cancels it. When the session ends, all calls in the map receive the reason.
-//
-// If r has already been answered or cancelled, addCall adds nothing. The context of r
-// ends in a moment, and callClient waits for that.
-func (c *session) addCall(r *request, method, params string) (id string, call chan reply) {
-	call = make(chan reply, 1)
+	id, call := "", make(chan reply, 1)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	switch {
 	case c.open.Err() != nil:
 		resolveCall(call, reply{err: context.Cause(c.open)})
@@ -1839,34 +1815,31 @@ func (c *session) addCall(r *request, method, params string) (id string, call ch
 		c.pending[id] = call
 		c.out.enqueue(join(line, `"params":`, params, `}`))
 	}
-	return id, call
-}
-
-// withdraw ends a call if it is still in the map, and notifies the client unless the
-// session has ended.
-func (c *session) withdraw(id string) {
+	c.mu.Unlock()
+	c.out.start()
+	var a reply
+	select {
+	case a = <-call:
+	case <-ctx.Done():
+		a.err = context.Cause(ctx)
+	case <-r.ctx.Done(): // ctx need not be derived from it
+		a.err = context.Cause(r.ctx)
+	}
 	c.mu.Lock()
 	c.withdrawLocked(id)
 	c.mu.Unlock()
 	c.out.start()
+	return a.result, a.err
 }
 
-// withdrawLocked is withdraw, and only queues the notification. The caller must hold c.mu.
+// withdrawLocked ends a call if it is still in the map, and queues a notification for the client
+// unless the session has ended. The caller must hold c.mu.
 func (c *session) withdrawLocked(id string) {
 	_, open := c.pending[id]
 	delete(c.pending, id)
 	if open && c.open.Err() == nil {
 		c.out.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 	}
-}
-
-// takeQuestions returns the questions that were added since the last call.
-func (r *request) takeQuestions() []inputRequest {
-	r.session.mu.Lock()
-	defer r.session.mu.Unlock()
-	questions := r.rounds.questions
-	r.rounds.questions = nil
-	return questions
 }
 
 // askFunctions are the functions that ask, by the method of the question.
@@ -1986,15 +1959,13 @@ func (c *session) sendChangeLocked(what topic) {
 	if method == "" {
 		method, params = "resources/updated", `"uri":`+string(appendString(nil, what.uri))
 	}
-	for _, st := range c.streams {
+	for _, key := range slices.Sorted(maps.Keys(c.streams)) {
+		st := c.streams[key]
 		sent, watched := st.watched[what]
 		if !watched || sent > c.lastResponse && c.out.isQueued(sent) {
 			continue
 		}
-		inside := params
-		if st.id != nil {
-			inside = string(rawMember(nil, "_meta", st.subscriptionMeta())) + params
-		}
+		inside := string(rawMember(nil, "_meta", st.meta)) + params
 		b := join(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `",`)
 		if inside != "" {
 			b = closeWith(join(b, `"params":{`, inside), `},`)

@@ -3409,8 +3409,8 @@ func TestStreams(t *testing.T) {
 			< notifications/subscriptions/acknowledged {` + tag + `3},"notifications":{"resourceSubscriptions":["tools/list_changed"]}}`)
 		lists[tools].add(s, "b", "")
 		c.script(`
-			< notifications/tools/list_changed {` + tag + `1}}
-			< notifications/tools/list_changed {` + tag + `"1"}}`)
+			< notifications/tools/list_changed {` + tag + `"1"}}
+			< notifications/tools/list_changed {` + tag + `1}}`)
 		lists[templates].add(s, "b", "")
 		c.script(`< notifications/resources/list_changed {` + tag + `"1"}}`)
 		lists[prompts].add(s, "b", "") // there was none when it was subscribed to
