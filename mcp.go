@@ -1649,30 +1649,21 @@ func Ask(ctx context.Context, method string, params any) (json.RawMessage, error
 	case raw[0] != '{':
 		return nil, fmt.Errorf("mcp: Ask: params must be a JSON object, got %s", excerpt(string(raw)))
 	}
-	capability, err := requestOf(ctx).rev.capabilityFor(method, raw)
-	if err != nil {
-		return nil, err
+	capability := "" // that of an extension is not known here
+	switch v := requestOf(ctx).rev; {
+	case method == "elicitation/create":
+		return nil, fmt.Errorf("mcp: Ask cannot send %q, use Elicit: %w", method, errors.ErrUnsupported)
+	case method == "roots/list":
+		capability = "roots"
+	case method == "sampling/createMessage" && member(raw, "tools") != nil:
+		capability = "sampling.tools"
+	case method == "sampling/createMessage":
+		capability = "sampling"
+	case v.modern():
+		return nil, fmt.Errorf("mcp: %q cannot be asked in revision %v: %w", method, v, errors.ErrUnsupported)
 	}
 	answer, err := askClient(ctx, capability, method, string(raw))
 	return bytes.Clone(answer), err
-}
-
-// capabilityFor returns the capability that a client needs for a question of Ask, or "" for the
-// questions of extensions, whose capabilities are not known here.
-func (v revision) capabilityFor(method string, params []byte) (string, error) {
-	switch {
-	case method == "elicitation/create":
-		return "", fmt.Errorf("mcp: Ask cannot send %q, use Elicit: %w", method, errors.ErrUnsupported)
-	case method == "roots/list":
-		return "roots", nil
-	case method == "sampling/createMessage" && member(params, "tools") != nil:
-		return "sampling.tools", nil
-	case method == "sampling/createMessage":
-		return "sampling", nil
-	case v.modern():
-		return "", fmt.Errorf("mcp: %q cannot be asked in revision %v: %w", method, v, errors.ErrUnsupported)
-	}
-	return "", nil
 }
 
 // ---- schemas from types ----
@@ -2403,13 +2394,11 @@ func readTypes(raw []byte) (kind string, kinds []string) {
 	if raw != nil && raw[0] != '[' {
 		raw = join(nil, "[", string(raw), "]")
 	}
-	var others []string
 	for _, val := range members(raw) {
 		name, _ := unquote(val)
-		if kinds = append(kinds, name); name != "null" {
-			others = append(others, name)
-		}
+		kinds = append(kinds, name)
 	}
+	others := slices.DeleteFunc(slices.Clone(kinds), func(name string) bool { return name == "null" })
 	if len(others) == 1 {
 		kind = others[0]
 	}
@@ -3068,10 +3057,6 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 	if raw[0] != '{' && raw[0] != '[' || s.elem == nil && s.fields == nil {
 		return append(b, raw...), nil
 	}
-	isObject, closer := raw[0] == '{', "]"
-	if isObject {
-		closer = "}"
-	}
 	b = append(b, raw[0])
 	for name, val := range members(raw) {
 		f, inner := s.property(string(name)), cmp.Or(s.elem, anything)
@@ -3090,7 +3075,7 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 				return nil, fmt.Errorf("%s is null, which the output schema does not allow", cmp.Or(oneLine(string(name)), "an element of a list"))
 			}
 		}
-		if isObject {
+		if raw[0] == '{' {
 			b = append(appendString(b, string(name)), ':')
 		}
 		if b, err = inner.appendFilled(b, val, strict); err != nil {
@@ -3098,7 +3083,7 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 		}
 		b = append(b, ',')
 	}
-	return closeWith(b, closer), nil
+	return closeWith(b, string(raw[len(raw)-1:])), nil
 }
 
 // emptyValue returns what is sent for a null, or "" if s allows neither null nor an empty value.
@@ -3240,9 +3225,15 @@ func walkContainer(b []byte, i, depth int, visit func(name, val []byte) bool) in
 	for i < len(b) {
 		var key []byte
 		if object {
-			if key, i = scanKey(b, i, depth); i < 0 {
+			keyEnd := scanString(b, i, depth)
+			if keyEnd < 0 {
 				return -1
 			}
+			key = b[i:keyEnd] // with its quotes
+			if i = skipSpace(b, keyEnd); i == len(b) || b[i] != ':' {
+				return -1
+			}
+			i = skipSpace(b, i+1)
 		}
 		end := scan(b, i, depth)
 		if end < 0 || visit != nil && !visit(unquoteBytes(key), b[i:end]) {
@@ -3257,19 +3248,6 @@ func walkContainer(b []byte, i, depth int, visit func(name, val []byte) bool) in
 		return i + 1
 	}
 	return -1
-}
-
-// scanKey returns a key with its quotes, and the index of its value, or -1.
-func scanKey(b []byte, i, depth int) (key []byte, value int) {
-	end := scanString(b, i, depth)
-	if end < 0 {
-		return nil, -1
-	}
-	key = b[i:end]
-	if i = skipSpace(b, end); i == len(b) || b[i] != ':' {
-		return nil, -1
-	}
-	return key, skipSpace(b, i+1)
 }
 
 // unquoteBytes returns the text of a valid JSON string, given with its quotes, or nil for

@@ -284,6 +284,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.open, c.end = context.WithCancelCause(c.ctx)
+	c.reported <- struct{}{} // there may be reports already
 	c.wg.Add(1) // the reader
 	s.addSession(c)
 	defer s.removeSession(c)
@@ -693,7 +694,7 @@ var services = map[string]*service{
 		until: newestLegacy, early: true, opens: true, kind: always, serve: (*request).initialize,
 		absentData: json.RawMessage(`{"supported":` + modernVersions + `}`),
 	},
-	"ping":            {until: newestLegacy, early: true, kind: always, serve: (*request).ping},
+	"ping":            {until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
 	"server/discover": {since: firstModern, kind: always, serve: (*request).discover},
 
 	"tools/list":               {kind: tools, list: true, serve: (*request).listItems},
@@ -929,7 +930,7 @@ func (r *request) initialize() (line []byte, run responder) {
 	}
 	c.mu.Unlock()
 	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.server, `,`)
-	return r.endResponse(c.appendCapabilities(b, offered)), nil
+	return r.endResponse(c.appendCapabilities(b, offered), nil), nil
 }
 
 // discover returns the revisions, the capabilities and the instructions of the server
@@ -974,7 +975,7 @@ func (r *request) listResponse(items []*item, keep bool) []byte {
 			b = append(append(b, encoded...), ',')
 		}
 	}
-	return r.endResponse(r.appendCaching(closeWith(b, `],`), keep))
+	return r.endResponse(r.appendCaching(closeWith(b, `],`), keep), nil)
 }
 
 // lookUp finds the item that a request names. The item's handler answers the request.
@@ -1060,7 +1061,7 @@ func (r *request) setLevel() (line []byte, run responder) {
 	r.session.mu.Lock()
 	r.session.legacy.level = n
 	r.session.mu.Unlock()
-	return r.emptyResponse(), nil
+	return r.emptyResponse()
 }
 
 // logLevel returns the lowest level of log messages that the client wants for r, as
@@ -1086,7 +1087,7 @@ func (r *request) subscribe() (line []byte, run responder) {
 	if err != nil {
 		return r.errorResponse(err), nil
 	}
-	return r.emptyResponse(), nil
+	return r.emptyResponse()
 }
 
 // unsubscribe undoes subscribe.
@@ -1094,7 +1095,7 @@ func (r *request) unsubscribe() (line []byte, run responder) {
 	r.session.mu.Lock()
 	delete(r.session.legacy.stream.watched, topic{uri: r.name})
 	r.session.mu.Unlock()
-	return r.emptyResponse(), nil
+	return r.emptyResponse()
 }
 
 // listen begins a stream, which watches what the client asks for as far as the server
@@ -1103,7 +1104,7 @@ func (r *request) unsubscribe() (line []byte, run responder) {
 func (r *request) listen() (line []byte, run responder) {
 	c, offered := r.session, r.session.srv.offeredKinds()
 	meta := join(nil, `{"`+keySubscription+`":`, string(r.id), `}`)
-	st := &stream{meta: meta, response: r.endResponseWithMeta(r.beginResponse(), meta), watched: make(map[topic]int64)}
+	st := &stream{meta: meta, response: r.endResponse(r.beginResponse(), meta), watched: make(map[topic]int64)}
 	asked := member(r.params, "notifications")
 	uris := member(asked, "resourceSubscriptions")
 	dropNulls(&uris)
@@ -1409,25 +1410,24 @@ func (r *request) beginResponse() []byte {
 	return b
 }
 
-// endResponse completes a response that beginResponse began.
-func (r *request) endResponse(b []byte) []byte { return r.endResponseWith("", b) }
-
-// endResponseWith is endResponse with members of the result's _meta, which have a comma after each.
-func (r *request) endResponseWith(meta string, b []byte) []byte {
-	switch {
-	case r.rev.modern():
-		b = join(b, `"_meta":{`, meta, `"`+keyServer+`":`, r.session.identity, `}`)
-	case meta != "":
-		b = closeWith(join(b, `"_meta":{`, meta), `}`)
+// endResponse completes a response that beginResponse began. The parameter meta is the _meta of the
+// result, an object or nil. A serverInfo in it is dropped, because this library writes that member.
+func (r *request) endResponse(b, meta []byte) []byte {
+	if meta != nil || r.rev.modern() {
+		b = copyMembers(join(b, `"_meta":{`), meta, keyServer)
+		if r.rev.modern() {
+			b = join(b, `"`+keyServer+`":`, r.session.identity)
+		}
+		b = closeWith(b, `}`)
 	}
 	return closeWith(b, `}}`)
 }
 
 // emptyResponse returns a result without members of its own. Clients of the older revisions
 // refuse any member in it.
-func (r *request) emptyResponse() []byte { return r.endResponse(r.beginResponse()) }
-
-func (r *request) ping() (line []byte, run responder) { return r.emptyResponse(), nil }
+func (r *request) emptyResponse() (line []byte, run responder) {
+	return r.endResponse(r.beginResponse(), nil), nil
+}
 
 // errorLine returns an error response. A nil id is sent as null. If the Data of e cannot be
 // encoded, it is left out, and err says why.
@@ -1519,7 +1519,7 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 // structured output. Most calls end here, so it builds no Result.
 func (r *request) textResponse(text string, structured []byte, isError bool) []byte {
 	b := appendString(join(r.beginResponse(), `"content":[{"type":"text","text":`), text)
-	return r.endResponse(appendOutcome(join(b, `}],`), structured, isError, r.rev))
+	return r.endResponse(appendOutcome(join(b, `}],`), structured, isError, r.rev), nil)
 }
 
 // resultResponse returns the response to a call of a tool whose handler returned a Result. Many
@@ -1551,13 +1551,7 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 		}
 	}
 	b = appendOutcome(closeWith(b, `],`), structured, res.IsError, r.rev)
-	return r.endResponseWithMeta(b, meta), nil
-}
-
-// endResponseWithMeta is endResponse with a _meta, an object or nil. Its serverInfo is dropped,
-// because this library writes that member.
-func (r *request) endResponseWithMeta(b, meta []byte) []byte {
-	return r.endResponseWith(string(copyMembers(nil, meta, keyServer)), b)
+	return r.endResponse(b, meta), nil
 }
 
 // copyMembers appends the members of an object, except those of some names, with a comma after each.
@@ -1582,7 +1576,7 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	case raw[0] != '{':
 		return nil, r.unsendable(errors.New("the result of a method must be a JSON object"))
 	}
-	return r.endResponseWithMeta(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
+	return r.endResponse(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
 // failureResponse returns the response to r if its handler asked these questions and returned err.
@@ -1659,7 +1653,7 @@ func (r *request) promptResponse(messages []PromptMessage, err error, descriptio
 		}
 		b = closeWith(b, `},`)
 	}
-	return r.endResponse(closeWith(b, `],`)), nil
+	return r.endResponse(closeWith(b, `],`), nil), nil
 }
 
 // notFound returns the error for a resource that does not exist. It names the URI, because
@@ -1694,7 +1688,7 @@ func (r *request) readResponse(contents []ResourceContents, err error, mimeType 
 			return nil, r.unsendable(err)
 		}
 	}
-	return r.endResponse(r.appendCaching(closeWith(b, `],`), false)), nil
+	return r.endResponse(r.appendCaching(closeWith(b, `],`), false), nil), nil
 }
 
 // completeResponse returns the response to completion/complete. The protocol allows 100
@@ -1705,7 +1699,7 @@ func (r *request) completeResponse(values []string) []byte {
 		b = append(appendString(b, v), ',')
 	}
 	b = closeWith(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
-	return r.endResponse(b)
+	return r.endResponse(b, nil)
 }
 
 // appendCaching appends the members of the modern era that say how long a response may be
@@ -1765,22 +1759,15 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 	case r.item == nil: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
-	return r.answerTo(inputRequest{method: method, params: params})
-}
-
-// answerTo returns the client's answer to a question. If the client has not sent one
-// it adds the question to those of this round. The key consists of a checksum of the
-// question and the number of answers that this run of the handler has taken for equal
-// questions, so an answer is never used for two questions. The list of roots is the
-// exception: every question for it takes the same answer.
-func (r *request) answerTo(q inputRequest) (json.RawMessage, error) {
-	sum, c := r.checksum(q.method, q.params), r.session
+	sum, c := r.checksum(method, params), r.session
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q.key = sum + "-" + strconv.Itoa(r.rounds.used[sum])
-	if answer, ok := r.rounds.Answers[q.key]; ok {
-		r.rounds.matched = r.rounds.matched || r.rounds.fresh[q.key]
-		if q.method != "roots/list" {
+	// An answer is never used for two questions: the key has the number of answers that this run of
+	// the handler has taken for equal ones. Only questions for roots may take the same answer.
+	key := sum + "-" + strconv.Itoa(r.rounds.used[sum])
+	if answer, ok := r.rounds.Answers[key]; ok {
+		r.rounds.matched = r.rounds.matched || r.rounds.fresh[key]
+		if method != "roots/list" {
 			r.rounds.used[sum]++
 		}
 		return answer, nil
@@ -1788,10 +1775,10 @@ func (r *request) answerTo(q inputRequest) (json.RawMessage, error) {
 	if c.open.Err() != nil {
 		return nil, context.Cause(c.open)
 	}
-	if !slices.ContainsFunc(r.rounds.questions, func(o inputRequest) bool { return o.key == q.key }) {
-		r.rounds.questions = append(r.rounds.questions, q)
+	if !slices.ContainsFunc(r.rounds.questions, func(o inputRequest) bool { return o.key == key }) {
+		r.rounds.questions = append(r.rounds.questions, inputRequest{key, method, params})
 	}
-	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, q.method)
+	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, method)
 }
 
 // callClient sends the client a request on behalf of r. It blocks until the client
@@ -1897,7 +1884,7 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 	for _, q := range questions {
 		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
 	}
-	return r.endResponse(stringMember(closeWith(b, `},`), "requestState", r.seal(now)))
+	return r.endResponse(stringMember(closeWith(b, `},`), "requestState", r.seal(now)), nil)
 }
 
 // seal returns a requestState: the rounds so far, and a checksum of them and of the call
@@ -2012,13 +1999,7 @@ func oneLine(s string) string {
 func (c *session) printDiagnostics(diagnostics <-chan string, printed chan<- struct{}) {
 	defer close(printed)
 	print := cmp.Or(c.srv.ErrorLog, log.Default()).Print
-	for more := true; ; {
-		for _, text := range c.srv.takeReports() {
-			print(text)
-		}
-		if !more {
-			return
-		}
+	for more := true; more; {
 		var text string
 		select {
 		case <-c.reported:
@@ -2026,6 +2007,9 @@ func (c *session) printDiagnostics(diagnostics <-chan string, printed chan<- str
 			if more {
 				print(text)
 			}
+		}
+		for _, text := range c.srv.takeReports() {
+			print(text)
 		}
 	}
 }
