@@ -183,8 +183,8 @@ func (c *session) wakeWaiters(cause error) {
 // has closed the connection.
 func (c *session) endStreams(cause error) {
 	c.mu.Lock()
-	for _, key := range slices.Sorted(maps.Keys(c.streams)) {
-		if st := c.streams[key]; st.response != nil {
+	for key, st := range c.streams {
+		if st.response != nil {
 			delete(c.streams, key)
 			if cause != ErrClosed {
 				c.sendResponseLocked(st.response, nil)

@@ -55,7 +55,6 @@ import (
 	"io"
 	"io/fs"
 	"log"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -1946,8 +1945,7 @@ func (c *session) sendChangeLocked(what topic) {
 	if method == "" {
 		method, params = "resources/updated", `"uri":`+string(appendString(nil, what.uri))
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.streams)) {
-		st := c.streams[key]
+	for _, st := range c.streams {
 		sent, watched := st.watched[what]
 		if !watched || sent > c.lastResponse && c.out.isQueued(sent) {
 			continue
