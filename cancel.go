@@ -252,16 +252,15 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		close(ended)
 	}()
 	unfinished := ""
-	if allEnded := waitFor(ended, time.Until(deadline)); !allEnded {
+	if !waitFor(ended, time.Until(deadline)) {
 		unfinished = c.listUnfinished()
 	}
 	// On a busy machine the deadline may have been long ago.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	if unfinished == "" { // what remains are goroutines without a request, which are about to end
-		waitFor(ended, time.Until(lastMoment))
-	}
+	// Without a request, what remains are goroutines that are about to end.
+	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
 	allWritten := c.out.finish(time.Until(lastMoment))
-	if unfinished == "" && !(allWritten && isClosed(ended)) {
+	if unfinished == "" && !(allEnded && allWritten) {
 		unfinished = "a message was still being read, or the client did not read all responses in time"
 	}
 	c.mu.Lock()
@@ -278,19 +277,12 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 
 // waitFor blocks until done is closed or d has passed, and reports whether done is closed.
 func waitFor(done <-chan struct{}, d time.Duration) bool {
-	limit, stop := context.WithTimeout(context.Background(), d)
-	defer stop()
 	select {
 	case <-done:
-	case <-limit.Done():
+	case <-time.After(d):
 	}
-	return isClosed(done)
-}
-
-// isClosed reports whether a channel is closed. Nothing may ever be sent on it.
-func isClosed(ch <-chan struct{}) bool {
 	select {
-	case <-ch:
+	case <-done:
 		return true
 	default:
 		return false
@@ -353,12 +345,12 @@ var stdioTaken atomic.Bool
 // While ServeStdio runs, the values behind os.Stdout and os.Stdin are those of os.Stderr and of
 // the null device. So a stray fmt.Println, a logger that was made with os.Stdout, and a child
 // process that inherits them do not disturb the protocol. If ServeStdio returns an error that is
-// [ErrWaitDelay], they stay so, because handlers still run, and ServeStdio cannot be called again. What remains: file descriptor 1
-// itself still is the protocol stream; a program must not close or assign os.Stdout and os.Stdin
-// while ServeStdio runs, nor use them on another goroutine while it starts or returns.
+// [ErrWaitDelay], they stay so, because handlers still run, and ServeStdio cannot be called again.
+// What remains: file descriptor 1 itself still is the protocol stream; a program must not close or
+// assign os.Stdout and os.Stdin while ServeStdio runs, nor use them on another goroutine while it
+// starts or returns.
 //
-// Some effects remain after ServeStdio. The standard logger and [Server.ErrorLog] write to
-// stderr if they wrote to stdout. SIGPIPE, which a closed stdout raises, is caught. If
+// Some effects remain after ServeStdio. SIGPIPE, which a closed stdout raises, is caught. If
 // no signal has ended the session, Server.Signals are ignored for another second, because
 // some hosts close stdin and send SIGTERM at the same time, and main must be able to
 // finish.
@@ -382,12 +374,6 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	defer null.Close()
 	stdin, stdout := *os.Stdin, *os.Stdout
 	*os.Stdin, *os.Stdout = *null, *os.Stderr
-	// These stay on stderr, because diagnostics may be late although Serve has returned nil.
-	for _, l := range []*log.Logger{log.Default(), s.ErrorLog} {
-		if l != nil && l.Writer() == io.Writer(os.Stdout) {
-			l.SetOutput(os.Stderr)
-		}
-	}
 	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
 	signal.Notify(make(chan os.Signal, 1), sigpipe)
 	ctx, stop := endOnSignal(ctx, s.Signals)

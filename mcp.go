@@ -771,12 +771,8 @@ func hasDotSegment(uri string) bool {
 	if scheme, rest, ok := strings.Cut(uri, ":"); ok && isScheme(scheme) {
 		uri = rest
 	}
-	for segment := range strings.FieldsFuncSeq(uri, func(r rune) bool { return strings.ContainsRune(`/\?#`, r) }) {
-		if segment == "." || segment == ".." {
-			return true
-		}
-	}
-	return false
+	segments := strings.FieldsFunc(uri, func(r rune) bool { return strings.ContainsRune(`/\?#`, r) })
+	return slices.Contains(segments, ".") || slices.Contains(segments, "..")
 }
 
 // matchTemplate reports whether uri matches a template, and returns the values of the
@@ -2268,9 +2264,8 @@ func (p schemaParser) parseNode(raw []byte) *schema {
 	case s.kind != "array" && node["patternProperties"] == nil:
 		s.elem, s.open = others, string(node["additionalProperties"]) != "false"
 	}
-	_, err = readMembers(properties)
-	p.must(err == nil, "properties: %v", err)
 	for name, raw := range members(properties) {
+		p.must(s.property(string(name)) == nil, "properties: %q comes twice", excerpt(string(name)))
 		inner := p.in("." + oneLine(string(name)))
 		inner.must(raw[0] == '{', `a property must be described by an object, as in {"type":"string"}`)
 		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parseNode(raw)})
@@ -3168,12 +3163,29 @@ func singleLine(raw []byte) []byte {
 			raw = bytes.ReplaceAll(raw, []byte(end[0]), []byte(end[1]))
 		}
 	}
-	if bytes.Contains(raw, []byte(`\u`)) { // otherwise each escape would be looked at
-		for half := indexHalf(raw, 0); half >= 0; half = indexHalf(raw, half) {
-			copy(raw[half:], `\ufffd`)
+	// A character above U+FFFF is written as two escapes, as in \ud83d\ude00. Parsers in Python and
+	// Rust refuse a line with one of them alone.
+	for i := bytes.Index(raw, []byte(`\u`)); 0 <= i && i < len(raw); i++ {
+		first := escapedUnit(raw[i:])
+		switch {
+		case raw[i] == '\\' && !utf16.IsSurrogate(first):
+			i++ // what follows may be a backslash, too
+		case raw[i] == '\\' && utf16.DecodeRune(first, escapedUnit(raw[i+len(`\ud83d`):])) != utf8.RuneError:
+			i += len(`\ud83d\ude00`) - 1
+		case raw[i] == '\\':
+			copy(raw[i:], `\ufffd`)
 		}
 	}
 	return raw
+}
+
+// escapedUnit returns the unit of UTF-16 that raw begins with as an escape, as in \ud83d, or 0.
+func escapedUnit(raw []byte) rune {
+	if !bytes.HasPrefix(raw, []byte(`\u`)) {
+		return 0
+	}
+	n, _ := strconv.ParseUint(string(raw[2:6]), 16, 16)
+	return rune(n)
 }
 
 // ---- JSON ----
@@ -3409,39 +3421,13 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// indexHalf returns the index of the first escape of half a character in raw[i:], or -1. raw is
-// valid JSON, and raw[i] is not inside of an escape. A character above U+FFFF is written as two
-// escapes, as in \ud83d\ude00. Parsers in Python and Rust refuse a line with one of them alone.
-func indexHalf(raw []byte, i int) int {
-	unit := func(i int) rune { // what the escape at raw[i] stands for, or 0 if there is none
-		if !bytes.HasPrefix(raw[i:], []byte(`\u`)) {
-			return 0
-		}
-		n, _ := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
-		return rune(n)
-	}
-	for {
-		next := bytes.IndexByte(raw[i:], '\\')
-		if next < 0 {
-			return -1
-		}
-		i += next
-		switch first := unit(i); {
-		case !utf16.IsSurrogate(first):
-			i += len(`\\`)
-		case utf16.DecodeRune(first, unit(i+len(`\ud83d`))) == utf8.RuneError:
-			return i
-		default:
-			i += len(`\ud83d\ude00`)
-		}
-	}
-}
-
 // isValidID reports whether raw, which is valid JSON or nil, is a string or an integer without
-// an exponent. An id is sent back as it came, so a string with half a character is not valid.
+// an exponent. An id is sent back as it came, so a string with half a character, which unquote
+// returns as U+FFFD, is not valid.
 func isValidID(raw []byte) bool {
 	if len(raw) == 0 || kindOf(raw) != "number" {
-		return len(raw) > 0 && raw[0] == '"' && indexHalf(raw, 0) < 0
+		text, isText := unquote(raw)
+		return isText && !strings.ContainsRune(text, utf8.RuneError)
 	}
 	_, fraction, _ := bytes.Cut(raw, []byte("."))
 	// 5.0 is an integer, too.
@@ -3469,14 +3455,12 @@ func unquote(quoted []byte) (s string, ok bool) {
 			raw = raw[len(`\n`):]
 			continue
 		}
-		r, _, _, err := strconv.UnquoteChar(string(raw[:len(`\u0000`)]), '"')
-		if err != nil { // half of a character
-			var text string
-			err = json.Unmarshal(quoted, &text)
-			return text, err == nil
-		}
-		b.WriteRune(r)
+		unit := escapedUnit(raw)
 		raw = raw[len(`\u0000`):]
+		if whole := utf16.DecodeRune(unit, escapedUnit(raw)); whole != utf8.RuneError {
+			unit, raw = whole, raw[len(`\u0000`):]
+		}
+		b.WriteRune(unit) // half a character becomes U+FFFD
 	}
 	b.Write(raw)
 	return b.String(), true

@@ -284,7 +284,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.open, c.end = context.WithCancelCause(c.ctx)
 	c.reported <- struct{}{} // there may be reports already
-	c.wg.Add(1) // the reader
+	c.wg.Add(1)              // the reader
 	s.addSession(c)
 	defer s.removeSession(c)
 	printed := make(chan struct{})
@@ -736,26 +736,21 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	switch {
 	case version != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
-		return nil
 	case inUse && !ends:
 		// The first request may end now.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
-		return nil
 	case c.ctx.Err() != nil:
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
-		return nil
 	case err != nil:
 		c.sendResponse(r.errorResponse(err), nil)
-		return nil
-	}
-	line, run := r.service.serve(r)
-	if run == nil {
-		c.sendResponse(line, r)
-		return nil
-	}
-	r.run = run
-	if c.beginRequest(r) {
-		return r
+	default:
+		line, run := r.service.serve(r)
+		if run == nil {
+			c.sendResponse(line, r)
+			return nil
+		}
+		r.run = run
+		return c.beginRequest(r)
 	}
 	return nil
 }
@@ -1173,14 +1168,14 @@ func (st *stream) watchURI(uri string) *Error {
 // ---- begin ----
 
 // beginRequest starts the handler of r on a new goroutine, or queues r if
-// MaxConcurrent handlers run. If it returns true, it did neither, and the caller must
+// MaxConcurrent handlers run. If it returns r, it did neither, and the caller must
 // run the handler. From here on r can be cancelled, and is counted in the WaitGroup. If
 // the session has ended, the handler is replaced by the error of that.
 //
 // All of this happens under one lock. Otherwise the session, or the last request that
 // runs, could end in between, and a request that was queued after that would never be
 // started. For the same reason it looks only once whether the session has ended.
-func (c *session) beginRequest(r *request) (inline bool) {
+func (c *session) beginRequest(r *request) (inline *request) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
 	c.wg.Add(1) // the reader is counted too, so this does not rise from zero
@@ -1190,17 +1185,17 @@ func (c *session) beginRequest(r *request) (inline bool) {
 	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
 	if !over && limit > 0 && len(c.running) >= limit {
 		r.place = c.waiting.PushBack(r)
-		return false
+		return nil
 	}
 	if over {
 		r.run = func(r *request) ([]byte, error) { return nil, r.notStarted() }
 	}
 	c.running[r] = struct{}{}
 	if over || len(c.running) == 1 {
-		return true
+		return r
 	}
 	go c.handleRequest(r, false)
-	return false
+	return nil
 }
 
 // takeWaitingLocked removes the first request that waits, and returns it. The caller must hold

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"strings"
 )
 
 // Serve calls serveUntraced and writes all lines of both directions to a new file
@@ -18,6 +19,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		panic(err)
 	}
 	defer f.Close()
+	r = io.MultiReader(r, strings.NewReader("\n")) // so that a last line without a newline is traced
 	r, w = traced(log.New(f, "", log.LstdFlags), r, w)
 	return s.serveUntraced(ctx, r, w)
 }
