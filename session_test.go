@@ -111,8 +111,10 @@ func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace
 	if wireFolder != "" {
 		file := must(os.CreateTemp(wireFolder, "session"))
 		defer file.Close()
+		if len(trace) == 0 { // a last line without a newline is traced, too
+			r = io.MultiReader(r, strings.NewReader("\n"))
+		}
 		trace = append([]io.Writer{file}, trace...)
-		r = io.MultiReader(r, strings.NewReader("\n")) // so that a last line without a newline is traced
 	}
 	if len(trace) == 0 {
 		return s.Serve(ctx, r, w)
