@@ -13,7 +13,7 @@ import (
 // Serve calls serveUntraced and writes all lines of both directions to a new file
 // in the directory named by MCP_TRACES.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
-	f, err := os.CreateTemp(os.Getenv("MCP_TRACES"), "serve")
+	f, err := os.CreateTemp(os.Getenv("MCP_TRACES"), "*.trace")
 	if err != nil {
 		panic(err)
 	}
