@@ -291,8 +291,8 @@ func (x *exchange) send(line []byte) error {
 
 // sendResponse sends the last message. The caller must hold x.mu.
 func (x *exchange) sendResponse(line []byte, m map[string]json.RawMessage) error {
-	if x.method == "initialize" && m["result"] != nil {
-		line = withoutSession(m)
+	if !x.modern {
+		line = withoutSession(x.method, line, m)
 	}
 	if x.begun {
 		return x.sendEvent("event: message\ndata: " + string(line) + "\n")
