@@ -524,6 +524,23 @@ func TestSlowClients(t *testing.T) {
 		res.stop()
 	})
 	run(t, func(t *testing.T, s *site) {
+		stream := s.modern("subscriptions/listen", `"notifications":{"resourceSubscriptions":["x://a"]}`)
+		stream.event("acknowledged")
+		began := time.Now()
+		for range 100 { // each changes the resource
+			s.modern("tools/call", `"name":"change"`).is(200, "changed")
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the calls of another client took %v", took)
+		}
+		time.Sleep(sendTime)
+		synctest.Wait()
+		if n := s.h.requests.Load(); n != 0 {
+			t.Errorf("%d requests are open", n)
+		}
+		stream.stop()
+	})
+	run(t, func(t *testing.T, s *site) {
 		for _, headers := range [][]string{nil, {"Content-Type: text/plain"}} {
 			began := time.Now()
 			body, rest := io.Pipe()
