@@ -356,8 +356,8 @@ var stdioTaken atomic.Bool
 // finish.
 //
 // If the environment variable MCP_TRACE names a file, ServeStdio appends to it each line
-// that it has read or written, with the time and "in" or "out". A last line without a newline is
-// not recorded. The trace ends after a write to the file that fails or takes 100 ms.
+// that it has read or written, with the time and "in" or "out", and an empty line at the end of
+// stdin. The trace ends after a write to the file that fails or takes 100 ms.
 //
 // If another ServeStdio is running, ServeStdio returns an error at once. If it
 // returns before the end of stdin, a read is still in progress, and the next input is
@@ -439,10 +439,10 @@ func (f stdioFile) closedTerminal(err error) error {
 	return err
 }
 
-// traced returns r and w with a trace of their lines.
+// traced returns r and w with a trace of their lines. A newline at the end of r ends a last line.
 func traced(trace *log.Logger, r io.Reader, w io.Writer) (io.Reader, io.Writer) {
 	in, out := &tracer{trace: trace, direction: "in"}, &tracer{trace: trace, direction: "out"}
-	return io.TeeReader(r, in), io.MultiWriter(w, out)
+	return io.TeeReader(io.MultiReader(r, strings.NewReader("\n")), in), io.MultiWriter(w, out)
 }
 
 // A tracer records each line of what is written to it.

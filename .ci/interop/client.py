@@ -1,10 +1,11 @@
-"""The Python clients: python client.py v1|legacy|auto|modern COMMAND [ARG...]
+"""The Python clients: python client.py v1|legacy|auto|modern COMMAND [ARG...], or a URL in place of COMMAND
 
 v1 is the mode for mcp 1.x. The other modes are for mcp 2.x and select the versions of the protocol.
 """
 
 import asyncio
 import json
+import os
 import sys
 from collections import defaultdict
 from contextlib import asynccontextmanager
@@ -59,11 +60,13 @@ async def on_notification(message):
 
 @asynccontextmanager
 async def connect():
-    server = StdioServerParameters(command=command, args=args)
+    http = command.startswith("http:")
+    server = command if http else StdioServerParameters(command=command, args=args)
     callbacks = dict(elicitation_callback=elicit, sampling_callback=sample, list_roots_callback=roots,
                      logging_callback=log, message_handler=on_notification)
     if v1:
-        async with stdio_client(server) as (r, w), ClientSession(r, w, **callbacks) as session:
+        from mcp.client.streamable_http import streamable_http_client
+        async with (streamable_http_client if http else stdio_client)(server) as (r, w, *_), ClientSession(r, w, **callbacks) as session:
             yield session, wire(await session.initialize())["protocolVersion"]
     else:
         from mcp import Client
@@ -242,7 +245,8 @@ async def main():
         for step in [s for s in vars(Steps) if s.startswith("step_")]:
             name = step.removeprefix("step_")
             try:
-                lack = await getattr(steps, step)()
+                left_out = name in os.environ.get("LEFT_OUT", "").split()
+                lack = os.environ["WHY"] if left_out else await getattr(steps, step)()
                 print(f"not {name}: {lack}" if lack else f"ok {name}", flush=True)
             except Exception as e:
                 print(f"FAILED {name}: {e!r}".replace("\n", " "), flush=True)

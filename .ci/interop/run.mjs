@@ -4,10 +4,14 @@
 // The oldest clients, and one that writes its JSON itself, start members/ instead. They check that
 // members of later revisions are sent to all clients, and that the oldest clients accept them.
 //
-//   node run.mjs [--cache DIR] [--only PATTERN] EVERYTHING
+//   node run.mjs [--cache DIR] [--only PATTERN] [--http] EVERYTHING
 //
 // EVERYTHING is the built server. The clients are installed into DIR, or into a
 // temporary directory. --only takes a pattern that the client's line must match.
+// With --http, EVERYTHING speaks HTTP, without sessions: it is run with -http ADDRESS,
+// and prints its URL, which each client gets in place of a command. In older revisions
+// the steps that need a session are left out. The gateways, which start their server, and
+// the oldest clients, which know only stdio, are left out too.
 // The exit status is 1 if anything failed. Clients in Java, Python and Rust are
 // skipped, and the table says so, if their tools are not installed.
 //
@@ -19,17 +23,18 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, realpathSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, watch, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { startHTTP } from '../conformance/http.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const { values: options, positionals } = parseArgs({
-  options: { cache: { type: 'string' }, only: { type: 'string', default: '' } }, allowPositionals: true
+  options: { cache: { type: 'string' }, only: { type: 'string', default: '' }, http: { type: 'boolean' } }, allowPositionals: true
 });
-if (positionals.length !== 1) throw new Error('usage: run.mjs [--cache DIR] [--only PATTERN] EVERYTHING');
+if (positionals.length !== 1) throw new Error('usage: run.mjs [--cache DIR] [--only PATTERN] [--http] EVERYTHING');
 const everything = realpathSync(positionals[0]);
 if (options.cache) mkdirSync(options.cache, { recursive: true });
 const work = options.cache ? realpathSync(options.cache) : mkdtempSync(join(tmpdir(), 'interop-'));
@@ -149,11 +154,18 @@ async function ends(dir) {
 function wire(dir) {
   const [eras, wrong, back] = [new Set(), [], []];
   let cancels = 0;
-  for (const file of readdirSync(dir).filter((f) => f.endsWith('.trace'))) {
+  let ended = 0;
+  const written = (f) => statSync(join(dir, f)).mtimeMs;
+  for (const file of readdirSync(dir).filter((f) => f.endsWith('.trace')).sort((a, b) => written(a) - written(b))) {
+    const text = readFileSync(join(dir, file), 'utf8');
+    // Over HTTP each request has its own trace, and a client cancels a request by closing its
+    // connection. The last ones may have ended only because the client has exited, so they do not count.
+    if (text.includes('"text":"context canceled"')) ended++;
+    else if (options.http) [cancels, ended] = [cancels + ended, 0];
     const open = new Map();
     const progress = new Map(); // the last progress of each token
     // The trace is empty if the client ended the server before the first message.
-    for (const line of readFileSync(join(dir, file), 'utf8').split('\n').filter(Boolean)) {
+    for (const line of text.split('\n').filter(Boolean)) {
       const [, way, json] = line.match(/^\S+ \S+ (in|out) +(.*)$/);
       const { id, method, params, result } = JSON.parse(json);
       const key = JSON.stringify(id);
@@ -179,19 +191,25 @@ function wire(dir) {
   return { eras: [...eras].join(', ') || '-', cancels, wrong, back };
 }
 
+const isOlder = (client) => (client.mode ? client.mode === 'legacy' : !client.argv.includes(modern));
+const needSession = ['subscribe', 'logging', 'elicitation', 'sampling', 'roots', 'changes'];
+
 /** Runs one client, prints its lines, and returns its row of the table. */
 async function visit(client, number) {
   const label = `${client.name} ${client.version} ${client.mode ?? ''}`.trim();
   const dir = path('seen', String(number));
   mkdirSync(dir, { recursive: true });
   const began = Date.now();
-  const { ended, ok } = await run([...client.argv, path('bin', 'wrap'), dir, client.server ?? everything], { dir, seconds: 180 });
+  const http = options.http && (await startHTTP([everything], openSync(join(dir, 'server'), 'w'), { MCP_TRACES: dir }));
+  const server = http ? [http.url] : [path('bin', 'wrap'), dir, client.server ?? everything];
+  const env = http && isOlder(client) ? { LEFT_OUT: needSession.join(' '), WHY: 'needs a session' } : {};
+  const { ended, ok } = await run([...client.argv, ...server], { dir, env, seconds: 180 });
   const seconds = ((Date.now() - began) / 1000).toFixed(1);
 
   const lines = readFileSync(join(dir, 'stdout'), 'utf8').split('\n').filter((l) => /^(ok|not|FAILED) /.test(l));
   const check = (good, step, why) => lines.push(good ? `ok ${step}` : `FAILED ${step}: ${why}`);
   check(ok, 'client ended', ended);
-  const servers = await ends(dir);
+  const servers = http ? [await http.close().then(() => ({ end: 'exit status 0' }), (e) => ({ end: e.message }))] : await ends(dir);
   for (const { pid, end } of servers) {
     if (end) continue;
     try {
@@ -201,7 +219,7 @@ async function visit(client, number) {
   const bad = servers.filter((s) => s.end !== 'exit status 0');
   check(servers.length > 0 && bad.length === 0, 'server ended', JSON.stringify(bad));
   const { eras, cancels, wrong, back } = wire(dir);
-  if (lines.includes('ok cancel')) check(cancels > 0, 'cancel reaches the server', 'no notification');
+  if (lines.includes('ok cancel') && !(http && isOlder(client))) check(cancels > 0, 'cancel reaches the server', 'no request was cancelled');
   check(wrong.length === 0, 'one response each', wrong.join('; '));
   check(back.length === 0, 'progress increases', back.join('; '));
 
@@ -219,7 +237,7 @@ async function visit(client, number) {
   };
 }
 
-const chosen = clients.filter((c) => `${c.name} ${c.version} ${c.mode ?? ''}`.match(options.only));
+const chosen = clients.filter((c) => !options.http || (!c.server && !c.argv.includes('gateway.mjs'))).filter((c) => `${c.name} ${c.version} ${c.mode ?? ''}`.match(options.only));
 const needed = new Set(['go', ...chosen.map((c) => c.needs)]);
 const installed = Object.fromEntries([...needed].map((n) => [n, installers[n]().catch((e) => e)]));
 const rows = [];

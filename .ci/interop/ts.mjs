@@ -1,4 +1,4 @@
-// The TypeScript clients: node ts.mjs v1|legacy|auto|modern COMMAND [ARG...]
+// The TypeScript clients: node ts.mjs v1|legacy|auto|modern COMMAND [ARG...], or a URL in place of COMMAND
 //
 // v1 uses @modelcontextprotocol/sdk. The other modes use @modelcontextprotocol/client
 // and are the value of its option versionNegotiation.
@@ -8,6 +8,7 @@ import { EventEmitter, once } from 'node:events';
 import { checkProgress, run } from './steps.mjs';
 
 const [flavour, command, ...args] = process.argv.slice(2);
+const http = command.startsWith('http:');
 const modern = flavour === 'auto' || flavour === 'modern';
 const info = { name: `interop-${flavour}`, version: '1.0.0' };
 const capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } };
@@ -17,25 +18,26 @@ async function open() {
   if (flavour === 'v1') {
     const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
     const { StdioClientTransport } = await import('@modelcontextprotocol/sdk/client/stdio.js');
+    const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
     const types = await import('@modelcontextprotocol/sdk/types.js');
     const schemas = Object.values(types).filter((t) => t?.shape?.method?.value);
     const named = (method) => schemas.find((t) => t.shape.method.value === method);
     const client = new Client(info, { capabilities });
     return {
       client,
-      transport: new StdioClientTransport({ command, args }),
+      transport: http ? new StreamableHTTPClientTransport(new URL(command)) : new StdioClientTransport({ command, args }),
       answer: (method, handler) => client.setRequestHandler(named(method), handler),
       onNotification: (method, handler) => client.setNotificationHandler(named(method), handler),
       call: (params, options) => client.callTool(params, undefined, options)
     };
   }
-  const { Client } = await import('@modelcontextprotocol/client');
+  const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
   const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio');
   const mode = flavour === 'modern' ? { pin: '2026-07-28' } : flavour;
   const client = new Client(info, { capabilities, versionNegotiation: { mode } });
   return {
     client,
-    transport: new StdioClientTransport({ command, args }),
+    transport: http ? new StreamableHTTPClientTransport(new URL(command)) : new StdioClientTransport({ command, args }),
     answer: (method, handler) => client.setRequestHandler(method, handler),
     onNotification: (method, handler) => client.setNotificationHandler(method, handler),
     call: (params, options) => client.callTool(params, options)

@@ -9,6 +9,7 @@ package main
 
 import (
 	"debug/buildinfo"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
@@ -99,6 +100,7 @@ func build(dir string) {
 	programs := []*server{ours, gosdk, mcpgo, floor}
 	goBuild(dir, "example.com/mcp/example/hello", "example.com/mcp/example/everything",
 		"./ours", "./gosdk", "./mcpgo", "./floor")
+	buildHTTP(dir)
 	for _, s := range programs {
 		s.bin = dir + s.dir
 		info, err := buildinfo.ReadFile(s.bin)
@@ -130,6 +132,22 @@ func goBuild(out string, args ...string) {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.Stderr = os.Stderr
 	must(cmd.Run())
+}
+
+// buildHTTP builds the programs with the build tag http, and ours with the files of example/http.
+func buildHTTP(dir string) {
+	place, err := filepath.Abs(".")
+	must(err)
+	files := make(map[string]string)
+	for _, name := range []string{"http.go", "message.go"} {
+		files[filepath.Join(place, "ours", "example_"+name)] = filepath.Join(place, "../../example/http", name)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": files})
+	must(err)
+	must(os.WriteFile(dir+"http.json", overlay, 0o666))
+	for _, s := range []*server{ours, gosdk, mcpgo} {
+		goBuild(dir+s.dir+"-http", "-tags=http", "-overlay="+dir+"http.json", "./"+s.dir)
+	}
 }
 
 // buildEarlier builds ours with the library of another checkout.

@@ -49,6 +49,12 @@ func (p *proc) must(err error) {
 var answers = bufio.NewReaderSize(nil, 24<<20)
 
 func start(s *server, env ...string) *proc {
+	s.proc = run(s.bin, s.args, env)
+	return s.proc
+}
+
+// run starts a program.
+func run(bin string, args, env []string) *proc {
 	stdin, in, err := os.Pipe()
 	must(err)
 	out, stdout, err := os.Pipe()
@@ -57,8 +63,7 @@ func start(s *server, env ...string) *proc {
 	in.Fd()
 	out.Fd()
 	answers.Reset(out)
-	p := &proc{cmd: exec.Command(s.bin, s.args...), in: in, out: out, lines: answers, asleep: make(chan struct{})}
-	s.proc = p
+	p := &proc{cmd: exec.Command(bin, args...), in: in, out: out, lines: answers, asleep: make(chan struct{})}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, p
 	p.cmd.Env = append(os.Environ(), env...)
 	must(p.cmd.Start())

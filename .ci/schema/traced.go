@@ -8,18 +8,16 @@ import (
 	"io"
 	"log"
 	"os"
-	"strings"
 )
 
 // Serve calls serveUntraced and writes all lines of both directions to a new file
 // in the directory named by MCP_TRACES.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
-	f, err := os.CreateTemp(os.Getenv("MCP_TRACES"), "serve")
+	f, err := os.CreateTemp(os.Getenv("MCP_TRACES"), "*.trace")
 	if err != nil {
 		panic(err)
 	}
 	defer f.Close()
-	r = io.MultiReader(r, strings.NewReader("\n")) // so that a last line without a newline is traced
-	r, w = traced(log.New(f, "", log.LstdFlags), r, w)
+	r, w = traced(log.New(f, "", log.LstdFlags|log.Lmicroseconds), r, w)
 	return s.serveUntraced(ctx, r, w)
 }

@@ -265,11 +265,10 @@ func (x *exchange) Write(b []byte) (int, error) {
 
 // send sends one message. The caller must hold x.mu.
 func (x *exchange) send(line []byte) error {
-	m := members(line)
-	switch {
-	case x.w == nil:
+	if x.w == nil {
 		return io.ErrClosedPipe
-	case x.check != nil:
+	}
+	if x.check != nil { // a list of tools is long, so it is not taken apart below
 		wrong := x.check(line)
 		x.check = nil
 		if wrong == "" {
@@ -279,7 +278,9 @@ func (x *exchange) send(line []byte) error {
 		refuse(x.w, http.StatusBadRequest, x.id, codeMismatch, wrong)
 		x.w = nil
 		return io.ErrClosedPipe // so Serve ends, and does not read the request
-	case m["method"] != nil:
+	}
+	m := members(line)
+	if m["method"] != nil {
 		return x.sendEvent("event: message\ndata: " + string(line) + "\n")
 	}
 	err := x.sendResponse(line, m)
@@ -290,8 +291,8 @@ func (x *exchange) send(line []byte) error {
 
 // sendResponse sends the last message. The caller must hold x.mu.
 func (x *exchange) sendResponse(line []byte, m map[string]json.RawMessage) error {
-	if x.method == "initialize" && m["result"] != nil {
-		line = withoutSession(m)
+	if !x.modern {
+		line = withoutSession(x.method, line, m)
 	}
 	if x.begun {
 		return x.sendEvent("event: message\ndata: " + string(line) + "\n")

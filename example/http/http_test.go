@@ -53,6 +53,7 @@ func run(t *testing.T, test func(t *testing.T, s *site)) {
 		logger := slog.New(s.server.LogHandler("test"))
 		tool("log", func(ctx context.Context) (string, error) { logger.InfoContext(ctx, "half"); return "done", nil })
 		tool("ask", func(ctx context.Context) (string, error) { return "agreed", mcp.Confirm(ctx, "Really?") })
+		tool("quote", func(context.Context) (string, error) { return "a capability, which this client does not have", nil })
 		tool("slow", func(ctx context.Context) (string, error) {
 			mcp.Progress(ctx, 1, 2, "begun")
 			<-ctx.Done()
@@ -392,12 +393,13 @@ func TestOlder(t *testing.T) {
 		}
 		call("echo").is(200, `"id":0,"result":{"content":[{"type":"text","text":"done"`)
 		call("absent").is(200, "-32602")
+		call("quote").is(200, "a capability, which this client does not have")
 		call("log").is(200, "done")
 		res := call("progress")
 		res.event(`"progress":1`)
 		res.event("done")
 		res.ends()
-		call("ask").is(200, "does not have")
+		call("ask").is(200, `"text":"This request needs the elicitation capability, which needs a session or revision 2026-07-28, and this server has no sessions"}],"isError":true`)
 		for _, method := range []string{"logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
 			s.send("POST", `{"jsonrpc":"2.0","id":"i","method":"`+method+`","params":{"uri":"x://a","level":"info"}}`, version).
 				is(200, `"id":"i","error":{"code":-32601,"message":"Method not found: `+method+` needs a session`)
@@ -520,6 +522,23 @@ func TestSlowClients(t *testing.T) {
 			t.Errorf("%v after %v", cause, time.Since(began))
 		}
 		res.stop()
+	})
+	run(t, func(t *testing.T, s *site) {
+		stream := s.modern("subscriptions/listen", `"notifications":{"resourceSubscriptions":["x://a"]}`)
+		stream.event("acknowledged")
+		began := time.Now()
+		for range 100 { // each changes the resource
+			s.modern("tools/call", `"name":"change"`).is(200, "changed")
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the calls of another client took %v", took)
+		}
+		time.Sleep(sendTime)
+		synctest.Wait()
+		if n := s.h.requests.Load(); n != 0 {
+			t.Errorf("%d requests are open", n)
+		}
+		stream.stop()
 	})
 	run(t, func(t *testing.T, s *site) {
 		for _, headers := range [][]string{nil, {"Content-Type: text/plain"}} {

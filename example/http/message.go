@@ -50,9 +50,24 @@ func initialize(revision string) []byte {
 		`"capabilities":{},"clientInfo":{"name":"unknown","version":"0"}}}`+"\n", revision)
 }
 
-// withoutSession returns the response to initialize without what needs a session: log messages, and
+// withoutSession returns the response to a client of an older revision, with the members m, as it
+// is without a session.
+func withoutSession(method string, line []byte, m map[string]json.RawMessage) []byte {
+	if method == "initialize" && m["result"] != nil {
+		return declareLess(m)
+	}
+	// A tool could not ask. That is what Serve says of each client, because initialize above
+	// declares no capability.
+	lacks := []byte(" capability, which this client does not have")
+	if bytes.Contains(line, lacks) && (m["error"] != nil || string(members(m["result"])["isError"]) == "true") {
+		return bytes.Replace(line, lacks, []byte(" capability, which needs a session or revision 2026-07-28, and this server has no sessions"), 1)
+	}
+	return line
+}
+
+// declareLess returns the response to initialize without what needs a session: log messages, and
 // notifications of changes.
-func withoutSession(m map[string]json.RawMessage) []byte {
+func declareLess(m map[string]json.RawMessage) []byte {
 	result := members(m["result"])
 	capabilities := members(result["capabilities"])
 	delete(capabilities, "logging")

@@ -28,6 +28,11 @@ func sleep(ctx context.Context, req *mcp.CallToolRequest, in tools.Sleep) (*mcp.
 	return text("awake"), nil, nil
 }
 
+// serve serves over stdio, or, with the build tag http, over HTTP.
+var serve = func(s *mcp.Server) error {
+	return s.Run(context.Background(), &mcp.StdioTransport{MaxLineLength: 64 << 20})
+}
+
 func main() {
 	s := mcp.NewServer(&mcp.Implementation{Name: "gosdk", Version: "1.0.0"}, &mcp.ServerOptions{PageSize: 2 * tools.Many})
 	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "Returns its text."}, echo)
@@ -36,7 +41,7 @@ func main() {
 	for i := range tools.More() {
 		mcp.AddTool(s, &mcp.Tool{Name: tools.Name(i), Description: "Returns its text."}, echo)
 	}
-	if err := s.Run(context.Background(), &mcp.StdioTransport{MaxLineLength: 64 << 20}); err != nil {
+	if err := serve(s); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -26,6 +26,9 @@ func sleep(ctx context.Context, req mcp.CallToolRequest, in tools.Sleep) (*mcp.C
 	return mcp.NewToolResultText("awake"), nil
 }
 
+// serve serves over stdio, or, with the build tag http, over HTTP.
+var serve = func(s *server.MCPServer) error { return server.ServeStdio(s, server.WithWorkerPoolSize(64)) }
+
 func main() {
 	s := server.NewMCPServer("mcpgo", "1.0.0", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Returns its text."), mcp.WithInputSchema[tools.Echo]()),
@@ -38,7 +41,7 @@ func main() {
 		s.AddTool(mcp.NewTool(tools.Name(i), mcp.WithDescription("Returns its text."), mcp.WithInputSchema[tools.Echo]()),
 			mcp.NewTypedToolHandler(echo))
 	}
-	if err := server.ServeStdio(s, server.WithWorkerPoolSize(64)); err != nil {
+	if err := serve(s); err != nil {
 		log.Fatal(err)
 	}
 }

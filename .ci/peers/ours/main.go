@@ -20,6 +20,9 @@ func sleep(ctx context.Context, in tools.Sleep) (string, error) {
 	return "awake", nil
 }
 
+// serve serves over stdio, or, with the build tag http, over HTTP.
+var serve = func(s *mcp.Server) error { return s.ServeStdio(context.Background()) }
+
 func main() {
 	s := &mcp.Server{Name: "ours", Version: "1.0.0"}
 	mcp.AddTool(s, mcp.Tool{Name: "echo", Description: "Returns its text."}, echo)
@@ -28,7 +31,7 @@ func main() {
 	for i := range tools.More() {
 		mcp.AddTool(s, mcp.Tool{Name: tools.Name(i), Description: "Returns its text."}, echo)
 	}
-	if err := s.ServeStdio(context.Background()); err != nil {
+	if err := serve(s); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -1,4 +1,5 @@
-// The client of github.com/modelcontextprotocol/go-sdk: go-sdk VERSION COMMAND [ARG...]
+// The client of github.com/modelcontextprotocol/go-sdk: go-sdk VERSION COMMAND [ARG...], or a URL
+// in place of COMMAND
 package main
 
 import (
@@ -6,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
 
 	"example.com/mcp/interop/steps"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -44,7 +46,11 @@ func connect() (*steps.Client, error) {
 	client.AddRoots(&mcp.Root{URI: "file:///srv/ann", Name: "ann"})
 	cmd := exec.Command(os.Args[2], os.Args[3:]...)
 	cmd.Stderr = os.Stderr
-	s, err := client.Connect(context.Background(), &mcp.CommandTransport{Command: cmd}, &mcp.ClientSessionOptions{ProtocolVersion: os.Args[1]})
+	var transport mcp.Transport = &mcp.CommandTransport{Command: cmd}
+	if strings.HasPrefix(os.Args[2], "http:") {
+		transport = &mcp.StreamableClientTransport{Endpoint: os.Args[2]}
+	}
+	s, err := client.Connect(context.Background(), transport, &mcp.ClientSessionOptions{ProtocolVersion: os.Args[1]})
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
-// The client of github.com/mark3labs/mcp-go: mcp-go VERSION COMMAND [ARG...]
+// The client of github.com/mark3labs/mcp-go: mcp-go VERSION COMMAND [ARG...], or a URL in place
+// of COMMAND
 package main
 
 import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 
 	"example.com/mcp/interop/steps"
 	"github.com/mark3labs/mcp-go/client"
@@ -30,8 +32,14 @@ func (host) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResu
 
 func connect() (*steps.Client, error) {
 	ctx := context.Background()
-	c := client.NewClient(
-		transport.NewStdioWithOptions(os.Args[2], nil, os.Args[3:], transport.WithCommandStderrWriter(os.Stderr)),
+	var server transport.Interface = transport.NewStdioWithOptions(os.Args[2], nil, os.Args[3:], transport.WithCommandStderrWriter(os.Stderr))
+	if strings.HasPrefix(os.Args[2], "http:") {
+		var err error
+		if server, err = transport.NewStreamableHTTP(os.Args[2]); err != nil {
+			return nil, err
+		}
+	}
+	c := client.NewClient(server,
 		client.WithProtocolVersion(os.Args[1]), client.WithElicitationHandler(host{}), client.WithSamplingHandler(host{}),
 		client.WithRootsHandler(host{}), client.WithClientCapabilities(mcp.ClientCapabilities{
 			Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}},

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -238,7 +240,11 @@ func Run(connect func() (*Client, error)) {
 		{"elicitation", c.elicitation}, {"sampling", c.sampling}, {"roots", c.roots}, {"changes", c.changes},
 		{"together", c.together}, {"close at work", c.closeAtWork}, {"close", c.close},
 	} {
-		if why := c.Lacks[step.name]; why != "" {
+		why := c.Lacks[step.name]
+		if slices.Contains(strings.Fields(os.Getenv("LEFT_OUT")), step.name) {
+			why = os.Getenv("WHY")
+		}
+		if why != "" {
 			fmt.Printf("not %s: %s\n", step.name, why)
 			continue
 		}
