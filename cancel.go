@@ -202,7 +202,9 @@ func (c *session) cancelHandlers(cause error) {
 	c.mu.Lock()
 	var waiting []*request
 	for c.waiting.Len() > 0 {
-		waiting = append(waiting, c.takeWaitingLocked())
+		r := c.waiting.Remove(c.waiting.Front()).(*request)
+		r.place = nil
+		waiting = append(waiting, r)
 	}
 	c.mu.Unlock()
 	for _, r := range waiting {
@@ -263,9 +265,8 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	if unfinished == "" && !(allEnded && allWritten) {
 		unfinished = "a message was still being read, or the client did not read all responses in time"
 	}
+	close(c.over)
 	c.mu.Lock()
-	close(c.diagnostics)
-	c.diagnostics = nil // later ones are dropped
 	err := c.failed
 	c.mu.Unlock()
 	waitFor(printed, time.Until(deadline))

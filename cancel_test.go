@@ -1103,7 +1103,7 @@ func TestProcessFullStderr(t *testing.T) {
 	p.cmd.Stderr = w
 	begun, end := p.openCleaner()
 	w.Close()
-	for range 2 * maxDiagnostics {
+	for range 2 * maxReports {
 		p.send("garbage\n")
 		p.recv() // the error response to garbage, which is reported to stderr too
 	}

@@ -259,13 +259,11 @@ type Server struct {
 	// signal that was ignored when the process started stays ignored.
 	Signals []os.Signal
 
-	// ErrorLog receives the library's diagnostics: invalid messages, panics of handlers,
-	// requests that the client has cancelled. nil means the standard logger of package log.
-	// At most 100 diagnostics of one session wait to be logged; further ones are dropped.
-	//
-	// It also receives reports about the Server, such as a tag without effect. They are kept, at
-	// most 1,000, until a session prints them, so that registration never blocks. A program that
-	// never serves prints none.
+	// ErrorLog receives what the library reports: invalid messages, panics of handlers, requests
+	// that the client has cancelled, and mistakes in what was added, such as a tag without effect.
+	// nil means the standard logger of package log. Reports are kept until a session prints them,
+	// so neither registration nor a handler waits for a log that is not read, and a program that
+	// never serves prints none. At most 1,000 wait; of further ones only the number is printed.
 	ErrorLog *log.Logger
 
 	// Checksum returns a checksum of data, of any bytes. It identifies a question to a client of
@@ -1192,19 +1190,21 @@ func (s *Server) openSessions() []*session {
 	return slices.Collect(maps.Keys(s.sessions))
 }
 
-// maxReports is how many reports about a Server wait until a session prints them.
+// maxReports is how many reports wait until a session prints them.
 const maxReports = 1000
 
-// report reports something about the Server to ErrorLog. It does not block: a session prints it.
+// report reports to ErrorLog. It does not block: if ErrorLog is not as fast as the reports, because
+// stderr is not read, or because a client sends invalid messages without end, reports are dropped.
 func (s *Server) report(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
 	s.mu.Lock()
-	if len(s.reports) < maxReports {
-		s.reports = append(s.reports, fmt.Sprintf(format, args...))
-	} else {
+	defer s.mu.Unlock()
+	if len(s.reports) == maxReports {
 		s.dropped++
+		return
 	}
-	s.mu.Unlock()
-	for _, c := range s.openSessions() {
+	s.reports = append(s.reports, text)
+	for c := range s.sessions {
 		select {
 		case c.reported <- struct{}{}:
 		default: // the session has not looked since the last report
@@ -1777,7 +1777,7 @@ func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
 // problem.
 func mustDerive(t reflect.Type, where string, why purpose) *schema {
 	s, found := derive(t, where, why)
-	panicIf(cmp.Or(found.badTag, found.undescribed, found.unsettable))
+	panicIf(cmp.Or(found.badTag, found.undescribed))
 	return s
 }
 
@@ -1790,7 +1790,6 @@ type deriver struct {
 
 	badTag      error    // a tag that is invalid
 	undescribed error    // a part that has no schema, and is left to encoding/json
-	unsettable  error    // a field of arguments that is left out, because it cannot be set
 	warnings    []string // of arguments: the fields that are left out, and tags that have no effect
 }
 
@@ -1881,9 +1880,8 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		}
 		// encoding/json writes such a field, so it is in the schema of a result.
 		if f.unsettable && d.why == forArguments {
-			err := fmt.Errorf("%s is left out, because encoding/json cannot set it: embed the unexported struct itself, not a pointer to it", f.where)
-			d.unsettable = cmp.Or(d.unsettable, err)
-			d.warnings = append(d.warnings, err.Error())
+			d.warnings = append(d.warnings,
+				f.where+" is left out, because encoding/json cannot set it: embed the unexported struct itself, not a pointer to it")
 			continue
 		}
 		if slices.Contains(strings.Split(f.tag.Get("json"), ",")[1:], "string") {
@@ -3127,15 +3125,13 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 		}
 		b = join(b, `{"type":"resource_link",`, string(raw[1:len(raw)-1]), ",")
 	case "resource":
-		if b, err = c.Resource.appendContents(join(b, `{"type":"resource","resource":`)); err != nil {
-			return nil, err
-		}
+		b, err = c.Resource.appendContents(join(b, `{"type":"resource","resource":`))
 	default:
 		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
 	}
-	annotations, err := jsonOf(c.Annotations)
-	meta, err2 := jsonOf(c.Meta)
-	return closeWith(rawMember(rawMember(b, "annotations", annotations), "_meta", meta), "},"), cmp.Or(err, err2)
+	annotations, err2 := jsonOf(c.Annotations)
+	meta, err3 := jsonOf(c.Meta)
+	return closeWith(rawMember(rawMember(b, "annotations", annotations), "_meta", meta), "},"), cmp.Or(err, err2, err3)
 }
 
 // appendContents appends the contents of a resource, and a comma.

@@ -31,7 +31,7 @@ package mcp
 //	lineWriter.writeAll  writes to w for a goroutine that must not block: lineWriter.finish
 //	lineReader.readAhead one Read, begun while too much output is unsent: the next
 //	                     goroutine that reads
-//	printDiagnostics     writes the diagnostics: waitForEnd, within WaitDelay
+//	printReports         writes to ErrorLog: waitForEnd, within WaitDelay
 //	waitForEnd's funcs   wait for the WaitGroup, and cancel the handlers: waitForEnd, within
 //	                     WaitDelay
 //
@@ -65,19 +65,18 @@ import (
 )
 
 const (
-	outputBound    = 16 << 20        // unsent bytes above which no further line is accepted
-	aheadBound     = 16 << 20        // unread bytes above which no further Read ahead begins
-	maxDiagnostics = 100             // that wait to be printed; further ones are dropped
-	keepBuffer     = 64 << 10        // bytes of a read buffer; larger buffers are not kept
-	firstBuffer    = keepBuffer / 8  // bytes of the first read buffer
-	minRead        = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
-	maxStreams     = 64              // streams of one session, the legacy session included
-	maxWatched     = 10_000          // lists and resources that one stream watches
-	maxURI         = 8 << 10         // bytes in the URI of a resource that is watched
-	maxMatched     = 64 << 10        // bytes in a URI that is matched against templates
-	maxRepeated    = 1 << 10         // bytes in an id or token that notifications repeat
-	maxDepth       = 10_000          // levels of nesting, as in encoding/json
-	maxIdle        = 3               // rounds in a row in which no answer matched a question
+	outputBound = 16 << 20        // unsent bytes above which no further line is accepted
+	aheadBound  = 16 << 20        // unread bytes above which no further Read ahead begins
+	keepBuffer  = 64 << 10        // bytes of a read buffer; larger buffers are not kept
+	firstBuffer = keepBuffer / 8  // bytes of the first read buffer
+	minRead     = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
+	maxStreams  = 64              // streams of one session, the legacy session included
+	maxWatched  = 10_000          // lists and resources that one stream watches
+	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
+	maxMatched  = 64 << 10        // bytes in a URI that is matched against templates
+	maxRepeated = 1 << 10         // bytes in an id or token that notifications repeat
+	maxDepth    = 10_000          // levels of nesting, as in encoding/json
+	maxIdle     = 3               // rounds in a row in which no answer matched a question
 
 	// After maxInline a lent turn passes on, and queued responses are written.
 	maxInline = time.Millisecond
@@ -120,8 +119,8 @@ type session struct {
 	lastResponse int64               // position in the output after the last response
 	streams      map[string]*stream  // by the key of the request, or legacyStream
 	legacy       legacy
-	diagnostics  chan string   // waiting to be printed; nil after the end
-	reported     chan struct{} // has an element if the Server has reports to print
+	reported     chan struct{} // has an element if there are reports to print
+	over         chan struct{} // is closed when no more reports are printed
 
 	// Requests whose handlers run, also cancelled ones. Until the session ends they are at
 	// most Server.MaxConcurrent.
@@ -184,7 +183,6 @@ type request struct {
 	rounds   rounds        // set before the handler runs
 	reported bool          // progress was reported
 	progress float64       // the last value that was reported
-	notified int64         // position in the output after its last notification
 	returned bool          // the handler has returned; no more progress is reported
 }
 
@@ -253,13 +251,13 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
 	}
 	c := &session{
-		srv:         s,
-		requests:    make(map[string]*request),
-		streams:     make(map[string]*stream),
-		running:     make(map[*request]struct{}),
-		pending:     make(map[string]chan reply),
-		diagnostics: make(chan string, maxDiagnostics),
-		reported:    make(chan struct{}, 1),
+		srv:      s,
+		requests: make(map[string]*request),
+		streams:  make(map[string]*stream),
+		running:  make(map[*request]struct{}),
+		pending:  make(map[string]chan reply),
+		reported: make(chan struct{}, 1),
+		over:     make(chan struct{}),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
 	c.out.w, c.out.failed = w, func(err error) { c.cancel(c.recordFailure(err)) } // this ends open, too
@@ -288,7 +286,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	s.addSession(c)
 	defer s.removeSession(c)
 	printed := make(chan struct{})
-	go c.printDiagnostics(c.diagnostics, printed)
+	go c.printReports(printed)
 	c.turn.readLines = c.readLines
 	c.turn.timer = time.AfterFunc(maxInline, c.turn.pass)
 	defer c.turn.timer.Stop()
@@ -517,14 +515,13 @@ func (e *envelope) parse(m []byte) (valid bool) {
 // idKey returns a valid id as the key of the maps. All JSON forms of a value have one key:
 // 5.0 has that of 5, and "\u0061" that of "a". Most ids are their own keys.
 func idKey(id []byte) []byte {
-	if bytes.IndexByte(id, '\\') >= 0 {
-		return join(nil, `"`, string(unquoteBytes(id)), `"`)
-	}
-	if len(id) > 0 && id[0] == '"' {
-		return id
-	}
 	whole, _, _ := bytes.Cut(id, []byte("."))
-	if string(whole) == "-0" {
+	switch {
+	case bytes.IndexByte(id, '\\') >= 0:
+		return join(nil, `"`, string(unquoteBytes(id)), `"`)
+	case bytes.HasPrefix(id, []byte(`"`)):
+		return id
+	case string(whole) == "-0":
 		return whole[1:]
 	}
 	return whole
@@ -1005,19 +1002,18 @@ func (r *request) unknownItem() *Error {
 // the other arguments, because there may be many.
 func (r *request) complete() (line []byte, run responder) {
 	ref, argument := member(r.params, "ref"), member(r.params, "argument")
+	typ, _ := unquote(member(ref, "type"))
 	k, key := prompts, "name"
-	switch typ, _ := unquote(member(ref, "type")); typ {
-	case "ref/prompt":
-	case "ref/resource":
+	if typ == "ref/resource" {
 		k, key = templates, "uri" // of a template, or a URI that matches one
-	default:
-		return r.errorResponse(badParams("ref.type must be ref/prompt or ref/resource")), nil
 	}
 	r.name, _ = unquote(member(ref, key))
 	it, _ := r.session.srv.findItem(k, r.name)
 	name, _ := unquote(member(argument, "name"))
 	typed, isText := unquote(member(argument, "value"))
 	switch {
+	case typ != "ref/prompt" && typ != "ref/resource":
+		return r.errorResponse(badParams("ref.type must be ref/prompt or ref/resource")), nil
 	case name == "" || !isText:
 		return r.errorResponse(badParams("argument.name and argument.value are required")), nil
 	case it == nil:
@@ -1198,14 +1194,6 @@ func (c *session) beginRequest(r *request) (inline *request) {
 	return nil
 }
 
-// takeWaitingLocked removes the first request that waits, and returns it. The caller must hold
-// c.mu, and a request must be waiting.
-func (c *session) takeWaitingLocked() *request {
-	r := c.waiting.Remove(c.waiting.Front()).(*request)
-	r.place = nil
-	return r
-}
-
 // ---- handle ----
 
 // handleRequest runs the handler of r and answers r. If the handler panics or calls
@@ -1292,13 +1280,13 @@ func (c *session) waitAfterProgress(r *request) {
 	}
 	c.mu.Lock()
 	r.returned = true
-	reported, end := r.reported, r.notified
+	reported := r.reported
 	c.mu.Unlock()
 	if !reported {
 		return
 	}
 	c.turn.pass() // this goroutine may have the turn to read
-	c.waitForWrite(r, end)
+	c.waitForWrite(r, c.out.position())
 	select {
 	case <-time.After(progressGap):
 	case <-r.ctx.Done():
@@ -1323,7 +1311,8 @@ func (c *session) respond(r *request, line []byte) {
 	}
 	delete(c.running, r)
 	if c.ctx.Err() == nil && c.waiting.Len() > 0 {
-		next := c.takeWaitingLocked()
+		next := c.waiting.Remove(c.waiting.Front()).(*request)
+		next.place = nil
 		c.running[next] = struct{}{}
 		go c.handleRequest(next, false)
 	}
@@ -1363,7 +1352,6 @@ func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 		return
 	}
 	end := c.out.enqueue(line)
-	r.notified = end
 	c.mu.Unlock()
 	c.waitForWrite(r, end)
 }
@@ -1956,18 +1944,8 @@ func (c *session) sendChangeLocked(what topic) {
 
 // ---- diagnostics ----
 
-// logf reports to Server.ErrorLog. It never blocks: if ErrorLog is not as fast as the
-// diagnostics, because stderr is not read, or because a client sends invalid messages
-// without end, diagnostics are dropped. The caller must not hold c.mu.
-func (c *session) logf(format string, args ...any) {
-	text := fmt.Sprintf("mcp: "+format, args...)
-	c.mu.Lock()
-	select {
-	case c.diagnostics <- text:
-	default:
-	}
-	c.mu.Unlock()
-}
+// logf reports to Server.ErrorLog, without blocking.
+func (c *session) logf(format string, args ...any) { c.srv.report("mcp: "+format, args...) }
 
 // excerpt returns as much of a client's text as may be repeated in a message. If it cuts the
 // text, it removes bytes that are not UTF-8, such as half a character at the end.
@@ -1987,19 +1965,15 @@ func oneLine(s string) string {
 	return s
 }
 
-// printDiagnostics prints the reports of the Server and diagnostics until the diagnostics end, and
-// then closes printed.
-func (c *session) printDiagnostics(diagnostics <-chan string, printed chan<- struct{}) {
+// printReports prints the reports of the Server until the session is over, and then closes printed.
+func (c *session) printReports(printed chan<- struct{}) {
 	defer close(printed)
 	print := cmp.Or(c.srv.ErrorLog, log.Default()).Print
 	for more := true; more; {
-		var text string
 		select {
 		case <-c.reported:
-		case text, more = <-diagnostics:
-			if more {
-				print(text)
-			}
+		case <-c.over:
+			more = false
 		}
 		for _, text := range c.srv.takeReports() {
 			print(text)
