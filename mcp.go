@@ -1157,16 +1157,14 @@ func (s *Server) offeredKinds() kindSet {
 // addSession adds c to the sessions that are notified of changes.
 func (s *Server) addSession(c *session) {
 	s.mu.Lock()
-	isFirst := s.sessions == nil
-	if isFirst {
-		s.sessions = make(map[*session]struct{})
-		s.seed = maphash.MakeSeed()
+	defer s.mu.Unlock()
+	if s.sessions == nil { // c is the first
+		s.sessions, s.seed = make(map[*session]struct{}), maphash.MakeSeed()
+		if n := utf8.RuneCountInString(s.Instructions); n > 2048 {
+			s.reports = append(s.reports, fmt.Sprintf("mcp: Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n))
+		}
 	}
 	s.sessions[c] = struct{}{}
-	s.mu.Unlock()
-	if n := utf8.RuneCountInString(s.Instructions); isFirst && n > 2048 {
-		s.report("mcp: Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n)
-	}
 }
 
 // removeSession removes c from the sessions that are notified of changes.
@@ -2600,23 +2598,15 @@ func (s *schema) meantByText(raw []byte) []byte {
 		return []byte("{}")
 	case !s.isTextList() || bytes.HasPrefix(text, []byte("[")) || bytes.HasPrefix(text, []byte("{")):
 		return nil // a text that begins like JSON is not one element, but JSON with a mistake
-	case !isTextForNull(raw):
-		return join(nil, "[", string(raw), "]")
-	case s.allowsNull():
+	case string(raw) == `""` || string(text) == "null":
 		return []byte("null")
 	}
-	return nil
+	return join(nil, "[", string(raw), "]")
 }
 
 // isTextList reports whether s is a list of strings.
 func (s *schema) isTextList() bool {
 	return s.kind == "array" && s.elem != nil && s.elem.kind == "string"
-}
-
-// isTextForNull reports whether raw is a string by which a model means null if a list is needed.
-func isTextForNull(raw []byte) bool {
-	text, ok := unquote(raw)
-	return ok && (text == "" || text == "null")
 }
 
 // isShortInteger reports whether a JSON number is whole, and written in at most 15 digits. A
@@ -2665,7 +2655,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		inner, optional, known := in.memberRules(name)
 		_, again := came[name]
 		isDropped := name == waitForPrevious && c.depth == 1 && in.check.property(name) == nil
-		isAbsent := optional && inner.check.isAbsent(val, c.source)
+		isAbsent := optional && !inner.check.allowsNull() && inner.converted(val, c)[0] == 'n'
 		switch {
 		case isDropped:
 			c.changed = true
@@ -2731,12 +2721,6 @@ func (in rules) memberRules(name string) (inner rules, optional, known bool) {
 
 // anything is the schema that allows every value.
 var anything = &schema{open: true}
-
-// isAbsent reports whether an optional member is treated as absent: if it is a null that s does not
-// allow, or a text for it.
-func (s *schema) isAbsent(raw []byte, from source) bool {
-	return !s.allowsNull() && (raw[0] == 'n' || from != fromTag && s.isTextList() && isTextForNull(raw))
-}
 
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
 // that a model finds the right one.
@@ -3028,12 +3012,7 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	if s == nil {
 		s, _ = derive(reflect.TypeOf(v), "", forResults)
 	}
-	root := reflect.ValueOf(v)
-	for root.Kind() == reflect.Pointer && !root.IsNil() {
-		root = root.Elem()
-	}
-	// A nil pointer stays null: then there is no output.
-	if empty := s.emptyValue(); string(raw) == "null" && root.Kind() != reflect.Pointer && empty != "" {
+	if empty := s.emptyValue(); string(raw) == "null" && empty != "" {
 		raw = []byte(empty)
 	}
 	raw, err = s.appendFilled(nil, raw, false)
@@ -3216,7 +3195,12 @@ func walk(b []byte, i, depth int, visit func(name, val []byte) bool) int {
 	case '"':
 		return scanString(b, i, depth)
 	case 't', 'f', 'n':
-		return scanWord(b, i)
+		for _, word := range []string{"true", "false", "null"} {
+			if bytes.HasPrefix(b[i:], []byte(word)) {
+				return i + len(word)
+			}
+		}
+		return -1
 	}
 	return scanNumber(b, i)
 }
@@ -3306,16 +3290,6 @@ func skipSpace(b []byte, i int) int {
 		i++
 	}
 	return i
-}
-
-// scanWord is scan for true, false and null.
-func scanWord(b []byte, i int) int {
-	for _, word := range []string{"true", "false", "null"} {
-		if bytes.HasPrefix(b[i:], []byte(word)) {
-			return i + len(word)
-		}
-	}
-	return -1
 }
 
 // scanString is scan for a string, in which control characters and unknown escapes

@@ -608,7 +608,7 @@ func TestReportsWaitForASession(t *testing.T) {
 		first := serve(t, s)
 		synctest.Wait()
 		second := serve(t, s)
-		check(t, maxReports+1, "mcp: 6 more reports were dropped")
+		check(t, maxReports+2, "mcp: 5 more reports were dropped")
 		report(1)
 		check(t, 1, name)
 		first.end()

@@ -65,8 +65,7 @@ import (
 )
 
 const (
-	outputBound = 16 << 20        // unsent bytes above which no further line is accepted
-	aheadBound  = 16 << 20        // unread bytes above which no further Read ahead begins
+	outputBound = 16 << 20        // unsent bytes above which no further line is accepted, and unread ones above which no further Read ahead begins
 	keepBuffer  = 64 << 10        // bytes of a read buffer; larger buffers are not kept
 	firstBuffer = keepBuffer / 8  // bytes of the first read buffer
 	minRead     = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
@@ -436,7 +435,7 @@ func (c *session) readLines() {
 
 // waitForRoom blocks while more than outputBound bytes of output are unsent. That
 // limits the memory that a client can cost by writing without reading. Meanwhile up
-// to aheadBound bytes of input are read ahead, so that the end of the input is seen
+// to outputBound bytes of input are read ahead, so that the end of the input is seen
 // as soon as Read returns it. When the session has ended waitForRoom does not block,
 // because requests must still be answered.
 func (c *session) waitForRoom() {
@@ -2115,10 +2114,10 @@ func (l *lineReader) readMore() {
 }
 
 // readAhead starts a goroutine that reads once, unless one is reading, r has ended, or
-// aheadBound bytes were read ahead. The caller passes what it receives from l.ahead to add.
+// outputBound bytes were read ahead. The caller passes what it receives from l.ahead to add.
 // readAhead returns the error of the last Read.
 func (l *lineReader) readAhead() error {
-	if l.ahead == nil && l.err == nil && len(l.buf) < aheadBound {
+	if l.ahead == nil && l.err == nil && len(l.buf) < outputBound {
 		ahead := make(chan readResult, 1) // so that the goroutine ends even if no goroutine receives
 		l.ahead = ahead
 		go func() {

@@ -3759,7 +3759,7 @@ func TestDiagnosticsDelayNothing(t *testing.T) {
 			c.in.Close()
 			c.ends(test.lasts, nil)
 			time.Sleep(30 * 24 * time.Hour)
-			if synctest.Wait(); printed < min(lines, maxReports) || printed > 2*maxReports+1 {
+			if synctest.Wait(); printed < min(lines, maxReports) || printed > 2*maxReports+2 {
 				t.Errorf("%d diagnostics were printed for %d lines", printed, lines)
 			}
 		})
@@ -3838,7 +3838,7 @@ func ahead(r *lineReader) {
 func TestIdleSessionKeepsNoInput(t *testing.T) {
 	skipIfNotMeasurable(t)
 	line := `{"jsonrpc":"2.0","method":"notifications/progress","params":"` + strings.Repeat("x", 1000) + "\"}\n"
-	for _, size := range []int{1 << 20, aheadBound, aheadBound + 1<<20} {
+	for _, size := range []int{1 << 20, outputBound, outputBound + 1<<20} {
 		for _, rest := range []string{"", "{"} { // the start of the next line
 			bubble(t, func(t *testing.T, s *stage) {
 				input, release := strings.Repeat(line, size/len(line))+rest, make(chan struct{})
@@ -3860,7 +3860,7 @@ func TestIdleSessionKeepsNoInput(t *testing.T) {
 					isRead = true
 				default:
 				}
-				if isRead != (size <= aheadBound) {
+				if isRead != (size <= outputBound) {
 					t.Errorf("%d bytes: read ahead: %v", size, isRead)
 				}
 				close(release)
