@@ -96,8 +96,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	if r == nil {
 		return
 	}
-	why := (&CancelledError{oneLine(reason)}).Error()
-	c.logf("%v was %s", r, strings.TrimPrefix(why, "mcp: "))
+	c.logf("%v was cancelled by the client: %s", r, cmp.Or(oneLine(reason), "no reason was given"))
 	r.cancel(&CancelledError{reason})
 }
 
@@ -147,17 +146,13 @@ func (c *session) endInput(err error) {
 	if c.open.Err() != nil {
 		return
 	}
-	cause := ErrClosed
-	if err != io.EOF {
-		cause = c.recordFailure(err)
-	}
-	c.end(cause)
+	c.end(c.recordFailure(err))
 }
 
 // recordFailure returns the cause of the end for an error of r or w. Serve returns the first that
 // does not mean that the connection was closed.
 func (c *session) recordFailure(err error) error {
-	if isClosedPipe(err) {
+	if err == io.EOF || isClosedPipe(err) {
 		return ErrClosed
 	}
 	c.mu.Lock()

@@ -1540,9 +1540,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 
 // checkForm panics if no form can show s, and reports whether a field takes several values.
 func (s *schema) checkForm() (hasList bool) {
-	if s.kind != "object" || s.elem != nil || s.open {
-		panic("mcp: Elicit: a form is a struct, not a " + s.typ.String())
-	}
+	panicUnless(s.kind == "object" && s.elem == nil && !s.open, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
 	for _, f := range s.fields {
 		isList := f.schema.kind == "array" && f.schema.elem.enum != nil
 		hasList = hasList || isList
@@ -2552,8 +2550,10 @@ func (in rules) checked(given []byte, c *checker) []byte {
 			c.addFault(in.set.checkText(raw))
 		}
 	}
+	// Otherwise nothing is said about the members of an object.
+	isDescribed := in.check.fields != nil || in.check.elem != nil || !in.check.open || in.set.fields != nil || in.set.elem != nil
 	switch kind := kindOf(raw); {
-	case kind == "object" && (c.depth == 1 || in.describesMembers()):
+	case kind == "object" && (c.depth == 1 || isDescribed):
 		return in.checkObject(raw, c)
 	case kind == "array" && (in.check.kind == "array" || in.set.kind == "array"):
 		return in.checkList(raw, c)
@@ -2693,12 +2693,6 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		return raw
 	}
 	return closeWith(append([]byte("{"), b...), "}")
-}
-
-// describesMembers reports whether a schema or the Go type says something about the members of an
-// object.
-func (in rules) describesMembers() bool {
-	return in.check.fields != nil || in.check.elem != nil || !in.check.open || in.set.fields != nil || in.set.elem != nil
 }
 
 // memberRules returns the rules for a member, and whether it may be absent. It reports false if the

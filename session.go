@@ -653,9 +653,8 @@ func (c *session) acceptResponse(e *envelope) {
 		resolveCall(call, reply{result: e.result})
 	default:
 		message, _ := unquote(member(e.err, "message"))
-		why := cmp.Or(excerpt(message), "no message")
 		code := cmp.Or(string(member(e.err, "code")), "no code")
-		resolveCall(call, reply{err: fmt.Errorf("mcp: the client responded with an error: %s (%.20s)", why, code)})
+		resolveCall(call, reply{err: fmt.Errorf("mcp: the client responded with an error: %s (%.20s)", cmp.Or(excerpt(message), "no message"), code)})
 	}
 }
 
@@ -1253,16 +1252,7 @@ func (c *session) runHandler(r *request) []byte {
 		}
 	}
 	line, err := r.run(r)
-	c.mu.Lock()
-	questions := r.rounds.questions
-	c.mu.Unlock()
-	switch {
-	case err != nil:
-		return r.failureResponse(err, questions)
-	case len(questions) > 0 && r.ctx.Err() == nil:
-		return r.failure(r.hintAtDropped(questions))
-	}
-	return line
+	return r.outcome(line, err)
 }
 
 // progressGap is the time between the last progress of a request and its response. A client of
@@ -1274,9 +1264,6 @@ const progressGap = 2 * time.Millisecond
 // unless r has reported none, or until r or the session ends. The handler has returned, and
 // reports no more progress. Meanwhile input is read, and r keeps its place among those that run.
 func (c *session) waitAfterProgress(r *request) {
-	if r.token == nil {
-		return
-	}
 	c.mu.Lock()
 	r.returned = true
 	reported := r.reported
@@ -1560,26 +1547,43 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	return r.endResponse(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
-// failureResponse returns the response to r if its handler asked these questions and returned err.
-// An [*Error] is sent as it is, except that a missing capability fails the call of a legacy client,
-// whose revision has no code for it. If the handler returned the error of a question, the question
-// is sent, unless err also holds an [*Error], because an answer would not change that.
-func (r *request) failureResponse(err error, questions []inputRequest) []byte {
+// outcome returns the response to r after its handler has returned line or err. A handler that has
+// asked questions must return the error of one: then the questions are sent, unless err also holds
+// an [*Error], because an answer would not change that. Otherwise the author is told what to change,
+// unless r has ended. An [*Error] is sent as it is, except that a missing capability fails the call
+// of a legacy client, whose revision has no code for it.
+func (r *request) outcome(line []byte, err error) []byte {
+	r.session.mu.Lock()
+	questions := r.rounds.questions
+	r.session.mu.Unlock()
+	if err == nil && len(questions) == 0 {
+		return line
+	}
 	var fault *Error
 	errors.As(err, &fault)
 	if len(questions) > 0 && fault == nil && errors.Is(err, ErrInputRequired) {
 		return r.inputRequired(questions)
 	}
-	text := err.Error()
-	if err == r.ctx.Err() { // its cause says more
-		text = context.Cause(r.ctx).Error()
-	} else if len(questions) > 0 && r.ctx.Err() == nil {
-		text += "; " + r.hintAtDropped(questions)
+	var texts []string
+	switch {
+	case err != nil && err == r.ctx.Err(): // its cause says more
+		texts = append(texts, context.Cause(r.ctx).Error())
+	case err != nil:
+		texts = append(texts, err.Error())
 	}
-	if fault != nil && (fault.Code != codeCapability || r.rev.modern()) {
+	if len(questions) > 0 && r.ctx.Err() == nil {
+		hint := "the handler dropped the error of " + askFunctions[questions[0].method] +
+			", so the question was not sent: return that error, or wrap it with %w"
+		r.session.logf("%v: %s", r, hint)
+		texts = append(texts, hint)
+	}
+	switch {
+	case fault != nil && (fault.Code != codeCapability || r.rev.modern()):
 		return r.errorResponse(fault)
+	case texts != nil:
+		return r.failure(strings.Join(texts, "; "))
 	}
-	return r.failure(text)
+	return line
 }
 
 // failure returns the response to r if it failed for the reason in text. For a tool it is a
@@ -1813,15 +1817,6 @@ func (c *session) withdrawLocked(id string) {
 // askFunctions are the functions that ask, by the method of the question.
 var askFunctions = map[string]string{"elicitation/create": "Elicit or Confirm", "roots/list": "Ask", "sampling/createMessage": "Ask"}
 
-// hintAtDropped returns what the author of a handler must change that asked these questions and did
-// not return their errors, and reports it.
-func (r *request) hintAtDropped(questions []inputRequest) string {
-	hint := "the handler dropped the error of " + askFunctions[questions[0].method] +
-		", so the question was not sent: return that error, or wrap it with %w"
-	r.session.logf("%v: %s", r, hint)
-	return hint
-}
-
 // takeAnswers decodes the client's answers of this round (inputResponses), and those
 // of earlier rounds, which the client sends back in the requestState. It returns an
 // error if they are invalid.
@@ -1932,9 +1927,8 @@ func (c *session) sendChangeLocked(what topic) {
 		if !watched || sent > c.lastResponse && c.out.isQueued(sent) {
 			continue
 		}
-		inside := string(rawMember(nil, "_meta", st.meta)) + params
 		b := join(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `",`)
-		if inside != "" {
+		if inside := string(rawMember(nil, "_meta", st.meta)) + params; inside != "" {
 			b = closeWith(join(b, `"params":{`, inside), `},`)
 		}
 		st.watched[what] = c.out.enqueue(closeWith(b, `}`))
