@@ -2242,7 +2242,7 @@ func (p schemaParser) parseNode(raw []byte) *schema {
 	properties, required := node["properties"], node["required"]
 	p.must(properties == nil || properties[0] == '{', "properties must be an object")
 	p.must(required == nil || required[0] == '[', "required must be a list of names")
-	p.report(raw, node, s.kind)
+	p.reportShapes(raw, node, s.kind)
 
 	for _, word := range combinators {
 		for _, raw := range members(node[word]) {
@@ -2310,10 +2310,10 @@ var notReported = strings.Fields("type enum const properties required additional
 // combinators are the keywords that hold a list of schemas.
 var combinators = []string{"allOf", "anyOf", "oneOf"}
 
-// report adds what is to be reported of a node, whose members node has by name: keywords that are
+// reportShapes adds what is to be reported of a node, whose members node has by name: keywords that are
 // not enforced, and shapes that some providers refuse. Such a provider refuses the tool, or every
 // request that has it.
-func (p schemaParser) report(raw []byte, node map[string][]byte, kind string) {
+func (p schemaParser) reportShapes(raw []byte, node map[string][]byte, kind string) {
 	if p.level > maxLevels+1 {
 		return
 	}
