@@ -678,7 +678,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 // panicUnless panics unless ok is true.
 func panicUnless(ok bool, where, format string, args ...any) {
 	if !ok {
-		panic(where + ": " + fmt.Sprintf(format, args...))
+		panic(fmt.Sprintf("%s: %s", where, fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -1791,9 +1791,7 @@ type deriver struct {
 
 // cannotDescribe records that t has no schema.
 func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
-	if d.undescribed == nil {
-		d.undescribed = fmt.Errorf("%s: %v cannot be described: %s", where, t, instead)
-	}
+	d.undescribed = cmp.Or(d.undescribed, fmt.Errorf("%s: %v cannot be described: %s", where, t, instead))
 }
 
 // schema describes t. The methods of t come first, because they decide what encoding/json
@@ -2120,7 +2118,7 @@ func (s *schema) render() json.RawMessage { return s.appendNode(nil, nil) }
 func (s *schema) appendNode(b []byte, around []reflect.Type) []byte {
 	doc := cmp.Or(s.doc, s.encoding)
 	// In words, because some providers refuse contentEncoding.
-	if !strings.Contains(strings.ToLower(doc), s.encoding) {
+	if !strings.Contains(doc, s.encoding) {
 		doc += " (" + s.encoding + ")"
 	}
 	b = optionalMember(stringMember(append(b, '{'), "type", s.kind), "description", doc)
@@ -2200,24 +2198,23 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, warnings *[]st
 	panicUnless(err == nil, where, "it is %v", err)
 	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
-	return schemaParser{where: where, why: why, level: 1, warnings: warnings}.parseNode(compact)
+	p := &schemaParser{where: where, why: why, level: 1, warnings: warnings}
+	return p.parseNode(compact)
 }
 
 // in returns the parser for an inner node. The path leads to it, as in ".name" and "[]".
-func (p schemaParser) in(path string) schemaParser {
-	p.where += path
-	p.level++
-	return p
+func (p *schemaParser) in(path string) *schemaParser {
+	return &schemaParser{p.where + path, p.why, p.level + 1, p.inside, p.warnings}
 }
 
 // must panics unless ok is true.
-func (p schemaParser) must(ok bool, format string, args ...any) {
+func (p *schemaParser) must(ok bool, format string, args ...any) {
 	panicUnless(ok || p.inside, p.where, format, args...)
 }
 
 // parseNode returns the description of raw, a schema that is valid JSON. It returns nil if raw is nil
 // or a boolean.
-func (p schemaParser) parseNode(raw []byte) *schema {
+func (p *schemaParser) parseNode(raw []byte) *schema {
 	if raw == nil || raw[0] != '{' {
 		p.must(raw == nil || kindOf(raw) == "boolean", "a schema must be an object or a boolean")
 		return nil
@@ -2313,14 +2310,9 @@ var combinators = []string{"allOf", "anyOf", "oneOf"}
 // reportShapes adds what is to be reported of a node, whose members node has by name: keywords that are
 // not enforced, and shapes that some providers refuse. Such a provider refuses the tool, or every
 // request that has it.
-func (p schemaParser) reportShapes(raw []byte, node map[string][]byte, kind string) {
+func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, kind string) {
 	if p.level > maxLevels+1 {
 		return
-	}
-	refused := func(found bool, shape string) {
-		if found {
-			*p.warnings = append(*p.warnings, p.where+": "+shape+": some providers refuse that")
-		}
 	}
 	isElsewhere := node["$ref"] != nil
 	words := boundWords[kind]
@@ -2351,17 +2343,24 @@ func (p schemaParser) reportShapes(raw []byte, node map[string][]byte, kind stri
 			lacking = cmp.Or(lacking, oneLine(name))
 		}
 	}
-	refused(p.level == 1 && node["properties"] == nil, "properties is missing")
-	refused(node["type"] == nil && !isElsewhere, "type is missing")
-	refused(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list")
-	refused(kind == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing")
-	refused(kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type "+kind)
-	refused(lacking != "", "required has "+lacking+", which properties has not")
-	refused(isMixed, "enum has values that are not strings")
-	refused(node["const"] != nil, "const is used")
-	refused(isHuge, "a bound is above 2^53")
-	refused(node["contentEncoding"] != nil, "contentEncoding is used")
-	refused(p.level > maxLevels, "there are more than 10 levels")
+	p.reportIf(p.level == 1 && node["properties"] == nil, "properties is missing")
+	p.reportIf(node["type"] == nil && !isElsewhere, "type is missing")
+	p.reportIf(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list")
+	p.reportIf(kind == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing")
+	p.reportIf(kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type "+kind)
+	p.reportIf(lacking != "", "required has "+lacking+", which properties has not")
+	p.reportIf(isMixed, "enum has values that are not strings")
+	p.reportIf(node["const"] != nil, "const is used")
+	p.reportIf(isHuge, "a bound is above 2^53")
+	p.reportIf(node["contentEncoding"] != nil, "contentEncoding is used")
+	p.reportIf(p.level > maxLevels, "there are more than 10 levels")
+}
+
+// reportIf adds a shape that some providers refuse to what is to be reported, if it was found.
+func (p *schemaParser) reportIf(found bool, shape string) {
+	if found {
+		*p.warnings = append(*p.warnings, p.where+": "+shape+": some providers refuse that")
+	}
 }
 
 // readMembers returns the members of an object by name. There is an error if a name comes twice,
@@ -2626,9 +2625,9 @@ func (s *schema) allows(raw []byte) bool {
 }
 
 // kindOf returns the JSON type of a value.
-func kindOf(raw []byte) string { return cmp.Or(kindOfFirst[raw[0]], "number") }
-
-var kindOfFirst = [256]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}
+func kindOf(raw []byte) string {
+	return [...]string{"number", "object", "array", "string", "boolean", "boolean", "null"}[1+strings.IndexByte(`{["tfn`, raw[0])]
+}
 
 // wrongKind returns the error for a value of another kind. It repeats the beginning of the
 // value, so that a model sees what it sent.
@@ -2669,7 +2668,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		default:
 			came[name] = true
 			if val = inner.checked(val, c); c.rewrite {
-				b = append(append(append(appendString(b, name), ':'), val...), ',')
+				b = appendMember(b, name, val)
 			}
 		}
 		if c.prefixMember(from, name); c.isFull() {
@@ -2685,7 +2684,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		case f.schema.dflt != nil:
 			c.changed = true
 			inner, _, _ := in.memberRules(f.name)
-			b = append(append(append(appendString(b, f.name), ':'), inner.checked(f.schema.dflt, c)...), ',')
+			b = appendMember(b, f.name, inner.checked(f.schema.dflt, c))
 		}
 		c.prefixMember(from, f.name)
 	}
@@ -3503,6 +3502,11 @@ func optionalMember(b []byte, name, val string) []byte {
 		return b
 	}
 	return stringMember(b, name, val)
+}
+
+// appendMember appends a member whose name may need escapes, and a comma.
+func appendMember(b []byte, name string, val []byte) []byte {
+	return append(append(append(appendString(b, name), ':'), val...), ',')
 }
 
 // rawMember appends a member whose value is JSON, and a comma. It appends nothing if

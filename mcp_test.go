@@ -829,7 +829,7 @@ var schemaCases = []struct {
 		A netip.Addr    `json:"a"`
 		D time.Duration `json:"d"`
 	}], `{"type":"object","properties":{"t":{"type":"string","format":"date-time"},"b":{"type":"string","description":"base64"},` +
-		`"p":{"type":"string","description":"the picture (base64)"},"q":{"type":"string","description":"a PNG in Base64"},` +
+		`"p":{"type":"string","description":"the picture (base64)"},"q":{"type":"string","description":"a PNG in Base64 (base64)"},` +
 		`"l":{"type":"array","items":{"type":"string","description":"base64"}},"x":{"type":"string"},` +
 		`"a":{"type":"string"},"d":{"type":"integer"}},"required":["t","b","p","q","l","x","a","d"],"additionalProperties":false}`},
 	{"lists and maps", SchemaOf[struct {

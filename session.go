@@ -1526,7 +1526,7 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 func copyMembers(b, object []byte, except ...string) []byte {
 	for name, val := range members(object) {
 		if !slices.Contains(except, string(name)) {
-			b = append(append(append(appendString(b, string(name)), ':'), val...), ',')
+			b = appendMember(b, string(name), val)
 		}
 	}
 	return b
@@ -1946,7 +1946,7 @@ func excerpt[T string | []byte](s T) string {
 	if len(s) <= 100 {
 		return string(s)
 	}
-	return strings.ToValidUTF8(string(s[:100]), "") + "..."
+	return fmt.Sprintf("%s...", strings.ToValidUTF8(string(s[:100]), ""))
 }
 
 // oneLine returns an excerpt that cannot be mistaken for another line of a log.
