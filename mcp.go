@@ -552,6 +552,10 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 	})
 }
 
+// RemoveTools removes the tools of these names and notifies connected clients. Names that do
+// not exist are ignored. Calls in progress continue.
+func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
+
 // addTool is the part of AddTool that does not depend on the types In and Out.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, in *rules, out *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
@@ -619,10 +623,6 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	}
 }
 
-// RemoveTools removes the tools of these names and notifies connected clients. Names that do
-// not exist are ignored. Calls in progress continue.
-func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
-
 // ---- resources ----
 //
 // A URI comes from a client and often names a file. So the values of a template's variables are
@@ -675,6 +675,21 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	})
 }
 
+// RemoveResources removes the resources and templates of these URIs and notifies connected
+// clients. URIs that do not exist are ignored.
+func (s *Server) RemoveResources(uris ...string) {
+	s.removeItems(resources, uris)
+	s.removeItems(templates, uris)
+}
+
+// ResourceUpdated notifies the clients that have subscribed to the resource that it has
+// changed. It does not wait for them.
+func (s *Server) ResourceUpdated(uri string) {
+	for _, c := range s.openSessions() {
+		c.sendChange(topic{uri: uri})
+	}
+}
+
 // panicUnless panics unless ok is true.
 func panicUnless(ok bool, where, format string, args ...any) {
 	if !ok {
@@ -705,21 +720,6 @@ func (s *Server) encodeItem(where string, public any, invalid error) []byte {
 	panicUnless(served, where, "%v", invalid)
 	s.report("%s: %v: it is left out of lists", where, invalid)
 	return nil
-}
-
-// RemoveResources removes the resources and templates of these URIs and notifies connected
-// clients. URIs that do not exist are ignored.
-func (s *Server) RemoveResources(uris ...string) {
-	s.removeItems(resources, uris)
-	s.removeItems(templates, uris)
-}
-
-// ResourceUpdated notifies the clients that have subscribed to the resource that it has
-// changed. It does not wait for them.
-func (s *Server) ResourceUpdated(uri string) {
-	for _, c := range s.openSessions() {
-		c.sendChange(topic{uri: uri})
-	}
 }
 
 // A variable is a variable of a URI template and the text that follows it.
@@ -1117,9 +1117,12 @@ func (s *Server) lastChange(k kind) int {
 	return 1 + s.lastChanges[k]
 }
 
+// maxMatched bounds the bytes of a URI that is matched with templates, because that costs its length
+// for each template.
+const maxMatched = 64 << 10
+
 // findItem returns the item of a name, or nil. If no resource has the name, findItem returns the first
-// template that matches it, and the values of its variables. A name above maxMatched
-// bytes is not tried: that would cost its length for each template.
+// template that matches it, and the values of its variables.
 func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 	s.mu.Lock()
 	it := s.items[k][name]
@@ -1265,18 +1268,6 @@ func (s *Server) findMethod(name string) *service {
 
 // ---- functions for handlers ----
 
-// requestKey is the key of the request in a handler's context.
-type requestKey struct{}
-
-// noRequest stands for the request in a context that is not a handler's. It has no client.
-var noRequest = &request{rev: newestLegacy}
-
-// requestOf returns the request that is served under ctx, or noRequest.
-func requestOf(ctx context.Context) *request {
-	r, _ := ctx.Value(requestKey{}).(*request)
-	return cmp.Or(r, noRequest)
-}
-
 // A Request describes the request that a handler serves.
 type Request struct {
 	Method          string          // "tools/call", for example
@@ -1308,6 +1299,18 @@ func RequestFrom(ctx context.Context) Request {
 		ClientName: name, ClientVersion: version,
 		Capabilities: slices.Clip(r.caps), Arguments: slices.Clip(r.arguments), Meta: slices.Clip(r.meta),
 	}
+}
+
+// requestKey is the key of the request in a handler's context.
+type requestKey struct{}
+
+// noRequest stands for the request in a context that is not a handler's. It has no client.
+var noRequest = &request{rev: newestLegacy}
+
+// requestOf returns the request that is served under ctx, or noRequest.
+func requestOf(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	return cmp.Or(r, noRequest)
 }
 
 // Progress reports to the client how far a handler has come: done, in any unit, of total. A
@@ -1445,44 +1448,6 @@ var (
 	ErrDismissed = errors.New("the user dismissed the question")
 )
 
-// askClient asks the client, if it has the capability, such as "roots" or "elicitation.url", or
-// none is needed. It returns the client's answer.
-func askClient(ctx context.Context, capability, method, params string) (json.RawMessage, error) {
-	r := requestOf(ctx)
-	switch {
-	case r == noRequest:
-		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
-	case capability != "" && !hasCapability(r.caps, capability):
-		return nil, missingCapability(capability)
-	}
-	return r.ask(ctx, method, params)
-}
-
-// invalidAnswer is the error of an answer to a form that the protocol does not allow.
-func invalidAnswer(why string) error {
-	return errors.New("mcp: elicitation/create: the client's answer is invalid: " + why)
-}
-
-// missingCapability returns the error for a capability that the client has not declared. Its
-// text is for the people and models that see it.
-func missingCapability(capability string) error {
-	names := strings.Split(capability, ".")
-	var required any = struct{}{}
-	for _, name := range slices.Backward(names) {
-		required = map[string]any{name: required}
-	}
-	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability, which this client does not have",
-		Data: map[string]any{"requiredCapabilities": required}}
-}
-
-// hasCapability reports whether a client has declared a capability.
-func hasCapability(caps []byte, capability string) bool {
-	for _, name := range strings.Split(capability, ".") {
-		caps = member(caps, name) // nil if caps is not an object
-	}
-	return len(caps) > 0 && caps[0] == '{'
-}
-
 // Confirm asks the user to agree to message, as in "Delete a.txt?". It returns nil only if the
 // user ticked a box and accepted. If it returns an error, return that error from the handler.
 //
@@ -1538,18 +1503,6 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	return form, nil
 }
 
-// checkForm panics if no form can show s, and reports whether a field takes several values.
-func (s *schema) checkForm() (hasList bool) {
-	panicUnless(s.kind == "object" && s.elem == nil && !s.open, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
-	for _, f := range s.fields {
-		isList := f.schema.kind == "array" && f.schema.elem.enum != nil
-		hasList = hasList || isList
-		panicUnless(isList || f.schema.kind != "array" && f.schema.kind != "object" && f.schema.encoding == "",
-			"mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
-	}
-	return hasList
-}
-
 // ElicitSchema is [Elicit] with a form that is described by hand. If it returns an error, return
 // that error from the handler. Otherwise it returns what the user filled in, unchecked: an
 // object, which may be empty.
@@ -1584,34 +1537,6 @@ func ElicitURL(ctx context.Context, message, url string) error {
 	}
 	_, err := elicit(ctx, pageVisits, "elicitation.url", b)
 	return err
-}
-
-// elicit sends the question of ElicitSchema or ElicitURL and returns the content of an
-// answer that accepts it.
-func elicit(ctx context.Context, need revision, capability string, params []byte) (json.RawMessage, error) {
-	if !requestOf(ctx).rev.knows(need) {
-		return nil, missingCapability(capability)
-	}
-	answer, err := askClient(ctx, capability, "elicitation/create", string(closeWith(params, "}")))
-	if err != nil {
-		return nil, err
-	}
-	// Not json.Unmarshal, for which "Action" is "action": a decline must not become consent.
-	var rawAction, content []byte
-	extract(answer, trusted, into{"action", &rawAction}, into{"content", &content})
-	switch action, _ := unquote(rawAction); {
-	case action == "decline":
-		return nil, ErrDeclined
-	case action == "cancel":
-		return nil, ErrDismissed
-	case action != "accept":
-		return nil, invalidAnswer("action must be accept, decline or cancel, got " + excerpt(cmp.Or(string(rawAction), "none")))
-	case len(content) == 0 || string(content) == "null": // a form without fields
-		return json.RawMessage("{}"), nil
-	case content[0] != '{' && capability != "elicitation.url":
-		return nil, invalidAnswer("content " + (&schema{kind: "object"}).wrongKind(content).Error())
-	}
-	return content, nil
 }
 
 // Ask sends a request to the client and returns its result, which is not checked. The params are
@@ -1658,13 +1583,90 @@ func Ask(ctx context.Context, method string, params any) (json.RawMessage, error
 	return bytes.Clone(answer), err
 }
 
+// elicit sends the question of ElicitSchema or ElicitURL and returns the content of an
+// answer that accepts it.
+func elicit(ctx context.Context, need revision, capability string, params []byte) (json.RawMessage, error) {
+	if !requestOf(ctx).rev.knows(need) {
+		return nil, missingCapability(capability)
+	}
+	answer, err := askClient(ctx, capability, "elicitation/create", string(closeWith(params, "}")))
+	if err != nil {
+		return nil, err
+	}
+	// Not json.Unmarshal, for which "Action" is "action": a decline must not become consent.
+	var rawAction, content []byte
+	extract(answer, trusted, into{"action", &rawAction}, into{"content", &content})
+	switch action, _ := unquote(rawAction); {
+	case action == "decline":
+		return nil, ErrDeclined
+	case action == "cancel":
+		return nil, ErrDismissed
+	case action != "accept":
+		return nil, invalidAnswer("action must be accept, decline or cancel, got " + excerpt(cmp.Or(string(rawAction), "none")))
+	case len(content) == 0 || string(content) == "null": // a form without fields
+		return json.RawMessage("{}"), nil
+	case content[0] != '{' && capability != "elicitation.url":
+		return nil, invalidAnswer("content " + (&schema{kind: "object"}).wrongKind(content).Error())
+	}
+	return content, nil
+}
+
+// checkForm panics if no form can show s, and reports whether a field takes several values.
+func (s *schema) checkForm() (hasList bool) {
+	panicUnless(s.kind == "object" && s.elem == nil && !s.open, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
+	for _, f := range s.fields {
+		isList := f.schema.kind == "array" && f.schema.elem.enum != nil
+		hasList = hasList || isList
+		panicUnless(isList || f.schema.kind != "array" && f.schema.kind != "object" && f.schema.encoding == "",
+			"mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
+	}
+	return hasList
+}
+
+// askClient asks the client, if it has the capability, such as "roots" or "elicitation.url", or
+// none is needed. It returns the client's answer.
+func askClient(ctx context.Context, capability, method, params string) (json.RawMessage, error) {
+	r := requestOf(ctx)
+	switch {
+	case r == noRequest:
+		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
+	case capability != "" && !hasCapability(r.caps, capability):
+		return nil, missingCapability(capability)
+	}
+	return r.ask(ctx, method, params)
+}
+
+// invalidAnswer is the error of an answer to a form that the protocol does not allow.
+func invalidAnswer(why string) error {
+	return errors.New("mcp: elicitation/create: the client's answer is invalid: " + why)
+}
+
+// missingCapability returns the error for a capability that the client has not declared. Its
+// text is for the people and models that see it.
+func missingCapability(capability string) error {
+	names := strings.Split(capability, ".")
+	var required any = struct{}{}
+	for _, name := range slices.Backward(names) {
+		required = map[string]any{name: required}
+	}
+	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability, which this client does not have",
+		Data: map[string]any{"requiredCapabilities": required}}
+}
+
+// hasCapability reports whether a client has declared a capability.
+func hasCapability(caps []byte, capability string) bool {
+	for _, name := range strings.Split(capability, ".") {
+		caps = member(caps, name) // nil if caps is not an object
+	}
+	return len(caps) > 0 && caps[0] == '{'
+}
+
 // ---- schemas from types ----
 //
-// A type is described once. derive walks over the type and makes a schema, which holds what
-// the tags say too. Everything else follows this description: render writes it as JSON Schema,
-// appendChecked checks arguments by it, set stores them, and marshal uses it to correct the
-// output of encoding/json. A part that cannot be described has a schema without a kind, and is
-// left to encoding/json.
+// derive walks over a type and describes it by a schema, which holds what the tags say too. Its
+// JSON form is rendered from that, arguments are set as it says, and marshal uses it to replace the
+// nulls that encoding/json writes. A part that cannot be described has a schema without a kind, and
+// is left to encoding/json.
 
 // SchemaOf returns the JSON Schema that [AddTool] derives from T for a result. Use it for
 // [Tool.OutputSchema], or to look at a schema in a test. The schema for arguments is the
@@ -3197,6 +3199,9 @@ func walk(b []byte, i, depth int, visit func(name, val []byte) bool) int {
 	}
 	return scanNumber(b, i)
 }
+
+// maxDepth bounds the levels of nesting, as in encoding/json.
+const maxDepth = 10_000
 
 // walkContainer is walk for an object or an array.
 func walkContainer(b []byte, i, depth int, visit func(name, val []byte) bool) int {

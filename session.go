@@ -64,27 +64,6 @@ import (
 	"unicode/utf8"
 )
 
-const (
-	outputBound = 16 << 20        // unsent bytes above which no further line is accepted, and unread ones above which no further Read ahead begins
-	keepBuffer  = 64 << 10        // bytes of a read buffer; larger buffers are not kept
-	firstBuffer = keepBuffer / 8  // bytes of the first read buffer
-	minRead     = keepBuffer / 16 // if a buffer has less room, a Read gets a new one
-	maxStreams  = 64              // streams of one session, the legacy session included
-	maxWatched  = 10_000          // lists and resources that one stream watches
-	maxURI      = 8 << 10         // bytes in the URI of a resource that is watched
-	maxMatched  = 64 << 10        // bytes in a URI that is matched against templates
-	maxRepeated = 1 << 10         // bytes in an id or token that notifications repeat
-	maxDepth    = 10_000          // levels of nesting, as in encoding/json
-	maxIdle     = 3               // rounds in a row in which no answer matched a question
-
-	// After maxInline a lent turn passes on, and queued responses are written.
-	maxInline = time.Millisecond
-
-	// A loan of the turn lasts maxInline, and as long again for each longText bytes of the
-	// line, up to four times.
-	longText = 256 << 10
-)
-
 // A session is one client: both ends of its connection and the work in progress.
 type session struct {
 	srv *Server
@@ -433,6 +412,10 @@ func (c *session) readLines() {
 	}
 }
 
+// outputBound is how many bytes of output may be unsent before no further line is accepted, and how
+// many bytes of input may then be read ahead.
+const outputBound = 16 << 20
+
 // waitForRoom blocks while more than outputBound bytes of output are unsent. That
 // limits the memory that a client can cost by writing without reading. Meanwhile up
 // to outputBound bytes of input are read ahead, so that the end of the input is seen
@@ -776,6 +759,9 @@ func (r *request) check() *Error {
 	return nil
 }
 
+// maxRepeated bounds the bytes of an id or a token that notifications repeat.
+const maxRepeated = 1 << 10
+
 // readParams reads the members of params and _meta that several methods have. A null is
 // treated as absent if the member is optional. Each of the two objects is looked through
 // once, because arguments may be long, and because many requests have a _meta.
@@ -1086,6 +1072,9 @@ func (r *request) unsubscribe() (line []byte, run responder) {
 	return r.emptyResponse()
 }
 
+// maxStreams bounds the streams of one session, including the legacy session.
+const maxStreams = 64
+
 // listen begins a stream, which watches what the client asks for as far as the server
 // offers it. The stream may last long, so it keeps no slices of the line. It is answered when
 // the session ends, unless the client ends it.
@@ -1144,6 +1133,9 @@ func (r *request) listen() (line []byte, run responder) {
 }
 
 var errTooMany = coded(codeInternal, "Subscription limit reached")
+
+const maxWatched = 10_000 // lists and resources that one stream watches
+const maxURI = 8 << 10    // bytes in the URI of such a resource
 
 // watchURI adds a resource to what a stream watches. The caller must hold c.mu if the stream
 // has begun.
@@ -1839,6 +1831,9 @@ func (r *request) takeAnswers() *Error {
 	return nil
 }
 
+// maxIdle is how many rounds in a row may have answers of which none matches a question.
+const maxIdle = 3
+
 // inputRequired returns the line that sends the client the questions of this round. If a
 // question changes in each round it is never answered, so the call fails after some rounds.
 func (r *request) inputRequired(questions []inputRequest) []byte {
@@ -1976,6 +1971,10 @@ func (c *session) printReports(printed chan<- struct{}) {
 
 // ---- the turn to read ----
 
+// maxInline is how long a turn is lent, and how long queued responses wait to be written. A loan for
+// a long line lasts as long again for each longText bytes, up to four times.
+const maxInline, longText = time.Millisecond, 256 << 10
+
 // A turn is the right to read and parse, which one goroutine has at a time. Before
 // work that may last, its holder lends it: then no goroutine has it, and the holder
 // reclaims it after the work. If pass is called in between, or if the work takes
@@ -2025,6 +2024,10 @@ func (t *turn) pass() {
 }
 
 // ---- the lines that were read ----
+
+const firstBuffer = 8 << 10 // bytes of the first read buffer
+const keepBuffer = 64 << 10 // bytes of those that follow; larger ones, for long lines, are not kept
+const minRead = 4 << 10     // if a buffer has less room, a Read gets a new one
 
 // A lineReader splits its input into lines. It returns each line once, in order, and
 // then the error of r. The goroutine that has the turn to read calls its methods. Meanwhile
