@@ -324,10 +324,7 @@ func isClosedPipe(err error) bool {
 // ---- the process ----
 
 // Package syscall does not define these signals on every system.
-const (
-	sighup  = syscall.Signal(1)
-	sigpipe = syscall.Signal(13)
-)
+const sighup, sigpipe = syscall.Signal(1), syscall.Signal(13)
 
 // stdioTaken is set while a ServeStdio runs: a process has one stdin and one stdout.
 var stdioTaken atomic.Bool

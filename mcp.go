@@ -482,10 +482,8 @@ type PromptMessage struct {
 // A Role is a side of a conversation.
 type Role string
 
-const (
-	RoleUser      Role = "user"
-	RoleAssistant Role = "assistant" // the model
-)
+const RoleUser Role = "user"
+const RoleAssistant Role = "assistant" // the model
 
 // A PromptFunc returns the messages of a prompt. The map args holds all required arguments, and
 // no unknown ones. The text of an error is sent to the client.
@@ -932,29 +930,21 @@ func checkTemplate(prefix string, vars []variable) error {
 		}
 		sample += "0" + v.after // a digit may be in each part of a URI, also in a port
 	}
-	if decoded, _ := unescape(sample); len(vars) > 0 && hasDotSegment(decoded) {
-		return errors.New(`no URI matches a template with a segment "." or ".."`)
-	}
 	return checkURI(sample)
 }
 
 // checkURI returns an error that says what is wrong with uri, unless it is a URI by RFC 3986. Clients
 // in Python drop a list or a result if one URI in it has an invalid host or port.
 func checkURI(uri string) error {
-	scheme, path, found := strings.Cut(uri, ":")
+	scheme, rest, found := strings.Cut(uri, ":")
 	authority := ""
-	if after, ok := strings.CutPrefix(path, "//"); ok {
-		end := strings.IndexAny(after+"/", "/?#")
-		authority, path = after[:end], after[end:]
+	if after, ok := strings.CutPrefix(rest, "//"); ok {
+		authority = after[:strings.IndexAny(after+"/", "/?#")]
 	}
-	const marks = alphanumeric + "-._~:/?#@!$&'()*+,;=%"
-	allows := func(more string) func(rune) bool {
-		// RFC 3986 has letters of ASCII only, but no client refuses others.
-		return func(r rune) bool {
-			return r > utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(marks+more, r)
-		}
-	}
-	outside := cmp.Or(strings.TrimLeftFunc(authority, allows("[]")), strings.TrimLeftFunc(path, allows("")))
+	outside := strings.TrimLeftFunc(uri, func(r rune) bool {
+		// RFC 3986 has letters of ASCII only, and brackets in a host only, but no client refuses others.
+		return r > utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(alphanumeric+"-._~:/?#[]@!$&'()*+,;=%", r)
+	})
 	_, escaped := unescape(uri)
 	switch {
 	case uri == "":
@@ -1440,13 +1430,13 @@ func levelOf(level slog.Level) int {
 // around a handler need test for it, to distinguish a question from a failure.
 var ErrInputRequired = errors.New("mcp: the client has to answer a question first")
 
-// ErrDeclined and ErrDismissed are errors of [Confirm], [Elicit], [ElicitSchema] and
-// [ElicitURL]: the user declined, or closed the question without an answer. A model reads their
-// texts.
-var (
-	ErrDeclined  = errors.New("the user declined")
-	ErrDismissed = errors.New("the user dismissed the question")
-)
+// ErrDeclined is an error of [Confirm], [Elicit], [ElicitSchema] and [ElicitURL]: the user declined.
+// A model reads its text.
+var ErrDeclined = errors.New("the user declined")
+
+// ErrDismissed is an error of the same functions: the user closed the question without an answer. A
+// model reads its text.
+var ErrDismissed = errors.New("the user dismissed the question")
 
 // Confirm asks the user to agree to message, as in "Delete a.txt?". It returns nil only if the
 // user ticked a box and accepted. If it returns an error, return that error from the handler.
@@ -1799,7 +1789,7 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 // schema describes t. The methods of t come first, because they decide what encoding/json
 // reads and writes.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
-	for t.Kind() == reflect.Pointer {
+	for t.Kind() == reflect.Pointer && t.Elem() != t {
 		t = t.Elem()
 	}
 	if s := d.known[t]; s != nil {
@@ -1808,11 +1798,16 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	s := &schema{typ: t}
 	d.known[t] = s
 	has := reflect.PointerTo(t).Implements
-	switch k := t.Kind(); {
-	case t == reflect.TypeFor[time.Time]():
-		s.kind, s.format, s.text = "string", "date-time", true
-	case has(reflect.TypeFor[json.Marshaler]()) || has(reflect.TypeFor[json.Unmarshaler]()) || t == reflect.TypeFor[json.Number]():
+	reads, writes := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
+	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
+	if (reads || writes || isNumber) && !isTime {
 		d.cannotDescribe(where, t, "it has a JSON form of its own; write a string, a struct or a map[string]any")
+	}
+	switch k := t.Kind(); {
+	case isTime:
+		s.kind, s.format, s.text = "string", "date-time", true
+	case reads && d.why == forArguments || writes && d.why == forResults || isNumber:
+		// Otherwise encoding/json sets or writes t as any type of its kind.
 	case d.why == forArguments && has(reflect.TypeFor[encoding.TextUnmarshaler]()),
 		d.why == forResults && has(reflect.TypeFor[encoding.TextMarshaler]()):
 		s.kind, s.text = "string", true
@@ -1828,11 +1823,14 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		// The kind is set before the type is visited again inside of itself.
 		s.kind = "object"
 		s.fields = d.fields(t, where)
-	case k == reflect.Slice:
+	case k == reflect.Slice || k == reflect.Array:
 		s.kind = "array"
 		s.elem = d.schema(t.Elem(), where+"[]")
 		if t.Elem().Kind() == reflect.Uint8 && s.elem.kind == "integer" {
 			s.kind, s.encoding, s.elem = "string", "base64", nil
+		}
+		if k == reflect.Array { // its elements are described, because encoding/json sets them
+			d.cannotDescribe(where, t, "write a slice")
 		}
 		if s.levels() > maxArgsDepth {
 			d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
@@ -1847,8 +1845,6 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 			break
 		}
 		s.elem = d.schema(t.Elem(), where+"[]")
-	case k == reflect.Array:
-		d.cannotDescribe(where, t, "write a slice")
 	case k == reflect.Interface:
 		d.cannotDescribe(where, t, "write a concrete type, or map[string]any for any object")
 	default:
@@ -2079,15 +2075,10 @@ func (f *field) readDefault() error {
 	return f.schema.checkValue("default", raw)
 }
 
-// checkPossible returns an error if no value can satisfy the bounds, or no value of the enum what
-// else s says.
+// checkPossible returns an error if no value can satisfy the bounds.
 func (s *schema) checkPossible() error {
 	if s.low != "" && s.high != "" && isLess(s.high, s.low) {
 		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], s.low, boundWords[s.kind][1], s.high)
-	}
-	isPossible := func(val string) bool { return s.checkValue("enum", []byte(val)) == nil }
-	if s.enum != nil && !slices.ContainsFunc(s.enum, isPossible) {
-		return s.checkValue("enum", []byte(s.enum[0]))
 	}
 	return nil
 }
@@ -2103,10 +2094,7 @@ func (s *schema) checkValue(name string, raw []byte) error {
 
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
 // nodes: some providers refuse more.
-const (
-	maxSchema = 32 << 10
-	maxLevels = 10
-)
+const maxSchema, maxLevels = 32 << 10, 10
 
 // render returns s as JSON Schema.
 //
@@ -2186,7 +2174,7 @@ type schemaParser struct {
 	where    string // names the tool, the schema and the node in it
 	why      purpose
 	level    int       // of the node; that of the root is 1
-	inside   bool      // of a combinator, which is not enforced: nothing panics
+	inside   bool      // of a combinator, which is not enforced: it is only reported
 	warnings *[]string // what is to be reported
 }
 
@@ -2275,6 +2263,9 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		f.optional = false
 	}
 
+	if p.inside { // nothing is checked by s
+		return s
+	}
 	enum, constant, dflt := node["enum"], node["const"], node["default"]
 	p.must(enum == nil || enum[0] == '[' && len(enum) > len("[]"), "enum must be a list that is not empty")
 	if constant != nil {
@@ -2436,9 +2427,8 @@ const (
 // without faults costs nothing extra.
 type checker struct {
 	source  source
-	depth   int  // of the current value; that of the whole value is 1
-	changed bool // a value was converted, dropped or filled in
-	rewrite bool // containers are written anew, with what has changed; otherwise they are returned as they came
+	depth   int // of the current value; that of the whole value is 1
+	changes int // values that were converted, dropped or filled in
 	faults  []string
 }
 
@@ -2450,10 +2440,6 @@ func (in rules) unmarshal(raw []byte, v any, from source) error {
 	}
 	c := checker{source: from}
 	checked := in.checked(raw, &c)
-	if c.changed && c.faults == nil {
-		c = checker{source: from, rewrite: true}
-		checked = in.checked(raw, &c)
-	}
 	if c.faults != nil {
 		return c.err()
 	}
@@ -2574,7 +2560,7 @@ func (in rules) converted(raw []byte, c *checker) []byte {
 	}
 	var meant []byte
 	switch kind := kindOf(raw); {
-	case kind == "number" && c.source == fromCall && s.isPlainText() && !in.set.hasOwnText() && isShortInteger(raw):
+	case kind == "number" && c.source == fromCall && s.isPlainText() && in.set.encoding == "" && isShortInteger(raw):
 		meant = join(nil, `"`, string(raw), `"`)
 	case kind == "array" && s.kind == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0:
 		meant = []byte("{}")
@@ -2584,7 +2570,7 @@ func (in rules) converted(raw []byte, c *checker) []byte {
 	if meant == nil {
 		return raw
 	}
-	c.changed = true
+	c.changes++
 	return meant
 }
 
@@ -2597,17 +2583,14 @@ func (s *schema) meantByText(raw []byte) []byte {
 		return inside
 	case err == nil && s.kind == "object" && string(inside) == "[]":
 		return []byte("{}")
-	case !s.isTextList() || bytes.HasPrefix(text, []byte("[")) || bytes.HasPrefix(text, []byte("{")):
-		return nil // a text that begins like JSON is not one element, but JSON with a mistake
+	case s.kind != "array" || s.elem == nil || s.elem.kind != "string":
+		return nil
+	case bytes.HasPrefix(text, []byte("[")) || bytes.HasPrefix(text, []byte("{")):
+		return nil // not one element, but JSON with a mistake
 	case string(raw) == `""` || string(text) == "null":
 		return []byte("null")
 	}
 	return join(nil, "[", string(raw), "]")
-}
-
-// isTextList reports whether s is a list of strings.
-func (s *schema) isTextList() bool {
-	return s.kind == "array" && s.elem != nil && s.elem.kind == "string"
 }
 
 // isShortInteger reports whether a JSON number is whole, and written in at most 15 digits. A
@@ -2649,33 +2632,39 @@ func (s *schema) wrongKind(raw []byte) error {
 // that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
 func (in rules) checkObject(raw []byte, c *checker) []byte {
-	var b []byte                  // the members, if they are written anew
+	var b []byte                  // the object written anew, from the first change on
+	before, end := c.changes, 1   // raw[:end] has the members so far
 	came := make(map[string]bool) // the names that came: false if the member is treated as absent
-	for key, val := range members(raw) {
-		name, from := string(key), len(c.faults)
-		inner, optional, known := in.memberRules(name)
+	for key, given := range members(raw) {
+		from, val := len(c.faults), given
+		name, inner, optional, known := in.memberRules(key)
 		_, again := came[name]
 		isDropped := name == waitForPrevious && c.depth == 1 && in.check.property(name) == nil
 		isAbsent := optional && !inner.check.allowsNull() && inner.converted(val, c)[0] == 'n'
 		switch {
 		case isDropped:
-			c.changed = true
+			c.changes++
 		case !known:
 			c.addFault(in.unknownName())
 		case again:
 			c.addFault(errors.New("came twice"))
 		case isAbsent:
-			c.changed = true
+			c.changes++
 			came[name] = false
 		default:
 			came[name] = true
-			if val = inner.checked(val, c); c.rewrite {
-				b = appendMember(b, name, val)
-			}
+			val = inner.checked(val, c)
 		}
 		if c.prefixMember(from, name); c.isFull() {
 			return raw
 		}
+		if b == nil && c.changes > before {
+			b = beginAnew(raw[:end])
+		}
+		if b != nil && came[name] {
+			b = appendMember(b, name, val)
+		}
+		end = endOf(given, raw)
 	}
 	for _, f := range in.check.fields {
 		from := len(c.faults)
@@ -2684,34 +2673,49 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		case !f.optional:
 			c.addFault(errors.New("is required"))
 		case f.schema.dflt != nil:
-			c.changed = true
-			inner, _, _ := in.memberRules(f.name)
+			if c.changes++; b == nil {
+				b = beginAnew(raw[:end])
+			}
+			_, inner, _, _ := in.memberRules([]byte(f.name))
 			b = appendMember(b, f.name, inner.checked(f.schema.dflt, c))
 		}
 		c.prefixMember(from, f.name)
 	}
-	if !c.rewrite {
+	if b == nil {
 		return raw
 	}
-	return closeWith(append([]byte("{"), b...), "}")
+	return closeWith(b, "}")
 }
 
-// memberRules returns the rules for a member, and whether it may be absent. It reports false if the
-// member is unknown. A member by a name that is that of a field of the struct except for its case
+// beginAnew returns a copy of the beginning of an object or a list, to which more is appended.
+func beginAnew(begun []byte) []byte {
+	b := bytes.Clone(begun)
+	if len(b) > 1 {
+		b = append(b, ',')
+	}
+	return b
+}
+
+// endOf returns the index after val in raw, of which it is a part: slices of one array end at the
+// same place of it. In {"a":1,"b":2} the end of 1 is 6.
+func endOf(val, raw []byte) int { return cap(raw) - cap(val) + len(val) }
+
+// memberRules returns the name of a member, its rules, and whether it may be absent. It reports false
+// if the member is unknown. A member by a name that is that of a field of the struct except for its case
 // is unknown, whatever the schema says: encoding/json would store it in that field.
-func (in rules) memberRules(name string) (inner rules, optional, known bool) {
-	if f := in.check.property(name); f != nil {
-		inner.check, optional, known = f.schema, f.optional, true
+func (in rules) memberRules(key []byte) (name string, inner rules, optional, known bool) {
+	if f := in.check.property(string(key)); f != nil {
+		name, inner.check, optional, known = f.name, f.schema, f.optional, true
 	} else {
-		inner.check, optional, known = cmp.Or(in.check.elem, anything), true, in.check.open || in.check.elem != nil
+		name, inner.check, optional, known = string(key), cmp.Or(in.check.elem, anything), true, in.check.open || in.check.elem != nil
 	}
 	if f := in.set.property(name); f != nil {
 		inner.set = f.schema
-		return inner, optional, known
+		return name, inner, optional, known
 	}
 	inner.set = cmp.Or(in.set.elem, anything)
 	hasOtherCase := slices.ContainsFunc(in.set.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
-	return inner, optional, known && !hasOtherCase
+	return name, inner, optional, known && !hasOtherCase
 }
 
 // anything is the schema that allows every value.
@@ -2737,24 +2741,28 @@ func (in rules) unknownName() error {
 // checkList is checked for a list.
 func (in rules) checkList(raw []byte, c *checker) []byte {
 	inner := rules{cmp.Or(in.check.elem, anything), cmp.Or(in.set.elem, anything)}
-	var b []byte // the elements, if they are written anew
-	n := 0
-	for _, val := range members(raw) {
+	var b []byte                      // the list written anew, from the first change on
+	before, n, end := c.changes, 0, 1 // raw[:end] has n elements
+	for _, given := range members(raw) {
 		from := len(c.faults)
-		if val = inner.checked(val, c); c.rewrite {
-			b = append(append(b, val...), ',')
-		}
+		val := inner.checked(given, c)
 		if c.prefixElement(from, n); c.isFull() {
 			return raw
 		}
-		n++
+		if b == nil && c.changes > before {
+			b = beginAnew(raw[:end])
+		}
+		if b != nil {
+			b = append(append(b, val...), ',')
+		}
+		n, end = n+1, endOf(given, raw)
 	}
 	size := strconv.Itoa(n)
 	c.addFault(in.check.checkBounds("have", size, " elements", []byte(size)))
-	if !c.rewrite {
+	if b == nil {
 		return raw
 	}
-	return closeWith(append([]byte("["), b...), "]")
+	return closeWith(b, "]")
 }
 
 // lists reports whether the enum of s has a value, which may be written in another way. Only a
@@ -2808,7 +2816,7 @@ func (in rules) checkNumber(raw []byte, c *checker) []byte {
 		return raw
 	}
 	if plain := plainNumber(num); plain != num && len(plain) <= 20 {
-		c.changed = true
+		c.changes++
 		return []byte(plain)
 	}
 	return raw
@@ -2930,7 +2938,18 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	case kind == "boolean" && f.schema.kind == "boolean":
 		settable(v).SetBool(raw[0] == 't')
 	case kind == "number" && (f.schema.kind == "number" || f.schema.kind == "integer"):
-		setNumber(settable(v), string(raw))
+		v = settable(v)
+		switch num, bits := string(raw), v.Type().Bits(); {
+		case v.CanFloat():
+			f, _ := strconv.ParseFloat(num, bits)
+			v.SetFloat(f)
+		case v.CanInt():
+			n, _ := strconv.ParseInt(num, 10, bits)
+			v.SetInt(n)
+		default:
+			n, _ := strconv.ParseUint(num, 10, bits)
+			v.SetUint(n)
+		}
 	default:
 		return notValid(setAny(v, raw))
 	}
@@ -2946,21 +2965,6 @@ func settable(v reflect.Value) reflect.Value {
 		v = v.Elem()
 	}
 	return v
-}
-
-// setNumber sets an integer or a float, which holds the number.
-func setNumber(v reflect.Value, num string) {
-	switch bits := v.Type().Bits(); {
-	case v.CanFloat():
-		f, _ := strconv.ParseFloat(num, bits)
-		v.SetFloat(f)
-	case v.CanInt():
-		n, _ := strconv.ParseInt(num, 10, bits)
-		v.SetInt(n)
-	default:
-		n, _ := strconv.ParseUint(num, 10, bits)
-		v.SetUint(n)
-	}
 }
 
 // setAny sets a value with encoding/json.
@@ -3133,20 +3137,26 @@ func singleLine(raw []byte) []byte {
 			raw = bytes.ReplaceAll(raw, []byte(end[0]), []byte(end[1]))
 		}
 	}
+	if !bytes.Contains(raw, []byte(`\u`)) { // then no backslash need be looked at
+		return raw
+	}
 	// A character above U+FFFF is written as two escapes, as in \ud83d\ude00. Parsers in Python and
 	// Rust refuse a line with one of them alone.
-	for i := bytes.Index(raw, []byte(`\u`)); 0 <= i && i < len(raw); i++ {
-		first := escapedUnit(raw[i:])
-		switch {
-		case raw[i] == '\\' && !utf16.IsSurrogate(first):
-			i++ // what follows may be a backslash, too
-		case raw[i] == '\\' && utf16.DecodeRune(first, escapedUnit(raw[i+len(`\ud83d`):])) != utf8.RuneError:
-			i += len(`\ud83d\ude00`) - 1
-		case raw[i] == '\\':
-			copy(raw[i:], `\ufffd`)
+	for rest := raw; ; {
+		at := bytes.IndexByte(rest, '\\')
+		if at < 0 {
+			return raw
 		}
+		rest = rest[at:]
+		size := len(`\\`)
+		if first := escapedUnit(rest); utf16.IsSurrogate(first) {
+			size = len(`\ud83d\ude00`)
+			if utf16.DecodeRune(first, escapedUnit(rest[len(`\ud83d`):])) == utf8.RuneError {
+				size = copy(rest, `\ufffd`)
+			}
+		}
+		rest = rest[size:]
 	}
-	return raw
 }
 
 // escapedUnit returns the unit of UTF-16 that raw begins with as an escape, as in \ud83d, or 0.
@@ -3390,12 +3400,10 @@ func skipDigits(b []byte, i int) int {
 }
 
 // isValidID reports whether raw, which is valid JSON or nil, is a string or an integer without
-// an exponent. An id is sent back as it came, so a string with half a character, which unquote
-// returns as U+FFFD, is not valid.
+// an exponent. An id is sent back as it came, so it must be what singleLine leaves as it is.
 func isValidID(raw []byte) bool {
 	if len(raw) == 0 || kindOf(raw) != "number" {
-		text, isText := unquote(raw)
-		return isText && !strings.ContainsRune(text, utf8.RuneError)
+		return len(raw) > 0 && raw[0] == '"' && bytes.Equal(raw, singleLine(bytes.Clone(raw)))
 	}
 	_, fraction, _ := bytes.Cut(raw, []byte("."))
 	// 5.0 is an integer, too.
@@ -3434,13 +3442,11 @@ func unquote(quoted []byte) (s string, ok bool) {
 	return b.String(), true
 }
 
-// meaningOf maps the letter after a backslash to the byte that the escape stands for.
-// letterOf maps a byte to the letter of the escape that is written for it. 0 means
-// that there is none.
-var (
-	meaningOf = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-	letterOf  = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
-)
+// meaningOf maps the letter after a backslash to the byte that the escape stands for, or 0.
+var meaningOf = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// letterOf maps a byte to the letter of the escape that is written for it, or 0.
+var letterOf = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
 // appendString appends s as a JSON string, byte for byte as encoding/json does
 // without HTML escapes. It leaves text that is not UTF-8, and U+2028 and U+2029, to
