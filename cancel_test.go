@@ -3,7 +3,6 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -34,7 +33,7 @@ import (
 // After a Write has failed, no response or error of a woken handler is written.
 func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		c := serveWire(t, &s.Server)
+		c := serve(t, &s.Server)
 		c.initialize("2025-11-25", `{"roots":{}}`)
 		for i := range 20 {
 			c.send(legacyCall(strconv.Itoa(i+1), "ask"))
@@ -69,8 +68,8 @@ func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 	}
 	for _, dead := range ends {
 		bubble(t, func(t *testing.T, s *stage) {
-			c := serveWire(t, &s.Server)
-			c.fail = func([]byte) (int, error) { return 0, dead }
+			c := serve(t, &s.Server)
+			c.setFail(func([]byte) (int, error) { return 0, dead })
 			c.send(modernCall("1", "wait"), modernCall("2", "wait"), pingLine)
 			if err := c.over(0); err != nil {
 				t.Errorf("w fails with %v: Serve: %v", dead, err)
@@ -78,7 +77,7 @@ func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 			s.saw(t, ErrClosed, ErrClosed)
 		})
 		bubble(t, func(t *testing.T, s *stage) {
-			c := serveWire(t, &s.Server)
+			c := serve(t, &s.Server)
 			c.send(modernCall("1", "wait"))
 			c.want()
 			c.in.CloseWithError(dead)
@@ -153,7 +152,7 @@ func TestEndings(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
-				c := serveWire(t, &s.Server)
+				c := serve(t, &s.Server)
 				c.send(modernCall("1", "wait"))
 				c.want()
 				time.Sleep(time.Hour) // nothing ends by itself
@@ -321,7 +320,7 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
 		c.in.Close()
 		time.Sleep(1050 * time.Millisecond)
-		go c.listen()
+		c.listen()
 		c.ends(0, ErrWaitDelay)
 		c.want(modernSaid("0", "hi"), modernFailed("1", ErrClosed.Error()))
 		close(s.release)
@@ -359,7 +358,7 @@ func TestCancelDelay(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.CancelDelay = row.linger
-			c := serveWire(t, &s.Server)
+			c := serve(t, &s.Server)
 			for i, tool := range strings.Fields(row.tools) {
 				id := strconv.Itoa(i)
 				c.send(modernCall(id, tool, `"progressToken":`+id))
@@ -420,7 +419,7 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 				s.causes = append(s.causes, first)
 				return "", nil
 			})
-			c := serveWire(t, &s.Server)
+			c := serve(t, &s.Server)
 			c.initialize("2025-11-25", `{"roots":{}}`)
 			for i := range n {
 				c.send(legacyCall(strconv.Itoa(i+1), "again"))
@@ -475,7 +474,7 @@ func TestWaitDelay(t *testing.T) {
 		for _, linger := range []time.Duration{0, 2 * time.Second} {
 			bubble(t, func(t *testing.T, s *stage) {
 				s.WaitDelay, s.CancelDelay = row.drain, linger
-				c := serveWire(t, &s.Server)
+				c := serve(t, &s.Server)
 				c.send(modernCall("7", "deaf"), modernCall(`"x"`, "deaf"), modernCall("8", "wait"))
 				synctest.Wait()
 				c.send(cancelling(`"x"`))
@@ -515,12 +514,12 @@ func TestWaitDelay(t *testing.T) {
 		c.want(modernSaid("1", "tidy"))
 	})
 	bubble(t, func(t *testing.T, s *stage) { // many names; a failure of w besides
-		c := serveWire(t, &s.Server)
+		c := serve(t, &s.Server)
 		for i := range 30 {
 			c.send(modernCall(strconv.Itoa(i), "deaf"))
 		}
 		synctest.Wait()
-		c.fail = func([]byte) (int, error) { return 0, io.ErrNoProgress }
+		c.setFail(func([]byte) (int, error) { return 0, io.ErrNoProgress })
 		c.send(pingLine)
 		err := c.over(time.Second)
 		if !errors.Is(err, ErrWaitDelay) || !errors.Is(err, io.ErrNoProgress) || !strings.Contains(err.Error(), "and 20 more") {
@@ -544,24 +543,19 @@ func TestNothingIsLeftAfterAShortWaitDelay(t *testing.T) {
 			sessions.Go(func() {
 				s := newStage()
 				s.WaitDelay = 1
-				c := serveUnread(t, &s.Server)
-				responses := bufio.NewReader(c.out)
-				c.send(lines...)
-				for i := range lines {
-					if i == 1 {
+				l := newLoad(t, &s.Server)
+				for i, line := range lines {
+					if l.in.Write([]byte(line + "\n")); i == 1 {
 						close(s.release)
 					}
-					if _, err := responses.ReadString('\n'); err != nil {
-						t.Error(err)
-					}
 				}
-				go io.Copy(io.Discard, responses)
+				l.exchange(nil, len(lines))
 				if i%2 == 0 {
-					c.cancel(nil)
+					l.end()
 				} else {
-					c.in.Close()
+					l.in.Close()
 				}
-				if err := <-c.done; err != nil {
+				if err := <-l.done; err != nil {
 					t.Errorf("%s, by context %v: %v", name, i%2 == 0, err)
 				}
 			})

@@ -3180,7 +3180,7 @@ func TestProgress(t *testing.T) {
 			kept = context.WithoutCancel(ctx)
 			return "done", nil
 		})
-		c := serveWire(t, &s.Server)
+		c := serve(t, &s.Server)
 		for _, token := range []string{`7`, `"7"`, `"\u0041 \\"`, `9007199254740993`, `-0`, `7.0`, `""`} {
 			c.writes = nil
 			c.send(modernCall("1", "steps", `"progressToken":`+token))

@@ -46,44 +46,39 @@ import (
 // ---- clients ----
 
 // A client is the other end of a session in a synctest bubble. If all other goroutines
-// are blocked, it has received everything that was sent so far.
+// are blocked, it has received everything that was sent so far. What it sends and wants
+// are lines as full explains.
 type client struct {
 	t      *testing.T
-	in     *io.PipeWriter // the server's r
-	out    *io.PipeReader // the server's w, unless serveWire has started the session
+	in     *io.PipeWriter // the server's r; its w is the client itself
 	cancel context.CancelCauseFunc
 	done   chan error // what Serve returned
+	caps   string     // the capabilities of requests of the modern era, if not {}
 
-	mu  sync.Mutex
-	got []string // lines that were received and not yet returned by recv
+	reads  chan struct{} // closed once the client reads
+	gone   context.Context
+	hangUp context.CancelCauseFunc // makes Writes that the client has not read fail with an error
 
-	// After serveWire only: the Writes of the server that did not fail, the number of
-	// all, and, if it is not nil, a function that is called for each and can make it fail.
-	writes []string
-	tries  int
+	mu     sync.Mutex
+	got    []string // lines that were received and not yet returned by recv
+	writes []string // the Writes of the server that did not fail
+	tries  int      // the number of all Writes
 	fail   func(b []byte) (int, error)
 
-	keys []string // the test's names of the questions of a round, each with the server's key; see round
+	state string   // the requestState of the last round; $STATE in a line
+	keys  []string // the test's names of the questions of all rounds, each with the server's key
 }
 
 // serve starts a session of s with a client that reads everything.
 func serve(t *testing.T, s *Server, trace ...io.Writer) *client {
+	t.Helper()
 	c := serveUnread(t, s, trace...)
-	go c.listen()
+	c.listen()
 	return c
 }
 
 // serveUnread starts a session whose client reads nothing before listen.
 func serveUnread(t *testing.T, s *Server, trace ...io.Writer) *client {
-	t.Helper()
-	out, w := io.Pipe()
-	c := &client{out: out}
-	c.start(t, s, w, trace)
-	return c
-}
-
-// start starts a session that writes to w.
-func (c *client) start(t *testing.T, s *Server, w io.Writer, trace []io.Writer) {
 	t.Helper()
 	if s.Name == "" {
 		s.Name, s.Version = "demo", "1.0.0"
@@ -93,16 +88,49 @@ func (c *client) start(t *testing.T, s *Server, w io.Writer, trace []io.Writer) 
 	}
 	r, in := io.Pipe()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	c.t, c.in, c.cancel, c.done = t, in, cancel, make(chan error, 1)
+	c := &client{t: t, in: in, cancel: cancel, done: make(chan error, 1), reads: make(chan struct{})}
+	c.gone, c.hangUp = context.WithCancelCause(context.Background())
 	go func() {
-		err := serveTraced(ctx, s, r, w, trace...)
+		err := serveTraced(ctx, s, r, c, trace...)
 		r.CloseWithError(io.ErrClosedPipe) // as an exiting process would
-		if pipe, ok := w.(io.Closer); ok {
-			pipe.Close()
-		}
+		c.hangUp(io.ErrClosedPipe)
 		cancel(nil)
 		c.done <- err
 	}()
+	return c
+}
+
+// listen makes the client read everything from now on.
+func (c *client) listen() { close(c.reads) }
+
+// setFail makes f decide, from now on, which of the server's Writes fail.
+func (c *client) setFail(f func(b []byte) (int, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail = f
+}
+
+// Write is what the server calls.
+func (c *client) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	c.tries++
+	fail := c.fail
+	c.mu.Unlock()
+	select {
+	case <-c.reads:
+	case <-c.gone.Done():
+		return 0, context.Cause(c.gone)
+	}
+	if fail != nil {
+		if n, err := fail(b); n < len(b) {
+			return n, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes = append(c.writes, string(b))
+	c.got = append(c.got, strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")...)
+	return len(b), nil
 }
 
 // serveTraced is Serve with traces. If MCP_TEST_WIRE names a folder, each session is
@@ -121,51 +149,6 @@ func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace
 }
 
 var wireFolder = os.Getenv("MCP_TEST_WIRE")
-
-// Write makes the client the w of its server, after serveWire.
-func (c *client) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	c.tries++
-	fail := c.fail
-	c.mu.Unlock()
-	if fail != nil {
-		if n, err := fail(b); n < len(b) {
-			return n, err
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.writes = append(c.writes, string(b))
-	c.got = append(c.got, strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")...)
-	return len(b), nil
-}
-
-// setFail sets c.fail while the server may be writing.
-func (c *client) setFail(fail func(b []byte) (int, error)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fail = fail
-}
-
-// serveWire starts a session whose client records each Write of the server.
-func serveWire(t *testing.T, s *Server, trace ...io.Writer) *client {
-	t.Helper()
-	c := new(client)
-	c.start(t, s, c, trace)
-	return c
-}
-
-func (c *client) listen() {
-	for lines := bufio.NewReader(c.out); ; {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			return
-		}
-		c.mu.Lock()
-		c.got = append(c.got, strings.TrimSuffix(line, "\n"))
-		c.mu.Unlock()
-	}
-}
 
 // send writes lines to the server.
 func (c *client) send(lines ...string) {
@@ -2330,7 +2313,7 @@ func TestBatches(t *testing.T) {
 // handler.
 func TestResponsesAreWrittenTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		c := serveWire(t, &s.Server)
+		c := serve(t, &s.Server)
 		c.send(pingLine + strings.Repeat(" ", firstBuffer)) // later buffers are larger
 		c.recv()
 		c.writes = nil
@@ -2399,7 +2382,7 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 	})
 	bubble(t, func(t *testing.T, s *stage) { // the time counts from the start of the current handler
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline * 3 / 5); return "short", nil })
-		c := serveWire(t, &s.Server)
+		c := serve(t, &s.Server)
 		begin := time.Now()
 		c.send(modernCall("1", "short") + "\n" + modernCall("2", "short") + "\n" + modernCall("3", "sleep2") + "\n" + modernCall("4", "hi"))
 		time.Sleep(maxInline*11/5 - 1)
@@ -2677,7 +2660,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}{
 		{func(c *client) { c.in.Close() }, 1100 * time.Millisecond, ErrWaitDelay},
 		{func(c *client) { c.cancel(nil) }, 1100 * time.Millisecond, ErrWaitDelay},
-		{func(c *client) { c.out.Close() }, 0, nil},
+		{func(c *client) { c.hangUp(io.ErrClosedPipe) }, 0, nil},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			c := fill(t, s)
@@ -2699,7 +2682,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 				c.in.Close()
 				time.Sleep(time.Second / 2)
 			}
-			go c.listen()
+			c.listen()
 			var ids []int
 			for _, line := range c.recv() {
 				ids = append(ids, parseMessage(t, line).ID)
@@ -2732,7 +2715,7 @@ func TestRequestsReadAheadAreAnswered(t *testing.T) {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.CancelDelay = row.linger
 			add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
-			c, release := serveWire(t, &s.Server), make(chan struct{})
+			c, release := serve(t, &s.Server), make(chan struct{})
 			c.initialize("2025-03-26", "{}")
 			c.setFail(func(b []byte) (int, error) { <-release; return len(b), nil })
 			c.send(legacyCall("0", "big"))
@@ -2783,8 +2766,8 @@ func TestEveryEndWakesProgress(t *testing.T) {
 		{func(c *client) { c.send(cancelling("1")); synctest.Wait(); c.in.Close() }, stopped, 1100 * time.Millisecond, ErrWaitDelay},
 		{func(c *client) { c.in.Close() }, ErrClosed, 1100 * time.Millisecond, ErrWaitDelay},
 		{func(c *client) { c.cancel(boom) }, boom, 1100 * time.Millisecond, ErrWaitDelay},
-		{func(c *client) { c.out.Close() }, ErrClosed, 0, nil},
-		{func(c *client) { c.out.CloseWithError(boom) }, boom, 0, boom},
+		{func(c *client) { c.hangUp(io.ErrClosedPipe) }, ErrClosed, 0, nil},
+		{func(c *client) { c.hangUp(boom) }, boom, 0, boom},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			add(&s.Server, "report", func(ctx context.Context) (string, error) {
@@ -2808,7 +2791,7 @@ func TestEveryEndWakesProgress(t *testing.T) {
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("1", "sleep1", `"progressToken":1`))
 		time.Sleep(time.Hour)
-		go c.listen()
+		c.listen()
 		c.want(progressLine("1", "1"))
 		time.Sleep(progressGap - 1)
 		c.want()
@@ -2930,7 +2913,7 @@ func TestProgressGapEnds(t *testing.T) {
 		c := serveUnread(t, &s.Server)
 		c.send(modernCall("1", "leave", token))
 		time.Sleep(time.Hour)
-		go c.listen()
+		c.listen()
 		c.want(done)
 		time.Sleep(progressGap - 1)
 		c.want()
@@ -3556,7 +3539,7 @@ func TestManyUpdatesAreSentOnce(t *testing.T) {
 		change()
 		c.send(pingLine)
 		change()
-		go c.listen()
+		c.listen()
 		var got []string
 		name := regexp.MustCompile(`"(?:notifications/)?(result|[a-z]+/(?:updated|list_changed|acknowledged))"`)
 		for _, line := range c.recv() {
@@ -3690,7 +3673,7 @@ func TestTrace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		var out bytes.Buffer
 		var want []string
-		c := serveWire(t, &s.Server, &out)
+		c := serve(t, &s.Server, &out)
 		for _, line := range []string{pingLine, modernCall("1", "hi"), "", "rubbish", " " + modernCall("2", "panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine} {
 			c.send(line)
 			want = append(want, "in  "+line)
@@ -3711,7 +3694,7 @@ func TestTrace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		var trace bytes.Buffer
 		s.MaxMessageBytes = 10
-		c := serveWire(t, &s.Server, &trace)
+		c := serve(t, &s.Server, &trace)
 		for _, part := range []string{"123456", "789012", "345\n", "1234567890\n", "no newline"} {
 			io.WriteString(c.in, part)
 		}
@@ -3726,7 +3709,7 @@ func TestTrace(t *testing.T) {
 		c := serveUnread(t, &s.Server, &trace)
 		c.send(modernCall("1", "hi"), modernCall("2", "hi"))
 		synctest.Wait()
-		c.out.Close()
+		c.hangUp(io.ErrClosedPipe)
 		c.ends(0, nil)
 		if got := trace.String(); strings.Contains(got, " out ") || strings.Count(got, " in ") != 2 {
 			t.Errorf("trace:\n%s", got)
@@ -3843,9 +3826,9 @@ func TestIdleSessionKeepsNoInput(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
 				input, release := strings.Repeat(line, size/len(line))+rest, make(chan struct{})
 				add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
-				c := serveWire(t, &s.Server)
+				c := serve(t, &s.Server)
 				before := heap()
-				c.fail = func(b []byte) (int, error) { <-release; return len(b), nil }
+				c.setFail(func(b []byte) (int, error) { <-release; return len(b), nil })
 				c.send(modernCall("1", "big"))
 				synctest.Wait()
 				sent := make(chan struct{})
@@ -4060,33 +4043,49 @@ func FuzzServe(f *testing.F) {
 
 // ---- speed ----
 
-// A load is a session whose client counts the lines that it receives.
+// A load is a session, outside of a bubble, whose client counts the lines that it receives.
 type load struct {
-	*client
-	buf []byte
+	t    *testing.T
+	in   *io.PipeWriter
+	came chan int // the numbers of lines of the server's Writes
+	end  context.CancelFunc
+	done chan error
 }
 
-// loaded starts a session of the older revisions.
-func loaded(t *testing.T, s *Server) *load {
-	l := &load{client: serveUnread(t, s), buf: make([]byte, 1<<18)}
-	l.play([]byte(strings.SplitAfter(opening, "\n")[0]), 1)
+func newLoad(t *testing.T, s *Server) *load {
+	r, in := io.Pipe()
+	ctx, end := context.WithCancel(context.Background())
+	l := &load{t, in, make(chan int, 100), end, make(chan error, 1)}
+	s.Name, s.Version, s.ErrorLog = "demo", "1.0.0", log.New(io.Discard, "", 0)
+	go func() {
+		err := s.Serve(ctx, r, l)
+		r.Close() // as an exiting process would
+		l.done <- err
+	}()
 	return l
 }
 
-// play sends lines and receives n lines.
-func (l *load) play(lines []byte, n int) {
+func (l *load) Write(b []byte) (int, error) {
+	l.came <- bytes.Count(b, []byte("\n"))
+	return len(b), nil
+}
+
+// open opens a session of the older revisions.
+func (l *load) open() *load {
+	l.exchange([]byte(strings.SplitAfter(opening, "\n")[0]), 1)
+	return l
+}
+
+// exchange sends lines and receives n lines.
+func (l *load) exchange(lines []byte, n int) {
 	l.in.Write(lines)
 	for n > 0 {
-		k, err := l.out.Read(l.buf)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		n -= bytes.Count(l.buf[:k], []byte("\n"))
+		n -= <-l.came
 	}
 }
 
-// end closes the client's end and waits for the end of the session.
-func (l *load) end() {
+// close closes the client's end and waits for the end of the session.
+func (l *load) close() {
 	l.in.Close()
 	if err := <-l.done; err != nil {
 		l.t.Errorf("Serve: %v", err)
@@ -4123,12 +4122,12 @@ func TestAllocations(t *testing.T) {
 		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 11},
 		{"list", listLine, 14},
 	} {
-		l := loaded(t, quick(0))
+		l := newLoad(t, quick(0)).open()
 		lines := []byte(tt.line)
-		if n := testing.AllocsPerRun(200, func() { l.play(lines, 1) }); n > tt.max {
+		if n := testing.AllocsPerRun(200, func() { l.exchange(lines, 1) }); n > tt.max {
 			t.Errorf("%s: %v allocations, want %v at most", tt.name, n, tt.max)
 		}
-		l.end()
+		l.close()
 	}
 }
 
@@ -4147,13 +4146,13 @@ func TestMemoryForARequest(t *testing.T) {
 	skipIfNotMeasurable(t)
 	const calls = 200
 	cost := func(tools int, line string, n int) float64 {
-		l := loaded(t, quick(tools))
-		defer l.end()
+		l := newLoad(t, quick(tools)).open()
+		defer l.close()
 		lines := []byte(line)
-		l.play(lines, 1)
+		l.exchange(lines, 1)
 		return allocated(func() {
 			for range n {
-				l.play(lines, 1)
+				l.exchange(lines, 1)
 			}
 		}) / float64(n)
 	}
@@ -4215,11 +4214,11 @@ func TestRefusedRequestsCostLittle(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":[` + string(uris[1:]) + `]},"_meta":{` + modernMeta + `}}}` + "\n",
 		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"q"},"argument":{"name":"a","value":""},"context":{"arguments":{` + string(known[1:]) + `}},"_meta":{` + modernMeta + `}}}` + "\n",
 	} {
-		l := loaded(t, s)
-		if n := allocated(func() { l.play([]byte(line), 1) }) / float64(len(line)); n > 16 {
+		l := newLoad(t, s).open()
+		if n := allocated(func() { l.exchange([]byte(line), 1) }) / float64(len(line)); n > 16 {
 			t.Errorf("%.100s costs %.1f times its bytes", line, n)
 		}
-		l.end()
+		l.close()
 	}
 }
 
