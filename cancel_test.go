@@ -36,7 +36,7 @@ func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 		c := serve(t, &s.Server)
 		c.initialize("2025-11-25", `{"roots":{}}`)
 		for i := range 20 {
-			c.send(legacyCall(strconv.Itoa(i+1), "ask"))
+			c.send(fmt.Sprint(i+1, " call ask"))
 		}
 		c.send(listenLine)
 		c.recv()
@@ -70,7 +70,7 @@ func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 		bubble(t, func(t *testing.T, s *stage) {
 			c := serve(t, &s.Server)
 			c.setFail(func([]byte) (int, error) { return 0, dead })
-			c.send(modernCall("1", "wait"), modernCall("2", "wait"), pingLine)
+			c.send("1+ call wait", "2+ call wait", pingLine)
 			if err := c.over(0); err != nil {
 				t.Errorf("w fails with %v: Serve: %v", dead, err)
 			}
@@ -78,14 +78,14 @@ func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 		})
 		bubble(t, func(t *testing.T, s *stage) {
 			c := serve(t, &s.Server)
-			c.send(modernCall("1", "wait"))
+			c.send("1+ call wait")
 			c.want()
 			c.in.CloseWithError(dead)
 			if err := c.over(maxInline); err != nil {
 				t.Errorf("r fails with %v: Serve: %v", dead, err)
 			}
 			s.saw(t, ErrClosed)
-			c.want(modernFailed("1", ErrClosed.Error()))
+			c.want("1+ failed " + ErrClosed.Error())
 		})
 	}
 }
@@ -93,7 +93,7 @@ func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
 // The error of an HTTP request that a cancelled handler made is context.Canceled, and so is
 // the cause of the handler's context.
 func TestCausesAreCanceled(t *testing.T) {
-	for _, end := range []func(c *client){func(c *client) { c.send(cancelling("1")) }, func(c *client) { c.in.Close() }} {
+	for _, end := range []func(c *client){func(c *client) { c.send("cancel 1") }, func(c *client) { c.in.Close() }} {
 		bubble(t, func(t *testing.T, s *stage) {
 			web := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 				_, conn := net.Pipe() // which never responds
@@ -106,7 +106,7 @@ func TestCausesAreCanceled(t *testing.T) {
 				return "", got
 			})
 			c := serve(t, &s.Server)
-			c.send(modernCall("1", "fetch"))
+			c.send("1+ call fetch")
 			synctest.Wait()
 			end(c)
 			synctest.Wait()
@@ -153,7 +153,7 @@ func TestEndings(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
 				c := serve(t, &s.Server)
-				c.send(modernCall("1", "wait"))
+				c.send("1+ call wait")
 				c.want()
 				time.Sleep(time.Hour) // nothing ends by itself
 				c.want()
@@ -179,8 +179,8 @@ func TestEOFAfterRequestsLosesNoResponse(t *testing.T) {
 		s.MaxConcurrent = max
 		var script, want []string
 		for i := range 200 {
-			script = append(script, modernCall(strconv.Itoa(2*i), "hi"), strings.Replace(pingLine, `"p"`, strconv.Itoa(2*i+1), 1))
-			want = append(want, modernSaid(2*i, "hi"), strings.Replace(pongLine, `"p"`, strconv.Itoa(2*i+1), 1))
+			script = append(script, full(fmt.Sprint(2*i, "+ call hi")), full(fmt.Sprint(2*i+1, " ping")))
+			want = append(want, full(fmt.Sprint(2*i, "+ said hi")), full(fmt.Sprint(2*i+1, " {}")))
 		}
 		got := feed(t, &s.Server, strings.NewReader(strings.Join(script, "\n"))) // the last line has no newline
 		slices.Sort(got)
@@ -199,7 +199,7 @@ func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 		"nothing":      "",
 		"requests":     strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)),
 		"invalid":      strings.Repeat("x\n", 1<<19),
-		"large result": strings.Repeat(strings.Replace(modernCall("9", "x"), `"tools/call"`, `"resources/list"`, 1)+"\n", 100),
+		"large result": strings.Repeat(full("9+ resources/list")+"\n", 100),
 	} {
 		if raceBuild() && name == "invalid" { // which takes long
 			continue
@@ -211,7 +211,7 @@ func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 				return strings.Repeat("x", outputBound), nil
 			})
 			c := serveUnread(t, &s.Server)
-			c.send(modernCall("1", "wait"), modernCall("2", "big"), modernCall("3", "big"))
+			c.send("1+ call wait", "2+ call big", "3+ call big")
 			synctest.Wait() // the reader is in Read
 			close(s.release)
 			synctest.Wait() // too much output is unsent, and is not read
@@ -234,7 +234,7 @@ func TestInputAfterTheEndIsDiscarded(t *testing.T) {
 	for _, size := range []int{100, keepBuffer} {
 		bubble(t, func(t *testing.T, s *stage) {
 			c := serve(t, &s.Server)
-			c.send(modernCall("1", "deaf"))
+			c.send("1+ call deaf")
 			time.Sleep(maxInline) // another goroutine reads now
 			c.cancel(nil)
 			synctest.Wait()
@@ -257,7 +257,7 @@ func TestInputAfterTheEndIsDiscarded(t *testing.T) {
 func TestReaderClosedAfterContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "deaf"))
+		c.send("1+ call deaf")
 		time.Sleep(maxInline) // another goroutine reads now
 		c.cancel(errors.New("shut down"))
 		synctest.Wait()
@@ -274,9 +274,9 @@ func TestReaderClosedAfterContextEnds(t *testing.T) {
 func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "wait"), modernCall("3", "deaf"))
+		c.send("1+ call wait", "2+ call wait", "3+ call deaf")
 		c.want()
-		c.send(cancelling("1"), cancelling("3"))
+		c.send("cancel 1", "cancel 3")
 		c.want()
 		s.saw(t, stopped)
 		c.in.Close()
@@ -284,45 +284,45 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 		s.saw(t, ErrClosed)
 		close(s.release)
 		c.ends(0, nil)
-		c.want(modernFailed("2", ErrClosed.Error()))
+		c.want("2+ failed " + ErrClosed.Error())
 		s.saw(t, stopped)
 	})
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
+		c.send("1+ call wait", "2+ call deaf")
 		c.in.Close()
 		time.Sleep(time.Second - 1)
 		c.want()
 		c.ends(1, ErrWaitDelay)
-		c.want(modernFailed("1", ErrClosed.Error()))
+		c.want("1+ failed " + ErrClosed.Error())
 		close(s.release)
 	})
 	bubble(t, func(t *testing.T, s *stage) {
 		s.CancelDelay = 2 * time.Second
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "sleep1"), modernCall("2", "sleep3"))
+		c.send("1+ call sleep1", "2+ call sleep3")
 		c.in.Close()
 		time.Sleep(time.Second)
-		c.want(modernSaid("1", "slept"))
+		c.want("1+ said slept")
 		c.ends(time.Second, nil)
-		c.want(modernFailed("2", ErrClosed.Error()))
+		c.want("2+ failed " + ErrClosed.Error())
 	})
 	bubble(t, func(t *testing.T, s *stage) { // what the client does not read is discarded soon after WaitDelay
 		c := serveUnread(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
+		c.send("1+ call wait", "2+ call deaf")
 		c.in.Close()
 		c.ends(1100*time.Millisecond, ErrWaitDelay)
 		close(s.release)
 	})
 	bubble(t, func(t *testing.T, s *stage) { // a Write in progress after WaitDelay may end within the same time
 		c := serveUnread(t, &s.Server)
-		c.send(modernCall("0", "hi")) // a goroutine is blocked in a Write from here on
-		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
+		c.send("0+ call hi") // a goroutine is blocked in a Write from here on
+		c.send("1+ call wait", "2+ call deaf")
 		c.in.Close()
 		time.Sleep(1050 * time.Millisecond)
 		c.listen()
 		c.ends(0, ErrWaitDelay)
-		c.want(modernSaid("0", "hi"), modernFailed("1", ErrClosed.Error()))
+		c.want("0+ said hi", "1+ failed "+ErrClosed.Error())
 		close(s.release)
 	})
 }
@@ -330,7 +330,7 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 // After the end of the input, handlers go on for CancelDelay, unless w fails or ctx ends.
 func TestCancelDelay(t *testing.T) {
 	const linger = 2500 * time.Millisecond
-	slept := func(id string) []string { return []string{progressLine(id, "1"), modernSaid(id, "slept")} }
+	slept := func(id string) []string { return []string{progressLine(id, "1"), fmt.Sprint(id, "+ said slept")} }
 	eof := func(c *client) { c.in.Close() }
 	for _, row := range []struct {
 		linger time.Duration
@@ -341,11 +341,11 @@ func TestCancelDelay(t *testing.T) {
 		causes []error
 		lines  []string
 	}{
-		{0, "sleep1", eof, 0, nil, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
+		{0, "sleep1", eof, 0, nil, []error{ErrClosed}, []string{"0+ failed " + ErrClosed.Error()}},
 		{linger, "sleep1", eof, time.Second - maxInline, nil, []error{nil}, slept("0")},
 		{linger, "sleep1 sleep2", eof, 2*time.Second - maxInline, nil, []error{nil, nil}, append(slept("0"), slept("1")...)},
-		{linger, "sleep3", eof, linger, nil, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
-		{linger, "sleep1 wait", eof, linger, nil, []error{nil, ErrClosed}, append(slept("0"), modernFailed("1", ErrClosed.Error()))},
+		{linger, "sleep3", eof, linger, nil, []error{ErrClosed}, []string{"0+ failed " + ErrClosed.Error()}},
+		{linger, "sleep1 wait", eof, linger, nil, []error{nil, ErrClosed}, append(slept("0"), "1+ failed "+ErrClosed.Error())},
 		{time.Hour, "sleep1 wait", func(c *client) {
 			c.setFail(func([]byte) (int, error) { return 0, syscall.EPIPE })
 			c.in.Close()
@@ -354,14 +354,14 @@ func TestCancelDelay(t *testing.T) {
 			c.in.Close()
 			synctest.Wait()
 			c.cancel(io.ErrNoProgress)
-		}, time.Second, ErrWaitDelay, []error{io.ErrNoProgress}, []string{modernFailed("0", io.ErrNoProgress.Error())}},
+		}, time.Second, ErrWaitDelay, []error{io.ErrNoProgress}, []string{"0+ failed " + io.ErrNoProgress.Error()}},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.CancelDelay = row.linger
 			c := serve(t, &s.Server)
 			for i, tool := range strings.Fields(row.tools) {
 				id := strconv.Itoa(i)
-				c.send(modernCall(id, tool, `"progressToken":`+id))
+				c.send(fmt.Sprint(id, "+ call "+tool+" @"+id))
 			}
 			time.Sleep(maxInline)
 			row.event(c)
@@ -382,13 +382,13 @@ func TestCancelDelay(t *testing.T) {
 		s.AddResource(Resource{URI: "test://x", Name: "x"}, texts("x"))
 		c := serve(t, &s.Server)
 		c.initialize("2025-11-25", "{}")
-		c.script(`
+		c.play(`
 			> 1 resources/subscribe {"uri":"test://x"}
 			< 1 {}`)
-		c.send(legacyCall("2", "change"))
+		c.send("2 call change")
 		c.in.Close()
 		c.ends(time.Second, nil)
-		c.want(changed, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://x"}}`, said(2, "changed"))
+		c.want(changed, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://x"}}`, "2 said changed")
 	})
 }
 
@@ -422,7 +422,7 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 			c := serve(t, &s.Server)
 			c.initialize("2025-11-25", `{"roots":{}}`)
 			for i := range n {
-				c.send(legacyCall(strconv.Itoa(i+1), "again"))
+				c.send(fmt.Sprint(i+1, " call again"))
 			}
 			if got := c.recv(); len(got) != n || !strings.Contains(got[0], "roots/list") {
 				t.Fatalf("questions: %q", got)
@@ -451,7 +451,7 @@ func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 		{func(c *client) { c.in.Close() }, nil},
 		{func(c *client) { c.in.CloseWithError(io.ErrClosedPipe) }, nil},
 		{func(c *client) { c.cancel(nil) }, []string{end}},
-		{func(c *client) { c.send(cancelling(`"sub"`)); c.recv(); c.in.Close() }, nil},
+		{func(c *client) { c.send(`cancel "sub"`); c.recv(); c.in.Close() }, nil},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.CancelDelay = time.Hour
@@ -475,9 +475,9 @@ func TestWaitDelay(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
 				s.WaitDelay, s.CancelDelay = row.drain, linger
 				c := serve(t, &s.Server)
-				c.send(modernCall("7", "deaf"), modernCall(`"x"`, "deaf"), modernCall("8", "wait"))
+				c.send("7+ call deaf", `"x"+ call deaf`, "8+ call wait")
 				synctest.Wait()
-				c.send(cancelling(`"x"`))
+				c.send(`cancel "x"`)
 				synctest.Wait()
 				c.in.Close()
 				err := c.over(linger + row.lasts)
@@ -489,7 +489,7 @@ func TestWaitDelay(t *testing.T) {
 				if !slices.Equal(names, []string{`tools/call deaf (id "x"), cancelled`, `tools/call deaf (id 7)`}) {
 					t.Errorf("still at work: %s", names)
 				}
-				c.want(modernFailed("8", ErrClosed.Error()))
+				c.want("8+ failed " + ErrClosed.Error())
 				synctest.Wait() // for a write that was under way
 				before := c.tries
 				close(s.release)
@@ -507,16 +507,16 @@ func TestWaitDelay(t *testing.T) {
 			return "tidy", nil
 		})
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "tidy"))
+		c.send("1+ call tidy")
 		time.Sleep(maxInline)
 		c.in.Close()
 		c.ends(time.Second-1, nil)
-		c.want(modernSaid("1", "tidy"))
+		c.want("1+ said tidy")
 	})
 	bubble(t, func(t *testing.T, s *stage) { // many names; a failure of w besides
 		c := serve(t, &s.Server)
 		for i := range 30 {
-			c.send(modernCall(strconv.Itoa(i), "deaf"))
+			c.send(fmt.Sprint(i, "+ call deaf"))
 		}
 		synctest.Wait()
 		c.setFail(func([]byte) (int, error) { return 0, io.ErrNoProgress })
@@ -532,8 +532,8 @@ func TestWaitDelay(t *testing.T) {
 // However short WaitDelay is, a session in which nothing is left ends without an ErrWaitDelay.
 func TestNothingIsLeftAfterAShortWaitDelay(t *testing.T) {
 	for name, lines := range map[string][]string{
-		"nothing": nil, "inline": {modernCall("1", "hi")}, "listens": {listenLine},
-		"two": {modernCall("1", "hi"), modernCall("2", "hi")}, "own goroutine": {modernCall("1", "deaf"), pingLine},
+		"nothing": nil, "inline": {"1+ call hi"}, "listens": {listenLine},
+		"two": {"1+ call hi", "2+ call hi"}, "own goroutine": {"1+ call deaf", pingLine},
 	} {
 		var sessions sync.WaitGroup
 		for i := range 200 {
@@ -578,7 +578,7 @@ func TestWaitDelayDuringAMessage(t *testing.T) {
 	s := &Server{Name: "demo", Version: "1", ErrorLog: log.New(io.Discard, "", 0), WaitDelay: 1}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, r, w) }()
-	io.WriteString(in, strings.Replace(opening, "2025-11-25", "2025-03-26", 1))
+	io.WriteString(in, written("0 initialize 2025-03-26", "notifications/initialized"))
 	io.WriteString(in, "[1"+strings.Repeat(",1", 8<<20)+"]\n")
 	if err := <-done; !errors.Is(err, ErrWaitDelay) || !strings.Contains(err.Error(), "a message was still being read") {
 		t.Errorf("Serve: %v", err)
@@ -595,7 +595,7 @@ func TestSlowCancelDoesNotDelayTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		s.MaxConcurrent = 1
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "deaf"), modernCall("2", "hi"))
+		c.send("1+ call deaf", "2+ call hi")
 		synctest.Wait()
 		cause := slowError(make(chan struct{}))
 		c.cancel(cause)
@@ -622,10 +622,10 @@ func TestNothingIsReadAfterServe(t *testing.T) {
 		if err := s.Serve(ctx, r, io.Discard); err != nil {
 			t.Errorf("Serve: %v", err)
 		}
-		io.WriteString(in, modernCall("1", "hi")+"\n") // is read, and has no effect
+		io.WriteString(in, full("1+ call hi")+"\n") // is read, and has no effect
 		read := make(chan bool, 1)
 		go func() {
-			_, err := io.WriteString(in, modernCall("2", "hi")+"\n")
+			_, err := io.WriteString(in, full("2+ call hi")+"\n")
 			read <- err == nil
 		}()
 		synctest.Wait()
@@ -644,27 +644,27 @@ func TestNothingIsReadAfterServe(t *testing.T) {
 func TestCancelEndsOneRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"))
+		c.send("1+ call wait")
 		c.want()
-		c.send(cancelling("1"))
+		c.send("cancel 1")
 		c.want()
 		s.saw(t, stopped) // a *CancelledError with the reason
 
 		// A cancel in the same Write as its request may be too late for a short handler.
-		c.send(modernCall("2", "hi") + "\n" + cancelling("2") + "\n" + modernCall(`"2"`, "hi"))
-		got := slices.DeleteFunc(c.recv(), func(l string) bool { return sameJSON(t, l, modernSaid("2", "hi")) })
-		if len(got) != 1 || !sameJSON(t, got[0], modernSaid(`"2"`, "hi")) {
+		c.send("2+ call hi\ncancel 2\n" + `"2"+ call hi`)
+		got := slices.DeleteFunc(c.recv(), func(l string) bool { return sameJSON(t, l, "2+ said hi") })
+		if len(got) != 1 || !sameJSON(t, got[0], `"2"+ said hi`) {
 			t.Errorf("got %q", got)
 		}
-		c.send(modernCall("3", "wait") + "\n" + cancelling("3"))
+		c.send("3+ call wait\ncancel 3")
 		time.Sleep(maxInline)
 		c.want()
 		s.saw(t, stopped)
 
-		c.send(modernCall("5", "wait"), modernCall(`"6"`, "wait"), modernCall("7", "wait"))
+		c.send("5+ call wait", `"6"+ call wait`, "7+ call wait")
 		c.want()
 		for _, none := range []string{`"5"`, `"5.0"`, "5e0", "50e-1", "6", "8", "1", "-5", "null", "true", "5.5", "[5]", `{"id":5}`, `"init"`, `"ping"`} {
-			c.send(cancelling(none))
+			c.send("cancel " + none)
 		}
 		for _, malformed := range []string{
 			``, `,"params":null`, `,"params":5`, `,"params":[5]`, `,"params":{}`,
@@ -679,7 +679,7 @@ func TestCancelEndsOneRequest(t *testing.T) {
 		s.saw(t, &CancelledError{})
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":["x"]}}`)
 		s.saw(t, &CancelledError{})
-		c.send(cancelling(`"6"`), cancelling(`"6"`))
+		c.send(`cancel "6"`, `cancel "6"`)
 		s.saw(t, stopped)
 		for _, id := range []struct{ request, others, cancel string }{
 			{"5", "50", "5.0"},
@@ -692,16 +692,16 @@ func TestCancelEndsOneRequest(t *testing.T) {
 			{`"\/\u00e9\""`, `"\\/é"`, `"/é\u0022"`},
 			{`"\ud83d\ude00"`, `"\ud83d"`, `"😀"`},
 		} {
-			c.send(modernCall(id.request, "wait"), cancelling(id.others))
+			c.send(fmt.Sprint(id.request, "+ call wait"), "cancel "+id.others)
 			s.saw(t)
-			c.send(cancelling(id.cancel))
+			c.send("cancel " + id.cancel)
 			s.saw(t, stopped)
 		}
 		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // initialize cannot be cancelled
 		c := serve(t, &s.Server)
-		c.send(strings.SplitAfter(opening, "\n")[0] + cancelling("0"))
+		c.send("0 initialize 2025-11-25\ncancel 0")
 		if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"protocolVersion":"2025-11-25"`) {
 			t.Errorf("initialize: %q", got)
 		}
@@ -715,11 +715,11 @@ func TestCancelledRequestDoesNotStart(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so the reader usually continues until it blocks
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("0", "wait"))
+		c.send("0+ call wait")
 		time.Sleep(maxInline)
 		s.ran(t, "0")
 		for range 20 {
-			c.send(modernCall("1", "wait") + "\n" + cancelling("1") + "\n" + pingLine)
+			c.send("1+ call wait\ncancel 1\n" + pingLine)
 			c.want(pongLine)
 		}
 		if n := s.starts(); n > 10 {
@@ -727,7 +727,7 @@ func TestCancelledRequestDoesNotStart(t *testing.T) {
 		}
 		c.in.Close()
 		c.ends(0, nil)
-		c.want(modernFailed("0", ErrClosed.Error()))
+		c.want("0+ failed " + ErrClosed.Error())
 	})
 }
 
@@ -755,19 +755,19 @@ func TestCancelledRequestIsNotAnswered(t *testing.T) {
 			func(context.Context) (string, error) { panic("x") },
 			func(context.Context) (string, error) { runtime.Goexit(); return "", nil },
 		} {
-			c.send(legacyCall("1", "obey", `"progressToken":"t"`))
+			c.send(`1 call obey @"t"`)
 			c.want()
-			c.send(cancelling("1"))
+			c.send("cancel 1")
 			c.want()
-			c.send(modernCall("1", "wait")) // the same id
+			c.send("1+ call wait") // the same id
 			c.want()
 			act <- f // the first one ends
 			c.want()
 			s.saw(t)
-			c.send(cancelling("1"))
+			c.send("cancel 1")
 			s.saw(t, stopped) // the second
-			c.send(modernCall("1", "hi"))
-			c.want(modernSaid("1", "hi"))
+			c.send("1+ call hi")
+			c.want("1+ said hi")
 		}
 		c.end()
 	})
@@ -785,8 +785,8 @@ func TestCancelledStreamIsSilent(t *testing.T) {
 		for range 50 {
 			c.send(listenLine)
 			c.recv()
-			c.send(cancelling(`"sub"`) + "\n" + modernCall("1", "change"))
-			c.want(modernSaid("1", ""))
+			c.send(`cancel "sub"` + "\n1+ call change")
+			c.want("1+ said")
 		}
 		c.end()
 	})
@@ -836,12 +836,12 @@ func TestPanicFailsOneRequest(t *testing.T) {
 				})
 				c := serve(t, &s.Server)
 				c.initialize("2025-11-25", "{}")
-				c.send(call(1, "die", `{"Late":false}`)) // on the reader's goroutine
-				c.want(failed(1, "Internal error in tool die"))
-				c.send(call(2, "die", `{"Late":true}`), legacyCall("3", "hi"), pingLine)
+				c.send(`1 call die {"Late":false}`) // on the reader's goroutine
+				c.want("1 failed Internal error in tool die")
+				c.send(`2 call die {"Late":true}`, "3 call hi", pingLine)
 				c.want(pongLine)
 				time.Sleep(time.Second)
-				c.want(failed(2, "Internal error in tool die"), said(3, "hi"))
+				c.want("2 failed Internal error in tool die", "3 said hi")
 				c.end()
 				text := log.String()
 				for _, want := range []string{"die (id 1) " + test.logs, "die (id 2) " + test.logs, "_test.go:"} {
@@ -865,19 +865,19 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 	hi := func(m message) bool { return m.ID == 0 || m.Result.text() == "hi" }
 	cancelled := func(m message) bool { return m.ID == 0 || isClosedError(m) }
 	for _, tt := range []struct {
-		n, times  int
-		tool, arg string
-		check     func(message) bool
+		n, times int
+		call     string
+		check    func(message) bool
 	}{
-		{0, 10, "", "", nil}, // initialize and nothing else
-		{1, few, "echo", `{"Text":"hi"}`, hi},
-		{50, few, "echo", `{"Text":"hi"}`, hi},
-		{1000, many, "echo", `{"Text":"hi"}`, hi},
-		{50, 10, "wait", `{}`, cancelled},
-		{1000, 3, "wait", `{}`, cancelled},
+		{0, 10, "", nil}, // initialize and nothing else
+		{1, few, `echo {"Text":"hi"}`, hi},
+		{50, few, `echo {"Text":"hi"}`, hi},
+		{1000, many, `echo {"Text":"hi"}`, hi},
+		{50, 10, "wait", cancelled},
+		{1000, 3, "wait", cancelled},
 	} {
-		input := opening + callLines(1, tt.n, tt.tool, tt.arg)
-		t.Run(fmt.Sprint(tt.n, tt.tool), func(t *testing.T) {
+		input := written(opening) + written(calls(1, tt.n, tt.call)...)
+		t.Run(fmt.Sprint(tt.n, tt.call[:min(4, len(tt.call))]), func(t *testing.T) {
 			t.Parallel()
 			for i := range tt.times {
 				t.Run("", func(t *testing.T) {
@@ -909,7 +909,7 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 // get a response.
 func TestProcessLeavesHangingHandlers(t *testing.T) {
 	p := newProc(t, "MCP_TEST_DRAIN=200ms").open()
-	p.send(callLines(1, 3, "hang", "{}") + callLines(4, 6, "wait", "{}"))
+	p.send(append(calls(1, 3, "hang"), calls(4, 6, "wait")...)...)
 	p.arrived(6)
 	p.in.Close()
 	p.responses(4, 6, isClosedError)
@@ -925,13 +925,13 @@ func TestProcessEndsAtABrokenPipe(t *testing.T) {
 	for _, both := range []bool{false, true} {
 		t.Run(fmt.Sprint("both=", both), func(t *testing.T) {
 			p := newProc(t).open()
-			p.send(callLines(1, 50, "wait", "{}"))
+			p.send(calls(1, 50, "wait")...)
 			p.arrived(50)
 			p.out.Close()
 			if both {
 				p.in.Close()
 			} else {
-				p.send(callLine(51, "echo", `{"Text":"hi"}`)) // the write of its response fails
+				p.send(`51 call echo {"Text":"hi"}`) // the write of its response fails
 			}
 			p.sawCause(p.wait("exit status 0"), 50, ErrClosed.Error())
 			p.silent()
@@ -946,7 +946,7 @@ func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	for _, closesStdin := range []bool{true, false} {
 		t.Run(fmt.Sprint("stdin is closed too=", closesStdin), func(t *testing.T) {
 			p := newProc(t).open()
-			p.send(callLines(1, 8, "big", `{"Size":200000}`))
+			p.send(calls(1, 8, `big {"Size":200000}`)...)
 			if _, err := p.lines.ReadByte(); err != nil { // it has begun to write
 				t.Fatal(err)
 			}
@@ -960,7 +960,7 @@ func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	t.Run("during cleanup", func(t *testing.T) {
 		p := newProc(t, "MCP_TEST_DRAIN=200ms")
 		begun, end := p.openCleaner()
-		p.send(callLines(1, 8, "big", `{"Size":200000}`))
+		p.send(calls(1, 8, `big {"Size":200000}`)...)
 		p.in.Close()
 		begun()
 		p.out.Close() // the write that ServeStdio left behind fails only now
@@ -1027,7 +1027,7 @@ func TestProcessSignals(t *testing.T) {
 				sh := must(exec.LookPath("sh"))
 				p.cmd.Path, p.cmd.Args = sh, []string{"sh", "-c", `trap "" HUP; exec "$0"`, p.cmd.Path}
 			}
-			p.open().send(callLines(1, tt.handlers, "wait", "{}"))
+			p.open().send(calls(1, tt.handlers, "wait")...)
 			p.arrived(tt.handlers)
 			for _, sig := range tt.send { // SIGHUP is delivered before SIGTERM, also if both are pending
 				p.cmd.Process.Signal(sig)
@@ -1039,7 +1039,7 @@ func TestProcessSignals(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(sig.String()+" twice", func(t *testing.T) {
 			p := newProc(t).open()
-			p.send(callLine(1, "hang", "{}") + callLine(2, "wait", "{}"))
+			p.send("1 call hang", "2 call wait")
 			p.arrived(2)
 			p.cmd.Process.Signal(sig)
 			p.next(2) // the first has arrived
@@ -1049,7 +1049,7 @@ func TestProcessSignals(t *testing.T) {
 	}
 	t.Run("after ctx has ended", func(t *testing.T) {
 		p := newProc(t).open()
-		p.send(callLine(1, "stop", "{}"))
+		p.send("1 call stop")
 		p.wait("exit status 0")
 	})
 }
@@ -1061,8 +1061,8 @@ func TestProcessSignals(t *testing.T) {
 // A logger that was made with os.Stdout before writes to stderr too. Afterwards all is as before.
 func TestProcessStdoutIsStderr(t *testing.T) {
 	p := newProc(t, "MCP_TEST_PRINT=1").open()
-	p.send(callLine(1, "stray", "{}") + "garbage\n") // the child process of 1 does not read what follows
-	p.send(callLine(2, "second", "{}"))
+	p.send("1 call stray", "garbage") // the child process of 1 does not read what follows
+	p.send("2 call second")
 	got := map[int]message{}
 	for range 3 {
 		m := p.recv()
@@ -1071,7 +1071,7 @@ func TestProcessStdoutIsStderr(t *testing.T) {
 	if got[1].Result.text() != "ran" || got[0].Error == nil || !strings.Contains(got[2].Result.text(), "already") {
 		t.Errorf("got %+v", got)
 	}
-	p.send(callLine(3, "stray", "{}")) // the ServeStdio that was refused has restored nothing
+	p.send("3 call stray") // the ServeStdio that was refused has restored nothing
 	p.next(3)
 	p.in.Close()
 	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\nafter, by log\n" {
@@ -1098,7 +1098,7 @@ func TestProcessFullStderr(t *testing.T) {
 	begun, end := p.openCleaner()
 	w.Close()
 	for range 2 * maxReports {
-		p.send("garbage\n")
+		p.send("garbage")
 		p.recv() // the error response to garbage, which is reported to stderr too
 	}
 	p.in.Close()
@@ -1114,7 +1114,7 @@ func TestProcessReportsDoNotBlock(t *testing.T) {
 	onUnix(t)
 	p := newProc(t, "MCP_TEST_REPORTS=540", "MCP_TEST_DRAIN=200ms")
 	_, p.cmd.Stderr = fullPipe(t)
-	p.open().send(callLine(1, "echo", `{"Text":"hi"}`))
+	p.open().send(`1 call echo {"Text":"hi"}`)
 	p.next(1)
 	p.in.Close()
 	p.wait("exit status 0")
@@ -1140,8 +1140,8 @@ func TestProcessTrace(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "trace")
 		os.WriteFile(file, []byte("kept\n"), 0o600)
 		p := newProc(t, "MCP_TRACE="+file).start()
-		in := opening + callLines(1, 20, "echo", `{"Text":"hi"}`)
-		p.send(in)
+		lines := append([]string{opening}, calls(1, 20, `echo {"Text":"hi"}`)...)
+		p.send(lines...)
 		p.in.Close()
 		out, _ := io.ReadAll(p.lines)
 		p.wait("exit status 0")
@@ -1150,7 +1150,7 @@ func TestProcessTrace(t *testing.T) {
 		for _, m := range regexp.MustCompile(`(?m)^\S+ \S+ (in|out) +(\{.*\}\n)`).FindAllStringSubmatch(string(b), -1) {
 			got[m[1]] += m[2]
 		}
-		if !bytes.HasPrefix(b, []byte("kept\n")) || got["in"] != in || got["out"] != string(out) {
+		if !bytes.HasPrefix(b, []byte("kept\n")) || got["in"] != written(lines...) || got["out"] != string(out) {
 			t.Errorf("trace:\n%s", b)
 		}
 	})
@@ -1201,7 +1201,7 @@ func TestProcessTraceThatBlocks(t *testing.T) {
 				p.cmd.Env = append(p.cmd.Env, "MCP_TRACE="+trace)
 				p.open()
 				begun := time.Now()
-				p.send(callLines(1, 200, "echo", `{"Text":"`+strings.Repeat("x", 1000)+`"}`)) // more than a pipe holds
+				p.send(calls(1, 200, `echo {"Text":"`+strings.Repeat("x", 1000)+`"}`)...) // more than a pipe holds
 				for range 200 {
 					p.recv()
 				}

@@ -157,7 +157,7 @@ func TestInvalidTypesPanic(t *testing.T) {
 	tryByHand[struct{ E listOfItself }](t, openSchema, trial{`{"E":[[],[[]]]}`, `{"E":[[],[[]]]}`})
 	s := &Server{}
 	out(struct{ E listOfItself }{listOfItself{nil, {}}}, nil)(s)
-	if tool, results := callX(t, s, legacyPV, "{}"); tool.OutputSchema != nil || results[0].text() != `{"E":[null,[]]}` {
+	if tool, results := callX(t, s, "{}"); tool.OutputSchema != nil || results[0].text() != `{"E":[null,[]]}` {
 		t.Errorf("got %s, %s", tool.OutputSchema, results[0].text())
 	}
 	SchemaOf[struct {
@@ -196,7 +196,7 @@ func TestTypesOfOtherModules(t *testing.T) {
 	for _, add := range []func(*Server){out(v, nil), out(&v, nil), out([]object{v}, nil)} {
 		s := &Server{}
 		add(s)
-		tool, results := callX(t, s, legacyPV, "{}")
+		tool, results := callX(t, s, "{}")
 		if got := strings.Trim(results[0].text(), "[]"); tool.OutputSchema != nil || got != sent {
 			t.Errorf("got %s, %s", tool.OutputSchema, got)
 		}
@@ -480,7 +480,7 @@ func TestFailedRegistrationChangesNothing(t *testing.T) {
 		t.Errorf("reported %s", said)
 	}
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.script(`
+		c.play(`
 			> 1 tools/list
 			< 1 {"tools":[{"name":"good","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}]}
 			> 2 prompts/list
@@ -536,10 +536,10 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 					t.Errorf("%s cannot be read", uri)
 				}
 			}
-			if got := c.ask(`> 1` + era.plus + ` resources/read {"uri":"x:n"}`); len(got) != 1 || !strings.Contains(got[0], `"text":"read"`) {
+			if got := c.ask(`1` + era.plus + ` resources/read {"uri":"x:n"}`); len(got) != 1 || !strings.Contains(got[0], `"text":"read"`) {
 				t.Errorf("got %q", got)
 			}
-			if got := c.ask(`> 1` + era.plus + ` tools/call {"name":"blue"}`); len(got) != 1 || !strings.Contains(got[0], `"content":[`) {
+			if got := c.ask(`1` + era.plus + ` tools/call {"name":"blue"}`); len(got) != 1 || !strings.Contains(got[0], `"content":[`) {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -564,14 +564,14 @@ func TestSecondToolOfOneName(t *testing.T) {
 		t.Errorf("reported %q", got)
 	}
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.script(`
+		c.play(`
 			> 1 tools/list
 			< 1 {"tools":[{"name":"a","description":"third","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}]}`)
 		add("fourth")
-		c.script("< notifications/tools/list_changed\n> 2 tools/call {\"name\":\"a\"}\n< 2 {\"content\":[{\"type\":\"text\",\"text\":\"fourth\"}]}")
+		c.play("< notifications/tools/list_changed\n> 2 tools/call {\"name\":\"a\"}\n< 2 {\"content\":[{\"type\":\"text\",\"text\":\"fourth\"}]}")
 		s.RemoveTools("a")
 		s.RemoveTools("a") // changes nothing
-		c.script("< notifications/tools/list_changed\n> 3 tools/call {\"name\":\"a\"}\n< 3! -32602 Unknown tool: a (there is none)")
+		c.play("< notifications/tools/list_changed\n> 3 tools/call {\"name\":\"a\"}\n< 3! -32602 Unknown tool: a (there is none)")
 	})
 	add("fifth")
 	add("sixth")
@@ -639,7 +639,7 @@ func TestRegistrationCopiesItsArguments(t *testing.T) {
 	complete["v"] = words("second")
 	const icon = `"icons":[{"src":"https://a","sizes":["any"]}]`
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.script(`
+		c.play(`
 			> 1 tools/list
 			< 1 {"tools":[{"name":"one","inputSchema":{"type":"object","properties":{},"additionalProperties":false},` + icon + `}]}
 			> 2 resources/list
@@ -880,7 +880,7 @@ func tryIn[In any](t *testing.T, trials ...trial) string {
 	s := &Server{}
 	toolOf[In](s)
 	try(t, s, trials...)
-	tool, _ := callX(t, s, legacyPV)
+	tool, _ := callX(t, s)
 	return string(tool.InputSchema)
 }
 
@@ -1058,7 +1058,7 @@ func TestFieldsThatCannotBeSet(t *testing.T) {
 		if got := reports(t, s); (got == "") != (test.want == "") || test.want != "" && !strings.HasPrefix(got, `mcp: tool "x": `+test.want+" is left out, because encoding/json cannot set it: ") {
 			t.Errorf("reported %q, want %s", got, test.want)
 		}
-		tool, results := callX(t, s, legacyPV, `{"limit":1}`, `{"Query":"a","L":[],"id":1,"Deep":"","X":1,"Y":1}`)
+		tool, results := callX(t, s, `{"limit":1}`, `{"Query":"a","L":[],"id":1,"Deep":"","X":1,"Y":1}`)
 		if got, want := string(tool.InputSchema), `{"type":"object","properties":`+test.trials+`"additionalProperties":false}`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -1071,7 +1071,7 @@ func TestFieldsThatCannotBeSet(t *testing.T) {
 		{`no field of mcp.withPaging takes the property "limit"`, func() { byHand[withPaging](s, `{"type":"object","properties":{"limit":{"type":"integer"}}}`) }},
 	})
 	out(withPaging{&paging{Limit: 5}}, nil)(s)
-	if tool, results := callX(t, s, legacyPV, "{}"); !strings.HasPrefix(string(tool.OutputSchema), `{"type":"object","properties":{"limit":{"type":"integer"},`) || !strings.HasPrefix(results[0].text(), `{"limit":5,`) {
+	if tool, results := callX(t, s, "{}"); !strings.HasPrefix(string(tool.OutputSchema), `{"type":"object","properties":{"limit":{"type":"integer"},`) || !strings.HasPrefix(results[0].text(), `{"limit":5,`) {
 		t.Errorf("got %s, %s", tool.OutputSchema, results[0].text())
 	}
 }
@@ -1117,7 +1117,7 @@ func TestTextForms(t *testing.T) {
 	AddTool(s, Tool{Name: "x", OutputSchema: SchemaOf[both]()}, func(context.Context, none) (both, error) {
 		return both{R: 3, P: byPointer{4}, Q: &byPointer{5}}, nil
 	})
-	tool, results := callX(t, s, legacyPV, "{}")
+	tool, results := callX(t, s, "{}")
 	if got := string(tool.OutputSchema); !strings.Contains(got, `"P":{"type":"string"},"Q":{"type":"string"}`) || !strings.Contains(results[0].text(), `"P":"#4","Q":"#5"`) {
 		t.Errorf("got %s of %s", results[0].text(), got)
 	}
@@ -1190,7 +1190,7 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 	} {
 		s := &Server{}
 		tt.add(s)
-		tool, results := callX(t, s, legacyPV, "{}")
+		tool, results := callX(t, s, "{}")
 		if text := results[0].text(); string(tool.OutputSchema) != tt.schema || text != tt.text && (tt.text != fails || !strings.HasPrefix(text, fails)) {
 			t.Errorf("%s: got %s, %s", tt.name, tool.OutputSchema, results[0].text())
 		}
@@ -1209,12 +1209,12 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		s := &Server{}
 		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(hand)}, func(context.Context, none) (map[string]any, error) { return v, nil })
 		AddTool(s, Tool{Name: "y", OutputSchema: json.RawMessage(hand)}, func(context.Context, none) (*Result, error) { return &Result{StructuredContent: v}, nil })
-		_, results := callX(t, s, legacyPV, "{}")
+		_, results := callX(t, s, "{}")
 		if got := results[0].text(); !strings.HasPrefix(got, want) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		inBubble(t, s, legacyPV, func(c *client) {
-			c.send(call("1", "y", "{}"))
+			c.send("1 call y {}")
 			if got := c.recv(); len(got) != 1 || want != fails && !strings.Contains(got[0], `"structuredContent":`+want) || want == fails && !strings.Contains(got[0], `"isError":true`) {
 				t.Errorf("got %s, want %s", got, want)
 			}
@@ -1535,7 +1535,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 		long := strings.Repeat("x", shift) + strings.Repeat("é€😀", 60)
 		s := &Server{}
 		toolOf[in](s)
-		_, results := callX(t, s, legacyPV, `{"N":"`+long+`"}`, `{"N":["`+long+`"]}`, `{"N":1,"S":"`+long+`"}`, `{"N":1,"S":"a","D":"`+long+`"}`, `{"`+long+`":1}`)
+		_, results := callX(t, s, `{"N":"`+long+`"}`, `{"N":["`+long+`"]}`, `{"N":1,"S":"`+long+`"}`, `{"N":1,"S":"a","D":"`+long+`"}`, `{"`+long+`":1}`)
 		for _, r := range results {
 			if got := r.text(); !r.IsError || strings.ContainsRune(got, utf8.RuneError) || strings.Contains(got, `\x`) || len(got) > 400 {
 				t.Errorf("%q", got)
@@ -1544,7 +1544,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 	}
 	s := &Server{}
 	toolOf[struct{ L []int }](s)
-	_, results := callX(t, s, legacyPV, `{`+strings.Repeat(`"L":"x",`, 100)+`"L":[]}`, `{"L":[`+strings.Repeat(`1e99,`, 1000)+`1]}`)
+	_, results := callX(t, s, `{`+strings.Repeat(`"L":"x",`, 100)+`"L":[]}`, `{"L":[`+strings.Repeat(`1e99,`, 1000)+`1]}`)
 	for _, r := range results {
 		if got := r.text(); !r.IsError || len(got) > 1000 || strings.Contains(got, "\n") {
 			t.Errorf("got %q", got)
@@ -1631,19 +1631,19 @@ func TestSchemaByHandIsSentUnchanged(t *testing.T) {
 	AddTool(s, Tool{Name: "loose", InputSchema: json.RawMessage(openSchema)},
 		func(_ context.Context, in point) (string, error) { return fmt.Sprint(in), nil })
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.script(`
+		c.play(`
 			> 1 tools/list
 			< 1 {"tools":[{"name":"raw","inputSchema":{"type":"object","properties":{},"oneOf":[{"required":["a b"]}]}},{"name":"any","inputSchema":` + openSchema + `},{"name":"loose","inputSchema":` + openSchema + `}]}
 			> 3 tools/call {"name":"raw"}
 			< 3 {"content":[{"type":"text","text":"{}"}]}`)
 		for _, test := range []struct{ tool, args, want string }{
-			{"raw", `{"n":1.0,"m":null,"N":"\u0041"}`, said("2", `{"n":1.0,"m":null,"N":"\u0041"}`)},
-			{"raw", `{"n":1.0,"n":null}`, failed("2", "Invalid arguments: n came twice")},
-			{"raw", "[]", said("2", "{}")},
-			{"any", `{"a":[1.5,{"b":null}],"c":"\n","d":true}`, said("2", "map[a:[1.5 map[b:<nil>]] c:\n d:true]")},
-			{"loose", `{"y":2,"z":3}`, said("2", "{0 2}")},
+			{"raw", `{"n":1.0,"m":null,"N":"\u0041"}`, `2 said {"n":1.0,"m":null,"N":"\u0041"}`},
+			{"raw", `{"n":1.0,"n":null}`, "2 failed Invalid arguments: n came twice"},
+			{"raw", "[]", "2 said {}"},
+			{"any", `{"a":[1.5,{"b":null}],"c":"\n","d":true}`, "2 said map[a:[1.5 map[b:<nil>]] c:\n d:true]"},
+			{"loose", `{"y":2,"z":3}`, "2 said {0 2}"},
 		} {
-			c.send(call("2", test.tool, test.args))
+			c.send("2 call " + test.tool + " " + test.args)
 			c.want(test.want)
 		}
 	})
@@ -1665,7 +1665,7 @@ func TestSchemaByHandWithAnyType(t *testing.T) {
 	s := &Server{}
 	diagnostics(s)
 	byHand[odd](s, emptySchema)
-	if _, results := callX(t, s, legacyPV, `{"m":{"y":"z"}}`); !strings.HasPrefix(results[0].text(), invalidArgs) {
+	if _, results := callX(t, s, `{"m":{"y":"z"}}`); !strings.HasPrefix(results[0].text(), invalidArgs) {
 		t.Errorf("got %s", results[0].text())
 	}
 	// Another call does not change what a method of In keeps.
@@ -1674,7 +1674,7 @@ func TestSchemaByHandWithAnyType(t *testing.T) {
 		kept = append(kept, in.K)
 		return "", nil
 	})
-	callX(t, s, legacyPV, `{"K":[1]}`, `{"K":"x"}`)
+	callX(t, s, `{"K":[1]}`, `{"K":"x"}`)
 	if got := fmt.Sprintf("%s", kept); got != `[{[1]} {"x"}]` {
 		t.Errorf("kept %s", got)
 	}
@@ -1807,7 +1807,7 @@ func TestValidCallsAreDelivered(t *testing.T) {
 			s := &Server{}
 			diagnostics(s)
 			add(s, schema)
-			_, results := callX(t, s, legacyPV, test.args)
+			_, results := callX(t, s, test.args)
 			var got, want any // in which all numbers are float64, as in a map
 			json.Unmarshal([]byte(results[0].text()), &got)
 			json.Unmarshal([]byte(cmp.Or(test.want, test.args)), &want)
@@ -1831,7 +1831,7 @@ func TestValidCallsAreDelivered(t *testing.T) {
 		}) (string, error) {
 			return fmt.Sprintf("%+v %s", in, RequestFrom(ctx).Arguments), nil
 		})
-	_, results := callX(t, s, legacyPV, `{"c":[ 1 ]}`, `{"a":300}`)
+	_, results := callX(t, s, `{"c":[ 1 ]}`, `{"a":300}`)
 	if got := results[0].text() + results[1].text(); got != `{A:5 B:0} {"c":[ 1 ]}`+invalidArgs+"a must be an integer of 8 bits, in plain digits, got 300" {
 		t.Errorf("got %s", got)
 	}
@@ -1891,9 +1891,9 @@ func TestResults(t *testing.T) {
 		{"empty error", out("", errors.New("")), isError(""), ""},
 		{"deadline of its own", out("", context.DeadlineExceeded), isError("context deadline exceeded"), ""},
 		{"cancellation of its own", out("", context.Canceled), isError("context canceled"), ""},
-		{"protocol error", out("", error(&Error{Code: 7, Message: "no", Data: map[string]int{"a": 1}})), `{"code":7,"message":"no","data":{"a":1}}`, ""},
-		{"wrapped protocol error", out("", fmt.Errorf("so: %w", &Error{Code: -32602, Message: "no"})), `{"code":-32602,"message":"no"}`, ""},
-		{"protocol error without a code", out("", error(&Error{Message: "no"})), `{"code":-32603,"message":"no"}`, ""},
+		{"protocol error", out("", error(&Error{Code: 7, Message: "no", Data: map[string]int{"a": 1}})), `! 7 no {"a":1}`, ""},
+		{"wrapped protocol error", out("", fmt.Errorf("so: %w", &Error{Code: -32602, Message: "no"})), "! -32602 no", ""},
+		{"protocol error without a code", out("", error(&Error{Message: "no"})), "! -32603 no", ""},
 		{"joined errors", out("", errors.Join(errors.New("a"), errors.New("b"))), isError("a\nb"), ""},
 		{"not JSON", out(math.NaN(), nil), isError("The result cannot be sent: json: unsupported value: NaN"), ""},
 		{"image", out(Image([]byte{1}, "image/png"), nil), `"content":[{"type":"image","data":"AQ==","mimeType":"image/png"}]`, ""},
@@ -1929,20 +1929,17 @@ func TestResults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &Server{}
 			tt.add(s)
-			answer, modern := `"result":{`+tt.result+`}`, `"result":{"resultType":"complete",`+tt.result+`,$SRV}`
-			if tt.modern != "" {
-				answer = strings.TrimSuffix(answer, "}") + `,"structuredContent":{"result":` + tt.modern + "}}"
-				modern = strings.TrimSuffix(modern, "}") + `,"structuredContent":` + tt.modern + "}"
+			legacy, modern := " {"+tt.result+"}", "+ {"+tt.result+"}"
+			switch {
+			case tt.modern != "":
+				legacy = " {" + tt.result + `,"structuredContent":{"result":` + tt.modern + "}}"
+				modern = "+ {" + tt.result + `,"structuredContent":` + tt.modern + "}"
+			case tt.result[0] == '!':
+				legacy, modern = tt.result, tt.result
 			}
-			if tt.result[0] == '{' {
-				answer = `"error":` + tt.result
-				modern = answer
-			}
-			play(t, s, legacyPV, `
-				> `+call("1", "x", "{}")+`
-				< {"jsonrpc":"2.0","id":1,`+answer+`}
-				> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x",$META}}
-				< {"jsonrpc":"2.0","id":2,`+modern+`}`+ping)
+			inBubble(t, s, legacyPV, func(c *client) {
+				c.play("> 1 call x {}\n< 1" + legacy + "\n> 2+ call x\n< 2" + modern + ping)
+			})
 		})
 	}
 }
@@ -2028,7 +2025,7 @@ func TestUnsendableResultIsReported(t *testing.T) {
 		t.Helper()
 		said.Reset()
 		inBubble(t, s, legacyPV, func(c *client) {
-			if got := c.ask("> 1 " + request); len(got) != 1 || !strings.Contains(got[0], response) {
+			if got := c.ask("1 " + request); len(got) != 1 || !strings.Contains(got[0], response) {
 				t.Errorf("%s: got %q, want %s", request, got, response)
 			}
 		})
@@ -2101,9 +2098,9 @@ func TestInvalidContentFailsTheCall(t *testing.T) {
 	})
 	for _, version := range []string{"2024-11-05", legacyPV, ""} {
 		inBubble(t, s, version, func(c *client) {
-			id := "> 1 "
+			id := "1 "
 			if version == "" {
-				id = "> 1+ "
+				id = "1+ "
 			}
 			for _, test := range tests {
 				content = test.c
@@ -2146,12 +2143,12 @@ func TestContentInsideOfOut(t *testing.T) {
 	const want = `{"blocks":[{"type":"text","text":"a"},{"type":"audio","data":"Yg==","mimeType":"audio/wav"},` +
 		`{"type":"resource_link","uri":"x:a","name":"a","title":"A","icons":[{"src":"https://a"}]}],` +
 		`"contents":{"uri":"x:b","blob":"Yg==","_meta":{"a":1}},"message":{"role":"user","content":{"type":"text","text":"hi"}}}`
-	if tool, results := callX(t, s, legacyPV, "{}"); tool.OutputSchema != nil || results[0].text() != want {
+	if tool, results := callX(t, s, "{}"); tool.OutputSchema != nil || results[0].text() != want {
 		t.Errorf("got %s with the schema %s\nwant %s", results[0].text(), tool.OutputSchema, want)
 	}
 	s = &Server{}
 	out(reply{One: &Content{Type: "video"}}, nil)(s)
-	if _, results := callX(t, s, legacyPV, "{}"); !results[0].IsError {
+	if _, results := callX(t, s, "{}"); !results[0].IsError {
 		t.Errorf("got %s", results[0].text())
 	}
 }
@@ -2173,11 +2170,12 @@ func TestOutputsOfAnyType(t *testing.T) {
 			return "A", nil
 		})
 		inBubble(t, s, legacyPV, func(c *client) {
-			c.send(call("1", "x", "{}"), modernCall("2", "x"))
+			c.send("1 call x {}", "2+ call x")
 			if want == "" {
-				c.want(failed(1, broken), modernFailed(2, broken))
+				c.want("1 failed "+broken, "2+ failed "+broken)
 			} else {
-				c.want(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":`+strconv.Quote(want)+`}],"structuredContent":{"result":`+want+`}}}`, modernAnswered(2, want, `"structuredContent":`+want+`,`))
+				content := ` {"content":[{"type":"text","text":` + strconv.Quote(want) + `}],"structuredContent":`
+				c.want("1"+content+`{"result":`+want+"}}", "2+"+content+want+"}")
 			}
 		})
 	}
@@ -2195,7 +2193,7 @@ func TestDefaultOfATypeThatIsOnlyWritten(t *testing.T) {
 		Color writesText `json:"color" default:"red"`
 		Next  *int       `json:"next"`
 	}{}, nil)(s)
-	if _, results := callX(t, s, legacyPV, "{}"); results[0].text() != `{"color":"red"}` {
+	if _, results := callX(t, s, "{}"); results[0].text() != `{"color":"red"}` {
 		t.Errorf("got %s", results[0].text())
 	}
 }
@@ -2213,7 +2211,7 @@ func TestValueThatContainsItself(t *testing.T) {
 		said := diagnostics(s)
 		out[any](v, nil)(s)
 		inBubble(t, s, legacyPV, func(c *client) {
-			if got := c.ask(`> 1 tools/call {"name":"x"}`); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) {
+			if got := c.ask(`1 tools/call {"name":"x"}`); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) {
 				t.Errorf("%s: got %.300q", name, got)
 			}
 			c.send(pingLine)
@@ -2292,8 +2290,7 @@ func TestLists(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := serve(t, s)
 				if era.version != "" { // without initialized, no change is notified
-					c.send(strings.SplitN(opening, "\n", 2)[0])
-					c.recv()
+					c.ask("0 initialize 2025-11-25")
 				}
 				check := func(want string) {
 					t.Helper()
@@ -2313,7 +2310,7 @@ func TestLists(t *testing.T) {
 				list.remove(s, "b", "c", "d", "e")
 				check("")
 				for _, bad := range []string{`"1"`, `" "`, `5`, `["1"]`, `{}`, `false`} {
-					c.script("> 2" + era.plus + " " + list.method + ` {"cursor":` + bad + "}\n< 2! -32602 Invalid cursor")
+					c.play("> 2" + era.plus + " " + list.method + ` {"cursor":` + bad + "}\n< 2! -32602 Invalid cursor")
 				}
 				c.end()
 			})
@@ -2365,15 +2362,15 @@ func TestCacheHints(t *testing.T) {
 				if strings.HasPrefix(asked, "resources/read") { // its contents may change at any time
 					want = `"ttlMs":0,"cacheScope":"private"`
 				}
-				if got := c.ask("> 1+ " + asked)[0]; !strings.Contains(got, want) {
+				if got := c.ask("1+ " + asked)[0]; !strings.Contains(got, want) {
 					t.Errorf("%s: %s", asked, got)
 				}
-				if got := c.ask("> 1 " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
+				if got := c.ask("1 " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
 					t.Errorf("legacy %s: %s", asked, got)
 				}
 			}
 			for _, asked := range []string{`prompts/get {"name":"a"}`, `tools/call {"name":"a"}`, `resources/read {"uri":"x:nope"}`} {
-				if got := c.ask("> 1+ " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
+				if got := c.ask("1+ " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
 					t.Errorf("%s: %s", asked, got)
 				}
 			}
@@ -2403,9 +2400,9 @@ func TestEnabled(t *testing.T) {
 	addEmpty(s, Tool{Name: "wrong", Enabled: func(context.Context) bool { panic("oh") }})
 	const withApps = `{"experimental":{"apps":{}}}`
 	inBubble(t, s, "", func(c *client) {
-		c.script("> 1+ tools/list\n< 1! -32603 Internal error")
+		c.play("> 1+ tools/list\n< 1! -32603 Internal error")
 		s.RemoveTools("wrong")
-		got := c.ask("> 1+ tools/list") // is private and stale, because it differs between clients
+		got := c.ask("1+ tools/list") // is private and stale, because it differs between clients
 		if !strings.Contains(got[0], `"ttlMs":0,"cacheScope":"private"`) {
 			t.Errorf("got %s", got)
 		}
@@ -2416,20 +2413,21 @@ func TestEnabled(t *testing.T) {
 		}
 		seen = nil
 		for _, test := range []struct{ capabilities, arguments, want string }{
-			{`{}`, `{}`, wrong(5, codeParams, "Unknown tool: t1 (there is t0, t3, t6)")},
-			{`{}`, `[]`, wrong(5, codeParams, "Unknown tool: t1 (there is t0, t3, t6)")},
-			{withApps, `5`, modernFailed(5, "Invalid arguments: must be an object, got 5")},
-			{withApps, `{}`, modernSaid(5, "")},
+			{`{}`, `{}`, "5! -32602 Unknown tool: t1 (there is t0, t3, t6)"},
+			{`{}`, `[]`, "5! -32602 Unknown tool: t1 (there is t0, t3, t6)"},
+			{withApps, `5`, "5+ failed Invalid arguments: must be an object, got 5"},
+			{withApps, `{}`, "5+ said"},
 		} {
-			c.send(modernRequest(5, "tools/call", `"name":"t1","arguments":`+test.arguments, test.capabilities))
+			c.caps = test.capabilities
+			c.send("5+ call t1 " + test.arguments)
 			c.want(test.want)
 		}
 		if len(seen) != 4 || seen[3].Name != "t1" || seen[3].Method != "tools/call" || string(seen[3].ID) != "5" {
 			t.Errorf("called %d times, %+v", len(seen), seen)
 		}
 		c.initialize(legacyPV, withApps)
-		c.send(call("6", "t2", "{}"))
-		c.want(said("6", ""))
+		c.send("6 call t2 {}")
+		c.want("6 said")
 	})
 }
 
@@ -2451,7 +2449,7 @@ func TestListThatLacksAChange(t *testing.T) {
 		c.recv()
 		streamed := strings.Replace(changed, `"}`, `","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}}`, 1)
 		for _, late = range []string{"b", "c", ""} {
-			got := c.ask("> 1 tools/list")
+			got := c.ask("1 tools/list")
 			i := slices.IndexFunc(got, func(line string) bool { return strings.Contains(line, `"tools":[`) })
 			if i < 0 || strings.Contains(got[i], "hidden") || late != "" && strings.Contains(got[i], `"name":"`+late) {
 				t.Fatalf("got %q", got)
@@ -2469,12 +2467,12 @@ func TestSlowEnabled(t *testing.T) {
 	s := &Server{}
 	addEmpty(s, Tool{Name: "slow", Enabled: func(context.Context) bool { time.Sleep(time.Second); return true }})
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, call("2", "slow", "{}"), pingLine)
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "2 call slow {}", pingLine)
 		c.want(pongLine)
 		time.Sleep(time.Second)
 		got := c.recv()
 		slices.Sort(got) // they may come in any order
-		if len(got) != 2 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":1,"result":{"tools":[`) || got[1] != said("2", "") {
+		if len(got) != 2 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":1,"result":{"tools":[`) || !sameJSON(t, got[1], "2 said") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -2529,12 +2527,12 @@ func TestReadResource(t *testing.T) {
 				answer = ""
 			}
 			inBubble(t, s, era.version, func(c *client) {
-				c.script(fmt.Sprintf("> 1%s resources/read {\"uri\":\"demo://%s\"}\n< 1%s%s", era.plus, test.uri, answer, strings.Replace(test.want, "NOTFOUND", code, 1)))
+				c.play(fmt.Sprintf("> 1%s resources/read {\"uri\":\"demo://%s\"}\n< 1%s%s", era.plus, test.uri, answer, strings.Replace(test.want, "NOTFOUND", code, 1)))
 			})
 		}
 	}
 	inBubble(t, s, "2025-03-26", func(c *client) {
-		c.script(`
+		c.play(`
 			> 2 resources/read {}
 			< 2! -32602 Invalid params: uri is required
 			> 3 resources/read {"uri":5}
@@ -2614,7 +2612,7 @@ func TestOrderOfTemplates(t *testing.T) {
 	inBubble(t, s, "2025-11-25", func(c *client) {
 		check := func(uri, by string) {
 			t.Helper()
-			c.script(`
+			c.play(`
 				> 1 resources/read {"uri":"` + uri + `"}
 				< 1 {"contents":[{"uri":"` + uri + `","text":"` + by + `"}]}`)
 		}
@@ -2623,11 +2621,11 @@ func TestOrderOfTemplates(t *testing.T) {
 		check("y://2", "y://{a}")
 		check("y://2/3", "y://{+all}")
 		s.RemoveResources("x://{+all}")
-		c.script("< notifications/resources/list_changed")
+		c.play("< notifications/resources/list_changed")
 		check("x://2/one", "x://{a}/one")
 		check("x://1/two", "x://1/{b}")
 		s.AddResource(Resource{URI: "x://{a}/one", Name: "again"}, texts("replaced"))
-		c.script("< notifications/resources/list_changed")
+		c.play("< notifications/resources/list_changed")
 		check("x://2/one", "replaced")
 	})
 }
@@ -2726,7 +2724,7 @@ func inBothEras(t *testing.T, s *Server, request, want string) {
 			plus = ""
 		}
 		inBubble(t, s, era.version, func(c *client) {
-			c.script("> 1" + era.plus + " " + request + "\n< 1" + plus + want)
+			c.play("> 1" + era.plus + " " + request + "\n< 1" + plus + want)
 		})
 	}
 }
@@ -2814,7 +2812,7 @@ func TestCompletion(t *testing.T) {
 		inBothEras(t, s, "completion/complete "+params, want)
 	}
 	inBubble(t, s, "", func(c *client) {
-		if got := c.ask(`> 1 initialize {"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`); !strings.Contains(got[0], `"completions":{}`) {
+		if got := c.ask(`1 initialize {"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`); !strings.Contains(got[0], `"completions":{}`) {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -2824,7 +2822,7 @@ func TestCompletion(t *testing.T) {
 	bare.AddResource(Resource{URI: "db://{table}", Name: "t"}, texts(""))
 	inBothEras(t, bare, "completion/complete "+prompt("a"), "! -32601 Method not found: completion/complete")
 	inBubble(t, bare, "", func(c *client) {
-		c.script(`
+		c.play(`
 			> 1+ server/discover
 			< 1* {"supportedVersions":["2026-07-28"],"capabilities":{"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true}}}`)
 	})
@@ -2930,22 +2928,20 @@ func TestRequestFromDoesNotCopy(t *testing.T) {
 	inBubble(t, s, "", func(c *client) {
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"` + strings.Repeat("x", 1<<20) + `"},"_meta":{"progressToken":7,` + modernMeta + `},"name":"t"}}`)
 		time.Sleep(progressGap)
-		c.want(progressLine("7", "1"), modernSaid(1, `1 {} {"a":"xxxx true`))
+		c.want(progressLine("7", "1"), `1+ said 1 {} {"a":"xxxx true`)
 	})
 }
 
 // ---- logging and progress ----
 
-// doAt is a call of the tool with a level, which is raw JSON.
+// doAt is a call of the tool with a level, which is raw JSON; logged is what it logs.
 func doAt(level string) string {
-	return `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"do","_meta":{"` + keyLevel + `":` + level + `,"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{}}}}` + "\n"
+	return `1+ tools/call {"name":"do","_meta":{"` + keyLevel + `":` + level + "}}"
 }
 
-const done = `< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[],$SRV}}` + "\n"
+func logged(params string) string { return "notifications/message {" + params + "}" }
 
-func logged(params string) string {
-	return `< {"jsonrpc":"2.0","method":"notifications/message","params":{` + params + `}}` + "\n"
-}
+const done = `1+ {"content":[]}`
 
 // inRequest gives a slog.Handler the context of a request.
 type inRequest struct {
@@ -2975,7 +2971,7 @@ func TestLogHandlerWithSlogtest(t *testing.T) {
 	inBubble(t, s, "", func(c *client) {
 		begun, release := make(chan context.Context), make(chan struct{})
 		*do = func(ctx context.Context) { begun <- ctx; <-release }
-		c.talk(doAt(`"debug"`))
+		c.send(doAt(`"debug"`))
 		err := slogtest.TestHandler(inRequest{logger, <-begun}, func() (messages []map[string]any) {
 			for _, line := range c.recv() {
 				var m struct {
@@ -3002,7 +2998,7 @@ func TestLogHandlerWithSlogtest(t *testing.T) {
 			}
 		}
 		close(release)
-		c.talk(done)
+		c.want(done)
 	})
 }
 
@@ -3022,54 +3018,57 @@ func TestLogLevels(t *testing.T) {
 			l.Log(ctx, level, "m")
 		}
 	}
-	from := func(name string) (lines string) {
+	from := func(name string) (lines []string) {
 		for _, level := range ordered {
 			if slices.Index(levels[:], of[level]) >= slices.Index(levels[:], name) {
-				lines += logged(`"level":"` + of[level] + `","data":"m"`)
+				lines = append(lines, logged(`"level":"`+of[level]+`","data":"m"`))
 			}
 		}
 		return lines
 	}
-	checkEnabled := func(lines string) {
-		if want := strings.Count(lines, "\n"); enabled != want {
+	checkEnabled := func(want int) {
+		if enabled != want {
 			t.Errorf("%d levels are enabled, want %d", enabled, want)
 		}
 	}
 	inBubble(t, s, "", func(c *client) {
 		for _, level := range levels {
-			c.talk(doAt(`"`+level+`"`) + from(level) + done)
-			checkEnabled(from(level))
+			c.send(doAt(`"` + level + `"`))
+			c.want(append(from(level), done)...)
+			checkEnabled(len(from(level)))
 		}
 		for _, bad := range []string{`"loud"`, `"INFO"`, `""`, `3`, `["info"]`, `"` + strings.Repeat("x", 1<<16) + `"`} {
-			c.send(strings.TrimPrefix(strings.TrimSpace(doAt(bad)), "> "))
-			if got := c.recv(); len(got) != 1 || len(got[0]) > 500 || !strings.Contains(got[0], `"code":-32602,"message":"Invalid log level: `) {
+			if got := c.ask(doAt(bad)); len(got) != 1 || len(got[0]) > 500 || !strings.Contains(got[0], `"code":-32602,"message":"Invalid log level: `) {
 				t.Errorf("level %s: got %s", bad, got)
 			}
 		}
-		c.script("> 1+ tools/call {\"name\":\"do\"}\n< 1+ {\"content\":[]}") // requests no level
-		checkEnabled("")
+		c.play("> 1+ tools/call {\"name\":\"do\"}\n< 1+ {\"content\":[]}") // requests no level
+		checkEnabled(0)
 	})
 	inBubble(t, s, "2025-11-25", func(c *client) {
-		const called, finished = "> 1 tools/call {\"name\":\"do\"}\n", `< {"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
-		c.talk(long(called) + finished)
+		const silent = "> 1 call do\n< 1 {\"content\":[]}"
+		c.play(silent)
 		for _, level := range []string{"emergency", "warning", "debug"} {
-			c.talk(long(`> 2 logging/setLevel {"level":"`+level+`"}`+"\n< 2 {}\n"+called) + from(level) + finished)
-			checkEnabled(from(level))
+			c.play(`> 2 logging/setLevel {"level":"` + level + `"}` + "\n< 2 {}")
+			c.send("1 call do")
+			c.want(append(from(level), `1 {"content":[]}`)...)
+			checkEnabled(len(from(level)))
 		}
-		c.script(`
+		c.play(`
 			> 3 logging/setLevel {"level":"error"}
 			< 3 {}
 			> 4+ logging/setLevel {"level":"debug"}
 			< 4! -32601 Method not found: logging/setLevel`)
 		for _, bad := range []string{`{}`, `{"level":null}`, `{"level":["debug"]}`, `{"level":"Debug"}`} {
-			if got := c.ask("> 3 logging/setLevel " + bad); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
+			if got := c.ask("3 logging/setLevel " + bad); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
 				t.Errorf("%s: got %s", bad, got)
 			}
 		}
 		// None of these has changed it. A modern request has its own level.
 		*do = func(ctx context.Context) { slog.New(s.LogHandler("l")).WarnContext(ctx, "w") }
-		c.talk(long(called) + finished)
-		c.talk(doAt(`"info"`) + logged(`"level":"warning","logger":"l","data":"w"`) + done)
+		c.play(silent)
+		c.send(doAt(`"info"`))
+		c.want(logged(`"level":"warning","logger":"l","data":"w"`), done)
 	})
 }
 
@@ -3114,7 +3113,8 @@ func TestLogData(t *testing.T) {
 	} {
 		inBubble(t, s, "", func(c *client) {
 			*do = func(ctx context.Context) { slog.New(logger).InfoContext(ctx, test.msg, test.attrs...) }
-			c.talk(doAt(`"info"`) + logged(`"level":"info","logger":"lo\"g","data":`+test.want) + done)
+			c.send(doAt(`"info"`))
+			c.want(logged(`"level":"info","logger":"lo\"g","data":`+test.want), done)
 		})
 	}
 }
@@ -3144,28 +3144,32 @@ func TestLogWithoutClient(t *testing.T) {
 			< 2! -32601 Method not found: logging/setLevel
 			> 1 tools/call {"name":"do"}
 			< 1 {"content":[]}`
-		c.script(refused)
+		c.play(refused)
 		l = slog.New(off.LogHandler("late"))
-		c.script(refused)
-		c.script(`
+		c.play(refused)
+		c.play(`
 			> 4+ server/discover
 			< 4* {"supportedVersions":["2026-07-28"],"capabilities":{"logging":{},"tools":{"listChanged":true}}}`)
 		*do = func(ctx context.Context) { l.InfoContext(ctx, "declared by now") }
-		c.talk(doAt(`"debug"`) + logged(`"level":"info","logger":"late","data":"declared by now"`) + done)
+		c.send(doAt(`"debug"`))
+		c.want(logged(`"level":"info","logger":"late","data":"declared by now"`), done)
 	})
 	do = doer(on)
 	inBubble(t, on, "", func(c *client) {
 		var late context.Context
 		*do = func(ctx context.Context) { late = context.WithoutCancel(ctx) }
-		c.talk(doAt(`"debug"`) + done)
+		c.send(doAt(`"debug"`))
+		c.want(done)
 		l.ErrorContext(late, "after its end")
 		*do = func(ctx context.Context) {
 			<-ctx.Done()
 			l.ErrorContext(context.WithoutCancel(ctx), "cancelled")
 		}
-		c.talk(doAt(`"debug"`) + `> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		c.send(doAt(`"debug"`), "cancel 1")
+		c.want()
 		*do = func(ctx context.Context) { l.ErrorContext(late, "of an earlier request with the same id") }
-		c.talk(doAt(`"debug"`) + done)
+		c.send(doAt(`"debug"`))
+		c.want(done)
 	})
 }
 
@@ -3183,24 +3187,24 @@ func TestProgress(t *testing.T) {
 		c := serve(t, &s.Server)
 		for _, token := range []string{`7`, `"7"`, `"\u0041 \\"`, `9007199254740993`, `-0`, `7.0`, `""`} {
 			c.writes = nil
-			c.send(modernCall("1", "steps", `"progressToken":`+token))
+			c.send(`1+ tools/call {"name":"steps","_meta":{"progressToken":` + token + "}}")
 			time.Sleep(progressGap)
 			c.recv()
 			want := []string{}
 			for _, done := range []string{"-1", "0", "0.0000001", "0.5", "2", "1000000", "1234567.5", "1000000000000000000000"} {
-				want = append(want, progressLine(token, done)+"\n") // each in its own write, with the token as it was sent
+				want = append(want, written(progressLine(token, done))) // each in its own write, with the token as it was sent
 			}
-			if want = append(want, modernSaid("1", "done")+"\n"); !slices.Equal(c.writes, want) {
+			if want = append(want, written("1+ said done")); !slices.Equal(c.writes, want) {
 				t.Errorf("writes: %q\nwant %q", c.writes, want)
 			}
 		}
 		Progress(kept, 1e22, 0, "too late")
-		c.send(modernCall("1", "steps")) // no token, no line
-		c.want(modernSaid("1", "done"))
+		c.send("1+ call steps") // no token, no line
+		c.want("1+ said done")
 		Progress(kept, 1e22, 0, "too late")
 		Progress(context.Background(), 1, 0, "not of a handler")
-		for _, token := range []string{`1.5`, `true`, `{}`} {
-			c.send(modernCall("1", "steps", `"progressToken":`+token))
+		for _, token := range []string{`1.5`, `true`, `[]`} {
+			c.send("1+ call steps @" + token)
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], "-32602") {
 				t.Errorf("token %s: %q", token, got)
 			}
@@ -3232,10 +3236,10 @@ func TestConcurrentProgress(t *testing.T) {
 	})
 	inBubble(t, s, "", func(c *client) {
 		for range 5 {
-			c.send(modernCall("1", "crowd", `"progressToken":1`))
+			c.send("1+ call crowd @1")
 			time.Sleep(progressGap)
 			lines := c.recv()
-			if last := lines[len(lines)-1]; !sameJSON(t, last, modernSaid("1", "done")) {
+			if last := lines[len(lines)-1]; !sameJSON(t, last, "1+ said done") {
 				t.Errorf("the last line is %s", last)
 			}
 			last := 0.0
@@ -3328,69 +3332,11 @@ const (
 
 func askOnce(ctx context.Context) (string, error) { return outcome(confirm(ctx, "k")) }
 
-func callTheAsker(id any) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{"name":"ask"}}`, id)
-}
-
-// modernRequest returns the line of a request of the modern era; more are
-// members of its params, each with a comma before it.
-func modernRequest(id any, method, params, caps string, more ...string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":%q,"params":{%s%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}}}`,
-		id, method, params, strings.Join(more, ""), caps)
-}
-
-func questionLine(id any, method, params string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":%q,"params":%s}`, id, method, params)
-}
-
-func answer(id any, result string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":%s}`, id, result)
-}
-
 func withdrawn(id any) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%v,"reason":"no longer needed"}}`, id)
 }
 
 const badState = "Invalid requestState"
-
-// round checks that the one line that came responds to id with these questions and
-// with nothing more, and returns the requestState. The keys of the questions are the
-// server's own: the test names them, as in "$k", and send puts the server's in.
-func (c *client) round(id any, inputRequests string) string {
-	c.t.Helper()
-	var m struct {
-		Result struct {
-			RequestState  string
-			InputRequests map[string]json.RawMessage
-		}
-	}
-	var want map[string]json.RawMessage
-	got := c.recv()
-	if len(got) != 1 || json.Unmarshal([]byte(got[0]), &m) != nil || m.Result.RequestState == "" {
-		c.t.Fatalf("no questions: %q", got)
-	}
-	if err := json.Unmarshal([]byte(inputRequests), &want); err != nil {
-		c.t.Fatal(err)
-	}
-	for name, question := range want {
-		for key, raw := range m.Result.InputRequests {
-			if sameJSON(c.t, string(raw), string(question)) {
-				c.keys = append([]string{strconv.Quote(name), strconv.Quote(key)}, c.keys...) // the newest is found first
-				inputRequests = strings.Replace(inputRequests, strconv.Quote(name), strconv.Quote(key), 1)
-			}
-			if len(key) > 33 {
-				c.t.Errorf("key %q", key)
-			}
-		}
-	}
-	expected := fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":{"resultType":"input_required","inputRequests":%s,"requestState":%q,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`,
-		id, inputRequests, m.Result.RequestState)
-	const each = `{"method":` // a duplicate key would be hidden otherwise
-	if !sameJSON(c.t, got[0], expected) || strings.Count(got[0], each) != strings.Count(expected, each) {
-		c.t.Errorf("got  %s\nwant %s", got[0], expected)
-	}
-	return m.Result.RequestState
-}
 
 func elicits[T any]() { Elicit[T](context.Background(), "m") }
 
@@ -3601,43 +3547,34 @@ func TestAskingInBothEras(t *testing.T) {
 func inBothErasAsk(t *testing.T, ask askFunc, rounds [][]asked, want string) {
 	mint := regexp.MustCompile(`,"elicitationId":"[0-9a-z]{8,}"`)
 	inBubbleWith(t, asker(ask), "2025-11-25", everyCap, func(c *client) {
-		c.send(callTheAsker("1"))
+		c.send("1 call ask")
 		for i, q := range slices.Concat(rounds...) {
 			got := c.recv()
 			if len(got) != 1 {
 				c.t.Fatalf("question %d: got %q", i, got)
 			}
 			url := strings.Contains(q.params, `"mode":"url"`)
-			if bare := mint.ReplaceAllString(got[0], ""); (bare != got[0]) != url || !sameJSON(t, bare, questionLine(i+1, q.method, q.params)) {
-				t.Errorf("got  %s\nwant %s", got[0], questionLine(i+1, q.method, q.params))
+			if bare := mint.ReplaceAllString(got[0], ""); (bare != got[0]) != url || !sameJSON(t, bare, fmt.Sprint(i+1, " "+q.method+" "+q.params)) {
+				t.Errorf("got  %s\nwant %s", got[0], fmt.Sprint(i+1, " "+q.method+" "+q.params))
 			}
-			c.send(answer(i+1, q.answer))
+			c.send(fmt.Sprint(i+1, " "+q.answer))
 		}
-		c.want(said(1, want))
+		c.want("1 said " + want)
 	})
-	inBubble(t, asker(ask), "", func(c *client) {
+	inBubbleWith(t, asker(ask), "", everyCap, func(c *client) {
 		more := ""
 		for i, round := range rounds {
-			c.send(modernRequest(i, "tools/call", `"name":"ask","arguments":{}`, everyCap, more))
+			c.send(fmt.Sprint(i, `+ tools/call {"name":"ask","arguments":{}`+more+"}"))
 			inputs, answers := "", ""
 			for _, q := range round {
 				inputs += fmt.Sprintf(`,%q:{"method":%q,"params":%s}`, "$"+q.key, q.method, q.params)
 				answers += fmt.Sprintf(`,%q:%s`, "$"+q.key, q.answer)
 			}
-			state := c.round(i, "{"+inputs[1:]+"}")
-			more = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, answers[1:], state)
+			c.want(fmt.Sprint(i, "? {"+inputs[1:]+"}"))
+			more = `,"inputResponses":{` + answers[1:] + `},"requestState":"$STATE"`
 		}
-		c.send(modernRequest(`"last"`, "tools/call", `"name":"ask","arguments":{}`, everyCap, more))
-		c.want(modernSaid(`"last"`, want))
-	})
-}
-
-// inBubbleWith is inBubble with capabilities.
-func inBubbleWith(t *testing.T, s *Server, version, capabilities string, f func(c *client)) {
-	t.Helper()
-	inBubble(t, s, "", func(c *client) {
-		c.initialize(version, capabilities)
-		f(c)
+		c.send(`"last"+ tools/call {"name":"ask","arguments":{}` + more + "}")
+		c.want(`"last"+ said ` + want)
 	})
 }
 
@@ -3698,14 +3635,12 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 				got = err
 				return text, err
 			})
-			inBubble(t, s, "", func(c *client) {
-				line := modernRequest(1, "tools/call", `"name":"ask"`, test.caps)
-				if test.version != "2026-07-28" {
-					c.initialize(test.version, test.caps)
-					line = callTheAsker(1)
+			inBubbleWith(t, s, strings.TrimPrefix(test.version, "2026-07-28"), test.caps, func(c *client) {
+				line := "1 call ask"
+				if test.version == "2026-07-28" {
+					line = "1+ call ask"
 				}
-				c.send(line)
-				response := strings.Join(c.recv(), "\n")
+				response := strings.Join(c.ask(line), "\n")
 				want := `"isError":true`
 				switch {
 				case test.method != "":
@@ -3720,7 +3655,7 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 				}
 				if test.method != "" && test.version != "2026-07-28" {
 					c.send(`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`)
-					c.want(said(1, "error: mcp: the client responded with an error: no (-1)"))
+					c.want("1 said error: mcp: the client responded with an error: no (-1)")
 				}
 			})
 		})
@@ -3730,52 +3665,43 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 // Handlers of all kinds may ask, except completions in the modern era. If the client cannot
 // be asked, the error names the capability.
 func TestHandlersOfAllKindsMayAsk(t *testing.T) {
-	const asks = `{"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
 	const lacks = "This request needs the elicitation capability, which this client does not have"
-	for _, test := range []struct{ method, params, result, hints string }{
-		{"tools/call", `{"name":"ask"}`, `{"content":[{"type":"text","text":"true"}]}`, "+"},
-		{"prompts/get", `{"name":"ask"}`, `{"messages":[{"role":"user","content":{"type":"text","text":"true"}}]}`, "+"},
-		{"resources/read", `{"uri":"ask:a"}`, `{"contents":[{"uri":"ask:a","text":"true"}]}`, "*"},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"a","value":""}}`,
+	const unsupported = "! -32603 mcp: completion/complete cannot ask the client: unsupported operation"
+	for _, test := range []struct{ request, result, hints string }{
+		{`tools/call {"name":"ask"`, `{"content":[{"type":"text","text":"true"}]}`, "+ "},
+		{`prompts/get {"name":"ask"`, `{"messages":[{"role":"user","content":{"type":"text","text":"true"}}]}`, "+ "},
+		{`resources/read {"uri":"ask:a"`, `{"contents":[{"uri":"ask:a","text":"true"}]}`, "* "},
+		{`completion/complete {"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"a","value":""}`,
 			`{"completion":{"values":["true"],"total":1,"hasMore":false}}`, ""},
 	} {
-		t.Run(test.method, func(t *testing.T) {
-			inBubble(t, asker(askOnce), "", func(c *client) {
-				send := func(id int, caps string, more ...string) {
-					c.send(modernRequest(id, test.method, test.params[1:len(test.params)-1], caps, more...))
-				}
-				if test.method == "completion/complete" {
-					unsupported := wrong(1, codeInternal, "mcp: completion/complete cannot ask the client: unsupported operation")
-					send(1, everyCap)
-					c.want(unsupported)
-					send(1, everyCap, `,"inputResponses":{"$k":`+confirmYes+`},"requestState":"x"`)
-					c.want(unsupported)
+		t.Run(test.request, func(t *testing.T) {
+			inBubbleWith(t, asker(askOnce), "", everyCap, func(c *client) {
+				if test.hints == "" {
+					c.play("> 1+ " + test.request + "}\n< 1" + unsupported)
+					c.play("> 1+ " + test.request + answersK + "}\n< 1" + unsupported)
 				} else {
-					send(1, everyCap)
-					state := c.round(1, asks)
-					send(2, everyCap, `,"inputResponses":{"$k":`+confirmYes+`},"requestState":"`+state+`"`)
-					c.script("< 2" + test.hints + " " + test.result)
-					send(3, `{}`)
-					c.script("< 3! -32021 " + lacks + ` {"requiredCapabilities":{"elicitation":{}}}`)
+					c.play("> 1+ " + test.request + "}\n< 1? " + asksK)
+					c.play("> 2+ " + test.request + answersK + "}\n< 2" + test.hints + test.result)
+					c.caps = "{}"
+					c.play("> 3+ " + test.request + "}\n< 3! -32021 " + lacks + ` {"requiredCapabilities":{"elicitation":{}}}`)
 				}
 				c.initialize("2025-11-25", `{"elicitation":{}}`)
-				c.script("> 4 " + test.method + " " + test.params + "\n< 1 elicitation/create " + confirmAsk)
-				c.send(answer(1, confirmYes))
-				c.want(answer(4, test.result))
+				c.play("> 4 " + test.request + "}\n< 1 elicitation/create " + confirmAsk)
+				c.play("> 1 " + confirmYes + "\n< 4 " + test.result)
 			})
 			inBubble(t, asker(askOnce), legacyPV, func(c *client) {
-				want := wrong(1, codeInternal, lacks)
-				if test.method == "tools/call" {
-					want = failed(1, lacks)
+				want := "1! -32603 " + lacks
+				if strings.HasPrefix(test.request, "tools/call") {
+					want = "1 failed " + lacks
 				}
-				c.talk(long("> 1 "+test.method+" "+test.params) + "< " + want)
+				c.play("> 1 " + test.request + "}\n< " + want)
 			})
 		})
 	}
 	for name, ask := range map[string]askFunc{"elicitation.url": askURL, "sampling": askModel(`{}`), "sampling.tools": askModel(`{"tools":[]}`)} {
 		inBubble(t, asker(ask), legacyPV, func(c *client) {
-			c.send(callTheAsker(1))
-			c.want(failed(1, "This request needs the "+name+" capability, which this client does not have"))
+			c.send("1 call ask")
+			c.want("1 failed This request needs the " + name + " capability, which this client does not have")
 		})
 	}
 }

@@ -150,11 +150,18 @@ func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace
 
 var wireFolder = os.Getenv("MCP_TEST_WIRE")
 
-// send writes lines to the server.
+// send writes each of its arguments to the server in one Write: a line, or several.
 func (c *client) send(lines ...string) {
 	c.t.Helper()
 	for _, line := range lines {
-		if _, err := strings.NewReplacer(c.keys...).WriteString(c.in, line+"\n"); err != nil {
+		text := written(line)
+		if c.caps != "" {
+			text = strings.ReplaceAll(text, `clientCapabilities":{}`, `clientCapabilities":`+c.caps)
+		}
+		if c.state != "" {
+			text = strings.NewReplacer(append([]string{"$STATE", c.state}, c.keys...)...).Replace(text)
+		}
+		if _, err := io.WriteString(c.in, text); err != nil {
 			c.t.Errorf("send %.200s: %v", line, err)
 		}
 	}
@@ -171,6 +178,13 @@ func (c *client) recv() []string {
 	return got
 }
 
+// ask sends lines and returns what comes then.
+func (c *client) ask(lines ...string) []string {
+	c.t.Helper()
+	c.send(lines...)
+	return c.recv()
+}
+
 // want checks what came, as JSON values, in order.
 func (c *client) want(lines ...string) {
 	c.t.Helper()
@@ -181,35 +195,69 @@ func (c *client) want(lines ...string) {
 			c.t.Errorf("unexpected: %s", got[i])
 		case i >= len(got):
 			c.t.Errorf("missing: %s", lines[i])
-		case !sameJSON(c.t, got[i], lines[i]):
-			c.t.Errorf("got  %s\nwant %s", got[i], lines[i])
+		default:
+			want := lines[i]
+			if m := shortLine.FindStringSubmatch(lines[i]); m[2] == "?" {
+				want = c.questions(m[1], m[3], got[i])
+			}
+			if !sameJSON(c.t, got[i], want) {
+				c.t.Errorf("got  %s\nwant %s", got[i], want)
+			}
 		}
 	}
 }
 
-// talk plays a transcript: lines that begin with > are sent, those with < are
-// to be received before the next is sent, $META and $SRV are written out, and
-// all others are comments.
-func (c *client) talk(transcript string) {
+// questions writes out a response that asks, with the server's keys and requestState in
+// it. From then on send writes these where the test has its own names for them, as in "$k".
+func (c *client) questions(id, questions, got string) string {
 	c.t.Helper()
-	transcript = strings.NewReplacer(
-		"$META", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`,
-		"$SRV", `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}`,
-	).Replace(transcript)
+	var m struct {
+		Result struct {
+			RequestState  string
+			InputRequests map[string]json.RawMessage
+		}
+	}
+	var named map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(questions), &named); err != nil {
+		c.t.Fatal(err)
+	}
+	if json.Unmarshal([]byte(got), &m); m.Result.RequestState == "" {
+		c.t.Fatalf("no questions: %s", got)
+	}
+	c.state = m.Result.RequestState
+	for name, question := range named {
+		for key, raw := range m.Result.InputRequests {
+			if sameJSON(c.t, string(raw), string(question)) {
+				c.keys = append([]string{strconv.Quote(name), strconv.Quote(key)}, c.keys...) // the newest is found first
+				questions = strings.Replace(questions, strconv.Quote(name), strconv.Quote(key), 1)
+			}
+			if len(key) > 33 {
+				c.t.Errorf("key %q", key)
+			}
+		}
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":%s,"requestState":%q,%s}}`, id, questions, c.state, serverMeta)
+}
+
+// play plays a transcript: lines after > are sent, and those after < must come before the
+// next is sent. A line after # is a comment.
+func (c *client) play(transcript string) {
+	c.t.Helper()
 	var expected []string
 	for line := range strings.Lines(transcript + "\n>") {
-		line = strings.TrimSpace(line)
-		if rest, ok := strings.CutPrefix(line, "<"); ok {
-			expected = append(expected, strings.TrimSpace(rest))
-		}
-		if rest, ok := strings.CutPrefix(line, ">"); ok {
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "< "):
+			expected = append(expected, line[2:])
+		case strings.HasPrefix(line, ">"):
 			if strings.Contains(strings.Join(expected, ""), "notifications/progress") {
 				time.Sleep(progressGap) // a response may follow
 			}
 			c.want(expected...)
-			if expected = nil; rest != "" {
-				c.send(strings.TrimSpace(rest))
+			if expected = nil; line != ">" {
+				c.send(strings.TrimSpace(line[1:]))
 			}
+		case line != "" && line[0] != '#':
+			c.t.Fatalf("not a line of a transcript: %s", line)
 		}
 	}
 }
@@ -217,11 +265,11 @@ func (c *client) talk(transcript string) {
 // initialize opens a legacy session of the revision with these capabilities.
 func (c *client) initialize(version, capabilities string) {
 	c.t.Helper()
-	c.send(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":` + capabilities + `,"clientInfo":{"name":"c","version":"1"}}}`)
-	if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], version) {
+	got := c.ask(`"init" initialize ` + version + " " + capabilities)
+	if len(got) != 1 || !strings.Contains(got[0], version) {
 		c.t.Fatalf("initialize: got %q", got)
 	}
-	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.send("notifications/initialized")
 }
 
 // end closes the client's end, and checks that Serve returns nil and nothing
@@ -235,7 +283,7 @@ func (c *client) end() {
 	c.want()
 }
 
-// sameJSON reports whether two texts hold the same value. A member that comes twice in
+// sameJSON reports whether two lines hold the same JSON value. A member that comes twice in
 // one of them is an error.
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
@@ -257,29 +305,181 @@ func sameJSON(t *testing.T, a, b string) bool {
 		}
 		return v
 	}
-	return reflect.DeepEqual(value(a), value(b))
+	return reflect.DeepEqual(value(full(a)), value(full(b)))
 }
 
-// ---- lines and transcripts ----
+// ---- lines, written short ----
 
+// full writes out a line that is written short:
+//
+//	1 tools/list {...}     a request; {} may be left out
+//	1 call echo {...}      a request of tools/call with these arguments
+//	1 call echo @7 {...}   one with the progress token 7
+//	1+ tools/list {...}    a request of the modern era
+//	1 initialize 2025-11-25 {...}  the request that opens a session, and the client's capabilities
+//	notifications/x {...}  a notification
+//	cancel 1               notifications/cancelled for the request 1
+//	1 {...}                a result
+//	1+ {...}               one of the modern era; 1* has the caching hints as well
+//	1 said text            a result of one text; "1 failed text" is an error that the model reads
+//	1! -32602 text {...}   an error, and its data if it has any
+//	1? {...}               questions of the modern era, for want only
+//
+// Any other line, such as JSON, is returned as it is.
+func full(line string) string {
+	if line == "" || strings.ContainsRune("{[", rune(line[0])) {
+		return line
+	}
+	m := shortLine.FindStringSubmatch(line)
+	id, mark, rest := m[1], m[2], m[3]
+	word, after, _ := strings.Cut(rest, " ")
+	start := `{"jsonrpc":"2.0"`
+	if id != "" {
+		start += `,"id":` + id
+	}
+	request := func(method, params string) string {
+		switch {
+		case mark == "+" && lastIsMeta.MatchString(params):
+			params = strings.TrimSuffix(params, "}}") + "," + modernMeta + "}}"
+		case mark == "+" && len(params) > len("{}"):
+			params = params[:len(params)-1] + "," + modernParams + "}"
+		case mark == "+":
+			params = "{" + modernParams + "}"
+		}
+		if params != "" {
+			params = `,"params":` + params
+		}
+		return start + `,"method":` + quote(method) + params + "}"
+	}
+	result := func(members string) string {
+		switch mark {
+		case "+":
+			members = `"resultType":"complete",` + members + serverMeta
+		case "*":
+			members = `"resultType":"complete","ttlMs":0,"cacheScope":"private",` + members + serverMeta
+		}
+		return start + `,"result":{` + strings.TrimSuffix(members, ",") + "}}"
+	}
+	switch {
+	case id == "" && word == "cancel":
+		return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + after + `,"reason":"user pressed stop"}}`
+	case id == "" && strings.HasPrefix(word, "notifications/"):
+		return request(word, after)
+	case id == "" || rest == "":
+		return line
+	case mark == "!":
+		text, data, _ := strings.Cut(after, " {")
+		if data != "" {
+			data = `,"data":{` + data
+		}
+		return start + `,"error":{"code":` + word + `,"message":` + quote(text) + data + "}}"
+	case word == "said":
+		return result(`"content":[{"type":"text","text":` + quote(after) + `}],`)
+	case word == "failed":
+		return result(`"content":[{"type":"text","text":` + quote(after) + `}],"isError":true,`)
+	case word == "call":
+		name, params, _ := strings.Cut(after, " ")
+		meta := ""
+		if strings.HasPrefix(params, "@") {
+			meta, params, _ = strings.Cut(params[1:], " ")
+			meta = `,"_meta":{"progressToken":` + meta + "}"
+		}
+		if params != "" {
+			params = `,"arguments":` + params
+		}
+		return request("tools/call", `{"name":`+quote(name)+params+meta+"}")
+	case word == "initialize" && after != "" && after[0] != '{':
+		version, capabilities, _ := strings.Cut(after, " ")
+		return request(word, `{"protocolVersion":`+quote(version)+`,"capabilities":`+cmp.Or(capabilities, "{}")+`,"clientInfo":{"name":"c","version":"1"}}`)
+	case rest[0] == '{':
+		inner := rest[1 : len(rest)-1]
+		if inner != "" {
+			inner += ","
+		}
+		return result(inner)
+	}
+	return request(word, after)
+}
+
+var shortLine = regexp.MustCompile(`(?s)^(?:(-?[\d.]+|null|"(?:[^"\\]|\\.)*")([+*!?]?) ?)?(.*)$`)
+
+var lastIsMeta = regexp.MustCompile(`"_meta":\{[^{}]+\}\}$`)
+
+// written is lines as they are sent.
+func written(lines ...string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		for part := range strings.SplitSeq(line, "\n") {
+			b.WriteString(full(part) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// calls returns the lines of calls with the ids from to to.
+func calls(from, to int, call string) (lines []string) {
+	for id := from; id <= to; id++ {
+		lines = append(lines, fmt.Sprint(id, " call ", call))
+	}
+	return lines
+}
+
+// modernParams is what makes a request one of the modern era, as a member of its params;
+// serverMeta is the same of its result.
 const (
-	pingLine = `{"jsonrpc":"2.0","id":"p","method":"ping"}`
-	pongLine = `{"jsonrpc":"2.0","id":"p","result":{}}`
-	ping     = "\n> " + pingLine + "\n< " + pongLine + "\n"
-	legacyPV = "2025-11-25"
+	modernMeta   = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
+	modernParams = `"_meta":{` + modernMeta + `}`
+	serverMeta   = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}`
+
+	pingLine   = `{"jsonrpc":"2.0","id":"p","method":"ping"}`
+	pongLine   = `{"jsonrpc":"2.0","id":"p","result":{}}`
+	ping       = "\n> " + pingLine + "\n< " + pongLine + "\n"
+	listenLine = `"sub"+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`
+	legacyPV   = "2025-11-25"
+	opening    = `0 initialize 2025-11-25 {"roots":{}}` + "\nnotifications/initialized"
 )
 
-// play runs a transcript in a session of its own, after initialize if version
-// is not "", and sees it end well.
-func play(t *testing.T, s *Server, version, transcript string) {
+// quote is s as JSON, written as the library writes it: without escapes for HTML.
+func quote(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(s)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func progressLine(token, done string) string {
+	return `notifications/progress {"progressToken":` + token + `,"progress":` + done + `}`
+}
+
+var stopped = &CancelledError{Reason: "user pressed stop"}
+
+// ---- sessions ----
+
+// inBubble runs f with a client, of a legacy session if version is not "", and sees the
+// session end well.
+func inBubble(t *testing.T, s *Server, version string, f func(c *client)) {
 	t.Helper()
-	inBubble(t, s, "", func(c *client) {
-		if version != "" {
-			c.initialize(version, `{"roots":{}}`)
+	inBubbleWith(t, s, version, "{}", f)
+}
+
+// inBubbleWith is inBubble with capabilities, which the client declares in both eras.
+func inBubbleWith(t *testing.T, s *Server, version, capabilities string, f func(c *client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		c := serve(t, s)
+		if c.caps = capabilities; version != "" {
+			c.initialize(version, capabilities)
 		}
-		c.talk(transcript)
+		f(c)
+		c.end()
 	})
 }
+
+// eras are both ways to speak: the version to initialize with, and the mark of
+// a request.
+var eras = []struct{ name, version, plus string }{{"legacy", "2025-11-25", ""}, {"modern", "", "+"}}
 
 // feed serves what r holds and returns the lines that the server wrote.
 func feed(t *testing.T, s *Server, r io.Reader) (lines []string) {
@@ -296,158 +496,6 @@ func feed(t *testing.T, s *Server, r io.Reader) (lines []string) {
 	})
 	return lines
 }
-
-// call is a line that calls a tool, said a result of one text, failed the same
-// with isError, and wrong an error of the protocol. Ids are raw.
-func call(id any, tool, args string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, args)
-}
-
-func said(id any, text string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":{"content":[{"type":"text","text":%s}]}}`, id, quote(text))
-}
-
-func failed(id any, text string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":{"content":[{"type":"text","text":%s}],"isError":true}}`, id, quote(text))
-}
-
-func wrong(id any, code int, message string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"error":{"code":%d,"message":%s}}`, id, code, quote(message))
-}
-
-// quote is s as JSON, written as the library writes it: without escapes for HTML.
-func quote(s string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.Encode(s)
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
-
-// modernCall is a call of the modern era; meta is more members of its _meta.
-func modernCall(id, tool string, meta ...string) string {
-	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","_meta":{` + strings.Join(append(meta, modernMeta), ",") + `}}}`
-}
-
-// legacyCall is a call of the legacy era.
-func legacyCall(id, tool string, meta ...string) string {
-	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","_meta":{` + strings.Join(meta, ",") + `}}}`
-}
-
-func modernSaid(id any, text string) string { return modernAnswered(id, text, "") }
-
-func modernFailed(id any, text string) string { return modernAnswered(id, text, `"isError":true,`) }
-
-func modernAnswered(id any, text, more string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":{"resultType":"complete","content":[{"type":"text","text":%s}],%s"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`,
-		id, quote(text), more)
-}
-
-func progressLine(token, done string) string {
-	return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":` + done + `}}`
-}
-
-func cancelling(id string) string {
-	return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"user pressed stop"}}`
-}
-
-const listenLine = `{"jsonrpc":"2.0","id":"sub","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{` + modernMeta + `}}}`
-
-var stopped = &CancelledError{Reason: "user pressed stop"}
-
-// script plays a transcript as talk does, whose lines are written short:
-//
-//	> 1 ping {...}        a request; {} may be left out
-//	> 1+ tools/list {...} one of the modern era
-//	> notifications/x {}  a notification
-//	< 1 {...}             a result
-//	< 1+ {...}            one of the modern era; 1* has the caching hints as well
-//	< 1! -32602 text      an error; {...} behind it is its data
-//	< notifications/x {}  a notification; {} may be left out
-func (c *client) script(lines string) {
-	c.t.Helper()
-	c.talk(long(lines))
-}
-
-// ask sends one line of a script and returns what comes then.
-func (c *client) ask(line string) []string {
-	c.t.Helper()
-	c.send(strings.TrimSpace(strings.TrimPrefix(long(line), ">")))
-	return c.recv()
-}
-
-// modernParams is what makes a request one of the modern era, as a member of
-// its params.
-const modernParams = `"_meta":{` + modernMeta + `}`
-
-// long writes a script out.
-func long(lines string) string {
-	var b strings.Builder
-	for line := range strings.Lines(lines) {
-		line = strings.TrimSpace(line)
-		m := shortLine.FindStringSubmatch(line)
-		if m == nil {
-			if line != "" && line[0] != '#' {
-				panic("bad line: " + line)
-			}
-			continue
-		}
-		dir, id, mark, method, text, object := m[1], m[2], m[3], m[4], m[5], m[6]
-		into := func(first, last string) string { // more members for object
-			inner := strings.TrimSuffix(strings.TrimPrefix(object, "{"), "}")
-			return "{" + strings.Join(slices.DeleteFunc([]string{first, inner, last}, func(s string) bool { return s == "" }), ",") + "}"
-		}
-		fmt.Fprintf(&b, `%s {"jsonrpc":"2.0"`, dir)
-		if id != "" {
-			b.WriteString(`,"id":` + id)
-		}
-		switch {
-		case mark == "!":
-			fmt.Fprintf(&b, `,"error":{"code":%s,"message":%s`, method, appendString(nil, text))
-			if object != "" {
-				b.WriteString(`,"data":` + object)
-			}
-			b.WriteString("}")
-		case mark == "+" && method != "":
-			fmt.Fprintf(&b, `,"method":%q,"params":%s`, method, into("", modernParams))
-		case method != "":
-			fmt.Fprintf(&b, `,"method":%q`, method)
-			if object != "" {
-				b.WriteString(`,"params":` + object)
-			}
-		case mark == "+":
-			b.WriteString(`,"result":` + into(`"resultType":"complete"`, "$SRV"))
-		case mark == "*":
-			b.WriteString(`,"result":` + into(`"resultType":"complete","ttlMs":0,"cacheScope":"private"`, "$SRV"))
-		default:
-			b.WriteString(`,"result":` + object)
-		}
-		b.WriteString("}\n")
-	}
-	return b.String()
-}
-
-var shortLine = regexp.MustCompile(`^([<>]) (?:(-?[\d.]+|null|"[^"]*")([+*!]?) ?)?([a-z]+[a-zA-Z_/]*|-?\d+)? ?([^{]*?) ?(\{.*\})?$`)
-
-// inBubble runs f with a client, of a legacy session if version is not "".
-func inBubble(t *testing.T, s *Server, version string, f func(c *client)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		t.Helper()
-		c := serve(t, s)
-		if version != "" {
-			c.initialize(version, "{}")
-		}
-		f(c)
-		c.end()
-	})
-}
-
-// eras are both ways to speak: the version to initialize with, and the mark of
-// a request.
-var eras = []struct{ name, version, plus string }{{"legacy", "2025-11-25", ""}, {"modern", "", "+"}}
 
 // ---- what tests check with ----
 
@@ -643,39 +691,28 @@ func (r toolResult) text() string {
 	return r.Content[0].Text
 }
 
-// callX lists the only tool of s, which is called x, and calls it with each of
-// these arguments.
-func callX(t *testing.T, s *Server, version string, args ...string) (tool struct{ InputSchema, OutputSchema json.RawMessage }, results []toolResult) {
+// callX lists the only tool of s, which is called x, and calls it with each of these arguments.
+func callX(t *testing.T, s *Server, args ...string) (tool struct{ InputSchema, OutputSchema json.RawMessage }, results []toolResult) {
 	t.Helper()
-	lines := fmt.Sprintf(`{"jsonrpc":"2.0","id":1000,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, version) +
-		"\n" + `{"jsonrpc":"2.0","id":1001,"method":"tools/list"}` + "\n"
-	for i, a := range args {
-		lines += call(strconv.Itoa(i), "x", a) + "\n"
+	var m struct {
+		Result struct {
+			Tools []struct{ InputSchema, OutputSchema json.RawMessage }
+			toolResult
+		}
+		Error struct{ Message string }
 	}
-	results = make([]toolResult, len(args))
-	for _, line := range feed(t, s, strings.NewReader(lines)) {
-		var m struct {
-			ID     int
-			Result json.RawMessage
-			Error  *struct{ Message string }
+	inBubble(t, s, legacyPV, func(c *client) {
+		json.Unmarshal([]byte(c.ask("1 tools/list")[0]), &m)
+		if len(m.Result.Tools) == 1 {
+			tool = m.Result.Tools[0]
 		}
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("%s: %v", line, err)
+		for _, a := range args {
+			m.Result.toolResult, m.Error.Message = toolResult{}, ""
+			json.Unmarshal([]byte(c.ask("1 call x " + a)[0]), &m)
+			m.Result.failed = m.Error.Message
+			results = append(results, m.Result.toolResult)
 		}
-		switch {
-		case m.ID == 1001:
-			var list struct {
-				Tools []struct{ InputSchema, OutputSchema json.RawMessage }
-			}
-			if json.Unmarshal(m.Result, &list); len(list.Tools) == 1 {
-				tool = list.Tools[0]
-			}
-		case m.ID < len(args) && m.Error != nil:
-			results[m.ID].failed = m.Error.Message
-		case m.ID < len(args):
-			json.Unmarshal(m.Result, &results[m.ID])
-		}
-	}
+	})
 	return tool, results
 }
 
@@ -698,7 +735,7 @@ func try(t *testing.T, s *Server, trials ...trial) {
 	for _, tr := range trials {
 		args = append(args, tr.args)
 	}
-	_, results := callX(t, s, legacyPV, args...)
+	_, results := callX(t, s, args...)
 	for i, tr := range trials {
 		want := strings.Replace(tr.want, "! ", "! Invalid arguments: ", 1)
 		if got := results[i].text(); got != want {
@@ -979,20 +1016,6 @@ func childServer() (code int) {
 	return 0
 }
 
-const opening = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}
-{"jsonrpc":"2.0","method":"notifications/initialized"}
-`
-
-func callLine(id int, tool, arguments string) string { return call(id, tool, arguments) + "\n" }
-
-func callLines(from, to int, tool, arguments string) string {
-	var b strings.Builder
-	for id := from; id <= to; id++ {
-		b.WriteString(callLine(id, tool, arguments))
-	}
-	return b.String()
-}
-
 // A message is any line of the server.
 type message struct {
 	ID     int
@@ -1104,9 +1127,10 @@ func (p *proc) kill(sig os.Signal) {
 	}
 }
 
-func (p *proc) send(s string) {
+// send writes lines to the process in one Write.
+func (p *proc) send(lines ...string) {
 	p.t.Helper()
-	if _, err := io.WriteString(p.in, s); err != nil {
+	if _, err := io.WriteString(p.in, written(lines...)); err != nil {
 		p.t.Fatalf("send: %v", err)
 	}
 }
@@ -1142,7 +1166,7 @@ func (p *proc) next(id int) message {
 // arrived returns when n handlers wait.
 func (p *proc) arrived(n int) {
 	p.t.Helper()
-	p.send(callLine(1e6, "arrived", fmt.Sprintf(`{"N":%d}`, n)))
+	p.send(fmt.Sprintf(`1000000 call arrived {"N":%d}`, n))
 	p.next(1e6)
 }
 
@@ -1229,42 +1253,39 @@ func onUnix(t *testing.T) {
 func TestProtocol(t *testing.T) {
 	const missing = "Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (older revisions send initialize)"
 	initialize := func(version string) string {
-		return `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n"
-	}
-	initialized := func(version string) string {
-		return `< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + version + `","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}}` + "\n"
+		return "\n> 1 initialize " + version + "\n" + `< 1 {"protocolVersion":"` + version + `","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}` + "\n"
 	}
 	for _, tt := range []struct {
 		name       string
 		server     func() *Server
-		version    string // of initialize; "": no initialize is sent
 		transcript string
 	}{
-		{"notifications get no response", demo, "", `
-			> {"jsonrpc":"2.0","method":"notifications/no_such_thing"}
+		{"notifications get no response", demo, `
+			> notifications/no_such_thing
 			> {"jsonrpc":"2.0","method":"tools/list"}
 			> {"jsonrpc":"2.0","method":"tools/call","params":7}` + ping},
-		{"no era", demo, "", `
-			> ` + call("1", "echo", `{"text":"hi"}`) + `
-			< ` + wrong("1", -32602, missing) + `
-			> {"jsonrpc":"2.0","id":2,"method":"no/such"}
-			< ` + wrong("2", -32601, "Method not found: no/such") + `
-			> {"jsonrpc":"2.0","id":3,"method":"server/discover"}
-			< ` + wrong("3", -32602, missing) + ping},
-		{"requests before notifications/initialized", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + `
-			> {"jsonrpc":"2.0","id":2,"method":"prompts/list"}
-			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
-			> {"jsonrpc":"2.0","id":3,"method":"tools/list"}
-			< {"jsonrpc":"2.0","id":3,"result":{"tools":[]}}`},
-		{"initialize twice", emptied, "", initialize("2025-06-18") + initialized("2025-06-18") + initialize("2025-11-25") + initialized("2025-11-25") + ping},
-		{"probe, then fall back", emptied, "", `
-			> {"jsonrpc":"2.0","id":"p","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}
-			< {"jsonrpc":"2.0","id":"p","error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2099-01-01"}}}
-			> {"jsonrpc":"2.0","id":"d","method":"server/discover","params":{$META}}
-			< {"jsonrpc":"2.0","id":"d","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private",$SRV}}
-			` + initialize("2025-06-18") + initialized("2025-06-18")},
+		{"no era", demo, `
+			> 1 call echo {"text":"hi"}
+			< 1! -32602 ` + missing + `
+			> 2 no/such
+			< 2! -32601 Method not found: no/such
+			> 3 server/discover
+			< 3! -32602 ` + missing + ping},
+		{"requests before notifications/initialized", emptied, initialize("2025-06-18") + `
+			> 2 prompts/list
+			< 2 {"prompts":[]}
+			> 3 tools/list
+			< 3 {"tools":[]}`},
+		{"initialize twice", emptied, initialize("2025-06-18") + initialize("2025-11-25") + ping},
+		{"probe, then fall back", emptied, `
+			> "p" server/discover {"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}
+			< "p"! -32022 Unsupported protocol version {"supported":["2026-07-28"],"requested":"2099-01-01"}
+			> "d"+ server/discover
+			< "d"* {"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}` + initialize("2025-06-18")},
 	} {
-		t.Run(tt.name, func(t *testing.T) { play(t, tt.server(), tt.version, tt.transcript) })
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, tt.server(), "", func(c *client) { c.play(tt.transcript) })
+		})
 	}
 }
 
@@ -1340,7 +1361,7 @@ func TestInvalidRequests(t *testing.T) {
 		{&Server{}, `+ tools/list`, "! -32601 Method not found: tools/list"},
 		{&Server{}, `+ server/discover`, `* {"supportedVersions":["2026-07-28"],"capabilities":{}}`},
 	} {
-		play(t, tt.s, legacyPV, long("> 1"+tt.request+"\n< 1"+tt.response))
+		inBubble(t, tt.s, legacyPV, func(c *client) { c.play("> 1" + tt.request + "\n< 1" + tt.response) })
 	}
 }
 
@@ -1349,25 +1370,28 @@ func TestInvalidRequests(t *testing.T) {
 // If the revision of an initialize request is unknown, its result has the newest legacy
 // revision. TestRevisions has the known revisions.
 func TestInitialize(t *testing.T) {
-	const client = `"capabilities":{},"clientInfo":{"name":"c","version":"1"}`
+	const theirs = `"capabilities":{},"clientInfo":{"name":"c","version":"1"}`
 	for _, tt := range []struct{ params, want string }{
-		{`{"protocolVersion":"2025-11-25","unknown":null,` + client + `}`, "2025-11-25"},
-		{`{"protocolVersion":"2026-07-28",` + client + `}`, "2025-11-25"},
-		{`{"protocolVersion":"2099-01-01",` + client + `}`, "2025-11-25"},
-		{`{"protocolVersion":"",` + client + `}`, "2025-11-25"},
-		{`{"protocolVersion":20251125,` + client + `}`, "protocolVersion is required"},
-		{`{` + client + `}`, "protocolVersion is required"},
+		{`{"protocolVersion":"2025-11-25","unknown":null,` + theirs + `}`, "2025-11-25"},
+		{`{"protocolVersion":"2026-07-28",` + theirs + `}`, "2025-11-25"},
+		{`{"protocolVersion":"2099-01-01",` + theirs + `}`, "2025-11-25"},
+		{`{"protocolVersion":"",` + theirs + `}`, "2025-11-25"},
+		{`{"protocolVersion":20251125,` + theirs + `}`, "protocolVersion is required"},
+		{`{` + theirs + `}`, "protocolVersion is required"},
 		{`{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"}}`, "capabilities is required"},
 		{`{"protocolVersion":"2025-11-25","capabilities":[],"clientInfo":{"name":"c","version":"1"}}`, "capabilities is required"},
 		{`{"protocolVersion":"2025-11-25","capabilities":{}}`, "clientInfo with name and version is required"},
 		{`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c"}}`, "clientInfo with name and version is required"},
 		{`[]`, "params must be an object"},
 	} {
-		want := wrong("1", -32602, "Invalid params: "+tt.want)
+		want := "! -32602 Invalid params: " + tt.want
 		if strings.HasPrefix(tt.want, "20") {
-			want = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + tt.want + `","capabilities":{},"serverInfo":{"name":"demo","version":"1.0.0"}}}`
+			want = ` {"protocolVersion":"` + tt.want + `","capabilities":{},"serverInfo":{"name":"demo","version":"1.0.0"}}`
 		}
-		play(t, &Server{}, "", `> {"jsonrpc":"2.0","id":1,"method":"initialize","params":`+tt.params+"}\n< "+want+ping)
+		inBubble(t, &Server{}, "", func(c *client) {
+			c.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + tt.params + "}")
+			c.play("< 1" + want + ping)
+		})
 	}
 }
 
@@ -1375,15 +1399,10 @@ func TestInitialize(t *testing.T) {
 // and nothing of the modern era.
 func TestSecondInitialize(t *testing.T) {
 	replaced := &CancelledError{"initialize opened a new session"}
-	initialize := func(id, version string) (request, response string) {
-		return `{"jsonrpc":"2.0","id":` + id + `,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`,
-			`"id":` + id + `,"result":{"protocolVersion":"` + version
-	}
 	again := func(c *client, id, version string, before ...string) {
 		c.t.Helper()
-		request, response := initialize(id, version)
-		c.send(request)
-		if got := c.recv(); len(got) != len(before)+1 || !strings.Contains(got[len(before)], response) || !slices.Equal(got[:len(before)], before) {
+		response := `"id":` + id + `,"result":{"protocolVersion":"` + version
+		if got := c.ask(id + " initialize " + version + ` {"roots":{}}`); len(got) != len(before)+1 || !strings.Contains(got[len(before)], response) || !slices.Equal(got[:len(before)], before) {
 			c.t.Errorf("got %q, want %q and %s", got, before, response)
 		}
 	}
@@ -1398,22 +1417,22 @@ func TestSecondInitialize(t *testing.T) {
 			return nil, context.Cause(ctx)
 		})
 		again(c, "0", "2025-06-18")
-		c.send(legacyCall("0", "wait"), legacyCall("1", "deaf", `"progressToken":1`), modernCall("2", "wait"), listenLine)
-		c.ask(`> 3 prompts/get {"name":"p"}`)
-		c.ask(`> 4 x/wait {}`)
+		c.send("0 call wait", "1 call deaf @1", "2+ call wait", listenLine)
+		c.ask(`3 prompts/get {"name":"p"}`)
+		c.ask(`4 x/wait {}`)
 		again(c, "0.0", "2025-11-25")
 		s.saw(t, replaced)
-		c.send(legacyCall("1", "wait"))
+		c.send("1 call wait")
 		for _, id := range []string{"0", "3", "4"} {
-			c.send(legacyCall(id, "hi"))
-			c.want(said(id, "hi"))
+			c.send(fmt.Sprint(id, " call hi"))
+			c.want(fmt.Sprint(id, " said hi"))
 		}
 		s.release <- struct{}{} // the handler of the first session: another request has the id now
 		s.saw(t, replaced)
 		c.want()
 		add(&s.Server, "new", noText) // the stream is open, and the session has not sent initialized
-		c.script(`< notifications/tools/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}`)
-		c.send(cancelling("1"), cancelling("2"))
+		c.play(`< notifications/tools/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}`)
+		c.send("cancel 1", "cancel 2")
 		s.saw(t, stopped, stopped)
 		c.end()
 	})
@@ -1421,12 +1440,12 @@ func TestSecondInitialize(t *testing.T) {
 		s.MaxConcurrent = 1
 		c := serve(t, &s.Server)
 		c.initialize("2025-06-18", "{}")
-		c.send(legacyCall("0", "deaf"), legacyCall("1", "hi"), modernCall("2", "hi"), legacyCall("3", "hi"))
+		c.send("0 call deaf", "1 call hi", "2+ call hi", "3 call hi")
 		again(c, "1", "2025-06-18")
-		c.send(legacyCall("3", "wait"))
+		c.send("3 call wait")
 		c.want()
 		close(s.release) // the handler of the first session keeps its place until it returns
-		c.want(modernSaid("2", "hi"))
+		c.want("2+ said hi")
 		s.ran(t, "0", "2", "3")
 		again(c, `"x"`, "2025-06-18")
 		s.saw(t, replaced, replaced)
@@ -1443,15 +1462,15 @@ func TestSecondInitialize(t *testing.T) {
 			return outcome("answered", err)
 		})
 		inBubbleWith(t, s, "2025-06-18", `{"roots":{}}`, func(c *client) {
-			c.send(callTheAsker(1))
-			c.want(questionLine(1, "roots/list", "{}"))
+			c.send("1 call ask")
+			c.want("1 roots/list {}")
 			again(c, "1", "2025-06-18", withdrawn(1))
-			c.send(callTheAsker(1))
-			c.want(questionLine(2, "roots/list", "{}"))
-			c.send(answer(1, `{"roots":[]}`)) // late
+			c.send("1 call ask")
+			c.want("2 roots/list {}")
+			c.send(`1 {"roots":[]}`) // late
 			c.want()
-			c.send(answer(2, `{"roots":[]}`))
-			c.want(said(1, "answered"))
+			c.send(`2 {"roots":[]}`)
+			c.want("1 said answered")
 			if !reflect.DeepEqual(errs, []error{replaced, nil}) {
 				t.Errorf("the questions returned %v", errs)
 			}
@@ -1463,7 +1482,7 @@ func TestSecondInitialize(t *testing.T) {
 	*do = func(ctx context.Context) { logger.InfoContext(ctx, "m") }
 	s.AddResource(Resource{URI: "x:a", Name: "a"}, texts("A"))
 	inBubble(t, s, "2025-03-26", func(c *client) {
-		c.script(`
+		c.play(`
 			> 1 resources/subscribe {"uri":"x:a"}
 			< 1 {}
 			> 2 logging/setLevel {"level":"debug"}
@@ -1471,7 +1490,7 @@ func TestSecondInitialize(t *testing.T) {
 		again(c, "1", "2025-11-25")
 		s.ResourceUpdated("x:a")
 		lists[tools].add(s, "new", "")
-		c.script(`
+		c.play(`
 			> 1 tools/call {"name":"do"}
 			< 1 {"content":[]}
 			> notifications/initialized
@@ -1479,28 +1498,28 @@ func TestSecondInitialize(t *testing.T) {
 			> 1 resources/subscribe {"uri":"x:a"}
 			< 1 {}`)
 		s.ResourceUpdated("x:a")
-		c.script("< notifications/resources/updated {\"uri\":\"x:a\"}")
+		c.play("< notifications/resources/updated {\"uri\":\"x:a\"}")
 		lists[tools].add(s, "newer", "")
-		c.script("< notifications/tools/list_changed") // once
-		c.talk(`
+		c.play("< notifications/tools/list_changed") // once
+		c.play(`
 			> [` + pingLine + `]
-			< ` + wrong("null", -32600, "Invalid Request: batching is not supported"))
+			< null! -32600 Invalid Request: batching is not supported`)
 	})
 	bubble(t, func(t *testing.T, s *stage) { // an invalid one changes nothing
 		c := serve(t, &s.Server)
 		c.initialize("2025-03-26", "{}")
-		c.send(legacyCall("1", "wait"), modernCall("2", "wait"))
+		c.send("1 call wait", "2+ call wait")
 		c.recv()
-		request, _ := initialize("1", "2025-11-25")
+		request := full(`1 initialize 2025-11-25 {"roots":{}}`)
 		for _, invalid := range []struct{ old, new, response string }{
-			{`"capabilities":{"roots":{}}`, `"x":0`, wrong("null", -32600, "Invalid Request: id 1 is in use")},
-			{`"2.0","id":1`, `"1.0","id":1`, wrong("null", -32600, `Invalid Request: jsonrpc must be "2.0"`)},
-			{`"id":1`, `"id":2`, wrong("null", -32600, "Invalid Request: id 2 is in use")}, // a modern request has it
+			{`"capabilities":{"roots":{}}`, `"x":0`, "null! -32600 Invalid Request: id 1 is in use"},
+			{`"2.0","id":1`, `"1.0","id":1`, `null! -32600 Invalid Request: jsonrpc must be "2.0"`},
+			{`"id":1`, `"id":2`, "null! -32600 Invalid Request: id 2 is in use"}, // a modern request has it
 			{`"id":1,`, ``, ""},
-			{`"id":1,`, `"id":3,"x":"` + "\xe9" + `",`, wrong("3", -32700, "Parse error: not UTF-8")},
-			{`"id":1`, `"id":true`, wrong("null", -32600, "Invalid Request: id must be a string or an integer")},
-			{`{"jsonrpc":"2.0","id":1`, `[{"jsonrpc":"2.0","id":4`, wrong("4", -32600, "Invalid Request: initialize must not be part of a batch")},
-			{`"params":{`, `"params":{` + modernParams + `,`, wrong("null", -32600, "Invalid Request: id 1 is in use")},
+			{`"id":1,`, `"id":3,"x":"` + "\xe9" + `",`, "3! -32700 Parse error: not UTF-8"},
+			{`"id":1`, `"id":true`, "null! -32600 Invalid Request: id must be a string or an integer"},
+			{`{"jsonrpc":"2.0","id":1`, `[{"jsonrpc":"2.0","id":4`, "4! -32600 Invalid Request: initialize must not be part of a batch"},
+			{`"params":{`, `"params":{` + modernParams + `,`, "null! -32600 Invalid Request: id 1 is in use"},
 		} {
 			line := strings.Replace(request, invalid.old, invalid.new, 1)
 			if line[0] == '[' {
@@ -1514,7 +1533,7 @@ func TestSecondInitialize(t *testing.T) {
 			}
 		}
 		s.saw(t)
-		c.send(cancelling("1"), cancelling("2"), "["+pingLine+"]")
+		c.send("cancel 1", "cancel 2", "["+pingLine+"]")
 		c.want(pongLine)
 		s.saw(t, stopped, stopped)
 		c.end()
@@ -1561,29 +1580,28 @@ func TestRevisions(t *testing.T) {
 		BOTH  = `"name":"b","title":"B","description":"D","mimeType":"x/y",` + NOTES + `,` + ICON + `,"_meta":{"k":1}`
 		ARGS  = `"inputSchema":{"type":"object","properties":{},"additionalProperties":false}`
 	)
-	transcript := strings.NewReplacer("$ICON", ICON, "$NOTES", NOTES, "$ARGS", ARGS, "$CAPS", CAPS, "$BOTH", BOTH, "\n\t\t\t", "").Replace(`
-		«ABCD:> {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"$VERSION","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
-		< {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"$VERSION","capabilities":{$CAPS},"instructions":"Be kind.",
-			"serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}»
-		«M:> {"jsonrpc":"2.0","id":0,"method":"server/discover","params":{$META}}
-		< {"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{$CAPS},"instructions":"Be kind.",
-			"ttlMs":90000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}}»
-		> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{«M:$META»}}
-		< {"jsonrpc":"2.0","id":1,"result":{«M:"resultType":"complete",»"tools":[
+	transcript := strings.NewReplacer("$ICON", ICON, "$NOTES", NOTES, "$ARGS", ARGS, "$CAPS", CAPS, "$BOTH", BOTH, "$PUBLIC", `«M:,"ttlMs":90000,"cacheScope":"public"»`, "\n\t\t\t", "").Replace(`
+		«ABCD:> 0 initialize {"protocolVersion":"$VERSION","capabilities":{},"clientInfo":{"name":"c","version":"1"}}
+		< 0 {"protocolVersion":"$VERSION","capabilities":{$CAPS},"instructions":"Be kind.",
+			"serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}»
+		«M:> 0+ server/discover
+		< 0 {"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{$CAPS},"instructions":"Be kind.",
+			"ttlMs":90000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0","title":"Demo","websiteUrl":"https://x",$ICON}}}»
+		> 1«M:+» tools/list {}
+		< 1«M:+» {"tools":[
 			{"name":"full","title":"Full","description":"Has it all.",$ARGS,"outputSchema":{"type":"object"}
 			,"annotations":{"title":"Other","readOnlyHint":true,"destructiveHint":false,"idempotentHint":false,"openWorldHint":true},$ICON,"_meta":{"k":1}},
 			{"name":"list",$ARGS«M:,"outputSchema":{"type":"array","items":{"type":"integer"}}»,"annotations":{"readOnlyHint":false}},
-			{"name":"ref",$ARGS«M:,"outputSchema":{"$ref":"#/$defs/x","$defs":{"x":{"type":"array"}}}»}]
-			«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
-		> {"jsonrpc":"2.0","id":4,"method":"resources/list","params":{«M:$META»}}
-		< {"jsonrpc":"2.0","id":4,"result":{«M:"resultType":"complete",»"resources":[{"uri":"x:b","size":7,$BOTH}]«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
-		> {"jsonrpc":"2.0","id":5,"method":"resources/templates/list","params":{«M:$META»}}
-		< {"jsonrpc":"2.0","id":5,"result":{«M:"resultType":"complete",»"resourceTemplates":[{"uriTemplate":"x:{b}",$BOTH}]«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
-		> {"jsonrpc":"2.0","id":6,"method":"prompts/list","params":{«M:$META»}}
-		< {"jsonrpc":"2.0","id":6,"result":{«M:"resultType":"complete",»"prompts":[{"name":"c","title":"C","arguments":[{"name":"d","title":"D"}],$ICON,"_meta":{"k":1}}]«M:,"ttlMs":90000,"cacheScope":"public",$SRV»}}
-		> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"full","_meta":{"progressToken":0«M:,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}»}}}
-		< {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0,"progress":0,"message":"on it"}}
-		< {"jsonrpc":"2.0","id":2,"result":{«M:"resultType":"complete",»"content":[
+			{"name":"ref",$ARGS«M:,"outputSchema":{"$ref":"#/$defs/x","$defs":{"x":{"type":"array"}}}»}]$PUBLIC}
+		> 4«M:+» resources/list {}
+		< 4«M:+» {"resources":[{"uri":"x:b","size":7,$BOTH}]$PUBLIC}
+		> 5«M:+» resources/templates/list {}
+		< 5«M:+» {"resourceTemplates":[{"uriTemplate":"x:{b}",$BOTH}]$PUBLIC}
+		> 6«M:+» prompts/list {}
+		< 6«M:+» {"prompts":[{"name":"c","title":"C","arguments":[{"name":"d","title":"D"}],$ICON,"_meta":{"k":1}}]$PUBLIC}
+		> 2«M:+» call full @0
+		< notifications/progress {"progressToken":0,"progress":0,"message":"on it"}
+		< 2 {«M:"resultType":"complete",»"content":[
 			{"type":"text","text":"<t>\u2028",$NOTES,"_meta":{"k":1}},
 			{"type":"image","data":"aQ==","mimeType":"image/png"},
 			«A:{"type":"text","text":"[audio, audio/wav, 1 bytes]"}»«BCDM:{"type":"audio","data":"YQ==","mimeType":"audio/wav"}»,
@@ -1593,9 +1611,9 @@ func TestRevisions(t *testing.T) {
 			{"type":"resource","resource":{"uri":"demo://t","mimeType":"text/plain","text":"","_meta":{"k":1}}},
 			{"type":"resource","resource":{"uri":"demo://b","blob":""}}]
 			,"structuredContent":{"n":1}
-			,"_meta":{"k":1«M:,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}»}}}
-		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list"«M:,$META»}}
-		< {"jsonrpc":"2.0","id":3,"result":{«M:"resultType":"complete",»"content":[{"type":"text","text":"[]"}],"structuredContent":«ABCD:{"result":[]}»«M:[],$SRV»}}`)
+			,"_meta":{"k":1«M:,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}»}}
+		> 3«M:+» call list
+		< 3«M:+» {"content":[{"type":"text","text":"[]"}],"structuredContent":«ABCD:{"result":[]}»«M:[]»}`)
 	choice := regexp.MustCompile(`«([A-M]+):([^«»]*)»`) // the innermost
 	for i, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
@@ -1608,7 +1626,7 @@ func TestRevisions(t *testing.T) {
 					return ""
 				})
 			}
-			play(t, s, "", script)
+			inBubble(t, s, "", func(c *client) { c.play(script) })
 		})
 	}
 }
@@ -1626,50 +1644,41 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 	entry := func(key string) string {
 		return fmt.Sprintf(`%q:{"method":"elicitation/create","params":%s}`, "$"+key, confirmParams(key))
 	}
-	const params, caps = `"name":"ask"`, `{"elicitation":{}}`
-	responses := func(json string) string { return `,"inputResponses":` + json }
-	inBubble(t, asker(ask), "", func(c *client) {
-		c.send(modernRequest(1, "tools/call", params, caps))
-		state := c.round(1, `{`+entry("a")+`,`+entry("b")+`}`)
-		with := func(json string) string { return responses(json) + `,"requestState":"` + state + `"` }
-		for id, json := range []string{`{}`, `null`, `{"$c":` + confirmYes + `}`} {
-			c.send(modernRequest(id, "tools/call", params, caps, with(json)))
-			c.round(id, `{`+entry("a")+`,`+entry("b")+`}`)
+	both, onlyA := ` {`+entry("a")+`,`+entry("b")+`}`, ` {`+entry("a")+`}`
+	with := func(more string) string { return `+ tools/call {"name":"ask",` + more + `}` }
+	inBubbleWith(t, asker(ask), "", `{"elicitation":{}}`, func(c *client) {
+		c.play("> 1+ call ask\n< 1?" + both)
+		for _, none := range []string{`{}`, `null`, `{"$c":` + confirmYes + `}`} {
+			c.play("> 1" + with(`"inputResponses":`+none+`,"requestState":"$STATE"`) + "\n< 1?" + both)
 		}
-		c.send(modernRequest(2, "tools/call", params, caps, with(`{"$b":`+confirmYes+`,"$c":{}}`)))
-		state = c.round(2, `{`+entry("a")+`}`)
-		for _, same := range []string{"", `,"arguments":{}`, `,"arguments":null`} {
-			c.send(modernRequest(3, "tools/call", params+same, caps, `,"requestState":"`+state+`"`))
-			state = c.round(3, `{`+entry("a")+`}`)
+		c.play("> 2" + with(`"inputResponses":{"$b":`+confirmYes+`,"$c":{}},"requestState":"$STATE"`) + "\n< 2?" + onlyA)
+		for _, same := range []string{"", `"arguments":{},`, `"arguments":null,`} {
+			c.play("> 3" + with(same+`"requestState":"$STATE"`) + "\n< 3?" + onlyA)
 		}
-		c.send(modernRequest(3, "tools/call", params, caps, with(`{"$a":{"action":"decline"}}`)))
-		c.want(modernSaid(3, "declined"))
+		c.play("> 3" + with(`"inputResponses":{"$a":{"action":"decline"}},"requestState":"$STATE"`) + "\n< 3+ said declined")
 
 		// Responses are accepted without a state, and nothing is remembered here.
-		c.send(modernRequest(4, "tools/call", params, caps, responses(`{"$a":`+confirmYes+`,"$b":`+confirmYes+`}`)))
-		c.want(modernSaid(4, "done"))
-		c.send(modernRequest(5, "tools/call", params, caps, `,"inputResponses":null,"requestState":null`))
-		c.round(5, `{`+entry("a")+`,`+entry("b")+`}`)
+		yes := `"inputResponses":{"$a":` + confirmYes + `,"$b":` + confirmYes + `}`
+		c.play("> 4" + with(yes) + "\n< 4+ said done")
+		c.play("> 5" + with(`"inputResponses":null,"requestState":null`) + "\n< 5?" + both)
 
-		for _, json := range []string{
+		for _, invalid := range []string{
 			`[]`, `"x"`, `5`, `true`, `{"$a":null}`, `{"$a":[]}`, `{"$b":"accept"}`, `{"$c":5}`,
 			`{"$a":` + confirmYes + `,"$b":5}`,
 		} {
-			c.send(modernRequest(6, "tools/call", params, caps, with(json)))
-			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":6,"error":{"code":-32602,"message":"Invalid params: inputResponses`) {
-				t.Errorf("%s: got %q", json, got)
+			got := c.ask("6" + with(`"inputResponses":`+invalid+`,"requestState":"$STATE"`))
+			if len(got) != 1 || !strings.Contains(got[0], `"id":6,"error":{"code":-32602,"message":"Invalid params: inputResponses`) {
+				t.Errorf("%s: got %q", invalid, got)
 			}
 		}
-		for _, state := range []string{`""`, `"forged"`, `"."`, `".."`, `"..."`, `5`, `{}`, `["` + state + `"]`,
-			`"` + state + `."`, `"` + state[1:] + `"`, `"` + state[:len(state)-1] + `"`, `"x` + state[1:] + `"`, `"` + state + state + `"`, `" ` + state + `"`} {
-			c.send(modernRequest(7, "tools/call", params, caps, responses(`{"$a":`+confirmYes+`,"$b":`+confirmYes+`}`), `,"requestState":`+state))
-			c.want(wrong(7, codeParams, badState))
+		for _, state := range []string{`""`, `"forged"`, `"."`, `".."`, `"..."`, `5`, `{}`, `["$STATE"]`,
+			`"$STATE."`, `"` + c.state[1:] + `"`, `"` + c.state[:len(c.state)-1] + `"`, `"x` + c.state[1:] + `"`, `"$STATE$STATE"`, `" $STATE"`} {
+			c.play("> 7" + with(yes+`,"requestState":`+state) + "\n< 7! -32602 Invalid requestState")
 		}
 	})
-	inBubble(t, asker(noText), "", func(c *client) { // also if the handler asks nothing
+	inBubbleWith(t, asker(noText), "", everyCap, func(c *client) { // also if the handler asks nothing
 		for _, more := range []string{`"requestState":"x"`, `"inputResponses":[]`, `"inputResponses":{"a":5}`} {
-			c.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap, ","+more))
-			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":1,"error":{"code":-32602`) {
+			if got := c.ask("1" + with(more)); len(got) != 1 || !strings.Contains(got[0], `"id":1,"error":{"code":-32602`) {
 				t.Errorf("%s: got %q", more, got)
 			}
 		}
@@ -1678,49 +1687,52 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 
 // A requestState is accepted for the call that it was made for, by the Server that made it.
 func TestRequestState(t *testing.T) {
-	const caps = `{"elicitation":{}}`
-	const asks = `{"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
-	yes := func(state string) string {
-		return `,"inputResponses":{"$k":` + confirmYes + `},"requestState":"` + state + `"`
-	}
-	type place struct{ method, params string }
-	ask := place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"}`}
+	const call = `tools/call {"name":"ask","arguments":{"n":1,"s":" x\n"}}`
 	for _, test := range []struct {
-		made, used place
+		made, used string
 		elsewhere  bool // it is used on another Server
 		ok         bool
 	}{
-		{ask, ask, false, true},
-		{ask, ask, true, false},
-		{ask, place{"tools/call", ` "arguments" : {"n" :	1 ,"s":" x\n"  } , "name":"\u0061sk" `}, false, true},
-		{ask, place{"tools/call", `"name":"ask","arguments":{"n":1,"s":" x\n"},"more":true`}, false, true},
-		{ask, place{"tools/call", `"name":"other","arguments":{"n":1,"s":" x\n"}`}, false, false},
-		{ask, place{"tools/call", `"name":"ask","arguments":{"n":2,"s":" x\n"}`}, false, false},
-		{ask, place{"tools/call", `"name":"ask","arguments":{}`}, false, false},
-		{ask, place{"tools/call", `"name":"ask"`}, false, false},
-		{place{"tools/call", `"name":"ask"`}, place{"prompts/get", `"name":"ask"`}, false, false},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, false, true},
-		{place{"prompts/get", `"name":"ask","arguments":{"a":"1"}`}, place{"prompts/get", `"name":"other","arguments":{"a":"1"}`}, false, false},
-		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:a"`}, false, true},
-		{place{"resources/read", `"uri":"ask:a"`}, place{"resources/read", `"uri":"ask:o"`}, false, false},
+		{call, call, false, true},
+		{call, call, true, false},
+		{call, `tools/call { "arguments" : {"n" :	1 ,"s":" x\n"  } , "name":"\u0061sk" }`, false, true},
+		{call, `tools/call {"name":"ask","arguments":{"n":1,"s":" x\n"},"more":true}`, false, true},
+		{call, `tools/call {"name":"other","arguments":{"n":1,"s":" x\n"}}`, false, false},
+		{call, `tools/call {"name":"ask","arguments":{"n":2,"s":" x\n"}}`, false, false},
+		{call, `tools/call {"name":"ask","arguments":{}}`, false, false},
+		{call, `tools/call {"name":"ask"}`, false, false},
+		{`tools/call {"name":"ask"}`, `prompts/get {"name":"ask"}`, false, false},
+		{`prompts/get {"name":"ask","arguments":{"a":"1"}}`, `prompts/get {"name":"ask","arguments":{"a":"1"}}`, false, true},
+		{`prompts/get {"name":"ask","arguments":{"a":"1"}}`, `prompts/get {"name":"other","arguments":{"a":"1"}}`, false, false},
+		{`resources/read {"uri":"ask:a"}`, `resources/read {"uri":"ask:a"}`, false, true},
+		{`resources/read {"uri":"ask:a"}`, `resources/read {"uri":"ask:o"}`, false, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := serve(t, asker(askOnce))
-			c.send(modernRequest(1, test.made.method, test.made.params, caps))
-			state := c.round(1, asks)
+			c.caps = everyCap
+			c.play("> 1+ " + test.made + "\n< 1? " + asksK)
 			if test.elsewhere {
 				c.end()
+				old := c
 				c = serve(t, asker(askOnce))
+				c.caps, c.state, c.keys = everyCap, old.state, old.keys
 			}
-			if c.send(modernRequest(2, test.used.method, test.used.params, caps, yes(state))); !test.ok {
-				c.want(wrong(2, codeParams, badState))
+			c.send("2+ " + test.used[:len(test.used)-1] + answersK + "}")
+			if !test.ok {
+				c.want("2! -32602 Invalid requestState")
 			} else if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"true"`) {
-				t.Errorf("%v: got %q", test.used, got)
+				t.Errorf("%s: got %q", test.used, got)
 			}
 			c.end()
 		})
 	}
 }
+
+// asksK are the questions of askOnce, for which answersK has the user's consent.
+const (
+	asksK    = `{"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
+	answersK = `,"inputResponses":{"$k":` + confirmYes + `},"requestState":"$STATE"`
+)
 
 // Servers with one Checksum accept each other's requestStates, and know each other's questions.
 // The checksum may be the bytes of a hash.
@@ -1750,14 +1762,15 @@ func TestChecksum(t *testing.T) {
 			serveWith := func(sum func([]byte) string) *client {
 				s := asker(askOnce)
 				s.Checksum = sum
-				return serve(t, s)
+				c := serve(t, s)
+				c.caps = everyCap
+				return c
 			}
 			first, second := serveWith(test.first), serveWith(test.second)
-			first.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap))
-			state := first.round(1, `{"$k":{"method":"elicitation/create","params":`+confirmAsk+`}}`)
-			second.keys = first.keys
-			second.send(modernRequest(2, "tools/call", `"name":"ask"`, everyCap, `,"inputResponses":{"$k":`+confirmYes+`},"requestState":"`+state+`"`))
-			if got := second.recv(); len(got) != 1 || strings.Contains(got[0], `"true"`) != test.ok || strings.Contains(got[0], badState) == test.ok {
+			first.play("> 1+ call ask\n< 1? " + asksK)
+			second.state, second.keys = first.state, first.keys
+			got := second.ask(`2+ tools/call {"name":"ask"` + answersK + "}")
+			if len(got) != 1 || strings.Contains(got[0], `"true"`) != test.ok || strings.Contains(got[0], "Invalid requestState") == test.ok {
 				t.Errorf("%s: got %q", name, got)
 			}
 			first.end()
@@ -1771,11 +1784,12 @@ func TestChecksumPanics(t *testing.T) {
 	s := asker(askOnce)
 	s.Checksum = func([]byte) string { panic("no key") }
 	diagnostics(s)
-	inBubble(t, s, "", func(c *client) {
-		c.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap))
-		c.want(modernFailed(1, "Internal error in tool ask"))
-		c.send(modernRequest(2, "tools/call", `"name":"ask"`, everyCap, `,"requestState":"x.y"`))
-		c.want(modernFailed(2, "Internal error in tool ask"))
+	inBubbleWith(t, s, "", everyCap, func(c *client) {
+		c.play(`
+			> 1+ call ask
+			< 1+ failed Internal error in tool ask
+			> 2+ tools/call {"name":"ask","requestState":"x.y"}
+			< 2+ failed Internal error in tool ask`)
 	})
 }
 
@@ -1787,7 +1801,7 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 	confirmK := func(ctx context.Context) error { _, err := confirm(ctx, "k"); return err }
 	for name, test := range map[string]struct {
 		ask     askFunc
-		want    string // the text of a failure, or an error response; "asks" is a round
+		want    string // the text of a failure, or "! " and an error response; "asks" is a round
 		reports int
 	}{
 		"dropped":       {func(ctx context.Context) (string, error) { confirmK(ctx); return "fine", nil }, hint, 1},
@@ -1802,35 +1816,33 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 		"asked twice": {func(ctx context.Context) (string, error) { confirmK(ctx); return outcome(confirm(ctx, "k")) }, "asks", 0},
 		"joined with an *Error": {func(ctx context.Context) (string, error) {
 			return "", errors.Join(confirmK(ctx), &Error{Code: 1, Message: "m"})
-		}, wrong(1, 1, "m"), 1},
+		}, "! 1 m", 1},
 		"joined with a question that cannot be asked": {func(ctx context.Context) (string, error) {
 			_, err := listRoots(ctx)
 			return "", errors.Join(confirmK(ctx), err)
-		}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"This request needs the roots capability, which this client does not have","data":{"requiredCapabilities":{"roots":{}}}}}`, 1},
+		}, `! -32021 This request needs the roots capability, which this client does not have {"requiredCapabilities":{"roots":{}}}`, 1},
 		"not asked": {func(ctx context.Context) (string, error) { return "", ErrInputRequired }, ErrInputRequired.Error(), 0},
 	} {
-		for _, params := range []struct{ method, params string }{
-			{"tools/call", `"name":"ask"`}, {"prompts/get", `"name":"ask"`}, {"resources/read", `"uri":"ask:a"`},
-		} {
+		for _, request := range []string{`tools/call {"name":"ask"}`, `prompts/get {"name":"ask"}`, `resources/read {"uri":"ask:a"}`} {
 			s := asker(test.ask)
 			log := diagnostics(s)
-			inBubble(t, s, "", func(c *client) {
-				c.send(modernRequest(1, params.method, params.params, `{"elicitation":{}}`))
+			inBubbleWith(t, s, "", `{"elicitation":{}}`, func(c *client) {
+				c.send("1+ " + request)
 				switch {
 				case test.want == "asks":
-					c.round(1, `{"$k":{"method":"elicitation/create","params":`+confirmAsk+`}}`)
-				case test.want[0] == '{':
-					c.want(test.want)
-				case params.method == "tools/call":
-					c.want(modernFailed(1, test.want))
+					c.want("1? " + asksK)
+				case test.want[0] == '!':
+					c.want("1" + test.want)
+				case strings.HasPrefix(request, "tools"):
+					c.want("1+ failed " + test.want)
 				default:
-					c.want(wrong(1, codeInternal, test.want))
+					c.want("1! -32603 " + test.want)
 				}
-				c.send(modernRequest(2, params.method, params.params, `{}`)) // cannot be asked
-				c.recv()
+				c.caps = "{}" // cannot be asked
+				c.ask("2+ " + request)
 			})
 			if got := strings.Count(log.String(), hint); got != test.reports {
-				t.Errorf("%s, %s: reported %d times, want %d: %s", name, params.method, got, test.reports, log)
+				t.Errorf("%s, %s: reported %d times, want %d: %s", name, request, got, test.reports, log)
 			}
 		}
 	}
@@ -1841,15 +1853,11 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 // without answers do not count, and an answer that is taken ends the row.
 func TestQuestionThatChangesFails(t *testing.T) {
 	const hint = "in 3 rounds none of the client's answers matched a question: the handler must ask the same questions each time it runs, so leave times and random texts out of them"
-	for _, params := range []struct{ method, params string }{{"tools/call", `"name":"ask"`}, {"resources/read", `"uri":"ask:a"`}} {
-		runs, same := 0, true
+	for _, request := range []struct{ line, fails string }{{`1+ tools/call {"name":"ask"`, "1+ failed "}, {`1+ resources/read {"uri":"ask:a"`, "1! -32603 "}} {
+		runs := 0
 		s := asker(func(ctx context.Context) (string, error) {
 			runs++
-			for i := range 2 { // the first question is the same in each run
-				text := "first"
-				if i == 1 || !same {
-					text = strconv.Itoa(runs)
-				}
+			for _, text := range []string{"first", strconv.Itoa(runs)} { // the first question is the same in each run
 				if _, err := confirm(ctx, text); err != nil {
 					return "", err
 				}
@@ -1857,16 +1865,15 @@ func TestQuestionThatChangesFails(t *testing.T) {
 			return "done", nil
 		})
 		log := diagnostics(s)
-		inBubble(t, s, "", func(c *client) {
+		inBubbleWith(t, s, "", everyCap, func(c *client) {
 			state := ""
 			// round sends answers, and checks which question comes: that of the run, or the first
 			round := func(answers, question string) {
 				t.Helper()
-				if question == "" {
-					question = strconv.Itoa(runs + 1)
-				}
-				c.send(modernRequest(1, params.method, params.params, everyCap, answers+state))
-				state = `,"requestState":"` + c.round(1, `{"$`+question+`":{"method":"elicitation/create","params":`+confirmParams(question)+`}}`) + `"`
+				question = cmp.Or(question, strconv.Itoa(runs+1))
+				c.send(request.line + answers + state + "}")
+				c.want(`1? {"$` + question + `":{"method":"elicitation/create","params":` + confirmParams(question) + `}}`)
+				state = `,"requestState":"$STATE"`
 			}
 			unknown := `,"inputResponses":{"x":` + confirmYes + `}`
 			round("", "first")
@@ -1881,12 +1888,8 @@ func TestQuestionThatChangesFails(t *testing.T) {
 				round(`,"inputResponses":{"$`+strconv.Itoa(runs)+`":`+confirmYes+`}`, "")
 			}
 			round("", "")
-			c.send(modernRequest(1, params.method, params.params, everyCap, unknown+state))
-			if params.method == "tools/call" {
-				c.want(modernFailed(1, hint))
-			} else {
-				c.want(wrong(1, codeInternal, hint))
-			}
+			c.send(request.line + unknown + state + "}")
+			c.want(request.fails + hint)
 		})
 		if n := strings.Count(log.String(), hint); n != 1 {
 			t.Errorf("reported %d times: %s", n, log)
@@ -1932,7 +1935,7 @@ func TestMessagesAreOneLine(t *testing.T) {
 		s := &Server{}
 		logger := slog.New(s.LogHandler(""))
 		AddTool(s, Tool{Name: "t"}, func(ctx context.Context, _ none) (any, error) { logger.InfoContext(ctx, "m", "v", v); return v, nil })
-		got := feed(t, s, strings.NewReader(modernCall("1", "t", `"`+keyLevel+`":"info"`)))
+		got := feed(t, s, strings.NewReader(full(`1+ tools/call {"name":"t","_meta":{"`+keyLevel+`":"info"}}`)))
 		for _, line := range got {
 			if len(got) != 2 || !utf8.ValidString(line) || !json.Valid([]byte(line)) || strings.ContainsAny(line, "\r\u2028\u2029") {
 				t.Errorf("%T: got %q", v, got)
@@ -1946,13 +1949,11 @@ func TestMessagesAreOneLine(t *testing.T) {
 		func(context.Context, json.RawMessage) (*Result, error) {
 			return &Result{Content: []Content{Text(text)}, StructuredContent: json.RawMessage("{\n\"a\": 1\r\n}")}, nil
 		})
-	got := feed(t, s, strings.NewReader(strings.Replace(modernCall("1", "t"), "tools/call", "tools/list", 1)+"\n"+modernCall("2", "t")))
+	got := feed(t, s, strings.NewReader(full("1+ tools/list")+"\n"+full("2+ call t")))
 	text = strings.ToValidUTF8(text, "\ufffd")
 	want := []string{
-		`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[{"name":"t","description":` + quote(text) +
-			`,"inputSchema":{"type":"object","properties":{},"x":"a b\n\u2028"},"_meta":{` + quote(text) + `:` + quote(text) + `}}],` +
-			`"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`,
-		modernAnswered(2, text, `"structuredContent":{"a":1},`),
+		`1* {"tools":[{"name":"t","description":` + quote(text) + `,"inputSchema":{"type":"object","properties":{},"x":"a b\n\u2028"},"_meta":{` + quote(text) + `:` + quote(text) + `}}]}`,
+		`2+ {"content":[{"type":"text","text":` + quote(text) + `}],"structuredContent":{"a":1}}`,
 	}
 	for i, line := range got {
 		if len(got) != 2 || !sameJSON(t, line, want[i]) || strings.ContainsAny(line, "\r\u2028\u2029") {
@@ -1993,26 +1994,18 @@ func TestHalfCharactersAreReplaced(t *testing.T) {
 	s.AddResource(Resource{URI: "x:a", Name: "a", Meta: meta}, func(context.Context, string, map[string]string) ([]ResourceContents, error) {
 		return []ResourceContents{{Meta: meta}}, nil
 	})
-	inBubble(t, s, "", func(c *client) {
-		c.initialize(legacyPV, everyCap)
+	inBubbleWith(t, s, legacyPV, everyCap, func(c *client) {
 		for _, test := range []struct {
 			request string
 			n       int // how often the value is in what comes
 		}{
-			{`server/discover`, 1}, {`tools/list`, 3}, {`prompts/list`, 1}, {`resources/list`, 1}, {`x/get`, 0},
-			{`prompts/get {"name":"p"}`, 1}, {`resources/read {"uri":"x:a"}`, 1},
-			{`tools/call {"name":"result","_meta":{"` + keyLevel + `":"info"}}`, 6},
-			{`tools/call {"name":"raw"}`, 1}, {`tools/call {"name":"fails"}`, 1}, {`tools/call {"name":"form"}`, 1},
+			{`1+ server/discover`, 1}, {`1+ tools/list`, 3}, {`1+ prompts/list`, 1}, {`1+ resources/list`, 1}, {`1+ x/get`, 0},
+			{`1+ prompts/get {"name":"p"}`, 1}, {`1+ resources/read {"uri":"x:a"}`, 1},
+			{`1 logging/setLevel {"level":"info"}`, 0}, {`1 call result`, 6},
+			{`1+ call raw`, 1}, {`1+ call fails`, 1}, {`1+ call form`, 1},
 		} {
-			era := "> 1+ "
-			if strings.Contains(test.request, "_meta") {
-				c.script("> 0 logging/setLevel {\"level\":\"info\"}\n< 0 {}")
-				era = "> 1 "
-			}
-			line := strings.Replace(long(era+test.request), `Capabilities":{}`, `Capabilities":`+everyCap, 1)
-			c.send(strings.TrimPrefix(strings.TrimSpace(line), "> "))
-			got := strings.Join(c.recv(), "\n")
-			if n := strings.Count(got, whole); n != test.n || hasHalf(got) {
+			got := strings.Join(c.ask(test.request), "\n")
+			if n := strings.Count(got, whole); n != test.n || hasHalf(got) || !strings.Contains(got, `"result":`) && !strings.Contains(got, `"error":`) {
 				t.Errorf("%s: %d times in %s", test.request, n, got)
 			}
 		}
@@ -2032,7 +2025,7 @@ func TestLineTooLong(t *testing.T) {
 	fit := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":""}}`
 	fill := func(n int) string { return fit[:len(fit)-3] + x[:max-len(fit)+n] + `"}}` }
 	const served = `{"jsonrpc":"2.0","id":1,"result":{}}`
-	refused := wrong("null", -32600, "Invalid Request: the message is longer than 300 bytes")
+	refused := full("null! -32600 Invalid Request: the message is longer than 300 bytes")
 	for _, tt := range []struct{ name, line, want string }{
 		{"just fits", fill(0), served},
 		{"just fits, with blanks", " " + fill(-2) + "\r", served},
@@ -2078,34 +2071,34 @@ func TestLineTooLongIsNotKept(t *testing.T) {
 
 // An invalid line costs one error response and one line in ErrorLog at most.
 func TestInvalidLine(t *testing.T) {
-	notAnObject := wrong("null", -32600, "Invalid Request: a message must be an object")
+	notAnObject := "null! -32600 Invalid Request: a message must be an object"
 	for _, tt := range []struct{ line, response, log string }{
-		{`not json`, wrong("null", -32700, "Parse error"), "Parse error"},
+		{`not json`, "null! -32700 Parse error", "Parse error"},
 		{`5`, notAnObject, "must be an object"},
 		{`null`, notAnObject, "must be an object"},
 		{`"ping"`, notAnObject, "must be an object"},
-		{`[]`, wrong("null", -32600, "Invalid Request: batching is not supported"), "batching"},
-		{`{}`, wrong("null", -32600, "Invalid Request: method is missing"), "method is missing"},
-		{`{"jsonrpc":"2.0","id":1}`, wrong("1", -32600, "Invalid Request: method is missing"), "method is missing"},
-		{`{"jsonrpc":"1.0","id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
-		{`{"jsonrpc":2.0,"id":1,"method":"ping"}`, wrong("1", -32600, `Invalid Request: jsonrpc must be "2.0"`), "jsonrpc must be"},
-		{`{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
+		{`[]`, "null! -32600 Invalid Request: batching is not supported", "batching"},
+		{`{}`, "null! -32600 Invalid Request: method is missing", "method is missing"},
+		{`{"jsonrpc":"2.0","id":1}`, "1! -32600 Invalid Request: method is missing", "method is missing"},
+		{`{"jsonrpc":"1.0","id":1,"method":"ping"}`, `1! -32600 Invalid Request: jsonrpc must be "2.0"`, "jsonrpc must be"},
+		{`{"jsonrpc":2.0,"id":1,"method":"ping"}`, `1! -32600 Invalid Request: jsonrpc must be "2.0"`, "jsonrpc must be"},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`, "null! -32700 Parse error", "Parse error"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":"` + strings.Repeat("x", 1000) + `"}`,
-			wrong("null", -32600, "Invalid Request: the message is longer than 1000 bytes"), "longer than 1000 bytes"},
+			"null! -32600 Invalid Request: the message is longer than 1000 bytes", "longer than 1000 bytes"},
 		// A message that is not UTF-8 is answered with its id, if it is a request.
-		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, wrong("1", -32700, "Parse error: not UTF-8"), "not UTF-8"},
-		{`{"jsonrpc":"2.0","` + "\xe9" + `":0,"id":"\u0061","method":"ping"}`, wrong(`"a"`, -32700, "Parse error: not UTF-8"), "not UTF-8"},
-		{`{"jsonrpc":"2.0","id":"caf` + "\xe9" + `","method":"ping"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
-		{`{"jsonrpc":"2.0","id":1e3,"method":"ping","x":"` + "\xe9" + `"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
-		{`{"jsonrpc":"2.0","id":1,"x":"` + "\xe9" + `"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
-		{`{"jsonrpc":"2.0","method":"notifications/x","params":"` + "\xe9" + `"}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
-		{`"caf` + "\xe9" + `"`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
-		{`{"jsonrpc":"2.0","id":1,"method":"` + "\xe9" + `",}`, wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"},
-		{"{\x00\"\x00\xff", wrong("null", -32700, "Parse error: not UTF-8"), "not UTF-8"}, // UTF-16
+		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, "1! -32700 Parse error: not UTF-8", "not UTF-8"},
+		{`{"jsonrpc":"2.0","` + "\xe9" + `":0,"id":"\u0061","method":"ping"}`, `"a"! -32700 Parse error: not UTF-8`, "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":"caf` + "\xe9" + `","method":"ping"}`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1e3,"method":"ping","x":"` + "\xe9" + `"}`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1,"x":"` + "\xe9" + `"}`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
+		{`{"jsonrpc":"2.0","method":"notifications/x","params":"` + "\xe9" + `"}`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
+		{`"caf` + "\xe9" + `"`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1,"method":"` + "\xe9" + `",}`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
+		{"{\x00\"\x00\xff", "null! -32700 Parse error: not UTF-8", "not UTF-8"}, // UTF-16
 		{`{"jsonrpc":"2.0","id":99,"result":"` + "\xe9" + `"}`, "", "no request of this server has the id 99"},
-		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\x01" + `ng"}`, wrong("null", -32700, "Parse error"), "Parse error"},
-		{`{"jsonrpc":"2.0","id":01,"method":"ping"}`, wrong("null", -32700, "Parse error"), "Parse error"},
-		{`{"jsonrpc":"2.0","id":1,"method":"ping",}`, wrong("null", -32700, "Parse error"), "Parse error"},
+		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\x01" + `ng"}`, "null! -32700 Parse error", "Parse error"},
+		{`{"jsonrpc":"2.0","id":01,"method":"ping"}`, "null! -32700 Parse error", "Parse error"},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping",}`, "null! -32700 Parse error", "Parse error"},
 		{`{"jsonrpc":"2.0","method":"notifications/none"}`, "", "unknown method \"notifications/none\""},
 		// A message with the shape of a response gets no response.
 		{`{"jsonrpc":"2.0","id":99,"result":{}}`, "", "no request of this server has the id 99"},
@@ -2144,8 +2137,8 @@ func TestDiagnosticsAreOneLineEach(t *testing.T) {
 			return len(b), nil
 		}), "", 0)
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"), strings.Replace(cancelling("1"), "user pressed stop", `no\nmcp: forged`, 1))
-		c.send("{\"id\":[\r1,\"\u0085\u2028\"],\"result\":1}", `{"id":1,"error":{}}`, "x", modernCall("2", "panic"))
+		c.send("1+ call wait", `notifications/cancelled {"requestId":1,"reason":"no\nmcp: forged"}`)
+		c.send("{\"id\":[\r1,\"\u0085\u2028\"],\"result\":1}", `{"id":1,"error":{}}`, "x", "2+ call panic")
 		time.Sleep(time.Second)
 		c.recv()
 		c.end()
@@ -2187,66 +2180,68 @@ func TestMembersOfAMessage(t *testing.T) {
 	for _, tt := range []struct{ name, version, transcript string }{
 		{"names may be escaped", "", `
 			> {"jsonrpc":"\u0032.0","\u0069d":1,"meth\u006fd":"p\u0069ng"}
-			< {"jsonrpc":"2.0","id":1,"result":{}}`},
+			< 1 {}`},
 		{"names in another case are unknown", legacyPV, `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","ID":2,"Method":"no/such","PARAMS":7,"Result":1}
-			< {"jsonrpc":"2.0","id":1,"result":{}}
+			< 1 {}
 			> {"JSONRPC":"2.0","id":2,"method":"ping"}
-			< ` + wrong("2", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
-			> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"Name":"slow","name":"echo","Arguments":{"text":"x"},"arguments":{"text":"y"}}}
-			< ` + said("3", "y")},
+			< 2! -32600 Invalid Request: jsonrpc must be "2.0"
+			> 3 tools/call {"Name":"slow","name":"echo","Arguments":{"text":"x"},"arguments":{"text":"y"}}
+			< 3 said y`},
 		{"the last of two members counts", legacyPV, `
 			> {"jsonrpc":"1.0","id":1,"method":"no/such","params":7,"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"slow","name":"echo","arguments":{},"arguments":{"text":"y"}}}
-			< ` + said(2, "y")},
+			< 2 said y`},
 		{"null is treated as absent", legacyPV, `
 			> {"jsonrpc":"2.0","id":1,"method":"ping","params":null}
-			< {"jsonrpc":"2.0","id":1,"result":{}}
-			> {"jsonrpc":"2.0","id":2,"method":"prompts/list","params":{"cursor":null,"_meta":null}}
-			< {"jsonrpc":"2.0","id":2,"result":{"prompts":[]}}
-			> {"jsonrpc":"2.0","id":3,"method":"prompts/list","params":{"_meta":{"progressToken":null}}}
-			< {"jsonrpc":"2.0","id":3,"result":{"prompts":[]}}`},
+			< 1 {}
+			> 2 prompts/list {"cursor":null,"_meta":null}
+			< 2 {"prompts":[]}
+			> 3 prompts/list {"_meta":{"progressToken":null}}
+			< 3 {"prompts":[]}`},
 		{"an id in use", legacyPV, `
-			> ` + call("7", "slow", "{}") + `
-			> ` + call("7", "echo", `{"text":"x"}`) + `
-			< ` + wrong("null", -32600, "Invalid Request: id 7 is in use") + `
-			> {"jsonrpc":"2.0","id":7,"method":"ping"}
-			< ` + wrong("null", -32600, "Invalid Request: id 7 is in use") + `
+			> 7 call slow {}
+			> 7 call echo {"text":"x"}
+			< null! -32600 Invalid Request: id 7 is in use
+			> 7 ping
+			< null! -32600 Invalid Request: id 7 is in use
 			# nor may a request that is wrong in itself be answered under it
 			> {"id":7,"method":"ping"}
-			< ` + wrong("null", -32600, `Invalid Request: jsonrpc must be "2.0"`) + `
+			< null! -32600 Invalid Request: jsonrpc must be "2.0"
 			> {"jsonrpc":"2.0","id":7}
-			< ` + wrong("null", -32600, "Invalid Request: method is missing") + `
-			> ` + call(`"7"`, "echo", `{"text":"another id"}`) + `
-			< ` + said(`"7"`, "another id") + `
+			< null! -32600 Invalid Request: method is missing
+			> "7" call echo {"text":"another id"}
+			< "7" said another id
 			# an id is compared by its value
-			> ` + call("7.0", "echo", `{"text":"x"}`) + `
-			< ` + wrong("null", -32600, "Invalid Request: id 7.0 is in use") + `
+			> 7.0 call echo {"text":"x"}
+			< null! -32600 Invalid Request: id 7.0 is in use
 			> {"jsonrpc":"2.0","id":7.00}
-			< ` + wrong("null", -32600, "Invalid Request: method is missing") + `
-			> ` + call(`"\u0037"`, "slow", "{}") + `
-			> {"jsonrpc":"2.0","id":"7","method":"ping"}
-			< ` + wrong("null", -32600, `Invalid Request: id "7" is in use`) + `
-			> ` + call("-0", "slow", "{}") + `
-			> {"jsonrpc":"2.0","id":0.0,"method":"ping"}
-			< ` + wrong("null", -32600, "Invalid Request: id 0.0 is in use") + `
-			> ` + call("9007199254740993", "slow", "{}") + `
-			> {"jsonrpc":"2.0","id":9007199254740992,"method":"ping"}
-			< {"jsonrpc":"2.0","id":9007199254740992,"result":{}}
-			> {"jsonrpc":"2.0","id":9007199254740993.0,"method":"ping"}
-			< ` + wrong("null", -32600, "Invalid Request: id 9007199254740993.0 is in use") + `
+			< null! -32600 Invalid Request: method is missing
+			> "\u0037" call slow {}
+			> "7" ping
+			< null! -32600 Invalid Request: id "7" is in use
+			> -0 call slow {}
+			> 0.0 ping
+			< null! -32600 Invalid Request: id 0.0 is in use
+			> 9007199254740993 call slow {}
+			> 9007199254740992 ping
+			< 9007199254740992 {}
+			> 9007199254740993.0 ping
+			< null! -32600 Invalid Request: id 9007199254740993.0 is in use
 			> {"method":"notifications/cancelled","params":{"requestId":"7"}}
 			> {"method":"notifications/cancelled","params":{"requestId":0}}
 			> {"method":"notifications/cancelled","params":{"requestId":9007199254740993}}
 			# a notification needs no jsonrpc
 			> {"method":"notifications/cancelled","params":{"requestId":7}}
-			> {"jsonrpc":"2.0","id":7,"method":"ping"}
-			< {"jsonrpc":"2.0","id":7,"result":{}}
-			> ` + call("7", "echo", `{"text":"once"}`) + `
-			< ` + said("7", "once") + `
-			> ` + call("7", "echo", `{"text":"again"}`) + `
-			< ` + said("7", "again")},
+			> 7 ping
+			< 7 {}
+			> 7 call echo {"text":"once"}
+			< 7 said once
+			> 7 call echo {"text":"again"}
+			< 7 said again`},
 	} {
-		t.Run(tt.name, func(t *testing.T) { play(t, demo(), tt.version, tt.transcript) })
+		t.Run(tt.name, func(t *testing.T) {
+			inBubbleWith(t, demo(), tt.version, everyCap, func(c *client) { c.play(tt.transcript) })
+		})
 	}
 }
 
@@ -2254,56 +2249,58 @@ func TestMembersOfAMessage(t *testing.T) {
 // revisions.
 func TestBatches(t *testing.T) {
 	const b = "2025-03-26"
-	refused := wrong("null", -32600, "Invalid Request: batching is not supported")
-	notAnObject := "\n< " + wrong("null", -32600, "Invalid Request: a message must be an object")
-	one := `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`
+	refused := "null! -32600 Invalid Request: batching is not supported"
+	notAnObject := "\n< null! -32600 Invalid Request: a message must be an object"
+	one, slow := `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, full("1 call slow")
 	for _, tt := range []struct{ name, version, transcript string }{
 		{"mixed", b, `
 			> [ {"jsonrpc":"2.0","id":1,"method":"ping"} , 1,{"jsonrpc":"2.0","id":null,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},[` + pingLine + `],{"jsonrpc":"2.0","id":5,"result":{}},{"jsonrpc":"2.0","id":"]","method":"ping"}]
-			< {"jsonrpc":"2.0","id":1,"result":{}}` + notAnObject + `
-			< ` + wrong("null", -32600, "Invalid Request: id must be a string or an integer") + notAnObject + `
-			< {"jsonrpc":"2.0","id":"]","result":{}}`},
+			< 1 {}` + notAnObject + `
+			< null! -32600 Invalid Request: id must be a string or an integer` + notAnObject + `
+			< "]" {}`},
 		{"each response is a line", b, `
-			> [` + call("1", "slow", "{}") + `,{"jsonrpc":"2.0","id":2,"method":"ping"},` + call("1", "slow", "{}") + `]
+			> [` + slow + `,{"jsonrpc":"2.0","id":2,"method":"ping"},` + slow + `]
 			> ` + pingLine + `
-			< {"jsonrpc":"2.0","id":2,"result":{}}
-			< ` + wrong("null", -32600, "Invalid Request: id 1 is in use") + `
+			< 2 {}
+			< null! -32600 Invalid Request: id 1 is in use
 			< ` + pongLine + `
 			> [{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]` + ping},
 		{"no requests", b, `> [{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":1,"result":{}}]` + ping},
 		{"not JSON", b, `
 			> [{"jsonrpc":"2.0","id":1,"method":"ping"},]
-			< ` + wrong("null", -32700, "Parse error") + ping},
+			< null! -32700 Parse error` + ping},
 		{"not UTF-8", b, `
-			> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"` + "\xe9" + `"}},` + call("3", "slow", "{}") + `,{"jsonrpc":"2.0","id":3,"method":"` + "\xe9" + `"}]
+			> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"` + "\xe9" + `"}},` + full("3 call slow") + `,{"jsonrpc":"2.0","id":3,"method":"` + "\xe9" + `"}]
 			> ` + pingLine + `
-			< {"jsonrpc":"2.0","id":1,"result":{}}
-			< ` + wrong("2", -32700, "Parse error: not UTF-8") + `
-			< ` + wrong("null", -32700, "Parse error: not UTF-8") + `
+			< 1 {}
+			< 2! -32700 Parse error: not UTF-8
+			< null! -32700 Parse error: not UTF-8
 			< ` + pongLine + `
-			> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}` + ping},
+			> notifications/cancelled {"requestId":3}` + ping},
 		{"empty", b, `
 			> [ ]
-			< ` + wrong("null", -32600, "Invalid Request: empty batch") + ping},
+			< null! -32600 Invalid Request: empty batch` + ping},
 		{"initialize inside", b, `
-			> [{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}]
-			< ` + wrong("1", -32600, "Invalid Request: initialize must not be part of a batch") + `
+			> [` + full("1 initialize 2025-11-25") + `]
+			< 1! -32600 Invalid Request: initialize must not be part of a batch
 			> ` + one + `
-			< {"jsonrpc":"2.0","id":1,"result":{}}`},
+			< 1 {}`},
 		{"a modern claim inside", b, `
-			> [{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{$META}},{"jsonrpc":"2.0","id":2,"method":"ping"}]
-			< ` + wrong("1", -32600, "Invalid Request: batching is not supported") + `
-			< {"jsonrpc":"2.0","id":2,"result":{}}`},
+			> [` + full("1+ tools/list") + `,{"jsonrpc":"2.0","id":2,"method":"ping"}]
+			< 1! -32600 Invalid Request: batching is not supported
+			< 2 {}`},
 		{"the response to a question inside", b, `
-			> [` + call(`"a"`, "ask", "{}") + `]
-			< {"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}
+			> [` + full(`"a" call ask`) + `]
+			< 1 roots/list {}
 			> [{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}]
-			< {"jsonrpc":"2.0","id":"a","result":{"content":[{"type":"text","text":"[]"}],"structuredContent":{"result":[]}}}`},
+			< "a" {"content":[{"type":"text","text":"[]"}],"structuredContent":{"result":[]}}`},
 		{"before initialize", "", "> " + one + "\n< " + refused + ping},
 		{"2025-06-18", "2025-06-18", "> " + one + "\n< " + refused + ping},
 		{"2025-11-25", "2025-11-25", "> " + one + "\n< " + refused + ping},
 	} {
-		t.Run(tt.name, func(t *testing.T) { play(t, demo(), tt.version, tt.transcript) })
+		t.Run(tt.name, func(t *testing.T) {
+			inBubbleWith(t, demo(), tt.version, everyCap, func(c *client) { c.play(tt.transcript) })
+		})
 	}
 }
 
@@ -2319,21 +2316,21 @@ func TestResponsesAreWrittenTogether(t *testing.T) {
 		c.writes = nil
 		var lines, responses []string
 		for i := range 100 {
-			lines = append(lines, modernCall(strconv.Itoa(i), "hi"))
-			responses = append(responses, modernSaid(i, "hi"))
+			lines = append(lines, fmt.Sprint(i, "+ call hi"))
+			responses = append(responses, fmt.Sprint(i, "+ said hi"))
 		}
 		c.send(strings.Join(lines, "\n"))
 		c.want(responses...)
 		if len(c.writes) != 1 {
 			t.Errorf("%d writes for 100 responses", len(c.writes))
 		}
-		c.send(modernCall("1", "hi") + "\n" + modernCall("2", "sleep1") + "\n" + modernCall("3", "hi") + "\n" + pingLine)
+		c.send("1+ call hi\n2+ call sleep1\n3+ call hi\n" + pingLine)
 		c.want()
 		time.Sleep(maxInline)
 		c.got = slices.Sorted(slices.Values(c.recv()))
-		c.want(pongLine, modernSaid("1", "hi"), modernSaid("3", "hi"))
+		c.want(pongLine, "1+ said hi", "3+ said hi")
 		time.Sleep(time.Second - maxInline)
-		c.want(modernSaid("2", "slept"))
+		c.want("2+ said slept")
 		c.end()
 	})
 }
@@ -2354,25 +2351,25 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		begin := time.Now()
-		c.send(modernCall("1", "sleep1"))
+		c.send("1+ call sleep1")
 		pings(c, begin, maxInline)
 		time.Sleep(time.Second)
-		c.want(modernSaid("1", "slept"))
+		c.want("1+ said slept")
 		c.initialize("2025-11-25", `{"roots":{}}`)
 		c.want()
 		begin = time.Now()
-		c.send(legacyCall("2", "ask"))
-		c.want(questionLine(1, "roots/list", "{}"))
+		c.send("2 call ask")
+		c.want("1 roots/list {}")
 		pings(c, begin, 0)
-		c.send(answer(1, `{"roots":[]}`))
-		c.want(said(2, "asked"))
+		c.send(`1 {"roots":[]}`)
+		c.want("2 said asked")
 		pings(c, begin, 0)
 		c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"sleep1","text":"` + strings.Repeat("x", 2*longText) + `"}}`)
 		pings(c, begin, 3*maxInline)
 		time.Sleep(time.Second)
-		c.want(said(3, "slept"))
-		c.send(legacyCall("4", "hi"))
-		c.want(said(4, "hi"))
+		c.want("3 said slept")
+		c.send("4 call hi")
+		c.want("4 said hi")
 		for _, session := range s.openSessions() { // an idle session has no timer, which only the field shows
 			if session.turn.timer.Stop() {
 				t.Error("the timer of the turn runs in an idle session")
@@ -2384,18 +2381,18 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline * 3 / 5); return "short", nil })
 		c := serve(t, &s.Server)
 		begin := time.Now()
-		c.send(modernCall("1", "short") + "\n" + modernCall("2", "short") + "\n" + modernCall("3", "sleep2") + "\n" + modernCall("4", "hi"))
+		c.send("1+ call short\n2+ call short\n3+ call sleep2\n4+ call hi")
 		time.Sleep(maxInline*11/5 - 1)
-		c.want(modernSaid("1", "short"), modernSaid("2", "short"))
+		c.want("1+ said short", "2+ said short")
 		time.Sleep(1)
-		c.want(modernSaid("4", "hi"))
-		c.send(modernCall("5", "deaf")) // ends while another goroutine has the turn, and is timed in turn
-		c.send(modernCall("6", "hi"))
-		c.want(modernSaid("6", "hi"))
+		c.want("4+ said hi")
+		c.send("5+ call deaf") // ends while another goroutine has the turn, and is timed in turn
+		c.send("6+ call hi")
+		c.want("6+ said hi")
 		time.Sleep(time.Until(begin.Add(maxInline*6/5 + 2*time.Second)))
-		c.want(modernSaid("3", "slept"))
+		c.want("3+ said slept")
 		close(s.release)
-		c.want(modernSaid("5", "late"))
+		c.want("5+ said late")
 		c.end()
 	})
 }
@@ -2410,7 +2407,7 @@ func TestShortCallsDoNotDelayResponses(t *testing.T) {
 		c.recv()
 		var lines []string
 		for i := range 100 {
-			lines = append(lines, modernCall(strconv.Itoa(i), "short"))
+			lines = append(lines, fmt.Sprint(i, "+ call short"))
 		}
 		c.send(strings.Join(lines, "\n"))
 		for i := range 20 {
@@ -2434,12 +2431,12 @@ func TestSlowHandlersDelayNoOtherRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
 		c.initialize("2025-11-25", "{}")
-		c.send(strings.TrimSuffix(callLines(1, sleepers, "wait", "{}"), "\n"))
+		c.send(strings.Join(calls(1, sleepers, "wait"), "\n"))
 		begun := time.Now()
 		c.send(pingLine)
 		c.want(pongLine)
-		c.send(legacyCall("0", "hi"))
-		c.want(said(0, "hi"))
+		c.send("0 call hi")
+		c.want("0 said hi")
 		if n := s.starts(); n != sleepers+1 || time.Since(begun) > maxInline {
 			t.Errorf("%d handlers have started after %v", n, time.Since(begun))
 		}
@@ -2459,23 +2456,23 @@ func TestMaxConcurrent(t *testing.T) {
 		c := serve(t, &s.Server)
 		begun := time.Now()
 		for _, id := range []string{"1", "2", "3", "4", "5"} {
-			c.send(modernCall(id, "sleep1"))
+			c.send(fmt.Sprint(id, "+ call sleep1"))
 		}
 		time.Sleep(maxInline)
 		s.ran(t, "1")
-		c.send(pingLine, strings.Replace(modernCall(`"l"`, "x"), "tools/call", "tools/list", 1), cancelling("3"))
+		c.send(pingLine, `"l"+ tools/list`, "cancel 3")
 		if got := c.recv(); len(got) != 2 || !sameJSON(t, got[0], pongLine) || !strings.Contains(got[1], `"id":"l"`) {
 			t.Errorf("while calls wait: %.100q", got)
 		}
-		c.send(modernCall("3", "hi")) // has the id of the cancelled call, not its place
+		c.send("3+ call hi") // has the id of the cancelled call, not its place
 		for i, id := range []string{"1", "2", "4", "5"} {
 			time.Sleep(time.Until(begun.Add(time.Duration(i+1)*time.Second - 1)))
 			c.want()
 			time.Sleep(1)
 			if id == "5" {
-				c.want(modernSaid("5", "slept"), modernSaid("3", "hi"))
+				c.want("5+ said slept", "3+ said hi")
 			} else {
-				c.want(modernSaid(id, "slept"))
+				c.want(fmt.Sprint(id, "+ said slept"))
 			}
 		}
 		s.ran(t, "2", "4", "5", "3")
@@ -2487,9 +2484,9 @@ func TestMaxConcurrent(t *testing.T) {
 		c.send(listenLine) // does not count
 		c.recv()
 		for i := range 9 {
-			c.send(modernCall(strconv.Itoa(i), "sleep1"))
+			c.send(fmt.Sprint(i, "+ call sleep1"))
 		}
-		c.send(cancelling(`"sub"`)) // starts no other request
+		c.send(`cancel "sub"`) // starts no other request
 		for i := range 3 {
 			if n := s.starts(); n != 3*(i+1) {
 				t.Errorf("%d handlers have started after %d s", n, i)
@@ -2508,11 +2505,11 @@ func TestMaxConcurrent(t *testing.T) {
 			c := serve(t, &s.Server)
 			var want []string
 			for i := range 10 {
-				c.send(modernCall(strconv.Itoa(i), "wait"))
-				want = append(want, wrong(i, codeInternal, ErrClosed.Error()))
+				c.send(fmt.Sprint(i, "+ call wait"))
+				want = append(want, fmt.Sprint(i, "! -32603 "+ErrClosed.Error()))
 			}
-			c.send(strings.Replace(modernCall(`"l"`, "x"), "tools/call", "tools/list", 1))
-			want = slices.Concat([]string{wrong(`"l"`, codeInternal, ErrClosed.Error())}, []string{modernFailed(0, ErrClosed.Error())}, want[1:])
+			c.send(`"l"+ tools/list`)
+			want = slices.Concat([]string{`"l"! -32603 ` + ErrClosed.Error()}, []string{"0+ failed " + ErrClosed.Error()}, want[1:])
 			c.want()
 			end(c)
 			c.ends(0, nil)
@@ -2530,9 +2527,9 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 		s := newStage()
 		s.MaxConcurrent = 1
 		c := serve(t, &s.Server)
-		c.send(modernCall("0", "wait"))
+		c.send("0+ call wait")
 		for i := range n {
-			c.send(modernCall(strconv.Itoa(i+1), "hi"))
+			c.send(fmt.Sprint(i+1, "+ call hi"))
 		}
 		session := s.openSessions()[0]
 		for queued := 0; queued < n; runtime.Gosched() {
@@ -2575,17 +2572,17 @@ func TestSessionsOfOneServer(t *testing.T) {
 		for i := range cs {
 			cs[i] = serve(t, &s.Server)
 			cs[i].initialize("2025-11-25", `{"roots":{}}`)
-			cs[i].send(legacyCall("1", "wait"), legacyCall("2", "ask")) // the same ids in all
-			cs[i].want(questionLine(1, "roots/list", "{}"))
+			cs[i].send("1 call wait", "2 call ask") // the same ids in all
+			cs[i].want("1 roots/list {}")
 		}
 		add(&s.Server, "new", noText)
 		for _, c := range cs {
 			c.want(changed)
 		}
-		cs[0].send(cancelling("1"))
+		cs[0].send("cancel 1")
 		s.saw(t, stopped)
 		cs[1].send(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}`)
-		cs[1].want(failed(2, "mcp: the client responded with an error: no (1)"))
+		cs[1].want("2 failed mcp: the client responded with an error: no (1)")
 		cs[2].in.Close()
 		cs[2].ends(0, nil)
 		cs[2].recv()
@@ -2621,7 +2618,7 @@ func TestToolsChangeWhileServing(t *testing.T) {
 			})
 		}
 		for i := range 100 {
-			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, 2*i), legacyCall(strconv.Itoa(2*i+1), fmt.Sprintf("t1%d", i%5)))
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, 2*i), fmt.Sprint(2*i+1, " call "+fmt.Sprintf("t1%d", i%5)))
 		}
 		wg.Wait()
 		got := strings.Join(c.recv(), "\n")
@@ -2637,19 +2634,16 @@ func TestToolsChangeWhileServing(t *testing.T) {
 // If more output is unsent than the bound, no further line is accepted. When the
 // client reads, it receives all responses.
 func TestClientThatDoesNotRead(t *testing.T) {
-	list := func(id int) string {
-		return strings.Replace(modernCall(strconv.Itoa(id), "x"), "tools/call", "tools/list", 1)
-	}
 	// fill requests lists of 1 MiB until more output is unsent than the bound, and then a call.
 	fill := func(t *testing.T, s *stage) (c *client) {
 		AddTool(&s.Server, Tool{Name: "big", Description: strings.Repeat("x", 1<<20)}, func(context.Context, none) (string, error) { return "", nil })
 		c = serveUnread(t, &s.Server)
 		for i := range 15 {
-			c.send(list(i))
+			c.send(fmt.Sprint(i, "+ tools/list"))
 		}
-		c.send(modernCall("15", "hi"))
+		c.send("15+ call hi")
 		s.ran(t, "15")
-		c.send(list(16), modernCall("17", "hi"))
+		c.send("16+ tools/list", "17+ call hi")
 		s.ran(t)
 		return c
 	}
@@ -2678,7 +2672,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		}
 		bubble(t, func(t *testing.T, s *stage) { // it reads later
 			c := fill(t, s)
-			if c.send(modernCall("18", "hi")); eof {
+			if c.send("18+ call hi"); eof {
 				c.in.Close()
 				time.Sleep(time.Second / 2)
 			}
@@ -2718,12 +2712,12 @@ func TestRequestsReadAheadAreAnswered(t *testing.T) {
 			c, release := serve(t, &s.Server), make(chan struct{})
 			c.initialize("2025-03-26", "{}")
 			c.setFail(func(b []byte) (int, error) { <-release; return len(b), nil })
-			c.send(legacyCall("0", "big"))
+			c.send("0 call big")
 			synctest.Wait()
-			c.send(legacyCall("1", "hi"), strings.Replace(pingLine, `"p"`, "2", 1), strings.Replace(modernCall("3", "x"), "call", "list", 1),
-				"["+legacyCall("4", "hi")+`,{"jsonrpc":"2.0","id":5,"method":"none"},7]`, `{"id":6,"method":"ping"}`, `{"jsonrpc":"2.0","id":7}`,
-				strings.Replace(listenLine, `"sub"`, "8", 1), "garbage", `{"jsonrpc":"2.0","id":[],"method":"ping"}`, "[]", "\xff",
-				`{"jsonrpc":"2.0","method":"x"}`, `{"id":9,"result":1}`, modernCall("10", "no such tool"))
+			c.send("1 call hi", "2 ping", "3+ tools/list",
+				"["+full("4 call hi")+`,{"jsonrpc":"2.0","id":5,"method":"none"},7]`, `{"id":6,"method":"ping"}`, `{"jsonrpc":"2.0","id":7}`,
+				`8+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`, "garbage", `{"jsonrpc":"2.0","id":[],"method":"ping"}`, "[]", "\xff",
+				`{"jsonrpc":"2.0","method":"x"}`, `{"id":9,"result":1}`, "10+ call none")
 			synctest.Wait() // all of it was read
 			row.end(c)
 			synctest.Wait()
@@ -2763,7 +2757,7 @@ func TestEveryEndWakesProgress(t *testing.T) {
 		lasts time.Duration // of Serve; the client never reads
 		err   error
 	}{
-		{func(c *client) { c.send(cancelling("1")); synctest.Wait(); c.in.Close() }, stopped, 1100 * time.Millisecond, ErrWaitDelay},
+		{func(c *client) { c.send("cancel 1"); synctest.Wait(); c.in.Close() }, stopped, 1100 * time.Millisecond, ErrWaitDelay},
 		{func(c *client) { c.in.Close() }, ErrClosed, 1100 * time.Millisecond, ErrWaitDelay},
 		{func(c *client) { c.cancel(boom) }, boom, 1100 * time.Millisecond, ErrWaitDelay},
 		{func(c *client) { c.hangUp(io.ErrClosedPipe) }, ErrClosed, 0, nil},
@@ -2779,7 +2773,7 @@ func TestEveryEndWakesProgress(t *testing.T) {
 				return "reported", nil
 			})
 			c := serveUnread(t, &s.Server)
-			c.send(modernCall("1", "report", `"progressToken":1`))
+			c.send("1+ call report @1")
 			time.Sleep(time.Hour)
 			s.saw(t)
 			row.event(c)
@@ -2789,14 +2783,14 @@ func TestEveryEndWakesProgress(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, s *stage) { // the client reads
 		c := serveUnread(t, &s.Server)
-		c.send(modernCall("1", "sleep1", `"progressToken":1`))
+		c.send("1+ call sleep1 @1")
 		time.Sleep(time.Hour)
 		c.listen()
 		c.want(progressLine("1", "1"))
 		time.Sleep(progressGap - 1)
 		c.want()
 		time.Sleep(1)
-		c.want(modernSaid("1", "slept"))
+		c.want("1+ said slept")
 		c.end()
 	})
 }
@@ -2837,11 +2831,7 @@ func TestProgressPrecedesItsResponse(t *testing.T) {
 			return true
 		}}, func(context.Context, none) (string, error) { return "", nil })
 		for _, era := range eras {
-			meta := ""
-			if era.version == "" {
-				meta = "," + strings.Replace(modernMeta, "{}", `{"roots":{}}`, 1)
-			}
-			inBubble(t, s, era.version, func(c *client) {
+			inBubbleWith(t, s, era.version, `{"roots":{}}`, func(c *client) {
 				for _, request := range []string{
 					`tools/call {"name":"t"`, `prompts/get {"name":"p"`, `resources/read {"uri":"x:a"`, `x/y {"n":1`, `tools/list {"n":1`,
 					`completion/complete {"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`,
@@ -2850,9 +2840,7 @@ func TestProgressPrecedesItsResponse(t *testing.T) {
 					if name == "question" && (era.version != "" || !asks) {
 						continue // no response has the question
 					}
-					line := long("> 1 " + request + `,"_meta":{"progressToken":1` + meta + "}}")
-					c.send(strings.TrimPrefix(line, "> "), strings.Replace(modernCall(`"l"`, "x"), "tools/call", "server/discover", 1))
-					got := strings.Join(c.recv(), "\n")
+					got := strings.Join(c.ask("1"+era.plus+" "+request+`,"_meta":{"progressToken":1}}`, `"l"+ server/discover`), "\n")
 					if !strings.Contains(got, `"id":"l"`) || !strings.Contains(got, `"progress":1}`) || strings.Contains(got, `"id":1`) {
 						t.Errorf("%s, %s: at first %q", name, request, got)
 					}
@@ -2873,7 +2861,6 @@ func TestProgressPrecedesItsResponse(t *testing.T) {
 // The time between progress and response ends with the request and with the session. It counts
 // for MaxConcurrent.
 func TestProgressGapEnds(t *testing.T) {
-	const token = `"progressToken":7`
 	done := progressLine("7", "1")
 	report := func(s *stage) {
 		add(&s.Server, "report", func(ctx context.Context) (string, error) { Progress(ctx, 1, 0, ""); return "reported", nil })
@@ -2888,20 +2875,20 @@ func TestProgressGapEnds(t *testing.T) {
 		s.MaxConcurrent = 1
 		report(s)
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "hi", token)) // no progress, no wait
-		c.want(modernSaid("1", "hi"))
-		c.send(modernCall("1", "report", token), modernCall("2", "hi"), pingLine)
+		c.send("1+ call hi @7") // no progress, no wait
+		c.want("1+ said hi")
+		c.send("1+ call report @7", "2+ call hi", pingLine)
 		c.want(done, pongLine)
 		time.Sleep(progressGap)
-		c.want(modernSaid("1", "reported"), modernSaid("2", "hi"))
-		c.send(modernCall("1", "report", token), modernCall("2", "hi"))
+		c.want("1+ said reported", "2+ said hi")
+		c.send("1+ call report @7", "2+ call hi")
 		c.want(done)
-		c.send(cancelling("1"))
-		c.want(modernSaid("2", "hi"))
-		c.send(modernCall("1", "early", token))
+		c.send("cancel 1")
+		c.want("2+ said hi")
+		c.send("1+ call early @7")
 		c.want(done)
 		time.Sleep(progressGap)
-		c.want(modernSaid("1", "early"))
+		c.want("1+ said early")
 		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // progress of another goroutine, which the client has not read
@@ -2911,14 +2898,14 @@ func TestProgressGapEnds(t *testing.T) {
 			return "left", nil
 		})
 		c := serveUnread(t, &s.Server)
-		c.send(modernCall("1", "leave", token))
+		c.send("1+ call leave @7")
 		time.Sleep(time.Hour)
 		c.listen()
 		c.want(done)
 		time.Sleep(progressGap - 1)
 		c.want()
 		time.Sleep(1)
-		c.want(modernSaid("1", "left"))
+		c.want("1+ said left")
 		c.end()
 	})
 	for _, delay := range []time.Duration{0, time.Second} {
@@ -2927,11 +2914,11 @@ func TestProgressGapEnds(t *testing.T) {
 				s.CancelDelay = delay
 				report(s)
 				c := serve(t, &s.Server)
-				c.send(modernCall("1", "report", token))
+				c.send("1+ call report @7")
 				c.want(done)
 				end(c)
 				c.ends(0, nil)
-				c.want(modernSaid("1", "reported"))
+				c.want("1+ said reported")
 			})
 		}
 	}
@@ -2951,8 +2938,8 @@ func TestClientResponses(t *testing.T) {
 			{`"error":null,"result":{"roots":[]}`, `"[]"`},
 		} {
 			id := strconv.Itoa(i + 1)
-			c.send(callTheAsker(id))
-			c.want(questionLine(id, "roots/list", "{}"))
+			c.send(fmt.Sprint(id, " call ask"))
+			c.want(fmt.Sprint(id, " roots/list {}"))
 			c.send(`{"jsonrpc":"2.0",` + tt.response + `,"id":` + id + `}`)
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], tt.want) {
 				t.Errorf("%s: got %q", tt.response, got)
@@ -2980,38 +2967,38 @@ func TestIDsOfQuestions(t *testing.T) {
 	inBubbleWith(t, asker(askThree), "2025-11-25", everyCap, func(c *client) {
 		asks := func(id, question int) {
 			c.t.Helper()
-			c.send(callTheAsker(id))
+			c.send(fmt.Sprint(id, " call ask"))
 			time.Sleep(3)
-			c.want(questionLine(question, "roots/list", "{}"), questionLine(question+1, "roots/list", "{}"), questionLine(question+2, "roots/list", "{}"))
+			c.want(fmt.Sprint(question, " roots/list {}"), fmt.Sprint(question+1, " roots/list {}"), fmt.Sprint(question+2, " roots/list {}"))
 		}
 		asks(2, 1) // a question has the same id
-		c.send(answer(2, `{"roots":[{"uri":"file:///x"}]}`))
+		c.send(`2 {"roots":[{"uri":"file:///x"}]}`)
 		c.want()
 		asks(3, 4)
 		for _, id := range []int{5, 4, 3, 1, 6} {
-			c.send(answer(id, `{"roots":[]}`))
+			c.send(fmt.Sprint(id, ` {"roots":[]}`))
 		}
 		c.got = slices.Sorted(slices.Values(c.recv()))
-		c.want(said(2, "0 <nil>;1 <nil>;0 <nil>"), said(3, "0 <nil>;0 <nil>;0 <nil>"))
+		c.want("2 said 0 <nil>;1 <nil>;0 <nil>", "3 said 0 <nil>;0 <nil>;0 <nil>")
 		asks(7, 7)
-		c.send(cancelling("8")) // the id of a question, which the client cannot cancel
+		c.send("cancel 8") // the id of a question, which the client cannot cancel
 		c.want()
-		c.send(cancelling("7"))
+		c.send("cancel 7")
 		c.got = slices.Sorted(slices.Values(c.recv()))
 		c.want(withdrawn(7), withdrawn(8), withdrawn(9))
 	})
-	inBubble(t, asker(askThree), "", func(c *client) { // equal questions for roots share the answer
-		c.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap))
+	inBubbleWith(t, asker(askThree), "", everyCap, func(c *client) { // equal questions for roots share the answer
+		c.send("1+ call ask")
 		time.Sleep(3)
-		state := c.round(1, `{"$k":{"method":"roots/list","params":{}}}`)
-		c.send(modernRequest(2, "tools/call", `"name":"ask"`, everyCap, `,"inputResponses":{"$k":{"roots":[{}]}},"requestState":"`+state+`"`))
+		c.want(`1? {"$k":{"method":"roots/list","params":{}}}`)
+		c.send(`2+ tools/call {"name":"ask","inputResponses":{"$k":{"roots":[{}]}},"requestState":"$STATE"}`)
 		time.Sleep(3)
-		c.want(modernSaid(2, "1 <nil>;1 <nil>;1 <nil>"))
+		c.want("2+ said 1 <nil>;1 <nil>;1 <nil>")
 	})
 	seen := make(map[string]bool)
 	inBubbleWith(t, asker(askURL), "2025-11-25", everyCap, func(c *client) {
 		for id := 1; id <= 20; id++ {
-			c.send(callTheAsker(id))
+			c.send(fmt.Sprint(id, " call ask"))
 			var m struct {
 				Params struct{ ElicitationID string }
 			}
@@ -3020,8 +3007,8 @@ func TestIDsOfQuestions(t *testing.T) {
 				t.Fatalf("%q: the elicitationId is not new", got)
 			}
 			seen[m.Params.ElicitationID] = true
-			c.send(answer(id, `{"action":"accept"}`))
-			c.want(said(id, "agreed"))
+			c.send(fmt.Sprint(id, ` {"action":"accept"}`))
+			c.want(fmt.Sprint(id, " said agreed"))
 		}
 	})
 }
@@ -3029,13 +3016,13 @@ func TestIDsOfQuestions(t *testing.T) {
 // How questions of the older revisions end without a valid response. See
 // TestQuestionsEndWithTheSession for the end of the session.
 func TestQuestionsWithoutAResponse(t *testing.T) {
-	q := questionLine(1, "elicitation/create", confirmAsk)
+	q := "1 elicitation/create " + confirmAsk
 	detached := func(ctx context.Context) (string, error) { return askOnce(context.WithoutCancel(ctx)) }
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
 	cancels := func(c *client) {
 		c.send(cancel)
 		c.want(withdrawn(1))
-		c.send(answer(1, confirmYes)) // too late
+		c.send("1 " + confirmYes) // too late
 	}
 	for name, test := range map[string]struct {
 		ask  askFunc
@@ -3049,8 +3036,8 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 			time.Sleep(time.Minute - 1)
 			c.want()
 			time.Sleep(1)
-			c.want(withdrawn(1), said(1, "error: context deadline exceeded"))
-			c.send(answer(1, confirmYes)) // too late
+			c.want(withdrawn(1), "1 said error: context deadline exceeded")
+			c.send("1 " + confirmYes) // too late
 		}},
 		"deadline with a cause": {func(ctx context.Context) (string, error) {
 			ctx, stop := context.WithTimeoutCause(ctx, time.Minute, errors.New("lunch"))
@@ -3058,7 +3045,7 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 			return askOnce(ctx)
 		}, func(c *client) {
 			time.Sleep(time.Minute)
-			c.want(withdrawn(1), said(1, "error: lunch"))
+			c.want(withdrawn(1), "1 said error: lunch")
 		}},
 		"cancelled":           {askOnce, cancels},
 		"cancelled, detached": {detached, cancels},
@@ -3069,47 +3056,47 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 			return "", nil
 		}, cancels},
 		"response before the cancel": {askOnce, func(c *client) {
-			c.send(answer(1, confirmYes), cancel)
-			if got := c.recv(); len(got) > 1 || len(got) == 1 && !sameJSON(c.t, got[0], said(1, "true")) {
+			c.send("1 "+confirmYes, cancel)
+			if got := c.recv(); len(got) > 1 || len(got) == 1 && !sameJSON(c.t, got[0], "1 said true") {
 				c.t.Errorf("got %q", got)
 			}
 		}},
 		"result null": {askOnce, func(c *client) {
-			c.send(answer(1, "null"))
+			c.send(`{"jsonrpc":"2.0","id":1,"result":null}`)
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], "the client's answer is invalid: ") {
 				c.t.Errorf("got %q", got)
 			}
 		}},
 		"strange ids": {askOnce, func(c *client) {
 			for _, id := range []string{`"1.0"`, `"01"`, `" 1"`, `1.5`, `10`, `true`, `2`, `0`, `-1`, `null`, `[1]`, `""`, `"init"`} {
-				c.send(answer(id, confirmYes))
+				c.send(`{"jsonrpc":"2.0","id":` + id + `,"result":` + confirmYes + "}")
 			}
-			c.send(cancelling(`"1"`))
+			c.send(`cancel "1"`)
 			c.want()
-			c.send(answer("1.0", confirmYes), answer(1, `{"action":"decline"}`))
-			c.want(said(1, "true"))
+			c.send("1.0 "+confirmYes, `1 {"action":"decline"}`)
+			c.want("1 said true")
 		}},
 		"id as a text": {askOnce, func(c *client) {
-			c.send(answer(`"1"`, confirmYes), answer(1, `{"action":"decline"}`))
-			c.want(said(1, "true"))
+			c.send(`"1" `+confirmYes, `1 {"action":"decline"}`)
+			c.want("1 said true")
 		}},
 		"id as a text with escapes, and an error": {askOnce, func(c *client) {
 			c.send(`{"jsonrpc":"2.0","id":"\u0031","error":{"code":5,"message":"m"}}`)
-			c.want(said(1, "error: mcp: the client responded with an error: m (5)"))
+			c.want("1 said error: mcp: the client responded with an error: m (5)")
 		}},
 		"not UTF-8": {askOnce, func(c *client) {
-			c.send(answer(1, `{"action":"accept","content":{"ok":true,"x":"`+"\xe9"+`"}}`), answer(1, confirmYes))
-			c.want(said(1, "error: mcp: the client's response is not UTF-8"))
+			c.send(`1 {"action":"accept","content":{"ok":true,"x":"`+"\xe9"+`"}}`, "1 "+confirmYes)
+			c.want("1 said error: mcp: the client's response is not UTF-8")
 		}},
 		"an error that is not UTF-8": {detached, func(c *client) {
 			c.send(`{"jsonrpc":"2.0","id":"1","error":{"code":5,"message":"` + "\xe9" + `"}}`)
-			c.want(said(1, "error: mcp: the client's response is not UTF-8"))
+			c.want("1 said error: mcp: the client's response is not UTF-8")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := asker(test.ask)
 			inBubbleWith(t, s, "2025-11-25", everyCap, func(c *client) {
-				c.send(callTheAsker(1))
+				c.send("1 call ask")
 				if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"id":1,"method":`) || strings.Contains(got[0], "elicit") && !sameJSON(t, got[0], q) {
 					t.Fatalf("got %q", got)
 				}
@@ -3133,9 +3120,9 @@ func TestQuestionsAfterTheEnd(t *testing.T) {
 		return askOnce(late)
 	})
 	inBubbleWith(t, s, "2025-11-25", everyCap, func(c *client) {
-		c.send(callTheAsker(1), modernRequest(2, "tools/call", `"name":"ask"`, everyCap))
+		c.send("1 call ask", "2+ call ask")
 		c.got = slices.Sorted(slices.Values(c.recv()))
-		c.want(said(1, "error: too late"), modernSaid(2, "error: too late"))
+		c.want("1 said error: too late", "2+ said error: too late")
 		for range 2 {
 			if text, _ := askOnce(context.WithoutCancel(<-kept)); text != "error: context canceled" {
 				t.Errorf("after the response: %q", text)
@@ -3149,12 +3136,12 @@ func TestQuestionsAfterTheEnd(t *testing.T) {
 	})
 	s.CancelDelay = 2 * time.Second
 	inBubbleWith(t, s, "2025-11-25", everyCap, func(c *client) {
-		c.send(callTheAsker(1), modernRequest(2, "tools/call", `"name":"ask"`, everyCap))
+		c.send("1 call ask", "2+ call ask")
 		synctest.Wait()
 		c.in.Close()
 		time.Sleep(time.Second)
 		c.got = slices.Sorted(slices.Values(c.recv()))
-		c.want(said(1, "closed"), modernSaid(2, "closed"))
+		c.want("1 said closed", "2+ said closed")
 	})
 	for _, ask := range []askFunc{askOnce, askURL, askRoots, askByHand, askConsent, askModel(hiAsk)} {
 		if text, err := ask(t.Context()); text != "" || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "outside of a handler") {
@@ -3176,10 +3163,10 @@ func TestLoopOfQuestionsEnds(t *testing.T) {
 			}
 		}
 	})
-	inBubble(t, s, "", func(c *client) {
-		c.send(modernRequest(1, "tools/call", `"name":"ask"`, everyCap))
+	inBubbleWith(t, s, "", everyCap, func(c *client) {
+		c.send("1+ call ask")
 		time.Sleep(time.Minute)
-		c.send(cancelling("1"))
+		c.send("cancel 1")
 		time.Sleep(time.Minute)
 		if c.want(); !cancelled {
 			t.Error("the loop continues")
@@ -3204,7 +3191,7 @@ func TestContextEndsWithItsRequest(t *testing.T) {
 			deadline := time.Now().Add(time.Hour)
 			ctx, cancel := context.WithDeadline(context.WithValue(t.Context(), key{}, "theirs"), deadline)
 			defer cancel()
-			if err := s.Serve(ctx, strings.NewReader(modernCall("1", "keep")), io.Discard); err != nil {
+			if err := s.Serve(ctx, strings.NewReader(full("1+ call keep")), io.Discard); err != nil {
 				t.Error(err)
 			}
 			child, stop := context.WithCancel(kept)
@@ -3230,21 +3217,21 @@ func TestListChanged(t *testing.T) {
 		list.add(s, "a", "")
 		synctest.Test(t, func(t *testing.T) {
 			c, early, modern := serve(t, s), serve(t, s), serve(t, s)
-			modern.ask("> 1+ server/discover")
-			early.ask(`> 0 initialize {"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+			modern.ask("1+ server/discover")
+			early.ask(`0 initialize {"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
 			c.initialize("2025-11-25", "{}")
 			list.add(s, "b", "")
-			c.script(notified)
+			c.play(notified)
 			list.add(s, "b", "replaced")
-			c.script(notified)
+			c.play(notified)
 			list.remove(s, "none")
-			c.script("")
+			c.play("")
 			list.remove(s, "a", "none")
-			c.script(notified)
-			early.script("> 1 ping\n< 1 {}\n> notifications/initialized\n" + notified + "\n> notifications/initialized\n> 2 ping\n< 2 {}")
+			c.play(notified)
+			early.play("> 1 ping\n< 1 {}\n> notifications/initialized\n" + notified + "\n> notifications/initialized\n> 2 ping\n< 2 {}")
 			list.add(s, "c", "")
-			early.script(notified)
-			c.script(notified)
+			early.play(notified)
+			c.play(notified)
 			c.end()
 			early.end()
 			modern.end() // was not notified
@@ -3256,7 +3243,7 @@ func TestListChanged(t *testing.T) {
 		lists[prompts].add(s, "b", "")
 		lists[templates].add(s, "c", "")
 		s.ResourceUpdated("x:c")
-		c.script("> 1 ping\n< 1 {}")
+		c.play("> 1 ping\n< 1 {}")
 	})
 }
 
@@ -3268,7 +3255,7 @@ func TestListThatDidNotChange(t *testing.T) {
 		list.add(s, "a", "")
 		list.add(s, "b", "")
 		notified := "< notifications/" + list.change + "/list_changed"
-		stream := strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`)
+		const stream = `"sub"+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`
 		for _, era := range eras {
 			inBubble(t, s, era.version, func(c *client) {
 				notified := notified
@@ -3279,24 +3266,24 @@ func TestListThatDidNotChange(t *testing.T) {
 				}
 				list.add(s, "a", "")
 				list.add(s, "b", "")
-				c.script("")
+				c.play("")
 				list.add(s, "a", "changed")
-				c.script(notified)
+				c.play(notified)
 				list.add(s, "a", "changed")
-				c.script("")
+				c.play("")
 				list.add(s, "a", "")
-				c.script(notified)
+				c.play(notified)
 				list.remove(s, "b")
-				c.script(notified)
+				c.play(notified)
 				list.add(s, "b", "")
-				c.script(notified)
+				c.play(notified)
 				if kind(k).capability() == resources { // what no list has
 					for range 2 {
 						s.AddResource(Resource{URI: "note://my note", Name: "a"}, texts(""))
 						s.AddResource(Resource{URI: "note://my note{v}", Name: "a"}, texts(""))
 						s.RemoveResources("note://my note", "note://my note{v}")
 					}
-					c.script("")
+					c.play("")
 				}
 			})
 		}
@@ -3316,7 +3303,7 @@ func TestListThatDidNotChange(t *testing.T) {
 			for _, request := range []string{`tools/call {"name":"t"}`, `resources/read {"uri":"x:a"}`, `resources/read {"uri":"y:a"}`, `prompts/get {"name":"p"}`,
 				`completion/complete {"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}`,
 				`completion/complete {"ref":{"type":"ref/resource","uri":"y:{v}"},"argument":{"name":"v","value":""}}`} {
-				if got := c.ask("> 1 " + request); len(got) != 1 || !strings.Contains(got[0], `"`+result+`"`) {
+				if got := c.ask("1 " + request); len(got) != 1 || !strings.Contains(got[0], `"`+result+`"`) {
 					t.Errorf("%s: got %q, want %q", request, got, result)
 				}
 			}
@@ -3324,10 +3311,10 @@ func TestListThatDidNotChange(t *testing.T) {
 		// Whether these are listed as before is known only when a client asks.
 		for range 2 {
 			addEmpty(s, Tool{Name: "t", Enabled: enabled})
-			c.script("< notifications/tools/list_changed")
+			c.play("< notifications/tools/list_changed")
 		}
 		addEmpty(s, Tool{Name: "t"})
-		c.script("< notifications/tools/list_changed")
+		c.play("< notifications/tools/list_changed")
 	})
 }
 
@@ -3346,12 +3333,12 @@ func TestListsComeToRest(t *testing.T) {
 		addEmpty(s, Tool{Name: "first", Enabled: func(context.Context) bool { addAll(); return true }})
 		inBubble(t, s, era.version, func(c *client) {
 			if era.version == "" {
-				c.ask("> 1" + era.plus + ` subscriptions/listen {"notifications":{"toolsListChanged":true,"resourcesListChanged":true}}`)
+				c.ask("1" + era.plus + ` subscriptions/listen {"notifications":{"toolsListChanged":true,"resourcesListChanged":true}}`)
 			}
 			s.RemoveTools("a")
 			asked := 0
 			for ; asked < 10 && strings.Contains(strings.Join(c.recv(), ""), "list_changed"); asked++ {
-				c.send(strings.TrimPrefix(strings.TrimSpace(long("> 2"+era.plus+" tools/list")), "> "))
+				c.send("2" + era.plus + " tools/list")
 			}
 			if asked != 2 { // the first adds the tool that was removed
 				t.Errorf("%s: listed %d times", era.name, asked)
@@ -3367,14 +3354,14 @@ func TestStreams(t *testing.T) {
 	lists[tools].add(s, "a", "")
 	const tag = `"_meta":{"io.modelcontextprotocol/subscriptionId":`
 	inBubble(t, s, "", func(c *client) { // without resources
-		c.script(`
+		c.play(`
 			> 1+ subscriptions/listen {"notifications":{"resourcesListChanged":true,"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"toolsListChanged":true}}`)
 		s.ResourceUpdated("x:a")
 	})
 	lists[resources].add(s, "a", "")
 	inBubble(t, s, "", func(c *client) {
-		c.script(`
+		c.play(`
 			> 1+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["x:a"],"unknown":7}}
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}}
 			> "1"+ subscriptions/listen {"notifications":{"toolsListChanged":true,"promptsListChanged":null,"resourcesListChanged":true,"resourceSubscriptions":null}}
@@ -3394,26 +3381,26 @@ func TestStreams(t *testing.T) {
 		both := c.recv() // in any order
 		slices.SortFunc(both, func(a, b string) int { return len(b) - len(a) })
 		c.got = both
-		c.script(`
+		c.play(`
 			< notifications/tools/list_changed {` + tag + `"1"}}
 			< notifications/tools/list_changed {` + tag + `1}}`)
 		lists[templates].add(s, "b", "")
-		c.script(`< notifications/resources/list_changed {` + tag + `"1"}}`)
+		c.play(`< notifications/resources/list_changed {` + tag + `"1"}}`)
 		lists[prompts].add(s, "b", "") // there was none when it was subscribed to
 		s.ResourceUpdated("x:b")
 		s.ResourceUpdated("x:a")
-		c.script(`
+		c.play(`
 			< notifications/resources/updated {` + tag + `1},"uri":"x:a"}
 			> notifications/cancelled {"requestId":1}`)
 		lists[tools].remove(s, "b")
 		s.ResourceUpdated("x:a")
-		c.script(`
+		c.play(`
 			< notifications/tools/list_changed {` + tag + `"1"}}
 			# the id is free again
 			> 1+ subscriptions/listen {"notifications":{"promptsListChanged":true}}
 			< notifications/subscriptions/acknowledged {` + tag + `1},"notifications":{"promptsListChanged":true}}`)
 		lists[prompts].remove(s, "b")
-		c.script(`< notifications/prompts/list_changed {` + tag + `1}}`)
+		c.play(`< notifications/prompts/list_changed {` + tag + `1}}`)
 	})
 }
 
@@ -3428,9 +3415,9 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 				open--
 			}
 			for i := range open {
-				c.ask(fmt.Sprintf(`> %d+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`, i))
+				c.ask(fmt.Sprintf(`%d+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`, i))
 			}
-			c.script(`
+			c.play(`
 				> 64+ subscriptions/listen {"notifications":{}}
 				< 64! -32603 Subscription limit reached
 				> notifications/cancelled {"requestId":7}
@@ -3454,7 +3441,7 @@ func TestResourceSubscriptions(t *testing.T) {
 		c.initialize("2025-11-25", "{}")
 		other.initialize("2024-11-05", "{}")
 		s.ResourceUpdated("demo://a")
-		c.script(`
+		c.play(`
 			# before this, no client has subscribed
 			> 4 resources/subscribe {"uri":"demo://a"}
 			< 4 {}
@@ -3464,9 +3451,9 @@ func TestResourceSubscriptions(t *testing.T) {
 			< 6 {}`)
 		s.ResourceUpdated("demo://a")
 		s.ResourceUpdated("demo://b")
-		c.script(`< notifications/resources/updated {"uri":"demo://a"}`)
+		c.play(`< notifications/resources/updated {"uri":"demo://a"}`)
 		s.ResourceUpdated(`demo://unknown?%22it%22`)
-		c.script(`
+		c.play(`
 			< notifications/resources/updated {"uri":"demo://unknown?%22it%22"}
 			> 9 resources/unsubscribe {"uri":"demo://a"}
 			< 9 {}
@@ -3496,7 +3483,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 				t.Fatal(i, err)
 			}
 		}
-		c.script(`
+		c.play(`
 			> 1 resources/subscribe {"uri":"demo://one/more"}
 			< 1! -32603 Subscription limit reached
 			> 2 resources/subscribe {"uri":"demo://7"}
@@ -3510,10 +3497,10 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 			> 5+ subscriptions/listen {"notifications":{"resourceSubscriptions":[` + strings.Join(many, ",") + `,"demo://one/more","demo://two/more"]}}
 			< 5! -32603 Subscription limit reached`)
 		long := `"` + strings.Repeat("x", maxRepeated) + `"`
-		c.send(strings.Replace(listenLine, `"sub"`, long, 1))
-		c.want(wrong(long, -32603, "Subscription limit reached"))
-		c.send(modernCall("1", "hi", `"progressToken":`+long))
-		c.want(wrong("1", -32602, "Invalid params: progressToken is too long"))
+		c.send(long + `+ subscriptions/listen {"notifications":{}}`)
+		c.want(fmt.Sprint(long, "! -32603 Subscription limit reached"))
+		c.send("1+ call hi @" + long)
+		c.want("1! -32602 Invalid params: progressToken is too long")
 	})
 }
 
@@ -3525,8 +3512,8 @@ func TestManyUpdatesAreSentOnce(t *testing.T) {
 	lists[resources].add(s, "a", "")
 	synctest.Test(t, func(t *testing.T) {
 		c := serveUnread(t, s)
-		c.send(strings.ReplaceAll(listenLine, `"toolsListChanged":true`, `"resourcesListChanged":true,"resourceSubscriptions":["x:a"]`))
-		c.send(opening + `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"x:a"}}`)
+		c.send(`"sub"+ subscriptions/listen {"notifications":{"resourcesListChanged":true,"resourceSubscriptions":["x:a"]}}`)
+		c.send(opening, `2 resources/subscribe {"uri":"x:a"}`)
 		changed := 0
 		change := func() { // the first changes are after the responses above, which are unread
 			synctest.Wait()
@@ -3572,11 +3559,11 @@ func TestMemoryIsReleased(t *testing.T) {
 		s.MaxConcurrent = 1
 		AddTool(&s.Server, Tool{Name: "take"}, func(context.Context, struct{ Text string }) (string, error) { return "", nil })
 		c := serve(t, &s.Server)
-		c.send(modernCall("0", "sleep1"))
+		c.send("0+ call sleep1")
 		for i := range 32 {
-			c.send(strings.Replace(modernCall(strconv.Itoa(i+1), "take"), `"name":"take"`, `"name":"take","arguments":{"Text":"`+pad+`"}`, 1))
+			c.send(fmt.Sprint(i+1, `+ call take {"Text":"`+pad+`"}`))
 		}
-		c.send(modernCall("100", "sleep2"), modernCall("101", "sleep1"))
+		c.send("100+ call sleep2", "101+ call sleep1")
 		synctest.Wait()
 		full := heap()
 		time.Sleep(time.Second)
@@ -3591,8 +3578,8 @@ func TestMemoryIsReleased(t *testing.T) {
 		c := serve(t, &s.Server)
 		before := heap()
 		for i := range 16 {
-			c.send(strings.Replace(strings.Replace(listenLine, `"sub"`, strconv.Itoa(i), 1),
-				`clientCapabilities":{}`, `clientCapabilities":{"experimental":{"x":{"y":"`+pad+`"}}}`, 1))
+			c.caps = `{"experimental":{"x":{"y":"` + pad + `"}}}`
+			c.send(strconv.Itoa(i) + `+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`)
 		}
 		if got := c.recv(); len(got) != 16 {
 			t.Fatalf("%d acknowledgements: %.300q", len(got), got)
@@ -3607,14 +3594,14 @@ func TestMemoryIsReleased(t *testing.T) {
 			s.MaxConcurrent = 1
 			c := serve(t, &s.Server)
 			c.initialize(legacyPV, "{}")
-			c.send(modernCall("0", "wait"))
+			c.send("0+ call wait")
 			c.recv()
 			before := heap()
 			for i := range 200 {
 				id := strconv.Itoa(i + 1)
-				c.send(call(id, "hi", `{"x":"`+pad+`"}`), pingLine)
+				c.send(fmt.Sprint(id, ` call hi {"x":"`+pad+`"}`), pingLine)
 				if c.want(pongLine); end == "cancel" {
-					c.send(cancelling(id + ".0"))
+					c.send("cancel " + id + ".0")
 				}
 			}
 			if end != "cancel" {
@@ -3624,8 +3611,8 @@ func TestMemoryIsReleased(t *testing.T) {
 			if kept := heap() - before; kept > 8*size {
 				t.Errorf("%s: %d MiB are kept by 200 calls that waited", end, kept>>20)
 			}
-			c.send(cancelling("0"), modernCall("1", "hi"))
-			c.want(modernSaid("1", "hi"))
+			c.send("cancel 0", "1+ call hi")
+			c.want("1+ said hi")
 			c.end()
 		})
 	}
@@ -3644,10 +3631,10 @@ func TestShortRequestKeepsNoLongLine(t *testing.T) {
 		s := asker(askConsent)
 		AddTool(s, Tool{Name: "take"}, func(context.Context, struct{ Text string }) (string, error) { return "", nil })
 		inBubbleWith(t, s, legacyPV, everyCap, func(c *client) {
-			long := call("0", "take", `{"Text":"`+strings.Repeat("x", size)+`"}`)
+			long := `0 call take {"Text":"` + strings.Repeat("x", size) + `"}`
 			before := heap()
 			for i := range 20 {
-				c.send(lines(long, callTheAsker(i+1)))
+				c.send(lines(long, fmt.Sprint(i+1, " call ask")))
 				time.Sleep(time.Second)
 			}
 			questions := 0
@@ -3660,7 +3647,7 @@ func TestShortRequestKeepsNoLongLine(t *testing.T) {
 			}
 			runtime.KeepAlive(long)
 			for i := range 20 {
-				c.send(cancelling(strconv.Itoa(i + 1)))
+				c.send("cancel " + strconv.Itoa(i+1))
 			}
 			c.recv()
 		})
@@ -3674,7 +3661,7 @@ func TestTrace(t *testing.T) {
 		var out bytes.Buffer
 		var want []string
 		c := serve(t, &s.Server, &out)
-		for _, line := range []string{pingLine, modernCall("1", "hi"), "", "rubbish", " " + modernCall("2", "panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine} {
+		for _, line := range []string{pingLine, full("1+ call hi"), "", "rubbish", " " + full("2+ call panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine} {
 			c.send(line)
 			want = append(want, "in  "+line)
 			for _, response := range c.recv() {
@@ -3707,7 +3694,7 @@ func TestTrace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) { // responses that were not written are not in the trace
 		var trace bytes.Buffer
 		c := serveUnread(t, &s.Server, &trace)
-		c.send(modernCall("1", "hi"), modernCall("2", "hi"))
+		c.send("1+ call hi", "2+ call hi")
 		synctest.Wait()
 		c.hangUp(io.ErrClosedPipe)
 		c.ends(0, nil)
@@ -3829,7 +3816,7 @@ func TestIdleSessionKeepsNoInput(t *testing.T) {
 				c := serve(t, &s.Server)
 				before := heap()
 				c.setFail(func(b []byte) (int, error) { <-release; return len(b), nil })
-				c.send(modernCall("1", "big"))
+				c.send("1+ call big")
 				synctest.Wait()
 				sent := make(chan struct{})
 				go func() {
@@ -4072,7 +4059,7 @@ func (l *load) Write(b []byte) (int, error) {
 
 // open opens a session of the older revisions.
 func (l *load) open() *load {
-	l.exchange([]byte(strings.SplitAfter(opening, "\n")[0]), 1)
+	l.exchange([]byte(written(opening)), 1)
 	return l
 }
 
@@ -4115,15 +4102,15 @@ func TestAllocations(t *testing.T) {
 		name, line string
 		max        float64
 	}{
-		{"ping", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", 3},
-		{"raw tool", callLine(1, "raw", `{"Text":"hello"}`), 11},
-		{"typed tool", callLine(1, "echo", `{"Text":"hello"}`), 10},
-		{"structured output", callLine(1, "add", `{"A":1,"B":2}`), 12},
-		{"modern typed tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"Text":"hello"},"_meta":{` + modernMeta + `}}}` + "\n", 11},
-		{"list", listLine, 14},
+		{"ping", "1 ping", 3},
+		{"raw tool", `1 call raw {"Text":"hello"}`, 11},
+		{"typed tool", `1 call echo {"Text":"hello"}`, 10},
+		{"structured output", `1 call add {"A":1,"B":2}`, 12},
+		{"modern typed tool", `1+ call echo {"Text":"hello"}`, 11},
+		{"list", "0 tools/list", 14},
 	} {
 		l := newLoad(t, quick(0)).open()
-		lines := []byte(tt.line)
+		lines := []byte(written(tt.line))
 		if n := testing.AllocsPerRun(200, func() { l.exchange(lines, 1) }); n > tt.max {
 			t.Errorf("%s: %v allocations, want %v at most", tt.name, n, tt.max)
 		}
@@ -4148,7 +4135,7 @@ func TestMemoryForARequest(t *testing.T) {
 	cost := func(tools int, line string, n int) float64 {
 		l := newLoad(t, quick(tools)).open()
 		defer l.close()
-		lines := []byte(line)
+		lines := []byte(written(line))
 		l.exchange(lines, 1)
 		return allocated(func() {
 			for range n {
@@ -4156,7 +4143,7 @@ func TestMemoryForARequest(t *testing.T) {
 			}
 		}) / float64(n)
 	}
-	say := callLine(1, "echo", `{"Text":"hello"}`)
+	say := `1 call echo {"Text":"hello"}`
 	if few, many := cost(10, say, calls), cost(10_000, say, calls); many > 1.1*few {
 		t.Errorf("a call costs %.0f bytes with ten tools, %.0f with 10,000", few, many)
 	}
@@ -4164,11 +4151,11 @@ func TestMemoryForARequest(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, tools := range []int{1000, 10_000} { // each has 170 bytes of the list
-		if n := cost(tools, listLine, 10) / float64(tools); n > 1000 {
+		if n := cost(tools, "0 tools/list", 10) / float64(tools); n > 1000 {
 			t.Errorf("in a list of %d, each tool costs %.0f bytes", tools, n)
 		}
 	}
-	text := func(n int) string { return callLine(1, "echo", `{"Text":"`+strings.Repeat("x", n)+`"}`) }
+	text := func(n int) string { return `1 call echo {"Text":"` + strings.Repeat("x", n) + `"}` }
 	// A line moves to buffers of twice the size, four times its bytes together. Its text and the response are new.
 	for _, size := range []int{1 << 20, 3 << 20} {
 		if n := cost(0, text(size), 10); n > 7*float64(size) {
@@ -4211,18 +4198,17 @@ func TestRefusedRequestsCostLittle(t *testing.T) {
 		known = fmt.Appendf(known, `,"%d":""`, i)
 	}
 	for _, line := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":[` + string(uris[1:]) + `]},"_meta":{` + modernMeta + `}}}` + "\n",
-		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"q"},"argument":{"name":"a","value":""},"context":{"arguments":{` + string(known[1:]) + `}},"_meta":{` + modernMeta + `}}}` + "\n",
+		`1+ subscriptions/listen {"notifications":{"resourceSubscriptions":[` + string(uris[1:]) + `]}}`,
+		`1+ completion/complete {"ref":{"type":"ref/prompt","name":"q"},"argument":{"name":"a","value":""},"context":{"arguments":{` + string(known[1:]) + `}}}`,
 	} {
 		l := newLoad(t, s).open()
-		if n := allocated(func() { l.exchange([]byte(line), 1) }) / float64(len(line)); n > 16 {
+		sent := []byte(written(line))
+		if n := allocated(func() { l.exchange(sent, 1) }) / float64(len(line)); n > 16 {
 			t.Errorf("%.100s costs %.1f times its bytes", line, n)
 		}
 		l.close()
 	}
 }
-
-const listLine = `{"jsonrpc":"2.0","id":0,"method":"tools/list"}` + "\n"
 
 // ---- methods of extensions ----
 
@@ -4257,11 +4243,11 @@ func TestAddMethod(t *testing.T) {
 		return map[string]any{"skill": p.Name}, nil
 	})
 	inBubble(t, s, "", func(c *client) {
-		if got := c.ask("> 1 skills/get {}"); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
+		if got := c.ask("1 skills/get {}"); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
 			t.Errorf("before initialize: got %q", got)
 		}
 		c.initialize("2025-11-25", everyCap)
-		c.script(`
+		c.play(`
 			> 2 skills/get {"name":"go","_meta":{"progressToken":"t"}}
 			< notifications/progress {"progressToken":"t","progress":1,"total":2}
 			< 2 {"skill":"go"}
@@ -4284,13 +4270,13 @@ func TestAddMethod(t *testing.T) {
 			{"reserved", ` {"a":1,"_meta":{"k":"v"}}`,
 				` {"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
 		} {
-			c.script(`> 7 skills/get {"fail":"` + test.fail + `"}` + "\n< 7" + test.legacy)
-			c.script(`> 8+ skills/get {"fail":"` + test.fail + `"}` + "\n< 8" + test.modern)
+			c.play(`> 7 skills/get {"fail":"` + test.fail + `"}` + "\n< 7" + test.legacy)
+			c.play(`> 8+ skills/get {"fail":"` + test.fail + `"}` + "\n< 8" + test.modern)
 		}
-		c.send(modernRequest(9, "skills/get", `"fail":"ask"`, everyCap))
-		c.script(`< 9+ {"asked":false,"unsupported":true}`)
+		c.caps = everyCap
+		c.play("> 9+ skills/get {\"fail\":\"ask\"}\n< 9+ {\"asked\":false,\"unsupported\":true}")
 		c.send(`{"jsonrpc":"2.0","id":10,"method":"skills/get","params":[]}`)
-		c.want(wrong(10, codeParams, "Invalid params: params must be an object"))
+		c.want("10! -32602 Invalid params: params must be an object")
 	})
 	if want := `skills/get {"name":"go","_meta":{"progressToken":"t"}}`; len(seen) < 2 || seen[0] != want || seen[1] != "skills/get " {
 		t.Errorf("seen %q", seen)
