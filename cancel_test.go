@@ -3,12 +3,17 @@
 package mcp
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -851,6 +856,385 @@ func TestPanicFailsOneRequest(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// ---- processes ----
+
+func TestMain(m *testing.M) {
+	switch os.Getenv("MCP_TEST_CHILD") {
+	case "server":
+		os.Exit(childServer())
+	case "reader": // a process that a handler starts: it reads its stdin and prints
+		b, err := io.ReadAll(os.Stdin)
+		fmt.Printf("reader got %d bytes, %v\n", len(b), err)
+		os.Exit(0)
+	}
+	code := m.Run()
+	left := leftovers()
+	for end := time.Now().Add(5 * time.Second); left != "" && time.Now().Before(end); left = leftovers() {
+		runtime.Gosched() // a goroutine may be about to end
+	}
+	if code == 0 && left != "" {
+		fmt.Fprintf(os.Stderr, "goroutines are left behind:\n\n%s\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+const patience = 60 * time.Second // how long a child process may take
+
+// A report is what a child process writes in a deferred call of its main. If the report
+// is there, main has cleaned up.
+type report struct {
+	Err       string         // of ServeStdio
+	WaitDelay bool           // Err is an ErrWaitDelay
+	Ended     map[string]int // how many handlers were cancelled, by cause
+	Restored  bool           // os.Stdin and os.Stdout
+	Again     string         // the error of serving once more
+}
+
+// earlyLogger is made before ServeStdio, as a package-level logger is.
+var earlyLogger = slog.New(slog.NewTextHandler(os.Stdout, nil))
+
+// childServer is the main of a server. The environment says how it differs from others.
+func childServer() (code int) {
+	var mu sync.Mutex
+	rep := report{Ended: make(map[string]int)}
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		b, _ := json.Marshal(rep)
+		if err := os.WriteFile(os.Getenv("MCP_TEST_REPORT"), b, 0o600); err != nil {
+			code = 3
+		}
+	}()
+	drain, _ := time.ParseDuration(os.Getenv("MCP_TEST_DRAIN"))
+	s := &Server{Name: "child", Version: "1", WaitDelay: cmp.Or(drain, 30*time.Second)}
+	for _, name := range strings.Fields(os.Getenv("MCP_TEST_SIGNALS")) {
+		s.Signals = append(s.Signals, map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM}[name])
+	}
+	if s.Signals != nil && !slices.Contains(s.Signals, os.Signal(syscall.SIGHUP)) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as a program that reloads its configuration
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	waiting, changed := 0, sync.NewCond(&mu)
+	arrive := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		waiting++
+		changed.Broadcast()
+	}
+	AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct{ Text string }) (string, error) {
+		return in.Text, nil
+	})
+	AddTool(s, Tool{Name: "big"}, func(ctx context.Context, in struct{ Size int }) (string, error) {
+		return strings.Repeat("x", in.Size), nil
+	})
+	AddTool(s, Tool{Name: "arrived"}, func(ctx context.Context, in struct{ N int }) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for waiting < in.N {
+			changed.Wait()
+		}
+		return "yes", nil
+	})
+	add(s, "wait", func(ctx context.Context) (string, error) {
+		arrive()
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		rep.Ended[context.Cause(ctx).Error()]++
+		return "", ctx.Err()
+	})
+	add(s, "hang", func(ctx context.Context) (string, error) {
+		arrive()
+		select {}
+	})
+	add(s, "stray", func(ctx context.Context) (string, error) {
+		fmt.Println("stray print")
+		earlyLogger.Info("stray log")
+		cmd := exec.CommandContext(ctx, must(os.Executable()))
+		cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=reader")
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		return "ran", cmd.Run()
+	})
+	add(s, "second", func(ctx context.Context) (string, error) {
+		return "", s.ServeStdio(ctx)
+	})
+	add(s, "stop", func(ctx context.Context) (string, error) { // and then gets a signal
+		cancel()
+		<-ctx.Done()
+		err := must(os.FindProcess(os.Getpid())).Signal(syscall.SIGTERM)
+		time.Sleep(50 * time.Millisecond) // cleans up while the signal arrives
+		return "", err
+	})
+
+	if n, _ := strconv.Atoi(os.Getenv("MCP_TEST_REPORTS")); n > 0 {
+		for i := range n {
+			AddTool(s, Tool{Name: "reported" + strconv.Itoa(i), InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`)},
+				func(context.Context, map[string]any) (string, error) { return "", nil })
+		}
+	}
+	stdin, stdout, printAfter := *os.Stdin, *os.Stdout, os.Getenv("MCP_TEST_PRINT") != ""
+	if printAfter {
+		log.SetOutput(os.Stdout)
+		log.SetFlags(0)
+	}
+	err := s.ServeStdio(ctx)
+	if os.Getenv("MCP_TEST_CLEANUP") != "" {
+		os.NewFile(4, "begun").Close()
+		io.Copy(io.Discard, os.NewFile(3, "end")) // until the parent closes it
+		for strings.Contains(leftovers(), "(*lineWriter).writeAll") {
+			runtime.Gosched() // a write that was left behind has still to fail
+		}
+	}
+	if printAfter {
+		fmt.Println(`"after"`)
+		log.Print("after, by log")
+		if err := s.ServeStdio(context.Background()); err != nil { // stdin is at its end
+			rep.Again = err.Error()
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	rep.Restored = *os.Stdin == stdin && *os.Stdout == stdout
+	if err != nil {
+		rep.Err, rep.WaitDelay = err.Error(), errors.Is(err, ErrWaitDelay)
+		return 1
+	}
+	return 0
+}
+
+// A message is any line of the server.
+type message struct {
+	ID     int
+	Method string
+	Result *toolResult
+	Error  *struct{ Code int }
+}
+
+// A proc is a child process with its pipes.
+type proc struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	file     string // its report
+	in, out  *os.File
+	lines    *bufio.Reader // of out
+	errs     bytes.Buffer  // stderr, complete when it has ended
+	ended    chan struct{}
+	overtime func()
+}
+
+// newProc makes a child process without starting it.
+func newProc(t *testing.T, env ...string) *proc {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	p := &proc{t: t, file: filepath.Join(t.TempDir(), "report"), ended: make(chan struct{}), overtime: cancel}
+	p.cmd = exec.CommandContext(ctx, must(os.Executable()))
+	p.cmd.WaitDelay, p.cmd.Stderr = 10*time.Second, &p.errs
+	trace := ""
+	if wireFolder != "" {
+		trace = filepath.Join(wireFolder, "process"+strconv.FormatUint(rand.Uint64(), 16))
+	}
+	p.cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=server", "MCP_TEST_REPORT="+p.file, "MCP_TRACE="+trace,
+		"GORACE=atexit_sleep_ms=0", "GOCOVERDIR="+t.TempDir())
+	p.cmd.Env = append(p.cmd.Env, env...)
+	return p
+}
+
+// start starts the process, with pipes for stdin and stdout unless they are set.
+func (p *proc) start() *proc {
+	p.t.Helper()
+	var theirs []*os.File
+	if p.cmd.Stdin == nil {
+		r, w := pipe(p.t)
+		p.cmd.Stdin, p.in, theirs = r, w, append(theirs, r)
+	}
+	if p.cmd.Stdout == nil {
+		r, w := pipe(p.t)
+		p.cmd.Stdout, p.out, theirs = w, r, append(theirs, w)
+		p.lines = bufio.NewReaderSize(r, 1<<16)
+	}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, f := range append(theirs, p.cmd.ExtraFiles...) {
+		f.Close()
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.ended)
+	}()
+	p.t.Cleanup(func() { p.overtime(); <-p.ended })
+	return p
+}
+
+// pipe returns a pipe that is closed at the end of the test.
+func pipe(tb testing.TB) (r, w *os.File) {
+	tb.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// open starts the process and a legacy session.
+func (p *proc) open() *proc {
+	p.t.Helper()
+	p.start().send(opening)
+	p.next(0)
+	return p
+}
+
+// openCleaner is open for a server whose main cleans up after ServeStdio. Begun returns
+// when the cleanup has begun. The cleanup lasts until end is called.
+func (p *proc) openCleaner() (begun, end func()) {
+	p.t.Helper()
+	theirEnd, ourEnd := pipe(p.t)
+	ourBegun, theirBegun := pipe(p.t)
+	p.cmd.Env = append(p.cmd.Env, "MCP_TEST_CLEANUP=1")
+	p.cmd.ExtraFiles = []*os.File{theirEnd, theirBegun} // are 3 and 4
+	p.open()
+	return func() { io.ReadAll(ourBegun) }, func() { ourEnd.Close() }
+}
+
+// kill sends a signal until it has ended the process, because the process may not have
+// handled the one before yet.
+func (p *proc) kill(sig os.Signal) {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		p.cmd.Process.Signal(sig)
+		select {
+		case <-p.ended:
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// send writes lines to the process in one Write.
+func (p *proc) send(lines ...string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, written(lines...)); err != nil {
+		p.t.Fatalf("send: %v", err)
+	}
+}
+
+// recv reads one line, which must be a JSON-RPC message.
+func (p *proc) recv() message {
+	p.t.Helper()
+	line, err := p.lines.ReadString('\n')
+	if err != nil {
+		p.t.Fatalf("recv: %v after %q", err, line)
+	}
+	return parseMessage(p.t, line)
+}
+
+func parseMessage(t *testing.T, line string) (m message) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(line), &m); err != nil || !strings.HasPrefix(line, `{"jsonrpc":"2.0",`) {
+		t.Fatalf("not JSON-RPC: %.200q (%v)", line, err)
+	}
+	return m
+}
+
+// next reads one line, which must be the response to id.
+func (p *proc) next(id int) message {
+	p.t.Helper()
+	m := p.recv()
+	if m.ID != id || m.Method != "" {
+		p.t.Fatalf("got %+v, want the response to %d", m, id)
+	}
+	return m
+}
+
+// arrived returns when n handlers wait.
+func (p *proc) arrived(n int) {
+	p.t.Helper()
+	p.send(fmt.Sprintf(`1000000 call arrived {"N":%d}`, n))
+	p.next(1e6)
+}
+
+// responses reads to the end of stdout: the responses to ids from to to, in any order.
+func (p *proc) responses(from, to int, check func(m message) bool) {
+	p.t.Helper()
+	rest, err := io.ReadAll(p.lines)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	wantResponses(p.t, string(rest), from, to, check)
+}
+
+// wantResponses checks that out has one response to each id. A check of nil allows all.
+func wantResponses(t *testing.T, out string, from, to int, check func(m message) bool) {
+	t.Helper()
+	seen := make(map[int]bool)
+	for line := range strings.Lines(out) {
+		m := parseMessage(t, line)
+		if seen[m.ID] || m.ID < from || m.ID > to {
+			t.Fatalf("unexpected, or twice: %.200s", line)
+		}
+		if seen[m.ID] = true; m.Error != nil || m.Result == nil || check != nil && !check(m) {
+			t.Fatalf("wrong response: %.200s", line)
+		}
+	}
+	if len(seen) != to-from+1 {
+		t.Fatalf("%d of %d responses", len(seen), to-from+1)
+	}
+}
+
+// isClosedError reports whether a handler returned the error of its context after EOF.
+func isClosedError(m message) bool { return m.Result.text() == "! "+ErrClosed.Error() }
+
+// wait waits for the end of the process and checks its state and its report.
+func (p *proc) wait(state string) (rep report) {
+	p.t.Helper()
+	<-p.ended
+	if got := p.cmd.ProcessState.String(); got != state {
+		p.t.Fatalf("ended with %s, want %s; stderr: %.5000s", got, state, p.errs.String())
+	}
+	b, err := os.ReadFile(p.file)
+	if strings.HasPrefix(state, "signal:") {
+		if err == nil {
+			p.t.Fatal("cleanup ran in a process that was killed")
+		}
+		return rep
+	}
+	if err != nil || json.Unmarshal(b, &rep) != nil {
+		p.t.Fatalf("cleanup did not run: %v", err)
+	}
+	if state == "exit status 0" && rep.Err != "" || rep.Restored == rep.WaitDelay { // late handlers must not write into the protocol
+		p.t.Errorf("report: %+v", rep)
+	}
+	return rep
+}
+
+// silent checks that nothing was written to stderr.
+func (p *proc) silent() {
+	p.t.Helper()
+	if errs := p.errs.String(); errs != "" {
+		p.t.Errorf("stderr: %s", errs)
+	}
+}
+
+// sawCause checks that n handlers were cancelled, all with this cause.
+func (p *proc) sawCause(rep report, n int, cause string) {
+	p.t.Helper()
+	if n > 0 && len(rep.Ended) != 1 || rep.Ended[cause] != n {
+		p.t.Errorf("handlers saw %v, want %q %d times", rep.Ended, cause, n)
+	}
+}
+
+func onUnix(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" || runtime.GOOS == "js" || runtime.GOOS == "wasip1" {
+		t.Skip("needs Unix")
 	}
 }
 

@@ -29,6 +29,106 @@ import (
 	"unicode/utf8"
 )
 
+// ---- one tool, called x ----
+
+// toolOf adds a tool x that returns its arguments as encoding/json sees them.
+func toolOf[In any](s *Server) {
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, in In) (string, error) {
+		raw, err := json.Marshal(in)
+		return string(raw), err
+	})
+}
+
+// out is a tool that returns v and err.
+func out[T any](v T, err error) func(*Server) {
+	return func(s *Server) {
+		AddTool(s, Tool{Name: "x"}, func(context.Context, none) (T, error) { return v, err })
+	}
+}
+
+// promised is out with an output schema.
+func promised[T any](v T) func(*Server) {
+	return func(s *Server) {
+		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, none) (T, error) { return v, nil })
+	}
+}
+
+// A toolResult is what a call gave, or the error that it gave.
+type toolResult struct {
+	Content []struct{ Text string }
+	Output  any `json:"structuredContent"`
+	IsError bool
+	failed  string
+}
+
+// text is the one text of a result, behind an "! " if it is an error.
+func (r toolResult) text() string {
+	switch {
+	case r.failed != "":
+		return "!! " + r.failed
+	case len(r.Content) != 1:
+		return fmt.Sprintf("%d blocks", len(r.Content))
+	case r.IsError:
+		return "! " + r.Content[0].Text
+	}
+	return r.Content[0].Text
+}
+
+// callX lists the only tool of s, which is called x, and calls it with each of these arguments.
+func callX(t *testing.T, s *Server, args ...string) (tool struct{ InputSchema, OutputSchema json.RawMessage }, results []toolResult) {
+	t.Helper()
+	var m struct {
+		Result struct {
+			Tools []struct{ InputSchema, OutputSchema json.RawMessage }
+			toolResult
+		}
+		Error struct{ Message string }
+	}
+	inBubble(t, s, legacyPV, func(c *client) {
+		json.Unmarshal([]byte(c.ask("1 tools/list")[0]), &m)
+		if len(m.Result.Tools) == 1 {
+			tool = m.Result.Tools[0]
+		}
+		for _, a := range args {
+			m.Result.toolResult, m.Error.Message = toolResult{}, ""
+			json.Unmarshal([]byte(c.ask("1 call x " + a)[0]), &m)
+			m.Result.failed = m.Error.Message
+			results = append(results, m.Result.toolResult)
+		}
+	})
+	return tool, results
+}
+
+// byHand adds a tool x with a schema written by hand that returns its arguments
+// as encoding/json sees them.
+func byHand[In any](s *Server, schema string) {
+	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(schema)}, func(_ context.Context, in In) (string, error) {
+		raw, err := json.Marshal(in)
+		return string(raw), err
+	})
+}
+
+// A trial is arguments and the text that comes of them.
+type trial struct{ args, want string }
+
+// try calls the tool x of s, and compares the texts.
+func try(t *testing.T, s *Server, trials ...trial) {
+	t.Helper()
+	var args []string
+	for _, tr := range trials {
+		args = append(args, tr.args)
+	}
+	_, results := callX(t, s, args...)
+	for i, tr := range trials {
+		want := strings.Replace(tr.want, "! ", "! Invalid arguments: ", 1)
+		if got := results[i].text(); got != want {
+			t.Errorf("%.200s: got %s, want %s", tr.args, got, want)
+		}
+	}
+}
+
+const invalidArgs = "! Invalid arguments: "
+
 // ---- registration ----
 
 type (
