@@ -252,9 +252,9 @@ func TestInvalidTypesPanic(t *testing.T) {
 		{`cannot be described: it is a list of nothing but itself`, func() { SchemaOf[listA]() }},
 	})
 	// These have an end, or are left to encoding/json.
-	tryIn[mapOfItself](t, trial{`{"a":{"b":{"c":{}}}}`, `{"a":{"b":{"c":{}}}}`}, trial{`{"a":1}`, "! a must be an object, got 1"})
-	tryIn[struct{ A []listOfMaps }](t, trial{`{"A":[[{"k":[{}]}]]}`, `{"A":[[{"k":[{}]}]]}`})
-	tryByHand[struct{ E listOfItself }](t, openSchema, trial{`{"E":[[],[[]]]}`, `{"E":[[],[[]]]}`})
+	derived[mapOfItself](t, trial{`{"a":{"b":{"c":{}}}}`, `{"a":{"b":{"c":{}}}}`}, trial{`{"a":1}`, "! a must be an object, got 1"})
+	derived[struct{ A []listOfMaps }](t, trial{`{"A":[[{"k":[{}]}]]}`, `{"A":[[{"k":[{}]}]]}`})
+	hand[struct{ E listOfItself }](openSchema)(t, trial{`{"E":[[],[[]]]}`, `{"E":[[],[[]]]}`})
 	s := &Server{}
 	out(struct{ E listOfItself }{listOfItself{nil, {}}}, nil)(s)
 	if tool, results := callX(t, s, "{}"); tool.OutputSchema != nil || results[0].text() != `{"E":[null,[]]}` {
@@ -302,11 +302,11 @@ func TestTypesOfOtherModules(t *testing.T) {
 		}
 	}
 	wantPanic(t, "In.meta.Own: mcp.custom cannot be described", onServer(toolOf[object]))
-	tryByHand[struct {
+	hand[struct {
 		meta  `json:",inline"`
 		*Deep `json:",inline"`
-	}](t, openSchema, trial{`{"name":"a","X":2}`, `{"name":"a","own":1,"id":0,"Deep":"","X":2,"Y":0}`})
-	tryIn[struct {
+	}](openSchema)(t, trial{`{"name":"a","X":2}`, `{"name":"a","own":1,"id":0,"Deep":"","X":2,"Y":0}`})
+	derived[struct {
 		embeddedBase `json:",inline,omitempty"`
 	}](t, trial{`{"id":"1","name":"a"}`, `{"id":"1","name":"a"}`}, trial{`{"id":"1"}`, "! name is required"})
 }
@@ -974,23 +974,53 @@ func TestSchemaOf(t *testing.T) {
 	}
 }
 
-// tryIn calls a tool with arguments of type In, and returns its input schema.
-func tryIn[In any](t *testing.T, trials ...trial) string {
+// ofType tries arguments with a tool of In and with one that has the same schema by hand, and
+// returns the schema.
+func ofType[In any](t *testing.T, trials ...trial) string {
 	t.Helper()
 	s := &Server{}
 	toolOf[In](s)
 	try(t, s, trials...)
 	tool, _ := callX(t, s)
-	return string(tool.InputSchema)
+	return hand[In](string(tool.InputSchema))(t, trials...)
 }
 
-// tryByHand is tryIn with a schema written by hand, about which nothing is logged.
-func tryByHand[In any](t *testing.T, schema string, trials ...trial) {
+// derived is ofType for a schema that says all about In. A tool that has it by hand and reads raw
+// JSON must get the same, unless the Go type itself refuses the arguments.
+func derived[In any](t *testing.T, trials ...trial) string {
 	t.Helper()
-	s := &Server{}
-	diagnostics(s)
-	byHand[In](s, schema)
-	try(t, s, trials...)
+	schema, raw := ofType[In](t, trials...), &Server{}
+	AddTool(raw, Tool{Name: "x", InputSchema: json.RawMessage(schema)}, func(_ context.Context, args json.RawMessage) (string, error) {
+		var in In
+		if err := json.Unmarshal(args, &in); err != nil {
+			return "", err
+		}
+		text, err := json.Marshal(in)
+		return string(text), err
+	})
+	try(t, raw, slices.DeleteFunc(slices.Clone(trials), func(tr trial) bool {
+		return strings.Contains(tr.want, "plain digits") || strings.Contains(tr.want, "is not valid") || strings.Contains(tr.want, "base64")
+	})...)
+	return schema
+}
+
+// hand returns a function that tries arguments with a tool that has a schema written by hand.
+func hand[In any](schema string) func(t *testing.T, trials ...trial) string {
+	return func(t *testing.T, trials ...trial) string {
+		t.Helper()
+		s := &Server{}
+		byHand[In](s, schema)
+		try(t, s, trials...)
+		if _, raw := any(*new(In)).(json.RawMessage); raw { // what is wrong is wrong for other types too
+			isRight := func(tr trial) bool { return tr.want[0] != '!' }
+			for _, add := range []func(*Server, string){byHand[map[string]any], byHand[any]} {
+				s := &Server{}
+				add(s, schema)
+				try(t, s, slices.DeleteFunc(slices.Clone(trials), isRight)...)
+			}
+		}
+		return schema
+	}
 }
 
 const (
@@ -1038,26 +1068,26 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	inside := func(n int, inner string) string { return strings.Repeat(`{"v":`, n) + inner + strings.Repeat("}", n) }
 	at := func(n int) string { return "! " + strings.Repeat("v.", n) }
 	for _, test := range []struct{ got, want string }{
-		{tryIn[nest[four[four[int]]]](t, trial{inside(9, `"5"`), inside(9, "5")}, trial{inside(9, "{}"), at(8) + "v must be an integer, got {}"}),
+		{ofType[nest[four[four[int]]]](t, trial{inside(9, `"5"`), inside(9, "5")}, trial{inside(9, "{}"), at(8) + "v must be an integer, got {}"}),
 			levels(9, `{"type":"integer"}`)},
-		{tryIn[four[four[leaf]]](t, trial{inside(8, `{"n":"5"}`), inside(8, `{"n":5}`)}, trial{inside(8, `{"x":1}`), at(8) + "x is unknown (there is n); v.v.v.v.v.v.v.v.n is required"}),
+		{ofType[four[four[leaf]]](t, trial{inside(8, `{"n":"5"}`), inside(8, `{"n":5}`)}, trial{inside(8, `{"x":1}`), at(8) + "x is unknown (there is n); v.v.v.v.v.v.v.v.n is required"}),
 			levels(8, `{"type":"object","properties":{`+number+`},"required":["n"],"additionalProperties":false}`)},
-		{tryIn[nest[four[four[leaf]]]](t, trial{inside(9, `{"n":"5"}`), inside(9, `{"n":5}`)}, trial{inside(9, `{"x":1}`), inside(9, `{"n":0}`)},
+		{ofType[nest[four[four[leaf]]]](t, trial{inside(9, `{"n":"5"}`), inside(9, `{"n":5}`)}, trial{inside(9, `{"x":1}`), inside(9, `{"n":0}`)},
 			trial{inside(9, "5"), at(8) + "v must be an object, got 5"}), levels(9, free)},
-		{tryIn[nest[four[four[none]]]](t, trial{inside(9, `{"x":1}`), inside(9, "{}")}), levels(9, free)},
-		{tryIn[nest[nest[four[lists]]]](t, trial{inside(6, `{"l":[[],[]]}`), at(6) + "l must have at most 1 element, got 2"}),
+		{ofType[nest[four[four[none]]]](t, trial{inside(9, `{"x":1}`), inside(9, "{}")}), levels(9, free)},
+		{ofType[nest[nest[four[lists]]]](t, trial{inside(6, `{"l":[[],[]]}`), at(6) + "l must have at most 1 element, got 2"}),
 			levels(6, `{"type":"object","properties":{`+number+`,"l":{"type":"array","maxItems":1,"items":{"type":"array","items":{"type":"integer"}}}},"additionalProperties":false}`)},
-		{tryIn[nest[nest[nest[four[lists]]]]](t, trial{inside(7, `{"l":[[1],["2"]]}`), inside(7, `{"l":[[1],[2]]}`)}, trial{inside(7, `{"x":1,"n":null}`), inside(7, "{}")}), levels(7, free)},
-		{tryIn[four[four[lists]]](t), levels(8, free)},
-		{tryIn[nest[nest[nest[four[map[string][]leaf]]]]](t, trial{inside(7, `{"k":[{"n":1}]}`), inside(7, `{"k":[{"n":1}]}`)}, trial{inside(7, `{"k":[{}]}`), inside(7, `{"k":[{"n":0}]}`)},
+		{ofType[nest[nest[nest[four[lists]]]]](t, trial{inside(7, `{"l":[[1],["2"]]}`), inside(7, `{"l":[[1],[2]]}`)}, trial{inside(7, `{"x":1,"n":null}`), inside(7, "{}")}), levels(7, free)},
+		{ofType[four[four[lists]]](t), levels(8, free)},
+		{ofType[nest[nest[nest[four[map[string][]leaf]]]]](t, trial{inside(7, `{"k":[{"n":1}]}`), inside(7, `{"k":[{"n":1}]}`)}, trial{inside(7, `{"k":[{}]}`), inside(7, `{"k":[{"n":0}]}`)},
 			trial{inside(7, `{"k":[5]}`), at(7) + "k[0] must be an object, got 5"}),
 			levels(7, `{"type":"object","properties":{},"additionalProperties":{"type":"array","items":`+free+`}}`)},
-		{tryIn[four[four[map[string][]int]]](t, trial{inside(8, `{"k":[1]}`), inside(8, `{"k":[1]}`)}), levels(8, free)},
-		{tryIn[four[four[map[string]int]]](t), levels(8, `{"type":"object","properties":{},"additionalProperties":{"type":"integer"}}`)},
-		{tryIn[nest[four[four[map[string]int]]]](t), levels(9, free)},
+		{ofType[four[four[map[string][]int]]](t, trial{inside(8, `{"k":[1]}`), inside(8, `{"k":[1]}`)}), levels(8, free)},
+		{ofType[four[four[map[string]int]]](t), levels(8, `{"type":"object","properties":{},"additionalProperties":{"type":"integer"}}`)},
+		{ofType[nest[four[four[map[string]int]]]](t), levels(9, free)},
 		{string(SchemaOf[[][][][][][][][][][]int]()), strings.Repeat(`{"type":"array","items":`, 10) + `{"type":"integer"}` + strings.Repeat("}", 10)},
 		// Recursion.
-		{tryIn[nest[[]leafTree]](t, trial{`{"v":[{"n":1,"kids":[{"x":1},{"n":"2","kids":[{}]}]}]}`, `{"v":[{"n":1,"kids":[{"n":0},{"n":2,"kids":[{"n":0}]}]}]}`},
+		{ofType[nest[[]leafTree]](t, trial{`{"v":[{"n":1,"kids":[{"x":1},{"n":"2","kids":[{}]}]}]}`, `{"v":[{"n":1,"kids":[{"n":0},{"n":2,"kids":[{"n":0}]}]}]}`},
 			trial{`{"v":[{"x":1}]}`, "! v[0].x is unknown (there is n, kids); v[0].n is required"}, trial{`{"v":[{"n":1,"kids":[5]}]}`, "! v[0].kids[0] must be an object, got 5"}),
 			levels(1, `{"type":"array","items":{"type":"object","properties":{`+number+`,"kids":{"type":"array","items":`+free+`}},"required":["n"],"additionalProperties":false}}`)},
 	} {
@@ -1110,7 +1140,7 @@ func TestTagsOfRecursiveTypes(t *testing.T) {
 		}
 	}
 	wantPanic(t, "is nested too deeply", onServer(toolOf[needsItself]))
-	tryIn[node](t, trial{`{"kids":[{}],"up":{}}`, `{"kids":[{}],"up":{}}`}, trial{`{"kids":[{},{},{}]}`, "! kids must have at most 2 elements, got 3"})
+	derived[node](t, trial{`{"kids":[{}],"up":{}}`, `{"kids":[{}],"up":{}}`}, trial{`{"kids":[{},{},{}]}`, "! kids must have at most 2 elements, got 3"})
 }
 
 type (
@@ -1188,7 +1218,7 @@ func TestFieldsOfEmbeddedPointersAreOptional(t *testing.T) {
 		*Deep
 		Z int `json:"z"`
 	}
-	tryIn[in](t, trial{`{"z":1}`, `{"z":1}`}, trial{`{"z":1,"X":2}`, `{"id":0,"Deep":"","X":2,"Y":0,"z":1}`}, trial{`{}`, "! z is required"})
+	derived[in](t, trial{`{"z":1}`, `{"z":1}`}, trial{`{"z":1,"X":2}`, `{"id":0,"Deep":"","X":2,"Y":0,"z":1}`}, trial{`{}`, "! z is required"})
 }
 
 type (
@@ -1221,7 +1251,7 @@ func TestTextForms(t *testing.T) {
 	if got := string(tool.OutputSchema); !strings.Contains(got, `"P":{"type":"string"},"Q":{"type":"string"}`) || !strings.Contains(results[0].text(), `"P":"#4","Q":"#5"`) {
 		t.Errorf("got %s of %s", results[0].text(), got)
 	}
-	tryIn[struct {
+	ofType[struct {
 		R onlyReads
 		P byPointer
 	}](t, trial{`{"R":"abc","P":"#5"}`, `{"R":3,"P":{"N":5}}`}, trial{`{"R":5,"P":"#5"}`, "! R must be a string, got 5"})
@@ -1229,7 +1259,7 @@ func TestTextForms(t *testing.T) {
 		C colour   `enum:"red,blue"`
 		L []colour `enum:"red,blue"`
 	}
-	tryIn[colours](t, trial{`{"C":"red","L":["blue"]}`, `{"C":"red","L":["blue"]}`},
+	derived[colours](t, trial{`{"C":"red","L":["blue"]}`, `{"C":"red","L":["blue"]}`},
 		trial{`{"C":"painted","L":["green"]}`, `! C must be one of "red", "blue", got "painted"; L[0] must be one of "red", "blue", got "green"`})
 }
 
@@ -1332,7 +1362,7 @@ func (o *ownForm) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*plain)(o))
 }
 
-// Types of arguments.
+// Types of arguments, which FuzzArguments tries too.
 type (
 	several struct {
 		Name  string   `json:"name"`
@@ -1353,12 +1383,6 @@ type (
 		T bool    `json:"t,omitempty"`
 		P *int    `json:"p,omitempty"`
 	}
-	pause struct {
-		P time.Duration `json:"p" minimum:"5"`
-	}
-	keyed struct {
-		M map[lang]int `json:"m"`
-	}
 	bounds struct {
 		N int64   `json:"n,omitempty" minimum:"-2" maximum:"9007199254740992"`
 		U uint64  `json:"u,omitempty" minimum:"3" maximum:"9007199254740992"`
@@ -1370,26 +1394,6 @@ type (
 		R string  `json:"r,omitempty" format:"uri"`
 		D string  `json:"d,omitempty" format:"date"`
 		T string  `json:"t,omitempty" format:"date-time"`
-	}
-	defaults struct {
-		S string   `json:"s" default:"x"`
-		N *int     `json:"n" default:"5"`
-		L []string `json:"l" default:"[\"a\",\n\"b\"]"`
-		B bool     `json:"b" default:"true"`
-	}
-	textForms struct {
-		T *time.Time  `json:"t,omitempty"`
-		B []byte      `json:"b,omitempty"`
-		A *netip.Addr `json:"a,omitempty"`
-	}
-	nested struct {
-		A []struct {
-			B map[string]point `json:"b"`
-		} `json:"a"`
-	}
-	pointers struct {
-		L []*int          `json:"l,omitempty"`
-		M map[string]*int `json:"m,omitempty"`
 	}
 	quoted struct { // what may arrive as a string that holds JSON
 		L []int          `json:"l,omitempty"`
@@ -1403,29 +1407,44 @@ type (
 )
 
 // The handler receives its arguments as encoding/json reads them. If any are wrong, the
-// handler does not run and one line names every fault.
+// handler does not run and one line names every fault. A schema by hand is enforced at every
+// depth and for every type of In, with the same messages as a derived one.
 func TestArguments(t *testing.T) {
-	t.Run("missing, unknown, or of a wrong type", func(t *testing.T) {
-		tryIn[struct{ Text string }](t, []trial{
+	type file struct {
+		Path string `json:"path"`
+		Kind string `json:"kind"`
+	}
+	// properties returns the schema by hand of an object with these properties.
+	properties := func(list string) string { return `{"type":"object","properties":{` + list + "}}" }
+	for _, test := range []struct {
+		promise string
+		try     func(t *testing.T, trials ...trial) string
+		trials  []trial
+	}{
+		{"a required argument", derived[struct{ Text string }], []trial{
 			{`{"Text":"hi"}`, `{"Text":"hi"}`},
 			{`{"Text":""}`, `{"Text":""}`},
 			{`{}`, "! Text is required"},
 			{`null`, "! Text is required"},
 			{`{"Text":null}`, "! Text must be a string, got null"},
-			{`{"Text":5}`, `{"Text":"5"}`},
+		}},
+		{"a wrong type", derived[struct{ Text string }], []trial{
 			{`{"Text":true}`, "! Text must be a string, got true"},
 			{`{"Text":["a"]}`, `! Text must be a string, got ["a"]`},
+			{`{"Text":[` + strings.Repeat("1,", 100) + `1]}`, "! Text must be a string, got [" + strings.Repeat("1,", 49) + "1..."},
+		}},
+		{"twice, or unknown", derived[*struct{ Text string }], []trial{
+			{`{"Text":"pointer"}`, `{"Text":"pointer"}`},
 			{`{"Text":"a","Text":"b"}`, "! Text came twice"},
 			{`{"Text":"a","T\u0065xt":"b"}`, "! Text came twice"},
 			{`{"Text":"a","TEXT":"b"}`, "! TEXT is unknown (there is Text)"},
 			{`{"Text":"a","b\nc":1}`, `! "b\nc" is unknown (there is Text)`},
 			{`{"Text":"a","":1}`, `! "" is unknown (there is Text)`},
-			{`{"Text":[` + strings.Repeat("1,", 100) + `1]}`, "! Text must be a string, got [" + strings.Repeat("1,", 49) + "1..."},
-		}...)
-		tryIn[*struct{ Text string }](t, trial{`{"Text":"pointer"}`, `{"Text":"pointer"}`})
-		tryIn[*struct{ N int64 }](t, trial{`{"N":1e30,"x":1}`, "! N must be an integer of 64 bits, in plain digits, got 1e30; x is unknown (there is N)"})
-		tryIn[none](t, trial{`{"x":1}`, "! x is unknown: no arguments are allowed here"})
-		tryIn[several](t, []trial{
+		}},
+		{"no arguments", derived[none], []trial{
+			{`{"x":1}`, "! x is unknown: no arguments are allowed here"},
+		}},
+		{"several faults", derived[several], []trial{
 			{`{"name":"n","count":1,"units":"mm"}`, "! units is unknown (there is name, count, unit, tags, at); unit is required"},
 			{`{"name":"n","count":1,"unit":"mm","TAG":"mm"}`, "! TAG is unknown (there is name, count, unit, tags, at)"},
 			{`{"name":1,"count":"x","unit":"cm","at":{"x":{}}}`,
@@ -1434,98 +1453,126 @@ func TestArguments(t *testing.T) {
 			{`{"name":"n","count":1,"unit":"mm","tags":"a"}`, `{"name":"n","count":1,"unit":"mm","tags":["a"]}`},
 			{`{"name":"n","count":1,"unit":"mm","tags":null,"at":null}`, `{"name":"n","count":1,"unit":"mm"}`},
 			{`{"unit":"mm","count":1,"name":"n","at":{"x":1}}`, `{"name":"n","count":1,"unit":"mm","at":{"x":1}}`},
-		}...)
-		tryIn[map[string]any](t, trial{`{"a":null}`, `{"a":null}`}, trial{`{}`, `{}`})
-		tryIn[map[string]int](t, trial{`{"a":1,"b":"2"}`, `{"a":1,"b":2}`}, trial{`{"a":1,"a":2}`, "! a came twice"},
-			trial{`{"a":"x"}`, `! a must be an integer, got "x"`})
-	})
-	t.Run("paths", func(t *testing.T) {
-		tryIn[nested](t, []trial{
+		}},
+		{"maps", derived[map[string]int], []trial{
+			{`{"a":1,"b":"2"}`, `{"a":1,"b":2}`},
+			{`{"a":1,"a":2}`, "! a came twice"},
+			{`{"a":"x"}`, `! a must be an integer, got "x"`},
+			{`{"a":null,"b":1}`, `{"b":1}`}, // null is not an element
+		}},
+		{"free-form maps", derived[map[string]any], []trial{
+			{`{"a":null}`, `{"a":null}`},
+			{`{}`, `{}`},
+		}},
+		{"null in lists and maps", derived[struct {
+			L []*int          `json:"l,omitempty"`
+			M map[string]*int `json:"m,omitempty"`
+		}], []trial{
+			{`{"l":[1,null]}`, "! l[1] must be an integer, got null"},
+			{`{"l":null,"m":null}`, "{}"},
+			{`{"m":{"a":null,"b":1}}`, `{"m":{"b":1}}`},
+			{`{"l":[1],"m":{"a":2}}`, `{"l":[1],"m":{"a":2}}`},
+		}},
+		{"paths", derived[struct {
+			A []struct {
+				B map[string]point `json:"b"`
+			} `json:"a"`
+		}], []trial{
 			{`{"a":[{"b":{"k":{"x":1}}}]}`, `{"a":[{"b":{"k":{"x":1}}}]}`},
 			{`{"a":[{"b":{}},{"b":{"k":{"x":"?"}}}]}`, `! a[1].b.k.x must be an integer, got "?"`},
 			{`{"a":[{"b":{"k":{}}}]}`, "! a[0].b.k.x is required"},
 			{`{"a":[{"b":{"k":{"x":1,"z":1}}}]}`, "! a[0].b.k.z is unknown (there is x, y)"},
 			{`{"a":[7]}`, "! a[0] must be an object, got 7"},
 			{`{"a":"[\n[1,\n{\"b\": \"\u2028\"}\n]]"}`, `! a[0] must be an object, got [1,{"b":"\u2028"}]`},
-		}...)
-		tryIn[tree](t, trial{`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d"}}]}]}`,
-			`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d","up":null}}],"up":null}],"up":null}`})
-	})
-	t.Run("numbers are exact, and may be strings", func(t *testing.T) {
-		tryIn[numbers](t, []trial{
+		}},
+		{"types that contain themselves", derived[tree], []trial{
+			{`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d"}}]}]}`,
+				`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d","up":null}}],"up":null}],"up":null}`},
+		}},
+
+		// Numbers.
+		{"numbers are exact", derived[numbers], []trial{
 			{`{"i":9007199254740993,"u":18446744073709551615}`, `{"i":9007199254740993,"u":18446744073709551615}`},
 			{`{"i":-9223372036854775808,"b":-128,"c":255}`, `{"i":-9223372036854775808,"b":-128,"c":255}`},
 			{`{"i":9007199254740992.0,"u":1e3,"c":-0}`, `{"i":9007199254740992,"u":1000}`},
-			{`{"i":9007199254740993.0}`, "! i must be an integer of 64 bits, in plain digits, got 9007199254740993.0"}, // a float64 does not hold it
-			{`{"i":0.99999999999999999999}`, "! i must be an integer of 64 bits, in plain digits, got 0.99999999999999999999"},
 			{`{"i":1e18,"u":12.5e1}`, `{"i":1000000000000000000,"u":125}`},
 			{`{"i":1e-400}`, `{}`},
 			{`{"i":5.0,"p":null,"f":1}`, `{"i":5,"f":1}`},
+			{`{"b":10e-1}`, `{"b":1}`},
+			{`{"b":-1200.0e-2}`, `{"b":-12}`},
+			{`{"p":null,"p":null}`, "! p came twice"},
+		}},
+		{"zero", derived[struct{ P, Q, R, S, T, U, V, W *int }], []trial{
+			{`{"P":0e-1,"Q":0.0e-5,"R":-0.0e-7,"S":0.00,"T":0E+9,"U":-0,"V":"0e-1","W":0e-99999999999999999999}`, `{"P":0,"Q":0,"R":0,"S":0,"T":0,"U":0,"V":0,"W":0}`},
+		}},
+		{"numbers as texts", derived[numbers], []trial{
 			{`{"i":"5","f":"-2.5e3","t":"true","p":"0"}`, `{"i":5,"f":-2500,"t":true,"p":0}`},
-			{`{"i":5.5}`, "! i must be an integer, got 5.5"},
 			{`{"i":"5.5","u":"0x10","f":""}`,
 				`! i must be an integer, got "5.5"; u must be an integer, got "0x10"; f must be a number, got ""`},
 			{`{"t":1}`, "! t must be a boolean, got 1"},
 			{`{"t":"True"}`, `! t must be a boolean, got "True"`},
 			{`{"i":true,"f":[]}`, "! i must be an integer, got true; f must be a number, got []"},
-			{`{"i":9223372036854775808,"u":18446744073709551616}`, "! i must be an integer of 64 bits, in plain digits, got 9223372036854775808; u must be an unsigned integer of 64 bits, in plain digits, got 18446744073709551616"},
+		}},
+		{"numbers that the Go type does not hold", derived[numbers], []trial{
+			{`{"i":5.5}`, "! i must be an integer, got 5.5"},
+			{`{"b":1e-1}`, "! b must be an integer, got 1e-1"},
+			{`{"i":9007199254740993.0}`, "! i must be an integer of 64 bits, in plain digits, got 9007199254740993.0"}, // a float64 does not hold it
+			{`{"i":0.99999999999999999999}`, "! i must be an integer of 64 bits, in plain digits, got 0.99999999999999999999"},
+			{`{"i":9223372036854775808,"u":18446744073709551616}`, "! i must be an integer of 64 bits, in plain digits, got 9223372036854775808; " +
+				"u must be an unsigned integer of 64 bits, in plain digits, got 18446744073709551616"},
 			{`{"i":1e300,"b":128,"c":256}`, "! i must be an integer of 64 bits, in plain digits, got 1e300; b must be at most 127, got 128; c must be at most 255, got 256"},
 			{`{"u":-1}`, "! u must be at least 0, got -1"},
-			{`{"g":1e300}`, "! g must be a number of 32 bits, in plain digits, got 1e300"},
-			{`{"p":null,"p":null}`, "! p came twice"},
-			{`{"b":1e-1}`, "! b must be an integer, got 1e-1"},
-			{`{"b":10e-1}`, `{"b":1}`},
-			{`{"b":-1200.0e-2}`, `{"b":-12}`},
 			{`{"b":1e99999999999999999999}`, "! b must be at most 127, got 1e99999999999999999999"},
-		}...)
-		for _, zero := range []string{"0e-1", "0.0e-5", "-0.0e-7", "0.00", "0E+9", "-0", `"0e-1"`, "0e-99999999999999999999"} {
-			tryIn[numbers](t, trial{`{"p":` + zero + `}`, `{"p":0}`})
-		}
-	})
-	t.Run("tags", func(t *testing.T) {
-		const valid = `{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":"y","m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`
-		tryIn[bounds](t, []trial{
-			{valid, valid},
+			{`{"g":1e300}`, "! g must be a number of 32 bits, in plain digits, got 1e300"},
+		}},
+		{"numbers in a map that the Go type does not hold", derived[struct{ M map[string]int64 }], []trial{
+			{`{"M":{"k":1e19}}`, "! M.k must be an integer of 64 bits, in plain digits, got 1e19"},
+		}},
+
+		// Tags.
+		{"tags", derived[bounds], []trial{
+			{`{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":"y","m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`,
+				`{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":"y","m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`},
 			{`{"n":-3,"u":2,"f":0.25}`, "! n must be at least -2, got -3; u must be at least 3, got 2; f must be at least 0.5, got 0.25"},
 			{`{"n":9007199254740994,"u":9007199254740994,"f":2}`, "! n must be at most 9007199254740992, got 9007199254740994; " +
 				"u must be at most 9007199254740992, got 9007199254740994; f must be at most 1.5, got 2"},
 			{`{"s":"é","l":[],"e":"z"}`, `! s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of "x", "y", got "z"`},
 			{`{"s":"abcd","l":[1,2,3]}`, "! s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
-			{`{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, `! d must be of the format date, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
-		}...)
-		tryIn[pause](t, trial{`{"p":1}`, "! p must be at least 5, got 1"}) // and not 1ns
-		tryIn[keyed](t, trial{`{"m":{"EN":1}}`, `{"m":{"en":1}}`}, trial{`{"m":{"ENGLISH":1}}`, "! m is not valid: bad"})
-		schema := tryIn[defaults](t, []trial{
+			{`{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`,
+				`! d must be of the format date, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
+		}},
+		{"defaults", derived[struct {
+			S string   `json:"s" default:"x"`
+			N *int     `json:"n" default:"5"`
+			L []string `json:"l" default:"[\"a\",\n\"b\"]"`
+			B bool     `json:"b" default:"true"`
+		}], []trial{
 			{`{}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
 			{`{"s":null,"n":null,"l":null,"b":null}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
 			{`{"s":"","n":0,"l":[],"b":false}`, `{"s":"","n":0,"l":[],"b":false}`},
 			{`{"n":null,"n":1}`, "! n came twice"},
-		}...)
-		if !strings.Contains(schema, `"default":["a","b"]`) {
-			t.Errorf("got %s", schema)
-		}
-		tryIn[textForms](t, trial{`{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`},
-			trial{`{"t":"today","b":"?","a":"x"}`, `! t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64; ` +
-				`a is not valid: ParseAddr("x"): unable to parse IP`})
-	})
-	t.Run("null is not an element", func(t *testing.T) {
-		tryIn[map[string]int](t, trial{`{"a":null,"b":1}`, `{"b":1}`})
-		tryIn[pointers](t, trial{`{"l":[1,null]}`, "! l[1] must be an integer, got null"}, trial{`{"l":null,"m":null}`, "{}"}, trial{`{"m":{"a":null,"b":1}}`, `{"m":{"b":1}}`},
-			trial{`{"l":[1],"m":{"a":2}}`, `{"l":[1],"m":{"a":2}}`})
-	})
-	t.Run("names are exact, also where encoding/json would match them without regard to case", func(t *testing.T) {
-		type file struct {
-			Path string `json:"path"`
-			Kind string `json:"kind"`
-		}
-		type files struct {
+		}},
+		{"types with a text form, or a String method", derived[struct {
+			T *time.Time    `json:"t,omitempty"`
+			B []byte        `json:"b,omitempty"`
+			A *netip.Addr   `json:"a,omitempty"`
+			M map[lang]int  `json:"m,omitempty"`
+			P time.Duration `json:"p,omitempty" minimum:"5"`
+		}], []trial{
+			{`{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1","m":{"EN":1}}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1","m":{"en":1}}`},
+			{`{"t":"today","b":"?","a":"x"}`, `! t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64; ` +
+				`a is not valid: ParseAddr("x"): unable to parse IP`},
+			{`{"m":{"ENGLISH":1}}`, "! m is not valid: bad"},
+			{`{"p":1}`, "! p must be at least 5, got 1"}, // and not 1ns
+		}},
+
+		// Names.
+		{"names are exact, also where encoding/json would match them without regard to case", hand[struct {
 			Map  map[string]file `json:"map,omitempty"`
 			List []*file         `json:"list,omitempty"`
 			One  struct{ file }  `json:"one,omitzero"`
 			Any  map[string]any  `json:"any,omitempty"`
-		}
-		const closed = `{"type":"object","properties":{"map":{"type":"object","additionalProperties":{"type":"object","properties":{"path":{"enum":["a.txt"]},"Path":{"type":"string"}}}}}}`
-		tryByHand[files](t, closed, []trial{
+		}](properties(`"map":{"type":"object","additionalProperties":` + properties(`"path":{"enum":["a.txt"]},"Path":{"type":"string"}`) + "}")), []trial{
 			{`{"map":{"k":{"path":"a.txt","Path":"/etc/passwd"}}}`, "! map.k.Path is unknown (there is path, Path)"},
 			{`{"map":{"k":{"path":"a.txt","kind":"x"}}}`, `{"map":{"k":{"path":"a.txt","kind":"x"}}}`},
 			{`{"list":[{"PATH":"x"}]}`, "! list[0].PATH is unknown (there is path, kind)"},
@@ -1534,83 +1581,41 @@ func TestArguments(t *testing.T) {
 			{`{"Map":{}}`, "! Map is unknown (there is map)"},
 			{`{"any":{"a":1,"A":{"path":1,"Path":2}}}`, `{"any":{"A":{"Path":2,"path":1},"a":1}}`},
 			{`{"other":{"Path":1}}`, `{}`},
-		}...)
-		tryByHand[map[string]any](t, emptySchema, trial{`{"a":1,"A":2}`, `{"A":2,"a":1}`})
-		tryIn[struct { // a name that is a field itself is never refused
+		}},
+		{"names that differ in case, in a map", hand[map[string]any](emptySchema), []trial{
+			{`{"a":1,"A":2}`, `{"A":2,"a":1}`},
+		}},
+		{"names that differ in case, of fields", derived[struct {
 			A string `json:"x"`
 			B string `json:"X"`
-		}](t, trial{`{"x":"1","X":"2"}`, `{"x":"1","X":"2"}`})
-	})
-	t.Run("texts for lists, and numbers for strings", func(t *testing.T) {
-		tryIn[quoted](t, []trial{
-			{`{"t":"null"}`, `{}`}, {`{"t":""}`, `{}`}, {`{"t":"n\u0075ll"}`, `{}`}, {`{"t":" "}`, `{"t":[" "]}`}, {`{"t":"a, b"}`, `{"t":["a, b"]}`}, {`{"t":"5"}`, `{"t":["5"]}`},
-			{`{"t":"['a', 'b']"}`, `! t must be an array, got "['a', 'b']"`}, {`{"t":" [a]"}`, `! t must be an array, got " [a]"`}, {`{"t":"{}"}`, `! t must be an array, got "{}"`},
+		}], []trial{
+			{`{"x":"1","X":"2"}`, `{"x":"1","X":"2"}`},
+		}},
+
+		// Texts and numbers that are converted.
+		{"texts for lists", derived[quoted], []trial{
+			{`{"t":"null"}`, `{}`}, {`{"t":""}`, `{}`}, {`{"t":"n\u0075ll"}`, `{}`}, {`{"t":" "}`, `{"t":[" "]}`},
+			{`{"t":"a, b"}`, `{"t":["a, b"]}`}, {`{"t":"5"}`, `{"t":["5"]}`}, {`{"t":"{}"}`, `! t must be an array, got "{}"`},
+			{`{"t":"['a', 'b']"}`, `! t must be an array, got "['a', 'b']"`}, {`{"t":" [a]"}`, `! t must be an array, got " [a]"`},
 			{`{"t":"[1, -2]"}`, `{"t":["1","-2"]}`}, {`{"t":["null",""]}`, `{"t":["null",""]}`}, {`{"t":5}`, "! t must be an array, got 5"},
 			{`{"l":""}`, `! l must be an array, got ""`}, {`{"n":"null"}`, `! n must be an integer, got "null"`}, {`{"o":""}`, `! o must be an object, got ""`},
-		}...)
-		tryIn[struct{ Fields []string }](t, trial{`{"Fields":"null"}`, `! Fields must be an array, got "null"`}, trial{`{"Fields":""}`, `! Fields must be an array, got ""`})
-		tryIn[struct {
+		}},
+		{"texts for required lists", derived[struct{ Fields []string }], []trial{
+			{`{"Fields":"null"}`, `! Fields must be an array, got "null"`},
+			{`{"Fields":""}`, `! Fields must be an array, got ""`},
+		}},
+		{"texts for lists in lists", derived[struct {
 			L [][]string
 			D []string `default:"[\"d\"]"`
-		}](t, trial{`{"L":[["a"],"b"],"D":""}`, `{"L":[["a"],["b"]],"D":["d"]}`}, trial{`{"L":[""]}`, `! L[0] must be an array, got ""`})
-		tryByHand[json.RawMessage](t, `{"type":"object","properties":{"l":{"type":["array","null"],"items":{"type":"string"}},"r":{"type":"array","items":{"type":"string"}}},"required":["r"]}`,
-			trial{`{"l":"null","r":"x"}`, `{"l":null,"r":["x"]}`}, trial{`{"r":"null"}`, `! r must be an array, got "null"`})
-		tryIn[struct {
-			ID string            `json:"id,omitempty"`
-			E  string            `json:"e,omitempty" enum:"1,2"`
-			S  string            `json:"s,omitempty" maxLength:"2"`
-			D  string            `json:"d,omitempty" format:"date"`
-			B  []byte            `json:"b,omitempty"`
-			T  *time.Time        `json:"t,omitempty"`
-			M  map[string]string `json:"m,omitempty"`
-			P  *string           `json:"p,omitempty"`
-		}](t, []trial{
-			{`{"id":1,"e":2,"s":-1,"m":{"a":0},"p":5}`, `{"id":"1","e":"2","s":"-1","m":{"a":"0"},"p":"5"}`},
-			{`{"id":999999999999999}`, `{"id":"999999999999999"}`}, {`{"id":-999999999999999}`, `{"id":"-999999999999999"}`},
-			{`{"id":1000000000000000}`, "! id must be a string, got 1000000000000000"},
-			{`{"id":1.0,"e":3,"s":100}`, `! id must be a string, got 1.0; e must be one of "1", "2", got 3; s must have at most 2 characters, got 3`},
-			{`{"id":1e3,"s":-0,"p":true}`, "! id must be a string, got 1e3; s must be a string, got -0; p must be a string, got true"},
-			{`{"d":20260101,"b":5,"t":5}`, `! d must be of the format date, got "20260101"; b must be a string, got 5; t must be a string, got 5`},
-		}...)
-		tryByHand[map[string]any](t, `{"type":"object","properties":{"a":{"type":["string","number"]},"b":{"type":["string","null"],"pattern":"x"},"c":{},"d":{"type":"string","contentEncoding":"base64"}}}`,
-			trial{`{"a":5,"b":6,"c":7}`, `{"a":5,"b":"6","c":7}`}, trial{`{"d":1234}`, "! d must be a string, got 1234"})
-	})
-	t.Run("all arguments may be a text, or an empty list", func(t *testing.T) {
-		tryIn[point](t, []trial{
-			{`"{\"x\":1}"`, `{"x":1}`}, {`" {\"x\": \"1\"} "`, `{"x":1}`}, {`"[]"`, "! x is required"}, {`[]`, "! x is required"}, {`[1]`, "! must be an object, got [1]"},
-			{`"x"`, `! must be an object, got "x"`}, {`"null"`, `! must be an object, got "null"`}, {`5`, "! must be an object, got 5"}, {`""`, `! must be an object, got ""`},
-		}...)
-		tryIn[map[string]map[string]int](t, trial{`[]`, `{}`}, trial{`{"a":[],"b":[ ]}`, `{"a":{},"b":{}}`}, trial{`{"a":[0]}`, "! a must be an object, got [0]"})
-		tryByHand[json.RawMessage](t, openSchema, trial{`[ ]`, `{}`}, trial{`"{\"a\":[]}"`, `{"a":[]}`})
-	})
-	t.Run("a schema by hand that allows what the Go type does not take", func(t *testing.T) {
-		tryByHand[struct {
-			A struct{ B int64 }
-			M map[string]uint8
-			L []float32
-			S string
-			T *time.Time
-			N *netip.Addr
-			Y []byte
-		}](t, openSchema, []trial{
-			{`{"A":{"B":"x"}}`, `! A.B must be an integer, got "x"`}, {`{"A":{"B":"7"},"S":7}`, `{"A":{"B":7},"M":null,"L":null,"S":"7","T":null,"N":null,"Y":null}`},
-			{`{"A":{"B":5.0},"L":[1e2]}`, `{"A":{"B":5},"M":null,"L":[100],"S":"","T":null,"N":null,"Y":null}`},
-			{`{"M":{"k":256,"j":1},"L":[1,1e39],"A":{"B":9223372036854775808}}`, "! M.k must be an unsigned integer of 8 bits, in plain digits, got 256; " +
-				"L[1] must be a number of 32 bits, in plain digits, got 1e39; A.B must be an integer of 64 bits, in plain digits, got 9223372036854775808"},
-			{`{"T":"today","N":"x","Y":"?","S":[]}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; ` +
-				`N is not valid: ParseAddr("x"): unable to parse IP; Y must be base64; S must be a string, got []`},
-			{`{"A":null,"M":null,"S":null}`, `{"A":{"B":0},"M":null,"L":null,"S":"","T":null,"N":null,"Y":null}`},
-		}...)
-		tryByHand[struct{ T time.Time }](t, `{"type":"object","properties":{"T":{"type":"string","format":"date-time"}}}`,
-			trial{`{"T":"x"}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "x"`})
-		tryIn[struct{ M map[string]int64 }](t, trial{`{"M":{"k":1e19}}`, "! M.k must be an integer of 64 bits, in plain digits, got 1e19"})
-		tryByHand[struct{ A struct{ ownForm } }](t, emptySchema, trial{`{"A":{"N":"x"}}`, "! A is not valid: N must not be a JSON string"})
-		tryByHand[any](t, `{"type":"object","properties":{"n":{"type":"null"},"m":{"type":["null","integer"]},"e":{"enum":[9007199254740993,1e2]}}}`,
-			trial{`{"n":5}`, "! n must be null, got 5"}, trial{`{"m":"null"}`, `{"m":null}`}, trial{`{"m":"x"}`, `! m must be null or integer, got "x"`},
-			trial{`{"e":9007199254740992}`, "! e must be one of 9007199254740993, 100, got 9007199254740992"}, trial{`{"e":100.0}`, `{"e":100}`})
-	})
-	t.Run("lists and objects may be strings", func(t *testing.T) {
-		tryIn[quoted](t, []trial{
+		}], []trial{
+			{`{"L":[["a"],"b"],"D":""}`, `{"L":[["a"],["b"]],"D":["d"]}`},
+			{`{"L":[""]}`, `! L[0] must be an array, got ""`},
+		}},
+		{"texts for lists that may be null", hand[json.RawMessage](properties(`"l":{"type":["array","null"],"items":{"type":"string"}}`)), []trial{
+			{`{"l":"null"}`, `{"l":null}`},
+			{`{"l":"x"}`, `{"l":["x"]}`},
+		}},
+		{"lists and objects as texts", derived[quoted], []trial{
 			{`{"l":"[1, 2]"}`, `{"l":[1,2]}`}, {`{"l":" [] "}`, `{}`}, {`{"o":"{\"x\": 1}"}`, `{"o":{"x":1}}`},
 			{`{"m":"{\"a\":1}"}`, `{"m":{"a":1}}`}, {`{"f":"{\"a\":[null]}"}`, `{"f":{"a":[null]}}`}, {`{"f":[]}`, `{}`},
 			{`{"l":["1"]}`, `{"l":[1]}`}, {`{"t":"[\"[1]\"]"}`, `{"t":["[1]"]}`}, {`{"n":"5"}`, `{"n":5}`},
@@ -1619,8 +1624,140 @@ func TestArguments(t *testing.T) {
 			{`{"l":"1"}`, `! l must be an array, got "1"`}, {`{"l":"[1] x"}`, `! l must be an array, got "[1] x"`},
 			{`{"o":"[]"}`, "! o.x is required"}, {`{"o":"{\"z\":1}"}`, "! o.z is unknown (there is x, y); o.x is required"},
 			{`{"n":"[1]"}`, `! n must be an integer, got "[1]"`},
-		}...)
-	})
+		}},
+		{"numbers for strings", derived[struct {
+			ID string            `json:"id,omitempty"`
+			E  string            `json:"e,omitempty" enum:"1,2"`
+			S  string            `json:"s,omitempty" maxLength:"2"`
+			D  string            `json:"d,omitempty" format:"date"`
+			M  map[string]string `json:"m,omitempty"`
+			P  *string           `json:"p,omitempty"`
+		}], []trial{
+			{`{"id":1,"e":2,"s":-1,"m":{"a":0},"p":5}`, `{"id":"1","e":"2","s":"-1","m":{"a":"0"},"p":"5"}`},
+			{`{"id":999999999999999}`, `{"id":"999999999999999"}`}, {`{"id":-999999999999999}`, `{"id":"-999999999999999"}`},
+			{`{"id":1000000000000000}`, "! id must be a string, got 1000000000000000"},
+			{`{"id":1.0,"e":3,"s":100}`, `! id must be a string, got 1.0; e must be one of "1", "2", got 3; s must have at most 2 characters, got 3`},
+			{`{"id":1e3,"s":-0,"p":true}`, "! id must be a string, got 1e3; s must be a string, got -0; p must be a string, got true"},
+			{`{"d":20260101}`, `! d must be of the format date, got "20260101"`},
+		}},
+		{"numbers for types with a text form", ofType[struct {
+			B []byte     `json:"b,omitempty"`
+			T *time.Time `json:"t,omitempty"`
+		}], []trial{
+			{`{"b":5,"t":5}`, `! b must be a string, got 5; t must be a string, got 5`},
+		}},
+		{"numbers for strings of a schema by hand", hand[map[string]any](properties(
+			`"a":{"type":["string","number"]},"b":{"type":["string","null"],"pattern":"x"},"c":{},"d":{"type":"string","contentEncoding":"base64"}`)), []trial{
+			{`{"a":5,"b":6,"c":7}`, `{"a":5,"b":"6","c":7}`},
+			{`{"b":5.5}`, "! b must be a string or null, got 5.5"},
+			{`{"d":1234}`, "! d must be a string, got 1234"},
+		}},
+		{"all arguments as a text, or an empty list", derived[point], []trial{
+			{`"{\"x\":1}"`, `{"x":1}`}, {`" {\"x\": \"1\"} "`, `{"x":1}`}, {`"[]"`, "! x is required"}, {`[]`, "! x is required"},
+			{`[1]`, "! must be an object, got [1]"}, {`"x"`, `! must be an object, got "x"`}, {`"null"`, `! must be an object, got "null"`},
+			{`5`, "! must be an object, got 5"}, {`""`, `! must be an object, got ""`},
+		}},
+		{"objects as empty lists", derived[map[string]map[string]int], []trial{
+			{`[]`, `{}`},
+			{`{"a":[],"b":[ ]}`, `{"a":{},"b":{}}`},
+			{`{"a":[0]}`, "! a must be an object, got [0]"},
+		}},
+		{"all arguments as a text, for raw JSON", hand[json.RawMessage](openSchema), []trial{
+			{`[ ]`, `{}`},
+			{`"{\"a\":[]}"`, `{"a":[]}`},
+		}},
+
+		// Schemas by hand.
+		{"a schema by hand that allows what the Go type does not take", hand[struct {
+			A struct{ B int64 }
+			M map[string]uint8
+			L []float32
+			S string
+			T *time.Time
+			N *netip.Addr
+			Y []byte
+		}](openSchema), []trial{
+			{`{"A":{"B":"x"}}`, `! A.B must be an integer, got "x"`},
+			{`{"A":{"B":"7"},"S":7}`, `{"A":{"B":7},"M":null,"L":null,"S":"7","T":null,"N":null,"Y":null}`},
+			{`{"A":{"B":5.0},"L":[1e2]}`, `{"A":{"B":5},"M":null,"L":[100],"S":"","T":null,"N":null,"Y":null}`},
+			{`{"M":{"k":256,"j":1},"L":[1,1e39],"A":{"B":9223372036854775808}}`, "! M.k must be an unsigned integer of 8 bits, in plain digits, got 256; " +
+				"L[1] must be a number of 32 bits, in plain digits, got 1e39; A.B must be an integer of 64 bits, in plain digits, got 9223372036854775808"},
+			{`{"T":"today","N":"x","Y":"?","S":[]}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; ` +
+				`N is not valid: ParseAddr("x"): unable to parse IP; Y must be base64; S must be a string, got []`},
+			{`{"A":null,"M":null,"S":null}`, `{"A":{"B":0},"M":null,"L":null,"S":"","T":null,"N":null,"Y":null}`},
+		}},
+		{"a fault that the schema and the Go type find", hand[struct{ T time.Time }](properties(`"T":{"type":"string","format":"date-time"}`)), []trial{
+			{`{"T":"x"}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "x"`},
+		}},
+		{"an error of UnmarshalJSON", hand[struct{ A struct{ ownForm } }](emptySchema), []trial{
+			{`{"A":{"N":"x"}}`, "! A is not valid: N must not be a JSON string"},
+		}},
+		{"the tags of In do not count", hand[struct {
+			A int8 `json:"a" maximum:"1"`
+			B int  `json:"b" default:"3"`
+		}](properties(`"a":{"type":"integer","default":5}`)), []trial{
+			{`{"c":[ 1 ]}`, `{"a":5,"b":0}`},
+			{`{"a":300}`, "! a must be an integer of 8 bits, in plain digits, got 300"},
+		}},
+		{"null, by hand", hand[any](properties(`"n":{"type":"null"},"m":{"type":["null","integer"]}`)), []trial{
+			{`{"n":5}`, "! n must be null, got 5"},
+			{`{"m":"null"}`, `{"m":null}`},
+			{`{"m":"x"}`, `! m must be null or integer, got "x"`},
+		}},
+		{"null of an optional argument", hand[json.RawMessage](properties(
+			`"a":{"type":"string"},"b":{},"c":{"enum":["x","y"]},"d":{"type":"object","additionalProperties":{"type":"integer"}}`)), []trial{
+			{`{"a":null,"b":null,"c":null,"d":{"x":null,"y":1},"e":null}`, `{"b":null,"d":{"y":1},"e":null}`},
+		}},
+		{"enum and const", hand[json.RawMessage](properties(
+			`"v":{"enum":[1,null,"x",{"a":[2]}]},"c":{"const":5},"ce":{"const":"a","enum":["a","b"]},"e":{"enum":[9007199254740993,1e2]}`)), []trial{
+			{`{"v":{"a":[2.0]},"c":5.0,"ce":"a","e":100.0}`, `{"v":{"a":[2.0]},"c":5.0,"ce":"a","e":100.0}`},
+			{`{"v":2}`, `! v must be one of 1, null, "x", {"a":[2]}, got 2`},
+			{`{"c":6,"ce":"b"}`, `! c must be one of 5, got 6; ce must be one of "a", got "b"`},
+			{`{"e":9007199254740992}`, "! e must be one of 9007199254740993, 100, got 9007199254740992"},
+		}},
+		{"bounds as they are written", hand[json.RawMessage](properties(
+			`"s":{"type":"string","maxLength":2.0},"l":{"type":"array","items":{},"maxItems":1e0},"n":{"type":"integer","minimum":0.5}`)), []trial{
+			{`{"s":"abc","l":[1,2],"n":0}`, "! s must have at most 2.0 characters, got 3; l must have at most 1e0 elements, got 2; n must be at least 0.5, got 0"},
+			{`{"s":"ab","l":[null],"n":1E2}`, `{"s":"ab","l":[null],"n":100}`},
+		}},
+		{"whole numbers, by hand", hand[json.RawMessage](properties(`"a":{"type":"integer"},"b":{"type":"number"},"d":{"type":"integer","maximum":1e300}`)), []trial{
+			{`{"a":1e300,"b":1E5,"c":1E2,"d":12345678901234567890123}`, `{"a":1e300,"b":1E5,"c":1E2,"d":12345678901234567890123}`},
+			{`{"a":1e19}`, `{"a":10000000000000000000}`}, {`{"a":1e20}`, `{"a":1e20}`}, {`{"a":1e2}`, `{"a":100}`},
+		}},
+		{"a list of types", hand[json.RawMessage](properties(
+			`"a":{"type":["string","null"],"minLength":1},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}},` +
+				`"d":{"type":["number","null"],"enum":[1,null]},"e":{"type":["integer","null"]},"t":{"type":["integer","boolean"]}`)), []trial{
+			{`{"a":null,"b":5,"c":null,"d":null}`, `{"a":null,"b":5,"c":null,"d":null}`},
+			{`{"e":"7","b":"5","c":"x","t":1.0}`, `{"e":7,"b":"5","c":["x"],"t":1.0}`},
+			{`{"t":"true"}`, `! t must be an integer or boolean, got "true"`},
+		}},
+		{"objects, by hand", hand[json.RawMessage](properties(
+			`"req":{"type":"object","required":["k"],"additionalProperties":{"type":"integer"}},"by":{"type":"string","contentEncoding":"base64"},` +
+				`"o":{"type":"object","properties":{"i":{"type":"integer"}},"required":["i"]},` +
+				`"p":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}},"c":{"type":"object","additionalProperties":false}`)), []trial{
+			{`{"req":{"k":1},"by":"aGk=","o":{"i":"7","more":1},"p":{"a":1,"b":"x"},"c":{}}`, `{"req":{"k":1},"by":"aGk=","o":{"i":7,"more":1},"p":{"a":1,"b":"x"},"c":{}}`},
+			{`{"req":{},"by":"?","o":{}}`, "! req.k is required; by must be base64; o.i is required"},
+			{`{"req":{"k":"x"},"p":{"a":"?","b":true}}`, `! req.k must be an integer, got "x"; p.a must be an integer, got "?"; p.b must be a string, got true`},
+			{`{"c":{"x":1}}`, "! c.x is unknown: no arguments are allowed here"},
+		}},
+		{"defaults, by hand", hand[json.RawMessage](`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` +
+			`"n":{"type":"integer","default":1},"max":{"default":10,"title":"Max","type":"integer"},"s":{"type":"string","default":null},"any":{"anyOf":[],"default":null},` +
+			`"o":{"type":"object","properties":{"a":{"type":"integer","default":5},"b":{"type":"object","properties":{"c":{"default":[1]},"d":{"type":"array","default":null}}}}}},"required":["n"]}`), []trial{
+			{`{"n":2}`, `{"n":2,"max":10}`}, // a default does not make an argument optional
+			{`{}`, "! n is required"},
+			{`{"n":2,"max":1,"o":{"b":{}}}`, `{"n":2,"max":1,"o":{"b":{"c":[1]},"a":5}}`},
+		}},
+		{"what is not enforced", hand[json.RawMessage](properties(
+			`"u":{"anyOf":[{"type":"string"}],"minimum":3,"pattern":"^x"},"a":{"$ref":"#/$defs/a"},"b":{"oneOf":[{"type":"object"}]},"i":{"type":"string","format":"uuid"},` +
+				`"t":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"boolean"}},"n":{"items":{"type":"string"}},` +
+				`"x":{"exclusiveMinimum":0,"type":"number","multipleOf":2},"c":{"type":"object","patternProperties":{"^x":{"type":"integer"}},"additionalProperties":false}`)), []trial{
+			{`{"u":2,"a":[1,{"b":null}],"b":{"c":[ 1.0 ]},"i":"?","t":["a",1,true],"n":5,"x":-1,"c":{"y":"z"},"any":"5"}`,
+				`{"u":2,"a":[1,{"b":null}],"b":{"c":[1.0]},"i":"?","t":["a",1,true],"n":5,"x":-1,"c":{"y":"z"},"any":"5"}`},
+			{`{"path":"/tmp/\u00e9 \"x\"","more":[{}]}`, `{"path":"/tmp/\u00e9 \"x\"","more":[{}]}`},
+		}},
+	} {
+		t.Run(test.promise, func(t *testing.T) { test.try(t, test.trials...) })
+	}
 }
 
 // An error quotes only the beginning of what the client sent, cut between characters, and
@@ -1703,17 +1840,17 @@ func TestWaitForPrevious(t *testing.T) {
 	}
 	for _, value := range []string{"true", "false", "null", `"yes"`, "5", `{"a":[]}`} {
 		arg := `"wait_for_previous":` + value
-		tryIn[struct{ N int }](t, trial{`{"N":1,` + arg + `}`, `{"N":1}`}, trial{`{` + arg + `,` + arg + `,"N":1}`, `{"N":1}`}, trial{`{` + arg + `}`, "! N is required"})
-		tryIn[none](t, trial{`{` + arg + `}`, `{}`})
-		tryByHand[json.RawMessage](t, `{"type":"object","properties":{"N":{"type":"integer"}},"additionalProperties":{"type":"integer"}}`,
+		derived[struct{ N int }](t, trial{`{"N":1,` + arg + `}`, `{"N":1}`}, trial{`{` + arg + `,` + arg + `,"N":1}`, `{"N":1}`}, trial{`{` + arg + `}`, "! N is required"})
+		derived[none](t, trial{`{` + arg + `}`, `{}`})
+		hand[json.RawMessage](`{"type":"object","properties":{"N":{"type":"integer"}},"additionalProperties":{"type":"integer"}}`)(t,
 			trial{`{"N":"1","wait\u005ffor_previous":` + value + `,"b":2}`, `{"N":1,"b":2}`})
-		tryIn[map[string]int](t, trial{`{` + arg + `,"a":1}`, `{"a":1}`})
-		tryByHand[json.RawMessage](t, closed(`"a":{}`), trial{`{"a":[1],` + arg + `}`, `{"a":[1]}`})
-		tryByHand[json.RawMessage](t, closed(`"wait_for_previous":{}`), trial{`{` + arg + `}`, `{` + arg + `}`})
-		tryByHand[json.RawMessage](t, emptySchema, trial{`{` + arg + `}`, `{}`}, trial{`{"d":{` + arg + `}}`, `{"d":{` + arg + `}}`})
-		tryByHand[struct{ N int }](t, closed(`"N":{}`), trial{`{"N":1,` + arg + `}`, `{"N":1}`})
+		derived[map[string]int](t, trial{`{` + arg + `,"a":1}`, `{"a":1}`})
+		hand[json.RawMessage](closed(`"a":{}`))(t, trial{`{"a":[1],` + arg + `}`, `{"a":[1]}`})
+		hand[json.RawMessage](closed(`"wait_for_previous":{}`))(t, trial{`{` + arg + `}`, `{` + arg + `}`})
+		hand[json.RawMessage](emptySchema)(t, trial{`{` + arg + `}`, `{}`}, trial{`{"d":{` + arg + `}}`, `{"d":{` + arg + `}}`})
+		hand[struct{ N int }](closed(`"N":{}`))(t, trial{`{"N":1,` + arg + `}`, `{"N":1}`})
 	}
-	tryIn[struct {
+	derived[struct {
 		W bool            `json:"wait_for_previous"`
 		D struct{ N int } `json:"d,omitzero"`
 	}](t, trial{`{"wait_for_previous":true}`, `{"wait_for_previous":true}`}, trial{`{"wait_for_previous":5}`, "! wait_for_previous must be a boolean, got 5"},
@@ -1759,7 +1896,7 @@ func TestSchemaByHandWithAnyType(t *testing.T) {
 		N json.Number     `json:"n,omitempty"`
 		Q int             `json:"q,string"`
 	}
-	tryByHand[odd](t, emptySchema,
+	hand[odd](emptySchema)(t,
 		trial{`{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[ 1 ]},"v":[null],"n":1.50,"q":"7"}`, `{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[1]},"v":[null],"n":1.50,"q":"7"}`},
 		trial{`{}`, `{"a":[0,0],"m":null,"q":"0"}`})
 	s := &Server{}
@@ -1812,128 +1949,6 @@ func TestDeepSchemasByHandTakeLinearTime(t *testing.T) {
 			fault = "is nested too deeply"
 		}
 		try(t, s, trial{`{"a":` + nested(n, "[", "true", "]") + "}", "! a" + strings.Repeat("[0]", n) + " " + fault})
-	}
-}
-
-// A schema written by hand is enforced at every depth and for every type of In, with the
-// same messages as a derived schema. A handler that reads raw JSON gets the converted values.
-func TestSchemasByHandAreEnforced(t *testing.T) {
-	const schema = `{"type":"object","properties":{
-		"n":{"type":"integer","minimum":1,"maximum":9},"f":{"type":"number","minimum":0.5},"s":{"type":"string","minLength":2,"maxLength":3},
-		"e":{"type":"string","enum":["a","b"]},"v":{"enum":[1,null,"x",{"a":[2]}]},"c":{"const":5},"when":{"type":"string","format":"date-time"},
-		"lim":{"type":"integer","minimum":0.5,"maximum":9},"ce":{"const":"a","enum":["a","b"]},
-		"req":{"type":"object","required":["k"],"additionalProperties":{"type":"integer"}},
-		"b":{"type":"boolean"},"by":{"type":"string","contentEncoding":"base64"},
-		"l":{"type":"array","items":{"type":"string","enum":["x","y"]},"minItems":1,"maxItems":2},
-		"o":{"type":"object","properties":{"deep":{"type":"array","items":{"type":"object","properties":{"i":{"type":"integer"}},"required":["i"],"additionalProperties":false}}}},
-		"m":{"type":"object","additionalProperties":{"type":"integer"}},
-		"p":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}},
-		"u":{"anyOf":[{"type":"string"}],"minimum":3,"pattern":"^x"},"t":{"type":["string","null"]},"any":{}},
-		"required":["n"],"additionalProperties":false}`
-	trials := []trial{
-		{`{}`, "! n is required"},
-		{`{"z":1}`, "! z is unknown (there is n, f, s, e, v, c, when, lim, ce, req, b, by, l, o, m, p, u, t, any); n is required"},
-		{`{"n":0}`, "! n must be at least 1, got 0"},
-		{`{"n":null}`, "! n must be an integer, got null"},
-		{`{"n":1,"n":2}`, "! n came twice"},
-		{`{"n":1,"f":0.25,"s":"abcd","e":"c","b":1}`, `! f must be at least 0.5, got 0.25; s must have at most 3 characters, got 4; e must be one of "a", "b", got "c"; b must be a boolean, got 1`},
-		{`{"n":1,"v":2}`, `! v must be one of 1, null, "x", {"a":[2]}, got 2`},
-		{`{"n":1,"v":{"a":[2.0]},"c":5.0}`, `{"n":1,"v":{"a":[2.0]},"c":5.0}`},
-		{`{"n":1,"c":6}`, "! c must be one of 5, got 6"},
-		{`{"n":1,"lim":10,"ce":"b","req":{"k":"x"}}`, `! lim must be at most 9, got 10; ce must be one of "a", got "b"; req.k must be an integer, got "x"`},
-		{`{"n":1,"lim":1,"ce":"a","req":{"k":1}}`, `{"n":1,"lim":1,"ce":"a","req":{"k":1}}`},
-		{`{"n":1,"req":{}}`, "! req.k is required"},
-		{`{"n":1,"when":"today"}`, `! when must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"`},
-		{`{"n":1,"by":"?"}`, "! by must be base64"},
-		{`{"n":1,"l":["x","z"]}`, `! l[1] must be one of "x", "y", got "z"`},
-		{`{"n":1,"o":{"deep":[{"i":1},{"i":"?","k":2}]}}`, `! o.deep[1].i must be an integer, got "?"; o.deep[1].k is unknown (there is i)`},
-		{`{"n":1,"o":{"deep":[{}],"more":1}}`, "! o.deep[0].i is required"},
-		{`{"n":1,"m":{"a":1,"b":true}}`, "! m.b must be an integer, got true"},
-		{`{"n":1,"m":{"a":1,"a":2}}`, "! m.a came twice"},
-		{`{"n":1,"p":{"a":1,"b":"x"}}`, `{"n":1,"p":{"a":1,"b":"x"}}`},
-		{`{"n":1,"p":{"a":"?","b":2}}`, `! p.a must be an integer, got "?"`},
-		{`{"n":1,"u":2,"t":5,"any":[null]}`, `{"n":1,"u":2,"t":"5","any":[null]}`},
-		{`{"n":1,"t":5.5}`, `! t must be a string or null, got 5.5`},
-		{`{"n":1,"u":2,"t":null,"any":[null]}`, `{"n":1,"u":2,"t":null,"any":[null]}`},
-		{`{"n":1,"f":null,"o":null,"l":null,"m":{"a":null,"b":1}}`, `{"n":1,"m":{"b":1}}`},
-		{`{"n":1,"wait_for_previous":true}`, `{"n":1}`},
-		// Values that are converted.
-		{`{"n":"2","f":"1.5","b":"true"}`, `{"n":2,"f":1.5,"b":true}`},
-		{`{"n":3.0,"l":"x"}`, `{"n":3,"l":["x"]}`},
-		{`{"n":0.5e1,"m":{"a":-0.05e2}}`, `{"n":5,"m":{"a":-5}}`},
-		{`{"n":1,"l":"[\"x\",\"y\"]","o":"{\"deep\":[{\"i\":\"7\"}]}","any":"5"}`, `{"n":1,"l":["x","y"],"o":{"deep":[{"i":7}]},"any":"5"}`},
-		{`{"n":1,"m":{"a":"1","b":2e0}}`, `{"n":1,"m":{"a":1,"b":2}}`},
-	}
-	tryByHand[json.RawMessage](t, schema, trials...)
-	for i, tr := range trials {
-		if tr.want[0] == '!' {
-			tryByHand[map[string]any](t, schema, trials[i])
-			tryByHand[any](t, schema, trials[i])
-		}
-	}
-}
-
-// A valid call of a schema by hand, as real servers have them, is delivered unchanged, except for
-// defaults, what is treated as absent, and whole numbers with a fraction or an exponent.
-func TestValidCallsAreDelivered(t *testing.T) {
-	for _, test := range []struct{ properties, args, want string }{ // want is "" if it is args
-		{`"path":{"type":"string"},"tail":{"type":"number","description":"lines"},"head":{"type":"number"}`, `{"path":"/tmp/\u00e9 \"x\"","tail":2.5,"more":[{}]}`, ""},
-		{`"edits":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"new":{"type":"string"}},"required":["old","new"],"additionalProperties":false}},` +
-			`"dryRun":{"type":"boolean","default":false}`, `{"edits":[{"old":"a","new":""}]}`, `{"edits":[{"old":"a","new":""}],"dryRun":false}`},
-		{`"max":{"default":10,"title":"Max","type":"integer"},"since":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null},"n":{"type":"integer","default":1}},"required":["n"]`,
-			`{"n":2}`, `{"n":2,"max":10}`},
-		{`"s":{"type":"string","default":null},"n":{"type":["integer","null"],"default":null},"o":{"type":"object","properties":{"l":{"type":"array","default":null}}}`, `{"o":{}}`, ""},
-		{`"o":{"type":"object","properties":{"a":{"type":"integer","default":5},"b":{"type":"object","properties":{"c":{"default":[1]}}}}}`, `{"o":{"b":{}}}`, `{"o":{"b":{"c":[1]},"a":5}}`},
-		{`"t":{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}],"items":{"type":"boolean"}}`, `{"t":["a",1,true]}`, ""},
-		{`"a":{"type":["string","null"],"minLength":1},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}},"d":{"type":["number","null"],"enum":[1,null]}`,
-			`{"a":null,"b":5,"c":null,"d":null}`, ""},
-		{`"a":{"type":["integer","null"]},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}}`,
-			`{"a":"7","b":"5","c":"x"}`, `{"a":7,"b":"5","c":["x"]}`},
-		{`"a":{"type":"string"},"b":{},"c":{"enum":["x","y"]},"d":{"type":"object","additionalProperties":{"type":"integer"}}`,
-			`{"a":null,"b":null,"c":null,"d":{"x":null,"y":1},"e":null}`, `{"b":null,"d":{"y":1},"e":null}`},
-		{`"a":{"$ref":"#/$defs/a"},"b":{"oneOf":[{"type":"object"}]},"c":{"type":"object","patternProperties":{"^x":{"type":"integer"}},"additionalProperties":false}`,
-			`{"a":[1,{"b":null}],"b":{"c":[ 1.0 ]},"c":{"y":"z"}}`, ""},
-		{`"a":{"type":"integer"},"b":{"type":"number"},"c":{"type":"integer","minimum":0.5},"d":{"type":"integer","maximum":1e300}`,
-			`{"a":1e300,"b":1E5,"c":1E2,"d":12345678901234567890123}`, `{"a":1e300,"b":1E5,"c":100,"d":12345678901234567890123}`},
-		{`"s":{"type":"string","maxLength":10.0},"l":{"type":"array","items":{},"maxItems":1e3},"e":{"enum":[1,"1",{"a":2}]},"x":{"exclusiveMinimum":0,"type":"number","multipleOf":2}`,
-			`{"s":"0123456789","l":[null],"e":{"a":2.0},"x":-1}`, ""},
-		{`"at":{"type":"string","format":"date-time"},"u":{"type":"string","format":"uuid"},"n":{"items":{"type":"string"}}`, `{"at":"2026-01-31T09:30:59Z","u":"?","n":5}`, ""},
-	} {
-		if !strings.HasSuffix(test.properties, "]") { // which ends "required"
-			test.properties += "}"
-		}
-		schema := `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` + test.properties + "}"
-		for _, add := range []func(*Server, string){byHand[json.RawMessage], byHand[map[string]any]} {
-			s := &Server{}
-			diagnostics(s)
-			add(s, schema)
-			_, results := callX(t, s, test.args)
-			var got, want any // in which all numbers are float64, as in a map
-			json.Unmarshal([]byte(results[0].text()), &got)
-			json.Unmarshal([]byte(cmp.Or(test.want, test.args)), &want)
-			if results[0].IsError || !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: got %s, want %s", test.args, results[0].text(), cmp.Or(test.want, test.args))
-			}
-		}
-	}
-	const limits = `{"type":"object","properties":{"s":{"type":"string","maxLength":2.0},"l":{"type":"array","items":{},"maxItems":1e0},"n":{"type":"integer","minimum":0.5},` +
-		`"d":{"type":"integer","default":7},"t":{"type":["integer","boolean"]}},"required":["d"]}`
-	tryByHand[json.RawMessage](t, openSchema, trial{`{"a":1E2,"b":12345678901234567890123}`, `{"a":1E2,"b":12345678901234567890123}`})
-	tryByHand[json.RawMessage](t, limits,
-		trial{`{"s":"abc","l":[1,2],"n":0}`, "! s must have at most 2.0 characters, got 3; l must have at most 1e0 elements, got 2; n must be at least 0.5, got 0; d is required"},
-		trial{`{"d":1,"t":"true"}`, `! t must be an integer or boolean, got "true"`}, trial{`{"d":1,"t":1.0}`, `{"d":1,"t":1.0}`},
-		trial{`{"d":1e19}`, `{"d":10000000000000000000}`}, trial{`{"d":1e20}`, `{"d":1e20}`}, trial{`{"d":1e2}`, `{"d":100}`})
-	s := &Server{}
-	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer","default":5}}}`)},
-		func(ctx context.Context, in struct {
-			A int8 `json:"a" maximum:"1"` // the tags do not count
-			B int  `json:"b" default:"3"`
-		}) (string, error) {
-			return fmt.Sprintf("%+v %s", in, RequestFrom(ctx).Arguments), nil
-		})
-	_, results := callX(t, s, `{"c":[ 1 ]}`, `{"a":300}`)
-	if got := results[0].text() + results[1].text(); got != `{A:5 B:0} {"c":[ 1 ]}`+invalidArgs+"a must be an integer of 8 bits, in plain digits, got 300" {
-		t.Errorf("got %s", got)
 	}
 }
 
