@@ -461,8 +461,7 @@ func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.CancelDelay = time.Hour
 			c := serve(t, &s.Server)
-			c.send(listenLine)
-			c.want(ack)
+			c.play("> "+listenLine, "< "+ack)
 			row.event(c)
 			c.ends(0, nil)
 			c.want(row.lines...)
@@ -677,8 +676,7 @@ func TestCancelEndsOneRequest(t *testing.T) {
 		} {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled"` + malformed + `}`)
 		}
-		c.send(pingLine)
-		c.want(pongLine)
+		c.play("> "+pingLine, "< "+pongLine)
 		s.saw(t)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
 		s.saw(t, &CancelledError{})
@@ -771,8 +769,7 @@ func TestCancelledRequestIsNotAnswered(t *testing.T) {
 			s.saw(t)
 			c.send("cancel 1")
 			s.saw(t, stopped) // the second
-			c.send("1+ call hi")
-			c.want("1+ said hi")
+			c.play("> 1+ call hi", "< 1+ said hi")
 		}
 		c.end()
 	})
@@ -841,8 +838,7 @@ func TestPanicFailsOneRequest(t *testing.T) {
 				})
 				c := serve(t, &s.Server)
 				c.initialize("2025-11-25", "{}")
-				c.send(`1 call die {"Late":false}`) // on the reader's goroutine
-				c.want("1 failed Internal error in tool die")
+				c.play(`> 1 call die {"Late":false}`, "< 1 failed Internal error in tool die") // on the reader's goroutine
 				c.send(`2 call die {"Late":true}`, "3 call hi", pingLine)
 				c.want(pongLine)
 				time.Sleep(time.Second)

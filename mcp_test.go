@@ -668,10 +668,10 @@ func TestSecondToolOfOneName(t *testing.T) {
 			> 1 tools/list
 			< 1 {"tools":[{"name":"a","description":"third","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}]}`)
 		add("fourth")
-		c.play("< notifications/tools/list_changed\n> 2 tools/call {\"name\":\"a\"}\n< 2 {\"content\":[{\"type\":\"text\",\"text\":\"fourth\"}]}")
+		c.play("< notifications/tools/list_changed", "> 2 call a", "< 2 said fourth")
 		s.RemoveTools("a")
 		s.RemoveTools("a") // changes nothing
-		c.play("< notifications/tools/list_changed\n> 3 tools/call {\"name\":\"a\"}\n< 3! -32602 Unknown tool: a (there is none)")
+		c.play("< notifications/tools/list_changed", "> 3 call a", "< 3! -32602 Unknown tool: a (there is none)")
 	})
 	add("fifth")
 	add("sixth")
@@ -1871,17 +1871,16 @@ func TestSchemaByHandIsSentUnchanged(t *testing.T) {
 		c.play(`
 			> 1 tools/list
 			< 1 {"tools":[{"name":"raw","inputSchema":{"type":"object","properties":{},"oneOf":[{"required":["a b"]}]}},{"name":"any","inputSchema":` + openSchema + `},{"name":"loose","inputSchema":` + openSchema + `}]}
-			> 3 tools/call {"name":"raw"}
-			< 3 {"content":[{"type":"text","text":"{}"}]}`)
+			> 3 call raw
+			< 3 said {}`)
 		for _, test := range []struct{ tool, args, want string }{
 			{"raw", `{"n":1.0,"m":null,"N":"\u0041"}`, `2 said {"n":1.0,"m":null,"N":"\u0041"}`},
 			{"raw", `{"n":1.0,"n":null}`, "2 failed Invalid arguments: n came twice"},
 			{"raw", "[]", "2 said {}"},
-			{"any", `{"a":[1.5,{"b":null}],"c":"\n","d":true}`, "2 said map[a:[1.5 map[b:<nil>]] c:\n d:true]"},
+			{"any", `{"a":[1.5,{"b":null}],"c":"\n","d":true}`, `2 {"content":[{"type":"text","text":"map[a:[1.5 map[b:<nil>]] c:\n d:true]"}]}`},
 			{"loose", `{"y":2,"z":3}`, "2 said {0 2}"},
 		} {
-			c.send("2 call " + test.tool + " " + test.args)
-			c.want(test.want)
+			c.play("> 2 call "+test.tool+" "+test.args, "< "+test.want)
 		}
 	})
 }
@@ -2053,7 +2052,7 @@ func TestResults(t *testing.T) {
 				legacy, modern = tt.result, tt.result
 			}
 			inBubble(t, s, legacyPV, func(c *client) {
-				c.play("> 1 call x {}\n< 1" + legacy + "\n> 2+ call x\n< 2" + modern + ping)
+				c.play("> 1 call x {}", "< 1"+legacy, "> 2+ call x", "< 2"+modern+ping)
 			})
 		})
 	}
@@ -2329,8 +2328,7 @@ func TestValueThatContainsItself(t *testing.T) {
 			if got := c.ask(`1 tools/call {"name":"x"}`); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) {
 				t.Errorf("%s: got %.300q", name, got)
 			}
-			c.send(pingLine)
-			c.want(pongLine)
+			c.play("> "+pingLine, "< "+pongLine)
 		})
 		if !strings.Contains(said.String(), "the result cannot be sent: json: unsupported value: encountered a cycle") {
 			t.Errorf("%s: reported %s", name, said)
@@ -2425,7 +2423,7 @@ func TestLists(t *testing.T) {
 				list.remove(s, "b", "c", "d", "e")
 				check("")
 				for _, bad := range []string{`"1"`, `" "`, `5`, `["1"]`, `{}`, `false`} {
-					c.play("> 2" + era.plus + " " + list.method + ` {"cursor":` + bad + "}\n< 2! -32602 Invalid cursor")
+					c.play("> 2"+era.plus+" "+list.method+` {"cursor":`+bad+"}", "< 2! -32602 Invalid cursor")
 				}
 				c.end()
 			})
@@ -2515,7 +2513,7 @@ func TestEnabled(t *testing.T) {
 	addEmpty(s, Tool{Name: "wrong", Enabled: func(context.Context) bool { panic("oh") }})
 	const withApps = `{"experimental":{"apps":{}}}`
 	inBubble(t, s, "", func(c *client) {
-		c.play("> 1+ tools/list\n< 1! -32603 Internal error")
+		c.play("> 1+ tools/list", "< 1! -32603 Internal error")
 		s.RemoveTools("wrong")
 		got := c.ask("1+ tools/list") // is private and stale, because it differs between clients
 		if !strings.Contains(got[0], `"ttlMs":0,"cacheScope":"private"`) {
@@ -2534,15 +2532,13 @@ func TestEnabled(t *testing.T) {
 			{withApps, `{}`, "5+ said"},
 		} {
 			c.caps = test.capabilities
-			c.send("5+ call t1 " + test.arguments)
-			c.want(test.want)
+			c.play("> 5+ call t1 "+test.arguments, "< "+test.want)
 		}
 		if len(seen) != 4 || seen[3].Name != "t1" || seen[3].Method != "tools/call" || string(seen[3].ID) != "5" {
 			t.Errorf("called %d times, %+v", len(seen), seen)
 		}
 		c.initialize(legacyPV, withApps)
-		c.send("6 call t2 {}")
-		c.want("6 said")
+		c.play("> 6 call t2 {}", "< 6 said")
 	})
 }
 
@@ -2642,7 +2638,7 @@ func TestReadResource(t *testing.T) {
 				answer = ""
 			}
 			inBubble(t, s, era.version, func(c *client) {
-				c.play(fmt.Sprintf("> 1%s resources/read {\"uri\":\"demo://%s\"}\n< 1%s%s", era.plus, test.uri, answer, strings.Replace(test.want, "NOTFOUND", code, 1)))
+				c.play("> 1"+era.plus+` resources/read {"uri":"demo://`+test.uri+`"}`, "< 1"+answer+strings.Replace(test.want, "NOTFOUND", code, 1))
 			})
 		}
 	}
@@ -2839,7 +2835,7 @@ func inBothEras(t *testing.T, s *Server, request, want string) {
 			plus = ""
 		}
 		inBubble(t, s, era.version, func(c *client) {
-			c.play("> 1" + era.plus + " " + request + "\n< 1" + plus + want)
+			c.play("> 1"+era.plus+" "+request, "< 1"+plus+want)
 		})
 	}
 }
@@ -3157,14 +3153,14 @@ func TestLogLevels(t *testing.T) {
 				t.Errorf("level %s: got %s", bad, got)
 			}
 		}
-		c.play("> 1+ tools/call {\"name\":\"do\"}\n< 1+ {\"content\":[]}") // requests no level
+		c.play("> 1+ call do", "< "+done) // requests no level
 		checkEnabled(0)
 	})
 	inBubble(t, s, "2025-11-25", func(c *client) {
 		const silent = "> 1 call do\n< 1 {\"content\":[]}"
 		c.play(silent)
 		for _, level := range []string{"emergency", "warning", "debug"} {
-			c.play(`> 2 logging/setLevel {"level":"` + level + `"}` + "\n< 2 {}")
+			c.play(`> 2 logging/setLevel {"level":"`+level+`"}`, "< 2 {}")
 			c.send("1 call do")
 			c.want(append(from(level), `1 {"content":[]}`)...)
 			checkEnabled(len(from(level)))
@@ -3182,8 +3178,7 @@ func TestLogLevels(t *testing.T) {
 		// None of these has changed it. A modern request has its own level.
 		*do = func(ctx context.Context) { slog.New(s.LogHandler("l")).WarnContext(ctx, "w") }
 		c.play(silent)
-		c.send(doAt(`"info"`))
-		c.want(logged(`"level":"warning","logger":"l","data":"w"`), done)
+		c.play("> "+doAt(`"info"`), "< "+logged(`"level":"warning","logger":"l","data":"w"`), "< "+done)
 	})
 }
 
@@ -3228,8 +3223,7 @@ func TestLogData(t *testing.T) {
 	} {
 		inBubble(t, s, "", func(c *client) {
 			*do = func(ctx context.Context) { slog.New(logger).InfoContext(ctx, test.msg, test.attrs...) }
-			c.send(doAt(`"info"`))
-			c.want(logged(`"level":"info","logger":"lo\"g","data":`+test.want), done)
+			c.play("> "+doAt(`"info"`), "< "+logged(`"level":"info","logger":"lo\"g","data":`+test.want), "< "+done)
 		})
 	}
 }
@@ -3257,7 +3251,7 @@ func TestLogWithoutClient(t *testing.T) {
 		const refused = `
 			> 2 logging/setLevel {"level":"debug"}
 			< 2! -32601 Method not found: logging/setLevel
-			> 1 tools/call {"name":"do"}
+			> 1 call do
 			< 1 {"content":[]}`
 		c.play(refused)
 		l = slog.New(off.LogHandler("late"))
@@ -3266,15 +3260,13 @@ func TestLogWithoutClient(t *testing.T) {
 			> 4+ server/discover
 			< 4* {"supportedVersions":["2026-07-28"],"capabilities":{"logging":{},"tools":{"listChanged":true}}}`)
 		*do = func(ctx context.Context) { l.InfoContext(ctx, "declared by now") }
-		c.send(doAt(`"debug"`))
-		c.want(logged(`"level":"info","logger":"late","data":"declared by now"`), done)
+		c.play("> "+doAt(`"debug"`), "< "+logged(`"level":"info","logger":"late","data":"declared by now"`), "< "+done)
 	})
 	do = doer(on)
 	inBubble(t, on, "", func(c *client) {
 		var late context.Context
 		*do = func(ctx context.Context) { late = context.WithoutCancel(ctx) }
-		c.send(doAt(`"debug"`))
-		c.want(done)
+		c.play("> "+doAt(`"debug"`), "< "+done)
 		l.ErrorContext(late, "after its end")
 		*do = func(ctx context.Context) {
 			<-ctx.Done()
@@ -3283,8 +3275,7 @@ func TestLogWithoutClient(t *testing.T) {
 		c.send(doAt(`"debug"`), "cancel 1")
 		c.want()
 		*do = func(ctx context.Context) { l.ErrorContext(late, "of an earlier request with the same id") }
-		c.send(doAt(`"debug"`))
-		c.want(done)
+		c.play("> "+doAt(`"debug"`), "< "+done)
 	})
 }
 
@@ -3314,8 +3305,7 @@ func TestProgress(t *testing.T) {
 			}
 		}
 		Progress(kept, 1e22, 0, "too late")
-		c.send("1+ call steps") // no token, no line
-		c.want("1+ said done")
+		c.play("> 1+ call steps", "< 1+ said done") // no token, no line
 		Progress(kept, 1e22, 0, "too late")
 		Progress(context.Background(), 1, 0, "not of a handler")
 		for _, token := range []string{`1.5`, `true`, `[]`} {
@@ -3688,8 +3678,7 @@ func inBothErasAsk(t *testing.T, ask askFunc, rounds [][]asked, want string) {
 			c.want(fmt.Sprint(i, "? {"+inputs[1:]+"}"))
 			more = `,"inputResponses":{` + answers[1:] + `},"requestState":"$STATE"`
 		}
-		c.send(`"last"+ tools/call {"name":"ask","arguments":{}` + more + "}")
-		c.want(`"last"+ said ` + want)
+		c.play(`> "last"+ tools/call {"name":"ask","arguments":{}`+more+"}", `< "last"+ said `+want)
 	})
 }
 
@@ -3792,31 +3781,30 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 		t.Run(test.request, func(t *testing.T) {
 			inBubbleWith(t, asker(askOnce), "", everyCap, func(c *client) {
 				if test.hints == "" {
-					c.play("> 1+ " + test.request + "}\n< 1" + unsupported)
-					c.play("> 1+ " + test.request + answersK + "}\n< 1" + unsupported)
+					c.play("> 1+ "+test.request+"}", "< 1"+unsupported)
+					c.play("> 1+ "+test.request+answersK+"}", "< 1"+unsupported)
 				} else {
-					c.play("> 1+ " + test.request + "}\n< 1? " + asksK)
-					c.play("> 2+ " + test.request + answersK + "}\n< 2" + test.hints + test.result)
+					c.play("> 1+ "+test.request+"}", "< 1? "+asksK)
+					c.play("> 2+ "+test.request+answersK+"}", "< 2"+test.hints+test.result)
 					c.caps = "{}"
-					c.play("> 3+ " + test.request + "}\n< 3! -32021 " + lacks + ` {"requiredCapabilities":{"elicitation":{}}}`)
+					c.play("> 3+ "+test.request+"}", "< 3! -32021 "+lacks+` {"requiredCapabilities":{"elicitation":{}}}`)
 				}
 				c.initialize("2025-11-25", `{"elicitation":{}}`)
-				c.play("> 4 " + test.request + "}\n< 1 elicitation/create " + confirmAsk)
-				c.play("> 1 " + confirmYes + "\n< 4 " + test.result)
+				c.play("> 4 "+test.request+"}", "< 1 elicitation/create "+confirmAsk)
+				c.play("> 1 "+confirmYes, "< 4 "+test.result)
 			})
 			inBubble(t, asker(askOnce), legacyPV, func(c *client) {
 				want := "1! -32603 " + lacks
 				if strings.HasPrefix(test.request, "tools/call") {
 					want = "1 failed " + lacks
 				}
-				c.play("> 1 " + test.request + "}\n< " + want)
+				c.play("> 1 "+test.request+"}", "< "+want)
 			})
 		})
 	}
 	for name, ask := range map[string]askFunc{"elicitation.url": askURL, "sampling": askModel(`{}`), "sampling.tools": askModel(`{"tools":[]}`)} {
 		inBubble(t, asker(ask), legacyPV, func(c *client) {
-			c.send("1 call ask")
-			c.want("1 failed This request needs the " + name + " capability, which this client does not have")
+			c.play("> 1 call ask", "< 1 failed This request needs the "+name+" capability, which this client does not have")
 		})
 	}
 }

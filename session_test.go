@@ -236,20 +236,23 @@ func (c *client) questions(id, questions, got string) string {
 
 // play plays a transcript: lines after > are sent, and those after < must come before the
 // next is sent. A line after # is a comment.
-func (c *client) play(transcript string) {
+func (c *client) play(transcript ...string) {
 	c.t.Helper()
 	var expected []string
-	for line := range strings.Lines(transcript + "\n>") {
-		switch line = strings.TrimSpace(line); {
+	sent := false
+	for line := range strings.Lines(strings.Join(transcript, "\n") + "\n>") {
+		switch line = strings.TrimLeft(strings.TrimSuffix(line, "\n"), " \t"); {
 		case strings.HasPrefix(line, "< "):
 			expected = append(expected, line[2:])
 		case strings.HasPrefix(line, ">"):
 			if strings.Contains(strings.Join(expected, ""), "notifications/progress") {
 				time.Sleep(progressGap) // a response may follow
 			}
-			c.want(expected...)
-			if expected = nil; line != ">" {
-				c.send(strings.TrimSpace(line[1:]))
+			if sent || expected != nil || line == ">" {
+				c.want(expected...)
+			}
+			if expected, sent = nil, true; line != ">" {
+				c.send(line[2:])
 			}
 		case line != "" && line[0] != '#':
 			c.t.Fatalf("not a line of a transcript: %s", line)
@@ -492,277 +495,6 @@ func feed(t *testing.T, s *Server, r io.Reader) (lines []string) {
 	return lines
 }
 
-// ---- what tests check with ----
-
-func wantPanic(t *testing.T, want string, f func()) {
-	t.Helper()
-	defer func() {
-		if got := fmt.Sprint(recover()); !strings.Contains(got, want) {
-			t.Errorf("panic %q, want %q", got, want)
-		}
-	}()
-	f()
-}
-
-type none = struct{}
-
-func ptr[T any](v T) *T { return &v }
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-// diagnostics makes s write its diagnostics to a buffer.
-func diagnostics(s *Server) *bytes.Buffer {
-	var b bytes.Buffer
-	s.ErrorLog = log.New(&b, "", 0)
-	return &b
-}
-
-// reports returns what s reports about itself: a session prints it.
-func reports(t *testing.T, s *Server) string {
-	t.Helper()
-	s.Name, s.Version = "demo", "1.0.0"
-	said := diagnostics(s)
-	feed(t, s, strings.NewReader(""))
-	return said.String()
-}
-
-// heap returns how many bytes are in use.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
-// raceBuild reports whether the race detector is in this build: it is slow, and allows
-// 8128 goroutines.
-var raceBuild = sync.OnceValue(func() bool {
-	info, _ := debug.ReadBuildInfo()
-	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
-})
-
-// skipIfNotMeasurable skips a test that measures memory if the race detector or the
-// traces of MCP_TEST_WIRE need memory too.
-func skipIfNotMeasurable(t *testing.T) {
-	t.Helper()
-	if raceBuild() || wireFolder != "" {
-		t.Skip("other parts of this test run need memory")
-	}
-}
-
-// leftovers returns the stacks of other goroutines that are in this package.
-func leftovers() string {
-	buf := make([]byte, 1<<20)
-	stacks := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
-	return strings.Join(slices.DeleteFunc(stacks[1:], func(s string) bool {
-		return !strings.Contains(s, "example.com/mcp")
-	}), "\n\n")
-}
-
-// ---- servers ----
-
-// add adds a tool without arguments.
-func add(s *Server, name string, h func(context.Context) (string, error)) {
-	AddTool(s, Tool{Name: name}, func(ctx context.Context, _ struct{}) (string, error) { return h(ctx) })
-}
-
-func noText(context.Context) (string, error) { return "", nil }
-
-func texts(s string) ReadFunc {
-	return func(context.Context, string, map[string]string) ([]ResourceContents, error) {
-		return []ResourceContents{{Text: s}}, nil
-	}
-}
-
-func words(list ...string) CompleteFunc {
-	return func(context.Context, string, map[string]string) ([]string, error) { return list, nil }
-}
-
-func promptOf(content ...Content) PromptFunc {
-	return func(context.Context, map[string]string) (list []PromptMessage, _ error) {
-		for _, c := range content {
-			list = append(list, PromptMessage{Content: c})
-		}
-		return list, nil
-	}
-}
-
-// doer adds a tool that does what the returned function is set to.
-func doer(s *Server) (do *func(ctx context.Context)) {
-	do = new(func(context.Context))
-	AddTool(s, Tool{Name: "do"}, func(ctx context.Context, _ struct{}) (struct{}, error) {
-		(*do)(ctx)
-		return struct{}{}, nil
-	})
-	return do
-}
-
-// demo has a tool that returns its text, one that waits for its cancel, and one that asks.
-func demo() *Server {
-	s := &Server{}
-	AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct {
-		Text string `json:"text"`
-	}) (string, error) {
-		return in.Text, nil
-	})
-	add(s, "slow", func(ctx context.Context) (string, error) {
-		<-ctx.Done()
-		return "late", ctx.Err()
-	})
-	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) ([]root, error) { return listRoots(ctx) })
-	return s
-}
-
-// A root is a directory of the client.
-type root struct {
-	URI  string `json:"uri"`
-	Name string `json:"name,omitempty"`
-}
-
-// listRoots asks the client for its roots.
-func listRoots(ctx context.Context) ([]root, error) {
-	var answer struct{ Roots []root }
-	raw, err := Ask(ctx, "roots/list", nil)
-	if err == nil {
-		err = json.Unmarshal(raw, &answer)
-	}
-	return answer.Roots, err
-}
-
-// emptied has the tools capability, and no tool.
-func emptied() *Server {
-	s := demo()
-	s.RemoveTools("echo", "slow", "ask")
-	return s
-}
-
-// ---- stages ----
-
-// A stage is a server with tools that end in all ways. What their handlers saw
-// is in causes, in order of their ends.
-type stage struct {
-	Server
-	release chan struct{} // lets "deaf" return
-
-	mu      sync.Mutex
-	started []string // ids
-	causes  []error
-}
-
-func newStage() *stage {
-	s := &stage{release: make(chan struct{})}
-	begin := func(ctx context.Context) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.started = append(s.started, string(RequestFrom(ctx).ID))
-	}
-	end := func(ctx context.Context) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.causes = append(s.causes, context.Cause(ctx))
-	}
-	add(&s.Server, "hi", func(ctx context.Context) (string, error) { begin(ctx); return "hi", nil })
-	add(&s.Server, "wait", func(ctx context.Context) (string, error) { // as long as it may
-		begin(ctx)
-		<-ctx.Done()
-		end(ctx)
-		return "", ctx.Err()
-	})
-	add(&s.Server, "deaf", func(ctx context.Context) (string, error) { // does not look at ctx
-		begin(ctx)
-		<-s.release
-		end(ctx)
-		Progress(ctx, 1, 0, "")
-		return "late", nil
-	})
-	for _, n := range []int{1, 2, 3} {
-		add(&s.Server, "sleep"+strconv.Itoa(n), func(ctx context.Context) (string, error) {
-			begin(ctx)
-			select {
-			case <-ctx.Done():
-				end(ctx)
-				return "", ctx.Err()
-			case <-time.After(time.Duration(n) * time.Second):
-				end(ctx)
-				Progress(ctx, 1, 0, "")
-				return "slept", nil
-			}
-		})
-	}
-	add(&s.Server, "panic", func(context.Context) (string, error) { panic("secret") })
-	add(&s.Server, "nil", func(context.Context) (string, error) { var m map[int]int; m[0] = 1; return "", nil })
-	add(&s.Server, "ask", func(ctx context.Context) (string, error) { // with a context of its own
-		_, err := listRoots(context.WithoutCancel(ctx))
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.causes = append(s.causes, err)
-		return "asked", err
-	})
-	return s
-}
-
-// saw checks the causes that the handlers have seen since the last time.
-func (s *stage) saw(t *testing.T, want ...error) {
-	t.Helper()
-	synctest.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	same := func(got, want error) bool { return errors.Is(got, want) || reflect.DeepEqual(got, want) }
-	if !slices.EqualFunc(s.causes, want, same) {
-		t.Errorf("handlers saw %v, want %v", s.causes, want)
-	}
-	s.causes = nil
-}
-
-// ran checks which requests have reached their handlers since the last time.
-func (s *stage) ran(t *testing.T, ids ...string) {
-	t.Helper()
-	synctest.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !slices.Equal(s.started, ids) {
-		t.Errorf("handlers started for %v, want %v", s.started, ids)
-	}
-	s.started = nil
-}
-
-// starts returns the number of handlers that have started since the last call of ran.
-func (s *stage) starts() int {
-	synctest.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.started)
-}
-
-// over waits for the end of the session, which must take exactly d.
-func (c *client) over(d time.Duration) error {
-	c.t.Helper()
-	begin := time.Now()
-	err := <-c.done
-	if took := time.Since(begin); took != d {
-		c.t.Errorf("Serve returned after %v, want %v", took, d)
-	}
-	return err
-}
-
-// ends is over for an error; nil wants nil.
-func (c *client) ends(d time.Duration, want error) {
-	c.t.Helper()
-	if err := c.over(d); !errors.Is(err, want) {
-		c.t.Errorf("Serve: %v, want %v", err, want)
-	}
-}
-
-func bubble(t *testing.T, f func(t *testing.T, s *stage)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, newStage()) })
-}
-
 // ---- whole sessions ----
 
 // TestProtocol shows lines for which the wording of the protocol is easily misread.
@@ -877,7 +609,7 @@ func TestInvalidRequests(t *testing.T) {
 		{&Server{}, `+ tools/list`, "! -32601 Method not found: tools/list"},
 		{&Server{}, `+ server/discover`, `* {"supportedVersions":["2026-07-28"],"capabilities":{}}`},
 	} {
-		inBubble(t, tt.s, legacyPV, func(c *client) { c.play("> 1" + tt.request + "\n< 1" + tt.response) })
+		inBubble(t, tt.s, legacyPV, func(c *client) { c.play("> 1"+tt.request, "< 1"+tt.response) })
 	}
 }
 
@@ -940,8 +672,7 @@ func TestSecondInitialize(t *testing.T) {
 		s.saw(t, replaced)
 		c.send("1 call wait")
 		for _, id := range []string{"0", "3", "4"} {
-			c.send(fmt.Sprint(id, " call hi"))
-			c.want(fmt.Sprint(id, " said hi"))
+			c.play(fmt.Sprint("> ", id, " call hi"), fmt.Sprint("< ", id, " said hi"))
 		}
 		s.release <- struct{}{} // the handler of the first session: another request has the id now
 		s.saw(t, replaced)
@@ -978,15 +709,12 @@ func TestSecondInitialize(t *testing.T) {
 			return outcome("answered", err)
 		})
 		inBubbleWith(t, s, "2025-06-18", `{"roots":{}}`, func(c *client) {
-			c.send("1 call ask")
-			c.want("1 roots/list {}")
+			c.play("> 1 call ask", "< 1 roots/list {}")
 			again(c, "1", "2025-06-18", withdrawn(1))
-			c.send("1 call ask")
-			c.want("2 roots/list {}")
+			c.play("> 1 call ask", "< 2 roots/list {}")
 			c.send(`1 {"roots":[]}`) // late
 			c.want()
-			c.send(`2 {"roots":[]}`)
-			c.want("1 said answered")
+			c.play(`> 2 {"roots":[]}`, "< 1 said answered")
 			if !reflect.DeepEqual(errs, []error{replaced, nil}) {
 				t.Errorf("the questions returned %v", errs)
 			}
@@ -1007,7 +735,7 @@ func TestSecondInitialize(t *testing.T) {
 		s.ResourceUpdated("x:a")
 		lists[tools].add(s, "new", "")
 		c.play(`
-			> 1 tools/call {"name":"do"}
+			> 1 call do
 			< 1 {"content":[]}
 			> notifications/initialized
 			< notifications/tools/list_changed
@@ -1163,20 +891,20 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 	both, onlyA := ` {`+entry("a")+`,`+entry("b")+`}`, ` {`+entry("a")+`}`
 	with := func(more string) string { return `+ tools/call {"name":"ask",` + more + `}` }
 	inBubbleWith(t, asker(ask), "", `{"elicitation":{}}`, func(c *client) {
-		c.play("> 1+ call ask\n< 1?" + both)
+		c.play("> 1+ call ask", "< 1?"+both)
 		for _, none := range []string{`{}`, `null`, `{"$c":` + confirmYes + `}`} {
-			c.play("> 1" + with(`"inputResponses":`+none+`,"requestState":"$STATE"`) + "\n< 1?" + both)
+			c.play("> 1"+with(`"inputResponses":`+none+`,"requestState":"$STATE"`), "< 1?"+both)
 		}
-		c.play("> 2" + with(`"inputResponses":{"$b":`+confirmYes+`,"$c":{}},"requestState":"$STATE"`) + "\n< 2?" + onlyA)
+		c.play("> 2"+with(`"inputResponses":{"$b":`+confirmYes+`,"$c":{}},"requestState":"$STATE"`), "< 2?"+onlyA)
 		for _, same := range []string{"", `"arguments":{},`, `"arguments":null,`} {
-			c.play("> 3" + with(same+`"requestState":"$STATE"`) + "\n< 3?" + onlyA)
+			c.play("> 3"+with(same+`"requestState":"$STATE"`), "< 3?"+onlyA)
 		}
-		c.play("> 3" + with(`"inputResponses":{"$a":{"action":"decline"}},"requestState":"$STATE"`) + "\n< 3+ said declined")
+		c.play("> 3"+with(`"inputResponses":{"$a":{"action":"decline"}},"requestState":"$STATE"`), "< 3+ said declined")
 
 		// Responses are accepted without a state, and nothing is remembered here.
 		yes := `"inputResponses":{"$a":` + confirmYes + `,"$b":` + confirmYes + `}`
-		c.play("> 4" + with(yes) + "\n< 4+ said done")
-		c.play("> 5" + with(`"inputResponses":null,"requestState":null`) + "\n< 5?" + both)
+		c.play("> 4"+with(yes), "< 4+ said done")
+		c.play("> 5"+with(`"inputResponses":null,"requestState":null`), "< 5?"+both)
 
 		for _, invalid := range []string{
 			`[]`, `"x"`, `5`, `true`, `{"$a":null}`, `{"$a":[]}`, `{"$b":"accept"}`, `{"$c":5}`,
@@ -1189,7 +917,7 @@ func TestRoundsAskMissingQuestions(t *testing.T) {
 		}
 		for _, state := range []string{`""`, `"forged"`, `"."`, `".."`, `"..."`, `5`, `{}`, `["$STATE"]`,
 			`"$STATE."`, `"` + c.state[1:] + `"`, `"` + c.state[:len(c.state)-1] + `"`, `"x` + c.state[1:] + `"`, `"$STATE$STATE"`, `" $STATE"`} {
-			c.play("> 7" + with(yes+`,"requestState":`+state) + "\n< 7! -32602 Invalid requestState")
+			c.play("> 7"+with(yes+`,"requestState":`+state), "< 7! -32602 Invalid requestState")
 		}
 	})
 	inBubbleWith(t, asker(noText), "", everyCap, func(c *client) { // also if the handler asks nothing
@@ -1226,7 +954,7 @@ func TestRequestState(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := serve(t, asker(askOnce))
 			c.caps = everyCap
-			c.play("> 1+ " + test.made + "\n< 1? " + asksK)
+			c.play("> 1+ "+test.made, "< 1? "+asksK)
 			if test.elsewhere {
 				c.end()
 				old := c
@@ -1283,7 +1011,7 @@ func TestChecksum(t *testing.T) {
 				return c
 			}
 			first, second := serveWith(test.first), serveWith(test.second)
-			first.play("> 1+ call ask\n< 1? " + asksK)
+			first.play("> 1+ call ask", "< 1? "+asksK)
 			second.state, second.keys = first.state, first.keys
 			got := second.ask(`2+ tools/call {"name":"ask"` + answersK + "}")
 			if len(got) != 1 || strings.Contains(got[0], `"true"`) != test.ok || strings.Contains(got[0], "Invalid requestState") == test.ok {
@@ -1858,8 +1586,7 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 	// pings checks how long after begin a ping gets its response.
 	pings := func(c *client, begin time.Time, after time.Duration) {
 		c.t.Helper()
-		c.send(pingLine)
-		c.want(pongLine)
+		c.play("> "+pingLine, "< "+pongLine)
 		if took := time.Since(begin); took != after {
 			c.t.Errorf("read after %v, want %v", took, after)
 		}
@@ -1874,18 +1601,15 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		c.initialize("2025-11-25", `{"roots":{}}`)
 		c.want()
 		begin = time.Now()
-		c.send("2 call ask")
-		c.want("1 roots/list {}")
+		c.play("> 2 call ask", "< 1 roots/list {}")
 		pings(c, begin, 0)
-		c.send(`1 {"roots":[]}`)
-		c.want("2 said asked")
+		c.play(`> 1 {"roots":[]}`, "< 2 said asked")
 		pings(c, begin, 0)
 		c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"sleep1","text":"` + strings.Repeat("x", 2*longText) + `"}}`)
 		pings(c, begin, 3*maxInline)
 		time.Sleep(time.Second)
 		c.want("3 said slept")
-		c.send("4 call hi")
-		c.want("4 said hi")
+		c.play("> 4 call hi", "< 4 said hi")
 		for _, session := range s.openSessions() { // an idle session has no timer, which only the field shows
 			if session.turn.timer.Stop() {
 				t.Error("the timer of the turn runs in an idle session")
@@ -1903,8 +1627,7 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		time.Sleep(1)
 		c.want("4+ said hi")
 		c.send("5+ call deaf") // ends while another goroutine has the turn, and is timed in turn
-		c.send("6+ call hi")
-		c.want("6+ said hi")
+		c.play("> 6+ call hi", "< 6+ said hi")
 		time.Sleep(time.Until(begin.Add(maxInline*6/5 + 2*time.Second)))
 		c.want("3+ said slept")
 		close(s.release)
@@ -1949,10 +1672,8 @@ func TestSlowHandlersDelayNoOtherRequest(t *testing.T) {
 		c.initialize("2025-11-25", "{}")
 		c.send(strings.Join(calls(1, sleepers, "wait"), "\n"))
 		begun := time.Now()
-		c.send(pingLine)
-		c.want(pongLine)
-		c.send("0 call hi")
-		c.want("0 said hi")
+		c.play("> "+pingLine, "< "+pongLine)
+		c.play("> 0 call hi", "< 0 said hi")
 		if n := s.starts(); n != sleepers+1 || time.Since(begun) > maxInline {
 			t.Errorf("%d handlers have started after %v", n, time.Since(begun))
 		}
@@ -2391,16 +2112,14 @@ func TestProgressGapEnds(t *testing.T) {
 		s.MaxConcurrent = 1
 		report(s)
 		c := serve(t, &s.Server)
-		c.send("1+ call hi @7") // no progress, no wait
-		c.want("1+ said hi")
+		c.play("> 1+ call hi @7", "< 1+ said hi") // no progress, no wait
 		c.send("1+ call report @7", "2+ call hi", pingLine)
 		c.want(done, pongLine)
 		time.Sleep(progressGap)
 		c.want("1+ said reported", "2+ said hi")
 		c.send("1+ call report @7", "2+ call hi")
 		c.want(done)
-		c.send("cancel 1")
-		c.want("2+ said hi")
+		c.play("> cancel 1", "< 2+ said hi")
 		c.send("1+ call early @7")
 		c.want(done)
 		time.Sleep(progressGap)
@@ -2454,8 +2173,7 @@ func TestClientResponses(t *testing.T) {
 			{`"error":null,"result":{"roots":[]}`, `"[]"`},
 		} {
 			id := strconv.Itoa(i + 1)
-			c.send(fmt.Sprint(id, " call ask"))
-			c.want(fmt.Sprint(id, " roots/list {}"))
+			c.play(fmt.Sprint("> ", id, " call ask"), fmt.Sprint("< ", id, " roots/list {}"))
 			c.send(`{"jsonrpc":"2.0",` + tt.response + `,"id":` + id + `}`)
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], tt.want) {
 				t.Errorf("%s: got %q", tt.response, got)
@@ -2523,8 +2241,7 @@ func TestIDsOfQuestions(t *testing.T) {
 				t.Fatalf("%q: the elicitationId is not new", got)
 			}
 			seen[m.Params.ElicitationID] = true
-			c.send(fmt.Sprint(id, ` {"action":"accept"}`))
-			c.want(fmt.Sprint(id, " said agreed"))
+			c.play(fmt.Sprint("> ", id, ` {"action":"accept"}`), fmt.Sprint("< ", id, " said agreed"))
 		}
 	})
 }
@@ -2536,8 +2253,7 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 	detached := func(ctx context.Context) (string, error) { return askOnce(context.WithoutCancel(ctx)) }
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
 	cancels := func(c *client) {
-		c.send(cancel)
-		c.want(withdrawn(1))
+		c.play("> "+cancel, "< "+withdrawn(1))
 		c.send("1 " + confirmYes) // too late
 	}
 	for name, test := range map[string]struct {
@@ -2744,7 +2460,7 @@ func TestListChanged(t *testing.T) {
 			c.play("")
 			list.remove(s, "a", "none")
 			c.play(notified)
-			early.play("> 1 ping\n< 1 {}\n> notifications/initialized\n" + notified + "\n> notifications/initialized\n> 2 ping\n< 2 {}")
+			early.play("> 1 ping", "< 1 {}", "> notifications/initialized\n"+notified, "> notifications/initialized", "> 2 ping", "< 2 {}")
 			list.add(s, "c", "")
 			early.play(notified)
 			c.play(notified)
@@ -2759,7 +2475,7 @@ func TestListChanged(t *testing.T) {
 		lists[prompts].add(s, "b", "")
 		lists[templates].add(s, "c", "")
 		s.ResourceUpdated("x:c")
-		c.play("> 1 ping\n< 1 {}")
+		c.play("> 1 ping", "< 1 {}")
 	})
 }
 
@@ -3015,8 +2731,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		long := `"` + strings.Repeat("x", maxRepeated) + `"`
 		c.send(long + `+ subscriptions/listen {"notifications":{}}`)
 		c.want(fmt.Sprint(long, "! -32603 Subscription limit reached"))
-		c.send("1+ call hi @" + long)
-		c.want("1! -32602 Invalid params: progressToken is too long")
+		c.play("> 1+ call hi @"+long, "< 1! -32602 Invalid params: progressToken is too long")
 	})
 }
 
@@ -3786,13 +3501,12 @@ func TestAddMethod(t *testing.T) {
 			{"reserved", ` {"a":1,"_meta":{"k":"v"}}`,
 				` {"resultType":"complete","a":1,"_meta":{"k":"v","io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`},
 		} {
-			c.play(`> 7 skills/get {"fail":"` + test.fail + `"}` + "\n< 7" + test.legacy)
-			c.play(`> 8+ skills/get {"fail":"` + test.fail + `"}` + "\n< 8" + test.modern)
+			c.play(`> 7 skills/get {"fail":"`+test.fail+`"}`, "< 7"+test.legacy)
+			c.play(`> 8+ skills/get {"fail":"`+test.fail+`"}`, "< 8"+test.modern)
 		}
 		c.caps = everyCap
-		c.play("> 9+ skills/get {\"fail\":\"ask\"}\n< 9+ {\"asked\":false,\"unsupported\":true}")
-		c.send(`{"jsonrpc":"2.0","id":10,"method":"skills/get","params":[]}`)
-		c.want("10! -32602 Invalid params: params must be an object")
+		c.play("> 9+ skills/get {\"fail\":\"ask\"}", "< 9+ {\"asked\":false,\"unsupported\":true}")
+		c.play(`> {"jsonrpc":"2.0","id":10,"method":"skills/get","params":[]}`, "< 10! -32602 Invalid params: params must be an object")
 	})
 	if want := `skills/get {"name":"go","_meta":{"progressToken":"t"}}`; len(seen) < 2 || seen[0] != want || seen[1] != "skills/get " {
 		t.Errorf("seen %q", seen)
@@ -3808,3 +3522,274 @@ func TestAddMethod(t *testing.T) {
 type writeFunc func(b []byte) (int, error)
 
 func (f writeFunc) Write(b []byte) (int, error) { return f(b) }
+
+// ---- what tests check with ----
+
+func wantPanic(t *testing.T, want string, f func()) {
+	t.Helper()
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, want) {
+			t.Errorf("panic %q, want %q", got, want)
+		}
+	}()
+	f()
+}
+
+type none = struct{}
+
+func ptr[T any](v T) *T { return &v }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// diagnostics makes s write its diagnostics to a buffer.
+func diagnostics(s *Server) *bytes.Buffer {
+	var b bytes.Buffer
+	s.ErrorLog = log.New(&b, "", 0)
+	return &b
+}
+
+// reports returns what s reports about itself: a session prints it.
+func reports(t *testing.T, s *Server) string {
+	t.Helper()
+	s.Name, s.Version = "demo", "1.0.0"
+	said := diagnostics(s)
+	feed(t, s, strings.NewReader(""))
+	return said.String()
+}
+
+// heap returns how many bytes are in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// raceBuild reports whether the race detector is in this build: it is slow, and allows
+// 8128 goroutines.
+var raceBuild = sync.OnceValue(func() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+})
+
+// skipIfNotMeasurable skips a test that measures memory if the race detector or the
+// traces of MCP_TEST_WIRE need memory too.
+func skipIfNotMeasurable(t *testing.T) {
+	t.Helper()
+	if raceBuild() || wireFolder != "" {
+		t.Skip("other parts of this test run need memory")
+	}
+}
+
+// leftovers returns the stacks of other goroutines that are in this package.
+func leftovers() string {
+	buf := make([]byte, 1<<20)
+	stacks := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	return strings.Join(slices.DeleteFunc(stacks[1:], func(s string) bool {
+		return !strings.Contains(s, "example.com/mcp")
+	}), "\n\n")
+}
+
+// ---- servers ----
+
+// add adds a tool without arguments.
+func add(s *Server, name string, h func(context.Context) (string, error)) {
+	AddTool(s, Tool{Name: name}, func(ctx context.Context, _ struct{}) (string, error) { return h(ctx) })
+}
+
+func noText(context.Context) (string, error) { return "", nil }
+
+func texts(s string) ReadFunc {
+	return func(context.Context, string, map[string]string) ([]ResourceContents, error) {
+		return []ResourceContents{{Text: s}}, nil
+	}
+}
+
+func words(list ...string) CompleteFunc {
+	return func(context.Context, string, map[string]string) ([]string, error) { return list, nil }
+}
+
+func promptOf(content ...Content) PromptFunc {
+	return func(context.Context, map[string]string) (list []PromptMessage, _ error) {
+		for _, c := range content {
+			list = append(list, PromptMessage{Content: c})
+		}
+		return list, nil
+	}
+}
+
+// doer adds a tool that does what the returned function is set to.
+func doer(s *Server) (do *func(ctx context.Context)) {
+	do = new(func(context.Context))
+	AddTool(s, Tool{Name: "do"}, func(ctx context.Context, _ struct{}) (struct{}, error) {
+		(*do)(ctx)
+		return struct{}{}, nil
+	})
+	return do
+}
+
+// demo has a tool that returns its text, one that waits for its cancel, and one that asks.
+func demo() *Server {
+	s := &Server{}
+	AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct {
+		Text string `json:"text"`
+	}) (string, error) {
+		return in.Text, nil
+	})
+	add(s, "slow", func(ctx context.Context) (string, error) {
+		<-ctx.Done()
+		return "late", ctx.Err()
+	})
+	AddTool(s, Tool{Name: "ask"}, func(ctx context.Context, _ none) ([]root, error) { return listRoots(ctx) })
+	return s
+}
+
+// A root is a directory of the client.
+type root struct {
+	URI  string `json:"uri"`
+	Name string `json:"name,omitempty"`
+}
+
+// listRoots asks the client for its roots.
+func listRoots(ctx context.Context) ([]root, error) {
+	var answer struct{ Roots []root }
+	raw, err := Ask(ctx, "roots/list", nil)
+	if err == nil {
+		err = json.Unmarshal(raw, &answer)
+	}
+	return answer.Roots, err
+}
+
+// emptied has the tools capability, and no tool.
+func emptied() *Server {
+	s := demo()
+	s.RemoveTools("echo", "slow", "ask")
+	return s
+}
+
+// ---- stages ----
+
+// A stage is a server with tools that end in all ways. What their handlers saw
+// is in causes, in order of their ends.
+type stage struct {
+	Server
+	release chan struct{} // lets "deaf" return
+
+	mu      sync.Mutex
+	started []string // ids
+	causes  []error
+}
+
+func newStage() *stage {
+	s := &stage{release: make(chan struct{})}
+	begin := func(ctx context.Context) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.started = append(s.started, string(RequestFrom(ctx).ID))
+	}
+	end := func(ctx context.Context) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.causes = append(s.causes, context.Cause(ctx))
+	}
+	add(&s.Server, "hi", func(ctx context.Context) (string, error) { begin(ctx); return "hi", nil })
+	add(&s.Server, "wait", func(ctx context.Context) (string, error) { // as long as it may
+		begin(ctx)
+		<-ctx.Done()
+		end(ctx)
+		return "", ctx.Err()
+	})
+	add(&s.Server, "deaf", func(ctx context.Context) (string, error) { // does not look at ctx
+		begin(ctx)
+		<-s.release
+		end(ctx)
+		Progress(ctx, 1, 0, "")
+		return "late", nil
+	})
+	for _, n := range []int{1, 2, 3} {
+		add(&s.Server, "sleep"+strconv.Itoa(n), func(ctx context.Context) (string, error) {
+			begin(ctx)
+			select {
+			case <-ctx.Done():
+				end(ctx)
+				return "", ctx.Err()
+			case <-time.After(time.Duration(n) * time.Second):
+				end(ctx)
+				Progress(ctx, 1, 0, "")
+				return "slept", nil
+			}
+		})
+	}
+	add(&s.Server, "panic", func(context.Context) (string, error) { panic("secret") })
+	add(&s.Server, "nil", func(context.Context) (string, error) { var m map[int]int; m[0] = 1; return "", nil })
+	add(&s.Server, "ask", func(ctx context.Context) (string, error) { // with a context of its own
+		_, err := listRoots(context.WithoutCancel(ctx))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.causes = append(s.causes, err)
+		return "asked", err
+	})
+	return s
+}
+
+// saw checks the causes that the handlers have seen since the last time.
+func (s *stage) saw(t *testing.T, want ...error) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := func(got, want error) bool { return errors.Is(got, want) || reflect.DeepEqual(got, want) }
+	if !slices.EqualFunc(s.causes, want, same) {
+		t.Errorf("handlers saw %v, want %v", s.causes, want)
+	}
+	s.causes = nil
+}
+
+// ran checks which requests have reached their handlers since the last time.
+func (s *stage) ran(t *testing.T, ids ...string) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.started, ids) {
+		t.Errorf("handlers started for %v, want %v", s.started, ids)
+	}
+	s.started = nil
+}
+
+// starts returns the number of handlers that have started since the last call of ran.
+func (s *stage) starts() int {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.started)
+}
+
+// over waits for the end of the session, which must take exactly d.
+func (c *client) over(d time.Duration) error {
+	c.t.Helper()
+	begin := time.Now()
+	err := <-c.done
+	if took := time.Since(begin); took != d {
+		c.t.Errorf("Serve returned after %v, want %v", took, d)
+	}
+	return err
+}
+
+// ends is over for an error; nil wants nil.
+func (c *client) ends(d time.Duration, want error) {
+	c.t.Helper()
+	if err := c.over(d); !errors.Is(err, want) {
+		c.t.Errorf("Serve: %v, want %v", err, want)
+	}
+}
+
+func bubble(t *testing.T, f func(t *testing.T, s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newStage()) })
+}
