@@ -56,45 +56,6 @@ func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 	})
 }
 
-// Each error that a closed pipe or connection causes is an ordinary end, for r and for
-// w.
-func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
-	path := func(err error) error { return &os.PathError{Op: "write", Path: "/dev/stdout", Err: err} }
-	ends := []error{
-		io.ErrClosedPipe, os.ErrClosed, path(os.ErrClosed),
-		syscall.EPIPE, path(syscall.EPIPE), path(syscall.ECONNRESET),
-		fmt.Errorf("tls: %w", path(os.NewSyscallError("write", syscall.EPIPE))),
-		path(errors.New("use of closed network connection")),
-	}
-	if runtime.GOOS == "windows" {
-		for _, n := range []syscall.Errno{109, 232, 233, 10054} {
-			ends = append(ends, path(n))
-		}
-	}
-	for _, dead := range ends {
-		bubble(t, func(t *testing.T, s *stage) {
-			c := serve(t, &s.Server)
-			c.setFail(func([]byte) (int, error) { return 0, dead })
-			c.send("1+ call wait", "2+ call wait", pingLine)
-			if err := c.over(0); err != nil {
-				t.Errorf("w fails with %v: Serve: %v", dead, err)
-			}
-			s.saw(t, ErrClosed, ErrClosed)
-		})
-		bubble(t, func(t *testing.T, s *stage) {
-			c := serve(t, &s.Server)
-			c.send("1+ call wait")
-			c.want()
-			c.in.CloseWithError(dead)
-			if err := c.over(maxInline); err != nil {
-				t.Errorf("r fails with %v: Serve: %v", dead, err)
-			}
-			s.saw(t, ErrClosed)
-			c.want("1+ failed " + ErrClosed.Error())
-		})
-	}
-}
-
 // The error of an HTTP request that a cancelled handler made is context.Canceled, and so is
 // the cause of the handler's context.
 func TestCausesAreCanceled(t *testing.T) {
@@ -127,7 +88,8 @@ func TestCausesAreCanceled(t *testing.T) {
 // ---- the table of endings ----
 
 // Each row of the table at the top of cancel.go: the cause, the response, and what
-// Serve returns.
+// Serve returns. Each error that a closed pipe or connection causes is an ordinary end, for r
+// and for w.
 func TestEndings(t *testing.T) {
 	boom := errors.New("boom")
 	breakWith := func(n int, err error) func(*client) {
@@ -136,13 +98,14 @@ func TestEndings(t *testing.T) {
 			c.send(pingLine)
 		}
 	}
-	for _, row := range []struct {
+	type ending struct {
 		name     string
 		event    func(c *client)
 		cause    error
 		answered bool
 		returns  error
-	}{
+	}
+	endings := []ending{
 		{"EOF", func(c *client) { c.in.Close() }, ErrClosed, true, nil},
 		{"r fails", func(c *client) { c.in.CloseWithError(boom) }, boom, true, boom},
 		{"r fails, wrapped", func(c *client) { c.in.CloseWithError(fmt.Errorf("usb: %w", boom)) }, boom, true, boom},
@@ -154,7 +117,24 @@ func TestEndings(t *testing.T) {
 		{"EOF, and w is a closed pipe", func(c *client) { breakWith(0, syscall.EPIPE)(c); c.in.Close() }, ErrClosed, false, nil},
 		{"ctx ends", func(c *client) { c.cancel(nil) }, context.Canceled, true, nil},
 		{"ctx ends with a cause", func(c *client) { c.cancel(boom) }, boom, true, nil},
-	} {
+	}
+	path := func(err error) error { return &os.PathError{Op: "write", Path: "/dev/stdout", Err: err} }
+	closed := []error{
+		io.ErrClosedPipe, os.ErrClosed, path(os.ErrClosed),
+		syscall.EPIPE, path(syscall.EPIPE), path(syscall.ECONNRESET),
+		fmt.Errorf("tls: %w", path(os.NewSyscallError("write", syscall.EPIPE))),
+		path(errors.New("use of closed network connection")),
+	}
+	if runtime.GOOS == "windows" {
+		for _, n := range []syscall.Errno{109, 232, 233, 10054} {
+			closed = append(closed, path(n))
+		}
+	}
+	for _, err := range closed {
+		endings = append(endings, ending{"w fails: " + err.Error(), breakWith(0, err), ErrClosed, false, nil},
+			ending{"r fails: " + err.Error(), func(c *client) { c.in.CloseWithError(err) }, ErrClosed, true, nil})
+	}
+	for _, row := range endings {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
 				c := serve(t, &s.Server)

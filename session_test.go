@@ -202,6 +202,22 @@ func (c *client) want(lines ...string) {
 	}
 }
 
+// wantInAnyOrder is want for lines whose order is not promised.
+func (c *client) wantInAnyOrder(lines ...string) {
+	c.t.Helper()
+	got := c.recv()
+	for _, line := range lines {
+		if i := slices.IndexFunc(got, func(g string) bool { return sameJSON(c.t, g, line) }); i >= 0 {
+			got = slices.Delete(got, i, i+1)
+		} else {
+			c.t.Errorf("missing: %s", line)
+		}
+	}
+	for _, line := range got {
+		c.t.Errorf("unexpected: %s", line)
+	}
+}
+
 // questions writes out a response that asks, with the server's keys and requestState in
 // it. From then on send writes these where the test has its own names for them, as in "$k".
 func (c *client) questions(id, questions, got string) string {
@@ -497,46 +513,6 @@ func feed(t *testing.T, s *Server, r io.Reader) (lines []string) {
 
 // ---- whole sessions ----
 
-// TestProtocol shows lines for which the wording of the protocol is easily misread.
-func TestProtocol(t *testing.T) {
-	const missing = "Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (older revisions send initialize)"
-	initialize := func(version string) string {
-		return "\n> 1 initialize " + version + "\n" + `< 1 {"protocolVersion":"` + version + `","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}` + "\n"
-	}
-	for _, tt := range []struct {
-		name       string
-		server     func() *Server
-		transcript string
-	}{
-		{"notifications get no response", demo, `
-			> notifications/no_such_thing
-			> {"jsonrpc":"2.0","method":"tools/list"}
-			> {"jsonrpc":"2.0","method":"tools/call","params":7}` + ping},
-		{"no era", demo, `
-			> 1 call echo {"text":"hi"}
-			< 1! -32602 ` + missing + `
-			> 2 no/such
-			< 2! -32601 Method not found: no/such
-			> 3 server/discover
-			< 3! -32602 ` + missing + ping},
-		{"requests before notifications/initialized", emptied, initialize("2025-06-18") + `
-			> 2 prompts/list
-			< 2 {"prompts":[]}
-			> 3 tools/list
-			< 3 {"tools":[]}`},
-		{"initialize twice", emptied, initialize("2025-06-18") + initialize("2025-11-25") + ping},
-		{"probe, then fall back", emptied, `
-			> "p" server/discover {"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}
-			< "p"! -32022 Unsupported protocol version {"supported":["2026-07-28"],"requested":"2099-01-01"}
-			> "d"+ server/discover
-			< "d"* {"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}` + initialize("2025-06-18")},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, tt.server(), "", func(c *client) { c.play(tt.transcript) })
-		})
-	}
-}
-
 // The responses to requests of which the session lacks the method, or which have invalid
 // params.
 func TestInvalidRequests(t *testing.T) {
@@ -611,6 +587,28 @@ func TestInvalidRequests(t *testing.T) {
 	} {
 		inBubble(t, tt.s, legacyPV, func(c *client) { c.play("> 1"+tt.request, "< 1"+tt.response) })
 	}
+	const missing = "! -32602 Missing required _meta fields io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities (older revisions send initialize)"
+	inBubble(t, demo(), "", func(c *client) { // a client that does not open a session, and then probes and falls back
+		c.play(`
+			> notifications/no_such_thing
+			> {"jsonrpc":"2.0","method":"tools/list"}
+			> {"jsonrpc":"2.0","method":"tools/call","params":7}
+			> 1 call echo {"text":"hi"}
+			< 1`+missing, `
+			> 2 no/such
+			< 2! -32601 Method not found: no/such
+			> 3 server/discover
+			< 3`+missing, `
+			> 4 server/discover {"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}
+			< 4! -32022 Unsupported protocol version {"supported":["2026-07-28"],"requested":"2099-01-01"}
+			> 5+ server/discover
+			< 5* {"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}
+			> 6 initialize 2025-06-18
+			< 6 {"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"demo","version":"1.0.0"}}
+			# before notifications/initialized
+			> 7 prompts/list
+			< 7 {"prompts":[]}`)
+	})
 }
 
 // ---- what each revision knows ----
@@ -1571,8 +1569,7 @@ func TestResponsesAreWrittenTogether(t *testing.T) {
 		c.send("1+ call hi\n2+ call sleep1\n3+ call hi\n" + pingLine)
 		c.want()
 		time.Sleep(maxInline)
-		c.got = slices.Sorted(slices.Values(c.recv()))
-		c.want(pongLine, "1+ said hi", "3+ said hi")
+		c.wantInAnyOrder(pongLine, "1+ said hi", "3+ said hi")
 		time.Sleep(time.Second - maxInline)
 		c.want("2+ said slept")
 		c.end()
@@ -1750,8 +1747,7 @@ func TestMaxConcurrent(t *testing.T) {
 			c.want()
 			end(c)
 			c.ends(0, nil)
-			c.got = slices.Sorted(slices.Values(c.recv()))
-			c.want(want...)
+			c.wantInAnyOrder(want...)
 			s.saw(t, ErrClosed)
 			s.ran(t, "0")
 		})
@@ -2212,14 +2208,12 @@ func TestIDsOfQuestions(t *testing.T) {
 		for _, id := range []int{5, 4, 3, 1, 6} {
 			c.send(fmt.Sprint(id, ` {"roots":[]}`))
 		}
-		c.got = slices.Sorted(slices.Values(c.recv()))
-		c.want("2 said 0 <nil>;1 <nil>;0 <nil>", "3 said 0 <nil>;0 <nil>;0 <nil>")
+		c.wantInAnyOrder("2 said 0 <nil>;1 <nil>;0 <nil>", "3 said 0 <nil>;0 <nil>;0 <nil>")
 		asks(7, 7)
 		c.send("cancel 8") // the id of a question, which the client cannot cancel
 		c.want()
 		c.send("cancel 7")
-		c.got = slices.Sorted(slices.Values(c.recv()))
-		c.want(withdrawn(7), withdrawn(8), withdrawn(9))
+		c.wantInAnyOrder(withdrawn(7), withdrawn(8), withdrawn(9))
 	})
 	inBubbleWith(t, asker(askThree), "", everyCap, func(c *client) { // equal questions for roots share the answer
 		c.send("1+ call ask")
@@ -2353,8 +2347,7 @@ func TestQuestionsAfterTheEnd(t *testing.T) {
 	})
 	inBubbleWith(t, s, "2025-11-25", everyCap, func(c *client) {
 		c.send("1 call ask", "2+ call ask")
-		c.got = slices.Sorted(slices.Values(c.recv()))
-		c.want("1 said error: too late", "2+ said error: too late")
+		c.wantInAnyOrder("1 said error: too late", "2+ said error: too late")
 		for range 2 {
 			if text, _ := askOnce(context.WithoutCancel(<-kept)); text != "error: context canceled" {
 				t.Errorf("after the response: %q", text)
@@ -2372,8 +2365,7 @@ func TestQuestionsAfterTheEnd(t *testing.T) {
 		synctest.Wait()
 		c.in.Close()
 		time.Sleep(time.Second)
-		c.got = slices.Sorted(slices.Values(c.recv()))
-		c.want("1 said closed", "2+ said closed")
+		c.wantInAnyOrder("1 said closed", "2+ said closed")
 	})
 	for _, ask := range []askFunc{askOnce, askURL, askRoots, askByHand, askConsent, askModel(hiAsk)} {
 		if text, err := ask(t.Context()); text != "" || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "outside of a handler") {
@@ -2610,12 +2602,7 @@ func TestStreams(t *testing.T) {
 			> 3+ subscriptions/listen {"notifications":{"resourceSubscriptions":["tools/list_changed"]}}
 			< notifications/subscriptions/acknowledged {` + tag + `3},"notifications":{"resourceSubscriptions":["tools/list_changed"]}}`)
 		lists[tools].add(s, "b", "")
-		both := c.recv() // in any order
-		slices.SortFunc(both, func(a, b string) int { return len(b) - len(a) })
-		c.got = both
-		c.play(`
-			< notifications/tools/list_changed {` + tag + `"1"}}
-			< notifications/tools/list_changed {` + tag + `1}}`)
+		c.wantInAnyOrder("notifications/tools/list_changed {"+tag+`"1"}}`, "notifications/tools/list_changed {"+tag+"1}}")
 		lists[templates].add(s, "b", "")
 		c.play(`< notifications/resources/list_changed {` + tag + `"1"}}`)
 		lists[prompts].add(s, "b", "") // there was none when it was subscribed to
@@ -3663,13 +3650,6 @@ func listRoots(ctx context.Context) ([]root, error) {
 		err = json.Unmarshal(raw, &answer)
 	}
 	return answer.Roots, err
-}
-
-// emptied has the tools capability, and no tool.
-func emptied() *Server {
-	s := demo()
-	s.RemoveTools("echo", "slow", "ask")
-	return s
 }
 
 // ---- stages ----
