@@ -39,17 +39,14 @@ func toolOf[In any](s *Server) {
 	})
 }
 
-// out is a tool that returns v and err.
-func out[T any](v T, err error) func(*Server) {
+// out is a tool that returns v and err, with an output schema if there is one.
+func out[T any](v T, err error, schema ...string) func(*Server) {
 	return func(s *Server) {
-		AddTool(s, Tool{Name: "x"}, func(context.Context, none) (T, error) { return v, err })
-	}
-}
-
-// promised is out with an output schema.
-func promised[T any](v T) func(*Server) {
-	return func(s *Server) {
-		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, none) (T, error) { return v, nil })
+		tool := Tool{Name: "x"}
+		if schema != nil {
+			tool.OutputSchema = json.RawMessage(schema[0])
+		}
+		AddTool(s, tool, func(context.Context, none) (T, error) { return v, err })
 	}
 }
 
@@ -201,9 +198,9 @@ func TestInvalidToolsPanic(t *testing.T) {
 		}},
 		{`"type": "object"`, input(`{"type":"string"}`)},
 		{`"type": "object"`, input(`{"type":["object"]}`)},
-		{promises + "string has none", onServer(promised(""))},
-		{promises + "struct {} has none", onServer(promised(none{}))},
-		{promises + "[]mcp.Content has none", onServer(promised([]Content{}))},
+		{promises + "string has none", onServer(out("", nil, objectSchema))},
+		{promises + "struct {} has none", onServer(out(none{}, nil, objectSchema))},
+		{promises + "[]mcp.Content has none", onServer(out([]Content{}, nil, objectSchema))},
 		{`mcp: tool "x": In must be a struct or a map`, onServer(toolOf[string])},
 		{`cannot be described: it has a JSON form`, onServer(toolOf[json.RawMessage])},
 		{`mcp: tool "x": the handler is nil`, func() { AddTool[none, string](&Server{}, Tool{Name: "x"}, nil) }},
@@ -1024,8 +1021,8 @@ func hand[In any](schema string) func(t *testing.T, trials ...trial) string {
 }
 
 const (
-	openSchema  = `{"type":"object","properties":{}}`
-	emptySchema = `{"type":"object"}` // which some providers refuse
+	openSchema   = `{"type":"object","properties":{}}`
+	objectSchema = `{"type":"object"}` // which some providers refuse
 )
 
 type colour string
@@ -1271,7 +1268,6 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 	}
 	const (
 		derived = `{"type":"object","properties":{"n":{"type":"integer"},"l":{"type":"array","items":{"type":"integer"}}},"required":["n","l"],"additionalProperties":false}`
-		promise = `{"type":"object"}`
 		fails   = "! The result cannot be sent: "
 
 		emptyObject = `{"type":"object","properties":{},"additionalProperties":false}`
@@ -1297,15 +1293,15 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		{"nil pointer", out((*reply)(nil), nil), "", "0 blocks"},
 		{"nothing", out(none{}, nil), "", "0 blocks"},
 		{"text", out("a", nil), "", "a"},
-		{"given, struct", promised(reply{}), promise, `{"n":0,"l":[]}`},
-		{"given, any", promised[any](reply{}), promise, `{"n":0,"l":[]}`},
-		{"given, nil pointer", promised((*reply)(nil)), promise, fails},
-		{"given, nil result", promised((*Result)(nil)), promise, fails},
-		{"given, content alone", promised(textOnly), promise, fails},
-		{"given, nil in a result", promised(&Result{StructuredContent: (*reply)(nil)}), promise, fails},
-		{"given, nil", promised[any](nil), promise, fails},
-		{"given, a text", promised[any]("a"), promise, fails},
-		{"given, an error", promised(&Result{Content: []Content{Text("a")}, IsError: true}), promise, "! a"},
+		{"given, struct", out(reply{}, nil, objectSchema), objectSchema, `{"n":0,"l":[]}`},
+		{"given, any", out[any](reply{}, nil, objectSchema), objectSchema, `{"n":0,"l":[]}`},
+		{"given, nil pointer", out((*reply)(nil), nil, objectSchema), objectSchema, fails},
+		{"given, nil result", out((*Result)(nil), nil, objectSchema), objectSchema, fails},
+		{"given, content alone", out(textOnly, nil, objectSchema), objectSchema, fails},
+		{"given, nil in a result", out(&Result{StructuredContent: (*reply)(nil)}, nil, objectSchema), objectSchema, fails},
+		{"given, nil", out[any](nil, nil, objectSchema), objectSchema, fails},
+		{"given, a text", out[any]("a", nil, objectSchema), objectSchema, fails},
+		{"given, an error", out(&Result{Content: []Content{Text("a")}, IsError: true}, nil, objectSchema), objectSchema, "! a"},
 		{"nil among strings", out([]*string{ptr("1"), nil}, nil), "", `["1",null]`},
 		{"nil among values", out(pointerRow{[]*string{ptr("1"), nil}, map[string]*int{"a": nil, "b": ptr(2)}, []*[]int{nil, {}, ptr([]int(nil))}, map[int]*time.Time{1: nil}}, nil),
 			"", `{"cells":["1",null],"times":{"a":null,"b":2},"lists":[[],[],[]],"own":{"1":null}}`},
@@ -1317,6 +1313,24 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		{"nil among described structs", out(struct{ M map[string]*none }{map[string]*none{"a": nil}}, nil),
 			`{"type":"object","properties":{"M":{"type":"object","properties":{},"additionalProperties":` + emptyObject + `}},"required":["M"],"additionalProperties":false}`, fails},
 		{"any, a result by value", out[any](*textOnly, nil), "", "a"},
+		{"the default of a type that is only written", out[any](struct {
+			Color writesText `json:"color" default:"red"`
+			Next  *int       `json:"next"`
+		}{}, nil), "", `{"color":"red"}`},
+		// Content and ResourceContents inside of another type are written as the newest revision has them.
+		{"content inside", out(struct {
+			Blocks   []Content        `json:"blocks"`
+			One      *Content         `json:"one,omitempty"`
+			Contents ResourceContents `json:"contents"`
+			Message  PromptMessage    `json:"message"`
+		}{
+			Blocks:   []Content{Text("a"), Audio([]byte("b"), "audio/wav"), ResourceLink(Resource{URI: "x:a", Name: "a", Title: "A", Icons: []Icon{{Src: "https://a"}}})},
+			Contents: ResourceContents{URI: "x:b", Blob: []byte("b"), Meta: map[string]any{"a": 1}},
+			Message:  PromptMessage{Role: "user", Content: Text("hi")},
+		}, nil), "", `{"blocks":[{"type":"text","text":"a"},{"type":"audio","data":"Yg==","mimeType":"audio/wav"},` +
+			`{"type":"resource_link","uri":"x:a","name":"a","title":"A","icons":[{"src":"https://a"}]}],` +
+			`"contents":{"uri":"x:b","blob":"Yg==","_meta":{"a":1}},"message":{"role":"user","content":{"type":"text","text":"hi"}}}`},
+		{"invalid content inside", out(struct{ One *Content }{&Content{Type: "video"}}, nil), "", fails},
 	} {
 		s := &Server{}
 		tt.add(s)
@@ -1582,7 +1596,7 @@ func TestArguments(t *testing.T) {
 			{`{"any":{"a":1,"A":{"path":1,"Path":2}}}`, `{"any":{"A":{"Path":2,"path":1},"a":1}}`},
 			{`{"other":{"Path":1}}`, `{}`},
 		}},
-		{"names that differ in case, in a map", hand[map[string]any](emptySchema), []trial{
+		{"names that differ in case, in a map", hand[map[string]any](objectSchema), []trial{
 			{`{"a":1,"A":2}`, `{"A":2,"a":1}`},
 		}},
 		{"names that differ in case, of fields", derived[struct {
@@ -1689,7 +1703,7 @@ func TestArguments(t *testing.T) {
 		{"a fault that the schema and the Go type find", hand[struct{ T time.Time }](properties(`"T":{"type":"string","format":"date-time"}`)), []trial{
 			{`{"T":"x"}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "x"`},
 		}},
-		{"an error of UnmarshalJSON", hand[struct{ A struct{ ownForm } }](emptySchema), []trial{
+		{"an error of UnmarshalJSON", hand[struct{ A struct{ ownForm } }](objectSchema), []trial{
 			{`{"A":{"N":"x"}}`, "! A is not valid: N must not be a JSON string"},
 		}},
 		{"the tags of In do not count", hand[struct {
@@ -1847,7 +1861,7 @@ func TestWaitForPrevious(t *testing.T) {
 		derived[map[string]int](t, trial{`{` + arg + `,"a":1}`, `{"a":1}`})
 		hand[json.RawMessage](closed(`"a":{}`))(t, trial{`{"a":[1],` + arg + `}`, `{"a":[1]}`})
 		hand[json.RawMessage](closed(`"wait_for_previous":{}`))(t, trial{`{` + arg + `}`, `{` + arg + `}`})
-		hand[json.RawMessage](emptySchema)(t, trial{`{` + arg + `}`, `{}`}, trial{`{"d":{` + arg + `}}`, `{"d":{` + arg + `}}`})
+		hand[json.RawMessage](objectSchema)(t, trial{`{` + arg + `}`, `{}`}, trial{`{"d":{` + arg + `}}`, `{"d":{` + arg + `}}`})
 		hand[struct{ N int }](closed(`"N":{}`))(t, trial{`{"N":1,` + arg + `}`, `{"N":1}`})
 	}
 	derived[struct {
@@ -1895,12 +1909,12 @@ func TestSchemaByHandWithAnyType(t *testing.T) {
 		N json.Number     `json:"n,omitempty"`
 		Q int             `json:"q,string"`
 	}
-	hand[odd](emptySchema)(t,
+	hand[odd](objectSchema)(t,
 		trial{`{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[ 1 ]},"v":[null],"n":1.50,"q":"7"}`, `{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[1]},"v":[null],"n":1.50,"q":"7"}`},
 		trial{`{}`, `{"a":[0,0],"m":null,"q":"0"}`})
 	s := &Server{}
 	diagnostics(s)
-	byHand[odd](s, emptySchema)
+	byHand[odd](s, objectSchema)
 	if _, results := callX(t, s, `{"m":{"y":"z"}}`); !strings.HasPrefix(results[0].text(), invalidArgs) {
 		t.Errorf("got %s", results[0].text())
 	}
@@ -2020,7 +2034,7 @@ func TestResults(t *testing.T) {
 		{"result with empty content", out(&Result{Content: []Content{}, StructuredContent: r, IsError: true}, nil), texts(empty) + `,"structuredContent":` + empty + `,"isError":true`, ""},
 		{"result with content", out(Result{Content: []Content{Text("")}, StructuredContent: r}, nil), texts("") + `,"structuredContent":` + empty, ""},
 		{"result of null", out(&Result{StructuredContent: nilReply}, nil), texts(), ""},
-		{"result with a promise", promised(&Result{StructuredContent: r}), texts(empty) + `,"structuredContent":` + empty, ""},
+		{"result with a promise", out(&Result{StructuredContent: r}, nil, objectSchema), texts(empty) + `,"structuredContent":` + empty, ""},
 		{"bytes", out([]byte("<hi>\n\u2028é"), nil), texts("<hi>\n\u2028é"), ""},
 		{"bytes of JSON", out([]byte(`{"a":1}`), nil), texts(`{"a":1}`), ""},
 		{"no bytes", out([]byte{}, nil), texts(""), ""},
@@ -2037,6 +2051,13 @@ func TestResults(t *testing.T) {
 		{"resource", out(EmbeddedResource(ResourceContents{URI: "x:a"}), nil), `"content":[{"type":"resource","resource":{"uri":"x:a","text":""}}]`, ""},
 		{"blob", out(EmbeddedResource(ResourceContents{URI: "x:a", MIMEType: "x/y", Blob: []byte("b"), Text: "ignored"}), nil),
 			`"content":[{"type":"resource","resource":{"uri":"x:a","mimeType":"x/y","blob":"Yg=="}}]`, ""},
+		// An output that is not an object is sent as text and, if the output schema allows it, as
+		// structured output. Otherwise clients would refuse it, so the call fails.
+		{"promised text", out[any]("A", nil, `{"type":"string"}`), texts(`"A"`), `"A"`},
+		{"promised number", out[any](5, nil, `{"type":"integer"}`), texts("5"), "5"},
+		{"promised anything", out[any](5, nil, `{"properties":{}}`), texts("5"), "5"},
+		{"promised bytes", out[any]([]byte{0x80}, nil, `{"type":"string","contentEncoding":"base64"}`), texts(`"gA=="`), `"gA=="`},
+		{"promised object", out[any]("A", nil, objectSchema), isError("The result cannot be sent: the output schema promises structured output, but there is none"), ""},
 		{"annotated", out(Content{Text: "a", Annotations: Annotations{Audience: []Role{RoleUser}}, Meta: map[string]any{"a": nil}}, nil),
 			`"content":[{"type":"text","text":"a","annotations":{"audience":["user"]},"_meta":{"a":null}}]`, ""},
 	} {
@@ -2239,78 +2260,10 @@ func TestInvalidContentFailsTheCall(t *testing.T) {
 	}
 }
 
-// Content and ResourceContents inside of another type are written as the newest revision has
-// them.
-func TestContentInsideOfOut(t *testing.T) {
-	type reply struct {
-		Blocks   []Content        `json:"blocks"`
-		One      *Content         `json:"one,omitempty"`
-		Contents ResourceContents `json:"contents"`
-		Message  PromptMessage    `json:"message"`
-	}
-	s := &Server{}
-	out(reply{
-		Blocks:   []Content{Text("a"), Audio([]byte("b"), "audio/wav"), ResourceLink(Resource{URI: "x:a", Name: "a", Title: "A", Icons: []Icon{{Src: "https://a"}}})},
-		Contents: ResourceContents{URI: "x:b", Blob: []byte("b"), Meta: map[string]any{"a": 1}},
-		Message:  PromptMessage{Role: "user", Content: Text("hi")},
-	}, nil)(s)
-	const want = `{"blocks":[{"type":"text","text":"a"},{"type":"audio","data":"Yg==","mimeType":"audio/wav"},` +
-		`{"type":"resource_link","uri":"x:a","name":"a","title":"A","icons":[{"src":"https://a"}]}],` +
-		`"contents":{"uri":"x:b","blob":"Yg==","_meta":{"a":1}},"message":{"role":"user","content":{"type":"text","text":"hi"}}}`
-	if tool, results := callX(t, s, "{}"); tool.OutputSchema != nil || results[0].text() != want {
-		t.Errorf("got %s with the schema %s\nwant %s", results[0].text(), tool.OutputSchema, want)
-	}
-	s = &Server{}
-	out(reply{One: &Content{Type: "video"}}, nil)(s)
-	if _, results := callX(t, s, "{}"); !results[0].IsError {
-		t.Errorf("got %s", results[0].text())
-	}
-}
-
-// An output that is not an object is sent as text, also a string, and in the modern era as
-// structured output too, if the output schema allows it. Otherwise clients would refuse it, so
-// the call fails.
-func TestOutputsOfAnyType(t *testing.T) {
-	const broken = "The result cannot be sent: the output schema promises structured output, but there is none"
-	for schema, want := range map[string]string{`{"type":"string"}`: `"A"`, `{"type":"integer"}`: "5", `{"type":"object"}`: "", `{"properties":{}}`: "5", `{"type":"string","contentEncoding":"base64"}`: `"gA=="`} {
-		s := &Server{}
-		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(schema)}, func(context.Context, none) (any, error) {
-			switch want {
-			case "5":
-				return 5, nil
-			case `"gA=="`:
-				return []byte{0x80}, nil
-			}
-			return "A", nil
-		})
-		inBubble(t, s, legacyPV, func(c *client) {
-			c.send("1 call x {}", "2+ call x")
-			if want == "" {
-				c.want("1 failed "+broken, "2+ failed "+broken)
-			} else {
-				content := ` {"content":[{"type":"text","text":` + strconv.Quote(want) + `}],"structuredContent":`
-				c.want("1"+content+`{"result":`+want+"}}", "2+"+content+want+"}")
-			}
-		})
-	}
-}
-
 // writesText has only MarshalText, so it cannot be read.
 type writesText int
 
 func (writesText) MarshalText() ([]byte, error) { return []byte("red"), nil }
-
-// A default of a type that is only written is not read.
-func TestDefaultOfATypeThatIsOnlyWritten(t *testing.T) {
-	s := &Server{}
-	out[any](struct {
-		Color writesText `json:"color" default:"red"`
-		Next  *int       `json:"next"`
-	}{}, nil)(s)
-	if _, results := callX(t, s, "{}"); results[0].text() != `{"color":"red"}` {
-		t.Errorf("got %s", results[0].text())
-	}
-}
 
 // A value that contains itself is an error of its own call. (A pointer to an interface that holds
 // that pointer overflows the stack in encoding/json of Go 1.27.)
