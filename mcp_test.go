@@ -105,7 +105,7 @@ func byHand[In any](s *Server, schema string) {
 	})
 }
 
-// A trial is arguments and the text that comes of them.
+// A trial is arguments and the text that comes of them, or its beginning if that ends with ": ".
 type trial struct{ args, want string }
 
 // try calls the tool x of s, and compares the texts.
@@ -118,7 +118,7 @@ func try(t *testing.T, s *Server, trials ...trial) {
 	_, results := callX(t, s, args...)
 	for i, tr := range trials {
 		want := strings.Replace(tr.want, "! ", "! Invalid arguments: ", 1)
-		if got := results[i].text(); got != want {
+		if got := results[i].text(); got != want && !(strings.HasSuffix(want, ": ") && strings.HasPrefix(got, want)) {
 			t.Errorf("%.200s: got %s, want %s", tr.args, got, want)
 		}
 	}
@@ -1208,16 +1208,6 @@ type embeddedBase struct {
 	Name string `json:"name"`
 }
 
-// The fields of an embedded pointer are optional, because they are omitted when the pointer
-// is nil.
-func TestFieldsOfEmbeddedPointersAreOptional(t *testing.T) {
-	type in struct {
-		*Deep
-		Z int `json:"z"`
-	}
-	derived[in](t, trial{`{"z":1}`, `{"z":1}`}, trial{`{"z":1,"X":2}`, `{"id":0,"Deep":"","X":2,"Y":0,"z":1}`}, trial{`{}`, "! z is required"})
-}
-
 type (
 	onlyReads int             // UnmarshalText alone
 	byPointer struct{ N int } // MarshalText of the pointer
@@ -1499,6 +1489,14 @@ func TestArguments(t *testing.T) {
 			{`{"a":[7]}`, "! a[0] must be an object, got 7"},
 			{`{"a":"[\n[1,\n{\"b\": \"\u2028\"}\n]]"}`, `! a[0] must be an object, got [1,{"b":"\u2028"}]`},
 		}},
+		{"fields of embedded pointers, which are omitted when the pointer is nil", derived[struct {
+			*Deep
+			Z int `json:"z"`
+		}], []trial{
+			{`{"z":1}`, `{"z":1}`},
+			{`{"z":1,"X":2}`, `{"id":0,"Deep":"","X":2,"Y":0,"z":1}`},
+			{`{}`, "! z is required"},
+		}},
 		{"types that contain themselves", derived[tree], []trial{
 			{`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d"}}]}]}`,
 				`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d","up":null}}],"up":null}],"up":null}`},
@@ -1703,6 +1701,18 @@ func TestArguments(t *testing.T) {
 		{"a fault that the schema and the Go type find", hand[struct{ T time.Time }](properties(`"T":{"type":"string","format":"date-time"}`)), []trial{
 			{`{"T":"x"}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "x"`},
 		}},
+		{"types that cannot be described, which encoding/json decodes", hand[struct {
+			A [2]float64      `json:"a"`
+			M map[int]string  `json:"m"`
+			R json.RawMessage `json:"r,omitempty"`
+			V any             `json:"v,omitempty"`
+			N json.Number     `json:"n,omitempty"`
+			Q int             `json:"q,string"`
+		}](objectSchema), []trial{
+			{`{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[ 1 ]},"v":[null],"n":1.50,"q":"7"}`, `{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[1]},"v":[null],"n":1.50,"q":"7"}`},
+			{`{}`, `{"a":[0,0],"m":null,"q":"0"}`},
+			{`{"m":{"y":"z"}}`, "! m is not valid: "},
+		}},
 		{"an error of UnmarshalJSON", hand[struct{ A struct{ ownForm } }](objectSchema), []trial{
 			{`{"A":{"N":"x"}}`, "! A is not valid: N must not be a JSON string"},
 		}},
@@ -1871,55 +1881,29 @@ func TestWaitForPrevious(t *testing.T) {
 		trial{`{"wait_for_previous":true,"d":{"N":1,"wait_for_previous":true}}`, "! d.wait_for_previous is unknown (there is N)"})
 }
 
-// A schema written by hand is sent as it is, and the handler receives the arguments as they
-// were sent.
+// A schema written by hand is listed as it is, and a handler that reads raw JSON receives the
+// arguments as they were sent. They are an object also if there are none.
 func TestSchemaByHandIsSentUnchanged(t *testing.T) {
 	s := &Server{}
-	AddTool(s, Tool{Name: "raw", InputSchema: json.RawMessage("{\n  \"type\": \"object\",\n  \"properties\":{}, \"oneOf\": [ { \"required\": [\"a b\"] } ]\n}\n")},
+	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage("{\n  \"type\": \"object\",\n  \"properties\":{}, \"oneOf\": [ { \"required\": [\"a b\"] } ]\n}\n")},
 		func(_ context.Context, args json.RawMessage) (string, error) { return string(args), nil })
-	AddTool(s, Tool{Name: "any", InputSchema: json.RawMessage(openSchema)},
-		func(_ context.Context, args map[string]any) (string, error) { return fmt.Sprint(args), nil })
-	AddTool(s, Tool{Name: "loose", InputSchema: json.RawMessage(openSchema)},
-		func(_ context.Context, in point) (string, error) { return fmt.Sprint(in), nil })
 	inBubble(t, s, legacyPV, func(c *client) {
 		c.play(`
 			> 1 tools/list
-			< 1 {"tools":[{"name":"raw","inputSchema":{"type":"object","properties":{},"oneOf":[{"required":["a b"]}]}},{"name":"any","inputSchema":` + openSchema + `},{"name":"loose","inputSchema":` + openSchema + `}]}
-			> 3 call raw
-			< 3 said {}`)
-		for _, test := range []struct{ tool, args, want string }{
-			{"raw", `{"n":1.0,"m":null,"N":"\u0041"}`, `2 said {"n":1.0,"m":null,"N":"\u0041"}`},
-			{"raw", `{"n":1.0,"n":null}`, "2 failed Invalid arguments: n came twice"},
-			{"raw", "[]", "2 said {}"},
-			{"any", `{"a":[1.5,{"b":null}],"c":"\n","d":true}`, `2 {"content":[{"type":"text","text":"map[a:[1.5 map[b:<nil>]] c:\n d:true]"}]}`},
-			{"loose", `{"y":2,"z":3}`, "2 said {0 2}"},
-		} {
-			c.play("> 2 call "+test.tool+" "+test.args, "< "+test.want)
-		}
+			< 1 {"tools":[{"name":"x","inputSchema":{"type":"object","properties":{},"oneOf":[{"required":["a b"]}]}}]}
+			> 2 call x
+			< 2 said {}
+			> 3 call x {"n":1.0,"m":null,"N":"\u0041"}
+			< 3 said {"n":1.0,"m":null,"N":"\u0041"}
+			> 4 call x {"n":1.0,"n":null}
+			< 4 failed Invalid arguments: n came twice`)
 	})
 }
 
-// With a schema written by hand, encoding/json decodes an In that cannot be described.
-func TestSchemaByHandWithAnyType(t *testing.T) {
-	type odd struct {
-		A [2]float64      `json:"a"`
-		M map[int]string  `json:"m"`
-		R json.RawMessage `json:"r,omitempty"`
-		V any             `json:"v,omitempty"`
-		N json.Number     `json:"n,omitempty"`
-		Q int             `json:"q,string"`
-	}
-	hand[odd](objectSchema)(t,
-		trial{`{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[ 1 ]},"v":[null],"n":1.50,"q":"7"}`, `{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[1]},"v":[null],"n":1.50,"q":"7"}`},
-		trial{`{}`, `{"a":[0,0],"m":null,"q":"0"}`})
-	s := &Server{}
-	diagnostics(s)
-	byHand[odd](s, objectSchema)
-	if _, results := callX(t, s, `{"m":{"y":"z"}}`); !strings.HasPrefix(results[0].text(), invalidArgs) {
-		t.Errorf("got %s", results[0].text())
-	}
-	// Another call does not change what a method of In keeps.
+// Another call does not change what a method of In keeps.
+func TestMethodsOfArgumentsMayKeepTheirBytes(t *testing.T) {
 	var kept []keeper
+	s := &Server{}
 	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(openSchema)}, func(_ context.Context, in struct{ K keeper }) (string, error) {
 		kept = append(kept, in.K)
 		return "", nil
