@@ -373,7 +373,7 @@ func TestCancelDelay(t *testing.T) {
 		c.send("2 call change")
 		c.in.Close()
 		c.ends(time.Second, nil)
-		c.want(changed, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://x"}}`, "2 said changed")
+		c.want(changed, `notifications/resources/updated {"uri":"test://x"}`, "2 said changed")
 	})
 }
 
@@ -427,8 +427,8 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 // closed the connection.
 func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 	const tag = `"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"`
-	const ack = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + tag + `},"notifications":{"toolsListChanged":true}}}`
-	const end = `{"jsonrpc":"2.0","id":"sub","result":{"resultType":"complete",` + tag + `,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
+	const ack = `notifications/subscriptions/acknowledged {` + tag + `},"notifications":{"toolsListChanged":true}}`
+	const end = `"sub" {"resultType":"complete",` + tag + `,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`
 	for _, row := range []struct {
 		event func(c *client)
 		lines []string
@@ -658,9 +658,9 @@ func TestCancelEndsOneRequest(t *testing.T) {
 		}
 		c.play("> "+pingLine, "< "+pongLine)
 		s.saw(t)
-		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
+		c.send(`notifications/cancelled {"requestId":5}`)
 		s.saw(t, &CancelledError{})
-		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":["x"]}}`)
+		c.send(`notifications/cancelled {"requestId":7,"reason":["x"]}`)
 		s.saw(t, &CancelledError{})
 		c.send(`cancel "6"`, `cancel "6"`)
 		s.saw(t, stopped)

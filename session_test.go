@@ -648,7 +648,7 @@ func TestSecondInitialize(t *testing.T) {
 	again := func(c *client, id, version string, before ...string) {
 		c.t.Helper()
 		response := `"id":` + id + `,"result":{"protocolVersion":"` + version
-		if got := c.ask(id + " initialize " + version + ` {"roots":{}}`); len(got) != len(before)+1 || !strings.Contains(got[len(before)], response) || !slices.Equal(got[:len(before)], before) {
+		if got := c.ask(id + " initialize " + version + ` {"roots":{}}`); len(got) != len(before)+1 || !strings.Contains(got[len(before)], response) || !slices.EqualFunc(got[:len(before)], before, func(a, b string) bool { return sameJSON(c.t, a, b) }) {
 			c.t.Errorf("got %q, want %q and %s", got, before, response)
 		}
 	}
@@ -1814,7 +1814,7 @@ func TestSessionsOfOneServer(t *testing.T) {
 		}
 		cs[0].send("cancel 1")
 		s.saw(t, stopped)
-		cs[1].send(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}`)
+		cs[1].send("1! 1 no")
 		cs[1].want("2 failed mcp: the client responded with an error: no (1)")
 		cs[2].in.Close()
 		cs[2].ends(0, nil)
@@ -1851,7 +1851,7 @@ func TestToolsChangeWhileServing(t *testing.T) {
 			})
 		}
 		for i := range 100 {
-			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, 2*i), fmt.Sprint(2*i+1, " call "+fmt.Sprintf("t1%d", i%5)))
+			c.send(fmt.Sprint(2*i, " tools/list"), fmt.Sprintf("%d call t1%d", 2*i+1, i%5))
 		}
 		wg.Wait()
 		got := strings.Join(c.recv(), "\n")
@@ -2245,7 +2245,7 @@ func TestIDsOfQuestions(t *testing.T) {
 func TestQuestionsWithoutAResponse(t *testing.T) {
 	q := "1 elicitation/create " + confirmAsk
 	detached := func(ctx context.Context) (string, error) { return askOnce(context.WithoutCancel(ctx)) }
-	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
+	const cancel = `notifications/cancelled {"requestId":1}`
 	cancels := func(c *client) {
 		c.play("> "+cancel, "< "+withdrawn(1))
 		c.send("1 " + confirmYes) // too late
@@ -2307,7 +2307,7 @@ func TestQuestionsWithoutAResponse(t *testing.T) {
 			c.want("1 said true")
 		}},
 		"id as a text with escapes, and an error": {askOnce, func(c *client) {
-			c.send(`{"jsonrpc":"2.0","id":"\u0031","error":{"code":5,"message":"m"}}`)
+			c.send(`"\u0031"! 5 m`)
 			c.want("1 said error: mcp: the client responded with an error: m (5)")
 		}},
 		"not UTF-8": {askOnce, func(c *client) {
@@ -2430,7 +2430,7 @@ func TestContextEndsWithItsRequest(t *testing.T) {
 
 // ---- changes ----
 
-const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+const changed = "notifications/tools/list_changed"
 
 // A legacy session is notified of changes of the lists that were declared to it, once
 // notifications/initialized has arrived.
@@ -3153,10 +3153,8 @@ func duplicates(object []byte) bool {
 
 // Whatever a client sends, it receives lines of JSON: one response to each request.
 func FuzzServe(f *testing.F) {
-	legacy := `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}` + "\n"
-	call := func(id, tool, args string) string {
-		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}` + "\n"
-	}
+	legacy := written(`"i" initialize 2025-03-26 {"roots":{}}`)
+	call := func(id, tool, args string) string { return written(id + " call " + tool + " " + args) }
 	for i, seed := range []string{
 		legacy + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + call("1", "echo", `{"text":"hi","n":"5","when":null}`) + call("2", "raw", `{"a" : [1, "x"]}`) + call("3", "slow", "{}") + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3,"reason":"r"}}`,
 		legacy + call("1", "roots", "{}") + `{"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///","name":null}]}}` + "\n" + call(`"p"`, "panic", "null") + call("4", "grow", `{"a":"b"}`) + call("5", "grow", `{"":1}`),
