@@ -680,7 +680,6 @@ func TestCancelEndsOneRequest(t *testing.T) {
 			c.send("cancel " + id.cancel)
 			s.saw(t, stopped)
 		}
-		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // initialize cannot be cancelled
 		c := serve(t, &s.Server)
@@ -688,7 +687,6 @@ func TestCancelEndsOneRequest(t *testing.T) {
 		if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"protocolVersion":"2025-11-25"`) {
 			t.Errorf("initialize: %q", got)
 		}
-		c.end()
 	})
 }
 
@@ -751,7 +749,6 @@ func TestCancelledRequestIsNotAnswered(t *testing.T) {
 			s.saw(t, stopped) // the second
 			c.play("> 1+ call hi", "< 1+ said hi")
 		}
-		c.end()
 	})
 }
 
@@ -770,7 +767,6 @@ func TestCancelledStreamIsSilent(t *testing.T) {
 			c.send(`cancel "sub"` + "\n1+ call change")
 			c.want("1+ said")
 		}
-		c.end()
 	})
 }
 

@@ -2361,7 +2361,6 @@ func TestLists(t *testing.T) {
 				for _, bad := range []string{`"1"`, `" "`, `5`, `["1"]`, `{}`, `false`} {
 					c.play("> 2"+era.plus+" "+list.method+` {"cursor":`+bad+"}", "< 2! -32602 Invalid cursor")
 				}
-				c.end()
 			})
 		}
 	}
@@ -3251,7 +3250,6 @@ func TestProgress(t *testing.T) {
 				t.Errorf("token %s: %q", token, got)
 			}
 		}
-		c.end()
 	})
 }
 

@@ -64,7 +64,8 @@ type client struct {
 	keys  []string // the test's names of the questions of all rounds, each with the server's key
 }
 
-// serve starts a session of s with a client that reads everything.
+// serve starts a session of s with a client that reads everything. If the session is still
+// open at the end of the bubble, it must end well; see end.
 func serve(t *testing.T, s *Server, trace ...io.Writer) *client {
 	t.Helper()
 	c := serveUnread(t, s, trace...)
@@ -85,13 +86,23 @@ func serveUnread(t *testing.T, s *Server, trace ...io.Writer) *client {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := &client{t: t, in: in, cancel: cancel, done: make(chan error, 1), reads: make(chan struct{})}
 	c.gone, c.hangUp = context.WithCancelCause(context.Background())
+	returned := make(chan struct{})
 	go func() {
 		err := serveTraced(ctx, s, r, c, trace...)
 		r.CloseWithError(io.ErrClosedPipe) // as an exiting process would
 		c.hangUp(io.ErrClosedPipe)
 		cancel(nil)
 		c.done <- err
+		close(returned)
 	}()
+	t.Cleanup(func() {
+		synctest.Wait()
+		select {
+		case <-returned:
+		default:
+			c.end()
+		}
+	})
 	return c
 }
 
@@ -487,7 +498,6 @@ func inBubbleWith(t *testing.T, s *Server, version, capabilities string, f func(
 			c.initialize(version, capabilities)
 		}
 		f(c)
-		c.end()
 	})
 }
 
@@ -679,7 +689,6 @@ func TestSecondInitialize(t *testing.T) {
 		c.play(`< notifications/tools/list_changed {"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}`)
 		c.send("cancel 1", "cancel 2")
 		s.saw(t, stopped, stopped)
-		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // requests that wait
 		s.MaxConcurrent = 1
@@ -694,7 +703,6 @@ func TestSecondInitialize(t *testing.T) {
 		s.ran(t, "0", "2", "3")
 		again(c, `"x"`, "2025-06-18")
 		s.saw(t, replaced, replaced)
-		c.end()
 	})
 	for _, detached := range []bool{false, true} { // questions
 		var errs []error
@@ -778,7 +786,6 @@ func TestSecondInitialize(t *testing.T) {
 		c.send("cancel 1", "cancel 2", "["+pingLine+"]")
 		c.want(pongLine)
 		s.saw(t, stopped, stopped)
-		c.end()
 	})
 }
 
@@ -965,7 +972,6 @@ func TestRequestState(t *testing.T) {
 			} else if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"true"`) {
 				t.Errorf("%s: got %q", test.used, got)
 			}
-			c.end()
 		})
 	}
 }
@@ -1015,8 +1021,6 @@ func TestChecksum(t *testing.T) {
 			if len(got) != 1 || strings.Contains(got[0], `"true"`) != test.ok || strings.Contains(got[0], "Invalid requestState") == test.ok {
 				t.Errorf("%s: got %q", name, got)
 			}
-			first.end()
-			second.end()
 		})
 	}
 }
@@ -1572,7 +1576,6 @@ func TestResponsesAreWrittenTogether(t *testing.T) {
 		c.wantInAnyOrder(pongLine, "1+ said hi", "3+ said hi")
 		time.Sleep(time.Second - maxInline)
 		c.want("2+ said slept")
-		c.end()
 	})
 }
 
@@ -1612,7 +1615,6 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 				t.Error("the timer of the turn runs in an idle session")
 			}
 		}
-		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // the time counts from the start of the current handler
 		add(&s.Server, "short", func(context.Context) (string, error) { time.Sleep(maxInline * 3 / 5); return "short", nil })
@@ -1629,7 +1631,6 @@ func TestTheTurnPassesAfterAMillisecond(t *testing.T) {
 		c.want("3+ said slept")
 		close(s.release)
 		c.want("5+ said late")
-		c.end()
 	})
 }
 
@@ -1654,7 +1655,6 @@ func TestShortCallsDoNotDelayResponses(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		c.recv()
-		c.end()
 	})
 }
 
@@ -1710,7 +1710,6 @@ func TestMaxConcurrent(t *testing.T) {
 			}
 		}
 		s.ran(t, "2", "4", "5", "3")
-		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // three at a time
 		s.MaxConcurrent = 3
@@ -1729,7 +1728,6 @@ func TestMaxConcurrent(t *testing.T) {
 				t.Error("not three at a time")
 			}
 		}
-		c.end()
 	})
 	for _, end := range []func(*client){func(c *client) { c.in.Close() }, func(c *client) { c.cancel(ErrClosed) }} {
 		bubble(t, func(t *testing.T, s *stage) { // requests that wait at the end get a response, and do not start
@@ -1759,10 +1757,10 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 	mustBeLinear(t, 2000, func(n int) time.Duration {
 		s := newStage()
 		s.MaxConcurrent = 1
-		c := serve(t, &s.Server)
-		c.send("0+ call wait")
+		l := newLoad(t, &s.Server)
+		l.exchange([]byte(written("0+ call wait")), 0)
 		for i := range n {
-			c.send(fmt.Sprint(i+1, "+ call hi"))
+			l.exchange([]byte(written(fmt.Sprint(i+1, "+ call hi"))), 0)
 		}
 		session := s.openSessions()[0]
 		for queued := 0; queued < n; runtime.Gosched() {
@@ -1775,8 +1773,7 @@ func TestCancelsOfWaitingRequestsAreLinear(t *testing.T) {
 			session.cancelRequest([]byte(strconv.Itoa(n-i)), "") // the last one first
 		}
 		d := time.Since(begun)
-		c.in.Close()
-		<-c.done
+		l.close()
 		return d
 	})
 }
@@ -1858,7 +1855,6 @@ func TestToolsChangeWhileServing(t *testing.T) {
 		if n := strings.Count(got, `{"jsonrpc":"2.0","id":`); n != 200 || strings.Contains(got, `"name":"hidden`) {
 			t.Errorf("%d responses, want 200: %s", n, got)
 		}
-		c.end()
 	})
 }
 
@@ -1919,7 +1915,6 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			if !slices.Equal(ids, want) {
 				t.Errorf("responses to %v", ids)
 			}
-			c.end()
 		})
 	}
 }
@@ -2024,7 +2019,6 @@ func TestEveryEndWakesProgress(t *testing.T) {
 		c.want()
 		time.Sleep(1)
 		c.want("1+ said slept")
-		c.end()
 	})
 }
 
@@ -2120,7 +2114,6 @@ func TestProgressGapEnds(t *testing.T) {
 		c.want(done)
 		time.Sleep(progressGap)
 		c.want("1+ said early")
-		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // progress of another goroutine, which the client has not read
 		add(&s.Server, "leave", func(ctx context.Context) (string, error) {
@@ -2137,7 +2130,6 @@ func TestProgressGapEnds(t *testing.T) {
 		c.want()
 		time.Sleep(1)
 		c.want("1+ said left")
-		c.end()
 	})
 	for _, delay := range []time.Duration{0, time.Second} {
 		for _, end := range []func(*client){func(c *client) { c.in.Close() }, func(c *client) { c.cancel(ErrClosed) }} {
@@ -2456,9 +2448,6 @@ func TestListChanged(t *testing.T) {
 			list.add(s, "c", "")
 			early.play(notified)
 			c.play(notified)
-			c.end()
-			early.end()
-			modern.end() // was not notified
 		})
 	}
 	s := &Server{} // changes of what was not declared
@@ -2761,7 +2750,6 @@ func TestManyUpdatesAreSentOnce(t *testing.T) {
 		if got := c.recv(); len(got) != 2 {
 			t.Errorf("a later change has %d notifications: %q", len(got), got)
 		}
-		c.end()
 	})
 }
 
@@ -2805,7 +2793,6 @@ func TestMemoryIsReleased(t *testing.T) {
 		if kept := heap() - before; kept > 4*size {
 			t.Errorf("%d MiB are kept by 16 subscriptions", kept>>20)
 		}
-		c.end()
 	})
 	for _, end := range []string{"cancel", "initialize"} {
 		bubble(t, func(t *testing.T, s *stage) { // calls that are cancelled while they wait
@@ -2831,7 +2818,6 @@ func TestMemoryIsReleased(t *testing.T) {
 			}
 			c.send("cancel 0", "1+ call hi")
 			c.want("1+ said hi")
-			c.end()
 		})
 	}
 }
