@@ -360,7 +360,7 @@ func TestCancelDelay(t *testing.T) {
 		s.CancelDelay = time.Minute
 		add(&s.Server, "change", func(context.Context) (string, error) {
 			time.Sleep(time.Second)
-			s.RemoveTools("nil")
+			s.RemoveTools("panic")
 			s.ResourceUpdated("test://x")
 			return "changed", nil
 		})
@@ -399,9 +399,7 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 				if second == nil || time.Since(begin) != 0 {
 					t.Errorf("after the end, at %v: %v", time.Since(begin), second)
 				}
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.causes = append(s.causes, first)
+				s.end(first)
 				return "", nil
 			})
 			c := serve(t, &s.Server)

@@ -1995,9 +1995,7 @@ func TestEveryEndWakesProgress(t *testing.T) {
 			add(&s.Server, "report", func(ctx context.Context) (string, error) {
 				Progress(context.WithoutCancel(ctx), 1, 0, "")
 				<-ctx.Done() // if w fails, Progress returns a moment before
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.causes = append(s.causes, context.Cause(ctx))
+				s.end(context.Cause(ctx))
 				return "reported", nil
 			})
 			c := serveUnread(t, &s.Server)
@@ -3656,22 +3654,17 @@ func newStage() *stage {
 		defer s.mu.Unlock()
 		s.started = append(s.started, string(RequestFrom(ctx).ID))
 	}
-	end := func(ctx context.Context) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.causes = append(s.causes, context.Cause(ctx))
-	}
 	add(&s.Server, "hi", func(ctx context.Context) (string, error) { begin(ctx); return "hi", nil })
 	add(&s.Server, "wait", func(ctx context.Context) (string, error) { // as long as it may
 		begin(ctx)
 		<-ctx.Done()
-		end(ctx)
+		s.end(context.Cause(ctx))
 		return "", ctx.Err()
 	})
 	add(&s.Server, "deaf", func(ctx context.Context) (string, error) { // does not look at ctx
 		begin(ctx)
 		<-s.release
-		end(ctx)
+		s.end(context.Cause(ctx))
 		Progress(ctx, 1, 0, "")
 		return "late", nil
 	})
@@ -3680,25 +3673,29 @@ func newStage() *stage {
 			begin(ctx)
 			select {
 			case <-ctx.Done():
-				end(ctx)
+				s.end(context.Cause(ctx))
 				return "", ctx.Err()
 			case <-time.After(time.Duration(n) * time.Second):
-				end(ctx)
+				s.end(context.Cause(ctx))
 				Progress(ctx, 1, 0, "")
 				return "slept", nil
 			}
 		})
 	}
 	add(&s.Server, "panic", func(context.Context) (string, error) { panic("secret") })
-	add(&s.Server, "nil", func(context.Context) (string, error) { var m map[int]int; m[0] = 1; return "", nil })
 	add(&s.Server, "ask", func(ctx context.Context) (string, error) { // with a context of its own
 		_, err := listRoots(context.WithoutCancel(ctx))
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.causes = append(s.causes, err)
+		s.end(err)
 		return "asked", err
 	})
 	return s
+}
+
+// end notes what a handler saw.
+func (s *stage) end(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.causes = append(s.causes, cause)
 }
 
 // saw checks the causes that the handlers have seen since the last time.
