@@ -203,8 +203,8 @@ func (c *client) want(lines ...string) {
 			c.t.Errorf("missing: %s", lines[i])
 		default:
 			want := lines[i]
-			if m := shortLine.FindStringSubmatch(lines[i]); m[2] == "?" {
-				want = c.questions(m[1], m[3], got[i])
+			if id, mark, rest := cutID(want); mark == "?" {
+				want = c.questions(id, rest, got[i])
 			}
 			if !sameJSON(c.t, got[i], want) {
 				c.t.Errorf("got  %s\nwant %s", got[i], want)
@@ -337,26 +337,25 @@ func sameJSON(t *testing.T, a, b string) bool {
 
 // full writes out a line that is written short:
 //
-//	1 tools/list {...}     a request; {} may be left out
-//	1 call echo {...}      a request of tools/call with these arguments
-//	1 call echo @7 {...}   one with the progress token 7
-//	1+ tools/list {...}    a request of the modern era
-//	1 initialize 2025-11-25 {...}  the request that opens a session, and the client's capabilities
-//	notifications/x {...}  a notification
-//	cancel 1               notifications/cancelled for the request 1
-//	1 {...}                a result
-//	1+ {...}               one of the modern era; 1* has the caching hints as well
-//	1 said text            a result of one text; "1 failed text" is an error that the model reads
-//	1! -32602 text {...}   an error, and its data if it has any
-//	1? {...}               questions of the modern era, for want only
+//	1 tools/list {...}             a request; {} may be left out
+//	1 call echo {...}              a request of tools/call with these arguments
+//	1 call echo @7 {...}           one with the progress token 7
+//	1 initialize 2025-11-25 {...}  the request that opens a session, with the client's capabilities
+//	1+ tools/list {...}            a request of the modern era, also with call
+//	notifications/x {...}          a notification
+//	cancel 1                       notifications/cancelled for the request 1
+//	1 {...}                        a result
+//	1+ {...}                       one of the modern era; 1* has the caching hints as well
+//	1 said text                    a result of one text; failed is the same for an error that the model reads
+//	1! -32602 text {...}           an error, and its data if it has any
+//	1? {...}                       the questions of a round, for want only; see questions
 //
 // Any other line, such as JSON, is returned as it is.
 func full(line string) string {
 	if line == "" || strings.ContainsRune("{[", rune(line[0])) {
 		return line
 	}
-	m := shortLine.FindStringSubmatch(line)
-	id, mark, rest := m[1], m[2], m[3]
+	id, mark, rest := cutID(line)
 	word, after, _ := strings.Cut(rest, " ")
 	start := `{"jsonrpc":"2.0"`
 	if id != "" {
@@ -426,9 +425,15 @@ func full(line string) string {
 	return request(word, after)
 }
 
-var shortLine = regexp.MustCompile(`(?s)^(?:(-?[\d.]+|null|"(?:[^"\\]|\\.)*")([+*!?]?) ?)?(.*)$`)
+// cutID cuts a line after its id, which may be "", and after the mark of the id.
+func cutID(line string) (id, mark, rest string) {
+	if m := withID.FindStringSubmatch(line); m != nil {
+		return m[1], m[2], line[len(m[0]):]
+	}
+	return "", "", line
+}
 
-var lastIsMeta = regexp.MustCompile(`"_meta":\{[^{}]+\}\}$`)
+var withID, lastIsMeta = regexp.MustCompile(`^(-?[\d.]+|null|"(?:[^"\\]|\\.)*")([+*!?]?) ?`), regexp.MustCompile(`"_meta":\{[^{}]+\}\}$`)
 
 // written is lines as they are sent.
 func written(lines ...string) string {
