@@ -22,14 +22,14 @@ func TestProcessPipesBecomeNonBlocking(t *testing.T) {
 	out, stdout := pipe(t)
 	p.cmd.Stdin, p.cmd.Stdout = stdin, stdout
 	p.in, p.lines = in, bufio.NewReaderSize(out, 1<<16)
-	p.open().send(callLine(1, "wait", "{}"))
+	p.open().send("1 call wait")
 	for _, f := range []*os.File{stdin, stdout} {
 		if err := syscall.SetNonblock(int(f.Fd()), true); err != nil {
 			t.Fatal(err)
 		}
 		f.Close()
 	}
-	p.send(callLine(2, "big", fmt.Sprintf(`{"Size":%d}`, size)) + callLine(3, "arrived", `{"N":1}`))
+	p.send(fmt.Sprintf(`2 call big {"Size":%d}`, size), `3 call arrived {"N":1}`)
 	for range 2 {
 		if m := p.recv(); len(m.Result.text()) != map[int]int{2: size, 3: len("yes")}[m.ID] {
 			t.Errorf("%d: %d bytes", m.ID, len(m.Result.text()))
@@ -51,7 +51,7 @@ func TestProcessEndsWithAFullNonBlockingPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdin.Close()
-	p.send(callLine(1, "big", `{"Size":1048576}`))
+	p.send(`1 call big {"Size":1048576}`)
 	p.lines.Peek(1) // the response has begun
 	p.in.Close()
 	if rep := p.wait("exit status 1"); !rep.WaitDelay || strings.Contains(rep.Err, "unavailable") {
@@ -78,7 +78,7 @@ func TestProcessTerminalCloses(t *testing.T) {
 	}
 	p := newProc(t)
 	p.cmd.Stdin, p.in = terminal, master
-	p.open().send(callLine(1, "wait", "{}") + callLine(2, "arrived", `{"N":1}`))
+	p.open().send("1 call wait", `2 call arrived {"N":1}`)
 	p.next(2)
 	terminal.Close()
 	master.Close()

@@ -5,11 +5,15 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -34,10 +38,10 @@ import (
 // After a Write has failed, no response or error of a woken handler is written.
 func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		c := serveWire(t, &s.Server)
+		c := serve(t, &s.Server)
 		c.initialize("2025-11-25", `{"roots":{}}`)
 		for i := range 20 {
-			c.send(legacyCall(strconv.Itoa(i+1), "ask"))
+			c.send(fmt.Sprint(i+1, " call ask"))
 		}
 		c.send(listenLine)
 		c.recv()
@@ -52,49 +56,10 @@ func TestNothingIsWrittenToAClosedPipe(t *testing.T) {
 	})
 }
 
-// Each error that a closed pipe or connection causes is an ordinary end, for r and for
-// w.
-func TestErrorsOfAClosedPipeAreNotFailures(t *testing.T) {
-	path := func(err error) error { return &os.PathError{Op: "write", Path: "/dev/stdout", Err: err} }
-	ends := []error{
-		io.ErrClosedPipe, os.ErrClosed, path(os.ErrClosed),
-		syscall.EPIPE, path(syscall.EPIPE), path(syscall.ECONNRESET),
-		fmt.Errorf("tls: %w", path(os.NewSyscallError("write", syscall.EPIPE))),
-		path(errors.New("use of closed network connection")),
-	}
-	if runtime.GOOS == "windows" {
-		for _, n := range []syscall.Errno{109, 232, 233, 10054} {
-			ends = append(ends, path(n))
-		}
-	}
-	for _, dead := range ends {
-		bubble(t, func(t *testing.T, s *stage) {
-			c := serveWire(t, &s.Server)
-			c.fail = func([]byte) (int, error) { return 0, dead }
-			c.send(modernCall("1", "wait"), modernCall("2", "wait"), pingLine)
-			if err := c.over(0); err != nil {
-				t.Errorf("w fails with %v: Serve: %v", dead, err)
-			}
-			s.saw(t, ErrClosed, ErrClosed)
-		})
-		bubble(t, func(t *testing.T, s *stage) {
-			c := serveWire(t, &s.Server)
-			c.send(modernCall("1", "wait"))
-			c.want()
-			c.in.CloseWithError(dead)
-			if err := c.over(maxInline); err != nil {
-				t.Errorf("r fails with %v: Serve: %v", dead, err)
-			}
-			s.saw(t, ErrClosed)
-			c.want(modernFailed("1", ErrClosed.Error()))
-		})
-	}
-}
-
 // The error of an HTTP request that a cancelled handler made is context.Canceled, and so is
 // the cause of the handler's context.
 func TestCausesAreCanceled(t *testing.T) {
-	for _, end := range []func(c *client){func(c *client) { c.send(cancelling("1")) }, func(c *client) { c.in.Close() }} {
+	for _, end := range []func(c *client){func(c *client) { c.send("cancel 1") }, func(c *client) { c.in.Close() }} {
 		bubble(t, func(t *testing.T, s *stage) {
 			web := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 				_, conn := net.Pipe() // which never responds
@@ -107,7 +72,7 @@ func TestCausesAreCanceled(t *testing.T) {
 				return "", got
 			})
 			c := serve(t, &s.Server)
-			c.send(modernCall("1", "fetch"))
+			c.send("1+ call fetch")
 			synctest.Wait()
 			end(c)
 			synctest.Wait()
@@ -123,7 +88,8 @@ func TestCausesAreCanceled(t *testing.T) {
 // ---- the table of endings ----
 
 // Each row of the table at the top of cancel.go: the cause, the response, and what
-// Serve returns.
+// Serve returns. Each error that a closed pipe or connection causes is an ordinary end, for r
+// and for w.
 func TestEndings(t *testing.T) {
 	boom := errors.New("boom")
 	breakWith := func(n int, err error) func(*client) {
@@ -132,13 +98,14 @@ func TestEndings(t *testing.T) {
 			c.send(pingLine)
 		}
 	}
-	for _, row := range []struct {
+	type ending struct {
 		name     string
 		event    func(c *client)
 		cause    error
 		answered bool
 		returns  error
-	}{
+	}
+	endings := []ending{
 		{"EOF", func(c *client) { c.in.Close() }, ErrClosed, true, nil},
 		{"r fails", func(c *client) { c.in.CloseWithError(boom) }, boom, true, boom},
 		{"r fails, wrapped", func(c *client) { c.in.CloseWithError(fmt.Errorf("usb: %w", boom)) }, boom, true, boom},
@@ -150,11 +117,28 @@ func TestEndings(t *testing.T) {
 		{"EOF, and w is a closed pipe", func(c *client) { breakWith(0, syscall.EPIPE)(c); c.in.Close() }, ErrClosed, false, nil},
 		{"ctx ends", func(c *client) { c.cancel(nil) }, context.Canceled, true, nil},
 		{"ctx ends with a cause", func(c *client) { c.cancel(boom) }, boom, true, nil},
-	} {
+	}
+	path := func(err error) error { return &os.PathError{Op: "write", Path: "/dev/stdout", Err: err} }
+	closed := []error{
+		io.ErrClosedPipe, os.ErrClosed, path(os.ErrClosed),
+		syscall.EPIPE, path(syscall.EPIPE), path(syscall.ECONNRESET),
+		fmt.Errorf("tls: %w", path(os.NewSyscallError("write", syscall.EPIPE))),
+		path(errors.New("use of closed network connection")),
+	}
+	if runtime.GOOS == "windows" {
+		for _, n := range []syscall.Errno{109, 232, 233, 10054} {
+			closed = append(closed, path(n))
+		}
+	}
+	for _, err := range closed {
+		endings = append(endings, ending{"w fails: " + err.Error(), breakWith(0, err), ErrClosed, false, nil},
+			ending{"r fails: " + err.Error(), func(c *client) { c.in.CloseWithError(err) }, ErrClosed, true, nil})
+	}
+	for _, row := range endings {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
-				c := serveWire(t, &s.Server)
-				c.send(modernCall("1", "wait"))
+				c := serve(t, &s.Server)
+				c.send("1+ call wait")
 				c.want()
 				time.Sleep(time.Hour) // nothing ends by itself
 				c.want()
@@ -180,8 +164,8 @@ func TestEOFAfterRequestsLosesNoResponse(t *testing.T) {
 		s.MaxConcurrent = max
 		var script, want []string
 		for i := range 200 {
-			script = append(script, modernCall(strconv.Itoa(2*i), "hi"), strings.Replace(pingLine, `"p"`, strconv.Itoa(2*i+1), 1))
-			want = append(want, modernSaid(2*i, "hi"), strings.Replace(pongLine, `"p"`, strconv.Itoa(2*i+1), 1))
+			script = append(script, full(fmt.Sprint(2*i, "+ call hi")), full(fmt.Sprint(2*i+1, " ping")))
+			want = append(want, full(fmt.Sprint(2*i, "+ said hi")), full(fmt.Sprint(2*i+1, " {}")))
 		}
 		got := feed(t, &s.Server, strings.NewReader(strings.Join(script, "\n"))) // the last line has no newline
 		slices.Sort(got)
@@ -200,7 +184,7 @@ func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 		"nothing":      "",
 		"requests":     strings.Repeat(pingLine+"\n", 2<<20/len(pingLine)),
 		"invalid":      strings.Repeat("x\n", 1<<19),
-		"large result": strings.Repeat(strings.Replace(modernCall("9", "x"), `"tools/call"`, `"resources/list"`, 1)+"\n", 100),
+		"large result": strings.Repeat(full("9+ resources/list")+"\n", 100),
 	} {
 		if raceBuild() && name == "invalid" { // which takes long
 			continue
@@ -212,7 +196,7 @@ func TestEOFIsSeenWhileOutputIsUnsent(t *testing.T) {
 				return strings.Repeat("x", outputBound), nil
 			})
 			c := serveUnread(t, &s.Server)
-			c.send(modernCall("1", "wait"), modernCall("2", "big"), modernCall("3", "big"))
+			c.send("1+ call wait", "2+ call big", "3+ call big")
 			synctest.Wait() // the reader is in Read
 			close(s.release)
 			synctest.Wait() // too much output is unsent, and is not read
@@ -235,7 +219,7 @@ func TestInputAfterTheEndIsDiscarded(t *testing.T) {
 	for _, size := range []int{100, keepBuffer} {
 		bubble(t, func(t *testing.T, s *stage) {
 			c := serve(t, &s.Server)
-			c.send(modernCall("1", "deaf"))
+			c.send("1+ call deaf")
 			time.Sleep(maxInline) // another goroutine reads now
 			c.cancel(nil)
 			synctest.Wait()
@@ -258,7 +242,7 @@ func TestInputAfterTheEndIsDiscarded(t *testing.T) {
 func TestReaderClosedAfterContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "deaf"))
+		c.send("1+ call deaf")
 		time.Sleep(maxInline) // another goroutine reads now
 		c.cancel(errors.New("shut down"))
 		synctest.Wait()
@@ -275,9 +259,9 @@ func TestReaderClosedAfterContextEnds(t *testing.T) {
 func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "wait"), modernCall("3", "deaf"))
+		c.send("1+ call wait", "2+ call wait", "3+ call deaf")
 		c.want()
-		c.send(cancelling("1"), cancelling("3"))
+		c.send("cancel 1", "cancel 3")
 		c.want()
 		s.saw(t, stopped)
 		c.in.Close()
@@ -285,45 +269,45 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 		s.saw(t, ErrClosed)
 		close(s.release)
 		c.ends(0, nil)
-		c.want(modernFailed("2", ErrClosed.Error()))
+		c.want("2+ failed " + ErrClosed.Error())
 		s.saw(t, stopped)
 	})
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
+		c.send("1+ call wait", "2+ call deaf")
 		c.in.Close()
 		time.Sleep(time.Second - 1)
 		c.want()
 		c.ends(1, ErrWaitDelay)
-		c.want(modernFailed("1", ErrClosed.Error()))
+		c.want("1+ failed " + ErrClosed.Error())
 		close(s.release)
 	})
 	bubble(t, func(t *testing.T, s *stage) {
 		s.CancelDelay = 2 * time.Second
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "sleep1"), modernCall("2", "sleep3"))
+		c.send("1+ call sleep1", "2+ call sleep3")
 		c.in.Close()
 		time.Sleep(time.Second)
-		c.want(modernSaid("1", "slept"))
+		c.want("1+ said slept")
 		c.ends(time.Second, nil)
-		c.want(modernFailed("2", ErrClosed.Error()))
+		c.want("2+ failed " + ErrClosed.Error())
 	})
 	bubble(t, func(t *testing.T, s *stage) { // what the client does not read is discarded soon after WaitDelay
 		c := serveUnread(t, &s.Server)
-		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
+		c.send("1+ call wait", "2+ call deaf")
 		c.in.Close()
 		c.ends(1100*time.Millisecond, ErrWaitDelay)
 		close(s.release)
 	})
 	bubble(t, func(t *testing.T, s *stage) { // a Write in progress after WaitDelay may end within the same time
 		c := serveUnread(t, &s.Server)
-		c.send(modernCall("0", "hi")) // a goroutine is blocked in a Write from here on
-		c.send(modernCall("1", "wait"), modernCall("2", "deaf"))
+		c.send("0+ call hi") // a goroutine is blocked in a Write from here on
+		c.send("1+ call wait", "2+ call deaf")
 		c.in.Close()
 		time.Sleep(1050 * time.Millisecond)
-		go c.listen()
+		c.listen()
 		c.ends(0, ErrWaitDelay)
-		c.want(modernSaid("0", "hi"), modernFailed("1", ErrClosed.Error()))
+		c.want("0+ said hi", "1+ failed "+ErrClosed.Error())
 		close(s.release)
 	})
 }
@@ -331,7 +315,7 @@ func TestResponsesAreHeldUntilHandlersReturn(t *testing.T) {
 // After the end of the input, handlers go on for CancelDelay, unless w fails or ctx ends.
 func TestCancelDelay(t *testing.T) {
 	const linger = 2500 * time.Millisecond
-	slept := func(id string) []string { return []string{progressLine(id, "1"), modernSaid(id, "slept")} }
+	slept := func(id string) []string { return []string{progressLine(id, "1"), fmt.Sprint(id, "+ said slept")} }
 	eof := func(c *client) { c.in.Close() }
 	for _, row := range []struct {
 		linger time.Duration
@@ -342,11 +326,11 @@ func TestCancelDelay(t *testing.T) {
 		causes []error
 		lines  []string
 	}{
-		{0, "sleep1", eof, 0, nil, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
+		{0, "sleep1", eof, 0, nil, []error{ErrClosed}, []string{"0+ failed " + ErrClosed.Error()}},
 		{linger, "sleep1", eof, time.Second - maxInline, nil, []error{nil}, slept("0")},
 		{linger, "sleep1 sleep2", eof, 2*time.Second - maxInline, nil, []error{nil, nil}, append(slept("0"), slept("1")...)},
-		{linger, "sleep3", eof, linger, nil, []error{ErrClosed}, []string{modernFailed("0", ErrClosed.Error())}},
-		{linger, "sleep1 wait", eof, linger, nil, []error{nil, ErrClosed}, append(slept("0"), modernFailed("1", ErrClosed.Error()))},
+		{linger, "sleep3", eof, linger, nil, []error{ErrClosed}, []string{"0+ failed " + ErrClosed.Error()}},
+		{linger, "sleep1 wait", eof, linger, nil, []error{nil, ErrClosed}, append(slept("0"), "1+ failed "+ErrClosed.Error())},
 		{time.Hour, "sleep1 wait", func(c *client) {
 			c.setFail(func([]byte) (int, error) { return 0, syscall.EPIPE })
 			c.in.Close()
@@ -355,14 +339,14 @@ func TestCancelDelay(t *testing.T) {
 			c.in.Close()
 			synctest.Wait()
 			c.cancel(io.ErrNoProgress)
-		}, time.Second, ErrWaitDelay, []error{io.ErrNoProgress}, []string{modernFailed("0", io.ErrNoProgress.Error())}},
+		}, time.Second, ErrWaitDelay, []error{io.ErrNoProgress}, []string{"0+ failed " + io.ErrNoProgress.Error()}},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.CancelDelay = row.linger
-			c := serveWire(t, &s.Server)
+			c := serve(t, &s.Server)
 			for i, tool := range strings.Fields(row.tools) {
 				id := strconv.Itoa(i)
-				c.send(modernCall(id, tool, `"progressToken":`+id))
+				c.send(fmt.Sprint(id, "+ call "+tool+" @"+id))
 			}
 			time.Sleep(maxInline)
 			row.event(c)
@@ -376,20 +360,20 @@ func TestCancelDelay(t *testing.T) {
 		s.CancelDelay = time.Minute
 		add(&s.Server, "change", func(context.Context) (string, error) {
 			time.Sleep(time.Second)
-			s.RemoveTools("nil")
+			s.RemoveTools("panic")
 			s.ResourceUpdated("test://x")
 			return "changed", nil
 		})
 		s.AddResource(Resource{URI: "test://x", Name: "x"}, texts("x"))
 		c := serve(t, &s.Server)
 		c.initialize("2025-11-25", "{}")
-		c.script(`
+		c.play(`
 			> 1 resources/subscribe {"uri":"test://x"}
 			< 1 {}`)
-		c.send(legacyCall("2", "change"))
+		c.send("2 call change")
 		c.in.Close()
 		c.ends(time.Second, nil)
-		c.want(changed, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://x"}}`, said(2, "changed"))
+		c.want(changed, `notifications/resources/updated {"uri":"test://x"}`, "2 said changed")
 	})
 }
 
@@ -415,15 +399,13 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 				if second == nil || time.Since(begin) != 0 {
 					t.Errorf("after the end, at %v: %v", time.Since(begin), second)
 				}
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.causes = append(s.causes, first)
+				s.end(first)
 				return "", nil
 			})
-			c := serveWire(t, &s.Server)
+			c := serve(t, &s.Server)
 			c.initialize("2025-11-25", `{"roots":{}}`)
 			for i := range n {
-				c.send(legacyCall(strconv.Itoa(i+1), "again"))
+				c.send(fmt.Sprint(i+1, " call again"))
 			}
 			if got := c.recv(); len(got) != n || !strings.Contains(got[0], "roots/list") {
 				t.Fatalf("questions: %q", got)
@@ -443,8 +425,8 @@ func TestQuestionsEndWithTheSession(t *testing.T) {
 // closed the connection.
 func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 	const tag = `"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"`
-	const ack = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + tag + `},"notifications":{"toolsListChanged":true}}}`
-	const end = `{"jsonrpc":"2.0","id":"sub","result":{"resultType":"complete",` + tag + `,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`
+	const ack = `notifications/subscriptions/acknowledged {` + tag + `},"notifications":{"toolsListChanged":true}}`
+	const end = `"sub" {"resultType":"complete",` + tag + `,"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}`
 	for _, row := range []struct {
 		event func(c *client)
 		lines []string
@@ -452,13 +434,12 @@ func TestOpenStreamsDoNotDelayTheEnd(t *testing.T) {
 		{func(c *client) { c.in.Close() }, nil},
 		{func(c *client) { c.in.CloseWithError(io.ErrClosedPipe) }, nil},
 		{func(c *client) { c.cancel(nil) }, []string{end}},
-		{func(c *client) { c.send(cancelling(`"sub"`)); c.recv(); c.in.Close() }, nil},
+		{func(c *client) { c.send(`cancel "sub"`); c.recv(); c.in.Close() }, nil},
 	} {
 		bubble(t, func(t *testing.T, s *stage) {
 			s.CancelDelay = time.Hour
 			c := serve(t, &s.Server)
-			c.send(listenLine)
-			c.want(ack)
+			c.play("> "+listenLine, "< "+ack)
 			row.event(c)
 			c.ends(0, nil)
 			c.want(row.lines...)
@@ -475,10 +456,10 @@ func TestWaitDelay(t *testing.T) {
 		for _, linger := range []time.Duration{0, 2 * time.Second} {
 			bubble(t, func(t *testing.T, s *stage) {
 				s.WaitDelay, s.CancelDelay = row.drain, linger
-				c := serveWire(t, &s.Server)
-				c.send(modernCall("7", "deaf"), modernCall(`"x"`, "deaf"), modernCall("8", "wait"))
+				c := serve(t, &s.Server)
+				c.send("7+ call deaf", `"x"+ call deaf`, "8+ call wait")
 				synctest.Wait()
-				c.send(cancelling(`"x"`))
+				c.send(`cancel "x"`)
 				synctest.Wait()
 				c.in.Close()
 				err := c.over(linger + row.lasts)
@@ -490,7 +471,7 @@ func TestWaitDelay(t *testing.T) {
 				if !slices.Equal(names, []string{`tools/call deaf (id "x"), cancelled`, `tools/call deaf (id 7)`}) {
 					t.Errorf("still at work: %s", names)
 				}
-				c.want(modernFailed("8", ErrClosed.Error()))
+				c.want("8+ failed " + ErrClosed.Error())
 				synctest.Wait() // for a write that was under way
 				before := c.tries
 				close(s.release)
@@ -508,19 +489,19 @@ func TestWaitDelay(t *testing.T) {
 			return "tidy", nil
 		})
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "tidy"))
+		c.send("1+ call tidy")
 		time.Sleep(maxInline)
 		c.in.Close()
 		c.ends(time.Second-1, nil)
-		c.want(modernSaid("1", "tidy"))
+		c.want("1+ said tidy")
 	})
 	bubble(t, func(t *testing.T, s *stage) { // many names; a failure of w besides
-		c := serveWire(t, &s.Server)
+		c := serve(t, &s.Server)
 		for i := range 30 {
-			c.send(modernCall(strconv.Itoa(i), "deaf"))
+			c.send(fmt.Sprint(i, "+ call deaf"))
 		}
 		synctest.Wait()
-		c.fail = func([]byte) (int, error) { return 0, io.ErrNoProgress }
+		c.setFail(func([]byte) (int, error) { return 0, io.ErrNoProgress })
 		c.send(pingLine)
 		err := c.over(time.Second)
 		if !errors.Is(err, ErrWaitDelay) || !errors.Is(err, io.ErrNoProgress) || !strings.Contains(err.Error(), "and 20 more") {
@@ -533,8 +514,8 @@ func TestWaitDelay(t *testing.T) {
 // However short WaitDelay is, a session in which nothing is left ends without an ErrWaitDelay.
 func TestNothingIsLeftAfterAShortWaitDelay(t *testing.T) {
 	for name, lines := range map[string][]string{
-		"nothing": nil, "inline": {modernCall("1", "hi")}, "listens": {listenLine},
-		"two": {modernCall("1", "hi"), modernCall("2", "hi")}, "own goroutine": {modernCall("1", "deaf"), pingLine},
+		"nothing": nil, "inline": {"1+ call hi"}, "listens": {listenLine},
+		"two": {"1+ call hi", "2+ call hi"}, "own goroutine": {"1+ call deaf", pingLine},
 	} {
 		var sessions sync.WaitGroup
 		for i := range 200 {
@@ -544,24 +525,19 @@ func TestNothingIsLeftAfterAShortWaitDelay(t *testing.T) {
 			sessions.Go(func() {
 				s := newStage()
 				s.WaitDelay = 1
-				c := serveUnread(t, &s.Server)
-				responses := bufio.NewReader(c.out)
-				c.send(lines...)
-				for i := range lines {
-					if i == 1 {
+				l := newLoad(t, &s.Server)
+				for i, line := range lines {
+					if l.in.Write([]byte(line + "\n")); i == 1 {
 						close(s.release)
 					}
-					if _, err := responses.ReadString('\n'); err != nil {
-						t.Error(err)
-					}
 				}
-				go io.Copy(io.Discard, responses)
+				l.exchange(nil, len(lines))
 				if i%2 == 0 {
-					c.cancel(nil)
+					l.end()
 				} else {
-					c.in.Close()
+					l.in.Close()
 				}
-				if err := <-c.done; err != nil {
+				if err := <-l.done; err != nil {
 					t.Errorf("%s, by context %v: %v", name, i%2 == 0, err)
 				}
 			})
@@ -584,7 +560,7 @@ func TestWaitDelayDuringAMessage(t *testing.T) {
 	s := &Server{Name: "demo", Version: "1", ErrorLog: log.New(io.Discard, "", 0), WaitDelay: 1}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, r, w) }()
-	io.WriteString(in, strings.Replace(opening, "2025-11-25", "2025-03-26", 1))
+	io.WriteString(in, written("0 initialize 2025-03-26", "notifications/initialized"))
 	io.WriteString(in, "[1"+strings.Repeat(",1", 8<<20)+"]\n")
 	if err := <-done; !errors.Is(err, ErrWaitDelay) || !strings.Contains(err.Error(), "a message was still being read") {
 		t.Errorf("Serve: %v", err)
@@ -601,7 +577,7 @@ func TestSlowCancelDoesNotDelayTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		s.MaxConcurrent = 1
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "deaf"), modernCall("2", "hi"))
+		c.send("1+ call deaf", "2+ call hi")
 		synctest.Wait()
 		cause := slowError(make(chan struct{}))
 		c.cancel(cause)
@@ -628,10 +604,10 @@ func TestNothingIsReadAfterServe(t *testing.T) {
 		if err := s.Serve(ctx, r, io.Discard); err != nil {
 			t.Errorf("Serve: %v", err)
 		}
-		io.WriteString(in, modernCall("1", "hi")+"\n") // is read, and has no effect
+		io.WriteString(in, full("1+ call hi")+"\n") // is read, and has no effect
 		read := make(chan bool, 1)
 		go func() {
-			_, err := io.WriteString(in, modernCall("2", "hi")+"\n")
+			_, err := io.WriteString(in, full("2+ call hi")+"\n")
 			read <- err == nil
 		}()
 		synctest.Wait()
@@ -650,27 +626,27 @@ func TestNothingIsReadAfterServe(t *testing.T) {
 func TestCancelEndsOneRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("1", "wait"))
+		c.send("1+ call wait")
 		c.want()
-		c.send(cancelling("1"))
+		c.send("cancel 1")
 		c.want()
 		s.saw(t, stopped) // a *CancelledError with the reason
 
 		// A cancel in the same Write as its request may be too late for a short handler.
-		c.send(modernCall("2", "hi") + "\n" + cancelling("2") + "\n" + modernCall(`"2"`, "hi"))
-		got := slices.DeleteFunc(c.recv(), func(l string) bool { return sameJSON(t, l, modernSaid("2", "hi")) })
-		if len(got) != 1 || !sameJSON(t, got[0], modernSaid(`"2"`, "hi")) {
+		c.send("2+ call hi\ncancel 2\n" + `"2"+ call hi`)
+		got := slices.DeleteFunc(c.recv(), func(l string) bool { return sameJSON(t, l, "2+ said hi") })
+		if len(got) != 1 || !sameJSON(t, got[0], `"2"+ said hi`) {
 			t.Errorf("got %q", got)
 		}
-		c.send(modernCall("3", "wait") + "\n" + cancelling("3"))
+		c.send("3+ call wait\ncancel 3")
 		time.Sleep(maxInline)
 		c.want()
 		s.saw(t, stopped)
 
-		c.send(modernCall("5", "wait"), modernCall(`"6"`, "wait"), modernCall("7", "wait"))
+		c.send("5+ call wait", `"6"+ call wait`, "7+ call wait")
 		c.want()
 		for _, none := range []string{`"5"`, `"5.0"`, "5e0", "50e-1", "6", "8", "1", "-5", "null", "true", "5.5", "[5]", `{"id":5}`, `"init"`, `"ping"`} {
-			c.send(cancelling(none))
+			c.send("cancel " + none)
 		}
 		for _, malformed := range []string{
 			``, `,"params":null`, `,"params":5`, `,"params":[5]`, `,"params":{}`,
@@ -678,14 +654,13 @@ func TestCancelEndsOneRequest(t *testing.T) {
 		} {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled"` + malformed + `}`)
 		}
-		c.send(pingLine)
-		c.want(pongLine)
+		c.play("> "+pingLine, "< "+pongLine)
 		s.saw(t)
-		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
+		c.send(`notifications/cancelled {"requestId":5}`)
 		s.saw(t, &CancelledError{})
-		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":["x"]}}`)
+		c.send(`notifications/cancelled {"requestId":7,"reason":["x"]}`)
 		s.saw(t, &CancelledError{})
-		c.send(cancelling(`"6"`), cancelling(`"6"`))
+		c.send(`cancel "6"`, `cancel "6"`)
 		s.saw(t, stopped)
 		for _, id := range []struct{ request, others, cancel string }{
 			{"5", "50", "5.0"},
@@ -698,20 +673,18 @@ func TestCancelEndsOneRequest(t *testing.T) {
 			{`"\/\u00e9\""`, `"\\/é"`, `"/é\u0022"`},
 			{`"\ud83d\ude00"`, `"\ud83d"`, `"😀"`},
 		} {
-			c.send(modernCall(id.request, "wait"), cancelling(id.others))
+			c.send(fmt.Sprint(id.request, "+ call wait"), "cancel "+id.others)
 			s.saw(t)
-			c.send(cancelling(id.cancel))
+			c.send("cancel " + id.cancel)
 			s.saw(t, stopped)
 		}
-		c.end()
 	})
 	bubble(t, func(t *testing.T, s *stage) { // initialize cannot be cancelled
 		c := serve(t, &s.Server)
-		c.send(strings.SplitAfter(opening, "\n")[0] + cancelling("0"))
+		c.send("0 initialize 2025-11-25\ncancel 0")
 		if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], `"protocolVersion":"2025-11-25"`) {
 			t.Errorf("initialize: %q", got)
 		}
-		c.end()
 	})
 }
 
@@ -721,11 +694,11 @@ func TestCancelledRequestDoesNotStart(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so the reader usually continues until it blocks
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
-		c.send(modernCall("0", "wait"))
+		c.send("0+ call wait")
 		time.Sleep(maxInline)
 		s.ran(t, "0")
 		for range 20 {
-			c.send(modernCall("1", "wait") + "\n" + cancelling("1") + "\n" + pingLine)
+			c.send("1+ call wait\ncancel 1\n" + pingLine)
 			c.want(pongLine)
 		}
 		if n := s.starts(); n > 10 {
@@ -733,7 +706,7 @@ func TestCancelledRequestDoesNotStart(t *testing.T) {
 		}
 		c.in.Close()
 		c.ends(0, nil)
-		c.want(modernFailed("0", ErrClosed.Error()))
+		c.want("0+ failed " + ErrClosed.Error())
 	})
 }
 
@@ -761,21 +734,19 @@ func TestCancelledRequestIsNotAnswered(t *testing.T) {
 			func(context.Context) (string, error) { panic("x") },
 			func(context.Context) (string, error) { runtime.Goexit(); return "", nil },
 		} {
-			c.send(legacyCall("1", "obey", `"progressToken":"t"`))
+			c.send(`1 call obey @"t"`)
 			c.want()
-			c.send(cancelling("1"))
+			c.send("cancel 1")
 			c.want()
-			c.send(modernCall("1", "wait")) // the same id
+			c.send("1+ call wait") // the same id
 			c.want()
 			act <- f // the first one ends
 			c.want()
 			s.saw(t)
-			c.send(cancelling("1"))
+			c.send("cancel 1")
 			s.saw(t, stopped) // the second
-			c.send(modernCall("1", "hi"))
-			c.want(modernSaid("1", "hi"))
+			c.play("> 1+ call hi", "< 1+ said hi")
 		}
-		c.end()
 	})
 }
 
@@ -791,10 +762,9 @@ func TestCancelledStreamIsSilent(t *testing.T) {
 		for range 50 {
 			c.send(listenLine)
 			c.recv()
-			c.send(cancelling(`"sub"`) + "\n" + modernCall("1", "change"))
-			c.want(modernSaid("1", ""))
+			c.send(`cancel "sub"` + "\n1+ call change")
+			c.want("1+ said")
 		}
-		c.end()
 	})
 }
 
@@ -842,12 +812,11 @@ func TestPanicFailsOneRequest(t *testing.T) {
 				})
 				c := serve(t, &s.Server)
 				c.initialize("2025-11-25", "{}")
-				c.send(call(1, "die", `{"Late":false}`)) // on the reader's goroutine
-				c.want(failed(1, "Internal error in tool die"))
-				c.send(call(2, "die", `{"Late":true}`), legacyCall("3", "hi"), pingLine)
+				c.play(`> 1 call die {"Late":false}`, "< 1 failed Internal error in tool die") // on the reader's goroutine
+				c.send(`2 call die {"Late":true}`, "3 call hi", pingLine)
 				c.want(pongLine)
 				time.Sleep(time.Second)
-				c.want(failed(2, "Internal error in tool die"), said(3, "hi"))
+				c.want("2 failed Internal error in tool die", "3 said hi")
 				c.end()
 				text := log.String()
 				for _, want := range []string{"die (id 1) " + test.logs, "die (id 2) " + test.logs, "_test.go:"} {
@@ -857,6 +826,385 @@ func TestPanicFailsOneRequest(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// ---- processes ----
+
+func TestMain(m *testing.M) {
+	switch os.Getenv("MCP_TEST_CHILD") {
+	case "server":
+		os.Exit(childServer())
+	case "reader": // a process that a handler starts: it reads its stdin and prints
+		b, err := io.ReadAll(os.Stdin)
+		fmt.Printf("reader got %d bytes, %v\n", len(b), err)
+		os.Exit(0)
+	}
+	code := m.Run()
+	left := leftovers()
+	for end := time.Now().Add(5 * time.Second); left != "" && time.Now().Before(end); left = leftovers() {
+		runtime.Gosched() // a goroutine may be about to end
+	}
+	if code == 0 && left != "" {
+		fmt.Fprintf(os.Stderr, "goroutines are left behind:\n\n%s\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+const patience = 60 * time.Second // how long a child process may take
+
+// A report is what a child process writes in a deferred call of its main. If the report
+// is there, main has cleaned up.
+type report struct {
+	Err       string         // of ServeStdio
+	WaitDelay bool           // Err is an ErrWaitDelay
+	Ended     map[string]int // how many handlers were cancelled, by cause
+	Restored  bool           // os.Stdin and os.Stdout
+	Again     string         // the error of serving once more
+}
+
+// earlyLogger is made before ServeStdio, as a package-level logger is.
+var earlyLogger = slog.New(slog.NewTextHandler(os.Stdout, nil))
+
+// childServer is the main of a server. The environment says how it differs from others.
+func childServer() (code int) {
+	var mu sync.Mutex
+	rep := report{Ended: make(map[string]int)}
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		b, _ := json.Marshal(rep)
+		if err := os.WriteFile(os.Getenv("MCP_TEST_REPORT"), b, 0o600); err != nil {
+			code = 3
+		}
+	}()
+	drain, _ := time.ParseDuration(os.Getenv("MCP_TEST_DRAIN"))
+	s := &Server{Name: "child", Version: "1", WaitDelay: cmp.Or(drain, 30*time.Second)}
+	for _, name := range strings.Fields(os.Getenv("MCP_TEST_SIGNALS")) {
+		s.Signals = append(s.Signals, map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM}[name])
+	}
+	if s.Signals != nil && !slices.Contains(s.Signals, os.Signal(syscall.SIGHUP)) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as a program that reloads its configuration
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	waiting, changed := 0, sync.NewCond(&mu)
+	arrive := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		waiting++
+		changed.Broadcast()
+	}
+	AddTool(s, Tool{Name: "echo"}, func(ctx context.Context, in struct{ Text string }) (string, error) {
+		return in.Text, nil
+	})
+	AddTool(s, Tool{Name: "big"}, func(ctx context.Context, in struct{ Size int }) (string, error) {
+		return strings.Repeat("x", in.Size), nil
+	})
+	AddTool(s, Tool{Name: "arrived"}, func(ctx context.Context, in struct{ N int }) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for waiting < in.N {
+			changed.Wait()
+		}
+		return "yes", nil
+	})
+	add(s, "wait", func(ctx context.Context) (string, error) {
+		arrive()
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		rep.Ended[context.Cause(ctx).Error()]++
+		return "", ctx.Err()
+	})
+	add(s, "hang", func(ctx context.Context) (string, error) {
+		arrive()
+		select {}
+	})
+	add(s, "stray", func(ctx context.Context) (string, error) {
+		fmt.Println("stray print")
+		earlyLogger.Info("stray log")
+		cmd := exec.CommandContext(ctx, must(os.Executable()))
+		cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=reader")
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		return "ran", cmd.Run()
+	})
+	add(s, "second", func(ctx context.Context) (string, error) {
+		return "", s.ServeStdio(ctx)
+	})
+	add(s, "stop", func(ctx context.Context) (string, error) { // and then gets a signal
+		cancel()
+		<-ctx.Done()
+		err := must(os.FindProcess(os.Getpid())).Signal(syscall.SIGTERM)
+		time.Sleep(50 * time.Millisecond) // cleans up while the signal arrives
+		return "", err
+	})
+
+	if n, _ := strconv.Atoi(os.Getenv("MCP_TEST_REPORTS")); n > 0 {
+		for i := range n {
+			AddTool(s, Tool{Name: "reported" + strconv.Itoa(i), InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`)},
+				func(context.Context, map[string]any) (string, error) { return "", nil })
+		}
+	}
+	stdin, stdout, printAfter := *os.Stdin, *os.Stdout, os.Getenv("MCP_TEST_PRINT") != ""
+	if printAfter {
+		log.SetOutput(os.Stdout)
+		log.SetFlags(0)
+	}
+	err := s.ServeStdio(ctx)
+	if os.Getenv("MCP_TEST_CLEANUP") != "" {
+		os.NewFile(4, "begun").Close()
+		io.Copy(io.Discard, os.NewFile(3, "end")) // until the parent closes it
+		for strings.Contains(leftovers(), "(*lineWriter).writeAll") {
+			runtime.Gosched() // a write that was left behind has still to fail
+		}
+	}
+	if printAfter {
+		fmt.Println(`"after"`)
+		log.Print("after, by log")
+		if err := s.ServeStdio(context.Background()); err != nil { // stdin is at its end
+			rep.Again = err.Error()
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	rep.Restored = *os.Stdin == stdin && *os.Stdout == stdout
+	if err != nil {
+		rep.Err, rep.WaitDelay = err.Error(), errors.Is(err, ErrWaitDelay)
+		return 1
+	}
+	return 0
+}
+
+// A message is any line of the server.
+type message struct {
+	ID     int
+	Method string
+	Result *toolResult
+	Error  *struct{ Code int }
+}
+
+// A proc is a child process with its pipes.
+type proc struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	file     string // its report
+	in, out  *os.File
+	lines    *bufio.Reader // of out
+	errs     bytes.Buffer  // stderr, complete when it has ended
+	ended    chan struct{}
+	overtime func()
+}
+
+// newProc makes a child process without starting it.
+func newProc(t *testing.T, env ...string) *proc {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	p := &proc{t: t, file: filepath.Join(t.TempDir(), "report"), ended: make(chan struct{}), overtime: cancel}
+	p.cmd = exec.CommandContext(ctx, must(os.Executable()))
+	p.cmd.WaitDelay, p.cmd.Stderr = 10*time.Second, &p.errs
+	trace := ""
+	if wireFolder != "" {
+		trace = filepath.Join(wireFolder, "process"+strconv.FormatUint(rand.Uint64(), 16))
+	}
+	p.cmd.Env = append(os.Environ(), "MCP_TEST_CHILD=server", "MCP_TEST_REPORT="+p.file, "MCP_TRACE="+trace,
+		"GORACE=atexit_sleep_ms=0", "GOCOVERDIR="+t.TempDir())
+	p.cmd.Env = append(p.cmd.Env, env...)
+	return p
+}
+
+// start starts the process, with pipes for stdin and stdout unless they are set.
+func (p *proc) start() *proc {
+	p.t.Helper()
+	var theirs []*os.File
+	if p.cmd.Stdin == nil {
+		r, w := pipe(p.t)
+		p.cmd.Stdin, p.in, theirs = r, w, append(theirs, r)
+	}
+	if p.cmd.Stdout == nil {
+		r, w := pipe(p.t)
+		p.cmd.Stdout, p.out, theirs = w, r, append(theirs, w)
+		p.lines = bufio.NewReaderSize(r, 1<<16)
+	}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, f := range append(theirs, p.cmd.ExtraFiles...) {
+		f.Close()
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.ended)
+	}()
+	p.t.Cleanup(func() { p.overtime(); <-p.ended })
+	return p
+}
+
+// pipe returns a pipe that is closed at the end of the test.
+func pipe(tb testing.TB) (r, w *os.File) {
+	tb.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// open starts the process and a legacy session.
+func (p *proc) open() *proc {
+	p.t.Helper()
+	p.start().send(opening)
+	p.next(0)
+	return p
+}
+
+// openCleaner is open for a server whose main cleans up after ServeStdio. Begun returns
+// when the cleanup has begun. The cleanup lasts until end is called.
+func (p *proc) openCleaner() (begun, end func()) {
+	p.t.Helper()
+	theirEnd, ourEnd := pipe(p.t)
+	ourBegun, theirBegun := pipe(p.t)
+	p.cmd.Env = append(p.cmd.Env, "MCP_TEST_CLEANUP=1")
+	p.cmd.ExtraFiles = []*os.File{theirEnd, theirBegun} // are 3 and 4
+	p.open()
+	return func() { io.ReadAll(ourBegun) }, func() { ourEnd.Close() }
+}
+
+// kill sends a signal until it has ended the process, because the process may not have
+// handled the one before yet.
+func (p *proc) kill(sig os.Signal) {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		p.cmd.Process.Signal(sig)
+		select {
+		case <-p.ended:
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// send writes lines to the process in one Write.
+func (p *proc) send(lines ...string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, written(lines...)); err != nil {
+		p.t.Fatalf("send: %v", err)
+	}
+}
+
+// recv reads one line, which must be a JSON-RPC message.
+func (p *proc) recv() message {
+	p.t.Helper()
+	line, err := p.lines.ReadString('\n')
+	if err != nil {
+		p.t.Fatalf("recv: %v after %q", err, line)
+	}
+	return parseMessage(p.t, line)
+}
+
+func parseMessage(t *testing.T, line string) (m message) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(line), &m); err != nil || !strings.HasPrefix(line, `{"jsonrpc":"2.0",`) {
+		t.Fatalf("not JSON-RPC: %.200q (%v)", line, err)
+	}
+	return m
+}
+
+// next reads one line, which must be the response to id.
+func (p *proc) next(id int) message {
+	p.t.Helper()
+	m := p.recv()
+	if m.ID != id || m.Method != "" {
+		p.t.Fatalf("got %+v, want the response to %d", m, id)
+	}
+	return m
+}
+
+// arrived returns when n handlers wait.
+func (p *proc) arrived(n int) {
+	p.t.Helper()
+	p.send(fmt.Sprintf(`1000000 call arrived {"N":%d}`, n))
+	p.next(1e6)
+}
+
+// responses reads to the end of stdout: the responses to ids from to to, in any order.
+func (p *proc) responses(from, to int, check func(m message) bool) {
+	p.t.Helper()
+	rest, err := io.ReadAll(p.lines)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	wantResponses(p.t, string(rest), from, to, check)
+}
+
+// wantResponses checks that out has one response to each id. A check of nil allows all.
+func wantResponses(t *testing.T, out string, from, to int, check func(m message) bool) {
+	t.Helper()
+	seen := make(map[int]bool)
+	for line := range strings.Lines(out) {
+		m := parseMessage(t, line)
+		if seen[m.ID] || m.ID < from || m.ID > to {
+			t.Fatalf("unexpected, or twice: %.200s", line)
+		}
+		if seen[m.ID] = true; m.Error != nil || m.Result == nil || check != nil && !check(m) {
+			t.Fatalf("wrong response: %.200s", line)
+		}
+	}
+	if len(seen) != to-from+1 {
+		t.Fatalf("%d of %d responses", len(seen), to-from+1)
+	}
+}
+
+// isClosedError reports whether a handler returned the error of its context after EOF.
+func isClosedError(m message) bool { return m.Result.text() == "! "+ErrClosed.Error() }
+
+// wait waits for the end of the process and checks its state and its report.
+func (p *proc) wait(state string) (rep report) {
+	p.t.Helper()
+	<-p.ended
+	if got := p.cmd.ProcessState.String(); got != state {
+		p.t.Fatalf("ended with %s, want %s; stderr: %.5000s", got, state, p.errs.String())
+	}
+	b, err := os.ReadFile(p.file)
+	if strings.HasPrefix(state, "signal:") {
+		if err == nil {
+			p.t.Fatal("cleanup ran in a process that was killed")
+		}
+		return rep
+	}
+	if err != nil || json.Unmarshal(b, &rep) != nil {
+		p.t.Fatalf("cleanup did not run: %v", err)
+	}
+	if state == "exit status 0" && rep.Err != "" || rep.Restored == rep.WaitDelay { // late handlers must not write into the protocol
+		p.t.Errorf("report: %+v", rep)
+	}
+	return rep
+}
+
+// silent checks that nothing was written to stderr.
+func (p *proc) silent() {
+	p.t.Helper()
+	if errs := p.errs.String(); errs != "" {
+		p.t.Errorf("stderr: %s", errs)
+	}
+}
+
+// sawCause checks that n handlers were cancelled, all with this cause.
+func (p *proc) sawCause(rep report, n int, cause string) {
+	p.t.Helper()
+	if n > 0 && len(rep.Ended) != 1 || rep.Ended[cause] != n {
+		p.t.Errorf("handlers saw %v, want %q %d times", rep.Ended, cause, n)
+	}
+}
+
+func onUnix(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" || runtime.GOOS == "js" || runtime.GOOS == "wasip1" {
+		t.Skip("needs Unix")
 	}
 }
 
@@ -871,19 +1219,19 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 	hi := func(m message) bool { return m.ID == 0 || m.Result.text() == "hi" }
 	cancelled := func(m message) bool { return m.ID == 0 || isClosedError(m) }
 	for _, tt := range []struct {
-		n, times  int
-		tool, arg string
-		check     func(message) bool
+		n, times int
+		call     string
+		check    func(message) bool
 	}{
-		{0, 10, "", "", nil}, // initialize and nothing else
-		{1, few, "echo", `{"Text":"hi"}`, hi},
-		{50, few, "echo", `{"Text":"hi"}`, hi},
-		{1000, many, "echo", `{"Text":"hi"}`, hi},
-		{50, 10, "wait", `{}`, cancelled},
-		{1000, 3, "wait", `{}`, cancelled},
+		{0, 10, "", nil}, // initialize and nothing else
+		{1, few, `echo {"Text":"hi"}`, hi},
+		{50, few, `echo {"Text":"hi"}`, hi},
+		{1000, many, `echo {"Text":"hi"}`, hi},
+		{50, 10, "wait", cancelled},
+		{1000, 3, "wait", cancelled},
 	} {
-		input := opening + callLines(1, tt.n, tt.tool, tt.arg)
-		t.Run(fmt.Sprint(tt.n, tt.tool), func(t *testing.T) {
+		input := written(opening) + written(calls(1, tt.n, tt.call)...)
+		t.Run(fmt.Sprint(tt.n, tt.call[:min(4, len(tt.call))]), func(t *testing.T) {
 			t.Parallel()
 			for i := range tt.times {
 				t.Run("", func(t *testing.T) {
@@ -915,7 +1263,7 @@ func TestProcessLosesNoResponseAtEOF(t *testing.T) {
 // get a response.
 func TestProcessLeavesHangingHandlers(t *testing.T) {
 	p := newProc(t, "MCP_TEST_DRAIN=200ms").open()
-	p.send(callLines(1, 3, "hang", "{}") + callLines(4, 6, "wait", "{}"))
+	p.send(append(calls(1, 3, "hang"), calls(4, 6, "wait")...)...)
 	p.arrived(6)
 	p.in.Close()
 	p.responses(4, 6, isClosedError)
@@ -931,13 +1279,13 @@ func TestProcessEndsAtABrokenPipe(t *testing.T) {
 	for _, both := range []bool{false, true} {
 		t.Run(fmt.Sprint("both=", both), func(t *testing.T) {
 			p := newProc(t).open()
-			p.send(callLines(1, 50, "wait", "{}"))
+			p.send(calls(1, 50, "wait")...)
 			p.arrived(50)
 			p.out.Close()
 			if both {
 				p.in.Close()
 			} else {
-				p.send(callLine(51, "echo", `{"Text":"hi"}`)) // the write of its response fails
+				p.send(`51 call echo {"Text":"hi"}`) // the write of its response fails
 			}
 			p.sawCause(p.wait("exit status 0"), 50, ErrClosed.Error())
 			p.silent()
@@ -952,7 +1300,7 @@ func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	for _, closesStdin := range []bool{true, false} {
 		t.Run(fmt.Sprint("stdin is closed too=", closesStdin), func(t *testing.T) {
 			p := newProc(t).open()
-			p.send(callLines(1, 8, "big", `{"Size":200000}`))
+			p.send(calls(1, 8, `big {"Size":200000}`)...)
 			if _, err := p.lines.ReadByte(); err != nil { // it has begun to write
 				t.Fatal(err)
 			}
@@ -966,7 +1314,7 @@ func TestProcessEndsWithUnreadResponses(t *testing.T) {
 	t.Run("during cleanup", func(t *testing.T) {
 		p := newProc(t, "MCP_TEST_DRAIN=200ms")
 		begun, end := p.openCleaner()
-		p.send(callLines(1, 8, "big", `{"Size":200000}`))
+		p.send(calls(1, 8, `big {"Size":200000}`)...)
 		p.in.Close()
 		begun()
 		p.out.Close() // the write that ServeStdio left behind fails only now
@@ -1033,7 +1381,7 @@ func TestProcessSignals(t *testing.T) {
 				sh := must(exec.LookPath("sh"))
 				p.cmd.Path, p.cmd.Args = sh, []string{"sh", "-c", `trap "" HUP; exec "$0"`, p.cmd.Path}
 			}
-			p.open().send(callLines(1, tt.handlers, "wait", "{}"))
+			p.open().send(calls(1, tt.handlers, "wait")...)
 			p.arrived(tt.handlers)
 			for _, sig := range tt.send { // SIGHUP is delivered before SIGTERM, also if both are pending
 				p.cmd.Process.Signal(sig)
@@ -1045,7 +1393,7 @@ func TestProcessSignals(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(sig.String()+" twice", func(t *testing.T) {
 			p := newProc(t).open()
-			p.send(callLine(1, "hang", "{}") + callLine(2, "wait", "{}"))
+			p.send("1 call hang", "2 call wait")
 			p.arrived(2)
 			p.cmd.Process.Signal(sig)
 			p.next(2) // the first has arrived
@@ -1055,7 +1403,7 @@ func TestProcessSignals(t *testing.T) {
 	}
 	t.Run("after ctx has ended", func(t *testing.T) {
 		p := newProc(t).open()
-		p.send(callLine(1, "stop", "{}"))
+		p.send("1 call stop")
 		p.wait("exit status 0")
 	})
 }
@@ -1067,8 +1415,8 @@ func TestProcessSignals(t *testing.T) {
 // A logger that was made with os.Stdout before writes to stderr too. Afterwards all is as before.
 func TestProcessStdoutIsStderr(t *testing.T) {
 	p := newProc(t, "MCP_TEST_PRINT=1").open()
-	p.send(callLine(1, "stray", "{}") + "garbage\n") // the child process of 1 does not read what follows
-	p.send(callLine(2, "second", "{}"))
+	p.send("1 call stray", "garbage") // the child process of 1 does not read what follows
+	p.send("2 call second")
 	got := map[int]message{}
 	for range 3 {
 		m := p.recv()
@@ -1077,7 +1425,7 @@ func TestProcessStdoutIsStderr(t *testing.T) {
 	if got[1].Result.text() != "ran" || got[0].Error == nil || !strings.Contains(got[2].Result.text(), "already") {
 		t.Errorf("got %+v", got)
 	}
-	p.send(callLine(3, "stray", "{}")) // the ServeStdio that was refused has restored nothing
+	p.send("3 call stray") // the ServeStdio that was refused has restored nothing
 	p.next(3)
 	p.in.Close()
 	if rest, _ := io.ReadAll(p.lines); string(rest) != "\"after\"\nafter, by log\n" {
@@ -1104,7 +1452,7 @@ func TestProcessFullStderr(t *testing.T) {
 	begun, end := p.openCleaner()
 	w.Close()
 	for range 2 * maxReports {
-		p.send("garbage\n")
+		p.send("garbage")
 		p.recv() // the error response to garbage, which is reported to stderr too
 	}
 	p.in.Close()
@@ -1120,7 +1468,7 @@ func TestProcessReportsDoNotBlock(t *testing.T) {
 	onUnix(t)
 	p := newProc(t, "MCP_TEST_REPORTS=540", "MCP_TEST_DRAIN=200ms")
 	_, p.cmd.Stderr = fullPipe(t)
-	p.open().send(callLine(1, "echo", `{"Text":"hi"}`))
+	p.open().send(`1 call echo {"Text":"hi"}`)
 	p.next(1)
 	p.in.Close()
 	p.wait("exit status 0")
@@ -1146,8 +1494,8 @@ func TestProcessTrace(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "trace")
 		os.WriteFile(file, []byte("kept\n"), 0o600)
 		p := newProc(t, "MCP_TRACE="+file).start()
-		in := opening + callLines(1, 20, "echo", `{"Text":"hi"}`)
-		p.send(in)
+		lines := append([]string{opening}, calls(1, 20, `echo {"Text":"hi"}`)...)
+		p.send(lines...)
 		p.in.Close()
 		out, _ := io.ReadAll(p.lines)
 		p.wait("exit status 0")
@@ -1156,7 +1504,7 @@ func TestProcessTrace(t *testing.T) {
 		for _, m := range regexp.MustCompile(`(?m)^\S+ \S+ (in|out) +(\{.*\}\n)`).FindAllStringSubmatch(string(b), -1) {
 			got[m[1]] += m[2]
 		}
-		if !bytes.HasPrefix(b, []byte("kept\n")) || got["in"] != in || got["out"] != string(out) {
+		if !bytes.HasPrefix(b, []byte("kept\n")) || got["in"] != written(lines...) || got["out"] != string(out) {
 			t.Errorf("trace:\n%s", b)
 		}
 	})
@@ -1207,7 +1555,7 @@ func TestProcessTraceThatBlocks(t *testing.T) {
 				p.cmd.Env = append(p.cmd.Env, "MCP_TRACE="+trace)
 				p.open()
 				begun := time.Now()
-				p.send(callLines(1, 200, "echo", `{"Text":"`+strings.Repeat("x", 1000)+`"}`)) // more than a pipe holds
+				p.send(calls(1, 200, `echo {"Text":"`+strings.Repeat("x", 1000)+`"}`)...) // more than a pipe holds
 				for range 200 {
 					p.recv()
 				}

@@ -408,11 +408,12 @@ func ExampleServer_checksum() {
 		RequestState  string
 		Content       []mcp.Content
 	}) {
-		var out bytes.Buffer
-		s.CancelDelay = time.Minute // the input ends at once
-		s.Serve(context.Background(), strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"remove","arguments":{"path":"a.txt"}`+more+
-			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`), &out)
-		json.Unmarshal(out.Bytes(), &struct{ Result any }{&result})
+		host, conn := net.Pipe()
+		defer host.Close()
+		go s.Serve(context.Background(), conn, conn)
+		fmt.Fprintln(host, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"remove","arguments":{"path":"a.txt"}`+more+
+			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`)
+		json.NewDecoder(host).Decode(&struct{ Result any }{&result})
 		return result
 	}
 	asked := call(newServer(), "")

@@ -29,6 +29,99 @@ import (
 	"unicode/utf8"
 )
 
+// ---- one tool, called x ----
+
+// toolOf adds a tool x that returns its arguments as encoding/json sees them.
+func toolOf[In any](s *Server) { AddTool(s, Tool{Name: "x"}, echo[In]) }
+
+// byHand is toolOf with a schema written by hand.
+func byHand[In any](s *Server, schema string) {
+	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(schema)}, echo[In])
+}
+
+func echo[In any](_ context.Context, in In) (string, error) {
+	raw, err := json.Marshal(in)
+	return string(raw), err
+}
+
+// out is a tool that returns v and err, with an output schema if there is one.
+func out[T any](v T, err error, schema ...string) func(*Server) {
+	return func(s *Server) {
+		tool := Tool{Name: "x"}
+		if schema != nil {
+			tool.OutputSchema = json.RawMessage(schema[0])
+		}
+		AddTool(s, tool, func(context.Context, none) (T, error) { return v, err })
+	}
+}
+
+// A toolResult is what a call gave, or the error that it gave.
+type toolResult struct {
+	Content []struct{ Text string }
+	Output  any `json:"structuredContent"`
+	IsError bool
+	failed  string
+}
+
+// text is the one text of a result, behind an "! " if it is an error.
+func (r toolResult) text() string {
+	switch {
+	case r.failed != "":
+		return "!! " + r.failed
+	case len(r.Content) != 1:
+		return fmt.Sprintf("%d blocks", len(r.Content))
+	case r.IsError:
+		return "! " + r.Content[0].Text
+	}
+	return r.Content[0].Text
+}
+
+// callX lists the only tool of s, which is called x, and calls it with each of these arguments.
+func callX(t *testing.T, s *Server, args ...string) (tool struct{ InputSchema, OutputSchema json.RawMessage }, results []toolResult) {
+	t.Helper()
+	var m struct {
+		Result struct {
+			Tools []struct{ InputSchema, OutputSchema json.RawMessage }
+			toolResult
+		}
+		Error struct{ Message string }
+	}
+	inBubble(t, s, legacyPV, func(c *client) {
+		json.Unmarshal([]byte(c.ask("1 tools/list")[0]), &m)
+		if len(m.Result.Tools) == 1 {
+			tool = m.Result.Tools[0]
+		}
+		for _, a := range args {
+			m.Result.toolResult, m.Error.Message = toolResult{}, ""
+			json.Unmarshal([]byte(c.ask("1 call x " + a)[0]), &m)
+			m.Result.failed = m.Error.Message
+			results = append(results, m.Result.toolResult)
+		}
+	})
+	return tool, results
+}
+
+// A trial is arguments and the text that comes of them, or its beginning if that ends with ": ".
+type trial struct{ args, want string }
+
+// try calls the tool x of s, and compares the texts.
+func try(t *testing.T, s *Server, trials ...trial) {
+	t.Helper()
+	var args []string
+	for _, tr := range trials {
+		args = append(args, tr.args)
+	}
+	_, results := callX(t, s, args...)
+	for i, tr := range trials {
+		want := strings.Replace(tr.want, "! ", "! Invalid arguments: ", 1)
+		if got := results[i].text(); got != want && !(strings.HasSuffix(want, ": ") && strings.HasPrefix(got, want)) {
+			t.Errorf("%.200s: got %s, want %s", tr.args, got, want)
+		}
+	}
+}
+
+const invalidArgs = "! Invalid arguments: "
+
 // ---- registration ----
 
 type (
@@ -38,24 +131,15 @@ type (
 	}
 )
 
-// structOf returns a struct with a field F0, F1, ... of each type, all with these tags.
-// An interface is given as a nil pointer to it.
-func structOf(tag string, vals ...any) reflect.Type {
-	var fields []reflect.StructField
-	for i, v := range vals {
-		t := reflect.TypeOf(v)
-		if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Interface {
-			t = t.Elem()
-		}
-		fields = append(fields, reflect.StructField{Name: "F" + strconv.Itoa(i), Type: t, Tag: reflect.StructTag(tag)})
-	}
-	return reflect.StructOf(fields)
+// structOf returns a struct with a field F0 of the type of v, with these tags.
+func structOf(tag string, v any) reflect.Type {
+	return reflect.StructOf([]reflect.StructField{{Name: "F0", Type: reflect.TypeOf(v), Tag: reflect.StructTag(tag)}})
 }
 
 // inStruct returns a function that describes a struct for arguments. It needs an unexported
 // name because AddTool takes no type that was made at run time.
-func inStruct(tag string, vals ...any) func() {
-	return func() { mustDerive(structOf(tag, vals...), "In", forArguments) }
+func inStruct(tag string, v any) func() {
+	return func() { mustDerive(structOf(tag, v), "In", forArguments) }
 }
 
 // onServer returns a function that registers something with a new Server.
@@ -101,9 +185,9 @@ func TestInvalidToolsPanic(t *testing.T) {
 		}},
 		{`"type": "object"`, input(`{"type":"string"}`)},
 		{`"type": "object"`, input(`{"type":["object"]}`)},
-		{promises + "string has none", onServer(promised(""))},
-		{promises + "struct {} has none", onServer(promised(none{}))},
-		{promises + "[]mcp.Content has none", onServer(promised([]Content{}))},
+		{promises + "string has none", onServer(out("", nil, objectSchema))},
+		{promises + "struct {} has none", onServer(out(none{}, nil, objectSchema))},
+		{promises + "[]mcp.Content has none", onServer(out([]Content{}, nil, objectSchema))},
 		{`mcp: tool "x": In must be a struct or a map`, onServer(toolOf[string])},
 		{`cannot be described: it has a JSON form`, onServer(toolOf[json.RawMessage])},
 		{`mcp: tool "x": the handler is nil`, func() { AddTool[none, string](&Server{}, Tool{Name: "x"}, nil) }},
@@ -152,12 +236,12 @@ func TestInvalidTypesPanic(t *testing.T) {
 		{`cannot be described: it is a list of nothing but itself`, func() { SchemaOf[listA]() }},
 	})
 	// These have an end, or are left to encoding/json.
-	tryIn[mapOfItself](t, trial{`{"a":{"b":{"c":{}}}}`, `{"a":{"b":{"c":{}}}}`}, trial{`{"a":1}`, "! a must be an object, got 1"})
-	tryIn[struct{ A []listOfMaps }](t, trial{`{"A":[[{"k":[{}]}]]}`, `{"A":[[{"k":[{}]}]]}`})
-	tryByHand[struct{ E listOfItself }](t, openSchema, trial{`{"E":[[],[[]]]}`, `{"E":[[],[[]]]}`})
+	derived[mapOfItself](t, trial{`{"a":{"b":{"c":{}}}}`, `{"a":{"b":{"c":{}}}}`}, trial{`{"a":1}`, "! a must be an object, got 1"})
+	derived[struct{ A []listOfMaps }](t, trial{`{"A":[[{"k":[{}]}]]}`, `{"A":[[{"k":[{}]}]]}`})
+	hand[struct{ E listOfItself }](openSchema)(t, trial{`{"E":[[],[[]]]}`, `{"E":[[],[[]]]}`})
 	s := &Server{}
 	out(struct{ E listOfItself }{listOfItself{nil, {}}}, nil)(s)
-	if tool, results := callX(t, s, legacyPV, "{}"); tool.OutputSchema != nil || results[0].text() != `{"E":[null,[]]}` {
+	if tool, results := callX(t, s, "{}"); tool.OutputSchema != nil || results[0].text() != `{"E":[null,[]]}` {
 		t.Errorf("got %s, %s", tool.OutputSchema, results[0].text())
 	}
 	SchemaOf[struct {
@@ -196,17 +280,17 @@ func TestTypesOfOtherModules(t *testing.T) {
 	for _, add := range []func(*Server){out(v, nil), out(&v, nil), out([]object{v}, nil)} {
 		s := &Server{}
 		add(s)
-		tool, results := callX(t, s, legacyPV, "{}")
+		tool, results := callX(t, s, "{}")
 		if got := strings.Trim(results[0].text(), "[]"); tool.OutputSchema != nil || got != sent {
 			t.Errorf("got %s, %s", tool.OutputSchema, got)
 		}
 	}
 	wantPanic(t, "In.meta.Own: mcp.custom cannot be described", onServer(toolOf[object]))
-	tryByHand[struct {
+	hand[struct {
 		meta  `json:",inline"`
 		*Deep `json:",inline"`
-	}](t, openSchema, trial{`{"name":"a","X":2}`, `{"name":"a","own":1,"id":0,"Deep":"","X":2,"Y":0}`})
-	tryIn[struct {
+	}](openSchema)(t, trial{`{"name":"a","X":2}`, `{"name":"a","own":1,"id":0,"Deep":"","X":2,"Y":0}`})
+	derived[struct {
 		embeddedBase `json:",inline,omitempty"`
 	}](t, trial{`{"id":"1","name":"a"}`, `{"id":"1","name":"a"}`}, trial{`{"id":"1"}`, "! name is required"})
 }
@@ -474,7 +558,7 @@ func TestFailedRegistrationChangesNothing(t *testing.T) {
 		t.Errorf("reported %s", said)
 	}
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.script(`
+		c.play(`
 			> 1 tools/list
 			< 1 {"tools":[{"name":"good","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}]}
 			> 2 prompts/list
@@ -530,10 +614,10 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 					t.Errorf("%s cannot be read", uri)
 				}
 			}
-			if got := c.ask(`> 1` + era.plus + ` resources/read {"uri":"x:n"}`); len(got) != 1 || !strings.Contains(got[0], `"text":"read"`) {
+			if got := c.ask(`1` + era.plus + ` resources/read {"uri":"x:n"}`); len(got) != 1 || !strings.Contains(got[0], `"text":"read"`) {
 				t.Errorf("got %q", got)
 			}
-			if got := c.ask(`> 1` + era.plus + ` tools/call {"name":"blue"}`); len(got) != 1 || !strings.Contains(got[0], `"content":[`) {
+			if got := c.ask(`1` + era.plus + ` tools/call {"name":"blue"}`); len(got) != 1 || !strings.Contains(got[0], `"content":[`) {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -558,14 +642,14 @@ func TestSecondToolOfOneName(t *testing.T) {
 		t.Errorf("reported %q", got)
 	}
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.script(`
+		c.play(`
 			> 1 tools/list
 			< 1 {"tools":[{"name":"a","description":"third","inputSchema":{"type":"object","properties":{},"additionalProperties":false}}]}`)
 		add("fourth")
-		c.script("< notifications/tools/list_changed\n> 2 tools/call {\"name\":\"a\"}\n< 2 {\"content\":[{\"type\":\"text\",\"text\":\"fourth\"}]}")
+		c.play("< notifications/tools/list_changed", "> 2 call a", "< 2 said fourth")
 		s.RemoveTools("a")
 		s.RemoveTools("a") // changes nothing
-		c.script("< notifications/tools/list_changed\n> 3 tools/call {\"name\":\"a\"}\n< 3! -32602 Unknown tool: a (there is none)")
+		c.play("< notifications/tools/list_changed", "> 3 call a", "< 3! -32602 Unknown tool: a (there is none)")
 	})
 	add("fifth")
 	add("sixth")
@@ -633,7 +717,7 @@ func TestRegistrationCopiesItsArguments(t *testing.T) {
 	complete["v"] = words("second")
 	const icon = `"icons":[{"src":"https://a","sizes":["any"]}]`
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.script(`
+		c.play(`
 			> 1 tools/list
 			< 1 {"tools":[{"name":"one","inputSchema":{"type":"object","properties":{},"additionalProperties":false},` + icon + `}]}
 			> 2 resources/list
@@ -868,28 +952,58 @@ func TestSchemaOf(t *testing.T) {
 	}
 }
 
-// tryIn calls a tool with arguments of type In, and returns its input schema.
-func tryIn[In any](t *testing.T, trials ...trial) string {
+// ofType tries arguments with a tool of In and with one that has the same schema by hand, and
+// returns the schema.
+func ofType[In any](t *testing.T, trials ...trial) string {
 	t.Helper()
 	s := &Server{}
 	toolOf[In](s)
 	try(t, s, trials...)
-	tool, _ := callX(t, s, legacyPV)
-	return string(tool.InputSchema)
+	tool, _ := callX(t, s)
+	return hand[In](string(tool.InputSchema))(t, trials...)
 }
 
-// tryByHand is tryIn with a schema written by hand, about which nothing is logged.
-func tryByHand[In any](t *testing.T, schema string, trials ...trial) {
+// derived is ofType for a schema that says all about In. A tool that has it by hand and reads raw
+// JSON must get the same, unless the Go type itself refuses the arguments.
+func derived[In any](t *testing.T, trials ...trial) string {
 	t.Helper()
-	s := &Server{}
-	diagnostics(s)
-	byHand[In](s, schema)
-	try(t, s, trials...)
+	schema, raw := ofType[In](t, trials...), &Server{}
+	AddTool(raw, Tool{Name: "x", InputSchema: json.RawMessage(schema)}, func(_ context.Context, args json.RawMessage) (string, error) {
+		var in In
+		if err := json.Unmarshal(args, &in); err != nil {
+			return "", err
+		}
+		text, err := json.Marshal(in)
+		return string(text), err
+	})
+	try(t, raw, slices.DeleteFunc(slices.Clone(trials), func(tr trial) bool {
+		return strings.Contains(tr.want, "plain digits") || strings.Contains(tr.want, "is not valid") || strings.Contains(tr.want, "base64")
+	})...)
+	return schema
+}
+
+// hand returns a function that tries arguments with a tool that has a schema written by hand.
+func hand[In any](schema string) func(t *testing.T, trials ...trial) string {
+	return func(t *testing.T, trials ...trial) string {
+		t.Helper()
+		s := &Server{}
+		byHand[In](s, schema)
+		try(t, s, trials...)
+		if _, raw := any(*new(In)).(json.RawMessage); raw { // what is wrong is wrong for other types too
+			isRight := func(tr trial) bool { return tr.want[0] != '!' }
+			for _, add := range []func(*Server, string){byHand[map[string]any], byHand[any]} {
+				s := &Server{}
+				add(s, schema)
+				try(t, s, slices.DeleteFunc(slices.Clone(trials), isRight)...)
+			}
+		}
+		return schema
+	}
 }
 
 const (
-	openSchema  = `{"type":"object","properties":{}}`
-	emptySchema = `{"type":"object"}` // which some providers refuse
+	openSchema   = `{"type":"object","properties":{}}`
+	objectSchema = `{"type":"object"}` // which some providers refuse
 )
 
 type colour string
@@ -932,26 +1046,26 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	inside := func(n int, inner string) string { return strings.Repeat(`{"v":`, n) + inner + strings.Repeat("}", n) }
 	at := func(n int) string { return "! " + strings.Repeat("v.", n) }
 	for _, test := range []struct{ got, want string }{
-		{tryIn[nest[four[four[int]]]](t, trial{inside(9, `"5"`), inside(9, "5")}, trial{inside(9, "{}"), at(8) + "v must be an integer, got {}"}),
+		{ofType[nest[four[four[int]]]](t, trial{inside(9, `"5"`), inside(9, "5")}, trial{inside(9, "{}"), at(8) + "v must be an integer, got {}"}),
 			levels(9, `{"type":"integer"}`)},
-		{tryIn[four[four[leaf]]](t, trial{inside(8, `{"n":"5"}`), inside(8, `{"n":5}`)}, trial{inside(8, `{"x":1}`), at(8) + "x is unknown (there is n); v.v.v.v.v.v.v.v.n is required"}),
+		{ofType[four[four[leaf]]](t, trial{inside(8, `{"n":"5"}`), inside(8, `{"n":5}`)}, trial{inside(8, `{"x":1}`), at(8) + "x is unknown (there is n); v.v.v.v.v.v.v.v.n is required"}),
 			levels(8, `{"type":"object","properties":{`+number+`},"required":["n"],"additionalProperties":false}`)},
-		{tryIn[nest[four[four[leaf]]]](t, trial{inside(9, `{"n":"5"}`), inside(9, `{"n":5}`)}, trial{inside(9, `{"x":1}`), inside(9, `{"n":0}`)},
+		{ofType[nest[four[four[leaf]]]](t, trial{inside(9, `{"n":"5"}`), inside(9, `{"n":5}`)}, trial{inside(9, `{"x":1}`), inside(9, `{"n":0}`)},
 			trial{inside(9, "5"), at(8) + "v must be an object, got 5"}), levels(9, free)},
-		{tryIn[nest[four[four[none]]]](t, trial{inside(9, `{"x":1}`), inside(9, "{}")}), levels(9, free)},
-		{tryIn[nest[nest[four[lists]]]](t, trial{inside(6, `{"l":[[],[]]}`), at(6) + "l must have at most 1 element, got 2"}),
+		{ofType[nest[four[four[none]]]](t, trial{inside(9, `{"x":1}`), inside(9, "{}")}), levels(9, free)},
+		{ofType[nest[nest[four[lists]]]](t, trial{inside(6, `{"l":[[],[]]}`), at(6) + "l must have at most 1 element, got 2"}),
 			levels(6, `{"type":"object","properties":{`+number+`,"l":{"type":"array","maxItems":1,"items":{"type":"array","items":{"type":"integer"}}}},"additionalProperties":false}`)},
-		{tryIn[nest[nest[nest[four[lists]]]]](t, trial{inside(7, `{"l":[[1],["2"]]}`), inside(7, `{"l":[[1],[2]]}`)}, trial{inside(7, `{"x":1,"n":null}`), inside(7, "{}")}), levels(7, free)},
-		{tryIn[four[four[lists]]](t), levels(8, free)},
-		{tryIn[nest[nest[nest[four[map[string][]leaf]]]]](t, trial{inside(7, `{"k":[{"n":1}]}`), inside(7, `{"k":[{"n":1}]}`)}, trial{inside(7, `{"k":[{}]}`), inside(7, `{"k":[{"n":0}]}`)},
+		{ofType[nest[nest[nest[four[lists]]]]](t, trial{inside(7, `{"l":[[1],["2"]]}`), inside(7, `{"l":[[1],[2]]}`)}, trial{inside(7, `{"x":1,"n":null}`), inside(7, "{}")}), levels(7, free)},
+		{ofType[four[four[lists]]](t), levels(8, free)},
+		{ofType[nest[nest[nest[four[map[string][]leaf]]]]](t, trial{inside(7, `{"k":[{"n":1}]}`), inside(7, `{"k":[{"n":1}]}`)}, trial{inside(7, `{"k":[{}]}`), inside(7, `{"k":[{"n":0}]}`)},
 			trial{inside(7, `{"k":[5]}`), at(7) + "k[0] must be an object, got 5"}),
 			levels(7, `{"type":"object","properties":{},"additionalProperties":{"type":"array","items":`+free+`}}`)},
-		{tryIn[four[four[map[string][]int]]](t, trial{inside(8, `{"k":[1]}`), inside(8, `{"k":[1]}`)}), levels(8, free)},
-		{tryIn[four[four[map[string]int]]](t), levels(8, `{"type":"object","properties":{},"additionalProperties":{"type":"integer"}}`)},
-		{tryIn[nest[four[four[map[string]int]]]](t), levels(9, free)},
+		{ofType[four[four[map[string][]int]]](t, trial{inside(8, `{"k":[1]}`), inside(8, `{"k":[1]}`)}), levels(8, free)},
+		{ofType[four[four[map[string]int]]](t), levels(8, `{"type":"object","properties":{},"additionalProperties":{"type":"integer"}}`)},
+		{ofType[nest[four[four[map[string]int]]]](t), levels(9, free)},
 		{string(SchemaOf[[][][][][][][][][][]int]()), strings.Repeat(`{"type":"array","items":`, 10) + `{"type":"integer"}` + strings.Repeat("}", 10)},
 		// Recursion.
-		{tryIn[nest[[]leafTree]](t, trial{`{"v":[{"n":1,"kids":[{"x":1},{"n":"2","kids":[{}]}]}]}`, `{"v":[{"n":1,"kids":[{"n":0},{"n":2,"kids":[{"n":0}]}]}]}`},
+		{ofType[nest[[]leafTree]](t, trial{`{"v":[{"n":1,"kids":[{"x":1},{"n":"2","kids":[{}]}]}]}`, `{"v":[{"n":1,"kids":[{"n":0},{"n":2,"kids":[{"n":0}]}]}]}`},
 			trial{`{"v":[{"x":1}]}`, "! v[0].x is unknown (there is n, kids); v[0].n is required"}, trial{`{"v":[{"n":1,"kids":[5]}]}`, "! v[0].kids[0] must be an object, got 5"}),
 			levels(1, `{"type":"array","items":{"type":"object","properties":{`+number+`,"kids":{"type":"array","items":`+free+`}},"required":["n"],"additionalProperties":false}}`)},
 	} {
@@ -1004,7 +1118,7 @@ func TestTagsOfRecursiveTypes(t *testing.T) {
 		}
 	}
 	wantPanic(t, "is nested too deeply", onServer(toolOf[needsItself]))
-	tryIn[node](t, trial{`{"kids":[{}],"up":{}}`, `{"kids":[{}],"up":{}}`}, trial{`{"kids":[{},{},{}]}`, "! kids must have at most 2 elements, got 3"})
+	derived[node](t, trial{`{"kids":[{}],"up":{}}`, `{"kids":[{}],"up":{}}`}, trial{`{"kids":[{},{},{}]}`, "! kids must have at most 2 elements, got 3"})
 }
 
 type (
@@ -1052,7 +1166,7 @@ func TestFieldsThatCannotBeSet(t *testing.T) {
 		if got := reports(t, s); (got == "") != (test.want == "") || test.want != "" && !strings.HasPrefix(got, `mcp: tool "x": `+test.want+" is left out, because encoding/json cannot set it: ") {
 			t.Errorf("reported %q, want %s", got, test.want)
 		}
-		tool, results := callX(t, s, legacyPV, `{"limit":1}`, `{"Query":"a","L":[],"id":1,"Deep":"","X":1,"Y":1}`)
+		tool, results := callX(t, s, `{"limit":1}`, `{"Query":"a","L":[],"id":1,"Deep":"","X":1,"Y":1}`)
 		if got, want := string(tool.InputSchema), `{"type":"object","properties":`+test.trials+`"additionalProperties":false}`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -1065,7 +1179,7 @@ func TestFieldsThatCannotBeSet(t *testing.T) {
 		{`no field of mcp.withPaging takes the property "limit"`, func() { byHand[withPaging](s, `{"type":"object","properties":{"limit":{"type":"integer"}}}`) }},
 	})
 	out(withPaging{&paging{Limit: 5}}, nil)(s)
-	if tool, results := callX(t, s, legacyPV, "{}"); !strings.HasPrefix(string(tool.OutputSchema), `{"type":"object","properties":{"limit":{"type":"integer"},`) || !strings.HasPrefix(results[0].text(), `{"limit":5,`) {
+	if tool, results := callX(t, s, "{}"); !strings.HasPrefix(string(tool.OutputSchema), `{"type":"object","properties":{"limit":{"type":"integer"},`) || !strings.HasPrefix(results[0].text(), `{"limit":5,`) {
 		t.Errorf("got %s, %s", tool.OutputSchema, results[0].text())
 	}
 }
@@ -1073,16 +1187,6 @@ func TestFieldsThatCannotBeSet(t *testing.T) {
 type embeddedBase struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-}
-
-// The fields of an embedded pointer are optional, because they are omitted when the pointer
-// is nil.
-func TestFieldsOfEmbeddedPointersAreOptional(t *testing.T) {
-	type in struct {
-		*Deep
-		Z int `json:"z"`
-	}
-	tryIn[in](t, trial{`{"z":1}`, `{"z":1}`}, trial{`{"z":1,"X":2}`, `{"id":0,"Deep":"","X":2,"Y":0,"z":1}`}, trial{`{}`, "! z is required"})
 }
 
 type (
@@ -1111,11 +1215,11 @@ func TestTextForms(t *testing.T) {
 	AddTool(s, Tool{Name: "x", OutputSchema: SchemaOf[both]()}, func(context.Context, none) (both, error) {
 		return both{R: 3, P: byPointer{4}, Q: &byPointer{5}}, nil
 	})
-	tool, results := callX(t, s, legacyPV, "{}")
+	tool, results := callX(t, s, "{}")
 	if got := string(tool.OutputSchema); !strings.Contains(got, `"P":{"type":"string"},"Q":{"type":"string"}`) || !strings.Contains(results[0].text(), `"P":"#4","Q":"#5"`) {
 		t.Errorf("got %s of %s", results[0].text(), got)
 	}
-	tryIn[struct {
+	ofType[struct {
 		R onlyReads
 		P byPointer
 	}](t, trial{`{"R":"abc","P":"#5"}`, `{"R":3,"P":{"N":5}}`}, trial{`{"R":5,"P":"#5"}`, `{"R":1,"P":{"N":5}}`})
@@ -1123,7 +1227,7 @@ func TestTextForms(t *testing.T) {
 		C colour   `enum:"red,blue"`
 		L []colour `enum:"red,blue"`
 	}
-	tryIn[colours](t, trial{`{"C":"red","L":["blue"]}`, `{"C":"red","L":["blue"]}`},
+	derived[colours](t, trial{`{"C":"red","L":["blue"]}`, `{"C":"red","L":["blue"]}`},
 		trial{`{"C":"painted","L":["green"]}`, `! C must be one of "red", "blue", got "painted"; L[0] must be one of "red", "blue", got "green"`})
 }
 
@@ -1135,7 +1239,6 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 	}
 	const (
 		derived = `{"type":"object","properties":{"n":{"type":"integer"},"l":{"type":"array","items":{"type":"integer"}}},"required":["n","l"],"additionalProperties":false}`
-		promise = `{"type":"object"}`
 		fails   = "! The result cannot be sent: "
 
 		emptyObject = `{"type":"object","properties":{},"additionalProperties":false}`
@@ -1161,15 +1264,15 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		{"nil pointer", out((*reply)(nil), nil), "", "0 blocks"},
 		{"nothing", out(none{}, nil), "", "0 blocks"},
 		{"text", out("a", nil), "", "a"},
-		{"given, struct", promised(reply{}), promise, `{"n":0,"l":[]}`},
-		{"given, any", promised[any](reply{}), promise, `{"n":0,"l":[]}`},
-		{"given, nil pointer", promised((*reply)(nil)), promise, fails},
-		{"given, nil result", promised((*Result)(nil)), promise, fails},
-		{"given, content alone", promised(textOnly), promise, fails},
-		{"given, nil in a result", promised(&Result{StructuredContent: (*reply)(nil)}), promise, fails},
-		{"given, nil", promised[any](nil), promise, fails},
-		{"given, a text", promised[any]("a"), promise, fails},
-		{"given, an error", promised(&Result{Content: []Content{Text("a")}, IsError: true}), promise, "! a"},
+		{"given, struct", out(reply{}, nil, objectSchema), objectSchema, `{"n":0,"l":[]}`},
+		{"given, any", out[any](reply{}, nil, objectSchema), objectSchema, `{"n":0,"l":[]}`},
+		{"given, nil pointer", out((*reply)(nil), nil, objectSchema), objectSchema, fails},
+		{"given, nil result", out((*Result)(nil), nil, objectSchema), objectSchema, fails},
+		{"given, content alone", out(textOnly, nil, objectSchema), objectSchema, fails},
+		{"given, nil in a result", out(&Result{StructuredContent: (*reply)(nil)}, nil, objectSchema), objectSchema, fails},
+		{"given, nil", out[any](nil, nil, objectSchema), objectSchema, fails},
+		{"given, a text", out[any]("a", nil, objectSchema), objectSchema, fails},
+		{"given, an error", out(&Result{Content: []Content{Text("a")}, IsError: true}, nil, objectSchema), objectSchema, "! a"},
 		{"nil among strings", out([]*string{ptr("1"), nil}, nil), "", `["1",null]`},
 		{"nil among values", out(pointerRow{[]*string{ptr("1"), nil}, map[string]*int{"a": nil, "b": ptr(2)}, []*[]int{nil, {}, ptr([]int(nil))}, map[int]*time.Time{1: nil}}, nil),
 			"", `{"cells":["1",null],"times":{"a":null,"b":2},"lists":[[],[],[]],"own":{"1":null}}`},
@@ -1181,10 +1284,28 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		{"nil among described structs", out(struct{ M map[string]*none }{map[string]*none{"a": nil}}, nil),
 			`{"type":"object","properties":{"M":{"type":"object","properties":{},"additionalProperties":` + emptyObject + `}},"required":["M"],"additionalProperties":false}`, fails},
 		{"any, a result by value", out[any](*textOnly, nil), "", "a"},
+		{"the default of a type that is only written", out[any](struct {
+			Color writesText `json:"color" default:"red"`
+			Next  *int       `json:"next"`
+		}{}, nil), "", `{"color":"red"}`},
+		// Content and ResourceContents inside of another type are written as the newest revision has them.
+		{"content inside", out(struct {
+			Blocks   []Content        `json:"blocks"`
+			One      *Content         `json:"one,omitempty"`
+			Contents ResourceContents `json:"contents"`
+			Message  PromptMessage    `json:"message"`
+		}{
+			Blocks:   []Content{Text("a"), Audio([]byte("b"), "audio/wav"), ResourceLink(Resource{URI: "x:a", Name: "a", Title: "A", Icons: []Icon{{Src: "https://a"}}})},
+			Contents: ResourceContents{URI: "x:b", Blob: []byte("b"), Meta: map[string]any{"a": 1}},
+			Message:  PromptMessage{Role: "user", Content: Text("hi")},
+		}, nil), "", `{"blocks":[{"type":"text","text":"a"},{"type":"audio","data":"Yg==","mimeType":"audio/wav"},` +
+			`{"type":"resource_link","uri":"x:a","name":"a","title":"A","icons":[{"src":"https://a"}]}],` +
+			`"contents":{"uri":"x:b","blob":"Yg==","_meta":{"a":1}},"message":{"role":"user","content":{"type":"text","text":"hi"}}}`},
+		{"invalid content inside", out(struct{ One *Content }{&Content{Type: "video"}}, nil), "", fails},
 	} {
 		s := &Server{}
 		tt.add(s)
-		tool, results := callX(t, s, legacyPV, "{}")
+		tool, results := callX(t, s, "{}")
 		if text := results[0].text(); string(tool.OutputSchema) != tt.schema || text != tt.text && (tt.text != fails || !strings.HasPrefix(text, fails)) {
 			t.Errorf("%s: got %s, %s", tt.name, tool.OutputSchema, results[0].text())
 		}
@@ -1203,12 +1324,12 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		s := &Server{}
 		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(hand)}, func(context.Context, none) (map[string]any, error) { return v, nil })
 		AddTool(s, Tool{Name: "y", OutputSchema: json.RawMessage(hand)}, func(context.Context, none) (*Result, error) { return &Result{StructuredContent: v}, nil })
-		_, results := callX(t, s, legacyPV, "{}")
+		_, results := callX(t, s, "{}")
 		if got := results[0].text(); !strings.HasPrefix(got, want) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		inBubble(t, s, legacyPV, func(c *client) {
-			c.send(call("1", "y", "{}"))
+			c.send("1 call y {}")
 			if got := c.recv(); len(got) != 1 || want != fails && !strings.Contains(got[0], `"structuredContent":`+want) || want == fails && !strings.Contains(got[0], `"isError":true`) {
 				t.Errorf("got %s, want %s", got, want)
 			}
@@ -1226,7 +1347,7 @@ func (o *ownForm) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*plain)(o))
 }
 
-// Types of arguments.
+// Types of arguments, which FuzzArguments tries too.
 type (
 	several struct {
 		Name  string   `json:"name"`
@@ -1247,12 +1368,6 @@ type (
 		T bool    `json:"t,omitempty"`
 		P *int    `json:"p,omitempty"`
 	}
-	pause struct {
-		P time.Duration `json:"p" minimum:"5"`
-	}
-	keyed struct {
-		M map[lang]int `json:"m"`
-	}
 	bounds struct {
 		N int64   `json:"n,omitempty" minimum:"-2" maximum:"9007199254740992"`
 		U uint64  `json:"u,omitempty" minimum:"3" maximum:"9007199254740992"`
@@ -1264,26 +1379,6 @@ type (
 		R string  `json:"r,omitempty" format:"uri"`
 		D string  `json:"d,omitempty" format:"date"`
 		T string  `json:"t,omitempty" format:"date-time"`
-	}
-	defaults struct {
-		S string   `json:"s" default:"x"`
-		N *int     `json:"n" default:"5"`
-		L []string `json:"l" default:"[\"a\",\n\"b\"]"`
-		B bool     `json:"b" default:"true"`
-	}
-	textForms struct {
-		T *time.Time  `json:"t,omitempty"`
-		B []byte      `json:"b,omitempty"`
-		A *netip.Addr `json:"a,omitempty"`
-	}
-	nested struct {
-		A []struct {
-			B map[string]point `json:"b"`
-		} `json:"a"`
-	}
-	pointers struct {
-		L []*int          `json:"l,omitempty"`
-		M map[string]*int `json:"m,omitempty"`
 	}
 	quoted struct { // what may arrive as a string that holds JSON
 		L []int          `json:"l,omitempty"`
@@ -1297,29 +1392,44 @@ type (
 )
 
 // The handler receives its arguments as encoding/json reads them. If any are wrong, the
-// handler does not run and one line names every fault.
+// handler does not run and one line names every fault. A schema by hand is enforced at every
+// depth and for every type of In, with the same messages as a derived one.
 func TestArguments(t *testing.T) {
-	t.Run("missing, unknown, or of a wrong type", func(t *testing.T) {
-		tryIn[struct{ Text string }](t, []trial{
+	type file struct {
+		Path string `json:"path"`
+		Kind string `json:"kind"`
+	}
+	// properties returns the schema by hand of an object with these properties.
+	properties := func(list string) string { return `{"type":"object","properties":{` + list + "}}" }
+	for _, test := range []struct {
+		promise string
+		try     func(t *testing.T, trials ...trial) string
+		trials  []trial
+	}{
+		{"a required argument", derived[struct{ Text string }], []trial{
 			{`{"Text":"hi"}`, `{"Text":"hi"}`},
 			{`{"Text":""}`, `{"Text":""}`},
 			{`{}`, "! Text is required"},
 			{`null`, "! Text is required"},
 			{`{"Text":null}`, "! Text must be a string, got null"},
-			{`{"Text":5}`, `{"Text":"5"}`},
+		}},
+		{"a wrong type", derived[struct{ Text string }], []trial{
 			{`{"Text":true}`, "! Text must be a string, got true"},
 			{`{"Text":["a"]}`, `! Text must be a string, got ["a"]`},
+			{`{"Text":[` + strings.Repeat("1,", 100) + `1]}`, "! Text must be a string, got [" + strings.Repeat("1,", 49) + "1..."},
+		}},
+		{"twice, or unknown", derived[*struct{ Text string }], []trial{
+			{`{"Text":"pointer"}`, `{"Text":"pointer"}`},
 			{`{"Text":"a","Text":"b"}`, "! Text came twice"},
 			{`{"Text":"a","T\u0065xt":"b"}`, "! Text came twice"},
 			{`{"Text":"a","TEXT":"b"}`, "! TEXT is unknown (there is Text)"},
 			{`{"Text":"a","b\nc":1}`, `! "b\nc" is unknown (there is Text)`},
 			{`{"Text":"a","":1}`, `! "" is unknown (there is Text)`},
-			{`{"Text":[` + strings.Repeat("1,", 100) + `1]}`, "! Text must be a string, got [" + strings.Repeat("1,", 49) + "1..."},
-		}...)
-		tryIn[*struct{ Text string }](t, trial{`{"Text":"pointer"}`, `{"Text":"pointer"}`})
-		tryIn[*struct{ N int64 }](t, trial{`{"N":1e30,"x":1}`, "! N must be an integer of 64 bits, in plain digits, got 1e30; x is unknown (there is N)"})
-		tryIn[none](t, trial{`{"x":1}`, "! x is unknown: no arguments are allowed here"})
-		tryIn[several](t, []trial{
+		}},
+		{"no arguments", derived[none], []trial{
+			{`{"x":1}`, "! x is unknown: no arguments are allowed here"},
+		}},
+		{"several faults", derived[several], []trial{
 			{`{"name":"n","count":1,"units":"mm"}`, "! units is unknown (there is name, count, unit, tags, at); unit is required"},
 			{`{"name":"n","count":1,"unit":"mm","TAG":"mm"}`, "! TAG is unknown (there is name, count, unit, tags, at)"},
 			{`{"name":1,"count":"x","unit":"cm","at":{"x":{}}}`,
@@ -1328,98 +1438,134 @@ func TestArguments(t *testing.T) {
 			{`{"name":"n","count":1,"unit":"mm","tags":"a"}`, `{"name":"n","count":1,"unit":"mm","tags":["a"]}`},
 			{`{"name":"n","count":1,"unit":"mm","tags":null,"at":null}`, `{"name":"n","count":1,"unit":"mm"}`},
 			{`{"unit":"mm","count":1,"name":"n","at":{"x":1}}`, `{"name":"n","count":1,"unit":"mm","at":{"x":1}}`},
-		}...)
-		tryIn[map[string]any](t, trial{`{"a":null}`, `{"a":null}`}, trial{`{}`, `{}`})
-		tryIn[map[string]int](t, trial{`{"a":1,"b":"2"}`, `{"a":1,"b":2}`}, trial{`{"a":1,"a":2}`, "! a came twice"},
-			trial{`{"a":"x"}`, `! a must be an integer, got "x"`})
-	})
-	t.Run("paths", func(t *testing.T) {
-		tryIn[nested](t, []trial{
+		}},
+		{"maps", derived[map[string]int], []trial{
+			{`{"a":1,"b":"2"}`, `{"a":1,"b":2}`},
+			{`{"a":1,"a":2}`, "! a came twice"},
+			{`{"a":"x"}`, `! a must be an integer, got "x"`},
+			{`{"a":null,"b":1}`, `{"b":1}`}, // null is not an element
+		}},
+		{"free-form maps", derived[map[string]any], []trial{
+			{`{"a":null}`, `{"a":null}`},
+			{`{}`, `{}`},
+		}},
+		{"null in lists and maps", derived[struct {
+			L []*int          `json:"l,omitempty"`
+			M map[string]*int `json:"m,omitempty"`
+		}], []trial{
+			{`{"l":[1,null]}`, "! l[1] must be an integer, got null"},
+			{`{"l":null,"m":null}`, "{}"},
+			{`{"m":{"a":null,"b":1}}`, `{"m":{"b":1}}`},
+			{`{"l":[1],"m":{"a":2}}`, `{"l":[1],"m":{"a":2}}`},
+		}},
+		{"paths", derived[struct {
+			A []struct {
+				B map[string]point `json:"b"`
+			} `json:"a"`
+		}], []trial{
 			{`{"a":[{"b":{"k":{"x":1}}}]}`, `{"a":[{"b":{"k":{"x":1}}}]}`},
 			{`{"a":[{"b":{}},{"b":{"k":{"x":"?"}}}]}`, `! a[1].b.k.x must be an integer, got "?"`},
 			{`{"a":[{"b":{"k":{}}}]}`, "! a[0].b.k.x is required"},
 			{`{"a":[{"b":{"k":{"x":1,"z":1}}}]}`, "! a[0].b.k.z is unknown (there is x, y)"},
 			{`{"a":[7]}`, "! a[0] must be an object, got 7"},
 			{`{"a":"[\n[1,\n{\"b\": \"\u2028\"}\n]]"}`, `! a[0] must be an object, got [1,{"b":"\u2028"}]`},
-		}...)
-		tryIn[tree](t, trial{`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d"}}]}]}`,
-			`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d","up":null}}],"up":null}],"up":null}`})
-	})
-	t.Run("numbers are exact, and may be strings", func(t *testing.T) {
-		tryIn[numbers](t, []trial{
+		}},
+		{"fields of embedded pointers, which are omitted when the pointer is nil", derived[struct {
+			*Deep
+			Z int `json:"z"`
+		}], []trial{
+			{`{"z":1}`, `{"z":1}`},
+			{`{"z":1,"X":2}`, `{"id":0,"Deep":"","X":2,"Y":0,"z":1}`},
+			{`{}`, "! z is required"},
+		}},
+		{"types that contain themselves", derived[tree], []trial{
+			{`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d"}}]}]}`,
+				`{"name":"a","kids":[{"name":"b","kids":[{"name":"c","up":{"name":"d","up":null}}],"up":null}],"up":null}`},
+		}},
+
+		// Numbers.
+		{"numbers are exact", derived[numbers], []trial{
 			{`{"i":9007199254740993,"u":18446744073709551615}`, `{"i":9007199254740993,"u":18446744073709551615}`},
 			{`{"i":-9223372036854775808,"b":-128,"c":255}`, `{"i":-9223372036854775808,"b":-128,"c":255}`},
 			{`{"i":9007199254740992.0,"u":1e3,"c":-0}`, `{"i":9007199254740992,"u":1000}`},
-			{`{"i":9007199254740993.0}`, "! i must be an integer of 64 bits, in plain digits, got 9007199254740993.0"}, // a float64 does not hold it
-			{`{"i":0.99999999999999999999}`, "! i must be an integer of 64 bits, in plain digits, got 0.99999999999999999999"},
 			{`{"i":1e18,"u":12.5e1}`, `{"i":1000000000000000000,"u":125}`},
 			{`{"i":1e-400}`, `{}`},
 			{`{"i":5.0,"p":null,"f":1}`, `{"i":5,"f":1}`},
+			{`{"b":10e-1}`, `{"b":1}`},
+			{`{"b":-1200.0e-2}`, `{"b":-12}`},
+			{`{"p":null,"p":null}`, "! p came twice"},
+		}},
+		{"zero", derived[struct{ P, Q, R, S, T, U, V, W *int }], []trial{
+			{`{"P":0e-1,"Q":0.0e-5,"R":-0.0e-7,"S":0.00,"T":0E+9,"U":-0,"V":"0e-1","W":0e-99999999999999999999}`, `{"P":0,"Q":0,"R":0,"S":0,"T":0,"U":0,"V":0,"W":0}`},
+		}},
+		{"numbers as texts", derived[numbers], []trial{
 			{`{"i":"5","f":"-2.5e3","t":"true","p":"0"}`, `{"i":5,"f":-2500,"t":true,"p":0}`},
-			{`{"i":5.5}`, "! i must be an integer, got 5.5"},
 			{`{"i":"5.5","u":"0x10","f":""}`,
 				`! i must be an integer, got "5.5"; u must be an integer, got "0x10"; f must be a number, got ""`},
 			{`{"t":1}`, "! t must be a boolean, got 1"},
 			{`{"t":"True"}`, `! t must be a boolean, got "True"`},
 			{`{"i":true,"f":[]}`, "! i must be an integer, got true; f must be a number, got []"},
-			{`{"i":9223372036854775808,"u":18446744073709551616}`, "! i must be an integer of 64 bits, in plain digits, got 9223372036854775808; u must be an unsigned integer of 64 bits, in plain digits, got 18446744073709551616"},
+		}},
+		{"numbers that the Go type does not hold", derived[numbers], []trial{
+			{`{"i":5.5}`, "! i must be an integer, got 5.5"},
+			{`{"b":1e-1}`, "! b must be an integer, got 1e-1"},
+			{`{"i":9007199254740993.0}`, "! i must be an integer of 64 bits, in plain digits, got 9007199254740993.0"}, // a float64 does not hold it
+			{`{"i":0.99999999999999999999}`, "! i must be an integer of 64 bits, in plain digits, got 0.99999999999999999999"},
+			{`{"i":9223372036854775808,"u":18446744073709551616}`, "! i must be an integer of 64 bits, in plain digits, got 9223372036854775808; " +
+				"u must be an unsigned integer of 64 bits, in plain digits, got 18446744073709551616"},
 			{`{"i":1e300,"b":128,"c":256}`, "! i must be an integer of 64 bits, in plain digits, got 1e300; b must be at most 127, got 128; c must be at most 255, got 256"},
 			{`{"u":-1}`, "! u must be at least 0, got -1"},
-			{`{"g":1e300}`, "! g must be a number of 32 bits, in plain digits, got 1e300"},
-			{`{"p":null,"p":null}`, "! p came twice"},
-			{`{"b":1e-1}`, "! b must be an integer, got 1e-1"},
-			{`{"b":10e-1}`, `{"b":1}`},
-			{`{"b":-1200.0e-2}`, `{"b":-12}`},
 			{`{"b":1e99999999999999999999}`, "! b must be at most 127, got 1e99999999999999999999"},
-		}...)
-		for _, zero := range []string{"0e-1", "0.0e-5", "-0.0e-7", "0.00", "0E+9", "-0", `"0e-1"`, "0e-99999999999999999999"} {
-			tryIn[numbers](t, trial{`{"p":` + zero + `}`, `{"p":0}`})
-		}
-	})
-	t.Run("tags", func(t *testing.T) {
-		const valid = `{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":"y","m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`
-		tryIn[bounds](t, []trial{
-			{valid, valid},
+			{`{"g":1e300}`, "! g must be a number of 32 bits, in plain digits, got 1e300"},
+		}},
+		{"numbers in a map that the Go type does not hold", derived[struct{ M map[string]int64 }], []trial{
+			{`{"M":{"k":1e19}}`, "! M.k must be an integer of 64 bits, in plain digits, got 1e19"},
+		}},
+
+		// Tags.
+		{"tags", derived[bounds], []trial{
+			{`{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":"y","m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`,
+				`{"n":-2,"u":9007199254740992,"f":1.5,"s":"éé","l":[1,2],"e":"y","m":"a@b","r":"x:y","d":"2025-01-02","t":"2025-01-02T03:04:05.6+01:00"}`},
 			{`{"n":-3,"u":2,"f":0.25}`, "! n must be at least -2, got -3; u must be at least 3, got 2; f must be at least 0.5, got 0.25"},
 			{`{"n":9007199254740994,"u":9007199254740994,"f":2}`, "! n must be at most 9007199254740992, got 9007199254740994; " +
 				"u must be at most 9007199254740992, got 9007199254740994; f must be at most 1.5, got 2"},
 			{`{"s":"é","l":[],"e":"z"}`, `! s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of "x", "y", got "z"`},
 			{`{"s":"abcd","l":[1,2,3]}`, "! s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
-			{`{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`, `! d must be of the format date, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
-		}...)
-		tryIn[pause](t, trial{`{"p":1}`, "! p must be at least 5, got 1"}) // and not 1ns
-		tryIn[keyed](t, trial{`{"m":{"EN":1}}`, `{"m":{"en":1}}`}, trial{`{"m":{"ENGLISH":1}}`, "! m is not valid: bad"})
-		schema := tryIn[defaults](t, []trial{
+			{`{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`,
+				`! d must be of the format date, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
+		}},
+		{"defaults", derived[struct {
+			S string   `json:"s" default:"x"`
+			N *int     `json:"n" default:"5"`
+			L []string `json:"l" default:"[\"a\",\n\"b\"]"`
+			B bool     `json:"b" default:"true"`
+		}], []trial{
 			{`{}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
 			{`{"s":null,"n":null,"l":null,"b":null}`, `{"s":"x","n":5,"l":["a","b"],"b":true}`},
 			{`{"s":"","n":0,"l":[],"b":false}`, `{"s":"","n":0,"l":[],"b":false}`},
 			{`{"n":null,"n":1}`, "! n came twice"},
-		}...)
-		if !strings.Contains(schema, `"default":["a","b"]`) {
-			t.Errorf("got %s", schema)
-		}
-		tryIn[textForms](t, trial{`{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1"}`},
-			trial{`{"t":"today","b":"?","a":"x"}`, `! t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64; ` +
-				`a is not valid: ParseAddr("x"): unable to parse IP`})
-	})
-	t.Run("null is not an element", func(t *testing.T) {
-		tryIn[map[string]int](t, trial{`{"a":null,"b":1}`, `{"b":1}`})
-		tryIn[pointers](t, trial{`{"l":[1,null]}`, "! l[1] must be an integer, got null"}, trial{`{"l":null,"m":null}`, "{}"}, trial{`{"m":{"a":null,"b":1}}`, `{"m":{"b":1}}`},
-			trial{`{"l":[1],"m":{"a":2}}`, `{"l":[1],"m":{"a":2}}`})
-	})
-	t.Run("names are exact, also where encoding/json would match them without regard to case", func(t *testing.T) {
-		type file struct {
-			Path string `json:"path"`
-			Kind string `json:"kind"`
-		}
-		type files struct {
+		}},
+		{"types with a text form, or a String method", derived[struct {
+			T *time.Time    `json:"t,omitempty"`
+			B []byte        `json:"b,omitempty"`
+			A *netip.Addr   `json:"a,omitempty"`
+			M map[lang]int  `json:"m,omitempty"`
+			P time.Duration `json:"p,omitempty" minimum:"5"`
+		}], []trial{
+			{`{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1","m":{"EN":1}}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1","m":{"en":1}}`},
+			{`{"t":"today","b":"?","a":"x"}`, `! t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64; ` +
+				`a is not valid: ParseAddr("x"): unable to parse IP`},
+			{`{"m":{"ENGLISH":1}}`, "! m is not valid: bad"},
+			{`{"p":1}`, "! p must be at least 5, got 1"}, // and not 1ns
+		}},
+
+		// Names.
+		{"names are exact, also where encoding/json would match them without regard to case", hand[struct {
 			Map  map[string]file `json:"map,omitempty"`
 			List []*file         `json:"list,omitempty"`
 			One  struct{ file }  `json:"one,omitzero"`
 			Any  map[string]any  `json:"any,omitempty"`
-		}
-		const closed = `{"type":"object","properties":{"map":{"type":"object","additionalProperties":{"type":"object","properties":{"path":{"enum":["a.txt"]},"Path":{"type":"string"}}}}}}`
-		tryByHand[files](t, closed, []trial{
+		}](properties(`"map":{"type":"object","additionalProperties":` + properties(`"path":{"enum":["a.txt"]},"Path":{"type":"string"}`) + "}")), []trial{
 			{`{"map":{"k":{"path":"a.txt","Path":"/etc/passwd"}}}`, "! map.k.Path is unknown (there is path, Path)"},
 			{`{"map":{"k":{"path":"a.txt","kind":"x"}}}`, `{"map":{"k":{"path":"a.txt","kind":"x"}}}`},
 			{`{"list":[{"PATH":"x"}]}`, "! list[0].PATH is unknown (there is path, kind)"},
@@ -1428,97 +1574,52 @@ func TestArguments(t *testing.T) {
 			{`{"Map":{}}`, "! Map is unknown (there is map)"},
 			{`{"any":{"a":1,"A":{"path":1,"Path":2}}}`, `{"any":{"A":{"Path":2,"path":1},"a":1}}`},
 			{`{"other":{"Path":1}}`, `{}`},
-		}...)
-		tryByHand[map[string]any](t, emptySchema, trial{`{"a":1,"A":2}`, `{"A":2,"a":1}`})
-		tryIn[struct { // a name that is a field itself is never refused
+		}},
+		{"names that differ in case, in a map", hand[map[string]any](objectSchema), []trial{
+			{`{"a":1,"A":2}`, `{"A":2,"a":1}`},
+		}},
+		{"names that differ in case, of fields", derived[struct {
 			A string `json:"x"`
 			B string `json:"X"`
-		}](t, trial{`{"x":"1","X":"2"}`, `{"x":"1","X":"2"}`})
-	})
-	t.Run("texts for lists, and numbers for strings", func(t *testing.T) {
-		tryIn[quoted](t, []trial{
-			{`{"t":"null"}`, `{}`}, {`{"t":""}`, `{}`}, {`{"t":"n\u0075ll"}`, `{}`}, {`{"t":" "}`, `{"t":[" "]}`}, {`{"t":"a, b"}`, `{"t":["a, b"]}`}, {`{"t":"5"}`, `{"t":["5"]}`},
-			{`{"t":"['a', 'b']"}`, `! t must be an array, got "['a', 'b']"`}, {`{"t":" [a]"}`, `! t must be an array, got " [a]"`}, {`{"t":"{}"}`, `! t must be an array, got "{}"`},
+		}], []trial{
+			{`{"x":"1","X":"2"}`, `{"x":"1","X":"2"}`},
+		}},
+
+		// Texts and numbers that are converted.
+		{"texts for lists", derived[quoted], []trial{
+			{`{"t":"null"}`, `{}`}, {`{"t":""}`, `{}`}, {`{"t":"n\u0075ll"}`, `{}`}, {`{"t":" "}`, `{"t":[" "]}`},
+			{`{"t":"a, b"}`, `{"t":["a, b"]}`}, {`{"t":"5"}`, `{"t":["5"]}`}, {`{"t":"{}"}`, `! t must be an array, got "{}"`},
+			{`{"t":"['a', 'b']"}`, `! t must be an array, got "['a', 'b']"`}, {`{"t":" [a]"}`, `! t must be an array, got " [a]"`},
 			{`{"t":"[1, -2]"}`, `{"t":["1","-2"]}`}, {`{"t":["null",""]}`, `{"t":["null",""]}`}, {`{"t":5}`, "! t must be an array, got 5"},
 			{`{"l":""}`, `! l must be an array, got ""`}, {`{"n":"null"}`, `! n must be an integer, got "null"`}, {`{"o":""}`, `! o must be an object, got ""`},
-		}...)
-		tryIn[struct{ Fields []string }](t, trial{`{"Fields":"null"}`, `! Fields must be an array, got "null"`}, trial{`{"Fields":""}`, `! Fields must be an array, got ""`})
-		tryIn[struct {
+		}},
+		{"texts for required lists", derived[struct{ Fields []string }], []trial{
+			{`{"Fields":"null"}`, `! Fields must be an array, got "null"`},
+			{`{"Fields":""}`, `! Fields must be an array, got ""`},
+		}},
+		{"texts for lists in lists", derived[struct {
 			L [][]string
 			D []string `default:"[\"d\"]"`
-		}](t, trial{`{"L":[["a"],"b"],"D":""}`, `{"L":[["a"],["b"]],"D":["d"]}`}, trial{`{"L":[""]}`, `! L[0] must be an array, got ""`})
-		tryByHand[json.RawMessage](t, `{"type":"object","properties":{"l":{"type":["array","null"],"items":{"type":"string"}},"r":{"type":"array","items":{"type":"string"}}},"required":["r"]}`,
-			trial{`{"l":"null","r":"x"}`, `{"l":null,"r":["x"]}`}, trial{`{"r":"null"}`, `! r must be an array, got "null"`})
-		tryIn[struct {
-			ID string            `json:"id,omitempty"`
-			E  string            `json:"e,omitempty" enum:"1,2"`
-			S  string            `json:"s,omitempty" maxLength:"2"`
-			D  string            `json:"d,omitempty" format:"date"`
-			B  []byte            `json:"b,omitempty"`
-			T  *time.Time        `json:"t,omitempty"`
-			M  map[string]string `json:"m,omitempty"`
-			P  *string           `json:"p,omitempty"`
-		}](t, []trial{
-			{`{"id":1,"e":2,"s":-1,"m":{"a":0},"p":5}`, `{"id":"1","e":"2","s":"-1","m":{"a":"0"},"p":"5"}`},
-			{`{"id":999999999999999}`, `{"id":"999999999999999"}`}, {`{"id":-999999999999999}`, `{"id":"-999999999999999"}`},
-			{`{"id":1000000000000000}`, "! id must be a string, got 1000000000000000"},
-			{`{"id":1.0,"e":3,"s":100}`, `! id must be a string, got 1.0; e must be one of "1", "2", got 3; s must have at most 2 characters, got 3`},
-			{`{"id":1e3,"s":-0,"p":true}`, "! id must be a string, got 1e3; s must be a string, got -0; p must be a string, got true"},
-			{`{"d":20260101,"b":5,"t":5}`, `! d must be of the format date, got "20260101"; b must be a string, got 5; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "5"`},
-		}...)
-		tryByHand[map[string]any](t, `{"type":"object","properties":{"a":{"type":["string","number"]},"b":{"type":["string","null"],"pattern":"x"},"c":{},"d":{"type":"string","contentEncoding":"base64"}}}`,
-			trial{`{"a":5,"b":6,"c":7}`, `{"a":5,"b":"6","c":7}`}, trial{`{"d":1234}`, "! d must be a string, got 1234"})
-	})
-	t.Run("what a text or a default changes, and what stays as it came", func(t *testing.T) {
-		type in struct {
+		}], []trial{
+			{`{"L":[["a"],"b"],"D":""}`, `{"L":[["a"],["b"]],"D":["d"]}`},
+			{`{"L":[""]}`, `! L[0] must be an array, got ""`},
+		}},
+		{"texts for lists that may be null", hand[json.RawMessage](properties(`"l":{"type":["array","null"],"items":{"type":"string"}}`)), []trial{
+			{`{"l":"null"}`, `{"l":null}`},
+			{`{"l":"x"}`, `{"l":["x"]}`},
+		}},
+		{"what a text or a default changes, and what stays as it came", derived[struct {
 			L []map[string]int `json:"l"`
 			N int              `json:"n,omitempty"`
 			D int              `json:"d" default:"7"`
-		}
-		tryIn[in](t, []trial{
+		}], []trial{
 			{`{"l":[]}`, `{"l":[],"d":7}`},
 			{` { "l" : [ {"a":1} , {"b":"2"} , { } ] , "d" : 1 } `, `{"l":[{"a":1},{"b":2},{}],"d":1}`},
 			{`{"l":[{"a":1,"b":2.0,"c":3}],"n":null}`, `{"l":[{"a":1,"b":2,"c":3}],"d":7}`},
 			{`{"n":null,"l":"[{\"a\":\"1\"}]"}`, `{"l":[{"a":1}],"d":7}`},
 			{`{"wait_for_previous":true,"l":[],"d":2,"n":3}`, `{"l":[],"n":3,"d":2}`},
-		}...)
-	})
-	t.Run("all arguments may be a text, or an empty list", func(t *testing.T) {
-		tryIn[point](t, []trial{
-			{`"{\"x\":1}"`, `{"x":1}`}, {`" {\"x\": \"1\"} "`, `{"x":1}`}, {`"[]"`, "! x is required"}, {`[]`, "! x is required"}, {`[1]`, "! must be an object, got [1]"},
-			{`"x"`, `! must be an object, got "x"`}, {`"null"`, `! must be an object, got "null"`}, {`5`, "! must be an object, got 5"}, {`""`, `! must be an object, got ""`},
-		}...)
-		tryIn[map[string]map[string]int](t, trial{`[]`, `{}`}, trial{`{"a":[],"b":[ ]}`, `{"a":{},"b":{}}`}, trial{`{"a":[0]}`, "! a must be an object, got [0]"})
-		tryByHand[json.RawMessage](t, openSchema, trial{`[ ]`, `{}`}, trial{`"{\"a\":[]}"`, `{"a":[]}`})
-	})
-	t.Run("a schema by hand that allows what the Go type does not take", func(t *testing.T) {
-		tryByHand[struct {
-			A struct{ B int64 }
-			M map[string]uint8
-			L []float32
-			S string
-			T *time.Time
-			N *netip.Addr
-			Y []byte
-		}](t, openSchema, []trial{
-			{`{"A":{"B":"x"}}`, `! A.B must be an integer, got "x"`}, {`{"A":{"B":"7"},"S":7}`, `{"A":{"B":7},"M":null,"L":null,"S":"7","T":null,"N":null,"Y":null}`},
-			{`{"A":{"B":5.0},"L":[1e2]}`, `{"A":{"B":5},"M":null,"L":[100],"S":"","T":null,"N":null,"Y":null}`},
-			{`{"M":{"k":256,"j":1},"L":[1,1e39],"A":{"B":9223372036854775808}}`, "! M.k must be an unsigned integer of 8 bits, in plain digits, got 256; " +
-				"L[1] must be a number of 32 bits, in plain digits, got 1e39; A.B must be an integer of 64 bits, in plain digits, got 9223372036854775808"},
-			{`{"T":"today","N":"x","Y":"?","S":[]}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; ` +
-				`N is not valid: ParseAddr("x"): unable to parse IP; Y must be base64; S must be a string, got []`},
-			{`{"A":null,"M":null,"S":null}`, `{"A":{"B":0},"M":null,"L":null,"S":"","T":null,"N":null,"Y":null}`},
-		}...)
-		tryByHand[struct{ T time.Time }](t, `{"type":"object","properties":{"T":{"type":"string","format":"date-time"}}}`,
-			trial{`{"T":"x"}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "x"`})
-		tryIn[struct{ M map[string]int64 }](t, trial{`{"M":{"k":1e19}}`, "! M.k must be an integer of 64 bits, in plain digits, got 1e19"})
-		tryByHand[struct{ A struct{ ownForm } }](t, emptySchema, trial{`{"A":{"N":"x"}}`, "! A is not valid: N must not be a JSON string"})
-		tryByHand[any](t, `{"type":"object","properties":{"n":{"type":"null"},"m":{"type":["null","integer"]},"e":{"enum":[9007199254740993,1e2]}}}`,
-			trial{`{"n":5}`, "! n must be null, got 5"}, trial{`{"m":"null"}`, `{"m":null}`}, trial{`{"m":"x"}`, `! m must be null or integer, got "x"`},
-			trial{`{"e":9007199254740992}`, "! e must be one of 9007199254740993, 100, got 9007199254740992"}, trial{`{"e":100.0}`, `{"e":100}`})
-	})
-	t.Run("lists and objects may be strings", func(t *testing.T) {
-		tryIn[quoted](t, []trial{
+		}},
+		{"lists and objects as texts", derived[quoted], []trial{
 			{`{"l":"[1, 2]"}`, `{"l":[1,2]}`}, {`{"l":" [] "}`, `{}`}, {`{"o":"{\"x\": 1}"}`, `{"o":{"x":1}}`},
 			{`{"m":"{\"a\":1}"}`, `{"m":{"a":1}}`}, {`{"f":"{\"a\":[null]}"}`, `{"f":{"a":[null]}}`}, {`{"f":[]}`, `{}`},
 			{`{"l":["1"]}`, `{"l":[1]}`}, {`{"t":"[\"[1]\"]"}`, `{"t":["[1]"]}`}, {`{"n":"5"}`, `{"n":5}`},
@@ -1527,8 +1628,152 @@ func TestArguments(t *testing.T) {
 			{`{"l":"1"}`, `! l must be an array, got "1"`}, {`{"l":"[1] x"}`, `! l must be an array, got "[1] x"`},
 			{`{"o":"[]"}`, "! o.x is required"}, {`{"o":"{\"z\":1}"}`, "! o.z is unknown (there is x, y); o.x is required"},
 			{`{"n":"[1]"}`, `! n must be an integer, got "[1]"`},
-		}...)
-	})
+		}},
+		{"numbers for strings", derived[struct {
+			ID string            `json:"id,omitempty"`
+			E  string            `json:"e,omitempty" enum:"1,2"`
+			S  string            `json:"s,omitempty" maxLength:"2"`
+			D  string            `json:"d,omitempty" format:"date"`
+			M  map[string]string `json:"m,omitempty"`
+			P  *string           `json:"p,omitempty"`
+		}], []trial{
+			{`{"id":1,"e":2,"s":-1,"m":{"a":0},"p":5}`, `{"id":"1","e":"2","s":"-1","m":{"a":"0"},"p":"5"}`},
+			{`{"id":999999999999999}`, `{"id":"999999999999999"}`}, {`{"id":-999999999999999}`, `{"id":"-999999999999999"}`},
+			{`{"id":1000000000000000}`, "! id must be a string, got 1000000000000000"},
+			{`{"id":1.0,"e":3,"s":100}`, `! id must be a string, got 1.0; e must be one of "1", "2", got 3; s must have at most 2 characters, got 3`},
+			{`{"id":1e3,"s":-0,"p":true}`, "! id must be a string, got 1e3; s must be a string, got -0; p must be a string, got true"},
+			{`{"d":20260101}`, `! d must be of the format date, got "20260101"`},
+		}},
+		{"numbers for types with a text form", ofType[struct {
+			B []byte     `json:"b,omitempty"`
+			T *time.Time `json:"t,omitempty"`
+		}], []trial{
+			{`{"b":5,"t":5}`, `! b must be a string, got 5; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "5"`},
+		}},
+		{"numbers for strings of a schema by hand", hand[map[string]any](properties(
+			`"a":{"type":["string","number"]},"b":{"type":["string","null"],"pattern":"x"},"c":{},"d":{"type":"string","contentEncoding":"base64"}`)), []trial{
+			{`{"a":5,"b":6,"c":7}`, `{"a":5,"b":"6","c":7}`},
+			{`{"b":5.5}`, "! b must be a string or null, got 5.5"},
+			{`{"d":1234}`, "! d must be a string, got 1234"},
+		}},
+		{"all arguments as a text, or an empty list", derived[point], []trial{
+			{`"{\"x\":1}"`, `{"x":1}`}, {`" {\"x\": \"1\"} "`, `{"x":1}`}, {`"[]"`, "! x is required"}, {`[]`, "! x is required"},
+			{`[1]`, "! must be an object, got [1]"}, {`"x"`, `! must be an object, got "x"`}, {`"null"`, `! must be an object, got "null"`},
+			{`5`, "! must be an object, got 5"}, {`""`, `! must be an object, got ""`},
+		}},
+		{"objects as empty lists", derived[map[string]map[string]int], []trial{
+			{`[]`, `{}`},
+			{`{"a":[],"b":[ ]}`, `{"a":{},"b":{}}`},
+			{`{"a":[0]}`, "! a must be an object, got [0]"},
+		}},
+		{"all arguments as a text, for raw JSON", hand[json.RawMessage](openSchema), []trial{
+			{`[ ]`, `{}`},
+			{`"{\"a\":[]}"`, `{"a":[]}`},
+		}},
+
+		// Schemas by hand.
+		{"a schema by hand that allows what the Go type does not take", hand[struct {
+			A struct{ B int64 }
+			M map[string]uint8
+			L []float32
+			S string
+			T *time.Time
+			N *netip.Addr
+			Y []byte
+		}](openSchema), []trial{
+			{`{"A":{"B":"x"}}`, `! A.B must be an integer, got "x"`},
+			{`{"A":{"B":"7"},"S":7}`, `{"A":{"B":7},"M":null,"L":null,"S":"7","T":null,"N":null,"Y":null}`},
+			{`{"A":{"B":5.0},"L":[1e2]}`, `{"A":{"B":5},"M":null,"L":[100],"S":"","T":null,"N":null,"Y":null}`},
+			{`{"M":{"k":256,"j":1},"L":[1,1e39],"A":{"B":9223372036854775808}}`, "! M.k must be an unsigned integer of 8 bits, in plain digits, got 256; " +
+				"L[1] must be a number of 32 bits, in plain digits, got 1e39; A.B must be an integer of 64 bits, in plain digits, got 9223372036854775808"},
+			{`{"T":"today","N":"x","Y":"?","S":[]}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; ` +
+				`N is not valid: ParseAddr("x"): unable to parse IP; Y must be base64; S must be a string, got []`},
+			{`{"A":null,"M":null,"S":null}`, `{"A":{"B":0},"M":null,"L":null,"S":"","T":null,"N":null,"Y":null}`},
+		}},
+		{"a fault that the schema and the Go type find", hand[struct{ T time.Time }](properties(`"T":{"type":"string","format":"date-time"}`)), []trial{
+			{`{"T":"x"}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "x"`},
+		}},
+		{"types that cannot be described, which encoding/json decodes", hand[struct {
+			A [2]float64      `json:"a"`
+			M map[int]string  `json:"m"`
+			R json.RawMessage `json:"r,omitempty"`
+			V any             `json:"v,omitempty"`
+			N json.Number     `json:"n,omitempty"`
+			Q int             `json:"q,string"`
+		}](objectSchema), []trial{
+			{`{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[ 1 ]},"v":[null],"n":1.50,"q":"7"}`, `{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[1]},"v":[null],"n":1.50,"q":"7"}`},
+			{`{}`, `{"a":[0,0],"m":null,"q":"0"}`},
+			{`{"m":{"y":"z"}}`, "! m is not valid: "},
+		}},
+		{"an error of UnmarshalJSON", hand[struct{ A struct{ ownForm } }](objectSchema), []trial{
+			{`{"A":{"N":"x"}}`, "! A is not valid: N must not be a JSON string"},
+		}},
+		{"the tags of In do not count", hand[struct {
+			A int8 `json:"a" maximum:"1"`
+			B int  `json:"b" default:"3"`
+		}](properties(`"a":{"type":"integer","default":5}`)), []trial{
+			{`{"c":[ 1 ]}`, `{"a":5,"b":0}`},
+			{`{"a":300}`, "! a must be an integer of 8 bits, in plain digits, got 300"},
+		}},
+		{"null, by hand", hand[any](properties(`"n":{"type":"null"},"m":{"type":["null","integer"]}`)), []trial{
+			{`{"n":5}`, "! n must be null, got 5"},
+			{`{"m":"null"}`, `{"m":null}`},
+			{`{"m":"x"}`, `! m must be null or integer, got "x"`},
+		}},
+		{"null of an optional argument", hand[json.RawMessage](properties(
+			`"a":{"type":"string"},"b":{},"c":{"enum":["x","y"]},"d":{"type":"object","additionalProperties":{"type":"integer"}}`)), []trial{
+			{`{"a":null,"b":null,"c":null,"d":{"x":null,"y":1},"e":null}`, `{"b":null,"d":{"y":1},"e":null}`},
+		}},
+		{"enum and const", hand[json.RawMessage](properties(
+			`"v":{"enum":[1,null,"x",{"a":[2]}]},"c":{"const":5},"ce":{"const":"a","enum":["a","b"]},"e":{"enum":[9007199254740993,1e2]}`)), []trial{
+			{`{"v":{"a":[2.0]},"c":5.0,"ce":"a","e":100.0}`, `{"v":{"a":[2.0]},"c":5.0,"ce":"a","e":100.0}`},
+			{`{"v":2}`, `! v must be one of 1, null, "x", {"a":[2]}, got 2`},
+			{`{"c":6,"ce":"b"}`, `! c must be one of 5, got 6; ce must be one of "a", got "b"`},
+			{`{"e":9007199254740992}`, "! e must be one of 9007199254740993, 100, got 9007199254740992"},
+		}},
+		{"bounds as they are written", hand[json.RawMessage](properties(
+			`"s":{"type":"string","maxLength":2.0},"l":{"type":"array","items":{},"maxItems":1e0},"n":{"type":"integer","minimum":0.5}`)), []trial{
+			{`{"s":"abc","l":[1,2],"n":0}`, "! s must have at most 2.0 characters, got 3; l must have at most 1e0 elements, got 2; n must be at least 0.5, got 0"},
+			{`{"s":"ab","l":[null],"n":1E2}`, `{"s":"ab","l":[null],"n":100}`},
+		}},
+		{"whole numbers, by hand", hand[json.RawMessage](properties(`"a":{"type":"integer"},"b":{"type":"number"},"d":{"type":"integer","maximum":1e300}`)), []trial{
+			{`{"a":1e300,"b":1E5,"c":1E2,"d":12345678901234567890123}`, `{"a":1e300,"b":1E5,"c":1E2,"d":12345678901234567890123}`},
+			{`{"a":1e19}`, `{"a":10000000000000000000}`}, {`{"a":1e20}`, `{"a":1e20}`}, {`{"a":1e2}`, `{"a":100}`},
+		}},
+		{"a list of types", hand[json.RawMessage](properties(
+			`"a":{"type":["string","null"],"minLength":1},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}},` +
+				`"d":{"type":["number","null"],"enum":[1,null]},"e":{"type":["integer","null"]},"t":{"type":["integer","boolean"]}`)), []trial{
+			{`{"a":null,"b":5,"c":null,"d":null}`, `{"a":null,"b":5,"c":null,"d":null}`},
+			{`{"e":"7","b":"5","c":"x","t":1.0}`, `{"e":7,"b":"5","c":["x"],"t":1.0}`},
+			{`{"t":"true"}`, `! t must be an integer or boolean, got "true"`},
+		}},
+		{"objects, by hand", hand[json.RawMessage](properties(
+			`"req":{"type":"object","required":["k"],"additionalProperties":{"type":"integer"}},"by":{"type":"string","contentEncoding":"base64"},` +
+				`"o":{"type":"object","properties":{"i":{"type":"integer"}},"required":["i"]},` +
+				`"p":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}},"c":{"type":"object","additionalProperties":false}`)), []trial{
+			{`{"req":{"k":1},"by":"aGk=","o":{"i":"7","more":1},"p":{"a":1,"b":"x"},"c":{}}`, `{"req":{"k":1},"by":"aGk=","o":{"i":7,"more":1},"p":{"a":1,"b":"x"},"c":{}}`},
+			{`{"req":{},"by":"?","o":{}}`, "! req.k is required; by must be base64; o.i is required"},
+			{`{"req":{"k":"x"},"p":{"a":"?","b":true}}`, `! req.k must be an integer, got "x"; p.a must be an integer, got "?"; p.b must be a string, got true`},
+			{`{"c":{"x":1}}`, "! c.x is unknown: no arguments are allowed here"},
+		}},
+		{"defaults, by hand", hand[json.RawMessage](`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` +
+			`"n":{"type":"integer","default":1},"max":{"default":10,"title":"Max","type":"integer"},"s":{"type":"string","default":null},"any":{"anyOf":[],"default":null},` +
+			`"o":{"type":"object","properties":{"a":{"type":"integer","default":5},"b":{"type":"object","properties":{"c":{"default":[1]},"d":{"type":"array","default":null}}}}}},"required":["n"]}`), []trial{
+			{`{"n":2}`, `{"n":2,"max":10}`}, // a default does not make an argument optional
+			{`{}`, "! n is required"},
+			{`{"n":2,"max":1,"o":{"b":{}}}`, `{"n":2,"max":1,"o":{"b":{"c":[1]},"a":5}}`},
+		}},
+		{"what is not enforced", hand[json.RawMessage](properties(
+			`"u":{"anyOf":[{"type":"string"}],"minimum":3,"pattern":"^x"},"a":{"$ref":"#/$defs/a"},"b":{"oneOf":[{"type":"object"}]},"i":{"type":"string","format":"uuid"},` +
+				`"t":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"boolean"}},"n":{"items":{"type":"string"}},` +
+				`"x":{"exclusiveMinimum":0,"type":"number","multipleOf":2},"c":{"type":"object","patternProperties":{"^x":{"type":"integer"}},"additionalProperties":false}`)), []trial{
+			{`{"u":2,"a":[1,{"b":null}],"b":{"c":[ 1.0 ]},"i":"?","t":["a",1,true],"n":5,"x":-1,"c":{"y":"z"},"any":"5"}`,
+				`{"u":2,"a":[1,{"b":null}],"b":{"c":[1.0]},"i":"?","t":["a",1,true],"n":5,"x":-1,"c":{"y":"z"},"any":"5"}`},
+			{`{"path":"/tmp/\u00e9 \"x\"","more":[{}]}`, `{"path":"/tmp/\u00e9 \"x\"","more":[{}]}`},
+		}},
+	} {
+		t.Run(test.promise, func(t *testing.T) { test.try(t, test.trials...) })
+	}
 }
 
 // An error quotes only the beginning of what the client sent, cut between characters, and
@@ -1543,7 +1788,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 		long := strings.Repeat("x", shift) + strings.Repeat("é€😀", 60)
 		s := &Server{}
 		toolOf[in](s)
-		_, results := callX(t, s, legacyPV, `{"N":"`+long+`"}`, `{"N":["`+long+`"]}`, `{"N":1,"S":"`+long+`"}`, `{"N":1,"S":"a","D":"`+long+`"}`, `{"`+long+`":1}`)
+		_, results := callX(t, s, `{"N":"`+long+`"}`, `{"N":["`+long+`"]}`, `{"N":1,"S":"`+long+`"}`, `{"N":1,"S":"a","D":"`+long+`"}`, `{"`+long+`":1}`)
 		for _, r := range results {
 			if got := r.text(); !r.IsError || strings.ContainsRune(got, utf8.RuneError) || strings.Contains(got, `\x`) || len(got) > 400 {
 				t.Errorf("%q", got)
@@ -1552,7 +1797,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 	}
 	s := &Server{}
 	toolOf[struct{ L []int }](s)
-	_, results := callX(t, s, legacyPV, `{`+strings.Repeat(`"L":"x",`, 100)+`"L":[]}`, `{"L":[`+strings.Repeat(`1e99,`, 1000)+`1]}`)
+	_, results := callX(t, s, `{`+strings.Repeat(`"L":"x",`, 100)+`"L":[]}`, `{"L":[`+strings.Repeat(`1e99,`, 1000)+`1]}`)
 	for _, r := range results {
 		if got := r.text(); !r.IsError || len(got) > 1000 || strings.Contains(got, "\n") {
 			t.Errorf("got %q", got)
@@ -1611,78 +1856,51 @@ func TestWaitForPrevious(t *testing.T) {
 	}
 	for _, value := range []string{"true", "false", "null", `"yes"`, "5", `{"a":[]}`} {
 		arg := `"wait_for_previous":` + value
-		tryIn[struct{ N int }](t, trial{`{"N":1,` + arg + `}`, `{"N":1}`}, trial{`{` + arg + `,` + arg + `,"N":1}`, `{"N":1}`}, trial{`{` + arg + `}`, "! N is required"})
-		tryIn[none](t, trial{`{` + arg + `}`, `{}`})
-		tryByHand[json.RawMessage](t, `{"type":"object","properties":{"N":{"type":"integer"}},"additionalProperties":{"type":"integer"}}`,
+		derived[struct{ N int }](t, trial{`{"N":1,` + arg + `}`, `{"N":1}`}, trial{`{` + arg + `,` + arg + `,"N":1}`, `{"N":1}`}, trial{`{` + arg + `}`, "! N is required"})
+		derived[none](t, trial{`{` + arg + `}`, `{}`})
+		hand[json.RawMessage](`{"type":"object","properties":{"N":{"type":"integer"}},"additionalProperties":{"type":"integer"}}`)(t,
 			trial{`{"N":"1","wait\u005ffor_previous":` + value + `,"b":2}`, `{"N":1,"b":2}`})
-		tryIn[map[string]int](t, trial{`{` + arg + `,"a":1}`, `{"a":1}`})
-		tryByHand[json.RawMessage](t, closed(`"a":{}`), trial{`{"a":[1],` + arg + `}`, `{"a":[1]}`})
-		tryByHand[json.RawMessage](t, closed(`"wait_for_previous":{}`), trial{`{` + arg + `}`, `{` + arg + `}`})
-		tryByHand[json.RawMessage](t, emptySchema, trial{`{` + arg + `}`, `{}`}, trial{`{"d":{` + arg + `}}`, `{"d":{` + arg + `}}`})
-		tryByHand[struct{ N int }](t, closed(`"N":{}`), trial{`{"N":1,` + arg + `}`, `{"N":1}`})
+		derived[map[string]int](t, trial{`{` + arg + `,"a":1}`, `{"a":1}`})
+		hand[json.RawMessage](closed(`"a":{}`))(t, trial{`{"a":[1],` + arg + `}`, `{"a":[1]}`})
+		hand[json.RawMessage](closed(`"wait_for_previous":{}`))(t, trial{`{` + arg + `}`, `{` + arg + `}`})
+		hand[json.RawMessage](objectSchema)(t, trial{`{` + arg + `}`, `{}`}, trial{`{"d":{` + arg + `}}`, `{"d":{` + arg + `}}`})
+		hand[struct{ N int }](closed(`"N":{}`))(t, trial{`{"N":1,` + arg + `}`, `{"N":1}`})
 	}
-	tryIn[struct {
+	derived[struct {
 		W bool            `json:"wait_for_previous"`
 		D struct{ N int } `json:"d,omitzero"`
 	}](t, trial{`{"wait_for_previous":true}`, `{"wait_for_previous":true}`}, trial{`{"wait_for_previous":5}`, "! wait_for_previous must be a boolean, got 5"},
 		trial{`{"wait_for_previous":true,"d":{"N":1,"wait_for_previous":true}}`, "! d.wait_for_previous is unknown (there is N)"})
 }
 
-// A schema written by hand is sent as it is, and the handler receives the arguments as they
-// were sent.
+// A schema written by hand is listed as it is, and a handler that reads raw JSON receives the
+// arguments as they were sent. They are an object also if there are none.
 func TestSchemaByHandIsSentUnchanged(t *testing.T) {
 	s := &Server{}
-	AddTool(s, Tool{Name: "raw", InputSchema: json.RawMessage("{\n  \"type\": \"object\",\n  \"properties\":{}, \"oneOf\": [ { \"required\": [\"a b\"] } ]\n}\n")},
+	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage("{\n  \"type\": \"object\",\n  \"properties\":{}, \"oneOf\": [ { \"required\": [\"a b\"] } ]\n}\n")},
 		func(_ context.Context, args json.RawMessage) (string, error) { return string(args), nil })
-	AddTool(s, Tool{Name: "any", InputSchema: json.RawMessage(openSchema)},
-		func(_ context.Context, args map[string]any) (string, error) { return fmt.Sprint(args), nil })
-	AddTool(s, Tool{Name: "loose", InputSchema: json.RawMessage(openSchema)},
-		func(_ context.Context, in point) (string, error) { return fmt.Sprint(in), nil })
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.script(`
+		c.play(`
 			> 1 tools/list
-			< 1 {"tools":[{"name":"raw","inputSchema":{"type":"object","properties":{},"oneOf":[{"required":["a b"]}]}},{"name":"any","inputSchema":` + openSchema + `},{"name":"loose","inputSchema":` + openSchema + `}]}
-			> 3 tools/call {"name":"raw"}
-			< 3 {"content":[{"type":"text","text":"{}"}]}`)
-		for _, test := range []struct{ tool, args, want string }{
-			{"raw", `{"n":1.0,"m":null,"N":"\u0041"}`, said("2", `{"n":1.0,"m":null,"N":"\u0041"}`)},
-			{"raw", `{"n":1.0,"n":null}`, failed("2", "Invalid arguments: n came twice")},
-			{"raw", "[]", said("2", "{}")},
-			{"any", `{"a":[1.5,{"b":null}],"c":"\n","d":true}`, said("2", "map[a:[1.5 map[b:<nil>]] c:\n d:true]")},
-			{"loose", `{"y":2,"z":3}`, said("2", "{0 2}")},
-		} {
-			c.send(call("2", test.tool, test.args))
-			c.want(test.want)
-		}
+			< 1 {"tools":[{"name":"x","inputSchema":{"type":"object","properties":{},"oneOf":[{"required":["a b"]}]}}]}
+			> 2 call x
+			< 2 said {}
+			> 3 call x {"n":1.0,"m":null,"N":"\u0041"}
+			< 3 said {"n":1.0,"m":null,"N":"\u0041"}
+			> 4 call x {"n":1.0,"n":null}
+			< 4 failed Invalid arguments: n came twice`)
 	})
 }
 
-// With a schema written by hand, encoding/json decodes an In that cannot be described.
-func TestSchemaByHandWithAnyType(t *testing.T) {
-	type odd struct {
-		A [2]float64      `json:"a"`
-		M map[int]string  `json:"m"`
-		R json.RawMessage `json:"r,omitempty"`
-		V any             `json:"v,omitempty"`
-		N json.Number     `json:"n,omitempty"`
-		Q int             `json:"q,string"`
-	}
-	tryByHand[odd](t, emptySchema,
-		trial{`{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[ 1 ]},"v":[null],"n":1.50,"q":"7"}`, `{"a":[1,2.5],"m":{"3":"x"},"r":{"k":[1]},"v":[null],"n":1.50,"q":"7"}`},
-		trial{`{}`, `{"a":[0,0],"m":null,"q":"0"}`})
-	s := &Server{}
-	diagnostics(s)
-	byHand[odd](s, emptySchema)
-	if _, results := callX(t, s, legacyPV, `{"m":{"y":"z"}}`); !strings.HasPrefix(results[0].text(), invalidArgs) {
-		t.Errorf("got %s", results[0].text())
-	}
-	// Another call does not change what a method of In keeps.
+// Another call does not change what a method of In keeps.
+func TestMethodsOfArgumentsMayKeepTheirBytes(t *testing.T) {
 	var kept []keeper
+	s := &Server{}
 	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(openSchema)}, func(_ context.Context, in struct{ K keeper }) (string, error) {
 		kept = append(kept, in.K)
 		return "", nil
 	})
-	callX(t, s, legacyPV, `{"K":[1]}`, `{"K":"x"}`)
+	callX(t, s, `{"K":[1]}`, `{"K":"x"}`)
 	if got := fmt.Sprintf("%s", kept); got != `[{[1]} {"x"}]` {
 		t.Errorf("kept %s", got)
 	}
@@ -1720,128 +1938,6 @@ func TestDeepSchemasByHandTakeLinearTime(t *testing.T) {
 			fault = "is nested too deeply"
 		}
 		try(t, s, trial{`{"a":` + nested(n, "[", "true", "]") + "}", "! a" + strings.Repeat("[0]", n) + " " + fault})
-	}
-}
-
-// A schema written by hand is enforced at every depth and for every type of In, with the
-// same messages as a derived schema. A handler that reads raw JSON gets the converted values.
-func TestSchemasByHandAreEnforced(t *testing.T) {
-	const schema = `{"type":"object","properties":{
-		"n":{"type":"integer","minimum":1,"maximum":9},"f":{"type":"number","minimum":0.5},"s":{"type":"string","minLength":2,"maxLength":3},
-		"e":{"type":"string","enum":["a","b"]},"v":{"enum":[1,null,"x",{"a":[2]}]},"c":{"const":5},"when":{"type":"string","format":"date-time"},
-		"lim":{"type":"integer","minimum":0.5,"maximum":9},"ce":{"const":"a","enum":["a","b"]},
-		"req":{"type":"object","required":["k"],"additionalProperties":{"type":"integer"}},
-		"b":{"type":"boolean"},"by":{"type":"string","contentEncoding":"base64"},
-		"l":{"type":"array","items":{"type":"string","enum":["x","y"]},"minItems":1,"maxItems":2},
-		"o":{"type":"object","properties":{"deep":{"type":"array","items":{"type":"object","properties":{"i":{"type":"integer"}},"required":["i"],"additionalProperties":false}}}},
-		"m":{"type":"object","additionalProperties":{"type":"integer"}},
-		"p":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}},
-		"u":{"anyOf":[{"type":"string"}],"minimum":3,"pattern":"^x"},"t":{"type":["string","null"]},"any":{}},
-		"required":["n"],"additionalProperties":false}`
-	trials := []trial{
-		{`{}`, "! n is required"},
-		{`{"z":1}`, "! z is unknown (there is n, f, s, e, v, c, when, lim, ce, req, b, by, l, o, m, p, u, t, any); n is required"},
-		{`{"n":0}`, "! n must be at least 1, got 0"},
-		{`{"n":null}`, "! n must be an integer, got null"},
-		{`{"n":1,"n":2}`, "! n came twice"},
-		{`{"n":1,"f":0.25,"s":"abcd","e":"c","b":1}`, `! f must be at least 0.5, got 0.25; s must have at most 3 characters, got 4; e must be one of "a", "b", got "c"; b must be a boolean, got 1`},
-		{`{"n":1,"v":2}`, `! v must be one of 1, null, "x", {"a":[2]}, got 2`},
-		{`{"n":1,"v":{"a":[2.0]},"c":5.0}`, `{"n":1,"v":{"a":[2.0]},"c":5.0}`},
-		{`{"n":1,"c":6}`, "! c must be one of 5, got 6"},
-		{`{"n":1,"lim":10,"ce":"b","req":{"k":"x"}}`, `! lim must be at most 9, got 10; ce must be one of "a", got "b"; req.k must be an integer, got "x"`},
-		{`{"n":1,"lim":1,"ce":"a","req":{"k":1}}`, `{"n":1,"lim":1,"ce":"a","req":{"k":1}}`},
-		{`{"n":1,"req":{}}`, "! req.k is required"},
-		{`{"n":1,"when":"today"}`, `! when must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"`},
-		{`{"n":1,"by":"?"}`, "! by must be base64"},
-		{`{"n":1,"l":["x","z"]}`, `! l[1] must be one of "x", "y", got "z"`},
-		{`{"n":1,"o":{"deep":[{"i":1},{"i":"?","k":2}]}}`, `! o.deep[1].i must be an integer, got "?"; o.deep[1].k is unknown (there is i)`},
-		{`{"n":1,"o":{"deep":[{}],"more":1}}`, "! o.deep[0].i is required"},
-		{`{"n":1,"m":{"a":1,"b":true}}`, "! m.b must be an integer, got true"},
-		{`{"n":1,"m":{"a":1,"a":2}}`, "! m.a came twice"},
-		{`{"n":1,"p":{"a":1,"b":"x"}}`, `{"n":1,"p":{"a":1,"b":"x"}}`},
-		{`{"n":1,"p":{"a":"?","b":2}}`, `! p.a must be an integer, got "?"`},
-		{`{"n":1,"u":2,"t":5,"any":[null]}`, `{"n":1,"u":2,"t":"5","any":[null]}`},
-		{`{"n":1,"t":5.5}`, `! t must be a string or null, got 5.5`},
-		{`{"n":1,"u":2,"t":null,"any":[null]}`, `{"n":1,"u":2,"t":null,"any":[null]}`},
-		{`{"n":1,"f":null,"o":null,"l":null,"m":{"a":null,"b":1}}`, `{"n":1,"m":{"b":1}}`},
-		{`{"n":1,"wait_for_previous":true}`, `{"n":1}`},
-		// Values that are converted.
-		{`{"n":"2","f":"1.5","b":"true"}`, `{"n":2,"f":1.5,"b":true}`},
-		{`{"n":3.0,"l":"x"}`, `{"n":3,"l":["x"]}`},
-		{`{"n":0.5e1,"m":{"a":-0.05e2}}`, `{"n":5,"m":{"a":-5}}`},
-		{`{"n":1,"l":"[\"x\",\"y\"]","o":"{\"deep\":[{\"i\":\"7\"}]}","any":"5"}`, `{"n":1,"l":["x","y"],"o":{"deep":[{"i":7}]},"any":"5"}`},
-		{`{"n":1,"m":{"a":"1","b":2e0}}`, `{"n":1,"m":{"a":1,"b":2}}`},
-	}
-	tryByHand[json.RawMessage](t, schema, trials...)
-	for i, tr := range trials {
-		if tr.want[0] == '!' {
-			tryByHand[map[string]any](t, schema, trials[i])
-			tryByHand[any](t, schema, trials[i])
-		}
-	}
-}
-
-// A valid call of a schema by hand, as real servers have them, is delivered unchanged, except for
-// defaults, what is treated as absent, and whole numbers with a fraction or an exponent.
-func TestValidCallsAreDelivered(t *testing.T) {
-	for _, test := range []struct{ properties, args, want string }{ // want is "" if it is args
-		{`"path":{"type":"string"},"tail":{"type":"number","description":"lines"},"head":{"type":"number"}`, `{"path":"/tmp/\u00e9 \"x\"","tail":2.5,"more":[{}]}`, ""},
-		{`"edits":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"new":{"type":"string"}},"required":["old","new"],"additionalProperties":false}},` +
-			`"dryRun":{"type":"boolean","default":false}`, `{"edits":[{"old":"a","new":""}]}`, `{"edits":[{"old":"a","new":""}],"dryRun":false}`},
-		{`"max":{"default":10,"title":"Max","type":"integer"},"since":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null},"n":{"type":"integer","default":1}},"required":["n"]`,
-			`{"n":2}`, `{"n":2,"max":10}`},
-		{`"s":{"type":"string","default":null},"n":{"type":["integer","null"],"default":null},"o":{"type":"object","properties":{"l":{"type":"array","default":null}}}`, `{"o":{}}`, ""},
-		{`"o":{"type":"object","properties":{"a":{"type":"integer","default":5},"b":{"type":"object","properties":{"c":{"default":[1]}}}}}`, `{"o":{"b":{}}}`, `{"o":{"b":{"c":[1]},"a":5}}`},
-		{`"t":{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}],"items":{"type":"boolean"}}`, `{"t":["a",1,true]}`, ""},
-		{`"a":{"type":["string","null"],"minLength":1},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}},"d":{"type":["number","null"],"enum":[1,null]}`,
-			`{"a":null,"b":5,"c":null,"d":null}`, ""},
-		{`"a":{"type":["integer","null"]},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}}`,
-			`{"a":"7","b":"5","c":"x"}`, `{"a":7,"b":"5","c":["x"]}`},
-		{`"a":{"type":"string"},"b":{},"c":{"enum":["x","y"]},"d":{"type":"object","additionalProperties":{"type":"integer"}}`,
-			`{"a":null,"b":null,"c":null,"d":{"x":null,"y":1},"e":null}`, `{"b":null,"d":{"y":1},"e":null}`},
-		{`"a":{"$ref":"#/$defs/a"},"b":{"oneOf":[{"type":"object"}]},"c":{"type":"object","patternProperties":{"^x":{"type":"integer"}},"additionalProperties":false}`,
-			`{"a":[1,{"b":null}],"b":{"c":[ 1.0 ]},"c":{"y":"z"}}`, ""},
-		{`"a":{"type":"integer"},"b":{"type":"number"},"c":{"type":"integer","minimum":0.5},"d":{"type":"integer","maximum":1e300}`,
-			`{"a":1e300,"b":1E5,"c":1E2,"d":12345678901234567890123}`, `{"a":1e300,"b":1E5,"c":100,"d":12345678901234567890123}`},
-		{`"s":{"type":"string","maxLength":10.0},"l":{"type":"array","items":{},"maxItems":1e3},"e":{"enum":[1,"1",{"a":2}]},"x":{"exclusiveMinimum":0,"type":"number","multipleOf":2}`,
-			`{"s":"0123456789","l":[null],"e":{"a":2.0},"x":-1}`, ""},
-		{`"at":{"type":"string","format":"date-time"},"u":{"type":"string","format":"uuid"},"n":{"items":{"type":"string"}}`, `{"at":"2026-01-31T09:30:59Z","u":"?","n":5}`, ""},
-	} {
-		if !strings.HasSuffix(test.properties, "]") { // which ends "required"
-			test.properties += "}"
-		}
-		schema := `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` + test.properties + "}"
-		for _, add := range []func(*Server, string){byHand[json.RawMessage], byHand[map[string]any]} {
-			s := &Server{}
-			diagnostics(s)
-			add(s, schema)
-			_, results := callX(t, s, legacyPV, test.args)
-			var got, want any // in which all numbers are float64, as in a map
-			json.Unmarshal([]byte(results[0].text()), &got)
-			json.Unmarshal([]byte(cmp.Or(test.want, test.args)), &want)
-			if results[0].IsError || !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: got %s, want %s", test.args, results[0].text(), cmp.Or(test.want, test.args))
-			}
-		}
-	}
-	const limits = `{"type":"object","properties":{"s":{"type":"string","maxLength":2.0},"l":{"type":"array","items":{},"maxItems":1e0},"n":{"type":"integer","minimum":0.5},` +
-		`"d":{"type":"integer","default":7},"t":{"type":["integer","boolean"]}},"required":["d"]}`
-	tryByHand[json.RawMessage](t, openSchema, trial{`{"a":1E2,"b":12345678901234567890123}`, `{"a":1E2,"b":12345678901234567890123}`})
-	tryByHand[json.RawMessage](t, limits,
-		trial{`{"s":"abc","l":[1,2],"n":0}`, "! s must have at most 2.0 characters, got 3; l must have at most 1e0 elements, got 2; n must be at least 0.5, got 0; d is required"},
-		trial{`{"d":1,"t":"true"}`, `! t must be an integer or boolean, got "true"`}, trial{`{"d":1,"t":1.0}`, `{"d":1,"t":1.0}`},
-		trial{`{"d":1e19}`, `{"d":10000000000000000000}`}, trial{`{"d":1e20}`, `{"d":1e20}`}, trial{`{"d":1e2}`, `{"d":100}`})
-	s := &Server{}
-	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer","default":5}}}`)},
-		func(ctx context.Context, in struct {
-			A int8 `json:"a" maximum:"1"` // the tags do not count
-			B int  `json:"b" default:"3"`
-		}) (string, error) {
-			return fmt.Sprintf("%+v %s", in, RequestFrom(ctx).Arguments), nil
-		})
-	_, results := callX(t, s, legacyPV, `{"c":[ 1 ]}`, `{"a":300}`)
-	if got := results[0].text() + results[1].text(); got != `{A:5 B:0} {"c":[ 1 ]}`+invalidArgs+"a must be an integer of 8 bits, in plain digits, got 300" {
-		t.Errorf("got %s", got)
 	}
 }
 
@@ -1899,9 +1995,9 @@ func TestResults(t *testing.T) {
 		{"empty error", out("", errors.New("")), isError(""), ""},
 		{"deadline of its own", out("", context.DeadlineExceeded), isError("context deadline exceeded"), ""},
 		{"cancellation of its own", out("", context.Canceled), isError("context canceled"), ""},
-		{"protocol error", out("", error(&Error{Code: 7, Message: "no", Data: map[string]int{"a": 1}})), `{"code":7,"message":"no","data":{"a":1}}`, ""},
-		{"wrapped protocol error", out("", fmt.Errorf("so: %w", &Error{Code: -32602, Message: "no"})), `{"code":-32602,"message":"no"}`, ""},
-		{"protocol error without a code", out("", error(&Error{Message: "no"})), `{"code":-32603,"message":"no"}`, ""},
+		{"protocol error", out("", error(&Error{Code: 7, Message: "no", Data: map[string]int{"a": 1}})), `! 7 no {"a":1}`, ""},
+		{"wrapped protocol error", out("", fmt.Errorf("so: %w", &Error{Code: -32602, Message: "no"})), "! -32602 no", ""},
+		{"protocol error without a code", out("", error(&Error{Message: "no"})), "! -32603 no", ""},
 		{"joined errors", out("", errors.Join(errors.New("a"), errors.New("b"))), isError("a\nb"), ""},
 		{"not JSON", out(math.NaN(), nil), isError("The result cannot be sent: json: unsupported value: NaN"), ""},
 		{"image", out(Image([]byte{1}, "image/png"), nil), `"content":[{"type":"image","data":"AQ==","mimeType":"image/png"}]`, ""},
@@ -1914,7 +2010,7 @@ func TestResults(t *testing.T) {
 		{"result with empty content", out(&Result{Content: []Content{}, StructuredContent: r, IsError: true}, nil), texts(empty) + `,"structuredContent":` + empty + `,"isError":true`, ""},
 		{"result with content", out(Result{Content: []Content{Text("")}, StructuredContent: r}, nil), texts("") + `,"structuredContent":` + empty, ""},
 		{"result of null", out(&Result{StructuredContent: nilReply}, nil), texts(), ""},
-		{"result with a promise", promised(&Result{StructuredContent: r}), texts(empty) + `,"structuredContent":` + empty, ""},
+		{"result with a promise", out(&Result{StructuredContent: r}, nil, objectSchema), texts(empty) + `,"structuredContent":` + empty, ""},
 		{"bytes", out([]byte("<hi>\n\u2028é"), nil), texts("<hi>\n\u2028é"), ""},
 		{"bytes of JSON", out([]byte(`{"a":1}`), nil), texts(`{"a":1}`), ""},
 		{"no bytes", out([]byte{}, nil), texts(""), ""},
@@ -1931,26 +2027,30 @@ func TestResults(t *testing.T) {
 		{"resource", out(EmbeddedResource(ResourceContents{URI: "x:a"}), nil), `"content":[{"type":"resource","resource":{"uri":"x:a","text":""}}]`, ""},
 		{"blob", out(EmbeddedResource(ResourceContents{URI: "x:a", MIMEType: "x/y", Blob: []byte("b"), Text: "ignored"}), nil),
 			`"content":[{"type":"resource","resource":{"uri":"x:a","mimeType":"x/y","blob":"Yg=="}}]`, ""},
+		// An output that is not an object is sent as text and, if the output schema allows it, as
+		// structured output. Otherwise clients would refuse it, so the call fails.
+		{"promised text", out[any]("A", nil, `{"type":"string"}`), texts(`"A"`), `"A"`},
+		{"promised number", out[any](5, nil, `{"type":"integer"}`), texts("5"), "5"},
+		{"promised anything", out[any](5, nil, `{"properties":{}}`), texts("5"), "5"},
+		{"promised bytes", out[any]([]byte{0x80}, nil, `{"type":"string","contentEncoding":"base64"}`), texts(`"gA=="`), `"gA=="`},
+		{"promised object", out[any]("A", nil, objectSchema), isError("The result cannot be sent: the output schema promises structured output, but there is none"), ""},
 		{"annotated", out(Content{Text: "a", Annotations: Annotations{Audience: []Role{RoleUser}}, Meta: map[string]any{"a": nil}}, nil),
 			`"content":[{"type":"text","text":"a","annotations":{"audience":["user"]},"_meta":{"a":null}}]`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &Server{}
 			tt.add(s)
-			answer, modern := `"result":{`+tt.result+`}`, `"result":{"resultType":"complete",`+tt.result+`,$SRV}`
-			if tt.modern != "" {
-				answer = strings.TrimSuffix(answer, "}") + `,"structuredContent":{"result":` + tt.modern + "}}"
-				modern = strings.TrimSuffix(modern, "}") + `,"structuredContent":` + tt.modern + "}"
+			legacy, modern := " {"+tt.result+"}", "+ {"+tt.result+"}"
+			switch {
+			case tt.modern != "":
+				legacy = " {" + tt.result + `,"structuredContent":{"result":` + tt.modern + "}}"
+				modern = "+ {" + tt.result + `,"structuredContent":` + tt.modern + "}"
+			case tt.result[0] == '!':
+				legacy, modern = tt.result, tt.result
 			}
-			if tt.result[0] == '{' {
-				answer = `"error":` + tt.result
-				modern = answer
-			}
-			play(t, s, legacyPV, `
-				> `+call("1", "x", "{}")+`
-				< {"jsonrpc":"2.0","id":1,`+answer+`}
-				> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x",$META}}
-				< {"jsonrpc":"2.0","id":2,`+modern+`}`+ping)
+			inBubble(t, s, legacyPV, func(c *client) {
+				c.play("> 1 call x {}", "< 1"+legacy, "> 2+ call x", "< 2"+modern+ping)
+			})
 		})
 	}
 }
@@ -2036,7 +2136,7 @@ func TestUnsendableResultIsReported(t *testing.T) {
 		t.Helper()
 		said.Reset()
 		inBubble(t, s, legacyPV, func(c *client) {
-			if got := c.ask("> 1 " + request); len(got) != 1 || !strings.Contains(got[0], response) {
+			if got := c.ask("1 " + request); len(got) != 1 || !strings.Contains(got[0], response) {
 				t.Errorf("%s: got %q, want %s", request, got, response)
 			}
 		})
@@ -2109,9 +2209,9 @@ func TestInvalidContentFailsTheCall(t *testing.T) {
 	})
 	for _, version := range []string{"2024-11-05", legacyPV, ""} {
 		inBubble(t, s, version, func(c *client) {
-			id := "> 1 "
+			id := "1 "
 			if version == "" {
-				id = "> 1+ "
+				id = "1+ "
 			}
 			for _, test := range tests {
 				content = test.c
@@ -2136,77 +2236,10 @@ func TestInvalidContentFailsTheCall(t *testing.T) {
 	}
 }
 
-// Content and ResourceContents inside of another type are written as the newest revision has
-// them.
-func TestContentInsideOfOut(t *testing.T) {
-	type reply struct {
-		Blocks   []Content        `json:"blocks"`
-		One      *Content         `json:"one,omitempty"`
-		Contents ResourceContents `json:"contents"`
-		Message  PromptMessage    `json:"message"`
-	}
-	s := &Server{}
-	out(reply{
-		Blocks:   []Content{Text("a"), Audio([]byte("b"), "audio/wav"), ResourceLink(Resource{URI: "x:a", Name: "a", Title: "A", Icons: []Icon{{Src: "https://a"}}})},
-		Contents: ResourceContents{URI: "x:b", Blob: []byte("b"), Meta: map[string]any{"a": 1}},
-		Message:  PromptMessage{Role: "user", Content: Text("hi")},
-	}, nil)(s)
-	const want = `{"blocks":[{"type":"text","text":"a"},{"type":"audio","data":"Yg==","mimeType":"audio/wav"},` +
-		`{"type":"resource_link","uri":"x:a","name":"a","title":"A","icons":[{"src":"https://a"}]}],` +
-		`"contents":{"uri":"x:b","blob":"Yg==","_meta":{"a":1}},"message":{"role":"user","content":{"type":"text","text":"hi"}}}`
-	if tool, results := callX(t, s, legacyPV, "{}"); tool.OutputSchema != nil || results[0].text() != want {
-		t.Errorf("got %s with the schema %s\nwant %s", results[0].text(), tool.OutputSchema, want)
-	}
-	s = &Server{}
-	out(reply{One: &Content{Type: "video"}}, nil)(s)
-	if _, results := callX(t, s, legacyPV, "{}"); !results[0].IsError {
-		t.Errorf("got %s", results[0].text())
-	}
-}
-
-// An output that is not an object is sent as text, also a string, and in the modern era as
-// structured output too, if the output schema allows it. Otherwise clients would refuse it, so
-// the call fails.
-func TestOutputsOfAnyType(t *testing.T) {
-	const broken = "The result cannot be sent: the output schema promises structured output, but there is none"
-	for schema, want := range map[string]string{`{"type":"string"}`: `"A"`, `{"type":"integer"}`: "5", `{"type":"object"}`: "", `{"properties":{}}`: "5", `{"type":"string","contentEncoding":"base64"}`: `"gA=="`} {
-		s := &Server{}
-		AddTool(s, Tool{Name: "x", OutputSchema: json.RawMessage(schema)}, func(context.Context, none) (any, error) {
-			switch want {
-			case "5":
-				return 5, nil
-			case `"gA=="`:
-				return []byte{0x80}, nil
-			}
-			return "A", nil
-		})
-		inBubble(t, s, legacyPV, func(c *client) {
-			c.send(call("1", "x", "{}"), modernCall("2", "x"))
-			if want == "" {
-				c.want(failed(1, broken), modernFailed(2, broken))
-			} else {
-				c.want(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":`+strconv.Quote(want)+`}],"structuredContent":{"result":`+want+`}}}`, modernAnswered(2, want, `"structuredContent":`+want+`,`))
-			}
-		})
-	}
-}
-
 // writesText has only MarshalText, so it cannot be read.
 type writesText int
 
 func (writesText) MarshalText() ([]byte, error) { return []byte("red"), nil }
-
-// A default of a type that is only written is not read.
-func TestDefaultOfATypeThatIsOnlyWritten(t *testing.T) {
-	s := &Server{}
-	out[any](struct {
-		Color writesText `json:"color" default:"red"`
-		Next  *int       `json:"next"`
-	}{}, nil)(s)
-	if _, results := callX(t, s, legacyPV, "{}"); results[0].text() != `{"color":"red"}` {
-		t.Errorf("got %s", results[0].text())
-	}
-}
 
 // A value that contains itself is an error of its own call. (A pointer to an interface that holds
 // that pointer overflows the stack in encoding/json of Go 1.27.)
@@ -2221,11 +2254,10 @@ func TestValueThatContainsItself(t *testing.T) {
 		said := diagnostics(s)
 		out[any](v, nil)(s)
 		inBubble(t, s, legacyPV, func(c *client) {
-			if got := c.ask(`> 1 tools/call {"name":"x"}`); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) {
+			if got := c.ask(`1 tools/call {"name":"x"}`); len(got) != 1 || !strings.Contains(got[0], `"isError":true`) {
 				t.Errorf("%s: got %.300q", name, got)
 			}
-			c.send(pingLine)
-			c.want(pongLine)
+			c.play("> "+pingLine, "< "+pongLine)
 		})
 		if !strings.Contains(said.String(), "the result cannot be sent: json: unsupported value: encountered a cycle") {
 			t.Errorf("%s: reported %s", name, said)
@@ -2268,8 +2300,7 @@ func removeResources(prefix string) func(*Server, ...string) {
 // list requests a list, and returns the names, each followed by its description.
 func (c *client) list(method, key, params string) (names string) {
 	c.t.Helper()
-	c.send(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`)
-	got := c.recv()
+	got := c.ask("1 " + method + " {" + params + "}")
 	var answer struct{ Result map[string]json.RawMessage }
 	if len(got) != 1 || json.Unmarshal([]byte(got[0]), &answer) != nil || answer.Result == nil || answer.Result["nextCursor"] != nil {
 		c.t.Fatalf("%s {%s}: got %q", method, params, got)
@@ -2300,8 +2331,7 @@ func TestLists(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := serve(t, s)
 				if era.version != "" { // without initialized, no change is notified
-					c.send(strings.SplitN(opening, "\n", 2)[0])
-					c.recv()
+					c.ask("0 initialize 2025-11-25")
 				}
 				check := func(want string) {
 					t.Helper()
@@ -2321,9 +2351,8 @@ func TestLists(t *testing.T) {
 				list.remove(s, "b", "c", "d", "e")
 				check("")
 				for _, bad := range []string{`"1"`, `" "`, `5`, `["1"]`, `{}`, `false`} {
-					c.script("> 2" + era.plus + " " + list.method + ` {"cursor":` + bad + "}\n< 2! -32602 Invalid cursor")
+					c.play("> 2"+era.plus+" "+list.method+` {"cursor":`+bad+"}", "< 2! -32602 Invalid cursor")
 				}
-				c.end()
 			})
 		}
 	}
@@ -2373,15 +2402,15 @@ func TestCacheHints(t *testing.T) {
 				if strings.HasPrefix(asked, "resources/read") { // its contents may change at any time
 					want = `"ttlMs":0,"cacheScope":"private"`
 				}
-				if got := c.ask("> 1+ " + asked)[0]; !strings.Contains(got, want) {
+				if got := c.ask("1+ " + asked)[0]; !strings.Contains(got, want) {
 					t.Errorf("%s: %s", asked, got)
 				}
-				if got := c.ask("> 1 " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
+				if got := c.ask("1 " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
 					t.Errorf("legacy %s: %s", asked, got)
 				}
 			}
 			for _, asked := range []string{`prompts/get {"name":"a"}`, `tools/call {"name":"a"}`, `resources/read {"uri":"x:nope"}`} {
-				if got := c.ask("> 1+ " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
+				if got := c.ask("1+ " + asked)[0]; strings.Contains(got, "ttlMs") || strings.Contains(got, "cacheScope") {
 					t.Errorf("%s: %s", asked, got)
 				}
 			}
@@ -2411,9 +2440,9 @@ func TestEnabled(t *testing.T) {
 	addEmpty(s, Tool{Name: "wrong", Enabled: func(context.Context) bool { panic("oh") }})
 	const withApps = `{"experimental":{"apps":{}}}`
 	inBubble(t, s, "", func(c *client) {
-		c.script("> 1+ tools/list\n< 1! -32603 Internal error")
+		c.play("> 1+ tools/list", "< 1! -32603 Internal error")
 		s.RemoveTools("wrong")
-		got := c.ask("> 1+ tools/list") // is private and stale, because it differs between clients
+		got := c.ask("1+ tools/list") // is private and stale, because it differs between clients
 		if !strings.Contains(got[0], `"ttlMs":0,"cacheScope":"private"`) {
 			t.Errorf("got %s", got)
 		}
@@ -2424,20 +2453,19 @@ func TestEnabled(t *testing.T) {
 		}
 		seen = nil
 		for _, test := range []struct{ capabilities, arguments, want string }{
-			{`{}`, `{}`, wrong(5, codeParams, "Unknown tool: t1 (there is t0, t3, t6)")},
-			{`{}`, `[]`, wrong(5, codeParams, "Unknown tool: t1 (there is t0, t3, t6)")},
-			{withApps, `5`, modernFailed(5, "Invalid arguments: must be an object, got 5")},
-			{withApps, `{}`, modernSaid(5, "")},
+			{`{}`, `{}`, "5! -32602 Unknown tool: t1 (there is t0, t3, t6)"},
+			{`{}`, `[]`, "5! -32602 Unknown tool: t1 (there is t0, t3, t6)"},
+			{withApps, `5`, "5+ failed Invalid arguments: must be an object, got 5"},
+			{withApps, `{}`, "5+ said"},
 		} {
-			c.send(modernRequest(5, "tools/call", `"name":"t1","arguments":`+test.arguments, test.capabilities))
-			c.want(test.want)
+			c.caps = test.capabilities
+			c.play("> 5+ call t1 "+test.arguments, "< "+test.want)
 		}
 		if len(seen) != 4 || seen[3].Name != "t1" || seen[3].Method != "tools/call" || string(seen[3].ID) != "5" {
 			t.Errorf("called %d times, %+v", len(seen), seen)
 		}
 		c.initialize(legacyPV, withApps)
-		c.send(call("6", "t2", "{}"))
-		c.want(said("6", ""))
+		c.play("> 6 call t2 {}", "< 6 said")
 	})
 }
 
@@ -2457,16 +2485,17 @@ func TestListThatLacksAChange(t *testing.T) {
 	inBubble(t, s, legacyPV, func(c *client) {
 		c.send(listenLine)
 		c.recv()
-		streamed := strings.Replace(changed, `"}`, `","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}}`, 1)
+		streamed := changed + ` {"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}}`
 		for _, late = range []string{"b", "c", ""} {
-			got := c.ask("> 1 tools/list")
+			got := c.ask("1 tools/list")
 			i := slices.IndexFunc(got, func(line string) bool { return strings.Contains(line, `"tools":[`) })
 			if i < 0 || strings.Contains(got[i], "hidden") || late != "" && strings.Contains(got[i], `"name":"`+late) {
 				t.Fatalf("got %q", got)
 			}
-			after := slices.Sorted(slices.Values(got[i+1:]))
-			if want := []string{streamed, changed}; late != "" && !slices.Equal(after, want) || late == "" && len(got) != 1 {
-				t.Errorf("the list with %q is followed by %q", late, after)
+			if c.got = got[i+1:]; late != "" { // what follows the list
+				c.wantInAnyOrder(streamed, changed)
+			} else if len(got) != 1 {
+				t.Errorf("got %q", got)
 			}
 		}
 	})
@@ -2477,12 +2506,12 @@ func TestSlowEnabled(t *testing.T) {
 	s := &Server{}
 	addEmpty(s, Tool{Name: "slow", Enabled: func(context.Context) bool { time.Sleep(time.Second); return true }})
 	inBubble(t, s, legacyPV, func(c *client) {
-		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, call("2", "slow", "{}"), pingLine)
+		c.send("1 tools/list", "2 call slow", pingLine)
 		c.want(pongLine)
 		time.Sleep(time.Second)
 		got := c.recv()
 		slices.Sort(got) // they may come in any order
-		if len(got) != 2 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":1,"result":{"tools":[`) || got[1] != said("2", "") {
+		if len(got) != 2 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":1,"result":{"tools":[`) || !sameJSON(t, got[1], "2 said") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -2537,12 +2566,12 @@ func TestReadResource(t *testing.T) {
 				answer = ""
 			}
 			inBubble(t, s, era.version, func(c *client) {
-				c.script(fmt.Sprintf("> 1%s resources/read {\"uri\":\"demo://%s\"}\n< 1%s%s", era.plus, test.uri, answer, strings.Replace(test.want, "NOTFOUND", code, 1)))
+				c.play("> 1"+era.plus+` resources/read {"uri":"demo://`+test.uri+`"}`, "< 1"+answer+strings.Replace(test.want, "NOTFOUND", code, 1))
 			})
 		}
 	}
 	inBubble(t, s, "2025-03-26", func(c *client) {
-		c.script(`
+		c.play(`
 			> 2 resources/read {}
 			< 2! -32602 Invalid params: uri is required
 			> 3 resources/read {"uri":5}
@@ -2622,7 +2651,7 @@ func TestOrderOfTemplates(t *testing.T) {
 	inBubble(t, s, "2025-11-25", func(c *client) {
 		check := func(uri, by string) {
 			t.Helper()
-			c.script(`
+			c.play(`
 				> 1 resources/read {"uri":"` + uri + `"}
 				< 1 {"contents":[{"uri":"` + uri + `","text":"` + by + `"}]}`)
 		}
@@ -2631,11 +2660,11 @@ func TestOrderOfTemplates(t *testing.T) {
 		check("y://2", "y://{a}")
 		check("y://2/3", "y://{+all}")
 		s.RemoveResources("x://{+all}")
-		c.script("< notifications/resources/list_changed")
+		c.play("< notifications/resources/list_changed")
 		check("x://2/one", "x://{a}/one")
 		check("x://1/two", "x://1/{b}")
 		s.AddResource(Resource{URI: "x://{a}/one", Name: "again"}, texts("replaced"))
-		c.script("< notifications/resources/list_changed")
+		c.play("< notifications/resources/list_changed")
 		check("x://2/one", "replaced")
 	})
 }
@@ -2734,7 +2763,7 @@ func inBothEras(t *testing.T, s *Server, request, want string) {
 			plus = ""
 		}
 		inBubble(t, s, era.version, func(c *client) {
-			c.script("> 1" + era.plus + " " + request + "\n< 1" + plus + want)
+			c.play("> 1"+era.plus+" "+request, "< 1"+plus+want)
 		})
 	}
 }
@@ -2822,7 +2851,7 @@ func TestCompletion(t *testing.T) {
 		inBothEras(t, s, "completion/complete "+params, want)
 	}
 	inBubble(t, s, "", func(c *client) {
-		if got := c.ask(`> 1 initialize {"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`); !strings.Contains(got[0], `"completions":{}`) {
+		if got := c.ask(`1 initialize 2024-11-05`); !strings.Contains(got[0], `"completions":{}`) {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -2832,7 +2861,7 @@ func TestCompletion(t *testing.T) {
 	bare.AddResource(Resource{URI: "db://{table}", Name: "t"}, texts(""))
 	inBothEras(t, bare, "completion/complete "+prompt("a"), "! -32601 Method not found: completion/complete")
 	inBubble(t, bare, "", func(c *client) {
-		c.script(`
+		c.play(`
 			> 1+ server/discover
 			< 1* {"supportedVersions":["2026-07-28"],"capabilities":{"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true}}}`)
 	})
@@ -2894,7 +2923,7 @@ func TestRequestFrom(t *testing.T) {
 				if meta != "" {
 					m.params += `,"_meta":` + meta
 				}
-				c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + m.method + `","params":{` + m.params + `}}`)
+				c.send(id + " " + m.method + " {" + m.params + "}")
 				synctest.Wait()
 				expected.Method, expected.Name, expected.ID, expected.Arguments, expected.Meta = m.method, m.name, raw(id), raw(m.arguments), raw(meta)
 				want = append(want, expected)
@@ -2910,7 +2939,7 @@ func TestRequestFrom(t *testing.T) {
 		for _, meta := range []string{"", `{` + trace + `,"progressToken":1}`} {
 			all("1", meta, Request{ProtocolVersion: "2025-06-18", ClientName: "c", ClientVersion: "1", Capabilities: raw(`{"sampling":{}}`)})
 		}
-		c.send(`{"jsonrpc":"2.0","id":2,"method":"ping","params":{"filler":"` + strings.Repeat("x", keepBuffer) + `"}}`) // so that buffers are used again
+		c.send(`2 ping {"filler":"` + strings.Repeat("x", keepBuffer) + `"}`) // so that buffers are used again
 		c.recv()
 	})
 	for i := range max(len(got), len(want)) {
@@ -2936,24 +2965,22 @@ func TestRequestFromDoesNotCopy(t *testing.T) {
 		return fmt.Sprintf("%s %s %.10s %v", r.ID, r.Capabilities, r.Arguments, json.Valid(r.Meta)), nil
 	})
 	inBubble(t, s, "", func(c *client) {
-		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"` + strings.Repeat("x", 1<<20) + `"},"_meta":{"progressToken":7,` + modernMeta + `},"name":"t"}}`)
+		c.send(`1+ call t @7 {"a":"` + strings.Repeat("x", 1<<20) + `"}`)
 		time.Sleep(progressGap)
-		c.want(progressLine("7", "1"), modernSaid(1, `1 {} {"a":"xxxx true`))
+		c.want(progressLine("7", "1"), `1+ said 1 {} {"a":"xxxx true`)
 	})
 }
 
 // ---- logging and progress ----
 
-// doAt is a call of the tool with a level, which is raw JSON.
+// doAt is a call of the tool with a level, which is raw JSON; logged is what it logs.
 func doAt(level string) string {
-	return `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"do","_meta":{"` + keyLevel + `":` + level + `,"` + keyVersion + `":"2026-07-28","` + keyCaps + `":{}}}}` + "\n"
+	return `1+ tools/call {"name":"do","_meta":{"` + keyLevel + `":` + level + "}}"
 }
 
-const done = `< {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[],$SRV}}` + "\n"
+func logged(params string) string { return "notifications/message {" + params + "}" }
 
-func logged(params string) string {
-	return `< {"jsonrpc":"2.0","method":"notifications/message","params":{` + params + `}}` + "\n"
-}
+const done = `1+ {"content":[]}`
 
 // inRequest gives a slog.Handler the context of a request.
 type inRequest struct {
@@ -2983,7 +3010,7 @@ func TestLogHandlerWithSlogtest(t *testing.T) {
 	inBubble(t, s, "", func(c *client) {
 		begun, release := make(chan context.Context), make(chan struct{})
 		*do = func(ctx context.Context) { begun <- ctx; <-release }
-		c.talk(doAt(`"debug"`))
+		c.send(doAt(`"debug"`))
 		err := slogtest.TestHandler(inRequest{logger, <-begun}, func() (messages []map[string]any) {
 			for _, line := range c.recv() {
 				var m struct {
@@ -3010,7 +3037,7 @@ func TestLogHandlerWithSlogtest(t *testing.T) {
 			}
 		}
 		close(release)
-		c.talk(done)
+		c.want(done)
 	})
 }
 
@@ -3030,54 +3057,56 @@ func TestLogLevels(t *testing.T) {
 			l.Log(ctx, level, "m")
 		}
 	}
-	from := func(name string) (lines string) {
+	from := func(name string) (lines []string) {
 		for _, level := range ordered {
 			if slices.Index(levels[:], of[level]) >= slices.Index(levels[:], name) {
-				lines += logged(`"level":"` + of[level] + `","data":"m"`)
+				lines = append(lines, logged(`"level":"`+of[level]+`","data":"m"`))
 			}
 		}
 		return lines
 	}
-	checkEnabled := func(lines string) {
-		if want := strings.Count(lines, "\n"); enabled != want {
+	checkEnabled := func(want int) {
+		if enabled != want {
 			t.Errorf("%d levels are enabled, want %d", enabled, want)
 		}
 	}
 	inBubble(t, s, "", func(c *client) {
 		for _, level := range levels {
-			c.talk(doAt(`"`+level+`"`) + from(level) + done)
-			checkEnabled(from(level))
+			c.send(doAt(`"` + level + `"`))
+			c.want(append(from(level), done)...)
+			checkEnabled(len(from(level)))
 		}
 		for _, bad := range []string{`"loud"`, `"INFO"`, `""`, `3`, `["info"]`, `"` + strings.Repeat("x", 1<<16) + `"`} {
-			c.send(strings.TrimPrefix(strings.TrimSpace(doAt(bad)), "> "))
-			if got := c.recv(); len(got) != 1 || len(got[0]) > 500 || !strings.Contains(got[0], `"code":-32602,"message":"Invalid log level: `) {
+			if got := c.ask(doAt(bad)); len(got) != 1 || len(got[0]) > 500 || !strings.Contains(got[0], `"code":-32602,"message":"Invalid log level: `) {
 				t.Errorf("level %s: got %s", bad, got)
 			}
 		}
-		c.script("> 1+ tools/call {\"name\":\"do\"}\n< 1+ {\"content\":[]}") // requests no level
-		checkEnabled("")
+		c.play("> 1+ call do", "< "+done) // requests no level
+		checkEnabled(0)
 	})
 	inBubble(t, s, "2025-11-25", func(c *client) {
-		const called, finished = "> 1 tools/call {\"name\":\"do\"}\n", `< {"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
-		c.talk(long(called) + finished)
+		const silent = "> 1 call do\n< 1 {\"content\":[]}"
+		c.play(silent)
 		for _, level := range []string{"emergency", "warning", "debug"} {
-			c.talk(long(`> 2 logging/setLevel {"level":"`+level+`"}`+"\n< 2 {}\n"+called) + from(level) + finished)
-			checkEnabled(from(level))
+			c.play(`> 2 logging/setLevel {"level":"`+level+`"}`, "< 2 {}")
+			c.send("1 call do")
+			c.want(append(from(level), `1 {"content":[]}`)...)
+			checkEnabled(len(from(level)))
 		}
-		c.script(`
+		c.play(`
 			> 3 logging/setLevel {"level":"error"}
 			< 3 {}
 			> 4+ logging/setLevel {"level":"debug"}
 			< 4! -32601 Method not found: logging/setLevel`)
 		for _, bad := range []string{`{}`, `{"level":null}`, `{"level":["debug"]}`, `{"level":"Debug"}`} {
-			if got := c.ask("> 3 logging/setLevel " + bad); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
+			if got := c.ask("3 logging/setLevel " + bad); len(got) != 1 || !strings.Contains(got[0], `"code":-32602`) {
 				t.Errorf("%s: got %s", bad, got)
 			}
 		}
 		// None of these has changed it. A modern request has its own level.
 		*do = func(ctx context.Context) { slog.New(s.LogHandler("l")).WarnContext(ctx, "w") }
-		c.talk(long(called) + finished)
-		c.talk(doAt(`"info"`) + logged(`"level":"warning","logger":"l","data":"w"`) + done)
+		c.play(silent)
+		c.play("> "+doAt(`"info"`), "< "+logged(`"level":"warning","logger":"l","data":"w"`), "< "+done)
 	})
 }
 
@@ -3122,7 +3151,7 @@ func TestLogData(t *testing.T) {
 	} {
 		inBubble(t, s, "", func(c *client) {
 			*do = func(ctx context.Context) { slog.New(logger).InfoContext(ctx, test.msg, test.attrs...) }
-			c.talk(doAt(`"info"`) + logged(`"level":"info","logger":"lo\"g","data":`+test.want) + done)
+			c.play("> "+doAt(`"info"`), "< "+logged(`"level":"info","logger":"lo\"g","data":`+test.want), "< "+done)
 		})
 	}
 }
@@ -3150,30 +3179,31 @@ func TestLogWithoutClient(t *testing.T) {
 		const refused = `
 			> 2 logging/setLevel {"level":"debug"}
 			< 2! -32601 Method not found: logging/setLevel
-			> 1 tools/call {"name":"do"}
+			> 1 call do
 			< 1 {"content":[]}`
-		c.script(refused)
+		c.play(refused)
 		l = slog.New(off.LogHandler("late"))
-		c.script(refused)
-		c.script(`
+		c.play(refused)
+		c.play(`
 			> 4+ server/discover
 			< 4* {"supportedVersions":["2026-07-28"],"capabilities":{"logging":{},"tools":{"listChanged":true}}}`)
 		*do = func(ctx context.Context) { l.InfoContext(ctx, "declared by now") }
-		c.talk(doAt(`"debug"`) + logged(`"level":"info","logger":"late","data":"declared by now"`) + done)
+		c.play("> "+doAt(`"debug"`), "< "+logged(`"level":"info","logger":"late","data":"declared by now"`), "< "+done)
 	})
 	do = doer(on)
 	inBubble(t, on, "", func(c *client) {
 		var late context.Context
 		*do = func(ctx context.Context) { late = context.WithoutCancel(ctx) }
-		c.talk(doAt(`"debug"`) + done)
+		c.play("> "+doAt(`"debug"`), "< "+done)
 		l.ErrorContext(late, "after its end")
 		*do = func(ctx context.Context) {
 			<-ctx.Done()
 			l.ErrorContext(context.WithoutCancel(ctx), "cancelled")
 		}
-		c.talk(doAt(`"debug"`) + `> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		c.send(doAt(`"debug"`), "cancel 1")
+		c.want()
 		*do = func(ctx context.Context) { l.ErrorContext(late, "of an earlier request with the same id") }
-		c.talk(doAt(`"debug"`) + done)
+		c.play("> "+doAt(`"debug"`), "< "+done)
 	})
 }
 
@@ -3188,32 +3218,30 @@ func TestProgress(t *testing.T) {
 			kept = context.WithoutCancel(ctx)
 			return "done", nil
 		})
-		c := serveWire(t, &s.Server)
+		c := serve(t, &s.Server)
 		for _, token := range []string{`7`, `"7"`, `"\u0041 \\"`, `9007199254740993`, `-0`, `7.0`, `""`} {
 			c.writes = nil
-			c.send(modernCall("1", "steps", `"progressToken":`+token))
+			c.send(`1+ tools/call {"name":"steps","_meta":{"progressToken":` + token + "}}")
 			time.Sleep(progressGap)
 			c.recv()
 			want := []string{}
 			for _, done := range []string{"-1", "0", "0.0000001", "0.5", "2", "1000000", "1234567.5", "1000000000000000000000"} {
-				want = append(want, progressLine(token, done)+"\n") // each in its own write, with the token as it was sent
+				want = append(want, written(progressLine(token, done))) // each in its own write, with the token as it was sent
 			}
-			if want = append(want, modernSaid("1", "done")+"\n"); !slices.Equal(c.writes, want) {
+			if want = append(want, written("1+ said done")); !slices.Equal(c.writes, want) {
 				t.Errorf("writes: %q\nwant %q", c.writes, want)
 			}
 		}
 		Progress(kept, 1e22, 0, "too late")
-		c.send(modernCall("1", "steps")) // no token, no line
-		c.want(modernSaid("1", "done"))
+		c.play("> 1+ call steps", "< 1+ said done") // no token, no line
 		Progress(kept, 1e22, 0, "too late")
 		Progress(context.Background(), 1, 0, "not of a handler")
-		for _, token := range []string{`1.5`, `true`, `{}`} {
-			c.send(modernCall("1", "steps", `"progressToken":`+token))
+		for _, token := range []string{`1.5`, `true`, `[]`} {
+			c.send("1+ call steps @" + token)
 			if got := c.recv(); len(got) != 1 || !strings.Contains(got[0], "-32602") {
 				t.Errorf("token %s: %q", token, got)
 			}
 		}
-		c.end()
 	})
 }
 
@@ -3240,10 +3268,10 @@ func TestConcurrentProgress(t *testing.T) {
 	})
 	inBubble(t, s, "", func(c *client) {
 		for range 5 {
-			c.send(modernCall("1", "crowd", `"progressToken":1`))
+			c.send("1+ call crowd @1")
 			time.Sleep(progressGap)
 			lines := c.recv()
-			if last := lines[len(lines)-1]; !sameJSON(t, last, modernSaid("1", "done")) {
+			if last := lines[len(lines)-1]; !sameJSON(t, last, "1+ said done") {
 				t.Errorf("the last line is %s", last)
 			}
 			last := 0.0
@@ -3336,69 +3364,11 @@ const (
 
 func askOnce(ctx context.Context) (string, error) { return outcome(confirm(ctx, "k")) }
 
-func callTheAsker(id any) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{"name":"ask"}}`, id)
-}
-
-// modernRequest returns the line of a request of the modern era; more are
-// members of its params, each with a comma before it.
-func modernRequest(id any, method, params, caps string, more ...string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":%q,"params":{%s%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}}}`,
-		id, method, params, strings.Join(more, ""), caps)
-}
-
-func questionLine(id any, method, params string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":%q,"params":%s}`, id, method, params)
-}
-
-func answer(id any, result string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":%s}`, id, result)
-}
-
 func withdrawn(id any) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%v,"reason":"no longer needed"}}`, id)
+	return fmt.Sprintf(`notifications/cancelled {"requestId":%v,"reason":"no longer needed"}`, id)
 }
 
 const badState = "Invalid requestState"
-
-// round checks that the one line that came responds to id with these questions and
-// with nothing more, and returns the requestState. The keys of the questions are the
-// server's own: the test names them, as in "$k", and send puts the server's in.
-func (c *client) round(id any, inputRequests string) string {
-	c.t.Helper()
-	var m struct {
-		Result struct {
-			RequestState  string
-			InputRequests map[string]json.RawMessage
-		}
-	}
-	var want map[string]json.RawMessage
-	got := c.recv()
-	if len(got) != 1 || json.Unmarshal([]byte(got[0]), &m) != nil || m.Result.RequestState == "" {
-		c.t.Fatalf("no questions: %q", got)
-	}
-	if err := json.Unmarshal([]byte(inputRequests), &want); err != nil {
-		c.t.Fatal(err)
-	}
-	for name, question := range want {
-		for key, raw := range m.Result.InputRequests {
-			if sameJSON(c.t, string(raw), string(question)) {
-				c.keys = append([]string{strconv.Quote(name), strconv.Quote(key)}, c.keys...) // the newest is found first
-				inputRequests = strings.Replace(inputRequests, strconv.Quote(name), strconv.Quote(key), 1)
-			}
-			if len(key) > 33 {
-				c.t.Errorf("key %q", key)
-			}
-		}
-	}
-	expected := fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":{"resultType":"input_required","inputRequests":%s,"requestState":%q,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"1.0.0"}}}}`,
-		id, inputRequests, m.Result.RequestState)
-	const each = `{"method":` // a duplicate key would be hidden otherwise
-	if !sameJSON(c.t, got[0], expected) || strings.Count(got[0], each) != strings.Count(expected, each) {
-		c.t.Errorf("got  %s\nwant %s", got[0], expected)
-	}
-	return m.Result.RequestState
-}
 
 func elicits[T any]() { Elicit[T](context.Background(), "m") }
 
@@ -3609,43 +3579,33 @@ func TestAskingInBothEras(t *testing.T) {
 func inBothErasAsk(t *testing.T, ask askFunc, rounds [][]asked, want string) {
 	mint := regexp.MustCompile(`,"elicitationId":"[0-9a-z]{8,}"`)
 	inBubbleWith(t, asker(ask), "2025-11-25", everyCap, func(c *client) {
-		c.send(callTheAsker("1"))
+		c.send("1 call ask")
 		for i, q := range slices.Concat(rounds...) {
 			got := c.recv()
 			if len(got) != 1 {
 				c.t.Fatalf("question %d: got %q", i, got)
 			}
 			url := strings.Contains(q.params, `"mode":"url"`)
-			if bare := mint.ReplaceAllString(got[0], ""); (bare != got[0]) != url || !sameJSON(t, bare, questionLine(i+1, q.method, q.params)) {
-				t.Errorf("got  %s\nwant %s", got[0], questionLine(i+1, q.method, q.params))
+			if bare := mint.ReplaceAllString(got[0], ""); (bare != got[0]) != url || !sameJSON(t, bare, fmt.Sprint(i+1, " "+q.method+" "+q.params)) {
+				t.Errorf("got  %s\nwant %s", got[0], fmt.Sprint(i+1, " "+q.method+" "+q.params))
 			}
-			c.send(answer(i+1, q.answer))
+			c.send(fmt.Sprint(i+1, " "+q.answer))
 		}
-		c.want(said(1, want))
+		c.want("1 said " + want)
 	})
-	inBubble(t, asker(ask), "", func(c *client) {
+	inBubbleWith(t, asker(ask), "", everyCap, func(c *client) {
 		more := ""
 		for i, round := range rounds {
-			c.send(modernRequest(i, "tools/call", `"name":"ask","arguments":{}`, everyCap, more))
+			c.send(fmt.Sprint(i, `+ tools/call {"name":"ask","arguments":{}`+more+"}"))
 			inputs, answers := "", ""
 			for _, q := range round {
 				inputs += fmt.Sprintf(`,%q:{"method":%q,"params":%s}`, "$"+q.key, q.method, q.params)
 				answers += fmt.Sprintf(`,%q:%s`, "$"+q.key, q.answer)
 			}
-			state := c.round(i, "{"+inputs[1:]+"}")
-			more = fmt.Sprintf(`,"inputResponses":{%s},"requestState":%q`, answers[1:], state)
+			c.want(fmt.Sprint(i, "? {"+inputs[1:]+"}"))
+			more = `,"inputResponses":{` + answers[1:] + `},"requestState":"$STATE"`
 		}
-		c.send(modernRequest(`"last"`, "tools/call", `"name":"ask","arguments":{}`, everyCap, more))
-		c.want(modernSaid(`"last"`, want))
-	})
-}
-
-// inBubbleWith is inBubble with capabilities.
-func inBubbleWith(t *testing.T, s *Server, version, capabilities string, f func(c *client)) {
-	t.Helper()
-	inBubble(t, s, "", func(c *client) {
-		c.initialize(version, capabilities)
-		f(c)
+		c.play(`> "last"+ tools/call {"name":"ask","arguments":{}`+more+"}", `< "last"+ said `+want)
 	})
 }
 
@@ -3706,14 +3666,12 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 				got = err
 				return text, err
 			})
-			inBubble(t, s, "", func(c *client) {
-				line := modernRequest(1, "tools/call", `"name":"ask"`, test.caps)
-				if test.version != "2026-07-28" {
-					c.initialize(test.version, test.caps)
-					line = callTheAsker(1)
+			inBubbleWith(t, s, strings.TrimPrefix(test.version, "2026-07-28"), test.caps, func(c *client) {
+				line := "1 call ask"
+				if test.version == "2026-07-28" {
+					line = "1+ call ask"
 				}
-				c.send(line)
-				response := strings.Join(c.recv(), "\n")
+				response := strings.Join(c.ask(line), "\n")
 				want := `"isError":true`
 				switch {
 				case test.method != "":
@@ -3727,8 +3685,8 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 					t.Errorf("got  %s %v\nwant %s", response, got, want)
 				}
 				if test.method != "" && test.version != "2026-07-28" {
-					c.send(`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`)
-					c.want(said(1, "error: mcp: the client responded with an error: no (-1)"))
+					c.send("1! -1 no")
+					c.want("1 said error: mcp: the client responded with an error: no (-1)")
 				}
 			})
 		})
@@ -3738,52 +3696,42 @@ func TestCapabilitiesForQuestions(t *testing.T) {
 // Handlers of all kinds may ask, except completions in the modern era. If the client cannot
 // be asked, the error names the capability.
 func TestHandlersOfAllKindsMayAsk(t *testing.T) {
-	const asks = `{"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}`
 	const lacks = "This request needs the elicitation capability, which this client does not have"
-	for _, test := range []struct{ method, params, result, hints string }{
-		{"tools/call", `{"name":"ask"}`, `{"content":[{"type":"text","text":"true"}]}`, "+"},
-		{"prompts/get", `{"name":"ask"}`, `{"messages":[{"role":"user","content":{"type":"text","text":"true"}}]}`, "+"},
-		{"resources/read", `{"uri":"ask:a"}`, `{"contents":[{"uri":"ask:a","text":"true"}]}`, "*"},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"a","value":""}}`,
+	const unsupported = "! -32603 mcp: completion/complete cannot ask the client: unsupported operation"
+	for _, test := range []struct{ request, result, hints string }{
+		{`tools/call {"name":"ask"`, `{"content":[{"type":"text","text":"true"}]}`, "+ "},
+		{`prompts/get {"name":"ask"`, `{"messages":[{"role":"user","content":{"type":"text","text":"true"}}]}`, "+ "},
+		{`resources/read {"uri":"ask:a"`, `{"contents":[{"uri":"ask:a","text":"true"}]}`, "* "},
+		{`completion/complete {"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"a","value":""}`,
 			`{"completion":{"values":["true"],"total":1,"hasMore":false}}`, ""},
 	} {
-		t.Run(test.method, func(t *testing.T) {
-			inBubble(t, asker(askOnce), "", func(c *client) {
-				send := func(id int, caps string, more ...string) {
-					c.send(modernRequest(id, test.method, test.params[1:len(test.params)-1], caps, more...))
-				}
-				if test.method == "completion/complete" {
-					unsupported := wrong(1, codeInternal, "mcp: completion/complete cannot ask the client: unsupported operation")
-					send(1, everyCap)
-					c.want(unsupported)
-					send(1, everyCap, `,"inputResponses":{"$k":`+confirmYes+`},"requestState":"x"`)
-					c.want(unsupported)
+		t.Run(test.request, func(t *testing.T) {
+			inBubbleWith(t, asker(askOnce), "", everyCap, func(c *client) {
+				if test.hints == "" {
+					c.play("> 1+ "+test.request+"}", "< 1"+unsupported)
+					c.play("> 1+ "+test.request+answersK+"}", "< 1"+unsupported)
 				} else {
-					send(1, everyCap)
-					state := c.round(1, asks)
-					send(2, everyCap, `,"inputResponses":{"$k":`+confirmYes+`},"requestState":"`+state+`"`)
-					c.script("< 2" + test.hints + " " + test.result)
-					send(3, `{}`)
-					c.script("< 3! -32021 " + lacks + ` {"requiredCapabilities":{"elicitation":{}}}`)
+					c.play("> 1+ "+test.request+"}", "< 1? "+asksK)
+					c.play("> 2+ "+test.request+answersK+"}", "< 2"+test.hints+test.result)
+					c.caps = "{}"
+					c.play("> 3+ "+test.request+"}", "< 3! -32021 "+lacks+` {"requiredCapabilities":{"elicitation":{}}}`)
 				}
 				c.initialize("2025-11-25", `{"elicitation":{}}`)
-				c.script("> 4 " + test.method + " " + test.params + "\n< 1 elicitation/create " + confirmAsk)
-				c.send(answer(1, confirmYes))
-				c.want(answer(4, test.result))
+				c.play("> 4 "+test.request+"}", "< 1 elicitation/create "+confirmAsk)
+				c.play("> 1 "+confirmYes, "< 4 "+test.result)
 			})
 			inBubble(t, asker(askOnce), legacyPV, func(c *client) {
-				want := wrong(1, codeInternal, lacks)
-				if test.method == "tools/call" {
-					want = failed(1, lacks)
+				want := "1! -32603 " + lacks
+				if strings.HasPrefix(test.request, "tools/call") {
+					want = "1 failed " + lacks
 				}
-				c.talk(long("> 1 "+test.method+" "+test.params) + "< " + want)
+				c.play("> 1 "+test.request+"}", "< "+want)
 			})
 		})
 	}
 	for name, ask := range map[string]askFunc{"elicitation.url": askURL, "sampling": askModel(`{}`), "sampling.tools": askModel(`{"tools":[]}`)} {
 		inBubble(t, asker(ask), legacyPV, func(c *client) {
-			c.send(callTheAsker(1))
-			c.want(failed(1, "This request needs the "+name+" capability, which this client does not have"))
+			c.play("> 1 call ask", "< 1 failed This request needs the "+name+" capability, which this client does not have")
 		})
 	}
 }
@@ -4253,10 +4201,10 @@ func TestExactNamesInTypesWithoutASchema(t *testing.T) {
 	}
 	const described = `{"type":"object","properties":{"f":{"type":"array","items":{"type":"object","properties":{"path":{"enum":["a.txt"]}}}},
 		"w":{"type":"object","properties":{"path":{"enum":["a.txt"]}}}}}`
-	tryByHand[struct {
+	hand[struct {
 		F [1]file      `json:"f"`
 		W writesItself `json:"w"`
-	}](t, described,
+	}](described)(t,
 		trial{`{"f":[{"path":"a.txt","Path":"/etc/passwd"}]}`, "! f[0].Path is unknown (there is path)"},
 		trial{`{"w":{"path":"a.txt","PATH":"/etc/passwd"}}`, "! w.PATH is unknown (there is path)"})
 }
