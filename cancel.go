@@ -277,7 +277,7 @@ func waitFor(done <-chan struct{}, d time.Duration) bool {
 	case <-done:
 	case <-time.After(d):
 	}
-	select {
+	select { // also if d was over from the beginning
 	case <-done:
 		return true
 	default:
@@ -335,13 +335,12 @@ var stdioTaken atomic.Bool
 // its default effect. A signal that was ignored when the process started, as under nohup,
 // stays ignored. To exit with status 0, return from main.
 //
-// While ServeStdio runs, the values behind os.Stdout and os.Stdin are those of os.Stderr and of
-// the null device. So a stray fmt.Println, a logger that was made with os.Stdout, and a child
-// process that inherits them do not disturb the protocol. If ServeStdio returns an error that is
-// [ErrWaitDelay], they stay so, because handlers still run, and ServeStdio cannot be called again.
-// What remains: file descriptor 1 itself still is the protocol stream; a program must not close or
-// assign os.Stdout and os.Stdin while ServeStdio runs, nor use them on another goroutine while it
-// starts or returns.
+// While ServeStdio runs, os.Stdout writes to stderr and os.Stdin reads the null device, also through
+// copies of these variables. So a stray fmt.Println, a logger that was made with os.Stdout, and a
+// child process that inherits them do not disturb the protocol. If ServeStdio returns an error that
+// is [ErrWaitDelay], both stay diverted, because handlers still run, and ServeStdio cannot be called
+// again. File descriptor 1 is still the protocol stream. A program must not close or assign os.Stdout
+// and os.Stdin while ServeStdio runs, nor use them on another goroutine while it starts or returns.
 //
 // Some effects remain after ServeStdio. SIGPIPE, which a closed stdout raises, is caught. If
 // no signal has ended the session, Server.Signals are ignored for another second, because
@@ -364,7 +363,6 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number
 		null.Close()
 	}
-	defer null.Close()
 	stdin, stdout := *os.Stdin, *os.Stdout
 	*os.Stdin, *os.Stdout = *null, *os.Stderr
 	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
@@ -389,6 +387,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	err = s.Serve(ctx, in, out)
 	if !errors.Is(err, ErrWaitDelay) {
 		*os.Stdin, *os.Stdout = stdin, stdout
+		null.Close()
 		stdioTaken.Store(false)
 	}
 	return err

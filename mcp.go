@@ -58,13 +58,13 @@
 //	if it is date or date-time;
 //	default is filled in unless it is null
 //
-// These are not enforced, and are reported to [Server.ErrorLog], like all others that restrict
-// a value:
+// These are not enforced, and are reported to [Server.ErrorLog], like every other keyword that
+// restricts a value:
 //
 //	$ref, anyOf, oneOf, allOf, not, if, pattern, patternProperties, prefixItems and the items
 //	beside it, uniqueItems, multipleOf, exclusiveMinimum, exclusiveMaximum
 //
-// Also reported is what some model providers refuse, often together with the whole request: a list
+// Also reported is what some model providers refuse, often together with the whole request, such as a list
 // of types, a property without a type, an enum of numbers, const, a list without items, more than
 // ten levels. To let an argument be null, leave it out of required.
 //
@@ -139,7 +139,8 @@
 // returns an error that is [ErrInputRequired], and the handler returns that error. The client
 // asks its user and repeats the request together with the answer. The handler runs again from its
 // top, so code before a question runs more than once, and the same call now returns the answer at
-// once. The server keeps nothing between rounds. To ask several questions in one round, ask all
+// once. The server keeps nothing between rounds, but an answer counts only in the process that asked,
+// unless [Server.Checksum] is set. To ask several questions in one round, ask all
 // of them and return [errors.Join] of the errors.
 //
 // Within a call each answer is used once, for the question that the user saw. A changed message
@@ -263,11 +264,11 @@ type Server struct {
 	// that the client has cancelled, and mistakes in what was added, such as a tag without effect.
 	// nil means the standard logger of package log. Reports are kept until a session prints them,
 	// so neither registration nor a handler waits for a log that is not read, and a program that
-	// never serves prints none. At most 1,000 wait; of further ones only the number is printed.
+	// never serves prints none. At most 1,000 wait; if there are more, only their number is printed.
 	ErrorLog *log.Logger
 
-	// Checksum returns a checksum of data, of any bytes. It identifies a question to a client of
-	// revision 2026-07-28, and the call that its answer belongs to. nil means a hash with a
+	// Checksum returns a checksum of data; the string may hold any bytes. The library uses it to
+	// match an answer of a client of revision 2026-07-28 to its question and its call. nil means a hash with a
 	// random seed, so an answer counts only in the process that asked. If several processes
 	// serve the same clients, or if an answer must outlast a restart, set Checksum to a keyed
 	// hash that is hard to forge, such as HMAC-SHA256, with one secret key for all of them. It
@@ -344,12 +345,12 @@ const (
 func (h Hint) MarshalJSON() ([]byte, error) { return strconv.AppendBool(nil, h == Yes), nil }
 
 // A Result is the complete result of a tool. StructuredContent is marshalled as JSON, and sent as a
-// text too if Content is empty. If the tool has an OutputSchema, it must not be nil unless IsError
-// is true.
+// text too if Content is empty. If the tool has an OutputSchema, StructuredContent must not be nil
+// unless IsError is true.
 type Result struct {
 	Content           []Content      `json:"content"`
-	StructuredContent any            `json:"structuredContent,omitempty"` // see above
-	IsError           bool           `json:"isError,omitempty"`           // the model sees that the call failed
+	StructuredContent any            `json:"structuredContent,omitempty"`
+	IsError           bool           `json:"isError,omitempty"` // the model sees that the call failed
 	Meta              map[string]any `json:"_meta,omitempty"`
 }
 
@@ -520,16 +521,16 @@ func (e *Error) Is(target error) bool {
 // is set.
 //
 // AddTool panics, before it changes anything, if clients or providers would refuse a name, a
-// type, a tag or a field of t, if no call could succeed, or if h is nil. The message says what to
+// type, a tag or a field of t, if bounds contradict each other, or if h is nil. The message says what to
 // write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports
 // to ErrorLog, in one line for each tool, a name or a schema that some providers refuse; tags
-// without effect; fields of In that cannot be set; and what is not enforced of a schema by hand. It
-// also reports a second tool of the same name before the first session. Once the Server has
+// without effect; fields of In that cannot be set; and keywords of a schema by hand that are not
+// enforced. It also reports a tool that replaces another before the first session. Once the Server has
 // served, a tool with an invalid icon is left out of lists and reported. The caller may change t's
 // slices and maps afterwards.
 //
-// AddTool may be called at any time, also by a handler, and notifies connected clients, unless it
-// replaces a tool by one that is listed alike. A client that connected before the first tool was
+// AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
+// new tool has the same list entry as the one it replaces. A client that connected before the first tool was
 // added is not notified, because the capability tools was not declared to it. The same holds for
 // resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
@@ -574,6 +575,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		t.InputSchema = set.render()
 		warnings = append(warnings, found.warnings...)
 	}
+	panicUnless(set.kind == "object" || set.kind == "", where, "no object can be stored in an In of type %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
 	in := &rules{set: set, check: parseSchema(&t.InputSchema, where+": InputSchema", forArguments, &warnings)}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `InputSchema must have "type": "object"`)
@@ -610,7 +612,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 			return call(r, in, out)
 		},
 		output:    output,
-		anyOutput: t.OutputSchema != nil && string(member(t.OutputSchema, "type")) != `"object"`,
+		notObject: t.OutputSchema != nil && string(member(t.OutputSchema, "type")) != `"object"`,
 	})
 	if len(warnings) > 0 { // in one line of at most 200 bytes
 		line := strings.ToValidUTF8(warnings[0][:min(len(warnings[0]), 180)], "")
@@ -710,7 +712,7 @@ func (s *Server) encodeItem(where string, public any, invalid error) []byte {
 	raw, err := encode(public)
 	panicUnless(err == nil, where, "Meta: %v", err)
 	if invalid == nil {
-		return singleLine(raw)
+		return cleanJSON(raw)
 	}
 	s.mu.Lock()
 	served := s.sessions != nil
@@ -1030,7 +1032,7 @@ type item struct {
 	run   responder
 
 	output    *schema                 // of a tool: the output schema, or nil
-	anyOutput bool                    // of a tool: the output schema is not that of an object
+	notObject bool                    // of a tool: the output schema is not that of an object
 	complete  map[string]CompleteFunc // of the arguments of a prompt, and the variables of a template
 }
 
@@ -1190,7 +1192,7 @@ func (s *Server) report(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.reports) == maxReports {
+	if len(s.reports) >= maxReports {
 		s.dropped++
 		return
 	}
@@ -1399,7 +1401,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	}
 	// The level, the first member, is cut off.
 	_, rest, _ := bytes.Cut(bytes.TrimSpace(data.Bytes()), []byte(","))
-	fields := join(nil, "{", string(singleLine(rest)))
+	fields := join(nil, "{", string(cleanJSON(rest)))
 	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
 	// message with attributes that are not JSON, as slog writes the year 10000 before Go 1.27.
 	var message []byte
@@ -1434,8 +1436,8 @@ var ErrInputRequired = errors.New("mcp: the client has to answer a question firs
 // A model reads its text.
 var ErrDeclined = errors.New("the user declined")
 
-// ErrDismissed is an error of the same functions: the user closed the question without an answer. A
-// model reads its text.
+// ErrDismissed is an error of [Confirm], [Elicit], [ElicitSchema] and [ElicitURL]: the user closed the
+// question without an answer. A model reads its text.
 var ErrDismissed = errors.New("the user dismissed the question")
 
 // Confirm asks the user to agree to message, as in "Delete a.txt?". It returns nil only if the
@@ -1683,13 +1685,13 @@ func hasCapability(caps []byte, capability string) bool {
 // says. An argument whose type has UnmarshalText, and a result whose type has MarshalText, is a
 // string. A map[string]any is an object that is not checked. A time.Duration is an integer, the
 // number of nanoseconds: models mistake it for seconds, so write a string or an int with the unit
-// in its name. Defaults apply only inside objects that are present. Hosts validate results, and
-// this library does not. So do not put an enum on a field of a result whose values come from
+// in its name. Defaults apply only inside objects that are present. Hosts check structured
+// output against enums and bounds, and this library does not. So do not put an enum on a field of a result whose values come from
 // another API.
 //
-// Some providers accept at most 10 levels. So where a type contains itself, at the tenth level, and
-// after 32 KiB, the schema is that of a map[string]any, and such an argument is checked only
-// as far as its Go type requires. SchemaOf panics if T cannot be described, as is the case with
+// The schema of a nested object is that of a map[string]any if its type contains itself, if it would
+// exceed ten levels, which some providers refuse, or if 32 KiB are written. Inside it, unknown and
+// missing arguments, enums and bounds are not refused, and defaults are not filled in. SchemaOf panics if T cannot be described, as is the case with
 // arrays, with lists of nothing but themselves, with types that have a JSON form of their own, and
 // with interfaces except in a map[string]any.
 func SchemaOf[T any]() json.RawMessage {
@@ -2221,7 +2223,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		p.must(slices.Contains(jsonTypes, name), "JSON Schema has no type %q", name)
 	}
 	for _, word := range boundWords[s.kind] {
-		if node[word] != nil {
+		if word != "" && node[word] != nil {
 			err := s.setBound(word, node[word])
 			p.must(err == nil, "%v", err)
 		}
@@ -2426,10 +2428,9 @@ const (
 // does not know its place: each of its callers adds a name or an index in front. So a value
 // without faults costs nothing extra.
 type checker struct {
-	source  source
-	depth   int // of the current value; that of the whole value is 1
-	changes int // values that were converted, dropped or filled in
-	faults  []string
+	source source
+	depth  int // of the current value; that of the whole value is 1
+	faults []string
 }
 
 // unmarshal sets what v points to from raw; nil means an object without members. It returns all
@@ -2508,7 +2509,7 @@ const maxArgsDepth = 100
 func (in rules) checked(given []byte, c *checker) []byte {
 	c.depth++
 	defer func() { c.depth-- }()
-	before, raw := len(c.faults), in.converted(given, c)
+	before, raw := len(c.faults), in.converted(given, c.source)
 	switch {
 	case c.depth > maxArgsDepth:
 		c.addFault(errors.New("is nested too deeply"))
@@ -2528,7 +2529,11 @@ func (in rules) checked(given []byte, c *checker) []byte {
 		c.addFault(in.check.checkText(raw))
 	}
 	if (in.set.kind != in.check.kind || in.set.hasOwnText()) && raw[0] != 'n' {
-		raw = rules{in.set, in.set}.converted(raw, c)
+		meant := rules{in.set, in.set}.converted(raw, c.source)
+		if kindOf(meant) != kindOf(raw) {
+			in.check = anything // which said what is valid for the other kind
+		}
+		raw = meant
 		switch {
 		case !in.set.allows(raw):
 			c.addFault(in.set.wrongKind(given))
@@ -2553,28 +2558,23 @@ func (in rules) checked(given []byte, c *checker) []byte {
 // converted returns raw, or the value that is meant by it if in.check does not allow raw. Models
 // send numbers, booleans, lists and objects as JSON inside of a text, one text for a list of texts,
 // and numbers for texts. PHP writes an empty object as an empty list.
-func (in rules) converted(raw []byte, c *checker) []byte {
+func (in rules) converted(raw []byte, from source) []byte {
 	s := in.check
-	if c.source == fromTag || s.kind == "" || s.allows(raw) {
+	if from == fromTag || s.kind == "" || s.allows(raw) {
 		return raw
 	}
-	var meant []byte
 	switch kind := kindOf(raw); {
-	case kind == "number" && c.source == fromCall && s.isPlainText() && in.set.encoding == "" && isShortInteger(raw):
-		meant = join(nil, `"`, string(raw), `"`)
+	case kind == "number" && from == fromCall && s.isPlainText() && in.set.encoding == "" && isShortInteger(raw):
+		return join(nil, `"`, string(raw), `"`)
 	case kind == "array" && s.kind == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0:
-		meant = []byte("{}")
+		return []byte("{}")
 	case kind == "string":
-		meant = s.meantByText(raw)
+		return s.meantByText(raw)
 	}
-	if meant == nil {
-		return raw
-	}
-	c.changes++
-	return meant
+	return raw
 }
 
-// meantByText returns the value that is meant by a string that s does not allow, or nil.
+// meantByText returns the value that is meant by a string that s does not allow, or raw.
 func (s *schema) meantByText(raw []byte) []byte {
 	text := bytes.TrimSpace(unquoteBytes(raw))
 	inside, err := appendCompact(nil, text)
@@ -2584,9 +2584,9 @@ func (s *schema) meantByText(raw []byte) []byte {
 	case err == nil && s.kind == "object" && string(inside) == "[]":
 		return []byte("{}")
 	case s.kind != "array" || s.elem == nil || s.elem.kind != "string":
-		return nil
+		return raw
 	case bytes.HasPrefix(text, []byte("[")) || bytes.HasPrefix(text, []byte("{")):
-		return nil // not one element, but JSON with a mistake
+		return raw // not one element, but JSON with a mistake
 	case string(raw) == `""` || string(text) == "null":
 		return []byte("null")
 	}
@@ -2633,23 +2633,21 @@ func (s *schema) wrongKind(raw []byte) error {
 // ones.
 func (in rules) checkObject(raw []byte, c *checker) []byte {
 	var b []byte                  // the object written anew, from the first change on
-	before, end := c.changes, 1   // raw[:end] has the members so far
+	end := 1                      // raw[:end] has the members so far
 	came := make(map[string]bool) // the names that came: false if the member is treated as absent
 	for key, given := range members(raw) {
 		from, val := len(c.faults), given
 		name, inner, optional, known := in.memberRules(key)
 		_, again := came[name]
 		isDropped := name == waitForPrevious && c.depth == 1 && in.check.property(name) == nil
-		isAbsent := optional && !inner.check.allowsNull() && inner.converted(val, c)[0] == 'n'
+		isAbsent := optional && !inner.check.allowsNull() && inner.converted(val, c.source)[0] == 'n'
 		switch {
 		case isDropped:
-			c.changes++
 		case !known:
 			c.addFault(in.unknownName())
 		case again:
 			c.addFault(errors.New("came twice"))
 		case isAbsent:
-			c.changes++
 			came[name] = false
 		default:
 			came[name] = true
@@ -2658,7 +2656,8 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		if c.prefixMember(from, name); c.isFull() {
 			return raw
 		}
-		if b == nil && c.changes > before {
+		// What needs no change is returned as it is.
+		if isSame := came[name] && &val[0] == &given[0]; b == nil && !isSame {
 			b = beginAnew(raw[:end])
 		}
 		if b != nil && came[name] {
@@ -2673,7 +2672,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		case !f.optional:
 			c.addFault(errors.New("is required"))
 		case f.schema.dflt != nil:
-			if c.changes++; b == nil {
+			if b == nil {
 				b = beginAnew(raw[:end])
 			}
 			_, inner, _, _ := in.memberRules([]byte(f.name))
@@ -2741,15 +2740,15 @@ func (in rules) unknownName() error {
 // checkList is checked for a list.
 func (in rules) checkList(raw []byte, c *checker) []byte {
 	inner := rules{cmp.Or(in.check.elem, anything), cmp.Or(in.set.elem, anything)}
-	var b []byte                      // the list written anew, from the first change on
-	before, n, end := c.changes, 0, 1 // raw[:end] has n elements
+	var b []byte   // the list written anew, from the first change on
+	n, end := 0, 1 // raw[:end] has n elements
 	for _, given := range members(raw) {
 		from := len(c.faults)
 		val := inner.checked(given, c)
 		if c.prefixElement(from, n); c.isFull() {
 			return raw
 		}
-		if b == nil && c.changes > before {
+		if b == nil && &val[0] != &given[0] {
 			b = beginAnew(raw[:end])
 		}
 		if b != nil {
@@ -2816,7 +2815,6 @@ func (in rules) checkNumber(raw []byte, c *checker) []byte {
 		return raw
 	}
 	if plain := plainNumber(num); plain != num && len(plain) <= 20 {
-		c.changes++
 		return []byte(plain)
 	}
 	return raw
@@ -2969,11 +2967,12 @@ func settable(v reflect.Value) reflect.Value {
 
 // setAny sets a value with encoding/json.
 func setAny(v reflect.Value, raw []byte) error {
+	p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface() // the field of an embedded struct may be unexported
 	// Without json.Unmarshal, which would validate a long json.RawMessage again.
-	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+	if u, ok := p.(json.Unmarshaler); ok {
 		return u.UnmarshalJSON(raw)
 	}
-	return json.Unmarshal(raw, v.Addr().Interface())
+	return json.Unmarshal(raw, p)
 }
 
 // ---- values to JSON ----
@@ -2998,15 +2997,15 @@ func encode(v any) ([]byte, error) {
 func marshal(v any) ([]byte, error) { return marshalOutput(v, nil, nil) }
 
 // marshalOutput is marshal for the output of a tool. The parameter s describes the type of v; it
-// may be nil, and is then derived if the JSON has a null. The output schema may be nil too. If it
-// does not, a null that it does not allow is replaced as it shows, or is an error.
+// may be nil, and is then derived if the JSON has a null. The output schema may be nil too. If it is
+// not, a null that it does not allow is replaced as it shows, or is an error.
 func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	raw, err := encode(v)
 	if err != nil {
 		return nil, err
 	}
 	if v == nil || !bytes.Contains(raw, []byte("null")) {
-		return singleLine(raw), nil
+		return cleanJSON(raw), nil
 	}
 	if s == nil {
 		s, _ = derive(reflect.TypeOf(v), "", forResults)
@@ -3018,7 +3017,7 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	if output != nil {
 		raw, err = output.appendFilled(nil, raw, true)
 	}
-	return singleLine(raw), err
+	return cleanJSON(raw), err
 }
 
 // appendFilled appends raw with its nulls replaced: by an empty list, map or string of bytes, or
@@ -3124,11 +3123,11 @@ func (r *ResourceContents) appendContents(b []byte) ([]byte, error) {
 	return closeWith(rawMember(b, "_meta", meta), "},"), err
 }
 
-// singleLine replaces what a user's JSON or MarshalJSON may hold and some clients cannot read:
+// cleanJSON replaces what a user's JSON or MarshalJSON may hold and some clients cannot read:
 // invalid UTF-8, characters that some programs take for the end of a line, and escapes of half a
 // character. It may change raw. All JSON that is sent and was not written by this library passes
 // through it, except ids and progress tokens, which isValidID checks.
-func singleLine(raw []byte) []byte {
+func cleanJSON(raw []byte) []byte {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
 	}
@@ -3400,10 +3399,10 @@ func skipDigits(b []byte, i int) int {
 }
 
 // isValidID reports whether raw, which is valid JSON or nil, is a string or an integer without
-// an exponent. An id is sent back as it came, so it must be what singleLine leaves as it is.
+// an exponent. An id is sent back as it came, so it must be what cleanJSON leaves as it is.
 func isValidID(raw []byte) bool {
 	if len(raw) == 0 || kindOf(raw) != "number" {
-		return len(raw) > 0 && raw[0] == '"' && bytes.Equal(raw, singleLine(bytes.Clone(raw)))
+		return len(raw) > 0 && raw[0] == '"' && bytes.Equal(raw, cleanJSON(bytes.Clone(raw)))
 	}
 	_, fraction, _ := bytes.Cut(raw, []byte("."))
 	// 5.0 is an integer, too.
@@ -3482,7 +3481,7 @@ func appendCompact(b, raw []byte) ([]byte, error) {
 	} else if !utf8.Valid(raw) {
 		return nil, errors.New("not valid JSON: not UTF-8")
 	}
-	return append(b, singleLine(buf.Bytes())...), nil
+	return append(b, cleanJSON(buf.Bytes())...), nil
 }
 
 // closeWith removes the comma after the last member, and appends parts.

@@ -183,6 +183,9 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{`a schema must be a JSON object`, func() {
 			AddTool(&Server{}, Tool{Name: "x", OutputSchema: json.RawMessage(`true`)}, func(context.Context, none) (map[string]any, error) { return nil, nil })
 		}},
+		{"no object can be stored in an In of type int", func() {
+			AddTool(&Server{}, Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, func(context.Context, int) (string, error) { return "", nil })
+		}},
 		{`"type": "object"`, input(`{"type":"string"}`)},
 		{`"type": "object"`, input(`{"type":["object"]}`)},
 		{promises + "string has none", onServer(out("", nil, objectSchema))},
@@ -4164,7 +4167,7 @@ func TestHalfCharactersAreFound(t *testing.T) {
 			text += pieces[rng.IntN(len(pieces))]
 		}
 		text += `"`
-		line := singleLine([]byte(text)[:len(text):len(text)]) // no byte after it may be read
+		line := cleanJSON([]byte(text)[:len(text):len(text)]) // no byte after it may be read
 		var before, after string
 		if json.Unmarshal([]byte(text), &before) != nil || json.Unmarshal(line, &after) != nil || before != after {
 			t.Fatalf("%s became %s", text, line)
@@ -4181,6 +4184,7 @@ func TestHalfCharactersAreFound(t *testing.T) {
 
 // What is inside of a combinator is reported, and nothing of it is checked or panics.
 func TestCombinatorsOnlyReport(t *testing.T) {
+	byHand[json.RawMessage](&Server{}, `{"type":"object","properties":{},"":"a member without a name"}`)
 	for _, inner := range []string{
 		`{"type":"object","properties":{"a":true},"default":{}}`, `{"type":"object","properties":{"a":true},"enum":[{"a":1}]}`,
 		`{"type":5,"default":1}`, `{"required":5,"properties":[],"items":7}`, `7`, `true`, `{"type":"string","enum":[""]}`, `{"minimum":"x"}`,
@@ -4214,3 +4218,40 @@ type writesItself struct {
 }
 
 func (w writesItself) MarshalJSON() ([]byte, error) { return []byte(`"` + w.Path + `"`), nil }
+
+type tagged struct {
+	X int `json:"x"`
+}
+
+// An embedded struct may have a name, and its type none that is exported.
+func TestEmbeddedStructWithAName(t *testing.T) {
+	ofType[struct {
+		tagged `json:"t"`
+	}](t, trial{`{"t":{"x":1}}`, `{"t":{"x":1}}`}, trial{`{"t":{"x":1,"X":2}}`, "! t.X is unknown (there is x)"})
+}
+
+// The bounds of a schema by hand are not those of the value that its text is converted to.
+func TestBoundsOfAnotherKind(t *testing.T) {
+	hand[struct {
+		N int      `json:"n"`
+		L []string `json:"l"`
+		M map[string]int
+	}](`{"type":"object","properties":{"n":{"type":"string","maxLength":2},"l":{"type":"string","minLength":3},"M":{"type":"string","maxLength":9}}}`)(t,
+		trial{`{"n":"42","l":"hello","M":"{\"a\":1}"}`, `{"n":42,"l":["hello"],"M":{"a":1}}`},
+		trial{`{"n":"420"}`, "! n must have at most 2 characters, got 3"})
+}
+
+// A tool that is left out of lists is left out for every revision.
+func TestLeftOutOfEveryList(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		c := serve(t, &s.Server)
+		c.initialize("2025-06-18", `{}`)
+		AddTool(&s.Server, Tool{Name: "bad", Icons: []Icon{{Theme: "grey"}}, OutputSchema: json.RawMessage(`{"type":"array","items":{"type":"integer"}}`)},
+			func(context.Context, none) ([]int, error) { return nil, nil })
+		c.recv()
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		if got := strings.Join(c.recv(), ""); strings.Contains(got, `,{}`) || strings.Contains(got, "bad") {
+			t.Errorf("got %s", got)
+		}
+	})
+}

@@ -88,7 +88,7 @@ type session struct {
 	server, identity string // serverInfo, and the part of it that modern results repeat
 	extensions       []byte // of Server.Extensions, as JSON
 
-	mu           sync.Mutex          // guards the fields below; held for a few lines of code only
+	mu           sync.Mutex          // guards the fields below, except the two channels; held for a few lines of code only
 	closing      bool                // ctx has ended; what is read from now on is discarded
 	failed       error               // the first failure of r or w
 	requests     map[string]*request // requests that must be answered, by key, except streams
@@ -122,8 +122,8 @@ type legacy struct {
 }
 
 // A request is one request of the client, from acceptRequest to respond. A request
-// that needs no handler is answered at once and is in none of the maps. Any other
-// request is in these, which session.mu guards:
+// that needs no handler is answered at once, or becomes a stream, and is in none of these. Any
+// other request is in these, which session.mu guards:
 //
 //	                                             requests   waiting   running
 //	it waits for other requests to end           yes        yes       no
@@ -943,7 +943,7 @@ func (r *request) listResponse(items []*item, keep bool) []byte {
 	b := join(slices.Grow(r.beginResponse(), size), `"`, kindNames[k], `":[`)
 	for _, it := range items {
 		encoded := it.encoded
-		if it.anyOutput && !r.rev.knows(anyOutput) {
+		if encoded != nil && it.notObject && !r.rev.knows(anyOutput) {
 			encoded = closeWith(copyMembers([]byte("{"), encoded, "outputSchema"), "}")
 		}
 		if encoded != nil {
@@ -1247,7 +1247,7 @@ func (c *session) runHandler(r *request) []byte {
 	return r.outcome(line, err)
 }
 
-// progressGap is the time between the last progress of a request and its response. A client of
+// progressGap is the time between the return of a handler that has reported progress and its response. A client of
 // the TypeScript SDK loses progress that it reads together with the response, and some hosts then
 // drop the server.
 const progressGap = 2 * time.Millisecond
@@ -1355,8 +1355,8 @@ func (r *request) String() string {
 
 // ---- responses ----
 //
-// The functions below return the response to a request, which is one line. A result begins
-// with request.beginResponse and ends with request.endResponse, where the two eras differ.
+// The functions below return the response to a request, which is one line. Most results begin
+// with request.beginResponse and end with request.endResponse, where the two eras differ.
 // Each member and element between them is appended with a comma after it. If a result
 // cannot be written as JSON, the response says so in place of the whole line.
 
@@ -1469,7 +1469,7 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 	case err != nil:
 		return nil, r.unsendable(err)
 	// There is no output, or none that fits the output schema.
-	case string(raw) == "null" || raw[0] != '{' && r.item.output != nil && !r.item.anyOutput:
+	case string(raw) == "null" || raw[0] != '{' && r.item.output != nil && !r.item.notObject:
 		return r.resultResponse(&Result{})
 	}
 	return r.textResponse(string(raw), raw, false), nil
