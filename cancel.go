@@ -22,9 +22,9 @@ package mcp
 // the server process, so the other handlers could not clean up.
 //
 // In the first row, only the questions of that request end, and in the second those of the
-// older revisions. In all other rows, all questions to the client end at once. A request that still waits for other requests
-// when handlers are cancelled, or that was read ahead, is not started, and gets the cause
-// as its error.
+// older revisions. In all other rows, all questions to the client end at once. A request that still
+// waits for other requests when handlers are cancelled, or that was read ahead, is not started, and
+// gets the cause as its error.
 
 import (
 	"bytes"

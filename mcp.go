@@ -40,9 +40,9 @@
 // Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for a
 // list of strings, a JSON string for the list or object that it holds, [] for an object without
 // members, and a whole number of at most 15 digits for a string. If an argument is optional, a null
-// that the schema does not allow is treated as absent, so the argument takes its default. The argument wait_for_previous, which
-// Gemini CLI sends with every tool, is dropped unless the tool has an argument of that name.
-// [SchemaOf] lists the tags for bounds, defaults and descriptions.
+// that the schema does not allow is treated as absent, so the argument takes its default. The
+// argument wait_for_previous, which Gemini CLI sends with every tool, is dropped unless the tool has
+// an argument of that name. [SchemaOf] lists the tags for bounds, defaults and descriptions.
 //
 // A [time.Duration] is a number of nanoseconds, which models get wrong. Take a number of
 // seconds instead, or a string for [time.ParseDuration].
@@ -64,9 +64,9 @@
 //	$ref, anyOf, oneOf, allOf, not, if, pattern, patternProperties, prefixItems and the items
 //	beside it, uniqueItems, multipleOf, exclusiveMinimum, exclusiveMaximum
 //
-// Also reported is what some model providers refuse, often together with the whole request, such as a list
-// of types, a property without a type, an enum of numbers, const, a list without items, more than
-// ten levels. To let an argument be null, leave it out of required.
+// Also reported is what some model providers refuse, often together with the whole request, such as
+// a list of types, a property without a type, an enum of numbers, const, a list without items, more
+// than ten levels. To let an argument be null, leave it out of required.
 //
 // Handlers run concurrently: guard what they share. With a single session, as under
 // [Server.ServeStdio], you may set [Server.MaxConcurrent] to 1 instead. A handler that calls
@@ -268,10 +268,10 @@ type Server struct {
 	ErrorLog *log.Logger
 
 	// Checksum returns a checksum of data; the string may hold any bytes. The library uses it to
-	// match an answer of a client of revision 2026-07-28 to its question and its call. nil means a hash with a
-	// random seed, so an answer counts only in the process that asked. If several processes
-	// serve the same clients, or if an answer must outlast a restart, set Checksum to a keyed
-	// hash that is hard to forge, such as HMAC-SHA256, with one secret key for all of them. It
+	// match an answer of a client of revision 2026-07-28 to its question and its call. nil means a
+	// hash with a random seed, so an answer counts only in the process that asked. If several
+	// processes serve the same clients, or if an answer must outlast a restart, set Checksum to a
+	// keyed hash that is hard to forge, such as HMAC-SHA256, with one secret key for all of them. It
 	// must return the same bytes for the same data. It may be called concurrently.
 	Checksum func(data []byte) string
 
@@ -521,18 +521,18 @@ func (e *Error) Is(target error) bool {
 // is set.
 //
 // AddTool panics, before it changes anything, if clients or providers would refuse a name, a
-// type, a tag or a field of t, if bounds contradict each other, or if h is nil. The message says what to
-// write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports
-// to ErrorLog, in one line for each tool, a name or a schema that some providers refuse; tags
-// without effect; fields of In that cannot be set; and keywords of a schema by hand that are not
-// enforced. It also reports a tool that replaces another before the first session. Once the Server has
-// served, a tool with an invalid icon is left out of lists and reported. The caller may change t's
-// slices and maps afterwards.
+// type, a tag or a field of t, if bounds contradict each other, or if h is nil. The message says
+// what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool
+// reports to ErrorLog, in one line for each tool, a name or a schema that some providers refuse;
+// tags without effect; fields of In that cannot be set; and keywords of a schema by hand that are
+// not enforced. It also reports a tool that replaces another before the first session. Once the
+// Server has served, a tool with an invalid icon is left out of lists and reported. The caller may
+// change t's slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
-// new tool has the same list entry as the one it replaces. A client that connected before the first tool was
-// added is not notified, because the capability tools was not declared to it. The same holds for
-// resources and prompts.
+// new tool has the same list entry as the one it replaces. A client that connected before the first
+// tool was added is not notified, because the capability tools was not declared to it. The same
+// holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(r *request, in *rules, out *schema) ([]byte, error) {
@@ -647,9 +647,10 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 // without slashes.
 //
 // AddResource panics, before it changes anything, if the URI has no scheme, if a variable or the
-// name is invalid, if Meta cannot be marshalled, or if read is nil. It also panics if clients would drop the list
-// because of another field, or if no URI can match the template. But once the Server has served, such
-// a resource is added all the same: it is left out of lists and reported to ErrorLog.
+// name is invalid, if Meta cannot be marshalled, or if read is nil. It also panics if clients would
+// drop the list because of another field, or if no URI can match the template. But once the Server
+// has served, such a resource is added all the same: it is left out of lists and reported to
+// ErrorLog.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
@@ -944,7 +945,8 @@ func checkURI(uri string) error {
 		authority = after[:strings.IndexAny(after+"/", "/?#")]
 	}
 	outside := strings.TrimLeftFunc(uri, func(r rune) bool {
-		// RFC 3986 has letters of ASCII only, and brackets in a host only, but no client refuses others.
+		// RFC 3986 has letters of ASCII only, and brackets in a host only, but no client refuses
+		// others.
 		return r > utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(alphanumeric+"-._~:/?#[]@!$&'()*+,;=%", r)
 	})
 	_, escaped := unescape(uri)
@@ -1678,22 +1680,23 @@ func hasCapability(caps []byte, capability string) bool {
 //	                             email or uri, which only tell the model
 //
 // Tags with the names of other keywords, such as pattern, or in another spelling, such as minlength,
-// have no effect; [AddTool] reports them to [Server.ErrorLog]. Some hosts show a model the type and the description and drop the
-// rest, so repeat defaults and bounds in the description, as in "how many, 1 to 100, default 10".
+// have no effect; [AddTool] reports them to [Server.ErrorLog]. Some hosts show a model the type and
+// the description and drop the rest, so repeat defaults and bounds in the description, as in "how
+// many, 1 to 100, default 10".
 //
 // A time.Time is a string as in RFC 3339, and a []byte is a string in base64, as its description
 // says. An argument whose type has UnmarshalText, and a result whose type has MarshalText, is a
 // string. A map[string]any is an object that is not checked. A time.Duration is an integer, the
 // number of nanoseconds: models mistake it for seconds, so write a string or an int with the unit
 // in its name. Defaults apply only inside objects that are present. Hosts check structured
-// output against enums and bounds, and this library does not. So do not put an enum on a field of a result whose values come from
-// another API.
+// output against enums and bounds, and this library does not. So do not put an enum on a field of a
+// result whose values come from another API.
 //
 // The schema of a nested object is that of a map[string]any if its type contains itself, if it would
 // exceed ten levels, which some providers refuse, or if 32 KiB are written. Inside it, unknown and
-// missing arguments, enums and bounds are not refused, and defaults are not filled in. SchemaOf panics if T cannot be described, as is the case with
-// arrays, with lists of nothing but themselves, with types that have a JSON form of their own, and
-// with interfaces except in a map[string]any.
+// missing arguments, enums and bounds are not refused, and defaults are not filled in. SchemaOf
+// panics if T cannot be described, as is the case with arrays, with lists of nothing but themselves,
+// with types that have a JSON form of their own, and with interfaces except in a map[string]any.
 func SchemaOf[T any]() json.RawMessage {
 	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults).render()
 }
@@ -2072,7 +2075,8 @@ func (f *field) readDefault() error {
 	if err != nil {
 		return errors.New("default must be JSON, unless the field is a string")
 	}
-	// It is set before the check, so that a default that contains itself is found to be nested too deeply.
+	// It is set before the check, so that a default that contains itself is found to be nested too
+	// deeply.
 	f.schema.dflt = raw
 	return f.schema.checkValue("default", raw)
 }
@@ -2700,8 +2704,8 @@ func beginAnew(begun []byte) []byte {
 func endOf(val, raw []byte) int { return cap(raw) - cap(val) + len(val) }
 
 // memberRules returns the name of a member, its rules, and whether it may be absent. It reports false
-// if the member is unknown. A member by a name that is that of a field of the struct except for its case
-// is unknown, whatever the schema says: encoding/json would store it in that field.
+// if the member is unknown. A member by a name that is that of a field of the struct except for its
+// case is unknown, whatever the schema says: encoding/json would store it in that field.
 func (in rules) memberRules(key []byte) (name string, inner rules, optional, known bool) {
 	if f := in.check.property(string(key)); f != nil {
 		name, inner.check, optional, known = f.name, f.schema, f.optional, true

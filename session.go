@@ -1247,9 +1247,9 @@ func (c *session) runHandler(r *request) []byte {
 	return r.outcome(line, err)
 }
 
-// progressGap is the time between the return of a handler that has reported progress and its response. A client of
-// the TypeScript SDK loses progress that it reads together with the response, and some hosts then
-// drop the server.
+// progressGap is the time between the return of a handler that has reported progress and its
+// response. A client of the TypeScript SDK loses progress that it reads together with the response,
+// and some hosts then drop the server.
 const progressGap = 2 * time.Millisecond
 
 // waitAfterProgress blocks until progressGap has passed since the last progress of r was written,
