@@ -5,11 +5,12 @@
 set -e
 
 # The rewriter needs these names of the library: constants that are made small, so that small
-# scenarios reach the bounds; functions that are left out, because they deal with the process
-# or because other packages call them with a context of their own; and the files.
-usual='keepBuffer=2048,maxDiagnostics=2'
-tight='keepBuffer=2048,maxDiagnostics=2,outputBound=300,aheadBound=8192'
-drop='Server.ServeStdio,Server.traced,endOnSignal,stdioFile.*,tracedReader.*,tracer.*,traceFile.*,Server.LogHandler,logHandler.*'
+# scenarios reach the bounds (tight.mut keeps one of these bounds large); functions that are left
+# out, because they deal with the process or because other packages call them with a context of
+# their own; and the files.
+usual='keepBuffer=2048,firstBuffer=256,minRead=128,maxReports=3'
+tight='keepBuffer=2048,firstBuffer=256,minRead=128,maxReports=3,outputBound=300'
+drop='Server.ServeStdio,traced,endOnSignal,stdioFile.*,tracer.*,traceFile.*,Server.LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +18,11 @@ lib=${LIB:-$here/../..}
 mkdir -p "$(dirname "$1")"
 out=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 mutant=$2
-if [ -n "$TIGHT" ]; then set=$tight; else set=$usual; fi
+set=$usual
+if [ -n "$TIGHT" ]; then
+	set=$tight
+	mutant=${mutant:+$mutant,}$here/tight.mut
+fi
 scratch=${SCRATCH:-${TMPDIR:-/tmp}/sched}
 source=$scratch/$(basename "$out").src
 tool=$scratch/schedrewrite
