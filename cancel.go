@@ -348,8 +348,8 @@ var stdioTaken atomic.Bool
 // finish.
 //
 // If the environment variable MCP_TRACE names a file, ServeStdio appends to it each line
-// that it has read or written, with the time and "in" or "out", and an empty line at the end of
-// stdin. The trace ends after a write to the file that fails or takes 100 ms.
+// that it has read or written, unless it is blank, with the time and "in" or "out". The trace ends after a write to the
+// file that fails or takes 100 ms.
 //
 // If another ServeStdio is running, ServeStdio returns an error at once. If it
 // returns before the end of stdin, a read is still in progress, and the next input is
@@ -437,7 +437,7 @@ func traced(trace *log.Logger, r io.Reader, w io.Writer) (io.Reader, io.Writer) 
 	return io.TeeReader(io.MultiReader(r, strings.NewReader("\n")), in), io.MultiWriter(w, out)
 }
 
-// A tracer records each line of what is written to it.
+// A tracer records each line of what is written to it, unless it is blank.
 type tracer struct {
 	trace     *log.Logger
 	direction string
@@ -447,10 +447,13 @@ type tracer struct {
 func (t *tracer) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) {
 		t.line = append(t.line, line...)
-		if bytes.HasSuffix(line, []byte("\n")) {
-			t.trace.Printf("%-3s %s", t.direction, t.line)
-			t.line = nil
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			continue
 		}
+		if len(bytes.TrimSpace(t.line)) > 0 {
+			t.trace.Printf("%-3s %s", t.direction, t.line)
+		}
+		t.line = nil
 	}
 	return len(b), nil
 }

@@ -2861,8 +2861,8 @@ func TestShortRequestKeepsNoLongLine(t *testing.T) {
 	}
 }
 
-// The trace has each line that was read or written, with its time and direction. The end of the
-// input is an empty line, or ends a last line.
+// The trace has each line that was read or written, with its time and direction, except blank ones.
+// A last line needs no newline.
 func TestTrace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		var out bytes.Buffer
@@ -2870,13 +2870,14 @@ func TestTrace(t *testing.T) {
 		c := serve(t, &s.Server, &out)
 		for _, line := range []string{pingLine, full("1+ call hi"), "", "rubbish", " " + full("2+ call panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine} {
 			c.send(line)
-			want = append(want, "in  "+line)
+			if line != "" {
+				want = append(want, "in  "+line)
+			}
 			for _, response := range c.recv() {
 				want = append(want, "out "+response)
 			}
 		}
 		c.end()
-		want = append(want, "in  ")
 		var got []string
 		for _, m := range regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} (.*)$`).FindAllStringSubmatch(out.String(), -1) {
 			got = append(got, m[1])
