@@ -92,7 +92,7 @@ func addContent(s *mcp.Server) {
 	}, func(_ context.Context, args json.RawMessage) (string, error) { return string(args), nil })
 	mcp.AddTool(s, mcp.Tool{
 		Name: "test_header_argument", Description: "Has an argument that clients repeat in a header, over HTTP.",
-		InputSchema: json.RawMessage(`{"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}`),
+		InputSchema: json.RawMessage(`{"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}, "additionalProperties": false}`),
 	}, func(_ context.Context, args json.RawMessage) (string, error) { return string(args), nil })
 	type sum struct {
 		Sum int `json:"sum" jsonschema:"of a and b"`
