@@ -2194,8 +2194,7 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, warnings *[]st
 	panicUnless(err == nil, where, "it is %v", err)
 	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
-	p := &schemaParser{where: where, why: why, level: 1, warnings: warnings}
-	return p.parseNode(compact)
+	return (&schemaParser{where: where, why: why, level: 1, warnings: warnings}).parseNode(compact)
 }
 
 // in returns the parser for an inner node. The path leads to it, as in ".name" and "[]".
@@ -2889,6 +2888,9 @@ func figures(num string) string {
 
 // isInteger reports whether a JSON number is whole.
 func isInteger(num string) bool {
+	if !strings.ContainsAny(num, ".eE") {
+		return true
+	}
 	f, _ := strconv.ParseFloat(num, 64) // infinite if it is too large
 	return f == math.Trunc(f)
 }
