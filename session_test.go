@@ -295,6 +295,7 @@ func (c *client) initialize(version, capabilities string) {
 		c.t.Fatalf("initialize: got %q", got)
 	}
 	c.send("notifications/initialized")
+	synctest.Wait() // a change that comes while it is handled may be announced twice
 }
 
 // end closes the client's end, and checks that Serve returns nil and nothing
