@@ -233,10 +233,12 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	c.wakeWaiters(cause)
 	c.endStreams(cause)
 	// Without a context below c.ctx: that would wait until the end of ctx has cancelled all handlers.
-	select {
-	case <-idle:
-	case <-c.ctx.Done():
-	case <-time.After(c.srv.CancelDelay):
+	if c.srv.CancelDelay > 0 {
+		select {
+		case <-idle:
+		case <-c.ctx.Done():
+		case <-time.After(c.srv.CancelDelay):
+		}
 	}
 	if cause == ErrClosed { // also if ctx has ended since
 		c.out.hold()
@@ -273,9 +275,11 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 
 // waitFor blocks until done is closed or d has passed, and reports whether done is closed.
 func waitFor(done <-chan struct{}, d time.Duration) bool {
+	limit, stop := context.WithTimeout(context.Background(), d)
+	defer stop()
 	select {
 	case <-done:
-	case <-time.After(d):
+	case <-limit.Done():
 	}
 	select { // also if d was over from the beginning
 	case <-done:

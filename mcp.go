@@ -561,8 +561,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	panicUnless(consistsOf(t.Name, "_-.") && 0 < len(t.Name) && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var warnings []string
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
-		warnings = append(warnings, where+
-			": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
+		warnings = append(warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
 	}
 
 	set, found := derive(from, where+": In", forArguments)
@@ -2126,8 +2125,7 @@ func (s *schema) appendNode(b []byte, around []reflect.Type) []byte {
 	b = rawMember(b, words[0], []byte(s.low))
 	b = rawMember(b, words[1], []byte(s.high))
 	b = optionalMember(b, "format", s.format)
-	level := len(around) + 1
-	isTooDeep := func(inner *schema) bool { return level+inner.levels() > maxLevels }
+	isTooDeep := func(inner *schema) bool { return len(around)+1+inner.levels() > maxLevels }
 	mustCut := len(b) > maxSchema || slices.Contains(around, s.typ) || isTooDeep(s.elem) ||
 		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
 	around = append(around, s.typ)

@@ -1134,8 +1134,8 @@ func (r *request) listen() (line []byte, run responder) {
 
 var errTooMany = coded(codeInternal, "Subscription limit reached")
 
-const maxWatched = 10_000 // lists and resources that one stream watches
-const maxURI = 8 << 10    // bytes in the URI of such a resource
+// maxWatched bounds what one stream watches, and maxURI the bytes of each URI.
+const maxWatched, maxURI = 10_000, 8 << 10
 
 // watchURI adds a resource to what a stream watches. The caller must hold c.mu if the stream
 // has begun.
@@ -1349,8 +1349,7 @@ func (c *session) waitForWrite(r *request, end int64) {
 // String returns the method, the name and the id of r, for diagnostics and for
 // ErrWaitDelay.
 func (r *request) String() string {
-	what := strings.TrimSpace(excerpt(string(r.method)) + " " + oneLine(r.name))
-	return what + " (id " + oneLine(string(r.id)) + ")"
+	return strings.TrimSpace(excerpt(string(r.method))+" "+oneLine(r.name)) + " (id " + oneLine(string(r.id)) + ")"
 }
 
 // ---- responses ----
