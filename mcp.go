@@ -2532,7 +2532,7 @@ func (in rules) checked(given []byte, c *checker) []byte {
 	if (in.set.kind != in.check.kind || in.set.hasOwnText()) && raw[0] != 'n' {
 		meant := rules{in.set, in.set}.converted(raw, c.source)
 		if kindOf(meant) != kindOf(raw) {
-			in.check = anything // which said what is valid for the other kind
+			in.check = anything // its bounds and members are those of a value of the other kind
 		}
 		raw = meant
 		switch {
@@ -2543,7 +2543,7 @@ func (in rules) checked(given []byte, c *checker) []byte {
 			c.addFault(in.set.checkText(raw))
 		}
 	}
-	// Otherwise nothing is said about the members of an object.
+	// The members of an object about which neither schema says anything are not looked at.
 	isDescribed := in.check.fields != nil || in.check.elem != nil || !in.check.open || in.set.fields != nil || in.set.elem != nil
 	switch kind := kindOf(raw); {
 	case kind == "object" && (c.depth == 1 || isDescribed):
