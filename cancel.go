@@ -294,12 +294,14 @@ func waitFor(done <-chan struct{}, d time.Duration) bool {
 func (c *session) listUnfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	unfinished := maps.Clone(c.running)
+	unfinished := slices.Collect(maps.Keys(c.running))
 	for _, r := range c.requests {
-		unfinished[r] = struct{}{}
+		if _, runs := c.running[r]; !runs {
+			unfinished = append(unfinished, r)
+		}
 	}
 	var names []string
-	for r := range unfinished {
+	for _, r := range unfinished {
 		state := ""
 		if c.requests[string(r.key)] != r {
 			state = ", cancelled"

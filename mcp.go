@@ -189,6 +189,7 @@ package mcp
 import (
 	"bytes"
 	"cmp"
+	"container/list"
 	"context"
 	"encoding"
 	"encoding/base64"
@@ -275,12 +276,9 @@ type Server struct {
 	// must return the same bytes for the same data. It may be called concurrently.
 	Checksum func(data []byte) string
 
-	mu          sync.Mutex              // guards the fields below
-	items       [kinds]map[string]*item // by name
-	lists       [kinds][]*item          // the result of listInOrder; nil after an item was added or removed
-	lastChanges [kinds + 1]int          // the number of the last change of each list, and of any item
-	// The kinds of which an item was added, and logging if there is a LogHandler; never cleared.
-	offered  kindSet
+	mu       sync.Mutex // guards the fields below
+	lists    [kinds]itemList
+	offered  kindSet // the kinds of which an item was added, and logging if there is a LogHandler; never cleared
 	sessions map[*session]struct{}
 	methods  map[string]*service // of AddMethod
 	reports  []string            // that wait to be printed by a session
@@ -521,13 +519,13 @@ func (e *Error) Is(target error) bool {
 // is set.
 //
 // AddTool panics, before it changes anything, if clients or providers would refuse a name, a
-// type, a tag or a field of t, if bounds contradict each other, or if h is nil. The message says
-// what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool
-// reports to ErrorLog, in one line for each tool, a name or a schema that some providers refuse;
-// tags without effect; fields of In that cannot be set; and keywords of a schema by hand that are
-// not enforced. It also reports a tool that replaces another before the first session. Once the
-// Server has served, a tool with an invalid icon is left out of lists and reported. The caller may
-// change t's slices and maps afterwards.
+// type, a tag or a field of t, if no value satisfies bounds or an enum, if In cannot hold a
+// default, or if h is nil. The message says what to write instead. The name of an argument must
+// have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports to ErrorLog, in one line for each tool, a name
+// or a schema that some providers refuse; tags without effect; fields of In that cannot be set; and
+// keywords of a schema by hand that are not enforced. It also reports a tool that replaces another
+// before the first session. Once the Server has served, a tool with an invalid icon is left out of
+// lists and reported. The caller may change t's slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
 // new tool has the same list entry as the one it replaces. A client that connected before the first
@@ -565,18 +563,19 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	}
 
 	set, found := derive(from, where+": In", forArguments)
+	source := where + ": InputSchema"
 	if t.InputSchema == nil {
 		if found.undescribed != nil {
 			panic(found.undescribed.Error() + ", or set InputSchema")
 		}
 		panicIf(found.badTag)
 		panicUnless(set.kind == "object", where, "In must be a struct or a map, unless InputSchema is set")
-		t.InputSchema = set.render()
+		t.InputSchema, source = set.render(), where+": In"
 		warnings = append(warnings, found.warnings...)
 	}
 	panicUnless(set.kind == "object" || set.kind == "", where, "no object can be stored in an In of type %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
-	in := &rules{set: set, check: parseSchema(&t.InputSchema, where+": InputSchema", forArguments, &warnings)}
+	in := &rules{set: set, check: parseSchema(&t.InputSchema, source, forArguments, &warnings)}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `InputSchema must have "type": "object"`)
 	for _, f := range in.check.fields {
 		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
@@ -584,6 +583,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		panicUnless(set.kind != "object" || set.typ.Kind() != reflect.Struct || set.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", set.typ, f.name)
 	}
+	in.mustHold(source)
 
 	var out *schema // describes the results, unless they are not encoded
 	switch to {
@@ -932,6 +932,9 @@ func checkTemplate(prefix string, vars []variable) error {
 		}
 		sample += "0" + v.after // a digit may be in each part of a URI, also in a port
 	}
+	if decoded, _ := unescape(sample); len(vars) > 0 && hasDotSegment(decoded) {
+		return errors.New(`no URI matches, because a segment is "." or ".."`)
+	}
 	return checkURI(sample)
 }
 
@@ -985,24 +988,24 @@ func isAuthority(s string) bool {
 // ---- what a server offers ----
 //
 // Tools, prompts, resources and templates are items of four kinds. They are found
-// by their names, and listed in the order in which they came. Adding and removing
-// is cheap, however many there are; the order is made when a client asks for a list.
-// Server.mu guards the items, their order and their encoded forms. It is not held
-// while users' code runs.
+// by their names, and listed in the order in which they were added. Server.mu guards
+// the lists and the order. It is not held while users' code runs.
 
-// A kind is one of the kinds of items that a server offers and lists.
+// A kind is one of the kinds of items that a server offers and lists, or what else it may declare.
 type kind int
 
 const (
 	tools kind = iota
 	prompts
 	resources
-	templates // part of resources, with a list of their own
-	kinds
-	completions = kinds // this and logging are declared to clients, but have no list
-	logging     = kinds + 1
-	always      = kinds + 2 // the kind of methods that every server serves
+	templates   // part of resources, with a list of their own
+	completions // this and logging have no items
+	logging
+	always // not declared: the kind of methods that every server serves
 )
+
+// kinds is the number of the kinds that have a list.
+const kinds = templates + 1
 
 // A kindSet holds, for each kind, whether it is in the set.
 type kindSet [always]bool
@@ -1026,7 +1029,7 @@ func (k kind) capability() kind {
 type item struct {
 	name    string
 	encoded []byte                     // as an element of a list; nil if it is left out of lists
-	addedBy int                        // its place in the list: the number of the change that added the first of its name
+	place   *list.Element              // in itemList.inOrder
 	enabled func(context.Context) bool // Tool.Enabled
 
 	match func(uri string) (vars map[string]string, ok bool) // of a template
@@ -1035,6 +1038,15 @@ type item struct {
 	output    *schema                 // of a tool: the output schema, or nil
 	notObject bool                    // of a tool: the output schema is not that of an object
 	complete  map[string]CompleteFunc // of the arguments of a prompt, and the variables of a template
+}
+
+// An itemList holds the items of one kind. Adding, replacing and removing an item is cheap,
+// however many there are.
+type itemList struct {
+	byName  map[string]*item
+	inOrder list.List // an item that replaces another takes its place
+	copied  []*item   // inOrder as a slice; nil after an item was added or removed
+	changes int       // how often the list that clients see has changed
 }
 
 // jsonOf returns v as JSON, or nil if v is zero.
@@ -1052,28 +1064,28 @@ func jsonOf(v any) ([]byte, error) {
 // the capabilities only once.
 func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
-	old := s.items[k][it.name]
-	listed := cmp.Or(old, new(item))
-	changed := !bytes.Equal(it.encoded, listed.encoded) || it.enabled != nil || listed.enabled != nil
-	s.lists[k] = nil // it holds the old item
-	s.lastChanges[kinds]++
-	it.addedBy = s.lastChanges[kinds]
+	l := &s.lists[k]
+	if l.byName == nil {
+		l.byName = make(map[string]*item)
+	}
+	old, replaces := l.byName[it.name]
+	if replaces {
+		it.place = old.place
+		it.place.Value = it
+	} else {
+		old = new(item) // which is listed nowhere
+		it.place = l.inOrder.PushBack(it)
+	}
+	l.byName[it.name], l.copied = it, nil
+	changed := !bytes.Equal(it.encoded, old.encoded) || it.enabled != nil || old.enabled != nil
 	if changed {
-		s.lastChanges[k] = it.addedBy
+		l.changes++
 	}
-	// Before the first session this is a likely mistake, and later a change.
-	copied := old != nil && k == tools && s.sessions == nil
-	if old != nil {
-		it.addedBy = old.addedBy
-	}
-	if s.items[k] == nil {
-		s.items[k] = make(map[string]*item)
-	}
-	s.items[k][it.name] = it
 	s.offered[k.capability()] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
+	served := s.sessions != nil
 	s.mu.Unlock()
-	if copied {
+	if replaces && k == tools && !served { // later it is a change, and no mistake
 		s.report("mcp: tool %q was added twice: the second replaces the first", it.name)
 	}
 	if changed {
@@ -1085,16 +1097,17 @@ func (s *Server) addItem(k kind, it *item) {
 func (s *Server) removeItems(k kind, names []string) {
 	changed := false
 	s.mu.Lock()
+	l := &s.lists[k]
 	for _, name := range names {
-		if it := s.items[k][name]; it != nil {
-			delete(s.items[k], name)
-			s.lists[k] = nil
+		if it := l.byName[name]; it != nil {
+			delete(l.byName, name)
+			l.inOrder.Remove(it.place)
+			l.copied = nil
 			changed = changed || it.encoded != nil
 		}
 	}
 	if changed {
-		s.lastChanges[kinds]++
-		s.lastChanges[k] = s.lastChanges[kinds]
+		l.changes++
 	}
 	s.mu.Unlock()
 	if changed {
@@ -1102,12 +1115,11 @@ func (s *Server) removeItems(k kind, names []string) {
 	}
 }
 
-// lastChange returns a number that every change of the list of a kind increases, or, for kinds,
-// every added item, too. It is never 0.
-func (s *Server) lastChange(k kind) int {
+// changes returns how often the list of a kind has changed.
+func (s *Server) changes(k kind) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return 1 + s.lastChanges[k]
+	return s.lists[k].changes
 }
 
 // maxMatched bounds the bytes of a URI that is matched with templates, because that costs its length
@@ -1118,7 +1130,7 @@ const maxMatched = 64 << 10
 // template that matches it, and the values of its variables.
 func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 	s.mu.Lock()
-	it := s.items[k][name]
+	it := s.lists[k].byName[name]
 	s.mu.Unlock()
 	if it == nil && k.capability() == resources && len(name) <= maxMatched {
 		list, _ := s.listInOrder(templates)
@@ -1132,15 +1144,18 @@ func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 }
 
 // listInOrder returns the items of a kind in the order in which they were added, and
-// the number that lastChange returns. A list that it has returned never changes: after a
+// the number that changes returns. A list that it has returned never changes: after a
 // change it makes a new one.
-func (s *Server) listInOrder(k kind) (list []*item, lastChange int) {
+func (s *Server) listInOrder(k kind) (items []*item, changes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lists[k] == nil {
-		s.lists[k] = slices.SortedFunc(maps.Values(s.items[k]), func(a, b *item) int { return a.addedBy - b.addedBy })
+	l := &s.lists[k]
+	if l.copied == nil {
+		for e := l.inOrder.Front(); e != nil; e = e.Next() {
+			l.copied = append(l.copied, e.Value.(*item))
+		}
 	}
-	return s.lists[k], 1 + s.lastChanges[k]
+	return l.copied, l.changes
 }
 
 // offeredKinds returns the kinds that are declared.
@@ -1486,11 +1501,13 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, requestOf(ctx).rev)
 	}
 	s.open = true // a form must not say whether there are other properties
-	content, err := ElicitSchema(ctx, message, s.render())
+	text := s.render()
+	in := rules{set: s, check: parseSchema(&text, "mcp: Elicit", forArguments, new([]string))}
+	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
 	}
-	if err := (rules{s, s}).unmarshal(content, &form, fromForm); err != nil {
+	if err := in.unmarshal(content, &form, fromForm); err != nil {
 		return *new(T), fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
@@ -1697,7 +1714,9 @@ func hasCapability(caps []byte, capability string) bool {
 // panics if T cannot be described, as is the case with arrays, with lists of nothing but themselves,
 // with types that have a JSON form of their own, and with interfaces except in a map[string]any.
 func SchemaOf[T any]() json.RawMessage {
-	return mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults).render()
+	s := mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults).render()
+	parseSchema(&s, "mcp: SchemaOf", forResults, new([]string))
+	return s
 }
 
 // A schema describes the JSON form of a Go type, with the tags of a field, or holds a schema
@@ -1757,10 +1776,9 @@ func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
 	d := &deriver{why: why, known: make(map[reflect.Type]*schema)}
 	s := d.schema(t, where)
 	for _, f := range d.tagged {
-		d.addBadTag(f, d.readTags(f))
-	}
-	for _, f := range d.tagged {
-		d.addBadTag(f, f.readDefault())
+		if err := d.readTags(f); err != nil && d.badTag == nil {
+			d.badTag = fmt.Errorf("%s: %w", f.where, err)
+		}
 	}
 	return s, d
 }
@@ -1937,16 +1955,8 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 	return all
 }
 
-// addBadTag records the error of a field's tags, unless it is nil.
-func (d *deriver) addBadTag(f *field, err error) {
-	if err != nil && d.badTag == nil {
-		d.badTag = fmt.Errorf("%s: %w", f.where, err)
-	}
-}
-
-// readTags gives a field a schema of its own with what its tags say, except default: that is
-// read after the tags of all fields, because it is checked against them and may be the value
-// of a struct. readTags returns the first error.
+// readTags gives a field a schema of its own with what its tags say, and returns the first error.
+// Whether the default is valid, and the bounds can be satisfied, is checked when the schema is parsed.
 func (d *deriver) readTags(f *field) error {
 	own := *f.schema
 	f.schema = &own
@@ -1960,9 +1970,10 @@ func (d *deriver) readTags(f *field) error {
 			break
 		}
 		key, rest = strings.TrimSpace(key), after[len(value):]
-		write, known := tagsToWrite[strings.ToLower(strings.ReplaceAll(key, "_", ""))]
-		if known && write != key {
-			d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
+		for tag, write := range tagsToWrite {
+			if strings.EqualFold(tag, strings.ReplaceAll(key, "_", "")) && key != write {
+				d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
+			}
 		}
 	}
 
@@ -1986,7 +1997,7 @@ func (d *deriver) readTags(f *field) error {
 			err = cmp.Or(err, own.setBound(word, []byte(bound)))
 		}
 	}
-	return cmp.Or(err, own.checkPossible())
+	return cmp.Or(err, own.readDefault(f.tag))
 }
 
 // boundTags are the tags for bounds.
@@ -2061,40 +2072,19 @@ func (s *schema) readEnum(tag reflect.StructTag) error {
 	return nil
 }
 
-// readDefault reads the default of a field. The schema has it as it was read, in one line.
-func (f *field) readDefault() error {
-	text, ok := f.tag.Lookup("default")
-	if !ok {
-		return nil
+// readDefault reads the default of a field, in one line.
+func (s *schema) readDefault(tag reflect.StructTag) (err error) {
+	text, ok := tag.Lookup("default")
+	switch {
+	case !ok:
+	case s.kind == "string":
+		s.dflt = appendString(nil, text)
+	default:
+		if s.dflt, err = appendCompact(nil, []byte(text)); err != nil {
+			err = errors.New("default must be JSON, unless the field is a string")
+		}
 	}
-	raw, err := appendCompact(nil, []byte(text))
-	if f.schema.kind == "string" {
-		raw, err = appendString(nil, text), nil
-	}
-	if err != nil {
-		return errors.New("default must be JSON, unless the field is a string")
-	}
-	// It is set before the check, so that a default that contains itself is found to be nested too
-	// deeply.
-	f.schema.dflt = raw
-	return f.schema.checkValue("default", raw)
-}
-
-// checkPossible returns an error if no value can satisfy the bounds.
-func (s *schema) checkPossible() error {
-	if s.low != "" && s.high != "" && isLess(s.high, s.low) {
-		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], s.low, boundWords[s.kind][1], s.high)
-	}
-	return nil
-}
-
-// checkValue returns an error, worded like one about an argument, unless raw, the value of a tag or
-// keyword, is valid for s.
-func (s *schema) checkValue(name string, raw []byte) error {
-	c := checker{source: fromTag}
-	rules{s, s}.checked(raw, &c)
-	c.prefixMember(0, name)
-	return c.err()
+	return err
 }
 
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
@@ -2287,11 +2277,23 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	err = s.checkPossible()
 	// Some libraries write "default": null for an argument without a default.
 	if err == nil && dflt != nil && string(dflt) != "null" {
-		err = s.checkValue("default", dflt)
+		err = rules{s, s}.checkValue("default", dflt)
 		s.dflt = dflt
 	}
 	p.must(err == nil, "%v", err)
 	return s
+}
+
+// checkPossible returns an error if no value can satisfy the bounds, or is in the enum.
+func (s *schema) checkPossible() error {
+	isValid := func(val string) bool { return rules{s, s}.checkValue("", []byte(val)) == nil }
+	switch {
+	case s.low != "" && s.high != "" && isLess(s.high, s.low):
+		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], s.low, boundWords[s.kind][1], s.high)
+	case s.enum != nil && !slices.ContainsFunc(s.enum, isValid):
+		return errors.New("no value of enum is valid")
+	}
+	return nil
 }
 
 // notReported are the keywords that parseNode reads, besides those of boundWords, and those that
@@ -2339,23 +2341,25 @@ func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, kind str
 			lacking = cmp.Or(lacking, oneLine(name))
 		}
 	}
-	p.reportIf(p.level == 1 && node["properties"] == nil, "properties is missing")
-	p.reportIf(node["type"] == nil && !isElsewhere, "type is missing")
-	p.reportIf(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list")
-	p.reportIf(kind == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing")
-	p.reportIf(kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type "+kind)
-	p.reportIf(lacking != "", "required has "+lacking+", which properties has not")
-	p.reportIf(isMixed, "enum has values that are not strings")
-	p.reportIf(node["const"] != nil, "const is used")
-	p.reportIf(isHuge, "a bound is above 2^53")
-	p.reportIf(node["contentEncoding"] != nil, "contentEncoding is used")
-	p.reportIf(p.level > maxLevels, "there are more than 10 levels")
-}
-
-// reportIf adds a shape that some providers refuse to what is to be reported, if it was found.
-func (p *schemaParser) reportIf(found bool, shape string) {
-	if found {
-		*p.warnings = append(*p.warnings, p.where+": "+shape+": some providers refuse that")
+	for _, shape := range []struct {
+		isThere bool
+		text    string
+	}{
+		{p.level == 1 && node["properties"] == nil, "properties is missing"},
+		{node["type"] == nil && !isElsewhere, "type is missing"},
+		{len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"},
+		{kind == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing"},
+		{kind != "object" && kind != "" && node["properties"] != nil, "properties is beside the type " + kind},
+		{lacking != "", "required has " + lacking + ", which properties has not"},
+		{isMixed, "enum has values that are not strings"},
+		{node["const"] != nil, "const is used"},
+		{isHuge, "a bound is above 2^53"},
+		{node["contentEncoding"] != nil, "contentEncoding is used"},
+		{p.level > maxLevels, "there are more than 10 levels"},
+	} {
+		if shape.isThere {
+			*p.warnings = append(*p.warnings, p.where+": "+shape.text+": some providers refuse that")
+		}
 	}
 }
 
@@ -2456,6 +2460,31 @@ func (in rules) unmarshal(raw []byte, v any, from source) error {
 		}
 	}
 	return c.err()
+}
+
+// checkValue returns an error, worded like one about an argument, unless raw, the value of a tag or
+// keyword, is valid.
+func (in rules) checkValue(name string, raw []byte) error {
+	c := checker{source: fromTag}
+	in.checked(raw, &c)
+	c.prefixMember(0, name)
+	return c.err()
+}
+
+// mustHold panics unless the Go type can hold the defaults of the schema.
+func (in rules) mustHold(where string) {
+	for _, f := range in.check.fields {
+		_, inner, _, _ := in.memberRules([]byte(f.name))
+		at := where + "." + f.name
+		if f.schema.dflt != nil {
+			err := inner.checkValue("default", f.schema.dflt)
+			panicUnless(err == nil, at, "%v", err)
+		}
+		inner.mustHold(at)
+	}
+	if in.check.elem != nil {
+		rules{in.check.elem, cmp.Or(in.set.elem, anything)}.mustHold(where + "[]")
+	}
 }
 
 // maxFaults is how many faults the error of one call names. A call with many faults must not
@@ -2870,14 +2899,14 @@ func plainNumber(num string) string {
 	}
 	f, _ := strconv.ParseFloat(num, 64)
 	plain := strconv.FormatFloat(f+0, 'f', -1, 64) // -0+0 is 0
-	if f != 0 && figures(plain) != figures(num) {
+	if f != 0 && significantDigits(plain) != significantDigits(num) {
 		return num
 	}
 	return plain
 }
 
-// figures returns the significant digits of a number.
-func figures(num string) string {
+// significantDigits returns the digits of a number without the zeros at both ends.
+func significantDigits(num string) string {
 	if i := strings.IndexAny(num, "eE"); i >= 0 {
 		num = num[:i]
 	}
@@ -3291,7 +3320,11 @@ func extract(b []byte, depth int, wanted ...into) (valid bool) {
 
 // member returns a member of an object, or nil if there is none.
 func member(object []byte, name string) (val []byte) {
-	extract(object, trusted, into{name, &val})
+	for key, v := range members(object) {
+		if string(key) == name {
+			val = v
+		}
+	}
 	return val
 }
 

@@ -115,10 +115,10 @@ type session struct {
 type legacy struct {
 	rev          revision // 0 before initialize
 	client, caps []byte
-	since        int     // the last change of any list before initialize
-	stream       *stream // in session.streams after notifications/initialized
-	offered      kindSet // what was declared
-	level        int     // lowest level of log messages that are sent, as an index of levels
+	changes      [kinds]int // of the lists, before initialize
+	stream       *stream    // in session.streams after notifications/initialized
+	offered      kindSet    // what was declared
+	level        int        // lowest level of log messages that are sent, as an index of levels
 }
 
 // A request is one request of the client, from acceptRequest to respond. A request
@@ -145,22 +145,23 @@ type request struct {
 	rev     revision
 
 	// Members of params, as raw JSON. A service looks up any other member itself.
-	params, meta, rawName, arguments, state, inputResponses []byte
+	params, meta, arguments, state, inputResponses []byte
 
 	// Members of _meta. In the legacy era, client and caps are those of initialize.
-	token, version, client, caps, level []byte
+	token, client, caps []byte
+	level               int // of log messages, in the modern era: an index of levels, or their number
 
-	name       string            // of the tool or prompt, or the URI of the resource
-	item       *item             // nil if the method calls none
-	vars       map[string]string // the variables of a resource template
-	lastChange int               // of the list in the response; 0 if there is none
-	run        responder
+	name    string            // of the tool or prompt, or the URI of the resource
+	item    *item             // nil if the method calls none
+	vars    map[string]string // the variables of a resource template
+	changes int               // of the list in the response
+	run     responder
 
 	// The fields below are guarded by session.mu.
 	place    *list.Element // in session.waiting; nil if it does not wait
 	rounds   rounds        // set before the handler runs
-	reported bool          // progress was reported
 	progress float64       // the last value that was reported
+	reported bool          // progress was reported
 	returned bool          // the handler has returned; no more progress is reported
 }
 
@@ -608,7 +609,7 @@ func (c *session) startNotifications() {
 	if st := c.legacy.stream; st != nil && c.streams[legacyStream] == nil {
 		c.streams[legacyStream] = st
 		for k := range kinds {
-			if c.srv.lastChange(k) > c.legacy.since {
+			if c.srv.changes(k) != c.legacy.changes[k] {
 				c.sendChangeLocked(topic{list: k.changed()})
 			}
 		}
@@ -737,7 +738,8 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 // does not serve the method, or if it is an invalid initialize. It sets the revision, the
 // client and the members of params.
 func (r *request) check() *Error {
-	if err := cmp.Or(r.readParams(), r.selectEra()); err != nil {
+	name, version, level, err := r.readParams()
+	if err = cmp.Or(err, r.selectEra(version, level)); err != nil {
 		return err
 	}
 	s := r.service
@@ -747,11 +749,10 @@ func (r *request) check() *Error {
 		return r.methodNotFound()
 	}
 	if s.names != "" {
-		name, isText := unquote(r.rawName)
-		if !isText {
+		var isText bool
+		if r.name, isText = unquote(name); !isText {
 			return badParams(s.names + " is required")
 		}
-		r.name = name
 	}
 	if s.opens {
 		return r.checkInitialize()
@@ -764,28 +765,26 @@ const maxRepeated = 1 << 10
 
 // readParams reads the members of params and _meta that several methods have. A null is
 // treated as absent if the member is optional. Each of the two objects is looked through
-// once, because arguments may be long, and because many requests have a _meta.
-func (r *request) readParams() *Error {
-	if r.params == nil {
-		return nil
-	}
-	extract(r.params, trusted, into{"_meta", &r.meta}, into{r.service.names, &r.rawName}, into{"arguments", &r.arguments},
+// once, because arguments may be long, and because many requests have a _meta. It returns the
+// members that only check uses.
+func (r *request) readParams() (name, version, level []byte, err *Error) {
+	extract(r.params, trusted, into{"_meta", &r.meta}, into{r.service.names, &name}, into{"arguments", &r.arguments},
 		into{"requestState", &r.state}, into{"inputResponses", &r.inputResponses})
 	dropNulls(&r.meta, &r.arguments, &r.state, &r.inputResponses)
-	extract(r.meta, trusted, into{"progressToken", &r.token}, into{keyVersion, &r.version}, into{keyCaps, &r.caps},
-		into{keyClient, &r.client}, into{keyLevel, &r.level})
-	dropNulls(&r.token, &r.client, &r.level)
+	extract(r.meta, trusted, into{"progressToken", &r.token}, into{keyVersion, &version}, into{keyCaps, &r.caps},
+		into{keyClient, &r.client}, into{keyLevel, &level})
+	dropNulls(&r.token, &r.client, &level)
 	switch {
-	case r.params[0] != '{':
-		return badParams("params must be an object")
+	case r.params != nil && r.params[0] != '{':
+		err = badParams("params must be an object")
 	case r.meta != nil && r.meta[0] != '{':
-		return badParams("_meta must be an object")
+		err = badParams("_meta must be an object")
 	case r.token != nil && !isValidID(r.token):
-		return badParams("progressToken must be a string or an integer")
+		err = badParams("progressToken must be a string or an integer")
 	case len(r.token) > maxRepeated:
-		return badParams("progressToken is too long")
+		err = badParams("progressToken is too long")
 	}
-	return nil
+	return name, version, level, err
 }
 
 // dropNulls treats null as absent.
@@ -800,9 +799,9 @@ func dropNulls(optional ...*[]byte) {
 // selectEra sets the revision of r. A request that names its version in _meta is
 // modern. Any other request is legacy, and is refused before initialize unless it is
 // initialize or ping.
-func (r *request) selectEra() *Error {
-	if r.version != nil {
-		return r.readClaim()
+func (r *request) selectEra(version, level []byte) *Error {
+	if version != nil {
+		return r.readClaim(version, level)
 	}
 	legacy := &r.session.legacy
 	r.rev, r.client, r.caps = legacy.rev, legacy.client, legacy.caps
@@ -815,11 +814,17 @@ func (r *request) selectEra() *Error {
 	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (older revisions send initialize)")
 }
 
-// readClaim checks the _meta of a modern request, and sets the revision from it.
-func (r *request) readClaim() *Error {
-	version, isText := unquote(r.version)
+// readClaim checks the _meta of a modern request, and sets the revision and the level of log
+// messages from it.
+func (r *request) readClaim(rawVersion, rawLevel []byte) *Error {
+	version, isText := unquote(rawVersion)
 	_, _, named := parseClientInfo(r.client)
-	switch level, _ := unquote(r.level); {
+	level, _ := unquote(rawLevel)
+	r.level = len(levels)
+	if rawLevel != nil {
+		r.level = slices.Index(levels[:], level)
+	}
+	switch {
 	case !isText:
 		return badParams(keyVersion + " must be a string")
 	case r.caps == nil:
@@ -831,8 +836,8 @@ func (r *request) readClaim() *Error {
 	case !revisionOf(version).modern():
 		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
 			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,"supported":`, modernVersions, `}`))}
-	case r.level != nil && !slices.Contains(levels[:], level): // level is "" if it is not a string
-		return coded(codeParams, "Invalid log level: "+excerpt(cmp.Or(level, string(r.level))))
+	case r.level < 0:
+		return coded(codeParams, "Invalid log level: "+excerpt(cmp.Or(level, string(rawLevel))))
 	case r.session.inBatch:
 		return invalid("batching is not supported")
 	}
@@ -887,9 +892,11 @@ func (r *request) initialize() (line []byte, run responder) {
 	if c.legacy.rev != 0 {
 		c.endLegacy()
 	}
-	st, since, offered := &stream{watched: make(map[topic]int64)}, c.srv.lastChange(kinds), c.srv.offeredKinds()
-	for k := range templates {
-		if offered[k] {
+	var changes [kinds]int
+	st, offered := &stream{watched: make(map[topic]int64)}, c.srv.offeredKinds()
+	for k := range kinds {
+		changes[k] = c.srv.changes(k)
+		if offered[k] { // templates are declared as resources
 			st.watched[topic{list: k.changed()}] = 0
 		}
 	}
@@ -898,7 +905,7 @@ func (r *request) initialize() (line []byte, run responder) {
 		rev:     r.rev,
 		client:  bytes.Clone(r.client),
 		caps:    bytes.Clone(r.caps),
-		since:   since,
+		changes: changes,
 		stream:  st,
 		offered: offered,
 		level:   len(levels),
@@ -920,11 +927,11 @@ func (r *request) discover() (line []byte, run responder) {
 // listItems returns a list, which has one page. If a tool has Tool.Enabled, a handler makes
 // the list: Enabled is the user's code and must not run under a lock or delay the reader.
 func (r *request) listItems() (line []byte, run responder) {
+	items, changes := r.session.srv.listInOrder(r.service.kind)
+	r.changes = changes
 	if cursor := member(r.params, "cursor"); len(cursor) > 0 && string(cursor) != "null" && string(cursor) != `""` {
 		return r.errorResponse(coded(codeParams, "Invalid cursor")), nil
 	}
-	items, lastChange := r.session.srv.listInOrder(r.service.kind)
-	r.lastChange = lastChange
 	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil }) {
 		return nil, func(r *request) ([]byte, error) {
 			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.enabled != nil && !it.enabled(r.ctx) })
@@ -1042,10 +1049,7 @@ func (r *request) setLevel() (line []byte, run responder) {
 // an index of levels.
 func (c *session) logLevel(r *request) int {
 	if r.rev.modern() {
-		if level, ok := unquote(r.level); ok {
-			return slices.Index(levels[:], level)
-		}
-		return len(levels)
+		return r.level
 	}
 	c.mu.Lock()
 	level := c.legacy.level
@@ -1087,7 +1091,7 @@ func (r *request) listen() (line []byte, run responder) {
 	dropNulls(&uris)
 	valid := len(asked) > 0 && asked[0] == '{' && (uris == nil || uris[0] == '[')
 	accepted := []byte(`{`)
-	for k := range templates { // tools, prompts and resources
+	for _, k := range []kind{tools, prompts, resources} {
 		name := kindNames[k] + "ListChanged"
 		wanted := member(asked, name)
 		dropNulls(&wanted)
@@ -1315,7 +1319,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 		return
 	}
 	c.lastResponse = c.out.enqueue(line)
-	if r != nil && r.lastChange != 0 && r.lastChange != c.srv.lastChange(r.service.kind) {
+	if r != nil && r.service.list && r.changes != c.srv.changes(r.service.kind) {
 		c.sendChangeLocked(topic{list: r.service.kind.changed()})
 	}
 }
