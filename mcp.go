@@ -586,6 +586,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 	in.mustHold(source)
 
 	var out *schema // describes the results, unless they are not encoded
+	source = where + ": OutputSchema"
 	switch to {
 	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
 	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]():
@@ -595,10 +596,10 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		isObject := (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object"
 		if t.OutputSchema == nil && isObject && found.undescribed == nil {
 			panicIf(found.badTag)
-			t.OutputSchema = out.render()
+			t.OutputSchema, source = out.render(), where+": Out"
 		}
 	}
-	output := parseSchema(&t.OutputSchema, where+": OutputSchema", forResults, new([]string))
+	output := parseSchema(&t.OutputSchema, source, forResults, new([]string))
 
 	s.addItem(tools, &item{
 		name:    t.Name,
@@ -1625,7 +1626,8 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 func (s *schema) checkForm() (hasList bool) {
 	panicUnless(s.kind == "object" && s.elem == nil && !s.open, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
 	for _, f := range s.fields {
-		isList := f.schema.kind == "array" && f.schema.elem.enum != nil
+		_, hasEnum := f.tag.Lookup("enum")
+		isList := f.schema.kind == "array" && hasEnum
 		hasList = hasList || isList
 		panicUnless(isList || f.schema.kind != "array" && f.schema.kind != "object" && f.schema.encoding == "",
 			"mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
@@ -1730,7 +1732,6 @@ type schema struct {
 	elem     *schema      // of a list: each element; of an object: each member that is not in fields
 	open     bool         // an object: members that are not in fields are allowed
 	text     bool         // the type has UnmarshalText or MarshalText
-	doc      string       // the description
 	format   string
 	encoding string // of bytes: base64
 	enum     []string
@@ -1775,11 +1776,6 @@ const forArguments, forResults purpose = false, true
 func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
 	d := &deriver{why: why, known: make(map[reflect.Type]*schema)}
 	s := d.schema(t, where)
-	for _, f := range d.tagged {
-		if err := d.readTags(f); err != nil && d.badTag == nil {
-			d.badTag = fmt.Errorf("%s: %w", f.where, err)
-		}
-	}
 	return s, d
 }
 
@@ -1794,9 +1790,8 @@ func mustDerive(t reflect.Type, where string, why purpose) *schema {
 // A deriver describes one type and all types inside it, and holds the first problem of each kind,
 // or nil.
 type deriver struct {
-	why    purpose
-	known  map[reflect.Type]*schema // ends the recursion
-	tagged []*field                 // their tags are read after all types are described
+	why   purpose
+	known map[reflect.Type]*schema // ends the recursion
 
 	badTag      error    // a tag that is invalid
 	undescribed error    // a part that has no schema, and is left to encoding/json
@@ -1901,8 +1896,9 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		if slices.Contains(strings.Split(f.tag.Get("json"), ",")[1:], "string") {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
 		}
-		if f.schema = d.schema(f.typ, f.where); f.schema.kind != "" {
-			d.tagged = append(d.tagged, f)
+		f.schema = d.schema(f.typ, f.where)
+		if err := d.checkTags(f); err != nil && d.badTag == nil {
+			d.badTag = fmt.Errorf("%s: %w", f.where, err)
 		}
 		fields = append(fields, f)
 	}
@@ -1928,10 +1924,11 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 		}
 		embedded := in.Anonymous && elem.Kind() == reflect.Struct
 		options := strings.Split(in.Tag.Get("json"), ",")
+		_, hasDefault := in.Tag.Lookup("default")
 		f := &field{
 			name: options[0],
 			optional: outer.optional || in.Type.Kind() == reflect.Pointer ||
-				slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
+				slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero") || hasDefault,
 			index:      append(slices.Clip(outer.index), i),
 			unsettable: outer.unsettable || in.Type.Kind() == reflect.Pointer && !in.IsExported(),
 			typ:        in.Type,
@@ -1955,13 +1952,9 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 	return all
 }
 
-// readTags gives a field a schema of its own with what its tags say, and returns the first error.
-// Whether the default is valid, and the bounds can be satisfied, is checked when the schema is parsed.
-func (d *deriver) readTags(f *field) error {
-	own := *f.schema
-	f.schema = &own
-	_, hasDefault := f.tag.Lookup("default")
-	f.optional = f.optional || hasDefault
+// checkTags returns an error if a tag would have no effect, or would mislead models. What the tags
+// say is written by appendNode, and checked when the schema is parsed.
+func (d *deriver) checkTags(f *field) error {
 	// Package reflect has no list of the tags.
 	for rest := string(f.tag); ; {
 		key, after, _ := strings.Cut(rest, ":")
@@ -1976,28 +1969,36 @@ func (d *deriver) readTags(f *field) error {
 			}
 		}
 	}
+	if f.schema.kind == "" { // it is left to encoding/json
+		return nil
+	}
 
 	// The model would see the syntax of another library.
-	own.doc = f.tag.Get("jsonschema")
-	first, _, _ := strings.Cut(own.doc, ",")
-	word, _, keyed := strings.Cut(own.doc, "=")
+	doc := f.tag.Get("jsonschema")
+	first, _, _ := strings.Cut(doc, ",")
+	word, _, keyed := strings.Cut(doc, "=")
 	if first == "required" || keyed && word != "" && consistsOf(word, "_") {
 		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
-			"other keywords have tags of their own, such as enum:\"a,b\"", own.doc)
+			"other keywords have tags of their own, such as enum:\"a,b\"", doc)
 	}
-
 	format, hasFormat := f.tag.Lookup("format")
-	if hasFormat && (!own.isPlainText() || !slices.Contains(formats, format)) {
+	if hasFormat && (!f.schema.isPlainText() || !slices.Contains(formats, format)) {
 		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
 	}
-	own.format = cmp.Or(own.format, format) // a time.Time has a format of its own
-	err := own.readEnum(f.tag)
-	for _, word := range boundTags {
-		if bound, ok := f.tag.Lookup(word); ok {
-			err = cmp.Or(err, own.setBound(word, []byte(bound)))
+	enum, hasEnum := f.tag.Lookup("enum")
+	vals := strings.Split(enum, ",")
+	for i, val := range vals {
+		if hasEnum && (val == "" || strings.TrimSpace(val) != val || slices.Index(vals, val) < i) {
+			return fmt.Errorf("enum: %q is empty, has a blank at an end, or comes twice", val)
 		}
 	}
-	return cmp.Or(err, own.readDefault(f.tag))
+	words := boundWords[f.schema.kind]
+	for _, word := range boundTags {
+		if _, ok := f.tag.Lookup(word); ok && !slices.Contains(words[:], word) {
+			return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
+		}
+	}
+	return nil
 }
 
 // boundTags are the tags for bounds.
@@ -2021,24 +2022,6 @@ var boundWords = map[string][2]string{
 	"string": {"minLength", "maxLength"}, "array": {"minItems", "maxItems"},
 }
 
-// setBound sets one of the bounds.
-func (s *schema) setBound(word string, bound []byte) error {
-	words := boundWords[s.kind]
-	isNumber := len(bound) > 0 && scanNumber(bound, 0) == len(bound)
-	isSize := isNumber && bound[0] != '-' && isInteger(string(bound))
-	switch {
-	case word != words[0] && word != words[1]:
-		return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
-	case !isNumber || !isSize && words[0] != "minimum":
-		return fmt.Errorf("%s must be a number, and of characters or elements a whole one", word)
-	case word == words[0]:
-		s.low = string(bound)
-	default:
-		s.high = string(bound)
-	}
-	return nil
-}
-
 // formats lists the formats that a form may have.
 var formats = []string{"email", "uri", "date", "date-time"}
 
@@ -2047,45 +2030,6 @@ func (s *schema) hasOwnText() bool { return s.text || s.encoding != "" }
 
 // isPlainText reports whether s is any other string.
 func (s *schema) isPlainText() bool { return s.kind == "string" && !s.hasOwnText() }
-
-// readEnum reads the values that a field, or each of its elements, may have.
-func (s *schema) readEnum(tag reflect.StructTag) error {
-	text, ok := tag.Lookup("enum")
-	switch {
-	case !ok:
-		return nil
-	// The schema of the elements is shared by all lists of this type.
-	case s.kind == "array":
-		elem := *s.elem
-		s.elem = &elem
-		return elem.readEnum(tag)
-	case !s.isPlainText():
-		return errors.New("enum must be on a plain string or a list of them: some models refuse it for numbers")
-	}
-	for _, val := range strings.Split(text, ",") {
-		raw := appendString(nil, val)
-		if val == "" || strings.TrimSpace(val) != val || slices.Contains(s.enum, string(raw)) {
-			return fmt.Errorf("enum: %q is empty, has a blank at an end, or comes twice", val)
-		}
-		s.enum = append(s.enum, string(raw))
-	}
-	return nil
-}
-
-// readDefault reads the default of a field, in one line.
-func (s *schema) readDefault(tag reflect.StructTag) (err error) {
-	text, ok := tag.Lookup("default")
-	switch {
-	case !ok:
-	case s.kind == "string":
-		s.dflt = appendString(nil, text)
-	default:
-		if s.dflt, err = appendCompact(nil, []byte(text)); err != nil {
-			err = errors.New("default must be JSON, unless the field is a string")
-		}
-	}
-	return err
-}
 
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
 // nodes: some providers refuse more.
@@ -2097,38 +2041,62 @@ const maxSchema, maxLevels = 32 << 10, 10
 // anything else. A type is therefore written out at each place where it is used. An object is cut,
 // which means that it is free-form, if it would contain itself, exceed maxLevels or begin after
 // maxSchema bytes.
-func (s *schema) render() json.RawMessage { return s.appendNode(nil, nil) }
+func (s *schema) render() json.RawMessage { return s.appendNode(nil, "", nil) }
 
-// appendNode appends s as a node that is inside nodes of these types.
-func (s *schema) appendNode(b []byte, around []reflect.Type) []byte {
-	doc := cmp.Or(s.doc, s.encoding)
+// appendNode appends s as a node that is inside nodes of these types, with what the tags of the
+// field say.
+func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Type) []byte {
+	doc := cmp.Or(tag.Get("jsonschema"), s.encoding)
 	// In words, because some providers refuse contentEncoding.
 	if !strings.Contains(doc, s.encoding) {
 		doc += " (" + s.encoding + ")"
 	}
 	b = optionalMember(stringMember(append(b, '{'), "type", s.kind), "description", doc)
-	b = rawMember(b, "default", s.dflt)
-	if s.enum != nil {
-		b = join(b, `"enum":[`, strings.Join(s.enum, ","), `],`)
+	text, hasDefault := tag.Lookup("default")
+	switch {
+	case hasDefault && s.kind == "string":
+		b = stringMember(b, "default", text)
+	case hasDefault:
+		b = rawMember(b, "default", jsonOrText(text))
 	}
-	words := boundWords[s.kind]
-	b = rawMember(b, words[0], []byte(s.low))
-	b = rawMember(b, words[1], []byte(s.high))
-	b = optionalMember(b, "format", s.format)
+	enum, hasEnum := tag.Lookup("enum")
+	var ofElements reflect.StructTag
+	switch {
+	case hasEnum && s.kind == "array":
+		ofElements = reflect.StructTag("enum:" + strconv.Quote(enum))
+	case hasEnum:
+		b = join(b, `"enum":[`)
+		for _, val := range strings.Split(enum, ",") {
+			b = append(appendString(b, val), ',')
+		}
+		b = closeWith(b, `],`)
+	}
+	for i, word := range boundWords[s.kind] {
+		bound, ok := tag.Lookup(word)
+		switch {
+		case ok:
+			b = rawMember(b, word, jsonOrText(bound))
+		case i == 0:
+			b = rawMember(b, word, []byte(s.low))
+		default:
+			b = rawMember(b, word, []byte(s.high))
+		}
+	}
+	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
 	isTooDeep := func(inner *schema) bool { return len(around)+1+inner.levels() > maxLevels }
 	mustCut := len(b) > maxSchema || slices.Contains(around, s.typ) || isTooDeep(s.elem) ||
 		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
 	around = append(around, s.typ)
 	switch {
 	case s.kind == "array":
-		b = s.elem.appendNode(join(b, `"items":`), around)
+		b = s.elem.appendNode(join(b, `"items":`), ofElements, around)
 	case s.kind == "object" && mustCut:
 		b = join(b, `"properties":{}`)
 	case s.kind == "object":
 		b = join(b, `"properties":{`)
 		var required []byte
 		for _, f := range s.fields {
-			b = append(f.schema.appendNode(append(appendString(b, f.name), ':'), around), ',')
+			b = append(f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around), ',')
 			if !f.optional {
 				required = append(appendString(required, f.name), ',')
 			}
@@ -2138,12 +2106,22 @@ func (s *schema) appendNode(b []byte, around []reflect.Type) []byte {
 			b = join(b, `"required":[`, string(closeWith(required, "],")))
 		}
 		if s.elem != nil {
-			b = s.elem.appendNode(join(b, `"additionalProperties":`), around)
+			b = s.elem.appendNode(join(b, `"additionalProperties":`), "", around)
 		} else if !s.open {
 			b = join(b, `"additionalProperties":false`)
 		}
 	}
 	return closeWith(b, "}")
+}
+
+// jsonOrText returns the value of a tag: as it is if it is JSON, and otherwise as a string, about which
+// the parser says what it must be.
+func jsonOrText(text string) []byte {
+	raw, err := appendCompact(nil, []byte(text))
+	if err != nil {
+		return appendString(nil, text)
+	}
+	return raw
 }
 
 // levels returns the levels that s has at least. It stops after maxArgsDepth, because a list may
@@ -2284,6 +2262,21 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	return s
 }
 
+// setBound sets one of the bounds, by the keywords of the kind of s.
+func (s *schema) setBound(word string, bound []byte) error {
+	isNumber := scanNumber(bound, 0) == len(bound)
+	isSize := isNumber && bound[0] != '-' && isInteger(string(bound))
+	switch {
+	case !isNumber || !isSize && s.kind != "integer" && s.kind != "number":
+		return fmt.Errorf("%s must be a number, and of characters or elements a whole one", word)
+	case word == boundWords[s.kind][0]:
+		s.low = string(bound)
+	default:
+		s.high = string(bound)
+	}
+	return nil
+}
+
 // checkPossible returns an error if no value can satisfy the bounds, or is in the enum.
 func (s *schema) checkPossible() error {
 	isValid := func(val string) bool { return rules{s, s}.checkValue("", []byte(val)) == nil }
@@ -2291,7 +2284,7 @@ func (s *schema) checkPossible() error {
 	case s.low != "" && s.high != "" && isLess(s.high, s.low):
 		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], s.low, boundWords[s.kind][1], s.high)
 	case s.enum != nil && !slices.ContainsFunc(s.enum, isValid):
-		return errors.New("no value of enum is valid")
+		return fmt.Errorf("no value of enum is valid: %s", excerpt(strings.Join(s.enum, ", ")))
 	}
 	return nil
 }

@@ -305,9 +305,9 @@ func TestInvalidTagsPanic(t *testing.T) {
 		v         any
 		tag, want string
 	}{
-		{true, `enum:"true"`, "enum must be on a plain string or a list of them"},
-		{1, `enum:"1,2"`, "enum must be on a plain string"}, // one provider refuses every tool otherwise
-		{[]int{}, `enum:"1,2"`, "enum must be on "},
+		{true, `enum:"true"`, `no value of enum is valid: "true"`},
+		{1, `enum:"1,2"`, `no value of enum is valid: "1", "2"`},
+		{time.Time{}, `enum:"today"`, `no value of enum is valid: "today"`},
 		{"", `enum:"a, b"`, "enum: "},
 		{"", `enum:"a,b,a"`, `enum: "a" is empty`},
 		{"", `enum:"asc,desc,"`, `enum: "" is empty`},
@@ -327,7 +327,7 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{time.Time{}, `format:"date"`, "format must be"},
 		{[]byte{}, `format:"email"`, "format must be"},
 		{1, `default:"5.5"`, "default must be an integer"},
-		{1, `default:"1 2"`, "default must be JSON"},
+		{1, `default:"1 2"`, `default must be an integer, got "1 2"`},
 		{1, `default:"\"5\""`, "default must be an integer"},
 		{[]int{}, `default:"[1,\"2\"]"`, "default[1] must be an integer"},
 		{struct {
@@ -3767,7 +3767,7 @@ func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	hand := rules{set: &schema{}, check: parseSchema(ptr(s.render()), "x", forArguments, new([]string))}
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
-	err := (rules{s, s}).unmarshal(args, got.Interface(), fromCall)
+	err := (rules{set: s, check: hand.check}).unmarshal(args, got.Interface(), fromCall)
 	if err != nil && strings.Contains(err.Error(), "plain digits") { // about which a schema says nothing
 		return err
 	}
