@@ -18,9 +18,11 @@ import (
 	"net"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"example.com/mcp"
 )
@@ -663,44 +665,102 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-//go:embed example/skills/*.md
+//go:embed example/skills
 var skillFiles embed.FS
 
 // An extension may have methods of its own. The server declares the extension, so that
-// clients know that they can call them. The skills are files that //go:embed includes in
-// the program.
+// clients know that they can call them. This is the extension for skills (SEP-2640). Each
+// file of a skill is a resource. Two methods return the entries of skills, with which a host
+// chooses a skill and verifies its files. //go:embed includes the files in the program.
 func ExampleServer_AddMethod() {
-	skills, err := fs.Sub(skillFiles, "example/skills")
+	s := &mcp.Server{Name: "skills", Version: "1.0.0", Extensions: map[string]any{"io.modelcontextprotocol/skills": struct{}{}}}
+	dirs, err := fs.Glob(skillFiles, "example/skills/*")
 	if err != nil {
 		log.Fatal(err)
 	}
-	s := &mcp.Server{Name: "skills", Version: "1.0.0", Extensions: map[string]any{"com.example/skills": struct{}{}}}
-	s.AddMethod("skills/list", func(ctx context.Context, params json.RawMessage) (any, error) {
-		names, err := fs.Glob(skills, "*.md")
+	var skills []skill
+	for _, dir := range dirs {
+		added, err := addSkill(s, skillFiles, dir)
 		if err != nil {
-			return nil, err
+			log.Fatal(err)
 		}
-		return map[string]any{"skills": names}, nil
+		skills = append(skills, added)
+	}
+	// Revision 2026-07-28 requires ttlMs and cacheScope. With these values, hosts do not cache the result.
+	s.AddMethod("skills/list", func(context.Context, json.RawMessage) (any, error) {
+		return map[string]any{"skills": skills, "ttlMs": 0, "cacheScope": "private"}, nil
 	})
-	s.AddMethod("skills/get", func(ctx context.Context, params json.RawMessage) (any, error) {
-		var p struct{ Name string }
-		if err := json.Unmarshal(params, &p); err != nil {
-			return nil, &mcp.Error{Code: -32602, Message: "Invalid params: " + err.Error()}
+	s.AddMethod("skills/get", func(_ context.Context, params json.RawMessage) (any, error) {
+		var p struct{ URI string }
+		err := json.Unmarshal(params, &p)
+		i := slices.IndexFunc(skills, func(one skill) bool { return one.URI == p.URI })
+		if err != nil || i < 0 {
+			return nil, &mcp.Error{Code: -32602, Message: "There is no skill " + p.URI}
 		}
-		text, err := fs.ReadFile(skills, p.Name)
-		if err != nil {
-			return nil, &mcp.Error{Code: -32602, Message: "There is no such skill"}
-		}
-		return map[string]any{"text": strings.TrimSpace(string(text))}, nil
+		return map[string]any{"skill": skills[i], "ttlMs": 0, "cacheScope": "private"}, nil
 	})
 
 	request(s, "skills/list", `{}`)
-	request(s, "skills/get", `{"name":"review.md"}`)
-	request(s, "skills/get", `{"name":"../go.mod"}`)
+	request(s, "skills/get", `{"uri":"skill://release/SKILL.md"}`)
+	request(s, "resources/read", `{"uri":"skill://review/references/errors.md"}`)
 	// Output:
-	// {"skills":["release.md","review.md"]}
-	// {"text":"Read the tests first."}
-	// {"code":-32602,"message":"There is no such skill"}
+	// {"cacheScope":"private","skills":[{"uri":"skill://review/SKILL.md","frontmatter":{"description":"Reviews Go code. Use this skill when the user asks for a review.","name":"review"},"resources":[{"uri":"skill://review/SKILL.md","digest":"sha256:a32c404efd885114a06ba8fa345a2352e46d4e11de642593f0659ff63d6f761e","size":187},{"uri":"skill://review/references/errors.md","digest":"sha256:a3b1fb724962e696444fdd917ab9c68af56479bf2ff21b419b417de1c2765714","size":56}]}],"ttlMs":0}
+	// {"code":-32602,"message":"There is no skill skill://release/SKILL.md"}
+	// {"contents":[{"uri":"skill://review/references/errors.md","text":"An error says what failed, and wraps its cause with %w.\n"}]}
+}
+
+type skill struct {
+	URI         string            `json:"uri"`
+	Frontmatter map[string]string `json:"frontmatter"`
+	Resources   []skillFile       `json:"resources"` // all files, SKILL.md included
+}
+
+type skillFile struct {
+	URI    string `json:"uri"`
+	Digest string `json:"digest"`
+	Size   int    `json:"size"`
+}
+
+// frontmatter matches the frontmatter of a SKILL.md. It is YAML, of which this accepts only a
+// name and a description in plain text. Use a YAML package for anything more: an entry must
+// have all fields, because hosts refuse a skill whose frontmatter differs from its entry.
+var frontmatter = regexp.MustCompile(`^---\r?\nname: ([a-z][a-z0-9-]*)\r?\ndescription: ([A-Za-z][^:#\r\n]*[^:#\s])\r?\n---\r?\n`)
+
+// addSkill adds all files in dir as resources, and returns the entry of the skill.
+func addSkill(s *mcp.Server, files fs.FS, dir string) (skill, error) {
+	text, err := fs.ReadFile(files, dir+"/SKILL.md")
+	if err != nil {
+		return skill{}, err
+	}
+	match := frontmatter.FindStringSubmatch(string(text))
+	if match == nil || match[1] != path.Base(dir) {
+		return skill{}, fmt.Errorf("%s/SKILL.md: the frontmatter must be the directory's name and a description, which begins with a letter and has no colon and no #", dir)
+	}
+	name, description := match[1], match[2]
+	added := skill{URI: "skill://" + name + "/SKILL.md", Frontmatter: map[string]string{"name": name, "description": description}}
+	err = fs.WalkDir(files, dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(files, file)
+		if err != nil {
+			return err
+		}
+		resource := mcp.Resource{URI: "skill://" + name + strings.TrimPrefix(file, dir), Name: path.Base(file)}
+		if resource.URI == added.URI {
+			resource.Name, resource.Description, resource.MIMEType = name, description, "text/markdown"
+		}
+		contents := mcp.ResourceContents{Text: string(data)}
+		if !utf8.Valid(data) {
+			contents.Blob = data
+		}
+		s.AddResource(resource, func(context.Context, string, map[string]string) ([]mcp.ResourceContents, error) {
+			return []mcp.ResourceContents{contents}, nil
+		})
+		added.Resources = append(added.Resources, skillFile{resource.URI, fmt.Sprintf("sha256:%x", sha256.Sum256(data)), len(data)})
+		return nil
+	})
+	return added, err
 }
 
 // request is the host of these examples. In a new session it sends one request, and
