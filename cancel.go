@@ -294,25 +294,23 @@ func waitFor(done <-chan struct{}, d time.Duration) bool {
 func (c *session) listUnfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	unfinished := slices.Collect(maps.Keys(c.running))
+	var unfinished []string
+	for r := range c.running {
+		name := r.String()
+		if c.requests[string(r.key)] != r {
+			name += ", cancelled"
+		}
+		unfinished = append(unfinished, name)
+	}
 	for _, r := range c.requests {
 		if _, runs := c.running[r]; !runs {
-			unfinished = append(unfinished, r)
+			unfinished = append(unfinished, r.String())
 		}
 	}
-	var names []string
-	for _, r := range unfinished {
-		state := ""
-		if c.requests[string(r.key)] != r {
-			state = ", cancelled"
-		}
-		if len(names) == 10 {
-			names = append(names, fmt.Sprintf("and %d more", len(unfinished)-10))
-			break
-		}
-		names = append(names, r.String()+state)
+	if more := len(unfinished) - 10; more > 0 {
+		unfinished = append(unfinished[:10], fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(names, "; ")
+	return strings.Join(unfinished, "; ")
 }
 
 // isClosedPipe reports whether err means that either end of the connection was
@@ -377,8 +375,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	defer stop()
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
-	var in io.Reader = stdioFile{&stdin, serving}
-	var out io.Writer = stdioFile{&stdout, serving}
+	in, out := stdioFile{&stdin, serving, io.Discard}, stdioFile{&stdout, serving, io.Discard}
 	if name := os.Getenv("MCP_TRACE"); name != "" {
 		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -387,7 +384,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 		} else {
 			defer file.Close()
 			trace := log.New(traceFile{file}, "", log.LstdFlags|log.Lmicroseconds)
-			in, out = traced(trace, in, out)
+			in.trace, out.trace = &tracer{log: trace, prefix: "in  "}, &tracer{log: trace, prefix: "out "}
 		}
 	}
 	err = s.Serve(ctx, in, out)
@@ -404,11 +401,23 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 type stdioFile struct {
 	*os.File
 	serving context.Context
+	trace   io.Writer // receives what is read or written
 }
 
-func (f stdioFile) Read(b []byte) (int, error) { return f.whenReady(f.File.Read, b) }
+func (f stdioFile) Read(b []byte) (int, error) {
+	n, err := f.whenReady(f.File.Read, b)
+	f.trace.Write(b[:n])
+	if err != nil {
+		f.trace.Write([]byte("\n")) // ends a line without a newline
+	}
+	return n, err
+}
 
-func (f stdioFile) Write(b []byte) (int, error) { return f.whenReady(f.File.Write, b) }
+func (f stdioFile) Write(b []byte) (int, error) {
+	n, err := f.whenReady(f.File.Write, b)
+	f.trace.Write(b[:n])
+	return n, err
+}
 
 // whenReady calls transfer, a Read or a Write, for b, and again for what is left of b each time
 // that the file is not ready.
@@ -437,27 +446,21 @@ func (f stdioFile) closedTerminal(err error) error {
 	return err
 }
 
-// traced returns r and w with a trace of their lines. A newline at the end of r ends a last line.
-func traced(trace *log.Logger, r io.Reader, w io.Writer) (io.Reader, io.Writer) {
-	in, out := &tracer{trace: trace, direction: "in"}, &tracer{trace: trace, direction: "out"}
-	return io.TeeReader(io.MultiReader(r, strings.NewReader("\n")), in), io.MultiWriter(w, out)
-}
-
 // A tracer records each line of what is written to it, unless it is blank.
 type tracer struct {
-	trace     *log.Logger
-	direction string
-	line      []byte // the beginning of a line
+	log    *log.Logger
+	prefix string
+	line   []byte // the beginning of a line
 }
 
 func (t *tracer) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) {
 		t.line = append(t.line, line...)
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			continue
+			break
 		}
 		if len(bytes.TrimSpace(t.line)) > 0 {
-			t.trace.Printf("%-3s %s", t.direction, t.line)
+			t.log.Printf("%s%s", t.prefix, t.line)
 		}
 		t.line = nil
 	}

@@ -804,14 +804,19 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 	return values, ok && rest == "" && !hasDotSegment(decoded)
 }
 
-// unescape decodes the escapes of a part of a URI. It reports false if an escape is incomplete,
-// or if the part has a quote, a backslash or a newline, which URIs escape.
+// unescape decodes the escapes of a part of a URI. It reports false if an escape is incomplete.
 func unescape(s string) (string, bool) {
-	if strings.Contains(s, `\`) {
-		return "", false
+	text, rest, more := strings.Cut(s, "%")
+	for more {
+		code, err := strconv.ParseUint(rest[:min(2, len(rest))], 16, 8)
+		if err != nil || len(rest) < 2 {
+			return "", false
+		}
+		var after string
+		after, rest, more = strings.Cut(rest[2:], "%")
+		text += string([]byte{byte(code)}) + after
 	}
-	decoded, err := strconv.Unquote(`"` + strings.ReplaceAll(s, "%", `\x`) + `"`)
-	return decoded, err == nil
+	return text, true
 }
 
 // isConfined reports whether a handler can put the value of a variable into a path without
@@ -1656,13 +1661,12 @@ func invalidAnswer(why string) error {
 // missingCapability returns the error for a capability that the client has not declared. Its
 // text is for the people and models that see it.
 func missingCapability(capability string) error {
-	names := strings.Split(capability, ".")
-	var required any = struct{}{}
-	for _, name := range slices.Backward(names) {
-		required = map[string]any{name: required}
+	required := "{}"
+	for _, name := range slices.Backward(strings.Split(capability, ".")) {
+		required = `{"` + name + `":` + required + `}`
 	}
 	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability, which this client does not have",
-		Data: map[string]any{"requiredCapabilities": required}}
+		Data: json.RawMessage(`{"requiredCapabilities":` + required + `}`)}
 }
 
 // hasCapability reports whether a client has declared a capability.
@@ -1756,8 +1760,10 @@ type field struct {
 
 // property returns the member of a name, or nil.
 func (s *schema) property(name string) *field {
-	if i := slices.IndexFunc(s.fields, func(f *field) bool { return f.name == name }); i >= 0 {
-		return s.fields[i]
+	for _, f := range s.fields {
+		if f.name == name {
+			return f
+		}
 	}
 	return nil
 }
@@ -1963,9 +1969,9 @@ func (d *deriver) checkTags(f *field) error {
 			break
 		}
 		key, rest = strings.TrimSpace(key), after[len(value):]
-		for tag, write := range tagsToWrite {
-			if strings.EqualFold(tag, strings.ReplaceAll(key, "_", "")) && key != write {
-				d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
+		for _, tag := range misspelledTags {
+			if strings.EqualFold(tag.name, key) && tag.write != key {
+				d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+tag.write)
 			}
 		}
 	}
@@ -2004,16 +2010,17 @@ func (d *deriver) checkTags(f *field) error {
 // boundTags are the tags for bounds.
 var boundTags = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 
-// tagsToWrite holds what to write for a tag: of this library, of another one, or with the name of a
-// keyword that has no tag. The names are in lower case and without underscores.
-var tagsToWrite = map[string]string{
-	"json": "json", "jsonschema": "jsonschema", "enum": "enum", "default": "default", "format": "format",
-	"minimum": "minimum", "maximum": "maximum", "minlength": "minLength", "maxlength": "maxLength", "minitems": "minItems", "maxitems": "maxItems",
-	"description": "jsonschema", "desc": "jsonschema", "doc": "jsonschema", "title": "jsonschema", "mcp": "jsonschema",
-	"jsonschemadescription": "jsonschema", "pattern": "jsonschema", "examples": "jsonschema", "multipleof": "jsonschema", "uniqueitems": "jsonschema",
-	"enums": "enum", "const": "enum", "min": "minimum, minLength or minItems", "max": "maximum, maxLength or maxItems",
-	"exclusiveminimum": "minimum", "exclusivemaximum": "maximum", "required": "omitempty in the json tag if it is optional",
-	"optional": "omitempty in the json tag", "nullable": "omitempty in the json tag",
+// misspelledTags holds what to write for a tag in another spelling, one of another library, or one
+// with the name of a keyword that has no tag.
+var misspelledTags = []struct{ name, write string }{
+	{"json", "json"}, {"jsonschema", "jsonschema"}, {"enum", "enum"}, {"default", "default"}, {"format", "format"},
+	{"minimum", "minimum"}, {"maximum", "maximum"}, {"minlength", "minLength"}, {"maxlength", "maxLength"}, {"minitems", "minItems"},
+	{"maxitems", "maxItems"}, {"description", "jsonschema"}, {"desc", "jsonschema"}, {"doc", "jsonschema"}, {"title", "jsonschema"},
+	{"mcp", "jsonschema"}, {"json_schema", "jsonschema"}, {"jsonschema_description", "jsonschema"}, {"pattern", "jsonschema"},
+	{"examples", "jsonschema"}, {"multipleof", "jsonschema"}, {"uniqueitems", "jsonschema"}, {"enums", "enum"}, {"const", "enum"},
+	{"min", "minimum, minLength or minItems"}, {"max", "maximum, maxLength or maxItems"}, {"exclusiveminimum", "minimum"},
+	{"exclusivemaximum", "maximum"}, {"required", "omitempty in the json tag if it is optional"},
+	{"optional", "omitempty in the json tag"}, {"nullable", "omitempty in the json tag"},
 }
 
 // boundWords holds the keywords of the bounds of each kind.
@@ -2309,7 +2316,7 @@ func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, kind str
 	words := boundWords[kind]
 	for key := range members(raw) {
 		word := string(key)
-		known := slices.Contains(slices.Concat(notReported, words[:]), word) || strings.HasPrefix(word, "x-")
+		known := slices.Contains(notReported, word) || slices.Contains(words[:], word) || strings.HasPrefix(word, "x-")
 		if known && (word != "items" || kind == "array") {
 			continue
 		}
@@ -2903,7 +2910,8 @@ func significantDigits(num string) string {
 	if i := strings.IndexAny(num, "eE"); i >= 0 {
 		num = num[:i]
 	}
-	return strings.Trim(strings.ReplaceAll(num, ".", ""), "-0")
+	whole, fraction, _ := strings.Cut(num, ".")
+	return strings.Trim(whole+fraction, "-0")
 }
 
 // isInteger reports whether a JSON number is whole.

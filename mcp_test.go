@@ -822,13 +822,13 @@ func TestSchemaIsReported(t *testing.T) {
 	toolOf[struct {
 		A string `minlength:"1" Maximum:"2"`
 		B string `jsonSchema:"what" json_schema:"what"`
-		C string `enums:"a,b" json:"c" jsonschema:"right: \"x\"" enum:"x" min_length:"1"`
+		C string `enums:"a,b" json:"c" jsonschema:"right: \"x\"" enum:"x"`
 		D string `jsonschema_description:"what"`
 		E string `mcp:"what" doc:"what"`
 		F string `Json:"f" Default:"" xml:"f" validate:"x"`
 		G int    `minimum:"1" maximum:"18446744073709551615"`
 	}](s)
-	check(`mcp: tool "x": In.A: the tag minlength has no effect: write minLength (and 11 more)`)
+	check(`mcp: tool "x": In.A: the tag minlength has no effect: write minLength (and 10 more)`)
 	toolOf[struct {
 		G int `maximum:"18446744073709551615"`
 	}](s)

@@ -150,8 +150,9 @@ func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace
 	if len(trace) == 0 {
 		return s.Serve(ctx, r, w)
 	}
-	r, w = traced(log.New(io.MultiWriter(trace...), "", log.LstdFlags|log.Lmicroseconds), r, w)
-	return s.Serve(ctx, r, w)
+	to := log.New(io.MultiWriter(trace...), "", log.LstdFlags|log.Lmicroseconds)
+	r = io.MultiReader(r, strings.NewReader("\n")) // ends a last line
+	return s.Serve(ctx, io.TeeReader(r, &tracer{log: to, prefix: "in  "}), io.MultiWriter(w, &tracer{log: to, prefix: "out "}))
 }
 
 var wireFolder = os.Getenv("MCP_TEST_WIRE")

@@ -10,7 +10,7 @@ set -e
 # their own; and the files.
 usual='keepBuffer=2048,firstBuffer=256,minRead=128,maxReports=3'
 tight='keepBuffer=2048,firstBuffer=256,minRead=128,maxReports=3,outputBound=300'
-drop='Server.ServeStdio,traced,endOnSignal,stdioFile.*,tracer.*,traceFile.*,Server.LogHandler,logHandler.*'
+drop='Server.ServeStdio,endOnSignal,stdioFile.*,tracer.*,traceFile.*,Server.LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -18,6 +18,6 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		panic(err)
 	}
 	defer f.Close()
-	r, w = traced(log.New(f, "", log.LstdFlags|log.Lmicroseconds), r, w)
-	return s.serveUntraced(ctx, r, w)
+	to := log.New(f, "", log.LstdFlags|log.Lmicroseconds)
+	return s.serveUntraced(ctx, io.TeeReader(r, &tracer{log: to, prefix: "in  "}), io.MultiWriter(w, &tracer{log: to, prefix: "out "}))
 }
