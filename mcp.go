@@ -168,10 +168,10 @@
 //
 // # Revisions
 //
-// Five revisions of the protocol are served. A client of 2024-11-05 to 2025-11-25 opens a
-// session with initialize; the code calls these revisions the legacy era. In 2026-07-28, the
-// modern era, there is no session, and each request names its revision. One connection may
-// carry both.
+// Five revisions of the protocol are served. A client of an older revision, 2024-11-05 to
+// 2025-11-25, opens a session with initialize. In 2026-07-28 there is no session, and each
+// request names its revision. One connection may carry both. The code calls the older revisions
+// the legacy era, and 2026-07-28 the modern era.
 package mcp
 
 // This file has two parts.
@@ -1242,13 +1242,13 @@ func (s *Server) takeReports() []string {
 // ---- methods of extensions ----
 
 // AddMethod adds a method of an extension, or replaces the one of the same name. Declare the
-// extension in [Server.Extensions]. Clients of every revision may call it, a client of a legacy
+// extension in [Server.Extensions]. Clients of every revision may call it, a client of an older
 // revision only after initialize. The handler gets the params as the client sent them, an object
 // or nil. Its result is sent as the JSON object that it marshals to, and nil as {}. A resultType
 // in it is dropped: that member belongs to the protocol, and is added in revision 2026-07-28.
 //
 // An error of h is sent as an error response: an [*Error] as it is, any other with the code
-// -32603. Handlers may use [Progress] and log. They may ask a client of a legacy revision, as
+// -32603. Handlers may use [Progress] and log. They may ask a client of an older revision, as
 // [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
 // AddMethod may be called at any time. It panics if the name is one of the protocol's own or
