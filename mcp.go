@@ -533,7 +533,7 @@ func (e *Error) Is(target error) bool {
 // holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(r *request, in *rules, out *schema) ([]byte, error) {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, in *rules, out *schema) ([]byte, error) {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
 			out Out
@@ -542,7 +542,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 		if err != nil {
 			return nil, errors.New("Invalid arguments: " + err.Error())
 		}
-		if call.out, err = h(r.ctx, call.in); err != nil {
+		if call.out, err = h(ctx, call.in); err != nil {
 			return nil, err
 		}
 		return r.toolResponse(&call.out, out)
@@ -554,7 +554,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
 // addTool is the part of AddTool that does not depend on the types In and Out.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, in *rules, out *schema) ([]byte, error)) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, in *rules, out *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && 0 < len(t.Name) && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var warnings []string
@@ -605,11 +605,11 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(r *request, i
 		name:    t.Name,
 		encoded: s.encodeItem(where, t, checkIcons(t.Icons)),
 		enabled: t.Enabled,
-		run: func(r *request) ([]byte, error) {
-			if t.Enabled != nil && !t.Enabled(r.ctx) {
+		run: func(ctx context.Context, r *request) ([]byte, error) {
+			if t.Enabled != nil && !t.Enabled(ctx) {
 				return nil, r.unknownItem()
 			}
-			return call(r, in, out)
+			return call(ctx, r, in, out)
 		},
 		output:    output,
 		notObject: t.OutputSchema != nil && string(member(t.OutputSchema, "type")) != `"object"`,
@@ -668,8 +668,8 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		name:    name,
 		encoded: s.encodeItem(where, public, invalid),
 		match:   func(uri string) (map[string]string, bool) { return matchTemplate(prefix, vars, uri) },
-		run: func(q *request) ([]byte, error) {
-			contents, err := read(q.ctx, q.name, q.vars)
+		run: func(ctx context.Context, q *request) ([]byte, error) {
+			contents, err := read(ctx, q.name, q.vars)
 			return q.readResponse(contents, err, r.MIMEType)
 		},
 		complete: r.Complete,
@@ -855,12 +855,12 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	s.addItem(prompts, &item{
 		name:    p.Name,
 		encoded: s.encodeItem(where, p, checkIcons(p.Icons)),
-		run: func(r *request) ([]byte, error) {
+		run: func(ctx context.Context, r *request) ([]byte, error) {
 			var args map[string]string
 			if err := in.unmarshal(r.arguments, &args, fromCall); err != nil {
 				return nil, coded(codeParams, "Invalid arguments: "+err.Error())
 			}
-			messages, err := get(r.ctx, args)
+			messages, err := get(ctx, args)
 			return r.promptResponse(messages, err, p.Description)
 		},
 		complete: complete,
@@ -1258,8 +1258,8 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
 		where, "the name is empty, or is reserved for the protocol")
 	panicUnless(h != nil, where, "the handler is nil")
-	run := func(r *request) ([]byte, error) {
-		result, err := h(r.ctx, slices.Clip(r.params))
+	run := func(ctx context.Context, r *request) ([]byte, error) {
+		result, err := h(ctx, slices.Clip(r.params))
 		if err != nil {
 			return nil, err
 		}
@@ -1618,11 +1618,14 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 	case action == "cancel":
 		return nil, ErrDismissed
 	case action != "accept":
-		return nil, invalidAnswer("action must be accept, decline or cancel, got " + excerpt(cmp.Or(string(rawAction), "none")))
+		err = errors.New("action must be accept, decline or cancel, got " + excerpt(cmp.Or(string(rawAction), "none")))
 	case len(content) == 0 || string(content) == "null": // a form without fields
-		return json.RawMessage("{}"), nil
+		content = []byte("{}")
 	case content[0] != '{' && capability != "elicitation.url":
-		return nil, invalidAnswer("content " + (&schema{kind: "object"}).wrongKind(content).Error())
+		err = fmt.Errorf("content %w", (&schema{kind: "object"}).wrongKind(content))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mcp: elicitation/create: the client's answer is invalid: %w", err)
 	}
 	return content, nil
 }
@@ -1651,11 +1654,6 @@ func askClient(ctx context.Context, capability, method, params string) (json.Raw
 		return nil, missingCapability(capability)
 	}
 	return r.ask(ctx, method, params)
-}
-
-// invalidAnswer is the error of an answer to a form that the protocol does not allow.
-func invalidAnswer(why string) error {
-	return errors.New("mcp: elicitation/create: the client's answer is invalid: " + why)
 }
 
 // missingCapability returns the error for a capability that the client has not declared. Its
@@ -1739,8 +1737,7 @@ type schema struct {
 	format   string
 	encoding string // of bytes: base64
 	enum     []string
-	low      string // the least number, length or number of elements; "" if there is no bound
-	high     string
+	bounds   [2]string // the least and the greatest number, length or number of elements; "" if there is none
 	dflt     []byte // the default, as JSON
 }
 
@@ -1839,7 +1836,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	case k == reflect.Bool:
 		s.kind = "boolean"
 	case reflect.Int <= k && k <= reflect.Uintptr:
-		s.kind, s.low, s.high = "integer", ranges[k][0], ranges[k][1]
+		s.kind, s.bounds = "integer", ranges[k]
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.kind = "number"
 	case k == reflect.Struct:
@@ -1998,9 +1995,8 @@ func (d *deriver) checkTags(f *field) error {
 			return fmt.Errorf("enum: %q is empty, has a blank at an end, or comes twice", val)
 		}
 	}
-	words := boundWords[f.schema.kind]
 	for _, word := range boundTags {
-		if _, ok := f.tag.Lookup(word); ok && !slices.Contains(words[:], word) {
+		if _, ok := f.tag.Lookup(word); ok && !slices.Contains(boundWords[f.schema.kind], word) {
 			return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
 		}
 	}
@@ -2023,8 +2019,8 @@ var misspelledTags = []struct{ name, write string }{
 	{"optional", "omitempty in the json tag"}, {"nullable", "omitempty in the json tag"},
 }
 
-// boundWords holds the keywords of the bounds of each kind.
-var boundWords = map[string][2]string{
+// boundWords holds the keywords of the bounds of each kind that has bounds.
+var boundWords = map[string][]string{
 	"integer": {"minimum", "maximum"}, "number": {"minimum", "maximum"},
 	"string": {"minLength", "maxLength"}, "array": {"minItems", "maxItems"},
 }
@@ -2079,15 +2075,11 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = closeWith(b, `],`)
 	}
 	for i, word := range boundWords[s.kind] {
-		bound, ok := tag.Lookup(word)
-		switch {
-		case ok:
-			b = rawMember(b, word, jsonOrText(bound))
-		case i == 0:
-			b = rawMember(b, word, []byte(s.low))
-		default:
-			b = rawMember(b, word, []byte(s.high))
+		bound := []byte(s.bounds[i])
+		if text, ok := tag.Lookup(word); ok {
+			bound = jsonOrText(text)
 		}
+		b = rawMember(b, word, bound)
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
 	isTooDeep := func(inner *schema) bool { return len(around)+1+inner.levels() > maxLevels }
@@ -2198,10 +2190,12 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	for _, name := range s.kinds {
 		p.must(slices.Contains(jsonTypes, name), "JSON Schema has no type %q", name)
 	}
-	for _, word := range boundWords[s.kind] {
-		if word != "" && node[word] != nil {
-			err := s.setBound(word, node[word])
-			p.must(err == nil, "%v", err)
+	for i, word := range boundWords[s.kind] {
+		if num := node[word]; num != nil {
+			isSize := num[0] != '-' && isInteger(string(num))
+			p.must(kindOf(num) == "number" && (isSize || word == "minimum" || word == "maximum"),
+				"%s must be a number, and of characters or elements a whole one", word)
+			s.bounds[i] = string(num)
 		}
 	}
 	properties, required := node["properties"], node["required"]
@@ -2269,27 +2263,13 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	return s
 }
 
-// setBound sets one of the bounds, by the keywords of the kind of s.
-func (s *schema) setBound(word string, bound []byte) error {
-	isNumber := scanNumber(bound, 0) == len(bound)
-	isSize := isNumber && bound[0] != '-' && isInteger(string(bound))
-	switch {
-	case !isNumber || !isSize && s.kind != "integer" && s.kind != "number":
-		return fmt.Errorf("%s must be a number, and of characters or elements a whole one", word)
-	case word == boundWords[s.kind][0]:
-		s.low = string(bound)
-	default:
-		s.high = string(bound)
-	}
-	return nil
-}
-
 // checkPossible returns an error if no value can satisfy the bounds, or is in the enum.
 func (s *schema) checkPossible() error {
+	low, high := s.bounds[0], s.bounds[1]
 	isValid := func(val string) bool { return rules{s, s}.checkValue("", []byte(val)) == nil }
 	switch {
-	case s.low != "" && s.high != "" && isLess(s.high, s.low):
-		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], s.low, boundWords[s.kind][1], s.high)
+	case low != "" && high != "" && isLess(high, low):
+		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], low, boundWords[s.kind][1], high)
 	case s.enum != nil && !slices.ContainsFunc(s.enum, isValid):
 		return fmt.Errorf("no value of enum is valid: %s", excerpt(strings.Join(s.enum, ", ")))
 	}
@@ -2313,10 +2293,9 @@ func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, kind str
 		return
 	}
 	isElsewhere := node["$ref"] != nil
-	words := boundWords[kind]
 	for key := range members(raw) {
 		word := string(key)
-		known := slices.Contains(notReported, word) || slices.Contains(words[:], word) || strings.HasPrefix(word, "x-")
+		known := slices.Contains(notReported, word) || slices.Contains(boundWords[kind], word) || strings.HasPrefix(word, "x-")
 		if known && (word != "items" || kind == "array") {
 			continue
 		}
@@ -2551,7 +2530,7 @@ func (in rules) checked(given []byte, c *checker) []byte {
 		c.addFault(fmt.Errorf("must be one of %s, got %s", strings.Join(in.check.enum, ", "), excerpt(given)))
 		return raw
 	case raw[0] == '"':
-		if in.check.low != "" || in.check.high != "" { // otherwise the string is not decoded
+		if in.check.bounds != [2]string{} { // otherwise the string is not decoded
 			text, _ := unquote(raw)
 			size := strconv.Itoa(utf8.RuneCountInString(text))
 			c.addFault(in.check.checkBounds("have", size, " characters", []byte(size)))
@@ -2814,6 +2793,9 @@ func canonical(raw []byte) string {
 	return string(b)
 }
 
+// dates holds an example for each format that is checked.
+var dates = map[string]string{"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z"}
+
 // checkText returns an error if a string does not have the form that s requires.
 func (s *schema) checkText(raw []byte) error {
 	if s.format == "" && s.encoding == "" && !s.text {
@@ -2821,10 +2803,8 @@ func (s *schema) checkText(raw []byte) error {
 	}
 	text, _ := unquote(raw)
 	switch {
-	case !isWellFormed(s.format, text) && s.format == "date-time":
-		return fmt.Errorf("must be of the format date-time, as in 2026-01-31T09:30:00Z, got %q", excerpt(text))
 	case !isWellFormed(s.format, text):
-		return fmt.Errorf("must be of the format %s, got %q", s.format, excerpt(text))
+		return fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dates[s.format], excerpt(text))
 	case s.encoding != "":
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
 			return errors.New("must be base64")
@@ -2877,11 +2857,11 @@ func (s *schema) checkRange(num string) (err error) {
 // checkBounds checks the bounds of a number, or of the length of a string or a list: it must
 // "be" or "have" so many units. The message has the number as it came.
 func (s *schema) checkBounds(verb, num, units string, got []byte) error {
-	which, bound := "least", s.low
-	switch {
-	case s.low != "" && isLess(num, s.low):
-	case s.high != "" && isLess(s.high, num):
-		which, bound = "most", s.high
+	which, bound := "least", s.bounds[0]
+	switch high := s.bounds[1]; {
+	case bound != "" && isLess(num, bound):
+	case high != "" && isLess(high, num):
+		which, bound = "most", high
 	default:
 		return nil
 	}

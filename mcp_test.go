@@ -1552,7 +1552,7 @@ func TestArguments(t *testing.T) {
 			{`{"s":"é","l":[],"e":"z"}`, `! s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of "x", "y", got "z"`},
 			{`{"s":"abcd","l":[1,2,3]}`, "! s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
 			{`{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`,
-				`! d must be of the format date, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
+				`! d must be of the format date, as in 2026-01-31, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
 		}},
 		{"defaults", derived[struct {
 			S string   `json:"s" default:"x"`
@@ -1662,7 +1662,7 @@ func TestArguments(t *testing.T) {
 			{`{"id":1000000000000000}`, "! id must be a string, got 1000000000000000"},
 			{`{"id":1.0,"e":3,"s":100}`, `! id must be a string, got 1.0; e must be one of "1", "2", got 3; s must have at most 2 characters, got 3`},
 			{`{"id":1e3,"s":-0,"p":true}`, "! id must be a string, got 1e3; s must be a string, got -0; p must be a string, got true"},
-			{`{"d":20260101}`, `! d must be of the format date, got "20260101"`},
+			{`{"d":20260101}`, `! d must be of the format date, as in 2026-01-31, got "20260101"`},
 		}},
 		{"numbers for types with a text form", ofType[struct {
 			B []byte     `json:"b,omitempty"`

@@ -661,9 +661,9 @@ type service struct {
 	serve func(r *request) (line []byte, run responder)
 }
 
-// A responder returns the response to a request, as a line, or the error with which it fails. It
-// may run users' code.
-type responder func(r *request) (line []byte, err error)
+// A responder runs a handler with ctx, and returns the response to r, as a line, or the error with
+// which r fails. If it returns both, as for a result with IsError, the line is the response.
+type responder func(ctx context.Context, r *request) (line []byte, err error)
 
 // services holds the methods of the protocol: those that open a conversation, lists,
 // those that call handlers, and those that turn notifications on and off.
@@ -933,8 +933,8 @@ func (r *request) listItems() (line []byte, run responder) {
 		return r.errorResponse(coded(codeParams, "Invalid cursor")), nil
 	}
 	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil }) {
-		return nil, func(r *request) ([]byte, error) {
-			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.enabled != nil && !it.enabled(r.ctx) })
+		return nil, func(ctx context.Context, r *request) ([]byte, error) {
+			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.enabled != nil && !it.enabled(ctx) })
 			return r.listResponse(seen, false), nil // another client may see others, so it must not be cached
 		}
 	}
@@ -963,13 +963,15 @@ func (r *request) listResponse(items []*item, keep bool) []byte {
 // lookUp finds the item that a request names. The item's handler answers the request.
 func (r *request) lookUp() (line []byte, run responder) {
 	r.item, r.vars = r.session.srv.findItem(r.service.kind, r.name)
-	switch {
-	case r.item != nil:
+	if r.item != nil {
 		return nil, r.item.run
-	case r.service.kind == resources:
-		return r.errorResponse(r.notFound()), nil
 	}
-	return r.errorResponse(r.unknownItem()), nil
+	return nil, func(context.Context, *request) ([]byte, error) {
+		if r.service.kind == resources {
+			return nil, r.notFound()
+		}
+		return nil, r.unknownItem()
+	}
 }
 
 // unknownItem is the error for a tool or prompt that does not exist for the client. It names
@@ -989,42 +991,42 @@ func (r *request) unknownItem() *Error {
 	return coded(codeParams, what+" (there is "+cmp.Or(strings.Join(names, ", "), "none")+")")
 }
 
-// complete finds the argument for which the client wants suggestions. The handler decodes
-// the other arguments, because there may be many.
+// complete suggests values for an argument of a prompt or a variable of a template. A handler
+// decodes the other arguments, because there may be many.
 func (r *request) complete() (line []byte, run responder) {
-	ref, argument := member(r.params, "ref"), member(r.params, "argument")
+	ref := member(r.params, "ref")
 	typ, _ := unquote(member(ref, "type"))
 	k, key := prompts, "name"
 	if typ == "ref/resource" {
 		k, key = templates, "uri" // of a template, or a URI that matches one
 	}
 	r.name, _ = unquote(member(ref, key))
-	it, _ := r.session.srv.findItem(k, r.name)
-	name, _ := unquote(member(argument, "name"))
-	typed, isText := unquote(member(argument, "value"))
-	switch {
-	case typ != "ref/prompt" && typ != "ref/resource":
-		return r.errorResponse(badParams("ref.type must be ref/prompt or ref/resource")), nil
-	case name == "" || !isText:
-		return r.errorResponse(badParams("argument.name and argument.value are required")), nil
-	case it == nil:
-		return r.errorResponse(badParams("no such prompt or template to complete")), nil
-	}
-	return nil, func(r *request) ([]byte, error) {
-		known, given := make(map[string]string), member(r.params, "context")
-		arguments := member(given, "arguments")
+	return nil, func(ctx context.Context, r *request) ([]byte, error) {
+		it, _ := r.session.srv.findItem(k, r.name)
+		argument, given := member(r.params, "argument"), member(r.params, "context")
+		name, _ := unquote(member(argument, "name"))
+		typed, isText := unquote(member(argument, "value"))
+		known, arguments := make(map[string]string), member(given, "arguments")
 		dropNulls(&given, &arguments)
-		if given != nil && given[0] != '{' {
+		switch {
+		case typ != "ref/prompt" && typ != "ref/resource":
+			return nil, badParams("ref.type must be ref/prompt or ref/resource")
+		case name == "" || !isText:
+			return nil, badParams("argument.name and argument.value are required")
+		case it == nil:
+			return nil, badParams("no such prompt or template to complete")
+		case given != nil && given[0] != '{':
 			return nil, badParams("context must be an object")
-		}
-		if arguments != nil && json.Unmarshal(arguments, &known) != nil {
+		case arguments != nil && json.Unmarshal(arguments, &known) != nil:
 			return nil, badParams("context.arguments must be an object whose members are strings")
-		}
-		if it.complete[name] == nil {
+		case it.complete[name] == nil:
 			return r.completeResponse(nil), nil
 		}
-		values, err := it.complete[name](r.ctx, typed, known)
-		return r.completeResponse(values), err
+		values, err := it.complete[name](ctx, typed, known)
+		if err != nil {
+			return nil, err
+		}
+		return r.completeResponse(values), nil
 	}
 }
 
@@ -1178,7 +1180,7 @@ func (c *session) beginRequest(r *request) (inline *request) {
 		return nil
 	}
 	if over {
-		r.run = func(r *request) ([]byte, error) { return nil, r.notStarted() }
+		r.run = func(context.Context, *request) ([]byte, error) { return nil, r.notStarted() }
 	}
 	c.running[r] = struct{}{}
 	if over || len(c.running) == 1 {
@@ -1247,7 +1249,7 @@ func (c *session) runHandler(r *request) []byte {
 			return r.errorResponse(err)
 		}
 	}
-	line, err := r.run(r)
+	line, err := r.run(r.ctx, r)
 	return r.outcome(line, err)
 }
 
