@@ -2514,42 +2514,27 @@ func (c *checker) prefixElement(from, index int) {
 const maxArgsDepth = 100
 
 // checked returns the value that the handler receives for given, which is valid JSON. What is
-// not valid is a fault, and then the handler is not called.
+// not valid is a fault, and then the handler is not called. A value is checked and converted twice:
+// by the schema that is listed, and then by the Go type, about which a schema by hand may say less.
 func (in rules) checked(given []byte, c *checker) []byte {
 	c.depth++
 	defer func() { c.depth-- }()
-	before, raw := len(c.faults), in.converted(given, c.source)
-	switch {
-	case c.depth > maxArgsDepth:
-		c.addFault(errors.New("is nested too deeply"))
-		return raw
-	case !in.check.allows(raw):
-		c.addFault(in.check.wrongKind(given))
-		return raw
-	case in.check.enum != nil && !in.check.lists(raw):
-		c.addFault(fmt.Errorf("must be one of %s, got %s", strings.Join(in.check.enum, ", "), excerpt(given)))
-		return raw
-	case raw[0] == '"':
-		if in.check.bounds != [2]string{} { // otherwise the string is not decoded
-			text, _ := unquote(raw)
-			size := strconv.Itoa(utf8.RuneCountInString(text))
-			c.addFault(in.check.checkBounds("have", size, " characters", []byte(size)))
-		}
-		c.addFault(in.check.checkText(raw))
-	}
-	if (in.set.kind != in.check.kind || in.set.hasOwnText()) && raw[0] != 'n' {
+	raw := in.converted(given, c.source)
+	err := in.check.checkAlone(raw, given)
+	if err == nil && raw[0] != 'n' { // encoding/json stores a null in each type
 		meant := rules{in.set, in.set}.converted(raw, c.source)
 		if kindOf(meant) != kindOf(raw) {
 			in.check = anything // its bounds and members are those of a value of the other kind
 		}
 		raw = meant
-		switch {
-		case !in.set.allows(raw):
-			c.addFault(in.set.wrongKind(given))
-			return raw
-		case raw[0] == '"' && in.set.hasOwnText() && len(c.faults) == before:
-			c.addFault(in.set.checkText(raw))
-		}
+		err = in.set.checkAlone(raw, given)
+	}
+	if c.depth > maxArgsDepth {
+		err = errors.New("is nested too deeply")
+	}
+	if err != nil {
+		c.addFault(err)
+		return raw
 	}
 	// The members of an object about which neither schema says anything are not looked at.
 	isDescribed := in.check.fields != nil || in.check.elem != nil || !in.check.open || in.set.fields != nil || in.set.elem != nil
@@ -2558,10 +2543,31 @@ func (in rules) checked(given []byte, c *checker) []byte {
 		return in.checkObject(raw, c)
 	case kind == "array" && (in.check.kind == "array" || in.set.kind == "array"):
 		return in.checkList(raw, c)
-	case kind == "number":
-		return in.checkNumber(raw, c)
+	case kind == "number" && (in.check.kind == "integer" || in.set.kind == "integer"):
+		// Without fraction and exponent, unless it is so long that no Go type holds it.
+		if plain := plainNumber(string(raw)); plain != string(raw) && len(plain) <= 20 {
+			return []byte(plain)
+		}
 	}
 	return raw
+}
+
+// checkAlone returns an error unless s allows a value, apart from its members and elements. The
+// parameter given is the value as it came, which the error repeats.
+func (s *schema) checkAlone(raw, given []byte) error {
+	switch kind := kindOf(raw); {
+	case !s.allows(raw):
+		return s.wrongKind(given)
+	case s.enum != nil && !s.lists(raw):
+		return fmt.Errorf("must be one of %s, got %s", strings.Join(s.enum, ", "), excerpt(given))
+	case kind == "number":
+		return cmp.Or(s.checkRange(string(raw)), s.checkBounds("be", string(raw), "", raw))
+	case kind == "string" && (s.bounds != [2]string{} || s.format != "" || s.hasOwnText()):
+		text, _ := unquote(raw)
+		size := strconv.Itoa(utf8.RuneCountInString(text))
+		return cmp.Or(s.checkBounds("have", size, " characters", []byte(size)), s.checkText(text))
+	}
+	return nil
 }
 
 // converted returns raw, or the value that is meant by it if in.check does not allow raw. Models
@@ -2797,11 +2803,7 @@ func canonical(raw []byte) string {
 var dates = map[string]string{"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z"}
 
 // checkText returns an error if a string does not have the form that s requires.
-func (s *schema) checkText(raw []byte) error {
-	if s.format == "" && s.encoding == "" && !s.text {
-		return nil
-	}
-	text, _ := unquote(raw)
+func (s *schema) checkText(text string) error {
 	switch {
 	case !isWellFormed(s.format, text):
 		return fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dates[s.format], excerpt(text))
@@ -2814,20 +2816,6 @@ func (s *schema) checkText(raw []byte) error {
 		return notValid(reflect.New(s.typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)))
 	}
 	return nil
-}
-
-// checkNumber is checked for a number. An integer is written without fraction and exponent, except
-// if it is so long that no Go type holds it.
-func (in rules) checkNumber(raw []byte, c *checker) []byte {
-	num := string(raw)
-	c.addFault(cmp.Or(in.check.checkBounds("be", num, "", raw), in.set.checkRange(num)))
-	if in.check.kind != "integer" && in.set.kind != "integer" {
-		return raw
-	}
-	if plain := plainNumber(num); plain != num && len(plain) <= 20 {
-		return []byte(plain)
-	}
-	return raw
 }
 
 // checkRange returns an error if a number does not fit in the Go type that s describes, if any.
