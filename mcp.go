@@ -686,9 +686,7 @@ func (s *Server) RemoveResources(uris ...string) {
 // ResourceUpdated notifies the clients that have subscribed to the resource that it has
 // changed. It does not wait for them.
 func (s *Server) ResourceUpdated(uri string) {
-	for _, c := range s.openSessions() {
-		c.sendChange(topic{uri: uri})
-	}
+	s.notify(topic{uri: uri})
 }
 
 // panicUnless panics unless ok is true.
@@ -1095,7 +1093,7 @@ func (s *Server) addItem(k kind, it *item) {
 		s.report("mcp: tool %q was added twice: the second replaces the first", it.name)
 	}
 	if changed {
-		s.notifyChanged(k)
+		s.notify(topic{list: k.changed()})
 	}
 }
 
@@ -1117,7 +1115,7 @@ func (s *Server) removeItems(k kind, names []string) {
 	}
 	s.mu.Unlock()
 	if changed {
-		s.notifyChanged(k)
+		s.notify(topic{list: k.changed()})
 	}
 }
 
@@ -1191,18 +1189,15 @@ func (s *Server) removeSession(c *session) {
 	s.mu.Unlock()
 }
 
-// notifyChanged notifies every client that a list has changed.
-func (s *Server) notifyChanged(k kind) {
-	for _, c := range s.openSessions() {
-		c.sendChange(topic{list: k.changed()})
-	}
-}
-
-// openSessions returns a copy of the sessions, to be used without the lock.
-func (s *Server) openSessions() []*session {
+// notify notifies the clients that watch it of a change. It uses a copy of the sessions without the
+// lock.
+func (s *Server) notify(what topic) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.sessions))
+	sessions := slices.Collect(maps.Keys(s.sessions))
+	s.mu.Unlock()
+	for _, c := range sessions {
+		c.sendChange(what)
+	}
 }
 
 // maxReports is how many reports wait until a session prints them.
@@ -1987,13 +1982,6 @@ func (d *deriver) checkTags(f *field) error {
 	format, hasFormat := f.tag.Lookup("format")
 	if hasFormat && (!f.schema.isPlainText() || !slices.Contains(formats, format)) {
 		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
-	}
-	enum, hasEnum := f.tag.Lookup("enum")
-	vals := strings.Split(enum, ",")
-	for i, val := range vals {
-		if hasEnum && (val == "" || strings.TrimSpace(val) != val || slices.Index(vals, val) < i) {
-			return fmt.Errorf("enum: %q is empty, has a blank at an end, or comes twice", val)
-		}
 	}
 	for _, word := range boundTags {
 		if _, ok := f.tag.Lookup(word); ok && !slices.Contains(boundWords[f.schema.kind], word) {

@@ -139,6 +139,13 @@ func (c *client) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// openSessions returns the sessions that are served.
+func (s *Server) openSessions() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
+}
+
 // serveTraced is Serve with traces. If MCP_TEST_WIRE names a folder, each session is
 // also traced to a file in it, which .ci/schema checks.
 func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace ...io.Writer) error {
