@@ -685,9 +685,7 @@ func (s *Server) RemoveResources(uris ...string) {
 
 // ResourceUpdated notifies the clients that have subscribed to the resource that it has
 // changed. It does not wait for them.
-func (s *Server) ResourceUpdated(uri string) {
-	s.notify(topic{uri: uri})
-}
+func (s *Server) ResourceUpdated(uri string) { s.notify(topic{uri: uri}) }
 
 // panicUnless panics unless ok is true.
 func panicUnless(ok bool, where, format string, args ...any) {
@@ -804,17 +802,19 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 
 // unescape decodes the escapes of a part of a URI. It reports false if an escape is incomplete.
 func unescape(s string) (string, bool) {
-	text, rest, more := strings.Cut(s, "%")
-	for more {
-		code, err := strconv.ParseUint(rest[:min(2, len(rest))], 16, 8)
-		if err != nil || len(rest) < 2 {
+	var decoded []byte
+	for {
+		before, after, escaped := strings.Cut(s, "%")
+		decoded = append(decoded, before...)
+		if !escaped {
+			return string(decoded), true
+		}
+		code, err := strconv.ParseUint(after[:min(2, len(after))], 16, 8)
+		if err != nil || len(after) < 2 {
 			return "", false
 		}
-		var after string
-		after, rest, more = strings.Cut(rest[2:], "%")
-		text += string([]byte{byte(code)}) + after
+		decoded, s = append(decoded, byte(code)), after[2:]
 	}
-	return text, true
 }
 
 // isConfined reports whether a handler can put the value of a variable into a path without
@@ -909,11 +909,10 @@ func checkContent(c Content) (err error) {
 	switch {
 	case c.Type == "text" || c.Type == "":
 	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
+	case c.Type == "resource_link" && c.Link != nil && c.Link.Name == "":
+		err = errors.New("the name is missing")
 	case c.Type == "resource_link" && c.Link != nil:
 		err = cmp.Or(checkURI(c.Link.URI), checkAnnotations(c.Link.Annotations), checkIcons(c.Link.Icons))
-		if c.Link.Name == "" {
-			err = errors.New("the name is missing")
-		}
 	case c.Type == "resource" && c.Resource != nil:
 		err = checkURI(c.Resource.URI)
 	default:
@@ -1605,8 +1604,7 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 		return nil, err
 	}
 	// Not json.Unmarshal, for which "Action" is "action": a decline must not become consent.
-	var rawAction, content []byte
-	extract(answer, trusted, into{"action", &rawAction}, into{"content", &content})
+	rawAction, content := member(answer, "action"), member(answer, "content")
 	switch action, _ := unquote(rawAction); {
 	case action == "decline":
 		return nil, ErrDeclined
@@ -1629,8 +1627,7 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 func (s *schema) checkForm() (hasList bool) {
 	panicUnless(s.kind == "object" && s.elem == nil && !s.open, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
 	for _, f := range s.fields {
-		_, hasEnum := f.tag.Lookup("enum")
-		isList := f.schema.kind == "array" && hasEnum
+		isList := f.schema.kind == "array" && f.tag.Get("enum") != ""
 		hasList = hasList || isList
 		panicUnless(isList || f.schema.kind != "array" && f.schema.kind != "object" && f.schema.encoding == "",
 			"mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
@@ -1733,7 +1730,7 @@ type schema struct {
 	encoding string // of bytes: base64
 	enum     []string
 	bounds   [2]string // the least and the greatest number, length or number of elements; "" if there is none
-	dflt     []byte // the default, as JSON
+	dflt     []byte    // the default, as JSON
 }
 
 // A field is a member of an object. The members after schema are those of a struct's field.
@@ -1773,8 +1770,7 @@ const forArguments, forResults purpose = false, true
 // derive describes t. The texts of the problems in the deriver begin with where.
 func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
 	d := &deriver{why: why, known: make(map[reflect.Type]*schema)}
-	s := d.schema(t, where)
-	return s, d
+	return d.schema(t, where), d
 }
 
 // mustDerive is derive for a schema that must describe all of t. It panics if there is a
@@ -1870,10 +1866,10 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 
 // ranges holds the bounds of integers that a schema shows. The range of an int differs between
 // machines, and many readers cannot hold that of an int64.
-var ranges = map[reflect.Kind][2]string{
+var ranges = [...][2]string{
 	reflect.Int8: {"-128", "127"}, reflect.Int16: {"-32768", "32767"}, reflect.Int32: {"-2147483648", "2147483647"},
 	reflect.Uint8: {"0", "255"}, reflect.Uint16: {"0", "65535"}, reflect.Uint32: {"0", "4294967295"},
-	reflect.Uint: {"0", ""}, reflect.Uint64: {"0", ""}, reflect.Uintptr: {"0", ""},
+	reflect.Int: {}, reflect.Int64: {}, reflect.Uint: {"0", ""}, reflect.Uint64: {"0", ""}, reflect.Uintptr: {"0", ""},
 }
 
 // fields returns the fields of a struct by the rules of encoding/json. Of the fields of one name the
@@ -2157,7 +2153,9 @@ func (p *schemaParser) in(path string) *schemaParser {
 
 // must panics unless ok is true.
 func (p *schemaParser) must(ok bool, format string, args ...any) {
-	panicUnless(ok || p.inside, p.where, format, args...)
+	if !ok && !p.inside {
+		panic(p.where + ": " + fmt.Sprintf(format, args...))
+	}
 }
 
 // parseNode returns the description of raw, a schema that is valid JSON. It returns nil if raw is nil
@@ -2349,13 +2347,17 @@ func readTypes(raw []byte) (kind string, kinds []string) {
 	if raw != nil && raw[0] != '[' {
 		raw = join(nil, "[", string(raw), "]")
 	}
+	others := 0
 	for _, val := range members(raw) {
 		name, _ := unquote(val)
 		kinds = append(kinds, name)
+		if name != "null" {
+			others++
+			kind = name
+		}
 	}
-	others := slices.DeleteFunc(slices.Clone(kinds), func(name string) bool { return name == "null" })
-	if len(others) == 1 {
-		kind = others[0]
+	if others != 1 {
+		kind = ""
 	}
 	return kind, kinds
 }
@@ -2644,18 +2646,20 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		_, again := came[name]
 		isDropped := name == waitForPrevious && c.depth == 1 && in.check.property(name) == nil
 		isAbsent := optional && !inner.check.allowsNull() && inner.converted(val, c.source)[0] == 'n'
+		var err error
 		switch {
 		case isDropped:
 		case !known:
-			c.addFault(in.unknownName())
+			err = in.unknownName()
 		case again:
-			c.addFault(errors.New("came twice"))
+			err = errors.New("came twice")
 		case isAbsent:
 			came[name] = false
 		default:
 			came[name] = true
 			val = inner.checked(val, c)
 		}
+		c.addFault(err)
 		if c.prefixMember(from, name); c.isFull() {
 			return raw
 		}
@@ -2863,21 +2867,13 @@ func plainNumber(num string) string {
 
 // significantDigits returns the digits of a number without the zeros at both ends.
 func significantDigits(num string) string {
-	if i := strings.IndexAny(num, "eE"); i >= 0 {
-		num = num[:i]
-	}
+	num = num[:strings.IndexAny(num+"e", "eE")]
 	whole, fraction, _ := strings.Cut(num, ".")
 	return strings.Trim(whole+fraction, "-0")
 }
 
 // isInteger reports whether a JSON number is whole.
-func isInteger(num string) bool {
-	if !strings.ContainsAny(num, ".eE") {
-		return true
-	}
-	f, _ := strconv.ParseFloat(num, 64) // infinite if it is too large
-	return f == math.Trunc(f)
-}
+func isInteger(num string) bool { return !strings.ContainsAny(plainNumber(num), ".eE") }
 
 // isLess reports whether one JSON number is less than another, as far as a float64 can tell.
 func isLess(a, b string) bool {
