@@ -93,11 +93,10 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	}
 	delete(c.streams, string(idKey(id))) // which is the usual end of a stream, and is not logged
 	c.mu.Unlock()
-	if r == nil {
-		return
+	if r != nil {
+		c.logf("%v was cancelled by the client: %s", r, cmp.Or(oneLine(reason), "no reason was given"))
+		r.cancel(&CancelledError{reason})
 	}
-	c.logf("%v was cancelled by the client: %s", r, cmp.Or(oneLine(reason), "no reason was given"))
-	r.cancel(&CancelledError{reason})
 }
 
 // removeLocked removes a request that must not be answered. If it waited for other requests, it
@@ -143,10 +142,9 @@ const graceTime = 100 * time.Millisecond
 // session it does nothing: r may then be closed. Only the goroutine that has the turn to
 // read may call it.
 func (c *session) endInput(err error) {
-	if c.open.Err() != nil {
-		return
+	if c.open.Err() == nil {
+		c.end(c.recordFailure(err))
 	}
-	c.end(c.recordFailure(err))
 }
 
 // recordFailure returns the cause of the end for an error of r or w. Serve returns the first that
