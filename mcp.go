@@ -2039,11 +2039,9 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		doc += " (" + s.encoding + ")"
 	}
 	b = optionalMember(stringMember(append(b, '{'), "type", s.kind), "description", doc)
-	text, hasDefault := tag.Lookup("default")
-	switch {
-	case hasDefault && s.kind == "string":
+	if text, ok := tag.Lookup("default"); ok && s.kind == "string" {
 		b = stringMember(b, "default", text)
-	case hasDefault:
+	} else if ok {
 		b = rawMember(b, "default", jsonOrText(text))
 	}
 	enum, hasEnum := tag.Lookup("enum")
@@ -2507,8 +2505,6 @@ const maxArgsDepth = 100
 // not valid is a fault, and then the handler is not called. A value is checked and converted twice:
 // by the schema that is listed, and then by the Go type, about which a schema by hand may say less.
 func (in rules) checked(given []byte, c *checker) []byte {
-	c.depth++
-	defer func() { c.depth-- }()
 	raw := in.converted(given, c.source)
 	err := in.check.checkAlone(raw, given)
 	if err == nil && raw[0] != 'n' { // encoding/json stores a null in each type
@@ -2519,26 +2515,25 @@ func (in rules) checked(given []byte, c *checker) []byte {
 		raw = meant
 		err = in.set.checkAlone(raw, given)
 	}
-	if c.depth > maxArgsDepth {
+	if c.depth++; c.depth > maxArgsDepth {
 		err = errors.New("is nested too deeply")
-	}
-	if err != nil {
-		c.addFault(err)
-		return raw
 	}
 	// The members of an object about which neither schema says anything are not looked at.
 	isDescribed := in.check.fields != nil || in.check.elem != nil || !in.check.open || in.set.fields != nil || in.set.elem != nil
 	switch kind := kindOf(raw); {
+	case err != nil:
+		c.addFault(err)
 	case kind == "object" && (c.depth == 1 || isDescribed):
-		return in.checkObject(raw, c)
+		raw = in.checkObject(raw, c)
 	case kind == "array" && (in.check.kind == "array" || in.set.kind == "array"):
-		return in.checkList(raw, c)
+		raw = in.checkList(raw, c)
 	case kind == "number" && (in.check.kind == "integer" || in.set.kind == "integer"):
 		// Without fraction and exponent, unless it is so long that no Go type holds it.
 		if plain := plainNumber(string(raw)); plain != string(raw) && len(plain) <= 20 {
-			return []byte(plain)
+			raw = []byte(plain)
 		}
 	}
+	c.depth--
 	return raw
 }
 
@@ -2552,10 +2547,8 @@ func (s *schema) checkAlone(raw, given []byte) error {
 		return fmt.Errorf("must be one of %s, got %s", strings.Join(s.enum, ", "), excerpt(given))
 	case kind == "number":
 		return cmp.Or(s.checkRange(string(raw)), s.checkBounds("be", string(raw), "", raw))
-	case kind == "string" && (s.bounds != [2]string{} || s.format != "" || s.hasOwnText()):
-		text, _ := unquote(raw)
-		size := strconv.Itoa(utf8.RuneCountInString(text))
-		return cmp.Or(s.checkBounds("have", size, " characters", []byte(size)), s.checkText(text))
+	case kind == "string":
+		return s.checkText(raw)
 	}
 	return nil
 }
@@ -2794,9 +2787,17 @@ func canonical(raw []byte) string {
 // dates holds an example for each format that is checked.
 var dates = map[string]string{"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z"}
 
-// checkText returns an error if a string does not have the form that s requires.
-func (s *schema) checkText(text string) error {
+// checkText returns an error if a string does not have the length or the form that s requires.
+func (s *schema) checkText(raw []byte) error {
+	if s.bounds == [2]string{} && s.format == "" && !s.hasOwnText() {
+		return nil // without decoding the string, which may be long
+	}
+	text, _ := unquote(raw)
+	size := strconv.Itoa(utf8.RuneCountInString(text))
+	wrongSize := s.checkBounds("have", size, " characters", []byte(size))
 	switch {
+	case wrongSize != nil:
+		return wrongSize
 	case !isWellFormed(s.format, text):
 		return fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dates[s.format], excerpt(text))
 	case s.encoding != "":

@@ -890,27 +890,25 @@ func (r *request) initialize() (line []byte, run responder) {
 	if c.legacy.rev != 0 {
 		c.endLegacy()
 	}
-	var changes [kinds]int
-	st, offered := &stream{watched: make(map[topic]int64)}, c.srv.offeredKinds()
-	for k := range kinds {
-		changes[k] = c.srv.changes(k)
-		if offered[k] { // templates are declared as resources
-			st.watched[topic{list: k.changed()}] = 0
-		}
-	}
-	c.mu.Lock()
-	c.legacy = legacy{
+	next := legacy{
 		rev:     r.rev,
 		client:  bytes.Clone(r.client),
 		caps:    bytes.Clone(r.caps),
-		changes: changes,
-		stream:  st,
-		offered: offered,
+		stream:  &stream{watched: make(map[topic]int64)},
+		offered: c.srv.offeredKinds(),
 		level:   len(levels),
 	}
+	for k := range kinds {
+		next.changes[k] = c.srv.changes(k)
+		if next.offered[k] { // templates are declared as resources
+			next.stream.watched[topic{list: k.changed()}] = 0
+		}
+	}
+	c.mu.Lock()
+	c.legacy = next
 	c.mu.Unlock()
 	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.server, `,`)
-	return r.endResponse(c.appendCapabilities(b, offered), nil), nil
+	return r.endResponse(c.appendCapabilities(b, next.offered), nil), nil
 }
 
 // discover returns the revisions, the capabilities and the instructions of the server
