@@ -2194,7 +2194,8 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 			inner.parseNode(raw)
 		}
 	}
-	items, others := p.in("[]").parseNode(node["items"]), p.in("[]").parseNode(node["additionalProperties"])
+	inner := p.in("[]")
+	items, others := inner.parseNode(node["items"]), inner.parseNode(node["additionalProperties"])
 	switch {
 	case s.kind == "array" && node["prefixItems"] == nil:
 		s.elem = items
@@ -2276,9 +2277,13 @@ func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, kind str
 	if p.level > maxLevels+1 {
 		return
 	}
-	isElsewhere := node["$ref"] != nil
-	for key := range members(raw) {
+	isElsewhere, isMixed, isHuge, lacking := node["$ref"] != nil, false, false, ""
+	for key, val := range members(raw) {
 		word := string(key)
+		if slices.Contains(boundTags, word) || strings.HasPrefix(word, "exclusive") {
+			num := string(val)
+			isHuge = isHuge || isLess("9007199254740992", num) || isLess(num, "-9007199254740992")
+		}
 		known := slices.Contains(notReported, word) || slices.Contains(boundWords[kind], word) || strings.HasPrefix(word, "x-")
 		if known && (word != "items" || kind == "array") {
 			continue
@@ -2290,17 +2295,11 @@ func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, kind str
 		}
 		*p.warnings = append(*p.warnings, warning)
 	}
-	isMixed, isHuge, lacking := false, false, ""
 	for _, val := range members(node["enum"]) {
 		isMixed = isMixed || val[0] != '"'
 	}
-	for _, word := range slices.Concat(boundTags, []string{"exclusiveMinimum", "exclusiveMaximum"}) {
-		num := string(node[word])
-		isHuge = isHuge || isLess("9007199254740992", num) || isLess(num, "-9007199254740992")
-	}
-	properties, _ := readMembers(node["properties"])
 	for _, val := range members(node["required"]) {
-		if name, _ := unquote(val); properties[name] == nil {
+		if name, _ := unquote(val); member(node["properties"], name) == nil {
 			lacking = cmp.Or(lacking, oneLine(name))
 		}
 	}
