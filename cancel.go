@@ -33,7 +33,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"os"
 	"os/signal"
@@ -381,8 +380,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 			s.report("mcp: MCP_TRACE: %v", err)
 		} else {
 			defer file.Close()
-			trace := log.New(traceFile{file}, "", log.LstdFlags|log.Lmicroseconds)
-			in.trace, out.trace = &tracer{log: trace, prefix: "in  "}, &tracer{log: trace, prefix: "out "}
+			in.trace, out.trace = &tracer{file: file, prefix: "in  "}, &tracer{file: file, prefix: "out "}
 		}
 	}
 	err = s.Serve(ctx, in, out)
@@ -444,9 +442,11 @@ func (f stdioFile) closedTerminal(err error) error {
 	return err
 }
 
-// A tracer records each line of what is written to it, unless it is blank.
+// A tracer records each line of what is written to it, unless it is blank. A write to its file must
+// not keep the session from answering: a FIFO may be full because no process reads from it. A
+// regular file has no deadlines and is fast.
 type tracer struct {
-	log    *log.Logger
+	file   *os.File
 	prefix string
 	line   []byte // the beginning of a line
 }
@@ -458,24 +458,14 @@ func (t *tracer) Write(b []byte) (int, error) {
 			break
 		}
 		if len(bytes.TrimSpace(t.line)) > 0 {
-			t.log.Printf("%s%s", t.prefix, t.line)
+			t.file.SetWriteDeadline(time.Now().Add(graceTime))
+			if _, err := fmt.Fprintf(t.file, "%s %s%s", time.Now().Format("2006/01/02 15:04:05.000000"), t.prefix, t.line); err != nil {
+				t.file.Close()
+			}
 		}
 		t.line = nil
 	}
 	return len(b), nil
-}
-
-// A traceFile is a file whose writes must not keep the session from answering: a FIFO may
-// be full because no process reads from it. A regular file has no deadlines and is fast.
-type traceFile struct{ *os.File }
-
-func (t traceFile) Write(b []byte) (int, error) {
-	t.SetWriteDeadline(time.Now().Add(graceTime))
-	n, err := t.File.Write(b)
-	if err != nil {
-		t.Close()
-	}
-	return n, err
 }
 
 // endOnSignal returns a context that the first signal ends, with a cause that names
@@ -493,7 +483,7 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	}
 	ctx, release := signal.NotifyContext(parent, which...)
 	unwatch := context.AfterFunc(ctx, func() {
-		if parent.Err() == nil {
+		if parent.Err() == nil { // otherwise a signal that comes during the cleanup is ignored, as after EOF
 			release()
 		}
 	})

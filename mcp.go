@@ -585,7 +585,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	}
 	in.mustHold(source)
 
-	var out *schema // describes the results, unless they are not encoded
+	var out *schema // of results that encoding/json writes; nil for a text and for content
 	source = where + ": OutputSchema"
 	switch to {
 	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
@@ -658,7 +658,6 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	panicUnless(r.Name != "", where, "the name is missing")
 	panicUnless(read != nil, where, "the ReadFunc is nil")
 	invalid := cmp.Or(checkTemplate(prefix, vars), checkAnnotations(r.Annotations), checkIcons(r.Icons))
-	r.Complete = maps.Clone(r.Complete)
 	k, name, public := resources, r.URI, any(r)
 	if len(vars) > 0 {
 		r.URI, r.Size = "", 0
@@ -672,7 +671,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 			contents, err := read(ctx, q.name, q.vars)
 			return q.readResponse(contents, err, r.MIMEType)
 		},
-		complete: r.Complete,
+		complete: maps.Clone(r.Complete),
 	})
 }
 
@@ -706,9 +705,9 @@ func panicIf(err error) {
 // panics too before the first session. Later a panic would end a program that runs, and in which
 // only this item is wrong: then the item is reported, and encodeItem returns nil.
 func (s *Server) encodeItem(where string, public any, invalid error) []byte {
-	raw, err := encode(public)
-	panicUnless(err == nil, where, "Meta: %v", err)
 	if invalid == nil {
+		raw, err := encode(public)
+		panicUnless(err == nil, where, "Meta: %v", err)
 		return cleanJSON(raw)
 	}
 	s.mu.Lock()
@@ -788,7 +787,11 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 			return nil, false
 		}
 		value, ok := unescape(rest[:end])
-		if earlier, twice := values[v.name]; !ok || !isConfined(value, v.reserved) || twice && value != earlier {
+		// A handler may put the value into a path, which must not leave the directory. A backslash is
+		// a separator on Windows, and a zero byte ends a name in C.
+		isConfined := utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
+			(v.reserved || !strings.ContainsAny(value, `/\`)) && !hasDotSegment("/"+value)
+		if earlier, twice := values[v.name]; !ok || !isConfined || twice && value != earlier {
 			return nil, false
 		}
 		values[v.name] = value
@@ -815,14 +818,6 @@ func unescape(s string) (string, bool) {
 		}
 		decoded, s = append(decoded, byte(code)), after[2:]
 	}
-}
-
-// isConfined reports whether a handler can put the value of a variable into a path without
-// leaving the directory. A backslash is a separator on Windows, and a zero byte
-// ends a name in C.
-func isConfined(value string, reserved bool) bool {
-	return utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
-		(reserved || !strings.ContainsAny(value, `/\`)) && !hasDotSegment("/"+value)
 }
 
 // ---- prompts ----
@@ -952,7 +947,7 @@ func checkURI(uri string) error {
 	outside := strings.TrimLeftFunc(uri, func(r rune) bool {
 		// RFC 3986 has letters of ASCII only, and brackets in a host only, but no client refuses
 		// others.
-		return r > utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(alphanumeric+"-._~:/?#[]@!$&'()*+,;=%", r)
+		return r >= utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(alphanumeric+"-._~:/?#[]@!$&'()*+,;=%", r)
 	})
 	_, escaped := unescape(uri)
 	switch {
@@ -1136,10 +1131,10 @@ func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 	it := s.lists[k].byName[name]
 	s.mu.Unlock()
 	if it == nil && k.capability() == resources && len(name) <= maxMatched {
-		list, _ := s.listInOrder(templates)
-		for _, template := range list {
-			if vars, ok := template.match(name); ok {
-				return template, vars
+		all, _ := s.listInOrder(templates)
+		for _, it := range all {
+			if vars, ok := it.match(name); ok {
+				return it, vars
 			}
 		}
 	}
@@ -1171,14 +1166,15 @@ func (s *Server) offeredKinds() kindSet {
 // addSession adds c to the sessions that are notified of changes.
 func (s *Server) addSession(c *session) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions == nil { // c is the first
+	isFirst := s.sessions == nil
+	if isFirst {
 		s.sessions, s.seed = make(map[*session]struct{}), maphash.MakeSeed()
-		if n := utf8.RuneCountInString(s.Instructions); n > 2048 {
-			s.reports = append(s.reports, fmt.Sprintf("mcp: Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n))
-		}
 	}
 	s.sessions[c] = struct{}{}
+	s.mu.Unlock()
+	if n := utf8.RuneCountInString(s.Instructions); isFirst && n > 2048 {
+		s.report("mcp: Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n)
+	}
 }
 
 // removeSession removes c from the sessions that are notified of changes.
@@ -1210,7 +1206,7 @@ func (s *Server) report(format string, args ...any) {
 	defer s.mu.Unlock()
 	if len(s.reports) >= maxReports {
 		s.dropped++
-		return
+		s.reports, text = s.reports[:maxReports], fmt.Sprintf("mcp: %d more reports were dropped", s.dropped)
 	}
 	s.reports = append(s.reports, text)
 	for c := range s.sessions {
@@ -1226,9 +1222,6 @@ func (s *Server) takeReports() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken := s.reports
-	if s.dropped > 0 {
-		taken = append(taken, fmt.Sprintf("mcp: %d more reports were dropped", s.dropped))
-	}
 	s.reports, s.dropped = nil, 0
 	return taken
 }
@@ -1503,6 +1496,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	s.open = true // a form must not say whether there are other properties
 	text := s.render()
 	in := rules{set: s, check: parseSchema(&text, "mcp: Elicit", forArguments, new([]string))}
+	in.mustHold("mcp: Elicit")
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
@@ -1625,9 +1619,9 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 
 // checkForm panics if no form can show s, and reports whether a field takes several values.
 func (s *schema) checkForm() (hasList bool) {
-	panicUnless(s.kind == "object" && s.elem == nil && !s.open, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
+	panicUnless(s.kind == "object" && s.others == nil && !s.open, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
 	for _, f := range s.fields {
-		isList := f.schema.kind == "array" && f.tag.Get("enum") != ""
+		isList := f.schema.kind == "array" && f.schema.items.kind == "string" && f.tag.Get("enum") != ""
 		hasList = hasList || isList
 		panicUnless(isList || f.schema.kind != "array" && f.schema.kind != "object" && f.schema.encoding == "",
 			"mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
@@ -1723,7 +1717,8 @@ type schema struct {
 	kind     string       // the JSON type, besides null; "" if there is none, or more than one
 	kinds    []string     // by hand: the types that are allowed; nil: all
 	fields   []*field     // of an object
-	elem     *schema      // of a list: each element; of an object: each member that is not in fields
+	items    *schema      // of a list: each element
+	others   *schema      // of an object: each member that is not in fields
 	open     bool         // an object: members that are not in fields are allowed
 	text     bool         // the type has UnmarshalText or MarshalText
 	format   string
@@ -1800,7 +1795,7 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 // schema describes t. The methods of t come first, because they decide what encoding/json
 // reads and writes.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
-	for t.Kind() == reflect.Pointer && t.Elem() != t {
+	for n := 0; t.Kind() == reflect.Pointer && n < maxArgsDepth; n++ { // it may point to itself
 		t = t.Elem()
 	}
 	if s := d.known[t]; s != nil {
@@ -1836,16 +1831,16 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		s.fields = d.fields(t, where)
 	case k == reflect.Slice || k == reflect.Array:
 		s.kind = "array"
-		s.elem = d.schema(t.Elem(), where+"[]")
-		if t.Elem().Kind() == reflect.Uint8 && s.elem.kind == "integer" {
-			s.kind, s.encoding, s.elem = "string", "base64", nil
+		s.items = d.schema(t.Elem(), where+"[]")
+		if t.Elem().Kind() == reflect.Uint8 && s.items.kind == "integer" {
+			s.kind, s.encoding, s.items = "string", "base64", nil
 		}
 		if k == reflect.Array { // its elements are described, because encoding/json sets them
 			d.cannotDescribe(where, t, "write a slice")
 		}
 		if s.levels() > maxArgsDepth {
 			d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
-			s.kind, s.elem = "", nil
+			s.kind, s.items = "", nil
 		}
 	case k == reflect.Map:
 		s.kind = "object"
@@ -1855,7 +1850,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 			s.open = true
 			break
 		}
-		s.elem = d.schema(t.Elem(), where+"[]")
+		s.others = d.schema(t.Elem(), where+"[]")
 	case k == reflect.Interface:
 		d.cannotDescribe(where, t, "write a concrete type, or map[string]any for any object")
 	default:
@@ -1979,6 +1974,9 @@ func (d *deriver) checkTags(f *field) error {
 	if hasFormat && (!f.schema.isPlainText() || !slices.Contains(formats, format)) {
 		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
 	}
+	if enum := f.tag.Get("enum"); strings.Contains(enum, ", ") || enum != "" && f.schema.hasOwnText() {
+		return errors.New("enum must be on a plain string or a list of them, without a blank after a comma")
+	}
 	for _, word := range boundTags {
 		if _, ok := f.tag.Lookup(word); ok && !slices.Contains(boundWords[f.schema.kind], word) {
 			return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
@@ -1996,7 +1994,8 @@ var misspelledTags = []struct{ name, write string }{
 	{"json", "json"}, {"jsonschema", "jsonschema"}, {"enum", "enum"}, {"default", "default"}, {"format", "format"},
 	{"minimum", "minimum"}, {"maximum", "maximum"}, {"minlength", "minLength"}, {"maxlength", "maxLength"}, {"minitems", "minItems"},
 	{"maxitems", "maxItems"}, {"description", "jsonschema"}, {"desc", "jsonschema"}, {"doc", "jsonschema"}, {"title", "jsonschema"},
-	{"mcp", "jsonschema"}, {"json_schema", "jsonschema"}, {"jsonschema_description", "jsonschema"}, {"pattern", "jsonschema"},
+	{"mcp", "jsonschema"}, {"json_schema", "jsonschema"}, {"min_length", "minLength"}, {"max_length", "maxLength"},
+	{"min_items", "minItems"}, {"max_items", "maxItems"}, {"jsonschema_description", "jsonschema"}, {"pattern", "jsonschema"},
 	{"examples", "jsonschema"}, {"multipleof", "jsonschema"}, {"uniqueitems", "jsonschema"}, {"enums", "enum"}, {"const", "enum"},
 	{"min", "minimum, minLength or minItems"}, {"max", "maximum, maxLength or maxItems"}, {"exclusiveminimum", "minimum"},
 	{"exclusivemaximum", "maximum"}, {"required", "omitempty in the json tag if it is optional"},
@@ -2050,11 +2049,8 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	case hasEnum && s.kind == "array":
 		ofElements = reflect.StructTag("enum:" + strconv.Quote(enum))
 	case hasEnum:
-		b = join(b, `"enum":[`)
-		for _, val := range strings.Split(enum, ",") {
-			b = append(appendString(b, val), ',')
-		}
-		b = closeWith(b, `],`)
+		vals, _ := marshal(strings.Split(enum, ",")) // strings cannot fail
+		b = rawMember(b, "enum", vals)
 	}
 	for i, word := range boundWords[s.kind] {
 		bound := []byte(s.bounds[i])
@@ -2064,13 +2060,14 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = rawMember(b, word, bound)
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
-	isTooDeep := func(inner *schema) bool { return len(around)+1+inner.levels() > maxLevels }
-	mustCut := len(b) > maxSchema || slices.Contains(around, s.typ) || isTooDeep(s.elem) ||
+	level := len(around) + 1
+	isTooDeep := func(inner *schema) bool { return level+inner.levels() > maxLevels }
+	mustCut := len(b) > maxSchema || level >= maxLevels || slices.Contains(around, s.typ) || s.others != nil && isTooDeep(s.others) ||
 		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
 	around = append(around, s.typ)
 	switch {
 	case s.kind == "array":
-		b = s.elem.appendNode(join(b, `"items":`), ofElements, around)
+		b = s.items.appendNode(join(b, `"items":`), ofElements, around)
 	case s.kind == "object" && mustCut:
 		b = join(b, `"properties":{}`)
 	case s.kind == "object":
@@ -2086,8 +2083,8 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		if b = closeWith(b, "},"); required != nil {
 			b = join(b, `"required":[`, string(closeWith(required, "],")))
 		}
-		if s.elem != nil {
-			b = s.elem.appendNode(join(b, `"additionalProperties":`), "", around)
+		if s.others != nil {
+			b = s.others.appendNode(join(b, `"additionalProperties":`), "", around)
 		} else if !s.open {
 			b = join(b, `"additionalProperties":false`)
 		}
@@ -2096,10 +2093,10 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 }
 
 // jsonOrText returns the value of a tag: as it is if it is JSON, and otherwise as a string, about which
-// the parser says what it must be.
+// the parser says what it must be. So it does about a null.
 func jsonOrText(text string) []byte {
 	raw, err := appendCompact(nil, []byte(text))
-	if err != nil {
+	if err != nil || text == "null" {
 		return appendString(nil, text)
 	}
 	return raw
@@ -2109,7 +2106,7 @@ func jsonOrText(text string) []byte {
 // contain itself. An object can be free-form, but a list cannot, so the object around it is.
 func (s *schema) levels() int {
 	n := 1
-	for ; s != nil && s.kind == "array" && n <= maxArgsDepth; s = s.elem {
+	for ; s != nil && s.kind == "array" && n <= maxArgsDepth; s = s.items {
 		n++
 	}
 	return n
@@ -2196,11 +2193,11 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	inner := p.in("[]")
 	items, others := inner.parseNode(node["items"]), inner.parseNode(node["additionalProperties"])
-	switch {
-	case s.kind == "array" && node["prefixItems"] == nil:
-		s.elem = items
-	case s.kind != "array" && node["patternProperties"] == nil:
-		s.elem, s.open = others, string(node["additionalProperties"]) != "false"
+	if node["prefixItems"] == nil {
+		s.items = items
+	}
+	if node["patternProperties"] == nil {
+		s.others, s.open = others, string(node["additionalProperties"]) != "false"
 	}
 	for name, raw := range members(properties) {
 		p.must(s.property(string(name)) == nil, "properties: %q comes twice", excerpt(string(name)))
@@ -2214,7 +2211,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		f := s.property(name)
 		p.must(f == nil || f.optional, "required names %q twice", name)
 		if f == nil {
-			f = &field{name: name, schema: cmp.Or(s.elem, anything)}
+			f = &field{name: name, schema: cmp.Or(s.others, anything)}
 			s.fields = append(s.fields, f)
 		}
 		f.optional = false
@@ -2241,7 +2238,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	err = s.checkPossible()
 	// Some libraries write "default": null for an argument without a default.
 	if err == nil && dflt != nil && string(dflt) != "null" {
-		err = rules{s, s}.checkValue("default", dflt)
+		err = rules{s, s}.checkValue("default", dflt, fromTag)
 		s.dflt = dflt
 	}
 	p.must(err == nil, "%v", err)
@@ -2251,12 +2248,12 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 // checkPossible returns an error if no value can satisfy the bounds, or is in the enum.
 func (s *schema) checkPossible() error {
 	low, high := s.bounds[0], s.bounds[1]
-	isValid := func(val string) bool { return rules{s, s}.checkValue("", []byte(val)) == nil }
+	isValid := func(val string) bool { return rules{s, s}.checkValue("", []byte(val), fromTag) == nil }
 	switch {
 	case low != "" && high != "" && isLess(high, low):
 		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], low, boundWords[s.kind][1], high)
 	case s.enum != nil && !slices.ContainsFunc(s.enum, isValid):
-		return fmt.Errorf("no value of enum is valid: %s", excerpt(strings.Join(s.enum, ", ")))
+		return fmt.Errorf("no value of enum is a valid %s: %s", cmp.Or(s.kind, "value"), excerpt(strings.Join(s.enum, ", ")))
 	}
 	return nil
 }
@@ -2298,8 +2295,9 @@ func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, kind str
 	for _, val := range members(node["enum"]) {
 		isMixed = isMixed || val[0] != '"'
 	}
+	properties, _ := readMembers(node["properties"])
 	for _, val := range members(node["required"]) {
-		if name, _ := unquote(val); member(node["properties"], name) == nil {
+		if name, _ := unquote(val); properties[name] == nil {
 			lacking = cmp.Or(lacking, oneLine(name))
 		}
 	}
@@ -2420,36 +2418,31 @@ func (in rules) unmarshal(raw []byte, v any, from source) error {
 		return notValid(setAny(to, checked))
 	}
 	for name, val := range members(checked) {
-		if err := in.set.setField(to, string(name), val); err != nil {
-			c.addFault(err)
-			c.prefixMember(len(c.faults)-1, string(name))
-		}
+		before := len(c.faults)
+		c.addFault(in.set.setField(to, string(name), val))
+		c.prefixMember(before, string(name))
 	}
 	return c.err()
 }
 
 // checkValue returns an error, worded like one about an argument, unless raw, the value of a tag or
 // keyword, is valid.
-func (in rules) checkValue(name string, raw []byte) error {
-	c := checker{source: fromTag}
+func (in rules) checkValue(name string, raw []byte, from source) error {
+	c := checker{source: from}
 	in.checked(raw, &c)
 	c.prefixMember(0, name)
 	return c.err()
 }
 
-// mustHold panics unless the Go type can hold the defaults of the schema.
+// mustHold panics unless the Go type can hold the defaults of the members. Otherwise each call
+// without such an argument would fail.
 func (in rules) mustHold(where string) {
 	for _, f := range in.check.fields {
 		_, inner, _, _ := in.memberRules([]byte(f.name))
-		at := where + "." + f.name
 		if f.schema.dflt != nil {
-			err := inner.checkValue("default", f.schema.dflt)
-			panicUnless(err == nil, at, "%v", err)
+			err := inner.checkValue("default", f.schema.dflt, fromCall)
+			panicUnless(err == nil, where+"."+f.name, "%v", err)
 		}
-		inner.mustHold(at)
-	}
-	if in.check.elem != nil {
-		rules{in.check.elem, cmp.Or(in.set.elem, anything)}.mustHold(where + "[]")
 	}
 }
 
@@ -2504,21 +2497,30 @@ const maxArgsDepth = 100
 // not valid is a fault, and then the handler is not called. A value is checked and converted twice:
 // by the schema that is listed, and then by the Go type, about which a schema by hand may say less.
 func (in rules) checked(given []byte, c *checker) []byte {
-	raw := in.converted(given, c.source)
-	err := in.check.checkAlone(raw, given)
-	if err == nil && raw[0] != 'n' { // encoding/json stores a null in each type
-		meant := rules{in.set, in.set}.converted(raw, c.source)
-		if kindOf(meant) != kindOf(raw) {
-			in.check = anything // its bounds and members are those of a value of the other kind
+	raw, allowed := in.converted(given, c.source)
+	err := in.check.checkAlone(raw, given, allowed)
+	kind := kindOf(raw)
+	// encoding/json stores a null in each type.
+	if err == nil && kind != "null" && (in.set.kind != in.check.kind || in.set.hasOwnText() || kind == "number") {
+		if raw, allowed = (rules{in.set, in.set}).converted(raw, c.source); kindOf(raw) != kind {
+			// The schema says string, for example, and the Go type is a list, which the text holds.
+			// Then the rest of the schema is about the text.
+			in.check = anything
 		}
-		raw = meant
-		err = in.set.checkAlone(raw, given)
+		switch kind := kindOf(raw); {
+		case !allowed:
+			err = in.set.wrongKind(given)
+		case kind == "number":
+			err = in.set.checkRange(raw)
+		case kind == "string":
+			err = in.set.checkText(raw)
+		}
 	}
 	if c.depth++; c.depth > maxArgsDepth {
 		err = errors.New("is nested too deeply")
 	}
 	// The members of an object about which neither schema says anything are not looked at.
-	isDescribed := in.check.fields != nil || in.check.elem != nil || !in.check.open || in.set.fields != nil || in.set.elem != nil
+	isDescribed := in.check.fields != nil || in.check.others != nil || !in.check.open || in.set.fields != nil || in.set.others != nil
 	switch kind := kindOf(raw); {
 	case err != nil:
 		c.addFault(err)
@@ -2536,39 +2538,41 @@ func (in rules) checked(given []byte, c *checker) []byte {
 	return raw
 }
 
-// checkAlone returns an error unless s allows a value, apart from its members and elements. The
-// parameter given is the value as it came, which the error repeats.
-func (s *schema) checkAlone(raw, given []byte) error {
+// checkAlone returns an error if a value is not valid, apart from its members and elements. The
+// parameter given is the value as it came, which the error repeats, and allowed says whether raw is
+// of a kind that s allows.
+func (s *schema) checkAlone(raw, given []byte, allowed bool) error {
 	switch kind := kindOf(raw); {
-	case !s.allows(raw):
+	case !allowed:
 		return s.wrongKind(given)
 	case s.enum != nil && !s.lists(raw):
 		return fmt.Errorf("must be one of %s, got %s", strings.Join(s.enum, ", "), excerpt(given))
 	case kind == "number":
-		return cmp.Or(s.checkRange(string(raw)), s.checkBounds("be", string(raw), "", raw))
+		return s.checkBounds("be", raw, "")
 	case kind == "string":
 		return s.checkText(raw)
 	}
 	return nil
 }
 
-// converted returns raw, or the value that is meant by it if in.check does not allow raw. Models
-// send numbers, booleans, lists and objects as JSON inside of a text, one text for a list of texts,
-// and numbers for texts. PHP writes an empty object as an empty list.
-func (in rules) converted(raw []byte, from source) []byte {
-	s := in.check
-	if from == fromTag || s.kind == "" || s.allows(raw) {
-		return raw
+// converted returns raw, or the value that is meant by it if in.check does not allow raw, and reports
+// whether that is allowed. Models send numbers, booleans, lists and objects as JSON inside of a text,
+// one text for a list of texts, and numbers for texts. PHP writes an empty object as an empty list.
+func (in rules) converted(raw []byte, from source) (meant []byte, allowed bool) {
+	if in.check.allows(raw) {
+		return raw, true
 	}
 	switch kind := kindOf(raw); {
-	case kind == "number" && from == fromCall && s.isPlainText() && in.set.encoding == "" && isShortInteger(raw):
-		return join(nil, `"`, string(raw), `"`)
-	case kind == "array" && s.kind == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0:
-		return []byte("{}")
+	case from == fromTag || in.check.kind == "":
+	case kind == "number" && from == fromCall && in.check.isPlainText() && in.set.encoding == "" && isShortInteger(raw):
+		return join(nil, `"`, string(raw), `"`), true
+	case kind == "array" && in.check.kind == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0:
+		return []byte("{}"), true
 	case kind == "string":
-		return s.meantByText(raw)
+		meant = in.check.meantByText(raw)
+		return meant, in.check.allows(meant)
 	}
-	return raw
+	return raw, false
 }
 
 // meantByText returns the value that is meant by a string that s does not allow, or raw.
@@ -2580,10 +2584,9 @@ func (s *schema) meantByText(raw []byte) []byte {
 		return inside
 	case err == nil && s.kind == "object" && string(inside) == "[]":
 		return []byte("{}")
-	case s.kind != "array" || s.elem == nil || s.elem.kind != "string":
+	case s.kind != "array" || s.items == nil || s.items.kind != "string",
+		bytes.HasPrefix(text, []byte("[")), bytes.HasPrefix(text, []byte("{")): // JSON with a mistake
 		return raw
-	case bytes.HasPrefix(text, []byte("[")) || bytes.HasPrefix(text, []byte("{")):
-		return raw // not one element, but JSON with a mistake
 	case string(raw) == `""` || string(text) == "null":
 		return []byte("null")
 	}
@@ -2606,10 +2609,11 @@ func (s *schema) allows(raw []byte) bool {
 	return kind == "number" && (s.kind == "integer" || slices.Contains(s.kinds, "integer")) && isInteger(string(raw))
 }
 
+// kindsInOrder holds the JSON types in the order in which kindOf lists their first bytes.
+var kindsInOrder = [...]string{"number", "object", "array", "string", "boolean", "boolean", "null"}
+
 // kindOf returns the JSON type of a value.
-func kindOf(raw []byte) string {
-	return [...]string{"number", "object", "array", "string", "boolean", "boolean", "null"}[1+strings.IndexByte(`{["tfn`, raw[0])]
-}
+func kindOf(raw []byte) string { return kindsInOrder[1+strings.IndexByte(`{["tfn`, raw[0])] }
 
 // wrongKind returns the error for a value of another kind. It repeats the beginning of the
 // value, so that a model sees what it sent.
@@ -2637,7 +2641,8 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		name, inner, optional, known := in.memberRules(key)
 		_, again := came[name]
 		isDropped := name == waitForPrevious && c.depth == 1 && in.check.property(name) == nil
-		isAbsent := optional && !inner.check.allowsNull() && inner.converted(val, c.source)[0] == 'n'
+		meant, _ := inner.converted(val, c.source)
+		isAbsent := optional && !inner.check.allowsNull() && meant[0] == 'n'
 		var err error
 		switch {
 		case isDropped:
@@ -2705,13 +2710,13 @@ func (in rules) memberRules(key []byte) (name string, inner rules, optional, kno
 	if f := in.check.property(string(key)); f != nil {
 		name, inner.check, optional, known = f.name, f.schema, f.optional, true
 	} else {
-		name, inner.check, optional, known = string(key), cmp.Or(in.check.elem, anything), true, in.check.open || in.check.elem != nil
+		name, inner.check, optional, known = string(key), cmp.Or(in.check.others, anything), true, in.check.open || in.check.others != nil
 	}
 	if f := in.set.property(name); f != nil {
 		inner.set = f.schema
 		return name, inner, optional, known
 	}
-	inner.set = cmp.Or(in.set.elem, anything)
+	inner.set = cmp.Or(in.set.others, anything)
 	hasOtherCase := slices.ContainsFunc(in.set.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
 	return name, inner, optional, known && !hasOtherCase
 }
@@ -2738,7 +2743,7 @@ func (in rules) unknownName() error {
 
 // checkList is checked for a list.
 func (in rules) checkList(raw []byte, c *checker) []byte {
-	inner := rules{cmp.Or(in.check.elem, anything), cmp.Or(in.set.elem, anything)}
+	inner := rules{cmp.Or(in.check.items, anything), cmp.Or(in.set.items, anything)}
 	var b []byte   // the list written anew, from the first change on
 	n, end := 0, 1 // raw[:end] has n elements
 	for _, given := range members(raw) {
@@ -2755,8 +2760,7 @@ func (in rules) checkList(raw []byte, c *checker) []byte {
 		}
 		n, end = n+1, endOf(given, raw)
 	}
-	size := strconv.Itoa(n)
-	c.addFault(in.check.checkBounds("have", size, " elements", []byte(size)))
+	c.addFault(in.check.checkBounds("have", strconv.AppendInt(nil, int64(n), 10), " elements"))
 	if b == nil {
 		return raw
 	}
@@ -2792,8 +2796,7 @@ func (s *schema) checkText(raw []byte) error {
 		return nil // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
-	size := strconv.Itoa(utf8.RuneCountInString(text))
-	wrongSize := s.checkBounds("have", size, " characters", []byte(size))
+	wrongSize := s.checkBounds("have", strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10), " characters")
 	switch {
 	case wrongSize != nil:
 		return wrongSize
@@ -2811,36 +2814,34 @@ func (s *schema) checkText(raw []byte) error {
 }
 
 // checkRange returns an error if a number does not fit in the Go type that s describes, if any.
-func (s *schema) checkRange(num string) (err error) {
-	if s.typ == nil {
+func (s *schema) checkRange(raw []byte) (err error) {
+	if s.typ == nil || s.kind != "integer" && s.kind != "number" {
 		return nil
 	}
-	what := ""
+	what, num := "an integer", string(raw)
 	switch kind := s.typ.Kind(); {
 	case s.kind == "number":
 		what = "a number"
 		_, err = strconv.ParseFloat(num, s.typ.Bits())
-	case s.kind != "integer":
 	case kind < reflect.Uint:
-		what = "an integer"
 		_, err = strconv.ParseInt(plainNumber(num), 10, s.typ.Bits())
 	default:
 		what = "an unsigned integer"
 		_, err = strconv.ParseUint(plainNumber(num), 10, s.typ.Bits())
 	}
 	if err != nil {
-		err = fmt.Errorf("must be %s of %d bits, in plain digits, got %s", what, s.typ.Bits(), excerpt(num))
+		err = fmt.Errorf("must be %s of %d bits, in plain digits, got %s", what, s.typ.Bits(), excerpt(raw))
 	}
 	return err
 }
 
 // checkBounds checks the bounds of a number, or of the length of a string or a list: it must
 // "be" or "have" so many units. The message has the number as it came.
-func (s *schema) checkBounds(verb, num, units string, got []byte) error {
+func (s *schema) checkBounds(verb string, num []byte, units string) error {
 	which, bound := "least", s.bounds[0]
 	switch high := s.bounds[1]; {
-	case bound != "" && isLess(num, bound):
-	case high != "" && isLess(high, num):
+	case bound != "" && isLess(string(num), bound):
+	case high != "" && isLess(high, string(num)):
 		which, bound = "most", high
 	default:
 		return nil
@@ -2848,13 +2849,13 @@ func (s *schema) checkBounds(verb, num, units string, got []byte) error {
 	if bound == "1" {
 		units = strings.TrimSuffix(units, "s")
 	}
-	return fmt.Errorf("must %s at %s %s%s, got %s", verb, which, bound, units, excerpt(got))
+	return fmt.Errorf("must %s at %s %s%s, got %s", verb, which, bound, units, excerpt(num))
 }
 
 // plainNumber returns a number without an exponent, and a whole one without a fraction, or as it
 // was written if a float64 does not hold it exactly. A number that is too small for one is 0.
 func plainNumber(num string) string {
-	if !strings.ContainsAny(num, ".eE") && num != "-0" {
+	if isPlain(num) && num != "-0" {
 		return num
 	}
 	f, _ := strconv.ParseFloat(num, 64)
@@ -2872,8 +2873,19 @@ func significantDigits(num string) string {
 	return strings.Trim(whole+fraction, "-0")
 }
 
-// isInteger reports whether a JSON number is whole.
-func isInteger(num string) bool { return !strings.ContainsAny(plainNumber(num), ".eE") }
+// isPlain reports whether a number has neither a fraction nor an exponent.
+func isPlain(num string) bool {
+	return strings.IndexByte(num, '.') < 0 && strings.IndexByte(num, 'e') < 0 && strings.IndexByte(num, 'E') < 0
+}
+
+// isInteger reports whether a JSON number is whole, as far as a float64 can tell.
+func isInteger(num string) bool {
+	if isPlain(num) {
+		return true
+	}
+	f, _ := strconv.ParseFloat(num, 64) // infinite if it is too large
+	return f == math.Trunc(f)
+}
 
 // isLess reports whether one JSON number is less than another, as far as a float64 can tell.
 func isLess(a, b string) bool {
@@ -3010,12 +3022,16 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 // by nothing for an optional member of an object. A null that cannot be replaced is an error if
 // strict is set, and stays otherwise.
 func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) {
-	if raw[0] != '{' && raw[0] != '[' || s.elem == nil && s.fields == nil {
+	others := s.others
+	if raw[0] == '[' {
+		others = s.items
+	}
+	if others == nil && s.fields == nil || raw[0] != '{' && raw[0] != '[' {
 		return append(b, raw...), nil
 	}
 	b = append(b, raw[0])
 	for name, val := range members(raw) {
-		f, inner := s.property(string(name)), cmp.Or(s.elem, anything)
+		f, inner := s.property(string(name)), cmp.Or(others, anything)
 		if f != nil {
 			inner = f.schema
 		}
@@ -3049,7 +3065,7 @@ func (s *schema) emptyValue() string {
 		return "null"
 	case s.kind == "array":
 		return "[]"
-	case s.kind == "object" && s.fields == nil && (s.elem != nil || s.open):
+	case s.kind == "object" && s.fields == nil && (s.others != nil || s.open):
 		return "{}"
 	case s.encoding != "":
 		return `""`

@@ -242,6 +242,9 @@ func TestInvalidTypesPanic(t *testing.T) {
 	derived[mapOfItself](t, trial{`{"a":{"b":{"c":{}}}}`, `{"a":{"b":{"c":{}}}}`}, trial{`{"a":1}`, "! a must be an object, got 1"})
 	derived[struct{ A []listOfMaps }](t, trial{`{"A":[[{"k":[{}]}]]}`, `{"A":[[{"k":[{}]}]]}`})
 	hand[struct{ E listOfItself }](openSchema)(t, trial{`{"E":[[],[[]]]}`, `{"E":[[],[[]]]}`})
+	// additionalProperties says nothing about the elements of a list.
+	hand[struct{ E []int }](`{"type":"object","properties":{"E":{"additionalProperties":{"type":"object"}}}}`)(t, trial{`{"E":[1]}`, `{"E":[1]}`})
+	wantPanic(t, "cannot be described", onServer(toolOf[struct{ E pointsToOther }]))
 	s := &Server{}
 	out(struct{ E listOfItself }{listOfItself{nil, {}}}, nil)(s)
 	if tool, results := callX(t, s, "{}"); tool.OutputSchema != nil || results[0].text() != `{"E":[null,[]]}` {
@@ -259,6 +262,8 @@ type (
 	listOfPointers []*listOfPointers
 	listA          []listB
 	listB          []*listA
+	pointsToOther  *pointsBack
+	pointsBack     *pointsToOther
 	mapOfItself    map[string]mapOfItself
 	listOfMaps     []map[string]listOfMaps
 )
@@ -305,9 +310,11 @@ func TestInvalidTagsPanic(t *testing.T) {
 		v         any
 		tag, want string
 	}{
-		{true, `enum:"true"`, `no value of enum is valid: "true"`},
-		{1, `enum:"1,2"`, `no value of enum is valid: "1", "2"`},
-		{time.Time{}, `enum:"today"`, `no value of enum is valid: "today"`},
+		{true, `enum:"true"`, `no value of enum is a valid boolean: "true"`},
+		{1, `enum:"1,2"`, `no value of enum is a valid integer: "1", "2"`}, // one provider refuses every tool otherwise
+		{time.Time{}, `enum:"today"`, `enum must be on a plain string`},
+		{[]byte{}, `enum:"x"`, `enum must be on a plain string`},
+		{"", `enum:"a, b"`, `enum must be on a plain string or a list of them, without a blank after a comma`},
 		{"", `enum:"asc,desc,"`, "enum must not have an empty string"},
 		{"", `enum:""`, "enum must not have an empty string"},
 		{1, `minimum:"one"`, "minimum must be a number"},
@@ -325,6 +332,7 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{time.Time{}, `format:"date"`, "format must be"},
 		{[]byte{}, `format:"email"`, "format must be"},
 		{1, `default:"5.5"`, "default must be an integer"},
+		{1, `default:"null"`, `default must be an integer, got "null"`},
 		{1, `default:"1 2"`, `default must be an integer, got "1 2"`},
 		{1, `default:"\"5\""`, "default must be an integer"},
 		{[]int{}, `default:"[1,\"2\"]"`, "default[1] must be an integer"},
@@ -415,10 +423,10 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"enum":"x"}}`, "InputSchema.a: enum must be a list"},
 		{`"properties":{"a":{"enum":[]}}`, "InputSchema.a: enum must be a list that is not empty"},
 		{`"properties":{"a":{"type":"string","enum":["x",""]}}`, "InputSchema.a: enum must not have an empty string"},
-		{`"properties":{"a":{"type":"integer","enum":["1","2"]}}`, "InputSchema.a: no value of enum is valid"},
-		{`"properties":{"a":{"type":"array","items":{"type":"string","maxLength":1,"enum":["aa","bb"]}}}`, "InputSchema.a[]: no value of enum is valid"},
-		{`"properties":{"a":{"type":"string","const":5}}`, "InputSchema.a: no value of enum is valid"},
-		{`"properties":{"a":{"type":["string","null"],"format":"date","enum":["today"]}}`, "InputSchema.a: no value of enum is valid"},
+		{`"properties":{"a":{"type":"integer","enum":["1","2"]}}`, "InputSchema.a: no value of enum is a valid "},
+		{`"properties":{"a":{"type":"array","items":{"type":"string","maxLength":1,"enum":["aa","bb"]}}}`, "InputSchema.a[]: no value of enum is a valid "},
+		{`"properties":{"a":{"type":"string","const":5}}`, "InputSchema.a: no value of enum is a valid "},
+		{`"properties":{"a":{"type":["string","null"],"format":"date","enum":["today"]}}`, "InputSchema.a: no value of enum is a valid "},
 		{`"properties":{"a":}`, "InputSchema: it is not valid JSON: invalid character '}'"},
 	} {
 		wantPanic(t, test.want, func() { byHand[json.RawMessage](&Server{}, `{"type":"object",`+test.members+`}`) })
@@ -440,17 +448,23 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`InputSchema.b: default must be an integer, got "five"`, func() { byHand[ab](&Server{}, properties+`{"b":{"default":"five"}}}`) }},
 		{`InputSchema.b: default must be an integer, got 0.5`, func() { byHand[ab](&Server{}, properties+`{"b":{"type":"number","default":0.5}}}`) }},
 		{`InputSchema.i8: default must be an integer of 8 bits, in plain digits, got 300`, func() { byHand[map[string]int8](&Server{}, properties+`{"i8":{"type":"integer","default":300}}}`) }},
-		{`InputSchema.l[].b: default must be an integer, got true`, func() {
-			byHand[map[string][]ab](&Server{}, properties+`{"l":{"type":"array","items":{"type":"object","properties":{"b":{"default":true}}}}}}`)
+		{`Elicit.a: default is not valid`, func() {
+			Elicit[struct {
+				A netip.Addr `json:"a" default:"1.2.3"`
+			}](t.Context(), "Where?")
 		}},
-		{`InputSchema[].b: default must be an integer, got []`, func() {
-			byHand[map[string]ab](&Server{}, `{"type":"object","additionalProperties":{"type":"object","properties":{"b":{"default":[]}}}}`)
+		{`a form has strings, numbers, booleans and choices`, func() {
+			Elicit[struct {
+				A [][]string `json:"a" enum:"x,y"`
+			}](t.Context(), "Which?")
 		}},
 		{`In.i: default must be an integer of 64 bits, in plain digits, got 9223372036854775808`, onServer(toolOf[struct {
 			I int64 `json:"i" default:"9223372036854775808"`
 		}])},
 	})
 	byHand[ab](&Server{}, properties+`{"a":{"default":null},"b":{"type":"number","default":5.0}}}`)
+	// A default is converted as an argument is.
+	byHand[ab](&Server{}, properties+`{"a":{"type":"integer","default":5},"b":{"type":"string","default":"5"}}}`)
 	byHand[ab](&Server{}, properties+`{"a":{"type":["string","null"]},"b":{"type":"number"}},"required":["a"]}`)
 	byHand[valIn](&Server{}, properties+`{"c":{}}}`) // which has an UnmarshalJSON
 	byHand[json.RawMessage](&Server{}, properties+`{"a":{"type":"object","properties":{"b":{}},"required":["c"]},"n":{"type":"integer","minimum":0.5,"maximum":1e300},"s":{"type":"string","maxLength":10.0}}}`)
@@ -497,7 +511,7 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		{`"x:r": annotations.audience: a role must be user or assistant, got ""`, resource(Resource{URI: "x:r", Annotations: Annotations{Audience: []Role{""}}})},
 		{`"x:p": annotations.priority must be from 0 to 1, got 5`, resource(Resource{URI: "x:p", Annotations: Annotations{Priority: 5}})},
 		{`"x:{p}": annotations.priority must be from 0 to 1, got -0.1`, resource(Resource{URI: "x:{p}", Annotations: Annotations{Priority: -0.1}})},
-		{`"x:n": Meta: json: unsupported value: NaN`, resource(Resource{URI: "x:n", Annotations: Annotations{Priority: math.NaN()}})},
+		{`"x:n": annotations.priority must be from 0 to 1, got NaN`, resource(Resource{URI: "x:n", Annotations: Annotations{Priority: math.NaN()}})},
 		{`"x:i": icons: theme must be light or dark, got "blue"`, resource(Resource{URI: "x:i", Icons: []Icon{{Src: "https://a"}, {Src: "https://a", Theme: "blue"}}})},
 		{`tool "i": icons: theme must`, func() { addEmpty(s, Tool{Name: "i", Icons: []Icon{{Src: "https://a", Theme: "any"}}}) }},
 		{`prompt "i": icons: theme must`, prompt(Prompt{Name: "i", Icons: []Icon{{Src: "https://a", Theme: "Dark"}}})},
@@ -527,7 +541,7 @@ var invalidURIs = map[string][]string{
 	`"`: {"x://a:b", "x://a:-1/", "x://a:+1?q", "x://a:65536#f", "x://a:1:2", "x://::1/", "x://[::1", "x://[::1]a", "x://[a]", "x://[::g]", "x://a[b]", "x://[::1]@a", "x://:80", "x://u@", "x://u@:80/"},
 }
 
-var validURIs = []string{"file:///C:/a", "urn:x:y", "x:one", "x://", "x:///", "x://?q", "https://user@h:80/p?q#f", "https://u:p:w@h:", "http://[::1]:80/",
+var validURIs = []string{"x:\u0080", "file:///C:/a", "urn:x:y", "x:one", "x://", "x:///", "x://?q", "https://user@h:80/p?q#f", "https://u:p:w@h:", "http://[::1]:80/",
 	"http://u@[::ffff:1.2.3.4]", "mailto:a@b", "data:text/plain;base64,aGk=", "x://%e9%20/%41", "x://a.b:65535", "x://h/2026-11-25T10:00:00",
 	"x+y-z.1:!$&'()*+,;=-._~:@/?"}
 
@@ -704,7 +718,7 @@ func TestReportsWaitForASession(t *testing.T) {
 		first := serve(t, s)
 		synctest.Wait()
 		second := serve(t, s)
-		check(t, maxReports+2, "mcp: 5 more reports were dropped")
+		check(t, maxReports+1, "mcp: 6 more reports were dropped")
 		report(1)
 		check(t, 1, name)
 		first.end()
@@ -1102,8 +1116,8 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	s := mustDerive(reflect.StructOf(fields), "In", forArguments)
 	text := s.render()
 	listed := parseSchema(&text, "In", forArguments, new([]string))
-	check := func(args string) error { return (rules{listed, listed}).checkValue("in", []byte(args)) }
-	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil || (rules{s, s}).checkValue("in", []byte(`{"F19":{"x":1}}`)) == nil {
+	check := func(args string) error { return (rules{listed, listed}).checkValue("in", []byte(args), fromTag) }
+	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil || (rules{s, s}).checkValue("in", []byte(`{"F19":{"x":1}}`), fromTag) == nil {
 		t.Errorf("%d bytes: %s", len(text), text[len(text)-200:])
 	}
 }
@@ -1527,13 +1541,13 @@ func TestArguments(t *testing.T) {
 		{"numbers that the Go type does not hold", derived[numbers], []trial{
 			{`{"i":5.5}`, "! i must be an integer, got 5.5"},
 			{`{"b":1e-1}`, "! b must be an integer, got 1e-1"},
-			{`{"i":9007199254740993.0}`, "! i must be an integer, got 9007199254740993.0"}, // a float64 does not hold it
-			{`{"i":0.99999999999999999999}`, "! i must be an integer, got 0.99999999999999999999"},
+			{`{"i":9007199254740993.0}`, "! i must be an integer of 64 bits, in plain digits, got 9007199254740993.0"}, // a float64 does not hold it
+			{`{"i":0.99999999999999999999}`, "! i must be an integer of 64 bits, in plain digits, got 0.99999999999999999999"},
 			{`{"i":9223372036854775808,"u":18446744073709551616}`, "! i must be an integer of 64 bits, in plain digits, got 9223372036854775808; " +
 				"u must be an unsigned integer of 64 bits, in plain digits, got 18446744073709551616"},
 			{`{"i":1e300,"b":128,"c":256}`, "! i must be an integer of 64 bits, in plain digits, got 1e300; b must be at most 127, got 128; c must be at most 255, got 256"},
 			{`{"u":-1}`, "! u must be at least 0, got -1"},
-			{`{"b":1e99999999999999999999}`, "! b must be an integer, got 1e99999999999999999999"},
+			{`{"b":1e99999999999999999999}`, "! b must be at most 127, got 1e99999999999999999999"},
 			{`{"g":1e300}`, "! g must be a number of 32 bits, in plain digits, got 1e300"},
 		}},
 		{"numbers in a map that the Go type does not hold", derived[struct{ M map[string]int64 }], []trial{
@@ -2051,7 +2065,11 @@ func TestResults(t *testing.T) {
 		{"promised number", out[any](5, nil, `{"type":"integer"}`), texts("5"), "5"},
 		{"promised anything", out[any](5, nil, `{"properties":{}}`), texts("5"), "5"},
 		{"promised bytes", out[any]([]byte{0x80}, nil, `{"type":"string","contentEncoding":"base64"}`), texts(`"gA=="`), `"gA=="`},
-		{"promised object", out[any]("A", nil, objectSchema), isError("The result cannot be sent: the output schema promises structured output, but there is none"), ""},
+		{"promised object", out[any]("A", nil, objectSchema), isError("The result cannot be sent: there is no structured output, or it is not an object, as the output schema promises"), ""},
+		{"promised object in a Result", out(&Result{StructuredContent: []int{1}}, nil, objectSchema),
+			isError("The result cannot be sent: there is no structured output, or it is not an object, as the output schema promises"), ""},
+		{"a list where the members of an object are described", out[any]([]any{nil}, nil,
+			`{"properties":{},"additionalProperties":{"type":"string"}}`), texts(`[null]`), `[null]`},
 		{"annotated", out(Content{Text: "a", Annotations: Annotations{Audience: []Role{RoleUser}}, Meta: map[string]any{"a": nil}}, nil),
 			`"content":[{"type":"text","text":"a","annotations":{"audience":["user"]},"_meta":{"a":null}}]`, ""},
 	} {

@@ -633,12 +633,12 @@ func (c *session) acceptResponse(e *envelope) {
 		c.logf("response ignored: no request of this server has the id %s", oneLine(cmp.Or(string(e.id), "(missing)")))
 	case !e.isUTF8:
 		resolveCall(call, reply{err: errors.New("mcp: the client's response is not UTF-8")})
-	case e.err == nil:
+	case e.err == nil && e.result != nil:
 		resolveCall(call, reply{result: e.result})
 	default:
 		message, _ := unquote(member(e.err, "message"))
-		code := cmp.Or(string(member(e.err, "code")), "no code")
-		resolveCall(call, reply{err: fmt.Errorf("mcp: the client responded with an error: %s (%.20s)", cmp.Or(excerpt(message), "no message"), code)})
+		resolveCall(call, reply{err: fmt.Errorf("mcp: the client responded with an error: %s (%.20s)",
+			cmp.Or(excerpt(message), "no message"), cmp.Or(string(member(e.err, "code")), "no code"))})
 	}
 }
 
@@ -662,7 +662,7 @@ type service struct {
 }
 
 // A responder runs a handler with ctx, and returns the response to r, as a line, or the error with
-// which r fails. If it returns both, as for a result with IsError, the line is the response.
+// which r fails.
 type responder func(ctx context.Context, r *request) (line []byte, err error)
 
 // services holds the methods of the protocol: those that open a conversation, lists,
@@ -983,8 +983,8 @@ func (r *request) unknownItem() *Error {
 	if more := len(names) - 10; more > 0 {
 		names = append(names[:10], "and "+strconv.Itoa(more)+" more")
 	}
-	what := "Unknown " + strings.TrimSuffix(kindNames[r.service.kind], "s") + ": " + excerpt(r.name)
-	return coded(codeParams, what+" (there is "+cmp.Or(strings.Join(names, ", "), "none")+")")
+	return coded(codeParams, "Unknown "+strings.TrimSuffix(kindNames[r.service.kind], "s")+": "+excerpt(r.name)+
+		" (there is "+cmp.Or(strings.Join(names, ", "), "none")+")")
 }
 
 // complete suggests values for an argument of a prompt or a variable of a template. A handler
@@ -1499,8 +1499,8 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 		structured = nil
 	}
 	// Clients refuse such a result.
-	if r.item.output != nil && !res.IsError && structured == nil {
-		return nil, r.unsendable(errors.New("the output schema promises structured output, but there is none"))
+	if r.item.output != nil && !res.IsError && (structured == nil || structured[0] != '{' && !r.item.notObject) {
+		return nil, r.unsendable(errors.New("there is no structured output, or it is not an object, as the output schema promises"))
 	}
 	content := res.Content
 	if len(content) == 0 && structured != nil {

@@ -66,7 +66,7 @@ type client struct {
 
 // serve starts a session of s with a client that reads everything. If the session is still
 // open at the end of the bubble, it must end well; see end.
-func serve(t *testing.T, s *Server, trace ...io.Writer) *client {
+func serve(t *testing.T, s *Server, trace ...*os.File) *client {
 	t.Helper()
 	c := serveUnread(t, s, trace...)
 	c.listen()
@@ -74,7 +74,7 @@ func serve(t *testing.T, s *Server, trace ...io.Writer) *client {
 }
 
 // serveUnread starts a session whose client reads nothing before listen.
-func serveUnread(t *testing.T, s *Server, trace ...io.Writer) *client {
+func serveUnread(t *testing.T, s *Server, trace ...*os.File) *client {
 	t.Helper()
 	if s.Name == "" {
 		s.Name, s.Version = "demo", "1.0.0"
@@ -148,18 +148,17 @@ func (s *Server) openSessions() []*session {
 
 // serveTraced is Serve with traces. If MCP_TEST_WIRE names a folder, each session is
 // also traced to a file in it, which .ci/schema checks.
-func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace ...io.Writer) error {
+func serveTraced(ctx context.Context, s *Server, r io.Reader, w io.Writer, trace ...*os.File) error {
 	if wireFolder != "" {
 		file := must(os.CreateTemp(wireFolder, "session"))
 		defer file.Close()
-		trace = append([]io.Writer{file}, trace...)
+		trace = append(trace, file)
 	}
-	if len(trace) == 0 {
-		return s.Serve(ctx, r, w)
+	for _, file := range trace {
+		r = io.MultiReader(r, strings.NewReader("\n")) // ends a last line
+		r, w = io.TeeReader(r, &tracer{file: file, prefix: "in  "}), io.MultiWriter(w, &tracer{file: file, prefix: "out "})
 	}
-	to := log.New(io.MultiWriter(trace...), "", log.LstdFlags|log.Lmicroseconds)
-	r = io.MultiReader(r, strings.NewReader("\n")) // ends a last line
-	return s.Serve(ctx, io.TeeReader(r, &tracer{log: to, prefix: "in  "}), io.MultiWriter(w, &tracer{log: to, prefix: "out "}))
+	return s.Serve(ctx, r, w)
 }
 
 var wireFolder = os.Getenv("MCP_TEST_WIRE")
@@ -2171,6 +2170,7 @@ func TestClientResponses(t *testing.T) {
 			{`"result":{"roots":[]},"error":{"code":1,"message":"m"}`, "error: mcp: the client responded with an error: m (1)"},
 			{`"result":{"roots":[]},"error":null`, `"[]"`},
 			{`"error":null,"result":{"roots":[]}`, `"[]"`},
+			{`"error":null`, "error: mcp: the client responded with an error: no message (no code)"},
 		} {
 			id := strconv.Itoa(i + 1)
 			c.play(fmt.Sprint("> ", id, " call ask"), fmt.Sprint("< ", id, " roots/list {}"))
@@ -2874,9 +2874,9 @@ func TestShortRequestKeepsNoLongLine(t *testing.T) {
 // A last line needs no newline.
 func TestTrace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		var out bytes.Buffer
+		out := must(os.CreateTemp(t.TempDir(), "trace"))
 		var want []string
-		c := serve(t, &s.Server, &out)
+		c := serve(t, &s.Server, out)
 		for _, line := range []string{pingLine, full("1+ call hi"), "", "rubbish", " " + full("2+ call panic") + "\r", `{"jsonrpc":"2.0","method":"x"}`, pingLine} {
 			c.send(line)
 			if line != "" {
@@ -2888,37 +2888,43 @@ func TestTrace(t *testing.T) {
 		}
 		c.end()
 		var got []string
-		for _, m := range regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} (.*)$`).FindAllStringSubmatch(out.String(), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} (.*)$`).FindAllStringSubmatch(contents(out), -1) {
 			got = append(got, m[1])
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("trace:\n%s\nwant:\n%s", out.String(), strings.Join(want, "\n"))
+			t.Errorf("trace:\n%s\nwant:\n%s", contents(out), strings.Join(want, "\n"))
 		}
 	})
 	bubble(t, func(t *testing.T, s *stage) {
-		var trace bytes.Buffer
+		trace := must(os.CreateTemp(t.TempDir(), "trace"))
 		s.MaxMessageBytes = 10
-		c := serve(t, &s.Server, &trace)
+		c := serve(t, &s.Server, trace)
 		for _, part := range []string{"123456", "789012", "345\n", "1234567890\n", "no newline"} {
 			io.WriteString(c.in, part)
 		}
 		c.in.Close()
 		c.ends(0, nil)
-		if got := trace.String(); !strings.Contains(got, " in  no newline\n") || !strings.Contains(got, " in  123456789012345\n") || !strings.Contains(got, " in  1234567890\n") {
+		if got := contents(trace); !strings.Contains(got, " in  no newline\n") || !strings.Contains(got, " in  123456789012345\n") || !strings.Contains(got, " in  1234567890\n") {
 			t.Errorf("trace:\n%s", got)
 		}
 	})
 	bubble(t, func(t *testing.T, s *stage) { // responses that were not written are not in the trace
-		var trace bytes.Buffer
-		c := serveUnread(t, &s.Server, &trace)
+		trace := must(os.CreateTemp(t.TempDir(), "trace"))
+		c := serveUnread(t, &s.Server, trace)
 		c.send("1+ call hi", "2+ call hi")
 		synctest.Wait()
 		c.hangUp(io.ErrClosedPipe)
 		c.ends(0, nil)
-		if got := trace.String(); strings.Contains(got, " out ") || strings.Count(got, " in ") != 2 {
+		if got := contents(trace); strings.Contains(got, " out ") || strings.Count(got, " in ") != 2 {
 			t.Errorf("trace:\n%s", got)
 		}
 	})
+}
+
+// contents closes a file and returns what is in it.
+func contents(f *os.File) string {
+	f.Close()
+	return string(must(os.ReadFile(f.Name())))
 }
 
 // Serve waits for the diagnostics, up to WaitDelay. If ErrorLog blocks, it delays no response,

@@ -6,7 +6,6 @@ package mcp
 import (
 	"context"
 	"io"
-	"log"
 	"os"
 )
 
@@ -18,6 +17,5 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		panic(err)
 	}
 	defer f.Close()
-	to := log.New(f, "", log.LstdFlags|log.Lmicroseconds)
-	return s.serveUntraced(ctx, io.TeeReader(r, &tracer{log: to, prefix: "in  "}), io.MultiWriter(w, &tracer{log: to, prefix: "out "}))
+	return s.serveUntraced(ctx, io.TeeReader(r, &tracer{file: f, prefix: "in  "}), io.MultiWriter(w, &tracer{file: f, prefix: "out "}))
 }
