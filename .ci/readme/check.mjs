@@ -19,7 +19,7 @@ if (!out) throw new Error('usage: check.mjs OUT');
 const maxWords = 1400; // of the README
 const places = ['clone', 'module', 'hosts', 'interop']; // as in commands in .ci/run
 const packages = ['context', 'encoding/json', 'errors', 'fmt', 'io', 'io/fs', 'log', 'log/slog', 'net', 'net/http', 'os', 'os/exec',
-  'path/filepath', 'strings', 'sync', 'testing', 'time', 'example.com/mcp'];
+  'path/filepath', 'slices', 'strings', 'sync', 'testing', 'time', 'example.com/mcp'];
 
 let failed = 0;
 function fail(message) {
