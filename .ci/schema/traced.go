@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 )
 
 // Serve calls serveUntraced and writes all lines of both directions to a new file
@@ -17,5 +18,6 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		panic(err)
 	}
 	defer f.Close()
+	r = io.MultiReader(r, strings.NewReader("\n")) // ends a last line
 	return s.serveUntraced(ctx, io.TeeReader(r, &tracer{file: f, prefix: "in  "}), io.MultiWriter(w, &tracer{file: f, prefix: "out "}))
 }
