@@ -481,8 +481,7 @@ type PromptMessage struct {
 // A Role is a side of a conversation.
 type Role string
 
-const RoleUser Role = "user"
-const RoleAssistant Role = "assistant" // the model
+const RoleUser, RoleAssistant Role = "user", "assistant" // the assistant is the model
 
 // A PromptFunc returns the messages of a prompt. The map args holds all required arguments, and
 // no unknown ones. The text of an error is sent to the client.
@@ -2637,13 +2636,15 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 	end := 1                      // raw[:end] has the members so far
 	came := make(map[string]bool) // the names that came: false if the member is treated as absent
 	for key, given := range members(raw) {
-		from, val := len(c.faults), given
+		from, val, err := len(c.faults), given, error(nil)
 		name, inner, optional, known := in.memberRules(key)
 		_, again := came[name]
 		isDropped := name == waitForPrevious && c.depth == 1 && in.check.property(name) == nil
-		meant, _ := inner.converted(val, c.source)
+		meant := val
+		if optional {
+			meant, _ = inner.converted(val, c.source)
+		}
 		isAbsent := optional && !inner.check.allowsNull() && meant[0] == 'n'
-		var err error
 		switch {
 		case isDropped:
 		case !known:
