@@ -47,13 +47,13 @@ import (
 // ErrClosed is the cause of a handler's context, and the error of a question to the
 // client, if the client has closed the connection. errors.Is(ErrClosed,
 // [context.Canceled]) is true.
-var ErrClosed error = closedError{}
+var ErrClosed error = &closedError{}
 
 type closedError struct{}
 
-func (closedError) Error() string { return "mcp: the client has closed the connection" }
+func (*closedError) Error() string { return "mcp: the client has closed the connection" }
 
-func (closedError) Is(target error) bool { return target == context.Canceled }
+func (*closedError) Is(target error) bool { return target == context.Canceled }
 
 // ErrWaitDelay is wrapped by the error of Serve if handlers did not return within
 // [Server.WaitDelay], or if the client did not read all responses by then. The goroutines
@@ -372,7 +372,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	defer stop()
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
-	in, out := stdioFile{&stdin, serving, io.Discard}, stdioFile{&stdout, serving, io.Discard}
+	in, out := &stdioFile{&stdin, serving, io.Discard}, &stdioFile{&stdout, serving, io.Discard}
 	if name := os.Getenv("MCP_TRACE"); name != "" {
 		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -400,7 +400,7 @@ type stdioFile struct {
 	trace   io.Writer // receives what is read or written
 }
 
-func (f stdioFile) Read(b []byte) (int, error) {
+func (f *stdioFile) Read(b []byte) (int, error) {
 	n, err := f.whenReady(f.File.Read, b)
 	f.trace.Write(b[:n])
 	if err != nil {
@@ -409,7 +409,7 @@ func (f stdioFile) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (f stdioFile) Write(b []byte) (int, error) {
+func (f *stdioFile) Write(b []byte) (int, error) {
 	n, err := f.whenReady(f.File.Write, b)
 	f.trace.Write(b[:n])
 	return n, err
@@ -417,7 +417,7 @@ func (f stdioFile) Write(b []byte) (int, error) {
 
 // whenReady calls transfer, a Read or a Write, for b, and again for what is left of b each time
 // that the file is not ready.
-func (f stdioFile) whenReady(transfer func([]byte) (int, error), b []byte) (n int, err error) {
+func (f *stdioFile) whenReady(transfer func([]byte) (int, error), b []byte) (n int, err error) {
 	for {
 		more, err := transfer(b[n:])
 		n += more
@@ -433,7 +433,7 @@ func (f stdioFile) whenReady(transfer func([]byte) (int, error), b []byte) (n in
 
 // closedTerminal returns io.ErrClosedPipe if err says that the terminal is gone, as after the end
 // of "docker run -t". The same error of another file is a failure.
-func (f stdioFile) closedTerminal(err error) error {
+func (f *stdioFile) closedTerminal(err error) error {
 	if errors.Is(err, syscall.EIO) {
 		if info, statErr := f.Stat(); statErr == nil && info.Mode()&os.ModeCharDevice != 0 {
 			return io.ErrClosedPipe

@@ -11,6 +11,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"io/fs"
 	"log"
 	"log/slog"
@@ -21,6 +25,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 	"unicode/utf8"
 
@@ -474,47 +479,75 @@ func ExampleElicit() {
 	// {"content":[{"type":"text","text":"printed on 210 by 297 mm"}]}
 }
 
-// Middleware is a function around a handler. It does not see calls that are refused before the
-// handler runs: those of an unknown tool, or with invalid arguments. The function addTool is
-// used in place of AddTool: it limits the time of each call and logs the call with its outcome.
-func Example_middleware() {
+// Three functions around each call: log it with its duration and outcome, refuse all tools but
+// two, and limit its time.
+func ExampleServer_intercept() {
 	s := &mcp.Server{Name: "clock", Version: "1.0.0"}
-	addTool(s, mcp.Tool{Name: "now"}, func(ctx context.Context, _ struct{}) (string, error) {
+	s.Intercept = func(ctx context.Context, next func(context.Context) error) error {
+		return logCall(ctx, func(ctx context.Context) error {
+			return allowTools(ctx, func(ctx context.Context) error {
+				return limitTime(ctx, next)
+			})
+		})
+	}
+	mcp.AddTool(s, mcp.Tool{Name: "now"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return "noon", nil
 	})
-	addTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+	mcp.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
+	mcp.AddTool(s, mcp.Tool{Name: "reset"}, func(ctx context.Context, _ struct{}) (string, error) {
+		return "reset", nil
+	})
 
 	request(s, "tools/call", `{"name":"now","arguments":{}}`)
+	request(s, "tools/call", `{"name":"now","arguments":{"zone":"CET"}}`)
 	request(s, "tools/call", `{"name":"wait","arguments":{}}`)
+	request(s, "tools/call", `{"name":"reset","arguments":{}}`)
 	// Output:
-	// now succeeded
+	// tools/call now succeeded in less than a second
 	// {"content":[{"type":"text","text":"noon"}]}
-	// wait failed: it took more than 10ms
-	// {"content":[{"type":"text","text":"it took more than 10ms"}],"isError":true}
+	// tools/call now failed in less than a second: Invalid arguments: zone is unknown: no arguments are allowed here
+	// {"content":[{"type":"text","text":"Invalid arguments: zone is unknown: no arguments are allowed here"}],"isError":true}
+	// tools/call wait failed in less than a second: context deadline exceeded
+	// {"content":[{"type":"text","text":"context deadline exceeded"}],"isError":true}
+	// tools/call reset failed in less than a second: the tool reset is not allowed here
+	// {"content":[{"type":"text","text":"the tool reset is not allowed here"}],"isError":true}
 }
 
-func addTool[In, Out any](s *mcp.Server, t mcp.Tool, handler func(context.Context, In) (Out, error)) {
-	const limit = 10 * time.Millisecond
-	mcp.AddTool(s, t, func(ctx context.Context, in In) (Out, error) {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		out, err := handler(ctx, in)
-		switch {
-		case errors.Is(err, mcp.ErrInputRequired):
-			fmt.Println(t.Name, "asks the user and runs again")
-		case errors.Is(err, context.DeadlineExceeded):
-			err = fmt.Errorf("it took more than %v", limit)
-			fallthrough
-		case err != nil:
-			fmt.Println(t.Name, "failed:", err)
-		default:
-			fmt.Println(t.Name, "succeeded")
-		}
-		return out, err
-	})
+func logCall(ctx context.Context, next func(context.Context) error) error {
+	start := time.Now()
+	err := next(ctx)
+	took := "in less than a second"
+	if d := time.Since(start); d > time.Second {
+		took = "after " + d.String()
+	}
+	r := mcp.RequestFrom(ctx)
+	switch {
+	case errors.Is(err, mcp.ErrInputRequired): // a question in 2026-07-28, not a failure
+		fmt.Println(r.Method, r.Name, "asks", took)
+	case err != nil:
+		fmt.Printf("%s %s failed %s: %v\n", r.Method, r.Name, took, err)
+	default:
+		fmt.Println(r.Method, r.Name, "succeeded", took)
+	}
+	return err
+}
+
+func allowTools(ctx context.Context, next func(context.Context) error) error {
+	switch r := mcp.RequestFrom(ctx); {
+	case r.Method != "tools/call", r.Name == "now", r.Name == "wait":
+		return next(ctx)
+	default:
+		return fmt.Errorf("the tool %s is not allowed here", r.Name)
+	}
+}
+
+func limitTime(ctx context.Context, next func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	return next(ctx)
 }
 
 // An MCP App is a page that a host shows with the result of a tool. The page is a
@@ -823,4 +856,95 @@ func request(s *mcp.Server, method, params string, answers ...string) {
 	if err := <-served; err != nil {
 		fmt.Println(err)
 	}
+}
+
+// ---- the exported API ----
+
+// The exported API is that of 4.0.0, which is in testdata, and these additions.
+func TestExportedAPI(t *testing.T) {
+	additions := []string{
+		"field Server.Checksum func(data []byte) string",
+		"field Server.Intercept func(ctx context.Context, next func(context.Context) error) error",
+	}
+	data, err := os.ReadFile("testdata/api-4.0.0.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := strings.Split(strings.TrimSpace(string(data)), "\n")
+	var now []string
+	for _, name := range []string{"mcp.go", "session.go", "cancel.go"} {
+		now = append(now, exportedOf(t, name)...)
+	}
+	for _, line := range slices.Concat(before, additions) {
+		if !slices.Contains(now, line) {
+			t.Errorf("missing: %s", line)
+		}
+	}
+	for _, line := range now {
+		if !slices.Contains(before, line) && !slices.Contains(additions, line) {
+			t.Errorf("new: %s", line)
+		}
+	}
+}
+
+// exportedOf returns a line for each exported name of a file.
+func exportedOf(t *testing.T, name string) (lines []string) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fieldsOf := func(list *ast.FieldList) (all []string) {
+		for _, f := range list.List {
+			for _, name := range f.Names {
+				all = append(all, name.Name+" "+types.ExprString(f.Type))
+			}
+			if f.Names == nil {
+				all = append(all, types.ExprString(f.Type))
+			}
+		}
+		return all
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			of := ""
+			if d.Recv != nil {
+				of = types.ExprString(d.Recv.List[0].Type) + "."
+			}
+			if d.Name.IsExported() && (of == "" || ast.IsExported(strings.TrimPrefix(of, "*"))) {
+				params := ""
+				if d.Type.TypeParams != nil {
+					params = "[" + strings.Join(fieldsOf(d.Type.TypeParams), ", ") + "]"
+				}
+				lines = append(lines, "func "+of+d.Name.Name+params+strings.TrimPrefix(types.ExprString(d.Type), "func"))
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						if name.IsExported() {
+							lines = append(lines, d.Tok.String()+" "+name.Name)
+						}
+					}
+				case *ast.TypeSpec:
+					if !spec.Name.IsExported() {
+						continue
+					}
+					fields, isStruct := spec.Type.(*ast.StructType)
+					if !isStruct {
+						lines = append(lines, "type "+spec.Name.Name+" "+types.ExprString(spec.Type))
+						continue
+					}
+					lines = append(lines, "type "+spec.Name.Name+" struct")
+					for _, field := range fieldsOf(fields.Fields) {
+						if ast.IsExported(field) {
+							lines = append(lines, "field "+spec.Name.Name+"."+field)
+						}
+					}
+				}
+			}
+		}
+	}
+	return lines
 }

@@ -206,6 +206,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,6 +268,22 @@ type Server struct {
 	// so neither registration nor a handler waits for a log that is not read, and a program that
 	// never serves prints none. At most 1,000 wait; if there are more, only their number is printed.
 	ErrorLog *log.Logger
+
+	// Intercept is called around each call of a tool, prompt or resource, each completion, and each
+	// method of AddMethod, also if the name is unknown or the arguments are wrong: for logs, metrics,
+	// time limits and refusals. It calls next at most once, with ctx or a context derived from it,
+	// which the handler then has. next returns nil, or the error with which the call fails: that of
+	// the handler, or one whose text the model reads, also for a Result with IsError. If Intercept
+	// returns the error of next, or nil, what the handler made is sent. If it returns another error,
+	// that is sent as if the handler had returned it. If it returns nil without next, the call fails
+	// with -32603.
+	//
+	// A second next, one after Intercept has returned, and one with another context return an error
+	// and call no handler. If a next still runs, the library waits for it. Intercept runs like a
+	// handler, and may ask the client. A panic in it, or in the handler, which passes through it,
+	// costs only the call. In revision 2026-07-28 each round of a question is a call, and fails with
+	// [ErrInputRequired] if it asks. To hide a tool, use [Tool.Enabled]: Intercept only refuses it.
+	Intercept func(ctx context.Context, next func(context.Context) error) error
 
 	// Checksum returns a checksum of data; the string may hold any bytes. The library uses it to
 	// match an answer of a client of revision 2026-07-28 to its question and its call. nil means a
@@ -568,14 +585,14 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 			panic(found.undescribed.Error() + ", or set InputSchema")
 		}
 		panicIf(found.badTag)
-		panicUnless(set.kind == "object", where, "In must be a struct or a map, unless InputSchema is set")
+		panicUnless(set.kind == "object" || set.own != nil, where, "In must be a struct or a map, unless InputSchema is set")
 		t.InputSchema, source = set.render(), where+": In"
 		warnings = append(warnings, found.warnings...)
 	}
 	panicUnless(set.kind == "object" || set.kind == "", where, "no object can be stored in an In of type %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
 	in := &rules{set: set, check: parseSchema(&t.InputSchema, source, forArguments, &warnings)}
-	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `InputSchema must have "type": "object"`)
+	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
 	for _, f := range in.check.fields {
 		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
@@ -592,7 +609,8 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		panicUnless(t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
 	default:
 		out, found = derive(to, where+": Out", forResults)
-		isObject := (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object"
+		isObject := (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.kind == "object" ||
+			to.Kind() != reflect.Pointer && string(member(out.own, "type")) == `"object"`
 		if t.OutputSchema == nil && isObject && found.undescribed == nil {
 			panicIf(found.badTag)
 			t.OutputSchema, source = out.render(), where+": Out"
@@ -925,7 +943,7 @@ func checkTemplate(prefix string, vars []variable) error {
 	sample := prefix
 	for i, v := range vars {
 		if v.after == "" && i < len(vars)-1 {
-			return fmt.Errorf("no URI matches {%s}, because the next variable follows it without a text between them", v.name)
+			return errors.New("no URI matches {" + v.name + "}, because the next variable follows it without a text between them")
 		}
 		sample += "0" + v.after // a digit may be in each part of a URI, also in a port
 	}
@@ -989,7 +1007,7 @@ func isAuthority(s string) bool {
 // the lists and the order. It is not held while users' code runs.
 
 // A kind is one of the kinds of items that a server offers and lists, or what else it may declare.
-type kind int
+type kind uint8
 
 const (
 	tools kind = iota
@@ -1112,13 +1130,6 @@ func (s *Server) removeItems(k kind, names []string) {
 	}
 }
 
-// changes returns how often the list of a kind has changed.
-func (s *Server) changes(k kind) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lists[k].changes
-}
-
 // maxMatched bounds the bytes of a URI that is matched with templates, because that costs its length
 // for each template.
 const maxMatched = 64 << 10
@@ -1140,8 +1151,8 @@ func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 	return it, nil
 }
 
-// listInOrder returns the items of a kind in the order in which they were added, and
-// the number that changes returns. A list that it has returned never changes: after a
+// listInOrder returns the items of a kind in the order in which they were added, and how often
+// the list that clients see has changed. A list that it has returned never changes: after a
 // change it makes a new one.
 func (s *Server) listInOrder(k kind) (items []*item, changes int) {
 	s.mu.Lock()
@@ -1241,7 +1252,8 @@ func (s *Server) takeReports() []string {
 // begins with "notifications/", or if h is nil.
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
-	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
+	isOurs := slices.ContainsFunc(services[:], func(o service) bool { return o.method == name })
+	panicUnless(name != "" && !isOurs && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
 		where, "the name is empty, or is reserved for the protocol")
 	panicUnless(h != nil, where, "the handler is nil")
 	run := func(ctx context.Context, r *request) ([]byte, error) {
@@ -1261,9 +1273,14 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 
 // findMethod returns the service of a method, or unknownMethod.
 func (s *Server) findMethod(name string) *service {
+	for i := range services {
+		if services[i].method == name {
+			return &services[i]
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return cmp.Or(services[name], s.methods[name], unknownMethod)
+	return cmp.Or(s.methods[name], unknownMethod)
 }
 
 // ---- functions for handlers ----
@@ -1622,7 +1639,7 @@ func (s *schema) checkForm() (hasList bool) {
 	for _, f := range s.fields {
 		isList := f.schema.kind == "array" && f.schema.items.kind == "string" && f.tag.Get("enum") != ""
 		hasList = hasList || isList
-		panicUnless(isList || f.schema.kind != "array" && f.schema.kind != "object" && f.schema.encoding == "",
+		panicUnless(isList || f.schema.kind != "array" && f.schema.kind != "object" && f.schema.encoding == "" && f.schema.own == nil,
 			"mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
 	}
 	return hasList
@@ -1713,6 +1730,7 @@ func SchemaOf[T any]() json.RawMessage {
 // contains itself contains itself too.
 type schema struct {
 	typ      reflect.Type // nil if the schema was written by hand
+	own      []byte       // what the method JSONSchema of typ returns, in place of all that follows
 	kind     string       // the JSON type, besides null; "" if there is none, or more than one
 	kinds    []string     // by hand: the types that are allowed; nil: all
 	fields   []*field     // of an object
@@ -1805,13 +1823,20 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	has := reflect.PointerTo(t).Implements
 	reads, writes := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
 	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
-	if (reads || writes || isNumber) && !isTime {
-		d.cannotDescribe(where, t, "it has a JSON form of its own; write a string, a struct or a map[string]any")
+	hasForm := reads && d.why == forArguments || writes && d.why == forResults
+	if hasForm || !reads && !writes {
+		s.own = ownSchema(t, where, hasForm)
+	}
+	switch {
+	case s.own != nil:
+		return s
+	case (reads || writes || isNumber) && !isTime:
+		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write "+plainType(t))
 	}
 	switch k := t.Kind(); {
 	case isTime:
 		s.kind, s.format, s.text = "string", "date-time", true
-	case reads && d.why == forArguments || writes && d.why == forResults || isNumber:
+	case hasForm || isNumber:
 		// Otherwise encoding/json sets or writes t as any type of its kind.
 	case d.why == forArguments && has(reflect.TypeFor[encoding.TextUnmarshaler]()),
 		d.why == forResults && has(reflect.TypeFor[encoding.TextMarshaler]()):
@@ -1856,6 +1881,54 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		d.cannotDescribe(where, t, `leave it out, as with the tag json:"-"`)
 	}
 	return s
+}
+
+// A describer is a type that describes its JSON form.
+type describer interface{ JSONSchema() json.RawMessage }
+
+// ownSchema returns what the method JSONSchema of t returns for a zero value, or nil if there is none.
+// A method that is promoted from an embedded field counts only if t has its JSON form too. It
+// panics if the schema is invalid, or if the method panics or calls itself.
+func ownSchema(t reflect.Type, where string, hasForm bool) json.RawMessage {
+	v, ok := reflect.New(t).Interface().(describer)
+	for i := 0; ok && !hasForm && t.Kind() == reflect.Struct && i < t.NumField(); i++ {
+		f := t.Field(i)
+		ok = !f.Anonymous || !reflect.PointerTo(f.Type).Implements(reflect.TypeFor[describer]()) && !f.Type.Implements(reflect.TypeFor[describer]())
+	}
+	if !ok {
+		return nil
+	}
+	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
+	defer func() {
+		why := recover()
+		if why == nil {
+			return
+		}
+		text := fmt.Sprint(why)
+		if !strings.Contains(text, "the method JSONSchema of") { // otherwise the method is named, or one that it calls
+			text = where + " panicked: " + text
+		}
+		panic(text)
+	}()
+	// It may call itself through SchemaOf. No call of a program that works is as deep.
+	panicUnless(runtime.Callers(5000, make([]uintptr, 1)) == 0, where, "it calls itself")
+	own := v.JSONSchema()
+	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
+	parseSchema(&own, where, forResults, new([]string))
+	return own
+}
+
+// plainType returns what to write in place of a type with a JSON form of its own.
+func plainType(t reflect.Type) string {
+	switch k := t.Kind(); {
+	case k == reflect.String:
+		return "string"
+	case reflect.Bool <= k && k <= reflect.Float64:
+		return k.String() + ", to which text is converted"
+	case k == reflect.Struct && t.NumField() == 0:
+		return "struct{}"
+	}
+	return "a string, a struct or a map[string]any"
 }
 
 // ranges holds the bounds of integers that a schema shows. The range of an int differs between
@@ -1943,21 +2016,16 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 // checkTags returns an error if a tag would have no effect, or would mislead models. What the tags
 // say is written by appendNode, and checked when the schema is parsed.
 func (d *deriver) checkTags(f *field) error {
-	// Package reflect has no list of the tags.
-	for rest := string(f.tag); ; {
-		key, after, _ := strings.Cut(rest, ":")
-		value, err := strconv.QuotedPrefix(after)
-		if err != nil {
-			break
-		}
-		key, rest = strings.TrimSpace(key), after[len(value):]
+	for _, word := range strings.Fields(string(f.tag)) {
+		key, _, isKey := strings.Cut(word, `:"`) // in a value, a backslash is before the quote
+		isName := func(name string) bool { return strings.EqualFold(name, key) }
 		for _, tag := range misspelledTags {
-			if strings.EqualFold(tag.name, key) && tag.write != key {
+			if isKey && key != tag.write && slices.ContainsFunc(strings.Fields(tag.names), isName) {
 				d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+tag.write)
 			}
 		}
 	}
-	if f.schema.kind == "" { // it is left to encoding/json
+	if f.schema.kind == "" && f.schema.own == nil { // it is left to encoding/json
 		return nil
 	}
 
@@ -1965,7 +2033,7 @@ func (d *deriver) checkTags(f *field) error {
 	doc := f.tag.Get("jsonschema")
 	first, _, _ := strings.Cut(doc, ",")
 	word, _, keyed := strings.Cut(doc, "=")
-	if first == "required" || keyed && word != "" && consistsOf(word, "_") {
+	if doc == "-" || first == "required" || keyed && word != "" && consistsOf(word, "_") {
 		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
 			"other keywords have tags of their own, such as enum:\"a,b\"", doc)
 	}
@@ -1973,12 +2041,12 @@ func (d *deriver) checkTags(f *field) error {
 	if hasFormat && (!f.schema.isPlainText() || !slices.Contains(formats, format)) {
 		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
 	}
-	if enum := f.tag.Get("enum"); strings.Contains(enum, ", ") || enum != "" && f.schema.hasOwnText() {
+	if enum := f.tag.Get("enum"); strings.Contains(enum, ", ") || enum != "" && (f.schema.hasOwnText() || f.schema.own != nil) {
 		return errors.New("enum must be on a plain string or a list of them, without a blank after a comma")
 	}
 	for _, word := range boundTags {
 		if _, ok := f.tag.Lookup(word); ok && !slices.Contains(boundWords[f.schema.kind], word) {
-			return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
+			return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists; JSONSchema has its own")
 		}
 	}
 	return nil
@@ -1987,18 +2055,15 @@ func (d *deriver) checkTags(f *field) error {
 // boundTags are the tags for bounds.
 var boundTags = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 
-// misspelledTags holds what to write for a tag in another spelling, one of another library, or one
-// with the name of a keyword that has no tag.
-var misspelledTags = []struct{ name, write string }{
-	{"json", "json"}, {"jsonschema", "jsonschema"}, {"enum", "enum"}, {"default", "default"}, {"format", "format"},
-	{"minimum", "minimum"}, {"maximum", "maximum"}, {"minlength", "minLength"}, {"maxlength", "maxLength"}, {"minitems", "minItems"},
-	{"maxitems", "maxItems"}, {"description", "jsonschema"}, {"desc", "jsonschema"}, {"doc", "jsonschema"}, {"title", "jsonschema"},
-	{"mcp", "jsonschema"}, {"json_schema", "jsonschema"}, {"min_length", "minLength"}, {"max_length", "maxLength"},
-	{"min_items", "minItems"}, {"max_items", "maxItems"}, {"jsonschema_description", "jsonschema"}, {"pattern", "jsonschema"},
-	{"examples", "jsonschema"}, {"multipleof", "jsonschema"}, {"uniqueitems", "jsonschema"}, {"enums", "enum"}, {"const", "enum"},
-	{"min", "minimum, minLength or minItems"}, {"max", "maximum, maxLength or maxItems"}, {"exclusiveminimum", "minimum"},
-	{"exclusivemaximum", "maximum"}, {"required", "omitempty in the json tag if it is optional"},
-	{"optional", "omitempty in the json tag"}, {"nullable", "omitempty in the json tag"},
+// misspelledTags holds what to write for tags in another spelling, of another library, or with the
+// name of a keyword that has no tag.
+var misspelledTags = []struct{ write, names string }{
+	{"jsonschema", "jsonschema jsonschema_description description desc doc title mcp pattern examples multipleof"},
+	{"json", "json"}, {"enum", "enum const"}, {"default", "default"}, {"format", "format"},
+	{"minimum", "minimum exclusiveminimum"}, {"maximum", "maximum exclusivemaximum"},
+	{"minLength", "minlength"}, {"maxLength", "maxlength"}, {"minItems", "minitems"}, {"maxItems", "maxitems"},
+	{"minimum, minLength or minItems", "min"}, {"maximum, maxLength or maxItems", "max"},
+	{"omitempty in the json tag if it is optional", "required nullable"},
 }
 
 // boundWords holds the keywords of the bounds of each kind that has bounds.
@@ -2029,18 +2094,23 @@ const maxSchema, maxLevels = 32 << 10, 10
 func (s *schema) render() json.RawMessage { return s.appendNode(nil, "", nil) }
 
 // appendNode appends s as a node that is inside nodes of these types, with what the tags of the
-// field say.
+// field say, also in place of what a type says of itself.
 func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Type) []byte {
-	doc := cmp.Or(tag.Get("jsonschema"), s.encoding)
+	ownDoc, _ := unquote(member(s.own, "description"))
+	doc := cmp.Or(tag.Get("jsonschema"), ownDoc, s.encoding)
 	// In words, because some providers refuse contentEncoding.
 	if !strings.Contains(doc, s.encoding) {
 		doc += " (" + s.encoding + ")"
 	}
-	b = optionalMember(stringMember(append(b, '{'), "type", s.kind), "description", doc)
-	if text, ok := tag.Lookup("default"); ok && s.kind == "string" {
+	b = optionalMember(optionalMember(append(b, '{'), "type", s.kind), "description", doc)
+	text, hasDefault := tag.Lookup("default")
+	switch {
+	case hasDefault && s.kind == "string":
 		b = stringMember(b, "default", text)
-	} else if ok {
+	case hasDefault:
 		b = rawMember(b, "default", jsonOrText(text))
+	default:
+		b = rawMember(b, "default", member(s.own, "default"))
 	}
 	enum, hasEnum := tag.Lookup("enum")
 	var ofElements reflect.StructTag
@@ -2065,6 +2135,8 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
 	around = append(around, s.typ)
 	switch {
+	case s.own != nil:
+		b = copyMembers(b, s.own, "description", "default")
 	case s.kind == "array":
 		b = s.items.appendNode(join(b, `"items":`), ofElements, around)
 	case s.kind == "object" && mustCut:
@@ -2123,7 +2195,6 @@ type schemaParser struct {
 	where    string // names the tool, the schema and the node in it
 	why      purpose
 	level    int       // of the node; that of the root is 1
-	inside   bool      // of a combinator, which is not enforced: it is only reported
 	warnings *[]string // what is to be reported
 }
 
@@ -2142,14 +2213,12 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, warnings *[]st
 
 // in returns the parser for an inner node. The path leads to it, as in ".name" and "[]".
 func (p *schemaParser) in(path string) *schemaParser {
-	return &schemaParser{p.where + path, p.why, p.level + 1, p.inside, p.warnings}
+	return &schemaParser{p.where + path, p.why, p.level + 1, p.warnings}
 }
 
 // must panics unless ok is true.
 func (p *schemaParser) must(ok bool, format string, args ...any) {
-	if !ok && !p.inside {
-		panic(p.where + ": " + fmt.Sprintf(format, args...))
-	}
+	panicUnless(ok, p.where, format, args...)
 }
 
 // parseNode returns the description of raw, a schema that is valid JSON. It returns nil if raw is nil
@@ -2170,7 +2239,8 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	for _, name := range s.kinds {
 		p.must(slices.Contains(jsonTypes, name), "JSON Schema has no type %q", name)
 	}
-	for i, word := range boundWords[s.kind] {
+	words := boundWords[s.kind]
+	for i, word := range words {
 		if num := node[word]; num != nil {
 			isSize := num[0] != '-' && isInteger(string(num))
 			p.must(kindOf(num) == "number" && (isSize || word == "minimum" || word == "maximum"),
@@ -2178,18 +2248,14 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 			s.bounds[i] = string(num)
 		}
 	}
+	if low, high := s.bounds[0], s.bounds[1]; low != "" && high != "" {
+		p.must(!isLess(high, low), "%s %s is more than %s %s", words[0], low, words[1], high)
+	}
 	properties, required := node["properties"], node["required"]
 	p.must(properties == nil || properties[0] == '{', "properties must be an object")
 	p.must(required == nil || required[0] == '[', "required must be a list of names")
 	p.reportShapes(raw, node, s.kind)
 
-	for _, word := range combinators {
-		for _, raw := range members(node[word]) {
-			inner := p.in("." + word)
-			inner.inside = true
-			inner.parseNode(raw)
-		}
-	}
 	inner := p.in("[]")
 	items, others := inner.parseNode(node["items"]), inner.parseNode(node["additionalProperties"])
 	if node["prefixItems"] == nil {
@@ -2216,9 +2282,6 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		f.optional = false
 	}
 
-	if p.inside { // nothing is checked by s
-		return s
-	}
 	enum, constant, dflt := node["enum"], node["const"], node["default"]
 	p.must(enum == nil || enum[0] == '[' && len(enum) > len("[]"), "enum must be a list that is not empty")
 	if constant != nil {
@@ -2234,27 +2297,14 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	if s.kind == "string" && string(node["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
-	err = s.checkPossible()
-	// Some libraries write "default": null for an argument without a default.
-	if err == nil && dflt != nil && string(dflt) != "null" {
-		err = rules{s, s}.checkValue("default", dflt, fromTag)
+	isValid := func(val string) bool { return rules{s, s}.checkValue("", []byte(val), fromTag) == nil }
+	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.kind, "value"), excerpt(strings.Join(s.enum, ", ")))
+	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
+		err := rules{s, s}.checkValue("default", dflt, fromTag)
+		p.must(err == nil, "%v", err)
 		s.dflt = dflt
 	}
-	p.must(err == nil, "%v", err)
 	return s
-}
-
-// checkPossible returns an error if no value can satisfy the bounds, or is in the enum.
-func (s *schema) checkPossible() error {
-	low, high := s.bounds[0], s.bounds[1]
-	isValid := func(val string) bool { return rules{s, s}.checkValue("", []byte(val), fromTag) == nil }
-	switch {
-	case low != "" && high != "" && isLess(high, low):
-		return fmt.Errorf("%s %s is more than %s %s", boundWords[s.kind][0], low, boundWords[s.kind][1], high)
-	case s.enum != nil && !slices.ContainsFunc(s.enum, isValid):
-		return fmt.Errorf("no value of enum is a valid %s: %s", cmp.Or(s.kind, "value"), excerpt(strings.Join(s.enum, ", ")))
-	}
-	return nil
 }
 
 // notReported are the keywords that parseNode reads, besides those of boundWords, and those that
@@ -2496,6 +2546,7 @@ const maxArgsDepth = 100
 // not valid is a fault, and then the handler is not called. A value is checked and converted twice:
 // by the schema that is listed, and then by the Go type, about which a schema by hand may say less.
 func (in rules) checked(given []byte, c *checker) []byte {
+	before := len(c.faults)
 	raw, allowed := in.converted(given, c.source)
 	err := in.check.checkAlone(raw, given, allowed)
 	kind := kindOf(raw)
@@ -2533,6 +2584,9 @@ func (in rules) checked(given []byte, c *checker) []byte {
 			raw = []byte(plain)
 		}
 	}
+	if in.set.own != nil && len(c.faults) == before {
+		c.addFault(in.set.checkOwn(raw))
+	}
 	c.depth--
 	return raw
 }
@@ -2545,7 +2599,7 @@ func (s *schema) checkAlone(raw, given []byte, allowed bool) error {
 	case !allowed:
 		return s.wrongKind(given)
 	case s.enum != nil && !s.lists(raw):
-		return fmt.Errorf("must be one of %s, got %s", strings.Join(s.enum, ", "), excerpt(given))
+		return errors.New("must be one of " + strings.Join(s.enum, ", ") + ", got " + excerpt(given))
 	case kind == "number":
 		return s.checkBounds("be", raw, "")
 	case kind == "string":
@@ -2561,9 +2615,12 @@ func (in rules) converted(raw []byte, from source) (meant []byte, allowed bool) 
 	if in.check.allows(raw) {
 		return raw, true
 	}
+	num := string(raw[:min(len(raw), 20)])
 	switch kind := kindOf(raw); {
 	case from == fromTag || in.check.kind == "":
-	case kind == "number" && from == fromCall && in.check.isPlainText() && in.set.encoding == "" && isShortInteger(raw):
+	// A JavaScript client may have rounded a number of more than 15 digits.
+	case kind == "number" && from == fromCall && in.check.isPlainText() && in.set.encoding == "" &&
+		isPlain(num) && num != "-0" && len(strings.TrimPrefix(num, "-")) <= 15:
 		return join(nil, `"`, string(raw), `"`), true
 	case kind == "array" && in.check.kind == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0:
 		return []byte("{}"), true
@@ -2592,13 +2649,6 @@ func (s *schema) meantByText(raw []byte) []byte {
 	return join(nil, "[", string(raw), "]")
 }
 
-// isShortInteger reports whether a JSON number is whole, and written in at most 15 digits. A
-// JavaScript client may have rounded a longer one.
-func isShortInteger(raw []byte) bool {
-	digits := bytes.TrimPrefix(raw, []byte("-"))
-	return len(digits) <= 15 && len(bytes.Trim(digits, "0123456789")) == 0 && string(raw) != "-0"
-}
-
 // allows reports whether a value has a kind that s allows.
 func (s *schema) allows(raw []byte) bool {
 	kind := kindOf(raw)
@@ -2625,7 +2675,7 @@ func (s *schema) wrongKind(raw []byte) error {
 	case strings.IndexByte("aio", kind[0]) >= 0:
 		article = "an "
 	}
-	return fmt.Errorf("must be %s%s, got %s", article, kind, excerpt(raw))
+	return errors.New("must be " + article + kind + ", got " + excerpt(raw))
 }
 
 // checkObject is checked for an object. After the members that came, it adds the defaults of those
@@ -2788,9 +2838,6 @@ func canonical(raw []byte) string {
 	return string(b)
 }
 
-// dates holds an example for each format that is checked.
-var dates = map[string]string{"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z"}
-
 // checkText returns an error if a string does not have the length or the form that s requires.
 func (s *schema) checkText(raw []byte) error {
 	if s.bounds == [2]string{} && s.format == "" && !s.hasOwnText() {
@@ -2802,7 +2849,11 @@ func (s *schema) checkText(raw []byte) error {
 	case wrongSize != nil:
 		return wrongSize
 	case !isWellFormed(s.format, text):
-		return fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dates[s.format], excerpt(text))
+		example := "2026-01-31"
+		if s.format == "date-time" {
+			example += "T09:30:00Z"
+		}
+		return fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, example, excerpt(text))
 	case s.encoding != "":
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
 			return errors.New("must be base64")
@@ -2812,6 +2863,16 @@ func (s *schema) checkText(raw []byte) error {
 		return notValid(reflect.New(s.typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)))
 	}
 	return nil
+}
+
+// checkOwn returns the error of the method UnmarshalJSON of a type that describes itself, if it has
+// one. As with UnmarshalText, the value is unmarshalled again when it is set.
+func (s *schema) checkOwn(raw []byte) error {
+	u, ok := reflect.New(s.typ).Interface().(json.Unmarshaler)
+	if !ok || raw[0] == 'n' { // a pointer takes a null, and does not call the method
+		return nil
+	}
+	return notValid(u.UnmarshalJSON(raw))
 }
 
 // checkRange returns an error if a number does not fit in the Go type that s describes, if any.
@@ -2850,7 +2911,7 @@ func (s *schema) checkBounds(verb string, num []byte, units string) error {
 	if bound == "1" {
 		units = strings.TrimSuffix(units, "s")
 	}
-	return fmt.Errorf("must %s at %s %s%s, got %s", verb, which, bound, units, excerpt(num))
+	return errors.New("must " + verb + " at " + which + " " + bound + units + ", got " + excerpt(num))
 }
 
 // plainNumber returns a number without an exponent, and a whole one without a fraction, or as it
@@ -2899,7 +2960,7 @@ func isLess(a, b string) bool {
 // JSON. It returns nil if err is nil.
 func notValid(err error) error {
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		err = fmt.Errorf("%s must not be a JSON %s", cmp.Or(wrong.Field, "the value"), wrong.Value)
+		err = errors.New(cmp.Or(wrong.Field, "the value") + " must not be a JSON " + wrong.Value)
 	}
 	if err != nil {
 		err = errors.New("is not valid: " + oneLine(err.Error()))
@@ -3045,7 +3106,7 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 			case empty != "":
 				val = []byte(empty)
 			case strict:
-				return nil, fmt.Errorf("%s is null, which the output schema does not allow", cmp.Or(oneLine(string(name)), "an element of a list"))
+				return nil, errors.New(cmp.Or(oneLine(string(name)), "an element of a list") + " is null, which the output schema does not allow")
 			}
 		}
 		if raw[0] == '{' {

@@ -807,7 +807,7 @@ func TestSchemaIsReported(t *testing.T) {
 		{properties(`"type":"string","maxLength":9007199254740994`), x + ".a: a bound is above 2^53" + refuse},
 		{properties(`"type":"integer","maximum":9007199254740992`), ""},
 		{properties(`"type":"string","contentEncoding":"base64"`), x + ".a: contentEncoding is used" + refuse},
-		{properties(`"anyOf":[{"type":"string"},{"type":["integer","null"]},{"type":"array"}]`), x + ".a: anyOf is not enforced (and 2 more)"},
+		{properties(`"anyOf":[{"type":"string"},{"type":["integer","null"]},{"type":"array"}]`), x + ".a: anyOf is not enforced"},
 		{nested(8, `{"type":"array","items":`, "}"), ""},
 		{nested(9, `{"type":"array","items":`, "}"), x + ".a" + strings.Repeat("[]", 9) + ": there are more than 10 levels" + refuse},
 		{nested(4000, `{"type":"object","additionalProperties":`, "}"), x + ".a" + strings.Repeat("[]", 9) + ": there are more than 10 levels" + refuse},
@@ -840,7 +840,7 @@ func TestSchemaIsReported(t *testing.T) {
 		F string `Json:"f" Default:"" xml:"f" validate:"x"`
 		G int    `minimum:"1" maximum:"18446744073709551615"`
 	}](s)
-	check(`mcp: tool "x": In.A: the tag minlength has no effect: write minLength (and 10 more)`)
+	check(`mcp: tool "x": In.A: the tag minlength has no effect: write minLength (and 8 more)`)
 	toolOf[struct {
 		G int `maximum:"18446744073709551615"`
 	}](s)
@@ -3912,8 +3912,7 @@ func FuzzEnvelope(f *testing.F) {
 			t.Errorf("appendCompact: %v", err)
 		}
 		if i < len(b) { // as accept would, which never sees an empty line
-			var e envelope
-			e.parse(b[i:]) // must not panic
+			extract(b[i:], 0) // must not panic
 		}
 		if !valid {
 			return
@@ -3958,12 +3957,10 @@ func FuzzEnvelope(f *testing.F) {
 		if err := json.Unmarshal(b, &m); err != nil {
 			t.Fatal(err)
 		}
-		var e envelope
-		e.parse(b)
-		for name, got := range map[string][]byte{"jsonrpc": e.jsonrpc, "id": e.id, "method": e.method, "params": e.params, "result": e.result, "error": e.err} {
-			if (got == nil) != (m[name] == nil) || string(got) != string(m[name]) {
-				t.Errorf("%s: got %s, want %s", name, got, m[name])
-			}
+		var id, method []byte
+		extract(b, 0, into{"id", &id}, into{"method", &method})
+		if string(id) != string(m["id"]) || string(method) != string(m["method"]) {
+			t.Errorf("got the members %s and %s, want %s and %s", id, method, m["id"], m["method"])
 		}
 		all := make(map[string]string)
 		for key, val := range members(b) {
@@ -4215,8 +4212,8 @@ func TestHalfCharactersAreFound(t *testing.T) {
 	}
 }
 
-// What is inside of a combinator is reported, and nothing of it is checked or panics.
-func TestCombinatorsOnlyReport(t *testing.T) {
+// A combinator is reported, and nothing inside it is checked or panics.
+func TestCombinatorsAreNotChecked(t *testing.T) {
 	byHand[json.RawMessage](&Server{}, `{"type":"object","properties":{},"":"a member without a name"}`)
 	for _, inner := range []string{
 		`{"type":"object","properties":{"a":true},"default":{}}`, `{"type":"object","properties":{"a":true},"enum":[{"a":1}]}`,
@@ -4286,5 +4283,135 @@ func TestLeftOutOfEveryList(t *testing.T) {
 		if got := strings.Join(c.recv(), ""); strings.Contains(got, `,{}`) || strings.Contains(got, "bad") {
 			t.Errorf("got %s", got)
 		}
+	})
+}
+
+// ---- types that describe their JSON form ----
+
+type (
+	place      struct{ lat, lon float64 } // [47.37, 8.54]
+	volume     int                        // "low" or "high"
+	filter     map[string]any             // an object
+	embedsForm struct{ place }
+	embedsText struct {
+		describedOnly
+		N int `json:"n"`
+	}
+	describedOnly struct{}
+	callsItself   struct{}
+	failsToTell   struct{}
+	refers        struct{}
+	invalidOwn    struct{}
+	flexible      int
+)
+
+func (p *place) UnmarshalJSON(data []byte) error {
+	var pair [2]float64
+	err := json.Unmarshal(data, &pair)
+	p.lat, p.lon = pair[0], pair[1]
+	return err
+}
+
+func (p place) MarshalJSON() ([]byte, error) { return json.Marshal([]float64{p.lat, p.lon}) }
+
+func (*place) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{ "type":"array", "items":{"type":"number"}, "minItems":2, "maxItems":2, "description":"latitude and longitude" }`)
+}
+
+func (l *volume) UnmarshalJSON(data []byte) error {
+	*l = volume(slices.Index([]string{`"low"`, `"high"`}, string(data)))
+	return nil
+}
+
+func (volume) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","enum":["low","high"]}`)
+}
+
+func (f filter) MarshalJSON() ([]byte, error)     { return json.Marshal(map[string]any(f)) }
+func (f *filter) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, (*map[string]any)(f)) }
+
+func (filter) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer","default":5}},"additionalProperties":false}`)
+}
+
+func (describedOnly) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"string"}`) }
+func (callsItself) UnmarshalJSON([]byte) error    { return nil }
+func (callsItself) MarshalJSON() ([]byte, error)  { return nil, nil }
+func (callsItself) JSONSchema() json.RawMessage   { return SchemaOf[[]callsItself]() }
+func (failsToTell) JSONSchema() json.RawMessage   { panic("no schema") }
+func (refers) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"array","items":{"$ref":"#/$defs/a"}}`)
+}
+func (invalidOwn) JSONSchema() json.RawMessage    { return json.RawMessage(`{"type":"text"}`) }
+func (*flexible) UnmarshalJSON(data []byte) error { return nil }
+
+// A type with a method JSONSchema is described by it, at any depth: in arguments, in results and in
+// SchemaOf. Its UnmarshalJSON reads what the schema allows.
+func TestTypesDescribeThemselves(t *testing.T) {
+	type in struct {
+		At   place             `json:"at" jsonschema:"where"`
+		To   *place            `json:"to,omitempty"`
+		Via  []place           `json:"via,omitempty"`
+		By   map[string]volume `json:"by,omitempty"`
+		Rank volume            `json:"rank" default:"high"`
+	}
+	s := &Server{}
+	toolOf[in](s)
+	const own = `{"description":"latitude and longitude","type":"array","items":{"type":"number"},"minItems":2,"maxItems":2}`
+	want := `{"type":"object","properties":{"at":{"description":"where","type":"array","items":{"type":"number"},"minItems":2,"maxItems":2},` +
+		`"to":` + own + `,"via":{"type":"array","items":` + own + `},` +
+		`"by":{"type":"object","properties":{},"additionalProperties":{"type":"string","enum":["low","high"]}},` +
+		`"rank":{"default":"high","type":"string","enum":["low","high"]}},"required":["at"],"additionalProperties":false}`
+	if got := string(member(s.lists[tools].byName["x"].encoded, "inputSchema")); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := string(SchemaOf[[]place]()); got != `{"type":"array","items":`+own+`}` {
+		t.Errorf("SchemaOf: %s", got)
+	}
+	s = &Server{}
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, in in) (string, error) {
+		return fmt.Sprint(in.At, in.To, in.Via, in.By, in.Rank), nil
+	})
+	try(t, s, []trial{
+		{`{"at":[1,2]}`, "{1 2} <nil> [] map[] 1"},
+		{`{"at":"[1,2]","via":[[3,"4"]],"by":{"a":"low"},"rank":"low"}`, "{1 2} <nil> [{3 4}] map[a:0] 0"},
+		{`{"at":[1],"via":[[1,2],[true,2]],"by":{"a":"mid"}}`, `! at must have at least 2 elements, got 1; via[1][0] must be a number, got true; by.a must be one of "low", "high", got "mid"`},
+	}...)
+	s = &Server{}
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, in filter) (filter, error) { return in, nil })
+	try(t, s, []trial{{`{}`, `{"a":5}`}, {`{"b":1}`, "! b is unknown (there is a)"}}...)
+	if raw := s.lists[tools].byName["x"].encoded; member(raw, "outputSchema") == nil {
+		t.Errorf("no output schema in %s", raw)
+	}
+}
+
+// A method that is promoted counts only together with the JSON form. A schema that is invalid, refers
+// to another root or calls itself panics, and so does a method that panics. A type without the method
+// says what to write.
+func TestTypesThatCannotDescribeThemselves(t *testing.T) {
+	if got := string(SchemaOf[embedsForm]()); !strings.Contains(got, `"type":"array"`) {
+		t.Error(got)
+	}
+	if got := string(SchemaOf[embedsText]()); got != `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}` {
+		t.Error(got)
+	}
+	wantPanics(t, []mistake{
+		{"the method JSONSchema of mcp.callsItself: it calls itself", onServer(toolOf[struct{ A callsItself }])},
+		{"In.A: the method JSONSchema of mcp.failsToTell panicked: no schema", onServer(toolOf[struct{ A failsToTell }])},
+		{"In.A: the method JSONSchema of mcp.refers: $ref would point to another root", onServer(toolOf[struct{ A refers }])},
+		{`In.A: the method JSONSchema of mcp.invalidOwn: JSON Schema has no type "text"`, onServer(toolOf[struct{ A invalidOwn }])},
+		{"SchemaOf: the method JSONSchema of mcp.refers", func() { SchemaOf[refers]() }},
+		{"In.A: mcp.flexible cannot be described: it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write int, to which text is converted",
+			onServer(toolOf[struct{ A flexible }])},
+		{"has no effect here", onServer(toolOf[struct {
+			A volume `maxLength:"3"`
+		}])},
+		{"enum must be on a plain string", onServer(toolOf[struct {
+			A volume `enum:"low"`
+		}])},
+		{"In.A: default must be one of", onServer(toolOf[struct {
+			A volume `default:"mid"`
+		}])},
+		{"a form has strings", func() { Elicit[struct{ A volume }](t.Context(), "?") }},
 	})
 }

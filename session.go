@@ -293,7 +293,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 
 // A revision is a dated version of the protocol. Revisions before firstModern are the
 // legacy era.
-type revision int
+type revision uint8
 
 const (
 	rev2024_11_05 revision = iota + 1
@@ -479,20 +479,11 @@ func (c *session) readInput() (more bool) {
 
 // ---- accept ----
 
-// An envelope holds the outer members of one message, as slices of the line.
+// An envelope holds the outer members of one message, as slices of the line. Names are matched
+// exactly, and the last member of a name counts.
 type envelope struct {
 	jsonrpc, id, method, params, result, err []byte
 	isUTF8                                   bool // the whole message is
-}
-
-// parse validates a message and splits it into its members. It reports whether the
-// message is valid JSON. Names are matched exactly, and the last member of a name counts.
-func (e *envelope) parse(m []byte) (valid bool) {
-	e.isUTF8 = utf8.Valid(m)
-	valid = extract(m, 0, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
-		into{"params", &e.params}, into{"result", &e.result}, into{"error", &e.err})
-	dropNulls(&e.method, &e.params) // some clients write them in a response
-	return valid
 }
 
 // idKey returns a valid id as the key of the maps. All JSON forms of a value have one key:
@@ -521,8 +512,10 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		return nil
 	}
 	line = bytes.Trim(line, "\ufeff \t\r\n") // some programs write a byte order mark first
-	var e envelope
-	isJSON := e.parse(line)
+	e := envelope{isUTF8: utf8.Valid(line)}
+	isJSON := extract(line, 0, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
+		into{"params", &e.params}, into{"result", &e.result}, into{"error", &e.err})
+	dropNulls(&e.method, &e.params) // some clients write them in a response
 	isBatch := !c.inBatch && bytes.HasPrefix(line, []byte("["))
 	switch {
 	case len(line) == 0:
@@ -609,7 +602,7 @@ func (c *session) startNotifications() {
 	if st := c.legacy.stream; st != nil && c.streams[legacyStream] == nil {
 		c.streams[legacyStream] = st
 		for k := range kinds {
-			if c.srv.changes(k) != c.legacy.changes[k] {
+			if _, changes := c.srv.listInOrder(k); changes != c.legacy.changes[k] {
 				c.sendChangeLocked(topic{list: k.changed()})
 			}
 		}
@@ -648,13 +641,13 @@ func (c *session) acceptResponse(e *envelope) {
 // members that all requests have, the revision, and whether the server offers what the
 // method needs. serve makes all other checks.
 type service struct {
+	method       string
 	since, until revision // the revisions that have the method; 0: no bound
 	early        bool     // it is served also before initialize
 	opens        bool     // it opens a session of the older revisions: initialize
 	kind         kind     // what the server must offer for the method, or always
 	list         bool     // legacy clients may list what is not offered
 	names        string   // the member of params that names an item; required
-	absentData   any      // data of the error in revisions that do not have the method
 
 	// serve returns the response, as a line, or what a handler's goroutine must run to make it.
 	// A stream has neither, because it is answered when it ends.
@@ -667,28 +660,25 @@ type responder func(ctx context.Context, r *request) (line []byte, err error)
 
 // services holds the methods of the protocol: those that open a conversation, lists,
 // those that call handlers, and those that turn notifications on and off.
-var services = map[string]*service{
-	"initialize": {
-		until: newestLegacy, early: true, opens: true, kind: always, serve: (*request).initialize,
-		absentData: json.RawMessage(`{"supported":` + modernVersions + `}`),
-	},
-	"ping":            {until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
-	"server/discover": {since: firstModern, kind: always, serve: (*request).discover},
+var services = [...]service{
+	{method: "initialize", until: newestLegacy, early: true, opens: true, kind: always, serve: (*request).initialize},
+	{method: "ping", until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
+	{method: "server/discover", since: firstModern, kind: always, serve: (*request).discover},
 
-	"tools/list":               {kind: tools, list: true, serve: (*request).listItems},
-	"prompts/list":             {kind: prompts, list: true, serve: (*request).listItems},
-	"resources/list":           {kind: resources, list: true, serve: (*request).listItems},
-	"resources/templates/list": {kind: templates, list: true, serve: (*request).listItems},
+	{method: "tools/list", kind: tools, list: true, serve: (*request).listItems},
+	{method: "prompts/list", kind: prompts, list: true, serve: (*request).listItems},
+	{method: "resources/list", kind: resources, list: true, serve: (*request).listItems},
+	{method: "resources/templates/list", kind: templates, list: true, serve: (*request).listItems},
 
-	"tools/call":          {kind: tools, names: "name", serve: (*request).lookUp},
-	"prompts/get":         {kind: prompts, names: "name", serve: (*request).lookUp},
-	"resources/read":      {kind: resources, names: "uri", serve: (*request).lookUp},
-	"completion/complete": {kind: completions, serve: (*request).complete},
+	{method: "tools/call", kind: tools, names: "name", serve: (*request).lookUp},
+	{method: "prompts/get", kind: prompts, names: "name", serve: (*request).lookUp},
+	{method: "resources/read", kind: resources, names: "uri", serve: (*request).lookUp},
+	{method: "completion/complete", kind: completions, serve: (*request).complete},
 
-	"logging/setLevel":      {until: newestLegacy, kind: logging, serve: (*request).setLevel},
-	"resources/subscribe":   {until: newestLegacy, kind: resources, names: "uri", serve: (*request).subscribe},
-	"resources/unsubscribe": {until: newestLegacy, kind: resources, names: "uri", serve: (*request).unsubscribe},
-	"subscriptions/listen":  {since: firstModern, kind: always, serve: (*request).listen},
+	{method: "logging/setLevel", until: newestLegacy, kind: logging, serve: (*request).setLevel},
+	{method: "resources/subscribe", until: newestLegacy, kind: resources, names: "uri", serve: (*request).subscribe},
+	{method: "resources/unsubscribe", until: newestLegacy, kind: resources, names: "uri", serve: (*request).unsubscribe},
+	{method: "subscriptions/listen", since: firstModern, kind: always, serve: (*request).listen},
 }
 
 // unknownMethod is the service of methods that no revision has.
@@ -729,6 +719,9 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 			return nil
 		}
 		r.run = run
+		if c.srv.Intercept != nil && !r.service.list {
+			r.run = c.srv.intercepted(run)
+		}
 		return c.beginRequest(r)
 	}
 	return nil
@@ -858,7 +851,11 @@ func parseClientInfo(raw []byte) (name, version string, ok bool) {
 // methodNotFound is the error for a method that r's revision does not have, or that
 // needs something that the server does not offer.
 func (r *request) methodNotFound() *Error {
-	return &Error{Code: codeMethod, Message: "Method not found: " + excerpt(string(r.method)), Data: r.service.absentData}
+	err := coded(codeMethod, "Method not found: "+excerpt(string(r.method)))
+	if r.service.opens { // in the modern era
+		err.Data = json.RawMessage(`{"supported":` + modernVersions + `}`)
+	}
+	return err
 }
 
 // checkInitialize returns an error if r, an initialize, is invalid. It sets the revision and the
@@ -899,7 +896,7 @@ func (r *request) initialize() (line []byte, run responder) {
 		level:   len(levels),
 	}
 	for k := range kinds {
-		next.changes[k] = c.srv.changes(k)
+		_, next.changes[k] = c.srv.listInOrder(k)
 		if next.offered[k] { // templates are declared as resources
 			next.stream.watched[topic{list: k.changed()}] = 0
 		}
@@ -1247,6 +1244,50 @@ func (c *session) runHandler(r *request) []byte {
 	return r.outcome(line, err)
 }
 
+// intercepted returns a responder that calls run from inside of [Server.Intercept].
+func (s *Server) intercepted(run responder) responder {
+	return func(ctx context.Context, r *request) (line []byte, err error) {
+		var made []byte
+		var failure error
+		returned := false // run has returned made and failure
+		done := make(chan struct{})
+		unused := make(chan struct{}, 1) // has an element until next is called, or can no longer be called
+		unused <- struct{}{}
+		next := func(ctx context.Context) error {
+			if requestOf(ctx) == r {
+				select {
+				case <-unused:
+					defer close(done)
+					// What Intercept derives its context from may outlive the request; the handler's must not.
+					ctx, cancel := context.WithCancelCause(ctx)
+					defer cancel(nil)
+					defer context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })()
+					if made, failure = run(ctx, r); failure != nil && failure == ctx.Err() {
+						failure = context.Cause(ctx) // which says more
+					}
+					returned = true
+					return failure
+				default:
+				}
+			}
+			return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
+		}
+		defer func() { // also after a panic
+			select {
+			case <-unused:
+			case <-done:
+			}
+			switch {
+			case err == nil && !returned:
+				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
+			case err == nil, made != nil && err == failure: // with made, failure is a pointer, which can be compared
+				line, err = made, failure
+			}
+		}()
+		return nil, s.Intercept(ctx, next)
+	}
+}
+
 // progressGap is the time between the return of a handler that has reported progress and its
 // response. A client of the TypeScript SDK loses progress that it reads together with the response,
 // and some hosts then drop the server.
@@ -1315,8 +1356,11 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 		return
 	}
 	c.lastResponse = c.out.enqueue(line)
-	if r != nil && r.service.list && r.changes != c.srv.changes(r.service.kind) {
-		c.sendChangeLocked(topic{list: r.service.kind.changed()})
+	if r != nil && r.service.list {
+		k := r.service.kind
+		if _, changes := c.srv.listInOrder(k); changes != r.changes {
+			c.sendChangeLocked(topic{list: k.changed()})
+		}
 	}
 }
 
@@ -1507,13 +1551,20 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 		content = []Content{Text(string(structured))}
 	}
 	b := join(r.beginResponse(), `"content":[`)
+	var text []byte // what Server.Intercept sees of an error
 	for _, c := range content {
 		if b, err = r.rev.appendContent(b, c); err != nil {
 			return nil, r.unsendable(err)
 		}
+		if res.IsError {
+			text = join(text, c.Text, "\n")
+		}
+	}
+	if res.IsError {
+		err = errors.New(strings.TrimSpace(string(text)))
 	}
 	b = appendOutcome(closeWith(b, `],`), structured, res.IsError, r.rev)
-	return r.endResponse(b, meta), nil
+	return r.endResponse(b, meta), err
 }
 
 // copyMembers appends the members of an object, except those of some names, with a comma after each.
@@ -1550,7 +1601,7 @@ func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	questions := r.rounds.questions
 	r.session.mu.Unlock()
-	if err == nil && len(questions) == 0 {
+	if line != nil && len(questions) == 0 {
 		return line
 	}
 	var fault *Error

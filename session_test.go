@@ -3775,3 +3775,210 @@ func bubble(t *testing.T, f func(t *testing.T, s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, newStage()) })
 }
+
+// ---- Server.Intercept ----
+
+// interceptor returns a server with tools, and methods of an extension, whose calls pass through
+// intercept.
+func interceptor(intercept func(ctx context.Context, next func(context.Context) error) error) *Server {
+	s := asker(func(context.Context) (string, error) { return "hi", nil })
+	s.Intercept = intercept
+	AddTool(s, Tool{Name: "typed"}, func(_ context.Context, in struct{ N int }) (string, error) { return "typed", nil })
+	AddTool(s, Tool{Name: "hidden", Enabled: func(context.Context) bool { return false }}, func(context.Context, none) (string, error) { return "", nil })
+	for name, h := range map[string]func(context.Context) (*Result, error){
+		"fails":   func(context.Context) (*Result, error) { return nil, errors.New("no") },
+		"refuses": func(context.Context) (*Result, error) { return nil, &Error{Code: 7, Message: "refused"} },
+		"isError": func(context.Context) (*Result, error) {
+			return &Result{IsError: true, Content: []Content{Text("a"), Text("b")}}, nil
+		},
+		"odd":    func(context.Context) (*Result, error) { return nil, oddError{"odd"} },
+		"panics": func(context.Context) (*Result, error) { panic("no") },
+		"exits":  func(context.Context) (*Result, error) { runtime.Goexit(); return nil, nil },
+		"waits":  func(ctx context.Context) (*Result, error) { <-ctx.Done(); return nil, context.Cause(ctx) },
+	} {
+		AddTool(s, Tool{Name: name}, func(ctx context.Context, _ none) (*Result, error) { return h(ctx) })
+	}
+	s.AddMethod("x/get", func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("empty") })
+	return s
+}
+
+// An oddError cannot be compared.
+type oddError []string
+
+func (e oddError) Error() string { return e[0] }
+
+// Intercept is called around each call, also a wrong one, and next returns the error with which the
+// call fails. What the client receives is the same as without it.
+func TestInterceptSeesEachCall(t *testing.T) {
+	var seen []string
+	s := interceptor(func(ctx context.Context, next func(context.Context) error) error {
+		r := RequestFrom(ctx)
+		defer func() {
+			if why := recover(); why != nil {
+				seen = append(seen, fmt.Sprint(r.Method, " ", r.Name, " panicked: ", why))
+				panic(why)
+			}
+		}()
+		err := next(ctx)
+		seen = append(seen, strings.TrimSpace(fmt.Sprint(r.Method, " ", r.Name, ": ", err)))
+		return err
+	})
+	for _, era := range eras {
+		for _, test := range []struct{ call, response, seen string }{
+			{"call ask {}", "said hi", "tools/call ask: <nil>"},
+			{`call typed {"N":"x"}`, `failed Invalid arguments: N must be an integer, got "x"`, `tools/call typed: Invalid arguments: N must be an integer, got "x"`},
+			{"call fails", "failed no", "tools/call fails: no"},
+			{"call refuses", "! 7 refused", "tools/call refuses: refused"},
+			{"call isError", `{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"isError":true}`, "tools/call isError: a\nb"},
+			{"call odd", "failed odd", "tools/call odd: odd"},
+			{"call panics", "failed Internal error in tool panics", "tools/call panics panicked: no"},
+			{"call exits", "failed Internal error in tool exits", ""},
+			{"prompts/get {\"name\":\"ask\"}", `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}]}`, "prompts/get ask: <nil>"},
+			{`completion/complete {"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"a","value":""}}`,
+				`{"completion":{"values":["hi"],"total":1,"hasMore":false}}`, "completion/complete ask: <nil>"},
+			{`completion/complete {"ref":{"type":"ref/prompt","name":"none"},"argument":{"name":"a","value":""}}`,
+				"! -32602 Invalid params: no such prompt or template to complete", "completion/complete none: Invalid params: no such prompt or template to complete"},
+			{"x/get", "! -32603 empty", "x/get : empty"},
+			{"tools/list", "", ""},
+			{"x/none", "", ""},
+		} {
+			seen = nil
+			inBubble(t, s, era.version, func(c *client) {
+				c.send("1" + era.plus + " " + test.call)
+				got := c.recv()
+				mark := era.plus
+				if strings.HasPrefix(test.response, "!") {
+					mark = ""
+				}
+				want := "1" + mark + " " + test.response
+				if mark == "" && strings.HasPrefix(test.response, "!") {
+					want = "1" + test.response
+				}
+				if len(got) != 1 || test.response != "" && !sameJSON(t, got[0], want) {
+					t.Errorf("%s: got %s, want %s", test.call, got, full(want))
+				}
+			})
+			if strings.Join(seen, "|") != test.seen {
+				t.Errorf("%s: saw %q, want %q", test.call, seen, test.seen)
+			}
+		}
+	}
+}
+
+// What Intercept does with next decides what is sent.
+func TestInterceptDecides(t *testing.T) {
+	type handler = func(context.Context) error
+	const failsTool, odd = "1 failed ", "1 failed odd"
+	var second error
+	for name, test := range map[string]struct {
+		call, want string
+		intercept  func(ctx context.Context, next handler) error
+	}{
+		"nil after next":          {"ask", "1 said hi", func(ctx context.Context, next handler) error { next(ctx); return nil }},
+		"nil after an error":      {"fails", "1 failed no", func(ctx context.Context, next handler) error { next(ctx); return nil }},
+		"another error":           {"ask", "1 failed late", func(ctx context.Context, next handler) error { next(ctx); return errors.New("late") }},
+		"another protocol error":  {"isError", "1! 9 late", func(ctx context.Context, next handler) error { next(ctx); return &Error{Code: 9, Message: "late"} }},
+		"refused":                 {"ask", "1 failed not allowed", func(ctx context.Context, next handler) error { return errors.New("not allowed") }},
+		"neither":                 {"ask", "1! -32603 Server.Intercept returned nil, but no handler has returned", func(context.Context, handler) error { return nil }},
+		"an error without equals": {"odd", odd, func(ctx context.Context, next handler) error { return next(ctx) }},
+		"a panic of its own":      {"ask", "1 failed Internal error in tool ask", func(ctx context.Context, next handler) error { next(ctx); panic("own") }},
+		"a recovered panic": {"panics", "1! -32603 Server.Intercept returned nil, but no handler has returned", func(ctx context.Context, next handler) error {
+			defer func() { _ = recover() }()
+			return next(ctx)
+		}},
+		"next twice": {"ask", "1 said hi", func(ctx context.Context, next handler) error { err := next(ctx); second = next(ctx); return err }},
+		"another context": {"ask", "1 failed later", func(ctx context.Context, next handler) error {
+			second = next(context.Background())
+			return errors.New("later")
+		}},
+		"a time limit": {"waits", failsTool + "context deadline exceeded", func(ctx context.Context, next handler) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return next(ctx)
+		}},
+		"next on another goroutine": {"ask", "1 said hi", func(ctx context.Context, next handler) error { go next(ctx); time.Sleep(1); return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			second = nil
+			inBubble(t, interceptor(test.intercept), legacyPV, func(c *client) {
+				c.send("1 call " + test.call)
+				time.Sleep(2 * time.Second)
+				c.want(test.want)
+			})
+			if (second != nil) != (name == "next twice" || name == "another context") {
+				t.Errorf("the second next returned %v", second)
+			}
+		})
+	}
+}
+
+// The library waits for a next that outlives Intercept, and a next that begins later runs nothing.
+func TestInterceptIsWaitedFor(t *testing.T) {
+	var again func(context.Context) error
+	s := interceptor(func(ctx context.Context, next func(context.Context) error) error {
+		go next(ctx)
+		time.Sleep(1)
+		again = func(context.Context) error { return next(ctx) }
+		return nil
+	})
+	inBubble(t, s, legacyPV, func(c *client) {
+		c.send("1 call waits", "2 call ask")
+		time.Sleep(time.Second)
+		c.want("2 said hi") // the first call has no response, because its handler runs
+		c.send("cancel 1")
+		c.want()
+		if err := again(context.Background()); err == nil {
+			t.Error("a late next ran")
+		}
+	})
+}
+
+// A handler's context ends with its request, even if Intercept passes one that does not.
+func TestInterceptCannotOutliveTheRequest(t *testing.T) {
+	var err error
+	s := interceptor(func(ctx context.Context, next func(context.Context) error) error {
+		err = next(context.WithoutCancel(ctx))
+		return err
+	})
+	inBubble(t, s, legacyPV, func(c *client) {
+		c.send("1 call waits")
+		c.want()
+		c.send("cancel 1")
+		c.want()
+		if cancelled := (*CancelledError)(nil); !errors.As(err, &cancelled) {
+			t.Errorf("next returned %v", err)
+		}
+	})
+}
+
+// A call in Intercept keeps its place in MaxConcurrent, and each round of a question is a call.
+func TestInterceptAndQuestions(t *testing.T) {
+	for i, transcript := range []string{`
+		> 1 call ask
+		< 1 elicitation/create ` + confirmAsk + `
+		> 2 call other
+		> 1 ` + confirmYes + `
+		< 1 said true
+		< 2 elicitation/create ` + confirmAsk + `
+		> 2 ` + confirmYes + `
+		< 2 said true`, `
+		> 1+ call ask
+		< 1? {"$k":{"method":"elicitation/create","params":` + confirmAsk + `}}
+		> 2+ tools/call {"name":"ask","requestState":"$STATE","inputResponses":{"$k":` + confirmYes + `}}
+		< 2+ said true`,
+	} {
+		var seen []string
+		s := asker(askOnce)
+		s.MaxConcurrent = 1
+		s.Intercept = func(ctx context.Context, next func(context.Context) error) error {
+			err := next(ctx)
+			seen = append(seen, fmt.Sprint(RequestFrom(ctx).Name, " ", err))
+			return nil
+		}
+		inBubbleWith(t, s, eras[i].version, `{"elicitation":{}}`, func(c *client) { c.play(transcript) })
+		want := [][]string{{"ask <nil>", "other <nil>"}, {"ask " + ErrInputRequired.Error() + " (elicitation/create)", "ask <nil>"}}[i]
+		if !slices.Equal(seen, want) {
+			t.Errorf("%s: saw %q, want %q", eras[i].name, seen, want)
+		}
+	}
+}
