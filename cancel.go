@@ -124,7 +124,7 @@ func (c *session) endLegacy() {
 	for id := range c.pending { // the modern era has none
 		c.withdrawLocked(id)
 	}
-	delete(c.streams, legacyStream)
+	delete(c.streams, legacyKey)
 	c.mu.Unlock()
 	c.logf("initialize opens a new session: %d requests of the one before are cancelled", len(cancelled))
 	for _, r := range cancelled {
@@ -251,12 +251,13 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	if !waitFor(ended, time.Until(deadline)) {
 		unfinished = c.listUnfinished()
 	}
-	// On a busy machine the deadline may have been long ago.
+	// What the handlers have returned is written, also if they returned at the last moment. Meanwhile
+	// goroutines may end that do not belong to a request any more. The deadline may be long ago, because
+	// a busy machine has not run this goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	// Without a request, what remains are goroutines that are about to end.
 	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
 	allWritten := c.out.finish(time.Until(lastMoment))
-	if unfinished == "" && !(allEnded && allWritten) {
+	if unfinished == "" && (!allEnded || !allWritten) {
 		unfinished = "a message was still being read, or the client did not read all responses in time"
 	}
 	close(c.over)
@@ -362,7 +363,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	null, err := os.Open(os.DevNull)
 	if err != nil { // as in an empty root directory
 		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number
-		null.Close()
+		_ = null.Close()
 	}
 	stdin, stdout := *os.Stdin, *os.Stdout
 	*os.Stdin, *os.Stdout = *null, *os.Stderr
@@ -379,14 +380,14 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 		if err != nil {
 			s.report("mcp: MCP_TRACE: %v", err)
 		} else {
-			defer file.Close()
+			defer func() { _ = file.Close() }()
 			in.trace, out.trace = &tracer{file: file, prefix: "in  "}, &tracer{file: file, prefix: "out "}
 		}
 	}
 	err = s.Serve(ctx, in, out)
 	if !errors.Is(err, ErrWaitDelay) {
 		*os.Stdin, *os.Stdout = stdin, stdout
-		null.Close()
+		_ = null.Close()
 		stdioTaken.Store(false)
 	}
 	return err
@@ -402,16 +403,16 @@ type stdioFile struct {
 
 func (f *stdioFile) Read(b []byte) (int, error) {
 	n, err := f.whenReady(f.File.Read, b)
-	f.trace.Write(b[:n])
+	_, _ = f.trace.Write(b[:n])
 	if err != nil {
-		f.trace.Write([]byte("\n")) // ends a line without a newline
+		_, _ = f.trace.Write([]byte("\n")) // ends a line without a newline
 	}
 	return n, err
 }
 
 func (f *stdioFile) Write(b []byte) (int, error) {
 	n, err := f.whenReady(f.File.Write, b)
-	f.trace.Write(b[:n])
+	_, _ = f.trace.Write(b[:n])
 	return n, err
 }
 
@@ -442,9 +443,9 @@ func (f *stdioFile) closedTerminal(err error) error {
 	return err
 }
 
-// A tracer records each line of what is written to it, unless it is blank. A write to its file must
-// not keep the session from answering: a FIFO may be full because no process reads from it. A
-// regular file has no deadlines and is fast.
+// A tracer records in a file each line of what is written to it, unless it is blank. A write to the
+// file must not keep the session from answering: a FIFO may be full because no process reads from it.
+// A regular file has no deadlines and is fast.
 type tracer struct {
 	file   *os.File
 	prefix string
@@ -458,9 +459,9 @@ func (t *tracer) Write(b []byte) (int, error) {
 			break
 		}
 		if len(bytes.TrimSpace(t.line)) > 0 {
-			t.file.SetWriteDeadline(time.Now().Add(graceTime))
+			_ = t.file.SetWriteDeadline(time.Now().Add(graceTime))
 			if _, err := fmt.Fprintf(t.file, "%s %s%s", time.Now().Format("2006/01/02 15:04:05.000000"), t.prefix, t.line); err != nil {
-				t.file.Close()
+				_ = t.file.Close()
 			}
 		}
 		t.line = nil

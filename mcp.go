@@ -773,7 +773,7 @@ var errNoScheme = errors.New(`a URI must begin with a scheme, such as "file:"`)
 
 // isScheme reports whether s is the scheme of a URI.
 func isScheme(s string) bool {
-	return s != "" && s[0] > '9' && consistsOf(s, "+-.")
+	return s != "" && s[0] > '9' && consistsOf(s, "+-.") // it begins with a letter, and those are above the digits
 }
 
 // hasDotSegment reports whether a segment of a URI is "." or "..". Segments end at
@@ -1430,24 +1430,28 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
 	// message with attributes that are not JSON, as slog writes the year 10000 before Go 1.27.
 	var message []byte
-	if !extract(fields, 0, into{slog.MessageKey, &message}) || len(fields) == len(message)+len(`{"msg":}`) {
+	if !extract(fields, unchecked, into{slog.MessageKey, &message}) || len(fields) == len(message)+len(`{"msg":}`) {
 		fields = appendString(nil, record.Message)
 	}
-	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, levels[levelOf(record.Level)], `",`)
+	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, logLevels[levelOf(record.Level)], `",`)
 	b = rawMember(optionalMember(b, "logger", h.name), "data", fields)
 	r := requestOf(ctx)
 	r.session.sendNotification(r, closeWith(b, `}}`), func() bool { return true })
 	return nil
 }
 
-// levels holds the levels of log messages, in order.
-var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+// logLevels holds the levels of log messages, in order.
+var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// levelOf returns the index in levels of a level of slog, where 0 is Info, 4 is Warn and
-// 8 is Error.
+// levelOf returns the index in logLevels of a level of slog.
 func levelOf(level slog.Level) int {
-	i, _ := slices.BinarySearch([]slog.Level{0, 2, 4, 8, 12, 16, 20}, level+1)
-	return i
+	n := 0
+	for _, least := range []slog.Level{slog.LevelInfo, 2, slog.LevelWarn, slog.LevelError, 12, 16, 20} { // from info on
+		if level >= least {
+			n++
+		}
+	}
+	return n
 }
 
 // ---- asking the user ----
@@ -1509,7 +1513,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	if hasList := s.checkForm(); hasList && !requestOf(ctx).rev.knows(choiceLists) {
 		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, requestOf(ctx).rev)
 	}
-	s.open = true // a form must not say whether there are other properties
+	s.open = true // the schema of a form has no keyword additionalProperties
 	text := s.render()
 	in := rules{set: s, check: parseSchema(&text, "mcp: Elicit", forArguments, new([]string))}
 	in.mustHold("mcp: Elicit")
@@ -1862,7 +1866,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		if k == reflect.Array { // its elements are described, because encoding/json sets them
 			d.cannotDescribe(where, t, "write a slice")
 		}
-		if s.levels() > maxArgsDepth {
+		if s.listDepth() > maxArgsDepth {
 			d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
 			s.kind, s.items = "", nil
 		}
@@ -2044,7 +2048,7 @@ func (d *deriver) checkTags(f *field) error {
 	if enum := f.tag.Get("enum"); strings.Contains(enum, ", ") || enum != "" && (f.schema.hasOwnText() || f.schema.own != nil) {
 		return errors.New("enum must be on a plain string or a list of them, without a blank after a comma")
 	}
-	for _, word := range boundTags {
+	for _, word := range allBounds {
 		if _, ok := f.tag.Lookup(word); ok && !slices.Contains(boundWords[f.schema.kind], word) {
 			return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists; JSONSchema has its own")
 		}
@@ -2052,8 +2056,8 @@ func (d *deriver) checkTags(f *field) error {
 	return nil
 }
 
-// boundTags are the tags for bounds.
-var boundTags = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
+// allBounds are the keywords and tags for bounds.
+var allBounds = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 
 // misspelledTags holds what to write for tags in another spelling, of another library, or with the
 // name of a keyword that has no tag.
@@ -2130,7 +2134,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
 	level := len(around) + 1
-	isTooDeep := func(inner *schema) bool { return level+inner.levels() > maxLevels }
+	isTooDeep := func(inner *schema) bool { return level+inner.listDepth() > maxLevels }
 	mustCut := len(b) > maxSchema || level >= maxLevels || slices.Contains(around, s.typ) || s.others != nil && isTooDeep(s.others) ||
 		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
 	around = append(around, s.typ)
@@ -2173,9 +2177,9 @@ func jsonOrText(text string) []byte {
 	return raw
 }
 
-// levels returns the levels that s has at least. It stops after maxArgsDepth, because a list may
-// contain itself. An object can be free-form, but a list cannot, so the object around it is.
-func (s *schema) levels() int {
+// listDepth returns the levels of s if each object in it is free-form: 1 for an object or a string, 3
+// for a list of lists of strings. It stops after maxArgsDepth, because a list may contain itself.
+func (s *schema) listDepth() int {
 	n := 1
 	for ; s != nil && s.kind == "array" && n <= maxArgsDepth; s = s.items {
 		n++
@@ -2326,7 +2330,7 @@ func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, kind str
 	isElsewhere, isMixed, isHuge, lacking := node["$ref"] != nil, false, false, ""
 	for key, val := range members(raw) {
 		word := string(key)
-		if slices.Contains(boundTags, word) || strings.HasPrefix(word, "exclusive") {
+		if slices.Contains(allBounds, word) || strings.HasPrefix(word, "exclusive") {
 			num := string(val)
 			isHuge = isHuge || isLess("9007199254740992", num) || isLess(num, "-9007199254740992")
 		}
@@ -2433,11 +2437,11 @@ type rules struct {
 	set   *schema // the Go type that takes the value
 }
 
-// A source says where a value comes from, which decides what is converted.
-type source int
+// An origin says where a value comes from, which decides what is converted.
+type origin int
 
 const (
-	fromTag  source = iota // a tag or a keyword: nothing is converted
+	fromTag  origin = iota // a tag or a keyword: nothing is converted
 	fromForm               // what a user has filled in: texts that hold JSON of another kind
 	fromCall               // arguments: also whole numbers where a string is needed
 )
@@ -2446,18 +2450,18 @@ const (
 // does not know its place: each of its callers adds a name or an index in front. So a value
 // without faults costs nothing extra.
 type checker struct {
-	source source
+	from   origin
 	depth  int // of the current value; that of the whole value is 1
 	faults []string
 }
 
 // unmarshal sets what v points to from raw; nil means an object without members. It returns all
 // faults as one error.
-func (in rules) unmarshal(raw []byte, v any, from source) error {
+func (in rules) unmarshal(raw []byte, v any, from origin) error {
 	if raw == nil {
 		raw = []byte("{}")
 	}
-	c := checker{source: from}
+	c := checker{from: from}
 	checked := in.checked(raw, &c)
 	if c.faults != nil {
 		return c.err()
@@ -2476,8 +2480,8 @@ func (in rules) unmarshal(raw []byte, v any, from source) error {
 
 // checkValue returns an error, worded like one about an argument, unless raw, the value of a tag or
 // keyword, is valid.
-func (in rules) checkValue(name string, raw []byte, from source) error {
-	c := checker{source: from}
+func (in rules) checkValue(name string, raw []byte, from origin) error {
+	c := checker{from: from}
 	in.checked(raw, &c)
 	c.prefixMember(0, name)
 	return c.err()
@@ -2547,12 +2551,12 @@ const maxArgsDepth = 100
 // by the schema that is listed, and then by the Go type, about which a schema by hand may say less.
 func (in rules) checked(given []byte, c *checker) []byte {
 	before := len(c.faults)
-	raw, allowed := in.converted(given, c.source)
+	raw, allowed := in.converted(given, c.from)
 	err := in.check.checkAlone(raw, given, allowed)
 	kind := kindOf(raw)
 	// encoding/json stores a null in each type.
 	if err == nil && kind != "null" && (in.set.kind != in.check.kind || in.set.hasOwnText() || kind == "number") {
-		if raw, allowed = (rules{in.set, in.set}).converted(raw, c.source); kindOf(raw) != kind {
+		if raw, allowed = (rules{in.set, in.set}).converted(raw, c.from); kindOf(raw) != kind {
 			// The schema says string, for example, and the Go type is a list, which the text holds.
 			// Then the rest of the schema is about the text.
 			in.check = anything
@@ -2611,7 +2615,7 @@ func (s *schema) checkAlone(raw, given []byte, allowed bool) error {
 // converted returns raw, or the value that is meant by it if in.check does not allow raw, and reports
 // whether that is allowed. Models send numbers, booleans, lists and objects as JSON inside of a text,
 // one text for a list of texts, and numbers for texts. PHP writes an empty object as an empty list.
-func (in rules) converted(raw []byte, from source) (meant []byte, allowed bool) {
+func (in rules) converted(raw []byte, from origin) (meant []byte, allowed bool) {
 	if in.check.allows(raw) {
 		return raw, true
 	}
@@ -2658,7 +2662,8 @@ func (s *schema) allows(raw []byte) bool {
 	return kind == "number" && (s.kind == "integer" || slices.Contains(s.kinds, "integer")) && isInteger(string(raw))
 }
 
-// kindsInOrder holds the JSON types in the order in which kindOf lists their first bytes.
+// kindsInOrder holds the JSON types in the order in which kindOf lists their first bytes. A number
+// may begin with many bytes, for which IndexByte returns -1.
 var kindsInOrder = [...]string{"number", "object", "array", "string", "boolean", "boolean", "null"}
 
 // kindOf returns the JSON type of a value.
@@ -2692,7 +2697,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		isDropped := name == waitForPrevious && c.depth == 1 && in.check.property(name) == nil
 		meant := val
 		if optional {
-			meant, _ = inner.converted(val, c.source)
+			meant, _ = inner.converted(val, c.from)
 		}
 		isAbsent := optional && !inner.check.allowsNull() && meant[0] == 'n'
 		switch {
@@ -2751,7 +2756,7 @@ func beginAnew(begun []byte) []byte {
 }
 
 // endOf returns the index after val in raw, of which it is a part: slices of one array end at the
-// same place of it. In {"a":1,"b":2} the end of 1 is 6.
+// same place of it. In {"a":1,"b":2} the end of 1 is 6. So what members yields must not be clipped.
 func endOf(val, raw []byte) int { return cap(raw) - cap(val) + len(val) }
 
 // memberRules returns the name of a member, its rules, and whether it may be absent. It reports false
@@ -3242,26 +3247,28 @@ func escapedUnit(raw []byte) rune {
 // walk validates a value and visits its members. scan, members, member and extract are
 // all made of it.
 
-// trusted stands for the depth of JSON that is known to be valid. A line is validated once, as a
-// whole. When its parts are walked again, strings are only skipped, because they may be long.
-const trusted = math.MinInt
+// A trust says whether JSON is known to be valid. A line is validated once, as a whole. When its
+// parts are walked again, strings are only skipped, because they may be long.
+type trust bool
+
+const unchecked, trusted trust = false, true
 
 // scan returns the index after the value that begins at b[i], or -1 if it is not
-// valid JSON. It does not check UTF-8. The argument depth is the number of containers
-// around the value, or trusted if b is known to be valid.
-func scan(b []byte, i, depth int) int { return walk(b, i, depth, nil) }
+// valid JSON. It does not check UTF-8.
+func scan(b []byte, i int) int { return walk(b, i, 0, unchecked, nil) }
 
 // walk is scan, and calls visit, unless it is nil, with each member of an object, or with
-// each element of an array and a nil name. If visit returns false, walk returns -1.
-func walk(b []byte, i, depth int, visit func(name, val []byte) bool) int {
+// each element of an array and a nil name. If visit returns false, walk returns -1. The argument
+// depth is the number of containers around the value.
+func walk(b []byte, i, depth int, t trust, visit func(name, val []byte) bool) int {
 	if i >= len(b) {
 		return -1
 	}
 	switch b[i] {
 	case '{', '[':
-		return walkContainer(b, i, depth+1, visit)
+		return walkContainer(b, i, depth+1, t, visit)
 	case '"':
-		return scanString(b, i, depth)
+		return scanString(b, i, t)
 	case 't', 'f', 'n':
 		for _, word := range []string{"true", "false", "null"} {
 			if bytes.HasPrefix(b[i:], []byte(word)) {
@@ -3277,7 +3284,7 @@ func walk(b []byte, i, depth int, visit func(name, val []byte) bool) int {
 const maxDepth = 10_000
 
 // walkContainer is walk for an object or an array.
-func walkContainer(b []byte, i, depth int, visit func(name, val []byte) bool) int {
+func walkContainer(b []byte, i, depth int, t trust, visit func(name, val []byte) bool) int {
 	object, closer := b[i] == '{', b[i]+2 // '{'+2 is '}', and '['+2 is ']'
 	if depth > maxDepth {
 		return -1
@@ -3288,7 +3295,7 @@ func walkContainer(b []byte, i, depth int, visit func(name, val []byte) bool) in
 	for i < len(b) {
 		var key []byte
 		if object {
-			keyEnd := scanString(b, i, depth)
+			keyEnd := scanString(b, i, t)
 			if keyEnd < 0 {
 				return -1
 			}
@@ -3298,7 +3305,7 @@ func walkContainer(b []byte, i, depth int, visit func(name, val []byte) bool) in
 			}
 			i = skipSpace(b, i+1)
 		}
-		end := scan(b, i, depth)
+		end := walk(b, i, depth, t, nil)
 		if end < 0 || visit != nil && !visit(unquoteBytes(key), b[i:end]) {
 			return -1
 		}
@@ -3326,7 +3333,7 @@ func unquoteBytes(quoted []byte) []byte {
 // members returns an iterator over the members of an object, or over the elements of an
 // array, whose names are nil. b is valid JSON or empty.
 func members(b []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, val []byte) bool) { walk(b, 0, trusted, yield) }
+	return func(yield func(name, val []byte) bool) { walk(b, 0, 0, trusted, yield) }
 }
 
 // An into is the name of a member to extract, and where its value is stored.
@@ -3336,10 +3343,9 @@ type into struct {
 }
 
 // extract stores the wanted members of an object, and reports whether b is valid JSON. If
-// there are several of one name, the last one counts, as in encoding/json. The argument depth
-// is 0, or trusted.
-func extract(b []byte, depth int, wanted ...into) (valid bool) {
-	return len(b) > 0 && len(b) == walk(b, 0, depth, func(name, val []byte) bool {
+// there are several of one name, the last one counts, as in encoding/json.
+func extract(b []byte, t trust, wanted ...into) (valid bool) {
+	return len(b) > 0 && len(b) == walk(b, 0, 0, t, func(name, val []byte) bool {
 		for _, w := range wanted {
 			if w.name == string(name) {
 				*w.to = val
@@ -3369,10 +3375,10 @@ func skipSpace(b []byte, i int) int {
 
 // scanString is scan for a string, in which control characters and unknown escapes
 // are invalid.
-func scanString(b []byte, i, depth int) int {
+func scanString(b []byte, i int, t trust) int {
 	if b[i] != '"' {
 		return -1
-	} else if depth < 0 {
+	} else if t == trusted {
 		return skipString(b, i)
 	}
 	for i++; ; i++ {

@@ -3095,7 +3095,7 @@ func TestLogLevels(t *testing.T) {
 	}
 	from := func(name string) (lines []string) {
 		for _, level := range ordered {
-			if slices.Index(levels[:], of[level]) >= slices.Index(levels[:], name) {
+			if slices.Index(logLevels[:], of[level]) >= slices.Index(logLevels[:], name) {
 				lines = append(lines, logged(`"level":"`+of[level]+`","data":"m"`))
 			}
 		}
@@ -3107,7 +3107,7 @@ func TestLogLevels(t *testing.T) {
 		}
 	}
 	inBubble(t, s, "", func(c *client) {
-		for _, level := range levels {
+		for _, level := range logLevels {
 			c.send(doAt(`"` + level + `"`))
 			c.want(append(from(level), done)...)
 			checkEnabled(len(from(level)))
@@ -3902,7 +3902,7 @@ func FuzzEnvelope(f *testing.F) {
 			return
 		}
 		i := skipSpace(b, 0)
-		end := scan(b, i, 0)
+		end := scan(b, i)
 		valid := end >= 0 && skipSpace(b, end) == len(b)
 		if want := json.Valid(b); valid != want {
 			t.Fatalf("%.200q: valid: got %v, want %v", b, valid, want)
@@ -3912,7 +3912,7 @@ func FuzzEnvelope(f *testing.F) {
 			t.Errorf("appendCompact: %v", err)
 		}
 		if i < len(b) { // as accept would, which never sees an empty line
-			extract(b[i:], 0) // must not panic
+			extract(b[i:], unchecked) // must not panic
 		}
 		if !valid {
 			return
@@ -3930,7 +3930,7 @@ func FuzzEnvelope(f *testing.F) {
 		}
 		b = b[i:end]
 		for _, after := range []string{"", ",", ":", "]", "}", " ", "\t", "\r", "\n"} {
-			if got := scan([]byte(string(b)+after), 0, 0); got != len(b) {
+			if got := scan([]byte(string(b)+after), 0); got != len(b) {
 				t.Errorf("scan(%q): got %d, want %d", string(b)+after, got, len(b))
 			}
 		}
@@ -3958,7 +3958,7 @@ func FuzzEnvelope(f *testing.F) {
 			t.Fatal(err)
 		}
 		var id, method []byte
-		extract(b, 0, into{"id", &id}, into{"method", &method})
+		extract(b, unchecked, into{"id", &id}, into{"method", &method})
 		if string(id) != string(m["id"]) || string(method) != string(m["method"]) {
 			t.Errorf("got the members %s and %s, want %s and %s", id, method, m["id"], m["method"])
 		}
@@ -3977,7 +3977,7 @@ func TestDepthIsBounded(t *testing.T) {
 	for _, nest := range [][3]string{{"[", "", "]"}, {`{"":`, "1", "}"}, {`[{"":`, "[]", "}]"}} {
 		for _, n := range []int{4999, 5000, 5001, 9999, 10000, 10001} {
 			b := []byte(strings.Repeat(nest[0], n) + nest[1] + strings.Repeat(nest[2], n))
-			if got, want := scan(b, 0, 0) == len(b), json.Valid(b); got != want {
+			if got, want := scan(b, 0) == len(b), json.Valid(b); got != want {
 				t.Errorf("%d of %s: got %v, want %v", n, nest[0], got, want)
 			}
 		}

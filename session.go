@@ -95,7 +95,7 @@ type session struct {
 	waiting      list.List           // requests that wait until other requests end, in order
 	lastCall     int64               // the last id of a request of ours
 	lastResponse int64               // position in the output after the last response
-	streams      map[string]*stream  // by the key of the request, or legacyStream
+	streams      map[string]*stream  // by the key of the request, or legacyKey
 	legacy       legacy
 	reported     chan struct{} // has an element if there are reports to print
 	over         chan struct{} // is closed when no more reports are printed
@@ -118,7 +118,7 @@ type legacy struct {
 	changes      [kinds]int // of the lists, before initialize
 	stream       *stream    // in session.streams after notifications/initialized
 	offered      kindSet    // what was declared
-	level        int        // lowest level of log messages that are sent, as an index of levels
+	level        int        // lowest level of log messages that are sent, as an index of logLevels
 }
 
 // A request is one request of the client, from acceptRequest to respond. A request
@@ -149,7 +149,7 @@ type request struct {
 
 	// Members of _meta. In the legacy era, client and caps are those of initialize.
 	token, client, caps []byte
-	level               int // of log messages, in the modern era: an index of levels, or their number
+	level               int // of log messages, in the modern era: an index of logLevels, or their number
 
 	name    string            // of the tool or prompt, or the URI of the resource
 	item    *item             // nil if the method calls none
@@ -172,8 +172,8 @@ type stream struct {
 	watched  map[topic]int64 // with the position in the output after the last notification
 }
 
-// legacyStream is the key of the legacy session in session.streams. No id has this key.
-const legacyStream = "legacy"
+// legacyKey is the key of the legacy session in session.streams. No id has this key.
+const legacyKey = "legacy"
 
 // A topic is what a stream may watch: a list, by the name of the notification of its changes,
 // such as "tools/list_changed", or a resource. One of the two fields is set.
@@ -333,8 +333,8 @@ const (
 	anyOutput     = rev2026_07_28 // outputSchema and structuredContent that are not objects
 )
 
-// knows reports whether v has a feature that came with the revision since.
-func (v revision) knows(since revision) bool { return v >= since }
+// knows reports whether v has a feature, given by the first revision that has it.
+func (v revision) knows(feature revision) bool { return v >= feature }
 
 // batches reports whether one line may hold several messages.
 func (v revision) batches() bool { return v == rev2025_03_26 }
@@ -447,7 +447,7 @@ func (c *session) nextMessage() ([]byte, error) {
 	if c.inBatch = c.batch != nil; !c.inBatch {
 		return c.in.nextLine()
 	}
-	end := scan(c.batch, 0, 0)
+	end := scan(c.batch, 0)
 	m := c.batch[:end]
 	if next := skipSpace(c.batch, end); c.batch[next] == ',' {
 		c.batch = c.batch[skipSpace(c.batch, next+1):]
@@ -513,7 +513,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 	}
 	line = bytes.Trim(line, "\ufeff \t\r\n") // some programs write a byte order mark first
 	e := envelope{isUTF8: utf8.Valid(line)}
-	isJSON := extract(line, 0, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
+	isJSON := extract(line, unchecked, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
 		into{"params", &e.params}, into{"result", &e.result}, into{"error", &e.err})
 	dropNulls(&e.method, &e.params) // some clients write them in a response
 	isBatch := !c.inBatch && bytes.HasPrefix(line, []byte("["))
@@ -599,8 +599,8 @@ func (c *session) acceptNotification(e *envelope) {
 // those of the lists that have changed since initialize. A second call does nothing.
 func (c *session) startNotifications() {
 	c.mu.Lock()
-	if st := c.legacy.stream; st != nil && c.streams[legacyStream] == nil {
-		c.streams[legacyStream] = st
+	if st := c.legacy.stream; st != nil && c.streams[legacyKey] == nil {
+		c.streams[legacyKey] = st
 		for k := range kinds {
 			if _, changes := c.srv.listInOrder(k); changes != c.legacy.changes[k] {
 				c.sendChangeLocked(topic{list: k.changed()})
@@ -813,9 +813,9 @@ func (r *request) readClaim(rawVersion, rawLevel []byte) *Error {
 	version, isText := unquote(rawVersion)
 	_, _, named := parseClientInfo(r.client)
 	level, _ := unquote(rawLevel)
-	r.level = len(levels)
+	r.level = len(logLevels)
 	if rawLevel != nil {
-		r.level = slices.Index(levels[:], level)
+		r.level = slices.Index(logLevels[:], level)
 	}
 	switch {
 	case !isText:
@@ -893,7 +893,7 @@ func (r *request) initialize() (line []byte, run responder) {
 		caps:    bytes.Clone(r.caps),
 		stream:  &stream{watched: make(map[topic]int64)},
 		offered: c.srv.offeredKinds(),
-		level:   len(levels),
+		level:   len(logLevels),
 	}
 	for k := range kinds {
 		_, next.changes[k] = c.srv.listInOrder(k)
@@ -1030,7 +1030,7 @@ func (r *request) setLevel() (line []byte, run responder) {
 	}
 	raw := member(r.params, "level")
 	level, _ := unquote(raw)
-	n := slices.Index(levels[:], level)
+	n := slices.Index(logLevels[:], level)
 	if n < 0 {
 		return r.errorResponse(coded(codeParams, "Invalid log level: "+excerpt(cmp.Or(level, string(raw), "it is missing")))), nil
 	}
@@ -1041,7 +1041,7 @@ func (r *request) setLevel() (line []byte, run responder) {
 }
 
 // logLevel returns the lowest level of log messages that the client wants for r, as
-// an index of levels.
+// an index of logLevels.
 func (c *session) logLevel(r *request) int {
 	if r.rev.modern() {
 		return r.level
@@ -1107,8 +1107,8 @@ func (r *request) listen() (line []byte, run responder) {
 	if !valid {
 		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions")), nil
 	}
-	if offered[resources] {
-		subscribed, _ := appendCompact(nil, uris) // nil if there are none
+	if offered[resources] && uris != nil {
+		subscribed, _ := appendCompact(nil, uris) // the line is valid JSON
 		accepted = rawMember(accepted, "resourceSubscriptions", subscribed)
 	}
 	c.mu.Lock()
@@ -1230,9 +1230,9 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 // response and does not call the handler.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
-	open := c.requests[string(r.key)] == r
+	isCancelled := c.requests[string(r.key)] != r
 	c.mu.Unlock()
-	if !open { // it was cancelled before it started
+	if isCancelled {
 		return nil
 	}
 	if r.item != nil && r.rev.modern() && (r.state != nil || r.inputResponses != nil) {
@@ -1514,9 +1514,8 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, r.unsendable(err)
-	// There is no output, or none that fits the output schema.
 	case string(raw) == "null" || raw[0] != '{' && r.item.output != nil && !r.item.notObject:
-		return r.resultResponse(&Result{})
+		return r.resultResponse(&Result{}) // no output, which is an error if there is an output schema
 	}
 	return r.textResponse(string(raw), raw, false), nil
 }
@@ -1852,9 +1851,9 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 // withdrawLocked ends a call if it is still in the map, and queues a notification for the client
 // unless the session has ended. The caller must hold c.mu.
 func (c *session) withdrawLocked(id string) {
-	_, open := c.pending[id]
+	_, isPending := c.pending[id]
 	delete(c.pending, id)
-	if open && c.open.Err() == nil {
+	if isPending && c.open.Err() == nil {
 		c.out.enqueue([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"no longer needed"}}`))
 	}
 }
@@ -2011,7 +2010,7 @@ func oneLine(s string) string {
 // printReports prints the reports of the Server until the session is over, and then closes printed.
 func (c *session) printReports(printed chan<- struct{}) {
 	defer close(printed)
-	print := cmp.Or(c.srv.ErrorLog, log.Default()).Print
+	logger := cmp.Or(c.srv.ErrorLog, log.Default())
 	for more := true; more; {
 		select {
 		case <-c.reported:
@@ -2019,7 +2018,7 @@ func (c *session) printReports(printed chan<- struct{}) {
 			more = false
 		}
 		for _, text := range c.srv.takeReports() {
-			print(text)
+			logger.Print(text)
 		}
 	}
 }
@@ -2037,6 +2036,11 @@ const maxInline, longText = time.Millisecond, 256 << 10
 // that, the lender can reclaim the turn only while the new holder is itself lending, so
 // two goroutines never read at once. The first to reclaim it becomes the reader, and the
 // other goroutine exits. No goroutine ever waits for the turn.
+//
+// For example, A lends the turn and runs a handler. After a millisecond the timer passes the turn to a
+// new goroutine, B, which reads a line, lends the turn as well, and runs another handler. A's handler
+// returns first: A reclaims the turn, and reads on. When B's handler returns, B cannot reclaim the turn,
+// so it writes its response and exits.
 type turn struct {
 	readLines func()      // runs on the goroutine that gets the turn
 	timer     *time.Timer // calls pass
@@ -2134,7 +2138,8 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 		return nil, l.err
 	}
 	l.seen = len(l.buf)
-	// What remains is copied, and the memory of the lines is released.
+	// What remains is copied, which releases the memory of the lines before it, unless it is at least
+	// half of that memory, or the memory is small, or no line was before it.
 	if l.size > max(cap(l.buf), keepBuffer, 2*len(l.buf)) {
 		l.buf, l.size = bytes.Clone(l.buf), len(l.buf)
 	}
