@@ -61,11 +61,11 @@ func (*closedError) Is(target error) bool { return target == context.Canceled }
 // already in progress may still finish.
 var ErrWaitDelay = errors.New("mcp: work was unfinished when Server.WaitDelay had passed")
 
-// CancelledError is the cause of a handler's context if the client has cancelled the
-// request, or, in the older revisions, has opened a new session: a second initialize ends
-// the requests that came before it. The result of the handler is discarded.
+// CancelledError is the cause of a handler's context if the client has cancelled the request, or, in
+// the older revisions, has sent initialize again, which ends the requests that came before it. The
+// result of the handler is discarded.
 type CancelledError struct {
-	Reason string // as the client gave it, often empty, or that initialize opened a new session
+	Reason string // as the client gave it, often empty, or that initialize came again
 }
 
 func (e *CancelledError) Error() string {

@@ -506,31 +506,29 @@ func ExampleServer_intercept() {
 	request(s, "tools/call", `{"name":"wait","arguments":{}}`)
 	request(s, "tools/call", `{"name":"reset","arguments":{}}`)
 	// Output:
-	// tools/call now succeeded in less than a second
+	// tools/call now succeeded, in less than a minute: true
 	// {"content":[{"type":"text","text":"noon"}]}
-	// tools/call now failed in less than a second: Invalid arguments: zone is unknown: no arguments are allowed here
+	// tools/call now failed (Invalid arguments: zone is unknown: no arguments are allowed here), in less than a minute: true
 	// {"content":[{"type":"text","text":"Invalid arguments: zone is unknown: no arguments are allowed here"}],"isError":true}
-	// tools/call wait failed in less than a second: context deadline exceeded
+	// tools/call wait failed (context deadline exceeded), in less than a minute: true
 	// {"content":[{"type":"text","text":"context deadline exceeded"}],"isError":true}
-	// tools/call reset failed in less than a second: the tool reset is not allowed here
+	// tools/call reset failed (the tool reset is not allowed here), in less than a minute: true
 	// {"content":[{"type":"text","text":"the tool reset is not allowed here"}],"isError":true}
 }
 
 func logCall(ctx context.Context, next func(context.Context) error) error {
-	start := time.Now()
+	r, start, outcome := mcp.RequestFrom(ctx), time.Now(), "panicked"
+	defer func() {
+		fmt.Printf("%s %s %s, in less than a minute: %v\n", r.Method, r.Name, outcome, time.Since(start) < time.Minute)
+	}()
 	err := next(ctx)
-	took := "in less than a second"
-	if d := time.Since(start); d > time.Second {
-		took = "after " + d.String()
-	}
-	r := mcp.RequestFrom(ctx)
 	switch {
 	case errors.Is(err, mcp.ErrInputRequired): // a question in 2026-07-28, not a failure
-		fmt.Println(r.Method, r.Name, "asks", took)
+		outcome = "asks"
 	case err != nil:
-		fmt.Printf("%s %s failed %s: %v\n", r.Method, r.Name, took, err)
+		outcome = "failed (" + err.Error() + ")"
 	default:
-		fmt.Println(r.Method, r.Name, "succeeded", took)
+		outcome = "succeeded"
 	}
 	return err
 }

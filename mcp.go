@@ -58,19 +58,19 @@
 //	if it is date or date-time;
 //	default is filled in unless it is null
 //
-// These are not enforced, and are reported to [Server.ErrorLog], like every other keyword that
-// restricts a value:
+// No other keyword that restricts a value is enforced. Each is reported to [Server.ErrorLog], for
+// example:
 //
 //	$ref, anyOf, oneOf, allOf, not, if, pattern, patternProperties, prefixItems and the items
 //	beside it, uniqueItems, multipleOf, exclusiveMinimum, exclusiveMaximum
 //
-// Also reported is what some model providers refuse, often together with the whole request, such as
-// a list of types, a property without a type, an enum of numbers, const, a list without items, more
-// than ten levels. To let an argument be null, leave it out of required.
+// Also reported is what makes some model providers refuse the tool, and often the whole request: a
+// list of types, a property without a type, an enum of numbers, const, a list without items, more
+// than ten levels, and others. To let an argument be null, leave it out of required.
 //
 // Handlers run concurrently: guard what they share. With a single session, as under
-// [Server.ServeStdio], you may set [Server.MaxConcurrent] to 1 instead. A handler that calls
-// [runtime.LockOSThread] must unlock before it returns.
+// [Server.ServeStdio], you may set [Server.MaxConcurrent] to 1 instead. A handler may run on the
+// goroutine that reads, so after [runtime.LockOSThread] it must unlock before it returns.
 //
 // Describe what a tool does with [ToolAnnotations]. If no user can be asked, hosts such as
 // Codex refuse every tool that does not declare ReadOnlyHint Yes, or DestructiveHint No and
@@ -94,17 +94,18 @@
 // If the tool has a [Tool.OutputSchema], bytes are structured output, in base64.
 //
 // If [Tool.OutputSchema] is nil and the type is a struct or a map that can be described, the
-// output schema is derived from it. A pointer has none, because nil is sent as an empty result.
-// If the client's revision requires an object, any other output is wrapped as {"result": ...},
-// without an output schema.
+// output schema is derived from it. None is derived from a pointer, because nil is sent as an empty
+// result. To a client of an older revision, output that is not an object is sent as
+// {"result": ...}, and its schema is not sent.
 //
 // In structured output nil slices, maps and bytes are sent as empty ones, and nil pointers in
-// structs are left out, as far as the Go type or the output schema shows. If the output schema
-// does not allow a null that remains, such as a nil pointer in a list, the call fails.
+// structs are left out. In an interface, an array or the JSON of a MarshalJSON, this is so only if
+// the output schema describes the value. If a null remains that the output schema does not allow,
+// such as a nil pointer in a list, the call fails. Nothing else is checked against the output schema.
 //
-// If a function returns an error, the model reads exactly the error's text. An [*Error], or an
-// error that wraps one, is for the host: it fails the request. If the error is that of the
-// function's context, the text is that of the context's cause.
+// If a function returns an error, the model reads the error's text. If the error is that of the
+// function's context, the text is that of the context's cause. But an [*Error], or an error that
+// wraps one, is for the host: it fails the request.
 //
 // # In a handler
 //
@@ -112,12 +113,13 @@
 // reports progress, a logger with [Server.LogHandler] logs to the client, and [RequestFrom]
 // returns the request, with the name and the capabilities of the client. [Confirm], [Elicit],
 // [ElicitSchema] and [ElicitURL] ask the user, and [Ask] asks the client. A handler is written
-// in the same way for all revisions of the protocol.
+// in the same way for all revisions of the protocol, and may call these from several goroutines.
 //
 // Outside of a handler, as in a test that calls one, no progress and no log messages are sent,
 // RequestFrom returns a zero [Request], and a question returns an error that is
-// [errors.ErrUnsupported]. Such a call checks no arguments and fills in no defaults. To test a
-// handler that asks, call [Server.Serve] with lines of a client of revision 2026-07-28.
+// [errors.ErrUnsupported]. A handler that a test calls gets its arguments unchecked, and without
+// defaults. To test a handler that asks, call [Server.Serve] with lines of a client of revision
+// 2026-07-28.
 //
 // # Asking the user
 //
@@ -129,7 +131,8 @@
 //	}
 //
 // If the client cannot be asked, the error is [errors.ErrUnsupported], and its text says what
-// is missing. How a question is sent depends on the revision:
+// is missing. If a tool returns it, a model of an older revision reads the text, and the host of a
+// client of 2026-07-28 gets it as an error response. How a question is sent depends on the revision:
 //
 // A client of an older revision is sent a request, and the call blocks until the client has
 // responded. It also returns when ctx, the request or the session ends; the error is then the
@@ -143,9 +146,9 @@
 // unless [Server.Checksum] is set. To ask several questions in one round, ask all
 // of them and return [errors.Join] of the errors.
 //
-// Within a call each answer is used once, for the question that the user saw. A changed message
-// is a new question, so put no time and no random text into it. Each time the handler runs, it
-// must repeat the questions that have been answered; later questions may depend on the answers.
+// Each time the handler runs, an answer serves one question, whose message is exactly what the user
+// saw. So put no time and no random text into a message. The handler must repeat the questions that
+// have been answered, and later questions may depend on the answers.
 // If the client's answers match no question in three rounds in a row, the call fails. It also
 // fails if the handler does not return the error of a question, because the question is then
 // lost.
@@ -155,23 +158,23 @@
 // A handler's context ends when the client cancels the request or goes away, and when the
 // session ends. [context.Cause] returns the reason:
 //
-//   - a [*CancelledError] if the client cancelled the request, or opened a new session;
+//   - a [*CancelledError] if the client cancelled the request, or sent initialize again;
 //   - [ErrClosed] if the client closed the connection;
 //   - the error of a Read or Write that failed;
 //   - the cause of the context that was passed to [Server.Serve], if that ended;
-//   - under [Server.ServeStdio], after a signal, an error that names the signal since Go 1.26.
+//   - under [Server.ServeStdio], after a signal, an error that names the signal, or
+//     [context.Canceled] before Go 1.26.
 //
-// For the first two, errors.Is(cause, [context.Canceled]) is true. A command that was killed
-// because the context ended returns an [*exec.ExitError]: test ctx.Err() after it.
+// The first two are [context.Canceled] too, as [errors.Is] reports. A command that was killed because
+// the context ended returns an [*exec.ExitError]: test ctx.Err() after it.
 //
 // When the session ends, handlers have [Server.WaitDelay] to clean up and return.
 //
 // # Revisions
 //
 // Five revisions of the protocol are served. A client of an older revision, 2024-11-05 to
-// 2025-11-25, opens a session with initialize. In 2026-07-28 there is no session, and each
-// request names its revision. One connection may carry both. The code calls the older revisions
-// the legacy era, and 2026-07-28 the modern era.
+// 2025-11-25, begins with initialize. In 2026-07-28 each request names its revision instead. One
+// connection may carry requests of both kinds.
 package mcp
 
 // This file has two parts.
@@ -218,7 +221,7 @@ import (
 
 // A Server is what a program offers to clients. Set its fields before it serves, and do not
 // change them afterwards. Tools, resources, prompts and methods may be added and removed at
-// any time. A Server must not be copied.
+// any time, also concurrently. A Server must not be copied.
 type Server struct {
 	Name    string // required: the name for programs
 	Version string // required
@@ -239,13 +242,14 @@ type Server struct {
 	// limit. If the client has not read everything by then, Serve waits up to 100 ms longer.
 	WaitDelay time.Duration
 
-	// MaxConcurrent is how many handlers of one session run at the same time. Further
-	// requests wait and start in the order of their arrival; their number is not bounded.
-	// Each session counts for itself. 0 means no limit.
+	// MaxConcurrent is how many handlers of one session, of all kinds, run at the same time. One
+	// that waits for the client counts too. Further requests wait and start in the order of their
+	// arrival; their number is not bounded. Each call of Serve is a session. 0 means no limit.
 	MaxConcurrent int
 
 	// MaxMessageBytes is the maximum length of a line from the client, in bytes. A line is one
-	// message or a batch. A longer line is refused and not kept in memory. 0 means 64 MiB.
+	// message or a batch. A longer line gets an error response and is not kept in memory. 0 means
+	// 64 MiB.
 	MaxMessageBytes int
 
 	// CacheTTL is how long a client of revision 2026-07-28 may cache lists and the result of
@@ -272,17 +276,18 @@ type Server struct {
 	// Intercept is called around each call of a tool, prompt or resource, each completion, and each
 	// method of AddMethod, also if the name is unknown or the arguments are wrong: for logs, metrics,
 	// time limits and refusals. It calls next at most once, with ctx or a context derived from it,
-	// which the handler then has. next returns nil, or the error with which the call fails: that of
-	// the handler, or one whose text the model reads, also for a Result with IsError. If Intercept
-	// returns the error of next, or nil, what the handler made is sent. If it returns another error,
-	// that is sent as if the handler had returned it. If it returns nil without next, the call fails
-	// with -32603.
+	// which the handler then has. next returns nil if the call succeeds. Otherwise it returns the error
+	// of the handler, or an error with the text that the model reads, as for wrong arguments and for a
+	// Result with IsError. If Intercept returns the error of next, or nil, what the handler made is
+	// sent. If it returns another error, that is sent as if the handler had returned it. If it returns
+	// nil without next, the call fails with -32603. Intercept does not see results.
 	//
 	// A second next, one after Intercept has returned, and one with another context return an error
-	// and call no handler. If a next still runs, the library waits for it. Intercept runs like a
-	// handler, and may ask the client. A panic in it, or in the handler, which passes through it,
-	// costs only the call. In revision 2026-07-28 each round of a question is a call, and fails with
-	// [ErrInputRequired] if it asks. To hide a tool, use [Tool.Enabled]: Intercept only refuses it.
+	// and call no handler. If a next still runs when Intercept returns, the library waits for it.
+	// Intercept runs like a handler, and may ask the client. A panic in it, or in the handler, which
+	// passes through it, costs only the call. In revision 2026-07-28 Intercept runs in each round of
+	// questions, and next returns [ErrInputRequired] if the handler asks. To hide a tool, use
+	// [Tool.Enabled]: Intercept only refuses it.
 	Intercept func(ctx context.Context, next func(context.Context) error) error
 
 	// Checksum returns a checksum of data; the string may hold any bytes. The library uses it to
@@ -315,8 +320,8 @@ type Icon struct {
 // A Tool describes a tool to people and models.
 //
 // Keep names within 40 bytes: hosts put the name of the server in front, and model providers
-// accept 64 bytes in all. Put all that the model must know into the description, defaults and
-// bounds too: some hosts drop them from the schema.
+// accept 64 bytes in all. Put all that the model must know into the description. Repeat defaults and
+// bounds there: some hosts drop them from the schema.
 type Tool struct {
 	Name         string          `json:"name"`                   // required: 1 to 128 of A-Z a-z 0-9 _ - .
 	Title        string          `json:"title,omitempty"`        // for people
@@ -332,7 +337,7 @@ type Tool struct {
 	// calls to it fail as unknown. [RequestFrom] and the values of Serve's context are
 	// available from ctx. Enabled is called for each list and each call, concurrently. If a tool
 	// has Enabled, listing tools counts as a call for [Server.MaxConcurrent], and lists of tools
-	// are not cached. When the result of Enabled changes, add the tool again, which notifies the
+	// are not cached. When the result of Enabled changes, add the tool again: this always notifies the
 	// clients.
 	Enabled func(ctx context.Context) bool `json:"-"`
 }
@@ -534,17 +539,17 @@ func (e *Error) Is(target error) bool {
 // arguments, results and errors. In is a struct, or a map with string keys, unless t.InputSchema
 // is set.
 //
-// AddTool panics, before it changes anything, if clients or providers would refuse a name, a
-// type, a tag or a field of t, if no value satisfies bounds or an enum, if In cannot hold a
-// default, or if h is nil. The message says what to write instead. The name of an argument must
-// have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool reports to ErrorLog, in one line for each tool, a name
+// AddTool panics, before it changes anything, if h is nil, if a field of t, a type or a tag is
+// invalid, if no value satisfies bounds or an enum, or if In cannot hold a default. The message
+// says what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool
+// reports to ErrorLog, in one line for each tool, a name
 // or a schema that some providers refuse; tags without effect; fields of In that cannot be set; and
 // keywords of a schema by hand that are not enforced. It also reports a tool that replaces another
 // before the first session. Once the Server has served, a tool with an invalid icon is left out of
 // lists and reported. The caller may change t's slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
-// new tool has the same list entry as the one it replaces. A client that connected before the first
+// new tool has the same list entry as the one it replaces, and neither has Enabled. A client that connected before the first
 // tool was added is not notified, because the capability tools was not declared to it. The same
 // holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
@@ -652,8 +657,8 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 //
 // {name} matches one segment of a path, or a part of it, and {+name} anything. {name} takes the
 // shortest value that the text after it allows; {+name}, and the last variable, take the
-// longest: {+a}/{b}/x does not match 1/2/x, because a takes "1/2". If a value would be empty, the
-// template does not match.
+// longest. A value is not tried again: {+a}/{b}/x does not match 1/2/x, because a takes "1/2". If a
+// value would be empty, the template does not match.
 //
 // In a URI, other braces must be escaped, and so must blanks and any other character that RFC
 // 3986 does not allow. This returns the URI of a file:
@@ -664,10 +669,9 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 // without slashes.
 //
 // AddResource panics, before it changes anything, if the URI has no scheme, if a variable or the
-// name is invalid, if Meta cannot be marshalled, or if read is nil. It also panics if clients would
-// drop the list because of another field, or if no URI can match the template. But once the Server
-// has served, such a resource is added all the same: it is left out of lists and reported to
-// ErrorLog.
+// name is invalid, if Meta cannot be marshalled, or if read is nil. If the rest of the URI, the
+// annotations or an icon is invalid, or if no URI can match the template, it panics only before the
+// Server has served. Later it adds the resource, leaves it out of lists and reports it to ErrorLog.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
@@ -1477,8 +1481,8 @@ var ErrDismissed = errors.New("the user dismissed the question")
 // revision 2026-07-28 the handler runs again when the user has answered, as "Asking the user" in
 // the package comment says, so do what is to be confirmed after Confirm.
 //
-// The form has one boolean, confirm, which is false by default. A form without fields would not
-// be consent, because some hosts accept it without asking, and some hosts preselect true.
+// The form has one boolean, confirm. A form without fields would not be consent, because some hosts
+// accept it without asking. The default is false, because some hosts preselect true.
 func Confirm(ctx context.Context, message string) error {
 	form, err := Elicit[struct {
 		Confirm bool `json:"confirm" jsonschema:"tick to go ahead" default:"false"`
@@ -1498,8 +1502,8 @@ func Confirm(ctx context.Context, message string) error {
 //
 // The message says what the form is for. It must not ask for secrets.
 //
-// Elicit returns what the user filled in, or an error that says what is wrong with it; to ask
-// again, call Elicit again. The error is [ErrDeclined] or [ErrDismissed] if the user refused, and
+// Elicit returns what the user filled in. If that is invalid, the error says why: return it, or call
+// Elicit again. The error is [ErrDeclined] or [ErrDismissed] if the user refused, and
 // [errors.ErrUnsupported] if the client cannot be asked. Elicit panics if T cannot be a form: a
 // test that calls the handler without a client finds that.
 //
@@ -1718,11 +1722,19 @@ func hasCapability(caps []byte, capability string) bool {
 // output against enums and bounds, and this library does not. So do not put an enum on a field of a
 // result whose values come from another API.
 //
-// The schema of a nested object is that of a map[string]any if its type contains itself, if it would
-// exceed ten levels, which some providers refuse, or if 32 KiB are written. Inside it, unknown and
-// missing arguments, enums and bounds are not refused, and defaults are not filled in. SchemaOf
-// panics if T cannot be described, as is the case with arrays, with lists of nothing but themselves,
-// with types that have a JSON form of their own, and with interfaces except in a map[string]any.
+// A nested object has the schema of a map[string]any if its type contains itself, if the whole would
+// exceed ten levels, which some providers refuse, or after 32 KiB. Inside it only the Go types are
+// checked, and defaults are not filled in.
+//
+// A type whose JSON form is its own, because it has UnmarshalJSON for arguments or MarshalJSON for
+// results, describes that form with a method JSONSchema() json.RawMessage. It returns a schema by
+// hand without $ref, and is called with a zero value when the type is described. UnmarshalJSON then
+// receives what the schema allows, after conversions, and may be called twice for one value. Of the
+// tags, such a type takes jsonschema and default.
+//
+// SchemaOf panics if T cannot be described, as is the case with arrays, with lists of nothing but
+// themselves, with types that have a JSON form of their own without JSONSchema, and with interfaces
+// except in a map[string]any.
 func SchemaOf[T any]() json.RawMessage {
 	s := mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults).render()
 	parseSchema(&s, "mcp: SchemaOf", forResults, new([]string))
@@ -1962,6 +1974,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
 		}
 		f.schema = d.schema(f.typ, f.where)
+		f.optional = f.optional || member(f.schema.own, "default") != nil
 		if err := d.checkTags(f); err != nil && d.badTag == nil {
 			d.badTag = fmt.Errorf("%s: %w", f.where, err)
 		}

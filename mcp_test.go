@@ -4303,7 +4303,29 @@ type (
 	refers        struct{}
 	invalidOwn    struct{}
 	flexible      int
+	paint         struct{ hex string } // "#rrggbb", blue if it is left out
+	readOnly      struct{ N int }      // only for arguments
+	writeOnly     struct{ N int }      // only for results
 )
+
+func (c *paint) UnmarshalJSON(data []byte) error {
+	if len(data) != len(`"#rrggbb"`) || data[1] != '#' {
+		return fmt.Errorf("%s is not a color", data)
+	}
+	c.hex = string(data[1 : len(data)-1])
+	return nil
+}
+
+func (paint) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","default":"#0000ff"}`)
+}
+
+func (*readOnly) UnmarshalJSON([]byte) error     { return nil }
+func (readOnly) JSONSchema() json.RawMessage     { return json.RawMessage(`{"type":"string"}`) }
+func (w writeOnly) MarshalJSON() ([]byte, error) { return json.Marshal(map[string]int{"n": w.N}) }
+func (writeOnly) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)
+}
 
 func (p *place) UnmarshalJSON(data []byte) error {
 	var pair [2]float64
@@ -4383,6 +4405,67 @@ func TestTypesDescribeThemselves(t *testing.T) {
 	if raw := s.lists[tools].byName["x"].encoded; member(raw, "outputSchema") == nil {
 		t.Errorf("no output schema in %s", raw)
 	}
+}
+
+// An error of UnmarshalJSON has its place, and comes with the others. A default in the schema makes
+// an argument optional, and must be one that UnmarshalJSON accepts.
+func TestFaultsOfTypesThatDescribeThemselves(t *testing.T) {
+	type in struct {
+		C    paint            `json:"c"`
+		L    []paint          `json:"l,omitempty"`
+		M    map[string]paint `json:"m,omitempty"`
+		P    *paint           `json:"p,omitempty"`
+		Nest struct {
+			C paint `json:"c"`
+		} `json:"nest,omitzero"`
+		N int `json:"n"`
+	}
+	s := &Server{}
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, in in) (string, error) {
+		return fmt.Sprint(in.C, in.L, in.M, in.P != nil, in.Nest, in.N), nil
+	})
+	try(t, s, []trial{
+		{`{"n":1}`, "{#0000ff} [] map[] true {{}} 1"},
+		{`{"n":1,"c":"#ffffff","l":"#ff0000","m":{"a":"#00ff00"},"p":null,"nest":{}}`, "{#ffffff} [{#ff0000}] map[a:{#00ff00}] true {{#0000ff}} 1"},
+		{`{"n":"x","c":"red","l":["#ff0000","blue"],"m":{"a":"green"},"p":"pink","nest":{"c":"grey"}}`,
+			`! n must be an integer, got "x"; c is not valid: "red" is not a color; l[1] is not valid: "blue" is not a color; ` +
+				`m.a is not valid: "green" is not a color; p is not valid: "pink" is not a color; nest.c is not valid: "grey" is not a color`},
+	}...)
+	wantPanics(t, []mistake{
+		{`In.C: default is not valid: "red" is not a color`, onServer(toolOf[struct {
+			C paint `default:"red"`
+		}])},
+		{`InputSchema.C: default is not valid: "red" is not a color`, func() {
+			byHand[struct{ C paint }](&Server{}, `{"type":"object","properties":{"C":{"type":"string","default":"red"}}}`)
+		}},
+	})
+}
+
+// A type that only reads its JSON form describes arguments, and one that only writes it results. For
+// the other it is as if it had no method JSONSchema. A pointer has no output schema.
+func TestTypesThatDescribeOneDirection(t *testing.T) {
+	outputOf := func(add func(*Server)) string {
+		s := &Server{}
+		add(s)
+		return string(member(s.lists[tools].byName["x"].encoded, "outputSchema"))
+	}
+	const written = `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
+	for _, test := range []struct {
+		add  func(*Server)
+		want string
+	}{
+		{out(writeOnly{1}, nil), written},
+		{out(&writeOnly{1}, nil), ""},
+		{out(struct{ W writeOnly }{}, nil), `{"type":"object","properties":{"W":` + written + `},"required":["W"],"additionalProperties":false}`},
+		{out(readOnly{1}, nil), ""},
+		{out(struct{ R readOnly }{}, nil), ""},
+	} {
+		if got := outputOf(test.add); got != test.want {
+			t.Errorf("got  %s\nwant %s", got, test.want)
+		}
+	}
+	toolOf[struct{ R readOnly }](&Server{})
+	wantPanics(t, []mistake{{"it has a JSON form of its own: give it UnmarshalJSON", onServer(toolOf[struct{ W writeOnly }])}})
 }
 
 // A method that is promoted counts only together with the JSON form. A schema that is invalid, refers

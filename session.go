@@ -219,8 +219,9 @@ func resolveCall(call chan reply, a reply) {
 // at the same time.
 //
 // If handlers or writes did not end within WaitDelay, Serve returns an error that wraps
-// [ErrWaitDelay]. Otherwise it returns nil if r or ctx has ended or the client has closed
-// the connection, and the error of r or w if one of them failed.
+// [ErrWaitDelay]. Otherwise it returns nil if r or ctx has ended or w is a closed pipe, and the
+// error of r or w after any other failure. It returns an error at once if Name or Version is not
+// set, or if Icons or Extensions is invalid.
 //
 // Several sessions of one Server may run at the same time. Serve closes neither r nor
 // w. If it returns before the end of r, a Read may still be in progress: close r to
@@ -292,7 +293,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 // All other code asks rev.knows(feature), or rev.modern() where the two eras differ.
 
 // A revision is a dated version of the protocol. Revisions before firstModern are the
-// legacy era.
+// legacy era, and the others the modern era.
 type revision uint8
 
 const (

@@ -3795,6 +3795,7 @@ func interceptor(intercept func(ctx context.Context, next func(context.Context) 
 		"panics": func(context.Context) (*Result, error) { panic("no") },
 		"exits":  func(context.Context) (*Result, error) { runtime.Goexit(); return nil, nil },
 		"waits":  func(ctx context.Context) (*Result, error) { <-ctx.Done(); return nil, context.Cause(ctx) },
+		"stops":  func(ctx context.Context) (*Result, error) { <-ctx.Done(); return nil, ctx.Err() },
 	} {
 		AddTool(s, Tool{Name: name}, func(ctx context.Context, _ none) (*Result, error) { return h(ctx) })
 	}
@@ -3893,6 +3894,11 @@ func TestInterceptDecides(t *testing.T) {
 		}},
 		"a time limit": {"waits", failsTool + "context deadline exceeded", func(ctx context.Context, next handler) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return next(ctx)
+		}},
+		"a time limit with a cause": {"stops", failsTool + "too slow", func(ctx context.Context, next handler) error {
+			ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errors.New("too slow"))
 			defer cancel()
 			return next(ctx)
 		}},
