@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 4.0.0, 2026-11-24
+// Version 4.1.0, 2026-11-26. The SHA-256 of this file is in CHANGES.md of example.com/mcp.
 
 // Package mcp implements a Model Context Protocol server over stdin and stdout. It is three files
 // that are copied into a program, needs Go 1.25 and uses only the standard library.
@@ -2567,9 +2567,11 @@ func (in rules) checked(given []byte, c *checker) []byte {
 	raw, allowed := in.converted(given, c.from)
 	err := in.check.checkAlone(raw, given, allowed)
 	kind := kindOf(raw)
-	// encoding/json stores a null in each type.
-	if err == nil && kind != "null" && (in.set.kind != in.check.kind || in.set.hasOwnText() || kind == "number") {
-		if raw, allowed = (rules{in.set, in.set}).converted(raw, c.from); kindOf(raw) != kind {
+	if err == nil && kind != "null" { // encoding/json stores a null in each type
+		if in.set.kind != in.check.kind {
+			raw, allowed = (rules{in.set, in.set}).converted(raw, c.from)
+		}
+		if kindOf(raw) != kind {
 			// The schema says string, for example, and the Go type is a list, which the text holds.
 			// Then the rest of the schema is about the text.
 			in.check = anything
@@ -2955,7 +2957,12 @@ func significantDigits(num string) string {
 
 // isPlain reports whether a number has neither a fraction nor an exponent.
 func isPlain(num string) bool {
-	return strings.IndexByte(num, '.') < 0 && strings.IndexByte(num, 'e') < 0 && strings.IndexByte(num, 'E') < 0
+	for i := range len(num) {
+		if num[i] == '.' || num[i] == 'e' || num[i] == 'E' {
+			return false
+		}
+	}
+	return true
 }
 
 // isInteger reports whether a JSON number is whole, as far as a float64 can tell.
@@ -3336,8 +3343,11 @@ func walkContainer(b []byte, i, depth int, t trust, visit func(name, val []byte)
 // unquoteBytes returns the text of a valid JSON string, given with its quotes, or nil for
 // nil. It copies the text only if it holds escapes.
 func unquoteBytes(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return bytes.Trim(quoted, `"`)
+	switch {
+	case quoted == nil:
+		return nil
+	case bytes.IndexByte(quoted, '\\') < 0:
+		return quoted[1 : len(quoted)-1]
 	}
 	text, _ := unquote(quoted)
 	return []byte(text)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 4.0.0, 2026-11-24
+// Version 4.1.0, 2026-11-26. The SHA-256 of this file is in CHANGES.md of example.com/mcp.
 
 package mcp
 
@@ -694,7 +694,6 @@ func (s *service) existsIn(v revision) bool {
 // the session it answers only with the reason, because waitForRoom does not limit the
 // output then.
 func (c *session) acceptRequest(e *envelope) (inline *request) {
-	version, _ := unquote(e.jsonrpc)
 	r := &request{session: c, id: e.id, key: idKey(e.id), method: unquoteBytes(e.method), params: e.params}
 	r.service = c.srv.findMethod(string(r.method))
 	err := r.check()
@@ -704,7 +703,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	// A valid initialize ends the request that has its id.
 	ends := err == nil && r.service.opens && holder != nil && !holder.rev.modern()
 	switch {
-	case version != "2.0":
+	case len(e.jsonrpc) == 0 || e.jsonrpc[0] != '"' || string(unquoteBytes(e.jsonrpc)) != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
 	case inUse && !ends:
 		// The first request may end now.
@@ -844,9 +843,11 @@ func (r *request) readClaim(rawVersion, rawLevel []byte) *Error {
 // parseClientInfo returns the name and the version in a clientInfo object, and
 // reports whether it has both.
 func parseClientInfo(raw []byte) (name, version string, ok bool) {
-	name, named := unquote(member(raw, "name"))
-	version, versioned := unquote(member(raw, "version"))
-	return name, version, named && versioned
+	var rawName, rawVersion []byte
+	extract(raw, trusted, into{"name", &rawName}, into{"version", &rawVersion})
+	name, isName := unquote(rawName)
+	version, isVersion := unquote(rawVersion)
+	return name, version, isName && isVersion
 }
 
 // methodNotFound is the error for a method that r's revision does not have, or that
