@@ -39,20 +39,25 @@ func (s *session) start(t *testing.T, server *mcp.Server) *session {
 	r, in := io.Pipe()
 	out, w := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(context.Background(), r, w); w.Close(); r.Close() }()
+	go func() {
+		served <- errors.Join(server.Serve(context.Background(), r, w), w.Close(), r.Close())
+	}()
 	t.Cleanup(func() {
-		in.Close()
-		io.Copy(io.Discard, out)
-		if err := <-served; err != nil {
+		closed := in.Close()
+		_, read := io.Copy(io.Discard, out)
+		if err := errors.Join(closed, read, <-served); err != nil {
 			t.Error(err)
 		}
 	})
 	s.t, s.in, s.out = t, in, json.NewDecoder(out)
 	if !s.modern {
-		s.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": s.capabilities(),
+		_, err := s.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": s.capabilities(),
 			"clientInfo": map[string]any{"name": "test", "version": "1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		s.send(map[string]any{"method": "notifications/initialized"})
-		s.request("logging/setLevel", map[string]any{"level": "debug"}) // an error if the server does not log to clients
+		_, _ = s.request("logging/setLevel", map[string]any{"level": "debug"}) // an error if the server does not log to clients
 	}
 	return s
 }
@@ -64,7 +69,9 @@ func (s *session) capabilities() any {
 // send sends one message.
 func (s *session) send(message map[string]any) {
 	message["jsonrpc"] = "2.0"
-	json.NewEncoder(s.in).Encode(message)
+	if err := json.NewEncoder(s.in).Encode(message); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // begin sends a request and returns its id. The response is read by end.
@@ -105,7 +112,9 @@ func (s *session) end(id int) (json.RawMessage, error) {
 		if err := s.out.Decode(&raw); err != nil {
 			s.t.Fatal(err)
 		}
-		json.Unmarshal(raw, &m)
+		if err := json.Unmarshal(raw, &m); err != nil {
+			s.t.Fatal(err)
+		}
 		switch {
 		case m.Method != "" && m.ID != nil:
 			s.send(map[string]any{"id": m.ID, "result": s.respond(m.Method, m.Params)})
@@ -142,7 +151,10 @@ func (s *session) request(method string, params map[string]any) (json.RawMessage
 			}
 			RequestState string
 		}
-		if json.Unmarshal(raw, &asked); asked.InputRequests == nil {
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(raw, &asked); err != nil || asked.InputRequests == nil {
 			return raw, err
 		}
 		answers := map[string]any{}
