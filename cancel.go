@@ -12,7 +12,7 @@ package mcp
 //	r fails otherwise            that error, after CancelDelay   what the handler returns   that error
 //	w is a closed pipe           ErrClosed                       none can be written        nil
 //	w fails otherwise            that error                      none                       that error
-//	ctx ends, or a signal        context.Cause(ctx)              what the handler returns   nil
+//	ctx ends, or a signal        context.Cause(ctx)              what the handler returns   nil, if w does not fail afterwards
 //	handlers outlive WaitDelay   as above                        none after Serve returned  an ErrWaitDelay that names them
 //
 // Responses are still written after EOF, because a client may close only its half of
@@ -159,9 +159,9 @@ func (c *session) recordFailure(err error) error {
 }
 
 // wakeWaiters ends all questions to the client with cause. It uses a copy of the map and
-// sends without the lock, because each waiter that it wakes needs the lock to remove its
-// own entry. It is needed because the contexts of the requests do not end before
-// CancelDelay has passed.
+// sends without the lock, so that the waiters, which remove their entries from the map, need not wait
+// for it. It is needed because the contexts of the requests do not end before CancelDelay has
+// passed.
 func (c *session) wakeWaiters(cause error) {
 	c.mu.Lock()
 	calls := slices.Collect(maps.Values(c.pending))
@@ -216,11 +216,16 @@ func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.C
 // end of the input or of ctx, then up to CancelDelay for the handlers, cancels those that remain,
 // and waits up to WaitDelay for them, for the output and for the diagnostics: printed is closed
 // after the last of these. Responses that come at the last moment have graceTime more.
+//
+//	open ends ─▶ up to CancelDelay ─▶ cancelHandlers ─▶ up to WaitDelay ─▶ deadline ─▶ graceTime ─▶ lastMoment
+//
+// When idle is closed, the WaitGroup counts nothing. When ended is closed, cancelHandlers has returned
+// too.
 func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
 	cause := context.Cause(c.open)
 	c.mu.Lock()
-	c.closing = c.ctx.Err() != nil // otherwise r has ended, and the reader stops after the last line
+	c.discardsInput = c.ctx.Err() != nil // otherwise r has ended, and the reader stops after the last line
 	c.mu.Unlock()
 	idle := make(chan struct{})
 	go func() {
@@ -229,7 +234,8 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	}()
 	c.wakeWaiters(cause)
 	c.endStreams(cause)
-	// Without a context below c.ctx: that would wait until the end of ctx has cancelled all handlers.
+	// A context below c.ctx might end only after those of all handlers, because a context ends its
+	// children one by one.
 	if c.srv.CancelDelay > 0 {
 		select {
 		case <-idle:
@@ -443,6 +449,9 @@ func (f *stdioFile) closedTerminal(err error) error {
 	return err
 }
 
+// maxTraced bounds the memory of a line that is traced: what follows is left out.
+const maxTraced = 16 << 20
+
 // A tracer records in a file each line of what is written to it, unless it is blank. A write to the
 // file must not keep the session from answering: a FIFO may be full because no process reads from it.
 // A regular file has no deadlines and is fast.
@@ -453,14 +462,17 @@ type tracer struct {
 }
 
 func (t *tracer) Write(b []byte) (int, error) {
-	for line := range bytes.Lines(b) {
-		t.line = append(t.line, line...)
-		if !bytes.HasSuffix(line, []byte("\n")) {
+	for part := range bytes.Lines(b) {
+		if len(t.line) < maxTraced {
+			t.line = append(t.line, part...)
+		}
+		if !bytes.HasSuffix(part, []byte("\n")) {
 			break
 		}
+		t.line = bytes.TrimSuffix(t.line, []byte("\n"))
 		if len(bytes.TrimSpace(t.line)) > 0 {
 			_ = t.file.SetWriteDeadline(time.Now().Add(graceTime))
-			if _, err := fmt.Fprintf(t.file, "%s %s%s", time.Now().Format("2006/01/02 15:04:05.000000"), t.prefix, t.line); err != nil {
+			if _, err := fmt.Fprintf(t.file, "%s %s%s\n", time.Now().Format("2006/01/02 15:04:05.000000"), t.prefix, t.line); err != nil {
 				_ = t.file.Close()
 			}
 		}

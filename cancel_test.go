@@ -1508,6 +1508,19 @@ func TestProcessTrace(t *testing.T) {
 			t.Errorf("trace:\n%s", b)
 		}
 	})
+	t.Run("endless line", func(t *testing.T) {
+		file := must(os.Create(filepath.Join(t.TempDir(), "trace")))
+		defer file.Close()
+		tr := &tracer{file: file, prefix: "in  "}
+		for range 3 {
+			tr.Write(bytes.Repeat([]byte("x"), maxTraced/2))
+		}
+		tr.Write([]byte("\nshort\n"))
+		b, _ := os.ReadFile(file.Name())
+		if lines := strings.Split(string(b), "\n"); len(lines) != 3 || len(lines[0]) != len(lines[1])-len("short")+maxTraced {
+			t.Errorf("%d bytes in %d lines", len(b), len(lines))
+		}
+	})
 	t.Run("cannot be opened", func(t *testing.T) {
 		p := newProc(t, "MCP_TRACE="+filepath.Join("no", "such", "place")).start()
 		p.in.Close()

@@ -2304,7 +2304,7 @@ func TestValueThatContainsItself(t *testing.T) {
 // ---- lists ----
 
 // lists are the four kinds of things that come in lists.
-var lists = [kinds]struct {
+var lists = [listKinds]struct {
 	method, key, name string
 	add               func(s *Server, name, description string)
 	remove            func(s *Server, names ...string)
@@ -3780,10 +3780,10 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 // unexported names because AddTool takes no type that was made at run time.
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
-	hand := rules{set: &schema{}, check: parseSchema(ptr(s.render()), "x", forArguments, new([]string))}
+	hand := rules{goType: &schema{}, listed: parseSchema(ptr(s.render()), "x", forArguments, new([]string))}
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
-	err := (rules{set: s, check: hand.check}).unmarshal(args, got.Interface(), fromCall)
+	err := (rules{goType: s, listed: hand.listed}).unmarshal(args, got.Interface(), fromCall)
 	if err != nil && strings.Contains(err.Error(), "plain digits") { // about which a schema says nothing
 		return err
 	}
@@ -4434,6 +4434,21 @@ func TestFaultsOfTypesThatDescribeThemselves(t *testing.T) {
 	wantPanics(t, []mistake{
 		{`In.C: default is not valid: "red" is not a color`, onServer(toolOf[struct {
 			C paint `default:"red"`
+		}])},
+		{`In.N.C: default is not valid: "red" is not a color`, onServer(toolOf[struct {
+			N struct {
+				C paint `default:"red"`
+			}
+		}])},
+		{`In.L[].C: default is not valid: "red" is not a color`, onServer(toolOf[struct {
+			L []struct {
+				C paint `default:"red"`
+			}
+		}])},
+		{`In.M[].C: default is not valid: "red" is not a color`, onServer(toolOf[struct {
+			M map[string]struct {
+				C paint `default:"red"`
+			}
 		}])},
 		{`InputSchema.C: default is not valid: "red" is not a color`, func() {
 			byHand[struct{ C paint }](&Server{}, `{"type":"object","properties":{"C":{"type":"string","default":"red"}}}`)

@@ -22,7 +22,7 @@ package mcp
 // long), or asks the client something, the turn passes to a new goroutine. So input
 // is read whatever a handler does, and no goroutine waits for the turn.
 //
-// This is a list of all goroutines of a session, except those of timers, which never
+// This is a list of all goroutines of a session, except those of timers and contexts, which never
 // block. Each line says what the goroutine does, and after the colon what waits for
 // it.
 //
@@ -88,24 +88,24 @@ type session struct {
 	server, identity string // serverInfo, and the part of it that modern results repeat
 	extensions       []byte // of Server.Extensions, as JSON
 
-	mu           sync.Mutex          // guards the fields below, except the two channels; held for a few lines of code only
-	closing      bool                // ctx has ended; what is read from now on is discarded
-	failed       error               // the first failure of r or w
-	requests     map[string]*request // requests that must be answered, by key, except streams
-	waiting      list.List           // requests that wait until other requests end, in order
-	lastCall     int64               // the last id of a request of ours
-	lastResponse int64               // position in the output after the last response
-	streams      map[string]*stream  // by the key of the request, or legacyKey
-	legacy       legacy
-	reported     chan struct{} // has an element if there are reports to print
-	over         chan struct{} // is closed when no more reports are printed
+	mu            sync.Mutex          // guards the fields below, except the two channels; held for a few lines of code only
+	discardsInput bool                // ctx has ended; what is read from now on is discarded
+	failed        error               // the first failure of r or w
+	requests      map[string]*request // requests that must be answered, by key, except streams
+	waiting       list.List           // requests that wait until other requests end, in order
+	lastCall      int64               // the last id of a request of ours
+	lastResponse  int64               // position in the output after the last response
+	streams       map[string]*stream  // by the key of the request, or legacyKey
+	legacy        legacy
+	hasReports    chan struct{} // has an element if there are reports to print
+	over          chan struct{} // is closed when no more reports are printed
 
 	// Requests whose handlers run, also cancelled ones. Until the session ends they are at
 	// most Server.MaxConcurrent.
 	running map[*request]struct{}
 
 	// Requests to the client that have no response yet, by id. wakeWaiters uses a copy of
-	// this map, so that it can send without the lock.
+	// this map.
 	pending map[string]chan reply
 }
 
@@ -115,10 +115,10 @@ type session struct {
 type legacy struct {
 	rev          revision // 0 before initialize
 	client, caps []byte
-	changes      [kinds]int // of the lists, before initialize
-	stream       *stream    // in session.streams after notifications/initialized
-	offered      kindSet    // what was declared
-	level        int        // lowest level of log messages that are sent, as an index of logLevels
+	changes      [listKinds]int // of the lists, before initialize
+	stream       *stream        // in session.streams after notifications/initialized
+	offered      kindSet        // what was declared
+	level        int            // lowest level of log messages that are sent, as an index of logLevels
 }
 
 // A request is one request of the client, from acceptRequest to respond. A request
@@ -158,11 +158,11 @@ type request struct {
 	run     responder
 
 	// The fields below are guarded by session.mu.
-	place    *list.Element // in session.waiting; nil if it does not wait
-	rounds   rounds        // set before the handler runs
-	progress float64       // the last value that was reported
-	reported bool          // progress was reported
-	returned bool          // the handler has returned; no more progress is reported
+	place        *list.Element // in session.waiting; nil if it does not wait
+	rounds       rounds        // set before the handler runs
+	progress     float64       // the last value that was reported
+	sentProgress bool          // progress was reported
+	returned     bool          // the handler has returned; no more progress is reported
 }
 
 // A stream receives notifications of changes: a request subscriptions/listen, or the legacy session.
@@ -231,13 +231,13 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		return errors.New("mcp: Server.Name and Server.Version must be set")
 	}
 	c := &session{
-		srv:      s,
-		requests: make(map[string]*request),
-		streams:  make(map[string]*stream),
-		running:  make(map[*request]struct{}),
-		pending:  make(map[string]chan reply),
-		reported: make(chan struct{}, 1),
-		over:     make(chan struct{}),
+		srv:        s,
+		requests:   make(map[string]*request),
+		streams:    make(map[string]*stream),
+		running:    make(map[*request]struct{}),
+		pending:    make(map[string]chan reply),
+		hasReports: make(chan struct{}, 1),
+		over:       make(chan struct{}),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
 	c.out.w, c.out.failed = w, func(err error) { c.cancel(c.recordFailure(err)) } // this ends open, too
@@ -261,8 +261,8 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.open, c.end = context.WithCancelCause(c.ctx)
-	c.reported <- struct{}{} // there may be reports already
-	c.wg.Add(1)              // the reader
+	c.hasReports <- struct{}{} // there may be reports already
+	c.wg.Add(1)                // the reader
 	s.addSession(c)
 	defer s.removeSession(c)
 	printed := make(chan struct{})
@@ -382,7 +382,7 @@ const (
 // meanwhile: input is read even if the client does not read.
 func (c *session) readLines() {
 	began := time.Now()
-	counted := true // by the WaitGroup
+	counted := true // by the WaitGroup: it is not after the turn has passed on, or if readInput has returned false
 	for ended := false; counted && !ended && !c.out.isStopped(); {
 		c.waitForRoom()
 		m, err := c.nextMessage()
@@ -459,15 +459,16 @@ func (c *session) nextMessage() ([]byte, error) {
 }
 
 // readInput reads once, when no line is left. The WaitGroup counts the reader except during
-// the Read, which may block for as long as the client is silent. If ctx ended during the Read,
+// the Read, which may block for as long as the client is silent. If ctx has ended by then,
 // readInput discards input until r has ended or the writer was stopped, and returns false: a
 // client that blocks in a write can then read the last responses. The reader is then no longer
-// counted.
+// counted. It looks at discardsInput and not at ctx, because waitForEnd sets that under c.mu before it
+// waits for the WaitGroup: so the count never rises from zero during that wait.
 func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
 	c.mu.Lock()
-	if more = !c.closing; more {
+	if more = !c.discardsInput; more {
 		c.wg.Add(1)
 	}
 	c.mu.Unlock()
@@ -528,7 +529,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		c.refuseMessage(nil, invalid("batching is not supported"))
 	case isBatch && line[skipSpace(line, 1)] == ']':
 		c.refuseMessage(nil, invalid("empty batch"))
-	case isBatch: // nextMessage returns its messages, as if each were a line
+	case isBatch: // nextMessage returns its messages, as if each were a line; so no response waits for another
 		c.batch = line[skipSpace(line, 1):]
 	case e.method == nil && (e.result != nil || e.err != nil):
 		c.acceptResponse(&e)
@@ -602,9 +603,9 @@ func (c *session) startNotifications() {
 	c.mu.Lock()
 	if st := c.legacy.stream; st != nil && c.streams[legacyKey] == nil {
 		c.streams[legacyKey] = st
-		for k := range kinds {
+		for k := range listKinds {
 			if _, changes := c.srv.listInOrder(k); changes != c.legacy.changes[k] {
-				c.sendChangeLocked(topic{list: k.changed()})
+				c.sendChangeLocked(topic{list: k.changeNotification()})
 			}
 		}
 	}
@@ -640,12 +641,12 @@ func (c *session) acceptResponse(e *envelope) {
 
 // A service describes how the requests of one method are served. check looks at the
 // members that all requests have, the revision, and whether the server offers what the
-// method needs. serve makes all other checks.
+// method needs, and at the params of initialize. serve makes all other checks.
 type service struct {
 	method       string
 	since, until revision // the revisions that have the method; 0: no bound
 	early        bool     // it is served also before initialize
-	opens        bool     // it opens a session of the older revisions: initialize
+	opensSession bool     // it opens a session of the older revisions: initialize
 	kind         kind     // what the server must offer for the method, or always
 	list         bool     // legacy clients may list what is not offered
 	names        string   // the member of params that names an item; required
@@ -662,7 +663,7 @@ type responder func(ctx context.Context, r *request) (line []byte, err error)
 // services holds the methods of the protocol: those that open a conversation, lists,
 // those that call handlers, and those that turn notifications on and off.
 var services = [...]service{
-	{method: "initialize", until: newestLegacy, early: true, opens: true, kind: always, serve: (*request).initialize},
+	{method: "initialize", until: newestLegacy, early: true, opensSession: true, kind: always, serve: (*request).initialize},
 	{method: "ping", until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
 	{method: "server/discover", since: firstModern, kind: always, serve: (*request).discover},
 
@@ -701,12 +702,12 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	holder, inUse := c.holderLocked(r.key)
 	c.mu.Unlock()
 	// A valid initialize ends the request that has its id.
-	ends := err == nil && r.service.opens && holder != nil && !holder.rev.modern()
+	replacesHolder := err == nil && r.service.opensSession && holder != nil && !holder.rev.modern()
 	switch {
 	case len(e.jsonrpc) == 0 || e.jsonrpc[0] != '"' || string(unquoteBytes(e.jsonrpc)) != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
-	case inUse && !ends:
-		// The first request may end now.
+	case inUse && !replacesHolder:
+		// Without the id, which refuseMessage would send if the first request ended in between.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 	case c.ctx.Err() != nil:
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
@@ -747,7 +748,7 @@ func (r *request) check() *Error {
 			return badParams(s.names + " is required")
 		}
 	}
-	if s.opens {
+	if s.opensSession {
 		return r.checkInitialize()
 	}
 	return nil
@@ -799,7 +800,7 @@ func (r *request) selectEra(version, level []byte) *Error {
 	legacy := &r.session.legacy
 	r.rev, r.client, r.caps = legacy.rev, legacy.client, legacy.caps
 	switch {
-	case r.service.since > newest: // no revision has it
+	case r.service == unknownMethod:
 		return r.methodNotFound()
 	case r.service.existsIn(r.rev) && (r.rev != 0 || r.service.early):
 		return nil
@@ -854,7 +855,7 @@ func parseClientInfo(raw []byte) (name, version string, ok bool) {
 // needs something that the server does not offer.
 func (r *request) methodNotFound() *Error {
 	err := coded(codeMethod, "Method not found: "+excerpt(string(r.method)))
-	if r.service.opens { // in the modern era
+	if r.service.opensSession { // a modern client: it may choose one of these
 		err.Data = json.RawMessage(`{"supported":` + modernVersions + `}`)
 	}
 	return err
@@ -897,10 +898,10 @@ func (r *request) initialize() (line []byte, run responder) {
 		offered: c.srv.offeredKinds(),
 		level:   len(logLevels),
 	}
-	for k := range kinds {
+	for k := range listKinds {
 		_, next.changes[k] = c.srv.listInOrder(k)
 		if next.offered[k] { // templates are declared as resources
-			next.stream.watched[topic{list: k.changed()}] = 0
+			next.stream.watched[topic{list: k.changeNotification()}] = 0
 		}
 	}
 	c.mu.Lock()
@@ -1092,9 +1093,9 @@ func (r *request) listen() (line []byte, run responder) {
 		name := kindNames[k] + "ListChanged"
 		wanted := member(asked, name)
 		dropNulls(&wanted)
-		valid = valid && (wanted == nil || kindOf(wanted) == "boolean")
+		valid = valid && (wanted == nil || jsonTypeOf(wanted) == "boolean")
 		if string(wanted) == "true" && offered[k] {
-			st.watched[topic{list: k.changed()}] = 0
+			st.watched[topic{list: k.changeNotification()}] = 0
 			accepted = rawMember(accepted, name, wanted)
 		}
 	}
@@ -1131,7 +1132,7 @@ func (r *request) listen() (line []byte, run responder) {
 	return nil, nil
 }
 
-var errTooMany = coded(codeInternal, "Subscription limit reached")
+var errTooMany = coded(codeInternal, "Subscription limit reached: there are too many, or an id or a URI is too long")
 
 // maxWatched bounds what one stream watches, and maxURI the bytes of each URI.
 const maxWatched, maxURI = 10_000, 8 << 10
@@ -1167,16 +1168,16 @@ func (c *session) beginRequest(r *request) (inline *request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests[string(r.key)] = r
-	over, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
-	if !over && limit > 0 && len(c.running) >= limit {
+	hasEnded, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
+	if !hasEnded && limit > 0 && len(c.running) >= limit {
 		r.place = c.waiting.PushBack(r)
 		return nil
 	}
-	if over {
+	if hasEnded { // r takes the usual way, on which it is answered and no longer counted
 		r.run = func(context.Context, *request) ([]byte, error) { return nil, r.notStarted() }
 	}
 	c.running[r] = struct{}{}
-	if over || len(c.running) == 1 {
+	if hasEnded || len(c.running) == 1 {
 		return r
 	}
 	go c.handleRequest(r, false)
@@ -1192,7 +1193,7 @@ func (c *session) beginRequest(r *request) (inline *request) {
 //
 // The deferred function runs however the handler ends. If the handler calls Goexit,
 // the caller's goroutine ends too, so a lent turn must pass to another goroutine.
-func (c *session) handleRequest(r *request, lent bool) (mine bool) {
+func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 	var line []byte
 	returned := false
 	defer func() {
@@ -1210,21 +1211,21 @@ func (c *session) handleRequest(r *request, lent bool) (mine bool) {
 			line = r.failure(text)
 			if lent {
 				c.turn.pass()
-				// The goroutine ends after Goexit; after a panic the caller sees that mine is false.
+				// The goroutine ends after Goexit; after a panic the caller sees that hasTurn is false.
 				lent = false
 			}
 		}
 		c.waitAfterProgress(r)
 		c.respond(r, line)
-		mine = lent && c.turn.reclaim()
+		hasTurn = lent && c.turn.reclaim()
 		c.wg.Done()
-		if !mine && c.out.acquire() {
+		if !hasTurn && c.out.acquire() {
 			c.out.writeAll()
 		}
 	}()
 	line = c.runHandler(r)
 	returned = true
-	return false // the deferred function sets it
+	return // the deferred function sets hasTurn
 }
 
 // runHandler calls the handler of r and returns the response, or nil if there is
@@ -1253,17 +1254,18 @@ func (s *Server) intercepted(run responder) responder {
 		var failure error
 		returned := false // run has returned made and failure
 		done := make(chan struct{})
-		unused := make(chan struct{}, 1) // has an element until next is called, or can no longer be called
-		unused <- struct{}{}
+		permit := make(chan struct{}, 1) // next takes the one element to run, or the deferred function does, to forbid that
+		permit <- struct{}{}
 		next := func(ctx context.Context) error {
 			if requestOf(ctx) == r {
 				select {
-				case <-unused:
+				case <-permit:
 					defer close(done)
 					// What Intercept derives its context from may outlive the request; the handler's must not.
 					ctx, cancel := context.WithCancelCause(ctx)
 					defer cancel(nil)
-					defer context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })()
+					stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
+					defer stop()
 					if made, failure = run(ctx, r); failure != nil && failure == ctx.Err() {
 						failure = context.Cause(ctx) // which says more
 					}
@@ -1276,7 +1278,7 @@ func (s *Server) intercepted(run responder) responder {
 		}
 		defer func() { // also after a panic
 			select {
-			case <-unused:
+			case <-permit:
 			case <-done:
 			}
 			switch {
@@ -1301,7 +1303,7 @@ const progressGap = 2 * time.Millisecond
 func (c *session) waitAfterProgress(r *request) {
 	c.mu.Lock()
 	r.returned = true
-	reported := r.reported
+	reported := r.sentProgress
 	c.mu.Unlock()
 	if !reported {
 		return
@@ -1361,7 +1363,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 	if r != nil && r.service.list {
 		k := r.service.kind
 		if _, changes := c.srv.listInOrder(k); changes != r.changes {
-			c.sendChangeLocked(topic{list: k.changed()})
+			c.sendChangeLocked(topic{list: k.changeNotification()})
 		}
 	}
 }
@@ -1468,7 +1470,8 @@ const (
 	codeVersion    = -32022
 )
 
-// coded returns an error of the protocol. It must not be inlined: that makes a program 4 KB larger.
+// coded returns an error of the protocol. It must not be inlined: with Go 1.26 that makes the example
+// hello 4 KB larger.
 //
 //go:noinline
 func coded(code int, message string) *Error {
@@ -1593,11 +1596,17 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	return r.endResponse(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
-// outcome returns the response to r after its handler has returned line or err. A handler that has
-// asked questions must return the error of one: then the questions are sent, unless err also holds
-// an [*Error], because an answer would not change that. Otherwise the author is told what to change,
-// unless r has ended. An [*Error] is sent as it is, except that a missing capability fails the call
-// of a legacy client, whose revision has no code for it.
+// outcome returns the response to r after its handler has returned line or err, and may have asked
+// questions:
+//
+//	no question, line                             line
+//	questions, ErrInputRequired and no *Error     the questions
+//	questions, anything else                      err, and a hint for the author unless r has ended
+//	an *Error                                     an error response, also with questions
+//	any other err                                 a result that the model reads, or an error response
+//
+// An answer would not change an [*Error], so it goes first. If the client lacks a capability, the call
+// of a legacy client fails like any other, because its revision has no code for that.
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	questions := r.rounds.questions
@@ -2015,7 +2024,7 @@ func (c *session) printReports(printed chan<- struct{}) {
 	logger := cmp.Or(c.srv.ErrorLog, log.Default())
 	for more := true; more; {
 		select {
-		case <-c.reported:
+		case <-c.hasReports:
 		case <-c.over:
 			more = false
 		}
@@ -2103,7 +2112,7 @@ type lineReader struct {
 	limit int // maximum bytes of a line
 
 	buf      []byte          // read and not yet returned; Read fills the room after it
-	size     int             // bytes of memory in which buf is
+	size     int             // bytes of memory in which buf is; more than its capacity if lines were before it
 	seen     int             // buf[:seen] holds no newline
 	last     int             // bytes of the last line
 	skipping bool            // buf continues a line that is longer than limit
@@ -2200,11 +2209,11 @@ func (l *lineReader) add(more readResult) {
 func (l *lineReader) makeRoom(n int) {
 	if cap(l.buf)-len(l.buf) < n {
 		least := keepBuffer
-		if l.size == 0 {
+		if l.size == 0 && l.last == 0 {
 			least = firstBuffer
 		}
 		l.size = max(least, 2*len(l.buf), len(l.buf)+n)
-		if len(l.buf) >= keepBuffer-n && l.last > len(l.buf) {
+		if len(l.buf) >= keepBuffer-n && l.last > len(l.buf) { // a long line
 			l.size = l.last + n
 		}
 		l.buf = append(make([]byte, 0, l.size), l.buf...)
@@ -2351,13 +2360,13 @@ func (w *lineWriter) waitChannel(end int64) <-chan struct{} {
 // lock, so that no line can be queued in between. It reports whether all of the queue was
 // written or lost.
 func (w *lineWriter) finish(d time.Duration) bool {
-	over, stop := context.WithTimeout(context.Background(), d)
+	limit, stop := context.WithTimeout(context.Background(), d)
 	defer stop()
 	for {
 		w.mu.Lock()
 		w.held = false
 		finished, changed := !w.writing && len(w.buf) == 0, w.changeLocked()
-		if finished || over.Err() != nil {
+		if finished || limit.Err() != nil {
 			w.stopped, w.buf = true, nil
 			w.wakeLocked()
 			w.mu.Unlock()
@@ -2367,7 +2376,7 @@ func (w *lineWriter) finish(d time.Duration) bool {
 		w.start()
 		select {
 		case <-changed:
-		case <-over.Done():
+		case <-limit.Done():
 		}
 	}
 }

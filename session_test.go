@@ -2639,7 +2639,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 			}
 			c.play(`
 				> 64+ subscriptions/listen {"notifications":{}}
-				< 64! -32603 Subscription limit reached
+				< 64! -32603 Subscription limit reached: there are too many, or an id or a URI is too long
 				> notifications/cancelled {"requestId":7}
 				> 64+ subscriptions/listen {"notifications":{}}
 				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":64},"notifications":{}}`)
@@ -2705,20 +2705,20 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		}
 		c.play(`
 			> 1 resources/subscribe {"uri":"demo://one/more"}
-			< 1! -32603 Subscription limit reached
+			< 1! -32603 Subscription limit reached: there are too many, or an id or a URI is too long
 			> 2 resources/subscribe {"uri":"demo://7"}
 			< 2 {}
 			> 3 resources/unsubscribe {"uri":"demo://7"}
 			< 3 {}
 			> 4 resources/subscribe {"uri":"x:` + strings.Repeat("a", maxURI) + `"}
-			< 4! -32603 Subscription limit reached
+			< 4! -32603 Subscription limit reached: there are too many, or an id or a URI is too long
 			> 4 resources/subscribe {"uri":"demo://one/more"}
 			< 4 {}
 			> 5+ subscriptions/listen {"notifications":{"resourceSubscriptions":[` + strings.Join(many, ",") + `,"demo://one/more","demo://two/more"]}}
-			< 5! -32603 Subscription limit reached`)
+			< 5! -32603 Subscription limit reached: there are too many, or an id or a URI is too long`)
 		long := `"` + strings.Repeat("x", maxRepeated) + `"`
 		c.send(long + `+ subscriptions/listen {"notifications":{}}`)
-		c.want(fmt.Sprint(long, "! -32603 Subscription limit reached"))
+		c.want(fmt.Sprint(long, "! -32603 Subscription limit reached: there are too many, or an id or a URI is too long"))
 		c.play("> 1+ call hi @"+long, "< 1! -32602 Invalid params: progressToken is too long")
 	})
 }
@@ -3987,4 +3987,21 @@ func TestInterceptAndQuestions(t *testing.T) {
 			t.Errorf("%s: saw %q, want %q", eras[i].name, seen, want)
 		}
 	}
+}
+
+// What ElicitSchema returns belongs to the handler: an append to it does not write into the input.
+func TestAnswerBelongsToTheHandler(t *testing.T) {
+	s := asker(func(ctx context.Context) (string, error) {
+		answer, err := ElicitSchema(ctx, "?", json.RawMessage(objectSchema))
+		return string(append(answer, strings.Repeat(" ", 100)...)), err
+	})
+	inBubbleWith(t, s, legacyPV, `{"elicitation":{}}`, func(c *client) {
+		c.send("1 call ask")
+		c.recv()
+		next := written("2 ping")
+		io.WriteString(c.in, written("1 {\"action\":\"accept\",\"content\":{}}")+next[:20])
+		c.recv()
+		io.WriteString(c.in, next[20:])
+		c.want("2 {}")
+	})
 }
