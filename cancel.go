@@ -356,8 +356,8 @@ var stdioTaken atomic.Bool
 // finish.
 //
 // If the environment variable MCP_TRACE names a file, ServeStdio appends to it each line
-// that it has read or written, unless it is blank, with the time and "in" or "out". The trace ends
-// after a write to the file that fails or takes 100 ms.
+// that it has read or written, unless it is blank, with the time and "in" or "out". A line is cut after
+// 16 MiB. The trace ends after a write to the file that fails or takes 100 ms.
 //
 // If another ServeStdio is running, ServeStdio returns an error at once. If it
 // returns before the end of stdin, a read is still in progress, and the next input is
