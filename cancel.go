@@ -234,8 +234,8 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	}()
 	c.wakeWaiters(cause)
 	c.endStreams(cause)
-	// A context below c.ctx might end only after those of all handlers, because a context ends its
-	// children one by one.
+	// Not with a context below c.ctx: that might end only after those of all handlers, because a context
+	// ends its children one by one.
 	if c.srv.CancelDelay > 0 {
 		select {
 		case <-idle:
@@ -257,9 +257,9 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	if !waitFor(ended, time.Until(deadline)) {
 		unfinished = c.listUnfinished()
 	}
-	// What the handlers have returned is written, also if they returned at the last moment. Meanwhile
-	// goroutines may end that do not belong to a request any more. The deadline may be long ago, because
-	// a busy machine has not run this goroutine.
+	// What the handlers have returned is written, also if they returned at the last moment. If no request
+	// is unfinished, what is left are goroutines that are about to end. The deadline may be long ago,
+	// because a busy machine has not run this goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
 	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
 	allWritten := c.out.finish(time.Until(lastMoment))
@@ -463,9 +463,7 @@ type tracer struct {
 
 func (t *tracer) Write(b []byte) (int, error) {
 	for part := range bytes.Lines(b) {
-		if len(t.line) < maxTraced {
-			t.line = append(t.line, part...)
-		}
+		t.line = append(t.line, part[:min(len(part), maxTraced-len(t.line))]...)
 		if !bytes.HasSuffix(part, []byte("\n")) {
 			break
 		}

@@ -1512,9 +1512,8 @@ func TestProcessTrace(t *testing.T) {
 		file := must(os.Create(filepath.Join(t.TempDir(), "trace")))
 		defer file.Close()
 		tr := &tracer{file: file, prefix: "in  "}
-		for range 3 {
-			tr.Write(bytes.Repeat([]byte("x"), maxTraced/2))
-		}
+		tr.Write(bytes.Repeat([]byte("x"), maxTraced/2))
+		tr.Write(bytes.Repeat([]byte("x"), maxTraced))
 		tr.Write([]byte("\nshort\n"))
 		b, _ := os.ReadFile(file.Name())
 		if lines := strings.Split(string(b), "\n"); len(lines) != 3 || len(lines[0]) != len(lines[1])-len("short")+maxTraced {

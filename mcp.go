@@ -285,7 +285,7 @@ type Server struct {
 	// A second next, one after Intercept has returned, and one with another context return an error
 	// and call no handler. If a next still runs when Intercept returns, the library waits for it.
 	// Intercept runs like a handler, and may ask the client. A panic in it, or in the handler, which
-	// passes through it, costs only the call. In revision 2026-07-28 Intercept runs in each round of
+	// passes through it, costs only the call, unless it calls next on another goroutine. In revision 2026-07-28 Intercept runs in each round of
 	// questions, and next returns [ErrInputRequired] if the handler asks. To hide a tool, use
 	// [Tool.Enabled]: Intercept only refuses it.
 	Intercept func(ctx context.Context, next func(context.Context) error) error
@@ -1027,13 +1027,14 @@ const (
 // listKinds is the number of the kinds that have a list.
 const listKinds = templates + 1
 
-// A kindSet holds, for each kind, whether it is in the set.
+// A kindSet holds, for each kind but always, whether it is in the set.
 type kindSet [always]bool
 
 // kindNames holds, for each kind, the member of a list result that holds the list.
 var kindNames = [listKinds]string{"tools", "prompts", "resources", "resourceTemplates"}
 
-// changeNotification returns the name of the notification that the list of k has changed.
+// changeNotification returns the name of the notification that the list of k has changed, without
+// "notifications/".
 func (k kind) changeNotification() string { return kindNames[k.capability()] + "/list_changed" }
 
 // capability returns the kind under which k and its changes are declared.
@@ -1065,7 +1066,7 @@ type item struct {
 type itemList struct {
 	byName  map[string]*item
 	inOrder list.List // an item that replaces another takes its place
-	copied  []*item   // inOrder as a slice; nil after an item was added or removed
+	copied  []*item   // inOrder as a slice; nil after an item was added, replaced or removed
 	changes int       // how often the list that clients see has changed
 }
 
@@ -1518,7 +1519,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	if hasList := s.checkForm(); hasList && !requestOf(ctx).rev.knows(choiceLists) {
 		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, requestOf(ctx).rev)
 	}
-	s.allowsOthers = true // the schema of a form has no keyword additionalProperties
+	s.allowsOthers = true // the schema of a form has no keyword additionalProperties; a stray answer is dropped
 	text := s.render()
 	in := rules{goType: s, listed: parseSchema(&text, "mcp: Elicit", forArguments, new([]string))}
 	in.mustHold("mcp: Elicit")
@@ -1732,7 +1733,8 @@ func hasCapability(caps []byte, capability string) bool {
 // results, describes that form with a method JSONSchema() json.RawMessage. It returns a schema by
 // hand without $ref, and is called with a zero value when the type is described. UnmarshalJSON then
 // receives what the schema allows, after conversions, and may be called twice for one value. Of the
-// tags, such a type takes jsonschema and default.
+// tags, such a type takes jsonschema and default. A type without these methods may have JSONSchema too,
+// unless it embeds a type that has it; its arguments are checked by the Go type as well.
 //
 // SchemaOf panics if T cannot be described, as is the case with arrays, with lists of nothing but
 // themselves, with types that have a JSON form of their own without JSONSchema, and with interfaces
@@ -1792,10 +1794,15 @@ func (s *schema) allowsNull() bool {
 	return (s.jsonTypes == nil && s.jsonType == "" || slices.Contains(s.jsonTypes, "null")) && (s.enum == nil || slices.Contains(s.enum, "null"))
 }
 
-// A purpose is what a schema is derived for.
-type purpose bool
+// A purpose is what a schema is derived for. That for nulls is the one for results, but does not call
+// methods of users while a call is served.
+type purpose int
 
-const forArguments, forResults purpose = false, true
+const (
+	forArguments purpose = iota
+	forResults
+	forNulls
+)
 
 // derive describes t. The texts of the problems in the deriver begin with where.
 func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
@@ -1830,7 +1837,7 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 // schema describes t. The methods of t come first, because they decide what encoding/json
 // reads and writes.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
-	for n := 0; t.Kind() == reflect.Pointer && n < maxArgsDepth; n++ { // it may point to itself
+	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
 	}
 	if s := d.known[t]; s != nil {
@@ -1841,12 +1848,12 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	has := reflect.PointerTo(t).Implements
 	reads, writes := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
 	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
-	hasForm := reads && d.why == forArguments || writes && d.why == forResults
-	if hasForm || !reads && !writes { // otherwise JSONSchema describes the other direction
+	hasForm := reads && d.why == forArguments || writes && d.why != forArguments
+	if d.why != forNulls && (hasForm || !reads && !writes) { // otherwise JSONSchema describes the other direction
 		s.fromMethod = schemaFromMethod(t, where, hasForm)
 	}
 	switch {
-	case s.fromMethod != nil:
+	case s.fromMethod != nil && hasForm:
 		return s
 	case (reads || writes || isNumber) && !isTime:
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write "+plainType(t))
@@ -1858,7 +1865,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		// Its method decides. A type with only the other of the two methods is described below, because
 		// encoding/json treats it like any type of its kind.
 	case d.why == forArguments && has(reflect.TypeFor[encoding.TextUnmarshaler]()),
-		d.why == forResults && has(reflect.TypeFor[encoding.TextMarshaler]()):
+		d.why != forArguments && has(reflect.TypeFor[encoding.TextMarshaler]()):
 		s.jsonType, s.hasTextMethod = "string", true
 	case k == reflect.String:
 		s.jsonType = "string"
@@ -1875,13 +1882,13 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	case k == reflect.Slice || k == reflect.Array:
 		s.jsonType = "array"
 		s.items = d.schema(t.Elem(), where+"[]")
-		if t.Elem().Kind() == reflect.Uint8 && s.items.jsonType == "integer" {
+		if k == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && s.items.jsonType == "integer" {
 			s.jsonType, s.encoding, s.items = "string", "base64", nil
 		}
 		if k == reflect.Array { // its elements are described, because encoding/json sets them
 			d.cannotDescribe(where, t, "write a slice")
 		}
-		if s.listDepth() > maxArgsDepth {
+		if s.listDepth() > maxNesting {
 			d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
 			s.jsonType, s.items = "", nil
 		}
@@ -1906,8 +1913,8 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 type describer interface{ JSONSchema() json.RawMessage }
 
 // schemaFromMethod returns what the method JSONSchema of t returns for a zero value, or nil if there is none.
-// A method that is promoted from an embedded field counts only if t has its JSON form too. It
-// panics if the schema is invalid, or if the method panics or calls itself.
+// A method that is promoted from an embedded field counts only if t has its JSON form too. As package
+// reflect cannot tell a promoted method, none counts if an embedded field has one. It panics if the schema is invalid, or if the method panics or calls itself.
 func schemaFromMethod(t reflect.Type, where string, hasForm bool) json.RawMessage {
 	v, ok := reflect.New(t).Interface().(describer)
 	for i := 0; ok && !hasForm && t.Kind() == reflect.Struct && i < t.NumField(); i++ {
@@ -1977,7 +1984,8 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
 		}
 		f.schema = d.schema(f.typ, f.where)
-		f.optional = f.optional || member(f.schema.fromMethod, "default") != nil
+		dflt := member(f.schema.fromMethod, "default")
+		f.optional = f.optional || dflt != nil && string(dflt) != "null"
 		if err := d.checkTags(f); err != nil && d.badTag == nil {
 			d.badTag = fmt.Errorf("%s: %w", f.where, err)
 		}
@@ -1993,6 +2001,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) []*field {
 	depth := len(outer.index) // 0 for the outermost struct
 	metAt, again := met[outer.typ]
+	twice := again && metAt == depth
 	if again && metAt < depth { // fields that are less deep hide these; the struct may embed itself
 		return all
 	}
@@ -2025,7 +2034,7 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 			}
 			f.name = cmp.Or(f.name, sf.Name)
 			all = append(all, f)
-		case !again || metAt > depth: // if it was met more deeply, the fields found here hide those
+		case !twice:
 			f.typ, f.optional = elem, outer.optional || elem != sf.Type
 			all = d.collect(all, f, met)
 		}
@@ -2058,14 +2067,14 @@ func (d *deriver) checkTags(f *field) error {
 			"other keywords have tags of their own, such as enum:\"a,b\"", doc)
 	}
 	format, hasFormat := f.tag.Lookup("format")
-	if hasFormat && (!f.schema.isPlainText() || !slices.Contains(formats, format)) {
+	if hasFormat && (!f.schema.isPlainText() || f.schema.fromMethod != nil || !slices.Contains(formats, format)) {
 		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
 	}
 	if enum := f.tag.Get("enum"); strings.Contains(enum, ", ") || enum != "" && (f.schema.hasOwnText() || f.schema.fromMethod != nil) {
 		return errors.New("enum must be on a plain string or a list of them, without a blank after a comma")
 	}
 	for _, word := range allBounds {
-		if _, ok := f.tag.Lookup(word); ok && !slices.Contains(boundWords[f.schema.jsonType], word) {
+		if _, ok := f.tag.Lookup(word); ok && (f.schema.fromMethod != nil || !slices.Contains(boundWords[f.schema.jsonType], word)) {
 			return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists; JSONSchema has its own")
 		}
 	}
@@ -2114,24 +2123,18 @@ const maxSchema, maxLevels = 32 << 10, 10
 func (s *schema) render() json.RawMessage { return s.appendNode(nil, "", nil) }
 
 // appendNode appends s as a node that is inside nodes of these types, with what the tags of the
-// field say, also in place of what a type says of itself.
+// field say.
 func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Type) []byte {
-	ownDoc, _ := unquote(member(s.fromMethod, "description"))
-	doc := cmp.Or(tag.Get("jsonschema"), ownDoc, s.encoding)
+	if s.fromMethod != nil {
+		return s.appendFromMethod(b, tag)
+	}
+	doc := cmp.Or(tag.Get("jsonschema"), s.encoding)
 	// In words, because some providers refuse contentEncoding.
 	if !strings.Contains(doc, s.encoding) {
 		doc += " (" + s.encoding + ")"
 	}
-	b = optionalMember(optionalMember(append(b, '{'), "type", s.jsonType), "description", doc)
-	text, hasDefault := tag.Lookup("default")
-	switch {
-	case hasDefault && s.jsonType == "string":
-		b = stringMember(b, "default", text)
-	case hasDefault:
-		b = rawMember(b, "default", jsonOrText(text))
-	default:
-		b = rawMember(b, "default", member(s.fromMethod, "default"))
-	}
+	b = optionalMember(stringMember(append(b, '{'), "type", s.jsonType), "description", doc)
+	b = rawMember(b, "default", defaultOf(tag, s.jsonType))
 	enum, hasEnum := tag.Lookup("enum")
 	var ofElements reflect.StructTag
 	switch {
@@ -2155,8 +2158,6 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
 	around = append(around, s.typ)
 	switch {
-	case s.fromMethod != nil:
-		b = copyMembers(b, s.fromMethod, "description", "default")
 	case s.jsonType == "array":
 		b = s.items.appendNode(join(b, `"items":`), ofElements, around)
 	case s.jsonType == "object" && mustCut:
@@ -2183,6 +2184,31 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	return closeWith(b, "}")
 }
 
+// appendFromMethod is appendNode for a type with a method JSONSchema. Tags go before what it says.
+func (s *schema) appendFromMethod(b []byte, tag reflect.StructTag) []byte {
+	typ, _ := unquote(member(s.fromMethod, "type"))
+	description, _ := unquote(member(s.fromMethod, "description"))
+	b = optionalMember(append(b, '{'), "description", cmp.Or(tag.Get("jsonschema"), description))
+	dflt := defaultOf(tag, typ)
+	if dflt == nil {
+		dflt = member(s.fromMethod, "default")
+	}
+	return closeWith(copyMembers(rawMember(b, "default", dflt), s.fromMethod, "description", "default"), "}")
+}
+
+// defaultOf returns the default in a tag for a value of a JSON type, or nil if there is none. That of a
+// string is its text.
+func defaultOf(tag reflect.StructTag, jsonType string) []byte {
+	text, ok := tag.Lookup("default")
+	switch {
+	case !ok:
+		return nil
+	case jsonType == "string":
+		return appendString(nil, text)
+	}
+	return jsonOrText(text)
+}
+
 // jsonOrText returns the value of a tag: as it is if it is JSON, and otherwise as a string, about which
 // the parser says what it must be. So it does about a null.
 func jsonOrText(text string) []byte {
@@ -2194,10 +2220,10 @@ func jsonOrText(text string) []byte {
 }
 
 // listDepth returns the levels of s if each object in it is free-form: 1 for an object or a string, 3
-// for a list of lists of strings. It stops after maxArgsDepth, because a list may contain itself.
+// for a list of lists of strings. It stops after maxNesting, because a list may contain itself.
 func (s *schema) listDepth() int {
 	n := 1
-	for ; s != nil && s.jsonType == "array" && n <= maxArgsDepth; s = s.items {
+	for ; s != nil && s.jsonType == "array" && n <= maxNesting; s = s.items {
 		n++
 	}
 	return n
@@ -2249,7 +2275,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		return nil
 	}
 	s := &schema{allowsOthers: true}
-	if p.level > maxArgsDepth {
+	if p.level > maxNesting {
 		return s // no argument that is valid is nested as deeply
 	}
 	node, err := readMembers(raw)
@@ -2274,7 +2300,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	properties, required := node["properties"], node["required"]
 	p.must(properties == nil || properties[0] == '{', "properties must be an object")
 	p.must(required == nil || required[0] == '[', "required must be a list of names")
-	p.reportShapes(raw, node, s.jsonType)
+	p.reportShapes(raw, node, s)
 
 	inner := p.inner("[]")
 	items, others := inner.parseNode(node["items"]), inner.parseNode(node["additionalProperties"])
@@ -2296,7 +2322,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		f := s.property(name)
 		p.must(f == nil || f.optional, "required names %q twice", name)
 		if f == nil {
-			f = &field{name: name, schema: cmp.Or(s.others, anything)}
+			f = &field{name: name, schema: orAnything(s.others)}
 			s.fields = append(s.fields, f)
 		}
 		f.optional = false
@@ -2339,22 +2365,23 @@ var combinators = []string{"allOf", "anyOf", "oneOf"}
 // reportShapes adds what is to be reported of a node, whose members node has by name: keywords that are
 // not enforced, and shapes that some providers refuse. Such a provider refuses the tool, or every
 // request that has it.
-func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, typ string) {
+func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, s *schema) {
+	typ := s.jsonType
 	if p.level > maxLevels+1 {
 		return
 	}
-	isElsewhere, isMixed, isHuge, lacking := node["$ref"] != nil, false, false, ""
-	for key, val := range members(raw) {
+	typeIsInside := node["$ref"] != nil // or of a combinator
+	isMixed, isHuge, lacking := false, false, ""
+	for _, bound := range s.bounds {
+		isHuge = isHuge || bound != "" && (isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992"))
+	}
+	for key := range members(raw) {
 		word := string(key)
-		if slices.Contains(allBounds, word) || strings.HasPrefix(word, "exclusive") {
-			num := string(val)
-			isHuge = isHuge || isLess("9007199254740992", num) || isLess(num, "-9007199254740992")
-		}
 		known := slices.Contains(notReported, word) || slices.Contains(boundWords[typ], word) || strings.HasPrefix(word, "x-")
 		if known && (word != "items" || typ == "array") {
 			continue
 		}
-		isElsewhere = isElsewhere || slices.Contains(combinators, word)
+		typeIsInside = typeIsInside || slices.Contains(combinators, word)
 		warning := p.where + ": " + oneLine(word) + " is not enforced"
 		if p.level == 1 && slices.Contains(combinators, word) {
 			warning += ", and at the top some providers refuse it"
@@ -2375,7 +2402,7 @@ func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, typ stri
 		text    string
 	}{
 		{p.level == 1 && node["properties"] == nil, "properties is missing"},
-		{node["type"] == nil && !isElsewhere, "type is missing"},
+		{node["type"] == nil && !typeIsInside, "type is missing"},
 		{len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"},
 		{typ == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing"},
 		{typ != "object" && typ != "" && node["properties"] != nil, "properties is beside the type " + typ},
@@ -2515,10 +2542,10 @@ func (in rules) mustHold(where string) {
 		inner.mustHold(where + "." + f.name)
 	}
 	if in.listed.items != nil {
-		rules{in.listed.items, cmp.Or(in.goType.items, anything)}.mustHold(where + "[]")
+		rules{in.listed.items, orAnything(in.goType.items)}.mustHold(where + "[]")
 	}
 	if in.listed.others != nil {
-		rules{in.listed.others, cmp.Or(in.goType.others, anything)}.mustHold(where + "[]")
+		rules{in.listed.others, orAnything(in.goType.others)}.mustHold(where + "[]")
 	}
 }
 
@@ -2551,23 +2578,23 @@ func (c *checker) addFault(err error) {
 	}
 }
 
-// prefixMember adds the name of a member to the places of faults[from:].
-func (c *checker) prefixMember(from int, name string) {
-	for i := from; i < len(c.faults); i++ {
+// prefixMember adds the name of a member to the places of faults[first:].
+func (c *checker) prefixMember(first int, name string) {
+	for i := first; i < len(c.faults); i++ {
 		c.faults[i] = "." + cmp.Or(oneLine(name), `""`) + c.faults[i]
 	}
 }
 
-// prefixElement adds the index of an element to the places of faults[from:].
-func (c *checker) prefixElement(from, index int) {
-	for i := from; i < len(c.faults); i++ {
+// prefixElement adds the index of an element to the places of faults[first:].
+func (c *checker) prefixElement(first, index int) {
+	for i := first; i < len(c.faults); i++ {
 		c.faults[i] = "[" + strconv.Itoa(index) + "]" + c.faults[i]
 	}
 }
 
-// maxArgsDepth bounds the nesting of arguments, because each level walks over everything below
+// maxNesting bounds the nesting of arguments, because each level walks over everything below
 // it. What neither a schema nor a Go type describes may be nested more deeply.
-const maxArgsDepth = 100
+const maxNesting = 100
 
 // checked returns the value that the handler receives for given, which is valid JSON. What is
 // not valid is a fault, and then the handler is not called. A value is checked and converted twice:
@@ -2582,10 +2609,10 @@ func (in rules) checked(given []byte, c *checker) []byte {
 	typ := jsonTypeOf(raw)
 	err := in.listed.checkAlone(typ, raw, given, allowed)
 	if err == nil && typ != "null" { // encoding/json stores a null in each type
-		if in.goType.jsonType != in.listed.jsonType {
+		if in.goType.jsonType != in.listed.jsonType && (typ != "array" || in.goType.encoding == "") { // []byte takes a list, too
 			raw, allowed = (rules{in.goType, in.goType}).converted(raw, c.from)
 			if jsonTypeOf(raw) != typ {
-				typ, in.listed = jsonTypeOf(raw), anything
+				typ, in.listed = jsonTypeOf(raw), anything // checkAlone has used it
 			}
 		}
 		switch {
@@ -2597,7 +2624,7 @@ func (in rules) checked(given []byte, c *checker) []byte {
 			err = in.goType.checkText(raw)
 		}
 	}
-	if c.depth++; c.depth > maxArgsDepth {
+	if c.depth++; c.depth > maxNesting {
 		err = errors.New("is nested too deeply")
 	}
 	// The members of an object about which neither schema says anything are not looked at.
@@ -2709,7 +2736,7 @@ func (s *schema) wrongType(raw []byte) error {
 	return errors.New("must be " + article + typ + ", got " + excerpt(raw))
 }
 
-// checkObject is checked for an object. After the members that came, it adds the defaults of those
+// checkObject does for an object what checked does. After the members that came, it adds the defaults of those
 // that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
 func (in rules) checkObject(raw []byte, c *checker) []byte {
@@ -2717,12 +2744,14 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 	end := 1                      // raw[:end] has the members so far
 	came := make(map[string]bool) // the names that came: false if the member is treated as absent
 	for key, given := range members(raw) {
-		from, val, err := len(c.faults), given, error(nil)
+		before, val, err := len(c.faults), given, error(nil)
 		name, inner, optional, known := in.memberRules(key)
 		_, again := came[name]
 		isDropped := name == waitForPrevious && c.depth == 1 && in.listed.property(name) == nil
 		meant := val
-		if optional { // a text may mean null, as for a list of texts: that it is not allowed does not matter here
+		if optional {
+			// For a list of texts, "" and "null" mean a null, which is not allowed either. Here it means that
+			// the argument is absent; for a required one, checked makes it a fault.
 			meant, _ = inner.converted(val, c.from)
 		}
 		isAbsent := optional && !inner.listed.allowsNull() && meant[0] == 'n'
@@ -2739,7 +2768,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 			val = inner.checked(val, c)
 		}
 		c.addFault(err)
-		if c.prefixMember(from, name); c.isFull() {
+		if c.prefixMember(before, name); c.isFull() {
 			return raw
 		}
 		// The method checked returns what needs no change as it is, so its first byte has the same address.
@@ -2752,7 +2781,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 		end = endOf(given, raw)
 	}
 	for _, f := range in.listed.fields {
-		from := len(c.faults)
+		before := len(c.faults)
 		switch {
 		case came[f.name]:
 		case !f.optional:
@@ -2764,7 +2793,7 @@ func (in rules) checkObject(raw []byte, c *checker) []byte {
 			_, inner, _, _ := in.memberRules([]byte(f.name))
 			b = appendMember(b, f.name, inner.checked(f.schema.dflt, c))
 		}
-		c.prefixMember(from, f.name)
+		c.prefixMember(before, f.name)
 	}
 	if b == nil {
 		return raw
@@ -2792,19 +2821,27 @@ func (in rules) memberRules(key []byte) (name string, inner rules, optional, kno
 	if f := in.listed.property(string(key)); f != nil {
 		name, inner.listed, optional, known = f.name, f.schema, f.optional, true
 	} else {
-		name, inner.listed, optional, known = string(key), cmp.Or(in.listed.others, anything), true, in.listed.allowsOthers || in.listed.others != nil
+		name, inner.listed, optional, known = string(key), orAnything(in.listed.others), true, in.listed.allowsOthers || in.listed.others != nil
 	}
 	if f := in.goType.property(name); f != nil {
 		inner.goType = f.schema
 		return name, inner, optional, known
 	}
-	inner.goType = cmp.Or(in.goType.others, anything)
+	inner.goType = orAnything(in.goType.others)
 	hasOtherCase := slices.ContainsFunc(in.goType.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
 	return name, inner, optional, known && !hasOtherCase
 }
 
 // anything is the schema that allows every value.
 var anything = &schema{allowsOthers: true}
+
+// orAnything returns s, or anything if s is nil.
+func orAnything(s *schema) *schema {
+	if s == nil {
+		return anything
+	}
+	return s
+}
 
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
 // that a model finds the right one.
@@ -2823,15 +2860,15 @@ func (in rules) unknownName() error {
 	return errors.New("is unknown (there is " + strings.Join(names, ", ") + ")")
 }
 
-// checkList is checked for a list.
+// checkList does for a list what checked does.
 func (in rules) checkList(raw []byte, c *checker) []byte {
-	inner := rules{cmp.Or(in.listed.items, anything), cmp.Or(in.goType.items, anything)}
+	inner := rules{orAnything(in.listed.items), orAnything(in.goType.items)}
 	var b []byte   // the list written anew, from the first change on
 	n, end := 0, 1 // raw[:end] has n elements
 	for _, given := range members(raw) {
-		from := len(c.faults)
+		before := len(c.faults)
 		val := inner.checked(given, c)
-		if c.prefixElement(from, n); c.isFull() {
+		if c.prefixElement(before, n); c.isFull() {
 			return raw
 		}
 		if b == nil && &val[0] != &given[0] {
@@ -2852,8 +2889,14 @@ func (in rules) checkList(raw []byte, c *checker) []byte {
 // enumHas reports whether the enum of s has a value, which may be written in another way. Only a
 // value of the same type is compared with care, because others may be large.
 func (s *schema) enumHas(raw []byte) bool {
-	isAlike := func(val string) bool { return jsonTypeOf([]byte(val)) == jsonTypeOf(raw) }
-	return slices.Contains(s.enum, string(raw)) || slices.ContainsFunc(s.enum, isAlike) && slices.Contains(s.enum, canonical(raw))
+	isAlike := false
+	for _, val := range s.enum {
+		if val == string(raw) {
+			return true
+		}
+		isAlike = isAlike || typeByFirst[val[0]&127] == typeByFirst[raw[0]&127]
+	}
+	return isAlike && slices.Contains(s.enum, canonical(raw))
 }
 
 // canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
@@ -2903,7 +2946,7 @@ func (s *schema) checkUnmarshaler(raw []byte) error {
 	if !ok || raw[0] == 'n' { // a pointer takes a null, and does not call the method
 		return nil
 	}
-	return notValid(u.UnmarshalJSON(raw))
+	return notValid(u.UnmarshalJSON(bytes.Clone(raw))) // it may be a default, which all calls share
 }
 
 // checkRange returns an error if a number does not fit in the Go type that s describes, if any.
@@ -3064,6 +3107,8 @@ func settable(v reflect.Value) reflect.Value {
 // setAny sets a value with encoding/json.
 func setAny(v reflect.Value, raw []byte) error {
 	p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface() // the field of an embedded struct may be unexported
+	// A method UnmarshalJSON may append to what it is given, behind which is the next request.
+	raw = slices.Clip(raw)
 	// Without json.Unmarshal, which would validate a long json.RawMessage again.
 	if u, ok := p.(json.Unmarshaler); ok {
 		return u.UnmarshalJSON(raw)
@@ -3104,7 +3149,7 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 		return cleanJSON(raw), nil
 	}
 	if s == nil {
-		s, _ = derive(reflect.TypeOf(v), "", forResults)
+		s, _ = derive(reflect.TypeOf(v), "", forNulls)
 	}
 	if empty := s.inPlaceOfNull(); string(raw) == "null" && empty != "" {
 		raw = []byte(empty)
@@ -3129,18 +3174,18 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 	}
 	b = append(b, raw[0])
 	for name, val := range members(raw) {
-		f, inner := s.property(string(name)), cmp.Or(others, anything)
+		f, inner := s.property(string(name)), orAnything(others)
 		if f != nil {
 			inner = f.schema
 		}
 		if string(val) == "null" {
-			empty := inner.inPlaceOfNull()
+			instead := inner.inPlaceOfNull()
 			isPointer := f != nil && f.typ != nil && f.typ.Kind() == reflect.Pointer
 			switch {
-			case f != nil && f.optional && (empty == "" || isPointer):
+			case f != nil && f.optional && (instead == "" || isPointer):
 				continue
-			case empty != "":
-				val = []byte(empty)
+			case instead != "":
+				val = []byte(instead)
 			case strict:
 				return nil, errors.New(cmp.Or(oneLine(string(name)), "an element of a list") + " is null, which the output schema does not allow")
 			}
@@ -3455,7 +3500,9 @@ func skipString(b []byte, i int) int {
 // s[i:], or len(s). It examines eight bytes at a time, because texts may be long.
 func skipPlain[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
-	const quote = '"' ^ 2 // ' ', which is just above the control characters; those stay below it
+	// Flipping this bit makes '"' a blank and keeps the control characters below it, so one comparison
+	// finds both.
+	const quote = '"' ^ 2
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56

@@ -4513,3 +4513,121 @@ func TestTypesThatCannotDescribeThemselves(t *testing.T) {
 		{"a form has strings", func() { Elicit[struct{ A volume }](t.Context(), "?") }},
 	})
 }
+
+type (
+	appends   string   // its UnmarshalJSON writes behind what it is given
+	lowers    string   // its UnmarshalJSON writes into it
+	plainSelf struct { // describes itself, and has no JSON form of its own
+		Path string `json:"path"`
+		N    *int   `json:"n"`
+		L    []int  `json:"l"`
+	}
+	wordSelf string
+	nullSelf string
+	badSelf  int
+	panics   struct{ P *int }
+)
+
+func (a *appends) UnmarshalJSON(b []byte) error {
+	_ = append(b, strings.Repeat("X", 50)...)
+	return json.Unmarshal(b, (*string)(a))
+}
+func (appends) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"string"}`) }
+func (l *lowers) UnmarshalJSON(b []byte) error {
+	copy(b, bytes.ToLower(b))
+	return json.Unmarshal(b, (*string)(l))
+}
+func (lowers) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"string"}`) }
+func (plainSelf) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`)
+}
+func (wordSelf) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","enum":["5","true"]}`)
+}
+func (nullSelf) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","default":null}`)
+}
+func (badSelf) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","default":"x"}`)
+}
+func (panics) JSONSchema() json.RawMessage { panic("called") }
+
+// A method UnmarshalJSON that writes into what it is given, or behind it, harms neither the next request
+// nor a default.
+func TestUnmarshalJSONThatWrites(t *testing.T) {
+	type in struct {
+		A appends `json:"a"`
+		B string  `json:"b"`
+		C lowers  `json:"c" default:"ABC"`
+	}
+	s := &Server{}
+	toolOf[in](s)
+	byHandToo := &Server{}
+	byHand[in](byHandToo, `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"string","default":"ABC"}}}`)
+	for _, s := range []*Server{s, byHandToo} {
+		bubble(t, func(t *testing.T, _ *stage) {
+			c := serve(t, s)
+			c.initialize(legacyPV, `{}`)
+			call := `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x","arguments":{"a":"1","b":"hello","c":"ABC"}},"id":%d}` + "\n"
+			io.WriteString(c.in, fmt.Sprintf(call+call+call, 1, 2, 3))
+			got := c.recv()
+			for i, line := range got {
+				if !strings.Contains(line, fmt.Sprintf(`"id":%d,`, i+1)) || !strings.Contains(line, `"b":"hello","c":"abc"`) && !strings.Contains(line, `\"b\":\"hello\",\"c\":\"abc\"`) {
+					t.Errorf("got %s", line)
+				}
+			}
+			if len(got) != 3 {
+				t.Errorf("%d responses", len(got))
+			}
+			if listed := c.ask(`{"jsonrpc":"2.0","id":4,"method":"tools/list"}`); !strings.Contains(listed[0], `"default":"ABC"`) {
+				t.Errorf("listed: %s", listed)
+			}
+		})
+	}
+}
+
+// A type that describes itself and has no JSON form of its own is checked by its Go type too. Its method is
+// not called while a call is served.
+func TestPlainTypesThatDescribeThemselves(t *testing.T) {
+	s := &Server{}
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, in struct {
+		P plainSelf `json:"p"`
+		W wordSelf  `json:"w" default:"5"`
+	}) (plainSelf, error) {
+		return plainSelf{Path: in.P.Path + string(in.W)}, nil
+	})
+	try(t, s, []trial{
+		{`{"p":{"path":"a"}}`, `{"path":"a5","l":[]}`},
+		{`{"p":{"Path":"a"}}`, "! p.Path is unknown (there is path)"},
+		{`{"p":{"path":"a","l":["x"]}}`, `! p.l[0] must be an integer, got "x"`},
+	}...)
+	if got := string(SchemaOf[struct{ N nullSelf }]()); !strings.Contains(got, `"required":["N"]`) {
+		t.Error(got)
+	}
+	wantPanics(t, []mistake{
+		{"In.A: default must be an integer", onServer(toolOf[struct{ A badSelf }])},
+		{"has no effect here", onServer(toolOf[struct {
+			P wordSelf `minLength:"1"`
+		}])},
+		{"format must be", onServer(toolOf[struct {
+			P wordSelf `format:"date"`
+		}])},
+	})
+	s = &Server{}
+	AddTool(s, Tool{Name: "x"}, func(context.Context, none) (any, error) { return []panics{{}}, nil })
+	try(t, s, trial{`{}`, `[{}]`})
+}
+
+// A list may be stored in bytes if the schema by hand says so, as encoding/json does.
+func TestBytesAsLists(t *testing.T) {
+	type in struct {
+		S []byte   `json:"s"`
+		L [][]byte `json:"l"`
+		A [3]byte  `json:"a"`
+	}
+	list := `{"type":"array","items":{"type":"integer"}}`
+	s := &Server{}
+	AddTool(s, Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{"s":` + list + `,"l":{"type":"array","items":` + list + `},"a":` + list + `}}`)},
+		func(_ context.Context, in in) (string, error) { return fmt.Sprint(in.S, in.L, in.A), nil })
+	try(t, s, trial{`{"s":[1,2],"l":[[3]],"a":[4,5,6]}`, "[1 2] [[3]] [4 5 6]"})
+}

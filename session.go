@@ -88,7 +88,7 @@ type session struct {
 	server, identity string // serverInfo, and the part of it that modern results repeat
 	extensions       []byte // of Server.Extensions, as JSON
 
-	mu            sync.Mutex          // guards the fields below, except the two channels; held for a few lines of code only
+	mu            sync.Mutex          // guards the fields below, except the two channels; not held during I/O or user code
 	discardsInput bool                // ctx has ended; what is read from now on is discarded
 	failed        error               // the first failure of r or w
 	requests      map[string]*request // requests that must be answered, by key, except streams
@@ -533,7 +533,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		c.batch = line[skipSpace(line, 1):]
 	case e.method == nil && (e.result != nil || e.err != nil):
 		c.acceptResponse(&e)
-	case !e.isUTF8 && (e.method == nil || !isValidID(e.id) || !utf8.Valid(e.id)):
+	case !e.isUTF8 && (e.method == nil || !isValidID(e.id)):
 		c.refuseMessage(nil, coded(codeParse, notUTF8))
 	case !e.isUTF8: // a request, whose caller would wait for ever without the id
 		c.refuseMessage(e.id, coded(codeParse, notUTF8))
@@ -649,7 +649,7 @@ type service struct {
 	opensSession bool     // it opens a session of the older revisions: initialize
 	kind         kind     // what the server must offer for the method, or always
 	list         bool     // legacy clients may list what is not offered
-	names        string   // the member of params that names an item; required
+	nameMember   string   // the member of params that names an item; required
 
 	// serve returns the response, as a line, or what a handler's goroutine must run to make it.
 	// A stream has neither, because it is answered when it ends.
@@ -657,7 +657,7 @@ type service struct {
 }
 
 // A responder runs a handler with ctx, and returns the response to r, as a line, or the error with
-// which r fails.
+// which r fails. A Result with IsError is both: a line to send, and an error for Server.Intercept.
 type responder func(ctx context.Context, r *request) (line []byte, err error)
 
 // services holds the methods of the protocol: those that open a conversation, lists,
@@ -672,14 +672,14 @@ var services = [...]service{
 	{method: "resources/list", kind: resources, list: true, serve: (*request).listItems},
 	{method: "resources/templates/list", kind: templates, list: true, serve: (*request).listItems},
 
-	{method: "tools/call", kind: tools, names: "name", serve: (*request).lookUp},
-	{method: "prompts/get", kind: prompts, names: "name", serve: (*request).lookUp},
-	{method: "resources/read", kind: resources, names: "uri", serve: (*request).lookUp},
+	{method: "tools/call", kind: tools, nameMember: "name", serve: (*request).lookUp},
+	{method: "prompts/get", kind: prompts, nameMember: "name", serve: (*request).lookUp},
+	{method: "resources/read", kind: resources, nameMember: "uri", serve: (*request).lookUp},
 	{method: "completion/complete", kind: completions, serve: (*request).complete},
 
 	{method: "logging/setLevel", until: newestLegacy, kind: logging, serve: (*request).setLevel},
-	{method: "resources/subscribe", until: newestLegacy, kind: resources, names: "uri", serve: (*request).subscribe},
-	{method: "resources/unsubscribe", until: newestLegacy, kind: resources, names: "uri", serve: (*request).unsubscribe},
+	{method: "resources/subscribe", until: newestLegacy, kind: resources, nameMember: "uri", serve: (*request).subscribe},
+	{method: "resources/unsubscribe", until: newestLegacy, kind: resources, nameMember: "uri", serve: (*request).unsubscribe},
 	{method: "subscriptions/listen", since: firstModern, kind: always, serve: (*request).listen},
 }
 
@@ -742,10 +742,10 @@ func (r *request) check() *Error {
 	if !offered && (!s.list || r.rev.modern()) {
 		return r.methodNotFound()
 	}
-	if s.names != "" {
+	if s.nameMember != "" {
 		var isText bool
 		if r.name, isText = unquote(name); !isText {
-			return badParams(s.names + " is required")
+			return badParams(s.nameMember + " is required")
 		}
 	}
 	if s.opensSession {
@@ -762,7 +762,7 @@ const maxRepeated = 1 << 10
 // once, because arguments may be long, and because many requests have a _meta. It returns the
 // members that only check uses.
 func (r *request) readParams() (name, version, level []byte, err *Error) {
-	extract(r.params, trusted, into{"_meta", &r.meta}, into{r.service.names, &name}, into{"arguments", &r.arguments},
+	extract(r.params, trusted, into{"_meta", &r.meta}, into{r.service.nameMember, &name}, into{"arguments", &r.arguments},
 		into{"requestState", &r.state}, into{"inputResponses", &r.inputResponses})
 	dropNulls(&r.meta, &r.arguments, &r.state, &r.inputResponses)
 	extract(r.meta, trusted, into{"progressToken", &r.token}, into{keyVersion, &version}, into{keyCaps, &r.caps},
@@ -1116,11 +1116,12 @@ func (r *request) listen() (line []byte, run responder) {
 	}
 	c.mu.Lock()
 	switch {
+	case err != nil: // of watchURI
 	case c.open.Err() != nil:
 		err = coded(codeInternal, context.Cause(c.open).Error())
 	case len(c.streams) >= maxStreams || len(r.id) > maxRepeated:
 		err = errTooMany
-	case err == nil:
+	default:
 		c.streams[string(r.key)] = st
 		c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`,
 			string(closeWith(accepted, `}`)), `,"_meta":`, string(meta), `}}`))
@@ -1211,7 +1212,8 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 			line = r.failure(text)
 			if lent {
 				c.turn.pass()
-				// The goroutine ends after Goexit; after a panic the caller sees that hasTurn is false.
+				// After Goexit this goroutine ends, so it must not reclaim the turn. After a panic the caller sees
+				// that hasTurn is false.
 				lent = false
 			}
 		}
@@ -1297,7 +1299,7 @@ func (s *Server) intercepted(run responder) responder {
 // and some hosts then drop the server.
 const progressGap = 2 * time.Millisecond
 
-// waitAfterProgress blocks until progressGap has passed since the last progress of r was written,
+// waitAfterProgress blocks until the last progress of r has been written and progressGap has passed,
 // unless r has reported none, or until r or the session ends. The handler has returned, and
 // reports no more progress. Meanwhile input is read, and r keeps its place among those that run.
 func (c *session) waitAfterProgress(r *request) {
@@ -1529,7 +1531,7 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 // structured output. Most calls end here, so it builds no Result.
 func (r *request) textResponse(text string, structured []byte, isError bool) []byte {
 	b := appendString(join(r.beginResponse(), `"content":[{"type":"text","text":`), text)
-	return r.endResponse(appendOutcome(join(b, `}],`), structured, isError, r.rev), nil)
+	return r.endResponse(appendStructured(join(b, `}],`), structured, isError, r.rev), nil)
 }
 
 // resultResponse returns the response to a call of a tool whose handler returned a Result. Many
@@ -1567,7 +1569,7 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 	if res.IsError {
 		err = errors.New(strings.TrimSpace(string(text)))
 	}
-	b = appendOutcome(closeWith(b, `],`), structured, res.IsError, r.rev)
+	b = appendStructured(closeWith(b, `],`), structured, res.IsError, r.rev)
 	return r.endResponse(b, meta), err
 }
 
@@ -1659,10 +1661,10 @@ func (r *request) unsendable(why error) error {
 	return errors.New("The result cannot be sent: " + why.Error())
 }
 
-// appendOutcome appends the members after the content of a result. Structured output that is nil
+// appendStructured appends the members after the content of a result. Structured output that is nil
 // is left out. If the revision requires an object, any other value is wrapped as
 // {"result": ...}: Gemini CLI refuses a text that is JSON, but not an object, without it.
-func appendOutcome(b, structured []byte, isError bool, rev revision) []byte {
+func appendStructured(b, structured []byte, isError bool, rev revision) []byte {
 	switch {
 	case structured == nil:
 	case structured[0] == '{' || rev.knows(anyOutput):
@@ -2149,8 +2151,8 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 		return nil, l.err
 	}
 	l.seen = len(l.buf)
-	// What remains is copied, which releases the memory of the lines before it, unless it is at least
-	// half of that memory, or the memory is small, or no line was before it.
+	// What remains is copied if lines were before it, so that their memory is released, and if that
+	// memory is not small and it is less than half of it.
 	if l.size > max(cap(l.buf), keepBuffer, 2*len(l.buf)) {
 		l.buf, l.size = bytes.Clone(l.buf), len(l.buf)
 	}
@@ -2213,7 +2215,8 @@ func (l *lineReader) makeRoom(n int) {
 			least = firstBuffer
 		}
 		l.size = max(least, 2*len(l.buf), len(l.buf)+n)
-		if len(l.buf) >= keepBuffer-n && l.last > len(l.buf) { // a long line
+		// A buffer of the usual size is full, and the last line was longer: this one may be like it.
+		if len(l.buf) >= keepBuffer-n && l.last > len(l.buf) {
 			l.size = l.last + n
 		}
 		l.buf = append(make([]byte, 0, l.size), l.buf...)
@@ -2245,7 +2248,7 @@ type lineWriter struct {
 	held    bool       // nothing is written for now
 	stopped bool       // nothing is written any more
 
-	// Closed when written, writing or stopped changes; nil if no goroutine waits.
+	// Closed after each Write, and when the writer stops; nil if no goroutine waits.
 	changed chan struct{}
 }
 
