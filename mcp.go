@@ -1773,6 +1773,7 @@ type field struct {
 
 	index      []int // as for reflect.Value.FieldByIndex
 	unsettable bool  // it is in an embedded pointer that encoding/json cannot set
+	inText     bool  // the json option string: its JSON is inside of a text
 	rank       int   // twice its depth, and one less if its tag names it
 	typ        reflect.Type
 	tag        reflect.StructTag
@@ -1980,10 +1981,11 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 				f.where+" is left out, because encoding/json cannot set it: embed the unexported struct itself, not a pointer to it")
 			continue
 		}
+		f.schema = d.schema(f.typ, f.where)
 		if slices.Contains(strings.Split(f.tag.Get("json"), ",")[1:], "string") {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
+			f.inText, f.schema = true, &schema{typ: f.typ}
 		}
-		f.schema = d.schema(f.typ, f.where)
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && string(dflt) != "null"
 		if err := d.checkTags(f); err != nil && d.badTag == nil {
@@ -3067,6 +3069,9 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	}
 	for _, i := range f.index {
 		v = settable(v).Field(i)
+	}
+	if text, isText := unquote(raw); isText && f.inText {
+		raw = []byte(text)
 	}
 	switch typ := jsonTypeOf(raw); {
 	case typ == "string" && f.schema.isPlainText():

@@ -1737,6 +1737,16 @@ func TestArguments(t *testing.T) {
 			{`{}`, `{"a":[0,0],"m":null,"q":"0"}`},
 			{`{"m":{"y":"z"}}`, "! m is not valid: "},
 		}},
+		{"the json option string", hand[struct {
+			Q int    `json:"q,string"`
+			S string `json:"s,string"`
+			O struct {
+				Q int `json:"q,string"`
+			} `json:"o"`
+		}](properties(`"o":{"type":"object","properties":{"q":{"type":"string"}}}`)), []trial{
+			{`{"q":"7","s":"\"x\"","o":{"q":"8"}}`, `{"q":"7","s":"\"x\"","o":{"q":"8"}}`},
+			{`{"q":"x"}`, "! q is not valid: "},
+		}},
 		{"an error of UnmarshalJSON", hand[struct{ A struct{ ownForm } }](objectSchema), []trial{
 			{`{"A":{"N":"x"}}`, "! A is not valid: N must not be a JSON string"},
 		}},
