@@ -134,7 +134,8 @@ func (c *session) endLegacy() {
 
 // ---- the end of a session ----
 
-// graceTime is how long responses may be written after WaitDelay has passed.
+// graceTime is how long responses may be written after WaitDelay has passed, and how long a write to the
+// trace may take.
 const graceTime = 100 * time.Millisecond
 
 // endInput is called with the error of r when r has ended or failed. After the end of the
@@ -234,8 +235,8 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	}()
 	c.wakeWaiters(cause)
 	c.endStreams(cause)
-	// Not with a context below c.ctx: that might end only after those of all handlers, because a context
-	// ends its children one by one.
+	// A timer, and not a context below c.ctx: that might end only after those of all handlers, because a
+	// context ends its children one by one.
 	if c.srv.CancelDelay > 0 {
 		select {
 		case <-idle:
@@ -257,9 +258,9 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	if !waitFor(ended, time.Until(deadline)) {
 		unfinished = c.listUnfinished()
 	}
-	// What the handlers have returned is written, also if they returned at the last moment. If no request
-	// is unfinished, what is left are goroutines that are about to end. The deadline may be long ago,
-	// because a busy machine has not run this goroutine.
+	// Now all have ended in time; or requests remain, which are named and not waited for any more; or only
+	// goroutines that are about to end remain, which have until lastMoment, as has the output. The deadline
+	// may be long ago, because a busy machine has not run this goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
 	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
 	allWritten := c.out.finish(time.Until(lastMoment))
@@ -334,7 +335,8 @@ func isClosedPipe(err error) bool {
 // Package syscall does not define these signals on every system.
 const sighup, sigpipe = syscall.Signal(1), syscall.Signal(13)
 
-// stdioTaken is set while a ServeStdio runs: a process has one stdin and one stdout.
+// stdioTaken is set while a ServeStdio runs, and after an ErrWaitDelay: a process has one stdin and one
+// stdout.
 var stdioTaken atomic.Bool
 
 // ServeStdio is [Server.Serve] on the process's standard input and output, which is how
@@ -494,7 +496,9 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	}
 	ctx, release := signal.NotifyContext(parent, which...)
 	unwatch := context.AfterFunc(ctx, func() {
-		if parent.Err() == nil { // otherwise a signal that comes during the cleanup is ignored, as after EOF
+		// After a signal the next one has its default effect. If parent has ended, signals stay caught, and so
+		// ignored, until a second after stop.
+		if parent.Err() == nil {
 			release()
 		}
 	})

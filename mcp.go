@@ -1749,10 +1749,10 @@ func SchemaOf[T any]() json.RawMessage {
 // that was written by hand. It is not changed once it is complete. The schema of a type that
 // contains itself contains itself too.
 type schema struct {
-	typ           reflect.Type // nil if the schema was written by hand
+	typ           reflect.Type // nil if the schema was parsed
 	fromMethod    []byte       // what the method JSONSchema of typ returns, in place of all that follows
 	jsonType      string       // besides null; "" if there is none, or more than one
-	jsonTypes     []string     // by hand: those that are allowed; nil: all
+	jsonTypes     []string     // parsed: those that are allowed; nil: all
 	fields        []*field     // of an object
 	items         *schema      // of a list: each element
 	others        *schema      // of an object: each member that is not in fields
@@ -1795,14 +1795,13 @@ func (s *schema) allowsNull() bool {
 	return (s.jsonTypes == nil && s.jsonType == "" || slices.Contains(s.jsonTypes, "null")) && (s.enum == nil || slices.Contains(s.enum, "null"))
 }
 
-// A purpose is what a schema is derived for. That for nulls is the one for results, but does not call
-// methods of users while a call is served.
+// A purpose is what a schema is derived for.
 type purpose int
 
 const (
 	forArguments purpose = iota
 	forResults
-	forNulls
+	forNulls // as forResults, without a call of JSONSchema, because a request is being served
 )
 
 // derive describes t. The texts of the problems in the deriver begin with where.
@@ -1849,20 +1848,20 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	has := reflect.PointerTo(t).Implements
 	reads, writes := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
 	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
-	hasForm := reads && d.why == forArguments || writes && d.why != forArguments
-	if d.why != forNulls && (hasForm || !reads && !writes) { // otherwise JSONSchema describes the other direction
-		s.fromMethod = schemaFromMethod(t, where, hasForm)
+	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments
+	if d.why != forNulls && (methodDecides || !reads && !writes) { // otherwise JSONSchema describes the other direction
+		s.fromMethod = schemaFromMethod(t, where, methodDecides)
 	}
 	switch {
-	case s.fromMethod != nil && hasForm:
+	case s.fromMethod != nil && methodDecides:
 		return s
-	case (reads || writes || isNumber) && !isTime:
+	case (reads || writes || isNumber) && !isTime: // it is described below all the same, for schemas by hand
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write "+plainType(t))
 	}
 	switch k := t.Kind(); {
 	case isTime:
 		s.jsonType, s.format, s.hasTextMethod = "string", "date-time", true
-	case hasForm || isNumber:
+	case methodDecides || isNumber:
 		// Its method decides. A type with only the other of the two methods is described below, because
 		// encoding/json treats it like any type of its kind.
 	case d.why == forArguments && has(reflect.TypeFor[encoding.TextUnmarshaler]()),
@@ -1914,11 +1913,11 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 type describer interface{ JSONSchema() json.RawMessage }
 
 // schemaFromMethod returns what the method JSONSchema of t returns for a zero value, or nil if there is none.
-// A method that is promoted from an embedded field counts only if t has its JSON form too. As package
-// reflect cannot tell a promoted method, none counts if an embedded field has one. It panics if the schema is invalid, or if the method panics or calls itself.
-func schemaFromMethod(t reflect.Type, where string, hasForm bool) json.RawMessage {
+// If a method of t decides its JSON form, a promoted JSONSchema counts too. Otherwise none counts if an
+// embedded field has one, because package reflect does not tell promoted methods. It panics if the schema is invalid, or if the method panics or calls itself.
+func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.RawMessage {
 	v, ok := reflect.New(t).Interface().(describer)
-	for i := 0; ok && !hasForm && t.Kind() == reflect.Struct && i < t.NumField(); i++ {
+	for i := 0; ok && !methodDecides && t.Kind() == reflect.Struct && i < t.NumField(); i++ {
 		f := t.Field(i)
 		ok = !f.Anonymous || !reflect.PointerTo(f.Type).Implements(reflect.TypeFor[describer]()) && !f.Type.Implements(reflect.TypeFor[describer]())
 	}
@@ -1937,8 +1936,8 @@ func schemaFromMethod(t reflect.Type, where string, hasForm bool) json.RawMessag
 		}
 		panic(text)
 	}()
-	// It may call itself through SchemaOf. Callers returns 0 unless the stack is deeper than 5,000 calls.
-	panicUnless(runtime.Callers(5000, make([]uintptr, 1)) == 0, where, "it calls itself")
+	// It may call itself through SchemaOf. Callers returns 0 unless the stack is deeper than 1,000 calls.
+	panicUnless(runtime.Callers(1000, make([]uintptr, 1)) == 0, where, "it calls itself")
 	own := v.JSONSchema()
 	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
 	parseSchema(&own, where, forResults, new([]string)) // for arguments it is parsed again, as a part of the whole
@@ -2007,6 +2006,8 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 	if again && metAt < depth { // fields that are less deep hide these; the struct may embed itself
 		return all
 	}
+	// If it was met more deeply, it is collected again, and the lower rank wins. If it was met at this depth,
+	// only its own fields are, so that they hide each other.
 	met[outer.typ] = depth
 	for i := range outer.typ.NumField() {
 		sf := outer.typ.Field(i)
@@ -2068,8 +2069,8 @@ func (d *deriver) checkTags(f *field) error {
 		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
 			"other keywords have tags of their own, such as enum:\"a,b\"", doc)
 	}
-	format, hasFormat := f.tag.Lookup("format")
-	if hasFormat && (!f.schema.isPlainText() || f.schema.fromMethod != nil || !slices.Contains(formats, format)) {
+	format, methodDecidesat := f.tag.Lookup("format")
+	if methodDecidesat && (!f.schema.isPlainText() || f.schema.fromMethod != nil || !slices.Contains(formats, format)) {
 		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
 	}
 	if enum := f.tag.Get("enum"); strings.Contains(enum, ", ") || enum != "" && (f.schema.hasOwnText() || f.schema.fromMethod != nil) {
@@ -2372,7 +2373,7 @@ func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, s *schem
 	if p.level > maxLevels+1 {
 		return
 	}
-	typeIsInside := node["$ref"] != nil // or of a combinator
+	typeIsInside := node["$ref"] != nil // the type is named by what it refers to, or inside a combinator
 	isMixed, isHuge, lacking := false, false, ""
 	for _, bound := range s.bounds {
 		isHuge = isHuge || bound != "" && (isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992"))
@@ -2460,7 +2461,7 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 
 // ---- arguments by their schema ----
 //
-// Arguments are checked as text, and then set. rules.checked walks over the raw JSON once. It
+// Arguments are checked as text, and then set. rules.checked walks over the raw JSON. It
 // continues after a fault, so that the model sees all faults of a call, each with its place. It
 // returns the arguments as the handler receives them: with converted values and defaults, and
 // without what is treated as absent. What needs no change is returned as it is, without a copy.
@@ -2475,8 +2476,9 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 // A tool whose schema does not describe it does not receive it.
 const waitForPrevious = "wait_for_previous"
 
-// rules are the schemas by which a value is read. They are the same unless the schema was
-// written by hand.
+// rules are the schemas by which a value is read. The one that is listed is parsed from its text, and
+// alone has enums, defaults and the bounds of tags. That of the Go type alone has the formats of its
+// methods, and what is inside of objects that were cut.
 type rules struct {
 	listed *schema // what clients see
 	goType *schema // of the Go type that takes the value
@@ -2611,14 +2613,15 @@ func (in rules) checked(given []byte, c *checker) []byte {
 	typ := jsonTypeOf(raw)
 	err := in.listed.checkAlone(typ, raw, given, allowed)
 	if err == nil && typ != "null" { // encoding/json stores a null in each type
+		fits := true
 		if in.goType.jsonType != in.listed.jsonType && (typ != "array" || in.goType.encoding == "") { // []byte takes a list, too
-			raw, allowed = (rules{in.goType, in.goType}).converted(raw, c.from)
-			if jsonTypeOf(raw) != typ {
-				typ, in.listed = jsonTypeOf(raw), anything // checkAlone has used it
+			raw, fits = (rules{in.goType, in.goType}).converted(raw, c.from)
+			if jsonTypeOf(raw) != typ { // the inner schemas of listed are about another type
+				typ, in.listed = jsonTypeOf(raw), anything
 			}
 		}
 		switch {
-		case !allowed:
+		case !fits:
 			err = in.goType.wrongType(given)
 		case typ == "number":
 			err = in.goType.checkRange(raw)
@@ -2704,7 +2707,9 @@ func (s *schema) meantByText(raw []byte) []byte {
 		bytes.HasPrefix(text, []byte("[")), bytes.HasPrefix(text, []byte("{")): // JSON with a mistake
 		return raw
 	case string(raw) == `""` || string(text) == "null":
-		return []byte("null") // not allowed either, but an optional argument is then absent
+		// A sign for checkObject, which then takes an optional argument as absent. For a required one
+		// converted reports that it is not allowed.
+		return []byte("null")
 	}
 	return join(nil, "[", string(raw), "]")
 }
@@ -2812,8 +2817,8 @@ func beginAnew(begun []byte) []byte {
 	return b
 }
 
-// endOf returns the index after val in raw, of which it is a part: slices of one array end at the
-// same place of it. In {"a":1,"b":2} the end of 1 is 6. So what members yields must not be clipped.
+// endOf returns the index after val in raw, of which it is a part. A capacity counts to the end of the
+// array, which both share, so cap(raw)-cap(val) is where val begins. In {"a":1,"b":2} the end of 1 is 6. So what members yields must not be clipped.
 func endOf(val, raw []byte) int { return cap(raw) - cap(val) + len(val) }
 
 // memberRules returns the name of a member, its rules, and whether it may be absent. It reports false
@@ -3511,7 +3516,9 @@ func skipPlain[T string | []byte](s T, i int) int {
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		low, backslash := w^each*2, w^each*'\\' // in low, '"' has become quote, and in backslash, '\\' 0
+		// In low, '"' is now quote, and the control characters are still below it, so bytes below quote+1 are
+		// searched. In backslash, '\\' is now 0, so bytes below 1 are.
+		low, backslash := w^each*2, w^each*'\\'
 		// In (x-each*n) &^ x, the highest bit of a byte is set if the byte is below n.
 		// Matches above the lowest one may be false, so only the lowest is used.
 		if below := ((low-each*(quote+1))&^low | (backslash-each)&^backslash) & (each << 7); below != 0 {

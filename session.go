@@ -157,7 +157,7 @@ type request struct {
 	changes int               // of the list in the response
 	run     responder
 
-	// The fields below are guarded by session.mu.
+	// The fields below are guarded by session.mu, once the handler runs.
 	place        *list.Element // in session.waiting; nil if it does not wait
 	rounds       rounds        // set before the handler runs
 	progress     float64       // the last value that was reported
@@ -463,7 +463,8 @@ func (c *session) nextMessage() ([]byte, error) {
 // readInput discards input until r has ended or the writer was stopped, and returns false: a
 // client that blocks in a write can then read the last responses. The reader is then no longer
 // counted. It looks at discardsInput and not at ctx, because waitForEnd sets that under c.mu before it
-// waits for the WaitGroup: so the count never rises from zero during that wait.
+// waits for the WaitGroup: so the count never rises from zero during that wait. If r has ended instead,
+// nextLine returns the error, and the reader does not come here again.
 func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
@@ -812,6 +813,7 @@ func (r *request) selectEra(version, level []byte) *Error {
 // messages from it.
 func (r *request) readClaim(rawVersion, rawLevel []byte) *Error {
 	version, isText := unquote(rawVersion)
+	r.rev = revisionOf(version)
 	_, _, named := parseClientInfo(r.client)
 	level, _ := unquote(rawLevel)
 	r.level = len(logLevels)
@@ -827,15 +829,14 @@ func (r *request) readClaim(rawVersion, rawLevel []byte) *Error {
 		return badParams(keyCaps + " must be an object")
 	case r.client != nil && !named:
 		return badParams(keyClient + " must be an object with name and version")
-	case !revisionOf(version).modern():
+	case !r.rev.modern():
 		return &Error{Code: codeVersion, Message: "Unsupported protocol version",
 			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,"supported":`, modernVersions, `}`))}
 	case r.level < 0:
 		return coded(codeParams, "Invalid log level: "+excerpt(cmp.Or(level, string(rawLevel))))
 	case r.session.inBatch:
 		return invalid("batching is not supported")
-	}
-	if r.rev = revisionOf(version); !r.service.existsIn(r.rev) {
+	case !r.service.existsIn(r.rev):
 		return r.methodNotFound()
 	}
 	return nil
@@ -1279,14 +1280,16 @@ func (s *Server) intercepted(run responder) responder {
 			return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 		}
 		defer func() { // also after a panic
-			select {
+			select { // forbids next from now on, or waits for the one that has begun
 			case <-permit:
 			case <-done:
 			}
 			switch {
 			case err == nil && !returned:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			case err == nil, made != nil && err == failure: // with made, failure is a pointer, which can be compared
+			// With made, failure is nil or comes from resultResponse, so the comparison cannot panic as it can for
+			// an error of a handler's own type.
+			case err == nil, made != nil && err == failure:
 				line, err = made, failure
 			}
 		}()
@@ -1310,7 +1313,7 @@ func (c *session) waitAfterProgress(r *request) {
 	if !reported {
 		return
 	}
-	c.turn.pass() // this goroutine may have the turn to read
+	c.turn.pass() // this goroutine may have lent the turn to read
 	c.waitForWrite(r, c.out.position())
 	select {
 	case <-time.After(progressGap):
@@ -1640,7 +1643,7 @@ func (r *request) outcome(line []byte, err error) []byte {
 	case texts != nil:
 		return r.failure(strings.Join(texts, "; "))
 	}
-	return line
+	return line // r has asked and has ended, so nobody waits for it
 }
 
 // failure returns the response to r if it failed for the reason in text. For a tool it is a
@@ -1831,7 +1834,7 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 // and withdrawLocked cancels it. When the session ends, all calls in the map receive the reason.
 // If r has already been answered or cancelled, nothing is sent, and the context of r ends in a moment.
 func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
-	c.turn.pass() // this goroutine may have the turn to read, and the response must be read
+	c.turn.pass() // this goroutine may have lent the turn to read, and the response must be read
 	id, call := "", make(chan reply, 1)
 	c.mu.Lock()
 	switch {
@@ -1942,7 +1945,7 @@ func (r *request) unseal() bool {
 	state, _ := unquote(r.state)
 	encoded, sum, _ := strings.Cut(state, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
-	return sum == r.checksum(encoded) && err == nil && json.Unmarshal(raw, &r.rounds) == nil
+	return sum == r.checksum(encoded) && err == nil && json.Unmarshal(raw, &r.rounds) == nil && r.rounds.Answers != nil
 }
 
 // checksum returns the checksum of texts and of the call that r belongs to, as characters that
@@ -2151,8 +2154,8 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 		return nil, l.err
 	}
 	l.seen = len(l.buf)
-	// What remains is copied if lines were before it, so that their memory is released, and if that
-	// memory is not small and it is less than half of it.
+	// If lines were before buf, the memory is large, and buf fills less than half of it, buf is copied, so
+	// that the memory is freed.
 	if l.size > max(cap(l.buf), keepBuffer, 2*len(l.buf)) {
 		l.buf, l.size = bytes.Clone(l.buf), len(l.buf)
 	}
@@ -2215,7 +2218,8 @@ func (l *lineReader) makeRoom(n int) {
 			least = firstBuffer
 		}
 		l.size = max(least, 2*len(l.buf), len(l.buf)+n)
-		// A buffer of the usual size is full, and the last line was longer: this one may be like it.
+		// The incomplete line fills a buffer of the usual size, and the last line was longer: this line may
+		// be as long.
 		if len(l.buf) >= keepBuffer-n && l.last > len(l.buf) {
 			l.size = l.last + n
 		}
