@@ -359,7 +359,7 @@ var stdioTaken atomic.Bool
 //
 // If the environment variable MCP_TRACE names a file, ServeStdio appends to it each line
 // that it has read or written, unless it is blank, with the time and "in" or "out". A line is cut after
-// 16 MiB. The trace ends after a write to the file that fails or takes 100 ms.
+// 64 MiB. The trace ends after a write to the file that fails or takes 100 ms.
 //
 // If another ServeStdio is running, ServeStdio returns an error at once. If it
 // returns before the end of stdin, a read is still in progress, and the next input is
@@ -452,7 +452,7 @@ func (f *stdioFile) closedTerminal(err error) error {
 }
 
 // maxTraced bounds the memory of a line that is traced: what follows is left out.
-const maxTraced = 16 << 20
+const maxTraced = 64 << 20
 
 // A tracer records in a file each line of what is written to it, unless it is blank. A write to the
 // file must not keep the session from answering: a FIFO may be full because no process reads from it.
