@@ -285,9 +285,9 @@ type Server struct {
 	// A second next, one after Intercept has returned, and one with another context return an error
 	// and call no handler. If a next still runs when Intercept returns, the library waits for it.
 	// Intercept runs like a handler, and may ask the client. A panic in it, or in the handler, which
-	// passes through it, costs only the call, unless it calls next on another goroutine. In revision 2026-07-28 Intercept runs in each round of
-	// questions, and next returns [ErrInputRequired] if the handler asks. To hide a tool, use
-	// [Tool.Enabled]: Intercept only refuses it.
+	// passes through it, costs only the call. But a panic on another goroutine, also in next, ends the
+	// program. In revision 2026-07-28 Intercept runs in each round of questions, and next returns
+	// [ErrInputRequired] if the handler asks. To hide a tool, use [Tool.Enabled]: Intercept only refuses it.
 	Intercept func(ctx context.Context, next func(context.Context) error) error
 
 	// Checksum returns a checksum of data; the string may hold any bytes. The library uses it to
@@ -542,16 +542,16 @@ func (e *Error) Is(target error) bool {
 // AddTool panics, before it changes anything, if h is nil, if a field of t, a type or a tag is
 // invalid, if no value satisfies bounds or an enum, or if In cannot hold a default. The message
 // says what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool
-// reports to ErrorLog, in one line for each tool, a name
-// or a schema that some providers refuse; tags without effect; fields of In that cannot be set; and
-// keywords of a schema by hand that are not enforced. It also reports a tool that replaces another
-// before the first session. Once the Server has served, a tool with an invalid icon is left out of
-// lists and reported. The caller may change t's slices and maps afterwards.
+// reports to ErrorLog, in one line for each tool, a name or a schema that some providers refuse; tags
+// without effect; fields of In that cannot be set; and keywords of a schema by hand that are not
+// enforced. It also reports a tool that replaces another before the first session. Once the Server has
+// served, a tool with an invalid icon is left out of lists and reported. The caller may change t's
+// slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
-// new tool has the same list entry as the one it replaces, and neither has Enabled. A client that connected before the first
-// tool was added is not notified, because the capability tools was not declared to it. The same
-// holds for resources and prompts.
+// new tool has the same list entry as the one it replaces, and neither has Enabled. A client that
+// connected before the first tool was added is not notified, because the capability tools was not
+// declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, in *rules, out *schema) ([]byte, error) {
@@ -1081,8 +1081,8 @@ func jsonOf(v any) ([]byte, error) {
 // addItem adds an item, or replaces the item of the same name, and notifies the clients if the
 // list has changed: a program may add its tools again each time that a client lists them, and the
 // client may list them each time that it is notified, so they would never end. Whether a tool with
-// Enabled has changed is not known here. A kind stays declared once an item of it was added, because clients ask for
-// the capabilities only once.
+// Enabled has changed is not known here. A kind stays declared once an item of it was added, because
+// clients ask for the capabilities only once.
 func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
 	l := &s.lists[k]
@@ -1912,9 +1912,10 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 // A describer is a type that describes its JSON form.
 type describer interface{ JSONSchema() json.RawMessage }
 
-// schemaFromMethod returns what the method JSONSchema of t returns for a zero value, or nil if there is none.
-// If a method of t decides its JSON form, a promoted JSONSchema counts too. Otherwise none counts if an
-// embedded field has one, because package reflect does not tell promoted methods. It panics if the schema is invalid, or if the method panics or calls itself.
+// schemaFromMethod returns what the method JSONSchema of t returns for a zero value, or nil if there
+// is none. If a method of t decides its JSON form, a promoted JSONSchema counts too. Otherwise none
+// counts if an embedded field has one, because package reflect does not tell promoted methods from
+// others. It panics if the schema is invalid, or if the method panics or calls itself.
 func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.RawMessage {
 	v, ok := reflect.New(t).Interface().(describer)
 	for i := 0; ok && !methodDecides && t.Kind() == reflect.Struct && i < t.NumField(); i++ {
@@ -2069,8 +2070,8 @@ func (d *deriver) checkTags(f *field) error {
 		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
 			"other keywords have tags of their own, such as enum:\"a,b\"", doc)
 	}
-	format, methodDecidesat := f.tag.Lookup("format")
-	if methodDecidesat && (!f.schema.isPlainText() || f.schema.fromMethod != nil || !slices.Contains(formats, format)) {
+	format, hasFormat := f.tag.Lookup("format")
+	if hasFormat && (!f.schema.isPlainText() || f.schema.fromMethod != nil || !slices.Contains(formats, format)) {
 		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
 	}
 	if enum := f.tag.Get("enum"); strings.Contains(enum, ", ") || enum != "" && (f.schema.hasOwnText() || f.schema.fromMethod != nil) {
@@ -2604,9 +2605,9 @@ const maxNesting = 100
 // not valid is a fault, and then the handler is not called. A value is checked and converted twice:
 // by the schema that is listed, and then by the Go type, about which a schema by hand may say less.
 //
-// For example, if a schema by hand says string, and the Go type is []string, the text "[1]" is valid by
-// the schema, and the list for the Go type. From then on only the Go type counts, because the rest of
-// the schema is about the text.
+// For example, a schema by hand says string, the Go type is []int, and the client sends the text "[1]".
+// It is valid by the schema, and is converted to the list that it holds for the Go type. From then on
+// only the Go type counts, because the rest of the schema is about the text.
 func (in rules) checked(given []byte, c *checker) []byte {
 	before := len(c.faults)
 	raw, allowed := in.converted(given, c.from)
@@ -2743,8 +2744,8 @@ func (s *schema) wrongType(raw []byte) error {
 	return errors.New("must be " + article + typ + ", got " + excerpt(raw))
 }
 
-// checkObject does for an object what checked does. After the members that came, it adds the defaults of those
-// that did not. A duplicate is a fault, because the client and the server could use different
+// checkObject does for an object what checked does. After the members that came, it adds the defaults
+// of those that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
 func (in rules) checkObject(raw []byte, c *checker) []byte {
 	var b []byte                  // the object written anew, from the first change on
@@ -2818,7 +2819,8 @@ func beginAnew(begun []byte) []byte {
 }
 
 // endOf returns the index after val in raw, of which it is a part. A capacity counts to the end of the
-// array, which both share, so cap(raw)-cap(val) is where val begins. In {"a":1,"b":2} the end of 1 is 6. So what members yields must not be clipped.
+// array, which both share, so cap(raw)-cap(val) is where val begins. In {"a":1,"b":2} the end of 1 is
+// 6. So what members yields must not be clipped.
 func endOf(val, raw []byte) int { return cap(raw) - cap(val) + len(val) }
 
 // memberRules returns the name of a member, its rules, and whether it may be absent. It reports false

@@ -1269,7 +1269,8 @@ func (s *Server) intercepted(run responder) responder {
 					defer cancel(nil)
 					stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
 					defer stop()
-					if made, failure = run(ctx, r); failure != nil && failure == ctx.Err() {
+					made, failure = run(ctx, r)
+					if failure != nil && failure == ctx.Err() {
 						failure = context.Cause(ctx) // which says more
 					}
 					returned = true
