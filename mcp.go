@@ -186,7 +186,7 @@ package mcp
 // Part 2 is JSON and Go: schemas from types; schemas by hand; arguments by their schema; values
 // to JSON; JSON. It is on both paths of a call:
 //
-//	arguments ─▶ rules.checked, by the schema that is listed and by the Go type ─▶ rules.unmarshal ─▶ In ─▶ handler
+//	arguments ─▶ rules.check: schema.checked, by the schema that is listed, then by the Go type ─▶ rules.unmarshal ─▶ In ─▶ handler
 //	handler ─▶ Out ─▶ marshalOutput: encoding/json, and nulls replaced as the schema shows ─▶ toolResponse, in session.go
 
 import (
@@ -584,6 +584,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	}
 
 	goType, found := derive(from, where+": In", forArguments)
+	loose := t.InputSchema != nil || found.usesMethod
 	source := where + ": InputSchema"
 	if t.InputSchema == nil {
 		if found.undescribed != nil {
@@ -596,7 +597,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	}
 	panicUnless(goType.jsonType == "object" || goType.jsonType == "", where, "no object can be stored in an In of type %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
-	in := &rules{goType: goType, listed: parseSchema(&t.InputSchema, source, forArguments, &warnings)}
+	in := &rules{parseSchema(&t.InputSchema, source, forArguments, &warnings), goType, loose}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
 	for _, f := range in.listed.fields {
 		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
@@ -604,7 +605,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		panicUnless(goType.jsonType != "object" || goType.typ.Kind() != reflect.Struct || goType.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", goType.typ, f.name)
 	}
-	in.mustHold(source)
+	in.bind(source)
 
 	var out *schema // of results that encoding/json writes; nil for a text and for content
 	source = where + ": OutputSchema"
@@ -859,7 +860,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	// An unknown argument is refused, so that a PromptFunc need not look for it.
 	listed := &schema{jsonType: "object"}
 	goType, _ := derive(reflect.TypeFor[map[string]string](), "", forArguments)
-	in := &rules{listed, goType}
+	in := &rules{listed: listed, goType: goType}
 	for _, a := range p.Arguments {
 		panicUnless(a.Name != "" && listed.property(a.Name) == nil, where, "an argument needs a unique name")
 		listed.fields = append(listed.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{jsonType: "string"}})
@@ -1521,8 +1522,8 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	}
 	s.allowsOthers = true // the schema of a form has no keyword additionalProperties; a stray answer is dropped
 	text := s.render()
-	in := rules{goType: s, listed: parseSchema(&text, "mcp: Elicit", forArguments, new([]string))}
-	in.mustHold("mcp: Elicit")
+	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, new([]string)), goType: s, loose: true}
+	in.bind("mcp: Elicit")
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
@@ -1732,8 +1733,8 @@ func hasCapability(caps []byte, capability string) bool {
 // A type whose JSON form is its own, because it has UnmarshalJSON for arguments or MarshalJSON for
 // results, describes that form with a method JSONSchema() json.RawMessage. It returns a schema by
 // hand without $ref, and is called with a zero value when the type is described. UnmarshalJSON then
-// receives what the schema allows, after conversions, and may be called twice for one value. Of the
-// tags, such a type takes jsonschema and default. A type without these methods may have JSONSchema too,
+// receives what the schema allows, after conversions, and may be called several times for one value. Of
+// the tags, such a type takes jsonschema and default. A type without these methods may have JSONSchema too,
 // unless it embeds a type that has it; its arguments are checked by the Go type as well.
 //
 // SchemaOf panics if T cannot be described, as is the case with arrays, with lists of nothing but
@@ -1750,6 +1751,7 @@ func SchemaOf[T any]() json.RawMessage {
 // contains itself contains itself too.
 type schema struct {
 	typ           reflect.Type // nil if the schema was parsed
+	goType        *schema      // itself; if it was parsed, that of the Go type to which it is bound, or nil
 	fromMethod    []byte       // what the method JSONSchema of typ returns, in place of all that follows
 	jsonType      string       // besides null; "" if there is none, or more than one
 	jsonTypes     []string     // parsed: those that are allowed; nil: all
@@ -1824,6 +1826,7 @@ type deriver struct {
 	why   purpose
 	known map[reflect.Type]*schema // ends the recursion
 
+	usesMethod  bool     // a method JSONSchema describes a part
 	badTag      error    // a tag that is invalid
 	undescribed error    // a part that has no schema, and is left to encoding/json
 	warnings    []string // of arguments: the fields that are left out, and tags that have no effect
@@ -1844,6 +1847,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		return s
 	}
 	s := &schema{typ: t}
+	s.goType = s
 	d.known[t] = s
 	has := reflect.PointerTo(t).Implements
 	reads, writes := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
@@ -1851,6 +1855,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments
 	if d.why != forNulls && (methodDecides || !reads && !writes) { // otherwise JSONSchema describes the other direction
 		s.fromMethod = schemaFromMethod(t, where, methodDecides)
+		d.usesMethod = d.usesMethod || s.fromMethod != nil
 	}
 	switch {
 	case s.fromMethod != nil && methodDecides:
@@ -1970,7 +1975,7 @@ var ranges = [...][2]string{
 // least deeply embedded counts, and among equally deep ones the one whose tag has the name; if
 // several remain, none of them counts. So a field counts if no other of its name has a rank as low.
 func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
-	all := d.collect(nil, &field{typ: t, where: where}, make(map[reflect.Type]int))
+	all := d.collect(nil, &field{typ: t, where: where}, nil)
 	for _, f := range all {
 		if slices.ContainsFunc(all, func(o *field) bool { return o != f && o.name == f.name && o.rank <= f.rank }) {
 			continue
@@ -1997,19 +2002,15 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 }
 
 // collect appends the fields of a struct and of the structs that it embeds. Fields of an
-// embedded pointer are optional, because encoding/json leaves them out if it is nil. met
-// records the depth at which each struct was found. The fields of a struct that is embedded
-// twice at one depth hide each other; structs embedded in it are collected only once.
-func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) []*field {
-	depth := len(outer.index) // 0 for the outermost struct
-	metAt, again := met[outer.typ]
-	twice := again && metAt == depth
-	if again && metAt < depth { // fields that are less deep hide these; the struct may embed itself
+// embedded pointer are optional, because encoding/json leaves them out if it is nil. The types in
+// around embed this struct: if it is one of them, their fields hide those of this one. If a struct is
+// embedded twice at one depth, its fields hide each other, and so do those of structs in it, of which
+// encoding/json keeps some.
+func (d *deriver) collect(all []*field, outer *field, around []reflect.Type) []*field {
+	if slices.Contains(around, outer.typ) {
 		return all
 	}
-	// If it was met more deeply, it is collected again, and the lower rank wins. If it was met at this depth,
-	// only its own fields are, so that they hide each other.
-	met[outer.typ] = depth
+	around = append(around, outer.typ)
 	for i := range outer.typ.NumField() {
 		sf := outer.typ.Field(i)
 		elem := sf.Type
@@ -2038,9 +2039,9 @@ func (d *deriver) collect(all []*field, outer *field, met map[reflect.Type]int) 
 			}
 			f.name = cmp.Or(f.name, sf.Name)
 			all = append(all, f)
-		case !twice:
+		default:
 			f.typ, f.optional = elem, outer.optional || elem != sf.Type
-			all = d.collect(all, f, met)
+			all = d.collect(all, f, around)
 		}
 	}
 	return all
@@ -2292,7 +2293,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	words := boundWords[s.jsonType]
 	for i, word := range words {
 		if num := node[word]; num != nil {
-			isSize := num[0] != '-' && isInteger(string(num))
+			isSize := num[0] != '-' && isInteger(num)
 			p.must(jsonTypeOf(num) == "number" && (isSize || word == "minimum" || word == "maximum"),
 				"%s must be a number, and of characters or elements a whole one", word)
 			s.bounds[i] = string(num)
@@ -2326,7 +2327,8 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		f := s.property(name)
 		p.must(f == nil || f.optional, "required names %q twice", name)
 		if f == nil {
-			f = &field{name: name, schema: orAnything(s.others)}
+			other := *orAnything(s.others)
+			f = &field{name: name, schema: &other}
 			s.fields = append(s.fields, f)
 		}
 		f.optional = false
@@ -2347,11 +2349,14 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	if s.jsonType == "string" && string(node["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
-	isValid := func(val string) bool { return rules{s, s}.checkValue("", []byte(val), fromTag) == nil }
+	isValid := func(val string) bool {
+		_, err := (&rules{listed: s}).check([]byte(val), fromTag)
+		return err == nil
+	}
 	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(strings.Join(s.enum, ", ")))
 	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
-		err := rules{s, s}.checkValue("default", dflt, fromTag)
-		p.must(err == nil, "%v", err)
+		_, err := (&rules{listed: s}).check(dflt, fromTag)
+		p.must(err == nil, "default: %v", err)
 		s.dflt = dflt
 	}
 	return s
@@ -2462,27 +2467,28 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 
 // ---- arguments by their schema ----
 //
-// Arguments are checked as text, and then set. rules.checked walks over the raw JSON. It
-// continues after a fault, so that the model sees all faults of a call, each with its place. It
-// returns the arguments as the handler receives them: with converted values and defaults, and
+// Arguments are checked as text, and then set. schema.checked walks over the raw JSON by the schema
+// that is listed. It continues after a fault, so that the model sees all of them, each with its place.
+// It returns the arguments as the handler receives them: with converted values and defaults, and
 // without what is treated as absent. What needs no change is returned as it is, without a copy.
+//
+// The schema that is listed is bound to that of the Go type, which knows the type's methods and size,
+// and what is inside of an object that was cut. A schema by hand may allow more than the type takes:
+// what is valid by it is checked again, by the schema of the type alone.
+//
 // rules.unmarshal then sets the Go value. It sets the strings, numbers and booleans of a struct
 // itself, because encoding/json takes four times as long for a long text, and a call with two numbers
 // 1.27 times, and leaves the rest to encoding/json.
-//
-// encoding/json matches names without regard to case. An argument that it would store in a field
-// of another name is therefore refused as unknown.
 
 // waitForPrevious is an argument that Gemini CLI adds to those of every tool, for its own use.
 // A tool whose schema does not describe it does not receive it.
 const waitForPrevious = "wait_for_previous"
 
-// rules are the schemas by which a value is read. The one that is listed is parsed from its text, and
-// alone has enums, defaults and the bounds of tags. That of the Go type alone has the formats of its
-// methods, and what is inside of objects that were cut.
+// rules are the schemas by which a value is read.
 type rules struct {
-	listed *schema // what clients see
+	listed *schema // what clients see, parsed; it alone has enums, defaults, and members that are required
 	goType *schema // of the Go type that takes the value
+	loose  bool    // listed may allow what the Go type does not take: a part of it is written by hand, or it is a form
 }
 
 // An origin says where a value comes from, which decides what is converted.
@@ -2494,6 +2500,65 @@ const (
 	fromCall               // arguments: also whole numbers where a string is needed
 )
 
+// unmarshal sets what v points to from raw; nil means an object without members. It returns all
+// faults as one error.
+func (in *rules) unmarshal(raw []byte, v any, from origin) error {
+	if raw == nil {
+		raw = []byte("{}")
+	}
+	raw, err := in.check(raw, from)
+	if err != nil {
+		return err
+	}
+	to := settable(reflect.ValueOf(v).Elem())
+	if in.goType.jsonType != "object" || to.Kind() != reflect.Struct {
+		return notValid(setAny(to, raw))
+	}
+	for name, val := range members(raw) {
+		if err := notValid(in.goType.setField(to, string(name), val)); err != nil {
+			return fmt.Errorf("%s %w", oneLine(string(name)), err)
+		}
+	}
+	return nil
+}
+
+// check returns raw as the Go type takes it, or all faults as one error.
+func (in *rules) check(raw []byte, from origin) ([]byte, error) {
+	c := checker{from: from}
+	raw = in.listed.checked(raw, false, &c)
+	if c.faults == nil && in.loose {
+		raw = in.goType.checked(raw, false, &c)
+	}
+	return raw, c.err()
+}
+
+// bind binds the schema that is listed, and those inside of it, to those of the Go type. It panics unless
+// the type can hold the defaults of the members, at any depth: otherwise each call without such an
+// argument would fail.
+func (in *rules) bind(where string) {
+	if in.listed.jsonType == in.goType.jsonType || in.goType.fromMethod != nil {
+		in.listed.goType = in.goType
+		in.listed.encoding = cmp.Or(in.listed.encoding, in.goType.encoding)
+	}
+	for _, f := range in.listed.fields {
+		inner := &rules{f.schema, orAnything(in.goType.others), in.loose}
+		if goField := in.goType.property(f.name); goField != nil {
+			inner.goType = goField.schema
+		}
+		inner.bind(where + "." + f.name)
+		if f.schema.dflt != nil {
+			_, err := inner.check(f.schema.dflt, fromCall)
+			panicUnless(err == nil, where+"."+f.name, "default: %v", err)
+		}
+	}
+	if in.listed.items != nil {
+		(&rules{in.listed.items, orAnything(in.goType.items), in.loose}).bind(where + "[]")
+	}
+	if in.listed.others != nil {
+		(&rules{in.listed.others, orAnything(in.goType.others), in.loose}).bind(where + "[]")
+	}
+}
+
 // A checker collects the faults of one value, each with its place. The method that finds a fault
 // does not know its place: each of its callers adds a name or an index in front. So a value
 // without faults costs nothing extra.
@@ -2501,57 +2566,6 @@ type checker struct {
 	from   origin
 	depth  int // of the current value; that of the whole value is 1
 	faults []string
-}
-
-// unmarshal sets what v points to from raw; nil means an object without members. It returns all
-// faults as one error.
-func (in rules) unmarshal(raw []byte, v any, from origin) error {
-	if raw == nil {
-		raw = []byte("{}")
-	}
-	c := checker{from: from}
-	checked := in.checked(raw, &c)
-	if c.faults != nil {
-		return c.err()
-	}
-	to := settable(reflect.ValueOf(v).Elem())
-	if in.goType.jsonType != "object" || to.Kind() != reflect.Struct {
-		return notValid(setAny(to, checked))
-	}
-	for name, val := range members(checked) {
-		before := len(c.faults)
-		c.addFault(in.goType.setField(to, string(name), val))
-		c.prefixMember(before, string(name))
-	}
-	return c.err()
-}
-
-// checkValue returns an error, worded like one about an argument, unless raw, the value of a tag or
-// keyword, is valid.
-func (in rules) checkValue(name string, raw []byte, from origin) error {
-	c := checker{from: from}
-	in.checked(raw, &c)
-	c.prefixMember(0, name)
-	return c.err()
-}
-
-// mustHold panics unless the Go type can hold the defaults of the members, at any depth. Otherwise
-// each call without such an argument would fail.
-func (in rules) mustHold(where string) {
-	for _, f := range in.listed.fields {
-		_, inner, _, _ := in.memberRules([]byte(f.name))
-		if f.schema.dflt != nil {
-			err := inner.checkValue("default", f.schema.dflt, fromCall)
-			panicUnless(err == nil, where+"."+f.name, "%v", err)
-		}
-		inner.mustHold(where + "." + f.name)
-	}
-	if in.listed.items != nil {
-		rules{in.listed.items, orAnything(in.goType.items)}.mustHold(where + "[]")
-	}
-	if in.listed.others != nil {
-		rules{in.listed.others, orAnything(in.goType.others)}.mustHold(where + "[]")
-	}
 }
 
 // maxFaults is how many faults the error of one call names. A call with many faults must not
@@ -2601,115 +2615,86 @@ func (c *checker) prefixElement(first, index int) {
 // it. What neither a schema nor a Go type describes may be nested more deeply.
 const maxNesting = 100
 
-// checked returns the value that the handler receives for given, which is valid JSON. What is
-// not valid is a fault, and then the handler is not called. A value is checked and converted twice:
-// by the schema that is listed, and then by the Go type, about which a schema by hand may say less.
-//
-// For example, a schema by hand says string, the Go type is []int, and the client sends the text "[1]".
-// It is valid by the schema, and is converted to the list that it holds for the Go type. From then on
-// only the Go type counts, because the rest of the schema is about the text.
-func (in rules) checked(given []byte, c *checker) []byte {
+// checked returns the value that is meant by given, which is valid JSON, or nil if there is none: if
+// given is not valid, which is added to the faults, or if it is a null that is treated as absent, because
+// it is optional and s does not allow null.
+func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
+	var err error
+	raw, goType := s.converted(given, c.from), orAnything(s.goType)
 	before := len(c.faults)
-	raw, allowed := in.converted(given, c.from)
-	typ := jsonTypeOf(raw)
-	err := in.listed.checkAlone(typ, raw, given, allowed)
-	if err == nil && typ != "null" { // encoding/json stores a null in each type
-		fits := true
-		if in.goType.jsonType != in.listed.jsonType && (typ != "array" || in.goType.encoding == "") { // []byte takes a list, too
-			raw, fits = (rules{in.goType, in.goType}).converted(raw, c.from)
-			if jsonTypeOf(raw) != typ { // the inner schemas of listed are about another type
-				typ, in.listed = jsonTypeOf(raw), anything
+	c.depth++
+	switch typ := jsonTypeOf(raw); {
+	case typ == "null" && s.typ != nil: // encoding/json stores a null in each type
+	case typ == "null" && optional && !s.allowsNull():
+		raw = nil
+	case !s.allows(raw):
+		err = s.wrongType(given)
+	case c.depth > maxNesting:
+		err = errors.New("is nested too deeply")
+	case s.enum != nil && !s.enumHas(raw):
+		err = errors.New("must be one of " + strings.Join(s.enum, ", ") + ", got " + excerpt(given))
+	case typ == "object" && (s.describesMembers() || c.depth == 1):
+		raw = s.checkObject(raw, c)
+	case typ == "object" && goType.describesMembers(): // s was cut
+		raw = goType.checkObject(raw, c)
+	case typ == "array" && s.jsonType == "array":
+		raw = s.checkList(raw, c)
+	case typ == "string":
+		err = cmp.Or(s.checkText(raw), goType.checkText(raw))
+	case typ == "number":
+		err = cmp.Or(s.checkBounds("be", raw, ""), goType.checkRange(raw))
+		if s.jsonType == "integer" {
+			// Without fraction and exponent, unless it would be so long that no Go type holds it.
+			if plain := plainNumber(raw); len(plain) <= 20 {
+				raw = plain
 			}
 		}
-		switch {
-		case !fits:
-			err = in.goType.wrongType(given)
-		case typ == "number":
-			err = in.goType.checkRange(raw)
-		case typ == "string":
-			err = in.goType.checkText(raw)
-		}
 	}
-	if c.depth++; c.depth > maxNesting {
-		err = errors.New("is nested too deeply")
+	if goType.fromMethod != nil && raw != nil && err == nil && len(c.faults) == before {
+		err = goType.checkUnmarshaler(raw)
 	}
-	// The members of an object about which neither schema says anything are not looked at.
-	isDescribed := in.listed.fields != nil || in.listed.others != nil || !in.listed.allowsOthers || in.goType.fields != nil || in.goType.others != nil
-	switch {
-	case err != nil:
+	if err != nil {
 		c.addFault(err)
-	case typ == "object" && (c.depth == 1 || isDescribed):
-		raw = in.checkObject(raw, c)
-	case typ == "array" && (in.listed.jsonType == "array" || in.goType.jsonType == "array"):
-		raw = in.checkList(raw, c)
-	case typ == "number" && (in.listed.jsonType == "integer" || in.goType.jsonType == "integer"):
-		// Without fraction and exponent, unless it is so long that no Go type holds it.
-		if plain := plainNumber(string(raw)); plain != string(raw) && len(plain) <= 20 {
-			raw = []byte(plain)
-		}
-	}
-	if in.goType.fromMethod != nil && len(c.faults) == before {
-		c.addFault(in.goType.checkUnmarshaler(raw))
+		raw = nil
 	}
 	c.depth--
 	return raw
 }
 
-// checkAlone returns an error if a value of a JSON type is not valid, apart from its members and
-// elements. The parameter given is the value as it came, which the error repeats, and allowed says
-// whether s allows the type.
-func (s *schema) checkAlone(typ string, raw, given []byte, allowed bool) error {
+// describesMembers reports whether s says anything about the members of an object.
+func (s *schema) describesMembers() bool {
+	return s.fields != nil || s.others != nil || s.typ == nil && !s.allowsOthers
+}
+
+// converted returns raw, or the value that is meant by it if s does not allow raw. Models send numbers,
+// booleans, lists and objects as JSON inside of a text, one text for a list of texts, and numbers for
+// texts. PHP writes an empty object as an empty list.
+func (s *schema) converted(raw []byte, from origin) []byte {
+	if from == fromTag || s.jsonType == "" || s.allows(raw) {
+		return raw
+	}
+	typ := jsonTypeOf(raw)
 	switch {
-	case !allowed:
-		return s.wrongType(given)
-	case s.enum != nil && !s.enumHas(raw):
-		return errors.New("must be one of " + strings.Join(s.enum, ", ") + ", got " + excerpt(given))
-	case typ == "number":
-		return s.checkBounds("be", raw, "")
-	case typ == "string":
-		return s.checkText(raw)
-	}
-	return nil
-}
-
-// converted returns raw, or the value that is meant by it if in.listed does not allow raw, and reports
-// whether that is allowed. Models send numbers, booleans, lists and objects as JSON inside of a text,
-// one text for a list of texts, and numbers for texts. PHP writes an empty object as an empty list.
-func (in rules) converted(raw []byte, from origin) (meant []byte, allowed bool) {
-	if in.listed.allows(raw) {
-		return raw, true
-	}
-	num := string(raw[:min(len(raw), 20)])
-	switch typ := jsonTypeOf(raw); {
-	case from == fromTag || in.listed.jsonType == "":
 	// A JavaScript client may have rounded a number of more than 15 digits.
-	case typ == "number" && from == fromCall && in.listed.isPlainText() && in.goType.encoding == "" &&
-		isPlain(num) && num != "-0" && len(strings.TrimPrefix(num, "-")) <= 15:
-		return join(nil, `"`, string(raw), `"`), true
-	case typ == "array" && in.listed.jsonType == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0:
-		return []byte("{}"), true
-	case typ == "string":
-		meant = in.listed.meantByText(raw)
-		return meant, in.listed.allows(meant)
+	case typ == "number" && from == fromCall && s.isPlainText() && isPlain(raw) &&
+		len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0":
+		return join(nil, `"`, string(raw), `"`)
+	case typ == "array" && s.jsonType == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0:
+		return []byte("{}")
+	case typ != "string":
+		return raw
 	}
-	return raw, false
-}
-
-// meantByText returns the value that is meant by a string that s does not allow, or raw.
-func (s *schema) meantByText(raw []byte) []byte {
 	text := bytes.TrimSpace(unquoteBytes(raw))
 	inside, err := appendCompact(nil, text)
+	isListOfTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
 	switch {
 	case err == nil && s.allows(inside):
 		return inside
 	case err == nil && s.jsonType == "object" && string(inside) == "[]":
 		return []byte("{}")
-	case s.jsonType != "array" || s.items == nil || s.items.jsonType != "string",
-		bytes.HasPrefix(text, []byte("[")), bytes.HasPrefix(text, []byte("{")): // JSON with a mistake
+	case !isListOfTexts, bytes.HasPrefix(text, []byte("[")), bytes.HasPrefix(text, []byte("{")): // JSON with a mistake
 		return raw
-	case string(raw) == `""` || string(text) == "null":
-		// A sign for checkObject, which then takes an optional argument as absent. For a required one
-		// converted reports that it is not allowed.
+	case string(raw) == `""` || string(text) == "null": // no list is meant
 		return []byte("null")
 	}
 	return join(nil, "[", string(raw), "]")
@@ -2718,10 +2703,13 @@ func (s *schema) meantByText(raw []byte) []byte {
 // allows reports whether a value has a JSON type that s allows.
 func (s *schema) allows(raw []byte) bool {
 	typ := jsonTypeOf(raw)
-	if typ == s.jsonType || s.jsonType == "" && s.jsonTypes == nil || slices.Contains(s.jsonTypes, typ) {
+	switch {
+	case typ == s.jsonType || s.jsonType == "" && s.jsonTypes == nil || slices.Contains(s.jsonTypes, typ):
 		return true
+	case typ == "number" && (s.jsonType == "integer" || slices.Contains(s.jsonTypes, "integer")):
+		return isInteger(raw)
 	}
-	return typ == "number" && (s.jsonType == "integer" || slices.Contains(s.jsonTypes, "integer")) && isInteger(string(raw))
+	return typ == "array" && s.typ != nil && s.encoding != "" // a []byte takes a list of numbers, too
 }
 
 // jsonTypeOf returns the JSON type of a value.
@@ -2744,101 +2732,112 @@ func (s *schema) wrongType(raw []byte) error {
 	return errors.New("must be " + article + typ + ", got " + excerpt(raw))
 }
 
-// checkObject does for an object what checked does. After the members that came, it adds the defaults
+// checkObject is checked for the members of an object. After those that came, it adds the defaults
 // of those that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
-func (in rules) checkObject(raw []byte, c *checker) []byte {
-	var b []byte                  // the object written anew, from the first change on
-	end := 1                      // raw[:end] has the members so far
+func (s *schema) checkObject(raw []byte, c *checker) []byte {
 	came := make(map[string]bool) // the names that came: false if the member is treated as absent
-	for key, given := range members(raw) {
-		before, val, err := len(c.faults), given, error(nil)
-		name, inner, optional, known := in.memberRules(key)
-		_, again := came[name]
-		isDropped := name == waitForPrevious && c.depth == 1 && in.listed.property(name) == nil
-		meant := val
-		if optional {
-			// For a list of texts, "" and "null" mean a null, which is not allowed either. Here it means that
-			// the argument is absent; for a required one, checked makes it a fault.
-			meant, _ = inner.converted(val, c.from)
+	raw = rewritten(raw, func(key, given []byte) (val []byte) {
+		before := len(c.faults)
+		f := s.property(string(key))
+		isOther := f == nil
+		if isOther {
+			f = &field{name: string(key), optional: true, schema: orAnything(s.others)}
 		}
-		isAbsent := optional && !inner.listed.allowsNull() && meant[0] == 'n'
+		_, again := came[f.name]
 		switch {
-		case isDropped:
-		case !known:
-			err = in.unknownName()
+		case c.isFull():
+			return given
+		case isOther && f.name == waitForPrevious && c.depth == 1 && s.typ == nil:
+			return nil
+		case isOther && s.refuses(f.name):
+			c.addFault(s.unknownName())
 		case again:
-			err = errors.New("came twice")
-		case isAbsent:
-			came[name] = false
+			c.addFault(errors.New("came twice"))
 		default:
-			came[name] = true
-			val = inner.checked(val, c)
+			val = f.schema.checked(given, f.optional, c)
 		}
-		c.addFault(err)
-		if c.prefixMember(before, name); c.isFull() {
-			return raw
-		}
-		// The method checked returns what needs no change as it is, so its first byte has the same address.
-		if isSame := came[name] && &val[0] == &given[0]; b == nil && !isSame {
-			b = beginAnew(raw[:end])
-		}
-		if b != nil && came[name] {
-			b = appendMember(b, name, val)
-		}
-		end = endOf(given, raw)
-	}
-	for _, f := range in.listed.fields {
+		came[f.name] = val != nil || len(c.faults) > before
+		c.prefixMember(before, f.name)
+		return val
+	})
+	var defaults []byte
+	for _, f := range s.fields {
 		before := len(c.faults)
 		switch {
-		case came[f.name]:
+		case came[f.name] || s.typ != nil: // a Go type requires nothing
 		case !f.optional:
 			c.addFault(errors.New("is required"))
 		case f.schema.dflt != nil:
-			if b == nil {
-				b = beginAnew(raw[:end])
-			}
-			_, inner, _, _ := in.memberRules([]byte(f.name))
-			b = appendMember(b, f.name, inner.checked(f.schema.dflt, c))
+			defaults = appendMember(defaults, []byte(f.name), f.schema.checked(f.schema.dflt, false, c))
 		}
 		c.prefixMember(before, f.name)
+	}
+	if defaults == nil {
+		return raw
+	}
+	return closeWith(append(copyMembers([]byte("{"), raw), defaults...), "}")
+}
+
+// checkList is checked for the elements of a list.
+func (s *schema) checkList(raw []byte, c *checker) []byte {
+	n := 0
+	raw = rewritten(raw, func(_, given []byte) []byte {
+		before := len(c.faults)
+		if c.isFull() {
+			return given
+		}
+		val := orAnything(s.items).checked(given, false, c)
+		c.prefixElement(before, n)
+		n++
+		return val
+	})
+	c.addFault(s.checkBounds("have", strconv.AppendInt(nil, int64(n), 10), " elements"))
+	return raw
+}
+
+// rewritten returns an object or a list with what change returns in place of each value, and without
+// those for which it returns nil. If nothing changes, it returns raw itself.
+func rewritten(raw []byte, change func(name, val []byte) []byte) []byte {
+	var b []byte // the container written anew, from the first change on
+	n := 0
+	for name, given := range members(raw) {
+		val := change(name, given)
+		if b == nil && !bytes.Equal(val, given) {
+			b = beginning(raw, n)
+		}
+		if b != nil && val != nil {
+			b = appendMember(b, name, val)
+		}
+		n++
 	}
 	if b == nil {
 		return raw
 	}
-	return closeWith(b, "}")
+	return closeWith(b, string(raw[len(raw)-1:]))
 }
 
-// beginAnew returns a copy of the beginning of an object or a list, to which more is appended.
-func beginAnew(begun []byte) []byte {
-	b := bytes.Clone(begun)
-	if len(b) > 1 {
-		b = append(b, ',')
+// beginning returns a copy of an object or a list up to its first n members, with a comma after each.
+func beginning(raw []byte, n int) []byte {
+	b := []byte{raw[0]}
+	for name, val := range members(raw) {
+		if n == 0 {
+			break
+		}
+		b = appendMember(b, name, val)
+		n--
 	}
 	return b
 }
 
-// endOf returns the index after val in raw, of which it is a part. A capacity counts to the end of the
-// array, which both share, so cap(raw)-cap(val) is where val begins. In {"a":1,"b":2} the end of 1 is
-// 6. So what members yields must not be clipped.
-func endOf(val, raw []byte) int { return cap(raw) - cap(val) + len(val) }
-
-// memberRules returns the name of a member, its rules, and whether it may be absent. It reports false
-// if the member is unknown. A member by a name that is that of a field of the struct except for its
-// case is unknown, whatever the schema says: encoding/json would store it in that field.
-func (in rules) memberRules(key []byte) (name string, inner rules, optional, known bool) {
-	if f := in.listed.property(string(key)); f != nil {
-		name, inner.listed, optional, known = f.name, f.schema, f.optional, true
-	} else {
-		name, inner.listed, optional, known = string(key), orAnything(in.listed.others), true, in.listed.allowsOthers || in.listed.others != nil
+// refuses reports whether an object must not have a member that s does not describe. A Go struct has no
+// place for any. encoding/json ignores such a member, but it matches names without regard to case: if
+// the name is that of a field except for its case, it would set that field.
+func (s *schema) refuses(name string) bool {
+	if s.typ == nil {
+		return !s.allowsOthers
 	}
-	if f := in.goType.property(name); f != nil {
-		inner.goType = f.schema
-		return name, inner, optional, known
-	}
-	inner.goType = orAnything(in.goType.others)
-	hasOtherCase := slices.ContainsFunc(in.goType.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
-	return name, inner, optional, known && !hasOtherCase
+	return slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
 }
 
 // anything is the schema that allows every value.
@@ -2854,45 +2853,15 @@ func orAnything(s *schema) *schema {
 
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
 // that a model finds the right one.
-func (in rules) unknownName() error {
-	fields := in.listed.fields
-	if len(fields) == 0 {
-		fields = in.goType.fields
-	}
-	if len(fields) == 0 {
+func (s *schema) unknownName() error {
+	if len(s.fields) == 0 {
 		return errors.New("is unknown: no arguments are allowed here")
 	}
 	var names []string
-	for _, f := range fields {
+	for _, f := range s.fields {
 		names = append(names, f.name)
 	}
 	return errors.New("is unknown (there is " + strings.Join(names, ", ") + ")")
-}
-
-// checkList does for a list what checked does.
-func (in rules) checkList(raw []byte, c *checker) []byte {
-	inner := rules{orAnything(in.listed.items), orAnything(in.goType.items)}
-	var b []byte   // the list written anew, from the first change on
-	n, end := 0, 1 // raw[:end] has n elements
-	for _, given := range members(raw) {
-		before := len(c.faults)
-		val := inner.checked(given, c)
-		if c.prefixElement(before, n); c.isFull() {
-			return raw
-		}
-		if b == nil && &val[0] != &given[0] {
-			b = beginAnew(raw[:end])
-		}
-		if b != nil {
-			b = append(append(b, val...), ',')
-		}
-		n, end = n+1, endOf(given, raw)
-	}
-	c.addFault(in.listed.checkBounds("have", strconv.AppendInt(nil, int64(n), 10), " elements"))
-	if b == nil {
-		return raw
-	}
-	return closeWith(b, "]")
 }
 
 // enumHas reports whether the enum of s has a value, which may be written in another way. Only a
@@ -2911,7 +2880,7 @@ func (s *schema) enumHas(raw []byte) bool {
 // canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
 func canonical(raw []byte) string {
 	if jsonTypeOf(raw) == "number" {
-		return plainNumber(string(raw))
+		return string(plainNumber(raw))
 	}
 	var v any
 	if json.Unmarshal(raw, &v) != nil { // a number that is too large
@@ -2963,16 +2932,16 @@ func (s *schema) checkRange(raw []byte) (err error) {
 	if s.typ == nil || s.jsonType != "integer" && s.jsonType != "number" {
 		return nil
 	}
-	what, num := "an integer", string(raw)
+	what := "an integer"
 	switch k := s.typ.Kind(); {
 	case s.jsonType == "number":
 		what = "a number"
-		_, err = strconv.ParseFloat(num, s.typ.Bits())
+		_, err = strconv.ParseFloat(string(raw), s.typ.Bits())
 	case k < reflect.Uint:
-		_, err = strconv.ParseInt(plainNumber(num), 10, s.typ.Bits())
+		_, err = strconv.ParseInt(string(plainNumber(raw)), 10, s.typ.Bits())
 	default:
 		what = "an unsigned integer"
-		_, err = strconv.ParseUint(plainNumber(num), 10, s.typ.Bits())
+		_, err = strconv.ParseUint(string(plainNumber(raw)), 10, s.typ.Bits())
 	}
 	if err != nil {
 		err = fmt.Errorf("must be %s of %d bits, in plain digits, got %s", what, s.typ.Bits(), excerpt(raw))
@@ -2999,13 +2968,13 @@ func (s *schema) checkBounds(verb string, num []byte, units string) error {
 
 // plainNumber returns a number without an exponent, and a whole one without a fraction, or as it
 // was written if a float64 does not hold it exactly. A number that is too small for one is 0.
-func plainNumber(num string) string {
-	if isPlain(num) && num != "-0" {
+func plainNumber(num []byte) []byte {
+	if isPlain(num) && string(num) != "-0" {
 		return num
 	}
-	f, _ := strconv.ParseFloat(num, 64)
-	plain := strconv.FormatFloat(f+0, 'f', -1, 64) // -0+0 is 0
-	if f != 0 && significantDigits(plain) != significantDigits(num) {
+	f, _ := strconv.ParseFloat(string(num), 64)
+	plain := strconv.AppendFloat(nil, f+0, 'f', -1, 64) // -0+0 is 0
+	if f != 0 && significantDigits(string(plain)) != significantDigits(string(num)) {
 		return num
 	}
 	return plain
@@ -3019,21 +2988,14 @@ func significantDigits(num string) string {
 }
 
 // isPlain reports whether a number has neither a fraction nor an exponent.
-func isPlain(num string) bool {
-	for i := range len(num) {
-		if num[i] == '.' || num[i] == 'e' || num[i] == 'E' {
-			return false
-		}
-	}
-	return true
-}
+func isPlain(num []byte) bool { return !bytes.ContainsAny(num, ".eE") }
 
 // isInteger reports whether a JSON number is whole, as far as a float64 can tell.
-func isInteger(num string) bool {
+func isInteger(num []byte) bool {
 	if isPlain(num) {
 		return true
 	}
-	f, _ := strconv.ParseFloat(num, 64) // infinite if it is too large
+	f, _ := strconv.ParseFloat(string(num), 64) // infinite if it is too large
 	return f == math.Trunc(f)
 }
 
@@ -3067,7 +3029,7 @@ func isWellFormed(format, s string) bool {
 	return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
 }
 
-// setField sets one field of a struct from raw, which rules.checked has returned. A member without
+// setField sets one field of a struct from raw, which rules.check has returned. A member without
 // a field is ignored: a schema by hand may describe more than the type takes.
 func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	f := s.property(name)
@@ -3100,7 +3062,7 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 			v.SetUint(n)
 		}
 	default:
-		return notValid(setAny(v, raw))
+		return setAny(v, raw)
 	}
 	return nil
 }
@@ -3166,26 +3128,25 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	if empty := s.inPlaceOfNull(); string(raw) == "null" && empty != "" {
 		raw = []byte(empty)
 	}
-	raw, err = s.appendFilled(nil, raw, false)
+	raw, _ = s.filled(raw, false)
 	if output != nil {
-		raw, err = output.appendFilled(nil, raw, true)
+		raw, err = output.filled(raw, true)
 	}
 	return cleanJSON(raw), err
 }
 
-// appendFilled appends raw with its nulls replaced: by an empty list, map or string of bytes, or
-// by nothing for an optional member of an object. A null that cannot be replaced is an error if
-// strict is set, and stays otherwise.
-func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) {
+// filled returns raw with its nulls replaced: by an empty list, map or string of bytes, or by nothing
+// for an optional member of an object. A null that cannot be replaced is an error if strict is set,
+// and stays otherwise.
+func (s *schema) filled(raw []byte, strict bool) (_ []byte, err error) {
 	others := s.others
 	if raw[0] == '[' {
 		others = s.items
 	}
 	if others == nil && s.fields == nil || raw[0] != '{' && raw[0] != '[' {
-		return append(b, raw...), nil
+		return raw, nil
 	}
-	b = append(b, raw[0])
-	for name, val := range members(raw) {
+	raw = rewritten(raw, func(name, val []byte) []byte {
 		f, inner := s.property(string(name)), orAnything(others)
 		if f != nil {
 			inner = f.schema
@@ -3195,22 +3156,18 @@ func (s *schema) appendFilled(b, raw []byte, strict bool) (_ []byte, err error) 
 			isPointer := f != nil && f.typ != nil && f.typ.Kind() == reflect.Pointer
 			switch {
 			case f != nil && f.optional && (instead == "" || isPointer):
-				continue
+				return nil
 			case instead != "":
 				val = []byte(instead)
 			case strict:
-				return nil, errors.New(cmp.Or(oneLine(string(name)), "an element of a list") + " is null, which the output schema does not allow")
+				err = errors.New(cmp.Or(oneLine(string(name)), "an element of a list") + " is null, which the output schema does not allow")
 			}
 		}
-		if raw[0] == '{' {
-			b = append(appendString(b, string(name)), ':')
-		}
-		if b, err = inner.appendFilled(b, val, strict); err != nil {
-			return nil, err
-		}
-		b = append(b, ',')
-	}
-	return closeWith(b, string(raw[len(raw)-1:])), nil
+		val, inside := inner.filled(val, strict)
+		err = cmp.Or(err, inside)
+		return val
+	})
+	return raw, err
 }
 
 // inPlaceOfNull returns what is sent for a null: "null" if s allows it, an empty value, or "" if s
@@ -3684,9 +3641,12 @@ func optionalMember(b []byte, name, val string) []byte {
 	return stringMember(b, name, val)
 }
 
-// appendMember appends a member whose name may need escapes, and a comma.
-func appendMember(b []byte, name string, val []byte) []byte {
-	return append(append(append(appendString(b, name), ':'), val...), ',')
+// appendMember appends a member of an object, or an element of an array if name is nil, and a comma.
+func appendMember(b, name, val []byte) []byte {
+	if name != nil {
+		b = append(appendString(b, string(name)), ':')
+	}
+	return append(append(b, val...), ',')
 }
 
 // rawMember appends a member whose value is JSON, and a comma. It appends nothing if

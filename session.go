@@ -618,7 +618,7 @@ func (c *session) acceptResponse(e *envelope) {
 	dropNulls(&e.err)
 	id, isText := unquote(e.id) // some clients write "1" for 1, and the official SDKs accept it
 	if !isText {
-		id = plainNumber(string(e.id)) // some clients write 1.0
+		id = string(plainNumber(e.id)) // some clients write 1.0
 	}
 	c.mu.Lock()
 	call := c.pending[id]
@@ -1581,7 +1581,7 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 func copyMembers(b, object []byte, except ...string) []byte {
 	for name, val := range members(object) {
 		if !slices.Contains(except, string(name)) {
-			b = appendMember(b, string(name), val)
+			b = appendMember(b, name, val)
 		}
 	}
 	return b
