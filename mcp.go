@@ -591,11 +591,11 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 			panic(found.undescribed.Error() + ", or set InputSchema")
 		}
 		panicIf(found.badTag)
-		panicUnless(goType.jsonType == "object" || goType.fromMethod != nil, where, "In must be a struct or a map, unless InputSchema is set")
 		t.InputSchema, source = goType.render(), where+": In"
 		warnings = append(warnings, found.warnings...)
 	}
-	panicUnless(goType.jsonType == "object" || goType.jsonType == "", where, "no object can be stored in an In of type %v", from)
+	// A type without a JSON type has a method that reads it, or is an interface.
+	panicUnless(goType.jsonType == "object" || goType.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
 	in := &rules{parseSchema(&t.InputSchema, source, forArguments, &warnings), goType, loose}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
@@ -615,10 +615,9 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		panicUnless(t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
 	default:
 		out, found = derive(to, where+": Out", forResults)
+		isObject := out.jsonType == "object" || string(member(out.fromMethod, "type")) == `"object"`
 		// A pointer has none, because nil is sent as an empty result.
-		isObject := (to.Kind() == reflect.Struct || to.Kind() == reflect.Map) && out.jsonType == "object" ||
-			to.Kind() != reflect.Pointer && string(member(out.fromMethod, "type")) == `"object"`
-		if t.OutputSchema == nil && isObject && found.undescribed == nil {
+		if t.OutputSchema == nil && isObject && to.Kind() != reflect.Pointer && found.undescribed == nil {
 			panicIf(found.badTag)
 			t.OutputSchema, source = out.render(), where+": Out"
 		}
@@ -859,8 +858,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	complete := make(map[string]CompleteFunc)
 	// An unknown argument is refused, so that a PromptFunc need not look for it.
 	listed := &schema{jsonType: "object"}
-	goType, _ := derive(reflect.TypeFor[map[string]string](), "", forArguments)
-	in := &rules{listed: listed, goType: goType}
+	in := &rules{listed: listed, goType: listed} // a map[string]string takes what listed allows
 	for _, a := range p.Arguments {
 		panicUnless(a.Name != "" && listed.property(a.Name) == nil, where, "an argument needs a unique name")
 		listed.fields = append(listed.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{jsonType: "string"}})
@@ -893,24 +891,21 @@ func (s *Server) RemovePrompts(names ...string) { s.removeItems(prompts, names) 
 // says: a role, a theme, a URI. These functions check such parts, when something is added and in
 // each result.
 
-// checkRole returns an error unless r is a role of the protocol.
-func checkRole(r Role) error {
-	if r != RoleUser && r != RoleAssistant {
-		return fmt.Errorf("a role must be user or assistant, got %q", r)
+// checkRole returns an error unless the protocol has each of the roles.
+func checkRole(roles ...Role) error {
+	for _, r := range roles {
+		if r != RoleUser && r != RoleAssistant {
+			return fmt.Errorf("a role, or an audience, must be user or assistant, got %q", r)
+		}
 	}
 	return nil
 }
 
 func checkAnnotations(a Annotations) error {
-	for _, r := range a.Audience {
-		if err := checkRole(r); err != nil {
-			return fmt.Errorf("annotations.audience: %w", err)
-		}
-	}
 	if !(0 <= a.Priority && a.Priority <= 1) { // NaN is neither
 		return fmt.Errorf("annotations.priority must be from 0 to 1, got %v", a.Priority)
 	}
-	return nil
+	return checkRole(a.Audience...)
 }
 
 func checkIcons(icons []Icon) error {
@@ -1314,9 +1309,6 @@ type Request struct {
 // returned, give it a new context and only the values that it needs.
 func RequestFrom(ctx context.Context) Request {
 	r := requestOf(ctx)
-	if r == noRequest {
-		return Request{}
-	}
 	name, version, _ := parseClientInfo(r.client)
 	return Request{
 		Method: string(r.method), Name: r.name, ID: slices.Clip(r.id), ProtocolVersion: r.rev.String(),
@@ -1328,8 +1320,9 @@ func RequestFrom(ctx context.Context) Request {
 // requestKey is the key of the request in a handler's context.
 type requestKey struct{}
 
-// noRequest stands for the request in a context that is not a handler's. It has no client.
-var noRequest = &request{rev: newestLegacy}
+// noRequest stands for the request in a context that is not a handler's. It has no client, and its
+// revision is 0.
+var noRequest = new(request)
 
 // requestOf returns the request that is served under ctx, or noRequest.
 func requestOf(ctx context.Context) *request {
@@ -1452,13 +1445,9 @@ var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "crit
 
 // levelOf returns the index in logLevels of a level of slog.
 func levelOf(level slog.Level) int {
-	n := 0
-	for _, least := range []slog.Level{slog.LevelInfo, 2, slog.LevelWarn, slog.LevelError, 12, 16, 20} { // from info on
-		if level >= least {
-			n++
-		}
-	}
-	return n
+	// Each of logLevels ends where the next one begins.
+	ends := []slog.Level{slog.LevelInfo, 2, slog.LevelWarn, slog.LevelError, 12, 16, 20, math.MaxInt}
+	return slices.IndexFunc(ends, func(end slog.Level) bool { return level < end })
 }
 
 // ---- asking the user ----
@@ -1517,8 +1506,10 @@ func Confirm(ctx context.Context, message string) error {
 func Elicit[T any](ctx context.Context, message string) (T, error) {
 	var form T
 	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
-	if hasList := s.checkForm(); hasList && !requestOf(ctx).rev.knows(choiceLists) {
-		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, requestOf(ctx).rev)
+	hasList := s.checkForm()
+	rev := requestOf(ctx).rev
+	if hasList && rev.knows(forms) && !rev.knows(choiceLists) {
+		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
 	}
 	s.allowsOthers = true // the schema of a form has no keyword additionalProperties; a stray answer is dropped
 	text := s.render()
@@ -1551,8 +1542,7 @@ func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (
 		capability = "elicitation.form"
 	}
 	b := stringMember([]byte(`{"mode":"form",`), "message", message)
-	content, err := elicit(ctx, forms, capability, rawMember(b, "requestedSchema", form))
-	return bytes.Clone(content), err
+	return elicit(ctx, forms, capability, rawMember(b, "requestedSchema", form))
 }
 
 // ElicitURL asks the user to visit a page, for example to log in. It returns nil when
@@ -1611,17 +1601,13 @@ func Ask(ctx context.Context, method string, params any) (json.RawMessage, error
 	case v.modern():
 		return nil, fmt.Errorf("mcp: %q cannot be asked in revision %v: %w", method, v, errors.ErrUnsupported)
 	}
-	answer, err := askClient(ctx, capability, method, string(raw))
-	return bytes.Clone(answer), err
+	return askClient(ctx, rev2024_11_05, capability, method, string(raw))
 }
 
 // elicit sends the question of ElicitSchema or ElicitURL and returns the content of an
 // answer that accepts it.
 func elicit(ctx context.Context, need revision, capability string, params []byte) (json.RawMessage, error) {
-	if !requestOf(ctx).rev.knows(need) {
-		return nil, missingCapability(capability)
-	}
-	answer, err := askClient(ctx, capability, "elicitation/create", string(closeWith(params, "}")))
+	answer, err := askClient(ctx, need, capability, "elicitation/create", string(closeWith(params, "}")))
 	if err != nil {
 		return nil, err
 	}
@@ -1657,17 +1643,19 @@ func (s *schema) checkForm() (hasList bool) {
 	return hasList
 }
 
-// askClient asks the client, if it has the capability, such as "roots" or "elicitation.url", or
-// none is needed. It returns the client's answer.
-func askClient(ctx context.Context, capability, method, params string) (json.RawMessage, error) {
+// askClient asks the client, if its revision is need or newer, and if it has the capability, such as
+// "roots" or "elicitation.url", or none is needed. It returns a copy of the client's answer, which the
+// caller may change.
+func askClient(ctx context.Context, need revision, capability, method, params string) (json.RawMessage, error) {
 	r := requestOf(ctx)
 	switch {
 	case r == noRequest:
 		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
-	case capability != "" && !hasCapability(r.caps, capability):
+	case !r.rev.knows(need), capability != "" && !hasCapability(r.caps, capability):
 		return nil, missingCapability(capability)
 	}
-	return r.ask(ctx, method, params)
+	answer, err := r.ask(ctx, method, params)
+	return bytes.Clone(answer), err
 }
 
 // missingCapability returns the error for a capability that the client has not declared. Its

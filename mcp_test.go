@@ -183,7 +183,7 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{`a schema must be a JSON object`, func() {
 			AddTool(&Server{}, Tool{Name: "x", OutputSchema: json.RawMessage(`true`)}, func(context.Context, none) (map[string]any, error) { return nil, nil })
 		}},
-		{"no object can be stored in an In of type int", func() {
+		{"In must be a struct or a map, because no object can be stored in int", func() {
 			AddTool(&Server{}, Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, func(context.Context, int) (string, error) { return "", nil })
 		}},
 		{`"type": "object"`, input(`{"type":"string"}`)},
@@ -507,8 +507,8 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 	wantPanics(t, []mistake{
 		{`""`, func() { s.AddResource(Resource{Name: "n"}, texts("")) }},
 		{`"x:y"`, func() { s.AddResource(Resource{URI: "x:y"}, texts("")) }},
-		{`"x:r": annotations.audience: a role must be user or assistant, got "model"`, resource(Resource{URI: "x:r", Annotations: Annotations{Audience: []Role{"user", "model"}}})},
-		{`"x:r": annotations.audience: a role must be user or assistant, got ""`, resource(Resource{URI: "x:r", Annotations: Annotations{Audience: []Role{""}}})},
+		{`"x:r": a role, or an audience, must be user or assistant, got "model"`, resource(Resource{URI: "x:r", Annotations: Annotations{Audience: []Role{"user", "model"}}})},
+		{`"x:r": a role, or an audience, must be user or assistant, got ""`, resource(Resource{URI: "x:r", Annotations: Annotations{Audience: []Role{""}}})},
 		{`"x:p": annotations.priority must be from 0 to 1, got 5`, resource(Resource{URI: "x:p", Annotations: Annotations{Priority: 5}})},
 		{`"x:{p}": annotations.priority must be from 0 to 1, got -0.1`, resource(Resource{URI: "x:{p}", Annotations: Annotations{Priority: -0.1}})},
 		{`"x:n": annotations.priority must be from 0 to 1, got NaN`, resource(Resource{URI: "x:n", Annotations: Annotations{Priority: math.NaN()}})},
@@ -619,7 +619,7 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 	const left = ": it is left out of lists\n"
 	const theme = `: icons: theme must be light or dark, got "blue"` + left
 	const reported = `mcp: resource "note://my note": a URI must not have " ": escape it, as package net/url does` + left +
-		`mcp: resource "x:n": annotations.audience: a role must be user or assistant, got "model"` + left +
+		`mcp: resource "x:n": a role, or an audience, must be user or assistant, got "model"` + left +
 		`mcp: resource "y:{v}}": a URI must not have "}": escape it, as package net/url does` + left +
 		`mcp: resource "x:{v}{w}": no URI matches {v}, because the next variable follows it without a text between them` + left +
 		`mcp: tool "blue"` + theme + `mcp: prompt "blue"` + theme
@@ -2233,7 +2233,7 @@ func TestInvalidContentFailsTheCall(t *testing.T) {
 		{link(Resource{Annotations: Annotations{Priority: 1.5}}), `content of type "resource_link": annotations.priority must be from 0 to 1, got 1.5`},
 		{link(Resource{Icons: []Icon{{Src: "https://a", Theme: "blue"}}}), `content of type "resource_link": icons: theme must be`},
 		{EmbeddedResource(ResourceContents{Text: "t"}), `content of type "resource": the URI is missing`},
-		{Content{Text: "a", Annotations: Annotations{Audience: []Role{"system"}}}, `content of type "text": annotations.audience: a role must be user or assistant, got "system"`},
+		{Content{Text: "a", Annotations: Annotations{Audience: []Role{"system"}}}, `content of type "text": a role, or an audience, must be user or assistant, got "system"`},
 		{Content{Type: "image", Data: []byte("a"), MIMEType: "image/png", Annotations: Annotations{Priority: math.NaN()}}, `content of type "image": annotations.priority must be from 0 to 1, got NaN`},
 		{Content{Type: "audio", MIMEType: "audio/wav"}, `content of type "audio" is unknown, or lacks its data`},
 	}
@@ -2795,7 +2795,7 @@ func TestGetPrompt(t *testing.T) {
 		`{"name":"burns"}`:                                      `! -32603 disk on fire`,
 		`{"name":"refuses"}`:                                    `! -32602 not so`,
 		`{"name":"panics"}`:                                     internal,
-		`{"name":"system"}`:                                     `! -32603 The result cannot be sent: a role must be user or assistant, got "system"`,
+		`{"name":"system"}`:                                     `! -32603 The result cannot be sent: a role, or an audience, must be user or assistant, got "system"`,
 		`{"name":"lacks"}`:                                      `! -32603 The result cannot be sent: content of type "image/png" is unknown, or lacks its data, MIME type, link or resource`,
 	} {
 		inBothEras(t, s, "prompts/get "+params, want)
