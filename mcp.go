@@ -577,7 +577,7 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 // addTool is the part of AddTool that does not depend on the types In and Out.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, in *rules, out *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
-	panicUnless(consistsOf(t.Name, "_-.") && 0 < len(t.Name) && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
+	panicUnless(consistsOf(t.Name, "_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var warnings []string
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
 		warnings = append(warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
@@ -600,7 +600,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	in := &rules{parseSchema(&t.InputSchema, source, forArguments, &warnings), goType, loose}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
 	for _, f := range in.listed.fields {
-		panicUnless(consistsOf(f.name, "_.-") && 0 < len(f.name) && len(f.name) <= 64, where,
+		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
 		panicUnless(goType.jsonType != "object" || goType.typ.Kind() != reflect.Struct || goType.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", goType.typ, f.name)
@@ -669,10 +669,10 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 // After "//" a URI has a host, in which a colon begins a port: write log:2026-01-31T09:30:00,
 // without slashes.
 //
-// AddResource panics, before it changes anything, if the URI has no scheme, if a variable or the
-// name is invalid, if Meta cannot be marshalled, or if read is nil. If the rest of the URI, the
-// annotations or an icon is invalid, or if no URI can match the template, it panics only before the
-// Server has served. Later it adds the resource, leaves it out of lists and reports it to ErrorLog.
+// AddResource panics, before it changes anything, if a variable or the name is invalid, if Meta
+// cannot be marshalled, or if read is nil. If the rest of the URI, the annotations or an icon is
+// invalid, or if no URI can match the template, it panics only before the Server has served. Later it
+// adds the resource, leaves it out of lists and reports it to ErrorLog.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
@@ -751,14 +751,11 @@ type variable struct {
 // variables. A URI without variables is all text.
 func parseTemplate(uri string) (prefix string, vars []variable, err error) {
 	prefix, rest, more := strings.Cut(uri, "{")
-	if scheme, _, ok := strings.Cut(prefix, ":"); !ok || !isScheme(scheme) {
-		return "", nil, errNoScheme
-	}
 	for more {
 		inside, after, closed := strings.Cut(rest, "}")
 		name, reserved := strings.CutPrefix(inside, "+")
 		after, rest, more = strings.Cut(after, "{")
-		if !closed || name == "" || !consistsOf(name, "_") {
+		if !closed || !consistsOf(name, "_") {
 			return "", nil, errors.New("a variable is written {name} or {+name}")
 		}
 		vars = append(vars, variable{name, reserved, after})
@@ -769,25 +766,16 @@ func parseTemplate(uri string) (prefix string, vars []variable, err error) {
 // alphanumeric holds the letters and digits of ASCII.
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// consistsOf reports whether s has only ASCII letters, digits and the bytes of others.
+// consistsOf reports whether s is not empty, and has only ASCII letters, digits and the bytes of others.
 func consistsOf(s, others string) bool {
-	return strings.Trim(s, alphanumeric+others) == ""
+	return s != "" && strings.Trim(s, alphanumeric+others) == ""
 }
 
-var errNoScheme = errors.New(`a URI must begin with a scheme, such as "file:"`)
-
-// isScheme reports whether s is the scheme of a URI.
-func isScheme(s string) bool {
-	return s != "" && s[0] > '9' && consistsOf(s, "+-.") // it begins with a letter, and those are above the digits
-}
-
-// hasDotSegment reports whether a segment of a URI is "." or "..". Segments end at
-// slashes and at other characters that a program may treat as a slash.
+// hasDotSegment reports whether a segment of a URI, or of a part of one, is "." or "..". Segments end
+// at slashes, at other characters that a program may treat as a slash, and at colons: one follows a
+// scheme, and on Windows the letter of a drive.
 func hasDotSegment(uri string) bool {
-	if scheme, rest, ok := strings.Cut(uri, ":"); ok && isScheme(scheme) {
-		uri = rest
-	}
-	segments := strings.FieldsFunc(uri, func(r rune) bool { return strings.ContainsRune(`/\?#`, r) })
+	segments := strings.FieldsFunc(uri, func(r rune) bool { return strings.ContainsRune(`:/\?#`, r) })
 	return slices.Contains(segments, ".") || slices.Contains(segments, "..")
 }
 
@@ -812,7 +800,7 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 		// A handler may put the value into a path, which must not leave the directory. A backslash is
 		// a separator on Windows, and a zero byte ends a name in C.
 		isConfined := utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
-			(v.reserved || !strings.ContainsAny(value, `/\`)) && !hasDotSegment("/"+value)
+			(v.reserved || !strings.ContainsAny(value, `/\`)) && !hasDotSegment(value)
 		if earlier, twice := values[v.name]; !ok || !isConfined || twice && value != earlier {
 			return nil, false
 		}
@@ -969,10 +957,8 @@ func checkURI(uri string) error {
 	})
 	_, escaped := unescape(uri)
 	switch {
-	case uri == "":
-		return errors.New("the URI is missing")
-	case !found || !isScheme(scheme):
-		return errNoScheme
+	case !found || !consistsOf(scheme, "+-.") || scheme[0] <= '9': // it begins with a letter, and only those are above '9'
+		return errors.New(`a URI must begin with a scheme, such as "file:"`)
 	case outside != "":
 		return fmt.Errorf("a URI must not have %.1q: escape it, as package net/url does", outside)
 	case !escaped:

@@ -612,6 +612,7 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 		s.AddResource(Resource{URI: "x:n", Name: "a", Annotations: Annotations{Audience: []Role{"model"}}}, texts("read"))
 		s.AddResource(Resource{URI: "y:{v}}", Name: "a"}, texts("read"))
 		s.AddResource(Resource{URI: "x:{v}{w}", Name: "a"}, texts("read"))
+		s.AddResource(Resource{URI: "noscheme", Name: "a"}, texts("read"))
 		addEmpty(s, Tool{Name: "blue", Icons: blue})
 		s.AddPrompt(Prompt{Name: "blue", Icons: blue}, promptOf())
 	}
@@ -622,6 +623,7 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 		`mcp: resource "x:n": a role, or an audience, must be user or assistant, got "model"` + left +
 		`mcp: resource "y:{v}}": a URI must not have "}": escape it, as package net/url does` + left +
 		`mcp: resource "x:{v}{w}": no URI matches {v}, because the next variable follows it without a text between them` + left +
+		`mcp: resource "noscheme": a URI must begin with a scheme, such as "file:"` + left +
 		`mcp: tool "blue"` + theme + `mcp: prompt "blue"` + theme
 	for _, era := range eras {
 		inBubble(t, s, era.version, func(c *client) {
@@ -654,7 +656,6 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 			}
 		})
 	}
-	wantPanic(t, "a URI must begin with a scheme", func() { s.AddResource(Resource{URI: "noscheme", Name: "a"}, texts("")) }) // as before
 }
 
 // A second tool of one name replaces the first. Before the first session it is likely a copy
@@ -2227,12 +2228,12 @@ func TestInvalidContentFailsTheCall(t *testing.T) {
 		want string
 	}
 	tests := []test{
-		{ResourceLink(Resource{Name: "n"}), `content of type "resource_link": the URI is missing`},
+		{ResourceLink(Resource{Name: "n"}), `content of type "resource_link": a URI must begin with a scheme, such as "file:"`},
 		{ResourceLink(Resource{URI: "x:a"}), `content of type "resource_link": the name is missing`},
 		{link(Resource{URI: "note://{id}"}), `content of type "resource_link": a URI must not have "{"`},
 		{link(Resource{Annotations: Annotations{Priority: 1.5}}), `content of type "resource_link": annotations.priority must be from 0 to 1, got 1.5`},
 		{link(Resource{Icons: []Icon{{Src: "https://a", Theme: "blue"}}}), `content of type "resource_link": icons: theme must be`},
-		{EmbeddedResource(ResourceContents{Text: "t"}), `content of type "resource": the URI is missing`},
+		{EmbeddedResource(ResourceContents{Text: "t"}), `content of type "resource": a URI must begin with a scheme, such as "file:"`},
 		{Content{Text: "a", Annotations: Annotations{Audience: []Role{"system"}}}, `content of type "text": a role, or an audience, must be user or assistant, got "system"`},
 		{Content{Type: "image", Data: []byte("a"), MIMEType: "image/png", Annotations: Annotations{Priority: math.NaN()}}, `content of type "image": annotations.priority must be from 0 to 1, got NaN`},
 		{Content{Type: "audio", MIMEType: "audio/wav"}, `content of type "audio" is unknown, or lacks its data`},
