@@ -508,8 +508,8 @@ func ExampleServer_intercept() {
 	// Output:
 	// tools/call now succeeded, in less than a minute: true
 	// {"content":[{"type":"text","text":"noon"}]}
-	// tools/call now failed (Invalid arguments: zone is unknown: no arguments are allowed here), in less than a minute: true
-	// {"content":[{"type":"text","text":"Invalid arguments: zone is unknown: no arguments are allowed here"}],"isError":true}
+	// tools/call now failed (Invalid arguments: zone is unknown (there is no argument here)), in less than a minute: true
+	// {"content":[{"type":"text","text":"Invalid arguments: zone is unknown (there is no argument here)"}],"isError":true}
 	// tools/call wait failed (context deadline exceeded), in less than a minute: true
 	// {"content":[{"type":"text","text":"context deadline exceeded"}],"isError":true}
 	// tools/call reset failed (the tool reset is not allowed here), in less than a minute: true

@@ -1790,7 +1790,7 @@ func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
 // problem.
 func mustDerive(t reflect.Type, where string, why purpose) *schema {
 	s, found := derive(t, where, why)
-	panicIf(cmp.Or(found.badTag, found.undescribed))
+	panicIf(cmp.Or(found.undescribed, found.badTag))
 	return s
 }
 
@@ -1880,10 +1880,8 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 			break
 		}
 		s.others = d.schema(t.Elem(), where+"[]")
-	case k == reflect.Interface:
-		d.cannotDescribe(where, t, "write a concrete type, or map[string]any for any object")
-	default:
-		d.cannotDescribe(where, t, `leave it out, as with the tag json:"-"`)
+	default: // an interface, or what JSON has not
+		d.cannotDescribe(where, t, `write a concrete type that JSON has, or map[string]any, or leave it out by the tag json:"-"`)
 	}
 	return s
 }
@@ -1906,15 +1904,13 @@ func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.Raw
 	}
 	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
 	defer func() {
-		why := recover()
-		if why == nil {
-			return
+		switch why := recover(); {
+		case why == nil:
+		case strings.Contains(fmt.Sprint(why), "the method JSONSchema of"): // this method, or one that it calls
+			panic(why)
+		default:
+			panic(fmt.Sprint(where, " panicked: ", why))
 		}
-		text := fmt.Sprint(why)
-		if !strings.Contains(text, "the method JSONSchema of") { // otherwise the method is named, or one that it calls
-			text = where + " panicked: " + text
-		}
-		panic(text)
 	}()
 	// It may call itself through SchemaOf. Callers returns 0 unless the stack is deeper than 1,000 calls.
 	panicUnless(runtime.Callers(1000, make([]uintptr, 1)) == 0, where, "it calls itself")
@@ -1942,14 +1938,14 @@ func plainType(t reflect.Type) string {
 var ranges = [...][2]string{
 	reflect.Int8: {"-128", "127"}, reflect.Int16: {"-32768", "32767"}, reflect.Int32: {"-2147483648", "2147483647"},
 	reflect.Uint8: {"0", "255"}, reflect.Uint16: {"0", "65535"}, reflect.Uint32: {"0", "4294967295"},
-	reflect.Int: {}, reflect.Int64: {}, reflect.Uint: {"0", ""}, reflect.Uint64: {"0", ""}, reflect.Uintptr: {"0", ""},
+	reflect.Uint: {"0"}, reflect.Uint64: {"0"}, reflect.Uintptr: {"0"},
 }
 
 // fields returns the fields of a struct by the rules of encoding/json. Of the fields of one name the
 // least deeply embedded counts, and among equally deep ones the one whose tag has the name; if
 // several remain, none of them counts. So a field counts if no other of its name has a rank as low.
 func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
-	all := d.collect(nil, &field{typ: t, where: where}, nil)
+	all := collect(nil, &field{typ: t, where: where}, nil)
 	for _, f := range all {
 		if slices.ContainsFunc(all, func(o *field) bool { return o != f && o.name == f.name && o.rank <= f.rank }) {
 			continue
@@ -1967,9 +1963,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		}
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && string(dflt) != "null"
-		if err := d.checkTags(f); err != nil && d.badTag == nil {
-			d.badTag = fmt.Errorf("%s: %w", f.where, err)
-		}
+		d.badTag = cmp.Or(d.badTag, d.checkTags(f))
 		fields = append(fields, f)
 	}
 	return fields
@@ -1980,7 +1974,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 // around embed this struct: if it is one of them, their fields hide those of this one. If a struct is
 // embedded twice at one depth, its fields hide each other, and so do those of structs in it, of which
 // encoding/json keeps some.
-func (d *deriver) collect(all []*field, outer *field, around []reflect.Type) []*field {
+func collect(all []*field, outer *field, around []reflect.Type) []*field {
 	if slices.Contains(around, outer.typ) {
 		return all
 	}
@@ -2015,7 +2009,7 @@ func (d *deriver) collect(all []*field, outer *field, around []reflect.Type) []*
 			all = append(all, f)
 		default:
 			f.typ, f.optional = elem, outer.optional || elem != sf.Type
-			all = d.collect(all, f, around)
+			all = collect(all, f, around)
 		}
 	}
 	return all
@@ -2033,28 +2027,24 @@ func (d *deriver) checkTags(f *field) error {
 			}
 		}
 	}
-	if f.schema.jsonType == "" && f.schema.fromMethod == nil { // it is left to encoding/json
-		return nil
-	}
-
 	// The model would see the syntax of another library.
 	doc := f.tag.Get("jsonschema")
 	first, _, _ := strings.Cut(doc, ",")
 	word, _, keyed := strings.Cut(doc, "=")
 	if doc == "-" || first == "required" || keyed && word != "" && consistsOf(word, "_") {
-		return fmt.Errorf("jsonschema:%q is another library's dialect: here the tag is the description alone; "+
-			"other keywords have tags of their own, such as enum:\"a,b\"", doc)
+		return fmt.Errorf("%s: jsonschema:%q is another library's dialect: here the tag is the description alone; "+
+			"other keywords have tags of their own, such as enum:\"a,b\"", f.where, doc)
 	}
 	format, hasFormat := f.tag.Lookup("format")
 	if hasFormat && (!f.schema.isPlainText() || f.schema.fromMethod != nil || !slices.Contains(formats, format)) {
-		return errors.New(`format must be "email", "uri", "date" or "date-time", on a plain string`)
+		return errors.New(f.where + `: format must be "email", "uri", "date" or "date-time", on a plain string`)
 	}
 	if enum := f.tag.Get("enum"); strings.Contains(enum, ", ") || enum != "" && (f.schema.hasOwnText() || f.schema.fromMethod != nil) {
-		return errors.New("enum must be on a plain string or a list of them, without a blank after a comma")
+		return errors.New(f.where + ": enum must be on a plain string or a list of them, without a blank after a comma")
 	}
 	for _, word := range allBounds {
 		if _, ok := f.tag.Lookup(word); ok && (f.schema.fromMethod != nil || !slices.Contains(boundWords[f.schema.jsonType], word)) {
-			return errors.New(word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists; JSONSchema has its own")
+			return fmt.Errorf("%s: %s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", f.where, word)
 		}
 	}
 	return nil
@@ -2143,17 +2133,15 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = join(b, `"properties":{}`)
 	case s.jsonType == "object":
 		b = join(b, `"properties":{`)
-		var required []byte
+		var required []string
 		for _, f := range s.fields {
 			b = append(f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around), ',')
 			if !f.optional {
-				required = append(appendString(required, f.name), ',')
+				required = append(required, f.name)
 			}
 		}
-		// An empty list of names is left out, because the oldest drafts of JSON Schema refuse it.
-		if b = closeWith(b, "},"); required != nil {
-			b = join(b, `"required":[`, string(closeWith(required, "],")))
-		}
+		names, _ := jsonOf(required) // nil if there are none, because the oldest drafts of JSON Schema refuse an empty list
+		b = rawMember(closeWith(b, "},"), "required", names)
 		if s.others != nil {
 			b = s.others.appendNode(join(b, `"additionalProperties":`), "", around)
 		} else if !s.allowsOthers {
@@ -2257,15 +2245,26 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	if p.level > maxNesting {
 		return s // no argument that is valid is nested as deeply
 	}
-	node, err := readMembers(raw)
-	p.must(err == nil, "%v", err)
-	s.jsonType, s.jsonTypes = readTypes(node["type"])
-	p.must(node["type"] == nil || s.jsonTypes != nil, "type must name a type")
-	for _, name := range s.jsonTypes {
-		p.must(slices.Contains(typeNames[:], name), "JSON Schema has no type %q", name)
+	node := make(map[string][]byte)
+	for name, val := range members(raw) {
+		p.must(node[string(name)] == nil, "%q comes twice", excerpt(string(name))) // the client and the server could use different ones
+		node[string(name)] = val
 	}
-	words := boundWords[s.jsonType]
-	for i, word := range words {
+	types := node["type"]
+	if types != nil && types[0] != '[' {
+		types = join(nil, "[", string(types), "]")
+	}
+	for _, val := range members(types) {
+		name, _ := unquote(val)
+		p.must(slices.Contains(typeNames[:], name), "JSON Schema has no type %s", excerpt(val))
+		s.jsonTypes = append(s.jsonTypes, name)
+	}
+	p.must(types == nil || s.jsonTypes != nil, "type must name a type")
+	besidesNull := slices.DeleteFunc(slices.Clone(s.jsonTypes), func(name string) bool { return name == "null" })
+	if len(besidesNull) == 1 {
+		s.jsonType = besidesNull[0]
+	}
+	for i, word := range boundWords[s.jsonType] {
 		if num := node[word]; num != nil {
 			isSize := num[0] != '-' && isInteger(num)
 			p.must(jsonTypeOf(num) == "number" && (isSize || word == "minimum" || word == "maximum"),
@@ -2273,13 +2272,12 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 			s.bounds[i] = string(num)
 		}
 	}
-	if low, high := s.bounds[0], s.bounds[1]; low != "" && high != "" {
-		p.must(!isLess(high, low), "%s %s is more than %s %s", words[0], low, words[1], high)
-	}
+	low, high := s.bounds[0], s.bounds[1]
+	p.must(low == "" || high == "" || !isLess(high, low), "nothing can be at least %s and at most %s", low, high)
 	properties, required := node["properties"], node["required"]
 	p.must(properties == nil || properties[0] == '{', "properties must be an object")
 	p.must(required == nil || required[0] == '[', "required must be a list of names")
-	p.reportShapes(raw, node, s)
+	p.reportNode(raw, node, s)
 
 	inner := p.inner("[]")
 	items, others := inner.parseNode(node["items"]), inner.parseNode(node["additionalProperties"])
@@ -2300,8 +2298,9 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		p.must(isText, "required must be a list of names")
 		f := s.property(name)
 		p.must(f == nil || f.optional, "required names %q twice", name)
+		p.reportIf(f == nil, "required has "+oneLine(name)+", which properties has not"+refused)
 		if f == nil {
-			other := *orAnything(s.others)
+			other := *cmp.Or(s.others, anything)
 			f = &field{name: name, schema: &other}
 			s.fields = append(s.fields, f)
 		}
@@ -2317,6 +2316,8 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		p.must(p.why == forResults || string(val) != `""`, "enum must not have an empty string, for which a provider refuses every tool")
 		s.enum = append(s.enum, canonical(val))
 	}
+	isNotText := func(val string) bool { return val[0] != '"' }
+	p.reportIf(constant == nil && slices.ContainsFunc(s.enum, isNotText), "enum has values that are not strings"+refused)
 	if format, _ := unquote(node["format"]); s.jsonType == "string" && slices.Contains(formats, format) {
 		s.format = format
 	}
@@ -2342,98 +2343,44 @@ var notReported = strings.Fields("type enum const properties required additional
 	"$schema $id $anchor $comment $defs definitions title description default example examples " +
 	"deprecated readOnly writeOnly format contentEncoding contentMediaType contentSchema")
 
-// combinators are the keywords that hold a list of schemas.
-var combinators = []string{"allOf", "anyOf", "oneOf"}
+// reportIf reports something that the node has, if it is there. Nothing is reported inside of a node that
+// is too deep, because that is reported already.
+func (p *schemaParser) reportIf(isThere bool, text string) {
+	if isThere && p.level <= maxLevels+1 {
+		*p.warnings = append(*p.warnings, p.where+": "+text)
+	}
+}
 
-// reportShapes adds what is to be reported of a node, whose members node has by name: keywords that are
-// not enforced, and shapes that some providers refuse. Such a provider refuses the tool, or every
-// request that has it.
-func (p *schemaParser) reportShapes(raw []byte, node map[string][]byte, s *schema) {
-	typ := s.jsonType
-	if p.level > maxLevels+1 {
-		return
-	}
+// refused ends the report of a shape for which some providers refuse the tool, or every request that has
+// it.
+const refused = ": some providers refuse that"
+
+// reportNode reports the keywords of a node that are not enforced, and its shapes that some providers
+// refuse. node has its members by name.
+func (p *schemaParser) reportNode(raw []byte, node map[string][]byte, s *schema) {
 	typeIsInside := node["$ref"] != nil // the type is named by what it refers to, or inside a combinator
-	isMixed, isHuge, lacking := false, false, ""
-	for _, bound := range s.bounds {
-		isHuge = isHuge || bound != "" && (isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992"))
-	}
 	for key := range members(raw) {
 		word := string(key)
-		known := slices.Contains(notReported, word) || slices.Contains(boundWords[typ], word) || strings.HasPrefix(word, "x-")
-		if known && (word != "items" || typ == "array") {
-			continue
-		}
-		typeIsInside = typeIsInside || slices.Contains(combinators, word)
-		warning := p.where + ": " + oneLine(word) + " is not enforced"
-		if p.level == 1 && slices.Contains(combinators, word) {
+		isKnown := slices.Contains(notReported, word) || slices.Contains(boundWords[s.jsonType], word) || strings.HasPrefix(word, "x-")
+		isCombinator := slices.Contains([]string{"allOf", "anyOf", "oneOf"}, word)
+		typeIsInside = typeIsInside || isCombinator
+		warning := oneLine(word) + " is not enforced"
+		if p.level == 1 && isCombinator {
 			warning += ", and at the top some providers refuse it"
 		}
-		*p.warnings = append(*p.warnings, warning)
+		p.reportIf(!isKnown || word == "items" && s.jsonType != "array", warning)
 	}
-	for _, val := range members(node["enum"]) {
-		isMixed = isMixed || val[0] != '"'
+	p.reportIf(p.level == 1 && node["properties"] == nil, "properties is missing"+refused)
+	p.reportIf(node["type"] == nil && !typeIsInside, "type is missing"+refused)
+	p.reportIf(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"+refused)
+	p.reportIf(s.jsonType == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing"+refused)
+	p.reportIf(s.jsonType != "object" && s.jsonType != "" && node["properties"] != nil, "properties is beside the type "+s.jsonType+refused)
+	p.reportIf(node["const"] != nil, "const is used"+refused)
+	for _, bound := range s.bounds {
+		p.reportIf(bound != "" && (isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992")), "a bound is above 2^53"+refused)
 	}
-	properties, _ := readMembers(node["properties"])
-	for _, val := range members(node["required"]) {
-		if name, _ := unquote(val); properties[name] == nil {
-			lacking = cmp.Or(lacking, oneLine(name))
-		}
-	}
-	for _, shape := range []struct {
-		isThere bool
-		text    string
-	}{
-		{p.level == 1 && node["properties"] == nil, "properties is missing"},
-		{node["type"] == nil && !typeIsInside, "type is missing"},
-		{len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"},
-		{typ == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing"},
-		{typ != "object" && typ != "" && node["properties"] != nil, "properties is beside the type " + typ},
-		{lacking != "", "required has " + lacking + ", which properties has not"},
-		{isMixed, "enum has values that are not strings"},
-		{node["const"] != nil, "const is used"},
-		{isHuge, "a bound is above 2^53"},
-		{node["contentEncoding"] != nil, "contentEncoding is used"},
-		{p.level > maxLevels, "there are more than 10 levels"},
-	} {
-		if shape.isThere {
-			*p.warnings = append(*p.warnings, p.where+": "+shape.text+": some providers refuse that")
-		}
-	}
-}
-
-// readMembers returns the members of an object by name. There is an error if a name comes twice,
-// because the client and the server could use different ones.
-func readMembers(raw []byte) (byName map[string][]byte, err error) {
-	byName = make(map[string][]byte)
-	for name, val := range members(raw) {
-		if byName[string(name)] != nil {
-			err = fmt.Errorf("%q comes twice", excerpt(string(name)))
-		}
-		byName[string(name)] = val
-	}
-	return byName, err
-}
-
-// readTypes returns the types that a schema names, and the only one besides null, or "". What is
-// not a name is "".
-func readTypes(raw []byte) (typ string, types []string) {
-	if raw != nil && raw[0] != '[' {
-		raw = join(nil, "[", string(raw), "]")
-	}
-	others := 0
-	for _, val := range members(raw) {
-		name, _ := unquote(val)
-		types = append(types, name)
-		if name != "null" {
-			others++
-			typ = name
-		}
-	}
-	if others != 1 {
-		typ = ""
-	}
-	return typ, types
+	p.reportIf(node["contentEncoding"] != nil, "contentEncoding is used"+refused)
+	p.reportIf(p.level > maxLevels, "there are more than 10 levels"+refused)
 }
 
 // typeNames lists the types of JSON Schema.
@@ -2453,10 +2400,6 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 // rules.unmarshal then sets the Go value. It sets the strings, numbers and booleans of a struct
 // itself, because encoding/json takes four times as long for a long text, and a call with two numbers
 // 1.27 times, and leaves the rest to encoding/json.
-
-// waitForPrevious is an argument that Gemini CLI adds to those of every tool, for its own use.
-// A tool whose schema does not describe it does not receive it.
-const waitForPrevious = "wait_for_previous"
 
 // rules are the schemas by which a value is read.
 type rules struct {
@@ -2515,7 +2458,7 @@ func (in *rules) bind(where string) {
 		in.listed.encoding = cmp.Or(in.listed.encoding, in.goType.encoding)
 	}
 	for _, f := range in.listed.fields {
-		inner := &rules{f.schema, orAnything(in.goType.others), in.loose}
+		inner := &rules{f.schema, cmp.Or(in.goType.others, anything), in.loose}
 		if goField := in.goType.property(f.name); goField != nil {
 			inner.goType = goField.schema
 		}
@@ -2526,10 +2469,10 @@ func (in *rules) bind(where string) {
 		}
 	}
 	if in.listed.items != nil {
-		(&rules{in.listed.items, orAnything(in.goType.items), in.loose}).bind(where + "[]")
+		(&rules{in.listed.items, cmp.Or(in.goType.items, anything), in.loose}).bind(where + "[]")
 	}
 	if in.listed.others != nil {
-		(&rules{in.listed.others, orAnything(in.goType.others), in.loose}).bind(where + "[]")
+		(&rules{in.listed.others, cmp.Or(in.goType.others, anything), in.loose}).bind(where + "[]")
 	}
 }
 
@@ -2594,7 +2537,7 @@ const maxNesting = 100
 // it is optional and s does not allow null.
 func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 	var err error
-	raw, goType := s.converted(given, c.from), orAnything(s.goType)
+	raw, goType := s.converted(given, c.from), cmp.Or(s.goType, anything)
 	before := len(c.faults)
 	c.depth++
 	switch typ := jsonTypeOf(raw); {
@@ -2616,7 +2559,7 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 	case typ == "string":
 		err = cmp.Or(s.checkText(raw), goType.checkText(raw))
 	case typ == "number":
-		err = cmp.Or(s.checkBounds("be", raw, ""), goType.checkRange(raw))
+		err = cmp.Or(s.checkBounds("be", raw), goType.checkRange(raw))
 		if s.jsonType == "integer" {
 			// Without fraction and exponent, unless it would be so long that no Go type holds it.
 			if plain := plainNumber(raw); len(plain) <= 20 {
@@ -2647,26 +2590,23 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	if from == fromTag || s.jsonType == "" || s.allows(raw) {
 		return raw
 	}
-	typ := jsonTypeOf(raw)
-	switch {
+	text := raw
+	switch typ := jsonTypeOf(raw); {
 	// A JavaScript client may have rounded a number of more than 15 digits.
 	case typ == "number" && from == fromCall && s.isPlainText() && isPlain(raw) &&
 		len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0":
 		return join(nil, `"`, string(raw), `"`)
-	case typ == "array" && s.jsonType == "object" && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0:
-		return []byte("{}")
-	case typ != "string":
-		return raw
+	case typ == "string":
+		text = bytes.TrimSpace(unquoteBytes(raw))
 	}
-	text := bytes.TrimSpace(unquoteBytes(raw))
-	inside, err := appendCompact(nil, text)
-	isListOfTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
+	meant, err := appendCompact(nil, text)
+	isElement := raw[0] == '"' && s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
 	switch {
-	case err == nil && s.allows(inside):
-		return inside
-	case err == nil && s.jsonType == "object" && string(inside) == "[]":
+	case err == nil && s.allows(meant):
+		return meant
+	case err == nil && s.jsonType == "object" && string(meant) == "[]":
 		return []byte("{}")
-	case !isListOfTexts, bytes.HasPrefix(text, []byte("[")), bytes.HasPrefix(text, []byte("{")): // JSON with a mistake
+	case !isElement, bytes.HasPrefix(text, []byte("[")), bytes.HasPrefix(text, []byte("{")): // JSON with a mistake
 		return raw
 	case string(raw) == `""` || string(text) == "null": // no list is meant
 		return []byte("null")
@@ -2697,10 +2637,7 @@ var typeByFirst = [128]uint8{'{': 1, '[': 2, '"': 3, 't': 4, 'f': 4, 'n': 5}
 func (s *schema) wrongType(raw []byte) error {
 	typ := cmp.Or(strings.Join(s.jsonTypes, " or "), s.jsonType)
 	article := "a "
-	switch {
-	case strings.HasPrefix(typ, "null"):
-		article = ""
-	case strings.IndexByte("aio", typ[0]) >= 0:
+	if strings.IndexByte("aio", typ[0]) >= 0 {
 		article = "an "
 	}
 	return errors.New("must be " + article + typ + ", got " + excerpt(raw))
@@ -2716,13 +2653,14 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 		f := s.property(string(key))
 		isOther := f == nil
 		if isOther {
-			f = &field{name: string(key), optional: true, schema: orAnything(s.others)}
+			f = &field{name: string(key), optional: true, schema: cmp.Or(s.others, anything)}
 		}
 		_, again := came[f.name]
 		switch {
 		case c.isFull():
 			return given
-		case isOther && f.name == waitForPrevious && c.depth == 1 && s.typ == nil:
+		// Gemini CLI adds this argument to those of every tool, for its own use.
+		case isOther && f.name == "wait_for_previous" && c.depth == 1 && s.typ == nil:
 			return nil
 		case isOther && s.refuses(f.name):
 			c.addFault(s.unknownName())
@@ -2761,12 +2699,12 @@ func (s *schema) checkList(raw []byte, c *checker) []byte {
 		if c.isFull() {
 			return given
 		}
-		val := orAnything(s.items).checked(given, false, c)
+		val := cmp.Or(s.items, anything).checked(given, false, c)
 		c.prefixElement(before, n)
 		n++
 		return val
 	})
-	c.addFault(s.checkBounds("have", strconv.AppendInt(nil, int64(n), 10), " elements"))
+	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(n), 10)))
 	return raw
 }
 
@@ -2814,41 +2752,23 @@ func (s *schema) refuses(name string) bool {
 	return slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
 }
 
-// anything is the schema that allows every value.
+// anything is the schema that allows every value, for what is not described.
 var anything = &schema{allowsOthers: true}
-
-// orAnything returns s, or anything if s is nil.
-func orAnything(s *schema) *schema {
-	if s == nil {
-		return anything
-	}
-	return s
-}
 
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
 // that a model finds the right one.
 func (s *schema) unknownName() error {
-	if len(s.fields) == 0 {
-		return errors.New("is unknown: no arguments are allowed here")
-	}
 	var names []string
 	for _, f := range s.fields {
 		names = append(names, f.name)
 	}
-	return errors.New("is unknown (there is " + strings.Join(names, ", ") + ")")
+	return errors.New("is unknown (there is " + cmp.Or(strings.Join(names, ", "), "no argument here") + ")")
 }
 
-// enumHas reports whether the enum of s has a value, which may be written in another way. Only a
-// value of the same type is compared with care, because others may be large.
+// enumHas reports whether the enum of s has a value, which may be written in another way.
 func (s *schema) enumHas(raw []byte) bool {
-	isAlike := false
-	for _, val := range s.enum {
-		if val == string(raw) {
-			return true
-		}
-		isAlike = isAlike || typeByFirst[val[0]&127] == typeByFirst[raw[0]&127]
-	}
-	return isAlike && slices.Contains(s.enum, canonical(raw))
+	isEqual := func(val string) bool { return val == string(raw) }
+	return slices.ContainsFunc(s.enum, isEqual) || slices.Contains(s.enum, canonical(raw))
 }
 
 // canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
@@ -2857,9 +2777,7 @@ func canonical(raw []byte) string {
 		return string(plainNumber(raw))
 	}
 	var v any
-	if json.Unmarshal(raw, &v) != nil { // a number that is too large
-		return string(raw)
-	}
+	json.Unmarshal(raw, &v) // in a list or an object, a number that is too large for a float64 becomes a null
 	b, _ := marshal(v)
 	return string(b)
 }
@@ -2870,26 +2788,26 @@ func (s *schema) checkText(raw []byte) error {
 		return nil // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
-	wrongSize := s.checkBounds("have", strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10), " characters")
+	wrongSize := s.checkBounds("have a length of", strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10))
 	switch {
 	case wrongSize != nil:
 		return wrongSize
 	case !isWellFormed(s.format, text):
-		example := "2026-01-31"
-		if s.format == "date-time" {
-			example += "T09:30:00Z"
-		}
-		return fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, example, excerpt(text))
+		return fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dateExamples[s.format], excerpt(text))
 	case s.encoding != "":
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
 			return errors.New("must be base64")
 		}
-	// A text is unmarshalled here, and again when it is set, so that its fault comes with the others.
-	case s.hasTextMethod && s.format == "" && reflect.PointerTo(s.typ).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+	// A text is unmarshalled here, and again when it is set, so that its fault comes with the others. That of
+	// a time.Time has been checked by its format.
+	case s.hasTextMethod && s.format == "":
 		return notValid(reflect.New(s.typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)))
 	}
 	return nil
 }
+
+// dateExamples holds an example of each format that is checked.
+var dateExamples = map[string]string{"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z"}
 
 // checkUnmarshaler returns the error of the method UnmarshalJSON of a type that describes itself, if it has
 // one. As with UnmarshalText, the value is unmarshalled again when it is set.
@@ -2923,21 +2841,17 @@ func (s *schema) checkRange(raw []byte) (err error) {
 	return err
 }
 
-// checkBounds checks the bounds of a number, or of the length of a string or a list: it must
-// "be" or "have" so many units. The message has the number as it came.
-func (s *schema) checkBounds(verb string, num []byte, units string) error {
-	which, bound := "least", s.bounds[0]
-	switch high := s.bounds[1]; {
-	case bound != "" && isLess(string(num), bound):
+// checkBounds checks the bounds of a number, or of the length of a string or a list: what the value must
+// do before the bound is "be" or "have a length of". The message has the number as it came.
+func (s *schema) checkBounds(verb string, num []byte) error {
+	low, high := s.bounds[0], s.bounds[1]
+	switch {
+	case low != "" && isLess(string(num), low):
+		return errors.New("must " + verb + " at least " + low + ", got " + excerpt(num))
 	case high != "" && isLess(high, string(num)):
-		which, bound = "most", high
-	default:
-		return nil
+		return errors.New("must " + verb + " at most " + high + ", got " + excerpt(num))
 	}
-	if bound == "1" {
-		units = strings.TrimSuffix(units, "s")
-	}
-	return errors.New("must " + verb + " at " + which + " " + bound + units + ", got " + excerpt(num))
+	return nil
 }
 
 // plainNumber returns a number without an exponent, and a whole one without a fraction, or as it
@@ -3013,8 +2927,8 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	for _, i := range f.index {
 		v = settable(v).Field(i)
 	}
-	if text, isText := unquote(raw); isText && f.inText {
-		raw = []byte(text)
+	if f.inText && raw[0] == '"' {
+		raw = unquoteBytes(raw)
 	}
 	switch typ := jsonTypeOf(raw); {
 	case typ == "string" && f.schema.isPlainText():
@@ -3121,7 +3035,7 @@ func (s *schema) filled(raw []byte, strict bool) (_ []byte, err error) {
 		return raw, nil
 	}
 	raw = rewritten(raw, func(name, val []byte) []byte {
-		f, inner := s.property(string(name)), orAnything(others)
+		f, inner := s.property(string(name)), cmp.Or(others, anything)
 		if f != nil {
 			inner = f.schema
 		}
@@ -3295,7 +3209,6 @@ func walk(b []byte, i, depth int, t trust, visit func(name, val []byte) bool) in
 				return i + len(word)
 			}
 		}
-		return -1
 	}
 	return scanNumber(b, i)
 }
@@ -3368,7 +3281,7 @@ type into struct {
 // extract stores the wanted members of an object, and reports whether b is valid JSON. If
 // there are several of one name, the last one counts, as in encoding/json.
 func extract(b []byte, t trust, wanted ...into) (valid bool) {
-	return len(b) > 0 && len(b) == walk(b, 0, 0, t, func(name, val []byte) bool {
+	return len(b) == walk(b, 0, 0, t, func(name, val []byte) bool {
 		for _, w := range wanted {
 			if w.name == string(name) {
 				*w.to = val

@@ -219,7 +219,7 @@ func TestInvalidTypesPanic(t *testing.T) {
 	wantPanics(t, []mistake{
 		{`mcp: tool "x": In.F: func() cannot be described`, onServer(toolOf[struct{ F func() }])},
 		{`mcp: tool "x": In.A.B[]: interface {} cannot be described`, onServer(toolOf[struct{ A struct{ B []any } }])},
-		{`In.A: interface {} cannot be described: write a concrete type, or map[string]any for any object, or set InputSchema`, onServer(toolOf[struct{ A any }])},
+		{`In.A: interface {} cannot be described: write a concrete type that JSON has, or map[string]any, or leave it out by the tag json:"-", or set InputSchema`, onServer(toolOf[struct{ A any }])},
 		{`cannot be described: it has a JSON form of its own`, onServer(toolOf[struct{ A json.RawMessage }])},
 		{`In.M: map[int]string cannot be described: write a map with string keys`, onServer(toolOf[struct{ M map[int]string }])},
 		{`In.A: [2]int cannot be described: write a slice`, onServer(toolOf[struct{ A [2]int }])},
@@ -342,13 +342,13 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{[]string{}, `default:"[5]"`, "default: [0] must be a string"},
 		{"", `default:"c" enum:"a,b"`, `default: must be one of "a", "b"`},
 		{1, `default:"4" maximum:"3"`, "default: must be at most 3"},
-		{1, `minimum:"5" maximum:"2"`, "minimum 5 is more than maximum 2"},
-		{1.5, `maximum:"-1e1" minimum:"-9.5"`, "minimum -9.5 is more than maximum -1e1"},
-		{int8(1), `minimum:"200"`, "minimum 200 is more than maximum 127"},
-		{uint(1), `maximum:"-1"`, "minimum 0 is more than maximum -1"},
-		{"", `minLength:"3" maxLength:"2"`, "minLength 3 is more than maxLength 2"},
-		{[]int{}, `minItems:"10" maxItems:"9"`, "minItems 10 is more than maxItems 9"},
-		{[]string{}, `default:"[\"a\"]" minItems:"2"`, "default: must have at least 2 elements"},
+		{1, `minimum:"5" maximum:"2"`, "nothing can be at least 5 and at most 2"},
+		{1.5, `maximum:"-1e1" minimum:"-9.5"`, "nothing can be at least -9.5 and at most -1e1"},
+		{int8(1), `minimum:"200"`, "nothing can be at least 200 and at most 127"},
+		{uint(1), `maximum:"-1"`, "nothing can be at least 0 and at most -1"},
+		{"", `minLength:"3" maxLength:"2"`, "nothing can be at least 3 and at most 2"},
+		{[]int{}, `minItems:"10" maxItems:"9"`, "nothing can be at least 10 and at most 9"},
+		{[]string{}, `default:"[\"a\"]" minItems:"2"`, "default: must have a length of at least 2"},
 	} {
 		wantPanic(t, "In.F0: "+test.want, inStruct(test.tag, test.v))
 	}
@@ -396,18 +396,18 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"type":"object","required":"b"}}`, "InputSchema.a: required must be a list of names"},
 		{`"properties":{"a":{"properties":{"b":true}}}`, "InputSchema.a.b: a property must be described by an object"},
 		{`"properties":{"a":{"type":[]}}`, `InputSchema.a: type must name a type`},
-		{`"properties":{"a":{"type":null}}`, `InputSchema.a: JSON Schema has no type ""`},
-		{`"properties":{"a":{"type":[["string"]]}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":null}}`, `InputSchema.a: JSON Schema has no type null`},
+		{`"properties":{"a":{"type":[["string"]]}}`, `InputSchema.a: JSON Schema has no type ["string"]`},
 		{`"properties":{"a":{"type":"string,null"}}`, `InputSchema.a: JSON Schema has no type "string,null"`},
-		{`"properties":{"a":{"type":["string",null]}}`, `InputSchema.a: JSON Schema has no type ""`},
-		{`"properties":{"a":{"type":{"string":1}}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":["string",null]}}`, `InputSchema.a: JSON Schema has no type null`},
+		{`"properties":{"a":{"type":{"string":1}}}`, `InputSchema.a: JSON Schema has no type {"string":1}`},
 		{`"properties":{"a":{},"b":{},"\u0061":{}}`, `InputSchema: properties: "a" comes twice`},
 		{`"properties":{"a":{"type":"array","items":{"properties":{"b":{},"b":{}}}}}`, `InputSchema.a[]: properties: "b" comes twice`},
 		{`"properties":{"a":{"type":"string","type":"integer"}}`, `InputSchema.a: "type" comes twice`},
-		{`"properties":{"a":{"type":"integer","minimum":5,"maximum":2}}`, "InputSchema.a: minimum 5 is more than maximum 2"},
-		{`"properties":{"a":{"type":["null","string"],"maxLength":1,"minLength":2}}`, "InputSchema.a: minLength 2 is more than maxLength 1"},
-		{`"properties":{"a":{"type":"array","items":{"type":"array","minItems":1e1,"maxItems":9}}}`, "InputSchema.a[]: minItems 1e1 is more than maxItems 9"},
-		{`"properties":{"a":{"type":"string","minLength":2,"default":"x"}}`, `InputSchema.a: default: must have at least 2 characters, got 1`},
+		{`"properties":{"a":{"type":"integer","minimum":5,"maximum":2}}`, "InputSchema.a: nothing can be at least 5 and at most 2"},
+		{`"properties":{"a":{"type":["null","string"],"maxLength":1,"minLength":2}}`, "InputSchema.a: nothing can be at least 2 and at most 1"},
+		{`"properties":{"a":{"type":"array","items":{"type":"array","minItems":1e1,"maxItems":9}}}`, "InputSchema.a[]: nothing can be at least 1e1 and at most 9"},
+		{`"properties":{"a":{"type":"string","minLength":2,"default":"x"}}`, `InputSchema.a: default: must have a length of at least 2, got 1`},
 		{`"properties":{"a":{"type":"array","items":[{}]}}`, "InputSchema.a[]: a schema must be an object or a boolean"},
 		{`"properties":{"a":{"items":"string"}}`, "InputSchema.a[]: a schema must be an object or a boolean"},
 		{`"additionalProperties":"no"`, "InputSchema[]: a schema must be an object or a boolean"},
@@ -417,7 +417,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"type":"int"}}`, `InputSchema.a: JSON Schema has no type "int"`},
 		{`"properties":{"a":{"type":["string","nil"]}}`, `InputSchema.a: JSON Schema has no type "nil"`},
 		{`"properties":{"a":{"type":""}}`, `InputSchema.a: JSON Schema has no type ""`},
-		{`"properties":{"a":{"type":5}}`, `InputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":5}}`, `InputSchema.a: JSON Schema has no type 5`},
 		{`"properties":{"a":{"type":"integer","minimum":"1"}}`, "InputSchema.a: minimum must be a number"},
 		{`"properties":{"a":{"type":"string","minLength":-1}}`, "InputSchema.a: minLength"},
 		{`"properties":{"a":{"enum":"x"}}`, "InputSchema.a: enum must be a list"},
@@ -436,7 +436,7 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"required":null`, "OutputSchema: required must be a list of names"},
 		{`"properties":[{}]`, "OutputSchema: properties must be an object"},
 		{`"properties":{"a":{"type":"list"}}`, `OutputSchema.a: JSON Schema has no type "list"`},
-		{`"properties":{"a":{"type":null}}`, `OutputSchema.a: JSON Schema has no type ""`},
+		{`"properties":{"a":{"type":null}}`, `OutputSchema.a: JSON Schema has no type null`},
 	} {
 		tool := Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object",` + test.members + `}`)}
 		wantPanic(t, test.want, func() { AddTool(&Server{}, tool, func(context.Context, none) (*Result, error) { return nil, nil }) })
@@ -800,7 +800,7 @@ func TestSchemaIsReported(t *testing.T) {
 		{properties(`"type":"string","enum":["x",null,2]`), x + ".a: enum has values that are not strings" + refuse},
 		{properties(`"type":"boolean","enum":[true]`), x + ".a: enum has values that are not strings" + refuse},
 		{properties(`"type":"string","const":"x"`), x + ".a: const is used" + refuse},
-		{properties(`"type":"object","properties":{},"required":["b","c"]`), x + ".a: required has b, which properties has not" + refuse},
+		{properties(`"type":"object","properties":{},"required":["b","c"]`), x + ".a: required has b, which properties has not" + refuse + " (and 1 more)"},
 		{`{"type":"object","properties":{},"required":["b"]}`, x + ": required has b, which properties has not" + refuse},
 		{properties(`"type":"string","properties":{}`), x + ".a: properties is beside the type string" + refuse},
 		{properties(`"type":"integer","maximum":9223372036854775807`), x + ".a: a bound is above 2^53" + refuse},
@@ -1086,7 +1086,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 		{ofType[nest[four[four[leaf]]]](t, trial{inside(9, `{"n":"5"}`), inside(9, `{"n":5}`)}, trial{inside(9, `{"x":1}`), inside(9, `{"n":0}`)},
 			trial{inside(9, "5"), at(8) + "v must be an object, got 5"}), levels(9, free)},
 		{ofType[nest[four[four[none]]]](t, trial{inside(9, `{"x":1}`), inside(9, "{}")}), levels(9, free)},
-		{ofType[nest[nest[four[lists]]]](t, trial{inside(6, `{"l":[[],[]]}`), at(6) + "l must have at most 1 element, got 2"}),
+		{ofType[nest[nest[four[lists]]]](t, trial{inside(6, `{"l":[[],[]]}`), at(6) + "l must have a length of at most 1, got 2"}),
 			levels(6, `{"type":"object","properties":{`+number+`,"l":{"type":"array","maxItems":1,"items":{"type":"array","items":{"type":"integer"}}}},"additionalProperties":false}`)},
 		{ofType[nest[nest[nest[four[lists]]]]](t, trial{inside(7, `{"l":[[1],["2"]]}`), inside(7, `{"l":[[1],[2]]}`)}, trial{inside(7, `{"x":1,"n":null}`), inside(7, "{}")}), levels(7, free)},
 		{ofType[four[four[lists]]](t), levels(8, free)},
@@ -1154,7 +1154,7 @@ func TestTagsOfRecursiveTypes(t *testing.T) {
 		}
 	}
 	derived[needsItself](t, trial{`{}`, `{"next":{"next":null}}`}, trial{`{"next":{}}`, `{"next":{"next":null}}`})
-	derived[node](t, trial{`{"kids":[{}],"up":{}}`, `{"kids":[{}],"up":{}}`}, trial{`{"kids":[{},{},{}]}`, "! kids must have at most 2 elements, got 3"})
+	derived[node](t, trial{`{"kids":[{}],"up":{}}`, `{"kids":[{}],"up":{}}`}, trial{`{"kids":[{},{},{}]}`, "! kids must have a length of at most 2, got 3"})
 }
 
 type (
@@ -1463,7 +1463,7 @@ func TestArguments(t *testing.T) {
 			{`{"Text":"a","":1}`, `! "" is unknown (there is Text)`},
 		}},
 		{"no arguments", derived[none], []trial{
-			{`{"x":1}`, "! x is unknown: no arguments are allowed here"},
+			{`{"x":1}`, "! x is unknown (there is no argument here)"},
 		}},
 		{"several faults", derived[several], []trial{
 			{`{"name":"n","count":1,"units":"mm"}`, "! units is unknown (there is name, count, unit, tags, at); unit is required"},
@@ -1565,8 +1565,8 @@ func TestArguments(t *testing.T) {
 			{`{"n":-3,"u":2,"f":0.25}`, "! n must be at least -2, got -3; u must be at least 3, got 2; f must be at least 0.5, got 0.25"},
 			{`{"n":9007199254740994,"u":9007199254740994,"f":2}`, "! n must be at most 9007199254740992, got 9007199254740994; " +
 				"u must be at most 9007199254740992, got 9007199254740994; f must be at most 1.5, got 2"},
-			{`{"s":"é","l":[],"e":"z"}`, `! s must have at least 2 characters, got 1; l must have at least 1 element, got 0; e must be one of "x", "y", got "z"`},
-			{`{"s":"abcd","l":[1,2,3]}`, "! s must have at most 3 characters, got 4; l must have at most 2 elements, got 3"},
+			{`{"s":"é","l":[],"e":"z"}`, `! s must have a length of at least 2, got 1; l must have a length of at least 1, got 0; e must be one of "x", "y", got "z"`},
+			{`{"s":"abcd","l":[1,2,3]}`, "! s must have a length of at most 3, got 4; l must have a length of at most 2, got 3"},
 			{`{"m":"a","r":"b","d":"1.1.2025","t":"2025-01-02"}`,
 				`! d must be of the format date, as in 2026-01-31, got "1.1.2025"; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2025-01-02"`},
 		}},
@@ -1676,7 +1676,7 @@ func TestArguments(t *testing.T) {
 			{`{"id":1,"e":2,"s":-1,"m":{"a":0},"p":5}`, `{"id":"1","e":"2","s":"-1","m":{"a":"0"},"p":"5"}`},
 			{`{"id":999999999999999}`, `{"id":"999999999999999"}`}, {`{"id":-999999999999999}`, `{"id":"-999999999999999"}`},
 			{`{"id":1000000000000000}`, "! id must be a string, got 1000000000000000"},
-			{`{"id":1.0,"e":3,"s":100}`, `! id must be a string, got 1.0; e must be one of "1", "2", got 3; s must have at most 2 characters, got 3`},
+			{`{"id":1.0,"e":3,"s":100}`, `! id must be a string, got 1.0; e must be one of "1", "2", got 3; s must have a length of at most 2, got 3`},
 			{`{"id":1e3,"s":-0,"p":true}`, "! id must be a string, got 1e3; s must be a string, got -0; p must be a string, got true"},
 			{`{"d":20260101}`, `! d must be of the format date, as in 2026-01-31, got "20260101"`},
 		}},
@@ -1762,9 +1762,9 @@ func TestArguments(t *testing.T) {
 			{`{"a":300}`, "! a must be an integer of 8 bits, in plain digits, got 300"},
 		}},
 		{"null, by hand", hand[any](properties(`"n":{"type":"null"},"m":{"type":["null","integer"]}`)), []trial{
-			{`{"n":5}`, "! n must be null, got 5"},
+			{`{"n":5}`, "! n must be a null, got 5"},
 			{`{"m":"null"}`, `{"m":null}`},
-			{`{"m":"x"}`, `! m must be null or integer, got "x"`},
+			{`{"m":"x"}`, `! m must be a null or integer, got "x"`},
 		}},
 		{"null of an optional argument", hand[json.RawMessage](properties(
 			`"a":{"type":"string"},"b":{},"c":{"enum":["x","y"]},"d":{"type":"object","additionalProperties":{"type":"integer"}}`)), []trial{
@@ -1779,7 +1779,7 @@ func TestArguments(t *testing.T) {
 		}},
 		{"bounds as they are written", hand[json.RawMessage](properties(
 			`"s":{"type":"string","maxLength":2.0},"l":{"type":"array","items":{},"maxItems":1e0},"n":{"type":"integer","minimum":0.5}`)), []trial{
-			{`{"s":"abc","l":[1,2],"n":0}`, "! s must have at most 2.0 characters, got 3; l must have at most 1e0 elements, got 2; n must be at least 0.5, got 0"},
+			{`{"s":"abc","l":[1,2],"n":0}`, "! s must have a length of at most 2.0, got 3; l must have a length of at most 1e0, got 2; n must be at least 0.5, got 0"},
 			{`{"s":"ab","l":[null],"n":1E2}`, `{"s":"ab","l":[null],"n":100}`},
 		}},
 		{"whole numbers, by hand", hand[json.RawMessage](properties(`"a":{"type":"integer"},"b":{"type":"number"},"d":{"type":"integer","maximum":1e300}`)), []trial{
@@ -1800,7 +1800,7 @@ func TestArguments(t *testing.T) {
 			{`{"req":{"k":1},"by":"aGk=","o":{"i":"7","more":1},"p":{"a":1,"b":"x"},"c":{}}`, `{"req":{"k":1},"by":"aGk=","o":{"i":7,"more":1},"p":{"a":1,"b":"x"},"c":{}}`},
 			{`{"req":{},"by":"?","o":{}}`, "! req.k is required; by must be base64; o.i is required"},
 			{`{"req":{"k":"x"},"p":{"a":"?","b":true}}`, `! req.k must be an integer, got "x"; p.a must be an integer, got "?"; p.b must be a string, got true`},
-			{`{"c":{"x":1}}`, "! c.x is unknown: no arguments are allowed here"},
+			{`{"c":{"x":1}}`, "! c.x is unknown (there is no argument here)"},
 		}},
 		{"defaults, by hand", hand[json.RawMessage](`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` +
 			`"n":{"type":"integer","default":1},"max":{"default":10,"title":"Max","type":"integer"},"s":{"type":"string","default":null},"any":{"anyOf":[],"default":null},` +
@@ -3512,7 +3512,7 @@ func TestAskingInBothEras(t *testing.T) {
 		{"decline", `{"action":"decline","content":{}}`, "declined"},
 		{"cancel", `{"action":"cancel"}`, "dismissed"},
 		{"out of bounds", `{"action":"accept","content":{"city":"R","days":0,"extra":["z"]}}`,
-			unfit + `city must have at least 2 characters, got 1; days must be at least 1, got 0; extra[0] must be one of "x", "y", got "z"`},
+			unfit + `city must have a length of at least 2, got 1; days must be at least 1, got 0; extra[0] must be one of "x", "y", got "z"`},
 		{"wrong type", `{"action":"accept","content":{"city":5}}`, unfit + "city must be a string, got 5"},
 		{"no content", `{"action":"accept"}`, unfit + "city is required"},
 		{"content is not an object", `{"action":"accept","content":"Rome"}`, invalid + `content must be an object, got "Rome"`},
@@ -4252,7 +4252,7 @@ func TestCombinatorsAreNotChecked(t *testing.T) {
 		`{"type":"object","properties":{"a":true},"default":{}}`, `{"type":"object","properties":{"a":true},"enum":[{"a":1}]}`,
 		`{"type":5,"default":1}`, `{"required":5,"properties":[],"items":7}`, `7`, `true`, `{"type":"string","enum":[""]}`, `{"minimum":"x"}`,
 	} {
-		for _, word := range combinators {
+		for _, word := range []string{"allOf", "anyOf", "oneOf"} {
 			s := &Server{}
 			diagnostics(s)
 			byHand[json.RawMessage](s, `{"type":"object","properties":{"x":{"`+word+`":[`+inner+`,{"type":"null"}]}}}`)
@@ -4301,7 +4301,7 @@ func TestBoundsOfAnotherKind(t *testing.T) {
 		M map[string]int
 	}](`{"type":"object","properties":{"n":{"type":"string","maxLength":2},"l":{"type":"string","minLength":3},"M":{"type":"string","maxLength":9}}}`)(t,
 		trial{`{"n":"42","l":"hello","M":"{\"a\":1}"}`, `{"n":42,"l":["hello"],"M":{"a":1}}`},
-		trial{`{"n":"420"}`, "! n must have at most 2 characters, got 3"})
+		trial{`{"n":"420"}`, "! n must have a length of at most 2, got 3"})
 }
 
 // A tool that is left out of lists is left out for every revision.
@@ -4430,7 +4430,7 @@ func TestTypesDescribeThemselves(t *testing.T) {
 	try(t, s, []trial{
 		{`{"at":[1,2]}`, "{1 2} <nil> [] map[] 1"},
 		{`{"at":"[1,2]","via":[[3,"4"]],"by":{"a":"low"},"rank":"low"}`, "{1 2} <nil> [{3 4}] map[a:0] 0"},
-		{`{"at":[1],"via":[[1,2],[true,2]],"by":{"a":"mid"}}`, `! at must have at least 2 elements, got 1; via[1][0] must be a number, got true; by.a must be one of "low", "high", got "mid"`},
+		{`{"at":[1],"via":[[1,2],[true,2]],"by":{"a":"mid"}}`, `! at must have a length of at least 2, got 1; via[1][0] must be a number, got true; by.a must be one of "low", "high", got "mid"`},
 	}...)
 	s = &Server{}
 	AddTool(s, Tool{Name: "x"}, func(_ context.Context, in filter) (filter, error) { return in, nil })

@@ -54,7 +54,7 @@ func TestSession(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
 		c := (&session{modern: modern}).start(t, newServer(twoNotes(t)))
 		_, err := c.call("search_notes", map[string]any{"text": ""})
-		want(t, fmt.Sprint(err), "Invalid arguments: text must have at least 1 character, got 0")
+		want(t, fmt.Sprint(err), "Invalid arguments: text must have a length of at least 1, got 0")
 		var list struct{ Notes []struct{ Text string } }
 		text, _ := c.callStructured("list_notes", map[string]any{"limit": 1}, &list)
 		want(t, fmt.Sprint(list), "{[{Call Bob}]}")
