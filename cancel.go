@@ -159,23 +159,13 @@ func (c *session) recordFailure(err error) error {
 	return err
 }
 
-// wakeWaiters ends all questions to the client with cause. It uses a copy of the map and
-// sends without the lock, so that the waiters, which remove their entries from the map, need not wait
-// for it. It is needed because the contexts of the requests do not end before CancelDelay has
-// passed.
-func (c *session) wakeWaiters(cause error) {
+// endConversation ends all questions to the client with cause, and the subscriptions/listen requests,
+// which are answered unless the client has closed the connection. It is needed because the contexts of
+// the requests do not end before CancelDelay has passed. It sends to a copy of the calls without the
+// lock, so that the waiters, which remove their entries from the map, need not wait for it.
+func (c *session) endConversation(cause error) {
 	c.mu.Lock()
 	calls := slices.Collect(maps.Values(c.pending))
-	c.mu.Unlock()
-	for _, call := range calls {
-		resolveCall(call, reply{err: cause})
-	}
-}
-
-// endStreams ends the subscriptions/listen requests. They are answered unless the client
-// has closed the connection.
-func (c *session) endStreams(cause error) {
-	c.mu.Lock()
 	for key, st := range c.streams {
 		if st.response != nil {
 			delete(c.streams, key)
@@ -185,6 +175,9 @@ func (c *session) endStreams(cause error) {
 		}
 	}
 	c.mu.Unlock()
+	for _, call := range calls {
+		resolveCall(call, reply{err: cause})
+	}
 	c.out.start()
 }
 
@@ -233,8 +226,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		c.wg.Wait()
 		close(idle)
 	}()
-	c.wakeWaiters(cause)
-	c.endStreams(cause)
+	c.endConversation(cause)
 	// A timer, and not a context below c.ctx: that might end only after those of all handlers, because a
 	// context ends its children one by one.
 	if c.srv.CancelDelay > 0 {
@@ -267,7 +259,8 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	if unfinished == "" && (!allEnded || !allWritten) {
 		unfinished = "a message was still being read, or the client did not read all responses in time"
 	}
-	close(c.over)
+	c.srv.removeSession(c) // so that nothing is sent on the channel when it has been closed
+	close(c.hasReports)
 	c.mu.Lock()
 	err := c.failed
 	c.mu.Unlock()
@@ -280,11 +273,9 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 
 // waitFor blocks until done is closed or d has passed, and reports whether done is closed.
 func waitFor(done <-chan struct{}, d time.Duration) bool {
-	limit, stop := context.WithTimeout(context.Background(), d)
-	defer stop()
 	select {
 	case <-done:
-	case <-limit.Done():
+	case <-time.After(d):
 	}
 	select { // also if d was over from the beginning
 	case <-done:

@@ -60,6 +60,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -88,7 +89,7 @@ type session struct {
 	server, identity string // serverInfo, and the part of it that modern results repeat
 	extensions       []byte // of Server.Extensions, as JSON
 
-	mu            sync.Mutex          // guards the fields below, except the two channels; not held during I/O or user code
+	mu            sync.Mutex          // guards the fields below, except the channel; not held during I/O or user code
 	discardsInput bool                // ctx has ended; what is read from now on is discarded
 	failed        error               // the first failure of r or w
 	requests      map[string]*request // requests that must be answered, by key, except streams
@@ -97,14 +98,13 @@ type session struct {
 	lastResponse  int64               // position in the output after the last response
 	streams       map[string]*stream  // by the key of the request, or legacyKey
 	legacy        legacy
-	hasReports    chan struct{} // has an element if there are reports to print
-	over          chan struct{} // is closed when no more reports are printed
+	hasReports    chan struct{} // has an element if there are reports to print; closed when no more are printed
 
 	// Requests whose handlers run, also cancelled ones. Until the session ends they are at
 	// most Server.MaxConcurrent.
 	running map[*request]struct{}
 
-	// Requests to the client that have no response yet, by id. wakeWaiters uses a copy of
+	// Requests to the client that have no response yet, by id. endConversation uses a copy of
 	// this map.
 	pending map[string]chan reply
 }
@@ -237,7 +237,6 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		running:    make(map[*request]struct{}),
 		pending:    make(map[string]chan reply),
 		hasReports: make(chan struct{}, 1),
-		over:       make(chan struct{}),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
 	c.out.w, c.out.failed = w, func(err error) { c.cancel(c.recordFailure(err)) } // this ends open, too
@@ -264,7 +263,6 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	c.hasReports <- struct{}{} // there may be reports already
 	c.wg.Add(1)                // the reader
 	s.addSession(c)
-	defer s.removeSession(c)
 	printed := make(chan struct{})
 	go c.printReports(printed)
 	c.turn.readLines = c.readLines
@@ -445,7 +443,8 @@ func (c *session) waitForRoom() {
 // nextMessage returns the next line, or the next message of a line that holds several.
 // Otherwise it returns what lineReader.nextLine returns.
 func (c *session) nextMessage() ([]byte, error) {
-	if c.inBatch = c.batch != nil; !c.inBatch {
+	c.inBatch = c.batch != nil
+	if !c.inBatch {
 		return c.in.nextLine()
 	}
 	end := scan(c.batch, 0)
@@ -1257,33 +1256,29 @@ func (s *Server) intercepted(run responder) responder {
 		var failure error
 		returned := false // run has returned made and failure
 		done := make(chan struct{})
-		permit := make(chan struct{}, 1) // next takes the one element to run, or the deferred function does, to forbid that
-		permit <- struct{}{}
+		var taken atomic.Bool // by next, which then runs, or by the deferred function, to forbid that
 		next := func(ctx context.Context) error {
-			if requestOf(ctx) == r {
-				select {
-				case <-permit:
-					defer close(done)
-					// What Intercept derives its context from may outlive the request; the handler's must not.
-					ctx, cancel := context.WithCancelCause(ctx)
-					defer cancel(nil)
-					stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
-					defer stop()
-					made, failure = run(ctx, r)
-					if failure != nil && failure == ctx.Err() {
-						failure = context.Cause(ctx) // which says more
-					}
-					returned = true
-					return failure
-				default:
-				}
+			mayRun := requestOf(ctx) == r && taken.CompareAndSwap(false, true)
+			if !mayRun {
+				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 			}
-			return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
+			defer close(done)
+			// What Intercept derives its context from may outlive the request; the handler's must not.
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
+			defer stop()
+			made, failure = run(ctx, r)
+			if failure != nil && failure == ctx.Err() {
+				failure = context.Cause(ctx) // which says more
+			}
+			returned = true
+			return failure
 		}
 		defer func() { // also after a panic
-			select { // forbids next from now on, or waits for the one that has begun
-			case <-permit:
-			case <-done:
+			hasBegun := taken.Swap(true) // forbids next from now on
+			if hasBegun {
+				<-done
 			}
 			switch {
 			case err == nil && !returned:
@@ -1605,7 +1600,7 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 // outcome returns the response to r after its handler has returned line or err, and may have asked
 // questions:
 //
-//	no question, line                             line
+//	line, and no question or r has ended          line
 //	questions, ErrInputRequired and no *Error     the questions
 //	questions, anything else                      err, and a hint for the author unless r has ended
 //	an *Error                                     an error response, also with questions
@@ -1617,7 +1612,8 @@ func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	questions := r.rounds.questions
 	r.session.mu.Unlock()
-	if line != nil && len(questions) == 0 {
+	hasAsked := len(questions) > 0 && r.ctx.Err() == nil // if r has ended, nobody waits for the questions
+	if line != nil && !hasAsked {
 		return line
 	}
 	var fault *Error
@@ -1632,19 +1628,16 @@ func (r *request) outcome(line []byte, err error) []byte {
 	case err != nil:
 		texts = append(texts, err.Error())
 	}
-	if len(questions) > 0 && r.ctx.Err() == nil {
+	if hasAsked {
 		hint := "the handler dropped the error of " + askFunctions[questions[0].method] +
 			", so the question was not sent: return that error, or wrap it with %w"
 		r.session.logf("%v: %s", r, hint)
 		texts = append(texts, hint)
 	}
-	switch {
-	case fault != nil && (fault.Code != codeCapability || r.rev.modern()):
+	if fault != nil && (fault.Code != codeCapability || r.rev.modern()) {
 		return r.errorResponse(fault)
-	case texts != nil:
-		return r.failure(strings.Join(texts, "; "))
 	}
-	return line // r has asked and has ended, so nobody waits for it
+	return r.failure(strings.Join(texts, "; "))
 }
 
 // failure returns the response to r if it failed for the reason in text. For a tool it is a
@@ -1794,10 +1787,8 @@ func (c *session) appendCapabilities(b []byte, offered kindSet) []byte {
 // ended. In the modern era a question that the client has not answered yet is sent with
 // the result of this round, and ask returns ErrInputRequired.
 func (r *request) ask(ctx context.Context, method, params string) (json.RawMessage, error) {
-	for _, ended := range []context.Context{r.ctx, ctx} {
-		if ended.Err() != nil {
-			return nil, context.Cause(ended)
-		}
+	if cause := cmp.Or(context.Cause(r.ctx), context.Cause(ctx)); cause != nil {
+		return nil, cause
 	}
 	switch {
 	case !r.rev.modern():
@@ -1886,9 +1877,7 @@ func (r *request) takeAnswers() *Error {
 	if r.state != nil && !r.unseal() {
 		return coded(codeParams, "Invalid requestState")
 	}
-	if r.inputResponses == nil {
-		return nil
-	} else if r.inputResponses[0] != '{' {
+	if r.inputResponses != nil && r.inputResponses[0] != '{' {
 		return badParams("inputResponses must be an object")
 	}
 	for key, answer := range members(r.inputResponses) {
@@ -2028,12 +2017,7 @@ func oneLine(s string) string {
 func (c *session) printReports(printed chan<- struct{}) {
 	defer close(printed)
 	logger := cmp.Or(c.srv.ErrorLog, log.Default())
-	for more := true; more; {
-		select {
-		case <-c.hasReports:
-		case <-c.over:
-			more = false
-		}
+	for range c.hasReports {
 		for _, text := range c.srv.takeReports() {
 			logger.Print(text)
 		}
@@ -2209,23 +2193,21 @@ func (l *lineReader) add(more readResult) {
 }
 
 // makeRoom makes room for at least n bytes after buf. If there is less, what is left of an
-// incomplete line moves to a new buffer. That has twice its size, or that of the last line if the
-// last line was longer: lines are often alike. The first buffer is small, because a session may
-// be one short request, as in a server for HTTP.
+// incomplete line moves to a new buffer of at least twice its size. The first buffer is small, because
+// a session may be one short request, as in a server for HTTP.
 func (l *lineReader) makeRoom(n int) {
-	if cap(l.buf)-len(l.buf) < n {
-		least := keepBuffer
-		if l.size == 0 && l.last == 0 {
-			least = firstBuffer
-		}
-		l.size = max(least, 2*len(l.buf), len(l.buf)+n)
-		// The incomplete line fills a buffer of the usual size, and the last line was longer: this line may
-		// be as long.
-		if len(l.buf) >= keepBuffer-n && l.last > len(l.buf) {
-			l.size = l.last + n
-		}
-		l.buf = append(make([]byte, 0, l.size), l.buf...)
+	if cap(l.buf)-len(l.buf) >= n {
+		return
 	}
+	least := keepBuffer
+	switch {
+	case l.size == 0 && l.last == 0:
+		least = firstBuffer
+	case len(l.buf) >= keepBuffer-n: // it fills a buffer of the usual size, and may become as long as the last line
+		least = l.last + n
+	}
+	l.size = max(least, 2*len(l.buf), len(l.buf)+n)
+	l.buf = append(make([]byte, 0, l.size), l.buf...)
 }
 
 // ---- the lines to write ----
