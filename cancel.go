@@ -246,17 +246,19 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		<-idle
 		close(ended)
 	}()
+	allEnded := waitFor(ended, time.Until(deadline))
 	unfinished := ""
-	if !waitFor(ended, time.Until(deadline)) {
+	if !allEnded {
 		unfinished = c.listUnfinished()
 	}
-	// Now all have ended in time; or requests remain, which are named and not waited for any more; or only
-	// goroutines that are about to end remain, which have until lastMoment, as has the output. The deadline
-	// may be long ago, because a busy machine has not run this goroutine.
+	// Not deadline and graceTime: the deadline may be long ago, because a busy machine has not run this
+	// goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
+	if unfinished == "" { // at most goroutines that are about to end remain
+		allEnded = waitFor(ended, time.Until(lastMoment))
+	}
 	allWritten := c.out.finish(time.Until(lastMoment))
-	if unfinished == "" && (!allEnded || !allWritten) {
+	if unfinished == "" && !(allEnded && allWritten) {
 		unfinished = "a message was still being read, or the client did not read all responses in time"
 	}
 	c.srv.removeSession(c) // so that nothing is sent on the channel when it has been closed

@@ -584,7 +584,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	}
 
 	goType, found := derive(from, where+": In", forArguments)
-	loose := t.InputSchema != nil || found.usesMethod
+	mayDiffer := t.InputSchema != nil || found.usesMethod // then a part is by hand
 	source := where + ": InputSchema"
 	if t.InputSchema == nil {
 		if found.undescribed != nil {
@@ -597,7 +597,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	// A type without a JSON type has a method that reads it, or is an interface.
 	panicUnless(goType.jsonType == "object" || goType.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
-	in := &rules{parseSchema(&t.InputSchema, source, forArguments, &warnings), goType, loose}
+	in := &rules{parseSchema(&t.InputSchema, source, forArguments, &warnings), goType, mayDiffer}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
 	for _, f := range in.listed.fields {
 		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
@@ -846,7 +846,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	complete := make(map[string]CompleteFunc)
 	// An unknown argument is refused, so that a PromptFunc need not look for it.
 	listed := &schema{jsonType: "object"}
-	in := &rules{listed: listed, goType: listed} // a map[string]string takes what listed allows
+	in := &rules{listed: listed, typed: listed} // a map[string]string takes what listed allows
 	for _, a := range p.Arguments {
 		panicUnless(a.Name != "" && listed.property(a.Name) == nil, where, "an argument needs a unique name")
 		listed.fields = append(listed.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{jsonType: "string"}})
@@ -1204,7 +1204,8 @@ func (s *Server) report(format string, args ...any) {
 	defer s.mu.Unlock()
 	if len(s.reports) >= maxReports {
 		s.dropped++
-		s.reports, text = s.reports[:maxReports], fmt.Sprintf("mcp: %d more reports were dropped", s.dropped)
+		s.reports = s.reports[:maxReports] // without the number of those that were dropped before
+		text = fmt.Sprintf("mcp: %d more reports were dropped", s.dropped)
 	}
 	s.reports = append(s.reports, text)
 	for c := range s.sessions {
@@ -1494,12 +1495,12 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
 	hasList := s.checkForm()
 	rev := requestOf(ctx).rev
-	if hasList && rev.knows(forms) && !rev.knows(choiceLists) {
+	if hasList && rev.knows(featureForms) && !rev.knows(featureChoices) {
 		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
 	}
 	s.allowsOthers = true // the schema of a form has no keyword additionalProperties; a stray answer is dropped
 	text := s.render()
-	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, new([]string)), goType: s, loose: true}
+	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, new([]string)), typed: s, both: true}
 	in.bind("mcp: Elicit")
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
@@ -1515,7 +1516,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 // that error from the handler. Otherwise it returns what the user filled in, unchecked: an
 // object, which may be empty.
 func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (json.RawMessage, error) {
-	form, err := appendCompact(nil, schema)
+	form, err := compactJSON(schema)
 	if err == nil && form[0] != '{' {
 		err = errors.New("the schema must be a JSON object")
 	}
@@ -1528,7 +1529,7 @@ func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (
 		capability = "elicitation.form"
 	}
 	b := stringMember([]byte(`{"mode":"form",`), "message", message)
-	return elicit(ctx, forms, capability, rawMember(b, "requestedSchema", form))
+	return elicit(ctx, featureForms, capability, rawMember(b, "requestedSchema", form))
 }
 
 // ElicitURL asks the user to visit a page, for example to log in. It returns nil when
@@ -1543,7 +1544,7 @@ func ElicitURL(ctx context.Context, message, url string) error {
 	if requestOf(ctx).rev.hasElicitationID() {
 		b = stringMember(b, "elicitationId", strconv.FormatUint(rand.Uint64(), 36))
 	}
-	_, err := elicit(ctx, pageVisits, "elicitation.url", b)
+	_, err := elicit(ctx, featureURLs, "elicitation.url", b)
 	return err
 }
 
@@ -1725,7 +1726,7 @@ func SchemaOf[T any]() json.RawMessage {
 // contains itself contains itself too.
 type schema struct {
 	typ           reflect.Type // nil if the schema was parsed
-	goType        *schema      // itself; if it was parsed, that of the Go type to which it is bound, or nil
+	bound         *schema      // that of the Go type which takes the value: itself, or, if it was parsed, set by bind
 	fromMethod    []byte       // what the method JSONSchema of typ returns, in place of all that follows
 	jsonType      string       // besides null; "" if there is none, or more than one
 	jsonTypes     []string     // parsed: those that are allowed; nil: all
@@ -1747,13 +1748,13 @@ type field struct {
 	optional bool
 	schema   *schema
 
-	index      []int // as for reflect.Value.FieldByIndex
-	unsettable bool  // it is in an embedded pointer that encoding/json cannot set
-	inText     bool  // the json option string: its JSON is inside of a text
-	rank       int   // twice its depth, and one less if its tag names it
-	typ        reflect.Type
-	tag        reflect.StructTag
-	where      string // names it in a panic
+	index           []int // as for reflect.Value.FieldByIndex
+	unsettable      bool  // it is in an embedded pointer that encoding/json cannot set
+	hasStringOption bool  // the json option string, by which the JSON of some types is inside of a text
+	rank            int   // twice its depth, and one less if its tag names it
+	typ             reflect.Type
+	tag             reflect.StructTag
+	where           string // names it in a panic
 }
 
 // property returns the member of a name, or nil.
@@ -1765,6 +1766,9 @@ func (s *schema) property(name string) *field {
 	}
 	return nil
 }
+
+// isTyped reports whether s describes a Go type, and was not parsed.
+func (s *schema) isTyped() bool { return s.typ != nil }
 
 // allowsNull reports whether null is a valid value.
 func (s *schema) allowsNull() bool {
@@ -1812,7 +1816,15 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 }
 
 // schema describes t. The methods of t come first, because they decide what encoding/json
-// reads and writes.
+// reads and writes:
+//
+//	its JSON method and JSONSchema                       the form is what JSONSchema returns
+//	its JSON method alone                                any form: it has no JSON type
+//	a JSON method of the other direction                 the form of its kind, but it cannot be listed
+//	JSONSchema alone                                     the form of its kind; what is listed is what JSONSchema returns
+//	its text method                                      a string
+//
+// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1821,7 +1833,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		return s
 	}
 	s := &schema{typ: t}
-	s.goType = s
+	s.bound = s
 	d.known[t] = s
 	has := reflect.PointerTo(t).Implements
 	reads, writes := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
@@ -1959,7 +1971,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		f.schema = d.schema(f.typ, f.where)
 		if slices.Contains(strings.Split(f.tag.Get("json"), ",")[1:], "string") {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
-			f.inText, f.schema = true, &schema{typ: f.typ}
+			f.hasStringOption, f.schema = true, &schema{typ: f.typ}
 		}
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && string(dflt) != "null"
@@ -1972,8 +1984,8 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 // collect appends the fields of a struct and of the structs that it embeds. Fields of an
 // embedded pointer are optional, because encoding/json leaves them out if it is nil. The types in
 // around embed this struct: if it is one of them, their fields hide those of this one. If a struct is
-// embedded twice at one depth, its fields hide each other, and so do those of structs in it, of which
-// encoding/json keeps some.
+// embedded twice at one depth, its fields hide each other, and so do those of the structs that it embeds,
+// which encoding/json would keep: no program was found that has such a type.
 func collect(all []*field, outer *field, around []reflect.Type) []*field {
 	if slices.Contains(around, outer.typ) {
 		return all
@@ -2008,7 +2020,7 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 			f.name = cmp.Or(f.name, sf.Name)
 			all = append(all, f)
 		default:
-			f.typ, f.optional = elem, outer.optional || elem != sf.Type
+			f.typ, f.optional = elem, outer.optional || elem != sf.Type // a json tag without a name has no effect here
 			all = collect(all, f, around)
 		}
 	}
@@ -2176,10 +2188,10 @@ func defaultOf(tag reflect.StructTag, jsonType string) []byte {
 	return jsonOrText(text)
 }
 
-// jsonOrText returns the value of a tag: as it is if it is JSON, and otherwise as a string, about which
-// the parser says what it must be. So it does about a null.
+// jsonOrText returns the value of a tag: as it is if it is JSON, and otherwise as a string, so that the
+// parser says what it must be. A null is a string too, because the parser takes "default": null for none.
 func jsonOrText(text string) []byte {
-	raw, err := appendCompact(nil, []byte(text))
+	raw, err := compactJSON([]byte(text))
 	if err != nil || text == "null" {
 		return appendString(nil, text)
 	}
@@ -2217,7 +2229,7 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, warnings *[]st
 	if *raw == nil {
 		return nil
 	}
-	compact, err := appendCompact(nil, *raw)
+	compact, err := compactJSON(*raw)
 	panicUnless(err == nil, where, "it is %v", err)
 	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
@@ -2300,7 +2312,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		p.must(f == nil || f.optional, "required names %q twice", name)
 		p.reportIf(f == nil, "required has "+oneLine(name)+", which properties has not"+refused)
 		if f == nil {
-			other := *cmp.Or(s.others, anything)
+			other := *cmp.Or(s.others, anything) // a copy, because bind changes it
 			f = &field{name: name, schema: &other}
 			s.fields = append(s.fields, f)
 		}
@@ -2393,9 +2405,12 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 // It returns the arguments as the handler receives them: with converted values and defaults, and
 // without what is treated as absent. What needs no change is returned as it is, without a copy.
 //
-// The schema that is listed is bound to that of the Go type, which knows the type's methods and size,
-// and what is inside of an object that was cut. A schema by hand may allow more than the type takes:
-// what is valid by it is checked again, by the schema of the type alone.
+// Each node of the schema that is listed is bound to the schema of the Go type that takes the value:
+//
+//	the JSON type of a value, its enum and bounds, and its default    the node
+//	the methods and the size of the Go type                           the node, with the schema to which it is bound
+//	the inside of an object that was cut                              the schema to which the node is bound
+//	what a schema by hand, or a form, allows and the type may not     a second pass, by the schema of the type alone
 //
 // rules.unmarshal then sets the Go value. It sets the strings, numbers and booleans of a struct
 // itself, because encoding/json takes four times as long for a long text, and a call with two numbers
@@ -2404,8 +2419,8 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 // rules are the schemas by which a value is read.
 type rules struct {
 	listed *schema // what clients see, parsed; it alone has enums, defaults, and members that are required
-	goType *schema // of the Go type that takes the value
-	loose  bool    // listed may allow what the Go type does not take: a part of it is written by hand, or it is a form
+	typed  *schema // of the Go type that takes the value
+	both   bool    // what is valid by listed must be checked by typed, too
 }
 
 // An origin says where a value comes from, which decides what is converted.
@@ -2428,11 +2443,11 @@ func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 		return err
 	}
 	to := settable(reflect.ValueOf(v).Elem())
-	if in.goType.jsonType != "object" || to.Kind() != reflect.Struct {
+	if in.typed.jsonType != "object" || to.Kind() != reflect.Struct {
 		return notValid(setAny(to, raw))
 	}
 	for name, val := range members(raw) {
-		if err := notValid(in.goType.setField(to, string(name), val)); err != nil {
+		if err := notValid(in.typed.setField(to, string(name), val)); err != nil {
 			return fmt.Errorf("%s %w", oneLine(string(name)), err)
 		}
 	}
@@ -2443,24 +2458,26 @@ func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 func (in *rules) check(raw []byte, from origin) ([]byte, error) {
 	c := checker{from: from}
 	raw = in.listed.checked(raw, false, &c)
-	if c.faults == nil && in.loose {
-		raw = in.goType.checked(raw, false, &c)
+	if c.faults == nil && in.both {
+		raw = in.typed.checked(raw, false, &c)
 	}
 	return raw, c.err()
 }
 
-// bind binds the schema that is listed, and those inside of it, to those of the Go type. It panics unless
-// the type can hold the defaults of the members, at any depth: otherwise each call without such an
-// argument would fail.
+// bind binds the schema that is listed, and those inside of it, to those of the Go type. If the JSON types
+// differ, as they may with a schema by hand, only the second pass can check what the type requires. bind
+// panics unless the type can hold the defaults of the members, at any depth: otherwise each call without
+// such an argument would fail.
 func (in *rules) bind(where string) {
-	if in.listed.jsonType == in.goType.jsonType || in.goType.fromMethod != nil {
-		in.listed.goType = in.goType
-		in.listed.encoding = cmp.Or(in.listed.encoding, in.goType.encoding)
+	if in.listed.jsonType == in.typed.jsonType || in.typed.fromMethod != nil {
+		in.listed.bound = in.typed
+		// The text of a derived schema says only in its description that a string is base64.
+		in.listed.encoding = cmp.Or(in.listed.encoding, in.typed.encoding)
 	}
 	for _, f := range in.listed.fields {
-		inner := &rules{f.schema, cmp.Or(in.goType.others, anything), in.loose}
-		if goField := in.goType.property(f.name); goField != nil {
-			inner.goType = goField.schema
+		inner := &rules{f.schema, cmp.Or(in.typed.others, anything), in.both}
+		if goField := in.typed.property(f.name); goField != nil {
+			inner.typed = goField.schema
 		}
 		inner.bind(where + "." + f.name)
 		if f.schema.dflt != nil {
@@ -2469,10 +2486,10 @@ func (in *rules) bind(where string) {
 		}
 	}
 	if in.listed.items != nil {
-		(&rules{in.listed.items, cmp.Or(in.goType.items, anything), in.loose}).bind(where + "[]")
+		(&rules{in.listed.items, cmp.Or(in.typed.items, anything), in.both}).bind(where + "[]")
 	}
 	if in.listed.others != nil {
-		(&rules{in.listed.others, cmp.Or(in.goType.others, anything), in.loose}).bind(where + "[]")
+		(&rules{in.listed.others, cmp.Or(in.typed.others, anything), in.both}).bind(where + "[]")
 	}
 }
 
@@ -2537,11 +2554,11 @@ const maxNesting = 100
 // it is optional and s does not allow null.
 func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 	var err error
-	raw, goType := s.converted(given, c.from), cmp.Or(s.goType, anything)
+	raw, bound := s.converted(given, c.from), cmp.Or(s.bound, anything)
 	before := len(c.faults)
 	c.depth++
 	switch typ := jsonTypeOf(raw); {
-	case typ == "null" && s.typ != nil: // encoding/json stores a null in each type
+	case typ == "null" && s.isTyped(): // encoding/json stores a null in each type
 	case typ == "null" && optional && !s.allowsNull():
 		raw = nil
 	case !s.allows(raw):
@@ -2550,16 +2567,16 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 		err = errors.New("is nested too deeply")
 	case s.enum != nil && !s.enumHas(raw):
 		err = errors.New("must be one of " + strings.Join(s.enum, ", ") + ", got " + excerpt(given))
-	case typ == "object" && (s.describesMembers() || c.depth == 1):
+	case typ == "object" && (s.describesMembers() || c.depth == 1): // checkObject drops an argument that has no schema
 		raw = s.checkObject(raw, c)
-	case typ == "object" && goType.describesMembers(): // s was cut
-		raw = goType.checkObject(raw, c)
+	case typ == "object" && bound.describesMembers(): // s was cut
+		raw = bound.checkObject(raw, c)
 	case typ == "array" && s.jsonType == "array":
 		raw = s.checkList(raw, c)
 	case typ == "string":
-		err = cmp.Or(s.checkText(raw), goType.checkText(raw))
+		err = cmp.Or(s.checkText(raw), bound.checkText(raw))
 	case typ == "number":
-		err = cmp.Or(s.checkBounds("be", raw), goType.checkRange(raw))
+		err = cmp.Or(s.checkBounds("be", raw), bound.checkRange(raw))
 		if s.jsonType == "integer" {
 			// Without fraction and exponent, unless it would be so long that no Go type holds it.
 			if plain := plainNumber(raw); len(plain) <= 20 {
@@ -2567,8 +2584,8 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 			}
 		}
 	}
-	if goType.fromMethod != nil && raw != nil && err == nil && len(c.faults) == before {
-		err = goType.checkUnmarshaler(raw)
+	if bound.fromMethod != nil && raw != nil && err == nil && len(c.faults) == before {
+		err = bound.checkUnmarshaler(raw)
 	}
 	if err != nil {
 		c.addFault(err)
@@ -2580,7 +2597,7 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 
 // describesMembers reports whether s says anything about the members of an object.
 func (s *schema) describesMembers() bool {
-	return s.fields != nil || s.others != nil || s.typ == nil && !s.allowsOthers
+	return s.fields != nil || s.others != nil || !s.isTyped() && !s.allowsOthers
 }
 
 // converted returns raw, or the value that is meant by it if s does not allow raw. Models send numbers,
@@ -2590,25 +2607,27 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	if from == fromTag || s.jsonType == "" || s.allows(raw) {
 		return raw
 	}
-	text := raw
-	switch typ := jsonTypeOf(raw); {
+	inside, isText := raw, jsonTypeOf(raw) == "string"
+	if isText {
+		inside = bytes.TrimSpace(unquoteBytes(raw))
+	}
+	value, err := compactJSON(inside)
+	isListOfTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
+	switch {
 	// A JavaScript client may have rounded a number of more than 15 digits.
-	case typ == "number" && from == fromCall && s.isPlainText() && isPlain(raw) &&
+	case jsonTypeOf(raw) == "number" && from == fromCall && s.isPlainText() && isPlain(raw) &&
 		len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0":
 		return join(nil, `"`, string(raw), `"`)
-	case typ == "string":
-		text = bytes.TrimSpace(unquoteBytes(raw))
-	}
-	meant, err := appendCompact(nil, text)
-	isElement := raw[0] == '"' && s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
-	switch {
-	case err == nil && s.allows(meant):
-		return meant
-	case err == nil && s.jsonType == "object" && string(meant) == "[]":
+	case err == nil && s.allows(value):
+		return value
+	case err == nil && s.jsonType == "object" && string(value) == "[]":
 		return []byte("{}")
-	case !isElement, bytes.HasPrefix(text, []byte("[")), bytes.HasPrefix(text, []byte("{")): // JSON with a mistake
+	case !isText || !isListOfTexts:
 		return raw
-	case string(raw) == `""` || string(text) == "null": // no list is meant
+	// The text may be the only element of the list.
+	case bytes.HasPrefix(inside, []byte("[")), bytes.HasPrefix(inside, []byte("{")): // JSON with a mistake
+		return raw
+	case string(raw) == `""` || string(inside) == "null": // no list; checked treats a null as absent if it may
 		return []byte("null")
 	}
 	return join(nil, "[", string(raw), "]")
@@ -2623,7 +2642,7 @@ func (s *schema) allows(raw []byte) bool {
 	case typ == "number" && (s.jsonType == "integer" || slices.Contains(s.jsonTypes, "integer")):
 		return isInteger(raw)
 	}
-	return typ == "array" && s.typ != nil && s.encoding != "" // a []byte takes a list of numbers, too
+	return typ == "array" && s.isTyped() && s.encoding != "" // a []byte takes a list of numbers, too
 }
 
 // jsonTypeOf returns the JSON type of a value.
@@ -2660,7 +2679,7 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 		case c.isFull():
 			return given
 		// Gemini CLI adds this argument to those of every tool, for its own use.
-		case isOther && f.name == "wait_for_previous" && c.depth == 1 && s.typ == nil:
+		case isOther && f.name == "wait_for_previous" && c.depth == 1 && !s.isTyped():
 			return nil
 		case isOther && s.refuses(f.name):
 			c.addFault(s.unknownName())
@@ -2677,7 +2696,7 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 	for _, f := range s.fields {
 		before := len(c.faults)
 		switch {
-		case came[f.name] || s.typ != nil: // a Go type requires nothing
+		case came[f.name] || s.isTyped(): // a Go type requires nothing
 		case !f.optional:
 			c.addFault(errors.New("is required"))
 		case f.schema.dflt != nil:
@@ -2746,7 +2765,7 @@ func beginning(raw []byte, n int) []byte {
 // place for any. encoding/json ignores such a member, but it matches names without regard to case: if
 // the name is that of a field except for its case, it would set that field.
 func (s *schema) refuses(name string) bool {
-	if s.typ == nil {
+	if !s.isTyped() {
 		return !s.allowsOthers
 	}
 	return slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
@@ -2855,7 +2874,7 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 }
 
 // plainNumber returns a number without an exponent, and a whole one without a fraction, or as it
-// was written if a float64 does not hold it exactly. A number that is too small for one is 0.
+// was written if a float64 does not keep all of its digits. A number that is too small for one is 0.
 func plainNumber(num []byte) []byte {
 	if isPlain(num) && string(num) != "-0" {
 		return num
@@ -2921,14 +2940,15 @@ func isWellFormed(format, s string) bool {
 // a field is ignored: a schema by hand may describe more than the type takes.
 func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	f := s.property(name)
-	if f == nil {
+	switch {
+	case f == nil:
 		return nil
+	case f.hasStringOption: // which encoding/json knows
+		object := closeWith(appendMember([]byte("{"), []byte(name), raw), "}")
+		return json.Unmarshal(object, v.Addr().Interface())
 	}
 	for _, i := range f.index {
 		v = settable(v).Field(i)
-	}
-	if f.inText && raw[0] == '"' {
-		raw = unquoteBytes(raw)
 	}
 	switch typ := jsonTypeOf(raw); {
 	case typ == "string" && f.schema.isPlainText():
@@ -2968,7 +2988,7 @@ func settable(v reflect.Value) reflect.Value {
 
 // setAny sets a value with encoding/json.
 func setAny(v reflect.Value, raw []byte) error {
-	p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface() // the field of an embedded struct may be unexported
+	p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface() // an embedded struct with a name in its tag may be unexported
 	// A method UnmarshalJSON may append to what it is given, behind which is the next request.
 	raw = slices.Clip(raw)
 	// Without json.Unmarshal, which would validate a long json.RawMessage again.
@@ -3486,16 +3506,15 @@ func appendString(b []byte, s string) []byte {
 	}
 }
 
-// appendCompact appends JSON of the user or the client, in one line and without
-// blanks.
-func appendCompact(b, raw []byte) ([]byte, error) {
+// compactJSON returns JSON of the user or the client in one line, without blanks.
+func compactJSON(raw []byte) ([]byte, error) {
 	var buf bytes.Buffer
 	if err := json.Compact(&buf, raw); err != nil {
 		return nil, fmt.Errorf("not valid JSON: %w", err)
 	} else if !utf8.Valid(raw) {
 		return nil, errors.New("not valid JSON: not UTF-8")
 	}
-	return append(b, cleanJSON(buf.Bytes())...), nil
+	return cleanJSON(buf.Bytes()), nil
 }
 
 // closeWith removes the comma after the last member, and appends parts.

@@ -1747,9 +1747,12 @@ func TestArguments(t *testing.T) {
 			O struct {
 				Q int `json:"q,string"`
 			} `json:"o"`
+			T time.Time `json:"t,string,omitzero"` // which the option leaves as it is
 		}](properties(`"o":{"type":"object","properties":{"q":{"type":"string"}}}`)), []trial{
 			{`{"q":"7","s":"\"x\"","o":{"q":"8"}}`, `{"q":"7","s":"\"x\"","o":{"q":"8"}}`},
 			{`{"q":"x"}`, "! q is not valid: "},
+			{`{"q":""}`, "! q is not valid: "},
+			{`{"t":"2026-01-31T09:30:00Z"}`, `{"q":"0","s":"\"\"","o":{"q":"0"},"t":"2026-01-31T09:30:00Z"}`},
 		}},
 		{"an error of UnmarshalJSON", hand[struct{ A struct{ ownForm } }](objectSchema), []trial{
 			{`{"A":{"N":"x"}}`, "! A is not valid: N must not be a JSON string"},
@@ -1865,7 +1868,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 		`{"L":{"a":[` + strings.Repeat(`1,`, 10000) + `1]}}`,
 	} {
 		var v list
-		if n := testing.AllocsPerRun(1, func() { (&rules{listed: schema, goType: schema}).unmarshal([]byte(args), &v, fromCall) }); n > 400 {
+		if n := testing.AllocsPerRun(1, func() { (&rules{listed: schema, typed: schema}).unmarshal([]byte(args), &v, fromCall) }); n > 400 {
 			t.Errorf("%.20s: %v allocations", args, n)
 		}
 	}
@@ -3794,10 +3797,10 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 // unexported names because AddTool takes no type that was made at run time.
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
-	hand := &rules{goType: anything, listed: parseSchema(ptr(s.render()), "x", forArguments, new([]string))}
+	hand := &rules{typed: anything, listed: parseSchema(ptr(s.render()), "x", forArguments, new([]string))}
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
-	err := (&rules{goType: s, listed: hand.listed, loose: true}).unmarshal(args, got.Interface(), fromCall)
+	err := (&rules{typed: s, listed: hand.listed, both: true}).unmarshal(args, got.Interface(), fromCall)
 	if err != nil && strings.Contains(err.Error(), "plain digits") { // about which a schema says nothing
 		return err
 	}
@@ -3921,7 +3924,7 @@ func FuzzEnvelope(f *testing.F) {
 		if want := json.Valid(b); valid != want {
 			t.Fatalf("%.200q: valid: got %v, want %v", b, valid, want)
 		}
-		compact, err := appendCompact(nil, b)
+		compact, err := compactJSON(b)
 		if (err == nil) != valid {
 			t.Errorf("appendCompact: %v", err)
 		}

@@ -78,7 +78,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 	open   context.Context // below ctx
 	end    context.CancelCauseFunc
-	wg     sync.WaitGroup // counts requests that were begun, and the reader except during a Read
+	wg     sync.WaitGroup // counts requests that were begun, and the turn to read, held or lent, except during a Read
 
 	turn    turn
 	in      lineReader // this and the next two fields: used by the goroutine that has the turn
@@ -239,7 +239,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		hasReports: make(chan struct{}, 1),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
-	c.out.w, c.out.failed = w, func(err error) { c.cancel(c.recordFailure(err)) } // this ends open, too
+	c.out.w, c.out.onError = w, func(err error) { c.cancel(c.recordFailure(err)) } // this ends open, too
 	err := checkIcons(s.Icons)
 	if err != nil {
 		return fmt.Errorf("mcp: Server.Icons: %w", err)
@@ -324,12 +324,12 @@ const modernVersions = `["2026-07-28"]`
 
 // What the revisions know: each feature with the first revision that has it.
 const (
-	audioBlocks   = rev2025_03_26 // Content of type audio
-	resourceLinks = rev2025_06_18 // Content of type resource_link
-	forms         = rev2025_06_18 // Elicit
-	pageVisits    = rev2025_11_25 // ElicitURL
-	choiceLists   = rev2025_11_25 // a field of a form that takes several values of an enum
-	anyOutput     = rev2026_07_28 // outputSchema and structuredContent that are not objects
+	featureAudio     = rev2025_03_26 // Content of type audio
+	featureLinks     = rev2025_06_18 // Content of type resource_link
+	featureForms     = rev2025_06_18 // Elicit
+	featureURLs      = rev2025_11_25 // ElicitURL
+	featureChoices   = rev2025_11_25 // a field of a form that takes several values of an enum
+	featureAnyOutput = rev2026_07_28 // outputSchema and structuredContent that are not objects
 )
 
 // knows reports whether v has a feature, given by the first revision that has it.
@@ -348,9 +348,9 @@ func (v revision) appendContent(b []byte, c Content) ([]byte, error) {
 		return nil, err
 	}
 	switch {
-	case c.Type == "audio" && !v.knows(audioBlocks):
+	case c.Type == "audio" && !v.knows(featureAudio):
 		c = Text("[audio, " + c.MIMEType + ", " + strconv.Itoa(len(c.Data)) + " bytes]")
-	case c.Type == "resource_link" && !v.knows(resourceLinks):
+	case c.Type == "resource_link" && !v.knows(featureLinks):
 		c = Text(c.Link.Name + ": " + c.Link.URI)
 	}
 	return c.appendBlock(b)
@@ -946,7 +946,7 @@ func (r *request) listResponse(items []*item, keep bool) []byte {
 	b := join(slices.Grow(r.beginResponse(), size), `"`, kindNames[k], `":[`)
 	for _, it := range items {
 		encoded := it.encoded
-		if encoded != nil && it.notObject && !r.rev.knows(anyOutput) {
+		if encoded != nil && it.notObject && !r.rev.knows(featureAnyOutput) {
 			encoded = closeWith(copyMembers([]byte("{"), encoded, "outputSchema"), "}")
 		}
 		if encoded != nil {
@@ -1111,7 +1111,7 @@ func (r *request) listen() (line []byte, run responder) {
 		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions")), nil
 	}
 	if offered[resources] && uris != nil {
-		subscribed, _ := appendCompact(nil, uris) // the line is valid JSON
+		subscribed, _ := compactJSON(uris) // the line is valid JSON
 		accepted = rawMember(accepted, "resourceSubscriptions", subscribed)
 	}
 	c.mu.Lock()
@@ -1283,8 +1283,8 @@ func (s *Server) intercepted(run responder) responder {
 			switch {
 			case err == nil && !returned:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			// With made, failure is nil or comes from resultResponse, so the comparison cannot panic as it can for
-			// an error of a handler's own type.
+			// What the handler made is sent, which for a Result with IsError is a line and an error. Only if there
+			// is a line are the errors compared, because comparing those of a handler's own type may panic.
 			case err == nil, made != nil && err == failure:
 				line, err = made, failure
 			}
@@ -1520,8 +1520,10 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, r.unsendable(err)
-	case string(raw) == "null" || raw[0] != '{' && r.item.output != nil && !r.item.notObject:
-		return r.resultResponse(&Result{}) // no output, which is an error if there is an output schema
+	case string(raw) == "null": // no output, which an output schema does not allow
+		return r.resultResponse(&Result{})
+	case raw[0] != '{' && r.item.output != nil && !r.item.notObject:
+		return nil, r.unsendable(errNoOutput)
 	}
 	return r.textResponse(string(raw), raw, false), nil
 }
@@ -1549,7 +1551,7 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 	}
 	// Clients refuse such a result.
 	if r.item.output != nil && !res.IsError && (structured == nil || structured[0] != '{' && !r.item.notObject) {
-		return nil, r.unsendable(errors.New("there is no structured output, or it is not an object, as the output schema promises"))
+		return nil, r.unsendable(errNoOutput)
 	}
 	content := res.Content
 	if len(content) == 0 && structured != nil {
@@ -1571,6 +1573,8 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 	b = appendStructured(closeWith(b, `],`), structured, res.IsError, r.rev)
 	return r.endResponse(b, meta), err
 }
+
+var errNoOutput = errors.New("there is no structured output, or it is not an object, as the output schema promises")
 
 // copyMembers appends the members of an object, except those of some names, with a comma after each.
 func copyMembers(b, object []byte, except ...string) []byte {
@@ -1664,7 +1668,7 @@ func (r *request) unsendable(why error) error {
 func appendStructured(b, structured []byte, isError bool, rev revision) []byte {
 	switch {
 	case structured == nil:
-	case structured[0] == '{' || rev.knows(anyOutput):
+	case structured[0] == '{' || rev.knows(featureAnyOutput):
 		b = rawMember(b, "structuredContent", structured)
 	default:
 		b = append(append(join(b, `"structuredContent":{"result":`), structured...), "},"...)
@@ -1943,7 +1947,7 @@ func (r *request) unseal() bool {
 func (r *request) checksum(texts ...string) string {
 	arguments := []byte("{}") // also if the client sent none
 	if r.arguments != nil {
-		arguments, _ = appendCompact(nil, r.arguments)
+		arguments, _ = compactJSON(r.arguments)
 	}
 	var all []byte
 	for _, text := range append(texts, string(r.method), r.name, string(arguments)) {
@@ -2039,9 +2043,9 @@ const maxInline, longText = time.Millisecond, 256 << 10
 // other goroutine exits. No goroutine ever waits for the turn.
 //
 // For example, A lends the turn and runs a handler. After a millisecond the timer passes the turn to a
-// new goroutine, B, which reads a line, lends the turn as well, and runs another handler. A's handler
-// returns first: A reclaims the turn, and reads on. When B's handler returns, B cannot reclaim the turn,
-// so it writes its response and exits.
+// new goroutine, B, which reads on. When the handler returns, A cannot reclaim the turn, so it writes its
+// response and exits. But if B has just lent the turn, to write to a client that reads slowly, A reclaims
+// it and reads on. Then B cannot, and exits after the Write.
 type turn struct {
 	readLines func()      // runs on the goroutine that gets the turn
 	timer     *time.Timer // calls pass
@@ -2203,7 +2207,9 @@ func (l *lineReader) makeRoom(n int) {
 	switch {
 	case l.size == 0 && l.last == 0:
 		least = firstBuffer
-	case len(l.buf) >= keepBuffer-n: // it fills a buffer of the usual size, and may become as long as the last line
+	// The incomplete line fills a buffer of the usual size, so it may become as long as the last line: then a
+	// line of 1 MB moves once, and not each time that its buffer is full.
+	case len(l.buf) >= keepBuffer-n:
 		least = l.last + n
 	}
 	l.size = max(least, 2*len(l.buf), len(l.buf)+n)
@@ -2223,8 +2229,8 @@ func (l *lineReader) makeRoom(n int) {
 // Any goroutine that queues a line also makes sure that it is written: it calls start, or
 // acquire and writeAll, unless it is the reader, which does so before it waits for input.
 type lineWriter struct {
-	w      io.Writer
-	failed func(error) // is called with an error of w
+	w       io.Writer
+	onError func(error) // is called with an error of w
 
 	mu      sync.Mutex // guards the fields below; not held during a Write
 	buf     []byte     // whole lines
@@ -2244,13 +2250,16 @@ type lineWriter struct {
 func (w *lineWriter) enqueue(line []byte) (end int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.stopped {
-		w.added += int64(len(line)) + 1
-		if len(w.buf) > 0 || len(line) <= keepBuffer {
-			line = append(w.buf, line...)
-		}
-		w.buf = append(line, '\n')
+	if w.stopped {
+		return w.added
 	}
+	if len(w.buf) == 0 && len(line) > keepBuffer {
+		w.buf = line // without a copy
+	} else {
+		w.buf = append(w.buf, line...)
+	}
+	w.buf = append(w.buf, '\n')
+	w.added += int64(len(line)) + 1
 	return w.added
 }
 
@@ -2287,7 +2296,7 @@ func (w *lineWriter) writeAll() {
 		}
 		if err != nil {
 			// Before the waiting goroutines wake and check whether the session has ended.
-			w.failed(err)
+			w.onError(err)
 		}
 		w.mu.Lock()
 		if cap(b) <= keepBuffer {
@@ -2299,7 +2308,7 @@ func (w *lineWriter) writeAll() {
 		}
 		w.wakeLocked()
 	}
-	w.writing = false
+	w.writing = false // under the lock under which it woke the goroutines that wait, so finish sees it
 	w.mu.Unlock()
 }
 
