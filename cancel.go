@@ -134,8 +134,8 @@ func (c *session) endLegacy() {
 
 // ---- the end of a session ----
 
-// graceTime is how long responses may be written after WaitDelay has passed, and how long a write to the
-// trace may take.
+// graceTime is how long responses may be written after WaitDelay has passed. A write to the trace may take
+// as long, so that the trace does not delay the end more than that.
 const graceTime = 100 * time.Millisecond
 
 // endInput is called with the error of r when r has ended or failed. After the end of the
@@ -213,6 +213,12 @@ func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.C
 //
 //	open ends ─▶ up to CancelDelay ─▶ cancelHandlers ─▶ up to WaitDelay ─▶ deadline ─▶ graceTime ─▶ lastMoment
 //
+// At the deadline, one of these is so:
+//
+//	all has ended                                   only the output is waited for, until lastMoment
+//	requests remain                                 they are named and not waited for any more
+//	only the reader or goroutines about to end      they are waited for, too, until lastMoment
+//
 // When idle is closed, the WaitGroup counts nothing. When ended is closed, cancelHandlers has returned
 // too.
 func (c *session) waitForEnd(printed <-chan struct{}) error {
@@ -251,10 +257,10 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	if !allEnded {
 		unfinished = c.listUnfinished()
 	}
-	// Not deadline and graceTime: the deadline may be long ago, because a busy machine has not run this
+	// Not deadline.Add(graceTime), because the deadline may be long ago: a busy machine has not run this
 	// goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	if unfinished == "" { // at most goroutines that are about to end remain
+	if unfinished == "" {
 		allEnded = waitFor(ended, time.Until(lastMoment))
 	}
 	allWritten := c.out.finish(time.Until(lastMoment))
@@ -489,14 +495,14 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	}
 	ctx, release := signal.NotifyContext(parent, which...)
 	unwatch := context.AfterFunc(ctx, func() {
-		// After a signal the next one has its default effect. If parent has ended, signals stay caught, and so
-		// ignored, until a second after stop.
+		// After a signal the next one has its default effect. If parent has ended, signals are still caught
+		// until a second after stop, and have no effect, because ctx has ended already.
 		if parent.Err() == nil {
 			release()
 		}
 	})
 	return ctx, func() {
-		unwatch()
+		unwatch() // otherwise a signal of the last second would release, and the next one end main
 		time.AfterFunc(time.Second, release)
 	}
 }

@@ -186,8 +186,11 @@ package mcp
 // Part 2 is JSON and Go: schemas from types; schemas by hand; arguments by their schema; values
 // to JSON; JSON. It is on both paths of a call:
 //
-//	arguments ─▶ rules.check: schema.checked, by the schema that is listed, then by the Go type ─▶ rules.unmarshal ─▶ In ─▶ handler
+//	arguments ─▶ rules.check: schema.checked, by what is listed, and schema.fitted, by the Go type ─▶ rules.unmarshal ─▶ In ─▶ handler
 //	handler ─▶ Out ─▶ marshalOutput: encoding/json, and nulls replaced as the schema shows ─▶ toolResponse, in session.go
+
+// A function that appends a member or an element to JSON also appends a comma. closeWith removes the
+// last one.
 
 import (
 	"bytes"
@@ -584,9 +587,9 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	}
 
 	goType, found := derive(from, where+": In", forArguments)
-	mayDiffer := t.InputSchema != nil || found.usesMethod // then a part is by hand
 	source := where + ": InputSchema"
-	if t.InputSchema == nil {
+	byHand := t.InputSchema != nil
+	if !byHand {
 		if found.undescribed != nil {
 			panic(found.undescribed.Error() + ", or set InputSchema")
 		}
@@ -597,7 +600,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	// A type without a JSON type has a method that reads it, or is an interface.
 	panicUnless(goType.jsonType == "object" || goType.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
-	in := &rules{parseSchema(&t.InputSchema, source, forArguments, &warnings), goType, mayDiffer}
+	in := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, &warnings), typed: goType}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
 	for _, f := range in.listed.fields {
 		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
@@ -605,7 +608,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		panicUnless(goType.jsonType != "object" || goType.typ.Kind() != reflect.Struct || goType.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", goType.typ, f.name)
 	}
-	in.bind(source)
+	in.mustFit = in.listed.attachTypes(goType, source) || byHand
 
 	var out *schema // of results that encoding/json writes; nil for a text and for content
 	source = where + ": OutputSchema"
@@ -1035,7 +1038,7 @@ type item struct {
 	place   *list.Element              // in itemList.inOrder
 	enabled func(context.Context) bool // Tool.Enabled
 
-	match func(uri string) (vars map[string]string, ok bool) // of a template
+	match func(uri string) (vars map[string]string, ok bool) // is called for templates
 	run   responder
 
 	output    *schema                 // of a tool: the output schema, or nil
@@ -1060,11 +1063,11 @@ func jsonOf(v any) ([]byte, error) {
 	return marshal(v)
 }
 
-// addItem adds an item, or replaces the item of the same name, and notifies the clients if the
-// list has changed: a program may add its tools again each time that a client lists them, and the
-// client may list them each time that it is notified, so they would never end. Whether a tool with
-// Enabled has changed is not known here. A kind stays declared once an item of it was added, because
-// clients ask for the capabilities only once.
+// addItem adds an item, or replaces the item of the same name. It notifies the clients only if the list
+// has changed. Otherwise a program that adds its tools again each time that a client lists them, and a
+// client that lists them each time that it is notified, would go on for ever. Whether a tool with Enabled
+// has changed is not known here. A kind stays declared once an item of it was added, because clients ask
+// for the capabilities only once.
 func (s *Server) addItem(k kind, it *item) {
 	s.mu.Lock()
 	l := &s.lists[k]
@@ -1417,7 +1420,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
 	// message with attributes that are not JSON, as slog writes the year 10000 before Go 1.27.
 	var message []byte
-	if !extract(fields, unchecked, into{slog.MessageKey, &message}) || len(fields) == len(message)+len(`{"msg":}`) {
+	if !extract(fields, untrusted, into{slog.MessageKey, &message}) || len(fields) == len(message)+len(`{"msg":}`) {
 		fields = appendString(nil, record.Message)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, logLevels[levelOf(record.Level)], `",`)
@@ -1500,8 +1503,8 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	}
 	s.allowsOthers = true // the schema of a form has no keyword additionalProperties; a stray answer is dropped
 	text := s.render()
-	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, new([]string)), typed: s, both: true}
-	in.bind("mcp: Elicit")
+	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, new([]string)), typed: s, mustFit: true}
+	in.listed.attachTypes(s, "mcp: Elicit")
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
@@ -1722,12 +1725,11 @@ func SchemaOf[T any]() json.RawMessage {
 }
 
 // A schema describes the JSON form of a Go type, with the tags of a field, or holds a schema
-// that was written by hand. It is not changed once it is complete. The schema of a type that
-// contains itself contains itself too.
+// that was parsed. It is not changed any more when its tool was added or its form is sent. The schema of
+// a type that contains itself contains itself too.
 type schema struct {
-	typ           reflect.Type // nil if the schema was parsed
-	bound         *schema      // that of the Go type which takes the value: itself, or, if it was parsed, set by bind
-	fromMethod    []byte       // what the method JSONSchema of typ returns, in place of all that follows
+	typ           reflect.Type // the Go type that has this form; nil if it is not known
+	fromMethod    []byte       // what the method JSONSchema of typ returns, which is listed in place of what follows
 	jsonType      string       // besides null; "" if there is none, or more than one
 	jsonTypes     []string     // parsed: those that are allowed; nil: all
 	fields        []*field     // of an object
@@ -1767,9 +1769,6 @@ func (s *schema) property(name string) *field {
 	return nil
 }
 
-// isTyped reports whether s describes a Go type, and was not parsed.
-func (s *schema) isTyped() bool { return s.typ != nil }
-
 // allowsNull reports whether null is a valid value.
 func (s *schema) allowsNull() bool {
 	return (s.jsonTypes == nil && s.jsonType == "" || slices.Contains(s.jsonTypes, "null")) && (s.enum == nil || slices.Contains(s.enum, "null"))
@@ -1804,7 +1803,6 @@ type deriver struct {
 	why   purpose
 	known map[reflect.Type]*schema // ends the recursion
 
-	usesMethod  bool     // a method JSONSchema describes a part
 	badTag      error    // a tag that is invalid
 	undescribed error    // a part that has no schema, and is left to encoding/json
 	warnings    []string // of arguments: the fields that are left out, and tags that have no effect
@@ -1818,13 +1816,14 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 // schema describes t. The methods of t come first, because they decide what encoding/json
 // reads and writes:
 //
-//	its JSON method and JSONSchema                       the form is what JSONSchema returns
-//	its JSON method alone                                any form: it has no JSON type
-//	a JSON method of the other direction                 the form of its kind, but it cannot be listed
-//	JSONSchema alone                                     the form of its kind; what is listed is what JSONSchema returns
-//	its text method                                      a string
+//	its JSON method and JSONSchema            what JSONSchema returns
+//	its JSON method alone                     any JSON; it cannot be listed
+//	a JSON method of the other direction      as without it; it cannot be listed
+//	JSONSchema alone                          as without it; what JSONSchema returns is listed
+//	its text method                           a string
 //
-// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise.
+// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise. What cannot be listed is
+// described for schemas by hand.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1833,28 +1832,23 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		return s
 	}
 	s := &schema{typ: t}
-	s.bound = s
 	d.known[t] = s
-	has := reflect.PointerTo(t).Implements
-	reads, writes := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
 	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
+	has := reflect.PointerTo(t).Implements
+	reads := has(reflect.TypeFor[json.Unmarshaler]()) && !isTime
+	writes := has(reflect.TypeFor[json.Marshaler]()) && !isTime
 	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments
-	if d.why != forNulls && (methodDecides || !reads && !writes) { // otherwise JSONSchema describes the other direction
+	isOtherDirection := (reads || writes) && !methodDecides // which JSONSchema may describe
+	if !isOtherDirection && d.why != forNulls {
 		s.fromMethod = schemaFromMethod(t, where, methodDecides)
-		d.usesMethod = d.usesMethod || s.fromMethod != nil
 	}
-	switch {
-	case s.fromMethod != nil && methodDecides:
-		return s
-	case (reads || writes || isNumber) && !isTime: // it is described below all the same, for schemas by hand
+	if (reads || writes || isNumber) && s.fromMethod == nil {
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write "+plainType(t))
 	}
 	switch k := t.Kind(); {
+	case methodDecides || isNumber: // any JSON type
 	case isTime:
 		s.jsonType, s.format, s.hasTextMethod = "string", "date-time", true
-	case methodDecides || isNumber:
-		// Its method decides. A type with only the other of the two methods is described below, because
-		// encoding/json treats it like any type of its kind.
 	case d.why == forArguments && has(reflect.TypeFor[encoding.TextUnmarshaler]()),
 		d.why != forArguments && has(reflect.TypeFor[encoding.TextMarshaler]()):
 		s.jsonType, s.hasTextMethod = "string", true
@@ -1883,15 +1877,13 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 			d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
 			s.jsonType, s.items = "", nil
 		}
+	case k == reflect.Map && t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.Interface && t.Elem().NumMethod() == 0:
+		s.jsonType, s.allowsOthers = "object", true
 	case k == reflect.Map:
-		s.jsonType = "object"
 		if t.Key().Kind() != reflect.String {
 			d.cannotDescribe(where, t, "write a map with string keys")
-		} else if elem := t.Elem(); elem.Kind() == reflect.Interface && elem.NumMethod() == 0 {
-			s.allowsOthers = true
-			break
 		}
-		s.others = d.schema(t.Elem(), where+"[]")
+		s.jsonType, s.others = "object", d.schema(t.Elem(), where+"[]")
 	default: // an interface, or what JSON has not
 		d.cannotDescribe(where, t, `write a concrete type that JSON has, or map[string]any, or leave it out by the tag json:"-"`)
 	}
@@ -2027,11 +2019,13 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 	return all
 }
 
-// checkTags returns an error if a tag would have no effect, or would mislead models. What the tags
-// say is written by appendNode, and checked when the schema is parsed.
+// checkTags returns an error if one of our tags would have no effect, or would mislead models, and warns
+// of tags that are almost ours. What the tags say is written by appendNode, and checked when the schema is
+// parsed.
 func (d *deriver) checkTags(f *field) error {
 	for _, word := range strings.Fields(string(f.tag)) {
-		key, _, isKey := strings.Cut(word, `:"`) // in a value, a backslash is before the quote
+		// A word of a value is not a key: a quote in a value is written \".
+		key, _, isKey := strings.Cut(word, `:"`)
 		isName := func(name string) bool { return strings.EqualFold(name, key) }
 		for _, tag := range misspelledTags {
 			if isKey && key != tag.write && slices.ContainsFunc(strings.Fields(tag.names), isName) {
@@ -2082,7 +2076,7 @@ var boundWords = map[string][]string{
 	"string": {"minLength", "maxLength"}, "array": {"minItems", "maxItems"},
 }
 
-// formats lists the formats that a form may have.
+// formats lists the formats that tags and schemas may name. Others are ignored.
 var formats = []string{"email", "uri", "date", "date-time"}
 
 // hasOwnText reports whether s is a string with a form of its own, as of a type with UnmarshalText.
@@ -2134,6 +2128,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
 	level := len(around) + 1
+	// A list cannot be cut, so the object around it is, if the list is too deep.
 	isTooDeep := func(inner *schema) bool { return level+inner.listDepth() > maxLevels }
 	mustCut := len(b) > maxSchema || level >= maxLevels || slices.Contains(around, s.typ) || s.others != nil && isTooDeep(s.others) ||
 		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
@@ -2172,7 +2167,7 @@ func (s *schema) appendFromMethod(b []byte, tag reflect.StructTag) []byte {
 	if dflt == nil {
 		dflt = member(s.fromMethod, "default")
 	}
-	return closeWith(copyMembers(rawMember(b, "default", dflt), s.fromMethod, "description", "default"), "}")
+	return closeWith(copyMembersExcept(rawMember(b, "default", dflt), s.fromMethod, "description", "default"), "}")
 }
 
 // defaultOf returns the default in a tag for a value of a JSON type, or nil if there is none. That of a
@@ -2310,9 +2305,9 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		p.must(isText, "required must be a list of names")
 		f := s.property(name)
 		p.must(f == nil || f.optional, "required names %q twice", name)
-		p.reportIf(f == nil, "required has "+oneLine(name)+", which properties has not"+refused)
+		p.reportIf(f == nil, "required has "+oneLine(name)+", which properties has not"+someRefuse)
 		if f == nil {
-			other := *cmp.Or(s.others, anything) // a copy, because bind changes it
+			other := *cmp.Or(s.others, anything) // a copy, because attachTypes changes it
 			f = &field{name: name, schema: &other}
 			s.fields = append(s.fields, f)
 		}
@@ -2329,7 +2324,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		s.enum = append(s.enum, canonical(val))
 	}
 	isNotText := func(val string) bool { return val[0] != '"' }
-	p.reportIf(constant == nil && slices.ContainsFunc(s.enum, isNotText), "enum has values that are not strings"+refused)
+	p.reportIf(constant == nil && slices.ContainsFunc(s.enum, isNotText), "enum has values that are not strings"+someRefuse)
 	if format, _ := unquote(node["format"]); s.jsonType == "string" && slices.Contains(formats, format) {
 		s.format = format
 	}
@@ -2363,9 +2358,9 @@ func (p *schemaParser) reportIf(isThere bool, text string) {
 	}
 }
 
-// refused ends the report of a shape for which some providers refuse the tool, or every request that has
+// someRefuse ends the report of a shape for which some providers refuse the tool, or every request that has
 // it.
-const refused = ": some providers refuse that"
+const someRefuse = ": some providers refuse that"
 
 // reportNode reports the keywords of a node that are not enforced, and its shapes that some providers
 // refuse. node has its members by name.
@@ -2382,17 +2377,17 @@ func (p *schemaParser) reportNode(raw []byte, node map[string][]byte, s *schema)
 		}
 		p.reportIf(!isKnown || word == "items" && s.jsonType != "array", warning)
 	}
-	p.reportIf(p.level == 1 && node["properties"] == nil, "properties is missing"+refused)
-	p.reportIf(node["type"] == nil && !typeIsInside, "type is missing"+refused)
-	p.reportIf(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"+refused)
-	p.reportIf(s.jsonType == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing"+refused)
-	p.reportIf(s.jsonType != "object" && s.jsonType != "" && node["properties"] != nil, "properties is beside the type "+s.jsonType+refused)
-	p.reportIf(node["const"] != nil, "const is used"+refused)
+	p.reportIf(p.level == 1 && node["properties"] == nil, "properties is missing"+someRefuse)
+	p.reportIf(node["type"] == nil && !typeIsInside, "type is missing"+someRefuse)
+	p.reportIf(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"+someRefuse)
+	p.reportIf(s.jsonType == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing"+someRefuse)
+	p.reportIf(s.jsonType != "object" && s.jsonType != "" && node["properties"] != nil, "properties is beside the type "+s.jsonType+someRefuse)
+	p.reportIf(node["const"] != nil, "const is used"+someRefuse)
 	for _, bound := range s.bounds {
-		p.reportIf(bound != "" && (isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992")), "a bound is above 2^53"+refused)
+		p.reportIf(bound != "" && (isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992")), "a bound is above 2^53"+someRefuse)
 	}
-	p.reportIf(node["contentEncoding"] != nil, "contentEncoding is used"+refused)
-	p.reportIf(p.level > maxLevels, "there are more than 10 levels"+refused)
+	p.reportIf(node["contentEncoding"] != nil, "contentEncoding is used"+someRefuse)
+	p.reportIf(p.level > maxLevels, "there are more than 10 levels"+someRefuse)
 }
 
 // typeNames lists the types of JSON Schema.
@@ -2400,17 +2395,16 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 
 // ---- arguments by their schema ----
 //
-// Arguments are checked as text, and then set. schema.checked walks over the raw JSON by the schema
-// that is listed. It continues after a fault, so that the model sees all of them, each with its place.
-// It returns the arguments as the handler receives them: with converted values and defaults, and
-// without what is treated as absent. What needs no change is returned as it is, without a copy.
+// Arguments are checked as text, and then set.
 //
-// Each node of the schema that is listed is bound to the schema of the Go type that takes the value:
+// schema.checked walks over the raw JSON by the schema that is listed. It continues after a fault, so
+// that the model sees all of them, each with its place. It returns the arguments with converted values
+// and defaults, and without what is treated as absent. What needs no change is returned as it is,
+// without a copy.
 //
-//	the JSON type of a value, its enum and bounds, and its default    the node
-//	the methods and the size of the Go type                           the node, with the schema to which it is bound
-//	the inside of an object that was cut                              the schema to which the node is bound
-//	what a schema by hand, or a form, allows and the type may not     a second pass, by the schema of the type alone
+// If there is no fault, schema.fitted walks by the schema of the Go type, for what the listed one does not say: what
+// the type's methods require, what is inside of an object that was cut, and what a schema by hand
+// allows and the type does not take. For most tools there is no such thing, and this walk is left out.
 //
 // rules.unmarshal then sets the Go value. It sets the strings, numbers and booleans of a struct
 // itself, because encoding/json takes four times as long for a long text, and a call with two numbers
@@ -2418,9 +2412,9 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 
 // rules are the schemas by which a value is read.
 type rules struct {
-	listed *schema // what clients see, parsed; it alone has enums, defaults, and members that are required
-	typed  *schema // of the Go type that takes the value
-	both   bool    // what is valid by listed must be checked by typed, too
+	listed  *schema // what clients see, parsed
+	typed   *schema // of the Go type that takes the value
+	mustFit bool    // typed may require more than listed says
 }
 
 // An origin says where a value comes from, which decides what is converted.
@@ -2428,8 +2422,8 @@ type origin int
 
 const (
 	fromTag  origin = iota // a tag or a keyword: nothing is converted
-	fromForm               // what a user has filled in: texts that hold JSON of another type
-	fromCall               // arguments: also whole numbers where a string is needed
+	fromForm               // what a user has filled in: texts that hold JSON of another type are converted
+	fromCall               // arguments: whole numbers are converted too where a string is needed
 )
 
 // unmarshal sets what v points to from raw; nil means an object without members. It returns all
@@ -2442,55 +2436,61 @@ func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 	if err != nil {
 		return err
 	}
-	to := settable(reflect.ValueOf(v).Elem())
+	to := target(reflect.ValueOf(v).Elem())
 	if in.typed.jsonType != "object" || to.Kind() != reflect.Struct {
 		return notValid(setAny(to, raw))
 	}
+	var c checker
 	for name, val := range members(raw) {
-		if err := notValid(in.typed.setField(to, string(name), val)); err != nil {
-			return fmt.Errorf("%s %w", oneLine(string(name)), err)
-		}
+		before := len(c.faults)
+		c.addFault(in.typed.setField(to, string(name), val))
+		c.prefixMember(before, string(name))
 	}
-	return nil
+	return c.err()
 }
 
 // check returns raw as the Go type takes it, or all faults as one error.
 func (in *rules) check(raw []byte, from origin) ([]byte, error) {
 	c := checker{from: from}
 	raw = in.listed.checked(raw, false, &c)
-	if c.faults == nil && in.both {
-		raw = in.typed.checked(raw, false, &c)
+	if in.mustFit && c.faults == nil {
+		raw = in.typed.fitted(raw, &c)
 	}
 	return raw, c.err()
 }
 
-// bind binds the schema that is listed, and those inside of it, to those of the Go type. If the JSON types
-// differ, as they may with a schema by hand, only the second pass can check what the type requires. bind
-// panics unless the type can hold the defaults of the members, at any depth: otherwise each call without
-// such an argument would fail.
-func (in *rules) bind(where string) {
-	if in.listed.jsonType == in.typed.jsonType || in.typed.fromMethod != nil {
-		in.listed.bound = in.typed
-		// The text of a derived schema says only in its description that a string is base64.
-		in.listed.encoding = cmp.Or(in.listed.encoding, in.typed.encoding)
+// attachTypes tells s, which was parsed, about the Go type that t describes, and reports whether the type may
+// require more than s says. It panics unless the type can hold the defaults of the members, at any depth:
+// otherwise each call without such an argument would fail.
+func (s *schema) attachTypes(t *schema, where string) (more bool) {
+	if s.jsonType == t.jsonType {
+		s.typ = t.typ
+		s.encoding = cmp.Or(s.encoding, t.encoding) // the text says it in the description
 	}
-	for _, f := range in.listed.fields {
-		inner := &rules{f.schema, cmp.Or(in.typed.others, anything), in.both}
-		if goField := in.typed.property(f.name); goField != nil {
-			inner.typed = goField.schema
-		}
-		inner.bind(where + "." + f.name)
-		if f.schema.dflt != nil {
-			_, err := inner.check(f.schema.dflt, fromCall)
-			panicUnless(err == nil, where+"."+f.name, "default: %v", err)
+	isCut := !s.describesMembers() && (t.fields != nil || t.others != nil)
+	more = isCut || t.fromMethod != nil || t.hasTextMethod && s.format == ""
+	attachInner := func(inner, typed *schema, path string) {
+		moreInside := inner.attachTypes(typed, where+path)
+		more = more || moreInside
+		if inner.dflt != nil {
+			_, err := (&rules{inner, typed, true}).check(inner.dflt, fromCall)
+			panicUnless(err == nil, where+path, "default: %v", err)
 		}
 	}
-	if in.listed.items != nil {
-		(&rules{in.listed.items, cmp.Or(in.typed.items, anything), in.both}).bind(where + "[]")
+	for _, f := range s.fields {
+		typed := cmp.Or(t.others, anything)
+		if goField := t.property(f.name); goField != nil {
+			typed = goField.schema
+		}
+		attachInner(f.schema, typed, "."+f.name)
 	}
-	if in.listed.others != nil {
-		(&rules{in.listed.others, cmp.Or(in.typed.others, anything), in.both}).bind(where + "[]")
+	if s.items != nil {
+		attachInner(s.items, cmp.Or(t.items, anything), "[]")
 	}
+	if s.others != nil {
+		attachInner(s.others, cmp.Or(t.others, anything), "[]")
+	}
+	return more
 }
 
 // A checker collects the faults of one value, each with its place. The method that finds a fault
@@ -2516,7 +2516,7 @@ func (c *checker) err() error {
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(fault, "."), " "))
 	}
 	if c.isFull() {
-		lines = append(lines[:maxFaults], "what follows was not checked")
+		lines = append(lines[:maxFaults], "there may be more")
 	}
 	return errors.New(strings.Join(lines, "; "))
 }
@@ -2553,39 +2553,32 @@ const maxNesting = 100
 // given is not valid, which is added to the faults, or if it is a null that is treated as absent, because
 // it is optional and s does not allow null.
 func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
+	if c.isFull() {
+		return given
+	}
+	raw := s.converted(given, c.from)
 	var err error
-	raw, bound := s.converted(given, c.from), cmp.Or(s.bound, anything)
-	before := len(c.faults)
 	c.depth++
 	switch typ := jsonTypeOf(raw); {
-	case typ == "null" && s.isTyped(): // encoding/json stores a null in each type
 	case typ == "null" && optional && !s.allowsNull():
 		raw = nil
 	case !s.allows(raw):
 		err = s.wrongType(given)
 	case c.depth > maxNesting:
-		err = errors.New("is nested too deeply")
+		err = errTooDeep
 	case s.enum != nil && !s.enumHas(raw):
 		err = errors.New("must be one of " + strings.Join(s.enum, ", ") + ", got " + excerpt(given))
-	case typ == "object" && (s.describesMembers() || c.depth == 1): // checkObject drops an argument that has no schema
+	case typ == "string":
+		err = s.checkText(raw)
+	case typ == "number":
+		err = cmp.Or(s.checkBounds("be", raw), s.checkRange(raw))
+		if s.jsonType == "integer" {
+			raw = plainNumber(raw)
+		}
+	case typ == "object" && (s.describesMembers() || c.depth == 1): // at the top, wait_for_previous is dropped
 		raw = s.checkObject(raw, c)
-	case typ == "object" && bound.describesMembers(): // s was cut
-		raw = bound.checkObject(raw, c)
 	case typ == "array" && s.jsonType == "array":
 		raw = s.checkList(raw, c)
-	case typ == "string":
-		err = cmp.Or(s.checkText(raw), bound.checkText(raw))
-	case typ == "number":
-		err = cmp.Or(s.checkBounds("be", raw), bound.checkRange(raw))
-		if s.jsonType == "integer" {
-			// Without fraction and exponent, unless it would be so long that no Go type holds it.
-			if plain := plainNumber(raw); len(plain) <= 20 {
-				raw = plain
-			}
-		}
-	}
-	if bound.fromMethod != nil && raw != nil && err == nil && len(c.faults) == before {
-		err = bound.checkUnmarshaler(raw)
 	}
 	if err != nil {
 		c.addFault(err)
@@ -2595,9 +2588,11 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 	return raw
 }
 
-// describesMembers reports whether s says anything about the members of an object.
+var errTooDeep = errors.New("is nested too deeply")
+
+// describesMembers reports whether s, which was parsed, says anything about the members of an object.
 func (s *schema) describesMembers() bool {
-	return s.fields != nil || s.others != nil || !s.isTyped() && !s.allowsOthers
+	return s.fields != nil || s.others != nil || !s.allowsOthers
 }
 
 // converted returns raw, or the value that is meant by it if s does not allow raw. Models send numbers,
@@ -2622,27 +2617,31 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 		return value
 	case err == nil && s.jsonType == "object" && string(value) == "[]":
 		return []byte("{}")
-	case !isText || !isListOfTexts:
-		return raw
-	// The text may be the only element of the list.
+	case isText && isListOfTexts:
+		return textAsList(raw, inside)
+	}
+	return raw
+}
+
+// textAsList returns the list of texts that is meant by a text. inside is the text without the blanks
+// around it.
+func textAsList(text, inside []byte) []byte {
+	switch {
 	case bytes.HasPrefix(inside, []byte("[")), bytes.HasPrefix(inside, []byte("{")): // JSON with a mistake
-		return raw
-	case string(raw) == `""` || string(inside) == "null": // no list; checked treats a null as absent if it may
+		return text
+	case string(text) == `""`, string(inside) == "null": // no list, which is valid if the list is optional
 		return []byte("null")
 	}
-	return join(nil, "[", string(raw), "]")
+	return join(nil, "[", string(text), "]")
 }
 
 // allows reports whether a value has a JSON type that s allows.
 func (s *schema) allows(raw []byte) bool {
 	typ := jsonTypeOf(raw)
-	switch {
-	case typ == s.jsonType || s.jsonType == "" && s.jsonTypes == nil || slices.Contains(s.jsonTypes, typ):
+	if typ == s.jsonType || s.jsonType == "" && s.jsonTypes == nil || slices.Contains(s.jsonTypes, typ) {
 		return true
-	case typ == "number" && (s.jsonType == "integer" || slices.Contains(s.jsonTypes, "integer")):
-		return isInteger(raw)
 	}
-	return typ == "array" && s.isTyped() && s.encoding != "" // a []byte takes a list of numbers, too
+	return typ == "number" && (s.jsonType == "integer" || slices.Contains(s.jsonTypes, "integer")) && isInteger(raw)
 }
 
 // jsonTypeOf returns the JSON type of a value.
@@ -2666,7 +2665,7 @@ func (s *schema) wrongType(raw []byte) error {
 // of those that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
 func (s *schema) checkObject(raw []byte, c *checker) []byte {
-	came := make(map[string]bool) // the names that came: false if the member is treated as absent
+	came := make(map[string]bool) // has the names that came; false means that the member is treated as absent
 	raw = rewritten(raw, func(key, given []byte) (val []byte) {
 		before := len(c.faults)
 		f := s.property(string(key))
@@ -2679,9 +2678,9 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 		case c.isFull():
 			return given
 		// Gemini CLI adds this argument to those of every tool, for its own use.
-		case isOther && f.name == "wait_for_previous" && c.depth == 1 && !s.isTyped():
+		case isOther && f.name == "wait_for_previous" && c.depth == 1:
 			return nil
-		case isOther && s.refuses(f.name):
+		case isOther && !s.allowsOthers:
 			c.addFault(s.unknownName())
 		case again:
 			c.addFault(errors.New("came twice"))
@@ -2696,7 +2695,7 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 	for _, f := range s.fields {
 		before := len(c.faults)
 		switch {
-		case came[f.name] || s.isTyped(): // a Go type requires nothing
+		case came[f.name]:
 		case !f.optional:
 			c.addFault(errors.New("is required"))
 		case f.schema.dflt != nil:
@@ -2707,7 +2706,7 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 	if defaults == nil {
 		return raw
 	}
-	return closeWith(append(copyMembers([]byte("{"), raw), defaults...), "}")
+	return closeWith(append(copyMembersExcept([]byte("{"), raw), defaults...), "}")
 }
 
 // checkList is checked for the elements of a list.
@@ -2715,9 +2714,6 @@ func (s *schema) checkList(raw []byte, c *checker) []byte {
 	n := 0
 	raw = rewritten(raw, func(_, given []byte) []byte {
 		before := len(c.faults)
-		if c.isFull() {
-			return given
-		}
 		val := cmp.Or(s.items, anything).checked(given, false, c)
 		c.prefixElement(before, n)
 		n++
@@ -2725,6 +2721,66 @@ func (s *schema) checkList(raw []byte, c *checker) []byte {
 	})
 	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(n), 10)))
 	return raw
+}
+
+// fitted returns the value that is meant by given, which is valid by the schema that is listed, or nil if
+// the Go type that s describes does not take it, which is added to the faults.
+func (s *schema) fitted(given []byte, c *checker) []byte {
+	raw, before := s.converted(given, c.from), len(c.faults)
+	var err error
+	c.depth++
+	switch typ := jsonTypeOf(raw); {
+	case typ == "null": // encoding/json stores a null in each type
+	case typ == "array" && s.encoding != "": // and a list of numbers in a []byte
+	case !s.allows(raw):
+		err = s.wrongType(given)
+	case c.depth > maxNesting:
+		err = errTooDeep
+	case typ == "string":
+		err = s.checkText(raw)
+	case typ == "number":
+		err = cmp.Or(s.checkBounds("be", raw), s.checkRange(raw))
+		if s.jsonType == "integer" {
+			raw = plainNumber(raw)
+		}
+	case typ == "object" && (s.fields != nil || s.others != nil):
+		raw = rewritten(raw, func(key, val []byte) []byte { return s.fittedMember(string(key), val, c) })
+	case typ == "array" && s.items != nil:
+		n := 0
+		raw = rewritten(raw, func(_, val []byte) []byte {
+			before := len(c.faults)
+			val = s.items.fitted(val, c)
+			c.prefixElement(before, n)
+			n++
+			return val
+		})
+	}
+	if s.fromMethod != nil && err == nil && len(c.faults) == before {
+		err = s.checkUnmarshaler(raw)
+	}
+	if err != nil {
+		c.addFault(err)
+		raw = nil
+	}
+	c.depth--
+	return raw
+}
+
+// fittedMember is fitted for a member of an object. encoding/json matches names without regard to case: it
+// would store a member by a name which is that of a field except for its case in that field.
+func (s *schema) fittedMember(name string, val []byte, c *checker) []byte {
+	before := len(c.faults)
+	f := s.property(name)
+	switch {
+	case f != nil:
+		val = f.schema.fitted(val, c)
+	case s.others != nil:
+		val = s.others.fitted(val, c)
+	case slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) }):
+		c.addFault(s.unknownName())
+	}
+	c.prefixMember(before, name)
+	return val
 }
 
 // rewritten returns an object or a list with what change returns in place of each value, and without
@@ -2759,16 +2815,6 @@ func beginning(raw []byte, n int) []byte {
 		n--
 	}
 	return b
-}
-
-// refuses reports whether an object must not have a member that s does not describe. A Go struct has no
-// place for any. encoding/json ignores such a member, but it matches names without regard to case: if
-// the name is that of a field except for its case, it would set that field.
-func (s *schema) refuses(name string) bool {
-	if !s.isTyped() {
-		return !s.allowsOthers
-	}
-	return slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
 }
 
 // anything is the schema that allows every value, for what is not described.
@@ -2817,8 +2863,8 @@ func (s *schema) checkText(raw []byte) error {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
 			return errors.New("must be base64")
 		}
-	// A text is unmarshalled here, and again when it is set, so that its fault comes with the others. That of
-	// a time.Time has been checked by its format.
+	// A text is unmarshalled here, and again when it is set, so that its fault has a place. That of a
+	// time.Time has been checked by its format.
 	case s.hasTextMethod && s.format == "":
 		return notValid(reflect.New(s.typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)))
 	}
@@ -2873,15 +2919,16 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 	return nil
 }
 
-// plainNumber returns a number without an exponent, and a whole one without a fraction, or as it
-// was written if a float64 does not keep all of its digits. A number that is too small for one is 0.
+// plainNumber returns a number without an exponent, and a whole one without a fraction. A number stays as it
+// was written if a float64 does not keep all of its digits, or if it would have more than 20, which no Go
+// integer holds. A number that is too small for a float64 is 0.
 func plainNumber(num []byte) []byte {
 	if isPlain(num) && string(num) != "-0" {
 		return num
 	}
 	f, _ := strconv.ParseFloat(string(num), 64)
 	plain := strconv.AppendFloat(nil, f+0, 'f', -1, 64) // -0+0 is 0
-	if f != 0 && significantDigits(string(plain)) != significantDigits(string(num)) {
+	if len(plain) > 20 || f != 0 && significantDigits(string(plain)) != significantDigits(string(num)) {
 		return num
 	}
 	return plain
@@ -2945,19 +2992,19 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 		return nil
 	case f.hasStringOption: // which encoding/json knows
 		object := closeWith(appendMember([]byte("{"), []byte(name), raw), "}")
-		return json.Unmarshal(object, v.Addr().Interface())
+		return notValid(json.Unmarshal(object, v.Addr().Interface()))
 	}
 	for _, i := range f.index {
-		v = settable(v).Field(i)
+		v = target(v).Field(i)
 	}
 	switch typ := jsonTypeOf(raw); {
 	case typ == "string" && f.schema.isPlainText():
 		text, _ := unquote(raw)
-		settable(v).SetString(text)
+		target(v).SetString(text)
 	case typ == "boolean" && f.schema.jsonType == "boolean":
-		settable(v).SetBool(raw[0] == 't')
+		target(v).SetBool(raw[0] == 't')
 	case typ == "number" && (f.schema.jsonType == "number" || f.schema.jsonType == "integer"):
-		v = settable(v)
+		v = target(v)
 		switch num, bits := string(raw), v.Type().Bits(); {
 		case v.CanFloat():
 			f, _ := strconv.ParseFloat(num, bits)
@@ -2970,13 +3017,13 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 			v.SetUint(n)
 		}
 	default:
-		return setAny(v, raw)
+		return notValid(setAny(v, raw))
 	}
 	return nil
 }
 
-// settable returns what v points to, through any number of pointers. It sets those that are nil.
-func settable(v reflect.Value) reflect.Value {
+// target returns what v points to, through any number of pointers. It sets those that are nil.
+func target(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			v.Set(reflect.New(v.Type().Elem()))
@@ -3047,15 +3094,15 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 // for an optional member of an object. A null that cannot be replaced is an error if strict is set,
 // and stays otherwise.
 func (s *schema) filled(raw []byte, strict bool) (_ []byte, err error) {
-	others := s.others
+	each := s.others // what describes a member that is not in fields, or an element
 	if raw[0] == '[' {
-		others = s.items
+		each = s.items
 	}
-	if others == nil && s.fields == nil || raw[0] != '{' && raw[0] != '[' {
+	if each == nil && s.fields == nil || raw[0] != '{' && raw[0] != '[' {
 		return raw, nil
 	}
 	raw = rewritten(raw, func(name, val []byte) []byte {
-		f, inner := s.property(string(name)), cmp.Or(others, anything)
+		f, inner := s.property(string(name)), cmp.Or(each, anything)
 		if f != nil {
 			inner = f.schema
 		}
@@ -3205,11 +3252,11 @@ func escapedUnit(raw []byte) rune {
 // parts are walked again, strings are only skipped, because they may be long.
 type trust bool
 
-const unchecked, trusted trust = false, true
+const untrusted, trusted trust = false, true
 
 // scan returns the index after the value that begins at b[i], or -1 if it is not
 // valid JSON. It does not check UTF-8.
-func scan(b []byte, i int) int { return walk(b, i, 0, unchecked, nil) }
+func scan(b []byte, i int) int { return walk(b, i, 0, untrusted, nil) }
 
 // walk is scan, and calls visit, unless it is nil, with each member of an object, or with
 // each element of an array and a nil name. If visit returns false, walk returns -1. The argument
@@ -3373,21 +3420,20 @@ func skipString(b []byte, i int) int {
 }
 
 // skipPlain returns the index of the first quote, backslash or control character in
-// s[i:], or len(s). It examines eight bytes at a time, because texts may be long.
+// s[i:], or len(s). Its last loop would do. The first one examines eight bytes at a time, because texts
+// may be long.
 func skipPlain[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
-	// Flipping this bit makes '"' a blank and keeps the control characters below it, so one comparison
-	// finds both.
-	const quote = '"' ^ 2
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		// In low, '"' is now quote, and the control characters are still below it, so bytes below quote+1 are
-		// searched. In backslash, '\\' is now 0, so bytes below 1 are.
-		low, backslash := w^each*2, w^each*'\\'
+		// Flipping the bit of 2 makes '"' a blank, and control characters other ones. So in low, bytes up to a
+		// blank are searched. In backslash, '\\' is now 0, so bytes below 1 are.
+		low, backslash := w^(each*2), w^(each*'\\')
 		// In (x-each*n) &^ x, the highest bit of a byte is set if the byte is below n.
 		// Matches above the lowest one may be false, so only the lowest is used.
-		if below := ((low-each*(quote+1))&^low | (backslash-each)&^backslash) & (each << 7); below != 0 {
+		below := ((low-each*(' '+1))&^low | (backslash-each)&^backslash) & (each << 7)
+		if below != 0 {
 			return i + bits.TrailingZeros64(below)/8
 		}
 	}

@@ -1589,8 +1589,8 @@ func TestArguments(t *testing.T) {
 			P time.Duration `json:"p,omitempty" minimum:"5"`
 		}], []trial{
 			{`{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1","m":{"EN":1}}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1","m":{"en":1}}`},
-			{`{"t":"today","b":"?","a":"x"}`, `! t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64; ` +
-				`a is not valid: ParseAddr("x"): unable to parse IP`},
+			{`{"t":"today","b":"?","a":"x"}`, `! t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64`},
+			{`{"a":"x"}`, `! a is not valid: ParseAddr("x"): unable to parse IP`}, // after the faults by the schema
 			{`{"m":{"ENGLISH":1}}`, "! m is not valid: bad"},
 			{`{"p":1}`, "! p must be at least 5, got 1"}, // and not 1ns
 		}},
@@ -1852,7 +1852,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-	if got := results[1].text(); !strings.HasSuffix(got, "got 1e99; what follows was not checked") {
+	if got := results[1].text(); !strings.HasSuffix(got, "got 1e99; there may be more") {
 		t.Errorf("got %q", got)
 	}
 	// Checking stops then. A value that is long is not copied to be quoted.
@@ -3800,7 +3800,7 @@ func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	hand := &rules{typed: anything, listed: parseSchema(ptr(s.render()), "x", forArguments, new([]string))}
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
-	err := (&rules{typed: s, listed: hand.listed, both: true}).unmarshal(args, got.Interface(), fromCall)
+	err := (&rules{typed: s, listed: hand.listed, mustFit: true}).unmarshal(args, got.Interface(), fromCall)
 	if err != nil && strings.Contains(err.Error(), "plain digits") { // about which a schema says nothing
 		return err
 	}
@@ -3929,7 +3929,7 @@ func FuzzEnvelope(f *testing.F) {
 			t.Errorf("appendCompact: %v", err)
 		}
 		if i < len(b) { // as accept would, which never sees an empty line
-			extract(b[i:], unchecked) // must not panic
+			extract(b[i:], untrusted) // must not panic
 		}
 		if !valid {
 			return
@@ -3975,7 +3975,7 @@ func FuzzEnvelope(f *testing.F) {
 			t.Fatal(err)
 		}
 		var id, method []byte
-		extract(b, unchecked, into{"id", &id}, into{"method", &method})
+		extract(b, untrusted, into{"id", &id}, into{"method", &method})
 		if string(id) != string(m["id"]) || string(method) != string(m["method"]) {
 			t.Errorf("got the members %s and %s, want %s and %s", id, method, m["id"], m["method"])
 		}
@@ -4443,8 +4443,8 @@ func TestTypesDescribeThemselves(t *testing.T) {
 	}
 }
 
-// An error of UnmarshalJSON has its place, and comes with the others. A default in the schema makes
-// an argument optional, and must be one that UnmarshalJSON accepts.
+// An error of UnmarshalJSON has its place. It comes if there is no fault by the schema. A default in the
+// schema makes an argument optional, and must be one that UnmarshalJSON accepts.
 func TestFaultsOfTypesThatDescribeThemselves(t *testing.T) {
 	type in struct {
 		C    paint            `json:"c"`
@@ -4464,10 +4464,13 @@ func TestFaultsOfTypesThatDescribeThemselves(t *testing.T) {
 	try(t, s, []trial{
 		{`{"n":1}`, "{#0000ff} [] map[] true {{}} 1"},
 		{`{"n":1,"c":"#ffffff","l":"#ff0000","m":{"a":"#00ff00"},"p":null,"nest":{}}`, "{#ffffff} [{#ff0000}] map[a:{#00ff00}] true {{#0000ff}} 1"},
-		{`{"n":"x","c":"red","l":["#ff0000","blue"],"m":{"a":"green"},"p":"pink","nest":{"c":"grey"}}`,
-			`! n must be an integer, got "x"; c is not valid: "red" is not a color; l[1] is not valid: "blue" is not a color; ` +
+		{`{"n":"x","c":"red"}`, `! n must be an integer, got "x"`},
+		{`{"n":1,"c":"red","l":["#ff0000","blue"],"m":{"a":"green"},"p":"pink","nest":{"c":"grey"}}`,
+			`! c is not valid: "red" is not a color; l[1] is not valid: "blue" is not a color; ` +
 				`m.a is not valid: "green" is not a color; p is not valid: "pink" is not a color; nest.c is not valid: "grey" is not a color`},
 		{`{"n":1,"box":{"w":"x"}}`, `! box.w must be an integer, got "x"`}, // UnmarshalJSON sees only what the schema allows
+		{`{` + strings.Repeat(`"x":0,`, 11) + `"box":5}`, "! x is unknown (there is c, l, m, p, nest, n, box)" +
+			strings.Repeat("; x is unknown (there is c, l, m, p, nest, n, box)", 9) + "; there may be more"}, // nor do many faults hide another
 		{`{"n":1,"box":{"w":0}}`, `! box is not valid: "0" is no width`},
 	}...)
 	wantPanics(t, []mistake{

@@ -366,6 +366,66 @@ const (
 	keySubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
+// ---- the turn to read ----
+
+// maxInline is how long a turn is lent, and how long queued responses wait to be written. A loan for
+// a long line lasts as long again for each longText bytes, up to four times.
+const maxInline, longText = time.Millisecond, 256 << 10
+
+// A turn is the right to read and parse, which one goroutine has at a time. Before
+// work that may last, its holder lends it: then no goroutine has it, and the holder
+// reclaims it after the work. If pass is called in between, or if the work takes
+// longer than maxInline (more for a long line), a new goroutine gets the turn. After
+// that, the lender can reclaim the turn only while the new holder is itself lending, so
+// two goroutines never read at once. The first to reclaim it becomes the reader, and the
+// other goroutine exits. No goroutine ever waits for the turn. The WaitGroup counts the turn: the goroutine
+// that gets or reclaims it must call Done when it stops reading, and one that has lost it must not.
+//
+// For example, A lends the turn and runs a handler. After a millisecond the timer passes the turn to a
+// new goroutine, B, which reads on. When the handler returns, A cannot reclaim the turn, so it writes its
+// response and exits. But if B has just lent the turn, to write to a client that reads slowly, A reclaims
+// it and reads on. Then B cannot, and exits after the Write.
+type turn struct {
+	readLines func()      // runs on the goroutine that gets the turn
+	timer     *time.Timer // calls pass
+
+	mu   sync.Mutex // guards lent, and the order in which the timer is started and stopped
+	lent bool
+}
+
+// lend begins a loan for work on a line of size bytes. Only the holder may call it.
+func (t *turn) lend(size int) {
+	t.mu.Lock()
+	t.lent = true
+	// A long line takes time to parse, so its handler gets more time.
+	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4)))
+	t.mu.Unlock()
+}
+
+// reclaim takes the turn if it is lent, and reports whether the caller has it now.
+// Only a goroutine that has lent the turn may call it, once for each loan.
+func (t *turn) reclaim() (mine bool) {
+	t.mu.Lock()
+	if t.lent {
+		t.lent, mine = false, true
+		t.timer.Stop()
+	}
+	t.mu.Unlock()
+	return mine
+}
+
+// pass gives the turn to a new goroutine if it is lent. Any goroutine may call it at
+// any time. The timer may call it late, during the next loan, which only ends that loan
+// early.
+func (t *turn) pass() {
+	t.mu.Lock()
+	if t.lent {
+		t.lent = false
+		go t.readLines()
+	}
+	t.mu.Unlock()
+}
+
 // ---- read ----
 
 // readLines reads and accepts messages. It runs on the goroutine that has the turn to
@@ -384,7 +444,7 @@ func (c *session) readLines() {
 	for ended := false; counted && !ended && !c.out.isStopped(); {
 		c.waitForRoom()
 		m, err := c.nextMessage()
-		mustWrite := m == nil && c.out.acquire()
+		mustWrite := m == nil && c.out.acquire() // if no line is left, what is queued is written
 		switch {
 		case m != nil:
 			if time.Since(began) > maxInline { // queued responses have waited long enough
@@ -457,13 +517,17 @@ func (c *session) nextMessage() ([]byte, error) {
 	return m, nil
 }
 
-// readInput reads once, when no line is left. The WaitGroup counts the reader except during
-// the Read, which may block for as long as the client is silent. If ctx has ended by then,
-// readInput discards input until r has ended or the writer was stopped, and returns false: a
-// client that blocks in a write can then read the last responses. The reader is then no longer
-// counted. It looks at discardsInput and not at ctx, because waitForEnd sets that under c.mu before it
-// waits for the WaitGroup: so the count never rises from zero during that wait. If r has ended instead,
-// nextLine returns the error, and the reader does not come here again.
+// readInput reads once, when no line is left. The Read may block for as long as the client is silent, so
+// the WaitGroup does not count the reader meanwhile, and waitForEnd does not wait for it.
+//
+// After the Read the reader is counted again, unless ctx has ended. In that case waitForEnd may already
+// wait for the WaitGroup, whose count must not rise from zero then. It sets discardsInput before, under
+// the same lock, so the reader cannot miss that. readInput then discards input until r has ended or the
+// writer was stopped, so that a client that blocks in a write can read the last responses, and returns
+// false.
+//
+// The session also ends when r has ended. But only a reader that is counted finds that out, and it has no
+// line left then and does not come here again.
 func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
@@ -515,7 +579,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 	}
 	line = bytes.Trim(line, "\ufeff \t\r\n") // some programs write a byte order mark first
 	e := envelope{isUTF8: utf8.Valid(line)}
-	isJSON := extract(line, unchecked, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
+	isJSON := extract(line, untrusted, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
 		into{"params", &e.params}, into{"result", &e.result}, into{"error", &e.err})
 	dropNulls(&e.method, &e.params) // some clients write them in a response
 	isBatch := !c.inBatch && bytes.HasPrefix(line, []byte("["))
@@ -947,7 +1011,7 @@ func (r *request) listResponse(items []*item, keep bool) []byte {
 	for _, it := range items {
 		encoded := it.encoded
 		if encoded != nil && it.notObject && !r.rev.knows(featureAnyOutput) {
-			encoded = closeWith(copyMembers([]byte("{"), encoded, "outputSchema"), "}")
+			encoded = closeWith(copyMembersExcept([]byte("{"), encoded, "outputSchema"), "}")
 		}
 		if encoded != nil {
 			b = append(append(b, encoded...), ',')
@@ -1196,7 +1260,7 @@ func (c *session) beginRequest(r *request) (inline *request) {
 // the caller's goroutine ends too, so a lent turn must pass to another goroutine.
 func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 	var line []byte
-	returned := false
+	returned, mayReclaim := false, lent
 	defer func() {
 		if !returned {
 			what := "called runtime.Goexit"
@@ -1211,15 +1275,15 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 			}
 			line = r.failure(text)
 			if lent {
-				c.turn.pass()
 				// After Goexit this goroutine ends, so it must not reclaim the turn. After a panic the caller sees
 				// that hasTurn is false.
-				lent = false
+				c.turn.pass()
+				mayReclaim = false
 			}
 		}
 		c.waitAfterProgress(r)
 		c.respond(r, line)
-		hasTurn = lent && c.turn.reclaim()
+		hasTurn = mayReclaim && c.turn.reclaim() // false if the turn was passed on meanwhile; see turn
 		c.wg.Done()
 		if !hasTurn && c.out.acquire() {
 			c.out.writeAll()
@@ -1249,7 +1313,12 @@ func (c *session) runHandler(r *request) []byte {
 	return r.outcome(line, err)
 }
 
-// intercepted returns a responder that calls run from inside of [Server.Intercept].
+// intercepted returns a responder that calls run from inside of [Server.Intercept]. What Intercept
+// returns decides on the response:
+//
+//	nil, or the error of next    what the handler made: for a Result with IsError, a line and an error
+//	any other error              that error
+//	nil, without a next          -32603
 func (s *Server) intercepted(run responder) responder {
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		var made []byte
@@ -1283,8 +1352,8 @@ func (s *Server) intercepted(run responder) responder {
 			switch {
 			case err == nil && !returned:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			// What the handler made is sent, which for a Result with IsError is a line and an error. Only if there
-			// is a line are the errors compared, because comparing those of a handler's own type may panic.
+			// A line and an error are a Result with IsError. The error is then one of this library, and comparing
+			// it does not panic, as it may for an error of a handler's own type.
 			case err == nil, made != nil && err == failure:
 				line, err = made, failure
 			}
@@ -1422,7 +1491,7 @@ func (r *request) beginResponse() []byte {
 // result, an object or nil. A serverInfo in it is dropped, because this library writes that member.
 func (r *request) endResponse(b, meta []byte) []byte {
 	if meta != nil || r.rev.modern() {
-		b = copyMembers(join(b, `"_meta":{`), meta, keyServer)
+		b = copyMembersExcept(join(b, `"_meta":{`), meta, keyServer)
 		if r.rev.modern() {
 			b = join(b, `"`+keyServer+`":`, r.session.identity)
 		}
@@ -1576,10 +1645,10 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 
 var errNoOutput = errors.New("there is no structured output, or it is not an object, as the output schema promises")
 
-// copyMembers appends the members of an object, except those of some names, with a comma after each.
-func copyMembers(b, object []byte, except ...string) []byte {
+// copyMembersExcept appends the members of an object, except those of these names, with a comma after each.
+func copyMembersExcept(b, object []byte, names ...string) []byte {
 	for name, val := range members(object) {
-		if !slices.Contains(except, string(name)) {
+		if !slices.Contains(names, string(name)) {
 			b = appendMember(b, name, val)
 		}
 	}
@@ -1598,7 +1667,7 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	case raw[0] != '{':
 		return nil, r.unsendable(errors.New("the result of a method must be a JSON object"))
 	}
-	return r.endResponse(copyMembers(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
+	return r.endResponse(copyMembersExcept(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
 // outcome returns the response to r after its handler has returned line or err, and may have asked
@@ -1939,7 +2008,7 @@ func (r *request) unseal() bool {
 	state, _ := unquote(r.state)
 	encoded, sum, _ := strings.Cut(state, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
-	return sum == r.checksum(encoded) && err == nil && json.Unmarshal(raw, &r.rounds) == nil && r.rounds.Answers != nil
+	return sum == r.checksum(encoded) && err == nil && json.Unmarshal(raw, &r.rounds) == nil
 }
 
 // checksum returns the checksum of texts and of the call that r belongs to, as characters that
@@ -2028,65 +2097,6 @@ func (c *session) printReports(printed chan<- struct{}) {
 	}
 }
 
-// ---- the turn to read ----
-
-// maxInline is how long a turn is lent, and how long queued responses wait to be written. A loan for
-// a long line lasts as long again for each longText bytes, up to four times.
-const maxInline, longText = time.Millisecond, 256 << 10
-
-// A turn is the right to read and parse, which one goroutine has at a time. Before
-// work that may last, its holder lends it: then no goroutine has it, and the holder
-// reclaims it after the work. If pass is called in between, or if the work takes
-// longer than maxInline (more for a long line), a new goroutine gets the turn. After
-// that, the lender can reclaim the turn only while the new holder is itself lending, so
-// two goroutines never read at once. The first to reclaim it becomes the reader, and the
-// other goroutine exits. No goroutine ever waits for the turn.
-//
-// For example, A lends the turn and runs a handler. After a millisecond the timer passes the turn to a
-// new goroutine, B, which reads on. When the handler returns, A cannot reclaim the turn, so it writes its
-// response and exits. But if B has just lent the turn, to write to a client that reads slowly, A reclaims
-// it and reads on. Then B cannot, and exits after the Write.
-type turn struct {
-	readLines func()      // runs on the goroutine that gets the turn
-	timer     *time.Timer // calls pass
-
-	mu   sync.Mutex // guards lent, and the order in which the timer is started and stopped
-	lent bool
-}
-
-// lend begins a loan for work on a line of size bytes. Only the holder may call it.
-func (t *turn) lend(size int) {
-	t.mu.Lock()
-	t.lent = true
-	// A long line takes time to parse, so its handler gets more time.
-	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4)))
-	t.mu.Unlock()
-}
-
-// reclaim takes the turn if it is lent, and reports whether the caller has it now.
-// Only a goroutine that has lent the turn may call it, once for each loan.
-func (t *turn) reclaim() (mine bool) {
-	t.mu.Lock()
-	if t.lent {
-		t.lent, mine = false, true
-		t.timer.Stop()
-	}
-	t.mu.Unlock()
-	return mine
-}
-
-// pass gives the turn to a new goroutine if it is lent. Any goroutine may call it at
-// any time. The timer may call it late, during the next loan, which only ends that loan
-// early.
-func (t *turn) pass() {
-	t.mu.Lock()
-	if t.lent {
-		t.lent = false
-		go t.readLines()
-	}
-	t.mu.Unlock()
-}
-
 // ---- the lines that were read ----
 
 const firstBuffer = 8 << 10 // bytes of the first read buffer
@@ -2145,7 +2155,8 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 	l.seen = len(l.buf)
 	// If lines were before buf, the memory is large, and buf fills less than half of it, buf is copied, so
 	// that the memory is freed.
-	if l.size > max(cap(l.buf), keepBuffer, 2*len(l.buf)) {
+	linesWereBefore := l.size > cap(l.buf)
+	if linesWereBefore && l.size > keepBuffer && l.size > 2*len(l.buf) {
 		l.buf, l.size = bytes.Clone(l.buf), len(l.buf)
 	}
 	return nil, nil
@@ -2199,6 +2210,9 @@ func (l *lineReader) add(more readResult) {
 // makeRoom makes room for at least n bytes after buf. If there is less, what is left of an
 // incomplete line moves to a new buffer of at least twice its size. The first buffer is small, because
 // a session may be one short request, as in a server for HTTP.
+//
+// For example, a line of 1 MB comes in pieces of 64 KB. It moves to buffers of 128, 256 and 512 KB, and of
+// 1 MB. If another one follows, it moves once, to a buffer of 1 MB, because lines are often alike.
 func (l *lineReader) makeRoom(n int) {
 	if cap(l.buf)-len(l.buf) >= n {
 		return
@@ -2207,9 +2221,7 @@ func (l *lineReader) makeRoom(n int) {
 	switch {
 	case l.size == 0 && l.last == 0:
 		least = firstBuffer
-	// The incomplete line fills a buffer of the usual size, so it may become as long as the last line: then a
-	// line of 1 MB moves once, and not each time that its buffer is full.
-	case len(l.buf) >= keepBuffer-n:
+	case len(l.buf) >= keepBuffer-n: // the incomplete line fills a buffer of the usual size
 		least = l.last + n
 	}
 	l.size = max(least, 2*len(l.buf), len(l.buf)+n)
