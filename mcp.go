@@ -186,7 +186,7 @@ package mcp
 // Part 2 is JSON and Go: schemas from types; schemas by hand; arguments by their schema; values
 // to JSON; JSON. It is on both paths of a call:
 //
-//	arguments ─▶ rules.check: schema.checked, by what is listed, and schema.fitted, by the Go type ─▶ rules.unmarshal ─▶ In ─▶ handler
+//	arguments ─▶ rules.read: schema.checked, by what is listed, and schema.fitted, by the Go type ─▶ rules.unmarshal ─▶ In ─▶ handler
 //	handler ─▶ Out ─▶ marshalOutput: encoding/json, and nulls replaced as the schema shows ─▶ toolResponse, in session.go
 
 // A function that appends a member or an element to JSON also appends a comma. closeWith removes the
@@ -2332,12 +2332,12 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		s.encoding = "base64"
 	}
 	isValid := func(val string) bool {
-		_, err := (&rules{listed: s}).check([]byte(val), fromTag)
+		_, err := (&rules{listed: s}).read([]byte(val), fromTag)
 		return err == nil
 	}
 	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(strings.Join(s.enum, ", ")))
 	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
-		_, err := (&rules{listed: s}).check(dflt, fromTag)
+		_, err := (&rules{listed: s}).read(dflt, fromTag)
 		p.must(err == nil, "default: %v", err)
 		s.dflt = dflt
 	}
@@ -2432,7 +2432,7 @@ func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 	if raw == nil {
 		raw = []byte("{}")
 	}
-	raw, err := in.check(raw, from)
+	raw, err := in.read(raw, from)
 	if err != nil {
 		return err
 	}
@@ -2441,16 +2441,15 @@ func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 		return notValid(setAny(to, raw))
 	}
 	var c checker
-	for name, val := range members(raw) {
-		before := len(c.faults)
+	c.rewrite(raw, func(name, val []byte) []byte {
 		c.addFault(in.typed.setField(to, string(name), val))
-		c.prefixMember(before, string(name))
-	}
+		return val
+	})
 	return c.err()
 }
 
-// check returns raw as the Go type takes it, or all faults as one error.
-func (in *rules) check(raw []byte, from origin) ([]byte, error) {
+// read returns raw as the Go type takes it, or all faults as one error.
+func (in *rules) read(raw []byte, from origin) ([]byte, error) {
 	c := checker{from: from}
 	raw = in.listed.checked(raw, false, &c)
 	if in.mustFit && c.faults == nil {
@@ -2473,7 +2472,7 @@ func (s *schema) attachTypes(t *schema, where string) (more bool) {
 		moreInside := inner.attachTypes(typed, where+path)
 		more = more || moreInside
 		if inner.dflt != nil {
-			_, err := (&rules{inner, typed, true}).check(inner.dflt, fromCall)
+			_, err := (&rules{inner, typed, true}).read(inner.dflt, fromCall)
 			panicUnless(err == nil, where+path, "default: %v", err)
 		}
 	}
@@ -2494,7 +2493,7 @@ func (s *schema) attachTypes(t *schema, where string) (more bool) {
 }
 
 // A checker collects the faults of one value, each with its place. The method that finds a fault
-// does not know its place: each of its callers adds a name or an index in front. So a value
+// does not know its place: each rewrite around it adds a name or an index in front. So a value
 // without faults costs nothing extra.
 type checker struct {
 	from   origin
@@ -2516,7 +2515,7 @@ func (c *checker) err() error {
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(fault, "."), " "))
 	}
 	if c.isFull() {
-		lines = append(lines[:maxFaults], "there may be more")
+		lines = append(lines, "there may be more")
 	}
 	return errors.New(strings.Join(lines, "; "))
 }
@@ -2526,23 +2525,58 @@ func (c *checker) isFull() bool { return len(c.faults) >= maxFaults }
 
 // addFault adds err, unless it is nil, as a fault of the current value.
 func (c *checker) addFault(err error) {
-	if err != nil {
+	if err != nil && !c.isFull() {
 		c.faults = append(c.faults, " "+err.Error())
 	}
 }
 
-// prefixMember adds the name of a member to the places of faults[first:].
-func (c *checker) prefixMember(first int, name string) {
+// addPlace adds the name of a member, or the index of an element if name is nil, to the places of
+// faults[first:].
+func (c *checker) addPlace(first int, name []byte, index int) {
 	for i := first; i < len(c.faults); i++ {
-		c.faults[i] = "." + cmp.Or(oneLine(name), `""`) + c.faults[i]
+		place := "[" + strconv.Itoa(index) + "]"
+		if name != nil {
+			place = "." + cmp.Or(oneLine(string(name)), `""`)
+		}
+		c.faults[i] = place + c.faults[i]
 	}
 }
 
-// prefixElement adds the index of an element to the places of faults[first:].
-func (c *checker) prefixElement(first, index int) {
-	for i := first; i < len(c.faults); i++ {
-		c.faults[i] = "[" + strconv.Itoa(index) + "]" + c.faults[i]
+// rewrite returns an object or a list with what change returns in place of each value, and without
+// those for which it returns nil. If nothing changes, it returns raw itself. The faults that change adds
+// get the place of the value.
+func (c *checker) rewrite(raw []byte, change func(name, val []byte) []byte) []byte {
+	var b []byte // the container written anew, from the first change on
+	n := 0
+	for name, given := range members(raw) {
+		first := len(c.faults)
+		val := change(name, given)
+		c.addPlace(first, name, n)
+		if b == nil && !bytes.Equal(val, given) {
+			b = beginning(raw, n)
+		}
+		if b != nil && val != nil {
+			b = appendMember(b, name, val)
+		}
+		n++
 	}
+	if b == nil {
+		return raw
+	}
+	return closeWith(b, string(raw[len(raw)-1:]))
+}
+
+// beginning returns a copy of an object or a list up to its first n members, with a comma after each.
+func beginning(raw []byte, n int) []byte {
+	b := []byte{raw[0]}
+	for name, val := range members(raw) {
+		if n == 0 {
+			break
+		}
+		b = appendMember(b, name, val)
+		n--
+	}
+	return b
 }
 
 // maxNesting bounds the nesting of arguments, because each level walks over everything below
@@ -2606,8 +2640,11 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	if isText {
 		inside = bytes.TrimSpace(unquoteBytes(raw))
 	}
-	value, err := compactJSON(inside)
 	isListOfTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
+	if isListOfTexts && (string(raw) == `""` || string(inside) == "null") { // no list, which is valid if the list is optional
+		return []byte("null")
+	}
+	value, err := compactJSON(inside)
 	switch {
 	// A JavaScript client may have rounded a number of more than 15 digits.
 	case jsonTypeOf(raw) == "number" && from == fromCall && s.isPlainText() && isPlain(raw) &&
@@ -2617,22 +2654,12 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 		return value
 	case err == nil && s.jsonType == "object" && string(value) == "[]":
 		return []byte("{}")
-	case isText && isListOfTexts:
-		return textAsList(raw, inside)
+	case !isText || !isListOfTexts:
+		return raw
+	case bytes.IndexAny(inside, "[{") == 0: // JSON with a mistake
+		return raw
 	}
-	return raw
-}
-
-// textAsList returns the list of texts that is meant by a text. inside is the text without the blanks
-// around it.
-func textAsList(text, inside []byte) []byte {
-	switch {
-	case bytes.HasPrefix(inside, []byte("[")), bytes.HasPrefix(inside, []byte("{")): // JSON with a mistake
-		return text
-	case string(text) == `""`, string(inside) == "null": // no list, which is valid if the list is optional
-		return []byte("null")
-	}
-	return join(nil, "[", string(text), "]")
+	return join(nil, "[", string(raw), "]")
 }
 
 // allows reports whether a value has a JSON type that s allows.
@@ -2666,7 +2693,8 @@ func (s *schema) wrongType(raw []byte) error {
 // ones.
 func (s *schema) checkObject(raw []byte, c *checker) []byte {
 	came := make(map[string]bool) // has the names that came; false means that the member is treated as absent
-	raw = rewritten(raw, func(key, given []byte) (val []byte) {
+	raw = c.rewrite(raw, func(key, given []byte) (val []byte) {
+		var err error
 		before := len(c.faults)
 		f := s.property(string(key))
 		isOther := f == nil
@@ -2681,14 +2709,14 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 		case isOther && f.name == "wait_for_previous" && c.depth == 1:
 			return nil
 		case isOther && !s.allowsOthers:
-			c.addFault(s.unknownName())
+			err = s.unknownName()
 		case again:
-			c.addFault(errors.New("came twice"))
+			err = errors.New("came twice")
 		default:
 			val = f.schema.checked(given, f.optional, c)
 		}
+		c.addFault(err)
 		came[f.name] = val != nil || len(c.faults) > before
-		c.prefixMember(before, f.name)
 		return val
 	})
 	var defaults []byte
@@ -2701,7 +2729,7 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 		case f.schema.dflt != nil:
 			defaults = appendMember(defaults, []byte(f.name), f.schema.checked(f.schema.dflt, false, c))
 		}
-		c.prefixMember(before, f.name)
+		c.addPlace(before, []byte(f.name), 0)
 	}
 	if defaults == nil {
 		return raw
@@ -2712,12 +2740,9 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 // checkList is checked for the elements of a list.
 func (s *schema) checkList(raw []byte, c *checker) []byte {
 	n := 0
-	raw = rewritten(raw, func(_, given []byte) []byte {
-		before := len(c.faults)
-		val := cmp.Or(s.items, anything).checked(given, false, c)
-		c.prefixElement(before, n)
+	raw = c.rewrite(raw, func(_, given []byte) []byte {
 		n++
-		return val
+		return cmp.Or(s.items, anything).checked(given, false, c)
 	})
 	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(n), 10)))
 	return raw
@@ -2739,21 +2764,14 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 	case typ == "string":
 		err = s.checkText(raw)
 	case typ == "number":
-		err = cmp.Or(s.checkBounds("be", raw), s.checkRange(raw))
+		err = s.checkRange(raw)
 		if s.jsonType == "integer" {
 			raw = plainNumber(raw)
 		}
 	case typ == "object" && (s.fields != nil || s.others != nil):
-		raw = rewritten(raw, func(key, val []byte) []byte { return s.fittedMember(string(key), val, c) })
+		raw = c.rewrite(raw, func(name, val []byte) []byte { return s.fittedMember(string(name), val, c) })
 	case typ == "array" && s.items != nil:
-		n := 0
-		raw = rewritten(raw, func(_, val []byte) []byte {
-			before := len(c.faults)
-			val = s.items.fitted(val, c)
-			c.prefixElement(before, n)
-			n++
-			return val
-		})
+		raw = c.rewrite(raw, func(_, val []byte) []byte { return s.items.fitted(val, c) })
 	}
 	if s.fromMethod != nil && err == nil && len(c.faults) == before {
 		err = s.checkUnmarshaler(raw)
@@ -2769,7 +2787,6 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 // fittedMember is fitted for a member of an object. encoding/json matches names without regard to case: it
 // would store a member by a name which is that of a field except for its case in that field.
 func (s *schema) fittedMember(name string, val []byte, c *checker) []byte {
-	before := len(c.faults)
 	f := s.property(name)
 	switch {
 	case f != nil:
@@ -2779,42 +2796,7 @@ func (s *schema) fittedMember(name string, val []byte, c *checker) []byte {
 	case slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) }):
 		c.addFault(s.unknownName())
 	}
-	c.prefixMember(before, name)
 	return val
-}
-
-// rewritten returns an object or a list with what change returns in place of each value, and without
-// those for which it returns nil. If nothing changes, it returns raw itself.
-func rewritten(raw []byte, change func(name, val []byte) []byte) []byte {
-	var b []byte // the container written anew, from the first change on
-	n := 0
-	for name, given := range members(raw) {
-		val := change(name, given)
-		if b == nil && !bytes.Equal(val, given) {
-			b = beginning(raw, n)
-		}
-		if b != nil && val != nil {
-			b = appendMember(b, name, val)
-		}
-		n++
-	}
-	if b == nil {
-		return raw
-	}
-	return closeWith(b, string(raw[len(raw)-1:]))
-}
-
-// beginning returns a copy of an object or a list up to its first n members, with a comma after each.
-func beginning(raw []byte, n int) []byte {
-	b := []byte{raw[0]}
-	for name, val := range members(raw) {
-		if n == 0 {
-			break
-		}
-		b = appendMember(b, name, val)
-		n--
-	}
-	return b
 }
 
 // anything is the schema that allows every value, for what is not described.
@@ -2983,7 +2965,7 @@ func isWellFormed(format, s string) bool {
 	return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
 }
 
-// setField sets one field of a struct from raw, which rules.check has returned. A member without
+// setField sets one field of a struct from raw, which rules.read has returned. A member without
 // a field is ignored: a schema by hand may describe more than the type takes.
 func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	f := s.property(name)
@@ -3083,25 +3065,26 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	if empty := s.inPlaceOfNull(); string(raw) == "null" && empty != "" {
 		raw = []byte(empty)
 	}
-	raw, _ = s.filled(raw, false)
+	var c checker
+	raw = s.filled(raw, false, &c)
 	if output != nil {
-		raw, err = output.filled(raw, true)
+		raw = output.filled(raw, true, &c)
 	}
-	return cleanJSON(raw), err
+	return cleanJSON(raw), c.err()
 }
 
 // filled returns raw with its nulls replaced: by an empty list, map or string of bytes, or by nothing
-// for an optional member of an object. A null that cannot be replaced is an error if strict is set,
-// and stays otherwise.
-func (s *schema) filled(raw []byte, strict bool) (_ []byte, err error) {
+// for an optional member of an object. A null that cannot be replaced is a fault if strict is set, and
+// stays otherwise.
+func (s *schema) filled(raw []byte, strict bool, c *checker) []byte {
 	each := s.others // what describes a member that is not in fields, or an element
 	if raw[0] == '[' {
 		each = s.items
 	}
 	if each == nil && s.fields == nil || raw[0] != '{' && raw[0] != '[' {
-		return raw, nil
+		return raw
 	}
-	raw = rewritten(raw, func(name, val []byte) []byte {
+	return c.rewrite(raw, func(name, val []byte) []byte {
 		f, inner := s.property(string(name)), cmp.Or(each, anything)
 		if f != nil {
 			inner = f.schema
@@ -3115,14 +3098,11 @@ func (s *schema) filled(raw []byte, strict bool) (_ []byte, err error) {
 			case instead != "":
 				val = []byte(instead)
 			case strict:
-				err = errors.New(cmp.Or(oneLine(string(name)), "an element of a list") + " is null, which the output schema does not allow")
+				c.addFault(errors.New("is null, which the output schema does not allow"))
 			}
 		}
-		val, inside := inner.filled(val, strict)
-		err = cmp.Or(err, inside)
-		return val
+		return inner.filled(val, strict, c)
 	})
-	return raw, err
 }
 
 // inPlaceOfNull returns what is sent for a null: "null" if s allows it, an empty value, or "" if s

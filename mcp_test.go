@@ -1118,7 +1118,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	text := s.render()
 	listed := parseSchema(&text, "In", forArguments, new([]string))
 	check := func(args string) error {
-		_, err := (&rules{listed: listed}).check([]byte(args), fromTag)
+		_, err := (&rules{listed: listed}).read([]byte(args), fromTag)
 		return err
 	}
 	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil {
@@ -1720,7 +1720,7 @@ func TestArguments(t *testing.T) {
 			{`{"A":{"B":"x"}}`, `! A.B must be an integer, got "x"`},
 			{`{"A":{"B":"7"},"S":7}`, `{"A":{"B":7},"M":null,"L":null,"S":"7","T":null,"N":null,"Y":null}`},
 			{`{"A":{"B":5.0},"L":[1e2]}`, `{"A":{"B":5},"M":null,"L":[100],"S":"","T":null,"N":null,"Y":null}`},
-			{`{"M":{"k":256,"j":1},"L":[1,1e39],"A":{"B":9223372036854775808}}`, "! M.k must be at most 255, got 256; " +
+			{`{"M":{"k":256,"j":1},"L":[1,1e39],"A":{"B":9223372036854775808}}`, "! M.k must be an unsigned integer of 8 bits, in plain digits, got 256; " +
 				"L[1] must be a number of 32 bits, in plain digits, got 1e39; A.B must be an integer of 64 bits, in plain digits, got 9223372036854775808"},
 			{`{"T":"today","N":"x","Y":"?","S":[]}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; ` +
 				`N is not valid: ParseAddr("x"): unable to parse IP; Y must be base64; S must be a string, got []`},
