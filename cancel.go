@@ -200,7 +200,7 @@ func (c *session) cancelHandlers(cause error) {
 	c.out.start()
 }
 
-// notStarted is the error for a request that was not started before the session ended.
+// notStarted is the error for a request that was not started before ctx ended.
 func (r *request) notStarted() *Error { return coded(codeInternal, r.session.cause().Error()) }
 
 // cause returns why the session has ended. When ctx ends, open ends a moment later.
@@ -264,8 +264,12 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		allEnded = waitFor(ended, time.Until(lastMoment))
 	}
 	allWritten := c.out.finish(time.Until(lastMoment))
-	if unfinished == "" && !(allEnded && allWritten) {
-		unfinished = "a message was still being read, or the client did not read all responses in time"
+	switch {
+	case unfinished != "": // requests remain
+	case !allEnded:
+		unfinished = "a message was still being read"
+	case !allWritten:
+		unfinished = "the client did not read all responses in time"
 	}
 	c.srv.removeSession(c) // so that nothing is sent on the channel when it has been closed
 	close(c.hasReports)

@@ -1420,7 +1420,9 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
 	// message with attributes that are not JSON, as slog writes the year 10000 before Go 1.27.
 	var message []byte
-	if !extract(fields, untrusted, into{slog.MessageKey, &message}) || len(fields) == len(message)+len(`{"msg":}`) {
+	isJSON := extract(fields, untrusted, into{slog.MessageKey, &message})
+	isAlone := len(fields) == len(message)+len(`{"msg":}`)
+	if !isJSON || isAlone {
 		fields = appendString(nil, record.Message)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, logLevels[levelOf(record.Level)], `",`)
@@ -1435,9 +1437,13 @@ var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "crit
 
 // levelOf returns the index in logLevels of a level of slog.
 func levelOf(level slog.Level) int {
-	// Each of logLevels ends where the next one begins.
-	ends := []slog.Level{slog.LevelInfo, 2, slog.LevelWarn, slog.LevelError, 12, 16, 20, math.MaxInt}
-	return slices.IndexFunc(ends, func(end slog.Level) bool { return level < end })
+	n := 0
+	for _, end := range []slog.Level{slog.LevelInfo, 2, slog.LevelWarn, slog.LevelError, 12, 16, 20} { // of each but the last
+		if level >= end {
+			n++
+		}
+	}
+	return n
 }
 
 // ---- asking the user ----
@@ -1822,8 +1828,8 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 //	JSONSchema alone                          as without it; what JSONSchema returns is listed
 //	its text method                           a string
 //
-// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise. What cannot be listed is
-// described for schemas by hand.
+// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise. What cannot be listed, because
+// the two directions differ or are not known, is described for schemas by hand.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1838,8 +1844,9 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	reads := has(reflect.TypeFor[json.Unmarshaler]()) && !isTime
 	writes := has(reflect.TypeFor[json.Marshaler]()) && !isTime
 	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments
-	isOtherDirection := (reads || writes) && !methodDecides // which JSONSchema may describe
-	if !isOtherDirection && d.why != forNulls {
+	// If t has only the JSON method of the other direction, JSONSchema describes that and is not called.
+	onlyOther := (reads || writes) && !methodDecides
+	if !onlyOther && d.why != forNulls {
 		s.fromMethod = schemaFromMethod(t, where, methodDecides)
 	}
 	if (reads || writes || isNumber) && s.fromMethod == nil {
@@ -2304,7 +2311,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		name, isText := unquote(raw)
 		p.must(isText, "required must be a list of names")
 		f := s.property(name)
-		p.must(f == nil || f.optional, "required names %q twice", name)
+		p.must(f == nil || f.optional, "required names %q twice", name) // each is optional before it is named
 		p.reportIf(f == nil, "required has "+oneLine(name)+", which properties has not"+someRefuse)
 		if f == nil {
 			other := *cmp.Or(s.others, anything) // a copy, because attachTypes changes it
@@ -2458,8 +2465,8 @@ func (in *rules) read(raw []byte, from origin) ([]byte, error) {
 	return raw, c.err()
 }
 
-// attachTypes tells s, which was parsed, about the Go type that t describes, and reports whether the type may
-// require more than s says. It panics unless the type can hold the defaults of the members, at any depth:
+// attachTypes tells s, which was parsed, about the Go type that t describes. If s is derived from t, it reports
+// whether the type requires more than s says; a schema by hand may always say less. It panics unless the type can hold the defaults of the members, at any depth:
 // otherwise each call without such an argument would fail.
 func (s *schema) attachTypes(t *schema, where string) (more bool) {
 	if s.jsonType == t.jsonType {
@@ -2756,7 +2763,7 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 	c.depth++
 	switch typ := jsonTypeOf(raw); {
 	case typ == "null": // encoding/json stores a null in each type
-	case typ == "array" && s.encoding != "": // and a list of numbers in a []byte
+	case typ == "array" && s.encoding != "": // encoding/json stores a list of numbers in a []byte
 	case !s.allows(raw):
 		err = s.wrongType(given)
 	case c.depth > maxNesting:
@@ -3407,8 +3414,9 @@ func skipPlain[T string | []byte](s T, i int) int {
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		// Flipping the bit of 2 makes '"' a blank, and control characters other ones. So in low, bytes up to a
-		// blank are searched. In backslash, '\\' is now 0, so bytes below 1 are.
+		// Flipping the bit of 2 makes '"', which is 0x22, a blank, which is 0x20, and control characters, which
+		// are below that, other ones. So in low, bytes up to a blank are searched. In backslash, '\\' is now 0,
+		// so bytes below 1 are.
 		low, backslash := w^(each*2), w^(each*'\\')
 		// In (x-each*n) &^ x, the highest bit of a byte is set if the byte is below n.
 		// Matches above the lowest one may be false, so only the lowest is used.

@@ -73,7 +73,8 @@ type session struct {
 	// context of Serve ends, ctx ends, and open with it. The cause of open is the reason.
 	// Then ctx ends, at once or after CancelDelay, and the lines that were read before
 	// are answered with the reason. Once nothing is in progress any more, or WaitDelay
-	// has passed, the writer is stopped and Serve returns.
+	// has passed, the writer is stopped and Serve returns. In comments, the session has
+	// ended when open has.
 	ctx    context.Context // parent of the contexts of all handlers
 	cancel context.CancelCauseFunc
 	open   context.Context // below ctx
@@ -86,8 +87,8 @@ type session struct {
 	inBatch bool       // the current message is part of such a line
 	out     lineWriter
 
-	server, identity string // serverInfo, and the part of it that modern results repeat
-	extensions       []byte // of Server.Extensions, as JSON
+	serverInfo, identity string // as JSON; identity is the part of it that modern results repeat
+	extensions           []byte // of Server.Extensions, as JSON
 
 	mu            sync.Mutex          // guards the fields below, except the channel; not held during I/O or user code
 	discardsInput bool                // ctx has ended; what is read from now on is discarded
@@ -100,8 +101,8 @@ type session struct {
 	legacy        legacy
 	hasReports    chan struct{} // has an element if there are reports to print; closed when no more are printed
 
-	// Requests whose handlers run, also cancelled ones. Until the session ends they are at
-	// most Server.MaxConcurrent.
+	// Requests whose handlers run, also cancelled ones. Until ctx ends they are at most
+	// Server.MaxConcurrent.
 	running map[*request]struct{}
 
 	// Requests to the client that have no response yet, by id. endConversation uses a copy of
@@ -247,7 +248,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	icons, _ := jsonOf(s.Icons) // they hold strings only
 	info := string(stringMember(stringMember([]byte("{"), "name", s.Name), "version", s.Version))
 	whole := optionalMember(optionalMember([]byte(info), "title", s.Title), "websiteUrl", s.WebsiteURL)
-	c.server = string(closeWith(rawMember(whole, "icons", icons), "}"))
+	c.serverInfo = string(closeWith(rawMember(whole, "icons", icons), "}"))
 	c.identity = strings.TrimSuffix(info, ",") + "}"
 	// This is done before the session begins, because it may call the user's MarshalJSON.
 	if c.extensions, err = jsonOf(s.Extensions); err != nil {
@@ -444,7 +445,7 @@ func (c *session) readLines() {
 	for ended := false; counted && !ended && !c.out.isStopped(); {
 		c.waitForRoom()
 		m, err := c.nextMessage()
-		mustWrite := m == nil && c.out.acquire() // if no line is left, what is queued is written
+		acquired := m == nil && c.out.acquire() // the turn to write: if no line is left, what is queued is written
 		switch {
 		case m != nil:
 			if time.Since(began) > maxInline { // queued responses have waited long enough
@@ -455,7 +456,7 @@ func (c *session) readLines() {
 				c.turn.lend(len(m))
 				counted = c.handleRequest(r, true) // if the handler calls runtime.Goexit, this does not return
 			}
-		case mustWrite:
+		case acquired:
 			c.turn.lend(0)
 			c.out.writeAll()
 			counted = c.turn.reclaim()
@@ -479,7 +480,7 @@ const outputBound = 16 << 20
 // waitForRoom blocks while more than outputBound bytes of output are unsent. That
 // limits the memory that a client can cost by writing without reading. Meanwhile up
 // to outputBound bytes of input are read ahead, so that the end of the input is seen
-// as soon as Read returns it. When the session has ended waitForRoom does not block,
+// as soon as Read returns it. When ctx has ended waitForRoom does not block,
 // because requests must still be answered.
 func (c *session) waitForRoom() {
 	for c.ctx.Err() == nil {
@@ -526,8 +527,8 @@ func (c *session) nextMessage() ([]byte, error) {
 // writer was stopped, so that a client that blocks in a write can read the last responses, and returns
 // false.
 //
-// The session also ends when r has ended. But only a reader that is counted finds that out, and it has no
-// line left then and does not come here again.
+// The session also ends when r has ended. But only a reader that is counted finds that out, and readLines
+// stops it then in a case before the call of readInput.
 func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
@@ -620,7 +621,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 // refuseMessage sends an error response to an invalid message. A nil id is sent as
 // null, which JSON-RPC requires if the id could not be read. An id that is in use is
 // also sent as null: otherwise the error would be taken for the response to the
-// request that uses it. After the end of the session a message without an id is not
+// request that uses it. After the end of ctx a message without an id is not
 // answered, because two bytes of input would cost a hundred of output.
 func (c *session) refuseMessage(id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
@@ -756,8 +757,7 @@ func (s *service) existsIn(v revision) bool {
 }
 
 // acceptRequest accepts a request and returns what acceptLine returns. After the end of
-// the session it answers only with the reason, because waitForRoom does not limit the
-// output then.
+// ctx it answers only with the reason, because waitForRoom does not limit the output then.
 func (c *session) acceptRequest(e *envelope) (inline *request) {
 	r := &request{session: c, id: e.id, key: idKey(e.id), method: unquoteBytes(e.method), params: e.params}
 	r.service = c.srv.findMethod(string(r.method))
@@ -971,7 +971,7 @@ func (r *request) initialize() (line []byte, run responder) {
 	c.mu.Lock()
 	c.legacy = next
 	c.mu.Unlock()
-	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.server, `,`)
+	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.serverInfo, `,`)
 	return r.endResponse(c.appendCapabilities(b, next.offered), nil), nil
 }
 
@@ -981,7 +981,7 @@ func (r *request) discover() (line []byte, run responder) {
 	c := r.session
 	b := join(r.beginResponse(), `"supportedVersions":`, modernVersions, `,`)
 	b = r.appendCaching(c.appendCapabilities(b, c.srv.offeredKinds()), true)
-	return join(b, `"_meta":{"`+keyServer+`":`, c.server, `}}}`), nil
+	return join(b, `"_meta":{"`+keyServer+`":`, c.serverInfo, `}}}`), nil
 }
 
 // listItems returns a list, which has one page. If a tool has Tool.Enabled, a handler makes
@@ -1002,7 +1002,7 @@ func (r *request) listItems() (line []byte, run responder) {
 }
 
 // listResponse returns the response with a list of items.
-func (r *request) listResponse(items []*item, keep bool) []byte {
+func (r *request) listResponse(items []*item, mayCache bool) []byte {
 	k, size := r.service.kind, 1<<10
 	for _, it := range items {
 		size += len(it.encoded) + len(",")
@@ -1017,7 +1017,7 @@ func (r *request) listResponse(items []*item, keep bool) []byte {
 			b = append(append(b, encoded...), ',')
 		}
 	}
-	return r.endResponse(r.appendCaching(closeWith(b, `],`), keep), nil)
+	return r.endResponse(r.appendCaching(closeWith(b, `],`), mayCache), nil)
 }
 
 // lookUp finds the item that a request names. The item's handler answers the request.
@@ -1143,7 +1143,7 @@ const maxStreams = 64
 
 // listen begins a stream, which watches what the client asks for as far as the server
 // offers it. The stream may last long, so it keeps no slices of the line. It is answered when
-// the session ends, unless the client ends it.
+// the session ends, unless the client has ended it or has closed the connection.
 func (r *request) listen() (line []byte, run responder) {
 	c, offered := r.session, r.session.srv.offeredKinds()
 	meta := join(nil, `{"`+keySubscription+`":`, string(r.id), `}`)
@@ -1221,11 +1221,11 @@ func (st *stream) watchURI(uri string) *Error {
 // beginRequest starts the handler of r on a new goroutine, or queues r if
 // MaxConcurrent handlers run. If it returns r, it did neither, and the caller must
 // run the handler. From here on r can be cancelled, and is counted in the WaitGroup. If
-// the session has ended, the handler is replaced by the error of that.
+// ctx has ended, the handler is replaced by the error of that.
 //
-// All of this happens under one lock. Otherwise the session, or the last request that
+// All of this happens under one lock. Otherwise ctx, or the last request that
 // runs, could end in between, and a request that was queued after that would never be
-// started. For the same reason it looks only once whether the session has ended.
+// started. For the same reason it looks only once whether ctx has ended.
 func (c *session) beginRequest(r *request) (inline *request) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
@@ -1283,7 +1283,8 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 		}
 		c.waitAfterProgress(r)
 		c.respond(r, line)
-		hasTurn = mayReclaim && c.turn.reclaim() // false if the turn was passed on meanwhile; see turn
+		// If the turn was passed on meanwhile, this succeeds only if the new holder has lent it; see turn.
+		hasTurn = mayReclaim && c.turn.reclaim()
 		c.wg.Done()
 		if !hasTurn && c.out.acquire() {
 			c.out.writeAll()
@@ -1353,7 +1354,8 @@ func (s *Server) intercepted(run responder) responder {
 			case err == nil && !returned:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
 			// A line and an error are a Result with IsError. The error is then one of this library, and comparing
-			// it does not panic, as it may for an error of a handler's own type.
+			// it does not panic, as it may for an error of a handler's own type. In any other case err stays what
+			// Intercept has returned.
 			case err == nil, made != nil && err == failure:
 				line, err = made, failure
 			}
@@ -1394,8 +1396,8 @@ func (c *session) waitAfterProgress(r *request) {
 // reads the line. From then on notifications and questions of r are no longer sent.
 //
 // Under the same lock it starts the next request that waits. So if MaxConcurrent is
-// 1, handlers start and respond in the order of the requests. After the session has ended no
-// handler starts: cancelHandlers answers the requests that wait.
+// 1, handlers start and respond in the order of the requests. After the end of ctx no handler
+// starts: cancelHandlers answers the requests that wait.
 func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
 	if c.requests[string(r.key)] == r {
@@ -1685,12 +1687,13 @@ func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	questions := r.rounds.questions
 	r.session.mu.Unlock()
-	hasAsked := len(questions) > 0 && r.ctx.Err() == nil // if r has ended, nobody waits for the questions
-	if line != nil && !hasAsked {
+	lostQuestions := len(questions) > 0 && r.ctx.Err() == nil // if r has ended, a handler may drop its questions
+	if line != nil && !lostQuestions {
 		return line
 	}
 	var fault *Error
 	errors.As(err, &fault)
+	// Also if r has ended: a client that has closed its end may still read.
 	if len(questions) > 0 && fault == nil && errors.Is(err, ErrInputRequired) {
 		return r.inputRequired(questions)
 	}
@@ -1701,7 +1704,7 @@ func (r *request) outcome(line []byte, err error) []byte {
 	case err != nil:
 		texts = append(texts, err.Error())
 	}
-	if hasAsked {
+	if lostQuestions {
 		hint := "the handler dropped the error of " + askFunctions[questions[0].method] +
 			", so the question was not sent: return that error, or wrap it with %w"
 		r.session.logf("%v: %s", r, hint)
@@ -1817,12 +1820,12 @@ func (r *request) completeResponse(values []string) []byte {
 // appendCaching appends the members of the modern era that say how long a response may be
 // cached, and for whom. A response that the client must not cache has them too, with a time
 // of 0.
-func (r *request) appendCaching(b []byte, keep bool) []byte {
+func (r *request) appendCaching(b []byte, mayCache bool) []byte {
 	if !r.rev.modern() {
 		return b
 	}
 	ttl, scope := int64(0), "private"
-	if keep {
+	if mayCache {
 		ttl = max(0, r.session.srv.CacheTTL.Milliseconds())
 		if r.session.srv.CachePublic {
 			scope = "public"
@@ -2219,7 +2222,7 @@ func (l *lineReader) makeRoom(n int) {
 	}
 	least := keepBuffer
 	switch {
-	case l.size == 0 && l.last == 0:
+	case l.buf == nil: // the first buffer of the session
 		least = firstBuffer
 	case len(l.buf) >= keepBuffer-n: // the incomplete line fills a buffer of the usual size
 		least = l.last + n
