@@ -143,13 +143,13 @@ const graceTime = 100 * time.Millisecond
 // read may call it.
 func (c *session) endInput(err error) {
 	if c.open.Err() == nil {
-		c.end(c.recordFailure(err))
+		c.end(c.recordEnd(err))
 	}
 }
 
-// recordFailure returns the cause of the end for an error of r or w. Serve returns the first that
+// recordEnd records an error of r or w, and returns the cause of the end for it. Serve returns the first that
 // does not mean that the connection was closed.
-func (c *session) recordFailure(err error) error {
+func (c *session) recordEnd(err error) error {
 	if err == io.EOF || isClosedPipe(err) {
 		return ErrClosed
 	}
@@ -213,12 +213,6 @@ func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.C
 //
 //	open ends ─▶ up to CancelDelay ─▶ cancelHandlers ─▶ up to WaitDelay ─▶ deadline ─▶ graceTime ─▶ lastMoment
 //
-// At the deadline, one of these is so:
-//
-//	all has ended                                   only the output is waited for, until lastMoment
-//	requests remain                                 they are named and not waited for any more
-//	only the reader or goroutines about to end      they are waited for, too, until lastMoment
-//
 // When idle is closed, the WaitGroup counts nothing. When ended is closed, cancelHandlers has returned
 // too.
 func (c *session) waitForEnd(printed <-chan struct{}) error {
@@ -252,20 +246,16 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		<-idle
 		close(ended)
 	}()
-	allEnded := waitFor(ended, time.Until(deadline))
-	unfinished := ""
-	if !allEnded {
-		unfinished = c.listUnfinished()
-	}
+	waitFor(ended, time.Until(deadline))
+	unfinished := c.listUnfinished() // requests that remain are named, and not waited for any more
 	// Not deadline.Add(graceTime), because the deadline may be long ago: a busy machine has not run this
 	// goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	if unfinished == "" {
-		allEnded = waitFor(ended, time.Until(lastMoment))
-	}
+	// If no request remains, the reader or goroutines that are about to end may.
+	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
 	allWritten := c.out.finish(time.Until(lastMoment))
 	switch {
-	case unfinished != "": // requests remain
+	case unfinished != "":
 	case !allEnded:
 		unfinished = "a message was still being read"
 	case !allWritten:
@@ -276,7 +266,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	c.mu.Lock()
 	err := c.failed
 	c.mu.Unlock()
-	waitFor(printed, time.Until(deadline))
+	waitFor(printed, time.Until(deadline)) // not longer, because a log that is not read may block for ever
 	if unfinished != "" {
 		return errors.Join(fmt.Errorf("%w: %s", ErrWaitDelay, unfinished), err)
 	}
@@ -404,8 +394,8 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	return err
 }
 
-// A stdioFile is stdin or stdout. It is not at its end if another process, which shares the pipe,
-// has made it non-blocking: then it tries again until ServeStdio returns.
+// A stdioFile is stdin or stdout. EAGAIN is not its end: another process, which shares the pipe, may have
+// made it non-blocking. Then it tries again until ServeStdio returns.
 type stdioFile struct {
 	*os.File
 	serving context.Context
@@ -434,7 +424,7 @@ func (f *stdioFile) whenReady(transfer func([]byte) (int, error), b []byte) (n i
 		more, err := transfer(b[n:])
 		n += more
 		if !errors.Is(err, syscall.EAGAIN) || f.serving.Err() != nil {
-			return n, f.closedTerminal(err)
+			return n, f.orClosedPipe(err)
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
@@ -443,9 +433,9 @@ func (f *stdioFile) whenReady(transfer func([]byte) (int, error), b []byte) (n i
 	}
 }
 
-// closedTerminal returns io.ErrClosedPipe if err says that the terminal is gone, as after the end
+// orClosedPipe returns err, or io.ErrClosedPipe if err says that the terminal is gone, as after the end
 // of "docker run -t". The same error of another file is a failure.
-func (f *stdioFile) closedTerminal(err error) error {
+func (f *stdioFile) orClosedPipe(err error) error {
 	if errors.Is(err, syscall.EIO) {
 		if info, statErr := f.Stat(); statErr == nil && info.Mode()&os.ModeCharDevice != 0 {
 			return io.ErrClosedPipe

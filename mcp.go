@@ -99,7 +99,7 @@
 // {"result": ...}, and its schema is not sent.
 //
 // In structured output nil slices, maps and bytes are sent as empty ones, and nil pointers in
-// structs are left out. In an interface, an array or the JSON of a MarshalJSON, this is so only if
+// structs are left out. In an interface or the JSON of a MarshalJSON, this is so only if
 // the output schema describes the value. If a null remains that the output schema does not allow,
 // such as a nil pointer in a list, the call fails. Nothing else is checked against the output schema.
 //
@@ -608,7 +608,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		panicUnless(goType.jsonType != "object" || goType.typ.Kind() != reflect.Struct || goType.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", goType.typ, f.name)
 	}
-	in.mustFit = in.listed.attachTypes(goType, source) || byHand
+	in.mustFit = in.listed.prepareFor(goType, source) || byHand // a schema by hand may say less than the type requires
 
 	var out *schema // of results that encoding/json writes; nil for a text and for content
 	source = where + ": OutputSchema"
@@ -896,6 +896,9 @@ func checkAnnotations(a Annotations) error {
 	if !(0 <= a.Priority && a.Priority <= 1) { // NaN is neither
 		return fmt.Errorf("annotations.priority must be from 0 to 1, got %v", a.Priority)
 	}
+	if year := a.LastModified.Year(); year < 0 || year > 9999 {
+		return fmt.Errorf("annotations.lastModified must have a year of four digits, got %d", year)
+	}
 	return checkRole(a.Audience...)
 }
 
@@ -953,6 +956,7 @@ func checkURI(uri string) error {
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
 		authority = after[:strings.IndexAny(after+"/", "/?#")]
 	}
+	// What begins with the first character that must be escaped.
 	outside := strings.TrimLeftFunc(uri, func(r rune) bool {
 		// RFC 3986 has letters of ASCII only, and brackets in a host only, but no client refuses
 		// others.
@@ -1507,10 +1511,12 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	if hasList && rev.knows(featureForms) && !rev.knows(featureChoices) {
 		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
 	}
-	s.allowsOthers = true // the schema of a form has no keyword additionalProperties; a stray answer is dropped
+	// The schema of a form has no keyword additionalProperties. A stray answer is dropped, unless fittedMember
+	// refuses its name.
+	s.allowsOthers = true
 	text := s.render()
 	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, new([]string)), typed: s, mustFit: true}
-	in.listed.attachTypes(s, "mcp: Elicit")
+	in.listed.prepareFor(s, "mcp: Elicit")
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
@@ -1822,14 +1828,15 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 // schema describes t. The methods of t come first, because they decide what encoding/json
 // reads and writes:
 //
-//	its JSON method and JSONSchema            what JSONSchema returns
-//	its JSON method alone                     any JSON; it cannot be listed
-//	a JSON method of the other direction      as without it; it cannot be listed
-//	JSONSchema alone                          as without it; what JSONSchema returns is listed
-//	its text method                           a string
+//	t has                                   listed as                  described for schemas by hand as
+//	its JSON method and JSONSchema          what JSONSchema returns    any JSON
+//	its JSON method alone                   nothing                    any JSON
+//	a JSON method of the other direction    nothing                    its kind
+//	JSONSchema alone                        what JSONSchema returns    its kind
+//	its text method                         a string                   a string
+//	none of these                           its kind                   its kind
 //
-// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise. What cannot be listed, because
-// the two directions differ or are not known, is described for schemas by hand.
+// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1843,13 +1850,13 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	has := reflect.PointerTo(t).Implements
 	reads := has(reflect.TypeFor[json.Unmarshaler]()) && !isTime
 	writes := has(reflect.TypeFor[json.Marshaler]()) && !isTime
-	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments
-	// If t has only the JSON method of the other direction, JSONSchema describes that and is not called.
+	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments // rows 1 and 2
+	// In row 3, JSONSchema describes the other direction, and is not called.
 	onlyOther := (reads || writes) && !methodDecides
 	if !onlyOther && d.why != forNulls {
 		s.fromMethod = schemaFromMethod(t, where, methodDecides)
 	}
-	if (reads || writes || isNumber) && s.fromMethod == nil {
+	if (reads || writes || isNumber) && s.fromMethod == nil { // rows 2 and 3
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write "+plainType(t))
 	}
 	switch k := t.Kind(); {
@@ -1983,8 +1990,9 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 // collect appends the fields of a struct and of the structs that it embeds. Fields of an
 // embedded pointer are optional, because encoding/json leaves them out if it is nil. The types in
 // around embed this struct: if it is one of them, their fields hide those of this one. If a struct is
-// embedded twice at one depth, its fields hide each other, and so do those of the structs that it embeds,
-// which encoding/json would keep: no program was found that has such a type.
+// embedded twice at one depth, it is collected twice, so its fields hide each other. The fields of structs
+// inside of it hide each other too, and are missing from the schema. encoding/json keeps those, but no program
+// was found that has such a type.
 func collect(all []*field, outer *field, around []reflect.Type) []*field {
 	if slices.Contains(around, outer.typ) {
 		return all
@@ -2314,7 +2322,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		p.must(f == nil || f.optional, "required names %q twice", name) // each is optional before it is named
 		p.reportIf(f == nil, "required has "+oneLine(name)+", which properties has not"+someRefuse)
 		if f == nil {
-			other := *cmp.Or(s.others, anything) // a copy, because attachTypes changes it
+			other := *cmp.Or(s.others, anything) // a copy, because prepareFor changes it
 			f = &field{name: name, schema: &other}
 			s.fields = append(s.fields, f)
 		}
@@ -2419,7 +2427,7 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 
 // rules are the schemas by which a value is read.
 type rules struct {
-	listed  *schema // what clients see, parsed
+	listed  *schema // what clients see, parsed; made of a prompt's arguments
 	typed   *schema // of the Go type that takes the value
 	mustFit bool    // typed may require more than listed says
 }
@@ -2465,18 +2473,18 @@ func (in *rules) read(raw []byte, from origin) ([]byte, error) {
 	return raw, c.err()
 }
 
-// attachTypes tells s, which was parsed, about the Go type that t describes. If s is derived from t, it reports
-// whether the type requires more than s says; a schema by hand may always say less. It panics unless the type can hold the defaults of the members, at any depth:
+// prepareFor prepares s, which was parsed, for values of the Go type that t describes. It reports whether the
+// type requires more than s says, if s is derived from it. It panics unless the type can hold the defaults of the members, at any depth:
 // otherwise each call without such an argument would fail.
-func (s *schema) attachTypes(t *schema, where string) (more bool) {
+func (s *schema) prepareFor(t *schema, where string) (more bool) {
 	if s.jsonType == t.jsonType {
 		s.typ = t.typ
 		s.encoding = cmp.Or(s.encoding, t.encoding) // the text says it in the description
 	}
 	isCut := !s.describesMembers() && (t.fields != nil || t.others != nil)
-	more = isCut || t.fromMethod != nil || t.hasTextMethod && s.format == ""
-	attachInner := func(inner, typed *schema, path string) {
-		moreInside := inner.attachTypes(typed, where+path)
+	more = isCut || t.fromMethod != nil || t.hasTextMethod && s.format == "" // the text of a time.Time is checked by its format
+	prepareInner := func(inner, typed *schema, path string) {
+		moreInside := inner.prepareFor(typed, where+path)
 		more = more || moreInside
 		if inner.dflt != nil {
 			_, err := (&rules{inner, typed, true}).read(inner.dflt, fromCall)
@@ -2488,13 +2496,13 @@ func (s *schema) attachTypes(t *schema, where string) (more bool) {
 		if goField := t.property(f.name); goField != nil {
 			typed = goField.schema
 		}
-		attachInner(f.schema, typed, "."+f.name)
+		prepareInner(f.schema, typed, "."+f.name)
 	}
 	if s.items != nil {
-		attachInner(s.items, cmp.Or(t.items, anything), "[]")
+		prepareInner(s.items, cmp.Or(t.items, anything), "[]")
 	}
 	if s.others != nil {
-		attachInner(s.others, cmp.Or(t.others, anything), "[]")
+		prepareInner(s.others, cmp.Or(t.others, anything), "[]")
 	}
 	return more
 }
@@ -2661,12 +2669,10 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 		return value
 	case err == nil && s.jsonType == "object" && string(value) == "[]":
 		return []byte("{}")
-	case !isText || !isListOfTexts:
-		return raw
-	case bytes.IndexAny(inside, "[{") == 0: // JSON with a mistake
-		return raw
+	case isText && isListOfTexts && bytes.IndexAny(inside, "[{") != 0: // otherwise it is JSON with a mistake
+		return join(nil, "[", string(raw), "]")
 	}
-	return join(nil, "[", string(raw), "]")
+	return raw
 }
 
 // allows reports whether a value has a JSON type that s allows.
@@ -2699,7 +2705,9 @@ func (s *schema) wrongType(raw []byte) error {
 // of those that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
 func (s *schema) checkObject(raw []byte, c *checker) []byte {
-	came := make(map[string]bool) // has the names that came; false means that the member is treated as absent
+	// came has the names that came. The value is false if the member is treated as absent, and true also if it has
+	// a fault, so that it is not missed too.
+	came := make(map[string]bool)
 	raw = c.rewrite(raw, func(key, given []byte) (val []byte) {
 		var err error
 		before := len(c.faults)
@@ -2831,7 +2839,7 @@ func canonical(raw []byte) string {
 		return string(plainNumber(raw))
 	}
 	var v any
-	json.Unmarshal(raw, &v) // in a list or an object, a number that is too large for a float64 becomes a null
+	_ = json.Unmarshal(raw, &v) // inside of v, a number that no float64 holds becomes a null: no enum has both
 	b, _ := marshal(v)
 	return string(b)
 }
@@ -3038,8 +3046,8 @@ func setAny(v reflect.Value, raw []byte) error {
 //
 // encoding/json writes values. This section then replaces each null that a schema does not
 // allow: first as the Go type shows, and, if the tool has an output schema, by that. The values
-// in an interface or an array, and those with a MarshalJSON, stay as encoding/json writes them
-// unless the output schema describes them.
+// in an interface, and those with a MarshalJSON, stay as encoding/json writes them unless the output
+// schema describes them.
 
 // encode is json.Marshal without escapes for HTML.
 func encode(v any) ([]byte, error) {
@@ -3100,7 +3108,7 @@ func (s *schema) filled(raw []byte, strict bool, c *checker) []byte {
 			instead := inner.inPlaceOfNull()
 			isPointer := f != nil && f.typ != nil && f.typ.Kind() == reflect.Pointer
 			switch {
-			case f != nil && f.optional && (instead == "" || isPointer):
+			case f != nil && f.optional && (instead == "" || isPointer): // a nil pointer is absent, also one to a list
 				return nil
 			case instead != "":
 				val = []byte(instead)
@@ -3414,9 +3422,8 @@ func skipPlain[T string | []byte](s T, i int) int {
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		// Flipping the bit of 2 makes '"', which is 0x22, a blank, which is 0x20, and control characters, which
-		// are below that, other ones. So in low, bytes up to a blank are searched. In backslash, '\\' is now 0,
-		// so bytes below 1 are.
+		// In low, exactly the quotes and the control characters of w are at most ' ': flipping the bit of 2 makes
+		// 0x22 of '"' 0x20, and leaves what is below 0x20 below it. In backslash, '\\' is 0.
 		low, backslash := w^(each*2), w^(each*'\\')
 		// In (x-each*n) &^ x, the highest bit of a byte is set if the byte is below n.
 		// Matches above the lowest one may be false, so only the lowest is used.

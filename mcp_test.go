@@ -511,6 +511,8 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		{`"x:r": a role, or an audience, must be user or assistant, got ""`, resource(Resource{URI: "x:r", Annotations: Annotations{Audience: []Role{""}}})},
 		{`"x:p": annotations.priority must be from 0 to 1, got 5`, resource(Resource{URI: "x:p", Annotations: Annotations{Priority: 5}})},
 		{`"x:{p}": annotations.priority must be from 0 to 1, got -0.1`, resource(Resource{URI: "x:{p}", Annotations: Annotations{Priority: -0.1}})},
+		{`"x:y": annotations.lastModified must have a year of four digits, got 10000`,
+			resource(Resource{URI: "x:y", Annotations: Annotations{LastModified: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}})},
 		{`"x:n": annotations.priority must be from 0 to 1, got NaN`, resource(Resource{URI: "x:n", Annotations: Annotations{Priority: math.NaN()}})},
 		{`"x:i": icons: theme must be light or dark, got "blue"`, resource(Resource{URI: "x:i", Icons: []Icon{{Src: "https://a"}, {Src: "https://a", Theme: "blue"}}})},
 		{`tool "i": icons: theme must`, func() { addEmpty(s, Tool{Name: "i", Icons: []Icon{{Src: "https://a", Theme: "any"}}}) }},

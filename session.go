@@ -27,7 +27,8 @@ package mcp
 // it.
 //
 //	readLines            has the turn to read: the WaitGroup, except during a Read
-//	handleRequest        runs a handler that the reader does not run: the WaitGroup
+//	handleRequest        runs a handler that the reader does not run: the WaitGroup, and then
+//	                     lineWriter.finish if it still writes
 //	lineWriter.writeAll  writes to w for a goroutine that must not block: lineWriter.finish
 //	lineReader.readAhead one Read, begun while too much output is unsent: the next
 //	                     goroutine that reads
@@ -79,7 +80,15 @@ type session struct {
 	cancel context.CancelCauseFunc
 	open   context.Context // below ctx
 	end    context.CancelCauseFunc
-	wg     sync.WaitGroup // counts requests that were begun, and the turn to read, held or lent, except during a Read
+
+	// wg counts requests that were begun, and the turn to read, held or lent, except during a Read. When
+	// waitForEnd waits for it, the count must not rise from zero:
+	//
+	//	a request is begun   only a reader that is counted begins one
+	//	r has ended          the reader that found that out is counted, and nextLine returns the lines that
+	//	                     are left and then the error, so readInput is not called again
+	//	ctx has ended        discardsInput keeps readInput from counting the reader again
+	wg sync.WaitGroup
 
 	turn    turn
 	in      lineReader // this and the next two fields: used by the goroutine that has the turn
@@ -240,7 +249,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		hasReports: make(chan struct{}, 1),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
-	c.out.w, c.out.onError = w, func(err error) { c.cancel(c.recordFailure(err)) } // this ends open, too
+	c.out.w, c.out.onError = w, func(err error) { c.cancel(c.recordEnd(err)) } // this ends open, too
 	err := checkIcons(s.Icons)
 	if err != nil {
 		return fmt.Errorf("mcp: Server.Icons: %w", err)
@@ -267,7 +276,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	printed := make(chan struct{})
 	go c.printReports(printed)
 	c.turn.readLines = c.readLines
-	c.turn.timer = time.AfterFunc(maxInline, c.turn.pass)
+	c.turn.timer = time.AfterFunc(maxInline, c.turn.pass) // which does nothing while the turn is not lent
 	defer c.turn.timer.Stop()
 	go c.readLines()
 	return c.waitForEnd(printed)
@@ -373,19 +382,18 @@ const (
 // a long line lasts as long again for each longText bytes, up to four times.
 const maxInline, longText = time.Millisecond, 256 << 10
 
-// A turn is the right to read and parse, which one goroutine has at a time. Before
-// work that may last, its holder lends it: then no goroutine has it, and the holder
-// reclaims it after the work. If pass is called in between, or if the work takes
-// longer than maxInline (more for a long line), a new goroutine gets the turn. After
-// that, the lender can reclaim the turn only while the new holder is itself lending, so
-// two goroutines never read at once. The first to reclaim it becomes the reader, and the
-// other goroutine exits. No goroutine ever waits for the turn. The WaitGroup counts the turn: the goroutine
-// that gets or reclaims it must call Done when it stops reading, and one that has lost it must not.
+// A turn is the right to read and parse, which one goroutine has at a time. Before work that may last, its
+// holder lends it: then no goroutine has it. After the work the lender reclaims it. If the work takes longer
+// than maxInline (more for a long line), or if pass is called, the turn passes to a new goroutine.
 //
 // For example, A lends the turn and runs a handler. After a millisecond the timer passes the turn to a
 // new goroutine, B, which reads on. When the handler returns, A cannot reclaim the turn, so it writes its
 // response and exits. But if B has just lent the turn, to write to a client that reads slowly, A reclaims
 // it and reads on. Then B cannot, and exits after the Write.
+//
+// So a loan belongs to no goroutine: the first that reclaims the turn has it, and two never read at once. No
+// goroutine ever waits for the turn. The WaitGroup counts one for the turn, whichever goroutine has it: lend,
+// pass and reclaim do not change the count, only readInput and the last line of readLines do.
 type turn struct {
 	readLines func()      // runs on the goroutine that gets the turn
 	timer     *time.Timer // calls pass
@@ -526,9 +534,6 @@ func (c *session) nextMessage() ([]byte, error) {
 // the same lock, so the reader cannot miss that. readInput then discards input until r has ended or the
 // writer was stopped, so that a client that blocks in a write can read the last responses, and returns
 // false.
-//
-// The session also ends when r has ended. But only a reader that is counted finds that out, and readLines
-// stops it then in a case before the call of readInput.
 func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
@@ -1225,7 +1230,8 @@ func (st *stream) watchURI(uri string) *Error {
 //
 // All of this happens under one lock. Otherwise ctx, or the last request that
 // runs, could end in between, and a request that was queued after that would never be
-// started. For the same reason it looks only once whether ctx has ended.
+// started. ctx may end at any time, so its state is read once: between two looks, r could be queued and
+// nothing would start it.
 func (c *session) beginRequest(r *request) (inline *request) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
@@ -1238,7 +1244,7 @@ func (c *session) beginRequest(r *request) (inline *request) {
 		r.place = c.waiting.PushBack(r)
 		return nil
 	}
-	if hasEnded { // r takes the usual way, on which it is answered and no longer counted
+	if hasEnded { // the caller then runs r as usual, so that it is answered and no longer counted
 		r.run = func(context.Context, *request) ([]byte, error) { return nil, r.notStarted() }
 	}
 	c.running[r] = struct{}{}
@@ -1256,8 +1262,14 @@ func (c *session) beginRequest(r *request) (inline *request) {
 // has lent the turn. handleRequest reports whether the caller has the turn again. If
 // it has, readLines writes the response; otherwise handleRequest does.
 //
-// The deferred function runs however the handler ends. If the handler calls Goexit,
-// the caller's goroutine ends too, so a lent turn must pass to another goroutine.
+// The deferred function runs however the handler ends:
+//
+//	it returns          a lent turn is reclaimed, unless another goroutine has it
+//	it panics           a lent turn passes to another goroutine, and the caller exits
+//	it calls Goexit     the same, because the caller's goroutine ends
+//
+// It calls Done before it writes. Otherwise a client that does not read would look like a handler that does
+// not return. The end of the session waits for the writer, too.
 func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 	var line []byte
 	returned, mayReclaim := false, lent
@@ -1275,8 +1287,6 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 			}
 			line = r.failure(text)
 			if lent {
-				// After Goexit this goroutine ends, so it must not reclaim the turn. After a panic the caller sees
-				// that hasTurn is false.
 				c.turn.pass()
 				mayReclaim = false
 			}
@@ -1285,7 +1295,7 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 		c.respond(r, line)
 		// If the turn was passed on meanwhile, this succeeds only if the new holder has lent it; see turn.
 		hasTurn = mayReclaim && c.turn.reclaim()
-		c.wg.Done()
+		c.wg.Done() // for the request; the turn is counted too
 		if !hasTurn && c.out.acquire() {
 			c.out.writeAll()
 		}
@@ -1353,9 +1363,9 @@ func (s *Server) intercepted(run responder) responder {
 			switch {
 			case err == nil && !returned:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			// A line and an error are a Result with IsError. The error is then one of this library, and comparing
-			// it does not panic, as it may for an error of a handler's own type. In any other case err stays what
-			// Intercept has returned.
+			// If Intercept has returned the error of next, err is that already, but a Result with IsError has a line,
+			// too. The error is then one of this library, and comparing it does not panic, as it may for an error
+			// of a handler's own type.
 			case err == nil, made != nil && err == failure:
 				line, err = made, failure
 			}
@@ -2113,7 +2123,8 @@ const minRead = 4 << 10     // if a buffer has less room, a Read gets a new one
 // Lines are slices of the buffer that they were read into, and that memory is not
 // read into again. So a line that is kept need not be copied, and a buffer is freed
 // when the last request in it has ended. Only a short line in a large buffer is copied:
-// otherwise a small request that lasts would keep all of it.
+// otherwise a small request that lasts would keep all of it. So above keepBuffer, what is kept is at most
+// about twice what is used.
 type lineReader struct {
 	r     io.Reader
 	limit int // maximum bytes of a line
