@@ -22,9 +22,9 @@ package mcp
 // the server process, so the other handlers could not clean up.
 //
 // In the first row, only the questions of that request end, and in the second those of the
-// older revisions. In all other rows, all questions to the client end at once. A request that still
-// waits for other requests when handlers are cancelled, or that was read ahead, is not started, and
-// gets the cause as its error.
+// older revisions. In all other rows, all questions to the client end at once. When handlers are
+// cancelled, a request that waits for other requests or that was read ahead is not started, and gets the
+// cause as its error.
 
 import (
 	"bytes"
@@ -219,7 +219,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
 	cause := context.Cause(c.open)
 	c.mu.Lock()
-	c.discardsInput = c.ctx.Err() != nil // otherwise r has ended, and the reader stops after the last line
+	c.discardsInput = c.ctx.Err() != nil // otherwise r has ended; session.wg says why the reader need not know
 	c.mu.Unlock()
 	idle := make(chan struct{})
 	go func() {

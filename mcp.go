@@ -2436,7 +2436,7 @@ type rules struct {
 type origin int
 
 const (
-	fromTag  origin = iota // a tag or a keyword: nothing is converted
+	fromTag  origin = iota // a tag or a keyword, when it is parsed: nothing is converted
 	fromForm               // what a user has filled in: texts that hold JSON of another type are converted
 	fromCall               // arguments: whole numbers are converted too where a string is needed
 )
@@ -2839,7 +2839,7 @@ func canonical(raw []byte) string {
 		return string(plainNumber(raw))
 	}
 	var v any
-	_ = json.Unmarshal(raw, &v) // inside of v, a number that no float64 holds becomes a null: no enum has both
+	_ = json.Unmarshal(raw, &v) // inside of v, a number that no float64 holds becomes a null: no enum has null and such a number
 	b, _ := marshal(v)
 	return string(b)
 }

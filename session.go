@@ -718,7 +718,7 @@ type service struct {
 	early        bool     // it is served also before initialize
 	opensSession bool     // it opens a session of the older revisions: initialize
 	kind         kind     // what the server must offer for the method, or always
-	list         bool     // legacy clients may list what is not offered
+	list         bool     // it returns a list; legacy clients may list what is not offered
 	nameMember   string   // the member of params that names an item; required
 
 	// serve returns the response, as a line, or what a handler's goroutine must run to make it.
@@ -1265,8 +1265,8 @@ func (c *session) beginRequest(r *request) (inline *request) {
 // The deferred function runs however the handler ends:
 //
 //	it returns          a lent turn is reclaimed, unless another goroutine has it
-//	it panics           a lent turn passes to another goroutine, and the caller exits
-//	it calls Goexit     the same, because the caller's goroutine ends
+//	it calls Goexit     a lent turn passes to another goroutine, because the caller's goroutine ends
+//	it panics           the same, so that there is one way
 //
 // It calls Done before it writes. Otherwise a client that does not read would look like a handler that does
 // not return. The end of the session waits for the writer, too.
@@ -2334,7 +2334,7 @@ func (w *lineWriter) writeAll() {
 		}
 		w.wakeLocked()
 	}
-	w.writing = false // under the lock under which it woke the goroutines that wait, so finish sees it
+	w.writing = false // under the lock under which it woke the goroutines that wait; after hold, finish looks itself
 	w.mu.Unlock()
 }
 
