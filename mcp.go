@@ -2637,7 +2637,7 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 	return raw
 }
 
-var errTooDeep = errors.New("is nested too deeply")
+var errTooDeep, errTwice = errors.New("is nested too deeply"), errors.New("came twice")
 
 // describesMembers reports whether s, which was parsed, says anything about the members of an object.
 func (s *schema) describesMembers() bool {
@@ -2726,7 +2726,7 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 		case isOther && !s.allowsOthers:
 			err = s.unknownName()
 		case again:
-			err = errors.New("came twice")
+			err = errTwice
 		default:
 			val = f.schema.checked(given, f.optional, c)
 		}
@@ -2784,7 +2784,15 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 			raw = plainNumber(raw)
 		}
 	case typ == "object" && (s.fields != nil || s.others != nil):
-		raw = c.rewrite(raw, func(name, val []byte) []byte { return s.fittedMember(string(name), val, c) })
+		came := make(map[string]bool)
+		raw = c.rewrite(raw, func(key, val []byte) []byte {
+			name := string(key)
+			if came[name] {
+				c.addFault(errTwice)
+			}
+			came[name] = true
+			return s.fittedMember(name, val, c)
+		})
 	case typ == "array" && s.items != nil:
 		raw = c.rewrite(raw, func(_, val []byte) []byte { return s.items.fitted(val, c) })
 	}

@@ -1720,6 +1720,7 @@ func TestArguments(t *testing.T) {
 			Y []byte
 		}](openSchema), []trial{
 			{`{"A":{"B":"x"}}`, `! A.B must be an integer, got "x"`},
+			{`{"A":{"B":1,"B":2},"M":{"k":1,"k":1}}`, "! A.B came twice; M.k came twice"},
 			{`{"A":{"B":"7"},"S":7}`, `{"A":{"B":7},"M":null,"L":null,"S":"7","T":null,"N":null,"Y":null}`},
 			{`{"A":{"B":5.0},"L":[1e2]}`, `{"A":{"B":5},"M":null,"L":[100],"S":"","T":null,"N":null,"Y":null}`},
 			{`{"M":{"k":256,"j":1},"L":[1,1e39],"A":{"B":9223372036854775808}}`, "! M.k must be an unsigned integer of 8 bits, in plain digits, got 256; " +
