@@ -147,8 +147,8 @@ func (c *session) endInput(err error) {
 	}
 }
 
-// recordEnd records an error of r or w, and returns the cause of the end for it. Serve returns the first that
-// does not mean that the connection was closed.
+// recordEnd returns the cause of the end for an error of r or w. If the error is a failure, and does not
+// mean that the connection was closed, recordEnd records it: Serve returns the first one.
 func (c *session) recordEnd(err error) error {
 	if err == io.EOF || isClosedPipe(err) {
 		return ErrClosed

@@ -188,7 +188,7 @@ package mcp
 //
 //	arguments ─▶ rules.read: schema.checked, by what is listed, and schema.fitted, by the Go type ─▶ rules.unmarshal ─▶ In ─▶ handler
 //	handler ─▶ Out ─▶ marshalOutput: encoding/json, and nulls replaced as the schema shows ─▶ toolResponse, in session.go
-
+//
 // A function that appends a member or an element to JSON also appends a comma. closeWith removes the
 // last one.
 
@@ -956,7 +956,7 @@ func checkURI(uri string) error {
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
 		authority = after[:strings.IndexAny(after+"/", "/?#")]
 	}
-	// What begins with the first character that must be escaped.
+	// The first character that must be escaped, and what follows it.
 	outside := strings.TrimLeftFunc(uri, func(r rune) bool {
 		// RFC 3986 has letters of ASCII only, and brackets in a host only, but no client refuses
 		// others.
@@ -2052,7 +2052,7 @@ func (d *deriver) checkTags(f *field) error {
 	doc := f.tag.Get("jsonschema")
 	first, _, _ := strings.Cut(doc, ",")
 	word, _, keyed := strings.Cut(doc, "=")
-	if doc == "-" || first == "required" || keyed && word != "" && consistsOf(word, "_") {
+	if doc == "-" || first == "required" || keyed && consistsOf(word, "_") {
 		return fmt.Errorf("%s: jsonschema:%q is another library's dialect: here the tag is the description alone; "+
 			"other keywords have tags of their own, such as enum:\"a,b\"", f.where, doc)
 	}
@@ -2417,9 +2417,10 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 // and defaults, and without what is treated as absent. What needs no change is returned as it is,
 // without a copy.
 //
-// If there is no fault, schema.fitted walks by the schema of the Go type, for what the listed one does not say: what
-// the type's methods require, what is inside of an object that was cut, and what a schema by hand
-// allows and the type does not take. For most tools there is no such thing, and this walk is left out.
+// If there is no fault, schema.fitted walks by the schema of the Go type, for what the listed one does
+// not say: what the type's methods require, what is inside of an object that was cut, and what a schema
+// by hand allows and the type does not take. For most tools there is no such thing, and this walk is
+// left out.
 //
 // rules.unmarshal then sets the Go value. It sets the strings, numbers and booleans of a struct
 // itself, because encoding/json takes four times as long for a long text, and a call with two numbers
@@ -2482,7 +2483,8 @@ func (s *schema) prepareFor(t *schema, where string) (more bool) {
 		s.encoding = cmp.Or(s.encoding, t.encoding) // the text says it in the description
 	}
 	isCut := !s.describesMembers() && (t.fields != nil || t.others != nil)
-	more = isCut || t.fromMethod != nil || t.hasTextMethod && s.format == "" // the text of a time.Time is checked by its format
+	// The text of a time.Time is checked by its format.
+	more = isCut || t.fromMethod != nil || t.hasTextMethod && s.format == ""
 	prepareInner := func(inner, typed *schema, path string) {
 		moreInside := inner.prepareFor(typed, where+path)
 		more = more || moreInside

@@ -512,7 +512,7 @@ func TestInvalidResourcesAndPromptsPanic(t *testing.T) {
 		{`"x:p": annotations.priority must be from 0 to 1, got 5`, resource(Resource{URI: "x:p", Annotations: Annotations{Priority: 5}})},
 		{`"x:{p}": annotations.priority must be from 0 to 1, got -0.1`, resource(Resource{URI: "x:{p}", Annotations: Annotations{Priority: -0.1}})},
 		{`"x:y": annotations.lastModified must have a year of four digits, got 10000`,
-			resource(Resource{URI: "x:y", Annotations: Annotations{LastModified: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}})},
+			resource(Resource{URI: "x:y", Annotations: Annotations{LastModified: year10000}})},
 		{`"x:n": annotations.priority must be from 0 to 1, got NaN`, resource(Resource{URI: "x:n", Annotations: Annotations{Priority: math.NaN()}})},
 		{`"x:i": icons: theme must be light or dark, got "blue"`, resource(Resource{URI: "x:i", Icons: []Icon{{Src: "https://a"}, {Src: "https://a", Theme: "blue"}}})},
 		{`tool "i": icons: theme must`, func() { addEmpty(s, Tool{Name: "i", Icons: []Icon{{Src: "https://a", Theme: "any"}}}) }},
@@ -600,6 +600,9 @@ func TestFailedRegistrationChangesNothing(t *testing.T) {
 	})
 }
 
+// year10000 cannot be written in RFC 3339.
+var year10000 = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // What clients would drop a list for panics before the first session. Later it is reported and left
 // out of the list, which stays usable, and it can be read and called all the same.
 func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
@@ -615,6 +618,7 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 		s.AddResource(Resource{URI: "y:{v}}", Name: "a"}, texts("read"))
 		s.AddResource(Resource{URI: "x:{v}{w}", Name: "a"}, texts("read"))
 		s.AddResource(Resource{URI: "noscheme", Name: "a"}, texts("read"))
+		s.AddResource(Resource{URI: "x:t{v}", Name: "a", Annotations: Annotations{LastModified: year10000}}, texts("read"))
 		addEmpty(s, Tool{Name: "blue", Icons: blue})
 		s.AddPrompt(Prompt{Name: "blue", Icons: blue}, promptOf())
 	}
@@ -626,6 +630,7 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 		`mcp: resource "y:{v}}": a URI must not have "}": escape it, as package net/url does` + left +
 		`mcp: resource "x:{v}{w}": no URI matches {v}, because the next variable follows it without a text between them` + left +
 		`mcp: resource "noscheme": a URI must begin with a scheme, such as "file:"` + left +
+		`mcp: resource "x:t{v}": annotations.lastModified must have a year of four digits, got 10000` + left +
 		`mcp: tool "blue"` + theme + `mcp: prompt "blue"` + theme
 	for _, era := range eras {
 		inBubble(t, s, era.version, func(c *client) {
@@ -2237,6 +2242,7 @@ func TestInvalidContentFailsTheCall(t *testing.T) {
 		{ResourceLink(Resource{Name: "n"}), `content of type "resource_link": a URI must begin with a scheme, such as "file:"`},
 		{ResourceLink(Resource{URI: "x:a"}), `content of type "resource_link": the name is missing`},
 		{link(Resource{URI: "note://{id}"}), `content of type "resource_link": a URI must not have "{"`},
+		{Content{Text: "a", Annotations: Annotations{LastModified: year10000}}, `content of type "text": annotations.lastModified must have a year of four digits, got 10000`},
 		{link(Resource{Annotations: Annotations{Priority: 1.5}}), `content of type "resource_link": annotations.priority must be from 0 to 1, got 1.5`},
 		{link(Resource{Icons: []Icon{{Src: "https://a", Theme: "blue"}}}), `content of type "resource_link": icons: theme must be`},
 		{EmbeddedResource(ResourceContents{Text: "t"}), `content of type "resource": a URI must begin with a scheme, such as "file:"`},
@@ -2647,7 +2653,7 @@ func TestTemplates(t *testing.T) {
 		{"db://{a}-{b}", `db://1-2-3 a=1,b=2-3  db://1--2 a=1,b=-2`, `db://12 db://-2 db://1- db://-2-3`},
 		{"db://{a}.txt", `db://1.txt.txt a=1.txt`, `db://.txt`},
 
-		{"file:///{+path}", `file:///a/b.txt path=a/b.txt  file:///a?b#c path=a?b#c`, `file:/// file://a file:///./a file:///a/.?b`},
+		{"file:///{+path}", `file:///a/b.txt path=a/b.txt  file:///a?b#c path=a?b#c`, `file:/// file://a file:///./a file:///a/.?b file:///C:.. file:///C%3a..`},
 		{"file:///{+path}/x", `file:///x/x/x path=x/x`, `file:///x`},
 		{"file:///{+dir}/{name}.txt", `file:///a/b/c.txt dir=a/b,name=c  file:///a/b.txt/c.txt dir=a/b.txt,name=c`,
 			`file:///a/.txt file:///c.txt file:///a/b/c.md file:///a/b.txt/c`},
