@@ -543,7 +543,7 @@ func (c *session) readInput() (more bool) {
 	}
 	c.mu.Unlock()
 	for !more && c.in.err == nil && !c.out.isStopped() {
-		c.in.buf, c.in.seen = c.in.buf[:0], 0
+		c.in.take(c.in.buf.Len())
 		c.in.readMore()
 	}
 	return more
@@ -2112,27 +2112,21 @@ func (c *session) printReports(printed chan<- struct{}) {
 
 // ---- the lines that were read ----
 
-const firstBuffer = 8 << 10 // bytes of the first read buffer
-const keepBuffer = 64 << 10 // bytes of those that follow; larger ones, for long lines, are not kept
-const minRead = 4 << 10     // if a buffer has less room, a Read gets a new one
+const minRead = 4 << 10   // least bytes that a Read has room for
+const keepInput = 2 << 20 // bytes of the largest buffer that is kept after its lines
 
 // A lineReader splits its input into lines. It returns each line once, in order, and
 // then the error of r. The goroutine that has the turn to read calls its methods. Meanwhile
 // one other goroutine may be reading ahead, into memory of its own.
 //
-// Lines are slices of the buffer that they were read into, and that memory is not
-// read into again. So a line that is kept need not be copied, and a buffer is freed
-// when the last request in it has ended. Only a short line in a large buffer is copied:
-// otherwise a small request that lasts would keep all of it. So above keepBuffer, what is kept is at most
-// about twice what is used.
+// One buffer is read into again and again, and each line is copied out of it. So a request
+// keeps no more memory than its line, however long it lasts.
 type lineReader struct {
 	r     io.Reader
 	limit int // maximum bytes of a line
 
-	buf      []byte          // read and not yet returned; Read fills the room after it
-	size     int             // bytes of memory in which buf is; more than its capacity if lines were before it
-	seen     int             // buf[:seen] holds no newline
-	last     int             // bytes of the last line
+	buf      bytes.Buffer    // read and not yet returned
+	seen     int             // the first bytes of buf, which hold no newline
 	skipping bool            // buf continues a line that is longer than limit
 	err      error           // of the last Read
 	ahead    chan readResult // receives the result of the Read ahead; nil if there is none
@@ -2150,59 +2144,53 @@ type readResult struct {
 // returns only its beginning, which is longer than limit as well.
 func (l *lineReader) nextLine() (line []byte, err error) {
 	if l.skipping {
-		n := bytes.IndexByte(l.buf, '\n') + 1
+		n := bytes.IndexByte(l.buf.Bytes(), '\n') + 1
 		l.skipping = n == 0
-		// The room after buf is kept: the line may come in many small Reads.
-		l.takeLine(cmp.Or(n, len(l.buf)))
+		l.take(cmp.Or(n, l.buf.Len()))
 	}
-	end := bytes.IndexByte(l.buf[l.seen:], '\n')
+	n := bytes.IndexByte(l.buf.Bytes()[l.seen:], '\n')
 	switch {
-	case end >= 0:
-		line = l.takeLine(l.seen + end + 1)
-		return line[:len(line)-1], nil
-	case len(l.buf) > l.limit || l.err != nil && len(l.buf) > 0:
-		l.skipping = len(l.buf) > l.limit
-		return l.takeLine(len(l.buf)), nil
+	case n >= 0:
+		line = l.take(l.seen + n + 1)
+		return bytes.Clone(line[:len(line)-1]), nil
+	case l.buf.Len() > l.limit || l.err != nil && l.buf.Len() > 0:
+		l.skipping = l.buf.Len() > l.limit
+		return bytes.Clone(l.take(l.buf.Len())), nil
 	case l.err != nil:
 		return nil, l.err
 	}
-	l.seen = len(l.buf)
-	// If lines were before buf, the memory is large, and buf fills less than half of it, buf is copied, so
-	// that the memory is freed.
-	linesWereBefore := l.size > cap(l.buf)
-	if linesWereBefore && l.size > keepBuffer && l.size > 2*len(l.buf) {
-		l.buf, l.size = bytes.Clone(l.buf), len(l.buf)
-	}
+	l.seen = l.buf.Len()
 	return nil, nil
 }
 
-// takeLine removes a line of n bytes, or a part of a long one, from the buffer and returns it.
-func (l *lineReader) takeLine(n int) []byte {
-	line := l.buf[:n]
-	l.buf, l.seen, l.last = l.buf[n:], 0, n
-	if l.size > keepBuffer && n < l.size/2 {
-		line = bytes.Clone(line)
-	}
-	return line
+// take removes n bytes from buf. They are valid until the next Read.
+func (l *lineReader) take(n int) []byte {
+	l.seen = 0
+	return l.buf.Next(n)
 }
 
 // readMore reads once, or waits for the Read ahead. It blocks as long as Read does. It is
 // called after nextLine has returned nil.
 func (l *lineReader) readMore() {
+	if l.buf.Cap() > keepInput && l.buf.Len() < keepInput/8 {
+		l.buf = *bytes.NewBuffer(bytes.Clone(l.buf.Bytes())) // the memory of long lines, and of what was read ahead, is freed
+	}
 	if l.ahead != nil {
 		l.add(<-l.ahead)
 		return
 	}
-	l.makeRoom(minRead)
-	n, err := l.r.Read(l.buf[len(l.buf):cap(l.buf)])
-	l.buf, l.err = l.buf[:len(l.buf)+n], err
+	l.buf.Grow(minRead)
+	room := l.buf.AvailableBuffer()
+	n, err := l.r.Read(room[:cap(room)])
+	l.buf.Write(room[:n])
+	l.err = err
 }
 
 // readAhead starts a goroutine that reads once, unless one is reading, r has ended, or
 // outputBound bytes were read ahead. The caller passes what it receives from l.ahead to add.
 // readAhead returns the error of the last Read.
 func (l *lineReader) readAhead() error {
-	if l.ahead == nil && l.err == nil && len(l.buf) < outputBound {
+	if l.ahead == nil && l.err == nil && l.buf.Len() < outputBound {
 		ahead := make(chan readResult, 1) // so that the goroutine ends even if no goroutine receives
 		l.ahead = ahead
 		go func() {
@@ -2217,32 +2205,12 @@ func (l *lineReader) readAhead() error {
 // add appends what was read ahead.
 func (l *lineReader) add(more readResult) {
 	l.ahead, l.err = nil, more.err
-	l.makeRoom(len(more.data))
-	l.buf = append(l.buf, more.data...)
-}
-
-// makeRoom makes room for at least n bytes after buf. If there is less, what is left of an
-// incomplete line moves to a new buffer of at least twice its size. The first buffer is small, because
-// a session may be one short request, as in a server for HTTP.
-//
-// For example, a line of 1 MB comes in pieces of 64 KB. It moves to buffers of 128, 256 and 512 KB, and of
-// 1 MB. If another one follows, it moves once, to a buffer of 1 MB, because lines are often alike.
-func (l *lineReader) makeRoom(n int) {
-	if cap(l.buf)-len(l.buf) >= n {
-		return
-	}
-	least := keepBuffer
-	switch {
-	case l.buf == nil: // the first buffer of the session
-		least = firstBuffer
-	case len(l.buf) >= keepBuffer-n: // the incomplete line fills a buffer of the usual size
-		least = l.last + n
-	}
-	l.size = max(least, 2*len(l.buf), len(l.buf)+n)
-	l.buf = append(make([]byte, 0, l.size), l.buf...)
+	l.buf.Write(more.data)
 }
 
 // ---- the lines to write ----
+
+const keepBuffer = 64 << 10 // bytes of the largest buffer that is kept after a Write
 
 // A lineWriter is a queue of lines, and the turn to write them. Senders append whole
 // lines and never block. A sender that finds no goroutine writing acquires the turn
