@@ -581,26 +581,27 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, in *rules, out *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
-	var warnings []string
+	var found findings
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
-		warnings = append(warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
+		found.warnings = append(found.warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
 	}
 
-	goType, found := derive(from, where+": In", forArguments)
+	goType, d := derive(from, where+": In", forArguments)
 	source := where + ": InputSchema"
 	byHand := t.InputSchema != nil
 	if !byHand {
-		if found.undescribed != nil {
-			panic(found.undescribed.Error() + ", or set InputSchema")
+		if d.undescribed != nil {
+			panic(d.undescribed.Error() + ", or set InputSchema")
 		}
-		panicIf(found.badTag)
+		panicIf(d.badTag)
 		t.InputSchema, source = goType.render(), where+": In"
-		warnings = append(warnings, found.warnings...)
+		found.warnings = append(found.warnings, d.warnings...)
 	}
 	// A type without a JSON type has a method that reads it, or is an interface.
 	panicUnless(goType.jsonType == "object" || goType.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
-	in := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, &warnings), typed: goType}
+	in := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, goType, &found), typed: goType}
+	in.mustFit = found.typeSaysMore || byHand // a schema by hand may say less than the type requires
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
 	for _, f := range in.listed.fields {
 		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
@@ -608,7 +609,6 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		panicUnless(goType.jsonType != "object" || goType.typ.Kind() != reflect.Struct || goType.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", goType.typ, f.name)
 	}
-	in.mustFit = in.listed.prepareFor(goType, source) || byHand // a schema by hand may say less than the type requires
 
 	var out *schema // of results that encoding/json writes; nil for a text and for content
 	source = where + ": OutputSchema"
@@ -617,15 +617,15 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]():
 		panicUnless(t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
 	default:
-		out, found = derive(to, where+": Out", forResults)
+		out, d = derive(to, where+": Out", forResults)
 		isObject := out.jsonType == "object" || string(member(out.fromMethod, "type")) == `"object"`
 		// A pointer has none, because nil is sent as an empty result.
-		if t.OutputSchema == nil && isObject && to.Kind() != reflect.Pointer && found.undescribed == nil {
-			panicIf(found.badTag)
+		if t.OutputSchema == nil && isObject && to.Kind() != reflect.Pointer && d.undescribed == nil {
+			panicIf(d.badTag)
 			t.OutputSchema, source = out.render(), where+": Out"
 		}
 	}
-	output := parseSchema(&t.OutputSchema, source, forResults, new([]string))
+	output := parseSchema(&t.OutputSchema, source, forResults, anything, new(findings))
 
 	s.addItem(tools, &item{
 		name:    t.Name,
@@ -640,10 +640,11 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		output:    output,
 		notObject: t.OutputSchema != nil && string(member(t.OutputSchema, "type")) != `"object"`,
 	})
-	if len(warnings) > 0 { // in one line of at most 200 bytes
-		line := strings.ToValidUTF8(warnings[0][:min(len(warnings[0]), 180)], "")
-		if len(warnings) > 1 {
-			line += fmt.Sprintf(" (and %d more)", len(warnings)-1)
+	if n := len(found.warnings); n > 0 { // in one line of at most 200 bytes
+		first := found.warnings[0]
+		line := strings.ToValidUTF8(first[:min(len(first), 180)], "")
+		if n > 1 {
+			line += fmt.Sprintf(" (and %d more)", n-1)
 		}
 		s.report("%s", line)
 	}
@@ -1511,12 +1512,11 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	if hasList && rev.knows(featureForms) && !rev.knows(featureChoices) {
 		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
 	}
-	// The schema of a form has no keyword additionalProperties. A stray answer is dropped, unless fittedMember
+	// The schema of a form has no keyword additionalProperties. A stray answer is dropped, unless schema.fitted
 	// refuses its name.
 	s.allowsOthers = true
 	text := s.render()
-	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, new([]string)), typed: s, mustFit: true}
-	in.listed.prepareFor(s, "mcp: Elicit")
+	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, s, new(findings)), typed: s, mustFit: true}
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
@@ -1732,7 +1732,7 @@ func hasCapability(caps []byte, capability string) bool {
 // except in a map[string]any.
 func SchemaOf[T any]() json.RawMessage {
 	s := mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults).render()
-	parseSchema(&s, "mcp: SchemaOf", forResults, new([]string))
+	parseSchema(&s, "mcp: SchemaOf", forResults, anything, new(findings))
 	return s
 }
 
@@ -1780,6 +1780,22 @@ func (s *schema) property(name string) *field {
 	}
 	return nil
 }
+
+// part returns the schema of a member of an object, or of an element of a list if name is nil. What s does
+// not describe may be anything.
+func (s *schema) part(name []byte) *schema {
+	f := s.property(string(name))
+	switch {
+	case name == nil:
+		return cmp.Or(s.items, anything)
+	case f != nil:
+		return f.schema
+	}
+	return cmp.Or(s.others, anything)
+}
+
+// anything is the schema that allows every value, for what is not described.
+var anything = &schema{allowsOthers: true}
 
 // allowsNull reports whether null is a valid value.
 func (s *schema) allowsNull() bool {
@@ -1934,7 +1950,7 @@ func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.Raw
 	panicUnless(runtime.Callers(1000, make([]uintptr, 1)) == 0, where, "it calls itself")
 	own := v.JSONSchema()
 	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
-	parseSchema(&own, where, forResults, new([]string)) // for arguments it is parsed again, as a part of the whole
+	parseSchema(&own, where, forResults, anything, new(findings)) // for arguments it is parsed again, as a part of the whole
 	return own
 }
 
@@ -2227,15 +2243,22 @@ func (s *schema) listDepth() int {
 // A schemaParser parses one node of a schema. Its methods panic if clients or providers would
 // refuse the schema, and with it the whole list of tools.
 type schemaParser struct {
-	where    string // names the tool, the schema and the node in it
-	why      purpose
-	level    int       // of the node; that of the root is 1
-	warnings *[]string // what is to be reported
+	where string // names the tool, the schema and the node in it
+	why   purpose
+	level int       // of the node; that of the root is 1
+	typed *schema   // of the Go type that takes the values, or anything
+	found *findings // shared by all nodes
 }
 
-// parseSchema returns the description of a schema, or nil if there is none. It writes the schema
-// in one line.
-func parseSchema(raw *json.RawMessage, where string, why purpose, warnings *[]string) *schema {
+// findings are what is found out while a schema is parsed.
+type findings struct {
+	warnings     []string // what is to be reported
+	typeSaysMore bool     // a Go type requires more than its node says, if the schema was derived from it
+}
+
+// parseSchema returns the description of a schema for values that a Go type takes, or nil if there is
+// none. It writes the schema in one line.
+func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema, found *findings) *schema {
 	if *raw == nil {
 		return nil
 	}
@@ -2243,12 +2266,12 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, warnings *[]st
 	panicUnless(err == nil, where, "it is %v", err)
 	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
-	return (&schemaParser{where: where, why: why, level: 1, warnings: warnings}).parseNode(compact)
+	return (&schemaParser{where, why, 1, typed, found}).parseNode(compact)
 }
 
 // inner returns the parser for an inner node. The path leads to it, as in ".name" and "[]".
-func (p *schemaParser) inner(path string) *schemaParser {
-	return &schemaParser{p.where + path, p.why, p.level + 1, p.warnings}
+func (p *schemaParser) inner(path string, typed *schema) *schemaParser {
+	return &schemaParser{p.where + path, p.why, p.level + 1, typed, p.found}
 }
 
 // must panics unless ok is true.
@@ -2286,6 +2309,9 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	if len(besidesNull) == 1 {
 		s.jsonType = besidesNull[0]
 	}
+	if s.jsonType == p.typed.jsonType {
+		s.typ, s.encoding = p.typed.typ, p.typed.encoding // which the schema of a type says only in its description
+	}
 	for i, word := range boundWords[s.jsonType] {
 		if num := node[word]; num != nil {
 			isSize := num[0] != '-' && isInteger(num)
@@ -2301,8 +2327,8 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	p.must(required == nil || required[0] == '[', "required must be a list of names")
 	p.reportNode(raw, node, s)
 
-	inner := p.inner("[]")
-	items, others := inner.parseNode(node["items"]), inner.parseNode(node["additionalProperties"])
+	items := p.inner("[]", p.typed.part(nil)).parseNode(node["items"])
+	others := p.inner("[]", cmp.Or(p.typed.others, anything)).parseNode(node["additionalProperties"])
 	if node["prefixItems"] == nil {
 		s.items = items
 	}
@@ -2311,7 +2337,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	for name, raw := range members(properties) {
 		p.must(s.property(string(name)) == nil, "properties: %q comes twice", excerpt(string(name)))
-		inner := p.inner("." + oneLine(string(name)))
+		inner := p.inner("."+oneLine(string(name)), p.typed.part(name))
 		inner.must(raw[0] == '{', `a property must be described by an object, as in {"type":"string"}`)
 		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parseNode(raw)})
 	}
@@ -2322,8 +2348,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		p.must(f == nil || f.optional, "required names %q twice", name) // each is optional before it is named
 		p.reportIf(f == nil, "required has "+oneLine(name)+", which properties has not"+someRefuse)
 		if f == nil {
-			other := *cmp.Or(s.others, anything) // a copy, because prepareFor changes it
-			f = &field{name: name, schema: &other}
+			f = &field{name: name, schema: cmp.Or(s.others, anything)}
 			s.fields = append(s.fields, f)
 		}
 		f.optional = false
@@ -2354,7 +2379,14 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
 		_, err := (&rules{listed: s}).read(dflt, fromTag)
 		p.must(err == nil, "default: %v", err)
+		_, err = (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall)
+		p.must(err == nil, "default: %v", err) // otherwise each call without such an argument would fail
 		s.dflt = dflt
+	}
+	isCut := !s.describesMembers() && (p.typed.fields != nil || p.typed.others != nil)
+	// The text of a time.Time is checked by its format.
+	if isCut || p.typed.fromMethod != nil || p.typed.hasTextMethod && s.format == "" {
+		p.found.typeSaysMore = true
 	}
 	return s
 }
@@ -2369,7 +2401,7 @@ var notReported = strings.Fields("type enum const properties required additional
 // is too deep, because that is reported already.
 func (p *schemaParser) reportIf(isThere bool, text string) {
 	if isThere && p.level <= maxLevels+1 {
-		*p.warnings = append(*p.warnings, p.where+": "+text)
+		p.found.warnings = append(p.found.warnings, p.where+": "+text)
 	}
 }
 
@@ -2472,41 +2504,6 @@ func (in *rules) read(raw []byte, from origin) ([]byte, error) {
 		raw = in.typed.fitted(raw, &c)
 	}
 	return raw, c.err()
-}
-
-// prepareFor prepares s, which was parsed, for values of the Go type that t describes. It reports whether the
-// type requires more than s says, if s is derived from it. It panics unless the type can hold the defaults of the members, at any depth:
-// otherwise each call without such an argument would fail.
-func (s *schema) prepareFor(t *schema, where string) (more bool) {
-	if s.jsonType == t.jsonType {
-		s.typ = t.typ
-		s.encoding = cmp.Or(s.encoding, t.encoding) // the text says it in the description
-	}
-	isCut := !s.describesMembers() && (t.fields != nil || t.others != nil)
-	// The text of a time.Time is checked by its format.
-	more = isCut || t.fromMethod != nil || t.hasTextMethod && s.format == ""
-	prepareInner := func(inner, typed *schema, path string) {
-		moreInside := inner.prepareFor(typed, where+path)
-		more = more || moreInside
-		if inner.dflt != nil {
-			_, err := (&rules{inner, typed, true}).read(inner.dflt, fromCall)
-			panicUnless(err == nil, where+path, "default: %v", err)
-		}
-	}
-	for _, f := range s.fields {
-		typed := cmp.Or(t.others, anything)
-		if goField := t.property(f.name); goField != nil {
-			typed = goField.schema
-		}
-		prepareInner(f.schema, typed, "."+f.name)
-	}
-	if s.items != nil {
-		prepareInner(s.items, cmp.Or(t.items, anything), "[]")
-	}
-	if s.others != nil {
-		prepareInner(s.others, cmp.Or(t.others, anything), "[]")
-	}
-	return more
 }
 
 // A checker collects the faults of one value, each with its place. The method that finds a fault
@@ -2759,7 +2756,7 @@ func (s *schema) checkList(raw []byte, c *checker) []byte {
 	n := 0
 	raw = c.rewrite(raw, func(_, given []byte) []byte {
 		n++
-		return cmp.Or(s.items, anything).checked(given, false, c)
+		return s.part(nil).checked(given, false, c)
 	})
 	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(n), 10)))
 	return raw
@@ -2785,18 +2782,22 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 		if s.jsonType == "integer" {
 			raw = plainNumber(raw)
 		}
-	case typ == "object" && (s.fields != nil || s.others != nil):
+	case typ == "object" && (s.fields != nil || s.others != nil), typ == "array" && s.items != nil:
 		came := make(map[string]bool)
 		raw = c.rewrite(raw, func(key, val []byte) []byte {
 			name := string(key)
-			if came[name] {
+			isSame := func(f *field) bool { return strings.EqualFold(f.name, name) }
+			switch {
+			case key == nil: // an element
+			case came[name]:
 				c.addFault(errTwice)
+			// encoding/json matches names without regard to case, so it would store the member in that field.
+			case s.property(name) == nil && slices.ContainsFunc(s.fields, isSame):
+				c.addFault(s.unknownName())
 			}
 			came[name] = true
-			return s.fittedMember(name, val, c)
+			return s.part(key).fitted(val, c)
 		})
-	case typ == "array" && s.items != nil:
-		raw = c.rewrite(raw, func(_, val []byte) []byte { return s.items.fitted(val, c) })
 	}
 	if s.fromMethod != nil && err == nil && len(c.faults) == before {
 		err = s.checkUnmarshaler(raw)
@@ -2808,24 +2809,6 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 	c.depth--
 	return raw
 }
-
-// fittedMember is fitted for a member of an object. encoding/json matches names without regard to case: it
-// would store a member by a name which is that of a field except for its case in that field.
-func (s *schema) fittedMember(name string, val []byte, c *checker) []byte {
-	f := s.property(name)
-	switch {
-	case f != nil:
-		val = f.schema.fitted(val, c)
-	case s.others != nil:
-		val = s.others.fitted(val, c)
-	case slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) }):
-		c.addFault(s.unknownName())
-	}
-	return val
-}
-
-// anything is the schema that allows every value, for what is not described.
-var anything = &schema{allowsOthers: true}
 
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
 // that a model finds the right one.
@@ -2849,7 +2832,9 @@ func canonical(raw []byte) string {
 		return string(plainNumber(raw))
 	}
 	var v any
-	_ = json.Unmarshal(raw, &v) // inside of v, a number that no float64 holds becomes a null: no enum has null and such a number
+	if json.Unmarshal(raw, &v) != nil { // a number inside of it is too large for a float64
+		return string(raw)
+	}
 	b, _ := marshal(v)
 	return string(b)
 }
@@ -3102,18 +3087,12 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 // for an optional member of an object. A null that cannot be replaced is a fault if strict is set, and
 // stays otherwise.
 func (s *schema) filled(raw []byte, strict bool, c *checker) []byte {
-	each := s.others // what describes a member that is not in fields, or an element
-	if raw[0] == '[' {
-		each = s.items
-	}
-	if each == nil && s.fields == nil || raw[0] != '{' && raw[0] != '[' {
+	describesParts := s.fields != nil || s.others != nil || s.items != nil
+	if !describesParts || raw[0] != '{' && raw[0] != '[' {
 		return raw
 	}
 	return c.rewrite(raw, func(name, val []byte) []byte {
-		f, inner := s.property(string(name)), cmp.Or(each, anything)
-		if f != nil {
-			inner = f.schema
-		}
+		f, inner := s.property(string(name)), s.part(name)
 		if string(val) == "null" {
 			instead := inner.inPlaceOfNull()
 			isPointer := f != nil && f.typ != nil && f.typ.Kind() == reflect.Pointer

@@ -1123,7 +1123,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	}
 	s := mustDerive(reflect.StructOf(fields), "In", forArguments)
 	text := s.render()
-	listed := parseSchema(&text, "In", forArguments, new([]string))
+	listed := parseSchema(&text, "In", forArguments, anything, new(findings))
 	check := func(args string) error {
 		_, err := (&rules{listed: listed}).read([]byte(args), fromTag)
 		return err
@@ -3806,7 +3806,7 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 // unexported names because AddTool takes no type that was made at run time.
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
-	hand := &rules{typed: anything, listed: parseSchema(ptr(s.render()), "x", forArguments, new([]string))}
+	hand := &rules{typed: anything, listed: parseSchema(ptr(s.render()), "x", forArguments, anything, new(findings))}
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
 	err := (&rules{typed: s, listed: hand.listed, mustFit: true}).unmarshal(args, got.Interface(), fromCall)
