@@ -61,7 +61,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -383,17 +382,17 @@ const (
 const maxInline, longText = time.Millisecond, 256 << 10
 
 // A turn is the right to read and parse, which one goroutine has at a time. Before work that may last, its
-// holder lends it: then no goroutine has it. After the work the lender reclaims it. If the work takes longer
-// than maxInline (more for a long line), or if pass is called, the turn passes to a new goroutine.
+// holder lends it: then no goroutine has it. After the work the lender takes it again. If the work takes
+// longer than maxInline (more for a long line), or if pass is called, the turn passes to a new goroutine.
 //
 // For example, A lends the turn and runs a handler. After a millisecond the timer passes the turn to a
-// new goroutine, B, which reads on. When the handler returns, A cannot reclaim the turn, so it writes its
-// response and exits. But if B has just lent the turn, to write to a client that reads slowly, A reclaims
-// it and reads on. Then B cannot, and exits after the Write.
+// new goroutine, B, which reads on. When the handler returns, A cannot take the turn, so it writes its
+// response and exits. But if B has just lent the turn, to write to a client that reads slowly, A takes it
+// and reads on. Then B cannot, and exits after the Write.
 //
-// So a loan belongs to no goroutine: the first that reclaims the turn has it, and two never read at once. No
-// goroutine ever waits for the turn. The WaitGroup counts one for the turn, whichever goroutine has it: lend,
-// pass and reclaim do not change the count, only readInput and the last line of readLines do.
+// So a loan belongs to no goroutine: the first that takes the turn has it, and two never read at once. No
+// goroutine ever waits for the turn. The WaitGroup counts one for the turn, whether it is held or lent: lend,
+// take and pass do not change the count.
 type turn struct {
 	readLines func()      // runs on the goroutine that gets the turn
 	timer     *time.Timer // calls pass
@@ -411,9 +410,9 @@ func (t *turn) lend(size int) {
 	t.mu.Unlock()
 }
 
-// reclaim takes the turn if it is lent, and reports whether the caller has it now.
-// Only a goroutine that has lent the turn may call it, once for each loan.
-func (t *turn) reclaim() (mine bool) {
+// take takes the turn if it is lent, by whatever goroutine, and reports whether the caller has it now. Only
+// a goroutine that has lent the turn may call it, once for each loan.
+func (t *turn) take() (mine bool) {
 	t.mu.Lock()
 	if t.lent {
 		t.lent, mine = false, true
@@ -439,8 +438,7 @@ func (t *turn) pass() {
 
 // readLines reads and accepts messages. It runs on the goroutine that has the turn to
 // read, and returns when the turn has passed to another goroutine, r has ended or the
-// writer was stopped. The WaitGroup counts the goroutine that has the turn, except during
-// a Read: if the turn passes on, so does the count.
+// writer was stopped. If the turn has passed on, so has its count in the WaitGroup.
 //
 // The responses to requests that this goroutine serves are not written one by one.
 // They are written together before it waits for input, or before the next line if a
@@ -449,8 +447,8 @@ func (t *turn) pass() {
 // meanwhile: input is read even if the client does not read.
 func (c *session) readLines() {
 	began := time.Now()
-	counted := true // by the WaitGroup: it is not after the turn has passed on, or if readInput has returned false
-	for ended := false; counted && !ended && !c.out.isStopped(); {
+	hasTurn, ended := true, false
+	for hasTurn && !ended && !c.out.isStopped() {
 		c.waitForRoom()
 		m, err := c.nextMessage()
 		acquired := m == nil && c.out.acquire() // the turn to write: if no line is left, what is queued is written
@@ -462,21 +460,24 @@ func (c *session) readLines() {
 			}
 			if r := c.acceptLine(m); r != nil {
 				c.turn.lend(len(m))
-				counted = c.handleRequest(r, true) // if the handler calls runtime.Goexit, this does not return
+				hasTurn = c.handleRequest(r, true) // if the handler calls runtime.Goexit, this does not return
 			}
 		case acquired:
 			c.turn.lend(0)
 			c.out.writeAll()
-			counted = c.turn.reclaim()
+			hasTurn = c.turn.take()
 		case err != nil:
 			c.endInput(err)
 			ended = true
 		default:
-			counted = c.readInput()
+			more := c.readInput()
+			if !more {
+				return // this goroutine is not counted any more
+			}
 			began = time.Now()
 		}
 	}
-	if counted {
+	if hasTurn {
 		c.wg.Done()
 	}
 }
@@ -543,7 +544,7 @@ func (c *session) readInput() (more bool) {
 	}
 	c.mu.Unlock()
 	for !more && c.in.err == nil && !c.out.isStopped() {
-		c.in.take(c.in.buf.Len())
+		c.in.next(c.in.buf.Len())
 		c.in.readMore()
 	}
 	return more
@@ -718,7 +719,7 @@ type service struct {
 	early        bool     // it is served also before initialize
 	opensSession bool     // it opens a session of the older revisions: initialize
 	kind         kind     // what the server must offer for the method, or always
-	list         bool     // it returns a list; legacy clients may list what is not offered
+	isList       bool     // it returns a list; legacy clients may list what is not offered
 	nameMember   string   // the member of params that names an item; required
 
 	// serve returns the response, as a line, or what a handler's goroutine must run to make it.
@@ -737,10 +738,10 @@ var services = [...]service{
 	{method: "ping", until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
 	{method: "server/discover", since: firstModern, kind: always, serve: (*request).discover},
 
-	{method: "tools/list", kind: tools, list: true, serve: (*request).listItems},
-	{method: "prompts/list", kind: prompts, list: true, serve: (*request).listItems},
-	{method: "resources/list", kind: resources, list: true, serve: (*request).listItems},
-	{method: "resources/templates/list", kind: templates, list: true, serve: (*request).listItems},
+	{method: "tools/list", kind: tools, isList: true, serve: (*request).listItems},
+	{method: "prompts/list", kind: prompts, isList: true, serve: (*request).listItems},
+	{method: "resources/list", kind: resources, isList: true, serve: (*request).listItems},
+	{method: "resources/templates/list", kind: templates, isList: true, serve: (*request).listItems},
 
 	{method: "tools/call", kind: tools, nameMember: "name", serve: (*request).lookUp},
 	{method: "prompts/get", kind: prompts, nameMember: "name", serve: (*request).lookUp},
@@ -789,7 +790,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 			return nil
 		}
 		r.run = run
-		if c.srv.Intercept != nil && !r.service.list {
+		if c.srv.Intercept != nil && !r.service.isList {
 			r.run = c.srv.intercepted(run)
 		}
 		return c.beginRequest(r)
@@ -808,7 +809,7 @@ func (r *request) check() *Error {
 	s := r.service
 	offered := s.kind == always || r.session.srv.offeredKinds()[s.kind.capability()]
 	// Hosts of the legacy era drop a server that refuses a list.
-	if !offered && (!s.list || r.rev.modern()) {
+	if !offered && (!s.isList || r.rev.modern()) {
 		return r.methodNotFound()
 	}
 	if s.nameMember != "" {
@@ -1264,7 +1265,7 @@ func (c *session) beginRequest(r *request) (inline *request) {
 //
 // The deferred function runs however the handler ends:
 //
-//	it returns          a lent turn is reclaimed, unless another goroutine has it
+//	it returns          a lent turn is taken again, unless another goroutine has it
 //	it calls Goexit     a lent turn passes to another goroutine, because the caller's goroutine ends
 //	it panics           the same, so that there is one way
 //
@@ -1272,7 +1273,7 @@ func (c *session) beginRequest(r *request) (inline *request) {
 // not return. The end of the session waits for the writer, too.
 func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 	var line []byte
-	returned, mayReclaim := false, lent
+	returned, mayTake := false, lent
 	defer func() {
 		if !returned {
 			what := "called runtime.Goexit"
@@ -1288,13 +1289,13 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 			line = r.failure(text)
 			if lent {
 				c.turn.pass()
-				mayReclaim = false
+				mayTake = false
 			}
 		}
 		c.waitAfterProgress(r)
 		c.respond(r, line)
 		// If the turn was passed on meanwhile, this succeeds only if the new holder has lent it; see turn.
-		hasTurn = mayReclaim && c.turn.reclaim()
+		hasTurn = mayTake && c.turn.take()
 		c.wg.Done() // for the request; the turn is counted too
 		if !hasTurn && c.out.acquire() {
 			c.out.writeAll()
@@ -1331,43 +1332,52 @@ func (c *session) runHandler(r *request) []byte {
 //	any other error              that error
 //	nil, without a next          -32603
 func (s *Server) intercepted(run responder) responder {
+	type result struct {
+		line []byte
+		err  error
+	}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
-		var made []byte
-		var failure error
-		returned := false // run has returned made and failure
-		done := make(chan struct{})
-		var taken atomic.Bool // by next, which then runs, or by the deferred function, to forbid that
+		var made *result // by run; nil until it has returned
+		mayBegin := make(chan bool, 1)
+		mayBegin <- true
 		next := func(ctx context.Context) error {
-			mayRun := requestOf(ctx) == r && taken.CompareAndSwap(false, true)
-			if !mayRun {
+			begins := false
+			if requestOf(ctx) == r {
+				select {
+				case begins = <-mayBegin: // false if the channel is closed
+				default: // another next runs
+				}
+			}
+			if !begins {
 				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 			}
-			defer close(done)
+			defer close(mayBegin)
 			// What Intercept derives its context from may outlive the request; the handler's must not.
 			ctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
 			stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
 			defer stop()
-			made, failure = run(ctx, r)
-			if failure != nil && failure == ctx.Err() {
-				failure = context.Cause(ctx) // which says more
+			line, err := run(ctx, r)
+			if err != nil && err == ctx.Err() {
+				err = context.Cause(ctx) // which says more
 			}
-			returned = true
-			return failure
+			made = &result{line, err}
+			return err
 		}
 		defer func() { // also after a panic
-			hasBegun := taken.Swap(true) // forbids next from now on
-			if hasBegun {
-				<-done
+			unused := <-mayBegin // waits for a next that runs
+			if unused {
+				close(mayBegin) // forbids one from now on
 			}
 			switch {
-			case err == nil && !returned:
+			case made == nil && err == nil:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			// If Intercept has returned the error of next, err is that already, but a Result with IsError has a line,
-			// too. The error is then one of this library, and comparing it does not panic, as it may for an error
-			// of a handler's own type.
-			case err == nil, made != nil && err == failure:
-				line, err = made, failure
+			case made != nil && err == nil:
+				line, err = made.line, made.err
+			// If there is no line, err is the response already. If there is one, its error is one of this library, so
+			// comparing it does not panic, as it may for an error of a handler's own type.
+			case made != nil && made.line != nil && err == made.err:
+				line = made.line
 			}
 		}()
 		return nil, s.Intercept(ctx, next)
@@ -1442,7 +1452,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 		return
 	}
 	c.lastResponse = c.out.enqueue(line)
-	if r != nil && r.service.list {
+	if r != nil && r.service.isList {
 		k := r.service.kind
 		if _, changes := c.srv.listInOrder(k); changes != r.changes {
 			c.sendChangeLocked(topic{list: k.changeNotification()})
@@ -1682,29 +1692,26 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	return r.endResponse(copyMembersExcept(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
-// outcome returns the response to r after its handler has returned line or err, and may have asked
-// questions:
+// outcome returns the response to r after its handler has returned line or err. The first that fits counts:
 //
-//	line, and no question or r has ended          line
-//	questions, ErrInputRequired and no *Error     the questions
-//	questions, anything else                      err, and a hint for the author unless r has ended
-//	an *Error                                     an error response, also with questions
-//	any other err                                 a result that the model reads, or an error response
+//	a line, and no lost question            the line
+//	questions and ErrInputRequired alone    the questions
+//	an *Error                               an error response: an answer would not change it
+//	anything else                           a failure with the text of err
 //
-// An answer would not change an [*Error], so it goes first. If the client lacks a capability, the call
-// of a legacy client fails like any other, because its revision has no code for that.
+// A question is lost if the handler has asked it, the second row does not send it, and r has not
+// ended. Then the text also has a hint, which is for the author of the handler.
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	questions := r.rounds.questions
 	r.session.mu.Unlock()
-	lostQuestions := len(questions) > 0 && r.ctx.Err() == nil // if r has ended, a handler may drop its questions
-	if line != nil && !lostQuestions {
+	// Also if r has ended, because a client that has closed its end may still read.
+	sendsQuestions := len(questions) > 0 && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error))
+	isLost := len(questions) > 0 && !sendsQuestions && r.ctx.Err() == nil
+	switch {
+	case line != nil && !isLost:
 		return line
-	}
-	var fault *Error
-	errors.As(err, &fault)
-	// Also if r has ended: a client that has closed its end may still read.
-	if len(questions) > 0 && fault == nil && errors.Is(err, ErrInputRequired) {
+	case sendsQuestions:
 		return r.inputRequired(questions)
 	}
 	var texts []string
@@ -1714,13 +1721,15 @@ func (r *request) outcome(line []byte, err error) []byte {
 	case err != nil:
 		texts = append(texts, err.Error())
 	}
-	if lostQuestions {
+	if isLost {
 		hint := "the handler dropped the error of " + askFunctions[questions[0].method] +
 			", so the question was not sent: return that error, or wrap it with %w"
 		r.session.logf("%v: %s", r, hint)
 		texts = append(texts, hint)
 	}
-	if fault != nil && (fault.Code != codeCapability || r.rev.modern()) {
+	var fault *Error
+	// Older revisions have no code for a capability that the client lacks, so that is a failure like any other.
+	if errors.As(err, &fault) && (fault.Code != codeCapability || r.rev.modern()) {
 		return r.errorResponse(fault)
 	}
 	return r.failure(strings.Join(texts, "; "))
@@ -2146,16 +2155,16 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 	if l.skipping {
 		n := bytes.IndexByte(l.buf.Bytes(), '\n') + 1
 		l.skipping = n == 0
-		l.take(cmp.Or(n, l.buf.Len()))
+		l.next(cmp.Or(n, l.buf.Len()))
 	}
 	n := bytes.IndexByte(l.buf.Bytes()[l.seen:], '\n')
 	switch {
 	case n >= 0:
-		line = l.take(l.seen + n + 1)
+		line = l.next(l.seen + n + 1)
 		return bytes.Clone(line[:len(line)-1]), nil
 	case l.buf.Len() > l.limit || l.err != nil && l.buf.Len() > 0:
 		l.skipping = l.buf.Len() > l.limit
-		return bytes.Clone(l.take(l.buf.Len())), nil
+		return bytes.Clone(l.next(l.buf.Len())), nil
 	case l.err != nil:
 		return nil, l.err
 	}
@@ -2163,8 +2172,8 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 	return nil, nil
 }
 
-// take removes n bytes from buf. They are valid until the next Read.
-func (l *lineReader) take(n int) []byte {
+// next removes n bytes from buf. They are valid until the next Read.
+func (l *lineReader) next(n int) []byte {
 	l.seen = 0
 	return l.buf.Next(n)
 }

@@ -2063,7 +2063,7 @@ func TestProgressPrecedesItsResponse(t *testing.T) {
 		})
 		s.AddMethod("x/y", func(ctx context.Context, _ json.RawMessage) (any, error) { return nil, handle(ctx) })
 		AddTool(s, Tool{Name: "hidden", Enabled: func(ctx context.Context) bool {
-			if requestOf(ctx).service.list {
+			if requestOf(ctx).service.isList {
 				handle(ctx)
 			}
 			return true
