@@ -1873,7 +1873,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		s.fromMethod = schemaFromMethod(t, where, methodDecides)
 	}
 	if (reads || writes || isNumber) && s.fromMethod == nil { // rows 2 and 3
-		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write "+plainType(t))
+		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
 	switch k := t.Kind(); {
 	case methodDecides || isNumber: // any JSON type
@@ -1926,7 +1926,7 @@ type describer interface{ JSONSchema() json.RawMessage }
 // schemaFromMethod returns what the method JSONSchema of t returns for a zero value, or nil if there
 // is none. If a method of t decides its JSON form, a promoted JSONSchema counts too. Otherwise none
 // counts if an embedded field has one, because package reflect does not tell promoted methods from
-// others. It panics if the schema is invalid, or if the method panics or calls itself.
+// others. It panics if the schema is invalid, or if the method calls itself.
 func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.RawMessage {
 	v, ok := reflect.New(t).Interface().(describer)
 	for i := 0; ok && !methodDecides && t.Kind() == reflect.Struct && i < t.NumField(); i++ {
@@ -1937,34 +1937,12 @@ func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.Raw
 		return nil
 	}
 	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
-	defer func() {
-		switch why := recover(); {
-		case why == nil:
-		case strings.Contains(fmt.Sprint(why), "the method JSONSchema of"): // this method, or one that it calls
-			panic(why)
-		default:
-			panic(fmt.Sprint(where, " panicked: ", why))
-		}
-	}()
 	// It may call itself through SchemaOf. Callers returns 0 unless the stack is deeper than 1,000 calls.
 	panicUnless(runtime.Callers(1000, make([]uintptr, 1)) == 0, where, "it calls itself")
 	own := v.JSONSchema()
 	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
 	parseSchema(&own, where, forResults, anything, new(findings)) // for arguments it is parsed again, as a part of the whole
 	return own
-}
-
-// plainType returns what to write in place of a type with a JSON form of its own.
-func plainType(t reflect.Type) string {
-	switch k := t.Kind(); {
-	case k == reflect.String:
-		return "string"
-	case reflect.Bool <= k && k <= reflect.Float64:
-		return k.String() + ", to which text is converted"
-	case k == reflect.Struct && t.NumField() == 0:
-		return "struct{}"
-	}
-	return "a string, a struct or a map[string]any"
 }
 
 // ranges holds the bounds of integers that a schema shows. The range of an int differs between
@@ -2112,6 +2090,12 @@ var formats = []string{"email", "uri", "date", "date-time"}
 
 // hasOwnText reports whether s is a string with a form of its own, as of a type with UnmarshalText.
 func (s *schema) hasOwnText() bool { return s.hasTextMethod || s.encoding != "" }
+
+// isReadByMethod reports whether a method of the type may refuse a value that s allows. The text of a
+// time.Time is checked by its format instead.
+func (s *schema) isReadByMethod() bool {
+	return s.fromMethod != nil || s.hasTextMethod && s.format == ""
+}
 
 // isPlainText reports whether s is any other string.
 func (s *schema) isPlainText() bool { return s.jsonType == "string" && !s.hasOwnText() }
@@ -2384,8 +2368,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		s.dflt = dflt
 	}
 	isCut := !s.describesMembers() && (p.typed.fields != nil || p.typed.others != nil)
-	// The text of a time.Time is checked by its format.
-	if isCut || p.typed.fromMethod != nil || p.typed.hasTextMethod && s.format == "" {
+	if isCut || p.typed.isReadByMethod() {
 		p.found.typeSaysMore = true
 	}
 	return s
@@ -2799,8 +2782,10 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 			return s.part(key).fitted(val, c)
 		})
 	}
-	if s.fromMethod != nil && err == nil && len(c.faults) == before {
-		err = s.checkUnmarshaler(raw)
+	// The value is unmarshalled here, and again when it is set, so that a fault that a method finds has a
+	// place. A pointer takes a null, and does not call the method. All calls may share raw: it may be a default.
+	if s.isReadByMethod() && err == nil && len(c.faults) == before && raw[0] != 'n' {
+		err = notValid(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw)))
 	}
 	if err != nil {
 		c.addFault(err)
@@ -2822,8 +2807,7 @@ func (s *schema) unknownName() error {
 
 // enumHas reports whether the enum of s has a value, which may be written in another way.
 func (s *schema) enumHas(raw []byte) bool {
-	isEqual := func(val string) bool { return val == string(raw) }
-	return slices.ContainsFunc(s.enum, isEqual) || slices.Contains(s.enum, canonical(raw))
+	return slices.Contains(s.enum, string(raw)) || slices.Contains(s.enum, canonical(raw))
 }
 
 // canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
@@ -2855,26 +2839,12 @@ func (s *schema) checkText(raw []byte) error {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
 			return errors.New("must be base64")
 		}
-	// A text is unmarshalled here, and again when it is set, so that its fault has a place. That of a
-	// time.Time has been checked by its format.
-	case s.hasTextMethod && s.format == "":
-		return notValid(reflect.New(s.typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)))
 	}
 	return nil
 }
 
 // dateExamples holds an example of each format that is checked.
 var dateExamples = map[string]string{"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z"}
-
-// checkUnmarshaler returns the error of the method UnmarshalJSON of a type that describes itself, if it has
-// one. As with UnmarshalText, the value is unmarshalled again when it is set.
-func (s *schema) checkUnmarshaler(raw []byte) error {
-	u, ok := reflect.New(s.typ).Interface().(json.Unmarshaler)
-	if !ok || raw[0] == 'n' { // a pointer takes a null, and does not call the method
-		return nil
-	}
-	return notValid(u.UnmarshalJSON(bytes.Clone(raw))) // it may be a default, which all calls share
-}
 
 // checkRange returns an error if a number does not fit in the Go type that s describes, if any.
 func (s *schema) checkRange(raw []byte) (err error) {
@@ -3028,7 +2998,7 @@ func target(v reflect.Value) reflect.Value {
 // setAny sets a value with encoding/json.
 func setAny(v reflect.Value, raw []byte) error {
 	p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface() // an embedded struct with a name in its tag may be unexported
-	// A method UnmarshalJSON may append to what it is given, behind which is the next request.
+	// A method UnmarshalJSON may append to what it is given, behind which are other arguments.
 	raw = slices.Clip(raw)
 	// Without json.Unmarshal, which would validate a long json.RawMessage again.
 	if u, ok := p.(json.Unmarshaler); ok {

@@ -4344,7 +4344,6 @@ type (
 	}
 	describedOnly struct{}
 	callsItself   struct{}
-	failsToTell   struct{}
 	refers        struct{}
 	invalidOwn    struct{}
 	flexible      int
@@ -4405,7 +4404,6 @@ func (describedOnly) JSONSchema() json.RawMessage { return json.RawMessage(`{"ty
 func (callsItself) UnmarshalJSON([]byte) error    { return nil }
 func (callsItself) MarshalJSON() ([]byte, error)  { return nil, nil }
 func (callsItself) JSONSchema() json.RawMessage   { return SchemaOf[[]callsItself]() }
-func (failsToTell) JSONSchema() json.RawMessage   { panic("no schema") }
 func (refers) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"array","items":{"$ref":"#/$defs/a"}}`)
 }
@@ -4546,11 +4544,10 @@ func TestTypesThatCannotDescribeThemselves(t *testing.T) {
 	}
 	wantPanics(t, []mistake{
 		{"the method JSONSchema of mcp.callsItself: it calls itself", onServer(toolOf[struct{ A callsItself }])},
-		{"In.A: the method JSONSchema of mcp.failsToTell panicked: no schema", onServer(toolOf[struct{ A failsToTell }])},
 		{"In.A: the method JSONSchema of mcp.refers: $ref would point to another root", onServer(toolOf[struct{ A refers }])},
 		{`In.A: the method JSONSchema of mcp.invalidOwn: JSON Schema has no type "text"`, onServer(toolOf[struct{ A invalidOwn }])},
 		{"SchemaOf: the method JSONSchema of mcp.refers", func() { SchemaOf[refers]() }},
-		{"In.A: mcp.flexible cannot be described: it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write int, to which text is converted",
+		{"In.A: mcp.flexible cannot be described: it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write a plain type, such as string or int",
 			onServer(toolOf[struct{ A flexible }])},
 		{"has no effect here", onServer(toolOf[struct {
 			A volume `maxLength:"3"`

@@ -248,7 +248,8 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		hasReports: make(chan struct{}, 1),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
-	c.out.w, c.out.onError = w, func(err error) { c.cancel(c.recordEnd(err)) } // this ends open, too
+	c.out.w, c.out.changed = w, make(chan struct{})
+	c.out.onError = func(err error) { c.cancel(c.recordEnd(err)) } // this ends open, too
 	err := checkIcons(s.Icons)
 	if err != nil {
 		return fmt.Errorf("mcp: Server.Icons: %w", err)
@@ -2244,8 +2245,7 @@ type lineWriter struct {
 	held    bool       // nothing is written for now
 	stopped bool       // nothing is written any more
 
-	// Closed after each Write, and when the writer stops; nil if no goroutine waits.
-	changed chan struct{}
+	changed chan struct{} // is closed after each Write, and when the writer stops; a new one takes its place
 }
 
 // enqueue appends line and a newline, and returns the position after them. It may
@@ -2331,18 +2331,8 @@ func (w *lineWriter) isStopped() bool {
 
 // wakeLocked wakes all goroutines that wait for a change. The caller must hold w.mu.
 func (w *lineWriter) wakeLocked() {
-	if w.changed != nil {
-		close(w.changed)
-		w.changed = nil
-	}
-}
-
-// changeLocked returns a channel that is closed at the next change. The caller must hold w.mu.
-func (w *lineWriter) changeLocked() <-chan struct{} {
-	if w.changed == nil {
-		w.changed = make(chan struct{})
-	}
-	return w.changed
+	close(w.changed)
+	w.changed = make(chan struct{})
 }
 
 // waitChannel returns nil if everything before the position end has been written, or
@@ -2354,7 +2344,7 @@ func (w *lineWriter) waitChannel(end int64) <-chan struct{} {
 	if w.written >= end || w.stopped {
 		return nil
 	}
-	return w.changeLocked()
+	return w.changed
 }
 
 // finish writes what is queued. It blocks until the queue is empty and no goroutine writes,
@@ -2367,7 +2357,7 @@ func (w *lineWriter) finish(d time.Duration) bool {
 	for {
 		w.mu.Lock()
 		w.held = false
-		finished, changed := !w.writing && len(w.buf) == 0, w.changeLocked()
+		finished, changed := !w.writing && len(w.buf) == 0, w.changed
 		if finished || limit.Err() != nil {
 			w.stopped, w.buf = true, nil
 			w.wakeLocked()
