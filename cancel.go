@@ -293,16 +293,12 @@ func (c *session) listUnfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var unfinished []string
-	for r := range c.running {
-		name := r.String()
-		if c.requests[string(r.key)] != r {
-			name += ", cancelled"
-		}
-		unfinished = append(unfinished, name)
-	}
 	for _, r := range c.requests {
-		if _, runs := c.running[r]; !runs {
-			unfinished = append(unfinished, r.String())
+		unfinished = append(unfinished, r.String())
+	}
+	for r := range c.running {
+		if c.requests[string(r.key)] != r {
+			unfinished = append(unfinished, r.String()+", cancelled")
 		}
 	}
 	if more := len(unfinished) - 10; more > 0 {

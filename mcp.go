@@ -2825,7 +2825,7 @@ func canonical(raw []byte) string {
 
 // checkText returns an error if a string does not have the length or the form that s requires.
 func (s *schema) checkText(raw []byte) error {
-	if s.bounds == [2]string{} && s.format == "" && !s.hasOwnText() {
+	if s.bounds == [2]string{} && s.format == "" && s.encoding == "" {
 		return nil // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
@@ -3375,7 +3375,7 @@ func skipString(b []byte, i int) int {
 
 // skipPlain returns the index of the first quote, backslash or control character in
 // s[i:], or len(s). Its last loop would do. The first one examines eight bytes at a time, because texts
-// may be long.
+// may be long: each byte of w is one of them.
 func skipPlain[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
 	for ; i < len(s)-7; i += 8 {
@@ -3384,8 +3384,9 @@ func skipPlain[T string | []byte](s T, i int) int {
 		// In low, exactly the quotes and the control characters of w are at most ' ': flipping the bit of 2 makes
 		// 0x22 of '"' 0x20, and leaves what is below 0x20 below it. In backslash, '\\' is 0.
 		low, backslash := w^(each*2), w^(each*'\\')
-		// In (x-each*n) &^ x, the highest bit of a byte is set if the byte is below n.
-		// Matches above the lowest one may be false, so only the lowest is used.
+		// In (x-each*n) &^ x, the highest bit of a byte is set if the byte is below n: for '"', low is 0x20, and
+		// (0x20-0x21) &^ 0x20 is 0xdf; for 'a', low is 0x63, and (0x63-0x21) &^ 0x63 is 0. A subtraction that borrows
+		// changes the bytes above it, so only the lowest match counts.
 		below := ((low-each*(' '+1))&^low | (backslash-each)&^backslash) & (each << 7)
 		if below != 0 {
 			return i + bits.TrailingZeros64(below)/8

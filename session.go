@@ -1908,6 +1908,7 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 	if c.open.Err() != nil {
 		return nil, context.Cause(c.open)
 	}
+	// Of equal questions without an answer one is sent. The next one is asked when the first has its answer.
 	if !slices.ContainsFunc(r.rounds.questions, func(o inputRequest) bool { return o.key == key }) {
 		r.rounds.questions = append(r.rounds.questions, inputRequest{key, method, params})
 	}
