@@ -227,8 +227,8 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		close(idle)
 	}()
 	c.endConversation(cause)
-	// A timer, and not a context below c.ctx: that might end only after those of all handlers, because a
-	// context ends its children one by one.
+	// A timer, and not a context: a context below c.ctx might end only after those of all handlers, because
+	// c.ctx ends its children one by one.
 	if c.srv.CancelDelay > 0 {
 		select {
 		case <-idle:

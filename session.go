@@ -80,13 +80,14 @@ type session struct {
 	open   context.Context // below ctx
 	end    context.CancelCauseFunc
 
-	// wg counts requests that were begun, and the turn to read, held or lent, except during a Read. When
-	// waitForEnd waits for it, the count must not rise from zero:
+	// wg counts requests that were begun, and the turn to read, held or lent, except during a Read. When the
+	// session has ended, waitForEnd waits for it, so from then on the count must not rise from zero:
 	//
-	//	a request is begun   only a reader that is counted begins one
-	//	r has ended          the reader that found that out is counted, and nextLine returns the lines that
-	//	                     are left and then the error, so readInput is not called again
-	//	ctx has ended        discardsInput keeps readInput from counting the reader again
+	//	- Only a reader that is counted begins a request.
+	//	- If ctx has ended, waitForEnd sets discardsInput before it waits, under mu. So readInput, which
+	//	  looks at it under mu after a Read, does not count the reader again.
+	//	- If r has ended, the reader that found that out is counted, and reads no more: nextLine returns the
+	//	  lines that are left, and then the error.
 	wg sync.WaitGroup
 
 	turn    turn
@@ -392,7 +393,8 @@ const maxInline, longText = time.Millisecond, 256 << 10
 // and reads on. Then B cannot, and exits after the Write.
 //
 // So a loan belongs to no goroutine: the first that takes the turn has it, and two never read at once. No
-// goroutine ever waits for the turn. The WaitGroup counts one for the turn, whether it is held or lent: lend,
+// goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
+// reads, a small call takes three times the CPU and the time. The WaitGroup counts one for the turn, whether it is held or lent: lend,
 // take and pass do not change the count.
 type turn struct {
 	readLines func()      // runs on the goroutine that gets the turn
@@ -531,11 +533,9 @@ func (c *session) nextMessage() ([]byte, error) {
 // readInput reads once, when no line is left. The Read may block for as long as the client is silent, so
 // the WaitGroup does not count the reader meanwhile, and waitForEnd does not wait for it.
 //
-// After the Read the reader is counted again, unless ctx has ended. In that case waitForEnd may already
-// wait for the WaitGroup, whose count must not rise from zero then. It sets discardsInput before, under
-// the same lock, so the reader cannot miss that. readInput then discards input until r has ended or the
-// writer was stopped, so that a client that blocks in a write can read the last responses, and returns
-// false.
+// After the Read the reader is counted again, unless ctx has ended; session.wg says why. In that case
+// readInput discards input until r has ended or the writer was stopped, so that a client that blocks in a
+// write can read the last responses, and returns false.
 func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
@@ -1274,7 +1274,7 @@ func (c *session) beginRequest(r *request) (inline *request) {
 // not return. The end of the session waits for the writer, too.
 func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 	var line []byte
-	returned, mayTake := false, lent
+	returned := false
 	defer func() {
 		if !returned {
 			what := "called runtime.Goexit"
@@ -1290,13 +1290,13 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 			line = r.failure(text)
 			if lent {
 				c.turn.pass()
-				mayTake = false
+				lent = false // also not what another goroutine lends, because Goexit ends this one
 			}
 		}
 		c.waitAfterProgress(r)
 		c.respond(r, line)
 		// If the turn was passed on meanwhile, this succeeds only if the new holder has lent it; see turn.
-		hasTurn = mayTake && c.turn.take()
+		hasTurn = lent && c.turn.take()
 		c.wg.Done() // for the request; the turn is counted too
 		if !hasTurn && c.out.acquire() {
 			c.out.writeAll()
@@ -1339,6 +1339,8 @@ func (s *Server) intercepted(run responder) responder {
 	}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		var made *result // by run; nil until it has returned
+		// The channel has one true, for the first that receives it: next, which then calls run and closes the channel
+		// afterwards, or the deferred function, which closes it at once. From then on next receives false.
 		mayBegin := make(chan bool, 1)
 		mayBegin <- true
 		next := func(ctx context.Context) error {
@@ -1366,9 +1368,9 @@ func (s *Server) intercepted(run responder) responder {
 			return err
 		}
 		defer func() { // also after a panic
-			unused := <-mayBegin // waits for a next that runs
+			unused := <-mayBegin // after a next that runs
 			if unused {
-				close(mayBegin) // forbids one from now on
+				close(mayBegin)
 			}
 			switch {
 			case made == nil && err == nil:
@@ -1564,7 +1566,7 @@ const (
 )
 
 // coded returns an error of the protocol. It must not be inlined: with Go 1.26 that makes the example
-// hello 4 KB larger.
+// hello 8 KB larger.
 //
 //go:noinline
 func coded(code int, message string) *Error {
@@ -1696,7 +1698,7 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 // outcome returns the response to r after its handler has returned line or err. The first that fits counts:
 //
 //	a line, and no lost question            the line
-//	questions and ErrInputRequired alone    the questions
+//	questions, ErrInputRequired, no *Error  the questions
 //	an *Error                               an error response: an answer would not change it
 //	anything else                           a failure with the text of err
 //
