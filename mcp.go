@@ -2917,7 +2917,9 @@ func significantDigits(num string) string {
 }
 
 // isPlain reports whether a number has neither a fraction nor an exponent.
-func isPlain(num []byte) bool { return !bytes.ContainsAny(num, ".eE") }
+func isPlain(num []byte) bool {
+	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
+}
 
 // isInteger reports whether a JSON number is whole, as far as a float64 can tell.
 func isInteger(num []byte) bool {

@@ -3402,6 +3402,36 @@ func TestMemoryForARequest(t *testing.T) {
 	}
 }
 
+// A call that sleeps has a stack of 4 KB, and a longer one takes 8 KB: checking its arguments must not need more.
+func TestStackOfACall(t *testing.T) {
+	skipIfNotMeasurable(t)
+	stacks := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.StackInuse
+	}
+	const calls = 2000
+	s, asleep := new(Server), make(chan bool, calls)
+	type waitIn struct{ MS int }
+	AddTool(s, Tool{Name: "wait"}, func(ctx context.Context, _ waitIn) (string, error) {
+		asleep <- true
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	l := newLoad(t, s).open()
+	defer l.close()
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would shrink the stacks
+	before := stacks()
+	for i := range calls {
+		l.in.Write([]byte(written(fmt.Sprint(i, ` call wait {"MS":1}`))))
+		<-asleep
+	}
+	if each := (stacks() - before) / calls; each > 6<<10 {
+		t.Errorf("a call that sleeps has a stack of %d bytes", each)
+	}
+}
+
 // A result may be nested more deeply than a message, also if it holds nil.
 func TestDeepResult(t *testing.T) {
 	const depth = maxDepth - 10 // encoding/json of Go 1.27 refuses more than 10,000
