@@ -219,7 +219,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
 	cause := context.Cause(c.open)
 	c.mu.Lock()
-	c.discardsInput = c.ctx.Err() != nil // otherwise r has ended; session.wg says why the reader need not know
+	c.discardsInput = c.ctx.Err() != nil // otherwise r has ended; see readInput
 	c.mu.Unlock()
 	idle := make(chan struct{})
 	go func() {

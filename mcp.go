@@ -218,6 +218,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -1025,10 +1026,10 @@ var kindNames = [listKinds]string{"tools", "prompts", "resources", "resourceTemp
 
 // changeNotification returns the name of the notification that the list of k has changed, without
 // "notifications/".
-func (k kind) changeNotification() string { return kindNames[k.capability()] + "/list_changed" }
+func (k kind) changeNotification() string { return kindNames[k.declaredAs()] + "/list_changed" }
 
-// capability returns the kind under which k and its changes are declared.
-func (k kind) capability() kind {
+// declaredAs returns the kind under which k and its changes are declared.
+func (k kind) declaredAs() kind {
 	if k == templates {
 		return resources
 	}
@@ -1092,7 +1093,7 @@ func (s *Server) addItem(k kind, it *item) {
 	if changed {
 		l.changes++
 	}
-	s.offered[k.capability()] = true
+	s.offered[k.declaredAs()] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
 	served := s.sessions != nil
 	s.mu.Unlock()
@@ -1136,7 +1137,7 @@ func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 	s.mu.Lock()
 	it := s.lists[k].byName[name]
 	s.mu.Unlock()
-	if it == nil && k.capability() == resources && len(name) <= maxMatched {
+	if it == nil && k.declaredAs() == resources && len(name) <= maxMatched {
 		all, _ := s.listInOrder(templates)
 		for _, it := range all {
 			if vars, ok := it.match(name); ok {
@@ -1844,16 +1845,17 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 // schema describes t. The methods of t come first, because they decide what encoding/json
 // reads and writes:
 //
-//	t                                            is listed as               takes or writes
-//	has its JSON method and JSONSchema           what JSONSchema returns    any JSON
-//	has its JSON method alone, or json.Number    nothing                    any JSON
-//	has only the other JSON method               nothing                    JSON of its kind
-//	has JSONSchema alone                         what JSONSchema returns    JSON of its kind
-//	has its text method, or time.Time            a string                   a string
-//	any other                                    its kind                   JSON of its kind
+//	   t                                          is listed as               s describes
+//	1  has its JSON method and JSONSchema         what JSONSchema returns    any JSON
+//	2  has its JSON method alone                  nothing                    any JSON
+//	3  has only the other JSON method             nothing                    JSON of its kind
+//	4  has JSONSchema alone                       what JSONSchema returns    JSON of its kind
+//	5  has its text method                        a string                   a string
+//	6  any other                                  its kind                   JSON of its kind
 //
-// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise. The last column is what is
-// in s. A schema by hand, which the author writes if nothing is listed, is checked by it too.
+// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise. A json.Number is as in row 2,
+// and a time.Time as in row 5. If nothing is listed, the author must write a schema by hand; arguments then
+// have to be valid by s too.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1868,8 +1870,8 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	reads := has(reflect.TypeFor[json.Unmarshaler]()) && !isTime
 	writes := has(reflect.TypeFor[json.Marshaler]()) && !isTime
 	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments // rows 1 and 2
+	onlyOther := (reads || writes) && !methodDecides                                   // row 3
 	// In row 3, JSONSchema describes the other direction, and is not called.
-	onlyOther := (reads || writes) && !methodDecides
 	if !onlyOther && d.why != forNulls {
 		s.fromMethod = schemaFromMethod(t, where, methodDecides)
 	}
@@ -1974,6 +1976,9 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
 			f.hasStringOption, f.schema = true, &schema{typ: f.typ}
 		}
+		if strings.ContainsFunc(f.name, isUnusable) {
+			d.cannotDescribe(f.where, f.typ, "encoding/json does not use its name "+strconv.Quote(f.name))
+		}
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && string(dflt) != "null"
 		d.badTag = cmp.Or(d.badTag, d.checkTags(f))
@@ -1987,8 +1992,8 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 //
 // The types in around embed this struct. If it is one of them, nothing is appended: its fields are there
 // already, less deep. A struct that is embedded twice at one depth is collected twice, so its fields hide
-// each other. In this case alone the result differs from encoding/json, which keeps the fields of a struct
-// that is embedded in that one; no program was found that has such a type.
+// each other. There is one difference from encoding/json: if T embeds A and B, both embed C, and C embeds
+// D, the fields of D are missing here. No program was found that has such a type.
 func collect(all []*field, outer *field, around []reflect.Type) []*field {
 	if slices.Contains(around, outer.typ) {
 		return all
@@ -2028,6 +2033,12 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 		}
 	}
 	return all
+}
+
+// isUnusable reports whether encoding/json of Go 1.25 ignores a name in a tag because of r. That of Go 1.27
+// may use a part of the name.
+func isUnusable(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
 // checkTags returns an error if one of our tags would have no effect, or would mislead models, and warns
@@ -2093,14 +2104,14 @@ var formats = []string{"email", "uri", "date", "date-time"}
 // hasOwnText reports whether s is a string with a form of its own, as of a type with UnmarshalText.
 func (s *schema) hasOwnText() bool { return s.hasTextMethod || s.encoding != "" }
 
+// isPlainText reports whether s is a string without such a form.
+func (s *schema) isPlainText() bool { return s.jsonType == "string" && !s.hasOwnText() }
+
 // isReadByMethod reports whether a method of the type may refuse a value that s allows. The text of a
 // time.Time is checked by its format instead.
 func (s *schema) isReadByMethod() bool {
 	return s.fromMethod != nil || s.hasTextMethod && s.format == ""
 }
-
-// isPlainText reports whether s is any other string.
-func (s *schema) isPlainText() bool { return s.jsonType == "string" && !s.hasOwnText() }
 
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
 // nodes: some providers refuse more.
@@ -2365,7 +2376,8 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
 		_, err := (&rules{listed: s}).read(dflt, fromTag)
 		p.must(err == nil, "default: %v", err)
-		// The Go type must take it as well. Otherwise each call without such an argument would fail.
+		// The Go type must take it as well, after the conversions of a call. Otherwise each call without such an
+		// argument would fail.
 		_, err = (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall)
 		p.must(err == nil, "default: %v", err)
 		s.dflt = dflt
@@ -2598,7 +2610,7 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 	switch typ := jsonTypeOf(raw); {
 	case typ == "null" && optional && !s.allowsNull():
 		raw = nil
-	case !s.allows(raw):
+	case !s.allowsType(raw):
 		err = s.wrongType(given)
 	case c.depth > maxNesting:
 		err = errTooDeep
@@ -2635,7 +2647,7 @@ func (s *schema) describesMembers() bool {
 // booleans, lists and objects as JSON inside of a text, one text for a list of texts, and numbers for
 // texts. PHP writes an empty object as an empty list.
 func (s *schema) converted(raw []byte, from origin) []byte {
-	if from == fromTag || s.jsonType == "" || s.allows(raw) {
+	if from == fromTag || s.jsonType == "" || s.allowsType(raw) {
 		return raw
 	}
 	inside, isText := raw, jsonTypeOf(raw) == "string"
@@ -2652,7 +2664,7 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	case jsonTypeOf(raw) == "number" && from == fromCall && s.isPlainText() && isPlain(raw) &&
 		len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0":
 		return join(nil, `"`, string(raw), `"`)
-	case err == nil && s.allows(value):
+	case err == nil && s.allowsType(value):
 		return value
 	case err == nil && s.jsonType == "object" && string(value) == "[]":
 		return []byte("{}")
@@ -2662,8 +2674,8 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	return raw
 }
 
-// allows reports whether a value has a JSON type that s allows.
-func (s *schema) allows(raw []byte) bool {
+// allowsType reports whether a value has a JSON type that s allows.
+func (s *schema) allowsType(raw []byte) bool {
 	typ := jsonTypeOf(raw)
 	if typ == s.jsonType || s.jsonType == "" && s.jsonTypes == nil || slices.Contains(s.jsonTypes, typ) {
 		return true
@@ -2762,7 +2774,7 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 	switch typ := jsonTypeOf(raw); {
 	case typ == "null": // encoding/json stores a null in each type
 	case typ == "array" && s.encoding != "": // encoding/json stores a list of numbers in a []byte
-	case !s.allows(raw):
+	case !s.allowsType(raw):
 		err = s.wrongType(given)
 	case c.depth > maxNesting:
 		err = errTooDeep

@@ -227,6 +227,11 @@ func TestInvalidTypesPanic(t *testing.T) {
 		{`In.C: complex128 cannot be described`, onServer(toolOf[struct{ C complex128 }])},
 		{`In.C: mcp.custom cannot be described: it has a JSON form of its own`, onServer(toolOf[struct{ C custom }])},
 		{`In.F0: int cannot be described: leave out the json option string`, inStruct(`json:",string"`, 1)},
+		{"In.A.Temp: float64 cannot be described: encoding/json does not use its name \"temp_°C\"", onServer(toolOf[struct {
+			A struct {
+				Temp float64 `json:"temp_°C"`
+			}
+		}])},
 		{`mcp: SchemaOf: chan int cannot be described`, func() { SchemaOf[chan int]() }},
 		{`the argument name "filter[name]"`, onServer(toolOf[struct {
 			A string `json:"filter[name]"`
@@ -292,6 +297,13 @@ func TestTypesOfOtherModules(t *testing.T) {
 		if got := strings.Trim(results[0].text(), "[]"); tool.OutputSchema != nil || got != sent {
 			t.Errorf("got %s, %s", tool.OutputSchema, got)
 		}
+	}
+	s := &Server{}
+	out(struct {
+		Temp int `json:"temp_°C"`
+	}{21}, nil)(s)
+	if tool, _ := callX(t, s, "{}"); tool.OutputSchema != nil {
+		t.Errorf("encoding/json does not write the name in %s", tool.OutputSchema)
 	}
 	wantPanic(t, "In.meta.Own: mcp.custom cannot be described", onServer(toolOf[object]))
 	hand[struct {

@@ -80,14 +80,8 @@ type session struct {
 	open   context.Context // below ctx
 	end    context.CancelCauseFunc
 
-	// wg counts requests that were begun, and the turn to read, held or lent, except during a Read. When the
-	// session has ended, waitForEnd waits for it, so from then on the count must not rise from zero:
-	//
-	//	- Only a reader that is counted begins a request.
-	//	- If ctx has ended, waitForEnd sets discardsInput before it waits, under mu. So readInput, which
-	//	  looks at it under mu after a Read, does not count the reader again.
-	//	- If r has ended, the reader that found that out is counted, and reads no more: nextLine returns the
-	//	  lines that are left, and then the error.
+	// wg counts requests that were begun, and the turn to read, held or lent, except during a Read. readInput
+	// says why the count does not rise from zero while waitForEnd waits for it.
 	wg sync.WaitGroup
 
 	turn    turn
@@ -131,9 +125,9 @@ type legacy struct {
 	level        int            // lowest level of log messages that are sent, as an index of logLevels
 }
 
-// A request is one request of the client, from acceptRequest to respond. A request
-// that needs no handler is answered at once, or becomes a stream, and is in none of these. Any
-// other request is in these, which session.mu guards:
+// A request is one request of the client, from acceptRequest to respond. One that needs no handler is
+// answered at once, or becomes a stream. Any other is in these maps and this list of the session, which
+// session.mu guards:
 //
 //	                                             requests   waiting   running
 //	it waits for other requests to end           yes        yes       no
@@ -413,8 +407,8 @@ func (t *turn) lend(size int) {
 	t.mu.Unlock()
 }
 
-// take takes the turn if it is lent, by whatever goroutine, and reports whether the caller has it now. Only
-// a goroutine that has lent the turn may call it, once for each loan.
+// take takes the turn if it is lent, and reports whether the caller has it now. A goroutine calls it once
+// after each of its own loans, and so it may take the loan of another goroutine, as A does above.
 func (t *turn) take() (mine bool) {
 	t.mu.Lock()
 	if t.lent {
@@ -531,11 +525,17 @@ func (c *session) nextMessage() ([]byte, error) {
 }
 
 // readInput reads once, when no line is left. The Read may block for as long as the client is silent, so
-// the WaitGroup does not count the reader meanwhile, and waitForEnd does not wait for it.
+// the WaitGroup does not count the reader meanwhile, and waitForEnd does not wait for it. After the Read the
+// reader is counted again, and readInput returns true.
 //
-// After the Read the reader is counted again, unless ctx has ended; session.wg says why. In that case
-// readInput discards input until r has ended or the writer was stopped, so that a client that blocks in a
-// write can read the last responses, and returns false.
+// But once the session has ended, waitForEnd may wait for the WaitGroup, and its count must not rise from
+// zero. It can rise only here, because requests are begun by a reader that is counted. There are two cases:
+//
+//   - r has ended. Then this is not called again: the reader has found that out after a Read, is counted,
+//     and gets from nextLine the lines that are left and then the error.
+//   - ctx has ended. Before waitForEnd waits, it sets discardsInput, under mu. If readInput sees that, it
+//     does not count the reader, discards input until r has ended or the writer was stopped, so that a client
+//     that blocks in a write can read the last responses, and returns false.
 func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
@@ -808,7 +808,7 @@ func (r *request) check() *Error {
 		return err
 	}
 	s := r.service
-	offered := s.kind == always || r.session.srv.offeredKinds()[s.kind.capability()]
+	offered := s.kind == always || r.session.srv.offeredKinds()[s.kind.declaredAs()]
 	// Hosts of the legacy era drop a server that refuses a list.
 	if !offered && (!s.isList || r.rev.modern()) {
 		return r.methodNotFound()
@@ -1339,16 +1339,19 @@ func (s *Server) intercepted(run responder) responder {
 	}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		var made *result // by run; nil until it has returned
-		// The channel has one true, for the first that receives it: next, which then calls run and closes the channel
-		// afterwards, or the deferred function, which closes it at once. From then on next receives false.
+		// What is in the channel decides what next does:
+		//
+		//	a true     no next has begun: it takes the true and calls run
+		//	nothing    another next runs: it fails; the deferred function waits
+		//	closed     run has returned, or Intercept has: it fails
 		mayBegin := make(chan bool, 1)
 		mayBegin <- true
 		next := func(ctx context.Context) error {
 			begins := false
 			if requestOf(ctx) == r {
 				select {
-				case begins = <-mayBegin: // false if the channel is closed
-				default: // another next runs
+				case begins = <-mayBegin:
+				default:
 				}
 			}
 			if !begins {
@@ -1368,7 +1371,7 @@ func (s *Server) intercepted(run responder) responder {
 			return err
 		}
 		defer func() { // also after a panic
-			unused := <-mayBegin // after a next that runs
+			unused := <-mayBegin
 			if unused {
 				close(mayBegin)
 			}
