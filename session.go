@@ -534,13 +534,14 @@ func (c *session) nextMessage() ([]byte, error) {
 //   - r has ended. Then this is not called again: the reader has found that out after a Read, is counted,
 //     and gets from nextLine the lines that are left and then the error.
 //   - ctx has ended. Before waitForEnd waits, it sets discardsInput, under mu. If readInput sees that, it
-//     does not count the reader, discards input until r has ended or the writer was stopped, so that a client
-//     that blocks in a write can read the last responses, and returns false.
+//     does not count the reader, and returns false after it has discarded the input until r has ended or the
+//     writer was stopped, so that a client that blocks in a write can read the last responses.
 func (c *session) readInput() (more bool) {
 	c.wg.Done()
 	c.in.readMore()
 	c.mu.Lock()
-	if more = !c.discardsInput; more {
+	more = !c.discardsInput
+	if more {
 		c.wg.Add(1)
 	}
 	c.mu.Unlock()
