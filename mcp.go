@@ -2107,10 +2107,10 @@ func (s *schema) hasOwnText() bool { return s.hasTextMethod || s.encoding != "" 
 // isPlainText reports whether s is a string without such a form.
 func (s *schema) isPlainText() bool { return s.jsonType == "string" && !s.hasOwnText() }
 
-// isReadByMethod reports whether a method of the type may refuse a value that s allows. The text of a
-// time.Time is checked by its format instead.
+// isReadByMethod reports whether a method of the type that is described may refuse a value that s allows. The
+// text of a time.Time is checked by its format instead.
 func (s *schema) isReadByMethod() bool {
-	return s.fromMethod != nil || s.hasTextMethod && s.format == ""
+	return s.fromMethod != nil && s.jsonType == "" || s.hasTextMethod && s.format == ""
 }
 
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
@@ -2384,7 +2384,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	// appendNode cuts an object that is too deep, so what is inside of it is only in the type.
 	isCut := !s.describesMembers() && (p.typed.fields != nil || p.typed.others != nil)
-	if isCut || p.typed.isReadByMethod() {
+	if isCut || p.typed.fromMethod != nil || p.typed.isReadByMethod() {
 		p.found.typeSaysMore = true
 	}
 	return s
@@ -2768,6 +2768,9 @@ func (s *schema) checkList(raw []byte, c *checker) []byte {
 // fitted returns the value that is meant by given, which is valid by the schema that is listed, or nil if
 // the Go type that s describes does not take it, which is added to the faults.
 func (s *schema) fitted(given []byte, c *checker) []byte {
+	if s == anything {
+		return given // it may be nested more deeply
+	}
 	raw, before := s.converted(given, c.from), len(c.faults)
 	var err error
 	c.depth++

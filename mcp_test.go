@@ -2008,6 +2008,10 @@ func TestDeepSchemasByHandTakeLinearTime(t *testing.T) {
 		}
 		try(t, s, trial{`{"a":` + nested(n, "[", "true", "]") + "}", "! a" + strings.Repeat("[0]", n) + " " + fault})
 	}
+	// What is not described may be nested more deeply.
+	type chain struct{ Next *chain }
+	sent := `{"Next":` + nested(98, `{"Next":`, `%s`, "}") + "}"
+	hand[chain](`{"type":"object","properties":{}}`)(t, trial{fmt.Sprintf(sent, `{"q":[[1]]}`), fmt.Sprintf(sent, `{"Next":null}`)})
 }
 
 // ---- results ----
@@ -4584,6 +4588,8 @@ type (
 	}
 	wordSelf string
 	nullSelf string
+	pairSelf struct{ A, B picky }
+	picky    string
 	badSelf  int
 	panics   struct{ P *int }
 )
@@ -4603,6 +4609,10 @@ func (plainSelf) JSONSchema() json.RawMessage {
 }
 func (wordSelf) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","enum":["5","true"]}`)
+}
+func (*picky) UnmarshalJSON([]byte) error { return errors.New("never") }
+func (pairSelf) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"object","properties":{"A":{"type":"string"},"B":{"type":"string"}}}`)
 }
 func (nullSelf) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","default":null}`)
@@ -4688,6 +4698,7 @@ func TestPlainTypesThatDescribeThemselves(t *testing.T) {
 			P wordSelf `format:"date"`
 		}])},
 	})
+	hand[pairSelf](openSchema)(t, trial{`{"A":"a","B":"b"}`, "! A is not valid: never; B is not valid: never"})
 	s = &Server{}
 	AddTool(s, Tool{Name: "x"}, func(context.Context, none) (any, error) { return []panics{{}}, nil })
 	try(t, s, trial{`{}`, `[{}]`})

@@ -2189,7 +2189,7 @@ func (l *lineReader) next(n int) []byte {
 // readMore reads once, or waits for the Read ahead. It blocks as long as Read does. It is
 // called after nextLine has returned nil.
 func (l *lineReader) readMore() {
-	if l.buf.Cap() > keepInput && l.buf.Len() < keepInput/8 {
+	if l.buf.Cap() > keepInput && l.buf.Len() < l.buf.Cap()/8 {
 		l.buf = *bytes.NewBuffer(bytes.Clone(l.buf.Bytes())) // the memory of long lines, and of what was read ahead, is freed
 	}
 	if l.ahead != nil {

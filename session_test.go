@@ -3048,8 +3048,8 @@ func ahead(r *lineReader) {
 func TestIdleSessionKeepsNoInput(t *testing.T) {
 	skipIfNotMeasurable(t)
 	line := `{"jsonrpc":"2.0","method":"notifications/progress","params":"` + strings.Repeat("x", 1000) + "\"}\n"
-	for _, size := range []int{1 << 20, outputBound, outputBound + 1<<20} {
-		for _, rest := range []string{"", "{"} { // the start of the next line
+	for _, size := range []int{1 << 20, outputBound / 2, outputBound, outputBound + 1<<20} {
+		for _, rest := range []string{"", "{", strings.Repeat("x", 300<<10)} { // the start of the next line
 			bubble(t, func(t *testing.T, s *stage) {
 				input, release := strings.Repeat(line, size/len(line))+rest, make(chan struct{})
 				add(&s.Server, "big", func(context.Context) (string, error) { return strings.Repeat("x", outputBound), nil })
@@ -3070,7 +3070,7 @@ func TestIdleSessionKeepsNoInput(t *testing.T) {
 					isRead = true
 				default:
 				}
-				if isRead != (size <= outputBound) {
+				if isRead != (len(input) <= outputBound) {
 					t.Errorf("%d bytes: read ahead: %v", size, isRead)
 				}
 				close(release)
@@ -3079,7 +3079,7 @@ func TestIdleSessionKeepsNoInput(t *testing.T) {
 				c.writes = nil
 				heap() // twice, because of a sync.Pool
 				if kept := heap() - before; kept > keepInput+2*keepBuffer {
-					t.Errorf("%d bytes, %q: an idle session keeps %d KiB", size, rest, kept>>10)
+					t.Errorf("%d bytes, %.9q: an idle session keeps %d KiB", size, rest, kept>>10)
 				}
 				c.in.Close()
 				<-c.done
