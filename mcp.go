@@ -642,8 +642,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		notObject: t.OutputSchema != nil && string(member(t.OutputSchema, "type")) != `"object"`,
 	})
 	if n := len(found.warnings); n > 0 { // in one line of at most 200 bytes
-		first := found.warnings[0]
-		line := strings.ToValidUTF8(first[:min(len(first), 180)], "")
+		line := strings.ToValidUTF8(found.warnings[0][:min(len(found.warnings[0]), 180)], "")
 		if n > 1 {
 			line += fmt.Sprintf(" (and %d more)", n-1)
 		}
@@ -1785,11 +1784,10 @@ func (s *schema) property(name string) *field {
 // part returns the schema of a member of an object, or of an element of a list if name is nil. What s does
 // not describe may be anything.
 func (s *schema) part(name []byte) *schema {
-	f := s.property(string(name))
-	switch {
-	case name == nil:
+	if name == nil {
 		return cmp.Or(s.items, anything)
-	case f != nil:
+	}
+	if f := s.property(string(name)); f != nil {
 		return f.schema
 	}
 	return cmp.Or(s.others, anything)
@@ -2375,11 +2373,10 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(strings.Join(s.enum, ", ")))
 	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
 		_, err := (&rules{listed: s}).read(dflt, fromTag)
-		p.must(err == nil, "default: %v", err)
 		// The Go type must take it as well, after the conversions of a call. Otherwise each call without such an
 		// argument would fail.
-		_, err = (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall)
-		p.must(err == nil, "default: %v", err)
+		_, misfit := (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall)
+		p.must(err == nil && misfit == nil, "default: %v", cmp.Or(err, misfit))
 		s.dflt = dflt
 	}
 	// appendNode cuts an object that is too deep, so what is inside of it is only in the type.
@@ -2768,13 +2765,11 @@ func (s *schema) checkList(raw []byte, c *checker) []byte {
 // fitted returns the value that is meant by given, which is valid by the schema that is listed, or nil if
 // the Go type that s describes does not take it, which is added to the faults.
 func (s *schema) fitted(given []byte, c *checker) []byte {
-	if s == anything {
-		return given // it may be nested more deeply
-	}
 	raw, before := s.converted(given, c.from), len(c.faults)
 	var err error
 	c.depth++
 	switch typ := jsonTypeOf(raw); {
+	case s == anything: // what is not described may be nested more deeply
 	case typ == "null": // encoding/json stores a null in each type
 	case typ == "array" && s.encoding != "": // encoding/json stores a list of numbers in a []byte
 	case !s.allowsType(raw):
