@@ -2130,7 +2130,7 @@ func (c *session) printReports(printed chan<- struct{}) {
 // ---- the lines that were read ----
 
 const minRead = 4 << 10   // least bytes that a Read has room for
-const keepInput = 2 << 20 // bytes of the largest buffer that is kept after its lines
+const keepInput = 4 << 20 // bytes of the largest buffer that is kept after its lines: room for those of 1 MiB
 
 // A lineReader splits its input into lines. It returns each line once, in order, and
 // then the error of r. The goroutine that has the turn to read calls its methods. Meanwhile
