@@ -2709,11 +2709,11 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 		before := len(c.faults)
 		f := s.property(string(key))
 		isOther := f == nil
-		var name string
+		name, inner := "", cmp.Or(s.others, anything)
 		if isOther {
 			name = string(key)
 		} else {
-			name = f.name // without a copy
+			name, inner = f.name, f.schema // without a copy of key
 		}
 		_, again := came[name]
 		switch {
@@ -2727,7 +2727,7 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 		case again:
 			err = errTwice
 		default:
-			val = s.part(key).checked(given, isOther || f.optional, c)
+			val = inner.checked(given, isOther || f.optional, c)
 		}
 		c.addFault(err)
 		came[name] = val != nil || len(c.faults) > before

@@ -388,8 +388,8 @@ const maxInline, longText = time.Millisecond, 256 << 10
 //
 // So a loan belongs to no goroutine: the first that takes the turn has it, and two never read at once. No
 // goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
-// reads, a small call takes three times the CPU and the time. The WaitGroup counts one for the turn, whether it is held or lent: lend,
-// take and pass do not change the count.
+// reads, a small call takes three times the CPU and the time. The WaitGroup counts one for the turn, whether
+// it is held or lent: lend, take and pass do not change the count.
 type turn struct {
 	readLines func()      // runs on the goroutine that gets the turn
 	timer     *time.Timer // calls pass
