@@ -3880,6 +3880,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Add("x:{a}-{b}", "x:%2e%2E-%2F", "..", "%2F")
 	f.Add("x:{+a}a{+b}", "x:aaaa", "/a//b\\c/./?#", "é\x00")
 	f.Add("x:{", "x:%", "../..", "\xff")
+	f.Add("x:{a}", "x:C:..", "C:.", "a:..")
 	f.Fuzz(func(t *testing.T, template, uri, dir, name string) {
 		match := func(template, uri string) (map[string]string, bool) {
 			prefix, vars, err := parseTemplate(template)
@@ -3907,7 +3908,7 @@ func FuzzTemplate(f *testing.F) {
 
 // harmless reports whether a value is valid, in other words than the library does.
 func harmless(value string, reserved bool) bool {
-	segments := strings.Split(strings.NewReplacer(`\`, "/", "?", "/", "#", "/").Replace(value), "/")
+	segments := strings.Split(strings.NewReplacer(`\`, "/", "?", "/", "#", "/", ":", "/").Replace(value), "/")
 	return value != "" && utf8.ValidString(value) && !strings.Contains(value, "\x00") &&
 		!slices.Contains(segments, "..") && !slices.Contains(segments, ".") && (reserved || !strings.ContainsAny(value, `/\`))
 }
