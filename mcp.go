@@ -3515,8 +3515,7 @@ func appendString(b []byte, s string) []byte {
 		raw, _ := marshal(s) // a string cannot fail
 		return append(b, raw...)
 	}
-	// Memory is reserved once, with room for some escapes.
-	b = append(slices.Grow(b, len(s)+len(s)/16+2), '"')
+	b = append(b, '"')
 	for at := 0; ; at++ {
 		end := skipPlain(s, at)
 		b = append(b, s[at:end]...)
@@ -3524,6 +3523,7 @@ func appendString(b []byte, s string) []byte {
 			return append(b, '"')
 		}
 		at = end
+		b = slices.Grow(b, len(s)-at+len(s)/16) // not before the first escape, because Grow clears the memory
 		if letter := letterOf[s[at]]; letter != 0 {
 			b = append(b, '\\', letter)
 		} else {
@@ -3587,6 +3587,5 @@ func rawMember(b []byte, name string, val []byte) []byte {
 	if len(val) == 0 {
 		return b
 	}
-	b = slices.Grow(b, len(name)+len(val)+8) // at once, because val may be large
 	return append(append(join(b, `"`, name, `":`), val...), ',')
 }
