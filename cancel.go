@@ -86,11 +86,11 @@ func (e *CancelledError) Is(target error) bool { return target == context.Cancel
 // the id is unknown or the request has been answered.
 func (c *session) cancelRequest(id []byte, reason string) {
 	c.mu.Lock()
-	r := c.requests[string(idKey(id))]
+	r := c.requests[idKey(id)]
 	if r != nil {
 		c.removeLocked(r)
 	}
-	delete(c.streams, string(idKey(id))) // which is the usual end of a stream, and is not logged
+	delete(c.streams, idKey(id)) // which is the usual end of a stream, and is not logged
 	c.mu.Unlock()
 	if r != nil {
 		c.logf("%v was cancelled by the client: %s", r, cmp.Or(oneLine(reason), "no reason was given"))
@@ -102,7 +102,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 // never runs. The caller must hold c.mu, and have the turn to read: the reader is counted in the
 // WaitGroup, so that the session does not end before the caller has cancelled the request.
 func (c *session) removeLocked(r *request) {
-	delete(c.requests, string(r.key))
+	delete(c.requests, r.key)
 	if r.place != nil {
 		c.waiting.Remove(r.place)
 		r.place = nil
@@ -297,7 +297,7 @@ func (c *session) listUnfinished() string {
 		unfinished = append(unfinished, r.String())
 	}
 	for r := range c.running {
-		if c.requests[string(r.key)] != r {
+		if c.requests[r.key] != r {
 			unfinished = append(unfinished, r.String()+", cancelled")
 		}
 	}

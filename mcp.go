@@ -1249,8 +1249,7 @@ func (s *Server) takeReports() []string {
 // begins with "notifications/", or if h is nil.
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
-	isOurs := slices.ContainsFunc(services[:], func(o service) bool { return o.method == name })
-	panicUnless(name != "" && !isOurs && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
+	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
 		where, "the name is empty, or is reserved for the protocol")
 	panicUnless(h != nil, where, "the handler is nil")
 	run := func(ctx context.Context, r *request) ([]byte, error) {
@@ -1270,14 +1269,9 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 
 // findMethod returns the service of a method, or unknownMethod.
 func (s *Server) findMethod(name string) *service {
-	for i := range services {
-		if services[i].method == name {
-			return &services[i]
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return cmp.Or(s.methods[name], unknownMethod)
+	return cmp.Or(services[name], s.methods[name], unknownMethod)
 }
 
 // ---- functions for handlers ----
@@ -3256,7 +3250,7 @@ func walk(b []byte, i, depth int, t trust, visit func(name, val []byte) bool) in
 			}
 		}
 	}
-	return scanNumber(b, i)
+	return scanNumber(b, i, t)
 }
 
 // maxDepth bounds the levels of nesting, as in encoding/json.
@@ -3423,39 +3417,17 @@ func skipPlain[T string | []byte](s T, i int) int {
 	return i
 }
 
-// scanNumber is scan for a number. A number has digits on both sides of its point, and
-// no leading zeros.
-func scanNumber(b []byte, i int) int {
-	if b[i] == '-' {
-		i++
+// scanNumber is scan for a number: the longest text of the characters that numbers have. None of them
+// may follow a number.
+func scanNumber(b []byte, i int, t trust) int {
+	end := i
+	for end < len(b) && strings.IndexByte("0123456789-+.eE", b[end]) >= 0 {
+		end++
 	}
-	start := i
-	if i = skipDigits(b, i); i > start+1 && b[start] == '0' {
+	if t == untrusted && !json.Valid(b[i:end]) {
 		return -1
 	}
-	if 0 < i && i < len(b) && b[i] == '.' {
-		i = skipDigits(b, i+1)
-	}
-	if 0 < i && i < len(b) && (b[i] == 'e' || b[i] == 'E') {
-		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
-			i++
-		}
-		i = skipDigits(b, i)
-	}
-	return i
-}
-
-// skipDigits returns the index after the decimal digits that begin at b[i], or -1 if there are
-// none.
-func skipDigits(b []byte, i int) int {
-	start := i
-	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
-		i++
-	}
-	if i == start {
-		return -1
-	}
-	return i
+	return end
 }
 
 // isValidID reports whether raw, which is valid JSON or nil, is a string or an integer without
@@ -3587,5 +3559,5 @@ func rawMember(b []byte, name string, val []byte) []byte {
 	if len(val) == 0 {
 		return b
 	}
-	return append(append(join(b, `"`, name, `":`), val...), ',')
+	return appendMember(b, []byte(name), val)
 }

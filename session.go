@@ -143,7 +143,7 @@ type request struct {
 	ctx     context.Context // of the handler; its value for requestKey is this request
 	cancel  context.CancelCauseFunc
 	id      []byte   // the raw token, sent back byte for byte
-	key     []byte   // idKey of it, for session.requests
+	key     string   // idKey of it, for session.requests
 	method  []byte   // unquoted
 	service *service // how the method is served
 	rev     revision
@@ -561,19 +561,14 @@ type envelope struct {
 	isUTF8                                   bool // the whole message is
 }
 
-// idKey returns a valid id as the key of the maps. All JSON forms of a value have one key:
-// 5.0 has that of 5, and "\u0061" that of "a". Most ids are their own keys.
-func idKey(id []byte) []byte {
-	whole, _, _ := bytes.Cut(id, []byte("."))
-	switch {
-	case bytes.IndexByte(id, '\\') >= 0:
-		return join(nil, `"`, string(unquoteBytes(id)), `"`)
-	case bytes.HasPrefix(id, []byte(`"`)):
-		return id
-	case string(whole) == "-0":
-		return whole[1:]
+// idKey returns a valid id as the key of the maps. All JSON forms of a value have one key: 5.0 has that
+// of 5, and "\u0061" that of "a".
+func idKey(id []byte) string {
+	if text, isText := unquote(id); isText {
+		return `"` + text // so that "5" is not 5
 	}
-	return whole
+	whole, _, _ := bytes.Cut(id, []byte(".")) // only zeros follow
+	return string(plainNumber(whole))         // -0 is 0
 }
 
 const notUTF8 = "Parse error: not UTF-8"
@@ -648,9 +643,9 @@ func (c *session) refuseMessage(id []byte, err *Error) {
 
 // holderLocked reports whether an id is in use, and returns the request that uses it unless that is
 // a stream. The caller must hold c.mu.
-func (c *session) holderLocked(key []byte) (holder *request, inUse bool) {
-	holder = c.requests[string(key)]
-	return holder, holder != nil || c.streams[string(key)] != nil
+func (c *session) holderLocked(key string) (holder *request, inUse bool) {
+	holder = c.requests[key]
+	return holder, holder != nil || c.streams[key] != nil
 }
 
 // acceptNotification accepts a notification, which has no response.
@@ -716,7 +711,6 @@ func (c *session) acceptResponse(e *envelope) {
 // members that all requests have, the revision, and whether the server offers what the
 // method needs, and at the params of initialize. serve makes all other checks.
 type service struct {
-	method       string
 	since, until revision // the revisions that have the method; 0: no bound
 	early        bool     // it is served also before initialize
 	opensSession bool     // it opens a session of the older revisions: initialize
@@ -735,25 +729,25 @@ type responder func(ctx context.Context, r *request) (line []byte, err error)
 
 // services holds the methods of the protocol: those that open a conversation, lists,
 // those that call handlers, and those that turn notifications on and off.
-var services = [...]service{
-	{method: "initialize", until: newestLegacy, early: true, opensSession: true, kind: always, serve: (*request).initialize},
-	{method: "ping", until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
-	{method: "server/discover", since: firstModern, kind: always, serve: (*request).discover},
+var services = map[string]*service{
+	"initialize":      {until: newestLegacy, early: true, opensSession: true, kind: always, serve: (*request).initialize},
+	"ping":            {until: newestLegacy, early: true, kind: always, serve: (*request).emptyResponse},
+	"server/discover": {since: firstModern, kind: always, serve: (*request).discover},
 
-	{method: "tools/list", kind: tools, isList: true, serve: (*request).listItems},
-	{method: "prompts/list", kind: prompts, isList: true, serve: (*request).listItems},
-	{method: "resources/list", kind: resources, isList: true, serve: (*request).listItems},
-	{method: "resources/templates/list", kind: templates, isList: true, serve: (*request).listItems},
+	"tools/list":               {kind: tools, isList: true, serve: (*request).listItems},
+	"prompts/list":             {kind: prompts, isList: true, serve: (*request).listItems},
+	"resources/list":           {kind: resources, isList: true, serve: (*request).listItems},
+	"resources/templates/list": {kind: templates, isList: true, serve: (*request).listItems},
 
-	{method: "tools/call", kind: tools, nameMember: "name", serve: (*request).lookUp},
-	{method: "prompts/get", kind: prompts, nameMember: "name", serve: (*request).lookUp},
-	{method: "resources/read", kind: resources, nameMember: "uri", serve: (*request).lookUp},
-	{method: "completion/complete", kind: completions, serve: (*request).complete},
+	"tools/call":          {kind: tools, nameMember: "name", serve: (*request).lookUp},
+	"prompts/get":         {kind: prompts, nameMember: "name", serve: (*request).lookUp},
+	"resources/read":      {kind: resources, nameMember: "uri", serve: (*request).lookUp},
+	"completion/complete": {kind: completions, serve: (*request).complete},
 
-	{method: "logging/setLevel", until: newestLegacy, kind: logging, serve: (*request).setLevel},
-	{method: "resources/subscribe", until: newestLegacy, kind: resources, nameMember: "uri", serve: (*request).subscribe},
-	{method: "resources/unsubscribe", until: newestLegacy, kind: resources, nameMember: "uri", serve: (*request).unsubscribe},
-	{method: "subscriptions/listen", since: firstModern, kind: always, serve: (*request).listen},
+	"logging/setLevel":      {until: newestLegacy, kind: logging, serve: (*request).setLevel},
+	"resources/subscribe":   {until: newestLegacy, kind: resources, nameMember: "uri", serve: (*request).subscribe},
+	"resources/unsubscribe": {until: newestLegacy, kind: resources, nameMember: "uri", serve: (*request).unsubscribe},
+	"subscriptions/listen":  {since: firstModern, kind: always, serve: (*request).listen},
 }
 
 // unknownMethod is the service of methods that no revision has.
@@ -1194,7 +1188,7 @@ func (r *request) listen() (line []byte, run responder) {
 	case len(c.streams) >= maxStreams || len(r.id) > maxRepeated:
 		err = errTooMany
 	default:
-		c.streams[string(r.key)] = st
+		c.streams[r.key] = st
 		c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`,
 			string(closeWith(accepted, `}`)), `,"_meta":`, string(meta), `}}`))
 	}
@@ -1241,7 +1235,7 @@ func (c *session) beginRequest(r *request) (inline *request) {
 	c.wg.Add(1) // the reader is counted too, so this does not rise from zero
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests[string(r.key)] = r
+	c.requests[r.key] = r
 	hasEnded, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
 	if !hasEnded && limit > 0 && len(c.running) >= limit {
 		r.place = c.waiting.PushBack(r)
@@ -1313,7 +1307,7 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 // response and does not call the handler.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
-	isCancelled := c.requests[string(r.key)] != r
+	isCancelled := c.requests[r.key] != r
 	c.mu.Unlock()
 	if isCancelled {
 		return nil
@@ -1427,8 +1421,8 @@ func (c *session) waitAfterProgress(r *request) {
 // starts: cancelHandlers answers the requests that wait.
 func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
-	if c.requests[string(r.key)] == r {
-		delete(c.requests, string(r.key))
+	if c.requests[r.key] == r {
+		delete(c.requests, r.key)
 		c.sendResponseLocked(line, r)
 	}
 	delete(c.running, r)
@@ -1472,7 +1466,7 @@ func (c *session) sendResponseLocked(line []byte, r *request) {
 // the line is written or r ends, which slows a handler down to what the client reads.
 func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 	c.mu.Lock()
-	if c.requests[string(r.key)] != r || r.ctx.Err() != nil || !ok() {
+	if c.requests[r.key] != r || r.ctx.Err() != nil || !ok() {
 		c.mu.Unlock()
 		return
 	}
@@ -1935,7 +1929,7 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 	switch {
 	case c.open.Err() != nil:
 		resolveCall(call, reply{err: context.Cause(c.open)})
-	case c.requests[string(r.key)] == r:
+	case c.requests[r.key] == r:
 		c.lastCall++
 		id = strconv.FormatInt(c.lastCall, 10)
 		line := stringMember(join(nil, `{"jsonrpc":"2.0","id":`, id, `,`), "method", method)
