@@ -370,7 +370,8 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	defer stop()
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
-	in, out := &stdioFile{&stdin, serving, io.Discard}, &stdioFile{&stdout, serving, io.Discard}
+	var in io.Reader = &stdioFile{&stdin, serving}
+	var out io.Writer = &stdioFile{&stdout, serving}
 	if name := os.Getenv("MCP_TRACE"); name != "" {
 		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -378,7 +379,8 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 			s.report("mcp: MCP_TRACE: %v", err)
 		} else {
 			defer func() { _ = file.Close() }()
-			in.trace, out.trace = &tracer{file: file, prefix: "in  "}, &tracer{file: file, prefix: "out "}
+			in = io.MultiReader(in, strings.NewReader("\n")) // ends a last line without a newline
+			in, out = io.TeeReader(in, &tracer{file: file, prefix: "in  "}), io.MultiWriter(out, &tracer{file: file, prefix: "out "})
 		}
 	}
 	err = s.Serve(ctx, in, out)
@@ -395,23 +397,10 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 type stdioFile struct {
 	*os.File
 	serving context.Context
-	trace   io.Writer // receives what is read or written
 }
 
-func (f *stdioFile) Read(b []byte) (int, error) {
-	n, err := f.whenReady(f.File.Read, b)
-	_, _ = f.trace.Write(b[:n])
-	if err != nil {
-		_, _ = f.trace.Write([]byte("\n")) // ends a line without a newline
-	}
-	return n, err
-}
-
-func (f *stdioFile) Write(b []byte) (int, error) {
-	n, err := f.whenReady(f.File.Write, b)
-	_, _ = f.trace.Write(b[:n])
-	return n, err
-}
+func (f *stdioFile) Read(b []byte) (int, error)  { return f.whenReady(f.File.Read, b) }
+func (f *stdioFile) Write(b []byte) (int, error) { return f.whenReady(f.File.Write, b) }
 
 // whenReady calls transfer, a Read or a Write, for b, and again for what is left of b each time
 // that the file is not ready.

@@ -212,7 +212,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -642,9 +641,9 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		notObject: t.OutputSchema != nil && string(member(t.OutputSchema, "type")) != `"object"`,
 	})
 	if n := len(found.warnings); n > 0 { // in one line of at most 200 bytes
-		line := strings.ToValidUTF8(found.warnings[0][:min(len(found.warnings[0]), 180)], "")
+		line := bytes.ToValidUTF8([]byte(found.warnings[0][:min(len(found.warnings[0]), 180)]), nil)
 		if n > 1 {
-			line += fmt.Sprintf(" (and %d more)", n-1)
+			line = fmt.Appendf(line, " (and %d more)", n-1)
 		}
 		s.report("%s", line)
 	}
@@ -819,19 +818,16 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 
 // unescape decodes the escapes of a part of a URI. It reports false if an escape is incomplete.
 func unescape(s string) (string, bool) {
-	var decoded []byte
-	for {
-		before, after, escaped := strings.Cut(s, "%")
-		decoded = append(decoded, before...)
-		if !escaped {
-			return string(decoded), true
-		}
-		code, err := strconv.ParseUint(after[:min(2, len(after))], 16, 8)
-		if err != nil || len(after) < 2 {
+	parts := strings.Split(s, "%")
+	decoded := []byte(parts[0])
+	for _, part := range parts[1:] { // two digits, and what follows them
+		code, err := strconv.ParseUint(part[:min(2, len(part))], 16, 8)
+		if err != nil || len(part) < 2 {
 			return "", false
 		}
-		decoded, s = append(decoded, byte(code)), after[2:]
+		decoded = append(append(decoded, byte(code)), part[2:]...)
 	}
+	return string(decoded), true
 }
 
 // ---- prompts ----
@@ -1408,24 +1404,21 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	if !h.Enabled(ctx, record.Level) {
 		return nil
 	}
-	var data bytes.Buffer
+	var text bytes.Buffer
 	record.Time = time.Time{} // so it is not written
-	if err := h.with(slog.NewJSONHandler(&data, nil)).Handle(ctx, record); err != nil {
+	if err := h.with(slog.NewJSONHandler(&text, nil)).Handle(ctx, record); err != nil {
 		return err
 	}
 	// The level, the first member, is cut off.
-	_, rest, _ := bytes.Cut(bytes.TrimSpace(data.Bytes()), []byte(","))
-	fields := join(nil, "{", string(cleanJSON(rest)))
+	_, rest, _ := bytes.Cut(bytes.TrimSpace(text.Bytes()), []byte(","))
+	data := join(nil, "{", string(cleanJSON(rest)))
 	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
 	// message with attributes that are not JSON, as slog writes the year 10000 before Go 1.27.
-	var message []byte
-	isJSON := extract(fields, untrusted, into{slog.MessageKey, &message})
-	isAlone := len(fields) == len(message)+len(`{"msg":}`)
-	if !isJSON || isAlone {
-		fields = appendString(nil, record.Message)
+	if !json.Valid(data) || len(data) == len(`{"msg":}`)+len(member(data, slog.MessageKey)) {
+		data = appendString(nil, record.Message)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, logLevels[levelOf(record.Level)], `",`)
-	b = rawMember(optionalMember(b, "logger", h.name), "data", fields)
+	b = rawMember(optionalMember(b, "logger", h.name), "data", data)
 	r := requestOf(ctx)
 	r.session.sendNotification(r, closeWith(b, `}}`), func() bool { return true })
 	return nil
@@ -1921,7 +1914,7 @@ type describer interface{ JSONSchema() json.RawMessage }
 // schemaFromMethod returns what the method JSONSchema of t returns for a zero value, or nil if there
 // is none. If a method of t decides its JSON form, a promoted JSONSchema counts too. Otherwise none
 // counts if an embedded field has one, because package reflect does not tell promoted methods from
-// others. It panics if the schema is invalid, or if the method calls itself.
+// others. It panics if the schema is invalid.
 func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.RawMessage {
 	v, ok := reflect.New(t).Interface().(describer)
 	for i := 0; ok && !methodDecides && t.Kind() == reflect.Struct && i < t.NumField(); i++ {
@@ -1932,8 +1925,6 @@ func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.Raw
 		return nil
 	}
 	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
-	// It may call itself through SchemaOf. Callers returns 0 unless the stack is deeper than 1,000 calls.
-	panicUnless(runtime.Callers(1000, make([]uintptr, 1)) == 0, where, "it calls itself")
 	own := v.JSONSchema()
 	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
 	parseSchema(&own, where, forResults, anything, new(findings)) // for arguments it is parsed again, as a part of the whole
@@ -2391,7 +2382,7 @@ var notReported = strings.Fields("type enum const properties required additional
 // is too deep, because that is reported already.
 func (p *schemaParser) reportIf(isThere bool, text string) {
 	if isThere && p.level <= maxLevels+1 {
-		p.found.warnings = append(p.found.warnings, p.where+": "+text)
+		p.found.warnings = append(p.found.warnings, fmt.Sprintf("%s: %s", p.where, text))
 	}
 }
 
@@ -2659,7 +2650,7 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 		return value
 	case err == nil && s.jsonType == "object" && string(value) == "[]":
 		return []byte("{}")
-	case isText && isListOfTexts && bytes.IndexAny(inside, "[{") != 0: // otherwise it is JSON with a mistake
+	case isText && isListOfTexts && !bytes.HasPrefix(inside, []byte("[")) && !bytes.HasPrefix(inside, []byte("{")): // or it is JSON with a mistake
 		return join(nil, "[", string(raw), "]")
 	}
 	return raw
@@ -3436,9 +3427,8 @@ func isValidID(raw []byte) bool {
 	if len(raw) == 0 || jsonTypeOf(raw) != "number" {
 		return len(raw) > 0 && raw[0] == '"' && bytes.Equal(raw, cleanJSON(bytes.Clone(raw)))
 	}
-	_, fraction, _ := bytes.Cut(raw, []byte("."))
-	// 5.0 is an integer, too.
-	return !bytes.ContainsAny(raw, "eE") && len(bytes.Trim(fraction, "0")) == 0
+	whole, fraction, _ := bytes.Cut(raw, []byte("."))
+	return isPlain(whole) && len(bytes.Trim(fraction, "0")) == 0 // 5.0 is an integer, too
 }
 
 // unquote returns the text of quoted, which is valid JSON or nil, and reports whether it is a

@@ -4360,7 +4360,6 @@ type (
 		N int `json:"n"`
 	}
 	describedOnly struct{}
-	callsItself   struct{}
 	refers        struct{}
 	invalidOwn    struct{}
 	flexible      int
@@ -4418,9 +4417,6 @@ func (filter) JSONSchema() json.RawMessage {
 }
 
 func (describedOnly) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"string"}`) }
-func (callsItself) UnmarshalJSON([]byte) error    { return nil }
-func (callsItself) MarshalJSON() ([]byte, error)  { return nil, nil }
-func (callsItself) JSONSchema() json.RawMessage   { return SchemaOf[[]callsItself]() }
 func (refers) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"array","items":{"$ref":"#/$defs/a"}}`)
 }
@@ -4549,9 +4545,8 @@ func TestTypesThatDescribeOneDirection(t *testing.T) {
 	wantPanics(t, []mistake{{"it has a JSON form of its own: give it UnmarshalJSON", onServer(toolOf[struct{ W writeOnly }])}})
 }
 
-// A method that is promoted counts only together with the JSON form. A schema that is invalid, refers
-// to another root or calls itself panics, and so does a method that panics. A type without the method
-// says what to write.
+// A method that is promoted counts only together with the JSON form. A schema that is invalid or refers
+// to another root panics, and so does a method that panics. A type without the method says what to write.
 func TestTypesThatCannotDescribeThemselves(t *testing.T) {
 	if got := string(SchemaOf[embedsForm]()); !strings.Contains(got, `"type":"array"`) {
 		t.Error(got)
@@ -4560,7 +4555,6 @@ func TestTypesThatCannotDescribeThemselves(t *testing.T) {
 		t.Error(got)
 	}
 	wantPanics(t, []mistake{
-		{"the method JSONSchema of mcp.callsItself: it calls itself", onServer(toolOf[struct{ A callsItself }])},
 		{"In.A: the method JSONSchema of mcp.refers: $ref would point to another root", onServer(toolOf[struct{ A refers }])},
 		{`In.A: the method JSONSchema of mcp.invalidOwn: JSON Schema has no type "text"`, onServer(toolOf[struct{ A invalidOwn }])},
 		{"SchemaOf: the method JSONSchema of mcp.refers", func() { SchemaOf[refers]() }},

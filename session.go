@@ -61,6 +61,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -1333,26 +1334,15 @@ func (s *Server) intercepted(run responder) responder {
 		err  error
 	}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
-		var made *result // by run; nil until it has returned
-		// What is in the channel decides what next does:
-		//
-		//	a true     no next has begun: it takes the true and calls run
-		//	nothing    another next runs: it fails; the deferred function waits
-		//	closed     run has returned, or Intercept has: it fails
-		mayBegin := make(chan bool, 1)
-		mayBegin <- true
+		var made *result             // by run; nil until it has returned
+		var closed atomic.Bool       // no next may begin, because one has begun or Intercept has returned
+		ended := make(chan struct{}) // closed when the next that has begun ends
 		next := func(ctx context.Context) error {
-			begins := false
-			if requestOf(ctx) == r {
-				select {
-				case begins = <-mayBegin:
-				default:
-				}
-			}
+			begins := requestOf(ctx) == r && closed.CompareAndSwap(false, true)
 			if !begins {
 				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 			}
-			defer close(mayBegin)
+			defer close(ended)
 			// What Intercept derives its context from may outlive the request; the handler's must not.
 			ctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
@@ -1366,9 +1356,9 @@ func (s *Server) intercepted(run responder) responder {
 			return err
 		}
 		defer func() { // also after a panic
-			unused := <-mayBegin
-			if unused {
-				close(mayBegin)
+			hasBegun := closed.Swap(true)
+			if hasBegun {
+				<-ended
 			}
 			switch {
 			case made == nil && err == nil:
@@ -2098,7 +2088,7 @@ func excerpt[T string | []byte](s T) string {
 	if len(s) <= 100 {
 		return string(s)
 	}
-	return fmt.Sprintf("%s...", strings.ToValidUTF8(string(s[:100]), ""))
+	return fmt.Sprintf("%s...", bytes.ToValidUTF8([]byte(s[:100]), nil))
 }
 
 // oneLine returns an excerpt that cannot be mistaken for another line of a log.
