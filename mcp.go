@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 4.1.0, 2026-11-26. The SHA-256 of this file is in CHANGES.md of example.com/mcp.
+// Version 4.1.0, 2026-11-27. The SHA-256 of this file is in CHANGES.md of example.com/mcp.
 
 // Package mcp implements a Model Context Protocol server over stdin and stdout. It is three files
 // that are copied into a program, needs Go 1.25 and uses only the standard library.
@@ -3377,7 +3377,11 @@ func scanString(b []byte, i int, t trust) int {
 func skipString(b []byte, i int) int {
 	for {
 		i += 1 + bytes.IndexByte(b[i+1:], '"')
-		if escapes := i - len(bytes.TrimRight(b[:i], `\`)); escapes%2 == 0 {
+		first := i // of the backslashes before the quote
+		for b[first-1] == '\\' {
+			first--
+		}
+		if (i-first)%2 == 0 {
 			return i + 1
 		}
 	}
@@ -3412,7 +3416,7 @@ func skipPlain[T string | []byte](s T, i int) int {
 // may follow a number.
 func scanNumber(b []byte, i int, t trust) int {
 	end := i
-	for end < len(b) && strings.IndexByte("0123456789-+.eE", b[end]) >= 0 {
+	for end < len(b) && ('0' <= b[end] && b[end] <= '9' || strings.IndexByte("-+.eE", b[end]) >= 0) {
 		end++
 	}
 	if t == untrusted && !json.Valid(b[i:end]) {
@@ -3485,7 +3489,9 @@ func appendString(b []byte, s string) []byte {
 			return append(b, '"')
 		}
 		at = end
-		b = slices.Grow(b, len(s)-at+len(s)/16) // not before the first escape, because Grow clears the memory
+		if cap(b)-len(b) < len(s)-at {
+			b = slices.Grow(b, len(s)-at+len(s)/16) // for the rest, with room for some escapes
+		}
 		if letter := letterOf[s[at]]; letter != 0 {
 			b = append(b, '\\', letter)
 		} else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 4.1.0, 2026-11-26. The SHA-256 of this file is in CHANGES.md of example.com/mcp.
+// Version 4.1.0, 2026-11-27. The SHA-256 of this file is in CHANGES.md of example.com/mcp.
 
 package mcp
 
@@ -1117,9 +1117,8 @@ func (c *session) logLevel(r *request) int {
 		return r.level
 	}
 	c.mu.Lock()
-	level := c.legacy.level
-	c.mu.Unlock()
-	return level
+	defer c.mu.Unlock()
+	return c.legacy.level
 }
 
 // subscribe lets the legacy session receive notifications when a resource changes.
