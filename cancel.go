@@ -21,8 +21,8 @@ package mcp
 // clients fail when they read a response after they have closed stdin, and then kill
 // the server process, so the other handlers could not clean up.
 //
-// In the first row, only the questions of that request end, and in the second those of the
-// older revisions. In all other rows, all questions to the client end at once. When handlers are
+// In the first row, only the questions of that request end. In the second, the requests of the older
+// revisions end, and their questions. In all other rows, all questions to the client end at once. When handlers are
 // cancelled, a request that waits for other requests or that was read ahead is not started, and gets the
 // cause as its error.
 
@@ -370,8 +370,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	defer stop()
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
-	var in io.Reader = &stdioFile{&stdin, serving}
-	var out io.Writer = &stdioFile{&stdout, serving}
+	in, out := &stdioFile{&stdin, serving, io.Discard}, &stdioFile{&stdout, serving, io.Discard}
 	if name := os.Getenv("MCP_TRACE"); name != "" {
 		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -379,8 +378,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 			s.report("mcp: MCP_TRACE: %v", err)
 		} else {
 			defer func() { _ = file.Close() }()
-			in = io.MultiReader(in, strings.NewReader("\n")) // ends a last line without a newline
-			in, out = io.TeeReader(in, &tracer{file: file, prefix: "in  "}), io.MultiWriter(out, &tracer{file: file, prefix: "out "})
+			in.trace, out.trace = &tracer{file: file, prefix: "in  "}, &tracer{file: file, prefix: "out "}
 		}
 	}
 	err = s.Serve(ctx, in, out)
@@ -397,10 +395,23 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 type stdioFile struct {
 	*os.File
 	serving context.Context
+	trace   io.Writer // receives what is read or written, also by a Read or Write that fails
 }
 
-func (f *stdioFile) Read(b []byte) (int, error)  { return f.whenReady(f.File.Read, b) }
-func (f *stdioFile) Write(b []byte) (int, error) { return f.whenReady(f.File.Write, b) }
+func (f *stdioFile) Read(b []byte) (int, error) {
+	n, err := f.whenReady(f.File.Read, b)
+	_, _ = f.trace.Write(b[:n])
+	if err != nil {
+		_, _ = f.trace.Write([]byte("\n")) // ends a line without a newline
+	}
+	return n, err
+}
+
+func (f *stdioFile) Write(b []byte) (int, error) {
+	n, err := f.whenReady(f.File.Write, b)
+	_, _ = f.trace.Write(b[:n])
+	return n, err
+}
 
 // whenReady calls transfer, a Read or a Write, for b, and again for what is left of b each time
 // that the file is not ready.

@@ -4,7 +4,11 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -97,5 +101,24 @@ func TestProcessErrorOfAFile(t *testing.T) {
 	f.Close()
 	if rep := p.wait("exit status 1"); !strings.Contains(rep.Err, "input/output error") {
 		t.Errorf("report: %+v", rep)
+	}
+}
+
+// What a Write has written before it failed is in the trace: the client may have read it.
+func TestTraceHasWhatAFailedWriteHasWritten(t *testing.T) {
+	r, w := pipe(t)
+	read := make(chan error)
+	go func() {
+		_, err := io.CopyN(io.Discard, r, 40_000)
+		r.Close()
+		read <- err
+	}()
+	var trace bytes.Buffer
+	n, err := (&stdioFile{w, context.Background(), &trace}).Write(make([]byte, 1<<20))
+	if err := <-read; err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EPIPE) || n < 40_000 || trace.Len() != n {
+		t.Errorf("wrote %d bytes and traced %d: %v", n, trace.Len(), err)
 	}
 }

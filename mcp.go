@@ -35,7 +35,7 @@
 //
 // A tool is an ordinary function, its handler. [AddTool] derives the schema of the arguments from
 // the type of its parameter, a struct or a map. Arguments are checked before the handler runs:
-// the model reads one line about all that are missing, unknown, of a wrong type or out of range.
+// the model reads one line about those that are missing, unknown, of a wrong type or out of range.
 //
 // Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for a
 // list of strings, a JSON string for the list or object that it holds, [] for an object without
@@ -2029,11 +2029,11 @@ func isUnusable(r rune) bool {
 // parsed.
 func (d *deriver) checkTags(f *field) error {
 	for _, word := range strings.Fields(string(f.tag)) {
-		// A word of a value is not a key: a quote in a value is written \".
-		key, _, isKey := strings.Cut(word, `:"`)
+		// A word of a value is no key: a quote in it is written \", and one that ends it has nothing after it.
+		key, value, _ := strings.Cut(word, `:"`)
 		isName := func(name string) bool { return strings.EqualFold(name, key) }
 		for _, tag := range misspelledTags {
-			if isKey && key != tag.write && slices.ContainsFunc(strings.Fields(tag.names), isName) {
+			if value != "" && key != tag.write && slices.ContainsFunc(strings.Fields(tag.names), isName) {
 				d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+tag.write)
 			}
 		}
@@ -2455,7 +2455,7 @@ const (
 	fromCall               // arguments: whole numbers are converted too where a string is needed
 )
 
-// unmarshal sets what v points to from raw; nil means an object without members. It returns all
+// unmarshal sets what v points to from raw; nil means an object without members. It returns the
 // faults as one error.
 func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 	if raw == nil {
@@ -2478,7 +2478,7 @@ func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 	return c.err()
 }
 
-// read returns raw as the Go type takes it, or all faults as one error.
+// read returns raw as the Go type takes it, or the faults as one error.
 func (in *rules) read(raw []byte, from origin) ([]byte, error) {
 	c := checker{from: from}
 	raw = in.listed.checked(raw, false, &c)
@@ -2501,7 +2501,7 @@ type checker struct {
 // cost more than a correct one.
 const maxFaults = 10
 
-// err returns all faults as one error, or nil if there are none.
+// err returns the faults as one error, or nil if there are none.
 func (c *checker) err() error {
 	if c.faults == nil {
 		return nil
@@ -3324,11 +3324,7 @@ func extract(b []byte, t trust, wanted ...into) (valid bool) {
 
 // member returns a member of an object, or nil if there is none.
 func member(object []byte, name string) (val []byte) {
-	for key, v := range members(object) {
-		if string(key) == name {
-			val = v
-		}
-	}
+	extract(object, trusted, into{name, &val})
 	return val
 }
 
@@ -3372,8 +3368,8 @@ func scanString(b []byte, i int, t trust) int {
 	}
 }
 
-// skipString is scanString for a string that is known to be valid. For any other it could loop
-// forever.
+// skipString is scanString for a string that is known to be valid. For any other it could panic or
+// loop forever.
 func skipString(b []byte, i int) int {
 	for {
 		i += 1 + bytes.IndexByte(b[i+1:], '"')

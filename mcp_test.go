@@ -862,7 +862,9 @@ func TestSchemaIsReported(t *testing.T) {
 	}](s)
 	check(`mcp: tool "x": In.A: the tag minlength has no effect: write minLength (and 8 more)`)
 	toolOf[struct {
-		G int `maximum:"18446744073709551615"`
+		G int    `maximum:"18446744073709551615"`
+		H string `jsonschema:"a word that ends a value is no tag:title:" json:"h"`
+		I string `json:"i" jsonschema:"it begins with title:"`
 	}](s)
 	check(`mcp: tool "x": In.G: a bound is above 2^53` + refuse)
 	toolOf[foreignTags1](s)

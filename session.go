@@ -106,7 +106,7 @@ type session struct {
 	hasReports    chan struct{} // has an element if there are reports to print; closed when no more are printed
 
 	// Requests whose handlers run, also cancelled ones. Until ctx ends they are at most
-	// Server.MaxConcurrent.
+	// Server.MaxConcurrent, unless that is 0.
 	running map[*request]struct{}
 
 	// Requests to the client that have no response yet, by id. endConversation uses a copy of
@@ -412,11 +412,9 @@ func (t *turn) lend(size int) {
 // after each of its own loans, and so it may take the loan of another goroutine, as A does above.
 func (t *turn) take() (mine bool) {
 	t.mu.Lock()
-	if t.lent {
-		t.lent, mine = false, true
-		t.timer.Stop()
-	}
-	t.mu.Unlock()
+	defer t.mu.Unlock()
+	mine, t.lent = t.lent, false
+	t.timer.Stop() // which runs only while the turn is lent
 	return mine
 }
 
@@ -629,9 +627,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 // answered, because two bytes of input would cost a hundred of output.
 func (c *session) refuseMessage(id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
-	c.mu.Lock()
-	_, inUse := c.holderLocked(idKey(id))
-	c.mu.Unlock()
+	_, inUse := c.holder(idKey(id))
 	switch {
 	case inUse:
 		id = nil
@@ -642,11 +638,13 @@ func (c *session) refuseMessage(id []byte, err *Error) {
 	c.sendResponse(line, nil)
 }
 
-// holderLocked reports whether an id is in use, and returns the request that uses it unless that is
-// a stream. The caller must hold c.mu.
-func (c *session) holderLocked(key string) (holder *request, inUse bool) {
-	holder = c.requests[key]
-	return holder, holder != nil || c.streams[key] != nil
+// holder reports whether an id is in use, and returns the request that uses it unless that is a
+// stream.
+func (c *session) holder(key string) (r *request, inUse bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r = c.requests[key]
+	return r, r != nil || c.streams[key] != nil
 }
 
 // acceptNotification accepts a notification, which has no response.
@@ -765,16 +763,14 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	r := &request{session: c, id: e.id, key: idKey(e.id), method: unquoteBytes(e.method), params: e.params}
 	r.service = c.srv.findMethod(string(r.method))
 	err := r.check()
-	c.mu.Lock()
-	holder, inUse := c.holderLocked(r.key)
-	c.mu.Unlock()
-	// A valid initialize ends the request that has its id.
+	holder, inUse := c.holder(r.key)
+	// A valid initialize ends the requests of the session before, of which one may have its id.
 	replacesHolder := err == nil && r.service.opensSession && holder != nil && !holder.rev.modern()
 	switch {
 	case len(e.jsonrpc) == 0 || e.jsonrpc[0] != '"' || string(unquoteBytes(e.jsonrpc)) != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
 	case inUse && !replacesHolder:
-		// Without the id, which refuseMessage would send if the first request ended in between.
+		// Without the id: refuseMessage looks again, and would send it if the first request has ended since.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 	case c.ctx.Err() != nil:
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
@@ -1220,10 +1216,10 @@ func (st *stream) watchURI(uri string) *Error {
 
 // ---- begin ----
 
-// beginRequest starts the handler of r on a new goroutine, or queues r if
-// MaxConcurrent handlers run. If it returns r, it did neither, and the caller must
-// run the handler. From here on r can be cancelled, and is counted in the WaitGroup. If
-// ctx has ended, the handler is replaced by the error of that.
+// beginRequest queues r if MaxConcurrent handlers run, and starts the handler on a new goroutine
+// if others run. Otherwise it returns r, and the caller must run the handler. From here on r can
+// be cancelled, and is counted in the WaitGroup. If ctx has ended, the handler is replaced by the
+// error of that.
 //
 // All of this happens under one lock. Otherwise ctx, or the last request that
 // runs, could end in between, and a request that was queued after that would never be
@@ -1334,10 +1330,10 @@ func (s *Server) intercepted(run responder) responder {
 	}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		var made *result             // by run; nil until it has returned
-		var closed atomic.Bool       // no next may begin, because one has begun or Intercept has returned
+		var noNext atomic.Bool       // none may begin, because one has begun or Intercept has returned
 		ended := make(chan struct{}) // closed when the next that has begun ends
 		next := func(ctx context.Context) error {
-			begins := requestOf(ctx) == r && closed.CompareAndSwap(false, true)
+			begins := requestOf(ctx) == r && noNext.CompareAndSwap(false, true)
 			if !begins {
 				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 			}
@@ -1355,19 +1351,17 @@ func (s *Server) intercepted(run responder) responder {
 			return err
 		}
 		defer func() { // also after a panic
-			hasBegun := closed.Swap(true)
+			hasBegun := noNext.Swap(true)
 			if hasBegun {
 				<-ended
 			}
 			switch {
 			case made == nil && err == nil:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			case made != nil && err == nil:
-				line, err = made.line, made.err
-			// If there is no line, err is the response already. If there is one, its error is one of this library, so
+			// Without a line, the error of next is the response by itself. With one it is an error of this library, so
 			// comparing it does not panic, as it may for an error of a handler's own type.
-			case made != nil && made.line != nil && err == made.err:
-				line = made.line
+			case made != nil && (err == nil || made.line != nil && err == made.err):
+				line, err = made.line, made.err
 			}
 		}()
 		return nil, s.Intercept(ctx, next)
@@ -1886,7 +1880,7 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 	defer c.mu.Unlock()
 	// An answer is never used for two questions: the key has the number of answers that this run of
 	// the handler has taken for equal ones. Only questions for roots may take the same answer.
-	key := sum + "-" + strconv.Itoa(r.rounds.used[sum])
+	key := sum + "-" + strconv.Itoa(r.rounds.used[sum]) // the maps are nil if the client has sent no answers
 	if answer, ok := r.rounds.Answers[key]; ok {
 		r.rounds.matched = r.rounds.matched || r.rounds.fresh[key]
 		if method != "roots/list" {
@@ -2057,18 +2051,15 @@ func (c *session) sendChange(what topic) {
 // because the client could assume that the response already includes the change. The
 // caller must hold c.mu.
 func (c *session) sendChangeLocked(what topic) {
-	method, params := what.list, ""
-	if method == "" {
-		method, params = "resources/updated", `"uri":`+string(appendString(nil, what.uri))
-	}
 	for _, st := range c.streams {
 		sent, watched := st.watched[what]
 		if !watched || sent > c.lastResponse && c.out.isQueued(sent) {
 			continue
 		}
-		b := join(nil, `{"jsonrpc":"2.0","method":"notifications/`, method, `",`)
-		if inside := string(rawMember(nil, "_meta", st.meta)) + params; inside != "" {
-			b = closeWith(join(b, `"params":{`, inside), `},`)
+		b := join(nil, `{"jsonrpc":"2.0","method":"notifications/`, cmp.Or(what.list, "resources/updated"), `",`)
+		params := optionalMember(rawMember(nil, "_meta", st.meta), "uri", what.uri)
+		if params != nil {
+			b = join(b, `"params":{`, string(closeWith(params, `},`)))
 		}
 		st.watched[what] = c.out.enqueue(closeWith(b, `}`))
 	}
@@ -2141,7 +2132,7 @@ type readResult struct {
 // nextLine returns the next line without its newline, or nil if there is no whole
 // line. If r has ended, what follows the last newline is a line too. When all lines
 // have been returned, err is the error of r. If a line is longer than limit, nextLine
-// returns only its beginning, which is longer than limit as well.
+// returns what has been read of it, which is longer than limit as well.
 func (l *lineReader) nextLine() (line []byte, err error) {
 	if l.skipping {
 		n := bytes.IndexByte(l.buf.Bytes(), '\n') + 1
@@ -2169,8 +2160,8 @@ func (l *lineReader) next(n int) []byte {
 	return l.buf.Next(n)
 }
 
-// readMore reads once, or waits for the Read ahead. It blocks as long as Read does. It is
-// called after nextLine has returned nil.
+// readMore reads once, or waits for the Read ahead. It blocks as long as Read does. It is called
+// when all lines have been returned.
 func (l *lineReader) readMore() {
 	if l.buf.Cap() > keepInput && l.buf.Len() < l.buf.Cap()/8 {
 		l.buf = *bytes.NewBuffer(bytes.Clone(l.buf.Bytes())) // the memory of long lines, and of what was read ahead, is freed
@@ -2267,11 +2258,9 @@ func (w *lineWriter) start() {
 // writeAll.
 func (w *lineWriter) acquire() bool {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	mine := !w.writing && !w.held && len(w.buf) > 0
-	if mine {
-		w.writing = true
-	}
-	w.mu.Unlock()
+	w.writing = w.writing || mine
 	return mine
 }
 
@@ -2301,7 +2290,7 @@ func (w *lineWriter) writeAll() {
 		}
 		w.wakeLocked()
 	}
-	w.writing = false // under the lock under which it woke the goroutines that wait; after hold, finish looks itself
+	w.writing = false // before the goroutines that it has woken look, which need the lock
 	w.mu.Unlock()
 }
 
