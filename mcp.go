@@ -3234,14 +3234,8 @@ func walk(b []byte, i, depth int, t trust, visit func(name, val []byte) bool) in
 		return walkContainer(b, i, depth+1, t, visit)
 	case '"':
 		return scanString(b, i, t)
-	case 't', 'f', 'n':
-		for _, word := range []string{"true", "false", "null"} {
-			if bytes.HasPrefix(b[i:], []byte(word)) {
-				return i + len(word)
-			}
-		}
 	}
-	return scanNumber(b, i, t)
+	return scanWord(b, i, t)
 }
 
 // maxDepth bounds the levels of nesting, as in encoding/json.
@@ -3408,11 +3402,12 @@ func skipPlain[T string | []byte](s T, i int) int {
 	return i
 }
 
-// scanNumber is scan for a number: the longest text of the characters that numbers have. None of them
-// may follow a number.
-func scanNumber(b []byte, i int, t trust) int {
+// scanWord is scan for a number, true, false or null: the longest text of the characters that these have.
+// None of them may follow one.
+func scanWord(b []byte, i int, t trust) int {
 	end := i
-	for end < len(b) && ('0' <= b[end] && b[end] <= '9' || strings.IndexByte("-+.eE", b[end]) >= 0) {
+	// Digits first, because that is faster, and most characters are digits.
+	for end < len(b) && ('0' <= b[end] && b[end] <= '9' || strings.IndexByte(alphanumeric+"+-.", b[end]) >= 0) {
 		end++
 	}
 	if t == untrusted && !json.Valid(b[i:end]) {
@@ -3551,5 +3546,5 @@ func rawMember(b []byte, name string, val []byte) []byte {
 	if len(val) == 0 {
 		return b
 	}
-	return appendMember(b, []byte(name), val)
+	return join(append(join(b, `"`, name, `":`), val...), ",")
 }
