@@ -2969,7 +2969,7 @@ func TestLinesDoNotDependOnReads(t *testing.T) {
 	input := "\ufeff one\r\n\n \t\ntwo\n" + long + "\n" + long + long + "END\n" + other + "\nthree\n" + other + "\nlast"
 	want := []string{"\ufeff one\r", "", " \t", "two", long, "long", other, "three", other, "last"}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 50 {
+	for range 10 {
 		rest := input
 		r := &lineReader{limit: 3 * keepInput / 2, r: readFunc(func(b []byte) (n int, err error) {
 			n = copy(b, rest[:min(len(rest), 1+rng.IntN([]int{2, 100, 1 << 20}[rng.IntN(3)]))])
@@ -3447,11 +3447,12 @@ func TestDeepResult(t *testing.T) {
 		L    []int
 		Next *link
 	}
+	const links = 20 * maxNesting // not depth: each level of a struct is written anew
 	last := &link{}
-	for range depth {
+	for range links {
 		last = &link{Next: last}
 	}
-	want := strings.Repeat(`{"L":[],"Next":`, depth) + `{"L":[]}` + strings.Repeat("}", depth)
+	want := strings.Repeat(`{"L":[],"Next":`, links) + `{"L":[]}` + strings.Repeat("}", links)
 	if got, err := marshal(last); err != nil || string(got) != want {
 		t.Errorf("got %.50s %v, want %.50s", got, err, want)
 	}
