@@ -22,9 +22,9 @@ package mcp
 // the server process, so the other handlers could not clean up.
 //
 // In the first row, only the questions of that request end. In the second, the requests of the older
-// revisions end, and their questions. In all other rows, all questions to the client end at once. When handlers are
-// cancelled, a request that waits for other requests or that was read ahead is not started, and gets the
-// cause as its error.
+// revisions end, and their questions. In all other rows, all questions to the client end at once. When
+// handlers are cancelled, a request that waits for other requests or that was read ahead is not started,
+// and gets the cause as its error.
 
 import (
 	"bytes"
@@ -208,8 +208,8 @@ func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.C
 
 // waitForEnd blocks until the session has ended, and returns the error of Serve. It waits for the
 // end of the input or of ctx, then up to CancelDelay for the handlers, cancels those that remain,
-// and waits up to WaitDelay for them, for the output and for the diagnostics: printed is closed
-// after the last of these. Responses that come at the last moment have graceTime more.
+// and waits up to WaitDelay for them, for the output and for the reports: printed is closed when
+// the last of these has been printed. Responses that come at the last moment have graceTime more.
 //
 //	open ends ─▶ up to CancelDelay ─▶ cancelHandlers ─▶ up to WaitDelay ─▶ deadline ─▶ graceTime ─▶ lastMoment
 //

@@ -792,9 +792,9 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 	}
 	values := make(map[string]string, len(vars))
 	for i, v := range vars {
-		end := strings.LastIndex(rest, v.after)
+		end := strings.LastIndex(rest, v.after) // of the longest value
 		if i < len(vars)-1 && !v.reserved {
-			end = strings.Index(rest, v.after)
+			end = strings.Index(rest, v.after) // of the shortest
 		}
 		if end <= 0 || !v.reserved && strings.ContainsAny(rest[:end], "/?#") {
 			return nil, false
@@ -2785,8 +2785,8 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 			return s.part(key).fitted(val, c)
 		})
 	}
-	// The value is unmarshalled here, and again when it is set, so that a fault that a method finds has a
-	// place. A pointer takes a null, and does not call the method. All calls may share raw: it may be a default.
+	// The method is called here, and again when the value is set, so that a fault that it finds has a place.
+	// A null is not tried, because a pointer takes it without the method. All calls may share raw: it may be a default.
 	if s.isReadByMethod() && err == nil && len(c.faults) == before && raw[0] != 'n' {
 		err = notValid(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw)))
 	}
