@@ -1530,6 +1530,24 @@ func TestProcessTrace(t *testing.T) {
 	})
 }
 
+// A last line without a newline is in the trace, whether stdin ends or fails after it.
+func TestTraceEndsALastLine(t *testing.T) {
+	for name, end := range map[string]func(r, w *os.File){
+		"ends":  func(r, w *os.File) { w.Close() },
+		"fails": func(r, w *os.File) { r.Close() },
+	} {
+		r, w := pipe(t)
+		var trace bytes.Buffer
+		in, b := &stdioFile{r, t.Context(), &trace}, make([]byte, 100)
+		io.WriteString(w, "no newline")
+		in.Read(b)
+		end(r, w)
+		if _, err := in.Read(b); err == nil || trace.String() != "no newline\n" {
+			t.Errorf("%s: traced %q: %v", name, trace.String(), err)
+		}
+	}
+}
+
 // A trace that cannot be written delays neither responses nor the end.
 func TestProcessTraceThatBlocks(t *testing.T) {
 	onUnix(t)
