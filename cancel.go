@@ -47,13 +47,7 @@ import (
 // ErrClosed is the cause of a handler's context, and the error of a question to the
 // client, if the client has closed the connection. errors.Is(ErrClosed,
 // [context.Canceled]) is true.
-var ErrClosed error = &closedError{}
-
-type closedError struct{}
-
-func (*closedError) Error() string { return "mcp: the client has closed the connection" }
-
-func (*closedError) Is(target error) bool { return target == context.Canceled }
+var ErrClosed = fmt.Errorf("mcp: the client has closed the connection: %w", context.Canceled)
 
 // ErrWaitDelay is wrapped by the error of Serve if handlers did not return within
 // [Server.WaitDelay], or if the client did not read all responses by then. The goroutines
@@ -107,28 +101,6 @@ func (c *session) removeLocked(r *request) {
 		c.waiting.Remove(r.place)
 		r.place = nil
 		c.wg.Done()
-	}
-}
-
-// endLegacy ends the legacy session, because initialize opens another one. Its requests are
-// removed and cancelled, its questions are withdrawn, and it is no longer notified of changes.
-func (c *session) endLegacy() {
-	var cancelled []*request
-	c.mu.Lock()
-	for _, r := range c.requests {
-		if !r.rev.modern() {
-			cancelled = append(cancelled, r)
-			c.removeLocked(r)
-		}
-	}
-	for id := range c.pending { // the modern era has none
-		c.withdrawLocked(id)
-	}
-	delete(c.streams, legacyKey)
-	c.mu.Unlock()
-	c.logf("initialize opens a new session: %d requests of the one before are cancelled", len(cancelled))
-	for _, r := range cancelled {
-		r.cancel(&CancelledError{"initialize opened a new session"})
 	}
 }
 
@@ -390,54 +362,40 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	return err
 }
 
-// A stdioFile is stdin or stdout. EAGAIN is not its end: another process, which shares the pipe, may have
-// made it non-blocking. Then it tries again until ServeStdio returns.
+// A stdioFile is stdin or stdout.
 type stdioFile struct {
 	*os.File
-	serving context.Context
-	trace   io.Writer // receives what is read or written, also by a Read or Write that fails
+	serving context.Context // ends when ServeStdio returns
+	trace   io.Writer
 }
 
-func (f *stdioFile) Read(b []byte) (int, error) {
-	n, err := f.whenReady(f.File.Read, b)
+func (f *stdioFile) Read(b []byte) (int, error)  { return f.transfer(f.File.Read, b) }
+func (f *stdioFile) Write(b []byte) (int, error) { return f.transfer(f.File.Write, b) }
+
+// transfer calls do, which is Read or Write of the file, for b, and records in the trace what was read or
+// written, also if do fails.
+func (f *stdioFile) transfer(do func([]byte) (int, error), b []byte) (n int, err error) {
+	for {
+		var more int
+		more, err = do(b[n:])
+		n += more
+		// EAGAIN is not the end: another process, which shares the pipe, may have made it non-blocking.
+		if !errors.Is(err, syscall.EAGAIN) || f.serving.Err() != nil {
+			break
+		}
+		waitFor(f.serving.Done(), 10*time.Millisecond)
+	}
 	_, _ = f.trace.Write(b[:n])
 	if err != nil {
 		_, _ = f.trace.Write([]byte("\n")) // ends a line without a newline
 	}
-	return n, err
-}
-
-func (f *stdioFile) Write(b []byte) (int, error) {
-	n, err := f.whenReady(f.File.Write, b)
-	_, _ = f.trace.Write(b[:n])
-	return n, err
-}
-
-// whenReady calls transfer, a Read or a Write, for b, and again for what is left of b each time
-// that the file is not ready.
-func (f *stdioFile) whenReady(transfer func([]byte) (int, error), b []byte) (n int, err error) {
-	for {
-		more, err := transfer(b[n:])
-		n += more
-		if !errors.Is(err, syscall.EAGAIN) || f.serving.Err() != nil {
-			return n, f.orClosedPipe(err)
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-f.serving.Done():
-		}
-	}
-}
-
-// orClosedPipe returns err, or io.ErrClosedPipe if err says that the terminal is gone, as after the end
-// of "docker run -t". The same error of another file is a failure.
-func (f *stdioFile) orClosedPipe(err error) error {
 	if errors.Is(err, syscall.EIO) {
+		// A terminal is gone, as after the end of "docker run -t". The same error of another file is a failure.
 		if info, statErr := f.Stat(); statErr == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return io.ErrClosedPipe
+			err = io.ErrClosedPipe
 		}
 	}
-	return err
+	return n, err
 }
 
 // maxTraced bounds the memory of a line that is traced: what follows is left out.

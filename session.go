@@ -974,6 +974,28 @@ func (r *request) initialize() (line []byte, run responder) {
 	return r.endResponse(c.appendCapabilities(b, next.offered), nil), nil
 }
 
+// endLegacy ends the legacy session, because initialize opens another one. Its requests are
+// removed and cancelled, its questions are withdrawn, and it is no longer notified of changes.
+func (c *session) endLegacy() {
+	var cancelled []*request
+	c.mu.Lock()
+	for _, r := range c.requests {
+		if !r.rev.modern() {
+			cancelled = append(cancelled, r)
+			c.removeLocked(r)
+		}
+	}
+	for id := range c.pending { // the modern era has none
+		c.withdrawLocked(id)
+	}
+	delete(c.streams, legacyKey)
+	c.mu.Unlock()
+	c.logf("initialize opens a new session: %d requests of the one before are cancelled", len(cancelled))
+	for _, r := range cancelled {
+		r.cancel(&CancelledError{"initialize opened a new session"})
+	}
+}
+
 // discover returns the revisions, the capabilities and the instructions of the server
 // to a modern client.
 func (r *request) discover() (line []byte, run responder) {
