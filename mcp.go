@@ -1019,17 +1019,12 @@ type kindSet [always]bool
 // kindNames holds, for each kind, the member of a list result that holds the list.
 var kindNames = [listKinds]string{"tools", "prompts", "resources", "resourceTemplates"}
 
+// declaredAs holds, for each kind but always, the kind under which it and its changes are declared.
+var declaredAs = [always]kind{tools, prompts, resources, resources, completions, logging}
+
 // changeNotification returns the name of the notification that the list of k has changed, without
 // "notifications/".
-func (k kind) changeNotification() string { return kindNames[k.declaredAs()] + "/list_changed" }
-
-// declaredAs returns the kind under which k and its changes are declared.
-func (k kind) declaredAs() kind {
-	if k == templates {
-		return resources
-	}
-	return k
-}
+func (k kind) changeNotification() string { return kindNames[declaredAs[k]] + "/list_changed" }
 
 // An item is a tool, a prompt, a resource or a template of a server. It is found by its name,
 // which for a resource is the URI.
@@ -1088,7 +1083,7 @@ func (s *Server) addItem(k kind, it *item) {
 	if changed {
 		l.changes++
 	}
-	s.offered[k.declaredAs()] = true
+	s.offered[declaredAs[k]] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
 	served := s.sessions != nil
 	s.mu.Unlock()
@@ -1132,7 +1127,7 @@ func (s *Server) findItem(k kind, name string) (*item, map[string]string) {
 	s.mu.Lock()
 	it := s.lists[k].byName[name]
 	s.mu.Unlock()
-	if it == nil && k.declaredAs() == resources && len(name) <= maxMatched {
+	if it == nil && declaredAs[k] == resources && len(name) <= maxMatched {
 		all, _ := s.listInOrder(templates)
 		for _, it := range all {
 			if vars, ok := it.match(name); ok {

@@ -800,7 +800,7 @@ func (r *request) check() *Error {
 		return err
 	}
 	s := r.service
-	offered := s.kind == always || r.session.srv.offeredKinds()[s.kind.declaredAs()]
+	offered := s.kind == always || r.session.srv.offeredKinds()[declaredAs[s.kind]]
 	// Hosts of the legacy era drop a server that refuses a list.
 	if !offered && (!s.isList || r.rev.modern()) {
 		return r.methodNotFound()

@@ -2502,7 +2502,7 @@ func TestListThatDidNotChange(t *testing.T) {
 				c.play(notified)
 				list.add(s, "b", "")
 				c.play(notified)
-				if kind(k).declaredAs() == resources { // what no list has
+				if declaredAs[k] == resources { // what no list has
 					for range 2 {
 						s.AddResource(Resource{URI: "note://my note", Name: "a"}, texts(""))
 						s.AddResource(Resource{URI: "note://my note{v}", Name: "a"}, texts(""))
