@@ -731,9 +731,9 @@ func panicIf(err error) {
 // only this item is wrong: then the item is reported, and encodeItem returns nil.
 func (s *Server) encodeItem(where string, public any, invalid error) []byte {
 	if invalid == nil {
-		raw, err := encode(public)
+		raw, err := marshal(public)
 		panicUnless(err == nil, where, "Meta: %v", err)
-		return cleanJSON(raw)
+		return raw
 	}
 	s.mu.Lock()
 	served := s.sessions != nil
@@ -3019,16 +3019,7 @@ func setAny(v reflect.Value, raw []byte) error {
 // in an interface, and those with a MarshalJSON, stay as encoding/json writes them unless the output
 // schema describes them.
 
-// encode is json.Marshal without escapes for HTML.
-func encode(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
-}
-
-// marshal is encode for what a user's function returns or passes. As far as the type shows, nil
+// marshal is json.Marshal without escapes for HTML, for values of users. As far as the type shows, nil
 // slices and maps are written as empty ones, and nil pointers in structs are left out. The result
 // is one line that every client can read, whatever methods of the user write.
 func marshal(v any) ([]byte, error) { return marshalOutput(v, nil, nil) }
@@ -3037,10 +3028,13 @@ func marshal(v any) ([]byte, error) { return marshalOutput(v, nil, nil) }
 // may be nil, and is then derived if the JSON has a null. The output schema may be nil too. If it is
 // not, a null that it does not allow is replaced as it shows, or is an error.
 func marshalOutput(v any, s, output *schema) ([]byte, error) {
-	raw, err := encode(v)
-	if err != nil {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
+	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	if v == nil || !bytes.Contains(raw, []byte("null")) {
 		return cleanJSON(raw), nil
 	}

@@ -612,6 +612,21 @@ func TestFailedRegistrationChangesNothing(t *testing.T) {
 	})
 }
 
+// A null in a schema by hand or in Meta is listed as it is.
+func TestNullsAreListed(t *testing.T) {
+	s := &Server{}
+	addEmpty(s, Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{},"default":null}`),
+		Meta: map[string]any{"a": nil, "b": []any{nil}}})
+	s.AddResource(Resource{URI: "x:a", Name: "a", Meta: map[string]any{"a": nil}}, texts(""))
+	inBubble(t, s, legacyPV, func(c *client) {
+		c.play(`
+			> 1 tools/list
+			< 1 {"tools":[{"name":"x","inputSchema":{"type":"object","properties":{},"default":null},"_meta":{"a":null,"b":[null]}}]}
+			> 2 resources/list
+			< 2 {"resources":[{"uri":"x:a","name":"a","_meta":{"a":null}}]}`)
+	})
+}
+
 // year10000 cannot be written in RFC 3339.
 var year10000 = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
