@@ -610,20 +610,17 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 			"no field of %v takes the property %q: names are matched exactly", goType.typ, f.name)
 	}
 
-	var out *schema // of results that encoding/json writes; nil for a text and for content
+	out, d := derive(to, where+": Out", forResults)
 	source = where + ": OutputSchema"
-	switch to {
-	case reflect.TypeFor[*Result](), reflect.TypeFor[Result]():
-	case reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]():
-		panicUnless(t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
-	default:
-		out, d = derive(to, where+": Out", forResults)
-		isObject := out.jsonType == "object" || string(member(out.fromMethod, "type")) == `"object"`
-		// A pointer has none, because nil is sent as an empty result.
-		if t.OutputSchema == nil && isObject && to.Kind() != reflect.Pointer && d.undescribed == nil {
-			panicIf(d.badTag)
-			t.OutputSchema, source = out.render(), where+": Out"
-		}
+	// Of these types, no value has structured output.
+	content := []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]()}
+	isContent := slices.Contains(content, to)
+	panicUnless(!isContent || t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
+	isObject := out.jsonType == "object" || string(member(out.fromMethod, "type")) == `"object"`
+	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
+	if t.OutputSchema == nil && isObject && !isContent && to.Kind() != reflect.Pointer && d.undescribed == nil {
+		panicIf(d.badTag)
+		t.OutputSchema, source = out.render(), where+": Out"
 	}
 	output := parseSchema(&t.OutputSchema, source, forResults, anything, new(findings))
 
