@@ -1486,10 +1486,15 @@ func Confirm(ctx context.Context, message string) error {
 func Elicit[T any](ctx context.Context, message string) (T, error) {
 	var form T
 	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
-	hasList := s.checkForm()
+	panicUnless(s.jsonType == "object" && s.others == nil && !s.allowsOthers, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
 	rev := requestOf(ctx).rev
-	if hasList && rev.knows(featureForms) && !rev.knows(featureChoices) {
-		return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
+	for _, f := range s.fields {
+		isChoice := f.schema.jsonType == "array" && f.schema.items.jsonType == "string" && f.tag.Get("enum") != ""
+		isScalar := f.schema.jsonType != "array" && f.schema.jsonType != "object" && f.schema.encoding == "" && f.schema.fromMethod == nil
+		panicUnless(isChoice || isScalar, "mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
+		if isChoice && rev.knows(featureForms) && !rev.knows(featureChoices) {
+			return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
+		}
 	}
 	// The schema of a form has no keyword additionalProperties. A stray answer is dropped, unless schema.fitted
 	// refuses its name.
@@ -1610,18 +1615,6 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 		return nil, fmt.Errorf("mcp: elicitation/create: the client's answer is invalid: %w", err)
 	}
 	return content, nil
-}
-
-// checkForm panics if no form can show s, and reports whether a field takes several values.
-func (s *schema) checkForm() (hasList bool) {
-	panicUnless(s.jsonType == "object" && s.others == nil && !s.allowsOthers, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
-	for _, f := range s.fields {
-		isList := f.schema.jsonType == "array" && f.schema.items.jsonType == "string" && f.tag.Get("enum") != ""
-		hasList = hasList || isList
-		panicUnless(isList || f.schema.jsonType != "array" && f.schema.jsonType != "object" && f.schema.encoding == "" && f.schema.fromMethod == nil,
-			"mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
-	}
-	return hasList
 }
 
 // askClient asks the client, if its revision is need or newer, and if it has the capability, such as
