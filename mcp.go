@@ -1622,25 +1622,20 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 // caller may change.
 func askClient(ctx context.Context, need revision, capability, method, params string) (json.RawMessage, error) {
 	r := requestOf(ctx)
-	switch {
-	case r == noRequest:
+	if r == noRequest {
 		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
-	case !r.rev.knows(need), capability != "" && !hasCapability(r.caps, capability):
-		return nil, missingCapability(capability)
+	}
+	if !r.rev.knows(need) || capability != "" && !hasCapability(r.caps, capability) {
+		required := "{}"
+		for _, name := range slices.Backward(strings.Split(capability, ".")) {
+			required = `{"` + name + `":` + required + `}`
+		}
+		// The text is for the people and models that see it.
+		return nil, &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability, which this client does not have",
+			Data: json.RawMessage(`{"requiredCapabilities":` + required + `}`)}
 	}
 	answer, err := r.ask(ctx, method, params)
 	return bytes.Clone(answer), err
-}
-
-// missingCapability returns the error for a capability that the client has not declared. Its
-// text is for the people and models that see it.
-func missingCapability(capability string) error {
-	required := "{}"
-	for _, name := range slices.Backward(strings.Split(capability, ".")) {
-		required = `{"` + name + `":` + required + `}`
-	}
-	return &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability, which this client does not have",
-		Data: json.RawMessage(`{"requiredCapabilities":` + required + `}`)}
 }
 
 // hasCapability reports whether a client has declared a capability.
