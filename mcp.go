@@ -750,17 +750,16 @@ type variable struct {
 // parseTemplate splits a URI template into the text before the first variable and the
 // variables. A URI without variables is all text.
 func parseTemplate(uri string) (prefix string, vars []variable, err error) {
-	prefix, rest, more := strings.Cut(uri, "{")
-	for more {
-		inside, after, closed := strings.Cut(rest, "}")
+	parts := strings.Split(uri, "{")
+	for _, part := range parts[1:] { // a variable, and what follows it
+		inside, after, closed := strings.Cut(part, "}")
 		name, reserved := strings.CutPrefix(inside, "+")
-		after, rest, more = strings.Cut(after, "{")
 		if !closed || !consistsOf(name, "_") {
 			return "", nil, errors.New("a variable is written {name} or {+name}")
 		}
 		vars = append(vars, variable{name, reserved, after})
 	}
-	return prefix, vars, nil
+	return parts[0], vars, nil
 }
 
 // alphanumeric holds the letters and digits of ASCII.
