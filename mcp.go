@@ -1420,11 +1420,10 @@ var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "crit
 
 // levelOf returns the index in logLevels of a level of slog.
 func levelOf(level slog.Level) int {
+	ends := []slog.Level{slog.LevelInfo, 2, slog.LevelWarn, slog.LevelError, 12, 16, 20} // of each but the last
 	n := 0
-	for _, end := range []slog.Level{slog.LevelInfo, 2, slog.LevelWarn, slog.LevelError, 12, 16, 20} { // of each but the last
-		if level >= end {
-			n++
-		}
+	for n < len(ends) && level >= ends[n] {
+		n++
 	}
 	return n
 }
