@@ -1047,17 +1047,20 @@ func (r *request) lookUp() (line []byte, run responder) {
 	if r.item != nil {
 		return nil, r.item.run
 	}
-	return nil, func(context.Context, *request) ([]byte, error) {
-		if r.service.kind == resources {
-			return nil, r.notFound()
-		}
-		return nil, r.unknownItem()
-	}
+	return nil, func(context.Context, *request) ([]byte, error) { return nil, r.unknownItem() }
 }
 
-// unknownItem is the error for a tool or prompt that does not exist for the client. It names
-// those that exist for all clients, at most ten, so that a model finds the right one.
+// unknownItem is the error for a tool, prompt or resource that does not exist for the client. For a resource
+// it names the URI, because the client may have sent several requests. Otherwise it names the items that
+// exist for all clients, at most ten, so that a model finds the right one.
 func (r *request) unknownItem() *Error {
+	if r.service.kind == resources {
+		code := codeNotFound
+		if r.rev.modern() {
+			code = codeParams
+		}
+		return &Error{Code: code, Message: "Resource not found", Data: map[string]string{"uri": r.name}}
+	}
 	var names []string
 	items, _ := r.session.srv.listInOrder(r.service.kind)
 	for _, it := range items {
@@ -1796,22 +1799,12 @@ func (r *request) promptResponse(messages []PromptMessage, err error, descriptio
 	return r.endResponse(closeWith(b, `],`), nil), nil
 }
 
-// notFound returns the error for a resource that does not exist. It names the URI, because
-// the client may have sent several requests.
-func (r *request) notFound() *Error {
-	code := codeNotFound
-	if r.rev.modern() {
-		code = codeParams
-	}
-	return &Error{Code: code, Message: "Resource not found", Data: map[string]string{"uri": r.name}}
-}
-
 // readResponse returns the response to resources/read. Clients match the URIs with
 // the list, so an empty URI becomes the one that was read, and an empty type that of
 // the Resource.
 func (r *request) readResponse(contents []ResourceContents, err error, mimeType string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrInputRequired) {
-		err = r.notFound()
+		err = r.unknownItem()
 	}
 	if err != nil {
 		return nil, err
