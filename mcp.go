@@ -1585,13 +1585,13 @@ func Ask(ctx context.Context, method string, params any) (json.RawMessage, error
 	case v.modern():
 		return nil, fmt.Errorf("mcp: %q cannot be asked in revision %v: %w", method, v, errors.ErrUnsupported)
 	}
-	return askClient(ctx, rev2024_11_05, capability, method, string(raw))
+	return requestOf(ctx).ask(ctx, rev2024_11_05, capability, method, string(raw))
 }
 
 // elicit sends the question of ElicitSchema or ElicitURL and returns the content of an
 // answer that accepts it.
 func elicit(ctx context.Context, need revision, capability string, params []byte) (json.RawMessage, error) {
-	answer, err := askClient(ctx, need, capability, "elicitation/create", string(closeWith(params, "}")))
+	answer, err := requestOf(ctx).ask(ctx, need, capability, "elicitation/create", string(closeWith(params, "}")))
 	if err != nil {
 		return nil, err
 	}
@@ -1613,27 +1613,6 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 		return nil, fmt.Errorf("mcp: elicitation/create: the client's answer is invalid: %w", err)
 	}
 	return content, nil
-}
-
-// askClient asks the client, if its revision is need or newer, and if it has the capability, such as
-// "roots" or "elicitation.url", or none is needed. It returns a copy of the client's answer, which the
-// caller may change.
-func askClient(ctx context.Context, need revision, capability, method, params string) (json.RawMessage, error) {
-	r := requestOf(ctx)
-	if r == noRequest {
-		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
-	}
-	if !r.rev.knows(need) || capability != "" && !hasCapability(r.caps, capability) {
-		required := "{}"
-		for _, name := range slices.Backward(strings.Split(capability, ".")) {
-			required = `{"` + name + `":` + required + `}`
-		}
-		// The text is for the people and models that see it.
-		return nil, &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability, which this client does not have",
-			Data: json.RawMessage(`{"requiredCapabilities":` + required + `}`)}
-	}
-	answer, err := r.ask(ctx, method, params)
-	return bytes.Clone(answer), err
 }
 
 // hasCapability reports whether a client has declared a capability.

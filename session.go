@@ -1877,10 +1877,23 @@ func (c *session) appendCapabilities(b []byte, offered kindSet) []byte {
 
 // ---- asking the client ----
 
-// ask returns the client's response to a question. It fails at once if ctx or r has
-// ended. In the modern era a question that the client has not answered yet is sent with
-// the result of this round, and ask returns ErrInputRequired.
-func (r *request) ask(ctx context.Context, method, params string) (json.RawMessage, error) {
+// ask asks the client, if its revision is need or newer, and if it has the capability, such as "roots" or
+// "elicitation.url", or none is needed. It returns a copy of the client's answer, which the caller may
+// change. It fails at once if ctx or r has ended. In the modern era a question that the client has not
+// answered yet is sent with the result of this round, and ask returns ErrInputRequired.
+func (r *request) ask(ctx context.Context, need revision, capability, method, params string) (json.RawMessage, error) {
+	if r == noRequest {
+		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
+	}
+	if !r.rev.knows(need) || capability != "" && !hasCapability(r.caps, capability) {
+		required := "{}"
+		for _, name := range slices.Backward(strings.Split(capability, ".")) {
+			required = `{"` + name + `":` + required + `}`
+		}
+		// The text is for the people and models that see it.
+		return nil, &Error{Code: codeCapability, Message: "This request needs the " + capability + " capability, which this client does not have",
+			Data: json.RawMessage(`{"requiredCapabilities":` + required + `}`)}
+	}
 	if cause := cmp.Or(context.Cause(r.ctx), context.Cause(ctx)); cause != nil {
 		return nil, cause
 	}
@@ -1901,7 +1914,7 @@ func (r *request) ask(ctx context.Context, method, params string) (json.RawMessa
 		if method != "roots/list" {
 			r.rounds.used[sum]++
 		}
-		return answer, nil
+		return bytes.Clone(answer), nil
 	}
 	if c.open.Err() != nil {
 		return nil, context.Cause(c.open)
@@ -1948,7 +1961,7 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 	c.withdrawLocked(id)
 	c.mu.Unlock()
 	c.out.start()
-	return a.result, a.err
+	return bytes.Clone(a.result), a.err
 }
 
 // withdrawLocked ends a call if it is still in the map, and queues a notification for the client
