@@ -2077,7 +2077,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		doc += " (" + s.encoding + ")"
 	}
 	b = optionalMember(stringMember(append(b, '{'), "type", s.jsonType), "description", doc)
-	b = rawMember(b, "default", defaultOf(tag, s.jsonType))
+	b = rawMember(b, "default", []byte(tagValue(tag, "default", s.jsonType)))
 	enum, hasEnum := tag.Lookup("enum")
 	var ofElements reflect.StructTag
 	switch {
@@ -2088,11 +2088,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = rawMember(b, "enum", vals)
 	}
 	for i, word := range boundWords[s.jsonType] {
-		bound := []byte(s.bounds[i])
-		if text, ok := tag.Lookup(word); ok {
-			bound = jsonOrText(text)
-		}
-		b = rawMember(b, word, bound)
+		b = rawMember(b, word, []byte(cmp.Or(tagValue(tag, word, "number"), s.bounds[i])))
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
 	level := len(around) + 1
@@ -2131,34 +2127,23 @@ func (s *schema) appendFromMethod(b []byte, tag reflect.StructTag) []byte {
 	typ, _ := unquote(member(s.fromMethod, "type"))
 	description, _ := unquote(member(s.fromMethod, "description"))
 	b = optionalMember(append(b, '{'), "description", cmp.Or(tag.Get("jsonschema"), description))
-	dflt := defaultOf(tag, typ)
-	if dflt == nil {
-		dflt = member(s.fromMethod, "default")
-	}
+	dflt := []byte(cmp.Or(tagValue(tag, "default", typ), string(member(s.fromMethod, "default"))))
 	return closeWith(copyMembersExcept(rawMember(b, "default", dflt), s.fromMethod, "description", "default"), "}")
 }
 
-// defaultOf returns the default in a tag for a value of a JSON type, or nil if there is none. That of a
-// string is its text.
-func defaultOf(tag reflect.StructTag, jsonType string) []byte {
-	text, ok := tag.Lookup("default")
-	switch {
-	case !ok:
-		return nil
-	case jsonType == "string":
-		return appendString(nil, text)
+// tagValue returns the value of a tag as JSON of a type, or "" if there is no tag. The tag of a string is its
+// text. If that of another type is not JSON, it is returned as a string too, so that the parser says what it
+// must be. So is null, because the parser takes "default": null for none.
+func tagValue(tag reflect.StructTag, key, jsonType string) string {
+	text, ok := tag.Lookup(key)
+	if !ok {
+		return ""
 	}
-	return jsonOrText(text)
-}
-
-// jsonOrText returns the value of a tag: as it is if it is JSON, and otherwise as a string, so that the
-// parser says what it must be. A null is a string too, because the parser takes "default": null for none.
-func jsonOrText(text string) []byte {
 	raw, err := compactJSON([]byte(text))
-	if err != nil || text == "null" {
-		return appendString(nil, text)
+	if jsonType == "string" || err != nil || text == "null" {
+		raw = appendString(nil, text)
 	}
-	return raw
+	return string(raw)
 }
 
 // listDepth returns the levels of s if each object in it is free-form: 1 for an object or a string, 3
