@@ -590,10 +590,9 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	source := where + ": InputSchema"
 	byHand := t.InputSchema != nil
 	if !byHand {
-		if d.undescribed != nil {
-			panic(d.undescribed.Error() + ", or set InputSchema")
+		if d.undescribed != "" {
+			panic(d.undescribed + ", or set InputSchema")
 		}
-		panicIf(d.badTag)
 		t.InputSchema, source = goType.render(), where+": In"
 		found.warnings = append(found.warnings, d.warnings...)
 	}
@@ -618,8 +617,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	panicUnless(!isContent || t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
 	isObject := out.jsonType == "object" || string(member(out.fromMethod, "type")) == `"object"`
 	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
-	if t.OutputSchema == nil && isObject && !isContent && to.Kind() != reflect.Pointer && d.undescribed == nil {
-		panicIf(d.badTag)
+	if t.OutputSchema == nil && isObject && !isContent && to.Kind() != reflect.Pointer && d.undescribed == "" {
 		t.OutputSchema, source = out.render(), where+": Out"
 	}
 	output := parseSchema(&t.OutputSchema, source, forResults, anything, new(findings))
@@ -712,13 +710,6 @@ func (s *Server) ResourceUpdated(uri string) { s.notify(topic{uri: uri}) }
 func panicUnless(ok bool, where, format string, args ...any) {
 	if !ok {
 		panic(fmt.Sprintf("%s: %s", where, fmt.Sprintf(format, args...)))
-	}
-}
-
-// panicIf panics if there is an error.
-func panicIf(err error) {
-	if err != nil {
-		panic(err.Error())
 	}
 }
 
@@ -1662,7 +1653,7 @@ func hasCapability(caps []byte, capability string) bool {
 //
 // A nested object has the schema of a map[string]any if its type contains itself, if the whole would
 // exceed ten levels, which some providers refuse, or after 32 KiB. Inside it only the Go types are
-// checked, and defaults are not filled in.
+// checked. Tags have no effect there and are not checked, so defaults are not filled in.
 //
 // A type whose JSON form is its own, because it has UnmarshalJSON for arguments or MarshalJSON for
 // results, describes that form with a method JSONSchema() json.RawMessage. It returns a schema by
@@ -1760,28 +1751,27 @@ func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
 	return d.schema(t, where), d
 }
 
-// mustDerive is derive for a schema that must describe all of t. It panics if there is a
-// problem.
+// mustDerive is derive for a schema that must describe all of t. Otherwise it panics.
 func mustDerive(t reflect.Type, where string, why purpose) *schema {
-	s, found := derive(t, where, why)
-	panicIf(cmp.Or(found.undescribed, found.badTag))
+	s, d := derive(t, where, why)
+	if d.undescribed != "" {
+		panic(d.undescribed)
+	}
 	return s
 }
 
-// A deriver describes one type and all types inside it, and holds the first problem of each kind,
-// or nil.
+// A deriver describes one type and all types inside it.
 type deriver struct {
 	why   purpose
 	known map[reflect.Type]*schema // ends the recursion
 
-	badTag      error    // a tag that is invalid
-	undescribed error    // a part that has no schema, and is left to encoding/json
+	undescribed string   // names the first part that has no schema, and is left to encoding/json; "" if there is none
 	warnings    []string // of arguments: the fields that are left out, and tags that have no effect
 }
 
 // cannotDescribe records that t has no schema.
 func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
-	d.undescribed = cmp.Or(d.undescribed, fmt.Errorf("%s: %v cannot be described: %s", where, t, instead))
+	d.undescribed = cmp.Or(d.undescribed, fmt.Sprintf("%s: %v cannot be described: %s", where, t, instead))
 }
 
 // schema describes t. The methods of t come first, because they decide what encoding/json
@@ -1921,7 +1911,16 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		}
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && string(dflt) != "null"
-		d.badTag = cmp.Or(d.badTag, d.checkTags(f))
+		for _, word := range strings.Fields(string(f.tag)) {
+			// A word of a value is no key: a quote in it is written \", and one that ends it has nothing after it.
+			key, value, _ := strings.Cut(word, `:"`)
+			isName := func(name string) bool { return strings.EqualFold(name, key) }
+			for _, tag := range misspelledTags {
+				if value != "" && key != tag.write && slices.ContainsFunc(strings.Fields(tag.names), isName) {
+					d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+tag.write)
+				}
+			}
+		}
 		fields = append(fields, f)
 	}
 	return fields
@@ -1981,45 +1980,32 @@ func isUnusable(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-// checkTags returns an error if one of our tags would have no effect, or would mislead models, and warns
-// of tags that are almost ours. What the tags say is written by appendNode, and checked when the schema is
-// parsed.
-func (d *deriver) checkTags(f *field) error {
-	for _, word := range strings.Fields(string(f.tag)) {
-		// A word of a value is no key: a quote in it is written \", and one that ends it has nothing after it.
-		key, value, _ := strings.Cut(word, `:"`)
-		isName := func(name string) bool { return strings.EqualFold(name, key) }
-		for _, tag := range misspelledTags {
-			if value != "" && key != tag.write && slices.ContainsFunc(strings.Fields(tag.names), isName) {
-				d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+tag.write)
-			}
-		}
-	}
-	// The model would see the syntax of another library.
+// checkTags panics if one of our tags would have no effect, or would mislead models. What the tags say is
+// written by appendNode, and checked when the schema is parsed.
+func (f *field) checkTags() {
 	doc := f.tag.Get("jsonschema")
 	first, _, _ := strings.Cut(doc, ",")
 	word, _, keyed := strings.Cut(doc, "=")
-	if doc == "-" || first == "required" || keyed && consistsOf(word, "_") {
-		return fmt.Errorf("%s: jsonschema:%q is another library's dialect: here the tag is the description alone; "+
-			"other keywords have tags of their own, such as enum:\"a,b\"", f.where, doc)
+	// The model would see the syntax of another library.
+	isForeign := doc == "-" || first == "required" || keyed && consistsOf(word, "_")
+	panicUnless(!isForeign, f.where, "jsonschema:%q is another library's dialect: here the tag is the description alone; "+
+		"other keywords have tags of their own, such as enum:\"a,b\"", doc)
+	s := f.schema
+	if s.fromMethod != nil {
+		s = anything // its method says what the tags below would
 	}
 	format, hasFormat := f.tag.Lookup("format")
-	if hasFormat && (!f.schema.isPlainText() || f.schema.fromMethod != nil || !slices.Contains(formats, format)) {
-		return errors.New(f.where + `: format must be "email", "uri", "date" or "date-time", on a plain string`)
+	panicUnless(!hasFormat || s.isPlainText() && slices.Contains([]string{"email", "uri", "date", "date-time"}, format), f.where,
+		`format must be "email", "uri", "date" or "date-time", on a plain string`)
+	enum, hasEnum := f.tag.Lookup("enum")
+	panicUnless(!hasEnum || (s.isPlainText() || s.jsonType == "array") && !strings.Contains(enum, ", "), f.where,
+		"enum must be on a plain string or a list of them, without a blank after a comma")
+	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
+		_, hasBound := f.tag.Lookup(word)
+		panicUnless(!hasBound || slices.Contains(boundWords[s.jsonType], word), f.where,
+			"%s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", word)
 	}
-	if enum := f.tag.Get("enum"); strings.Contains(enum, ", ") || enum != "" && (f.schema.hasOwnText() || f.schema.fromMethod != nil) {
-		return errors.New(f.where + ": enum must be on a plain string or a list of them, without a blank after a comma")
-	}
-	for _, word := range allBounds {
-		if _, ok := f.tag.Lookup(word); ok && (f.schema.fromMethod != nil || !slices.Contains(boundWords[f.schema.jsonType], word)) {
-			return fmt.Errorf("%s: %s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", f.where, word)
-		}
-	}
-	return nil
 }
-
-// allBounds are the keywords and tags for bounds.
-var allBounds = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 
 // misspelledTags holds what to write for tags in another spelling, of another library, or with the
 // name of a keyword that has no tag.
@@ -2038,14 +2024,10 @@ var boundWords = map[string][]string{
 	"string": {"minLength", "maxLength"}, "array": {"minItems", "maxItems"},
 }
 
-// formats lists the formats that tags and schemas may name. Others are ignored.
-var formats = []string{"email", "uri", "date", "date-time"}
-
-// hasOwnText reports whether s is a string with a form of its own, as of a type with UnmarshalText.
-func (s *schema) hasOwnText() bool { return s.hasTextMethod || s.encoding != "" }
-
-// isPlainText reports whether s is a string without such a form.
-func (s *schema) isPlainText() bool { return s.jsonType == "string" && !s.hasOwnText() }
+// isPlainText reports whether s is a string without a form of its own, which a type with UnmarshalText has.
+func (s *schema) isPlainText() bool {
+	return s.jsonType == "string" && !s.hasTextMethod && s.encoding == ""
+}
 
 // isReadByMethod reports whether a method of the type that is described may refuse a value that s allows. The
 // text of a time.Time is checked by its format instead.
@@ -2106,6 +2088,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = join(b, `"properties":{`)
 		var required []string
 		for _, f := range s.fields {
+			f.checkTags()
 			b = append(f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around), ',')
 			if !f.optional {
 				required = append(required, f.name)
@@ -2287,7 +2270,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	isNotText := func(val string) bool { return val[0] != '"' }
 	p.reportIf(constant == nil && slices.ContainsFunc(s.enum, isNotText), "enum has values that are not strings"+someRefuse)
-	if format, _ := unquote(node["format"]); s.jsonType == "string" && slices.Contains(formats, format) {
+	if format, _ := unquote(node["format"]); s.jsonType == "string" && dateExamples[format] != "" { // others are not checked
 		s.format = format
 	}
 	if s.jsonType == "string" && string(node["contentEncoding"]) == `"base64"` {
