@@ -2223,6 +2223,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 			p.must(jsonTypeOf(num) == "number" && (isSize || word == "minimum" || word == "maximum"),
 				"%s must be a number, and of characters or elements a whole one", word)
 			s.bounds[i] = string(num)
+			p.reportIf(isLess("9007199254740992", s.bounds[i]) || isLess(s.bounds[i], "-9007199254740992"), "a bound is above 2^53"+someRefuse)
 		}
 	}
 	low, high := s.bounds[0], s.bounds[1]
@@ -2318,27 +2319,20 @@ const someRefuse = ": some providers refuse that"
 // reportNode reports the keywords of a node that are not enforced, and its shapes that some providers
 // refuse. node has its members by name.
 func (p *schemaParser) reportNode(raw []byte, node map[string][]byte, s *schema) {
-	typeIsInside := node["$ref"] != nil // the type is named by what it refers to, or inside a combinator
+	hasCombinator := node["allOf"] != nil || node["anyOf"] != nil || node["oneOf"] != nil
+	p.reportIf(p.level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top"+someRefuse)
 	for key := range members(raw) {
 		word := string(key)
 		isKnown := slices.Contains(notReported, word) || slices.Contains(boundWords[s.jsonType], word) || strings.HasPrefix(word, "x-")
-		isCombinator := slices.Contains([]string{"allOf", "anyOf", "oneOf"}, word)
-		typeIsInside = typeIsInside || isCombinator
-		warning := oneLine(word) + " is not enforced"
-		if p.level == 1 && isCombinator {
-			warning += ", and at the top some providers refuse it"
-		}
-		p.reportIf(!isKnown || word == "items" && s.jsonType != "array", warning)
+		p.reportIf(!isKnown || word == "items" && s.jsonType != "array", oneLine(word)+" is not enforced")
 	}
 	p.reportIf(p.level == 1 && node["properties"] == nil, "properties is missing"+someRefuse)
-	p.reportIf(node["type"] == nil && !typeIsInside, "type is missing"+someRefuse)
+	// A $ref, and the schemas in a combinator, may name the type.
+	p.reportIf(node["type"] == nil && node["$ref"] == nil && !hasCombinator, "type is missing"+someRefuse)
 	p.reportIf(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"+someRefuse)
 	p.reportIf(s.jsonType == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing"+someRefuse)
 	p.reportIf(s.jsonType != "object" && s.jsonType != "" && node["properties"] != nil, "properties is beside the type "+s.jsonType+someRefuse)
 	p.reportIf(node["const"] != nil, "const is used"+someRefuse)
-	for _, bound := range s.bounds {
-		p.reportIf(bound != "" && (isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992")), "a bound is above 2^53"+someRefuse)
-	}
 	p.reportIf(node["contentEncoding"] != nil, "contentEncoding is used"+someRefuse)
 	p.reportIf(p.level > maxLevels, "there are more than 10 levels"+someRefuse)
 }

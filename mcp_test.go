@@ -806,7 +806,7 @@ func TestRegistrationCopiesItsArguments(t *testing.T) {
 // One line for each tool reports what is not enforced of a schema by hand, shapes that some
 // providers refuse, and tags of In that have no effect.
 func TestSchemaIsReported(t *testing.T) {
-	const x, refuse, ofs = `mcp: tool "x": InputSchema`, ": some providers refuse that", " is not enforced, and at the top some providers refuse it"
+	const x, refuse, combined = `mcp: tool "x": InputSchema`, ": some providers refuse that", ": allOf, anyOf or oneOf is at the top: some providers refuse that"
 	properties := func(a string) string { return `{"type":"object","properties":{"a":{` + a + `}}}` }
 	nested := func(n int, before, after string) string {
 		return `{"type":"object","properties":{"a":` + strings.Repeat(before, n) + `{"type":"string"}` + strings.Repeat(after, n) + "}}"
@@ -821,8 +821,8 @@ func TestSchemaIsReported(t *testing.T) {
 	}
 	for _, test := range []struct{ schema, want string }{
 		{`{"type":"object"}`, x + ": properties is missing" + refuse},
-		{`{"type":"object","properties":{},"allOf":[{"type":"object"}]}`, x + ": allOf" + ofs},
-		{`{"type":"object","properties":{},"anyOf":[],"oneOf":[]}`, x + ": anyOf" + ofs + " (and 1 more)"},
+		{`{"type":"object","properties":{},"allOf":[{"type":"object"}]}`, x + combined + " (and 1 more)"},
+		{`{"type":"object","properties":{},"anyOf":[],"oneOf":[]}`, x + combined + " (and 2 more)"},
 		{`{"type":"object","properties":{"a":{"type":"array"}}}`, x + ".a: items is missing" + refuse},
 		{`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"array"}}}}}}`, x + ".a[].b: items is missing" + refuse},
 		{`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`, x + "[]: items is missing" + refuse},
