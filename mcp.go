@@ -590,10 +590,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	source := where + ": InputSchema"
 	byHand := t.InputSchema != nil
 	if !byHand {
-		if d.undescribed != "" {
-			panic(d.undescribed + ", or set InputSchema")
-		}
-		t.InputSchema, source = goType.render(), where+": In"
+		t.InputSchema, source = d.render(goType, ", or set InputSchema"), where+": In"
 		found.warnings = append(found.warnings, d.warnings...)
 	}
 	// A type without a JSON type has a method that reads it, or is an interface.
@@ -618,7 +615,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	isObject := out.jsonType == "object" || string(member(out.fromMethod, "type")) == `"object"`
 	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
 	if t.OutputSchema == nil && isObject && !isContent && to.Kind() != reflect.Pointer && d.undescribed == "" {
-		t.OutputSchema, source = out.render(), where+": Out"
+		t.OutputSchema, source = d.render(out, ""), where+": Out"
 	}
 	output := parseSchema(&t.OutputSchema, source, forResults, anything, new(findings))
 
@@ -1474,7 +1471,7 @@ func Confirm(ctx context.Context, message string) error {
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
 func Elicit[T any](ctx context.Context, message string) (T, error) {
 	var form T
-	s := mustDerive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
+	s, d := derive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
 	panicUnless(s.jsonType == "object" && s.others == nil && !s.allowsOthers, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
 	rev := requestOf(ctx).rev
 	for _, f := range s.fields {
@@ -1488,7 +1485,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	// The schema of a form has no keyword additionalProperties. A stray answer is dropped, unless schema.fitted
 	// refuses its name.
 	s.allowsOthers = true
-	text := s.render()
+	text := d.render(s, ", or use ElicitSchema")
 	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, s, new(findings)), typed: s, mustFit: true}
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
@@ -1666,9 +1663,10 @@ func hasCapability(caps []byte, capability string) bool {
 // themselves, with types that have a JSON form of their own without JSONSchema, and with interfaces
 // except in a map[string]any.
 func SchemaOf[T any]() json.RawMessage {
-	s := mustDerive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults).render()
-	parseSchema(&s, "mcp: SchemaOf", forResults, anything, new(findings))
-	return s
+	s, d := derive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults)
+	text := d.render(s, "")
+	parseSchema(&text, "mcp: SchemaOf", forResults, anything, new(findings))
+	return text
 }
 
 // A schema describes the JSON form of a Go type, with the tags of a field, or holds a schema
@@ -1749,15 +1747,6 @@ const (
 func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
 	d := &deriver{why: why, known: make(map[reflect.Type]*schema)}
 	return d.schema(t, where), d
-}
-
-// mustDerive is derive for a schema that must describe all of t. Otherwise it panics.
-func mustDerive(t reflect.Type, where string, why purpose) *schema {
-	s, d := derive(t, where, why)
-	if d.undescribed != "" {
-		panic(d.undescribed)
-	}
-	return s
 }
 
 // A deriver describes one type and all types inside it.
@@ -2039,13 +2028,19 @@ func (s *schema) isReadByMethod() bool {
 // nodes: some providers refuse more.
 const maxSchema, maxLevels = 32 << 10, 10
 
-// render returns s as JSON Schema.
+// render returns s, which d has made, as JSON Schema. It panics if a part has no schema. The message ends with
+// what the caller of the library can do instead.
 //
 // Every node has one type, and there are no references, because many hosts and providers refuse
 // anything else. A type is therefore written out at each place where it is used. An object is cut,
 // which means that it is free-form, if it would contain itself, exceed maxLevels or begin after
 // maxSchema bytes.
-func (s *schema) render() json.RawMessage { return s.appendNode(nil, "", nil) }
+func (d *deriver) render(s *schema, instead string) json.RawMessage {
+	if d.undescribed != "" {
+		panic(d.undescribed + instead)
+	}
+	return s.appendNode(nil, "", nil)
+}
 
 // appendNode appends s as a node that is inside nodes of these types, with what the tags of the
 // field say.

@@ -385,18 +385,21 @@ type invalidTag struct {
 // A jsonschema tag in another library's dialect panics. Models would read it as a
 // description.
 func TestForeignJSONSchemaTagPanics(t *testing.T) {
-	described := func(text string) reflect.Type { return structOf(`jsonschema:`+strconv.Quote(text), "") }
+	described := func(text string, why purpose) string {
+		s, d := derive(structOf(`jsonschema:`+strconv.Quote(text), ""), "w", why)
+		return string(d.render(s, ""))
+	}
 	for _, text := range []string{"required", "required,description=x", "description=the path", "title=a,description=b", "enum=a,enum=b", "type=string", "WORD=x"} {
-		wantPanic(t, "w.F0: jsonschema:", func() { mustDerive(described(text), "w", forArguments).render() })
-		wantPanic(t, "is the description alone", func() { mustDerive(described(text), "w", forResults).render() })
+		wantPanic(t, "w.F0: jsonschema:", func() { described(text, forArguments) })
+		wantPanic(t, "is the description alone", func() { described(text, forResults) })
 	}
 	for _, text := range []string{"is it required?", "what is required, and what not", "an equation, such as a=b", "the path", "a, b, or c",
 		"labels as key=value pairs", "one of a,b,c", "x == y", "Required."} {
-		if got := string(mustDerive(described(text), "w", forArguments).render()); !strings.Contains(got, `"description":`+quote(text)) {
+		if got := described(text, forArguments); !strings.Contains(got, `"description":`+quote(text)) {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
-	mustDerive(described(""), "w", forArguments).render()
+	described("", forArguments)
 }
 
 // A schema written by hand panics if clients or providers would refuse it, or if In is a
@@ -1160,8 +1163,8 @@ func TestSchemaHasTenLevels(t *testing.T) {
 			fields[i].Tag += reflect.StructTag(` jsonschema:"` + strings.Repeat("x", 1610) + `"`)
 		}
 	}
-	s := mustDerive(reflect.StructOf(fields), "In", forArguments)
-	text := s.render()
+	s, d := derive(reflect.StructOf(fields), "In", forArguments)
+	text := d.render(s, "")
 	listed := parseSchema(&text, "In", forArguments, anything, new(findings))
 	check := func(args string) error {
 		_, err := (&rules{listed: listed}).read([]byte(args), fromTag)
@@ -1911,7 +1914,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 		L []int
 		E string `enum:"a"`
 	}
-	schema := mustDerive(reflect.TypeFor[list](), "", forArguments)
+	schema, _ := derive(reflect.TypeFor[list](), "", forArguments)
 	for _, args := range []string{
 		`{` + strings.Repeat(`"L":"x",`, 10000) + `"L":[]}`,
 		`{"L":[` + strings.Repeat(`"x",`, 10000) + `1]}`,
@@ -3486,6 +3489,7 @@ func TestInvalidFormsPanic(t *testing.T) {
 	wantPanics(t, []mistake{
 		{"F: ", elicits[struct{ F point }]}, {"F: ", elicits[struct{ F []byte }]}, {"F: ", elicits[struct{ F map[string]string }]},
 		{"F: ", elicits[struct{ F []string }]}, {"F: ", elicits[struct{ F []int }]}, {"F: interface {} cannot", elicits[struct{ F any }]},
+		{", or use ElicitSchema", elicits[struct{ F any }]},
 		{"F: format must be", elicits[struct {
 			F string `format:"phone"`
 		}]},
@@ -3853,7 +3857,8 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 // unexported names because AddTool takes no type that was made at run time.
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
-	hand := &rules{typed: anything, listed: parseSchema(ptr(s.render()), "x", forArguments, anything, new(findings))}
+	text := json.RawMessage(s.appendNode(nil, "", nil))
+	hand := &rules{typed: anything, listed: parseSchema(&text, "x", forArguments, anything, new(findings))}
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
 	err := (&rules{typed: s, listed: hand.listed, mustFit: true}).unmarshal(args, got.Interface(), fromCall)
@@ -3862,7 +3867,7 @@ func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	}
 	fault := hand.unmarshal(args, &converted, fromCall)
 	if (fault == nil) != (err == nil) || fmt.Sprint(fault) != fmt.Sprint(err) && !duplicates(args) {
-		t.Errorf("%s\nfor %s\nby hand %v\nderived %v", args, s.render(), fault, err)
+		t.Errorf("%s\nfor %s\nby hand %v\nderived %v", args, text, fault, err)
 	}
 	if fault != nil || err != nil {
 		return err
@@ -3896,7 +3901,7 @@ func FuzzArguments(f *testing.F) {
 			return
 		}
 		typ := reflect.TypeOf(types[int(which)%len(types)])
-		s := mustDerive(typ, "In", forArguments)
+		s, _ := derive(typ, "In", forArguments)
 		if err := checkByHand(t, typ, s, data); err == nil && duplicates(data) {
 			t.Errorf("duplicates are accepted: %s", data)
 		}
