@@ -1698,7 +1698,7 @@ type field struct {
 	index           []int // as for reflect.Value.FieldByIndex
 	unsettable      bool  // it is in an embedded pointer that encoding/json cannot set
 	hasStringOption bool  // the json option string, by which the JSON of some types is inside of a text
-	rank            int   // twice its depth, and one less if its tag names it
+	rank            int   // twice its depth, and one more if the name is not that of its tag
 	typ             reflect.Type
 	tag             reflect.StructTag
 	where           string // names it in a panic
@@ -1929,35 +1929,34 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 	around = append(around, outer.typ)
 	for i := range outer.typ.NumField() {
 		sf := outer.typ.Field(i)
-		elem := sf.Type
-		if elem.Kind() == reflect.Pointer {
+		elem, isPointer := sf.Type, sf.Type.Kind() == reflect.Pointer
+		if isPointer {
 			elem = elem.Elem()
 		}
-		embedded := sf.Anonymous && elem.Kind() == reflect.Struct
-		options := strings.Split(sf.Tag.Get("json"), ",")
+		isEmbedded := sf.Anonymous && elem.Kind() == reflect.Struct
+		options := strings.Split(sf.Tag.Get("json"), ",") // the first is the name, or empty
 		_, hasDefault := sf.Tag.Lookup("default")
 		f := &field{
-			name: options[0],
-			optional: outer.optional || sf.Type.Kind() == reflect.Pointer ||
-				slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero") || hasDefault,
+			name: cmp.Or(options[0], sf.Name),
+			optional: outer.optional || isPointer || hasDefault ||
+				slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
 			index:      append(slices.Clip(outer.index), i),
-			unsettable: outer.unsettable || sf.Type.Kind() == reflect.Pointer && !sf.IsExported(),
+			unsettable: outer.unsettable || isPointer && !sf.IsExported(),
+			rank:       2 * len(outer.index),
 			typ:        sf.Type,
 			tag:        sf.Tag,
 			where:      outer.where + "." + sf.Name,
 		}
 		switch {
-		case sf.Tag.Get("json") == "-" || !sf.IsExported() && !embedded:
-		case !embedded || f.name != "":
-			f.rank = 2 * len(f.index)
-			if f.name != "" {
-				f.rank--
-			}
-			f.name = cmp.Or(f.name, sf.Name)
-			all = append(all, f)
-		default:
-			f.typ, f.optional = elem, outer.optional || elem != sf.Type // a json tag without a name has no effect here
+		case sf.Tag.Get("json") == "-" || !sf.IsExported() && !isEmbedded:
+		case isEmbedded && options[0] == "":
+			f.typ, f.optional = elem, outer.optional || isPointer // a tag without a name has no effect here
 			all = collect(all, f, around)
+		default:
+			if options[0] == "" {
+				f.rank++
+			}
+			all = append(all, f)
 		}
 	}
 	return all
