@@ -192,12 +192,11 @@ type inputRequest struct{ key, method, params string }
 type rounds struct {
 	// Of this round and of earlier ones. They are omitted, and not null, if there are none.
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
-	// Rounds in a row, before this one, in which no answer matched.
+	// Rounds in a row that had answers of which none has matched, up to this one.
 	Idle int `json:"idle"`
 
 	fresh     map[string]bool // the keys of the answers of this round
 	used      map[string]int  // how many answers this run has used, by the checksum of the question
-	matched   bool            // an answer of this round was taken
 	questions []inputRequest  // to be sent with the result of this round
 }
 
@@ -1712,16 +1711,16 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 // ended. Then the text also has a hint, which is for the author of the handler.
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
-	questions := r.rounds.questions
+	now := r.rounds
 	r.session.mu.Unlock()
 	// Also if r has ended, because a client that has closed its end may still read.
-	sendsQuestions := len(questions) > 0 && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error))
-	isLost := len(questions) > 0 && !sendsQuestions && r.ctx.Err() == nil
+	sendsQuestions := len(now.questions) > 0 && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error))
+	isLost := len(now.questions) > 0 && !sendsQuestions && r.ctx.Err() == nil
 	switch {
 	case line != nil && !isLost:
 		return line
 	case sendsQuestions:
-		return r.inputRequired(questions)
+		return r.inputRequired(now)
 	}
 	var texts []string
 	switch {
@@ -1731,7 +1730,7 @@ func (r *request) outcome(line []byte, err error) []byte {
 		texts = append(texts, err.Error())
 	}
 	if isLost {
-		hint := "the handler dropped the error of " + askFunctions[questions[0].method] +
+		hint := "the handler dropped the error of " + askFunctions[now.questions[0].method] +
 			", so the question was not sent: return that error, or wrap it with %w"
 		r.session.logf("%v: %s", r, hint)
 		texts = append(texts, hint)
@@ -1910,7 +1909,9 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 	// the handler has taken for equal ones. Only questions for roots may take the same answer.
 	key := sum + "-" + strconv.Itoa(r.rounds.used[sum]) // used and Answers are nil, which is empty, if no answers were sent
 	if answer, ok := r.rounds.Answers[key]; ok {
-		r.rounds.matched = r.rounds.matched || r.rounds.fresh[key]
+		if r.rounds.fresh[key] {
+			r.rounds.Idle = 0
+		}
 		if method != "roots/list" {
 			r.rounds.used[sum]++
 		}
@@ -1994,6 +1995,9 @@ func (r *request) takeAnswers() *Error {
 		}
 		r.rounds.Answers[string(key)], r.rounds.fresh[string(key)] = answer, true
 	}
+	if len(r.rounds.fresh) > 0 {
+		r.rounds.Idle++ // until one of them matches
+	}
 	return nil
 }
 
@@ -2002,15 +2006,7 @@ const maxIdle = 3
 
 // inputRequired returns the line that sends the client the questions of this round. If a
 // question changes in each round it is never answered, so the call fails after some rounds.
-func (r *request) inputRequired(questions []inputRequest) []byte {
-	r.session.mu.Lock()
-	now := r.rounds
-	if now.matched {
-		now.Idle = 0
-	} else if len(now.fresh) > 0 {
-		now.Idle++
-	}
-	r.session.mu.Unlock()
+func (r *request) inputRequired(now rounds) []byte {
 	if now.Idle >= maxIdle {
 		hint := "in " + strconv.Itoa(maxIdle) + " rounds none of the client's answers matched a question: " +
 			"the handler must ask the same questions each time it runs, so leave times and random texts out of them"
@@ -2018,7 +2014,7 @@ func (r *request) inputRequired(questions []inputRequest) []byte {
 		return r.failure(hint)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
-	for _, q := range questions {
+	for _, q := range now.questions {
 		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
 	}
 	return r.endResponse(stringMember(closeWith(b, `},`), "requestState", r.seal(now)), nil)
