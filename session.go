@@ -1722,25 +1722,21 @@ func (r *request) outcome(line []byte, err error) []byte {
 	case sendsQuestions:
 		return r.inputRequired(now)
 	}
-	var texts []string
-	switch {
-	case err != nil && err == r.ctx.Err(): // its cause says more
-		texts = append(texts, context.Cause(r.ctx).Error())
-	case err != nil:
-		texts = append(texts, err.Error())
+	if err != nil && err == r.ctx.Err() {
+		err = context.Cause(r.ctx) // which says more
 	}
 	if isLost {
 		hint := "the handler dropped the error of " + askFunctions[now.questions[0].method] +
 			", so the question was not sent: return that error, or wrap it with %w"
 		r.session.logf("%v: %s", r, hint)
-		texts = append(texts, hint)
+		err = errors.Join(err, errors.New(hint))
 	}
 	var fault *Error
 	// Older revisions have no code for a capability that the client lacks, so that is a failure like any other.
 	if errors.As(err, &fault) && (fault.Code != codeCapability || r.rev.modern()) {
 		return r.errorResponse(fault)
 	}
-	return r.failure(strings.Join(texts, "; "))
+	return r.failure(err.Error())
 }
 
 // failure returns the response to r if it failed for the reason in text. For a tool it is a

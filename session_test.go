@@ -1064,8 +1064,8 @@ func TestDroppedQuestionIsReported(t *testing.T) {
 		reports int
 	}{
 		"dropped":       {func(ctx context.Context) (string, error) { confirmK(ctx); return "fine", nil }, hint, 1},
-		"another error": {func(ctx context.Context) (string, error) { confirmK(ctx); return "", errors.New("x") }, "x; " + hint, 1},
-		"not wrapped":   {func(ctx context.Context) (string, error) { return "", fmt.Errorf("x: %v", confirmK(ctx)) }, "x: " + ErrInputRequired.Error() + " (elicitation/create); " + hint, 1},
+		"another error": {func(ctx context.Context) (string, error) { confirmK(ctx); return "", errors.New("x") }, "x\n" + hint, 1},
+		"not wrapped":   {func(ctx context.Context) (string, error) { return "", fmt.Errorf("x: %v", confirmK(ctx)) }, "x: " + ErrInputRequired.Error() + " (elicitation/create)\n" + hint, 1},
 		"returned":      {askOnce, "asks", 0},
 		"wrapped":       {func(ctx context.Context) (string, error) { return "", fmt.Errorf("w: %w", confirmK(ctx)) }, "asks", 0},
 		"joined":        {func(ctx context.Context) (string, error) { return "", errors.Join(errors.New("x"), confirmK(ctx)) }, "asks", 0},
