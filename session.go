@@ -633,8 +633,8 @@ func (c *session) refuseMessage(id []byte, err *Error) {
 	case id == nil && c.ctx.Err() != nil:
 		return
 	}
-	line, _ := errorLine(id, err)
-	c.sendResponse(line, nil)
+	r := &request{session: c, id: id} // the message may be invalid in any other member
+	c.sendResponse(r.errorResponse(err), nil)
 }
 
 // holder reports whether an id is in use, and returns the request that uses it unless that is a
@@ -1536,26 +1536,20 @@ func (r *request) emptyResponse() (line []byte, run responder) {
 	return r.endResponse(r.beginResponse(), nil), nil
 }
 
-// errorLine returns an error response. A nil id is sent as null. If the Data of e cannot be
-// encoded, it is left out, and err says why.
-func errorLine(id []byte, e *Error) (line []byte, err error) {
-	b := join(nil, `{"jsonrpc":"2.0","id":`, cmp.Or(string(id), "null"), `,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
+// errorResponse returns an error response to r. If r has no id, it is sent as null. If the Data of e cannot
+// be encoded, it is left out.
+func (r *request) errorResponse(e *Error) []byte {
+	b := join(nil, `{"jsonrpc":"2.0","id":`, cmp.Or(string(r.id), "null"),
+		`,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
 	b = stringMember(b, "message", e.Message)
 	if e.Data != nil {
-		var data []byte
-		data, err = marshal(addressable(e.Data))
+		data, err := marshal(addressable(e.Data))
+		if err != nil {
+			r.session.logf("%v: the Data of the error cannot be sent: %v", r, err)
+		}
 		b = rawMember(b, "data", data)
 	}
-	return closeWith(b, `}}`), err
-}
-
-// errorResponse returns an error response to r.
-func (r *request) errorResponse(e *Error) []byte {
-	line, err := errorLine(r.id, e)
-	if err != nil {
-		r.session.logf("%v: the Data of the error cannot be sent: %v", r, err)
-	}
-	return line
+	return closeWith(b, `}}`)
 }
 
 // The codes of the protocol.
