@@ -603,14 +603,10 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		c.refuseMessage(nil, coded(codeParse, notUTF8))
 	case !e.isUTF8: // a request, whose caller would wait for ever without the id
 		c.refuseMessage(e.id, coded(codeParse, notUTF8))
-	case line[0] != '{':
-		c.refuseMessage(nil, invalid("a message must be an object"))
 	case e.id != nil && !isValidID(e.id):
 		c.refuseMessage(nil, invalid("id must be a string or an integer"))
-	case e.method == nil:
-		c.refuseMessage(e.id, invalid("method is missing"))
-	case e.method[0] != '"':
-		c.refuseMessage(e.id, invalid("method must be a string"))
+	case len(e.method) == 0 || e.method[0] != '"':
+		c.refuseMessage(e.id, invalid("a message must be an object whose method is a string"))
 	case e.id == nil:
 		c.acceptNotification(&e)
 	default:

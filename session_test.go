@@ -1330,15 +1330,16 @@ func TestLineTooLongIsNotKept(t *testing.T) {
 
 // An invalid line costs one error response and one line in ErrorLog at most.
 func TestInvalidLine(t *testing.T) {
-	notAnObject := "null! -32600 Invalid Request: a message must be an object"
+	const noMethod = "! -32600 Invalid Request: a message must be an object whose method is a string"
 	for _, tt := range []struct{ line, response, log string }{
 		{`not json`, "null! -32700 Parse error", "Parse error"},
-		{`5`, notAnObject, "must be an object"},
-		{`null`, notAnObject, "must be an object"},
-		{`"ping"`, notAnObject, "must be an object"},
+		{`5`, "null" + noMethod, "must be an object"},
+		{`null`, "null" + noMethod, "must be an object"},
+		{`"ping"`, "null" + noMethod, "must be an object"},
 		{`[]`, "null! -32600 Invalid Request: batching is not supported", "batching"},
-		{`{}`, "null! -32600 Invalid Request: method is missing", "method is missing"},
-		{`{"jsonrpc":"2.0","id":1}`, "1! -32600 Invalid Request: method is missing", "method is missing"},
+		{`{}`, "null" + noMethod, "must be an object"},
+		{`{"jsonrpc":"2.0","id":1}`, "1" + noMethod, "must be an object"},
+		{`{"jsonrpc":"2.0","id":1,"method":["ping"]}`, "1" + noMethod, "must be an object"},
 		{`{"jsonrpc":"1.0","id":1,"method":"ping"}`, `1! -32600 Invalid Request: jsonrpc must be "2.0"`, "jsonrpc must be"},
 		{`{"jsonrpc":2.0,"id":1,"method":"ping"}`, `1! -32600 Invalid Request: jsonrpc must be "2.0"`, "jsonrpc must be"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`, "null! -32700 Parse error", "Parse error"},
@@ -1467,14 +1468,14 @@ func TestMembersOfAMessage(t *testing.T) {
 			> {"id":7,"method":"ping"}
 			< null! -32600 Invalid Request: jsonrpc must be "2.0"
 			> {"jsonrpc":"2.0","id":7}
-			< null! -32600 Invalid Request: method is missing
+			< null! -32600 Invalid Request: a message must be an object whose method is a string
 			> "7" call echo {"text":"another id"}
 			< "7" said another id
 			# an id is compared by its value
 			> 7.0 call echo {"text":"x"}
 			< null! -32600 Invalid Request: id 7.0 is in use
 			> {"jsonrpc":"2.0","id":7.00}
-			< null! -32600 Invalid Request: method is missing
+			< null! -32600 Invalid Request: a message must be an object whose method is a string
 			> "\u0037" call slow {}
 			> "7" ping
 			< null! -32600 Invalid Request: id "7" is in use
@@ -1509,7 +1510,7 @@ func TestMembersOfAMessage(t *testing.T) {
 func TestBatches(t *testing.T) {
 	const b = "2025-03-26"
 	refused := "null! -32600 Invalid Request: batching is not supported"
-	notAnObject := "\n< null! -32600 Invalid Request: a message must be an object"
+	notAnObject := "\n< null! -32600 Invalid Request: a message must be an object whose method is a string"
 	one, slow := `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, full("1 call slow")
 	for _, tt := range []struct{ name, version, transcript string }{
 		{"mixed", b, `
