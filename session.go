@@ -2341,13 +2341,12 @@ func (w *lineWriter) waitChannel(end int64) <-chan struct{} {
 // lock, so that no line can be queued in between. It reports whether all of the queue was
 // written or lost.
 func (w *lineWriter) finish(d time.Duration) bool {
-	limit, stop := context.WithTimeout(context.Background(), d)
-	defer stop()
+	deadline := time.Now().Add(d)
 	for {
 		w.mu.Lock()
 		w.held = false
 		finished, changed := !w.writing && len(w.buf) == 0, w.changed
-		if finished || limit.Err() != nil {
+		if finished || time.Until(deadline) <= 0 {
 			w.stopped, w.buf = true, nil
 			w.wakeLocked()
 			w.mu.Unlock()
@@ -2355,10 +2354,7 @@ func (w *lineWriter) finish(d time.Duration) bool {
 		}
 		w.mu.Unlock()
 		w.start()
-		select {
-		case <-changed:
-		case <-limit.Done():
-		}
+		waitFor(changed, time.Until(deadline))
 	}
 }
 
