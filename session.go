@@ -786,12 +786,34 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	return nil
 }
 
+// maxRepeated bounds the bytes of an id or a token that notifications repeat.
+const maxRepeated = 1 << 10
+
 // check returns an error if the request is invalid whatever its method is, if the server
 // does not serve the method, or if it is an invalid initialize. It sets the revision, the
-// client and the members of params.
+// client and the members of params and _meta that several methods have.
+//
+// A null is treated as absent if the member is optional. Each of the two objects is looked through
+// once, because arguments may be long, and because many requests have a _meta.
 func (r *request) check() *Error {
-	name, version, level, err := r.readParams()
-	if err = cmp.Or(err, r.selectEra(version, level)); err != nil {
+	var name, version, level []byte
+	extract(r.params, trusted, into{"_meta", &r.meta}, into{r.service.nameMember, &name}, into{"arguments", &r.arguments},
+		into{"requestState", &r.state}, into{"inputResponses", &r.inputResponses})
+	dropNulls(&r.meta, &r.arguments, &r.state, &r.inputResponses)
+	extract(r.meta, trusted, into{"progressToken", &r.token}, into{keyVersion, &version}, into{keyCaps, &r.caps},
+		into{keyClient, &r.client}, into{keyLevel, &level})
+	dropNulls(&r.token, &r.client, &level)
+	switch {
+	case r.params != nil && r.params[0] != '{':
+		return badParams("params must be an object")
+	case r.meta != nil && r.meta[0] != '{':
+		return badParams("_meta must be an object")
+	case r.token != nil && !isValidID(r.token):
+		return badParams("progressToken must be a string or an integer")
+	case len(r.token) > maxRepeated:
+		return badParams("progressToken is too long")
+	}
+	if err := r.selectEra(version, level); err != nil {
 		return err
 	}
 	s := r.service
@@ -810,33 +832,6 @@ func (r *request) check() *Error {
 		return r.checkInitialize()
 	}
 	return nil
-}
-
-// maxRepeated bounds the bytes of an id or a token that notifications repeat.
-const maxRepeated = 1 << 10
-
-// readParams reads the members of params and _meta that several methods have. A null is
-// treated as absent if the member is optional. Each of the two objects is looked through
-// once, because arguments may be long, and because many requests have a _meta. It returns the
-// members that only check uses.
-func (r *request) readParams() (name, version, level []byte, err *Error) {
-	extract(r.params, trusted, into{"_meta", &r.meta}, into{r.service.nameMember, &name}, into{"arguments", &r.arguments},
-		into{"requestState", &r.state}, into{"inputResponses", &r.inputResponses})
-	dropNulls(&r.meta, &r.arguments, &r.state, &r.inputResponses)
-	extract(r.meta, trusted, into{"progressToken", &r.token}, into{keyVersion, &version}, into{keyCaps, &r.caps},
-		into{keyClient, &r.client}, into{keyLevel, &level})
-	dropNulls(&r.token, &r.client, &level)
-	switch {
-	case r.params != nil && r.params[0] != '{':
-		err = badParams("params must be an object")
-	case r.meta != nil && r.meta[0] != '{':
-		err = badParams("_meta must be an object")
-	case r.token != nil && !isValidID(r.token):
-		err = badParams("progressToken must be a string or an integer")
-	case len(r.token) > maxRepeated:
-		err = badParams("progressToken is too long")
-	}
-	return name, version, level, err
 }
 
 // dropNulls treats null as absent.
