@@ -1184,15 +1184,15 @@ func (r *request) listen() (line []byte, run responder) {
 			err = cmp.Or(err, st.watchURI(uri))
 		}
 	}
-	if !valid {
-		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions")), nil
-	}
 	if offered[resources] && uris != nil {
 		subscribed, _ := compactJSON(uris) // the line is valid JSON
 		accepted = rawMember(accepted, "resourceSubscriptions", subscribed)
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
+	case !valid:
+		err = badParams("notifications must be an object with lists and resourceSubscriptions")
 	case err != nil: // of watchURI
 	case c.open.Err() != nil:
 		err = coded(codeInternal, context.Cause(c.open).Error())
@@ -1202,12 +1202,9 @@ func (r *request) listen() (line []byte, run responder) {
 		c.streams[r.key] = st
 		c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`,
 			string(closeWith(accepted, `}`)), `,"_meta":`, string(meta), `}}`))
+		return nil, nil
 	}
-	c.mu.Unlock()
-	if err != nil {
-		return r.errorResponse(err), nil
-	}
-	return nil, nil
+	return r.errorResponse(err), nil // without Data, so no code of the user runs under the lock
 }
 
 var errTooMany = coded(codeInternal, "Subscription limit reached: there are too many, or an id or a URI is too long")
