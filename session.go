@@ -1627,9 +1627,7 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 	if err != nil {
 		return nil, r.unsendable(err)
 	}
-	if string(structured) == "null" {
-		structured = nil
-	}
+	dropNulls(&structured)
 	// The official clients refuse such a result.
 	if r.item.output != nil && !res.IsError && (structured == nil || structured[0] != '{' && !r.item.notObject) {
 		return nil, r.unsendable(errNoOutput)
