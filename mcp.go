@@ -1390,14 +1390,14 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	}
 	// The level, the first member, is cut off.
 	_, rest, _ := bytes.Cut(bytes.TrimSpace(text.Bytes()), []byte(","))
-	data := join(nil, "{", string(cleanJSON(rest)))
+	data := join(nil, "{", string(rest))
 	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
 	// message with attributes that are not JSON, as slog writes the year 10000 before Go 1.27.
 	if !json.Valid(data) || len(data) == len(`{"msg":}`)+len(member(data, slog.MessageKey)) {
 		data = appendString(nil, record.Message)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, logLevels[levelOf(record.Level)], `",`)
-	b = rawMember(optionalMember(b, "logger", h.name), "data", data)
+	b = rawMember(optionalMember(b, "logger", h.name), "data", cleanJSON(data))
 	r := requestOf(ctx)
 	r.session.sendNotification(r, closeWith(b, `}}`), func() bool { return true })
 	return nil
@@ -3066,8 +3066,8 @@ func (r *ResourceContents) appendContents(b []byte) ([]byte, error) {
 
 // cleanJSON replaces what a user's JSON or MarshalJSON may hold and some clients cannot read:
 // invalid UTF-8, characters that some programs take for the end of a line, and escapes of half a
-// character. It may change raw. All JSON that is sent and was not written by this library passes
-// through it, except ids and progress tokens, which isValidID checks.
+// character. Apart from that, raw is valid JSON. It may be changed. All JSON that is sent and was not written
+// by this library passes through here, except ids and progress tokens, which isValidID checks.
 func cleanJSON(raw []byte) []byte {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
@@ -3080,32 +3080,19 @@ func cleanJSON(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte(`\u`)) { // then no backslash need be looked at
 		return raw
 	}
-	// A character above U+FFFF is written as two escapes, as in \ud83d\ude00. Parsers in Python and
-	// Rust refuse a line with one of them alone.
+	// Parsers in Python and Rust refuse a line with an escape of half a character.
 	for rest := raw; ; {
 		at := bytes.IndexByte(rest, '\\')
 		if at < 0 {
 			return raw
 		}
 		rest = rest[at:]
-		size := len(`\\`)
-		if first := escapedUnit(rest); utf16.IsSurrogate(first) {
-			size = len(`\ud83d\ude00`)
-			if utf16.DecodeRune(first, escapedUnit(rest[len(`\ud83d`):])) == utf8.RuneError {
-				size = copy(rest, `\ufffd`) // the escape after it is looked at next
-			}
+		char, size := decodeEscape(rest)
+		if utf16.IsSurrogate(char) {
+			copy(rest, `\ufffd`)
 		}
 		rest = rest[size:]
 	}
-}
-
-// escapedUnit returns the unit of UTF-16 that raw begins with as an escape, as in \ud83d, or 0.
-func escapedUnit(raw []byte) rune {
-	if !bytes.HasPrefix(raw, []byte(`\u`)) {
-		return 0
-	}
-	n, _ := strconv.ParseUint(string(raw[2:6]), 16, 16)
-	return rune(n)
 }
 
 // ---- JSON ----
@@ -3245,7 +3232,7 @@ func scanString(b []byte, i int, t trust) int {
 	} else if t == trusted {
 		return skipString(b, i)
 	}
-	for i++; ; i++ {
+	for i++; ; {
 		i = skipPlain(b, i)
 		switch {
 		case i == len(b) || b[i] < ' ':
@@ -3253,19 +3240,11 @@ func scanString(b []byte, i int, t trust) int {
 		case b[i] == '"':
 			return i + 1
 		}
-		if i++; i == len(b) { // the byte after a backslash
+		_, size := decodeEscape(b[i:])
+		if size == 0 {
 			return -1
 		}
-		if b[i] == 'u' {
-			if i += 4; i >= len(b) {
-				return -1
-			}
-			if _, err := strconv.ParseUint(string(b[i-3:i+1]), 16, 16); err != nil {
-				return -1
-			}
-		} else if meaningOf[b[i]] == 0 {
-			return -1
-		}
+		i += size
 	}
 }
 
@@ -3340,29 +3319,47 @@ func unquote(quoted []byte) (s string, ok bool) {
 		return "", false
 	}
 	raw := quoted[1 : len(quoted)-1]
-	i := bytes.IndexByte(raw, '\\')
-	if i < 0 {
-		return string(raw), true
-	}
 	var b strings.Builder
 	b.Grow(len(raw))
-	for ; i >= 0; i = bytes.IndexByte(raw, '\\') {
+	for i := bytes.IndexByte(raw, '\\'); i >= 0; i = bytes.IndexByte(raw, '\\') {
+		char, size := decodeEscape(raw[i:])
 		b.Write(raw[:i])
-		raw = raw[i:]
-		if meaning := meaningOf[raw[1]]; meaning != 0 {
-			b.WriteByte(meaning)
-			raw = raw[len(`\n`):]
-			continue
-		}
-		unit := escapedUnit(raw)
-		raw = raw[len(`\u0000`):]
-		if whole := utf16.DecodeRune(unit, escapedUnit(raw)); whole != utf8.RuneError {
-			unit, raw = whole, raw[len(`\u0000`):]
-		}
-		b.WriteRune(unit) // half a character becomes U+FFFD
+		b.WriteRune(char) // half a character becomes U+FFFD
+		raw = raw[i+size:]
 	}
 	b.Write(raw)
 	return b.String(), true
+}
+
+// decodeEscape returns the character that the escape at the beginning of raw stands for, and the length of the
+// escape, or 0 if it is invalid. A character above U+FFFF is written as two escapes, as in \ud83d\ude00. If only
+// one of them is there, its half of the character is returned.
+func decodeEscape(raw []byte) (char rune, size int) {
+	if len(raw) > 1 && meaningOf[raw[1]] != 0 {
+		return rune(meaningOf[raw[1]]), len(`\n`)
+	}
+	first, ok := escapedUnit(raw)
+	if !ok {
+		return 0, 0
+	}
+	size = len(`\ud83d`)
+	if utf16.IsSurrogate(first) {
+		second, _ := escapedUnit(raw[size:])
+		if whole := utf16.DecodeRune(first, second); whole != utf8.RuneError {
+			return whole, 2 * size
+		}
+	}
+	return first, size
+}
+
+// escapedUnit returns the unit of UTF-16 that raw begins with as an escape, as in \ud83d, and reports whether it
+// does.
+func escapedUnit(raw []byte) (unit rune, ok bool) {
+	if len(raw) < len(`\ud83d`) || raw[0] != '\\' || raw[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(raw[len(`\u`):len(`\ud83d`)]), 16, 16)
+	return rune(n), err == nil
 }
 
 // meaningOf maps the letter after a backslash to the byte that the escape stands for, or 0.

@@ -4065,7 +4065,7 @@ func TestDepthIsBounded(t *testing.T) {
 
 // Strings are read and written as encoding/json does.
 func FuzzText(f *testing.F) {
-	for _, seed := range []string{"", "plain", `\"\\\/\b\f\n\r\t`, `\u00e9\uD83D\uDE00`, `\ud800`, `\ud800\ud800\udc00`, `\udc00\ud800x`, `\ud800\u0041`, `\uFFFD\ud800\n`, "\x00\x1f\x7f", "<>&", "\u2028\u2029\ufffd", "\xff\xc3\x28\xed\xa0\x80", `a\`, `"`} {
+	for _, seed := range []string{"", "plain", `\"\\\/\b\f\n\r\t`, `\u00e9\uD83D\uDE00`, `\ud800`, `\ud800\ud800\udc00`, `\udc00\ud800x`, `\ud800\u0041`, `\ud83dxude00`, `\ud83d\nde00`, `\ud83d`, `\uFFFD\ud800\n`, "\x00\x1f\x7f", "<>&", "\u2028\u2029\ufffd", "\xff\xc3\x28\xed\xa0\x80", `a\`, `"`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
