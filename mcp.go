@@ -1686,7 +1686,7 @@ type schema struct {
 	encoding      string // of bytes: base64
 	enum          []string
 	bounds        [2]string // the least and the greatest number, length or number of elements; "" if there is none
-	dflt          []byte    // the default, as JSON
+	dflt          []byte    // parsed: the default, as the Go type takes it
 }
 
 // A field is a member of an object. The members after schema are those of a struct's field.
@@ -2280,9 +2280,9 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		_, err := (&rules{listed: s}).read(dflt, fromTag)
 		// The Go type must take it as well, after the conversions of a call. Otherwise each call without such an
 		// argument would fail.
-		_, misfit := (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall)
+		converted, misfit := (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall)
 		p.must(err == nil && misfit == nil, "default: %v", cmp.Or(err, misfit))
-		s.dflt = dflt
+		s.dflt = converted
 	}
 	// appendNode cuts an object that is too deep, so what is inside of it is only in the type.
 	isCut := !s.describesMembers() && (p.typed.fields != nil || p.typed.others != nil)
@@ -2633,15 +2633,15 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 	})
 	var defaults []byte
 	for _, f := range s.fields {
-		before := len(c.faults)
 		switch {
 		case came[f.name]:
 		case !f.optional:
+			before := len(c.faults)
 			c.addFault(errors.New("is required"))
+			c.addPlace(before, []byte(f.name), 0)
 		case f.schema.dflt != nil:
-			defaults = appendMember(defaults, []byte(f.name), f.schema.checked(f.schema.dflt, false, c))
+			defaults = appendMember(defaults, []byte(f.name), f.schema.dflt)
 		}
-		c.addPlace(before, []byte(f.name), 0)
 	}
 	if defaults == nil {
 		return raw

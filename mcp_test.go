@@ -1634,6 +1634,12 @@ func TestArguments(t *testing.T) {
 			{`{"s":"","n":0,"l":[],"b":false}`, `{"s":"","n":0,"l":[],"b":false}`},
 			{`{"n":null,"n":1}`, "! n came twice"},
 		}},
+		{"a default that is itself filled in and converted", derived[struct {
+			P struct {
+				A int `json:"a" default:"5"`
+				B int `json:"b"`
+			} `json:"p" default:"{\"b\":1.0}"`
+		}], []trial{{`{}`, `{"p":{"a":5,"b":1}}`}}},
 		{"types with a text form, or a String method", derived[struct {
 			T *time.Time    `json:"t,omitempty"`
 			B []byte        `json:"b,omitempty"`
