@@ -2406,7 +2406,7 @@ func (in *rules) read(raw []byte, from origin) ([]byte, error) {
 // without faults costs nothing extra.
 type checker struct {
 	from   origin
-	depth  int // of the current value; that of the whole value is 1
+	depth  int // the number of containers around the current value
 	faults []string
 }
 
@@ -2453,11 +2453,15 @@ func (c *checker) addPlace(first int, name []byte, index int) {
 
 // rewrite returns an object or a list with what change returns in place of each value, and without
 // those for which it returns nil. If nothing changes, it returns raw itself. The faults that change adds
-// get the place of the value.
+// get the place of the value. If there are maxFaults, the result is of no use, and rewrite stops.
 func (c *checker) rewrite(raw []byte, change func(name, val []byte) []byte) []byte {
 	var b []byte // the container written anew, from the first change on
 	n := 0
+	c.depth++
 	for name, given := range members(raw) {
+		if c.isFull() {
+			break
+		}
 		first := len(c.faults)
 		val := change(name, given)
 		c.addPlace(first, name, n)
@@ -2469,6 +2473,7 @@ func (c *checker) rewrite(raw []byte, change func(name, val []byte) []byte) []by
 		}
 		n++
 	}
+	c.depth--
 	if b == nil {
 		return raw
 	}
@@ -2492,42 +2497,31 @@ func beginning(raw []byte, n int) []byte {
 // it. What neither a schema nor a Go type describes may be nested more deeply.
 const maxNesting = 100
 
-// checked returns the value that is meant by given, which is valid JSON, or nil if there is none: if
-// given is not valid, which is added to the faults, or if it is a null that is treated as absent, because
-// it is optional and s does not allow null.
+// checked returns the value that is meant by given, which is valid JSON, and adds its faults. It returns nil
+// for a null that is treated as absent, because it is optional and s does not allow null.
 func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
-	if c.isFull() {
-		return given
-	}
 	raw := s.converted(given, c.from)
-	var err error
-	c.depth++
 	switch typ := jsonTypeOf(raw); {
 	case typ == "null" && optional && !s.allowsNull():
-		raw = nil
+		return nil
 	case !s.allowsType(raw):
-		err = s.wrongType(given)
-	case c.depth > maxNesting:
-		err = errTooDeep
+		c.addFault(s.wrongType(given))
+	case c.depth >= maxNesting:
+		c.addFault(errTooDeep)
 	case s.enum != nil && !s.enumHas(raw):
-		err = s.notInEnum(given)
+		c.addFault(s.notInEnum(given))
 	case typ == "string":
-		err = s.checkText(raw)
+		c.addFault(s.checkText(raw))
 	case typ == "number":
-		err = cmp.Or(s.checkBounds("be", raw), s.checkRange(raw))
+		c.addFault(cmp.Or(s.checkBounds("be", raw), s.checkRange(raw)))
 		if s.jsonType == "integer" {
-			raw = plainNumber(raw)
+			return plainNumber(raw)
 		}
-	case typ == "object" && (s.describesMembers() || c.depth == 1): // at the top, wait_for_previous is dropped
-		raw = s.checkObject(raw, c)
+	case typ == "object" && (s.describesMembers() || c.depth == 0): // at the top, wait_for_previous is dropped
+		return s.checkObject(raw, c)
 	case typ == "array" && s.jsonType == "array":
-		raw = s.checkList(raw, c)
+		return s.checkList(raw, c)
 	}
-	if err != nil {
-		c.addFault(err)
-		raw = nil
-	}
-	c.depth--
 	return raw
 }
 
@@ -2599,36 +2593,27 @@ func (s *schema) wrongType(raw []byte) error {
 // of those that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
 func (s *schema) checkObject(raw []byte, c *checker) []byte {
-	// came has the names that came. The value is false if the member is treated as absent, and true also if it has
-	// a fault, so that it is not missed too.
-	came := make(map[string]bool)
-	raw = c.rewrite(raw, func(key, given []byte) (val []byte) {
-		var err error
-		before := len(c.faults)
-		f := s.property(string(key))
+	came := make(map[string]bool) // by name; false if the member is treated as absent
+	raw = c.rewrite(raw, func(name, given []byte) []byte {
+		f := s.property(string(name))
 		isOther := f == nil
-		name, inner := "", cmp.Or(s.others, anything)
 		if isOther {
-			name = string(key)
-		} else {
-			name, inner = f.name, f.schema // without a copy of key
+			f = &field{name: string(name), optional: true, schema: cmp.Or(s.others, anything)}
 		}
-		_, again := came[name]
+		val := given
+		_, again := came[f.name]
 		switch {
-		case c.isFull():
-			return given
 		// Gemini CLI adds this argument to those of every tool, for its own use.
-		case isOther && name == "wait_for_previous" && c.depth == 1:
+		case isOther && f.name == "wait_for_previous" && c.depth == 1:
 			return nil
 		case isOther && !s.allowsOthers:
-			err = s.unknownName()
+			c.addFault(s.unknownName())
 		case again:
-			err = errTwice
+			c.addFault(errTwice)
 		default:
-			val = inner.checked(given, isOther || f.optional, c)
+			val = f.schema.checked(given, f.optional, c)
 		}
-		c.addFault(err)
-		came[name] = val != nil || len(c.faults) > before
+		came[f.name] = val != nil
 		return val
 	})
 	var defaults []byte
@@ -2660,24 +2645,22 @@ func (s *schema) checkList(raw []byte, c *checker) []byte {
 	return raw
 }
 
-// fitted returns the value that is meant by given, which is valid by the schema that is listed, or nil if
-// the Go type that s describes does not take it, which is added to the faults.
+// fitted returns the value that is meant by given, which is valid by the schema that is listed, and adds its
+// faults: what the Go type that s describes does not take.
 func (s *schema) fitted(given []byte, c *checker) []byte {
 	raw, before := s.converted(given, c.from), len(c.faults)
-	var err error
-	c.depth++
 	switch typ := jsonTypeOf(raw); {
 	case s == anything: // what is not described may be nested more deeply
 	case typ == "null": // encoding/json stores a null in each type
 	case typ == "array" && s.encoding != "": // encoding/json stores a list of numbers in a []byte
 	case !s.allowsType(raw):
-		err = s.wrongType(given)
-	case c.depth > maxNesting:
-		err = errTooDeep
+		c.addFault(s.wrongType(given))
+	case c.depth >= maxNesting:
+		c.addFault(errTooDeep)
 	case typ == "string":
-		err = s.checkText(raw)
+		c.addFault(s.checkText(raw))
 	case typ == "number":
-		err = s.checkRange(raw)
+		c.addFault(s.checkRange(raw))
 		if s.jsonType == "integer" {
 			raw = plainNumber(raw)
 		}
@@ -2699,15 +2682,11 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 		})
 	}
 	// The method is called here, and again when the value is set, so that a fault that it finds has a place.
-	// A null is not tried, because a pointer takes it without the method. All calls may share raw: it may be a default.
-	if s.isReadByMethod() && err == nil && len(c.faults) == before && raw[0] != 'n' {
-		err = notValid(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw)))
+	// A null is not tried, because a pointer takes it without the method. The method gets a copy, because it may
+	// write to it, and raw may be a default in a schema.
+	if s.isReadByMethod() && len(c.faults) == before && raw[0] != 'n' {
+		c.addFault(notValid(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw))))
 	}
-	if err != nil {
-		c.addFault(err)
-		raw = nil
-	}
-	c.depth--
 	return raw
 }
 
