@@ -3095,31 +3095,24 @@ const untrusted, trusted trust = false, true
 // valid JSON. It does not check UTF-8.
 func scan(b []byte, i int) int { return walk(b, i, 0, untrusted, nil) }
 
+// maxDepth bounds the levels of nesting, as in encoding/json.
+const maxDepth = 10_000
+
 // walk is scan, and calls visit, unless it is nil, with each member of an object, or with
 // each element of an array and a nil name. If visit returns false, walk returns -1. The argument
 // depth is the number of containers around the value.
 func walk(b []byte, i, depth int, t trust, visit func(name, val []byte) bool) int {
-	if i >= len(b) {
+	switch {
+	case i >= len(b):
 		return -1
-	}
-	switch b[i] {
-	case '{', '[':
-		return walkContainer(b, i, depth+1, t, visit)
-	case '"':
+	case b[i] == '"':
 		return scanString(b, i, t)
-	}
-	return scanWord(b, i, t)
-}
-
-// maxDepth bounds the levels of nesting, as in encoding/json.
-const maxDepth = 10_000
-
-// walkContainer is walk for an object or an array.
-func walkContainer(b []byte, i, depth int, t trust, visit func(name, val []byte) bool) int {
-	object, closer := b[i] == '{', b[i]+2 // '{'+2 is '}', and '['+2 is ']'
-	if depth > maxDepth {
+	case b[i] != '{' && b[i] != '[':
+		return scanWord(b, i, t)
+	case depth == maxDepth:
 		return -1
 	}
+	object, closer := b[i] == '{', b[i]+2 // '{'+2 is '}', and '['+2 is ']'
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == closer {
 		return i + 1
 	}
@@ -3136,7 +3129,7 @@ func walkContainer(b []byte, i, depth int, t trust, visit func(name, val []byte)
 			}
 			i = skipSpace(b, i+1)
 		}
-		end := walk(b, i, depth, t, nil)
+		end := walk(b, i, depth+1, t, nil)
 		if end < 0 || visit != nil && !visit(unquoteBytes(key), b[i:end]) {
 			return -1
 		}
