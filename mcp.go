@@ -2509,7 +2509,7 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 	case c.depth >= maxNesting:
 		c.addFault(errTooDeep)
 	case s.enum != nil && !s.enumHas(raw):
-		c.addFault(s.notInEnum(given))
+		c.addFault(errors.New("must be one of " + strings.Join(s.enum, ", ") + ", got " + excerpt(given)))
 	case typ == "string":
 		c.addFault(s.checkText(raw))
 	case typ == "number":
@@ -2544,11 +2544,10 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 		inside = bytes.TrimSpace(unquoteBytes(raw))
 	}
 	isListOfTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
-	if isListOfTexts && (string(raw) == `""` || string(inside) == "null") { // no list, which is valid if the list is optional
-		return []byte("null")
-	}
 	value, err := compactJSON(inside)
 	switch {
+	case isListOfTexts && (string(raw) == `""` || string(inside) == "null"): // no list, which is valid if the list is optional
+		return []byte("null")
 	// A JavaScript client may have rounded a number of more than 15 digits.
 	case jsonTypeOf(raw) == "number" && from == fromCall && s.isPlainText() && isPlain(raw) &&
 		len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0":
@@ -2703,11 +2702,6 @@ func (s *schema) unknownName() error {
 // enumHas reports whether the enum of s has a value, which may be written in another way.
 func (s *schema) enumHas(raw []byte) bool {
 	return slices.Contains(s.enum, string(raw)) || slices.Contains(s.enum, canonical(raw))
-}
-
-// notInEnum returns the error for a value that the enum of s has not.
-func (s *schema) notInEnum(raw []byte) error {
-	return errors.New("must be one of " + strings.Join(s.enum, ", ") + ", got " + excerpt(raw))
 }
 
 // canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
