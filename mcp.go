@@ -2453,7 +2453,8 @@ func (c *checker) addPlace(first int, name []byte, index int) {
 
 // rewrite returns an object or a list with what change returns in place of each value, and without
 // those for which it returns nil. If nothing changes, it returns raw itself. The faults that change adds
-// get the place of the value. If there are maxFaults, the result is of no use, and rewrite stops.
+// get the place of the value. If there are maxFaults, the result is of no use, and rewrite stops. A value
+// without parts is returned as it is.
 func (c *checker) rewrite(raw []byte, change func(name, val []byte) []byte) []byte {
 	var b []byte // the container written anew, from the first change on
 	n := 0
@@ -2932,38 +2933,34 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	if s == nil {
 		s, _ = derive(reflect.TypeOf(v), "", forNulls)
 	}
-	if empty := s.inPlaceOfNull(); string(raw) == "null" && empty != "" {
-		raw = []byte(empty)
-	}
 	var c checker
 	raw = s.filled(raw, false, &c)
-	if output != nil {
+	if output != nil && string(raw) != "null" { // a null is no output, and not a fault
 		raw = output.filled(raw, true, &c)
 	}
 	return cleanJSON(raw), c.err()
 }
 
-// filled returns raw with its nulls replaced: by an empty list, map or string of bytes, or by nothing
-// for an optional member of an object. A null that cannot be replaced is a fault if strict is set, and
-// stays otherwise.
+// filled returns raw with its nulls replaced, also if raw is one: by an empty list, map or string of bytes,
+// or by nothing for an optional member of an object. A null that cannot be replaced is a fault if strict is
+// set, and stays otherwise.
 func (s *schema) filled(raw []byte, strict bool, c *checker) []byte {
-	describesParts := s.fields != nil || s.others != nil || s.items != nil
-	if !describesParts || raw[0] != '{' && raw[0] != '[' {
+	instead := s.inPlaceOfNull()
+	switch {
+	case string(raw) == "null" && instead != "":
+		return []byte(instead)
+	case string(raw) == "null" && strict:
+		c.addFault(errors.New("is null, which the output schema does not allow"))
+	case s.fields == nil && s.others == nil && s.items == nil:
 		return raw
 	}
 	return c.rewrite(raw, func(name, val []byte) []byte {
 		f, inner := s.property(string(name)), s.part(name)
-		if string(val) == "null" {
-			instead := inner.inPlaceOfNull()
-			isPointer := f != nil && f.typ != nil && f.typ.Kind() == reflect.Pointer
-			switch {
-			case f != nil && f.optional && (instead == "" || isPointer): // a nil pointer is absent, also one to a list
-				return nil
-			case instead != "":
-				val = []byte(instead)
-			case strict:
-				c.addFault(errors.New("is null, which the output schema does not allow"))
-			}
+		isOptional := f != nil && f.optional
+		isPointer := isOptional && f.typ != nil && f.typ.Kind() == reflect.Pointer
+		// A nil pointer is absent, also one to a list.
+		if string(val) == "null" && isOptional && (isPointer || inner.inPlaceOfNull() == "") {
+			return nil
 		}
 		return inner.filled(val, strict, c)
 	})
