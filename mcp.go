@@ -3051,18 +3051,15 @@ func cleanJSON(raw []byte) []byte {
 		return raw
 	}
 	// Parsers in Python and Rust refuse a line with an escape of half a character.
-	for rest := raw; ; {
-		at := bytes.IndexByte(rest, '\\')
-		if at < 0 {
-			return raw
-		}
-		rest = rest[at:]
-		char, size := decodeEscape(rest)
+	rest := raw
+	for i := bytes.IndexByte(rest, '\\'); i >= 0; i = bytes.IndexByte(rest, '\\') {
+		char, size := decodeEscape(rest[i:])
 		if utf16.IsSurrogate(char) {
-			copy(rest, `\ufffd`)
+			copy(rest[i:], `\ufffd`)
 		}
-		rest = rest[size:]
+		rest = rest[i+size:]
 	}
+	return raw
 }
 
 // ---- JSON ----
