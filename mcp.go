@@ -2512,7 +2512,7 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 	case s.enum != nil && !s.enumHas(raw):
 		c.addFault(errors.New("must be one of " + strings.Join(s.enum, ", ") + ", got " + excerpt(given)))
 	case typ == "string":
-		c.addFault(s.checkText(raw))
+		s.checkText(raw, c)
 	case typ == "number":
 		c.addFault(cmp.Or(s.checkBounds("be", raw), s.checkRange(raw)))
 		if s.jsonType == "integer" {
@@ -2658,7 +2658,7 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 	case c.depth >= maxNesting:
 		c.addFault(errTooDeep)
 	case typ == "string":
-		c.addFault(s.checkText(raw))
+		s.checkText(raw, c)
 	case typ == "number":
 		c.addFault(s.checkRange(raw))
 		if s.jsonType == "integer" {
@@ -2718,24 +2718,21 @@ func canonical(raw []byte) string {
 	return string(b)
 }
 
-// checkText returns an error if a string does not have the length or the form that s requires.
-func (s *schema) checkText(raw []byte) error {
+// checkText adds the faults of a string that does not have the length or the form that s requires.
+func (s *schema) checkText(raw []byte, c *checker) {
 	if s.bounds == [2]string{} && s.format == "" && s.encoding == "" {
-		return nil // without decoding the string, which may be long
+		return // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
-	wrongSize := s.checkBounds("have a length of", strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10))
-	switch {
-	case wrongSize != nil:
-		return wrongSize
-	case !isWellFormed(s.format, text):
-		return fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dateExamples[s.format], excerpt(text))
-	case s.encoding != "":
+	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10)))
+	if !isWellFormed(s.format, text) {
+		c.addFault(fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dateExamples[s.format], excerpt(text)))
+	}
+	if s.encoding != "" {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-			return errors.New("must be base64")
+			c.addFault(errors.New("must be base64"))
 		}
 	}
-	return nil
 }
 
 // dateExamples holds an example of each format that is checked.

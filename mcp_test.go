@@ -1634,6 +1634,9 @@ func TestArguments(t *testing.T) {
 			{`{"s":"","n":0,"l":[],"b":false}`, `{"s":"","n":0,"l":[],"b":false}`},
 			{`{"n":null,"n":1}`, "! n came twice"},
 		}},
+		{"several faults of one text", derived[struct {
+			D string `json:"d" minLength:"3" format:"date"`
+		}], []trial{{`{"d":"x"}`, `! d must have a length of at least 3, got 1; d must be of the format date, as in 2026-01-31, got "x"`}}},
 		{"a default that is itself filled in and converted", derived[struct {
 			P struct {
 				A int `json:"a" default:"5"`
