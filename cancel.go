@@ -47,7 +47,13 @@ import (
 // ErrClosed is the cause of a handler's context, and the error of a question to the
 // client, if the client has closed the connection. errors.Is(ErrClosed,
 // [context.Canceled]) is true.
-var ErrClosed = fmt.Errorf("mcp: the client has closed the connection: %w", context.Canceled)
+var ErrClosed error = &closedError{}
+
+type closedError struct{}
+
+func (*closedError) Error() string { return "mcp: the client has closed the connection" }
+
+func (*closedError) Is(target error) bool { return target == context.Canceled }
 
 // ErrWaitDelay is wrapped by the error of Serve if handlers did not return within
 // [Server.WaitDelay], or if the client did not read all responses by then. The goroutines
@@ -375,15 +381,13 @@ func (f *stdioFile) Write(b []byte) (int, error) { return f.transfer(f.File.Writ
 // transfer calls do, which is Read or Write of the file, for b, and records in the trace what was read or
 // written, also if do fails.
 func (f *stdioFile) transfer(do func([]byte) (int, error), b []byte) (n int, err error) {
-	for {
+	n, err = do(b)
+	// EAGAIN is not the end: another process, which shares the pipe, may have made it non-blocking.
+	for errors.Is(err, syscall.EAGAIN) && f.serving.Err() == nil {
+		waitFor(f.serving.Done(), 10*time.Millisecond)
 		var more int
 		more, err = do(b[n:])
 		n += more
-		// EAGAIN is not the end: another process, which shares the pipe, may have made it non-blocking.
-		if !errors.Is(err, syscall.EAGAIN) || f.serving.Err() != nil {
-			break
-		}
-		waitFor(f.serving.Done(), 10*time.Millisecond)
 	}
 	_, _ = f.trace.Write(b[:n])
 	if err != nil {

@@ -243,7 +243,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		hasReports: make(chan struct{}, 1),
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
-	c.out.w, c.out.changed = w, make(chan struct{})
+	c.out.w = w
 	c.out.onError = func(err error) { c.cancel(c.recordEnd(err)) } // this ends open, too
 	err := checkIcons(s.Icons)
 	if err != nil {
@@ -1854,8 +1854,7 @@ func (c *session) appendCapabilities(b []byte, offered kindSet) []byte {
 
 // ask asks the client, if its revision is need or newer, and if it has the capability, such as "roots" or
 // "elicitation.url", or none is needed. It returns a copy of the client's answer, which the caller may
-// change. It fails at once if ctx or r has ended. In the modern era a question that the client has not
-// answered yet is sent with the result of this round, and ask returns ErrInputRequired.
+// change. It fails at once if ctx or r has ended.
 func (r *request) ask(ctx context.Context, need revision, capability, method, params string) (json.RawMessage, error) {
 	if r == noRequest {
 		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
@@ -1878,6 +1877,12 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 	case r.item == nil: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
+	return r.answerTo(method, params)
+}
+
+// answerTo returns the client's answer to a question of the modern era. If the client has not answered it
+// yet, it is sent with the result of this round, and answerTo returns ErrInputRequired.
+func (r *request) answerTo(method, params string) (json.RawMessage, error) {
 	sum, c := r.checksum(method, params), r.session
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -2226,7 +2231,7 @@ type lineWriter struct {
 	held    bool       // nothing is written for now
 	stopped bool       // nothing is written any more
 
-	changed chan struct{} // is closed after each Write, and when the writer stops; a new one takes its place
+	changed chan struct{} // is closed after a Write, and when the writer stops; nil if no goroutine waits
 }
 
 // enqueue appends line and a newline, and returns the position after them. It may
@@ -2310,8 +2315,18 @@ func (w *lineWriter) isStopped() bool {
 
 // wakeLocked wakes all goroutines that wait for a change. The caller must hold w.mu.
 func (w *lineWriter) wakeLocked() {
-	close(w.changed)
-	w.changed = make(chan struct{})
+	if w.changed != nil {
+		close(w.changed)
+		w.changed = nil
+	}
+}
+
+// changeLocked returns the channel that the next wakeLocked closes. The caller must hold w.mu.
+func (w *lineWriter) changeLocked() <-chan struct{} {
+	if w.changed == nil {
+		w.changed = make(chan struct{})
+	}
+	return w.changed
 }
 
 // waitChannel returns nil if everything before the position end has been written, or
@@ -2323,7 +2338,7 @@ func (w *lineWriter) waitChannel(end int64) <-chan struct{} {
 	if w.written >= end || w.stopped {
 		return nil
 	}
-	return w.changed
+	return w.changeLocked()
 }
 
 // finish writes what is queued. It blocks until the queue is empty and no goroutine writes,
@@ -2335,7 +2350,7 @@ func (w *lineWriter) finish(d time.Duration) bool {
 	for {
 		w.mu.Lock()
 		w.held = false
-		finished, changed := !w.writing && len(w.buf) == 0, w.changed
+		finished, changed := !w.writing && len(w.buf) == 0, w.changeLocked()
 		if finished || time.Until(deadline) <= 0 {
 			w.stopped, w.buf = true, nil
 			w.wakeLocked()
