@@ -1552,10 +1552,7 @@ const (
 	codeVersion    = -32022
 )
 
-// coded returns an error of the protocol. It must not be inlined: with Go 1.26 that makes the example
-// hello 8 KB larger.
-//
-//go:noinline
+// coded returns an error of the protocol.
 func coded(code int, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
