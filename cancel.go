@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 4.1.0, 2026-11-27. The SHA-256 of this file is in CHANGES.md of example.com/mcp.
+// Version 4.1.0, 2026-11-28. The SHA-256 of this file is in CHANGES.md of example.com/mcp.
 
 package mcp
 
