@@ -190,6 +190,7 @@ func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.C
 // the last of these has been printed. Responses that come at the last moment have graceTime more.
 //
 //	open ends ─▶ up to CancelDelay ─▶ cancelHandlers ─▶ up to WaitDelay ─▶ deadline ─▶ graceTime ─▶ lastMoment
+//	                                  out.hold, if the client has closed its end       out.finish, up to lastMoment
 //
 // When idle is closed, the WaitGroup counts nothing. When ended is closed, cancelHandlers has returned
 // too.
@@ -205,8 +206,8 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		close(idle)
 	}()
 	c.endConversation(cause)
-	// A timer, and not a context: a context below c.ctx might end only after those of all handlers, because
-	// c.ctx ends its children one by one.
+	// Not by one context below c.ctx with a timeout: c.ctx ends its children one by one, so among very many handlers
+	// that context could end late, and the wait would be longer than WaitDelay.
 	if c.srv.CancelDelay > 0 {
 		select {
 		case <-idle:
@@ -432,9 +433,14 @@ func (t *tracer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// endOnSignal returns a context that the first signal ends, with a cause that names
-// the signal since Go 1.26. The second signal has its default effect. The caller must call
-// stop when the session has ended; the signals are then ignored for a second.
+// endOnSignal returns a context that ends with parent or with the first signal, and then has a cause that
+// names the signal since Go 1.26. The caller must call stop when the session has ended. The effect of a
+// signal:
+//
+//	before ctx has ended                it ends ctx
+//	after a signal that has ended ctx   its default
+//	after parent has ended              none, until a second after stop
+//	in the second after stop            none, unless a signal has ended ctx
 func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context, stop func()) {
 	if which == nil {
 		which = []os.Signal{os.Interrupt, syscall.SIGTERM, sighup}
@@ -447,8 +453,7 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	}
 	ctx, release := signal.NotifyContext(parent, which...)
 	unwatch := context.AfterFunc(ctx, func() {
-		// After a signal the next one has its default effect. If parent has ended, signals are still caught
-		// until a second after stop, and have no effect, because ctx has ended already.
+		// Otherwise parent has ended, and signals are still caught.
 		if parent.Err() == nil {
 			release()
 		}

@@ -597,7 +597,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	panicUnless(goType.jsonType == "object" || goType.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
 	in := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, goType, &found), typed: goType}
-	in.mustFit = found.typeSaysMore || byHand // a schema by hand may say less than the type requires
+	in.mustFit = byHand || found.typeSaysMore // a schema by hand may always say less than the type requires
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
 	for _, f := range in.listed.fields {
 		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
@@ -629,8 +629,8 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 			}
 			return call(ctx, r, in, out)
 		},
-		output:    output,
-		notObject: t.OutputSchema != nil && string(member(t.OutputSchema, "type")) != `"object"`,
+		output:      output,
+		needsObject: string(member(t.OutputSchema, "type")) == `"object"`,
 	})
 	if n := len(found.warnings); n > 0 { // in one line of at most 200 bytes
 		line := bytes.ToValidUTF8([]byte(found.warnings[0][:min(len(found.warnings[0]), 180)]), nil)
@@ -1021,9 +1021,9 @@ type item struct {
 	match func(uri string) (vars map[string]string, ok bool) // is called for templates
 	run   responder
 
-	output    *schema                 // of a tool: the output schema, or nil
-	notObject bool                    // of a tool: the output schema is not that of an object
-	complete  map[string]CompleteFunc // of the arguments of a prompt, and the variables of a template
+	output      *schema                 // of a tool: the output schema, or nil
+	needsObject bool                    // of a tool: it has an output schema, which is that of an object
+	complete    map[string]CompleteFunc // of the arguments of a prompt, and the variables of a template
 }
 
 // An itemList holds the items of one kind. Adding, replacing and removing an item is cheap,
@@ -1059,7 +1059,7 @@ func (s *Server) addItem(k kind, it *item) {
 		it.place = old.place
 		it.place.Value = it
 	} else {
-		old = new(item) // which is listed nowhere
+		old = new(item) // which is not listed, so that one that is not listed either is no change
 		it.place = l.inOrder.PushBack(it)
 	}
 	l.byName[it.name], l.copied = it, nil
@@ -1478,7 +1478,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 		isChoice := f.schema.jsonType == "array" && f.schema.items.jsonType == "string" && f.tag.Get("enum") != ""
 		isScalar := f.schema.jsonType != "array" && f.schema.jsonType != "object" && f.schema.encoding == "" && f.schema.fromMethod == nil
 		panicUnless(isChoice || isScalar, "mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
-		if isChoice && rev.knows(featureForms) && !rev.knows(featureChoices) {
+		if isChoice && rev.knows(featureForms) && !rev.knows(featureChoices) { // without forms, request.ask says so
 			return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
 		}
 	}
@@ -1509,7 +1509,7 @@ func ElicitSchema(ctx context.Context, message string, schema json.RawMessage) (
 		return nil, fmt.Errorf("mcp: ElicitSchema: %w", err)
 	}
 	capability := "elicitation"
-	// A client that names modes must name this one too.
+	// "elicitation":{} means forms. A client that names modes must name this one too: {"url":{}} means no forms.
 	if hasCapability(requestOf(ctx).caps, "elicitation.url") {
 		capability = "elicitation.form"
 	}
@@ -1764,19 +1764,22 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 }
 
 // schema describes t. The methods of t come first, because they decide what encoding/json
-// reads and writes:
+// reads and writes. Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise, and its
+// text method likewise:
 //
-//	   t                                          is listed as               s describes
-//	1  has its JSON method and JSONSchema         what JSONSchema returns    any JSON
-//	2  has its JSON method alone                  nothing                    any JSON
-//	3  has only the other JSON method             nothing                    JSON of its kind
-//	4  has JSONSchema alone                       what JSONSchema returns    JSON of its kind
-//	5  has its text method                        a string                   a string
-//	6  any other                                  its kind                   JSON of its kind
+//	t                                     the schema that is returned describes
+//	has its JSON method, or is a Number   any JSON
+//	has its text method, or is a Time     a string
+//	any other                             JSON of its kind
 //
-// Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise. A json.Number is as in row 2,
-// and a time.Time as in row 5. If nothing is listed, the author must write a schema by hand; arguments then
-// have to be valid by s too.
+//	t                                     is listed as
+//	has JSONSchema, and its JSON method   what JSONSchema returns
+//	has JSONSchema, and no JSON method    what JSONSchema returns
+//	has a JSON method otherwise           nothing: the author must write a schema by hand
+//	any other                             what the schema describes
+//
+// If only the other JSON method is there, JSONSchema describes the other direction, and is not called. If
+// nothing is listed, arguments have to be valid by the schema that is returned, and by the one by hand.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1790,13 +1793,12 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	has := reflect.PointerTo(t).Implements
 	reads := has(reflect.TypeFor[json.Unmarshaler]()) && !isTime
 	writes := has(reflect.TypeFor[json.Marshaler]()) && !isTime
-	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments // rows 1 and 2
-	onlyOther := (reads || writes) && !methodDecides                                   // row 3
-	// In row 3, JSONSchema describes the other direction, and is not called.
+	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments
+	onlyOther := (reads || writes) && !methodDecides
 	if !onlyOther && d.why != forNulls {
 		s.fromMethod = schemaFromMethod(t, where, methodDecides)
 	}
-	if (reads || writes || isNumber) && s.fromMethod == nil { // rows 2 and 3
+	if (reads || writes || isNumber) && s.fromMethod == nil {
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
 	switch k := t.Kind(); {
@@ -1853,11 +1855,7 @@ type describer interface{ JSONSchema() json.RawMessage }
 // others. It panics if the schema is invalid.
 func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.RawMessage {
 	v, ok := reflect.New(t).Interface().(describer)
-	for i := 0; ok && !methodDecides && t.Kind() == reflect.Struct && i < t.NumField(); i++ {
-		f := t.Field(i)
-		ok = !f.Anonymous || !reflect.PointerTo(f.Type).Implements(reflect.TypeFor[describer]()) && !f.Type.Implements(reflect.TypeFor[describer]())
-	}
-	if !ok {
+	if !ok || !methodDecides && embedsDescriber(t) {
 		return nil
 	}
 	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
@@ -1865,6 +1863,18 @@ func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.Raw
 	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
 	parseSchema(&own, where, forResults, anything, new(findings)) // for arguments it is parsed again, as a part of the whole
 	return own
+}
+
+// embedsDescriber reports whether t is a struct with an embedded field that has a method JSONSchema.
+func embedsDescriber(t reflect.Type) bool {
+	isDescriber := reflect.TypeFor[describer]()
+	for i := 0; t.Kind() == reflect.Struct && i < t.NumField(); i++ {
+		f := t.Field(i)
+		if f.Anonymous && (f.Type.Implements(isDescriber) || reflect.PointerTo(f.Type).Implements(isDescriber)) {
+			return true
+		}
+	}
+	return false
 }
 
 // ranges holds the bounds of integers that a schema shows. The range of an int differs between
@@ -1901,7 +1911,8 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && string(dflt) != "null"
 		for _, word := range strings.Fields(string(f.tag)) {
-			// A word of a value is no key: a quote in it is written \", and one that ends it has nothing after it.
+			// In enum:"a,b" jsonschema:"a \"title:\" before title:" only enum and jsonschema are keys: before a quote
+			// inside of a value there is a backslash, and after the quote that ends a value there is nothing.
 			key, value, _ := strings.Cut(word, `:"`)
 			isName := func(name string) bool { return strings.EqualFold(name, key) }
 			for _, tag := range misspelledTags {
@@ -1980,7 +1991,7 @@ func (f *field) checkTags() {
 		"other keywords have tags of their own, such as enum:\"a,b\"", doc)
 	s := f.schema
 	if s.fromMethod != nil {
-		s = anything // its method says what the tags below would
+		s = anything // its method says what the tags below would, so each of them is an error
 	}
 	format, hasFormat := f.tag.Lookup("format")
 	panicUnless(!hasFormat || s.isPlainText() && slices.Contains([]string{"email", "uri", "date", "date-time"}, format), f.where,
@@ -2017,7 +2028,7 @@ func (s *schema) isPlainText() bool {
 	return s.jsonType == "string" && !s.hasTextMethod && s.encoding == ""
 }
 
-// isReadByMethod reports whether a method of the type that is described may refuse a value that s allows. The
+// isReadByMethod reports whether a method reads values, which have a schema but may be refused by the method. The
 // text of a time.Time is checked by its format instead.
 func (s *schema) isReadByMethod() bool {
 	return s.fromMethod != nil && s.jsonType == "" || s.hasTextMethod && s.format == ""
@@ -2068,10 +2079,12 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
 	level := len(around) + 1
+	containsItself := slices.Contains(around, s.typ)
 	// A list cannot be cut, so the object around it is, if the list is too deep.
 	isTooDeep := func(inner *schema) bool { return level+inner.listDepth() > maxLevels }
-	mustCut := len(b) > maxSchema || level >= maxLevels || slices.Contains(around, s.typ) || s.others != nil && isTooDeep(s.others) ||
+	hasTooDeep := s.others != nil && isTooDeep(s.others) ||
 		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
+	mustCut := containsItself || hasTooDeep || level >= maxLevels || len(b) > maxSchema
 	around = append(around, s.typ)
 	switch {
 	case s.jsonType == "array":
@@ -2209,7 +2222,9 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		s.jsonType = besidesNull[0]
 	}
 	if s.jsonType == p.typed.jsonType {
-		s.typ, s.encoding = p.typed.typ, p.typed.encoding // which the schema of a type says only in its description
+		// So checkRange knows the bits of a number, and checkText that a text is base64, which a schema of a type
+		// says only in its description.
+		s.typ, s.encoding = p.typed.typ, p.typed.encoding
 	}
 	for i, word := range boundWords[s.jsonType] {
 		if num := node[word]; num != nil {
@@ -2271,6 +2286,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	if s.jsonType == "string" && string(node["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
+	// From here on s is complete but for its default, and values are read by it.
 	isValid := func(val string) bool {
 		_, err := (&rules{listed: s}).read([]byte(val), fromTag)
 		return err == nil
@@ -2380,7 +2396,7 @@ func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 	}
 	to := target(reflect.ValueOf(v).Elem())
 	if in.typed.jsonType != "object" || to.Kind() != reflect.Struct {
-		return notValid(setAny(to, raw))
+		return asFault(setAny(to, raw))
 	}
 	var c checker
 	for name, val := range members(raw) {
@@ -2533,9 +2549,16 @@ func (s *schema) describesMembers() bool {
 	return s.fields != nil || s.others != nil || !s.allowsOthers
 }
 
-// converted returns raw, or the value that is meant by it if s does not allow raw. Models send numbers,
-// booleans, lists and objects as JSON inside of a text, one text for a list of texts, and numbers for
-// texts. PHP writes an empty object as an empty list.
+// converted returns raw, or the value that is meant by it if s does not allow raw:
+//
+//	raw                    s needs           converted
+//	"", "null"             a list of texts   null, which is valid if the list is optional
+//	5                      a text            "5", of arguments only
+//	"5", "true", "[1,2]"   what is inside    5, true, [1,2]
+//	[], "[]"               an object         {}, as PHP does not distinguish them
+//	"a"                    a list of texts   ["a"]
+//
+// The first row that fits counts.
 func (s *schema) converted(raw []byte, from origin) []byte {
 	if from == fromTag || s.jsonType == "" || s.allowsType(raw) {
 		return raw
@@ -2547,10 +2570,10 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	isListOfTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
 	value, err := compactJSON(inside)
 	switch {
-	case isListOfTexts && (string(raw) == `""` || string(inside) == "null"): // no list, which is valid if the list is optional
+	case isListOfTexts && (string(raw) == `""` || string(inside) == "null"):
 		return []byte("null")
 	// A JavaScript client may have rounded a number of more than 15 digits.
-	case jsonTypeOf(raw) == "number" && from == fromCall && s.isPlainText() && isPlain(raw) &&
+	case jsonTypeOf(raw) == "number" && from == fromCall && s.isPlainText() && hasOnlyDigits(raw) &&
 		len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0":
 		return join(nil, `"`, string(raw), `"`)
 	case err == nil && s.allowsType(value):
@@ -2685,7 +2708,7 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 	// A null is not tried, because a pointer takes it without the method. The method gets a copy, because it may
 	// write to it, and raw may be a default in a schema.
 	if s.isReadByMethod() && len(c.faults) == before && raw[0] != 'n' {
-		c.addFault(notValid(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw))))
+		c.addFault(asFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw))))
 	}
 	return raw
 }
@@ -2773,11 +2796,12 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 	return nil
 }
 
-// plainNumber returns a number without an exponent, and a whole one without a fraction. A number stays as it
-// was written if a float64 does not keep all of its digits, or if it would have more than 20, which no Go
-// integer holds. A number that is too small for a float64 is 0.
+// plainNumber returns a number without an exponent, and a whole one without a fraction: 5 for 5.0, and 1200
+// for 1.2e3. A number stays as it was written if a float64 does not keep all of its digits, as of
+// 9007199254740993.0, or if it would have more than 20, which no Go integer holds, as 1e400, which is
+// infinite. A number that is too small for a float64 is 0.
 func plainNumber(num []byte) []byte {
-	if isPlain(num) && string(num) != "-0" {
+	if hasOnlyDigits(num) && string(num) != "-0" {
 		return num
 	}
 	f, _ := strconv.ParseFloat(string(num), 64)
@@ -2795,14 +2819,14 @@ func significantDigits(num string) string {
 	return strings.Trim(whole+fraction, "-0")
 }
 
-// isPlain reports whether a number has neither a fraction nor an exponent.
-func isPlain(num []byte) bool {
+// hasOnlyDigits reports whether a number has neither a fraction nor an exponent, but perhaps a minus.
+func hasOnlyDigits(num []byte) bool {
 	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
 }
 
 // isInteger reports whether a JSON number is whole, as far as a float64 can tell.
 func isInteger(num []byte) bool {
-	if isPlain(num) {
+	if hasOnlyDigits(num) {
 		return true
 	}
 	f, _ := strconv.ParseFloat(string(num), 64) // infinite if it is too large
@@ -2816,9 +2840,9 @@ func isLess(a, b string) bool {
 	return f < g
 }
 
-// notValid formats an error of encoding/json or of a type's own method, in one line and in words of
-// JSON. It returns nil if err is nil.
-func notValid(err error) error {
+// asFault returns an error of encoding/json or of a type's own method in one line and in words of JSON.
+// It returns nil if err is nil.
+func asFault(err error) error {
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		err = errors.New(cmp.Or(wrong.Field, "the value") + " must not be a JSON " + wrong.Value)
 	}
@@ -2848,7 +2872,7 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 		return nil
 	case f.hasStringOption: // which encoding/json knows
 		object := closeWith(appendMember([]byte("{"), []byte(name), raw), "}")
-		return notValid(json.Unmarshal(object, v.Addr().Interface()))
+		return asFault(json.Unmarshal(object, v.Addr().Interface()))
 	}
 	for _, i := range f.index {
 		v = target(v).Field(i)
@@ -2873,7 +2897,7 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 			v.SetUint(n)
 		}
 	default:
-		return notValid(setAny(v, raw))
+		return asFault(setAny(v, raw))
 	}
 	return nil
 }
@@ -2948,6 +2972,7 @@ func (s *schema) filled(raw []byte, strict bool, c *checker) []byte {
 		return []byte(instead)
 	case string(raw) == "null" && strict:
 		c.addFault(errors.New("is null, which the output schema does not allow"))
+		return raw
 	case s.fields == nil && s.others == nil && s.items == nil:
 		return raw
 	}
@@ -3222,7 +3247,7 @@ func skipString(b []byte, i int) int {
 
 // skipPlain returns the index of the first quote, backslash or control character in
 // s[i:], or len(s). Its last loop would do. The first one examines eight bytes at a time, because texts
-// may be long: each byte of w is one of them.
+// may be long: the lowest byte of w is s[i], and the highest s[i+7].
 func skipPlain[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
 	for ; i < len(s)-7; i += 8 {
@@ -3266,7 +3291,7 @@ func isValidID(raw []byte) bool {
 		return len(raw) > 0 && raw[0] == '"' && bytes.Equal(raw, cleanJSON(bytes.Clone(raw)))
 	}
 	whole, fraction, _ := bytes.Cut(raw, []byte("."))
-	return isPlain(whole) && len(bytes.Trim(fraction, "0")) == 0 // 5.0 is an integer, too
+	return hasOnlyDigits(whole) && len(bytes.Trim(fraction, "0")) == 0 // 5.0 is an integer, too
 }
 
 // unquote returns the text of quoted, which is valid JSON or nil, and reports whether it is a

@@ -70,12 +70,15 @@ import (
 type session struct {
 	srv *Server
 
-	// A session ends in these steps. If r ends or fails, open ends. If w fails or the
-	// context of Serve ends, ctx ends, and open with it. The cause of open is the reason.
-	// Then ctx ends, at once or after CancelDelay, and the lines that were read before
-	// are answered with the reason. Once nothing is in progress any more, or WaitDelay
-	// has passed, the writer is stopped and Serve returns. In comments, the session has
-	// ended when open has.
+	// A session ends in two steps, and each of them ends a context, with the reason as its cause:
+	//
+	//	r ends or fails                     open ends, and ctx at once or after CancelDelay
+	//	w fails, or the context of Serve    ctx ends, and open with it
+	//	ends
+	//
+	// When open has ended, nothing can be asked; in comments, the session has ended. When ctx has, handlers
+	// are cancelled, and requests that were read before are answered with the reason. Once nothing is in
+	// progress any more, or WaitDelay has passed, the writer is stopped and Serve returns.
 	ctx    context.Context // parent of the contexts of all handlers
 	cancel context.CancelCauseFunc
 	open   context.Context // below ctx
@@ -162,7 +165,7 @@ type request struct {
 	changes int               // of the list in the response
 	run     responder
 
-	// The fields below are guarded by session.mu, once the handler runs.
+	// The fields below are guarded by session.mu, once r is in session.requests.
 	place        *list.Element // in session.waiting; nil if it does not wait
 	rounds       rounds        // set before the handler runs
 	progress     float64       // the last value that was reported
@@ -188,7 +191,12 @@ type topic struct{ list, uri string }
 type inputRequest struct{ key, method, params string }
 
 // A rounds is the questions of a request of the modern era, and the client's answers. A requestState
-// holds the exported fields.
+// holds the exported fields. For example, a handler asks Q twice, and 5x is the checksum of Q:
+//
+//	round  the handler asks    answers, by key  its result asks
+//	1      Q                   none             5x-0
+//	2      Q (5x-0), Q         5x-0             5x-1
+//	3      Q (5x-0), Q (5x-1)  5x-0, 5x-1       nothing
 type rounds struct {
 	// Of this round and of earlier ones. They are omitted, and not null, if there are none.
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
@@ -384,7 +392,8 @@ const maxInline, longText = time.Millisecond, 256 << 10
 // For example, A lends the turn and runs a handler. After a millisecond the timer passes the turn to a
 // new goroutine, B, which reads on. When the handler returns, A cannot take the turn, so it writes its
 // response and exits. But if B has just lent the turn, to write to a client that reads slowly, A takes it
-// and reads on. Then B cannot, and exits after the Write.
+// and reads on. When B's Write ends, B cannot take the turn and exits, unless A has lent it again meanwhile:
+// then B has it, and A will exit.
 //
 // So a loan belongs to no goroutine: the first that takes the turn has it, and two never read at once. No
 // goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
@@ -446,7 +455,10 @@ func (c *session) readLines() {
 	for hasTurn && !ended && !c.out.isStopped() {
 		c.waitForRoom()
 		m, err := c.nextMessage()
-		acquired := m == nil && c.out.acquire() // the turn to write: if no line is left, what is queued is written
+		mustWrite := false
+		if m == nil { // before a Read that may block, and before the end, what is queued is written
+			mustWrite = c.out.acquire()
+		}
 		switch {
 		case m != nil:
 			if time.Since(began) > maxInline { // queued responses have waited long enough
@@ -457,7 +469,7 @@ func (c *session) readLines() {
 				c.turn.lend(len(m))
 				hasTurn = c.handleRequest(r, true) // if the handler calls runtime.Goexit, this does not return
 			}
-		case acquired:
+		case mustWrite: // err comes again
 			c.turn.lend(0)
 			c.out.writeAll()
 			hasTurn = c.turn.take()
@@ -488,8 +500,8 @@ const outputBound = 16 << 20
 // because requests must still be answered.
 func (c *session) waitForRoom() {
 	for c.ctx.Err() == nil {
-		full := c.out.waitChannel(c.out.position() - outputBound)
-		if full == nil {
+		changed := c.out.waitChannel(c.out.position() - outputBound)
+		if changed == nil {
 			return
 		}
 		c.out.start()
@@ -497,7 +509,7 @@ func (c *session) waitForRoom() {
 			c.endInput(err)
 		}
 		select {
-		case <-full:
+		case <-changed:
 		case <-c.ctx.Done():
 		case more := <-c.in.ahead:
 			c.in.add(more)
@@ -758,13 +770,13 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	r := &request{session: c, id: e.id, key: idKey(e.id), method: unquoteBytes(e.method), params: e.params}
 	r.service = c.srv.findMethod(string(r.method))
 	err := r.check()
-	holder, inUse := c.holder(r.key)
+	earlier, inUse := c.holder(r.key)
 	// A valid initialize ends the requests of the session before, of which one may have its id.
-	replacesHolder := err == nil && r.service.opensSession && holder != nil && !holder.rev.modern()
+	endsEarlier := err == nil && r.service.opensSession && earlier != nil && !earlier.rev.modern()
 	switch {
 	case len(e.jsonrpc) == 0 || e.jsonrpc[0] != '"' || string(unquoteBytes(e.jsonrpc)) != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
-	case inUse && !replacesHolder:
+	case inUse && !endsEarlier:
 		// Without the id: refuseMessage looks again, and would send it if the first request has ended since.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 	case c.ctx.Err() != nil:
@@ -992,7 +1004,7 @@ func (r *request) discover() (line []byte, run responder) {
 	c := r.session
 	b := join(r.beginResponse(), `"supportedVersions":`, modernVersions, `,`)
 	b = r.appendCaching(c.appendCapabilities(b, c.srv.offeredKinds()), true)
-	return join(b, `"_meta":{"`+keyServer+`":`, c.serverInfo, `}}}`), nil
+	return join(b, `"_meta":{"`+keyServer+`":`, c.serverInfo, `}}}`), nil // endResponse has only the identity
 }
 
 // listItems returns a list, which has one page. If a tool has Tool.Enabled, a handler makes
@@ -1021,7 +1033,7 @@ func (r *request) listResponse(items []*item, mayCache bool) []byte {
 	b := join(slices.Grow(r.beginResponse(), size), `"`, kindNames[k], `":[`)
 	for _, it := range items {
 		encoded := it.encoded
-		if encoded != nil && it.notObject && !r.rev.knows(featureAnyOutput) {
+		if encoded != nil && it.output != nil && !it.needsObject && !r.rev.knows(featureAnyOutput) {
 			encoded = closeWith(copyMembersExcept([]byte("{"), encoded, "outputSchema"), "}")
 		}
 		if encoded != nil {
@@ -1273,7 +1285,8 @@ func (c *session) beginRequest(r *request) (inline *request) {
 //	it calls Goexit     a lent turn passes to another goroutine, because the caller's goroutine ends
 //	it panics           the same, so that there is one way
 //
-// It calls Done before it writes. Otherwise a client that does not read would look like a handler that does
+// A turn that passes takes its count in the WaitGroup along. The deferred function calls Done for the
+// request, and before it writes. Otherwise a client that does not read would look like a handler that does
 // not return. The end of the session waits for the writer, too.
 func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 	var line []byte
@@ -1350,7 +1363,7 @@ func (s *Server) intercepted(run responder) responder {
 				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 			}
 			defer close(ended)
-			// What Intercept derives its context from may outlive the request; the handler's must not.
+			// Intercept's context may outlive the request, as one of context.WithoutCancel does; the handler's must not.
 			ctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
 			stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
@@ -1370,8 +1383,8 @@ func (s *Server) intercepted(run responder) responder {
 			switch {
 			case made == nil && err == nil:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			// Without a line, the error of next is the response by itself. With one it is an error of this library, so
-			// comparing it does not panic, as it may for an error of a handler's own type.
+			// An error of next with a line is one of this library, so comparing it does not panic, as it may for an error
+			// of a handler's own type. Without a line nothing is compared: err alone is sent, whoever made it.
 			case made != nil && (err == nil || made.line != nil && err == made.err):
 				line, err = made.line, made.err
 			}
@@ -1600,7 +1613,7 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 		return nil, r.unsendable(err)
 	case string(raw) == "null": // no output, which an output schema does not allow
 		return r.resultResponse(&Result{})
-	case raw[0] != '{' && r.item.output != nil && !r.item.notObject:
+	case raw[0] != '{' && r.item.needsObject:
 		return nil, r.unsendable(errNoOutput)
 	}
 	return r.textResponse(string(raw), raw, false), nil
@@ -1626,7 +1639,7 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 	}
 	dropNulls(&structured)
 	// The official clients refuse such a result.
-	if r.item.output != nil && !res.IsError && (structured == nil || structured[0] != '{' && !r.item.notObject) {
+	if r.item.output != nil && !res.IsError && (structured == nil || structured[0] != '{' && r.item.needsObject) {
 		return nil, r.unsendable(errNoOutput)
 	}
 	content := res.Content
@@ -1909,8 +1922,9 @@ func (r *request) answerTo(method, params string) (json.RawMessage, error) {
 // responds, or until ctx, r or the session ends.
 //
 // The call is in the map before the request is sent, because the client may respond at once. The
-// goroutine that removes a call from the map ends it: acceptResponse sends it the response,
-// and withdrawLocked cancels it. When the session ends, all calls in the map receive the reason.
+// goroutine that removes it from the map ends the question: acceptResponse sends the response to the
+// channel, and withdrawLocked tells the client that no response is needed. When the session ends, the
+// channels of all calls in the map receive the reason.
 // If r has already been answered or cancelled, nothing is sent, and the context of r ends in a moment.
 func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	c.turn.pass() // this goroutine may have lent the turn to read, and the response must be read
@@ -1943,8 +1957,9 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 	return bytes.Clone(a.result), a.err
 }
 
-// withdrawLocked ends a call if it is still in the map, and queues a notification for the client
-// unless the session has ended. The caller must hold c.mu.
+// withdrawLocked removes a call from the map, if it is there, and tells the client that no response is
+// needed, unless the session has ended. The goroutine that waits for the response is not told: its context
+// has ended or ends. The caller must hold c.mu.
 func (c *session) withdrawLocked(id string) {
 	_, isPending := c.pending[id]
 	delete(c.pending, id)
@@ -2001,11 +2016,12 @@ func (r *request) inputRequired(now rounds) []byte {
 // seal returns a requestState: the rounds so far, and a checksum of them and of the call
 // that they belong to.
 //
-// A requestState needs no secret. It holds only answers that this client has sent, and
-// the client could send these, or different ones, in the inputResponses of any round. So
-// a forged state gains nothing. The checksum finds mistakes: a state that was damaged, or
-// that belongs to another call, is refused. Unless [Server.Checksum] is set, the checksum
-// depends on a random seed of the Server, so other Servers refuse the state too.
+// A requestState needs no secret against the client. It holds only answers that this client has
+// sent, and the client could send these, or different ones, in the inputResponses of any round. The
+// checksum finds mistakes: a state that was damaged, or that belongs to another call, is refused.
+// But the texts of questions may come from a model, and nobody must find two questions with one
+// checksum, because the answer to one would count for the other. So checksums depend on a random
+// seed of the Server, or on the key that [Server.Checksum] should have.
 func (r *request) seal(so rounds) string {
 	raw, _ := json.Marshal(so) // the answers are valid JSON already
 	encoded := base64.RawURLEncoding.EncodeToString(raw)
