@@ -616,7 +616,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 	case !e.isUTF8: // a request, whose caller would wait for ever without the id
 		c.refuseMessage(e.id, coded(codeParse, notUTF8))
 	case e.id != nil && !isValidID(e.id):
-		c.refuseMessage(nil, invalid("id must be a string or an integer"))
+		c.refuseMessage(nil, invalid("id must be an integer, or a string without U+2028, U+2029 and escapes of half a character"))
 	case len(e.method) == 0 || e.method[0] != '"':
 		c.refuseMessage(e.id, invalid("a message must be an object whose method is a string"))
 	case e.id == nil:
@@ -821,7 +821,7 @@ func (r *request) check() *Error {
 	case r.meta != nil && r.meta[0] != '{':
 		return badParams("_meta must be an object")
 	case r.token != nil && !isValidID(r.token):
-		return badParams("progressToken must be a string or an integer")
+		return badParams("progressToken must be an integer, or a string without U+2028, U+2029 and escapes of half a character")
 	case len(r.token) > maxRepeated:
 		return badParams("progressToken is too long")
 	}

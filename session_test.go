@@ -579,8 +579,8 @@ func TestInvalidRequests(t *testing.T) {
 		{s, ` tools/call {"arguments":{}}`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call`, "! -32602 Invalid params: name is required"},
 		{s, ` tools/call {"name":7}`, "! -32602 Invalid params: name is required"},
-		{s, ` tools/call {"name":"slow","_meta":{"progressToken":1.5}}`, "! -32602 Invalid params: progressToken must be a string or an integer"},
-		{s, ` tools/call {"name":"slow","_meta":{"progressToken":"\ud83d"}}`, "! -32602 Invalid params: progressToken must be a string or an integer"},
+		{s, ` tools/call {"name":"slow","_meta":{"progressToken":1.5}}`, "! -32602 Invalid params: progressToken must be an integer, or a string without U+2028, U+2029 and escapes of half a character"},
+		{s, ` tools/call {"name":"slow","_meta":{"progressToken":"\ud83d"}}`, "! -32602 Invalid params: progressToken must be an integer, or a string without U+2028, U+2029 and escapes of half a character"},
 		{s, ` resources/subscribe {}`, "! -32602 Invalid params: uri is required"},
 		{s, ` resources/unsubscribe {"uri":["demo://a"]}`, "! -32602 Invalid params: uri is required"},
 		{s, `+ subscriptions/listen`, noFilter},
@@ -780,7 +780,7 @@ func TestSecondInitialize(t *testing.T) {
 			{`"id":1`, `"id":2`, "null! -32600 Invalid Request: id 2 is in use"}, // a modern request has it
 			{`"id":1,`, ``, ""},
 			{`"id":1,`, `"id":3,"x":"` + "\xe9" + `",`, "3! -32700 Parse error: not UTF-8"},
-			{`"id":1`, `"id":true`, "null! -32600 Invalid Request: id must be a string or an integer"},
+			{`"id":1`, `"id":true`, "null! -32600 Invalid Request: id must be an integer, or a string without U+2028, U+2029 and escapes of half a character"},
 			{`{"jsonrpc":"2.0","id":1`, `[{"jsonrpc":"2.0","id":4`, "4! -32600 Invalid Request: initialize must not be part of a batch"},
 			{`"params":{`, `"params":{` + modernParams + `,`, "null! -32600 Invalid Request: id 1 is in use"},
 		} {
@@ -1516,7 +1516,7 @@ func TestBatches(t *testing.T) {
 		{"mixed", b, `
 			> [ {"jsonrpc":"2.0","id":1,"method":"ping"} , 1,{"jsonrpc":"2.0","id":null,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},[` + pingLine + `],{"jsonrpc":"2.0","id":5,"result":{}},{"jsonrpc":"2.0","id":"]","method":"ping"}]
 			< 1 {}` + notAnObject + `
-			< null! -32600 Invalid Request: id must be a string or an integer` + notAnObject + `
+			< null! -32600 Invalid Request: id must be an integer, or a string without U+2028, U+2029 and escapes of half a character` + notAnObject + `
 			< "]" {}`},
 		{"each response is a line", b, `
 			> [` + slow + `,{"jsonrpc":"2.0","id":2,"method":"ping"},` + slow + `]
