@@ -112,8 +112,9 @@ func (c *session) removeLocked(r *request) {
 
 // ---- the end of a session ----
 
-// graceTime is how long responses may be written after WaitDelay has passed. A write to the trace may take
-// as long, so that the trace does not delay the end more than that.
+// graceTime is how long responses may be written after WaitDelay has passed: if one handler takes all of
+// that time, those of the others have been held until then. It is enough to fill a pipe, and hardly delays
+// the end. A write to the trace may take as long, too.
 const graceTime = 100 * time.Millisecond
 
 // endInput is called with the error of r when r has ended or failed. After the end of the
@@ -184,7 +185,7 @@ func (r *request) notStarted() *Error { return coded(codeInternal, r.session.cau
 // cause returns why the session has ended. When ctx ends, open ends a moment later.
 func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.Cause(c.ctx)) }
 
-// waitForEnd blocks until the session has ended, and returns the error of Serve. It waits for the
+// waitForEnd blocks until Serve may return, and returns its error. It waits for the
 // end of the input or of ctx, then up to CancelDelay for the handlers, cancels those that remain,
 // and waits up to WaitDelay for them, for the output and for the reports: printed is closed when
 // the last of these has been printed. Responses that come at the last moment have graceTime more.
@@ -206,8 +207,8 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		close(idle)
 	}()
 	c.endConversation(cause)
-	// Not by one context below c.ctx with a timeout: c.ctx ends its children one by one, so among very many handlers
-	// that context could end late, and the wait would be longer than WaitDelay.
+	// A context below c.ctx with a timeout would do, but c.ctx ends its children one by one: among very many handlers
+	// it could end late, and the wait would be longer than WaitDelay.
 	if c.srv.CancelDelay > 0 {
 		select {
 		case <-idle:
@@ -338,7 +339,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil { // as in an empty root directory
-		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number
+		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number, so each Read fails
 		_ = null.Close()
 	}
 	stdin, stdout := *os.Stdin, *os.Stdout
@@ -459,7 +460,7 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 		}
 	})
 	return ctx, func() {
-		unwatch() // otherwise a signal of the last second would release, and the next one end main
+		unwatch() // so that a signal in the second after stop has no effect, and another one neither
 		time.AfterFunc(time.Second, release)
 	}
 }

@@ -85,6 +85,20 @@ func TestCausesAreCanceled(t *testing.T) {
 	}
 }
 
+// If a handler returns the error of its context, only the text of the cause is sent: a cause that is an *Error
+// does not fail the request.
+func TestCauseIsText(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		add(&s.Server, "sleep", func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+		c := serve(t, &s.Server)
+		c.send("1+ call sleep")
+		synctest.Wait()
+		c.cancel(&Error{Code: 77, Message: "shutting down"})
+		c.ends(0, nil)
+		c.want("1+ failed shutting down")
+	})
+}
+
 // ---- the table of endings ----
 
 // Each row of the table at the top of cancel.go: the cause, the response, and what

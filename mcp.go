@@ -302,13 +302,13 @@ type Server struct {
 	Checksum func(data []byte) string
 
 	mu       sync.Mutex // guards the fields below
-	lists    [listKinds]itemList
-	offered  kindSet // the kinds of which an item was added, and logging if there is a LogHandler; never cleared
-	sessions map[*session]struct{}
-	methods  map[string]*service // of AddMethod
-	reports  []string            // that wait to be printed by a session
-	dropped  int                 // reports above maxReports
-	seed     maphash.Seed        // of checksums if Checksum is nil; made with the first session
+	lists    [listCount]itemList
+	offered  kindSet               // the kinds of which an item was added, and logging if there is a LogHandler; never cleared
+	sessions map[*session]struct{} // nil until the first session, and not nil any more when it has ended
+	methods  map[string]*service   // of AddMethod
+	reports  []string              // that wait to be printed by a session
+	dropped  int                   // reports above maxReports
+	seed     maphash.Seed          // of checksums if Checksum is nil; made with the first session
 }
 
 // An Icon is a picture. Src is an https, http or data URI; Sizes holds values such as "48x48"
@@ -557,19 +557,19 @@ func (e *Error) Is(target error) bool {
 // declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, in *rules, out *schema) ([]byte, error) {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, inRules *rules, outType *schema) ([]byte, error) {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
 			out Out
 		}
-		err := in.unmarshal(r.arguments, &call.in, fromCall)
+		err := inRules.unmarshal(r.arguments, &call.in, fromCall)
 		if err != nil {
 			return nil, errors.New("Invalid arguments: " + err.Error())
 		}
 		if call.out, err = h(ctx, call.in); err != nil {
 			return nil, err
 		}
-		return r.toolResponse(&call.out, out)
+		return r.toolResponse(&call.out, outType)
 	})
 }
 
@@ -578,7 +578,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
 // addTool is the part of AddTool that does not depend on the types In and Out.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, in *rules, out *schema) ([]byte, error)) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, inRules *rules, outType *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var found findings
@@ -593,30 +593,31 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		t.InputSchema, source = d.render(goType, ", or set InputSchema"), where+": In"
 		found.warnings = append(found.warnings, d.warnings...)
 	}
-	// A type without a JSON type has a method that reads it, or is an interface.
+	// A type without a JSON type has a method that reads it, or is an interface; nobody writes any other.
 	panicUnless(goType.jsonType == "object" || goType.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
-	in := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, goType, &found), typed: goType}
-	in.mustFit = byHand || found.typeSaysMore // a schema by hand may always say less than the type requires
+	inRules := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, goType, &found), typed: goType}
+	inRules.mustFit = byHand || found.typeSaysMore // a schema by hand may always say less than the type requires
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
-	for _, f := range in.listed.fields {
+	for _, f := range inRules.listed.fields {
 		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
 		panicUnless(goType.jsonType != "object" || goType.typ.Kind() != reflect.Struct || goType.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", goType.typ, f.name)
 	}
 
-	out, d := derive(to, where+": Out", forResults)
+	outType, d := derive(to, where+": Out", forResults)
 	source = where + ": OutputSchema"
 	// Of these types, no value has structured output.
 	content := []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]()}
 	isContent := slices.Contains(content, to)
 	panicUnless(!isContent || t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
-	isObject := out.jsonType == "object" || string(member(out.fromMethod, "type")) == `"object"`
+	isObject := outType.jsonType == "object" || string(member(outType.fromMethod, "type")) == `"object"`
 	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
 	if t.OutputSchema == nil && isObject && !isContent && to.Kind() != reflect.Pointer && d.undescribed == "" {
-		t.OutputSchema, source = d.render(out, ""), where+": Out"
+		t.OutputSchema, source = d.render(outType, ""), where+": Out"
 	}
+	// Its findings are not reported, because providers do not see output schemas.
 	output := parseSchema(&t.OutputSchema, source, forResults, anything, new(findings))
 
 	s.addItem(tools, &item{
@@ -627,12 +628,12 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 			if t.Enabled != nil && !t.Enabled(ctx) {
 				return nil, r.unknownItem()
 			}
-			return call(ctx, r, in, out)
+			return call(ctx, r, inRules, outType)
 		},
 		output:      output,
 		needsObject: string(member(t.OutputSchema, "type")) == `"object"`,
 	})
-	if n := len(found.warnings); n > 0 { // in one line of at most 200 bytes
+	if n := len(found.warnings); n > 0 { // in one line of at most 200 bytes, because a server may have many tools
 		line := bytes.ToValidUTF8([]byte(found.warnings[0][:min(len(found.warnings[0]), 180)]), nil)
 		if n > 1 {
 			line = fmt.Appendf(line, " (and %d more)", n-1)
@@ -861,7 +862,7 @@ func (s *Server) RemovePrompts(names ...string) { s.removeItems(prompts, names) 
 //
 // Clients drop a whole list or a whole result if a part of it is not as the schema of the protocol
 // says: a role, a theme, a URI. These functions check such parts, when something is added and in
-// each result.
+// each result. What clients take as any text, such as the Src of an icon, is not checked.
 
 // checkRole returns an error unless the protocol has each of the roles.
 func checkRole(roles ...Role) error {
@@ -994,14 +995,14 @@ const (
 	always // not declared: the kind of methods that every server serves
 )
 
-// listKinds is the number of the kinds that have a list.
-const listKinds = templates + 1
+// listCount is the number of kinds that have a list: those before it.
+const listCount = templates + 1
 
 // A kindSet holds, for each kind but always, whether it is in the set.
 type kindSet [always]bool
 
 // kindNames holds, for each kind, the member of a list result that holds the list.
-var kindNames = [listKinds]string{"tools", "prompts", "resources", "resourceTemplates"}
+var kindNames = [listCount]string{"tools", "prompts", "resources", "resourceTemplates"}
 
 // declaredAs holds, for each kind but always, the kind under which it and its changes are declared.
 var declaredAs = [always]kind{tools, prompts, resources, resources, completions, logging}
@@ -1059,7 +1060,7 @@ func (s *Server) addItem(k kind, it *item) {
 		it.place = old.place
 		it.place.Value = it
 	} else {
-		old = new(item) // which is not listed, so that one that is not listed either is no change
+		old = new(item) // stands for none: it has no list entry
 		it.place = l.inOrder.PushBack(it)
 	}
 	l.byName[it.name], l.copied = it, nil
@@ -1393,7 +1394,8 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	data := join(nil, "{", string(rest))
 	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
 	// message with attributes that are not JSON, as slog writes the year 10000 before Go 1.27.
-	if !json.Valid(data) || len(data) == len(`{"msg":}`)+len(member(data, slog.MessageKey)) {
+	isAlone := len(data) == len(`{"msg":}`)+len(member(data, slog.MessageKey))
+	if isAlone || !json.Valid(data) {
 		data = appendString(nil, record.Message)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, logLevels[levelOf(record.Level)], `",`)
@@ -1482,8 +1484,8 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 			return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
 		}
 	}
-	// The schema of a form has no keyword additionalProperties. A stray answer is dropped, unless schema.fitted
-	// refuses its name.
+	// The schema of a form has no keyword additionalProperties. An answer without a field is ignored when fields
+	// are set, but schema.fitted refuses one whose name differs from that of a field only in case.
 	s.allowsOthers = true
 	text := d.render(s, ", or use ElicitSchema")
 	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, s, new(findings)), typed: s, mustFit: true}
@@ -1740,7 +1742,7 @@ type purpose int
 const (
 	forArguments purpose = iota
 	forResults
-	forNulls // as forResults, without a call of JSONSchema, because a request is being served
+	forNulls // as forResults, while a request is served: without a call of JSONSchema, which may be slow
 )
 
 // derive describes t. The texts of the problems in the deriver begin with where.
@@ -1763,23 +1765,20 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 	d.undescribed = cmp.Or(d.undescribed, fmt.Sprintf("%s: %v cannot be described: %s", where, t, instead))
 }
 
-// schema describes t. The methods of t come first, because they decide what encoding/json
-// reads and writes. Its JSON method is UnmarshalJSON for arguments, and MarshalJSON otherwise, and its
-// text method likewise:
+// schema describes t. The methods of t come first, because they decide what encoding/json reads and
+// writes. For arguments, the first row that fits counts:
 //
-//	t                                     the schema that is returned describes
-//	has its JSON method, or is a Number   any JSON
-//	has its text method, or is a Time     a string
-//	any other                             JSON of its kind
+//	t                                     its schema describes   is listed as
+//	has UnmarshalJSON and JSONSchema      any JSON               what JSONSchema returns
+//	has UnmarshalJSON, or is a Number     any JSON               nothing
+//	has MarshalJSON                       as in the last rows    nothing
+//	has JSONSchema                        as in the last rows    what JSONSchema returns
+//	has UnmarshalText, or is a Time       a string               a string
+//	any other                             JSON of its kind       its kind
 //
-//	t                                     is listed as
-//	has JSONSchema, and its JSON method   what JSONSchema returns
-//	has JSONSchema, and no JSON method    what JSONSchema returns
-//	has a JSON method otherwise           nothing: the author must write a schema by hand
-//	any other                             what the schema describes
-//
-// If only the other JSON method is there, JSONSchema describes the other direction, and is not called. If
-// nothing is listed, arguments have to be valid by the schema that is returned, and by the one by hand.
+// For results, MarshalJSON and UnmarshalJSON change places, and MarshalText counts. In the third row,
+// JSONSchema describes the other direction, and is not called. If nothing is listed, the author must write
+// a schema by hand; then arguments have to be valid by both.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1910,13 +1909,10 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		}
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && string(dflt) != "null"
-		for _, word := range strings.Fields(string(f.tag)) {
-			// In enum:"a,b" jsonschema:"a \"title:\" before title:" only enum and jsonschema are keys: before a quote
-			// inside of a value there is a backslash, and after the quote that ends a value there is nothing.
-			key, value, _ := strings.Cut(word, `:"`)
+		for _, key := range tagKeys(f.tag) {
 			isName := func(name string) bool { return strings.EqualFold(name, key) }
 			for _, tag := range misspelledTags {
-				if value != "" && key != tag.write && slices.ContainsFunc(strings.Fields(tag.names), isName) {
+				if key != tag.write && slices.ContainsFunc(strings.Fields(tag.names), isName) {
 					d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+tag.write)
 				}
 			}
@@ -1979,6 +1975,19 @@ func isUnusable(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
+// tagKeys returns the keys of a tag. Each of its words that has :" and something behind it begins with a
+// key: in jsonschema:"say \"title:\" or title:" this is the first word only, because the quotes of the
+// second have backslashes, and that of the last word ends the value.
+func tagKeys(tag reflect.StructTag) (keys []string) {
+	for _, word := range strings.Fields(string(tag)) {
+		key, value, _ := strings.Cut(word, `:"`)
+		if value != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // checkTags panics if one of our tags would have no effect, or would mislead models. What the tags say is
 // written by appendNode, and checked when the schema is parsed.
 func (f *field) checkTags() {
@@ -1997,7 +2006,8 @@ func (f *field) checkTags() {
 	panicUnless(!hasFormat || s.isPlainText() && slices.Contains([]string{"email", "uri", "date", "date-time"}, format), f.where,
 		`format must be "email", "uri", "date" or "date-time", on a plain string`)
 	enum, hasEnum := f.tag.Lookup("enum")
-	panicUnless(!hasEnum || (s.isPlainText() || s.jsonType == "array") && !strings.Contains(enum, ", "), f.where,
+	takesEnum := s.isPlainText() || s.jsonType == "array" && s.items.fromMethod == nil
+	panicUnless(!hasEnum || takesEnum && !strings.Contains(enum, ", "), f.where,
 		"enum must be on a plain string or a list of them, without a blank after a comma")
 	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
 		_, hasBound := f.tag.Lookup(word)
@@ -2058,9 +2068,11 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	if s.fromMethod != nil {
 		return s.appendFromMethod(b, tag)
 	}
-	doc := cmp.Or(tag.Get("jsonschema"), s.encoding)
-	// In words, because some providers refuse contentEncoding.
-	if !strings.Contains(doc, s.encoding) {
+	doc := tag.Get("jsonschema")
+	switch { // the encoding is described in words, because some providers refuse contentEncoding
+	case doc == "":
+		doc = s.encoding
+	case !strings.Contains(doc, s.encoding):
 		doc += " (" + s.encoding + ")"
 	}
 	b = optionalMember(stringMember(append(b, '{'), "type", s.jsonType), "description", doc)
@@ -2288,15 +2300,15 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	// From here on s is complete but for its default, and values are read by it.
 	isValid := func(val string) bool {
-		_, err := (&rules{listed: s}).read([]byte(val), fromTag)
+		_, err := (&rules{listed: s}).read([]byte(val), fromTag, 0)
 		return err == nil
 	}
 	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(strings.Join(s.enum, ", ")))
 	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
-		_, err := (&rules{listed: s}).read(dflt, fromTag)
+		_, err := (&rules{listed: s}).read(dflt, fromTag, 0)
 		// The Go type must take it as well, after the conversions of a call. Otherwise each call without such an
 		// argument would fail.
-		converted, misfit := (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall)
+		converted, misfit := (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall, p.level-1)
 		p.must(err == nil && misfit == nil, "default: %v", cmp.Or(err, misfit))
 		s.dflt = converted
 	}
@@ -2390,7 +2402,7 @@ func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 	if raw == nil {
 		raw = []byte("{}")
 	}
-	raw, err := in.read(raw, from)
+	raw, err := in.read(raw, from, 0)
 	if err != nil {
 		return err
 	}
@@ -2407,9 +2419,9 @@ func (in *rules) unmarshal(raw []byte, v any, from origin) error {
 	return c.err()
 }
 
-// read returns raw as the Go type takes it, or the faults as one error.
-func (in *rules) read(raw []byte, from origin) ([]byte, error) {
-	c := checker{from: from}
+// read returns raw, which is inside of depth containers, as the Go type takes it, or the faults as one error.
+func (in *rules) read(raw []byte, from origin, depth int) ([]byte, error) {
+	c := checker{from: from, depth: depth}
 	raw = in.listed.checked(raw, false, &c)
 	if in.mustFit && c.faults == nil {
 		raw = in.typed.fitted(raw, &c)
@@ -2627,7 +2639,7 @@ func (s *schema) checkObject(raw []byte, c *checker) []byte {
 		_, again := came[f.name]
 		switch {
 		// Gemini CLI adds this argument to those of every tool, for its own use.
-		case isOther && f.name == "wait_for_previous" && c.depth == 1:
+		case isOther && f.name == "wait_for_previous" && c.depth == 1: // inside of the whole value alone
 			return nil
 		case isOther && !s.allowsOthers:
 			c.addFault(s.unknownName())
@@ -2798,8 +2810,8 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 
 // plainNumber returns a number without an exponent, and a whole one without a fraction: 5 for 5.0, and 1200
 // for 1.2e3. A number stays as it was written if a float64 does not keep all of its digits, as of
-// 9007199254740993.0, or if it would have more than 20, which no Go integer holds, as 1e400, which is
-// infinite. A number that is too small for a float64 is 0.
+// 9007199254740993.0 and 1e400, or if it would have more than 20 characters, as 1e30: no Go integer holds
+// it. A number that is too small for a float64 is 0.
 func plainNumber(num []byte) []byte {
 	if hasOnlyDigits(num) && string(num) != "-0" {
 		return num
@@ -2915,7 +2927,7 @@ func target(v reflect.Value) reflect.Value {
 
 // setAny sets a value with encoding/json.
 func setAny(v reflect.Value, raw []byte) error {
-	p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface() // an embedded struct with a name in its tag may be unexported
+	p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface() // v.Addr().Interface() panics for an unexported struct that is embedded
 	// A method UnmarshalJSON may append to what it is given, behind which are other arguments.
 	raw = slices.Clip(raw)
 	// Without json.Unmarshal, which would validate a long json.RawMessage again.

@@ -1167,7 +1167,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	text := d.render(s, "")
 	listed := parseSchema(&text, "In", forArguments, anything, new(findings))
 	check := func(args string) error {
-		_, err := (&rules{listed: listed}).read([]byte(args), fromTag)
+		_, err := (&rules{listed: listed}).read([]byte(args), fromTag, 0)
 		return err
 	}
 	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil {
@@ -1983,6 +1983,9 @@ func TestWaitForPrevious(t *testing.T) {
 		D struct{ N int } `json:"d,omitzero"`
 	}](t, trial{`{"wait_for_previous":true}`, `{"wait_for_previous":true}`}, trial{`{"wait_for_previous":5}`, "! wait_for_previous must be a boolean, got 5"},
 		trial{`{"wait_for_previous":true,"d":{"N":1,"wait_for_previous":true}}`, "! d.wait_for_previous is unknown (there is N)"})
+	// A default was not sent by a host.
+	hand[json.RawMessage](`{"type":"object","properties":{"a":{"type":"object","default":{"wait_for_previous":true,"b":2}}}}`)(t,
+		trial{`{}`, `{"a":{"wait_for_previous":true,"b":2}}`})
 }
 
 // A schema written by hand is listed as it is, and a handler that reads raw JSON receives the
@@ -2389,7 +2392,7 @@ func TestValueThatContainsItself(t *testing.T) {
 // ---- lists ----
 
 // lists are the four kinds of things that come in lists.
-var lists = [listKinds]struct {
+var lists = [listCount]struct {
 	method, key, name string
 	add               func(s *Server, name, description string)
 	remove            func(s *Server, names ...string)
@@ -4610,6 +4613,9 @@ func TestTypesThatCannotDescribeThemselves(t *testing.T) {
 		}])},
 		{"enum must be on a plain string", onServer(toolOf[struct {
 			A volume `enum:"low"`
+		}])},
+		{"enum must be on a plain string", onServer(toolOf[struct {
+			A []volume `enum:"low"`
 		}])},
 		{"In.A: default: must be one of", onServer(toolOf[struct {
 			A volume `default:"mid"`

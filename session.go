@@ -84,8 +84,8 @@ type session struct {
 	open   context.Context // below ctx
 	end    context.CancelCauseFunc
 
-	// wg counts requests that were begun, and the turn to read, held or lent, except during a Read. readInput
-	// says why the count does not rise from zero while waitForEnd waits for it.
+	// wg counts requests that were begun, and the turn to read, held or lent, except during a Read. Its count
+	// rises from zero only in readInput, which says why this does not happen while waitForEnd waits for it.
 	wg sync.WaitGroup
 
 	turn    turn
@@ -98,7 +98,7 @@ type session struct {
 	extensions           []byte // of Server.Extensions, as JSON
 
 	mu            sync.Mutex          // guards the fields below, except the channel; not held during I/O or user code
-	discardsInput bool                // ctx has ended; what is read from now on is discarded
+	discardsInput bool                // ctx, and not r, has ended the session; what is read from now on is discarded
 	failed        error               // the first failure of r or w
 	requests      map[string]*request // requests that must be answered, by key, except streams
 	waiting       list.List           // requests that wait until other requests end, in order
@@ -123,7 +123,7 @@ type session struct {
 type legacy struct {
 	rev          revision // 0 before initialize
 	client, caps []byte
-	changes      [listKinds]int // of the lists, before initialize
+	changes      [listCount]int // of the lists, before initialize
 	stream       *stream        // in session.streams after notifications/initialized
 	offered      kindSet        // what was declared
 	level        int            // lowest level of log messages that are sent, as an index of logLevels
@@ -381,19 +381,22 @@ const (
 
 // ---- the turn to read ----
 
-// maxInline is how long a turn is lent, and how long queued responses wait to be written. A loan for
-// a long line lasts as long again for each longText bytes, up to four times.
+// maxInline is how long a turn is lent for a short line; a long one has as long again for each longText
+// bytes, and at most five times as long in all. Queued responses wait for maxInline, too.
 const maxInline, longText = time.Millisecond, 256 << 10
 
 // A turn is the right to read and parse, which one goroutine has at a time. Before work that may last, its
 // holder lends it: then no goroutine has it. After the work the lender takes it again. If the work takes
 // longer than maxInline (more for a long line), or if pass is called, the turn passes to a new goroutine.
 //
-// For example, A lends the turn and runs a handler. After a millisecond the timer passes the turn to a
-// new goroutine, B, which reads on. When the handler returns, A cannot take the turn, so it writes its
-// response and exits. But if B has just lent the turn, to write to a client that reads slowly, A takes it
-// and reads on. When B's Write ends, B cannot take the turn and exits, unless A has lent it again meanwhile:
-// then B has it, and A will exit.
+// For example, the turn has passed from A to B while A runs a handler. The handler may return at three
+// moments:
+//
+//	while B reads            A cannot take the turn, writes its response and exits
+//	while B has lent it, to  A takes it and reads on. When B's Write ends, B cannot take it and exits, unless
+//	write to a slow client   A has lent it again meanwhile: then B has it, and A will exit
+//	after B has lent it, and the same as while the new goroutine reads
+//	it has passed on
 //
 // So a loan belongs to no goroutine: the first that takes the turn has it, and two never read at once. No
 // goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
@@ -677,7 +680,7 @@ func (c *session) startNotifications() {
 	c.mu.Lock()
 	if st := c.legacy.stream; st != nil && c.streams[legacyKey] == nil {
 		c.streams[legacyKey] = st
-		for k := range listKinds {
+		for k := range listCount {
 			if _, changes := c.srv.listInOrder(k); changes != c.legacy.changes[k] {
 				c.sendChangeLocked(topic{list: k.changeNotification()})
 			}
@@ -713,7 +716,7 @@ func (c *session) acceptResponse(e *envelope) {
 
 // ---- request ----
 
-// A service describes how the requests of one method are served. check looks at the
+// A service describes how the requests of one method are served. request.check looks at the
 // members that all requests have, the revision, and whether the server offers what the
 // method needs, and at the params of initialize. serve makes all other checks.
 type service struct {
@@ -860,7 +863,7 @@ func dropNulls(optional ...*[]byte) {
 // initialize or ping.
 func (r *request) selectEra(version, level []byte) *Error {
 	if version != nil {
-		return r.readClaim(version, level)
+		return r.checkModern(version, level)
 	}
 	legacy := &r.session.legacy
 	r.rev, r.client, r.caps = legacy.rev, legacy.client, legacy.caps
@@ -873,9 +876,9 @@ func (r *request) selectEra(version, level []byte) *Error {
 	return coded(codeParams, "Missing required _meta fields "+keyVersion+" and "+keyCaps+" (older revisions send initialize)")
 }
 
-// readClaim checks the _meta of a modern request, and sets the revision and the level of log
+// checkModern returns an error if the _meta of a modern request is invalid, and sets the revision and the level of log
 // messages from it.
-func (r *request) readClaim(rawVersion, rawLevel []byte) *Error {
+func (r *request) checkModern(rawVersion, rawLevel []byte) *Error {
 	version, isText := unquote(rawVersion)
 	r.rev = revisionOf(version)
 	_, _, named := parseClientInfo(r.client)
@@ -963,7 +966,7 @@ func (r *request) initialize() (line []byte, run responder) {
 		offered: c.srv.offeredKinds(),
 		level:   len(logLevels),
 	}
-	for k := range listKinds {
+	for k := range listCount {
 		_, next.changes[k] = c.srv.listInOrder(k)
 		if next.offered[k] { // templates are declared as resources
 			next.stream.watched[topic{list: k.changeNotification()}] = 0
@@ -1285,9 +1288,9 @@ func (c *session) beginRequest(r *request) (inline *request) {
 //	it calls Goexit     a lent turn passes to another goroutine, because the caller's goroutine ends
 //	it panics           the same, so that there is one way
 //
-// A turn that passes takes its count in the WaitGroup along. The deferred function calls Done for the
-// request, and before it writes. Otherwise a client that does not read would look like a handler that does
-// not return. The end of the session waits for the writer, too.
+// The deferred function calls Done once, for the request: if the turn passes, its count in the WaitGroup
+// passes with it. It calls Done before it writes, because a client that does not read must not look like a
+// handler that does not return. lineWriter.finish waits for the write.
 func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 	var line []byte
 	returned := false
@@ -1306,7 +1309,7 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 			line = r.failure(text)
 			if lent {
 				c.turn.pass()
-				lent = false // also not what another goroutine lends, because Goexit ends this one
+				lent = false // so that take is not called: this goroutine may end, and could not use the turn
 			}
 		}
 		c.waitAfterProgress(r)
@@ -1355,10 +1358,10 @@ func (s *Server) intercepted(run responder) responder {
 	}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		var made *result             // by run; nil until it has returned
-		var noNext atomic.Bool       // none may begin, because one has begun or Intercept has returned
+		var tooLate atomic.Bool      // for a next to begin: one has begun, or Intercept has returned
 		ended := make(chan struct{}) // closed when the next that has begun ends
 		next := func(ctx context.Context) error {
-			begins := requestOf(ctx) == r && noNext.CompareAndSwap(false, true)
+			begins := requestOf(ctx) == r && tooLate.CompareAndSwap(false, true)
 			if !begins {
 				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 			}
@@ -1376,15 +1379,15 @@ func (s *Server) intercepted(run responder) responder {
 			return err
 		}
 		defer func() { // also after a panic
-			hasBegun := noNext.Swap(true)
+			hasBegun := tooLate.Swap(true) // until now, only a next could set it
 			if hasBegun {
 				<-ended
 			}
 			switch {
 			case made == nil && err == nil:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			// An error of next with a line is one of this library, so comparing it does not panic, as it may for an error
-			// of a handler's own type. Without a line nothing is compared: err alone is sent, whoever made it.
+			// With a line, made.err is an error of this library, which can be compared. A handler's own error may be of
+			// a type for which == panics, but then there is no line, and err is sent, whoever made it.
 			case made != nil && (err == nil || made.line != nil && err == made.err):
 				line, err = made.line, made.err
 			}
@@ -1587,7 +1590,7 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 	case *struct{}:
 		return r.resultResponse(&Result{})
 	case *string:
-		if r.item.output == nil { // otherwise Out is any, and the string is structured output
+		if r.item.output == nil { // otherwise Out is any, which addTool allows, and the string is structured output
 			return r.textResponse(*out, nil, false), nil
 		}
 	case *[]byte:
@@ -1713,7 +1716,7 @@ func (r *request) outcome(line []byte, err error) []byte {
 		return r.inputRequired(now)
 	}
 	if err != nil && err == r.ctx.Err() {
-		err = context.Cause(r.ctx) // which says more
+		err = errors.New(context.Cause(r.ctx).Error()) // which says more, and is not for the host if it is an *Error
 	}
 	if isLost {
 		hint := "the handler dropped the error of " + askFunctions[now.questions[0].method] +
@@ -1748,8 +1751,9 @@ func (r *request) unsendable(why error) error {
 }
 
 // appendStructured appends the members after the content of a result. Structured output that is nil
-// is left out. If the revision requires an object, any other value is wrapped as
-// {"result": ...}: Gemini CLI refuses a text that is JSON, but not an object, without it.
+// is left out. If the revision requires an object, any other value is wrapped as {"result": ...}. It is
+// not left out, because Gemini CLI refuses a result whose text is JSON other than an object if there is no
+// structured output.
 func appendStructured(b, structured []byte, isError bool, rev revision) []byte {
 	switch {
 	case structured == nil:
@@ -1976,7 +1980,7 @@ var askFunctions = map[string]string{"elicitation/create": "Elicit or Confirm", 
 // error if they are invalid.
 func (r *request) takeAnswers() *Error {
 	r.rounds = rounds{Answers: make(map[string]json.RawMessage), fresh: make(map[string]bool), used: make(map[string]int)}
-	if r.state != nil && !r.unseal() {
+	if r.state != nil && !r.decodeState() {
 		return coded(codeParams, "Invalid requestState")
 	}
 	if r.inputResponses != nil && r.inputResponses[0] != '{' {
@@ -2010,10 +2014,10 @@ func (r *request) inputRequired(now rounds) []byte {
 	for _, q := range now.questions {
 		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
 	}
-	return r.endResponse(stringMember(closeWith(b, `},`), "requestState", r.seal(now)), nil)
+	return r.endResponse(stringMember(closeWith(b, `},`), "requestState", r.encodeState(now)), nil)
 }
 
-// seal returns a requestState: the rounds so far, and a checksum of them and of the call
+// encodeState returns a requestState: the rounds so far, and a checksum of them and of the call
 // that they belong to.
 //
 // A requestState needs no secret against the client. It holds only answers that this client has
@@ -2022,14 +2026,14 @@ func (r *request) inputRequired(now rounds) []byte {
 // But the texts of questions may come from a model, and nobody must find two questions with one
 // checksum, because the answer to one would count for the other. So checksums depend on a random
 // seed of the Server, or on the key that [Server.Checksum] should have.
-func (r *request) seal(so rounds) string {
+func (r *request) encodeState(so rounds) string {
 	raw, _ := json.Marshal(so) // the answers are valid JSON already
 	encoded := base64.RawURLEncoding.EncodeToString(raw)
 	return encoded + "." + r.checksum(encoded)
 }
 
-// unseal sets the rounds from r's requestState, and reports whether seal made it for the same call.
-func (r *request) unseal() bool {
+// decodeState sets the rounds from r's requestState, and reports whether encodeState made it for the same call.
+func (r *request) decodeState() bool {
 	state, _ := unquote(r.state)
 	encoded, sum, _ := strings.Cut(state, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
@@ -2153,9 +2157,9 @@ type readResult struct {
 // returns what has been read of it, which is longer than limit as well.
 func (l *lineReader) nextLine() (line []byte, err error) {
 	if l.skipping {
-		n := bytes.IndexByte(l.buf.Bytes(), '\n') + 1
-		l.skipping = n == 0
-		l.next(cmp.Or(n, l.buf.Len()))
+		_, rest, ended := bytes.Cut(l.buf.Bytes(), []byte("\n")) // without a newline, nothing is left
+		l.skipping = !ended
+		l.next(l.buf.Len() - len(rest))
 	}
 	n := bytes.IndexByte(l.buf.Bytes()[l.seen:], '\n')
 	switch {
