@@ -100,7 +100,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 
 // removeLocked removes a request that must not be answered. If it waited for other requests, it
 // never runs. The caller must hold c.mu, and have the turn to read: the reader is counted in the
-// WaitGroup, so that the session does not end before the caller has cancelled the request.
+// WaitGroup, so that Serve does not return before the caller has cancelled the request.
 func (c *session) removeLocked(r *request) {
 	delete(c.requests, r.key)
 	if r.place != nil {
@@ -231,7 +231,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	// Not deadline.Add(graceTime), because the deadline may be long ago: a busy machine has not run this
 	// goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	// If no request remains, the reader or goroutines that are about to end may.
+	// If no request remains, then perhaps the reader, or goroutines that are about to end, still do.
 	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
 	allWritten := c.out.finish(time.Until(lastMoment))
 	switch {
@@ -342,6 +342,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number, so each Read fails
 		_ = null.Close()
 	}
+	// A File only points to what it is, so these are the same files, and other copies of os.Stdin are diverted.
 	stdin, stdout := *os.Stdin, *os.Stdout
 	*os.Stdin, *os.Stdout = *null, *os.Stderr
 	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
@@ -454,13 +455,12 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	}
 	ctx, release := signal.NotifyContext(parent, which...)
 	unwatch := context.AfterFunc(ctx, func() {
-		// Otherwise parent has ended, and signals are still caught.
-		if parent.Err() == nil {
+		if parent.Err() == nil { // a signal has ended ctx; after the end of parent, signals are still caught
 			release()
 		}
 	})
 	return ctx, func() {
-		unwatch() // so that a signal in the second after stop has no effect, and another one neither
+		unwatch() // otherwise the first signal in the second after stop would call release, and the second would end main
 		time.AfterFunc(time.Second, release)
 	}
 }

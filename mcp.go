@@ -557,19 +557,19 @@ func (e *Error) Is(target error) bool {
 // declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, inRules *rules, outType *schema) ([]byte, error) {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, rulesIn *rules, typedOut *schema) ([]byte, error) {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
 			out Out
 		}
-		err := inRules.unmarshal(r.arguments, &call.in, fromCall)
+		err := rulesIn.unmarshal(r.arguments, &call.in, fromCall)
 		if err != nil {
 			return nil, errors.New("Invalid arguments: " + err.Error())
 		}
 		if call.out, err = h(ctx, call.in); err != nil {
 			return nil, err
 		}
-		return r.toolResponse(&call.out, outType)
+		return r.toolResponse(&call.out, typedOut)
 	})
 }
 
@@ -578,7 +578,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
 // addTool is the part of AddTool that does not depend on the types In and Out.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, inRules *rules, outType *schema) ([]byte, error)) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, rulesIn *rules, typedOut *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var found findings
@@ -586,36 +586,36 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		found.warnings = append(found.warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
 	}
 
-	goType, d := derive(from, where+": In", forArguments)
+	typedIn, d := derive(from, where+": In", forArguments)
 	source := where + ": InputSchema"
 	byHand := t.InputSchema != nil
 	if !byHand {
-		t.InputSchema, source = d.render(goType, ", or set InputSchema"), where+": In"
+		t.InputSchema, source = d.render(typedIn, ", or set InputSchema"), where+": In"
 		found.warnings = append(found.warnings, d.warnings...)
 	}
 	// A type without a JSON type has a method that reads it, or is an interface; nobody writes any other.
-	panicUnless(goType.jsonType == "object" || goType.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
+	panicUnless(typedIn.jsonType == "object" || typedIn.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
-	inRules := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, goType, &found), typed: goType}
-	inRules.mustFit = byHand || found.typeSaysMore // a schema by hand may always say less than the type requires
+	rulesIn := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, typedIn, &found), typed: typedIn}
+	rulesIn.mustFit = byHand || found.typeSaysMore // a schema by hand may always say less than the type requires
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
-	for _, f := range inRules.listed.fields {
+	for _, f := range rulesIn.listed.fields {
 		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
-		panicUnless(goType.jsonType != "object" || goType.typ.Kind() != reflect.Struct || goType.property(f.name) != nil, where,
-			"no field of %v takes the property %q: names are matched exactly", goType.typ, f.name)
+		panicUnless(typedIn.jsonType != "object" || typedIn.typ.Kind() != reflect.Struct || typedIn.property(f.name) != nil, where,
+			"no field of %v takes the property %q: names are matched exactly", typedIn.typ, f.name)
 	}
 
-	outType, d := derive(to, where+": Out", forResults)
+	typedOut, d := derive(to, where+": Out", forResults)
 	source = where + ": OutputSchema"
 	// Of these types, no value has structured output.
 	content := []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]()}
 	isContent := slices.Contains(content, to)
 	panicUnless(!isContent || t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
-	isObject := outType.jsonType == "object" || string(member(outType.fromMethod, "type")) == `"object"`
+	isObject := typedOut.jsonType == "object" || string(member(typedOut.fromMethod, "type")) == `"object"`
 	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
 	if t.OutputSchema == nil && isObject && !isContent && to.Kind() != reflect.Pointer && d.undescribed == "" {
-		t.OutputSchema, source = d.render(outType, ""), where+": Out"
+		t.OutputSchema, source = d.render(typedOut, ""), where+": Out"
 	}
 	// Its findings are not reported, because providers do not see output schemas.
 	output := parseSchema(&t.OutputSchema, source, forResults, anything, new(findings))
@@ -628,7 +628,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 			if t.Enabled != nil && !t.Enabled(ctx) {
 				return nil, r.unknownItem()
 			}
-			return call(ctx, r, inRules, outType)
+			return call(ctx, r, rulesIn, typedOut)
 		},
 		output:      output,
 		needsObject: string(member(t.OutputSchema, "type")) == `"object"`,
@@ -1484,8 +1484,8 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 			return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
 		}
 	}
-	// The schema of a form has no keyword additionalProperties. An answer without a field is ignored when fields
-	// are set, but schema.fitted refuses one whose name differs from that of a field only in case.
+	// The schema of a form has no keyword additionalProperties. What the client adds is ignored when fields are
+	// set, but schema.fitted refuses a name that differs from that of a field only in case.
 	s.allowsOthers = true
 	text := d.render(s, ", or use ElicitSchema")
 	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, s, new(findings)), typed: s, mustFit: true}
@@ -1770,15 +1770,15 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 //
 //	t                                     its schema describes   is listed as
 //	has UnmarshalJSON and JSONSchema      any JSON               what JSONSchema returns
-//	has UnmarshalJSON, or is a Number     any JSON               nothing
-//	has MarshalJSON                       as in the last rows    nothing
+//	has UnmarshalJSON, or is a Number     any JSON               nothing: render panics
+//	has MarshalJSON                       as in the last rows    nothing: render panics
 //	has JSONSchema                        as in the last rows    what JSONSchema returns
 //	has UnmarshalText, or is a Time       a string               a string
 //	any other                             JSON of its kind       its kind
 //
 // For results, MarshalJSON and UnmarshalJSON change places, and MarshalText counts. In the third row,
 // JSONSchema describes the other direction, and is not called. If nothing is listed, the author must write
-// a schema by hand; then arguments have to be valid by both.
+// a schema by hand. Arguments then have to be valid by that, and by the second column.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1975,9 +1975,8 @@ func isUnusable(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-// tagKeys returns the keys of a tag. Each of its words that has :" and something behind it begins with a
-// key: in jsonschema:"say \"title:\" or title:" this is the first word only, because the quotes of the
-// second have backslashes, and that of the last word ends the value.
+// tagKeys returns the keys of a tag: json and enum for json:"a" enum:"b". A word inside of a value is no key,
+// although it may have a colon: a quote inside of a value is written \", and one that ends it ends the word.
 func tagKeys(tag reflect.StructTag) (keys []string) {
 	for _, word := range strings.Fields(string(tag)) {
 		key, value, _ := strings.Cut(word, `:"`)
@@ -2038,9 +2037,9 @@ func (s *schema) isPlainText() bool {
 	return s.jsonType == "string" && !s.hasTextMethod && s.encoding == ""
 }
 
-// isReadByMethod reports whether a method reads values, which have a schema but may be refused by the method. The
-// text of a time.Time is checked by its format instead.
-func (s *schema) isReadByMethod() bool {
+// triesMethod reports whether fitted tries whether the type's own method takes a value: if values have a
+// schema, but the method may refuse some. The text of a time.Time is checked by its format instead.
+func (s *schema) triesMethod() bool {
 	return s.fromMethod != nil && s.jsonType == "" || s.hasTextMethod && s.format == ""
 }
 
@@ -2305,6 +2304,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(strings.Join(s.enum, ", ")))
 	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
+		// With depth 0, as of whole arguments, names that come twice are found in any object.
 		_, err := (&rules{listed: s}).read(dflt, fromTag, 0)
 		// The Go type must take it as well, after the conversions of a call. Otherwise each call without such an
 		// argument would fail.
@@ -2314,7 +2314,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	// appendNode cuts an object that is too deep, so what is inside of it is only in the type.
 	isCut := !s.describesMembers() && (p.typed.fields != nil || p.typed.others != nil)
-	if isCut || p.typed.fromMethod != nil || p.typed.isReadByMethod() {
+	if isCut || p.typed.fromMethod != nil || p.typed.triesMethod() {
 		p.found.typeSaysMore = true
 	}
 	return s
@@ -2719,7 +2719,7 @@ func (s *schema) fitted(given []byte, c *checker) []byte {
 	// The method is called here, and again when the value is set, so that a fault that it finds has a place.
 	// A null is not tried, because a pointer takes it without the method. The method gets a copy, because it may
 	// write to it, and raw may be a default in a schema.
-	if s.isReadByMethod() && len(c.faults) == before && raw[0] != 'n' {
+	if s.triesMethod() && len(c.faults) == before && raw[0] != 'n' {
 		c.addFault(asFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw))))
 	}
 	return raw

@@ -41,7 +41,8 @@ package mcp
 // goroutines that cancel them and wait for them, and the Write that did not end in time.
 //
 // No lock is held during a Read, a Write or a handler. A goroutine that needs
-// session.mu and another lock acquires session.mu first.
+// session.mu and another lock acquires session.mu first. In comments r and w are the ends of the
+// connection, but r is the request where that is the receiver or a parameter.
 
 import (
 	"bytes"
@@ -76,8 +77,8 @@ type session struct {
 	//	w fails, or the context of Serve    ctx ends, and open with it
 	//	ends
 	//
-	// When open has ended, nothing can be asked; in comments, the session has ended. When ctx has, handlers
-	// are cancelled, and requests that were read before are answered with the reason. Once nothing is in
+	// When open has ended, nothing can be asked. In comments, "the session has ended" means this. When ctx has
+	// ended, handlers are cancelled, and requests that were read before are answered with the reason. Once nothing is in
 	// progress any more, or WaitDelay has passed, the writer is stopped and Serve returns.
 	ctx    context.Context // parent of the contexts of all handlers
 	cancel context.CancelCauseFunc
@@ -392,11 +393,11 @@ const maxInline, longText = time.Millisecond, 256 << 10
 // For example, the turn has passed from A to B while A runs a handler. The handler may return at three
 // moments:
 //
-//	while B reads            A cannot take the turn, writes its response and exits
-//	while B has lent it, to  A takes it and reads on. When B's Write ends, B cannot take it and exits, unless
-//	write to a slow client   A has lent it again meanwhile: then B has it, and A will exit
-//	after B has lent it, and the same as while the new goroutine reads
-//	it has passed on
+//	while B reads                 A cannot take the turn, writes its response and exits
+//	while B has lent the turn, to  A takes it and reads on, and B exits when its Write ends. Or A has lent
+//	write to a slow client         the turn again by then: B takes it and reads on, and A exits
+//	after it has passed from B    as in the first row, with C in place of B
+//	to C
 //
 // So a loan belongs to no goroutine: the first that takes the turn has it, and two never read at once. No
 // goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
@@ -1248,10 +1249,9 @@ func (st *stream) watchURI(uri string) *Error {
 // be cancelled, and is counted in the WaitGroup. If ctx has ended, the handler is replaced by the
 // error of that.
 //
-// All of this happens under one lock. Otherwise ctx, or the last request that
-// runs, could end in between, and a request that was queued after that would never be
-// started. ctx may end at any time, so its state is read once: between two looks, r could be queued and
-// nothing would start it.
+// All of this happens under one lock. Otherwise the last request that runs could end in between, or ctx
+// could end and cancelHandlers answer the requests that wait, and a request that was queued after that
+// would never be started.
 func (c *session) beginRequest(r *request) (inline *request) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
@@ -1386,8 +1386,8 @@ func (s *Server) intercepted(run responder) responder {
 			switch {
 			case made == nil && err == nil:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			// With a line, made.err is an error of this library, which can be compared. A handler's own error may be of
-			// a type for which == panics, but then there is no line, and err is sent, whoever made it.
+			// Without a line, nothing is compared: what Intercept returned, which is in err, is sent, whoever made it.
+			// For some types of a handler's own errors == would panic. With a line, made.err is this library's.
 			case made != nil && (err == nil || made.line != nil && err == made.err):
 				line, err = made.line, made.err
 			}
@@ -1590,9 +1590,10 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 	case *struct{}:
 		return r.resultResponse(&Result{})
 	case *string:
-		if r.item.output == nil { // otherwise Out is any, which addTool allows, and the string is structured output
+		if r.item.output == nil {
 			return r.textResponse(*out, nil, false), nil
 		}
+		// Out is any, which addTool allows, and the string is structured output.
 	case *[]byte:
 		switch {
 		case r.item.output != nil: // as base64, which the output schema describes
@@ -1693,20 +1694,21 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	return r.endResponse(copyMembersExcept(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
-// outcome returns the response to r after its handler has returned line or err. The first that fits counts:
+// outcome returns the response to r after its handler has returned line or err. If the handler has asked
+// questions, an err that is ErrInputRequired, and no *Error, sends them. Otherwise they are lost, unless r has
+// ended. The first row that fits counts:
 //
-//	a line, and no lost question            the line
-//	questions, ErrInputRequired, no *Error  the questions
-//	an *Error                               an error response: an answer would not change it
-//	anything else                           a failure with the text of err
+//	a line, and no lost question  the line
+//	an err that sends questions   the questions
+//	an *Error                     an error response: an answer would not change it
+//	anything else                 a failure with the text of err
 //
-// A question is lost if the handler has asked it, the second row does not send it, and r has not
-// ended. Then the text also has a hint, which is for the author of the handler.
+// If a question is lost, the text also has a hint, which is for the author of the handler.
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	now := r.rounds
 	r.session.mu.Unlock()
-	// Also if r has ended, because a client that has closed its end may still read.
+	// Questions are sent also if r has ended, because a client that has closed its end may still read.
 	sendsQuestions := len(now.questions) > 0 && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error))
 	isLost := len(now.questions) > 0 && !sendsQuestions && r.ctx.Err() == nil
 	switch {
@@ -2126,7 +2128,7 @@ func (c *session) printReports(printed chan<- struct{}) {
 // ---- the lines that were read ----
 
 const minRead = 4 << 10   // least bytes that a Read has room for
-const keepInput = 4 << 20 // bytes of the largest buffer that is kept after its lines: room for those of 1 MiB
+const keepInput = 4 << 20 // bytes of the largest buffer that is kept after its lines: one for 1 MiB may have grown to more than 2
 
 // A lineReader splits its input into lines. It returns each line once, in order, and
 // then the error of r. The goroutine that has the turn to read calls its methods. Meanwhile
