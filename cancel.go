@@ -207,14 +207,12 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		close(idle)
 	}()
 	c.endConversation(cause)
-	// A context below c.ctx with a timeout would do, but c.ctx ends its children one by one: among very many handlers
-	// it could end late, and the wait would be longer than WaitDelay.
-	if c.srv.CancelDelay > 0 {
-		select {
-		case <-idle:
-		case <-c.ctx.Done():
-		case <-time.After(c.srv.CancelDelay):
-		}
+	// Not a context below c.ctx with CancelDelay as its timeout: if c.ctx ends, it ends its children one by one,
+	// so among very many handlers that one could end late, and the end would take longer than WaitDelay.
+	select {
+	case <-idle:
+	case <-c.ctx.Done():
+	case <-time.After(c.srv.CancelDelay): // at once if that is 0
 	}
 	if cause == ErrClosed { // also if ctx has ended since
 		c.out.hold()
@@ -342,7 +340,8 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number, so each Read fails
 		_ = null.Close()
 	}
-	// A File only points to what it is, so these are the same files, and other copies of os.Stdin are diverted.
+	// The structs behind the pointers os.Stdin and os.Stdout are overwritten, so that every copy of the pointers is
+	// diverted. A File struct only points to its file, so the copies of the structs are the same files.
 	stdin, stdout := *os.Stdin, *os.Stdout
 	*os.Stdin, *os.Stdout = *null, *os.Stderr
 	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
@@ -378,7 +377,14 @@ type stdioFile struct {
 	trace   io.Writer
 }
 
-func (f *stdioFile) Read(b []byte) (int, error)  { return f.transfer(f.File.Read, b) }
+func (f *stdioFile) Read(b []byte) (int, error) {
+	n, err := f.transfer(f.File.Read, b)
+	if err != nil {
+		_, _ = f.trace.Write([]byte("\n")) // ends a line without a newline
+	}
+	return n, err
+}
+
 func (f *stdioFile) Write(b []byte) (int, error) { return f.transfer(f.File.Write, b) }
 
 // transfer calls do, which is Read or Write of the file, for b, and records in the trace what was read or
@@ -393,9 +399,6 @@ func (f *stdioFile) transfer(do func([]byte) (int, error), b []byte) (n int, err
 		n += more
 	}
 	_, _ = f.trace.Write(b[:n])
-	if err != nil {
-		_, _ = f.trace.Write([]byte("\n")) // ends a line without a newline
-	}
 	if errors.Is(err, syscall.EIO) {
 		// A terminal is gone, as after the end of "docker run -t". The same error of another file is a failure.
 		if info, statErr := f.Stat(); statErr == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -460,7 +463,7 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 		}
 	})
 	return ctx, func() {
-		unwatch() // otherwise the first signal in the second after stop would call release, and the second would end main
+		unwatch() // otherwise a signal that comes now would call release, and the one after it would end main
 		time.AfterFunc(time.Second, release)
 	}
 }

@@ -1825,7 +1825,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		if k == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && s.items.jsonType == "integer" {
 			s.jsonType, s.encoding, s.items = "string", "base64", nil
 		}
-		if k == reflect.Array { // its elements are described, because encoding/json sets them
+		if k == reflect.Array { // not listed, but described, so that what encoding/json sets in it is checked
 			d.cannotDescribe(where, t, "write a slice")
 		}
 		if s.listDepth() > maxNesting {
@@ -2546,7 +2546,7 @@ func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
 		if s.jsonType == "integer" {
 			return plainNumber(raw)
 		}
-	case typ == "object" && (s.describesMembers() || c.depth == 0): // at the top, wait_for_previous is dropped
+	case typ == "object" && (s.describesMembers() || c.depth == 0): // at the top for wait_for_previous, and for names that come twice in a default
 		return s.checkObject(raw, c)
 	case typ == "array" && s.jsonType == "array":
 		return s.checkList(raw, c)
@@ -2831,7 +2831,7 @@ func significantDigits(num string) string {
 	return strings.Trim(whole+fraction, "-0")
 }
 
-// hasOnlyDigits reports whether a number has neither a fraction nor an exponent, but perhaps a minus.
+// hasOnlyDigits reports whether a number has neither a fraction nor an exponent. It may have a minus.
 func hasOnlyDigits(num []byte) bool {
 	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
 }
@@ -3282,8 +3282,8 @@ func skipPlain[T string | []byte](s T, i int) int {
 	return i
 }
 
-// scanWord is scan for a number, true, false or null: the longest text of the characters that these have.
-// None of them may follow one.
+// scanWord is scan for a number, true, false or null. It takes all letters, digits, +, - and . that follow, and
+// json.Valid says whether they are one of these.
 func scanWord(b []byte, i int, t trust) int {
 	end := i
 	// Digits first, because that is faster, and most characters are digits.

@@ -73,8 +73,8 @@ type session struct {
 
 	// A session ends in two steps, and each of them ends a context, with the reason as its cause:
 	//
-	//	r ends or fails                     open ends, and ctx at once or after CancelDelay
-	//	w fails, or the context of Serve    ctx ends, and open with it
+	//	r ends or fails             open ends, and ctx at once or after CancelDelay
+	//	w fails, or Serve's ctx     ctx ends, and open with it
 	//	ends
 	//
 	// When open has ended, nothing can be asked. In comments, "the session has ended" means this. When ctx has
@@ -168,7 +168,7 @@ type request struct {
 
 	// The fields below are guarded by session.mu, once r is in session.requests.
 	place        *list.Element // in session.waiting; nil if it does not wait
-	rounds       rounds        // set before the handler runs
+	rounds       rounds        // guarded once the handler runs, and set before
 	progress     float64       // the last value that was reported
 	sentProgress bool          // progress was reported
 	returned     bool          // the handler has returned; no more progress is reported
@@ -394,10 +394,11 @@ const maxInline, longText = time.Millisecond, 256 << 10
 // moments:
 //
 //	while B reads                 A cannot take the turn, writes its response and exits
-//	while B has lent the turn, to  A takes it and reads on, and B exits when its Write ends. Or A has lent
-//	write to a slow client         the turn again by then: B takes it and reads on, and A exits
-//	after it has passed from B    as in the first row, with C in place of B
-//	to C
+//
+//	while B, which writes to a    A takes it and reads on; when B's Write ends, B cannot take it and exits,
+//	slow client, has lent it      unless A has lent it again by then: then B takes it, and A exits
+//
+//	after it has passed to C      as in the first row, with C in place of B
 //
 // So a loan belongs to no goroutine: the first that takes the turn has it, and two never read at once. No
 // goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
@@ -1718,7 +1719,7 @@ func (r *request) outcome(line []byte, err error) []byte {
 		return r.inputRequired(now)
 	}
 	if err != nil && err == r.ctx.Err() {
-		err = errors.New(context.Cause(r.ctx).Error()) // which says more, and is not for the host if it is an *Error
+		err = errors.New(context.Cause(r.ctx).Error()) // which says more; only its text, because a cause that is an *Error is not meant for the host
 	}
 	if isLost {
 		hint := "the handler dropped the error of " + askFunctions[now.questions[0].method] +
@@ -2128,7 +2129,7 @@ func (c *session) printReports(printed chan<- struct{}) {
 // ---- the lines that were read ----
 
 const minRead = 4 << 10   // least bytes that a Read has room for
-const keepInput = 4 << 20 // bytes of the largest buffer that is kept after its lines: one for 1 MiB may have grown to more than 2
+const keepInput = 4 << 20 // bytes of the largest buffer that is kept after its lines; for lines of 1 MiB it may grow to more than 2
 
 // A lineReader splits its input into lines. It returns each line once, in order, and
 // then the error of r. The goroutine that has the turn to read calls its methods. Meanwhile
