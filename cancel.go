@@ -112,9 +112,9 @@ func (c *session) removeLocked(r *request) {
 
 // ---- the end of a session ----
 
-// graceTime is how long responses may be written after WaitDelay has passed: if one handler takes all of
-// that time, those of the others have been held until then. It is enough to fill a pipe, and hardly delays
-// the end. A write to the trace may take as long, too.
+// graceTime is how long responses may be written after WaitDelay has passed. It is needed because they are
+// held while one handler takes all of WaitDelay. 100 ms is enough to fill a pipe, and hardly delays the
+// end. A write to the trace may take as long, too.
 const graceTime = 100 * time.Millisecond
 
 // endInput is called with the error of r when r has ended or failed. After the end of the
@@ -229,7 +229,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	// Not deadline.Add(graceTime), because the deadline may be long ago: a busy machine has not run this
 	// goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	// If no request remains, then perhaps the reader, or goroutines that are about to end, still do.
+	// Even if no request remains, the reader, or goroutines that are about to end, may still be running.
 	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
 	allWritten := c.out.finish(time.Until(lastMoment))
 	switch {
@@ -387,11 +387,11 @@ func (f *stdioFile) Read(b []byte) (int, error) {
 
 func (f *stdioFile) Write(b []byte) (int, error) { return f.transfer(f.File.Write, b) }
 
-// transfer calls do, which is Read or Write of the file, for b, and records in the trace what was read or
-// written, also if do fails.
+// transfer calls do, which is Read or Write of the file, with b, and again with the rest of b while it fails
+// with EAGAIN, until ServeStdio returns. It records in the trace what was read or written, also if do fails.
 func (f *stdioFile) transfer(do func([]byte) (int, error), b []byte) (n int, err error) {
 	n, err = do(b)
-	// EAGAIN is not the end: another process, which shares the pipe, may have made it non-blocking.
+	// EAGAIN does not end the session: another process, which shares the pipe, may have made it non-blocking.
 	for errors.Is(err, syscall.EAGAIN) && f.serving.Err() == nil {
 		waitFor(f.serving.Done(), 10*time.Millisecond)
 		var more int

@@ -304,7 +304,7 @@ type Server struct {
 	mu       sync.Mutex // guards the fields below
 	lists    [listCount]itemList
 	offered  kindSet               // the kinds of which an item was added, and logging if there is a LogHandler; never cleared
-	sessions map[*session]struct{} // nil until the first session, and not nil any more when it has ended
+	sessions map[*session]struct{} // nil until the first session begins, and never nil again
 	methods  map[string]*service   // of AddMethod
 	reports  []string              // that wait to be printed by a session
 	dropped  int                   // reports above maxReports
@@ -593,7 +593,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		t.InputSchema, source = d.render(typedIn, ", or set InputSchema"), where+": In"
 		found.warnings = append(found.warnings, d.warnings...)
 	}
-	// A type without a JSON type has a method that reads it, or is an interface; nobody writes any other.
+	// A type without a JSON type has a method that reads it, or is an interface, so it may take an object.
 	panicUnless(typedIn.jsonType == "object" || typedIn.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
 	rulesIn := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, typedIn, &found), typed: typedIn}
@@ -1060,7 +1060,7 @@ func (s *Server) addItem(k kind, it *item) {
 		it.place = old.place
 		it.place.Value = it
 	} else {
-		old = new(item) // stands for none: it has no list entry
+		old = new(item) // no earlier item: this one has no list entry
 		it.place = l.inOrder.PushBack(it)
 	}
 	l.byName[it.name], l.copied = it, nil
@@ -1976,7 +1976,7 @@ func isUnusable(r rune) bool {
 }
 
 // tagKeys returns the keys of a tag: json and enum for json:"a" enum:"b". A word inside of a value is no key,
-// although it may have a colon: a quote inside of a value is written \", and one that ends it ends the word.
+// even if it has a colon: quotes inside a value are written \", and nothing follows one that ends a value.
 func tagKeys(tag reflect.StructTag) (keys []string) {
 	for _, word := range strings.Fields(string(tag)) {
 		key, value, _ := strings.Cut(word, `:"`)
@@ -2037,8 +2037,8 @@ func (s *schema) isPlainText() bool {
 	return s.jsonType == "string" && !s.hasTextMethod && s.encoding == ""
 }
 
-// triesMethod reports whether fitted tries whether the type's own method takes a value: if values have a
-// schema, but the method may refuse some. The text of a time.Time is checked by its format instead.
+// triesMethod reports whether fitted must call the type's own method, because it may refuse values that the
+// schema allows. The text of a time.Time is checked by its format instead.
 func (s *schema) triesMethod() bool {
 	return s.fromMethod != nil && s.jsonType == "" || s.hasTextMethod && s.format == ""
 }
@@ -2809,9 +2809,9 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 }
 
 // plainNumber returns a number without an exponent, and a whole one without a fraction: 5 for 5.0, and 1200
-// for 1.2e3. A number stays as it was written if a float64 does not keep all of its digits, as of
-// 9007199254740993.0 and 1e400, or if it would have more than 20 characters, as 1e30: no Go integer holds
-// it. A number that is too small for a float64 is 0.
+// for 1.2e3. A number stays as it was written if a float64 does not keep all of its digits, as with
+// 9007199254740993.0 and 1e400, or if it would have more than 20 characters, as with 1e30, which no Go
+// integer holds. A number that is too small for a float64 is 0.
 func plainNumber(num []byte) []byte {
 	if hasOnlyDigits(num) && string(num) != "-0" {
 		return num
@@ -2974,7 +2974,7 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	return cleanJSON(raw), c.err()
 }
 
-// filled returns raw with its nulls replaced, also if raw is one: by an empty list, map or string of bytes,
+// filled returns raw with its nulls replaced, even if raw itself is null: by an empty list, map or string of bytes,
 // or by nothing for an optional member of an object. A null that cannot be replaced is a fault if strict is
 // set, and stays otherwise.
 func (s *schema) filled(raw []byte, strict bool, c *checker) []byte {

@@ -41,8 +41,8 @@ package mcp
 // goroutines that cancel them and wait for them, and the Write that did not end in time.
 //
 // No lock is held during a Read, a Write or a handler. A goroutine that needs
-// session.mu and another lock acquires session.mu first. In comments r and w are the ends of the
-// connection, but r is the request where that is the receiver or a parameter.
+// session.mu and another lock acquires session.mu first. In comments, r and w are the reader and the
+// writer of Serve. If a function has a receiver or parameter r of type *request, r is that request.
 
 import (
 	"bytes"
@@ -85,7 +85,7 @@ type session struct {
 	open   context.Context // below ctx
 	end    context.CancelCauseFunc
 
-	// wg counts requests that were begun, and the turn to read, held or lent, except during a Read. Its count
+	// wg counts the requests that were begun, and the turn to read, held or lent, except during a Read. Its count
 	// rises from zero only in readInput, which says why this does not happen while waitForEnd waits for it.
 	wg sync.WaitGroup
 
@@ -201,7 +201,7 @@ type inputRequest struct{ key, method, params string }
 type rounds struct {
 	// Of this round and of earlier ones. They are omitted, and not null, if there are none.
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
-	// Rounds in a row that had answers of which none has matched, up to this one.
+	// Rounds in a row, including this one, that had answers of which none has matched.
 	Idle int `json:"idle"`
 
 	fresh     map[string]bool // the keys of the answers of this round
@@ -1251,7 +1251,7 @@ func (st *stream) watchURI(uri string) *Error {
 // error of that.
 //
 // All of this happens under one lock. Otherwise the last request that runs could end in between, or ctx
-// could end and cancelHandlers answer the requests that wait, and a request that was queued after that
+// could end and cancelHandlers could answer the requests that wait. A request that was queued after that
 // would never be started.
 func (c *session) beginRequest(r *request) (inline *request) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
@@ -1359,7 +1359,7 @@ func (s *Server) intercepted(run responder) responder {
 	}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		var made *result             // by run; nil until it has returned
-		var tooLate atomic.Bool      // for a next to begin: one has begun, or Intercept has returned
+		var tooLate atomic.Bool      // no next may begin: one has begun, or Intercept has returned
 		ended := make(chan struct{}) // closed when the next that has begun ends
 		next := func(ctx context.Context) error {
 			begins := requestOf(ctx) == r && tooLate.CompareAndSwap(false, true)
@@ -1387,8 +1387,8 @@ func (s *Server) intercepted(run responder) responder {
 			switch {
 			case made == nil && err == nil:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			// Without a line, nothing is compared: what Intercept returned, which is in err, is sent, whoever made it.
-			// For some types of a handler's own errors == would panic. With a line, made.err is this library's.
+			// If there is no line, err is not compared, because == panics for some types of a handler's own errors; what
+			// Intercept returned is sent. If there is a line, made.err is an error of this library, and == cannot panic.
 			case made != nil && (err == nil || made.line != nil && err == made.err):
 				line, err = made.line, made.err
 			}
@@ -1696,15 +1696,15 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 }
 
 // outcome returns the response to r after its handler has returned line or err. If the handler has asked
-// questions, an err that is ErrInputRequired, and no *Error, sends them. Otherwise they are lost, unless r has
-// ended. The first row that fits counts:
+// questions, they are sent if err is ErrInputRequired and is not an *Error. Otherwise they are lost, unless r
+// has ended. The first row that fits applies:
 //
 //	a line, and no lost question  the line
-//	an err that sends questions   the questions
+//	questions that are sent       the questions
 //	an *Error                     an error response: an answer would not change it
 //	anything else                 a failure with the text of err
 //
-// If a question is lost, the text also has a hint, which is for the author of the handler.
+// If a question is lost, a hint for the author of the handler is reported, and added to the text of a failure.
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	now := r.rounds
@@ -1869,9 +1869,9 @@ func (c *session) appendCapabilities(b []byte, offered kindSet) []byte {
 
 // ---- asking the client ----
 
-// ask asks the client, if its revision is need or newer, and if it has the capability, such as "roots" or
-// "elicitation.url", or none is needed. It returns a copy of the client's answer, which the caller may
-// change. It fails at once if ctx or r has ended.
+// ask asks the client and returns a copy of its answer, which the caller may change. It fails at once if the
+// client's revision is older than need, if the client lacks the capability, such as "elicitation.url" ("" means
+// that none is needed), or if ctx or r has ended.
 func (r *request) ask(ctx context.Context, need revision, capability, method, params string) (json.RawMessage, error) {
 	if r == noRequest {
 		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
@@ -1930,7 +1930,7 @@ func (r *request) answerTo(method, params string) (json.RawMessage, error) {
 //
 // The call is in the map before the request is sent, because the client may respond at once. The
 // goroutine that removes it from the map ends the question: acceptResponse sends the response to the
-// channel, and withdrawLocked tells the client that no response is needed. When the session ends, the
+// channel, and withdrawLocked notifies the client that no response is needed. When the session ends, the
 // channels of all calls in the map receive the reason.
 // If r has already been answered or cancelled, nothing is sent, and the context of r ends in a moment.
 func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
@@ -1964,9 +1964,9 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 	return bytes.Clone(a.result), a.err
 }
 
-// withdrawLocked removes a call from the map, if it is there, and tells the client that no response is
-// needed, unless the session has ended. The goroutine that waits for the response is not told: its context
-// has ended or ends. The caller must hold c.mu.
+// withdrawLocked removes a call from the map, if it is there, and notifies the client that no response is
+// needed, unless the session has ended. The goroutine that waits for the response is not notified, because
+// its context has ended or is about to end. The caller must hold c.mu.
 func (c *session) withdrawLocked(id string) {
 	_, isPending := c.pending[id]
 	delete(c.pending, id)
@@ -1996,7 +1996,7 @@ func (r *request) takeAnswers() *Error {
 		r.rounds.Answers[string(key)], r.rounds.fresh[string(key)] = answer, true
 	}
 	if len(r.rounds.fresh) > 0 {
-		r.rounds.Idle++ // until one of them matches
+		r.rounds.Idle++ // answerTo sets it to 0 if one of them matches
 	}
 	return nil
 }
@@ -2026,9 +2026,9 @@ func (r *request) inputRequired(now rounds) []byte {
 // A requestState needs no secret against the client. It holds only answers that this client has
 // sent, and the client could send these, or different ones, in the inputResponses of any round. The
 // checksum finds mistakes: a state that was damaged, or that belongs to another call, is refused.
-// But the texts of questions may come from a model, and nobody must find two questions with one
-// checksum, because the answer to one would count for the other. So checksums depend on a random
-// seed of the Server, or on the key that [Server.Checksum] should have.
+// But a model may write the text of a question. If it could find two questions with the same
+// checksum, the answer to one would be used for the other. So checksums depend on a random seed of
+// the Server or, if [Server.Checksum] is set, on the key that its author gives it.
 func (r *request) encodeState(so rounds) string {
 	raw, _ := json.Marshal(so) // the answers are valid JSON already
 	encoded := base64.RawURLEncoding.EncodeToString(raw)
