@@ -1617,3 +1617,130 @@ func TestProcessTraceThatBlocks(t *testing.T) {
 		}
 	}
 }
+
+// ---- pipes that are not ready, and terminals ----
+
+// helper returns a command that a test needs, and skips the test where the program is missing.
+func helper(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if runtime.GOOS != "linux" || err != nil && os.Getenv("CI") == "" {
+		t.Skipf("%s on %s: %v", name, runtime.GOOS, err)
+	}
+	return exec.Command(path, args...)
+}
+
+// makeNonBlocking lets another process, which shares the files, make them non-blocking. It copies nothing.
+func makeNonBlocking(t *testing.T, stdin, stdout *os.File) {
+	t.Helper()
+	dd := helper(t, "dd", "iflag=nonblock", "oflag=nonblock", "count=0", "status=none")
+	if stdin != nil {
+		dd.Stdin = stdin
+	}
+	dd.Stdout = stdout
+	if err := dd.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Another process that shares stdin or stdout can make it non-blocking at any time, as Node does.
+// Then a call in flight, a response that is larger than the pipe and later requests are served as
+// before.
+func TestProcessPipesBecomeNonBlocking(t *testing.T) {
+	const size = 1 << 20
+	p := newProc(t)
+	stdin, in := pipe(t)
+	out, stdout := pipe(t)
+	p.cmd.Stdin, p.cmd.Stdout = stdin, stdout
+	p.in, p.lines = in, bufio.NewReaderSize(out, 1<<16)
+	p.open().send("1 call wait")
+	makeNonBlocking(t, stdin, stdout)
+	stdin.Close()
+	stdout.Close()
+	p.send(fmt.Sprintf(`2 call big {"Size":%d}`, size), `3 call arrived {"N":1}`)
+	for range 2 {
+		if m := p.recv(); len(m.Result.text()) != map[int]int{2: size, 3: len("yes")}[m.ID] {
+			t.Errorf("%d: %d bytes", m.ID, len(m.Result.text()))
+		}
+	}
+	p.in.Close()
+	p.sawCause(p.wait("exit status 0"), 1, ErrClosed.Error())
+}
+
+// A process whose client leaves while it waits for a full, non-blocking stdout ends in time.
+func TestProcessEndsWithAFullNonBlockingPipe(t *testing.T) {
+	p := newProc(t, "MCP_TEST_DRAIN=200ms")
+	stdin, in := pipe(t)
+	out, stdout := pipe(t)
+	p.cmd.Stdin, p.cmd.Stdout = stdin, stdout
+	p.in, p.lines = in, bufio.NewReaderSize(out, 1<<16)
+	p.open()
+	makeNonBlocking(t, nil, stdout)
+	stdin.Close()
+	p.send(`1 call big {"Size":1048576}`)
+	p.lines.Peek(1) // the response has begun
+	p.in.Close()
+	if rep := p.wait("exit status 1"); !rep.WaitDelay || strings.Contains(rep.Err, "unavailable") {
+		t.Errorf("report: %+v", rep)
+	}
+}
+
+// onTerminal runs its arguments with a terminal as stdin, and closes the terminal at the end of its own stdin.
+const onTerminal = `
+import os, subprocess, sys
+ours, theirs = os.openpty()
+child = subprocess.Popen(sys.argv[1:], stdin=theirs)
+os.close(theirs)
+for line in sys.stdin.buffer:
+    os.write(ours, line)
+os.close(ours)
+sys.exit(child.wait())
+`
+
+// The end of a terminal, as of "docker run -t", is the end of the input and not a failure.
+func TestProcessTerminalCloses(t *testing.T) {
+	p := newProc(t)
+	python := helper(t, "python3", "-c", onTerminal, p.cmd.Path)
+	p.cmd.Path, p.cmd.Args = python.Path, python.Args
+	p.open().send("1 call wait", `2 call arrived {"N":1}`)
+	p.next(2)
+	p.in.Close()
+	p.sawCause(p.wait("exit status 0"), 1, ErrClosed.Error())
+}
+
+// The same error of a file is a failure.
+func TestProcessErrorOfAFile(t *testing.T) {
+	p := newProc(t)
+	f, err := os.Open("/proc/self/mem") // its first page cannot be read
+	if err != nil || runtime.GOOS != "linux" {
+		t.Skipf("%s: %v", runtime.GOOS, err)
+	}
+	p.cmd.Stdin = f
+	p.start()
+	f.Close()
+	if rep := p.wait("exit status 1"); !strings.Contains(rep.Err, "input/output error") {
+		t.Errorf("report: %+v", rep)
+	}
+}
+
+// What a Write has written before it failed is in the trace: the client may have read it.
+func TestTraceHasWhatAFailedWriteHasWritten(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a Write to a pipe that nobody reads is not interrupted")
+	}
+	r, w := pipe(t)
+	read := make(chan error)
+	go func() {
+		_, err := io.CopyN(io.Discard, r, 40_000)
+		r.Close()
+		read <- err
+	}()
+	var trace bytes.Buffer
+	n, err := (&stdioFile{w, context.Background(), &trace}).Write(make([]byte, 1<<20))
+	if err := <-read; err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EPIPE) || n < 40_000 || trace.Len() != n {
+		t.Errorf("wrote %d bytes and traced %d: %v", n, trace.Len(), err)
+	}
+}

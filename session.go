@@ -1718,8 +1718,9 @@ func (r *request) outcome(line []byte, err error) []byte {
 	case sendsQuestions:
 		return r.inputRequired(now)
 	}
+	// The cause says more. Only its text is sent, because an *Error that ended ctx is not meant for the host.
 	if err != nil && err == r.ctx.Err() {
-		err = errors.New(context.Cause(r.ctx).Error()) // which says more; only its text, because a cause that is an *Error is not meant for the host
+		err = errors.New(context.Cause(r.ctx).Error())
 	}
 	if isLost {
 		hint := "the handler dropped the error of " + askFunctions[now.questions[0].method] +
@@ -2128,8 +2129,11 @@ func (c *session) printReports(printed chan<- struct{}) {
 
 // ---- the lines that were read ----
 
-const minRead = 4 << 10   // least bytes that a Read has room for
-const keepInput = 4 << 20 // bytes of the largest buffer that is kept after its lines; for lines of 1 MiB it may grow to more than 2
+const minRead = 4 << 10 // least bytes that a Read has room for
+
+// keepInput is how many bytes the largest buffer has that is kept after its lines. For lines of 1 MiB a
+// buffer may grow to more than 2 MiB.
+const keepInput = 4 << 20
 
 // A lineReader splits its input into lines. It returns each line once, in order, and
 // then the error of r. The goroutine that has the turn to read calls its methods. Meanwhile
