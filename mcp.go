@@ -1766,19 +1766,21 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 }
 
 // schema describes t. The methods of t come first, because they decide what encoding/json reads and
-// writes. For arguments, the first row that fits counts:
+// writes. The JSON method of t is UnmarshalJSON for arguments and MarshalJSON for results, the other JSON
+// method is that of the opposite direction, and the text method is UnmarshalText or MarshalText. The first
+// row that fits counts:
 //
-//	t                                     its schema describes   is listed as
-//	has UnmarshalJSON and JSONSchema      any JSON               what JSONSchema returns
-//	has UnmarshalJSON, or is a Number     any JSON               nothing: render panics
-//	has MarshalJSON                       as in the last rows    nothing: render panics
-//	has JSONSchema                        as in the last rows    what JSONSchema returns
-//	has UnmarshalText, or is a Time       a string               a string
-//	any other                             JSON of its kind       its kind
+//	t                                      its schema describes   it is listed as
+//	is a time.Time                         a string               a string
+//	has the JSON method and JSONSchema     any JSON               what JSONSchema returns
+//	has the JSON method, or is a Number    any JSON               nothing
+//	has only the other JSON method         as in the last rows    nothing: JSONSchema would be that of the other direction
+//	has JSONSchema                         as in the last rows    what JSONSchema returns
+//	has the text method                    a string               a string
+//	has none of these                      JSON of its kind       its kind
 //
-// For results, MarshalJSON and UnmarshalJSON change places, and MarshalText counts. In the third row,
-// JSONSchema describes the other direction, and is not called. If nothing is listed, the author must write
-// a schema by hand. Arguments then have to be valid by that, and by the second column.
+// If nothing is listed, render panics, and the author must write a schema by hand. Arguments then have to
+// be valid by that, and by the second column.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1790,22 +1792,23 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	d.known[t] = s
 	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
 	has := reflect.PointerTo(t).Implements
-	reads := has(reflect.TypeFor[json.Unmarshaler]()) && !isTime
-	writes := has(reflect.TypeFor[json.Marshaler]()) && !isTime
-	methodDecides := reads && d.why == forArguments || writes && d.why != forArguments
-	onlyOther := (reads || writes) && !methodDecides
-	if !onlyOther && d.why != forNulls {
-		s.fromMethod = schemaFromMethod(t, where, methodDecides)
+	jsonMethod, otherMethod := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
+	textMethod := has(reflect.TypeFor[encoding.TextUnmarshaler]())
+	if d.why != forArguments {
+		jsonMethod, otherMethod = otherMethod, jsonMethod
+		textMethod = has(reflect.TypeFor[encoding.TextMarshaler]())
 	}
-	if (reads || writes || isNumber) && s.fromMethod == nil {
+	if (jsonMethod || !otherMethod) && d.why != forNulls {
+		s.fromMethod = schemaFromMethod(t, where, jsonMethod)
+	}
+	if (jsonMethod || otherMethod || isNumber) && !isTime && s.fromMethod == nil {
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
 	switch k := t.Kind(); {
-	case methodDecides || isNumber: // any JSON type
 	case isTime:
 		s.jsonType, s.format, s.hasTextMethod = "string", "date-time", true
-	case d.why == forArguments && has(reflect.TypeFor[encoding.TextUnmarshaler]()),
-		d.why != forArguments && has(reflect.TypeFor[encoding.TextMarshaler]()):
+	case jsonMethod || isNumber: // any JSON type
+	case textMethod:
 		s.jsonType, s.hasTextMethod = "string", true
 	case k == reflect.String:
 		s.jsonType = "string"
@@ -1849,12 +1852,12 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 type describer interface{ JSONSchema() json.RawMessage }
 
 // schemaFromMethod returns what the method JSONSchema of t returns for a zero value, or nil if there
-// is none. If a method of t decides its JSON form, a promoted JSONSchema counts too. Otherwise none
+// is none. If t has a JSON method, which may be promoted, a promoted JSONSchema counts too. Otherwise none
 // counts if an embedded field has one, because package reflect does not tell promoted methods from
 // others. It panics if the schema is invalid.
-func schemaFromMethod(t reflect.Type, where string, methodDecides bool) json.RawMessage {
+func schemaFromMethod(t reflect.Type, where string, jsonMethod bool) json.RawMessage {
 	v, ok := reflect.New(t).Interface().(describer)
-	if !ok || !methodDecides && embedsDescriber(t) {
+	if !ok || !jsonMethod && embedsDescriber(t) {
 		return nil
 	}
 	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)

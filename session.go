@@ -386,22 +386,20 @@ const (
 // bytes, and at most five times as long in all. Queued responses wait for maxInline, too.
 const maxInline, longText = time.Millisecond, 256 << 10
 
-// A turn is the right to read and parse, which one goroutine has at a time. Before work that may last, its
-// holder lends it: then no goroutine has it. After the work the lender takes it again. If the work takes
-// longer than maxInline (more for a long line), or if pass is called, the turn passes to a new goroutine.
+// A turn is the right to read and parse. One goroutine holds it, or it is lent:
 //
-// For example, the turn has passed from A to B while A runs a handler. The handler may return at three
-// moments:
+//	held ── lend ──▶ lent ─┬─ take ──▶ held by the goroutine that called take
+//	                       └─ pass ──▶ held by a new goroutine
 //
-//	while B reads                 A cannot take the turn, writes its response and exits
+// The holder lends the turn before work that may last, which is a handler or a Write, and calls take after
+// the work. Usually it then holds the turn again, and reads on. But if the work took longer than maxInline
+// (more for a long line), the timer has called pass, as a handler does that asks the client. The new
+// goroutine reads, take returns false, and the old goroutine ends.
 //
-//	while B, which writes to a    A takes it and reads on; when B's Write ends, B cannot take it and exits,
-//	slow client, has lent it      unless A has lent it again by then: then B takes it, and A exits
+// The new goroutine lends the turn too. If the old one calls take just then, it gets the turn and reads on,
+// and the new one ends after its work. So whichever of them calls take first goes on, and one always reads.
 //
-//	after it has passed to C      as in the first row, with C in place of B
-//
-// So a loan belongs to no goroutine: the first that takes the turn has it, and two never read at once. No
-// goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
+// No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
 // reads, a small call takes three times the CPU and the time. The WaitGroup counts one for the turn, whether
 // it is held or lent: lend, take and pass do not change the count.
 type turn struct {
@@ -421,8 +419,8 @@ func (t *turn) lend(size int) {
 	t.mu.Unlock()
 }
 
-// take takes the turn if it is lent, and reports whether the caller has it now. A goroutine calls it once
-// after each of its own loans, and so it may take the loan of another goroutine, as A does above.
+// take takes the turn if it is lent, by whichever goroutine, and reports whether the caller holds it now. A
+// goroutine calls it once after each of its own calls of lend.
 func (t *turn) take() (mine bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -782,7 +780,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	case len(e.jsonrpc) == 0 || e.jsonrpc[0] != '"' || string(unquoteBytes(e.jsonrpc)) != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
 	case inUse && !endsEarlier:
-		// Without the id: refuseMessage looks again, and would send it if the first request has ended since.
+		// Without the id, also if the first request has been answered meanwhile: one response has this id already.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 	case c.ctx.Err() != nil:
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
@@ -1353,12 +1351,10 @@ func (c *session) runHandler(r *request) []byte {
 //	any other error              that error
 //	nil, without a next          -32603
 func (s *Server) intercepted(run responder) responder {
-	type result struct {
-		line []byte
-		err  error
-	}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
-		var made *result             // by run; nil until it has returned
+		hasReturned := false // run has, with these:
+		var madeLine []byte
+		var madeErr error
 		var tooLate atomic.Bool      // no next may begin: one has begun, or Intercept has returned
 		ended := make(chan struct{}) // closed when the next that has begun ends
 		next := func(ctx context.Context) error {
@@ -1372,12 +1368,12 @@ func (s *Server) intercepted(run responder) responder {
 			defer cancel(nil)
 			stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
 			defer stop()
-			line, err := run(ctx, r)
-			if err != nil && err == ctx.Err() {
-				err = context.Cause(ctx) // which says more
+			madeLine, madeErr = run(ctx, r)
+			if madeErr != nil && madeErr == ctx.Err() {
+				madeErr = context.Cause(ctx) // which says more
 			}
-			made = &result{line, err}
-			return err
+			hasReturned = true
+			return madeErr
 		}
 		defer func() { // also after a panic
 			hasBegun := tooLate.Swap(true) // until now, only a next could set it
@@ -1385,12 +1381,14 @@ func (s *Server) intercepted(run responder) responder {
 				<-ended
 			}
 			switch {
-			case made == nil && err == nil:
+			case err == nil && !hasReturned:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			// If there is no line, err is not compared, because == panics for some types of a handler's own errors; what
-			// Intercept returned is sent. If there is a line, made.err is an error of this library, and == cannot panic.
-			case made != nil && (err == nil || made.line != nil && err == made.err):
-				line, err = made.line, made.err
+			case err == nil:
+				line, err = madeLine, madeErr
+			// A Result with IsError is sent if Intercept returns its error. That is an error of this library. An error of a
+			// handler has no line, and is not compared, because == panics for some types.
+			case madeLine != nil && err == madeErr:
+				line = madeLine
 			}
 		}()
 		return nil, s.Intercept(ctx, next)
