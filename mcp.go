@@ -99,9 +99,10 @@
 // {"result": ...}, and its schema is not sent.
 //
 // In structured output nil slices, maps and bytes are sent as empty ones, and nil pointers in
-// structs are left out. In an interface or the JSON of a MarshalJSON, this is so only if
-// the output schema describes the value. If a null remains that the output schema does not allow,
-// such as a nil pointer in a list, the call fails. Nothing else is checked against the output schema.
+// structs are left out. Inside of an interface, and in what a MarshalJSON writes, the Go type does not show
+// what a null stands for: there, this is so only for what the output schema describes. If a null remains
+// that the output schema does not allow, such as a nil pointer in a list, the call fails. Nothing else is
+// checked against the output schema.
 //
 // If a function returns an error, the model reads the error's text. If the error is that of the
 // function's context, the text is that of the context's cause. But an [*Error], or an error that
@@ -144,7 +145,8 @@
 // top, so code before a question runs more than once, and the same call now returns the answer at
 // once. The server keeps nothing between rounds, but an answer counts only in the process that asked,
 // unless [Server.Checksum] is set. To ask several questions in one round, ask all
-// of them and return [errors.Join] of the errors.
+// of them and return [errors.Join] of the errors. Only the handlers of tools, prompts and resources can
+// ask in this way.
 //
 // Each time the handler runs, an answer serves one question, whose message is exactly what the user
 // saw. So put no time and no random text into a message. The handler must repeat the questions that
@@ -287,9 +289,9 @@ type Server struct {
 	//
 	// A second next, one after Intercept has returned, and one with another context return an error
 	// and call no handler. If a next still runs when Intercept returns, the library waits for it.
-	// Intercept runs like a handler, and may ask the client. A panic in it, or in the handler, which
-	// passes through it, costs only the call. But a panic on another goroutine, also in next, ends the
-	// program. In revision 2026-07-28 Intercept runs in each round of questions, and next returns
+	// Intercept runs like a handler, and may ask the client where the handler may. A panic in it, or in the
+	// handler, which passes through it, costs only the call. But a panic on another goroutine, also in next,
+	// ends the program. In revision 2026-07-28 Intercept runs in each round of questions, and next returns
 	// [ErrInputRequired] if the handler asks. To hide a tool, use [Tool.Enabled]: Intercept only refuses it.
 	Intercept func(ctx context.Context, next func(context.Context) error) error
 
@@ -1685,8 +1687,8 @@ type schema struct {
 	allowsOthers  bool         // an object: members that are not in fields are allowed
 	hasTextMethod bool         // the type has UnmarshalText or MarshalText
 	format        string
-	encoding      string // of bytes: base64
-	enum          []string
+	encoding      string    // of bytes: base64
+	enum          []string  // parsed: the values that are allowed, as canonical returns them; nil: all
 	bounds        [2]string // the least and the greatest number, length or number of elements; "" if there is none
 	dflt          []byte    // parsed: the default, as the Go type takes it
 }
@@ -1774,13 +1776,13 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 //	is a time.Time                         a string               a string
 //	has the JSON method and JSONSchema     any JSON               what JSONSchema returns
 //	has the JSON method, or is a Number    any JSON               nothing
-//	has only the other JSON method         as in the last rows    nothing: JSONSchema would be that of the other direction
-//	has JSONSchema                         as in the last rows    what JSONSchema returns
+//	has only the other JSON method         as the last two rows   nothing: a JSONSchema describes the other direction
+//	has JSONSchema                         as the last two rows   what JSONSchema returns
 //	has the text method                    a string               a string
 //	has none of these                      JSON of its kind       its kind
 //
-// If nothing is listed, render panics, and the author must write a schema by hand. Arguments then have to
-// be valid by that, and by the second column.
+// If nothing is listed, render panics, and the author must write the schema of the whole tool by hand. In any
+// case arguments are checked by what is listed, and by the second column where that says more.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1978,14 +1980,13 @@ func isUnusable(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-// tagKeys returns the keys of a tag: json and enum for json:"a" enum:"b". A word inside of a value is no key,
-// even if it has a colon: quotes inside a value are written \", and nothing follows one that ends a value.
+// tagKeys returns the keys of a tag: json and enum for json:"a" enum:"b".
 func tagKeys(tag reflect.StructTag) (keys []string) {
-	for _, word := range strings.Fields(string(tag)) {
-		key, value, _ := strings.Cut(word, `:"`)
-		if value != "" {
-			keys = append(keys, key)
-		}
+	key, rest, found := strings.Cut(string(tag), `:"`)
+	for found {
+		keys = append(keys, strings.TrimSpace(key))
+		value, _ := strconv.QuotedPrefix(`"` + rest) // "" in a malformed tag
+		key, rest, found = strings.Cut(strings.TrimPrefix(`"`+rest, value), `:"`)
 	}
 	return keys
 }
@@ -2040,10 +2041,13 @@ func (s *schema) isPlainText() bool {
 	return s.jsonType == "string" && !s.hasTextMethod && s.encoding == ""
 }
 
-// triesMethod reports whether fitted must call the type's own method, because it may refuse values that the
-// schema allows. The text of a time.Time is checked by its format instead.
+// triesMethod reports whether fitted must call UnmarshalJSON or UnmarshalText of the type, because it may
+// refuse values that the schema allows. A type with UnmarshalJSON and without JSONSchema is not tried: the
+// usual one is json.RawMessage, which refuses nothing and copies what may be long. Nor is a time.Time, whose
+// text is checked by its format.
 func (s *schema) triesMethod() bool {
-	return s.fromMethod != nil && s.jsonType == "" || s.hasTextMethod && s.format == ""
+	describesJSONMethod := s.fromMethod != nil && s.jsonType == "" // the second row in the comment of deriver.schema
+	return describesJSONMethod || s.hasTextMethod && s.format == ""
 }
 
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
@@ -2307,7 +2311,7 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(strings.Join(s.enum, ", ")))
 	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
-		// With depth 0, as of whole arguments, names that come twice are found in any object.
+		// Depth 0 makes checked look at the members of dflt also if s does not describe them, for names that come twice.
 		_, err := (&rules{listed: s}).read(dflt, fromTag, 0)
 		// The Go type must take it as well, after the conversions of a call. Otherwise each call without such an
 		// argument would fail.
@@ -2588,7 +2592,7 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	case isListOfTexts && (string(raw) == `""` || string(inside) == "null"):
 		return []byte("null")
 	// A JavaScript client may have rounded a number of more than 15 digits.
-	case jsonTypeOf(raw) == "number" && from == fromCall && s.isPlainText() && hasOnlyDigits(raw) &&
+	case jsonTypeOf(raw) == "number" && from == fromCall && s.isPlainText() && isPlainInteger(raw) &&
 		len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0":
 		return join(nil, `"`, string(raw), `"`)
 	case err == nil && s.allowsType(value):
@@ -2816,7 +2820,7 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 // 9007199254740993.0 and 1e400, or if it would have more than 20 characters, as with 1e30, which no Go
 // integer holds. A number that is too small for a float64 is 0.
 func plainNumber(num []byte) []byte {
-	if hasOnlyDigits(num) && string(num) != "-0" {
+	if isPlainInteger(num) && string(num) != "-0" {
 		return num
 	}
 	f, _ := strconv.ParseFloat(string(num), 64)
@@ -2834,14 +2838,15 @@ func significantDigits(num string) string {
 	return strings.Trim(whole+fraction, "-0")
 }
 
-// hasOnlyDigits reports whether a number has neither a fraction nor an exponent. It may have a minus.
-func hasOnlyDigits(num []byte) bool {
+// isPlainInteger reports whether a number is written without a fraction and an exponent: 5 and -5 are, 5.0
+// and 5e0 are not.
+func isPlainInteger(num []byte) bool {
 	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
 }
 
 // isInteger reports whether a JSON number is whole, as far as a float64 can tell.
 func isInteger(num []byte) bool {
-	if hasOnlyDigits(num) {
+	if isPlainInteger(num) {
 		return true
 	}
 	f, _ := strconv.ParseFloat(string(num), 64) // infinite if it is too large
@@ -3306,7 +3311,7 @@ func isValidID(raw []byte) bool {
 		return len(raw) > 0 && raw[0] == '"' && bytes.Equal(raw, cleanJSON(bytes.Clone(raw)))
 	}
 	whole, fraction, _ := bytes.Cut(raw, []byte("."))
-	return hasOnlyDigits(whole) && len(bytes.Trim(fraction, "0")) == 0 // 5.0 is an integer, too
+	return isPlainInteger(whole) && len(bytes.Trim(fraction, "0")) == 0 // 5.0 is an integer, too
 }
 
 // unquote returns the text of quoted, which is valid JSON or nil, and reports whether it is a

@@ -892,6 +892,10 @@ func TestSchemaIsReported(t *testing.T) {
 		I string `json:"i" jsonschema:"it begins with title:"`
 	}](s)
 	check(`mcp: tool "x": In.G: a bound is above 2^53` + refuse)
+	toolOf[struct {
+		S string `json:"s" desc:" the \"min:\" of it: " enum:"x"`
+	}](s)
+	check(`mcp: tool "x": In.S: the tag desc has no effect: write jsonschema`)
 	toolOf[foreignTags1](s)
 	check(`mcp: tool "x": In.N: the tag min has no effect: write minimum, minLength or minItems (and 3 more)`)
 }

@@ -976,7 +976,7 @@ func (r *request) initialize() (line []byte, run responder) {
 	c.legacy = next
 	c.mu.Unlock()
 	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.serverInfo, `,`)
-	return r.endResponse(c.appendCapabilities(b, next.offered), nil), nil
+	return r.endResponse(c.appendOffer(b, next.offered), nil), nil
 }
 
 // endLegacy ends the legacy session, because initialize opens another one. Its requests are
@@ -1006,7 +1006,7 @@ func (c *session) endLegacy() {
 func (r *request) discover() (line []byte, run responder) {
 	c := r.session
 	b := join(r.beginResponse(), `"supportedVersions":`, modernVersions, `,`)
-	b = r.appendCaching(c.appendCapabilities(b, c.srv.offeredKinds()), true)
+	b = r.appendCaching(c.appendOffer(b, c.srv.offeredKinds()), true)
 	return join(b, `"_meta":{"`+keyServer+`":`, c.serverInfo, `}}}`), nil // endResponse has only the identity
 }
 
@@ -1853,9 +1853,9 @@ var declared = [...]string{
 	logging:     `"logging":{},`,
 }
 
-// appendCapabilities appends the capabilities, with the kinds that are offered, and the
-// instructions.
-func (c *session) appendCapabilities(b []byte, offered kindSet) []byte {
+// appendOffer appends what the server tells a client before its first call: the capabilities, with the kinds
+// that are offered, and the instructions.
+func (c *session) appendOffer(b []byte, offered kindSet) []byte {
 	b = join(b, `"capabilities":{`)
 	for k, member := range declared {
 		if offered[k] {
