@@ -99,10 +99,10 @@
 // {"result": ...}, and its schema is not sent.
 //
 // In structured output nil slices, maps and bytes are sent as empty ones, and nil pointers in
-// structs are left out. Inside of an interface, and in what a MarshalJSON writes, the Go type does not show
-// what a null stands for: there, this is so only for what the output schema describes. If a null remains
-// that the output schema does not allow, such as a nil pointer in a list, the call fails. Nothing else is
-// checked against the output schema.
+// structs are left out. In an interface, and in the JSON of a MarshalJSON, the Go type does not show what
+// a null stands for: such a null is replaced or left out only if the output schema describes the value.
+// If a null remains that the output schema does not allow, such as a nil pointer in a list, the call fails.
+// Nothing else is checked against the output schema.
 //
 // If a function returns an error, the model reads the error's text. If the error is that of the
 // function's context, the text is that of the context's cause. But an [*Error], or an error that
@@ -120,7 +120,7 @@
 // RequestFrom returns a zero [Request], and a question returns an error that is
 // [errors.ErrUnsupported]. A handler that a test calls gets its arguments unchecked, and without
 // defaults. To test a handler that asks, call [Server.Serve] with lines of a client of revision
-// 2026-07-28.
+// 2026-07-28, as client_test.go in the library's example/notes does.
 //
 // # Asking the user
 //
@@ -143,10 +143,10 @@
 // returns an error that is [ErrInputRequired], and the handler returns that error. The client
 // asks its user and repeats the request together with the answer. The handler runs again from its
 // top, so code before a question runs more than once, and the same call now returns the answer at
-// once. The server keeps nothing between rounds, but an answer counts only in the process that asked,
-// unless [Server.Checksum] is set. To ask several questions in one round, ask all
-// of them and return [errors.Join] of the errors. Only the handlers of tools, prompts and resources can
-// ask in this way.
+// once. The server keeps nothing between rounds, so a client may send an answer again with an equal
+// call. But an answer counts only in the process that asked, unless [Server.Checksum] is set. To ask
+// several questions in one round, ask all of them and return [errors.Join] of the errors. In this revision
+// only the handlers of tools, prompts and resources can ask.
 //
 // Each time the handler runs, an answer serves one question, whose message is exactly what the user
 // saw. So put no time and no random text into a message. The handler must repeat the questions that
@@ -289,7 +289,7 @@ type Server struct {
 	//
 	// A second next, one after Intercept has returned, and one with another context return an error
 	// and call no handler. If a next still runs when Intercept returns, the library waits for it.
-	// Intercept runs like a handler, and may ask the client where the handler may. A panic in it, or in the
+	// Intercept runs like a handler, and may ask the client if the handler may. A panic in it, or in the
 	// handler, which passes through it, costs only the call. But a panic on another goroutine, also in next,
 	// ends the program. In revision 2026-07-28 Intercept runs in each round of questions, and next returns
 	// [ErrInputRequired] if the handler asks. To hide a tool, use [Tool.Enabled]: Intercept only refuses it.
@@ -303,7 +303,7 @@ type Server struct {
 	// must return the same bytes for the same data. It may be called concurrently.
 	Checksum func(data []byte) string
 
-	mu       sync.Mutex // guards the fields below
+	mu       sync.Mutex // guards the fields below; seed only until the first session has begun
 	lists    [listCount]itemList
 	offered  kindSet               // the kinds of which an item was added, and logging if there is a LogHandler; never cleared
 	sessions map[*session]struct{} // nil until the first session begins, and never nil again
@@ -554,9 +554,9 @@ func (e *Error) Is(target error) bool {
 // slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
-// new tool has the same list entry as the one it replaces, and neither has Enabled. A client that
-// connected before the first tool was added is not notified, because the capability tools was not
-// declared to it. The same holds for resources and prompts.
+// new tool has the same list entry as the one it replaces, and neither has Enabled. A session of an
+// older revision, or a subscription, that began before the first tool was added has no notifications of
+// tools, because they were not declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, rulesIn *rules, typedOut *schema) ([]byte, error) {
@@ -1343,8 +1343,8 @@ func Progress(ctx context.Context, done, total float64, message string) {
 // library report. Combine it with a handler for stderr, as [slog.NewMultiHandler] of Go 1.26
 // does.
 //
-// Call LogHandler before the Server serves. A session that began before the first LogHandler
-// gets no log messages, because logging was not declared to it.
+// Call LogHandler before the Server serves. If a session of an older revision began before the first
+// LogHandler, its client gets no log messages, because logging was not declared to it.
 //
 // A message without attributes is sent as a string, because some clients accept no other data.
 // Any other is an object, as [slog.JSONHandler] writes it without time and level: the message as
@@ -1648,9 +1648,11 @@ func hasCapability(caps []byte, capability string) bool {
 // says. An argument whose type has UnmarshalText, and a result whose type has MarshalText, is a
 // string. A map[string]any is an object that is not checked. A time.Duration is an integer, the
 // number of nanoseconds: models mistake it for seconds, so write a string or an int with the unit
-// in its name. Defaults apply only inside objects that are present. Hosts check structured
-// output against enums and bounds, and this library does not. So do not put an enum on a field of a
-// result whose values come from another API.
+// in its name. Hosts check structured output against enums and bounds, and this library does not. So do
+// not put an enum on a field of a result whose values come from another API.
+//
+// Defaults apply only inside objects that are present. An optional struct with default:"{}" is present if
+// a call leaves it out, so its fields have their defaults; with omitempty alone they are zero.
 //
 // A nested object has the schema of a map[string]any if its type contains itself, if the whole would
 // exceed ten levels, which some providers refuse, or after 32 KiB. Inside it only the Go types are
@@ -1772,17 +1774,18 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 // method is that of the opposite direction, and the text method is UnmarshalText or MarshalText. The first
 // row that fits counts:
 //
-//	t                                      its schema describes   it is listed as
-//	is a time.Time                         a string               a string
-//	has the JSON method and JSONSchema     any JSON               what JSONSchema returns
-//	has the JSON method, or is a Number    any JSON               nothing
-//	has only the other JSON method         as the last two rows   nothing: a JSONSchema describes the other direction
-//	has JSONSchema                         as the last two rows   what JSONSchema returns
-//	has the text method                    a string               a string
-//	has none of these                      JSON of its kind       its kind
+//	t                                      its JSON is             clients are shown
+//	is a time.Time                         a string                a string
+//	has the JSON method and JSONSchema     of any type             what JSONSchema returns
+//	has the JSON method, or is a Number    of any type             nothing
+//	has only the other JSON method         see the last two rows   nothing: a JSONSchema describes the other direction
+//	has JSONSchema                         see the last two rows   what JSONSchema returns
+//	has the text method                    a string                a string
+//	has none of these                      that of its kind       that of its kind, or nothing after cannotDescribe
 //
-// If nothing is listed, render panics, and the author must write the schema of the whole tool by hand. In any
-// case arguments are checked by what is listed, and by the second column where that says more.
+// The returned schema describes the second column; its fromMethod is what JSONSchema returns, but nil forNulls.
+// If a part is shown as nothing, render panics, and the author must write the schema of the whole tool by hand.
+// Arguments are checked by what clients are shown, and then by the second column if that says more.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1854,9 +1857,9 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 type describer interface{ JSONSchema() json.RawMessage }
 
 // schemaFromMethod returns what the method JSONSchema of t returns for a zero value, or nil if there
-// is none. If t has a JSON method, which may be promoted, a promoted JSONSchema counts too. Otherwise none
-// counts if an embedded field has one, because package reflect does not tell promoted methods from
-// others. It panics if the schema is invalid.
+// is none. If t has the JSON method, its own or a promoted one, a promoted JSONSchema counts too. Otherwise
+// JSONSchema does not count if an embedded field has it, because package reflect does not tell promoted
+// methods from a type's own. It panics if the schema is invalid.
 func schemaFromMethod(t reflect.Type, where string, jsonMethod bool) json.RawMessage {
 	v, ok := reflect.New(t).Interface().(describer)
 	if !ok || !jsonMethod && embedsDescriber(t) {
@@ -2022,7 +2025,8 @@ func (f *field) checkTags() {
 // misspelledTags holds what to write for tags in another spelling, of another library, or with the
 // name of a keyword that has no tag.
 var misspelledTags = []struct{ write, names string }{
-	{"jsonschema", "jsonschema jsonschema_description description desc doc title mcp pattern examples multipleof"},
+	{"jsonschema", "jsonschema jsonschema_description description desc doc mcp"},
+	{"it in jsonschema, in words", "title pattern examples multipleof"},
 	{"json", "json"}, {"enum", "enum const"}, {"default", "default"}, {"format", "format"},
 	{"minimum", "minimum exclusiveminimum"}, {"maximum", "maximum exclusivemaximum"},
 	{"minLength", "minlength"}, {"maxLength", "maxlength"}, {"minItems", "minitems"}, {"maxItems", "maxitems"},
@@ -2041,10 +2045,10 @@ func (s *schema) isPlainText() bool {
 	return s.jsonType == "string" && !s.hasTextMethod && s.encoding == ""
 }
 
-// triesMethod reports whether fitted must call UnmarshalJSON or UnmarshalText of the type, because it may
-// refuse values that the schema allows. A type with UnmarshalJSON and without JSONSchema is not tried: the
-// usual one is json.RawMessage, which refuses nothing and copies what may be long. Nor is a time.Time, whose
-// text is checked by its format.
+// triesMethod reports whether fitted must call UnmarshalJSON or UnmarshalText, because the method may refuse
+// values that the schema allows. UnmarshalJSON is not called if there is no JSONSchema: such a type is
+// usually json.RawMessage, which takes everything and would copy a long value. Nor is that of a time.Time,
+// whose text is checked by its format.
 func (s *schema) triesMethod() bool {
 	describesJSONMethod := s.fromMethod != nil && s.jsonType == "" // the second row in the comment of deriver.schema
 	return describesJSONMethod || s.hasTextMethod && s.format == ""
@@ -2311,10 +2315,11 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(strings.Join(s.enum, ", ")))
 	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
-		// Depth 0 makes checked look at the members of dflt also if s does not describe them, for names that come twice.
+		// The default must be valid as it is written. With depth 0, the method checked finds names that come twice in
+		// it even if s does not describe its members.
 		_, err := (&rules{listed: s}).read(dflt, fromTag, 0)
-		// The Go type must take it as well, after the conversions of a call. Otherwise each call without such an
-		// argument would fail.
+		// The Go type must take the default too, after the conversions of a call, where it is inside of p.level-1
+		// containers. Otherwise each call without such an argument would fail.
 		converted, misfit := (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall, p.level-1)
 		p.must(err == nil && misfit == nil, "default: %v", cmp.Or(err, misfit))
 		s.dflt = converted
@@ -2802,8 +2807,8 @@ func (s *schema) checkRange(raw []byte) (err error) {
 	return err
 }
 
-// checkBounds checks the bounds of a number, or of the length of a string or a list: what the value must
-// do before the bound is "be" or "have a length of". The message has the number as it came.
+// checkBounds checks the bounds of a number, or of the length of a string or a list. In the message, verb,
+// which is "be" or "have a length of", comes before the bound, and num after it, as it was passed.
 func (s *schema) checkBounds(verb string, num []byte) error {
 	low, high := s.bounds[0], s.bounds[1]
 	switch {
@@ -2838,8 +2843,8 @@ func significantDigits(num string) string {
 	return strings.Trim(whole+fraction, "-0")
 }
 
-// isPlainInteger reports whether a number is written without a fraction and an exponent: 5 and -5 are, 5.0
-// and 5e0 are not.
+// isPlainInteger reports whether a number is written with neither a fraction nor an exponent: 5 and -5 are,
+// 5.0 and 5e0 are not.
 func isPlainInteger(num []byte) bool {
 	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
 }

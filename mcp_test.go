@@ -896,6 +896,10 @@ func TestSchemaIsReported(t *testing.T) {
 		S string `json:"s" desc:" the \"min:\" of it: " enum:"x"`
 	}](s)
 	check(`mcp: tool "x": In.S: the tag desc has no effect: write jsonschema`)
+	toolOf[struct {
+		S string `json:"s" pattern:"^x"`
+	}](s)
+	check(`mcp: tool "x": In.S: the tag pattern has no effect: write it in jsonschema, in words`)
 	toolOf[foreignTags1](s)
 	check(`mcp: tool "x": In.N: the tag min has no effect: write minimum, minLength or minItems (and 3 more)`)
 }

@@ -391,13 +391,13 @@ const maxInline, longText = time.Millisecond, 256 << 10
 //	held ── lend ──▶ lent ─┬─ take ──▶ held by the goroutine that called take
 //	                       └─ pass ──▶ held by a new goroutine
 //
-// The holder lends the turn before work that may last, which is a handler or a Write, and calls take after
-// the work. Usually it then holds the turn again, and reads on. But if the work took longer than maxInline
-// (more for a long line), the timer has called pass, as a handler does that asks the client. The new
-// goroutine reads, take returns false, and the old goroutine ends.
+// The holder lends the turn before it runs a handler or writes, and calls take afterwards. Usually take
+// returns true, and the goroutine reads on. If the work took longer than maxInline (more for a long line),
+// the timer has called pass, and a new goroutine reads. A handler that asks the client calls pass, too.
 //
-// The new goroutine lends the turn too. If the old one calls take just then, it gets the turn and reads on,
-// and the new one ends after its work. So whichever of them calls take first goes on, and one always reads.
+// The new goroutine lends the turn in the same way. Of several goroutines that have lent it, the first that
+// calls take while it is lent holds it and reads on; take returns false to any other, and that goroutine
+// ends. So two never read at once.
 //
 // No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
 // reads, a small call takes three times the CPU and the time. The WaitGroup counts one for the turn, whether
@@ -419,8 +419,8 @@ func (t *turn) lend(size int) {
 	t.mu.Unlock()
 }
 
-// take takes the turn if it is lent, by whichever goroutine, and reports whether the caller holds it now. A
-// goroutine calls it once after each of its own calls of lend.
+// take takes the turn if any goroutine has lent it, and reports whether the caller holds it now. The caller
+// has called lend, and calls take once for that. A goroutine that may be about to end calls pass instead.
 func (t *turn) take() (mine bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -780,7 +780,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	case len(e.jsonrpc) == 0 || e.jsonrpc[0] != '"' || string(unquoteBytes(e.jsonrpc)) != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
 	case inUse && !endsEarlier:
-		// Without the id, also if the first request has been answered meanwhile: one response has this id already.
+		// Without the id, even if the first request has been answered meanwhile: its response has this id.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 	case c.ctx.Err() != nil:
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
@@ -1352,8 +1352,8 @@ func (c *session) runHandler(r *request) []byte {
 //	nil, without a next          -32603
 func (s *Server) intercepted(run responder) responder {
 	return func(ctx context.Context, r *request) (line []byte, err error) {
-		hasReturned := false // run has, with these:
-		var madeLine []byte
+		runReturned := false
+		var madeLine []byte // what run has returned, if it has
 		var madeErr error
 		var tooLate atomic.Bool      // no next may begin: one has begun, or Intercept has returned
 		ended := make(chan struct{}) // closed when the next that has begun ends
@@ -1372,7 +1372,7 @@ func (s *Server) intercepted(run responder) responder {
 			if madeErr != nil && madeErr == ctx.Err() {
 				madeErr = context.Cause(ctx) // which says more
 			}
-			hasReturned = true
+			runReturned = true
 			return madeErr
 		}
 		defer func() { // also after a panic
@@ -1381,12 +1381,12 @@ func (s *Server) intercepted(run responder) responder {
 				<-ended
 			}
 			switch {
-			case err == nil && !hasReturned:
+			case err == nil && !runReturned:
 				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
 			case err == nil:
 				line, err = madeLine, madeErr
-			// A Result with IsError is sent if Intercept returns its error. That is an error of this library. An error of a
-			// handler has no line, and is not compared, because == panics for some types.
+			// If Intercept returns the error of a Result with IsError, the Result is sent. This library made that error, so ==
+			// cannot panic. A handler's error has no line and is not compared: == panics for some types.
 			case madeLine != nil && err == madeErr:
 				line = madeLine
 			}
@@ -1853,8 +1853,8 @@ var declared = [...]string{
 	logging:     `"logging":{},`,
 }
 
-// appendOffer appends what the server tells a client before its first call: the capabilities, with the kinds
-// that are offered, and the instructions.
+// appendOffer appends what the results of initialize and server/discover have in common: the capabilities,
+// with the kinds that are offered, and the instructions.
 func (c *session) appendOffer(b []byte, offered kindSet) []byte {
 	b = join(b, `"capabilities":{`)
 	for k, member := range declared {
@@ -2129,8 +2129,8 @@ func (c *session) printReports(printed chan<- struct{}) {
 
 const minRead = 4 << 10 // least bytes that a Read has room for
 
-// keepInput is how many bytes the largest buffer has that is kept after its lines. For lines of 1 MiB a
-// buffer may grow to more than 2 MiB.
+// keepInput is the size up to which the input buffer is always kept. Lines of 1 MiB may grow it to more than
+// 2 MiB, and must not cost a new buffer each.
 const keepInput = 4 << 20
 
 // A lineReader splits its input into lines. It returns each line once, in order, and
@@ -2190,8 +2190,10 @@ func (l *lineReader) next(n int) []byte {
 // readMore reads once, or waits for the Read ahead. It blocks as long as Read does. It is called
 // when all lines have been returned.
 func (l *lineReader) readMore() {
+	// The memory of long lines, and of what was read ahead, is freed. A buffer that is less empty may hold the
+	// beginning of a long line, and would have to grow again.
 	if l.buf.Cap() > keepInput && l.buf.Len() < l.buf.Cap()/8 {
-		l.buf = *bytes.NewBuffer(bytes.Clone(l.buf.Bytes())) // the memory of long lines, and of what was read ahead, is freed
+		l.buf = *bytes.NewBuffer(bytes.Clone(l.buf.Bytes()))
 	}
 	if l.ahead != nil {
 		l.add(<-l.ahead)
