@@ -1779,12 +1779,13 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 //	has the JSON method and JSONSchema     of any type             what JSONSchema returns
 //	has the JSON method, or is a Number    of any type             nothing
 //	has only the other JSON method         see the last two rows   nothing: a JSONSchema describes the other direction
-//	has JSONSchema                         see the last two rows   what JSONSchema returns
+//	has a JSONSchema of its own            see the last two rows   what JSONSchema returns
 //	has the text method                    a string                a string
 //	has none of these                      that of its kind       that of its kind, or nothing after cannotDescribe
 //
 // The returned schema describes the second column; its fromMethod is what JSONSchema returns, but nil forNulls.
-// If a part is shown as nothing, render panics, and the author must write the schema of the whole tool by hand.
+// If a part is shown as nothing, render panics for arguments, and a result has no output schema: the author
+// must write the schema of the whole by hand.
 // Arguments are checked by what clients are shown, and then by the second column if that says more.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
@@ -1987,8 +1988,8 @@ func isUnusable(r rune) bool {
 func tagKeys(tag reflect.StructTag) (keys []string) {
 	key, rest, found := strings.Cut(string(tag), `:"`)
 	for found {
-		keys = append(keys, strings.TrimSpace(key))
-		value, _ := strconv.QuotedPrefix(`"` + rest) // "" in a malformed tag
+		keys = append(keys, key[strings.LastIndexByte(key, ' ')+1:]) // in a malformed tag, more is in front
+		value, _ := strconv.QuotedPrefix(`"` + rest)                 // "" if it is malformed
 		key, rest, found = strings.Cut(strings.TrimPrefix(`"`+rest, value), `:"`)
 	}
 	return keys

@@ -19,8 +19,8 @@ package mcp
 // overtakes its request. While no other request runs, the goroutine that has the turn
 // also runs the handler, which saves waking another thread. Meanwhile the turn is on
 // loan: if the handler runs for more than a millisecond (up to five if the line is
-// long), or asks the client something, the turn passes to a new goroutine. So input
-// is read whatever a handler does, and no goroutine waits for the turn.
+// long), or waits for the client, the turn passes to a new goroutine. So input is
+// read whatever a handler does, and no goroutine waits for the turn.
 //
 // This is a list of all goroutines of a session, except those of timers and contexts, which never
 // block. Each line says what the goroutine does, and after the colon what waits for
@@ -393,7 +393,7 @@ const maxInline, longText = time.Millisecond, 256 << 10
 //
 // The holder lends the turn before it runs a handler or writes, and calls take afterwards. Usually take
 // returns true, and the goroutine reads on. If the work took longer than maxInline (more for a long line),
-// the timer has called pass, and a new goroutine reads. A handler that asks the client calls pass, too.
+// the timer has called pass, and a new goroutine reads. A handler that waits for the client calls pass, too.
 //
 // The new goroutine lends the turn in the same way. Of several goroutines that have lent it, the first that
 // calls take while it is lent holds it and reads on; take returns false to any other, and that goroutine
