@@ -61,24 +61,6 @@ func (*closedError) Is(target error) bool { return target == context.Canceled }
 // already in progress may still finish.
 var ErrWaitDelay = errors.New("mcp: work was unfinished when Server.WaitDelay had passed")
 
-// CancelledError is the cause of a handler's context if the client has cancelled the request, or, in
-// the older revisions, has sent initialize again, which ends the requests that came before it. The
-// result of the handler is discarded.
-type CancelledError struct {
-	Reason string // as the client gave it, often empty, or that initialize came again
-}
-
-func (e *CancelledError) Error() string {
-	if e.Reason == "" {
-		return "mcp: cancelled by the client"
-	}
-	return "mcp: cancelled by the client: " + e.Reason
-}
-
-// Is reports whether target is [context.Canceled], so that a program that retries an HTTP
-// request sees that it was cancelled: package net/http returns the cause of a context.
-func (e *CancelledError) Is(target error) bool { return target == context.Canceled }
-
 // ---- the client's cancel ----
 
 // cancelRequest handles the client's cancel of the request with this id. It removes
@@ -209,10 +191,12 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	c.endConversation(cause)
 	// Not a context below c.ctx with CancelDelay as its timeout: if c.ctx ends, it ends its children one by one,
 	// so among very many handlers that one could end late, and the end would take longer than WaitDelay.
-	select {
-	case <-idle:
-	case <-c.ctx.Done():
-	case <-time.After(c.srv.CancelDelay): // at once if that is 0
+	if c.srv.CancelDelay > 0 { // a select with a timer that is over crashes Go's race detector in a synctest bubble
+		select {
+		case <-idle:
+		case <-c.ctx.Done():
+		case <-time.After(c.srv.CancelDelay):
+		}
 	}
 	if cause == ErrClosed { // also if ctx has ended since
 		c.out.hold()
