@@ -55,6 +55,21 @@ func (*closedError) Error() string { return "mcp: the client has closed the conn
 
 func (*closedError) Is(target error) bool { return target == context.Canceled }
 
+// CancelledError is the cause of a handler's context if the client has cancelled the request, or, in
+// the older revisions, has sent initialize again, which ends the requests that came before it. The
+// result of the handler is discarded.
+type CancelledError struct {
+	Reason string // as the client gave it, often empty, or that initialize came again
+}
+
+func (e *CancelledError) Error() string {
+	return strings.TrimSuffix("mcp: cancelled by the client: "+e.Reason, ": ") // as there may be no reason
+}
+
+// Is reports whether target is [context.Canceled], so that a program that retries an HTTP
+// request sees that it was cancelled: package net/http returns the cause of a context.
+func (e *CancelledError) Is(target error) bool { return target == context.Canceled }
+
 // ErrWaitDelay is wrapped by the error of Serve if handlers did not return within
 // [Server.WaitDelay], or if the client did not read all responses by then. The goroutines
 // of these handlers keep running, but their results are discarded. A write that is
@@ -191,7 +206,10 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	c.endConversation(cause)
 	// Not a context below c.ctx with CancelDelay as its timeout: if c.ctx ends, it ends its children one by one,
 	// so among very many handlers that one could end late, and the end would take longer than WaitDelay.
-	if c.srv.CancelDelay > 0 { // a select with a timer that is over crashes Go's race detector in a synctest bubble
+	//
+	// Without a CancelDelay no timer is made: one that is over at once can crash the race detector of Go 1.26 in
+	// a synctest bubble.
+	if c.srv.CancelDelay > 0 {
 		select {
 		case <-idle:
 		case <-c.ctx.Done():

@@ -1420,24 +1420,6 @@ func levelOf(level slog.Level) int {
 	return n
 }
 
-// CancelledError is the cause of a handler's context if the client has cancelled the request, or, in
-// the older revisions, has sent initialize again, which ends the requests that came before it. The
-// result of the handler is discarded.
-type CancelledError struct {
-	Reason string // as the client gave it, often empty, or that initialize came again
-}
-
-func (e *CancelledError) Error() string {
-	if e.Reason == "" {
-		return "mcp: cancelled by the client"
-	}
-	return "mcp: cancelled by the client: " + e.Reason
-}
-
-// Is reports whether target is [context.Canceled], so that a program that retries an HTTP
-// request sees that it was cancelled: package net/http returns the cause of a context.
-func (e *CancelledError) Is(target error) bool { return target == context.Canceled }
-
 // ---- asking the user ----
 
 // ErrInputRequired is the error of a question that the client has not answered yet. Return it

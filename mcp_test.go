@@ -893,7 +893,7 @@ func TestSchemaIsReported(t *testing.T) {
 	}](s)
 	check(`mcp: tool "x": In.G: a bound is above 2^53` + refuse)
 	toolOf[struct {
-		S string `json:"s" desc:" the \"min:\" of it: " enum:"x"`
+		S string `json:"s" desc:" what \"s\" is for min:" enum:"x"`
 	}](s)
 	check(`mcp: tool "x": In.S: the tag desc has no effect: write jsonschema`)
 	toolOf[struct {
