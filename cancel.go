@@ -63,7 +63,10 @@ type CancelledError struct {
 }
 
 func (e *CancelledError) Error() string {
-	return strings.TrimSuffix("mcp: cancelled by the client: "+e.Reason, ": ") // as there may be no reason
+	if e.Reason == "" {
+		return "mcp: cancelled by the client"
+	}
+	return "mcp: cancelled by the client: " + e.Reason
 }
 
 // Is reports whether target is [context.Canceled], so that a program that retries an HTTP
@@ -234,11 +237,10 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	// Even if no request remains, the reader, or goroutines that are about to end, may still be running.
 	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
 	allWritten := c.out.finish(time.Until(lastMoment))
-	switch {
-	case unfinished != "":
-	case !allEnded:
+	if unfinished == "" && !allEnded {
 		unfinished = "a message was still being read"
-	case !allWritten:
+	}
+	if unfinished == "" && !allWritten {
 		unfinished = "the client did not read all responses in time"
 	}
 	c.srv.removeSession(c) // so that nothing is sent on the channel when it has been closed
@@ -396,9 +398,8 @@ func (f *stdioFile) transfer(do func([]byte) (int, error), b []byte) (n int, err
 	// EAGAIN does not end the session: another process, which shares the pipe, may have made it non-blocking.
 	for errors.Is(err, syscall.EAGAIN) && f.serving.Err() == nil {
 		waitFor(f.serving.Done(), 10*time.Millisecond)
-		var more int
-		more, err = do(b[n:])
-		n += more
+		more, retryErr := do(b[n:])
+		n, err = n+more, retryErr
 	}
 	_, _ = f.trace.Write(b[:n])
 	if errors.Is(err, syscall.EIO) {

@@ -702,6 +702,19 @@ func TestCancelEndsOneRequest(t *testing.T) {
 	})
 }
 
+// The text of a cause says that the client has ended the work, and why if the client has said so.
+func TestCausesHaveTexts(t *testing.T) {
+	for want, cause := range map[string]error{
+		"mcp: the client has closed the connection":       ErrClosed,
+		"mcp: cancelled by the client":                    &CancelledError{},
+		"mcp: cancelled by the client: " + stopped.Reason: stopped,
+	} {
+		if got := cause.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // A request that is cancelled before its handler has started does not start. While
 // another request runs, the scheduler decides which comes first.
 func TestCancelledRequestDoesNotStart(t *testing.T) {

@@ -3331,7 +3331,7 @@ func unquote(quoted []byte) (s string, ok bool) {
 	b.Grow(len(raw))
 	for i := bytes.IndexByte(raw, '\\'); i >= 0; i = bytes.IndexByte(raw, '\\') {
 		b.Write(raw[:i])
-		if letter := raw[i+1]; letter != 'u' { // decodeEscape knows it too, but a call for each takes a third longer
+		if letter := raw[i+1]; letter != 'u' { // a call of decodeEscape for each would take a third longer
 			b.WriteByte(meaningOf[letter])
 			raw = raw[i+2:]
 			continue

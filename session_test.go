@@ -1909,6 +1909,16 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			s.ran(t)
 		})
 	}
+	bubble(t, func(t *testing.T, s *stage) { // if a handler has not returned either, the error names that
+		c := serveUnread(t, &s.Server)
+		c.send("1+ call deaf", "2+ call hi")
+		s.ran(t, "1", "2")
+		c.in.Close()
+		if err := c.over(1100 * time.Millisecond); err == nil || !strings.HasSuffix(err.Error(), ": tools/call deaf (id 1)") {
+			t.Errorf("Serve: %v", err)
+		}
+		close(s.release)
+	})
 	for _, eof := range []bool{false, true} {
 		if eof && raceBuild() { // which is slow with bytes
 			continue
