@@ -3095,15 +3095,16 @@ func cleanJSON(raw []byte) []byte {
 			raw = bytes.ReplaceAll(raw, []byte(end[0]), []byte(end[1]))
 		}
 	}
-	if !bytes.Contains(raw, []byte(`\u`)) { // then no backslash need be looked at
-		return raw
-	}
 	// Parsers in Python and Rust refuse a line with an escape of half a character.
 	rest := raw
 	for i := bytes.IndexByte(rest, '\\'); i >= 0; i = bytes.IndexByte(rest, '\\') {
-		char, size := decodeEscape(rest[i:])
+		if rest[i+1] != 'u' {
+			rest = rest[i+2:]
+			continue
+		}
+		char, size := decodeUnicode(rest[i:])
 		if utf16.IsSurrogate(char) {
-			copy(rest[i:], `\ufffd`)
+			copy(rest[i:], `\ufffd`) // of the same length
 		}
 		rest = rest[i+size:]
 	}
@@ -3247,12 +3248,13 @@ func scanString(b []byte, i int, t trust) int {
 			return -1
 		case b[i] == '"':
 			return i + 1
-		}
-		_, size := decodeEscape(b[i:])
-		if size == 0 {
+		case i+1 < len(b) && meaningOf[b[i+1]] != 0: // b[i] is a backslash
+			i += 2
+		case escapedUnit(b[i:]) >= 0:
+			i += len(`\ud83d`)
+		default:
 			return -1
 		}
-		i += size
 	}
 }
 
@@ -3282,10 +3284,10 @@ func skipPlain[T string | []byte](s T, i int) int {
 		// In low, exactly the quotes and the control characters of w are at most ' ': flipping the bit of 2 makes
 		// 0x22 of '"' 0x20, and leaves what is below 0x20 below it. In backslash, '\\' is 0.
 		low, backslash := w^(each*2), w^(each*'\\')
-		// In (x-each*n) &^ x, the highest bit of a byte is set if the byte is below n: for '"', low is 0x20, and
-		// (0x20-0x21) &^ 0x20 is 0xdf; for 'a', low is 0x63, and (0x63-0x21) &^ 0x63 is 0. A subtraction that borrows
-		// changes the bytes above it, so only the lowest match counts.
-		below := ((low-each*(' '+1))&^low | (backslash-each)&^backslash) & (each << 7)
+		// Subtracting n from each byte sets the highest bit of the bytes below n. It may also set that of bytes from 0x80
+		// on, where &^ w clears it. For '"', (0x20-0x21) &^ 0x22 is 0xdd, with that bit; for 'a', (0x63-0x21) &^ 0x61 is
+		// 0x02, without. A subtraction that borrows changes the bytes above it, so only the lowest match counts.
+		below := ((low - each*(' '+1)) | (backslash - each)) &^ w & (each << 7)
 		if below != 0 {
 			return i + bits.TrailingZeros64(below)/8
 		}
@@ -3331,12 +3333,12 @@ func unquote(quoted []byte) (s string, ok bool) {
 	b.Grow(len(raw))
 	for i := bytes.IndexByte(raw, '\\'); i >= 0; i = bytes.IndexByte(raw, '\\') {
 		b.Write(raw[:i])
-		if letter := raw[i+1]; letter != 'u' { // a call of decodeEscape for each would take a third longer
+		if letter := raw[i+1]; letter != 'u' {
 			b.WriteByte(meaningOf[letter])
 			raw = raw[i+2:]
 			continue
 		}
-		char, size := decodeEscape(raw[i:])
+		char, size := decodeUnicode(raw[i:])
 		b.WriteRune(char) // half a character becomes U+FFFD
 		raw = raw[i+size:]
 	}
@@ -3344,35 +3346,29 @@ func unquote(quoted []byte) (s string, ok bool) {
 	return b.String(), true
 }
 
-// decodeEscape returns the character that the escape at the beginning of raw stands for, and the length of the
-// escape, or 0 if it is invalid. A character above U+FFFF is written as two escapes, as in \ud83d\ude00. If only
-// one of them is there, its half of the character is returned.
-func decodeEscape(raw []byte) (char rune, size int) {
-	if len(raw) > 1 && meaningOf[raw[1]] != 0 {
-		return rune(meaningOf[raw[1]]), len(`\n`)
-	}
-	first, ok := escapedUnit(raw)
-	if !ok {
-		return 0, 0
-	}
-	size = len(`\ud83d`)
-	if utf16.IsSurrogate(first) {
-		second, _ := escapedUnit(raw[size:])
-		if whole := utf16.DecodeRune(first, second); whole != utf8.RuneError {
+// decodeUnicode returns the character that the valid \u escape at the beginning of raw stands for, and the length of
+// the escape. A character above U+FFFF is written as two escapes, as in \ud83d\ude00, and size is that of both. If
+// only one of them is there, its half of the character is returned.
+func decodeUnicode(raw []byte) (char rune, size int) {
+	char, size = escapedUnit(raw), len(`\ud83d`)
+	if utf16.IsSurrogate(char) {
+		if whole := utf16.DecodeRune(char, escapedUnit(raw[size:])); whole != utf8.RuneError {
 			return whole, 2 * size
 		}
 	}
-	return first, size
+	return char, size
 }
 
-// escapedUnit returns the unit of UTF-16 that raw begins with as an escape, as in \ud83d, and reports whether it
-// does.
-func escapedUnit(raw []byte) (unit rune, ok bool) {
+// escapedUnit returns the unit of UTF-16 in the \u escape at the beginning of raw, or -1 if there is no valid one.
+func escapedUnit(raw []byte) rune {
 	if len(raw) < len(`\ud83d`) || raw[0] != '\\' || raw[1] != 'u' {
-		return 0, false
+		return -1
 	}
-	n, err := strconv.ParseUint(string(raw[len(`\u`):len(`\ud83d`)]), 16, 16)
-	return rune(n), err == nil
+	n, err := strconv.ParseUint(string(raw[len(`\u`):len(`\ud83d`)]), 16, 16) // which accepts no sign and no _
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }
 
 // meaningOf maps the letter after a backslash to the byte that the escape stands for, or 0.
