@@ -1175,7 +1175,10 @@ func (s *Server) notify(what topic) {
 	sessions := slices.Collect(maps.Keys(s.sessions))
 	s.mu.Unlock()
 	for _, c := range sessions {
-		c.sendChange(what)
+		c.mu.Lock()
+		c.sendChangeLocked(what)
+		c.mu.Unlock()
+		c.out.start()
 	}
 }
 

@@ -3077,7 +3077,7 @@ func TestRequestFrom(t *testing.T) {
 		for _, meta := range []string{"", `{` + trace + `,"progressToken":1}`} {
 			all("1", meta, Request{ProtocolVersion: "2025-06-18", ClientName: "c", ClientVersion: "1", Capabilities: raw(`{"sampling":{}}`)})
 		}
-		c.send(`2 ping {"filler":"` + strings.Repeat("x", keepBuffer) + `"}`) // so that buffers are used again
+		c.send(`2 ping {"filler":"` + strings.Repeat("x", 64<<10) + `"}`) // so that buffers are used again
 		c.recv()
 	})
 	for i := range max(len(got), len(want)) {

@@ -1170,12 +1170,12 @@ func (r *request) unsubscribe() (line []byte, run responder) {
 const maxStreams = 64
 
 // listen begins a stream, which watches what the client asks for as far as the server
-// offers it. The stream may last long, so it keeps no slices of the line. It is answered when
+// offers it. The stream may last long, so it keeps no slices of the line, and only a copy of its response. It is answered when
 // the session ends, unless the client has ended it or has closed the connection.
 func (r *request) listen() (line []byte, run responder) {
 	c, offered := r.session, r.session.srv.offeredKinds()
 	meta := join(nil, `{"`+keySubscription+`":`, string(r.id), `}`)
-	st := &stream{meta: meta, response: r.endResponse(r.beginResponse(), meta), watched: make(map[topic]int64)}
+	st := &stream{meta: meta, response: bytes.Clone(r.endResponse(r.beginResponse(), meta)), watched: make(map[topic]int64)}
 	asked := member(r.params, "notifications")
 	uris := member(asked, "resourceSubscriptions")
 	dropNulls(&uris)
@@ -1368,7 +1368,8 @@ func (s *Server) intercepted(run responder) responder {
 			defer cancel(nil)
 			stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
 			defer stop()
-			madeLine, madeErr = run(ctx, r)
+			line, err := run(ctx, r)
+			madeLine, madeErr = bytes.Clone(line), err // Intercept may continue for long, and the buffer may be large
 			if madeErr != nil && madeErr == ctx.Err() {
 				madeErr = context.Cause(ctx) // which says more
 			}
@@ -1513,7 +1514,7 @@ func (r *request) String() string {
 // beginResponse begins a response with a result. The members of the result follow, each
 // with a comma after it, and then endResponse.
 func (r *request) beginResponse() []byte {
-	b := join(make([]byte, 0, 256), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
+	b := join(r.session.out.takeBuffer(), `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{`)
 	if r.rev.modern() {
 		b = join(b, `"resultType":"complete",`)
 	}
@@ -1840,8 +1841,7 @@ func (r *request) appendCaching(b []byte, mayCache bool) []byte {
 			scope = "public"
 		}
 	}
-	b = strconv.AppendInt(join(b, `"ttlMs":`), ttl, 10)
-	return join(b, `,"cacheScope":"`, scope, `",`)
+	return join(b, `"ttlMs":`, strconv.FormatInt(ttl, 10), `,"cacheScope":"`, scope, `",`)
 }
 
 // declared holds the member of the capabilities that declares a kind.
@@ -2061,14 +2061,6 @@ func (r *request) checksum(texts ...string) string {
 
 // ---- changes ----
 
-// sendChange notifies the client that what has changed, if the client watches it.
-func (c *session) sendChange(what topic) {
-	c.mu.Lock()
-	c.sendChangeLocked(what)
-	c.mu.Unlock()
-	c.out.start()
-}
-
 // sendChangeLocked queues a notification on each stream that watches what. If the last such
 // notification is still queued, nothing is queued: a thousand changes in a row cost about
 // one notification. But if a response was queued after it, another notification is queued,
@@ -2127,11 +2119,10 @@ func (c *session) printReports(printed chan<- struct{}) {
 
 // ---- the lines that were read ----
 
-const minRead = 4 << 10 // least bytes that a Read has room for
-
-// keepInput is the size up to which the input buffer is always kept. Lines of 1 MiB may grow it to more than
-// 2 MiB, and must not cost a new buffer each.
-const keepInput = 4 << 20
+// minRead is the least number of bytes that a Read has room for. Buffers for input and output of up to keepBuffer
+// bytes are kept, to be used again. Lines of 1 MiB may grow the one for input to more than 2 MiB, and it must not be
+// made anew for each of them.
+const minRead, keepBuffer = 4 << 10, 4 << 20
 
 // A lineReader splits its input into lines. It returns each line once, in order, and
 // then the error of r. The goroutine that has the turn to read calls its methods. Meanwhile
@@ -2169,8 +2160,7 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 	n := bytes.IndexByte(l.buf.Bytes()[l.seen:], '\n')
 	switch {
 	case n >= 0:
-		line = l.next(l.seen + n + 1)
-		return bytes.Clone(line[:len(line)-1]), nil
+		return bytes.Clone(bytes.TrimSuffix(l.next(l.seen+n+1), []byte("\n"))), nil
 	case l.buf.Len() > l.limit || l.err != nil && l.buf.Len() > 0:
 		l.skipping = l.buf.Len() > l.limit
 		return bytes.Clone(l.next(l.buf.Len())), nil
@@ -2192,7 +2182,7 @@ func (l *lineReader) next(n int) []byte {
 func (l *lineReader) readMore() {
 	// The memory of long lines, and of what was read ahead, is freed. A buffer that is less empty may hold the
 	// beginning of a long line, and would have to grow again.
-	if l.buf.Cap() > keepInput && l.buf.Len() < l.buf.Cap()/8 {
+	if l.buf.Cap() > keepBuffer && l.buf.Len() < l.buf.Cap()/8 {
 		l.buf = *bytes.NewBuffer(bytes.Clone(l.buf.Bytes()))
 	}
 	if l.ahead != nil {
@@ -2202,8 +2192,7 @@ func (l *lineReader) readMore() {
 	l.buf.Grow(minRead)
 	room := l.buf.AvailableBuffer()
 	n, err := l.r.Read(room[:cap(room)])
-	l.buf.Write(room[:n])
-	l.err = err
+	l.add(readResult{room[:n], err})
 }
 
 // readAhead starts a goroutine that reads once, unless one is reading, r has ended, or
@@ -2222,15 +2211,13 @@ func (l *lineReader) readAhead() error {
 	return l.err
 }
 
-// add appends what was read ahead.
+// add records the result of a Read.
 func (l *lineReader) add(more readResult) {
 	l.ahead, l.err = nil, more.err
 	l.buf.Write(more.data)
 }
 
 // ---- the lines to write ----
-
-const keepBuffer = 64 << 10 // bytes of the largest buffer that is kept after a Write
 
 // A lineWriter is a queue of lines, and the turn to write them. Senders append whole
 // lines and never block. A sender that finds no goroutine writing acquires the turn
@@ -2247,8 +2234,8 @@ type lineWriter struct {
 	onError func(error) // is called with an error of w
 
 	mu      sync.Mutex // guards the fields below; not held during a Write
-	buf     []byte     // whole lines
-	spare   []byte     // the buffer of the last Write, used again
+	buf     []byte     // the queue: whole lines; nil if it is empty
+	spare   []byte     // an empty buffer of an earlier line, for the next one; nil if there is none
 	added   int64      // bytes that were ever queued
 	written int64      // of these, bytes that were written, or lost to an error
 	writing bool       // a goroutine has the turn to write
@@ -2256,6 +2243,17 @@ type lineWriter struct {
 	stopped bool       // nothing is written any more
 
 	changed chan struct{} // is closed after a Write, and when the writer stops; nil if no goroutine waits
+}
+
+// takeBuffer returns an empty buffer to build a line in. It is that of an earlier line if one is free, so that a
+// response needs no new memory. If the line is not queued soon, the caller must keep a copy instead, because the
+// buffer may be large.
+func (w *lineWriter) takeBuffer() []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := slices.Grow(w.spare, 256)
+	w.spare = nil
+	return b
 }
 
 // enqueue appends line and a newline, and returns the position after them. It may
@@ -2266,10 +2264,13 @@ func (w *lineWriter) enqueue(line []byte) (end int64) {
 	if w.stopped {
 		return w.added
 	}
-	if len(w.buf) == 0 && len(line) > keepBuffer {
+	if w.buf == nil {
 		w.buf = line // without a copy
 	} else {
 		w.buf = append(w.buf, line...)
+		if w.spare == nil && cap(line) <= keepBuffer {
+			w.spare = line[:0]
+		}
 	}
 	w.buf = append(w.buf, '\n')
 	w.added += int64(len(line)) + 1
@@ -2299,7 +2300,7 @@ func (w *lineWriter) writeAll() {
 	w.mu.Lock()
 	for len(w.buf) > 0 && !w.held {
 		b := w.buf
-		w.buf, w.spare = w.spare[:0], nil
+		w.buf = nil
 		w.mu.Unlock()
 		n, err := w.w.Write(b)
 		if err == nil && n < len(b) {
@@ -2310,7 +2311,8 @@ func (w *lineWriter) writeAll() {
 			w.onError(err)
 		}
 		w.mu.Lock()
-		if cap(b) <= keepBuffer {
+		// After an error, w may still use b. Of two buffers, the larger is kept.
+		if err == nil && cap(b) > cap(w.spare) && cap(b) <= keepBuffer {
 			w.spare = b[:0]
 		}
 		w.written += int64(len(b))

@@ -8,8 +8,8 @@ set -e
 # scenarios reach the bounds (tight.mut keeps one of these bounds large); functions that are left
 # out, because they deal with the process or because other packages call them with a context of
 # their own; and the files.
-usual='keepBuffer=2048,keepInput=2048,minRead=128,maxReports=3'
-tight='keepBuffer=2048,keepInput=2048,minRead=128,maxReports=3,outputBound=300'
+usual='minRead, keepBuffer=128, 2048;maxReports=3'
+tight='minRead, keepBuffer=128, 2048;maxReports=3;outputBound=300'
 drop='Server.ServeStdio,endOnSignal,stdioFile.*,tracer.*,traceFile.*,Server.LogHandler,logHandler.*'
 files='mcp.go session.go cancel.go'
 
