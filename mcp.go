@@ -1175,10 +1175,7 @@ func (s *Server) notify(what topic) {
 	sessions := slices.Collect(maps.Keys(s.sessions))
 	s.mu.Unlock()
 	for _, c := range sessions {
-		c.mu.Lock()
-		c.sendChangeLocked(what)
-		c.mu.Unlock()
-		c.out.start()
+		c.sendChange(what)
 	}
 }
 
@@ -3389,20 +3386,19 @@ func appendString(b []byte, s string) []byte {
 		return append(b, raw...)
 	}
 	b = append(b, '"')
-	for at := 0; ; at++ {
-		end := skipPlain(s, at)
+	for at, end := 0, 0; ; at = end + 1 {
+		end = skipPlain(s, at)
 		b = append(b, s[at:end]...)
 		if end == len(s) {
 			return append(b, '"')
 		}
-		at = end
-		if cap(b)-len(b) < len(s)-at {
-			b = slices.Grow(b, len(s)-at+len(s)/16) // for the rest, with room for some escapes
+		if cap(b)-len(b) < len(s)-end {
+			b = slices.Grow(b, len(s)-end+len(s)/16) // for the rest, with room for some escapes
 		}
-		if letter := letterOf[s[at]]; letter != 0 {
+		if letter := letterOf[s[end]]; letter != 0 {
 			b = append(b, '\\', letter)
 		} else {
-			b = fmt.Appendf(b, `\u%04x`, s[at])
+			b = fmt.Appendf(b, `\u%04x`, s[end])
 		}
 	}
 }
@@ -3463,4 +3459,14 @@ func rawMember(b []byte, name string, val []byte) []byte {
 		return b
 	}
 	return join(append(join(b, `"`, name, `":`), val...), ",")
+}
+
+// copyMembersExcept appends the members of an object, except those of these names, with a comma after each.
+func copyMembersExcept(b, object []byte, names ...string) []byte {
+	for name, val := range members(object) {
+		if !slices.Contains(names, string(name)) {
+			b = appendMember(b, name, val)
+		}
+	}
+	return b
 }

@@ -912,10 +912,8 @@ func (r *request) checkModern(rawVersion, rawLevel []byte) *Error {
 // parseClientInfo returns the name and the version in a clientInfo object, and
 // reports whether it has both.
 func parseClientInfo(raw []byte) (name, version string, ok bool) {
-	var rawName, rawVersion []byte
-	extract(raw, trusted, into{"name", &rawName}, into{"version", &rawVersion})
-	name, isName := unquote(rawName)
-	version, isVersion := unquote(rawVersion)
+	name, isName := unquote(member(raw, "name"))
+	version, isVersion := unquote(member(raw, "version"))
 	return name, version, isName && isVersion
 }
 
@@ -1368,8 +1366,8 @@ func (s *Server) intercepted(run responder) responder {
 			defer cancel(nil)
 			stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
 			defer stop()
-			line, err := run(ctx, r)
-			madeLine, madeErr = bytes.Clone(line), err // Intercept may continue for long, and the buffer may be large
+			madeLine, madeErr = run(ctx, r)
+			madeLine = bytes.Clone(madeLine) // Intercept may continue for long, and the buffer may be large
 			if madeErr != nil && madeErr == ctx.Err() {
 				madeErr = context.Cause(ctx) // which says more
 			}
@@ -1668,16 +1666,6 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 }
 
 var errNoOutput = errors.New("there is no structured output, or it is not an object, as the output schema promises")
-
-// copyMembersExcept appends the members of an object, except those of these names, with a comma after each.
-func copyMembersExcept(b, object []byte, names ...string) []byte {
-	for name, val := range members(object) {
-		if !slices.Contains(names, string(name)) {
-			b = appendMember(b, name, val)
-		}
-	}
-	return b
-}
 
 // methodResponse returns the response to a request for a method of AddMethod. The handler's
 // resultType is dropped, because that member belongs to the protocol.
@@ -2060,6 +2048,14 @@ func (r *request) checksum(texts ...string) string {
 }
 
 // ---- changes ----
+
+// sendChange notifies the client that what has changed, if the client watches it.
+func (c *session) sendChange(what topic) {
+	c.mu.Lock()
+	c.sendChangeLocked(what)
+	c.mu.Unlock()
+	c.out.start()
+}
 
 // sendChangeLocked queues a notification on each stream that watches what. If the last such
 // notification is still queued, nothing is queued: a thousand changes in a row cost about
