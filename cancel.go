@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 4.1.0, 2026-11-28. The SHA-256 of this file is in CHANGES.md of example.com/mcp.
+// Version 4.2.0-dev. The SHA-256 of each release of this file is in CHANGES.md of example.com/mcp.
 
 package mcp
 
