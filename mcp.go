@@ -188,7 +188,7 @@ package mcp
 // Part 2 is JSON and Go: schemas from types; schemas by hand; arguments by their schema; values
 // to JSON; JSON. It is on both paths of a call:
 //
-//	arguments ─▶ rules.unmarshal: schema.checked, by what is listed, and schema.fitted, by the Go type; then set ─▶ In ─▶ handler
+//	arguments ─▶ rules.unmarshal: checker.readValue, by the listed schema and perhaps by that of the Go type; then set ─▶ In ─▶ handler
 //	handler ─▶ Out ─▶ marshalOutput: encoding/json, and nulls replaced as the schema shows ─▶ toolResponse, in session.go
 //
 // A function that appends a member or an element to JSON also appends a comma. closeWith removes the
@@ -559,12 +559,12 @@ func (e *Error) Is(target error) bool {
 // tools, because they were not declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, rulesIn *rules, typedOut *schema) ([]byte, error) {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, in rules, typedOut *schema) ([]byte, error) {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
 			out Out
 		}
-		err := rulesIn.unmarshal(r.arguments, &call.in, fromCall)
+		err := in.unmarshal(r.arguments, &call.in, fromCall)
 		if err != nil {
 			return nil, errors.New("Invalid arguments: " + err.Error())
 		}
@@ -580,12 +580,12 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
 // addTool is the part of AddTool that does not depend on the types In and Out.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, rulesIn *rules, typedOut *schema) ([]byte, error)) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, in rules, typedOut *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
-	var found findings
+	var warnings []string
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
-		found.warnings = append(found.warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
+		warnings = append(warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
 	}
 
 	typedIn, d := derive(from, where+": In", forArguments)
@@ -593,18 +593,22 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	byHand := t.InputSchema != nil
 	if !byHand {
 		t.InputSchema, source = d.render(typedIn, ", or set InputSchema"), where+": In"
-		found.warnings = append(found.warnings, d.warnings...)
+		warnings = append(warnings, d.warnings...)
 	}
 	// A type without a JSON type has a method that reads it, or is an interface, so it may take an object.
 	panicUnless(typedIn.jsonType == "object" || typedIn.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
-	rulesIn := &rules{listed: parseSchema(&t.InputSchema, source, forArguments, typedIn, &found), typed: typedIn}
-	rulesIn.mustFit = byHand || found.typeSaysMore // a schema by hand may always say less than the type requires
+	listedIn := parseSchema(&t.InputSchema, source, forArguments, typedIn, &warnings)
+	listedIn.ignored = ignoredArguments
+	in := rules{[]*schema{listedIn}, typedIn}
+	if byHand || !listedIn.saysAllOf(typedIn) {
+		in.readBy = append(in.readBy, typedIn)
+	}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
-	for _, f := range rulesIn.listed.fields {
+	for _, f := range listedIn.fields {
 		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
-		panicUnless(typedIn.jsonType != "object" || typedIn.typ.Kind() != reflect.Struct || typedIn.property(f.name) != nil, where,
+		panicUnless(!typedIn.isStruct() || typedIn.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", typedIn.typ, f.name)
 	}
 
@@ -619,8 +623,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	if t.OutputSchema == nil && isObject && !isContent && to.Kind() != reflect.Pointer && d.undescribed == "" {
 		t.OutputSchema, source = d.render(typedOut, ""), where+": Out"
 	}
-	// Its findings are not reported, because providers do not see output schemas.
-	output := parseSchema(&t.OutputSchema, source, forResults, anything, new(findings))
+	output := parseSchema(&t.OutputSchema, source, forResults, anything, new([]string)) // without reports: providers do not see it
 
 	s.addItem(tools, &item{
 		name:    t.Name,
@@ -630,13 +633,13 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 			if t.Enabled != nil && !t.Enabled(ctx) {
 				return nil, r.unknownItem()
 			}
-			return call(ctx, r, rulesIn, typedOut)
+			return call(ctx, r, in, typedOut)
 		},
 		output:      output,
 		needsObject: string(member(t.OutputSchema, "type")) == `"object"`,
 	})
-	if n := len(found.warnings); n > 0 { // in one line of at most 200 bytes, because a server may have many tools
-		line := bytes.ToValidUTF8([]byte(found.warnings[0][:min(len(found.warnings[0]), 180)]), nil)
+	if n := len(warnings); n > 0 { // in one line of at most 200 bytes, because a server may have many tools
+		line := bytes.ToValidUTF8([]byte(warnings[0][:min(len(warnings[0]), 180)]), nil)
 		if n > 1 {
 			line = fmt.Appendf(line, " (and %d more)", n-1)
 		}
@@ -832,11 +835,11 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	panicUnless(get != nil, where, "the PromptFunc is nil")
 	complete := make(map[string]CompleteFunc)
 	// An unknown argument is refused, so that a PromptFunc need not look for it.
-	listed := &schema{jsonType: "object"}
-	in := &rules{listed: listed, typed: listed} // a map[string]string takes what listed allows
+	listed := &schema{types: []string{"object"}, jsonType: "object", ignored: ignoredArguments}
+	in := rules{[]*schema{listed}, anything} // a map[string]string takes what listed allows
 	for _, a := range p.Arguments {
 		panicUnless(a.Name != "" && listed.property(a.Name) == nil, where, "an argument needs a unique name")
-		listed.fields = append(listed.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{jsonType: "string"}})
+		listed.fields = append(listed.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{types: []string{"string"}, jsonType: "string"}})
 		if a.Complete != nil {
 			complete[a.Name] = a.Complete
 		}
@@ -1476,7 +1479,7 @@ func Confirm(ctx context.Context, message string) error {
 func Elicit[T any](ctx context.Context, message string) (T, error) {
 	var form T
 	s, d := derive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
-	panicUnless(s.jsonType == "object" && s.others == nil && !s.allowsOthers, "mcp: Elicit", "a form is a struct, not a %v", s.typ)
+	panicUnless(s.isStruct(), "mcp: Elicit", "a form is a struct, not a %v", s.typ)
 	rev := requestOf(ctx).rev
 	for _, f := range s.fields {
 		isChoice := f.schema.jsonType == "array" && f.schema.items.jsonType == "string" && f.tag.Get("enum") != ""
@@ -1487,15 +1490,15 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 		}
 	}
 	// The schema of a form has no keyword additionalProperties. What the client adds is ignored when fields are
-	// set, but schema.fitted refuses a name that differs from that of a field only in case.
+	// set, but a name that differs from that of a field only in case is refused.
 	s.allowsOthers = true
 	text := d.render(s, ", or use ElicitSchema")
-	in := &rules{listed: parseSchema(&text, "mcp: Elicit", forArguments, s, new(findings)), typed: s, mustFit: true}
+	listed := parseSchema(&text, "mcp: Elicit", forArguments, s, new([]string))
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
 	}
-	if err := in.unmarshal(content, &form, fromForm); err != nil {
+	if err := (rules{[]*schema{listed, s}, s}).unmarshal(content, &form, fromForm); err != nil {
 		return *new(T), fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
@@ -1599,7 +1602,7 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 	case len(content) == 0 || string(content) == "null": // a form without fields
 		content = []byte("{}")
 	case content[0] != '{' && capability != "elicitation.url":
-		err = fmt.Errorf("content %w", (&schema{jsonType: "object"}).wrongType(content))
+		err = errors.New("content must be an object, got " + excerpt(string(content)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("mcp: elicitation/create: the client's answer is invalid: %w", err)
@@ -1618,8 +1621,8 @@ func hasCapability(caps []byte, capability string) bool {
 // ---- schemas from types ----
 //
 // derive walks over a type and describes it by a schema, which holds what the tags say too. Its
-// JSON form is rendered from that, arguments are set as it says, and marshal uses it to replace the
-// nulls that encoding/json writes. A part that cannot be described has a schema without a JSON type, and
+// JSON form is rendered from that, arguments are checked and set as it says, and marshal uses it to replace
+// the nulls that encoding/json writes. A part that cannot be described has a schema without a JSON type, and
 // is left to encoding/json.
 
 // SchemaOf returns the JSON Schema that [AddTool] derives from T for a result. Use it for
@@ -1671,28 +1674,35 @@ func hasCapability(caps []byte, capability string) bool {
 func SchemaOf[T any]() json.RawMessage {
 	s, d := derive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults)
 	text := d.render(s, "")
-	parseSchema(&text, "mcp: SchemaOf", forResults, anything, new(findings))
+	parseSchema(&text, "mcp: SchemaOf", forResults, anything, new([]string))
 	return text
 }
 
-// A schema describes the JSON form of a Go type, with the tags of a field, or holds a schema
-// that was parsed. It is not changed any more when its tool was added or its form is sent. The schema of
-// a type that contains itself contains itself too.
+// A schema describes JSON values. That of a Go type is made by derive, and says what encoding/json reads into
+// the type, or writes. One that is listed is parsed from its JSON. Neither is changed any more when its tool
+// was added or its form is sent. The schema of a type that contains itself contains itself too.
 type schema struct {
-	typ           reflect.Type // the Go type that has this form; nil if it is not known
-	fromMethod    []byte       // what the method JSONSchema of typ returns, which is listed in place of what follows
-	jsonType      string       // besides null; "" if there is none, or more than one
-	jsonTypes     []string     // parsed: those that are allowed; nil: all
-	fields        []*field     // of an object
-	items         *schema      // of a list: each element
-	others        *schema      // of an object: each member that is not in fields
-	allowsOthers  bool         // an object: members that are not in fields are allowed
-	hasTextMethod bool         // the type has UnmarshalText or MarshalText
-	format        string
-	encoding      string    // of bytes: base64
-	enum          []string  // parsed: the values that are allowed, as canonical returns them; nil: all
-	bounds        [2]string // the least and the greatest number, length or number of elements; "" if there is none
-	dflt          []byte    // parsed: the default, as the Go type takes it
+	types        []string     // the JSON types that are allowed; nil: all
+	jsonType     string       // the one besides null, to which values of other types are converted; "" if there is none, or more than one
+	fields       []*field     // of an object
+	items        *schema      // of a list: each element; nil: anything
+	others       *schema      // of an object: each member that is not in fields; nil: anything
+	allowsOthers bool         // an object: members that are not in fields are allowed
+	format       string       // of a string: date or date-time, which are checked
+	encoding     string       // of a string: base64
+	number       reflect.Type // of a number: the Go type that takes it; nil if it is not known
+
+	// Only of a Go type.
+	typ           reflect.Type
+	fromMethod    []byte // what the method JSONSchema of typ returns, which is listed in place of what is above
+	hasTextMethod bool   // typ has UnmarshalText or MarshalText
+	mayRefuse     bool   // typ has a method that may refuse what the schema allows
+
+	// Only of one that is listed.
+	enum    []string  // the values that are allowed, as canonical returns them; nil: all
+	bounds  [2]string // the least and the greatest number, length or number of elements; "" if there is none
+	dflt    []byte    // the default, as the Go type takes it
+	ignored []string  // the names of members that are treated as absent, unless fields has them
 }
 
 // A field is a member of an object. The members after schema are those of a struct's field.
@@ -1708,6 +1718,11 @@ type field struct {
 	typ             reflect.Type
 	tag             reflect.StructTag
 	where           string // names it in a panic
+}
+
+// isStruct reports whether s describes a struct by its fields.
+func (s *schema) isStruct() bool {
+	return s.typ != nil && s.typ.Kind() == reflect.Struct && s.jsonType == "object"
 }
 
 // property returns the member of a name, or nil.
@@ -1734,11 +1749,6 @@ func (s *schema) part(name []byte) *schema {
 
 // anything is the schema that allows every value, for what is not described.
 var anything = &schema{allowsOthers: true}
-
-// allowsNull reports whether null is a valid value.
-func (s *schema) allowsNull() bool {
-	return (s.jsonTypes == nil && s.jsonType == "" || slices.Contains(s.jsonTypes, "null")) && (s.enum == nil || slices.Contains(s.enum, "null"))
-}
 
 // A purpose is what a schema is derived for.
 type purpose int
@@ -1769,24 +1779,25 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 	d.undescribed = cmp.Or(d.undescribed, fmt.Sprintf("%s: %v cannot be described: %s", where, t, instead))
 }
 
-// schema describes t. The methods of t come first, because they decide what encoding/json reads and
-// writes. The JSON method of t is UnmarshalJSON for arguments and MarshalJSON for results, the other JSON
-// method is that of the opposite direction, and the text method is UnmarshalText or MarshalText. The first
-// row that fits counts:
+// schema describes t. It answers two questions, each by the first row that fits. The JSON method of t is
+// UnmarshalJSON for arguments and MarshalJSON for results, and the text method UnmarshalText or MarshalText.
 //
-//	t                                      its JSON is             clients are shown
-//	is a time.Time                         a string                a string
-//	has the JSON method and JSONSchema     of any type             what JSONSchema returns
-//	has the JSON method, or is a Number    of any type             nothing
-//	has only the other JSON method         see the last two rows   nothing: a JSONSchema describes the other direction
-//	has a JSONSchema of its own            see the last two rows   what JSONSchema returns
-//	has the text method                    a string                a string
-//	has none of these                      that of its kind       that of its kind, or nothing after cannotDescribe
+// What is the JSON of a t? This is what the returned schema describes.
 //
-// The returned schema describes the second column; its fromMethod is what JSONSchema returns, but nil forNulls.
+//	a string          if t is a time.Time
+//	of any type       if t has the JSON method, or is a json.Number
+//	a string          if t has the text method
+//	as its kind has   otherwise
+//
+// What are clients shown?
+//
+//	what JSONSchema returns   if t has that method, and has the JSON method, or no JSON method of either direction
+//	nothing                   if t has a JSON method of either direction, unless it is a time.Time, or is a json.Number,
+//	                          or is of a kind that JSON has not
+//	the JSON of a t           otherwise
+//
 // If a part is shown as nothing, render panics for arguments, and a result has no output schema: the author
 // must write the schema of the whole by hand.
-// Arguments are checked by what clients are shown, and then by the second column if that says more.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1794,22 +1805,22 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	if s := d.known[t]; s != nil {
 		return s
 	}
-	s := &schema{typ: t}
+	s := &schema{typ: t, allowsOthers: true}
 	d.known[t] = s
 	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
 	has := reflect.PointerTo(t).Implements
-	jsonMethod, otherMethod := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
-	textMethod := has(reflect.TypeFor[encoding.TextUnmarshaler]())
+	reads, writes := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
+	jsonMethod, textMethod := reads, has(reflect.TypeFor[encoding.TextUnmarshaler]())
 	if d.why != forArguments {
-		jsonMethod, otherMethod = otherMethod, jsonMethod
-		textMethod = has(reflect.TypeFor[encoding.TextMarshaler]())
+		jsonMethod, textMethod = writes, has(reflect.TypeFor[encoding.TextMarshaler]())
 	}
-	if (jsonMethod || !otherMethod) && d.why != forNulls {
+	if d.why != forNulls && (jsonMethod || !reads && !writes) {
 		s.fromMethod = schemaFromMethod(t, where, jsonMethod)
 	}
-	if (jsonMethod || otherMethod || isNumber) && !isTime && s.fromMethod == nil {
+	if (reads || writes || isNumber) && !isTime && s.fromMethod == nil {
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
+	// The JSON type of a struct is set before it is visited again inside of itself.
 	switch k := t.Kind(); {
 	case isTime:
 		s.jsonType, s.format, s.hasTextMethod = "string", "date-time", true
@@ -1821,12 +1832,11 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	case k == reflect.Bool:
 		s.jsonType = "boolean"
 	case reflect.Int <= k && k <= reflect.Uintptr:
-		s.jsonType, s.bounds = "integer", ranges[k]
+		s.jsonType, s.number = "integer", t
 	case k == reflect.Float32 || k == reflect.Float64:
-		s.jsonType = "number"
+		s.jsonType, s.number = "number", t
 	case k == reflect.Struct:
-		// The JSON type is set before t is visited again inside of itself.
-		s.jsonType = "object"
+		s.jsonType, s.allowsOthers = "object", false
 		s.fields = d.fields(t, where)
 	case k == reflect.Slice || k == reflect.Array:
 		s.jsonType = "array"
@@ -1842,7 +1852,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 			s.jsonType, s.items = "", nil
 		}
 	case k == reflect.Map && t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.Interface && t.Elem().NumMethod() == 0:
-		s.jsonType, s.allowsOthers = "object", true
+		s.jsonType = "object"
 	case k == reflect.Map:
 		if t.Key().Kind() != reflect.String {
 			d.cannotDescribe(where, t, "write a map with string keys")
@@ -1851,6 +1861,12 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	default: // an interface, or what JSON has not
 		d.cannotDescribe(where, t, `write a concrete type that JSON has, or map[string]any, or leave it out by the tag json:"-"`)
 	}
+	if s.jsonType != "" {
+		s.types = []string{s.jsonType}
+	}
+	// A type with UnmarshalJSON alone is usually json.RawMessage, which takes everything and would copy a long
+	// value. A time.Time is checked by its format.
+	s.mayRefuse = (jsonMethod && s.fromMethod != nil || s.hasTextMethod) && !isTime
 	return s
 }
 
@@ -1869,7 +1885,7 @@ func schemaFromMethod(t reflect.Type, where string, jsonMethod bool) json.RawMes
 	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
 	own := v.JSONSchema()
 	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
-	parseSchema(&own, where, forResults, anything, new(findings)) // for arguments it is parsed again, as a part of the whole
+	parseSchema(&own, where, forResults, anything, new([]string)) // for arguments it is parsed again, as a part of the whole
 	return own
 }
 
@@ -1885,7 +1901,7 @@ func embedsDescriber(t reflect.Type) bool {
 	return false
 }
 
-// ranges holds the bounds of integers that a schema shows. The range of an int differs between
+// ranges holds the bounds of integers that clients are shown. The range of an int differs between
 // machines, and many readers cannot hold that of an int64.
 var ranges = [...][2]string{
 	reflect.Int8: {"-128", "127"}, reflect.Int16: {"-32768", "32767"}, reflect.Int32: {"-2147483648", "2147483647"},
@@ -1909,15 +1925,15 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 			continue
 		}
 		f.schema = d.schema(f.typ, f.where)
-		if slices.Contains(strings.Split(f.tag.Get("json"), ",")[1:], "string") {
+		if f.hasStringOption {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
-			f.hasStringOption, f.schema = true, &schema{typ: f.typ}
+			f.schema = anything
 		}
 		if strings.ContainsFunc(f.name, isUnusable) {
 			d.cannotDescribe(f.where, f.typ, "encoding/json does not use its name "+strconv.Quote(f.name))
 		}
 		dflt := member(f.schema.fromMethod, "default")
-		f.optional = f.optional || dflt != nil && string(dflt) != "null"
+		f.optional = f.optional || dflt != nil && !isNull(dflt)
 		for _, key := range tagKeys(f.tag) {
 			isName := func(name string) bool { return strings.EqualFold(name, key) }
 			for _, tag := range misspelledTags {
@@ -1931,7 +1947,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 	return fields
 }
 
-// collect appends the fields of a struct and of the structs that it embeds. Fields of an
+// collect appends the fields of the struct outer.typ and of the structs that it embeds. Fields of an
 // embedded pointer are optional, because encoding/json leaves them out if it is nil.
 //
 // The types in around embed this struct. If it is one of them, nothing is appended: its fields are there
@@ -1950,12 +1966,14 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 			elem = elem.Elem()
 		}
 		isEmbedded := sf.Anonymous && elem.Kind() == reflect.Struct
-		options := strings.Split(sf.Tag.Get("json"), ",") // the first is the name, or empty
-		_, hasDefault := sf.Tag.Lookup("default")
+		if sf.Tag.Get("json") == "-" || !sf.IsExported() && !isEmbedded {
+			continue
+		}
+		name, rest, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		options := strings.Split(rest, ",")
 		f := &field{
-			name: cmp.Or(options[0], sf.Name),
-			optional: outer.optional || isPointer || hasDefault ||
-				slices.Contains(options[1:], "omitempty") || slices.Contains(options[1:], "omitzero"),
+			name:       cmp.Or(name, sf.Name),
+			optional:   outer.optional || isPointer,
 			index:      append(slices.Clip(outer.index), i),
 			unsettable: outer.unsettable || isPointer && !sf.IsExported(),
 			rank:       2 * len(outer.index),
@@ -1963,17 +1981,18 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 			tag:        sf.Tag,
 			where:      outer.where + "." + sf.Name,
 		}
-		switch {
-		case sf.Tag.Get("json") == "-" || !sf.IsExported() && !isEmbedded:
-		case isEmbedded && options[0] == "":
-			f.typ, f.optional = elem, outer.optional || isPointer // a tag without a name has no effect here
+		if isEmbedded && name == "" {
+			f.typ = elem
 			all = collect(all, f, around)
-		default:
-			if options[0] == "" {
-				f.rank++
-			}
-			all = append(all, f)
+			continue
 		}
+		if name == "" {
+			f.rank++
+		}
+		_, hasDefault := sf.Tag.Lookup("default")
+		f.optional = f.optional || hasDefault || slices.Contains(options, "omitempty") || slices.Contains(options, "omitzero")
+		f.hasStringOption = slices.Contains(options, "string")
+		all = append(all, f)
 	}
 	return all
 }
@@ -2046,15 +2065,6 @@ func (s *schema) isPlainText() bool {
 	return s.jsonType == "string" && !s.hasTextMethod && s.encoding == ""
 }
 
-// triesMethod reports whether fitted must call UnmarshalJSON or UnmarshalText, because the method may refuse
-// values that the schema allows. UnmarshalJSON is not called if there is no JSONSchema: such a type is
-// usually json.RawMessage, which takes everything and would copy a long value. Nor is that of a time.Time,
-// whose text is checked by its format.
-func (s *schema) triesMethod() bool {
-	describesJSONMethod := s.fromMethod != nil && s.jsonType == "" // the second row in the comment of deriver.schema
-	return describesJSONMethod || s.hasTextMethod && s.format == ""
-}
-
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
 // nodes: some providers refuse more.
 const maxSchema, maxLevels = 32 << 10, 10
@@ -2098,16 +2108,14 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = rawMember(b, "enum", vals)
 	}
 	for i, word := range boundWords[s.jsonType] {
-		b = rawMember(b, word, []byte(cmp.Or(tagValue(tag, word, "number"), s.bounds[i])))
+		bound := tagValue(tag, word, "number")
+		if s.jsonType == "integer" {
+			bound = cmp.Or(bound, ranges[s.typ.Kind()][i])
+		}
+		b = rawMember(b, word, []byte(bound))
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
-	level := len(around) + 1
-	containsItself := slices.Contains(around, s.typ)
-	// A list cannot be cut, so the object around it is, if the list is too deep.
-	isTooDeep := func(inner *schema) bool { return level+inner.listDepth() > maxLevels }
-	hasTooDeep := s.others != nil && isTooDeep(s.others) ||
-		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
-	mustCut := containsItself || hasTooDeep || level >= maxLevels || len(b) > maxSchema
+	mustCut := s.mustCut(around) || len(b) > maxSchema
 	around = append(around, s.typ)
 	switch {
 	case s.jsonType == "array":
@@ -2133,6 +2141,15 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		}
 	}
 	return closeWith(b, "}")
+}
+
+// mustCut reports whether an object, which is inside nodes of these types, is one of them, or would exceed maxLevels. A
+// list cannot be cut, so the object around it is if the list is too deep.
+func (s *schema) mustCut(around []reflect.Type) bool {
+	level := len(around) + 1
+	isTooDeep := func(inner *schema) bool { return level+inner.listDepth() > maxLevels }
+	return slices.Contains(around, s.typ) || level >= maxLevels || s.others != nil && isTooDeep(s.others) ||
+		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
 }
 
 // appendFromMethod is appendNode for a type with a method JSONSchema. Tags go before what it says.
@@ -2171,29 +2188,23 @@ func (s *schema) listDepth() int {
 
 // ---- schemas by hand ----
 //
-// A schema that was written by hand is parsed into the same description that a type has, so the
-// same functions check the arguments. The schema of a type is parsed as well, as it is listed. What
-// is not enforced, and what some providers refuse, is reported for both.
+// What clients see is parsed, whether it was written by hand or rendered from a type, so the same
+// functions check the arguments. What is not enforced, and what some providers refuse, is reported for
+// both.
 
 // A schemaParser parses one node of a schema. Its methods panic if clients or providers would
 // refuse the schema, and with it the whole list of tools.
 type schemaParser struct {
-	where string // names the tool, the schema and the node in it
-	why   purpose
-	level int       // of the node; that of the root is 1
-	typed *schema   // of the Go type that takes the values, or anything
-	found *findings // shared by all nodes
-}
-
-// findings are what is found out while a schema is parsed.
-type findings struct {
-	warnings     []string // what is to be reported
-	typeSaysMore bool     // a Go type requires more than its node says, if the schema was derived from it
+	where    string // names the tool, the schema and the node in it
+	why      purpose
+	level    int       // of the node; that of the root is 1
+	typed    *schema   // of the Go type that takes the values, or anything
+	warnings *[]string // what is to be reported; shared by all nodes
 }
 
 // parseSchema returns the description of a schema for values that a Go type takes, or nil if there is
-// none. It writes the schema in one line.
-func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema, found *findings) *schema {
+// none. It writes the schema in one line, and appends what is to be reported to warnings.
+func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema, warnings *[]string) *schema {
 	if *raw == nil {
 		return nil
 	}
@@ -2201,12 +2212,12 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema,
 	panicUnless(err == nil, where, "it is %v", err)
 	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
-	return (&schemaParser{where, why, 1, typed, found}).parseNode(compact)
+	return (&schemaParser{where, why, 1, typed, warnings}).parseNode(compact)
 }
 
 // inner returns the parser for an inner node. The path leads to it, as in ".name" and "[]".
 func (p *schemaParser) inner(path string, typed *schema) *schemaParser {
-	return &schemaParser{p.where + path, p.why, p.level + 1, typed, p.found}
+	return &schemaParser{p.where + path, p.why, p.level + 1, typed, p.warnings}
 }
 
 // must panics unless ok is true.
@@ -2230,24 +2241,22 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		p.must(node[string(name)] == nil, "%q comes twice", excerpt(string(name))) // the client and the server could use different ones
 		node[string(name)] = val
 	}
-	types := node["type"]
+	types := node["type"] // a name or a list of names
 	if types != nil && types[0] != '[' {
 		types = join(nil, "[", string(types), "]")
 	}
 	for _, val := range members(types) {
 		name, _ := unquote(val)
 		p.must(slices.Contains(typeNames[:], name), "JSON Schema has no type %s", excerpt(val))
-		s.jsonTypes = append(s.jsonTypes, name)
+		s.types = append(s.types, name)
 	}
-	p.must(types == nil || s.jsonTypes != nil, "type must name a type")
-	besidesNull := slices.DeleteFunc(slices.Clone(s.jsonTypes), func(name string) bool { return name == "null" })
+	p.must(types == nil || s.types != nil, "type must name a type")
+	besidesNull := slices.DeleteFunc(slices.Clone(s.types), func(name string) bool { return name == "null" })
 	if len(besidesNull) == 1 {
 		s.jsonType = besidesNull[0]
 	}
-	if s.jsonType == p.typed.jsonType {
-		// So checkRange knows the bits of a number, and checkText that a text is base64, which a schema of a type
-		// says only in its description.
-		s.typ, s.encoding = p.typed.typ, p.typed.encoding
+	if s.jsonType == p.typed.jsonType { // what the JSON of a schema does not say
+		s.number, s.encoding = p.typed.number, p.typed.encoding
 	}
 	for i, word := range boundWords[s.jsonType] {
 		if num := node[word]; num != nil {
@@ -2260,11 +2269,18 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	}
 	low, high := s.bounds[0], s.bounds[1]
 	p.must(low == "" || high == "" || !isLess(high, low), "nothing can be at least %s and at most %s", low, high)
+	p.reportNode(raw, node, s)
+	p.parseParts(s, node)
+	p.parseValues(s, node)
+	return s
+}
+
+// parseParts adds the descriptions of elements and members. A keyword that is only enforced in part, because of
+// another beside it, is not used at all.
+func (p *schemaParser) parseParts(s *schema, node map[string][]byte) {
 	properties, required := node["properties"], node["required"]
 	p.must(properties == nil || properties[0] == '{', "properties must be an object")
 	p.must(required == nil || required[0] == '[', "required must be a list of names")
-	p.reportNode(raw, node, s)
-
 	items := p.inner("[]", p.typed.part(nil)).parseNode(node["items"])
 	others := p.inner("[]", cmp.Or(p.typed.others, anything)).parseNode(node["additionalProperties"])
 	if node["prefixItems"] == nil {
@@ -2291,7 +2307,10 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 		}
 		f.optional = false
 	}
+}
 
+// parseValues adds which values are allowed, and the default. A value in a schema is read by what s has by then.
+func (p *schemaParser) parseValues(s *schema, node map[string][]byte) {
 	enum, constant, dflt := node["enum"], node["const"], node["default"]
 	p.must(enum == nil || enum[0] == '[' && len(enum) > len("[]"), "enum must be a list that is not empty")
 	if constant != nil {
@@ -2309,28 +2328,31 @@ func (p *schemaParser) parseNode(raw []byte) *schema {
 	if s.jsonType == "string" && string(node["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
-	// From here on s is complete but for its default, and values are read by it.
 	isValid := func(val string) bool {
-		_, err := (&rules{listed: s}).read([]byte(val), fromTag, 0)
+		_, err := read([]byte(val), fromTag, s)
 		return err == nil
 	}
 	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(strings.Join(s.enum, ", ")))
-	if dflt != nil && string(dflt) != "null" { // some libraries write null for an argument without a default
-		// The default must be valid as it is written. With depth 0, the method checked finds names that come twice in
-		// it even if s does not describe its members.
-		_, err := (&rules{listed: s}).read(dflt, fromTag, 0)
-		// The Go type must take the default too, after the conversions of a call, where it is inside of p.level-1
-		// containers. Otherwise each call without such an argument would fail.
-		converted, misfit := (&rules{listed: s, typed: p.typed, mustFit: true}).read(dflt, fromCall, p.level-1)
-		p.must(err == nil && misfit == nil, "default: %v", cmp.Or(err, misfit))
-		s.dflt = converted
+	if dflt == nil || isNull(dflt) { // some libraries write null for an argument without a default
+		return
 	}
-	// appendNode cuts an object that is too deep, so what is inside of it is only in the type.
-	isCut := !s.describesMembers() && (p.typed.fields != nil || p.typed.others != nil)
-	if isCut || p.typed.fromMethod != nil || p.typed.triesMethod() {
-		p.found.typeSaysMore = true
+	_, err := read(dflt, fromTag, s)
+	// The Go type must take it too, as it takes an argument. Otherwise each call without this argument would fail.
+	converted, misfit := read(dflt, fromCall, s, p.typed)
+	p.must(err == nil && misfit == nil, "default: %v", cmp.Or(err, misfit))
+	s.dflt = converted
+}
+
+// saysAllOf reports whether s, which was rendered from typed, says all that typed requires. appendNode cuts objects
+// that are too deep, and a method may refuse what a schema allows.
+func (s *schema) saysAllOf(typed *schema) bool {
+	isCut := typed.describesMembers() && !s.describesMembers()
+	if isCut || typed.fromMethod != nil || typed.mayRefuse {
+		return false
 	}
-	return s
+	saysLess := func(f *field) bool { return !f.schema.saysAllOf(typed.part([]byte(f.name))) }
+	return !slices.ContainsFunc(s.fields, saysLess) && (s.items == nil || s.items.saysAllOf(typed.part(nil))) &&
+		(s.others == nil || s.others.saysAllOf(cmp.Or(typed.others, anything)))
 }
 
 // notReported are the keywords that parseNode reads, besides those of boundWords, and those that
@@ -2343,7 +2365,7 @@ var notReported = strings.Fields("type enum const properties required additional
 // is too deep, because that is reported already.
 func (p *schemaParser) reportIf(isThere bool, text string) {
 	if isThere && p.level <= maxLevels+1 {
-		p.found.warnings = append(p.found.warnings, fmt.Sprintf("%s: %s", p.where, text))
+		*p.warnings = append(*p.warnings, fmt.Sprintf("%s: %s", p.where, text))
 	}
 }
 
@@ -2377,27 +2399,29 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 
 // ---- arguments by their schema ----
 //
-// Arguments are checked as text, and then set.
+// Arguments are read as text, and then set.
 //
-// schema.checked walks over the raw JSON by the schema that is listed. It continues after a fault, so
-// that the model sees all of them, each with its place. It returns the arguments with converted values
-// and defaults, and without what is treated as absent. What needs no change is returned as it is,
-// without a copy.
+// checker.readValue reads a value by a schema. It returns the text that is meant: with values converted, with
+// defaults, and without what is treated as absent. What needs no change is returned as it is, without a
+// copy. It continues after a fault, so that the model sees all of them, each with its place.
 //
-// If there is no fault, schema.fitted walks by the schema of the Go type, for what the listed one does
-// not say: what the type's methods require, what is inside of an object that was cut, and what a schema
-// by hand allows and the type does not take. For most tools there is no such thing, and this walk is
-// left out.
+// Arguments are read by the schema that is listed, which the model has seen. If there is no fault, they are
+// read again, in the same way, by the schema of the Go type, unless the listed one says all that the type
+// requires. It says less about an object that was cut and about types with methods, and it may say less
+// about everything if it was written by hand.
 //
 // rules.unmarshal then sets the Go value. It sets the strings, numbers and booleans of a struct
 // itself, because encoding/json takes four times as long for a long text, and a call with two numbers
 // 1.27 times, and leaves the rest to encoding/json.
 
-// rules are the schemas by which a value is read.
+// ignoredArguments are treated as absent by each tool and prompt that does not have them. Gemini CLI adds
+// wait_for_previous to the arguments of every tool, for its own use.
+var ignoredArguments = []string{"wait_for_previous"}
+
+// rules are the schemas for the arguments of a tool or a prompt, or for a form.
 type rules struct {
-	listed  *schema // what clients see, parsed; made of a prompt's arguments
-	typed   *schema // of the Go type that takes the value
-	mustFit bool    // typed may require more than listed says
+	readBy []*schema // one after the other
+	setBy  *schema   // of the Go type that takes the value
 }
 
 // An origin says where a value comes from, which decides what is converted.
@@ -2411,43 +2435,61 @@ const (
 
 // unmarshal sets what v points to from raw; nil means an object without members. It returns the
 // faults as one error.
-func (in *rules) unmarshal(raw []byte, v any, from origin) error {
+func (r rules) unmarshal(raw []byte, v any, from origin) error {
 	if raw == nil {
 		raw = []byte("{}")
 	}
-	raw, err := in.read(raw, from, 0)
+	raw, err := read(raw, from, r.readBy...)
 	if err != nil {
 		return err
 	}
 	to := target(reflect.ValueOf(v).Elem())
-	if in.typed.jsonType != "object" || to.Kind() != reflect.Struct {
+	if !r.setBy.isStruct() {
 		return asFault(setAny(to, raw))
 	}
 	var c checker
 	for name, val := range members(raw) {
-		before := len(c.faults)
-		c.addFault(in.typed.setField(to, string(name), val))
-		c.addPlace(before, name, 0)
+		c.addFault(r.setBy.setField(to, string(name), val), &path{outer: &path{}, name: name})
 	}
 	return c.err()
 }
 
-// read returns raw, which is inside of depth containers, as the Go type takes it, or the faults as one error.
-func (in *rules) read(raw []byte, from origin, depth int) ([]byte, error) {
-	c := checker{from: from, depth: depth}
-	raw = in.listed.checked(raw, false, &c)
-	if in.mustFit && c.faults == nil {
-		raw = in.typed.fitted(raw, &c)
+// read returns the value that is meant by raw, after it was read by one schema after the other, or the faults
+// by the first schema that finds any, as one error.
+func read(raw []byte, from origin, schemas ...*schema) ([]byte, error) {
+	c := checker{from: from}
+	for _, s := range schemas {
+		if c.faults == nil {
+			raw = c.readValue(raw, s, &path{})
+		}
 	}
 	return raw, c.err()
 }
 
-// A checker collects the faults of one value, each with its place. The method that finds a fault
-// does not know its place: each rewrite around it adds a name or an index in front. So a value
-// without faults costs nothing extra.
+// A path leads to a value: from the value around it by a name or, if name is nil, by an index. The zero path
+// is that of the whole. Each object or list has one path for all of its parts, made outside of the loop over
+// them, so that it stays on the stack.
+type path struct {
+	outer *path // of the value around it; nil for the whole
+	name  []byte
+	index int
+	depth int // the number of values around it
+}
+
+// String returns a path in the form list[2].name.
+func (p *path) String() string {
+	switch {
+	case p.outer == nil:
+		return ""
+	case p.name == nil:
+		return p.outer.String() + "[" + strconv.Itoa(p.index) + "]"
+	}
+	return strings.TrimPrefix(p.outer.String()+"."+cmp.Or(oneLine(string(p.name)), `""`), ".")
+}
+
+// A checker collects the faults of a value and of what is inside it.
 type checker struct {
 	from   origin
-	depth  int // the number of containers around the current value
 	faults []string
 }
 
@@ -2455,58 +2497,140 @@ type checker struct {
 // cost more than a correct one.
 const maxFaults = 10
 
-// err returns the faults as one error, or nil if there are none.
-func (c *checker) err() error {
-	if c.faults == nil {
-		return nil
-	}
-	var lines []string
-	for _, fault := range c.faults {
-		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(fault, "."), " "))
-	}
-	if c.isFull() {
-		lines = append(lines, "there may be more")
-	}
-	return errors.New(strings.Join(lines, "; "))
-}
-
 // isFull reports whether there are so many faults that checking stops.
 func (c *checker) isFull() bool { return len(c.faults) >= maxFaults }
 
-// addFault adds err, unless it is nil, as a fault of the current value.
-func (c *checker) addFault(err error) {
+// addFault adds err, unless it is nil, as a fault of the value at a path.
+func (c *checker) addFault(err error, at *path) {
 	if err != nil && !c.isFull() {
-		c.faults = append(c.faults, " "+err.Error())
+		c.faults = append(c.faults, strings.TrimPrefix(at.String()+" "+err.Error(), " "))
 	}
 }
 
-// addPlace adds the name of a member, or the index of an element if name is nil, to the places of
-// faults[first:].
-func (c *checker) addPlace(first int, name []byte, index int) {
-	for i := first; i < len(c.faults); i++ {
-		place := "[" + strconv.Itoa(index) + "]"
-		if name != nil {
-			place = "." + cmp.Or(oneLine(string(name)), `""`)
+// err returns the faults as one error, or nil if there are none.
+func (c *checker) err() error {
+	switch {
+	case c.faults == nil:
+		return nil
+	case c.isFull():
+		c.faults = append(c.faults, "there may be more")
+	}
+	return errors.New(strings.Join(c.faults, "; "))
+}
+
+var errTooDeep, errTwice = errors.New("is nested too deeply"), errors.New("came twice")
+
+// maxNesting bounds the nesting of arguments, because each level walks over everything below
+// it. What neither a schema nor a Go type describes may be nested more deeply.
+const maxNesting = 100
+
+// readValue returns the value that is meant by given, which is valid JSON, and adds its faults.
+func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
+	return c.checkValue(s.converted(given, c.from), given, s, at)
+}
+
+// checkValue is readValue for raw, to which given is converted already. The faults quote given.
+func (c *checker) checkValue(raw, given []byte, s *schema, at *path) []byte {
+	before := len(c.faults)
+	switch typ := jsonTypeOf(raw); {
+	case s == anything, typ == "null" && s.takesNull(): // what is not described may be nested more deeply
+	case !s.allowsType(raw):
+		c.addFault(s.wrongType(given), at)
+	case at.depth >= maxNesting:
+		c.addFault(errTooDeep, at)
+	case s.enum != nil && !s.enumHas(raw):
+		c.addFault(errors.New("must be one of "+strings.Join(s.enum, ", ")+", got "+excerpt(given)), at)
+	case typ == "string":
+		c.checkText(s, raw, at)
+	case typ == "number":
+		c.addFault(s.checkNumber(raw), at)
+		if s.jsonType == "integer" {
+			raw = plainNumber(raw)
 		}
-		c.faults[i] = place + c.faults[i]
+	case typ == "object" && s.describesMembers():
+		raw = c.readMembers(raw, s, at)
+	case typ == "array" && s.jsonType == "array":
+		raw = c.readElements(raw, s, at)
 	}
+	// The method is called here, and again when the value is set, so that a fault that it finds has a place. It is
+	// not called for a null, which a pointer takes without it. It gets a copy, because it may write to it, and
+	// raw may be a default in a schema.
+	if s.mayRefuse && len(c.faults) == before && !isNull(raw) {
+		c.addFault(asFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw))), at)
+	}
+	return raw
 }
 
-// rewrite returns an object or a list with what change returns in place of each value, and without
-// those for which it returns nil. If nothing changes, it returns raw itself. The faults that change adds
-// get the place of the value. If there are maxFaults, the result is of no use, and rewrite stops. A value
-// without parts is returned as it is.
-func (c *checker) rewrite(raw []byte, change func(name, val []byte) []byte) []byte {
+// readMembers is checkValue for the members of an object. After those that came, it adds the defaults
+// of those that did not. A duplicate is a fault, because the client and the server could use different
+// ones.
+func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
+	came := make(map[string]bool) // by name; false if the member is treated as absent
+	at := &path{outer: outer, depth: outer.depth + 1}
+	raw = c.rewriteParts(raw, at, func(name, given []byte) []byte {
+		f := s.property(string(name))
+		isOther := f == nil
+		if isOther {
+			f = &field{name: string(name), optional: true, schema: cmp.Or(s.others, anything)}
+		}
+		val := f.schema.converted(given, c.from)
+		_, again := came[f.name]
+		switch {
+		case isOther && slices.Contains(s.ignored, f.name):
+			val = nil
+		case isOther && s.refusesName(f.name):
+			c.addFault(s.unknownName(), at)
+		case again:
+			c.addFault(errTwice, at)
+		case f.optional && isNull(val) && !f.schema.takesNull():
+			val = nil
+		default:
+			val = c.checkValue(val, given, f.schema, at)
+		}
+		came[f.name] = val != nil
+		return val
+	})
+	var defaults []byte
+	for _, f := range s.fields {
+		switch {
+		case came[f.name]:
+		case !f.optional && s.typ == nil: // a Go type requires no member
+			at.name = []byte(f.name)
+			c.addFault(errors.New("is required"), at)
+		case f.schema.dflt != nil:
+			defaults = appendMember(defaults, []byte(f.name), f.schema.dflt)
+		}
+	}
+	if defaults == nil {
+		return raw
+	}
+	return closeWith(append(copyMembersExcept([]byte("{"), raw), defaults...), "}")
+}
+
+// readElements is checkValue for the elements of a list.
+func (c *checker) readElements(raw []byte, s *schema, outer *path) []byte {
+	n := 0
+	at := &path{outer: outer, depth: outer.depth + 1}
+	raw = c.rewriteParts(raw, at, func(_, given []byte) []byte {
+		n++
+		return c.readValue(given, s.part(nil), at)
+	})
+	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(n), 10)), outer)
+	return raw
+}
+
+// rewriteParts returns an object or a list with what change returns in place of each part, and without
+// those for which it returns nil. If nothing changes, it returns raw itself. While change runs, at is the path
+// of the part. If there are maxFaults, the result is of no use, and rewriteParts stops.
+func (c *checker) rewriteParts(raw []byte, at *path, change func(name, val []byte) []byte) []byte {
 	var b []byte // the container written anew, from the first change on
 	n := 0
-	c.depth++
 	for name, given := range members(raw) {
 		if c.isFull() {
 			break
 		}
-		first := len(c.faults)
+		at.name, at.index = name, n
 		val := change(name, given)
-		c.addPlace(first, name, n)
 		if b == nil && !bytes.Equal(val, given) {
 			b = beginning(raw, n)
 		}
@@ -2515,14 +2639,13 @@ func (c *checker) rewrite(raw []byte, change func(name, val []byte) []byte) []by
 		}
 		n++
 	}
-	c.depth--
 	if b == nil {
 		return raw
 	}
 	return closeWith(b, string(raw[len(raw)-1:]))
 }
 
-// beginning returns a copy of an object or a list up to its first n members, with a comma after each.
+// beginning returns a copy of an object or a list up to its first n parts, with a comma after each.
 func beginning(raw []byte, n int) []byte {
 	b := []byte{raw[0]}
 	for name, val := range members(raw) {
@@ -2535,43 +2658,21 @@ func beginning(raw []byte, n int) []byte {
 	return b
 }
 
-// maxNesting bounds the nesting of arguments, because each level walks over everything below
-// it. What neither a schema nor a Go type describes may be nested more deeply.
-const maxNesting = 100
+// takesNull reports whether null is valid. encoding/json stores it in every Go type.
+func (s *schema) takesNull() bool { return s.typ != nil || s.allowsNull() }
 
-// checked returns the value that is meant by given, which is valid JSON, and adds its faults. It returns nil
-// for a null that is treated as absent, because it is optional and s does not allow null.
-func (s *schema) checked(given []byte, optional bool, c *checker) []byte {
-	raw := s.converted(given, c.from)
-	switch typ := jsonTypeOf(raw); {
-	case typ == "null" && optional && !s.allowsNull():
-		return nil
-	case !s.allowsType(raw):
-		c.addFault(s.wrongType(given))
-	case c.depth >= maxNesting:
-		c.addFault(errTooDeep)
-	case s.enum != nil && !s.enumHas(raw):
-		c.addFault(errors.New("must be one of " + strings.Join(s.enum, ", ") + ", got " + excerpt(given)))
-	case typ == "string":
-		s.checkText(raw, c)
-	case typ == "number":
-		c.addFault(cmp.Or(s.checkBounds("be", raw), s.checkRange(raw)))
-		if s.jsonType == "integer" {
-			return plainNumber(raw)
-		}
-	case typ == "object" && (s.describesMembers() || c.depth == 0): // at the top for wait_for_previous, and for names that come twice in a default
-		return s.checkObject(raw, c)
-	case typ == "array" && s.jsonType == "array":
-		return s.checkList(raw, c)
-	}
-	return raw
+// describesMembers reports whether s says anything about the members of an object.
+func (s *schema) describesMembers() bool {
+	return s.fields != nil || s.others != nil || !s.allowsOthers || s.ignored != nil
 }
 
-var errTooDeep, errTwice = errors.New("is nested too deeply"), errors.New("came twice")
-
-// describesMembers reports whether s, which was parsed, says anything about the members of an object.
-func (s *schema) describesMembers() bool {
-	return s.fields != nil || s.others != nil || !s.allowsOthers
+// refusesName reports whether a name that s does not describe is refused. A Go type refuses only one that differs
+// from that of a field in nothing but case: encoding/json would store the member in that field.
+func (s *schema) refusesName(name string) bool {
+	if s.typ == nil {
+		return !s.allowsOthers
+	}
+	return slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
 }
 
 // converted returns raw, or the value that is meant by it if s does not allow raw:
@@ -2611,13 +2712,18 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	return raw
 }
 
-// allowsType reports whether a value has a JSON type that s allows.
+// allowsType reports whether a value has a JSON type that s allows. encoding/json stores a list of numbers in a
+// []byte too.
 func (s *schema) allowsType(raw []byte) bool {
 	typ := jsonTypeOf(raw)
-	if typ == s.jsonType || s.jsonType == "" && s.jsonTypes == nil || slices.Contains(s.jsonTypes, typ) {
-		return true
-	}
-	return typ == "number" && (s.jsonType == "integer" || slices.Contains(s.jsonTypes, "integer")) && isInteger(raw)
+	return s.types == nil || slices.Contains(s.types, typ) ||
+		typ == "number" && slices.Contains(s.types, "integer") && isInteger(raw) ||
+		typ == "array" && s.encoding != "" && s.typ != nil
+}
+
+// allowsNull reports whether null is a valid value.
+func (s *schema) allowsNull() bool {
+	return (s.types == nil || slices.Contains(s.types, "null")) && (s.enum == nil || slices.Contains(s.enum, "null"))
 }
 
 // jsonTypeOf returns the JSON type of a value.
@@ -2626,116 +2732,18 @@ func jsonTypeOf(raw []byte) string { return typeNames[typeByFirst[raw[0]&127]] }
 // typeByFirst holds the index in typeNames of the type of a value, by its first byte. 0 is a number.
 var typeByFirst = [128]uint8{'{': 1, '[': 2, '"': 3, 't': 4, 'f': 4, 'n': 5}
 
+// isNull reports whether raw is the JSON value null.
+func isNull(raw []byte) bool { return string(raw) == "null" }
+
 // wrongType returns the error for a value of another JSON type. It repeats the beginning of the
 // value, so that a model sees what it sent.
 func (s *schema) wrongType(raw []byte) error {
-	typ := cmp.Or(strings.Join(s.jsonTypes, " or "), s.jsonType)
+	typ := strings.Join(s.types, " or ")
 	article := "a "
 	if strings.IndexByte("aio", typ[0]) >= 0 {
 		article = "an "
 	}
 	return errors.New("must be " + article + typ + ", got " + excerpt(raw))
-}
-
-// checkObject is checked for the members of an object. After those that came, it adds the defaults
-// of those that did not. A duplicate is a fault, because the client and the server could use different
-// ones.
-func (s *schema) checkObject(raw []byte, c *checker) []byte {
-	came := make(map[string]bool) // by name; false if the member is treated as absent
-	raw = c.rewrite(raw, func(name, given []byte) []byte {
-		f := s.property(string(name))
-		isOther := f == nil
-		if isOther {
-			f = &field{name: string(name), optional: true, schema: cmp.Or(s.others, anything)}
-		}
-		val := given
-		_, again := came[f.name]
-		switch {
-		// Gemini CLI adds this argument to those of every tool, for its own use.
-		case isOther && f.name == "wait_for_previous" && c.depth == 1: // inside of the whole value alone
-			return nil
-		case isOther && !s.allowsOthers:
-			c.addFault(s.unknownName())
-		case again:
-			c.addFault(errTwice)
-		default:
-			val = f.schema.checked(given, f.optional, c)
-		}
-		came[f.name] = val != nil
-		return val
-	})
-	var defaults []byte
-	for _, f := range s.fields {
-		switch {
-		case came[f.name]:
-		case !f.optional:
-			before := len(c.faults)
-			c.addFault(errors.New("is required"))
-			c.addPlace(before, []byte(f.name), 0)
-		case f.schema.dflt != nil:
-			defaults = appendMember(defaults, []byte(f.name), f.schema.dflt)
-		}
-	}
-	if defaults == nil {
-		return raw
-	}
-	return closeWith(append(copyMembersExcept([]byte("{"), raw), defaults...), "}")
-}
-
-// checkList is checked for the elements of a list.
-func (s *schema) checkList(raw []byte, c *checker) []byte {
-	n := 0
-	raw = c.rewrite(raw, func(_, given []byte) []byte {
-		n++
-		return s.part(nil).checked(given, false, c)
-	})
-	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(n), 10)))
-	return raw
-}
-
-// fitted returns the value that is meant by given, which is valid by the schema that is listed, and adds its
-// faults: what the Go type that s describes does not take.
-func (s *schema) fitted(given []byte, c *checker) []byte {
-	raw, before := s.converted(given, c.from), len(c.faults)
-	switch typ := jsonTypeOf(raw); {
-	case s == anything: // what is not described may be nested more deeply
-	case typ == "null": // encoding/json stores a null in each type
-	case typ == "array" && s.encoding != "": // encoding/json stores a list of numbers in a []byte
-	case !s.allowsType(raw):
-		c.addFault(s.wrongType(given))
-	case c.depth >= maxNesting:
-		c.addFault(errTooDeep)
-	case typ == "string":
-		s.checkText(raw, c)
-	case typ == "number":
-		c.addFault(s.checkRange(raw))
-		if s.jsonType == "integer" {
-			raw = plainNumber(raw)
-		}
-	case typ == "object" && (s.fields != nil || s.others != nil), typ == "array" && s.items != nil:
-		came := make(map[string]bool)
-		raw = c.rewrite(raw, func(key, val []byte) []byte {
-			name := string(key)
-			isAlike := func(f *field) bool { return strings.EqualFold(f.name, name) }
-			switch {
-			case key == nil: // an element
-			case came[name]:
-				c.addFault(errTwice)
-			// encoding/json matches names without regard to case, so it would store the member in that field.
-			case s.property(name) == nil && slices.ContainsFunc(s.fields, isAlike):
-				c.addFault(s.unknownName())
-			}
-			came[name] = true
-			return s.part(key).fitted(val, c)
-		})
-	}
-	// The method is called here, and again when the value is set, so that a fault that it finds has a place.
-	// A null is not tried, because a pointer takes it without the method. The method gets a copy, because it may
-	// write to it, and raw may be a default in a schema.
-	if s.triesMethod() && len(c.faults) == before && raw[0] != 'n' {
-		c.addFault(asFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw))))
-	}
-	return raw
 }
 
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
@@ -2767,18 +2775,18 @@ func canonical(raw []byte) string {
 }
 
 // checkText adds the faults of a string that does not have the length or the form that s requires.
-func (s *schema) checkText(raw []byte, c *checker) {
+func (c *checker) checkText(s *schema, raw []byte, at *path) {
 	if s.bounds == [2]string{} && s.format == "" && s.encoding == "" {
 		return // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
-	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10)))
+	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10)), at)
 	if !isWellFormed(s.format, text) {
-		c.addFault(fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dateExamples[s.format], excerpt(text)))
+		c.addFault(fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dateExamples[s.format], excerpt(text)), at)
 	}
 	if s.encoding != "" {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-			c.addFault(errors.New("must be base64"))
+			c.addFault(errors.New("must be base64"), at)
 		}
 	}
 }
@@ -2786,24 +2794,36 @@ func (s *schema) checkText(raw []byte, c *checker) {
 // dateExamples holds an example of each format that is checked.
 var dateExamples = map[string]string{"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z"}
 
-// checkRange returns an error if a number does not fit in the Go type that s describes, if any.
-func (s *schema) checkRange(raw []byte) (err error) {
-	if s.typ == nil || s.jsonType != "integer" && s.jsonType != "number" {
-		return nil
+// isWellFormed reports whether a string has a format, if that is one of a date. Unlike package time
+// it refuses hours of one digit and commas, which RFC 3339 does not have.
+func isWellFormed(format, s string) bool {
+	if format == "date" {
+		s += "T00:00:00Z"
+	} else if format != "date-time" {
+		return true
 	}
-	what := "an integer"
-	switch k := s.typ.Kind(); {
+	return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
+}
+
+// checkNumber returns an error if a number is outside of the bounds, or does not fit in the Go type that takes it.
+func (s *schema) checkNumber(raw []byte) error {
+	err := s.checkBounds("be", raw)
+	if err != nil || s.number == nil {
+		return err
+	}
+	what, bits := "an integer", s.number.Bits()
+	switch k := s.number.Kind(); {
 	case s.jsonType == "number":
 		what = "a number"
-		_, err = strconv.ParseFloat(string(raw), s.typ.Bits())
+		_, err = strconv.ParseFloat(string(raw), bits)
 	case k < reflect.Uint:
-		_, err = strconv.ParseInt(string(plainNumber(raw)), 10, s.typ.Bits())
+		_, err = strconv.ParseInt(string(plainNumber(raw)), 10, bits)
 	default:
 		what = "an unsigned integer"
-		_, err = strconv.ParseUint(string(plainNumber(raw)), 10, s.typ.Bits())
+		_, err = strconv.ParseUint(string(plainNumber(raw)), 10, bits)
 	}
 	if err != nil {
-		err = fmt.Errorf("must be %s of %d bits, in plain digits, got %s", what, s.typ.Bits(), excerpt(raw))
+		err = fmt.Errorf("must be %s of %d bits, in plain digits, got %s", what, bits, excerpt(raw))
 	}
 	return err
 }
@@ -2864,29 +2884,6 @@ func isLess(a, b string) bool {
 	f, _ := strconv.ParseFloat(a, 64) // infinite if it is too large
 	g, _ := strconv.ParseFloat(b, 64)
 	return f < g
-}
-
-// asFault returns an error of encoding/json or of a type's own method in one line and in words of JSON.
-// It returns nil if err is nil.
-func asFault(err error) error {
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		err = errors.New(cmp.Or(wrong.Field, "the value") + " must not be a JSON " + wrong.Value)
-	}
-	if err != nil {
-		err = errors.New("is not valid: " + oneLine(err.Error()))
-	}
-	return err
-}
-
-// isWellFormed reports whether a string has a format, if that is one of a date. Unlike package time
-// it refuses hours of one digit and commas, which RFC 3339 does not have.
-func isWellFormed(format, s string) bool {
-	if format == "date" {
-		s += "T00:00:00Z"
-	} else if format != "date-time" {
-		return true
-	}
-	return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
 }
 
 // setField sets one field of a struct from raw, which rules.read has returned. A member without
@@ -2951,6 +2948,18 @@ func setAny(v reflect.Value, raw []byte) error {
 	return json.Unmarshal(raw, p)
 }
 
+// asFault returns an error of encoding/json or of a type's own method in one line and in words of JSON.
+// It returns nil if err is nil.
+func asFault(err error) error {
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		err = errors.New(cmp.Or(wrong.Field, "the value") + " must not be a JSON " + wrong.Value)
+	}
+	if err != nil {
+		err = errors.New("is not valid: " + oneLine(err.Error()))
+	}
+	return err
+}
+
 // ---- values to JSON ----
 //
 // encoding/json writes values. This section then replaces each null that a schema does not
@@ -2981,9 +2990,9 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 		s, _ = derive(reflect.TypeOf(v), "", forNulls)
 	}
 	var c checker
-	raw = s.filled(raw, false, &c)
-	if output != nil && string(raw) != "null" { // a null is no output, and not a fault
-		raw = output.filled(raw, true, &c)
+	raw = c.filled(raw, s, false, &path{})
+	if output != nil && !isNull(raw) { // a null is no output, and not a fault
+		raw = c.filled(raw, output, true, &path{})
 	}
 	return cleanJSON(raw), c.err()
 }
@@ -2991,26 +3000,26 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 // filled returns raw with its nulls replaced, even if raw itself is null: by an empty list, map or string of bytes,
 // or by nothing for an optional member of an object. A null that cannot be replaced is a fault if strict is
 // set, and stays otherwise.
-func (s *schema) filled(raw []byte, strict bool, c *checker) []byte {
-	instead := s.inPlaceOfNull()
+func (c *checker) filled(raw []byte, s *schema, strict bool, outer *path) []byte {
 	switch {
-	case string(raw) == "null" && instead != "":
-		return []byte(instead)
-	case string(raw) == "null" && strict:
-		c.addFault(errors.New("is null, which the output schema does not allow"))
+	case isNull(raw) && s.inPlaceOfNull() != "":
+		return []byte(s.inPlaceOfNull())
+	case isNull(raw) && strict:
+		c.addFault(errors.New("is null, which the output schema does not allow"), outer)
 		return raw
 	case s.fields == nil && s.others == nil && s.items == nil:
 		return raw
 	}
-	return c.rewrite(raw, func(name, val []byte) []byte {
+	at := &path{outer: outer}
+	return c.rewriteParts(raw, at, func(name, val []byte) []byte {
 		f, inner := s.property(string(name)), s.part(name)
 		isOptional := f != nil && f.optional
 		isPointer := isOptional && f.typ != nil && f.typ.Kind() == reflect.Pointer
 		// A nil pointer is absent, also one to a list.
-		if string(val) == "null" && isOptional && (isPointer || inner.inPlaceOfNull() == "") {
+		if isNull(val) && isOptional && (isPointer || inner.inPlaceOfNull() == "") {
 			return nil
 		}
-		return inner.filled(val, strict, c)
+		return c.filled(val, inner, strict, at)
 	})
 }
 

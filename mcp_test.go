@@ -1179,9 +1179,9 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	}
 	s, d := derive(reflect.StructOf(fields), "In", forArguments)
 	text := d.render(s, "")
-	listed := parseSchema(&text, "In", forArguments, anything, new(findings))
+	listed := parseSchema(&text, "In", forArguments, anything, new([]string))
 	check := func(args string) error {
-		_, err := (&rules{listed: listed}).read([]byte(args), fromTag, 0)
+		_, err := read([]byte(args), fromTag, listed)
 		return err
 	}
 	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil {
@@ -1902,6 +1902,31 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// A field of In may be described only by additionalProperties of a schema by hand, or not at all. The Go type says then
+// what is valid.
+func TestFieldsThatAreNotListed(t *testing.T) {
+	type in struct {
+		M  map[string]int8 `json:"m"`
+		U  uint8           `json:"u"`
+		LP []*point        `json:"lp"`
+		G  string          `json:"g"`
+		L  []string        `json:"l"`
+	}
+	const rest = `"u":0,"lp":null,"g":"","l":null}`
+	hand[in](openSchema)(t,
+		trial{`{"m":{"K":null}}`, `{"m":{"K":0},` + rest},           // encoding/json stores a null in each type, and the key stays
+		trial{`{"u":"null"}`, `! u must be an integer, got "null"`}, // but a text is not converted to a null
+		trial{`{"lp":"null"}`, `! lp must be an array, got "null"`},
+		trial{`{"l":""}`, `{"m":null,` + rest}, // except for a list of texts
+		trial{`{"l":"null"}`, `{"m":null,` + rest},
+		trial{`{"l":"a","u":"7"}`, `{"m":null,"u":7,"lp":null,"g":"","l":["a"]}`})
+	hand[in](`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`)(t,
+		trial{`{"G":null}`, `{"m":null,` + rest}, // absent before it is unknown
+		trial{`{"G":[]}`, "! G is unknown (there is m, u, lp, g, l)"})
+	hand[in](`{"type":"object","properties":{},"additionalProperties":{"type":"integer"}}`)(t,
+		trial{`{"u":511}`, "! u must be an unsigned integer of 8 bits, in plain digits, got 511"})
+}
+
 // An error quotes only the beginning of what the client sent, cut between characters, and
 // names only some of many faults.
 func TestArgumentErrorsAreShort(t *testing.T) {
@@ -1937,7 +1962,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 		L []int
 		E string `enum:"a"`
 	}
-	schema, _ := derive(reflect.TypeFor[list](), "", forArguments)
+	typed, _ := derive(reflect.TypeFor[list](), "", forArguments)
 	for _, args := range []string{
 		`{` + strings.Repeat(`"L":"x",`, 10000) + `"L":[]}`,
 		`{"L":[` + strings.Repeat(`"x",`, 10000) + `1]}`,
@@ -1945,7 +1970,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 		`{"L":{"a":[` + strings.Repeat(`1,`, 10000) + `1]}}`,
 	} {
 		var v list
-		if n := testing.AllocsPerRun(1, func() { (&rules{listed: schema, typed: schema}).unmarshal([]byte(args), &v, fromCall) }); n > 400 {
+		if n := testing.AllocsPerRun(1, func() { rules{[]*schema{typed}, typed}.unmarshal([]byte(args), &v, fromCall) }); n > 400 {
 			t.Errorf("%.20s: %v allocations", args, n)
 		}
 	}
@@ -3884,14 +3909,14 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
 	text := json.RawMessage(s.appendNode(nil, "", nil))
-	hand := &rules{typed: anything, listed: parseSchema(&text, "x", forArguments, anything, new(findings))}
+	listed := parseSchema(&text, "x", forArguments, anything, new([]string))
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
-	err := (&rules{typed: s, listed: hand.listed, mustFit: true}).unmarshal(args, got.Interface(), fromCall)
+	err := rules{[]*schema{listed, s}, s}.unmarshal(args, got.Interface(), fromCall)
 	if err != nil && strings.Contains(err.Error(), "plain digits") { // about which a schema says nothing
 		return err
 	}
-	fault := hand.unmarshal(args, &converted, fromCall)
+	fault := rules{[]*schema{listed}, anything}.unmarshal(args, &converted, fromCall)
 	if (fault == nil) != (err == nil) || fmt.Sprint(fault) != fmt.Sprint(err) && !duplicates(args) {
 		t.Errorf("%s\nfor %s\nby hand %v\nderived %v", args, text, fault, err)
 	}
