@@ -2189,21 +2189,13 @@ func (s *schema) listDepth() int {
 // ---- schemas by hand ----
 //
 // What clients see is parsed, whether it was written by hand or rendered from a type, so the same
-// functions check the arguments. What is not enforced, and what some providers refuse, is reported for
-// both.
-
-// A schemaParser parses one node of a schema. Its methods panic if clients or providers would
-// refuse the schema, and with it the whole list of tools.
-type schemaParser struct {
-	where    string // names the tool, the schema and the node in it
-	why      purpose
-	level    int       // of the node; that of the root is 1
-	typed    *schema   // of the Go type that takes the values, or anything
-	warnings *[]string // what is to be reported; shared by all nodes
-}
+// functions check the arguments. This has three steps. checkSchema compares the value of each keyword with a
+// table. parseNode makes the tree of nodes, and reports what is not enforced and what some providers refuse. When the
+// tree is complete, readValues reads the enum and the default of each node by it.
 
 // parseSchema returns the description of a schema for values that a Go type takes, or nil if there is
-// none. It writes the schema in one line, and appends what is to be reported to warnings.
+// none. It writes the schema in one line, and appends what is to be reported to warnings. It panics if clients or
+// providers would refuse the schema, and with it the whole list of tools.
 func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema, warnings *[]string) *schema {
 	if *raw == nil {
 		return nil
@@ -2212,147 +2204,203 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema,
 	panicUnless(err == nil, where, "it is %v", err)
 	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
-	return (&schemaParser{where, why, 1, typed, warnings}).parseNode(compact)
-}
-
-// inner returns the parser for an inner node. The path leads to it, as in ".name" and "[]".
-func (p *schemaParser) inner(path string, typed *schema) *schemaParser {
-	return &schemaParser{p.where + path, p.why, p.level + 1, typed, p.warnings}
-}
-
-// must panics unless ok is true.
-func (p *schemaParser) must(ok bool, format string, args ...any) {
-	panicUnless(ok, p.where, format, args...)
-}
-
-// parseNode returns the description of raw, a schema that is valid JSON. It returns nil if raw is nil
-// or a boolean.
-func (p *schemaParser) parseNode(raw []byte) *schema {
-	if raw == nil || raw[0] != '{' {
-		p.must(raw == nil || jsonTypeOf(raw) == "boolean", "a schema must be an object or a boolean")
-		return nil
+	checkSchema(compact, where, 1)
+	p := schemaParser{why: why, warnings: warnings}
+	s := p.parseNode(compact, where, 1, typed)
+	for _, n := range p.nodes {
+		n.readValues()
 	}
-	s := &schema{allowsOthers: true}
-	if p.level > maxNesting {
-		return s // no argument that is valid is nested as deeply
+	return s
+}
+
+// A keywordForm is what the value of a keyword must be, in words.
+type keywordForm string
+
+const (
+	typeForm       keywordForm = "name a type, or be a list of names"
+	numberForm     keywordForm = "be a number"
+	countForm      keywordForm = "be a whole number of at least 0"
+	namesForm      keywordForm = "be a list of names"
+	choicesForm    keywordForm = "be a list that is not empty"
+	schemaForm     keywordForm = "be a schema"
+	propertiesForm keywordForm = "be an object"
+)
+
+// keywordForms has a row for each keyword whose value is checked.
+var keywordForms = map[string]keywordForm{
+	"type": typeForm, "enum": choicesForm, "required": namesForm,
+	"properties": propertiesForm, "items": schemaForm, "additionalProperties": schemaForm,
+	"minimum": numberForm, "minLength": countForm, "minItems": countForm,
+	"maximum": numberForm, "maxLength": countForm, "maxItems": countForm,
+}
+
+// checkSchema panics unless raw is a schema, and the value of each keyword in it has its form. The level of the root
+// is 1.
+func checkSchema(raw []byte, where string, level int) {
+	panicUnless(raw[0] == '{' || jsonTypeOf(raw) == "boolean", where, "a schema must be an object or a boolean")
+	if level > maxNesting {
+		return // no argument that is valid is nested as deeply
 	}
-	node := make(map[string][]byte)
+	checkUnique(raw, where)
 	for name, val := range members(raw) {
-		p.must(node[string(name)] == nil, "%q comes twice", excerpt(string(name))) // the client and the server could use different ones
-		node[string(name)] = val
+		isRight := true
+		form := keywordForms[string(name)]
+		switch form {
+		case typeForm:
+			isRight = len(val) > len("[]")
+			for _, typ := range members(listOf(val)) {
+				text, _ := unquote(typ)
+				panicUnless(slices.Contains(typeNames[:], text), where, "JSON Schema has no type %s", excerpt(typ))
+			}
+		case numberForm:
+			isRight = jsonTypeOf(val) == "number"
+		case countForm:
+			isRight = jsonTypeOf(val) == "number" && val[0] != '-' && isInteger(val)
+		case namesForm:
+			isRight = val[0] == '['
+			for _, element := range members(val) {
+				isRight = isRight && element[0] == '"'
+			}
+		case choicesForm:
+			isRight = val[0] == '[' && len(val) > len("[]")
+		case schemaForm:
+			checkSchema(val, where+"[]", level+1)
+		case propertiesForm:
+			isRight = val[0] == '{'
+			checkUnique(val, where+": properties")
+			for name, property := range members(val) {
+				at := where + "." + oneLine(string(name))
+				panicUnless(property[0] == '{', at, `a property must be described by an object, as in {"type":"string"}`)
+				checkSchema(property, at, level+1)
+			}
+		}
+		panicUnless(isRight, where, "%s must %s", name, form)
 	}
-	types := node["type"] // a name or a list of names
-	if types != nil && types[0] != '[' {
-		types = join(nil, "[", string(types), "]")
+}
+
+// checkUnique panics if a member of an object comes twice, because the client and the server could use different ones.
+func checkUnique(object []byte, where string) {
+	came := make(map[string]bool)
+	for name := range members(object) {
+		panicUnless(!came[string(name)], where, "%q comes twice", excerpt(string(name)))
+		came[string(name)] = true
 	}
-	for _, val := range members(types) {
-		name, _ := unquote(val)
-		p.must(slices.Contains(typeNames[:], name), "JSON Schema has no type %s", excerpt(val))
+}
+
+// listOf returns val, or a list that has val alone if val is not a list.
+func listOf(val []byte) []byte {
+	if len(val) == 0 || val[0] == '[' {
+		return val
+	}
+	return join(nil, "[", string(val), "]")
+}
+
+// A schemaParser parses one schema.
+type schemaParser struct {
+	why      purpose
+	warnings *[]string     // what is to be reported
+	nodes    []*schemaNode // that were made; the nodes inside of one come before it
+}
+
+// A schemaNode is a node of a schema that is parsed.
+type schemaNode struct {
+	where    string // names the tool, the schema and the node in it
+	level    int
+	keywords map[string][]byte // the value of each
+	schema   *schema
+	typed    *schema // of the Go type that takes the values, or anything
+}
+
+// parseNode returns the description of raw, an object that checkSchema has accepted.
+func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *schema) *schema {
+	s := &schema{allowsOthers: true}
+	if level > maxNesting {
+		return s
+	}
+	n := &schemaNode{where, level, make(map[string][]byte), s, typed}
+	for name, val := range members(raw) {
+		n.keywords[string(name)] = val
+	}
+	for _, typ := range members(listOf(n.keywords["type"])) {
+		name, _ := unquote(typ)
 		s.types = append(s.types, name)
 	}
-	p.must(types == nil || s.types != nil, "type must name a type")
 	besidesNull := slices.DeleteFunc(slices.Clone(s.types), func(name string) bool { return name == "null" })
 	if len(besidesNull) == 1 {
 		s.jsonType = besidesNull[0]
 	}
-	if s.jsonType == p.typed.jsonType { // what the JSON of a schema does not say
-		s.number, s.encoding = p.typed.number, p.typed.encoding
+	if s.jsonType == typed.jsonType { // what the JSON of a schema does not say
+		s.number, s.encoding = typed.number, typed.encoding
+	}
+	if format, _ := unquote(n.keywords["format"]); s.jsonType == "string" && dateExamples[format] != "" { // others are not checked
+		s.format = format
+	}
+	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
+		s.encoding = "base64"
 	}
 	for i, word := range boundWords[s.jsonType] {
-		if num := node[word]; num != nil {
-			isSize := num[0] != '-' && isInteger(num)
-			p.must(jsonTypeOf(num) == "number" && (isSize || word == "minimum" || word == "maximum"),
-				"%s must be a number, and of characters or elements a whole one", word)
-			s.bounds[i] = string(num)
-			p.reportIf(isLess("9007199254740992", s.bounds[i]) || isLess(s.bounds[i], "-9007199254740992"), "a bound is above 2^53"+someRefuse)
-		}
+		s.bounds[i] = string(n.keywords[word])
 	}
 	low, high := s.bounds[0], s.bounds[1]
-	p.must(low == "" || high == "" || !isLess(high, low), "nothing can be at least %s and at most %s", low, high)
-	p.reportNode(raw, node, s)
-	p.parseParts(s, node)
-	p.parseValues(s, node)
-	return s
-}
+	panicUnless(low == "" || high == "" || !isLess(high, low), where, "nothing can be at least %s and at most %s", low, high)
+	enum := n.keywords["enum"]
+	if constant := n.keywords["const"]; constant != nil {
+		enum = join(nil, "[", string(constant), "]")
+	}
+	for _, val := range members(enum) {
+		panicUnless(p.why == forResults || string(val) != `""`, where, "enum must not have an empty string, for which a provider refuses every tool")
+		s.enum = append(s.enum, canonical(val))
+	}
+	for _, shape := range n.reported(raw) {
+		*p.warnings = append(*p.warnings, where+": "+shape)
+	}
 
-// parseParts adds the descriptions of elements and members. A keyword that is only enforced in part, because of
-// another beside it, is not used at all.
-func (p *schemaParser) parseParts(s *schema, node map[string][]byte) {
-	properties, required := node["properties"], node["required"]
-	p.must(properties == nil || properties[0] == '{', "properties must be an object")
-	p.must(required == nil || required[0] == '[', "required must be a list of names")
-	items := p.inner("[]", p.typed.part(nil)).parseNode(node["items"])
-	others := p.inner("[]", cmp.Or(p.typed.others, anything)).parseNode(node["additionalProperties"])
-	if node["prefixItems"] == nil {
-		s.items = items
+	// A keyword that another one beside it changes is not enforced.
+	if items := n.keywords["items"]; n.keywords["prefixItems"] == nil && isObject(items) {
+		s.items = p.parseNode(items, where+"[]", level+1, typed.part(nil))
 	}
-	if node["patternProperties"] == nil {
-		s.others, s.allowsOthers = others, string(node["additionalProperties"]) != "false"
+	if others := n.keywords["additionalProperties"]; n.keywords["patternProperties"] == nil {
+		s.allowsOthers = string(others) != "false"
+		if isObject(others) {
+			s.others = p.parseNode(others, where+"[]", level+1, cmp.Or(typed.others, anything))
+		}
 	}
-	for name, raw := range members(properties) {
-		p.must(s.property(string(name)) == nil, "properties: %q comes twice", excerpt(string(name)))
-		inner := p.inner("."+oneLine(string(name)), p.typed.part(name))
-		inner.must(raw[0] == '{', `a property must be described by an object, as in {"type":"string"}`)
-		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner.parseNode(raw)})
+	for name, property := range members(n.keywords["properties"]) {
+		inner := p.parseNode(property, where+"."+oneLine(string(name)), level+1, typed.part(name))
+		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner})
 	}
-	for _, raw := range members(required) {
-		name, isText := unquote(raw)
-		p.must(isText, "required must be a list of names")
+	for _, element := range members(n.keywords["required"]) {
+		name, _ := unquote(element)
 		f := s.property(name)
-		p.must(f == nil || f.optional, "required names %q twice", name) // each is optional before it is named
-		p.reportIf(f == nil, "required has "+oneLine(name)+", which properties has not"+someRefuse)
+		panicUnless(f == nil || f.optional, where, "required names %q twice", name) // each is optional before it is named
 		if f == nil {
 			f = &field{name: name, schema: cmp.Or(s.others, anything)}
 			s.fields = append(s.fields, f)
 		}
 		f.optional = false
 	}
+	p.nodes = append(p.nodes, n)
+	return s
 }
 
-// parseValues adds which values are allowed, and the default. A value in a schema is read by what s has by then.
-func (p *schemaParser) parseValues(s *schema, node map[string][]byte) {
-	enum, constant, dflt := node["enum"], node["const"], node["default"]
-	p.must(enum == nil || enum[0] == '[' && len(enum) > len("[]"), "enum must be a list that is not empty")
-	if constant != nil {
-		enum = join(nil, "[", string(constant), "]")
-	}
-	for _, val := range members(enum) {
-		p.must(p.why == forResults || string(val) != `""`, "enum must not have an empty string, for which a provider refuses every tool")
-		s.enum = append(s.enum, canonical(val))
-	}
-	isNotText := func(val string) bool { return val[0] != '"' }
-	p.reportIf(constant == nil && slices.ContainsFunc(s.enum, isNotText), "enum has values that are not strings"+someRefuse)
-	if format, _ := unquote(node["format"]); s.jsonType == "string" && dateExamples[format] != "" { // others are not checked
-		s.format = format
-	}
-	if s.jsonType == "string" && string(node["contentEncoding"]) == `"base64"` {
-		s.encoding = "base64"
-	}
+// readValues reads the enum and the default of a node by its schema, which is complete. The defaults of the nodes inside
+// it have been read.
+func (n *schemaNode) readValues() {
 	isValid := func(val string) bool {
-		_, err := read([]byte(val), fromTag, s)
+		_, err := read([]byte(val), fromTag, n.schema)
 		return err == nil
 	}
-	p.must(s.enum == nil || slices.ContainsFunc(s.enum, isValid), "no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(strings.Join(s.enum, ", ")))
+	panicUnless(n.schema.enum == nil || slices.ContainsFunc(n.schema.enum, isValid), n.where,
+		"no value of enum is a valid %s: %s", cmp.Or(n.schema.jsonType, "value"), excerpt(strings.Join(n.schema.enum, ", ")))
+	dflt := n.keywords["default"]
 	if dflt == nil || isNull(dflt) { // some libraries write null for an argument without a default
 		return
 	}
-	_, err := read(dflt, fromTag, s)
+	_, err := read(dflt, fromTag, n.schema)
 	// The Go type must take it too, as it takes an argument. Otherwise each call without this argument would fail.
-	converted, misfit := read(dflt, fromCall, s, p.typed)
-	p.must(err == nil && misfit == nil, "default: %v", cmp.Or(err, misfit))
-	s.dflt = converted
-}
-
-// saysAllOf reports whether s, which was rendered from typed, says all that typed requires. appendNode cuts objects
-// that are too deep, and a method may refuse what a schema allows.
-func (s *schema) saysAllOf(typed *schema) bool {
-	isCut := typed.describesMembers() && !s.describesMembers()
-	if isCut || typed.fromMethod != nil || typed.mayRefuse {
-		return false
-	}
-	saysLess := func(f *field) bool { return !f.schema.saysAllOf(typed.part([]byte(f.name))) }
-	return !slices.ContainsFunc(s.fields, saysLess) && (s.items == nil || s.items.saysAllOf(typed.part(nil))) &&
-		(s.others == nil || s.others.saysAllOf(cmp.Or(typed.others, anything)))
+	converted, misfit := read(dflt, fromCall, n.schema, n.typed)
+	panicUnless(err == nil && misfit == nil, n.where, "default: %v", cmp.Or(err, misfit))
+	n.schema.dflt = converted
 }
 
 // notReported are the keywords that parseNode reads, besides those of boundWords, and those that
@@ -2361,37 +2409,47 @@ var notReported = strings.Fields("type enum const properties required additional
 	"$schema $id $anchor $comment $defs definitions title description default example examples " +
 	"deprecated readOnly writeOnly format contentEncoding contentMediaType contentSchema")
 
-// reportIf reports something that the node has, if it is there. Nothing is reported inside of a node that
-// is too deep, because that is reported already.
-func (p *schemaParser) reportIf(isThere bool, text string) {
-	if isThere && p.level <= maxLevels+1 {
-		*p.warnings = append(*p.warnings, fmt.Sprintf("%s: %s", p.where, text))
+// reported returns what is to be reported about a node: the keywords that are not enforced, and the shapes for which some
+// providers refuse the tool, or every request that has it.
+func (n *schemaNode) reported(raw []byte) (texts []string) {
+	if n.level > maxLevels+1 {
+		return nil // the depth was reported for the node around it
 	}
-}
-
-// someRefuse ends the report of a shape for which some providers refuse the tool, or every request that has
-// it.
-const someRefuse = ": some providers refuse that"
-
-// reportNode reports the keywords of a node that are not enforced, and its shapes that some providers
-// refuse. node has its members by name.
-func (p *schemaParser) reportNode(raw []byte, node map[string][]byte, s *schema) {
+	s, node := n.schema, n.keywords
+	refuse := func(isThere bool, shape string) {
+		if isThere {
+			texts = append(texts, shape+": some providers refuse that")
+		}
+	}
+	isAbove := func(bound string) bool {
+		return isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992")
+	}
+	isNotText := func(val string) bool { return val[0] != '"' }
 	hasCombinator := node["allOf"] != nil || node["anyOf"] != nil || node["oneOf"] != nil
-	p.reportIf(p.level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top"+someRefuse)
+	refuse(isAbove(s.bounds[0]) || isAbove(s.bounds[1]), "a bound is above 2^53")
+	refuse(n.level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top")
 	for key := range members(raw) {
 		word := string(key)
 		isKnown := slices.Contains(notReported, word) || slices.Contains(boundWords[s.jsonType], word) || strings.HasPrefix(word, "x-")
-		p.reportIf(!isKnown || word == "items" && s.jsonType != "array", oneLine(word)+" is not enforced")
+		if !isKnown || word == "items" && s.jsonType != "array" {
+			texts = append(texts, oneLine(word)+" is not enforced")
+		}
 	}
-	p.reportIf(p.level == 1 && node["properties"] == nil, "properties is missing"+someRefuse)
+	refuse(n.level == 1 && node["properties"] == nil, "properties is missing")
 	// A $ref, and the schemas in a combinator, may name the type.
-	p.reportIf(node["type"] == nil && node["$ref"] == nil && !hasCombinator, "type is missing"+someRefuse)
-	p.reportIf(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list"+someRefuse)
-	p.reportIf(s.jsonType == "array" && (node["items"] == nil || node["items"][0] != '{'), "items is missing"+someRefuse)
-	p.reportIf(s.jsonType != "object" && s.jsonType != "" && node["properties"] != nil, "properties is beside the type "+s.jsonType+someRefuse)
-	p.reportIf(node["const"] != nil, "const is used"+someRefuse)
-	p.reportIf(node["contentEncoding"] != nil, "contentEncoding is used"+someRefuse)
-	p.reportIf(p.level > maxLevels, "there are more than 10 levels"+someRefuse)
+	refuse(node["type"] == nil && node["$ref"] == nil && !hasCombinator, "type is missing")
+	refuse(len(node["type"]) > 0 && node["type"][0] == '[', "type is a list")
+	refuse(s.jsonType == "array" && !isObject(node["items"]), "items is missing")
+	refuse(s.jsonType != "object" && s.jsonType != "" && node["properties"] != nil, "properties is beside the type "+s.jsonType)
+	refuse(node["const"] != nil, "const is used")
+	refuse(node["const"] == nil && slices.ContainsFunc(s.enum, isNotText), "enum has values that are not strings")
+	refuse(node["contentEncoding"] != nil, "contentEncoding is used")
+	refuse(n.level > maxLevels, "there are more than 10 levels")
+	for _, element := range members(node["required"]) {
+		name, _ := unquote(element)
+		refuse(member(node["properties"], name) == nil, "required has "+oneLine(name)+", which properties has not")
+	}
+	return texts
 }
 
 // typeNames lists the types of JSON Schema.
@@ -2422,6 +2480,18 @@ var ignoredArguments = []string{"wait_for_previous"}
 type rules struct {
 	readBy []*schema // one after the other
 	setBy  *schema   // of the Go type that takes the value
+}
+
+// saysAllOf reports whether s, which was rendered from typed, says all that typed requires. appendNode cuts objects
+// that are too deep, and a method may refuse what a schema allows.
+func (s *schema) saysAllOf(typed *schema) bool {
+	isCut := typed.describesMembers() && !s.describesMembers()
+	if isCut || typed.fromMethod != nil || typed.mayRefuse {
+		return false
+	}
+	saysLess := func(f *field) bool { return !f.schema.saysAllOf(typed.part([]byte(f.name))) }
+	return !slices.ContainsFunc(s.fields, saysLess) && (s.items == nil || s.items.saysAllOf(typed.part(nil))) &&
+		(s.others == nil || s.others.saysAllOf(cmp.Or(typed.others, anything)))
 }
 
 // An origin says where a value comes from, which decides what is converted.
@@ -2731,6 +2801,9 @@ func jsonTypeOf(raw []byte) string { return typeNames[typeByFirst[raw[0]&127]] }
 
 // typeByFirst holds the index in typeNames of the type of a value, by its first byte. 0 is a number.
 var typeByFirst = [128]uint8{'{': 1, '[': 2, '"': 3, 't': 4, 'f': 4, 'n': 5}
+
+// isObject reports whether raw, which is JSON or empty, is an object.
+func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
 // isNull reports whether raw is the JSON value null.
 func isNull(raw []byte) bool { return string(raw) == "null" }

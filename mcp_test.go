@@ -335,10 +335,10 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{"", `maximum:"1"`, "maximum has no effect here"},
 		{[]int{}, `maxLength:"1"`, "maxLength has no effect here"},
 		{"", `minItems:"1"`, "minItems has no effect here"},
-		{"", `minLength:""`, "minLength must be a number"},
-		{"", `minLength:"0.5"`, "minLength must be a number"},
+		{"", `minLength:""`, "minLength must be a whole number of at least 0"},
+		{"", `minLength:"0.5"`, "minLength must be a whole number of at least 0"},
 		{1, `minLength:"1"`, "minLength has no effect here"},
-		{"", `maxLength:"-1"`, "maxLength must be a number"},
+		{"", `maxLength:"-1"`, "maxLength must be a whole number of at least 0"},
 		{"", `format:""`, "format must be"},
 		{"", `format:"zip"`, "format must be"},
 		{time.Time{}, `format:"date"`, "format must be"},
@@ -365,9 +365,9 @@ func TestInvalidTagsPanic(t *testing.T) {
 		wantPanic(t, "In.F0: "+test.want, inStruct(test.tag, test.v))
 	}
 	wantPanics(t, []mistake{
-		{"Out.A: maxLength must be a number", onServer(out(invalidTag{}, nil))},
-		{"SchemaOf.A: maxLength must be a number", func() { SchemaOf[invalidTag]() }},
-		{"In.A: maxLength must be a number", onServer(toolOf[invalidTag])},
+		{"Out.A: maxLength must be a whole number of at least 0", onServer(out(invalidTag{}, nil))},
+		{"SchemaOf.A: maxLength must be a whole number of at least 0", func() { SchemaOf[invalidTag]() }},
+		{"In.A: maxLength must be a whole number of at least 0", onServer(toolOf[invalidTag])},
 		{"In.L[].M[].A: format must be", onServer(toolOf[struct {
 			L []struct {
 				M map[string]struct {
