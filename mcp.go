@@ -587,44 +587,8 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
 		warnings = append(warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
 	}
-
-	typedIn, d := derive(from, where+": In", forArguments)
-	source := where + ": InputSchema"
-	byHand := t.InputSchema != nil
-	if !byHand {
-		t.InputSchema, source = d.render(typedIn, ", or set InputSchema"), where+": In"
-		warnings = append(warnings, d.warnings...)
-	}
-	// A type without a JSON type has a method that reads it, or is an interface, so it may take an object.
-	panicUnless(typedIn.jsonType == "object" || typedIn.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", from)
-	// A derived schema is parsed too: arguments are checked by what the model sees.
-	listedIn := parseSchema(&t.InputSchema, source, forArguments, typedIn, &warnings)
-	listedIn.ignored = ignoredArguments
-	in := rules{[]*schema{listedIn}, typedIn}
-	if byHand || !listedIn.saysAllOf(typedIn) {
-		in.readBy = append(in.readBy, typedIn)
-	}
-	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
-	for _, f := range listedIn.fields {
-		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
-			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
-		panicUnless(!typedIn.isStruct() || typedIn.property(f.name) != nil, where,
-			"no field of %v takes the property %q: names are matched exactly", typedIn.typ, f.name)
-	}
-
-	typedOut, d := derive(to, where+": Out", forResults)
-	source = where + ": OutputSchema"
-	// Of these types, no value has structured output.
-	content := []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]()}
-	isContent := slices.Contains(content, to)
-	panicUnless(!isContent || t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", to)
-	isObject := typedOut.jsonType == "object" || string(member(typedOut.fromMethod, "type")) == `"object"`
-	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
-	if t.OutputSchema == nil && isObject && !isContent && to.Kind() != reflect.Pointer && d.undescribed == "" {
-		t.OutputSchema, source = d.render(typedOut, ""), where+": Out"
-	}
-	output := parseSchema(&t.OutputSchema, source, forResults, anything, new([]string)) // without reports: providers do not see it
-
+	in := t.describeIn(from, where, &warnings)
+	typedOut, listedOut := t.describeOut(to, where)
 	s.addItem(tools, &item{
 		name:    t.Name,
 		encoded: s.encodeItem(where, t, checkIcons(t.Icons)),
@@ -635,7 +599,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 			}
 			return call(ctx, r, in, typedOut)
 		},
-		output:      output,
+		output:      listedOut,
 		needsObject: string(member(t.OutputSchema, "type")) == `"object"`,
 	})
 	if n := len(warnings); n > 0 { // in one line of at most 200 bytes, because a server may have many tools
@@ -645,6 +609,52 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		}
 		s.report("%s", line)
 	}
+}
+
+// describeIn sets t.InputSchema if it is nil, and returns the rules for arguments of the type in.
+func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) rules {
+	typed, d := derive(in, where+": In", forArguments)
+	source := where + ": InputSchema"
+	byHand := t.InputSchema != nil
+	if !byHand {
+		t.InputSchema, source = d.render(typed, ", or set InputSchema"), where+": In"
+		*warnings = append(*warnings, d.warnings...)
+	}
+	// A type without a JSON type has a method that reads it, or is an interface, so it may take an object.
+	panicUnless(typed.jsonType == "object" || typed.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", in)
+	// A derived schema is parsed too: arguments are checked by what the model sees.
+	listed := parseSchema(&t.InputSchema, source, forArguments, typed, warnings)
+	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
+	for _, f := range listed.fields {
+		if !consistsOf(f.name, "_.-") || len(f.name) > 64 {
+			panicAt(where, "the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
+		}
+		if typed.isStruct() && typed.property(f.name) == nil {
+			panicAt(where, "no field of %v takes the property %q: names are matched exactly", typed.typ, f.name)
+		}
+	}
+	listed.ignored = ignoredArguments
+	if byHand || !listed.saysAllOf(typed) {
+		return rules{readBy: []*schema{listed, typed}, setBy: typed}
+	}
+	return rules{readBy: []*schema{listed}, setBy: typed}
+}
+
+// describeOut sets t.OutputSchema if it is nil and one can be derived from the type out. It returns the schema of
+// that type, and the listed one, which is nil if there is none.
+func (t *Tool) describeOut(out reflect.Type, where string) (typed, listed *schema) {
+	typed, d := derive(out, where+": Out", forResults)
+	source := where + ": OutputSchema"
+	// Of these types, no value has structured output.
+	content := []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]()}
+	isContent := slices.Contains(content, out)
+	panicUnless(!isContent || t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", out)
+	isObject := typed.jsonType == "object" || string(member(typed.fromMethod, "type")) == `"object"`
+	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
+	if t.OutputSchema == nil && isObject && !isContent && out.Kind() != reflect.Pointer && d.undescribed == "" {
+		t.OutputSchema, source = d.render(typed, ""), where+": Out"
+	}
+	return typed, parseSchema(&t.OutputSchema, source, forResults, anything, new([]string)) // without reports: providers do not see it
 }
 
 // ---- resources ----
@@ -712,8 +722,13 @@ func (s *Server) ResourceUpdated(uri string) { s.notify(topic{uri: uri}) }
 // panicUnless panics unless ok is true.
 func panicUnless(ok bool, where, format string, args ...any) {
 	if !ok {
-		panic(fmt.Sprintf("%s: %s", where, fmt.Sprintf(format, args...)))
+		panicAt(where, format, args...)
 	}
+}
+
+// panicAt panics. It is called where panicUnless would allocate its arguments for each part of each schema.
+func panicAt(where, format string, args ...any) {
+	panic(fmt.Sprintf("%s: %s", where, fmt.Sprintf(format, args...)))
 }
 
 // encodeItem returns a Tool, Resource, template or Prompt as JSON, as it is listed. It panics
@@ -836,7 +851,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	complete := make(map[string]CompleteFunc)
 	// An unknown argument is refused, so that a PromptFunc need not look for it.
 	listed := &schema{types: []string{"object"}, jsonType: "object", ignored: ignoredArguments}
-	in := rules{[]*schema{listed}, anything} // a map[string]string takes what listed allows
+	in := rules{readBy: []*schema{listed}, setBy: anything} // a map[string]string takes what listed allows
 	for _, a := range p.Arguments {
 		panicUnless(a.Name != "" && listed.property(a.Name) == nil, where, "an argument needs a unique name")
 		listed.fields = append(listed.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{types: []string{"string"}, jsonType: "string"}})
@@ -1478,12 +1493,13 @@ func Confirm(ctx context.Context, message string) error {
 // See https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
 func Elicit[T any](ctx context.Context, message string) (T, error) {
 	var form T
-	s, d := derive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
-	panicUnless(s.isStruct(), "mcp: Elicit", "a form is a struct, not a %v", s.typ)
+	typed, d := derive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
+	panicUnless(typed.isStruct(), "mcp: Elicit", "a form is a struct, not a %v", typed.typ)
 	rev := requestOf(ctx).rev
-	for _, f := range s.fields {
-		isChoice := f.schema.jsonType == "array" && f.schema.items.jsonType == "string" && f.tag.Get("enum") != ""
-		isScalar := f.schema.jsonType != "array" && f.schema.jsonType != "object" && f.schema.encoding == "" && f.schema.fromMethod == nil
+	for _, f := range typed.fields {
+		s := f.schema
+		isChoice := s.jsonType == "array" && s.items.jsonType == "string" && f.tag.Get("enum") != ""
+		isScalar := s.jsonType != "array" && s.jsonType != "object" && s.encoding == "" && s.fromMethod == nil
 		panicUnless(isChoice || isScalar, "mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
 		if isChoice && rev.knows(featureForms) && !rev.knows(featureChoices) { // without forms, request.ask says so
 			return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
@@ -1491,14 +1507,14 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	}
 	// The schema of a form has no keyword additionalProperties. What the client adds is ignored when fields are
 	// set, but a name that differs from that of a field only in case is refused.
-	s.allowsOthers = true
-	text := d.render(s, ", or use ElicitSchema")
-	listed := parseSchema(&text, "mcp: Elicit", forArguments, s, new([]string))
+	text := d.render(typed, ", or use ElicitSchema")
+	text = closeWith(copyMembersExcept([]byte("{"), text, "additionalProperties"), "}")
+	listed := parseSchema(&text, "mcp: Elicit", forArguments, typed, new([]string))
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
 	}
-	if err := (rules{[]*schema{listed, s}, s}).unmarshal(content, &form, fromForm); err != nil {
+	if err := (rules{readBy: []*schema{listed, typed}, setBy: typed}).unmarshal(content, &form, fromForm); err != nil {
 		return *new(T), fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
@@ -1678,9 +1694,10 @@ func SchemaOf[T any]() json.RawMessage {
 	return text
 }
 
-// A schema describes JSON values. That of a Go type is made by derive, and says what encoding/json reads into
-// the type, or writes. One that is listed is parsed from its JSON. Neither is changed any more when its tool
-// was added or its form is sent. The schema of a type that contains itself contains itself too.
+// A schema describes JSON values. It is either that of a Go type, which derive makes and which says what
+// encoding/json reads into the type, or writes; or it is a listed one, which is parsed from what clients see. There is
+// one type for both, because values are read by both in one way. Neither is changed any more when its tool was added
+// or its form is sent. The schema of a type that contains itself contains itself too.
 type schema struct {
 	types        []string     // the JSON types that are allowed; nil: all
 	jsonType     string       // the one besides null, to which values of other types are converted; "" if there is none, or more than one
@@ -1705,24 +1722,32 @@ type schema struct {
 	ignored []string  // the names of members that are treated as absent, unless fields has them
 }
 
-// A field is a member of an object. The members after schema are those of a struct's field.
+// isListed reports whether s is what clients see, and not the schema of a Go type.
+func (s *schema) isListed() bool { return s.typ == nil }
+
+// A field is a member of an object.
 type field struct {
 	name     string
 	optional bool
 	schema   *schema
 
+	*structField // nil if schema is listed
+}
+
+// A structField is what a field of a Go struct has besides.
+type structField struct {
 	index           []int // as for reflect.Value.FieldByIndex
-	unsettable      bool  // it is in an embedded pointer that encoding/json cannot set
-	hasStringOption bool  // the json option string, by which the JSON of some types is inside of a text
-	rank            int   // twice its depth, and one more if the name is not that of its tag
 	typ             reflect.Type
 	tag             reflect.StructTag
 	where           string // names it in a panic
+	unsettable      bool   // it is in an embedded pointer that encoding/json cannot set
+	hasStringOption bool   // the json option string, by which the JSON of some types is inside of a text
+	rank            int    // see deriver.fields
 }
 
 // isStruct reports whether s describes a struct by its fields.
 func (s *schema) isStruct() bool {
-	return s.typ != nil && s.typ.Kind() == reflect.Struct && s.jsonType == "object"
+	return !s.isListed() && s.typ.Kind() == reflect.Struct && s.jsonType == "object"
 }
 
 // property returns the member of a name, or nil.
@@ -1779,22 +1804,24 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 	d.undescribed = cmp.Or(d.undescribed, fmt.Sprintf("%s: %v cannot be described: %s", where, t, instead))
 }
 
-// schema describes t. It answers two questions, each by the first row that fits. The JSON method of t is
-// UnmarshalJSON for arguments and MarshalJSON for results, and the text method UnmarshalText or MarshalText.
+// schema describes t, of which methods decide much. The JSON method is UnmarshalJSON for arguments and MarshalJSON for
+// results, and the text method is UnmarshalText or MarshalText. Two questions have each the first answer that fits.
 //
 // What is the JSON of a t? This is what the returned schema describes.
 //
-//	a string          if t is a time.Time
-//	of any type       if t has the JSON method, or is a json.Number
-//	a string          if t has the text method
-//	as its kind has   otherwise
+//	t is a time.Time                             a string
+//	t has the JSON method, or is a json.Number   of any type
+//	t has the text method                        a string
+//	otherwise                                    that of its kind
 //
 // What are clients shown?
 //
-//	what JSONSchema returns   if t has that method, and has the JSON method, or no JSON method of either direction
-//	nothing                   if t has a JSON method of either direction, unless it is a time.Time, or is a json.Number,
-//	                          or is of a kind that JSON has not
-//	the JSON of a t           otherwise
+//	t has JSONSchema, and has the JSON method,   what JSONSchema returns
+//	or no JSON method of either direction
+//	t is a time.Time                             its JSON
+//	t has a JSON method of either direction,     nothing: see cannotDescribe
+//	is a json.Number, or JSON has not its kind
+//	otherwise                                    its JSON
 //
 // If a part is shown as nothing, render panics for arguments, and a result has no output schema: the author
 // must write the schema of the whole by hand.
@@ -1911,9 +1938,19 @@ var ranges = [...][2]string{
 
 // fields returns the fields of a struct by the rules of encoding/json. Of the fields of one name the
 // least deeply embedded counts, and among equally deep ones the one whose tag has the name; if
-// several remain, none of them counts. So a field counts if no other of its name has a rank as low.
+// several remain, none of them counts. The rank of a field is twice its depth, and one more if its tag has no name. So a
+// field counts if no other of its name has a rank as low:
+//
+//	type Base struct {
+//		ID   int    // rank 3, hidden by the other ID
+//		Name string `json:"name"` // rank 2
+//	}
+//	type T struct {
+//		Base
+//		ID string // rank 1
+//	}
 func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
-	all := collect(nil, &field{typ: t, where: where}, nil)
+	all := collect(nil, &field{structField: &structField{typ: t, where: where}}, nil)
 	for _, f := range all {
 		if slices.ContainsFunc(all, func(o *field) bool { return o != f && o.name == f.name && o.rank <= f.rank }) {
 			continue
@@ -1935,11 +1972,8 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && !isNull(dflt)
 		for _, key := range tagKeys(f.tag) {
-			isName := func(name string) bool { return strings.EqualFold(name, key) }
-			for _, tag := range misspelledTags {
-				if key != tag.write && slices.ContainsFunc(strings.Fields(tag.names), isName) {
-					d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+tag.write)
-				}
+			if write := misspelledTags[strings.ToLower(key)]; write != "" && write != key {
+				d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
 			}
 		}
 		fields = append(fields, f)
@@ -1947,8 +1981,10 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 	return fields
 }
 
-// collect appends the fields of the struct outer.typ and of the structs that it embeds. Fields of an
-// embedded pointer are optional, because encoding/json leaves them out if it is nil.
+// collect appends the fields of the struct outer.typ, and of the structs that it embeds, which take index, optional and
+// unsettable from outer. Of the struct T in the comment of deriver.fields it appends Base.ID, with the index 0, 0;
+// Base.Name, 0, 1; and ID, 1. Fields of an embedded pointer are optional, because encoding/json leaves them out if it
+// is nil.
 //
 // The types in around embed this struct. If it is one of them, nothing is appended: its fields are there
 // already, less deep. A struct that is embedded twice at one depth is collected twice, so its fields hide
@@ -1970,18 +2006,15 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 			continue
 		}
 		name, rest, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		options := strings.Split(rest, ",")
-		f := &field{
-			name:       cmp.Or(name, sf.Name),
-			optional:   outer.optional || isPointer,
+		f := &field{name: cmp.Or(name, sf.Name), optional: outer.optional || isPointer, structField: &structField{
 			index:      append(slices.Clip(outer.index), i),
-			unsettable: outer.unsettable || isPointer && !sf.IsExported(),
-			rank:       2 * len(outer.index),
 			typ:        sf.Type,
 			tag:        sf.Tag,
 			where:      outer.where + "." + sf.Name,
-		}
-		if isEmbedded && name == "" {
+			unsettable: outer.unsettable || isPointer && !sf.IsExported(),
+			rank:       2 * len(outer.index),
+		}}
+		if isEmbedded && name == "" { // its tag has no effect
 			f.typ = elem
 			all = collect(all, f, around)
 			continue
@@ -1989,6 +2022,7 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 		if name == "" {
 			f.rank++
 		}
+		options := strings.Split(rest, ",")
 		_, hasDefault := sf.Tag.Lookup("default")
 		f.optional = f.optional || hasDefault || slices.Contains(options, "omitempty") || slices.Contains(options, "omitzero")
 		f.hasStringOption = slices.Contains(options, "string")
@@ -2003,13 +2037,16 @@ func isUnusable(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-// tagKeys returns the keys of a tag: json and enum for json:"a" enum:"b".
+// tagKeys returns the keys of a tag: json and enum for json:"a" enum:"b". Each turn cuts off one key and the quoted value
+// after it, and the next key is the last word before the next :" in what is left. So a malformed value, for which
+// QuotedPrefix returns "", hides at most one key.
 func tagKeys(tag reflect.StructTag) (keys []string) {
-	key, rest, found := strings.Cut(string(tag), `:"`)
+	before, after, found := strings.Cut(string(tag), `:"`) // json, and a" enum:"b"
 	for found {
-		keys = append(keys, key[strings.LastIndexByte(key, ' ')+1:]) // in a malformed tag, more is in front
-		value, _ := strconv.QuotedPrefix(`"` + rest)                 // "" if it is malformed
-		key, rest, found = strings.Cut(strings.TrimPrefix(`"`+rest, value), `:"`)
+		keys = append(keys, before[strings.LastIndexByte(before, ' ')+1:])
+		quoted := `"` + after
+		value, _ := strconv.QuotedPrefix(quoted) // "a"
+		before, after, found = strings.Cut(strings.TrimPrefix(quoted, value), `:"`)
 	}
 	return keys
 }
@@ -2022,8 +2059,10 @@ func (f *field) checkTags() {
 	word, _, keyed := strings.Cut(doc, "=")
 	// The model would see the syntax of another library.
 	isForeign := doc == "-" || first == "required" || keyed && consistsOf(word, "_")
-	panicUnless(!isForeign, f.where, "jsonschema:%q is another library's dialect: here the tag is the description alone; "+
-		"other keywords have tags of their own, such as enum:\"a,b\"", doc)
+	if isForeign {
+		panicAt(f.where, "jsonschema:%q is another library's dialect: here the tag is the description alone; "+
+			"other keywords have tags of their own, such as enum:\"a,b\"", doc)
+	}
 	s := f.schema
 	if s.fromMethod != nil {
 		s = anything // its method says what the tags below would, so each of them is an error
@@ -2036,23 +2075,24 @@ func (f *field) checkTags() {
 	panicUnless(!hasEnum || takesEnum && !strings.Contains(enum, ", "), f.where,
 		"enum must be on a plain string or a list of them, without a blank after a comma")
 	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
-		_, hasBound := f.tag.Lookup(word)
-		panicUnless(!hasBound || slices.Contains(boundWords[s.jsonType], word), f.where,
-			"%s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", word)
+		if _, hasBound := f.tag.Lookup(word); hasBound && !slices.Contains(boundWords[s.jsonType], word) {
+			panicAt(f.where, "%s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", word)
+		}
 	}
 }
 
-// misspelledTags holds what to write for tags in another spelling, of another library, or with the
-// name of a keyword that has no tag.
-var misspelledTags = []struct{ write, names string }{
-	{"jsonschema", "jsonschema jsonschema_description description desc doc mcp"},
-	{"it in jsonschema, in words", "title pattern examples multipleof"},
-	{"json", "json"}, {"enum", "enum const"}, {"default", "default"}, {"format", "format"},
-	{"minimum", "minimum exclusiveminimum"}, {"maximum", "maximum exclusivemaximum"},
-	{"minLength", "minlength"}, {"maxLength", "maxlength"}, {"minItems", "minitems"}, {"maxItems", "maxitems"},
-	{"minimum, minLength or minItems", "min"}, {"maximum, maxLength or maxItems", "max"},
-	{"omitempty in the json tag if it is optional", "required nullable"},
+// misspelledTags holds what to write for a tag, which is in lower case here, if it is not written exactly so: for one in
+// another spelling, of another library, or with the name of a keyword that has no tag.
+var misspelledTags = map[string]string{
+	"json": "json", "enum": "enum", "default": "default", "format": "format", "minimum": "minimum", "maximum": "maximum",
+	"minlength": "minLength", "maxlength": "maxLength", "minitems": "minItems", "maxitems": "maxItems",
+	"jsonschema": "jsonschema", "jsonschema_description": "jsonschema", "description": "jsonschema", "desc": "jsonschema",
+	"doc": "jsonschema", "mcp": "jsonschema", "const": "enum", "exclusiveminimum": "minimum", "exclusivemaximum": "maximum",
+	"title": inWords, "pattern": inWords, "examples": inWords, "multipleof": inWords, "required": orOmitempty, "nullable": orOmitempty,
+	"min": "minimum, minLength or minItems", "max": "maximum, maxLength or maxItems",
 }
+
+const inWords, orOmitempty = "it in jsonschema, in words", "omitempty in the json tag if it is optional"
 
 // boundWords holds the keywords of the bounds of each JSON type that has bounds.
 var boundWords = map[string][]string{
@@ -2083,29 +2123,24 @@ func (d *deriver) render(s *schema, instead string) json.RawMessage {
 	return s.appendNode(nil, "", nil)
 }
 
-// appendNode appends s as a node that is inside nodes of these types, with what the tags of the
-// field say.
+// appendNode appends s, as it is listed inside nodes of the types in around, with what the tag of a field says about it.
 func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Type) []byte {
 	if s.fromMethod != nil {
 		return s.appendFromMethod(b, tag)
 	}
+	b = stringMember(append(b, '{'), "type", s.jsonType)
 	doc := tag.Get("jsonschema")
-	switch { // the encoding is described in words, because some providers refuse contentEncoding
-	case doc == "":
-		doc = s.encoding
-	case !strings.Contains(doc, s.encoding):
+	if doc == "" {
+		doc = s.encoding // in words, because some providers refuse contentEncoding
+	} else if !strings.Contains(doc, s.encoding) {
 		doc += " (" + s.encoding + ")"
 	}
-	b = optionalMember(stringMember(append(b, '{'), "type", s.jsonType), "description", doc)
+	b = optionalMember(b, "description", doc)
 	b = rawMember(b, "default", []byte(tagValue(tag, "default", s.jsonType)))
 	enum, hasEnum := tag.Lookup("enum")
-	var ofElements reflect.StructTag
-	switch {
-	case hasEnum && s.jsonType == "array":
-		ofElements = reflect.StructTag("enum:" + strconv.Quote(enum))
-	case hasEnum:
-		vals, _ := marshal(strings.Split(enum, ",")) // strings cannot fail
-		b = rawMember(b, "enum", vals)
+	if hasEnum && s.jsonType != "array" {
+		choices, _ := marshal(strings.Split(enum, ",")) // strings cannot fail
+		b = rawMember(b, "enum", choices)
 	}
 	for i, word := range boundWords[s.jsonType] {
 		bound := tagValue(tag, word, "number")
@@ -2119,6 +2154,10 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	around = append(around, s.typ)
 	switch {
 	case s.jsonType == "array":
+		var ofElements reflect.StructTag
+		if hasEnum { // on a list, it is about the elements
+			ofElements = reflect.StructTag("enum:" + strconv.Quote(enum))
+		}
 		b = s.items.appendNode(join(b, `"items":`), ofElements, around)
 	case s.jsonType == "object" && mustCut:
 		b = join(b, `"properties":{}`)
@@ -2132,8 +2171,8 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 				required = append(required, f.name)
 			}
 		}
-		names, _ := jsonOf(required) // nil if there are none, because the oldest drafts of JSON Schema refuse an empty list
-		b = rawMember(closeWith(b, "},"), "required", names)
+		list, _ := jsonOf(required) // nil if there are none, because the oldest drafts of JSON Schema refuse an empty list
+		b = rawMember(closeWith(b, "},"), "required", list)
 		if s.others != nil {
 			b = s.others.appendNode(join(b, `"additionalProperties":`), "", around)
 		} else if !s.allowsOthers {
@@ -2249,8 +2288,9 @@ func checkSchema(raw []byte, where string, level int) {
 		case typeForm:
 			isRight = len(val) > len("[]")
 			for _, typ := range members(listOf(val)) {
-				text, _ := unquote(typ)
-				panicUnless(slices.Contains(typeNames[:], text), where, "JSON Schema has no type %s", excerpt(typ))
+				if name, _ := unquote(typ); !slices.Contains(typeNames[:], name) {
+					panicAt(where, "JSON Schema has no type %s", excerpt(typ))
+				}
 			}
 		case numberForm:
 			isRight = jsonTypeOf(val) == "number"
@@ -2274,7 +2314,9 @@ func checkSchema(raw []byte, where string, level int) {
 				checkSchema(property, at, level+1)
 			}
 		}
-		panicUnless(isRight, where, "%s must %s", name, form)
+		if !isRight {
+			panicAt(where, "%s must %s", name, form)
+		}
 	}
 }
 
@@ -2282,7 +2324,9 @@ func checkSchema(raw []byte, where string, level int) {
 func checkUnique(object []byte, where string) {
 	came := make(map[string]bool)
 	for name := range members(object) {
-		panicUnless(!came[string(name)], where, "%q comes twice", excerpt(string(name)))
+		if came[string(name)] {
+			panicAt(where, "%q comes twice", excerpt(string(name)))
+		}
 		came[string(name)] = true
 	}
 }
@@ -2341,8 +2385,9 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 	for i, word := range boundWords[s.jsonType] {
 		s.bounds[i] = string(n.keywords[word])
 	}
-	low, high := s.bounds[0], s.bounds[1]
-	panicUnless(low == "" || high == "" || !isLess(high, low), where, "nothing can be at least %s and at most %s", low, high)
+	if low, high := s.bounds[0], s.bounds[1]; low != "" && high != "" && isLess(high, low) {
+		panicAt(where, "nothing can be at least %s and at most %s", low, high)
+	}
 	enum := n.keywords["enum"]
 	if constant := n.keywords["const"]; constant != nil {
 		enum = join(nil, "[", string(constant), "]")
@@ -2390,8 +2435,9 @@ func (n *schemaNode) readValues() {
 		_, err := read([]byte(val), fromTag, n.schema)
 		return err == nil
 	}
-	panicUnless(n.schema.enum == nil || slices.ContainsFunc(n.schema.enum, isValid), n.where,
-		"no value of enum is a valid %s: %s", cmp.Or(n.schema.jsonType, "value"), excerpt(strings.Join(n.schema.enum, ", ")))
+	if n.schema.enum != nil && !slices.ContainsFunc(n.schema.enum, isValid) {
+		panicAt(n.where, "no value of enum is a valid %s: %s", cmp.Or(n.schema.jsonType, "value"), excerpt(strings.Join(n.schema.enum, ", ")))
+	}
 	dflt := n.keywords["default"]
 	if dflt == nil || isNull(dflt) { // some libraries write null for an argument without a default
 		return
@@ -2422,7 +2468,7 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 		}
 	}
 	isAbove := func(bound string) bool {
-		return isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992")
+		return bound != "" && (isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992"))
 	}
 	isNotText := func(val string) bool { return val[0] != '"' }
 	hasCombinator := node["allOf"] != nil || node["anyOf"] != nil || node["oneOf"] != nil
@@ -2664,7 +2710,7 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 	for _, f := range s.fields {
 		switch {
 		case came[f.name]:
-		case !f.optional && s.typ == nil: // a Go type requires no member
+		case !f.optional && s.isListed(): // a Go type requires no member
 			at.name = []byte(f.name)
 			c.addFault(errors.New("is required"), at)
 		case f.schema.dflt != nil:
@@ -2729,7 +2775,7 @@ func beginning(raw []byte, n int) []byte {
 }
 
 // takesNull reports whether null is valid. encoding/json stores it in every Go type.
-func (s *schema) takesNull() bool { return s.typ != nil || s.allowsNull() }
+func (s *schema) takesNull() bool { return !s.isListed() || s.allowsNull() }
 
 // describesMembers reports whether s says anything about the members of an object.
 func (s *schema) describesMembers() bool {
@@ -2739,7 +2785,7 @@ func (s *schema) describesMembers() bool {
 // refusesName reports whether a name that s does not describe is refused. A Go type refuses only one that differs
 // from that of a field in nothing but case: encoding/json would store the member in that field.
 func (s *schema) refusesName(name string) bool {
-	if s.typ == nil {
+	if s.isListed() {
 		return !s.allowsOthers
 	}
 	return slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
@@ -2788,7 +2834,7 @@ func (s *schema) allowsType(raw []byte) bool {
 	typ := jsonTypeOf(raw)
 	return s.types == nil || slices.Contains(s.types, typ) ||
 		typ == "number" && slices.Contains(s.types, "integer") && isInteger(raw) ||
-		typ == "array" && s.encoding != "" && s.typ != nil
+		typ == "array" && s.encoding != "" && !s.isListed()
 }
 
 // allowsNull reports whether null is a valid value.
@@ -3087,7 +3133,7 @@ func (c *checker) filled(raw []byte, s *schema, strict bool, outer *path) []byte
 	return c.rewriteParts(raw, at, func(name, val []byte) []byte {
 		f, inner := s.property(string(name)), s.part(name)
 		isOptional := f != nil && f.optional
-		isPointer := isOptional && f.typ != nil && f.typ.Kind() == reflect.Pointer
+		isPointer := isOptional && f.structField != nil && f.typ.Kind() == reflect.Pointer
 		// A nil pointer is absent, also one to a list.
 		if isNull(val) && isOptional && (isPointer || inner.inPlaceOfNull() == "") {
 			return nil
