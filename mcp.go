@@ -2681,35 +2681,35 @@ func (c *checker) checkValue(raw, given []byte, s *schema, at *path) []byte {
 // of those that did not. A duplicate is a fault, because the client and the server could use different
 // ones.
 func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
-	came := make(map[string]bool) // by name; false if the member is treated as absent
+	isPresent := make(map[string]bool) // by name; false for a member that came and is treated as absent
 	at := &path{outer: outer, depth: outer.depth + 1}
-	raw = c.rewriteParts(raw, at, func(name, given []byte) []byte {
+	raw = c.rewriteParts(raw, at, func(name, given []byte) (val []byte, keep bool) {
 		f := s.property(string(name))
 		isOther := f == nil
 		if isOther {
 			f = &field{name: string(name), optional: true, schema: cmp.Or(s.others, anything)}
 		}
-		val := f.schema.converted(given, c.from)
-		_, again := came[f.name]
+		val, keep = f.schema.converted(given, c.from), true
+		_, cameBefore := isPresent[f.name]
 		switch {
 		case isOther && slices.Contains(s.ignored, f.name):
-			val = nil
+			keep = false
 		case isOther && s.refusesName(f.name):
 			c.addFault(s.unknownName(), at)
-		case again:
+		case cameBefore:
 			c.addFault(errTwice, at)
 		case f.optional && isNull(val) && !f.schema.takesNull():
-			val = nil
+			keep = false
 		default:
 			val = c.checkValue(val, given, f.schema, at)
 		}
-		came[f.name] = val != nil
-		return val
+		isPresent[f.name] = keep
+		return val, keep
 	})
 	var defaults []byte
 	for _, f := range s.fields {
 		switch {
-		case came[f.name]:
+		case isPresent[f.name]:
 		case !f.optional && s.isListed(): // a Go type requires no member
 			at.name = []byte(f.name)
 			c.addFault(errors.New("is required"), at)
@@ -2727,18 +2727,18 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 func (c *checker) readElements(raw []byte, s *schema, outer *path) []byte {
 	n := 0
 	at := &path{outer: outer, depth: outer.depth + 1}
-	raw = c.rewriteParts(raw, at, func(_, given []byte) []byte {
+	raw = c.rewriteParts(raw, at, func(_, given []byte) (val []byte, keep bool) {
 		n++
-		return c.readValue(given, s.part(nil), at)
+		return c.readValue(given, s.part(nil), at), true
 	})
 	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(n), 10)), outer)
 	return raw
 }
 
 // rewriteParts returns an object or a list with what change returns in place of each part, and without
-// those for which it returns nil. If nothing changes, it returns raw itself. While change runs, at is the path
+// the parts that change does not keep. If nothing changes, it returns raw itself. While change runs, at is the path
 // of the part. If there are maxFaults, the result is of no use, and rewriteParts stops.
-func (c *checker) rewriteParts(raw []byte, at *path, change func(name, val []byte) []byte) []byte {
+func (c *checker) rewriteParts(raw []byte, at *path, change func(name, given []byte) (val []byte, keep bool)) []byte {
 	var b []byte // the container written anew, from the first change on
 	n := 0
 	for name, given := range members(raw) {
@@ -2746,11 +2746,11 @@ func (c *checker) rewriteParts(raw []byte, at *path, change func(name, val []byt
 			break
 		}
 		at.name, at.index = name, n
-		val := change(name, given)
-		if b == nil && !bytes.Equal(val, given) {
+		val, keep := change(name, given)
+		if b == nil && (!keep || !bytes.Equal(val, given)) {
 			b = beginning(raw, n)
 		}
-		if b != nil && val != nil {
+		if b != nil && keep {
 			b = appendMember(b, name, val)
 		}
 		n++
@@ -3026,22 +3026,30 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	case typ == "boolean" && f.schema.jsonType == "boolean":
 		target(v).SetBool(raw[0] == 't')
 	case typ == "number" && (f.schema.jsonType == "number" || f.schema.jsonType == "integer"):
-		v = target(v)
-		switch num, bits := string(raw), v.Type().Bits(); {
-		case v.CanFloat():
-			f, _ := strconv.ParseFloat(num, bits)
-			v.SetFloat(f)
-		case v.CanInt():
-			n, _ := strconv.ParseInt(num, 10, bits)
-			v.SetInt(n)
-		default:
-			n, _ := strconv.ParseUint(num, 10, bits)
-			v.SetUint(n)
-		}
+		return asFault(setNumber(target(v), string(raw)))
 	default:
 		return asFault(setAny(v, raw))
 	}
 	return nil
+}
+
+// setNumber sets an integer or a float. Its error is that of a check that is missing, because num was checked.
+func setNumber(v reflect.Value, num string) (err error) {
+	var i int64
+	var u uint64
+	var f float64
+	switch bits := v.Type().Bits(); {
+	case v.CanInt():
+		i, err = strconv.ParseInt(num, 10, bits)
+		v.SetInt(i)
+	case v.CanUint():
+		u, err = strconv.ParseUint(num, 10, bits)
+		v.SetUint(u)
+	default:
+		f, err = strconv.ParseFloat(num, bits)
+		v.SetFloat(f)
+	}
+	return err
 }
 
 // target returns what v points to, through any number of pointers. It sets those that are nil.
@@ -3070,13 +3078,14 @@ func setAny(v reflect.Value, raw []byte) error {
 // asFault returns an error of encoding/json or of a type's own method in one line and in words of JSON.
 // It returns nil if err is nil.
 func asFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		err = errors.New(cmp.Or(wrong.Field, "the value") + " must not be a JSON " + wrong.Value)
+		text = cmp.Or(wrong.Field, "the value") + " must not be a JSON " + wrong.Value
 	}
-	if err != nil {
-		err = errors.New("is not valid: " + oneLine(err.Error()))
-	}
-	return err
+	return errors.New("is not valid: " + oneLine(text))
 }
 
 // ---- values to JSON ----
@@ -3130,15 +3139,15 @@ func (c *checker) filled(raw []byte, s *schema, strict bool, outer *path) []byte
 		return raw
 	}
 	at := &path{outer: outer}
-	return c.rewriteParts(raw, at, func(name, val []byte) []byte {
+	return c.rewriteParts(raw, at, func(name, given []byte) (val []byte, keep bool) {
 		f, inner := s.property(string(name)), s.part(name)
 		isOptional := f != nil && f.optional
 		isPointer := isOptional && f.structField != nil && f.typ.Kind() == reflect.Pointer
 		// A nil pointer is absent, also one to a list.
-		if isNull(val) && isOptional && (isPointer || inner.inPlaceOfNull() == "") {
-			return nil
+		if isNull(given) && isOptional && (isPointer || inner.inPlaceOfNull() == "") {
+			return nil, false
 		}
-		return c.filled(val, inner, strict, at)
+		return c.filled(given, inner, strict, at), true
 	})
 }
 
