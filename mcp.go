@@ -1704,7 +1704,7 @@ type schema struct {
 	fields       []*field     // of an object
 	items        *schema      // of a list: each element; nil: anything
 	others       *schema      // of an object: each member that is not in fields; nil: anything
-	allowsOthers bool         // an object: members that are not in fields are allowed
+	allowsOthers bool         // of an object: members that are not in fields are allowed, as they are by each Go type
 	format       string       // of a string: date or date-time, which are checked
 	encoding     string       // of a string: base64
 	number       reflect.Type // of a number: the Go type that takes it; nil if it is not known
@@ -1863,7 +1863,7 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.jsonType, s.number = "number", t
 	case k == reflect.Struct:
-		s.jsonType, s.allowsOthers = "object", false
+		s.jsonType = "object"
 		s.fields = d.fields(t, where)
 	case k == reflect.Slice || k == reflect.Array:
 		s.jsonType = "array"
@@ -2175,7 +2175,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = rawMember(closeWith(b, "},"), "required", list)
 		if s.others != nil {
 			b = s.others.appendNode(join(b, `"additionalProperties":`), "", around)
-		} else if !s.allowsOthers {
+		} else if s.isStruct() {
 			b = join(b, `"additionalProperties":false`)
 		}
 	}
@@ -3159,7 +3159,7 @@ func (s *schema) inPlaceOfNull() string {
 		return "null"
 	case s.jsonType == "array":
 		return "[]"
-	case s.jsonType == "object" && s.fields == nil && (s.others != nil || s.allowsOthers):
+	case s.jsonType == "object" && s.fields == nil && (s.others != nil || s.allowsOthers) && !s.isStruct():
 		return "{}"
 	case s.encoding != "":
 		return `""`
@@ -3410,22 +3410,27 @@ func skipString(b []byte, i int) int {
 	}
 }
 
-// skipPlain returns the index of the first quote, backslash or control character in
-// s[i:], or len(s). Its last loop would do. The first one examines eight bytes at a time, because texts
-// may be long: the lowest byte of w is s[i], and the highest s[i+7].
+// skipPlain returns the index of the first quote, backslash or control character in s[i:], or len(s). Its last loop
+// would do. The first one examines eight bytes at a time, because texts may be long: the lowest byte of w is s[i], and
+// the highest s[i+7]. In below, the highest bit of a byte is set if it is one of these characters. For a quote and control
+// characters, this is computed so, byte by byte:
+//
+//	byte of w    ^2     -0x21   &^w    &0x80
+//	'"'   0x22   0x20   0xff    0xdd   0x80    found: flipping the bit of 2 makes it 0x20, below 0x21
+//	'\n'  0x0a   0x08   0xe7    0xe5   0x80    found, as all control characters, which stay below 0x20
+//	' '   0x20   0x22   0x01    0x01   0
+//	'a'   0x61   0x63   0x42    0x02   0
+//	0xc3         0xc1   0xa0    0x20   0       a byte of é: &^w clears the bit of all bytes from 0x80 on
+//
+// For a backslash, ^'\\' makes it 0, and 1 is subtracted. A subtraction that goes below 0 borrows from the bytes above
+// it, and may change them. So only the lowest byte that is found counts.
 func skipPlain[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		// In low, exactly the quotes and the control characters of w are at most ' ': flipping the bit of 2 makes
-		// 0x22 of '"' 0x20, and leaves what is below 0x20 below it. In backslash, '\\' is 0.
-		low, backslash := w^(each*2), w^(each*'\\')
-		// Subtracting n from each byte sets the highest bit of the bytes below n. It may also set that of bytes from 0x80
-		// on, where &^ w clears it. For '"', (0x20-0x21) &^ 0x22 is 0xdd, with that bit; for 'a', (0x63-0x21) &^ 0x61 is
-		// 0x02, without. A subtraction that borrows changes the bytes above it, so only the lowest match counts.
-		below := ((low - each*(' '+1)) | (backslash - each)) &^ w & (each << 7)
-		if below != 0 {
+		quoteOrControl, backslash := (w^(each*2))-each*0x21, (w^(each*'\\'))-each
+		if below := (quoteOrControl | backslash) &^ w & (each * 0x80); below != 0 {
 			return i + bits.TrailingZeros64(below)/8
 		}
 	}
