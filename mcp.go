@@ -1716,7 +1716,7 @@ type schema struct {
 	mayRefuse     bool   // typ has a method that may refuse what the schema allows
 
 	// Only of one that is listed.
-	enum    []string  // the values that are allowed, as canonical returns them; nil: all
+	enum    [][]byte  // the values that are allowed; nil: all
 	bounds  [2]string // the least and the greatest number, length or number of elements; "" if there is none
 	dflt    []byte    // the default, as the Go type takes it
 	ignored []string  // the names of members that are treated as absent, unless fields has them
@@ -2295,7 +2295,7 @@ func checkSchema(raw []byte, where string, level int) {
 		case numberForm:
 			isRight = jsonTypeOf(val) == "number"
 		case countForm:
-			isRight = jsonTypeOf(val) == "number" && val[0] != '-' && isInteger(val)
+			isRight = jsonTypeOf(val) == "number" && decimalOf(string(val)).isWhole() && val[0] != '-'
 		case namesForm:
 			isRight = val[0] == '['
 			for _, element := range members(val) {
@@ -2385,7 +2385,7 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 	for i, word := range boundWords[s.jsonType] {
 		s.bounds[i] = string(n.keywords[word])
 	}
-	if low, high := s.bounds[0], s.bounds[1]; low != "" && high != "" && isLess(high, low) {
+	if low, high := s.bounds[0], s.bounds[1]; low != "" && high != "" && decimalOf(high).isLess(decimalOf(low)) {
 		panicAt(where, "nothing can be at least %s and at most %s", low, high)
 	}
 	enum := n.keywords["enum"]
@@ -2394,7 +2394,7 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 	}
 	for _, val := range members(enum) {
 		panicUnless(p.why == forResults || string(val) != `""`, where, "enum must not have an empty string, for which a provider refuses every tool")
-		s.enum = append(s.enum, canonical(val))
+		s.enum = append(s.enum, val)
 	}
 	for _, shape := range n.reported(raw) {
 		*p.warnings = append(*p.warnings, where+": "+shape)
@@ -2431,12 +2431,12 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 // readValues reads the enum and the default of a node by its schema, which is complete. The defaults of the nodes inside
 // it have been read.
 func (n *schemaNode) readValues() {
-	isValid := func(val string) bool {
-		_, err := read([]byte(val), fromTag, n.schema)
+	isValid := func(val []byte) bool {
+		_, err := read(val, fromTag, n.schema)
 		return err == nil
 	}
 	if n.schema.enum != nil && !slices.ContainsFunc(n.schema.enum, isValid) {
-		panicAt(n.where, "no value of enum is a valid %s: %s", cmp.Or(n.schema.jsonType, "value"), excerpt(strings.Join(n.schema.enum, ", ")))
+		panicAt(n.where, "no value of enum is a valid %s: %s", cmp.Or(n.schema.jsonType, "value"), excerpt(bytes.Join(n.schema.enum, []byte(", "))))
 	}
 	dflt := n.keywords["default"]
 	if dflt == nil || isNull(dflt) { // some libraries write null for an argument without a default
@@ -2468,9 +2468,10 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 		}
 	}
 	isAbove := func(bound string) bool {
-		return bound != "" && (isLess("9007199254740992", bound) || isLess(bound, "-9007199254740992"))
+		magnitude := decimalOf(strings.TrimPrefix(bound, "-"))
+		return bound != "" && decimalOf("9007199254740992").isLess(magnitude)
 	}
-	isNotText := func(val string) bool { return val[0] != '"' }
+	isNotText := func(val []byte) bool { return val[0] != '"' }
 	hasCombinator := node["allOf"] != nil || node["anyOf"] != nil || node["oneOf"] != nil
 	refuse(isAbove(s.bounds[0]) || isAbove(s.bounds[1]), "a bound is above 2^53")
 	refuse(n.level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top")
@@ -2655,7 +2656,7 @@ func (c *checker) checkValue(raw, given []byte, s *schema, at *path) []byte {
 	case at.depth >= maxNesting:
 		c.addFault(errTooDeep, at)
 	case s.enum != nil && !s.enumHas(raw):
-		c.addFault(errors.New("must be one of "+strings.Join(s.enum, ", ")+", got "+excerpt(given)), at)
+		c.addFault(fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(given)), at)
 	case typ == "string":
 		c.checkText(s, raw, at)
 	case typ == "number":
@@ -2833,13 +2834,13 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 func (s *schema) allowsType(raw []byte) bool {
 	typ := jsonTypeOf(raw)
 	return s.types == nil || slices.Contains(s.types, typ) ||
-		typ == "number" && slices.Contains(s.types, "integer") && isInteger(raw) ||
+		typ == "number" && slices.Contains(s.types, "integer") && (isPlainInteger(raw) || decimalOf(string(raw)).isWhole()) ||
 		typ == "array" && s.encoding != "" && !s.isListed()
 }
 
 // allowsNull reports whether null is a valid value.
 func (s *schema) allowsNull() bool {
-	return (s.types == nil || slices.Contains(s.types, "null")) && (s.enum == nil || slices.Contains(s.enum, "null"))
+	return (s.types == nil || slices.Contains(s.types, "null")) && (s.enum == nil || slices.ContainsFunc(s.enum, isNull))
 }
 
 // jsonTypeOf returns the JSON type of a value.
@@ -2877,20 +2878,44 @@ func (s *schema) unknownName() error {
 
 // enumHas reports whether the enum of s has a value, which may be written in another way.
 func (s *schema) enumHas(raw []byte) bool {
-	return slices.Contains(s.enum, string(raw)) || slices.Contains(s.enum, canonical(raw))
+	if jsonTypeOf(raw) == "string" {
+		raw = appendString(nil, string(unquoteBytes(raw))) // so that its escapes are decoded once
+	}
+	return slices.ContainsFunc(s.enum, func(val []byte) bool { return isSame(val, raw) })
 }
 
-// canonical returns one text for all JSON forms of a value, such as 1.0 and 1e0.
-func canonical(raw []byte) string {
-	if jsonTypeOf(raw) == "number" {
-		return string(plainNumber(raw))
+// isSame reports whether two texts are the same JSON value, such as 1.0 and 1, or {"a":1,"b":2} and {"b":2,"a":1}. The
+// first one, val, should be the shorter one: for each part of it, the other is searched.
+func isSame(val, other []byte) bool {
+	if jsonTypeOf(val) != jsonTypeOf(other) {
+		return false
 	}
-	var v any
-	if json.Unmarshal(raw, &v) != nil { // a number inside of it is too large for a float64
-		return string(raw)
+	switch jsonTypeOf(val) {
+	case "string":
+		return bytes.Equal(unquoteBytes(val), unquoteBytes(other))
+	case "number":
+		return decimalOf(string(val)) == decimalOf(string(other))
+	case "boolean":
+		return val[0] == other[0]
 	}
-	b, _ := marshal(v)
-	return string(b)
+	n := 0
+	for name, part := range members(val) {
+		counterpart, i := []byte(nil), 0
+		for otherName, otherPart := range members(other) {
+			if name == nil && i == n || name != nil && bytes.Equal(name, otherName) {
+				counterpart = otherPart
+			}
+			i++
+		}
+		if i <= n || counterpart == nil || !isSame(part, counterpart) {
+			return false
+		}
+		n++
+	}
+	for range members(other) {
+		n--
+	}
+	return n == 0
 }
 
 // checkText adds the faults of a string that does not have the length or the form that s requires.
@@ -2951,58 +2976,85 @@ func (s *schema) checkNumber(raw []byte) error {
 // which is "be" or "have a length of", comes before the bound, and num after it, as it was passed.
 func (s *schema) checkBounds(verb string, num []byte) error {
 	low, high := s.bounds[0], s.bounds[1]
-	switch {
-	case low != "" && isLess(string(num), low):
+	if low == "" && high == "" {
+		return nil
+	}
+	switch d := decimalOf(string(num)); {
+	case low != "" && d.isLess(decimalOf(low)):
 		return errors.New("must " + verb + " at least " + low + ", got " + excerpt(num))
-	case high != "" && isLess(high, string(num)):
+	case high != "" && decimalOf(high).isLess(d):
 		return errors.New("must " + verb + " at most " + high + ", got " + excerpt(num))
 	}
 	return nil
 }
 
-// plainNumber returns a number without an exponent, and a whole one without a fraction: 5 for 5.0, and 1200
-// for 1.2e3. A number stays as it was written if a float64 does not keep all of its digits, as with
-// 9007199254740993.0 and 1e400, or if it would have more than 20 characters, as with 1e30, which no Go
-// integer holds. A number that is too small for a float64 is 0.
+// A decimal is the exact value of a JSON number: 0.digits times ten to the power of point. The digits neither begin
+// nor end with a zero, and 0 has none. So -1.20e3 has the digits 12, and its point is 4.
+type decimal struct {
+	isNegative bool
+	digits     string
+	point      int
+}
+
+// decimalOf returns the value of a JSON number.
+func decimalOf(num string) (d decimal) {
+	const limit = 1 << 30 // of exponents: numbers beyond it are not told apart
+	mantissa, exponent := num, 0
+	if e := strings.IndexAny(num, "eE"); e >= 0 {
+		mantissa = num[:e]
+		exponent, _ = strconv.Atoi(num[e+1:]) // the greatest or the least int if it is too large
+		exponent = max(-limit, min(exponent, limit))
+	}
+	mantissa, d.isNegative = strings.CutPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	significant := strings.TrimLeft(whole+fraction, "0")
+	d.digits = strings.TrimRight(significant, "0")
+	if d.digits == "" {
+		return decimal{point: math.MinInt} // less than each positive number, also for -0
+	}
+	leadingZeros := len(whole) + len(fraction) - len(significant)
+	d.point = len(whole) - leadingZeros + exponent
+	return d
+}
+
+// isWhole reports whether d is an integer.
+func (d decimal) isWhole() bool { return len(d.digits) <= max(0, d.point) }
+
+// isLess reports whether d is less than e.
+func (d decimal) isLess(e decimal) bool {
+	switch {
+	case d.isNegative != e.isNegative:
+		return d.isNegative
+	case d.isNegative:
+		d, e = e, d // -2 is less than -1, because 1 is less than 2
+	}
+	if d.point != e.point {
+		return d.point < e.point
+	}
+	return d.digits < e.digits // in the order of texts, because 0.12 is less than 0.2
+}
+
+// plainNumber returns a whole number of at most 20 digits, as each Go integer has, in plain digits: 5 for 5.0, 1200 for
+// 1.2e3, and 0 for -0. Any other number is returned as it is written.
 func plainNumber(num []byte) []byte {
 	if isPlainInteger(num) && string(num) != "-0" {
 		return num
 	}
-	f, _ := strconv.ParseFloat(string(num), 64)
-	plain := strconv.AppendFloat(nil, f+0, 'f', -1, 64) // -0+0 is 0
-	if len(plain) > 20 || f != 0 && significantDigits(string(plain)) != significantDigits(string(num)) {
+	d := decimalOf(string(num))
+	if !d.isWhole() || d.point > 20 {
 		return num
 	}
-	return plain
-}
-
-// significantDigits returns the digits of a number without the zeros at both ends.
-func significantDigits(num string) string {
-	num = num[:strings.IndexAny(num+"e", "eE")]
-	whole, fraction, _ := strings.Cut(num, ".")
-	return strings.Trim(whole+fraction, "-0")
+	plain := d.digits + strings.Repeat("0", max(0, d.point-len(d.digits)))
+	if d.isNegative {
+		plain = "-" + plain
+	}
+	return []byte(cmp.Or(plain, "0"))
 }
 
 // isPlainInteger reports whether a number is written with neither a fraction nor an exponent: 5 and -5 are,
 // 5.0 and 5e0 are not.
 func isPlainInteger(num []byte) bool {
 	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
-}
-
-// isInteger reports whether a JSON number is whole, as far as a float64 can tell.
-func isInteger(num []byte) bool {
-	if isPlainInteger(num) {
-		return true
-	}
-	f, _ := strconv.ParseFloat(string(num), 64) // infinite if it is too large
-	return f == math.Trunc(f)
-}
-
-// isLess reports whether one JSON number is less than another, as far as a float64 can tell.
-func isLess(a, b string) bool {
-	f, _ := strconv.ParseFloat(a, 64) // infinite if it is too large
-	g, _ := strconv.ParseFloat(b, 64)
-	return f < g
 }
 
 // setField sets one field of a struct from raw, which rules.read has returned. A member without
