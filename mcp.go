@@ -2806,24 +2806,27 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	if from == fromTag || s.jsonType == "" || s.allowsType(raw) {
 		return raw
 	}
-	inside, isText := raw, jsonTypeOf(raw) == "string"
+	inside, isText := raw, raw[0] == '"'
 	if isText {
 		inside = bytes.TrimSpace(unquoteBytes(raw))
 	}
-	isListOfTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
-	value, err := compactJSON(inside)
-	switch {
-	case isListOfTexts && (string(raw) == `""` || string(inside) == "null"):
+	needsTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
+	if needsTexts && (string(raw) == `""` || string(inside) == "null") {
 		return []byte("null")
+	}
 	// A JavaScript client may have rounded a number of more than 15 digits.
-	case jsonTypeOf(raw) == "number" && from == fromCall && s.isPlainText() && isPlainInteger(raw) &&
-		len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0":
+	isExact := isPlainInteger(raw) && len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0"
+	if s.isPlainText() && from == fromCall && jsonTypeOf(raw) == "number" && isExact {
 		return join(nil, `"`, string(raw), `"`)
+	}
+	value, err := compactJSON(inside)
+	beginsAsJSON := bytes.HasPrefix(inside, []byte("[")) || bytes.HasPrefix(inside, []byte("{"))
+	switch {
 	case err == nil && s.allowsType(value):
 		return value
 	case err == nil && s.jsonType == "object" && string(value) == "[]":
 		return []byte("{}")
-	case isText && isListOfTexts && !bytes.HasPrefix(inside, []byte("[")) && !bytes.HasPrefix(inside, []byte("{")): // or it is JSON with a mistake
+	case needsTexts && isText && !beginsAsJSON:
 		return join(nil, "[", string(raw), "]")
 	}
 	return raw
