@@ -2228,9 +2228,10 @@ func (s *schema) listDepth() int {
 // ---- schemas by hand ----
 //
 // What clients see is parsed, whether it was written by hand or rendered from a type, so the same
-// functions check the arguments. This has three steps. checkSchema compares the value of each keyword with a
-// table. parseNode makes the tree of nodes, and reports what is not enforced and what some providers refuse. When the
-// tree is complete, readValues reads the enum and the default of each node by it.
+// functions check the arguments. This has three steps. First the schema itself is read as a value, by the schema of
+// schemas, so that the value of each keyword has its type. Then parseNode makes the tree of nodes, and reports what is
+// not enforced and what some providers refuse. When the tree is complete, the values in it, enums and defaults, are read
+// by their nodes.
 
 // parseSchema returns the description of a schema for values that a Go type takes, or nil if there is
 // none. It writes the schema in one line, and appends what is to be reported to warnings. It panics if clients or
@@ -2243,7 +2244,8 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema,
 	panicUnless(err == nil, where, "it is %v", err)
 	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
-	checkSchema(compact, where, 1)
+	_, err = read(compact, fromSchema, schemaOfSchemas)
+	panicUnless(err == nil, where, "%v", err)
 	p := schemaParser{why: why, warnings: warnings}
 	s := p.parseNode(compact, where, 1, typed)
 	for _, n := range p.nodes {
@@ -2252,91 +2254,32 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema,
 	return s
 }
 
-// A keywordForm is what the value of a keyword must be, in words.
-type keywordForm string
+// schemaOfSchemas says which type the value of each keyword has.
+var schemaOfSchemas = makeSchemaOfSchemas()
 
-const (
-	typeForm       keywordForm = "name a type, or be a list of names"
-	numberForm     keywordForm = "be a number"
-	countForm      keywordForm = "be a whole number of at least 0"
-	namesForm      keywordForm = "be a list of names"
-	choicesForm    keywordForm = "be a list that is not empty"
-	schemaForm     keywordForm = "be a schema"
-	propertiesForm keywordForm = "be an object"
-)
-
-// keywordForms has a row for each keyword whose value is checked.
-var keywordForms = map[string]keywordForm{
-	"type": typeForm, "enum": choicesForm, "required": namesForm,
-	"properties": propertiesForm, "items": schemaForm, "additionalProperties": schemaForm,
-	"minimum": numberForm, "minLength": countForm, "minItems": countForm,
-	"maximum": numberForm, "maxLength": countForm, "maxItems": countForm,
-}
-
-// checkSchema panics unless raw is a schema, and the value of each keyword in it has its form. The level of the root
-// is 1.
-func checkSchema(raw []byte, where string, level int) {
-	panicUnless(raw[0] == '{' || jsonTypeOf(raw) == "boolean", where, "a schema must be an object or a boolean")
-	if level > maxNesting {
-		return // no argument that is valid is nested as deeply
-	}
-	checkUnique(raw, where)
-	for name, val := range members(raw) {
-		isRight := true
-		form := keywordForms[string(name)]
-		switch form {
-		case typeForm:
-			isRight = len(val) > len("[]")
-			for _, typ := range members(listOf(val)) {
-				if name, _ := unquote(typ); !slices.Contains(typeNames[:], name) {
-					panicAt(where, "JSON Schema has no type %s", excerpt(typ))
-				}
-			}
-		case numberForm:
-			isRight = jsonTypeOf(val) == "number"
-		case countForm:
-			isRight = jsonTypeOf(val) == "number" && decimalOf(string(val)).isWhole() && val[0] != '-'
-		case namesForm:
-			isRight = val[0] == '['
-			for _, element := range members(val) {
-				isRight = isRight && element[0] == '"'
-			}
-		case choicesForm:
-			isRight = val[0] == '[' && len(val) > len("[]")
-		case schemaForm:
-			checkSchema(val, where+"[]", level+1)
-		case propertiesForm:
-			isRight = val[0] == '{'
-			checkUnique(val, where+": properties")
-			for name, property := range members(val) {
-				at := where + "." + oneLine(string(name))
-				panicUnless(property[0] == '{', at, `a property must be described by an object, as in {"type":"string"}`)
-				checkSchema(property, at, level+1)
-			}
-		}
-		if !isRight {
-			panicAt(where, "%s must %s", name, form)
+func makeSchemaOfSchemas() *schema {
+	node := &schema{types: []string{"object", "boolean"}, allowsOthers: true}
+	property := &schema{types: []string{"object"}, allowsOthers: true} // hosts do not take a boolean
+	number := &schema{types: []string{"number"}}
+	count := &schema{types: []string{"integer"}, bounds: [2]string{"0"}}
+	names := &schema{types: []string{"array"}, jsonType: "array", items: &schema{types: []string{"string"}}}
+	for _, row := range []struct {
+		words string
+		form  *schema
+	}{
+		{"minimum maximum", number},
+		{"minLength maxLength minItems maxItems", count},
+		{"required", names},
+		{"enum", &schema{types: []string{"array"}, jsonType: "array", bounds: [2]string{"1"}}},
+		{"properties", &schema{types: []string{"object"}, allowsOthers: true, others: property}},
+		{"items additionalProperties", node},
+	} {
+		for _, word := range strings.Fields(row.words) {
+			node.fields = append(node.fields, &field{name: word, optional: true, schema: row.form})
 		}
 	}
-}
-
-// checkUnique panics if a member of an object comes twice, because the client and the server could use different ones.
-func checkUnique(object []byte, where string) {
-	came := make(map[string]bool)
-	for name := range members(object) {
-		if came[string(name)] {
-			panicAt(where, "%q comes twice", excerpt(string(name)))
-		}
-		came[string(name)] = true
-	}
-}
-
-// listOf returns val, or a list that has val alone if val is not a list.
-func listOf(val []byte) []byte {
-	if len(val) == 0 || val[0] == '[' {
-		return val
-	}
-	return join(nil, "[", string(val), "]")
+	property.fields = node.fields
+	return node
 }
 
 // A schemaParser parses one schema.
@@ -2355,20 +2298,28 @@ type schemaNode struct {
 	typed    *schema // of the Go type that takes the values, or anything
 }
 
-// parseNode returns the description of raw, an object that checkSchema has accepted.
+// parseNode returns the description of raw, an object in which the value of each keyword has its type.
 func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *schema) *schema {
 	s := &schema{allowsOthers: true}
 	if level > maxNesting {
-		return s
+		return s // no argument that is valid is nested as deeply
 	}
 	n := &schemaNode{where, level, make(map[string][]byte), s, typed}
 	for name, val := range members(raw) {
 		n.keywords[string(name)] = val
 	}
-	for _, typ := range members(listOf(n.keywords["type"])) {
+	types := n.keywords["type"] // a name or a list of names
+	if types != nil && types[0] != '[' {
+		types = join(nil, "[", string(types), "]")
+	}
+	for _, typ := range members(types) {
 		name, _ := unquote(typ)
+		if !slices.Contains(typeNames[:], name) {
+			panicAt(where, "JSON Schema has no type %s", excerpt(typ))
+		}
 		s.types = append(s.types, name)
 	}
+	panicUnless(types == nil || s.types != nil, where, "type must name a type")
 	besidesNull := slices.DeleteFunc(slices.Clone(s.types), func(name string) bool { return name == "null" })
 	if len(besidesNull) == 1 {
 		s.jsonType = besidesNull[0]
@@ -2432,7 +2383,7 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 // it have been read.
 func (n *schemaNode) readValues() {
 	isValid := func(val []byte) bool {
-		_, err := read(val, fromTag, n.schema)
+		_, err := read(val, fromSchema, n.schema)
 		return err == nil
 	}
 	if n.schema.enum != nil && !slices.ContainsFunc(n.schema.enum, isValid) {
@@ -2442,7 +2393,7 @@ func (n *schemaNode) readValues() {
 	if dflt == nil || isNull(dflt) { // some libraries write null for an argument without a default
 		return
 	}
-	_, err := read(dflt, fromTag, n.schema)
+	_, err := read(dflt, fromSchema, n.schema)
 	// The Go type must take it too, as it takes an argument. Otherwise each call without this argument would fail.
 	converted, misfit := read(dflt, fromCall, n.schema, n.typed)
 	panicUnless(err == nil && misfit == nil, n.where, "default: %v", cmp.Or(err, misfit))
@@ -2532,7 +2483,7 @@ type rules struct {
 // saysAllOf reports whether s, which was rendered from typed, says all that typed requires. appendNode cuts objects
 // that are too deep, and a method may refuse what a schema allows.
 func (s *schema) saysAllOf(typed *schema) bool {
-	isCut := typed.describesMembers() && !s.describesMembers()
+	isCut := (typed.fields != nil || typed.others != nil) && s.fields == nil && s.others == nil
 	if isCut || typed.fromMethod != nil || typed.mayRefuse {
 		return false
 	}
@@ -2545,9 +2496,9 @@ func (s *schema) saysAllOf(typed *schema) bool {
 type origin int
 
 const (
-	fromTag  origin = iota // a tag or a keyword, when it is parsed: nothing is converted
-	fromForm               // what a user has filled in: texts that hold JSON of another type are converted
-	fromCall               // arguments: whole numbers are converted too where a string is needed
+	fromSchema origin = iota // a schema, or a value in it: nothing is converted, and no null is treated as absent
+	fromForm                 // what a user has filled in: texts that hold JSON of another type are converted
+	fromCall                 // arguments: whole numbers are converted too where a string is needed
 )
 
 // unmarshal sets what v points to from raw; nil means an object without members. It returns the
@@ -2651,9 +2602,10 @@ func (c *checker) checkValue(raw, given []byte, s *schema, at *path) []byte {
 	before := len(c.faults)
 	switch typ := jsonTypeOf(raw); {
 	case s == anything, typ == "null" && s.takesNull(): // what is not described may be nested more deeply
+	case c.from == fromSchema && at.depth > 2*maxNesting: // it describes no valid value: a property is two levels deeper
 	case !s.allowsType(raw):
 		c.addFault(s.wrongType(given), at)
-	case at.depth >= maxNesting:
+	case at.depth >= maxNesting && c.from != fromSchema:
 		c.addFault(errTooDeep, at)
 	case s.enum != nil && !s.enumHas(raw):
 		c.addFault(fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(given)), at)
@@ -2699,7 +2651,7 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 			c.addFault(s.unknownName(), at)
 		case cameBefore:
 			c.addFault(errTwice, at)
-		case f.optional && isNull(val) && !f.schema.takesNull():
+		case f.optional && isNull(val) && !f.schema.takesNull() && c.from != fromSchema:
 			keep = false
 		default:
 			val = c.checkValue(val, given, f.schema, at)
@@ -2803,7 +2755,7 @@ func (s *schema) refusesName(name string) bool {
 //
 // The first row that fits counts.
 func (s *schema) converted(raw []byte, from origin) []byte {
-	if from == fromTag || s.jsonType == "" || s.allowsType(raw) {
+	if from == fromSchema || s.jsonType == "" || s.allowsType(raw) {
 		return raw
 	}
 	inside, isText := raw, raw[0] == '"'

@@ -329,16 +329,16 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{"", `enum:"a, b"`, `enum must be on a plain string or a list of them, without a blank after a comma`},
 		{"", `enum:"asc,desc,"`, "enum must not have an empty string"},
 		{"", `enum:""`, "enum must not have an empty string"},
-		{1, `minimum:"one"`, "minimum must be a number"},
-		{1, `minimum:"\"5\""`, "minimum must be a number"},
-		{1, `minimum:""`, "minimum must be a number"},
+		{1, `minimum:"one"`, `properties.F0.minimum must be a number, got "one"`},
+		{1, `minimum:"\"5\""`, `properties.F0.minimum must be a number, got "5"`},
+		{1, `minimum:""`, `properties.F0.minimum must be a number, got ""`},
 		{"", `maximum:"1"`, "maximum has no effect here"},
 		{[]int{}, `maxLength:"1"`, "maxLength has no effect here"},
 		{"", `minItems:"1"`, "minItems has no effect here"},
-		{"", `minLength:""`, "minLength must be a whole number of at least 0"},
-		{"", `minLength:"0.5"`, "minLength must be a whole number of at least 0"},
+		{"", `minLength:""`, `properties.F0.minLength must be an integer, got ""`},
+		{"", `minLength:"0.5"`, "properties.F0.minLength must be an integer, got 0.5"},
 		{1, `minLength:"1"`, "minLength has no effect here"},
-		{"", `maxLength:"-1"`, "maxLength must be a whole number of at least 0"},
+		{"", `maxLength:"-1"`, "properties.F0.maxLength must be at least 0, got -1"},
 		{"", `format:""`, "format must be"},
 		{"", `format:"zip"`, "format must be"},
 		{time.Time{}, `format:"date"`, "format must be"},
@@ -362,12 +362,16 @@ func TestInvalidTagsPanic(t *testing.T) {
 		{[]int{}, `minItems:"10" maxItems:"9"`, "nothing can be at least 10 and at most 9"},
 		{[]string{}, `default:"[\"a\"]" minItems:"2"`, "default: must have a length of at least 2"},
 	} {
-		wantPanic(t, "In.F0: "+test.want, inStruct(test.tag, test.v))
+		where := "In.F0: "
+		if strings.HasPrefix(test.want, "properties.") { // a fault of the schema as a whole
+			where = "In: "
+		}
+		wantPanic(t, where+test.want, inStruct(test.tag, test.v))
 	}
 	wantPanics(t, []mistake{
-		{"Out.A: maxLength must be a whole number of at least 0", onServer(out(invalidTag{}, nil))},
-		{"SchemaOf.A: maxLength must be a whole number of at least 0", func() { SchemaOf[invalidTag]() }},
-		{"In.A: maxLength must be a whole number of at least 0", onServer(toolOf[invalidTag])},
+		{"Out: properties.A.maxLength must be an integer, got \"x\"", onServer(out(invalidTag{}, nil))},
+		{"SchemaOf: properties.A.maxLength must be an integer, got \"x\"", func() { SchemaOf[invalidTag]() }},
+		{`In: properties.A.maxLength must be an integer, got "x"`, onServer(toolOf[invalidTag])},
 		{"In.L[].M[].A: format must be", onServer(toolOf[struct {
 			L []struct {
 				M map[string]struct {
@@ -409,30 +413,30 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"$top":{"type":"integer"}}`, `the argument name "$top"`},
 		{`"properties":{"` + strings.Repeat("x", 65) + `":{}}`, "the argument name"},
 		{`"properties":{"":{}}`, `the argument name ""`},
-		{`"properties":{"payload":true}`, `InputSchema.payload: a property must be described by an object`},
-		{`"properties":[]`, "InputSchema: properties must be an object"},
+		{`"properties":{"payload":true}`, `InputSchema: properties.payload must be an object, got true`},
+		{`"properties":[]`, "InputSchema: properties must be an object, got []"},
 		{`"properties":null`, "InputSchema: properties must be an object"},
-		{`"properties":{},"required":null`, "InputSchema: required must be a list of names"},
-		{`"properties":{},"required":"n"`, "InputSchema: required must be a list of names"},
-		{`"properties":{},"required":[1]`, "InputSchema: required must be a list of names"},
-		{`"properties":{"a":{"type":"object","required":"b"}}`, "InputSchema.a: required must be a list of names"},
-		{`"properties":{"a":{"properties":{"b":true}}}`, "InputSchema.a.b: a property must be described by an object"},
+		{`"properties":{},"required":null`, "InputSchema: required must be an array, got null"},
+		{`"properties":{},"required":"n"`, `InputSchema: required must be an array, got "n"`},
+		{`"properties":{},"required":[1]`, "InputSchema: required[0] must be a string, got 1"},
+		{`"properties":{"a":{"type":"object","required":"b"}}`, `InputSchema: properties.a.required must be an array, got "b"`},
+		{`"properties":{"a":{"properties":{"b":true}}}`, "InputSchema: properties.a.properties.b must be an object, got true"},
 		{`"properties":{"a":{"type":[]}}`, `InputSchema.a: type must name a type`},
 		{`"properties":{"a":{"type":null}}`, `InputSchema.a: JSON Schema has no type null`},
 		{`"properties":{"a":{"type":[["string"]]}}`, `InputSchema.a: JSON Schema has no type ["string"]`},
 		{`"properties":{"a":{"type":"string,null"}}`, `InputSchema.a: JSON Schema has no type "string,null"`},
 		{`"properties":{"a":{"type":["string",null]}}`, `InputSchema.a: JSON Schema has no type null`},
 		{`"properties":{"a":{"type":{"string":1}}}`, `InputSchema.a: JSON Schema has no type {"string":1}`},
-		{`"properties":{"a":{},"b":{},"\u0061":{}}`, `InputSchema: properties: "a" comes twice`},
-		{`"properties":{"a":{"type":"array","items":{"properties":{"b":{},"b":{}}}}}`, `InputSchema.a[]: properties: "b" comes twice`},
-		{`"properties":{"a":{"type":"string","type":"integer"}}`, `InputSchema.a: "type" comes twice`},
+		{`"properties":{"a":{},"b":{},"\u0061":{}}`, `InputSchema: properties.a came twice`},
+		{`"properties":{"a":{"type":"array","items":{"properties":{"b":{},"b":{}}}}}`, `InputSchema: properties.a.items.properties.b came twice`},
+		{`"properties":{"a":{"type":"string","type":"integer"}}`, `InputSchema: properties.a.type came twice`},
 		{`"properties":{"a":{"type":"integer","minimum":5,"maximum":2}}`, "InputSchema.a: nothing can be at least 5 and at most 2"},
 		{`"properties":{"a":{"type":["null","string"],"maxLength":1,"minLength":2}}`, "InputSchema.a: nothing can be at least 2 and at most 1"},
 		{`"properties":{"a":{"type":"array","items":{"type":"array","minItems":1e1,"maxItems":9}}}`, "InputSchema.a[]: nothing can be at least 1e1 and at most 9"},
 		{`"properties":{"a":{"type":"string","minLength":2,"default":"x"}}`, `InputSchema.a: default: must have a length of at least 2, got 1`},
-		{`"properties":{"a":{"type":"array","items":[{}]}}`, "InputSchema.a[]: a schema must be an object or a boolean"},
-		{`"properties":{"a":{"items":"string"}}`, "InputSchema.a[]: a schema must be an object or a boolean"},
-		{`"additionalProperties":"no"`, "InputSchema[]: a schema must be an object or a boolean"},
+		{`"properties":{"a":{"type":"array","items":[{}]}}`, "InputSchema: properties.a.items must be an object or boolean, got [{}]"},
+		{`"properties":{"a":{"items":"string"}}`, `InputSchema: properties.a.items must be an object or boolean, got "string"`},
+		{`"additionalProperties":"no"`, `InputSchema: additionalProperties must be an object or boolean, got "no"`},
 		{`"properties":{"a":{"type":"integer","default":"5"}}`, `InputSchema.a: default: must be an integer, got "5"`},
 		{`"properties":{"a":{"type":"object","properties":{"b":{"type":"integer","maximum":3,"default":4}}}}`, "InputSchema.a.b: default: must be at most 3"},
 		{`"properties":{"a":{}},"required":["a","a"]`, `InputSchema: required names "a" twice`},
@@ -440,10 +444,10 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"type":["string","nil"]}}`, `InputSchema.a: JSON Schema has no type "nil"`},
 		{`"properties":{"a":{"type":""}}`, `InputSchema.a: JSON Schema has no type ""`},
 		{`"properties":{"a":{"type":5}}`, `InputSchema.a: JSON Schema has no type 5`},
-		{`"properties":{"a":{"type":"integer","minimum":"1"}}`, "InputSchema.a: minimum must be a number"},
-		{`"properties":{"a":{"type":"string","minLength":-1}}`, "InputSchema.a: minLength"},
-		{`"properties":{"a":{"enum":"x"}}`, "InputSchema.a: enum must be a list"},
-		{`"properties":{"a":{"enum":[]}}`, "InputSchema.a: enum must be a list that is not empty"},
+		{`"properties":{"a":{"type":"integer","minimum":"1"}}`, `InputSchema: properties.a.minimum must be a number, got "1"`},
+		{`"properties":{"a":{"type":"string","minLength":-1}}`, "InputSchema: properties.a.minLength must be at least 0, got -1"},
+		{`"properties":{"a":{"enum":"x"}}`, `InputSchema: properties.a.enum must be an array, got "x"`},
+		{`"properties":{"a":{"enum":[]}}`, "InputSchema: properties.a.enum must have a length of at least 1, got 0"},
 		{`"properties":{"a":{"type":"string","enum":["x",""]}}`, "InputSchema.a: enum must not have an empty string"},
 		{`"properties":{"a":{"type":"integer","enum":["1","2"]}}`, "InputSchema.a: no value of enum is a valid "},
 		{`"properties":{"a":{"type":"array","items":{"type":"string","maxLength":1,"enum":["aa","bb"]}}}`, "InputSchema.a[]: no value of enum is a valid "},
@@ -454,8 +458,8 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		wantPanic(t, test.want, func() { byHand[json.RawMessage](&Server{}, `{"type":"object",`+test.members+`}`) })
 	}
 	for _, test := range []struct{ members, want string }{
-		{`"properties":{"payload":true}`, `OutputSchema.payload: a property must be described by an object`},
-		{`"required":null`, "OutputSchema: required must be a list of names"},
+		{`"properties":{"payload":true}`, `OutputSchema: properties.payload must be an object, got true`},
+		{`"required":null`, "OutputSchema: required must be an array, got null"},
 		{`"properties":[{}]`, "OutputSchema: properties must be an object"},
 		{`"properties":{"a":{"type":"list"}}`, `OutputSchema.a: JSON Schema has no type "list"`},
 		{`"properties":{"a":{"type":null}}`, `OutputSchema.a: JSON Schema has no type null`},
@@ -1181,7 +1185,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	text := d.render(s, "")
 	listed := parseSchema(&text, "In", forArguments, anything, new([]string))
 	check := func(args string) error {
-		_, err := read([]byte(args), fromTag, listed)
+		_, err := read([]byte(args), fromSchema, listed)
 		return err
 	}
 	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil {
@@ -1900,6 +1904,22 @@ func TestArguments(t *testing.T) {
 	} {
 		t.Run(test.promise, func(t *testing.T) { test.try(t, test.trials...) })
 	}
+}
+
+// If the lists in a type exceed ten levels, the object around them is cut, which may be the whole. Then only the Go type
+// says what is valid.
+func TestArgumentsThatAreCutAtTheTop(t *testing.T) {
+	type in struct {
+		L [][][][][][][][][][]int `json:"l,omitempty"`
+		M map[string]int          `json:"m,omitempty"`
+	}
+	s := &Server{}
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, v in) (*in, error) { return &v, nil })
+	try(t, s,
+		trial{`{"L":[]}`, "! L is unknown (there is l, m)"},
+		trial{`{"m":"{\"a\":\"1\"}"}`, `{"m":{"a":1}}`},
+		trial{`{"m":[],"wait_for_previous":true}`, `{}`},
+		trial{`{"m":5}`, "! m must be an object, got 5"})
 }
 
 // Numbers are compared exactly, at every depth of an enum, and so is what is written in another way.
