@@ -634,10 +634,11 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) rul
 		}
 	}
 	listed.ignored = ignoredArguments
-	if byHand || !listed.saysAllOf(typed) {
-		return rules{readBy: []*schema{listed, typed}, setBy: typed}
+	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well.
+	if !byHand && listed.saysAllOf(typed) {
+		return rules{readBy: []*schema{listed}, setBy: typed}
 	}
-	return rules{readBy: []*schema{listed}, setBy: typed}
+	return rules{readBy: []*schema{listed, typed}, setBy: typed}
 }
 
 // describeOut sets t.OutputSchema if it is nil and one can be derived from the type out. It returns the schema of
@@ -1694,36 +1695,39 @@ func SchemaOf[T any]() json.RawMessage {
 	return text
 }
 
-// A schema describes JSON values. It is either that of a Go type, which derive makes and which says what
-// encoding/json reads into the type, or writes; or it is a listed one, which is parsed from what clients see. There is
-// one type for both, because values are read by both in one way. Neither is changed any more when its tool was added
-// or its form is sent. The schema of a type that contains itself contains itself too.
+// A schema says what a JSON value must be. A listed schema is what clients see, parsed. A typed one is made by derive,
+// and says what encoding/json reads into a Go type, or writes. Both are of one type, because values are read in one way by
+// both. Neither changes once its tool has been added or its form sent. The schema of a Go type that contains
+// itself contains itself too.
 type schema struct {
-	types        []string     // the JSON types that are allowed; nil: all
-	jsonType     string       // the one besides null, to which values of other types are converted; "" if there is none, or more than one
-	fields       []*field     // of an object
-	items        *schema      // of a list: each element; nil: anything
-	others       *schema      // of an object: each member that is not in fields; nil: anything
-	allowsOthers bool         // of an object: members that are not in fields are allowed, as they are by each Go type
-	format       string       // of a string: date or date-time, which are checked
-	encoding     string       // of a string: base64
-	number       reflect.Type // of a number: the Go type that takes it; nil if it is not known
+	types        []string  // the JSON types that are allowed; nil: all
+	jsonType     string    // the one besides null, to which values of other types are converted; "" if there is none, or more than one
+	fields       []*field  // of an object
+	items        *schema   // of a list: each element; nil: anything
+	others       *schema   // of an object: each member that is not in fields; nil: anything
+	allowsOthers bool      // of an object: members that are not in fields are allowed, as they are by each Go type
+	format       string    // of a string: date or date-time, which are checked
+	encoding     string    // of a string: base64
+	bounds       [2]string // the least and the greatest number, length or number of elements; "" if there is none
 
-	// Only of a Go type.
-	typ           reflect.Type
-	fromMethod    []byte // what the method JSONSchema of typ returns, which is listed in place of what is above
-	hasTextMethod bool   // typ has UnmarshalText or MarshalText
-	mayRefuse     bool   // typ has a method that may refuse what the schema allows
+	// What only a listed schema says.
+	enum    [][]byte // the values that are allowed; nil: all
+	dflt    []byte   // the default, as the Go type takes it
+	ignored []string // the names of members that are treated as absent, unless fields has them
 
-	// Only of one that is listed.
-	enum    [][]byte  // the values that are allowed; nil: all
-	bounds  [2]string // the least and the greatest number, length or number of elements; "" if there is none
-	dflt    []byte    // the default, as the Go type takes it
-	ignored []string  // the names of members that are treated as absent, unless fields has them
+	*goType // nil if s is listed
 }
 
-// isListed reports whether s is what clients see, and not the schema of a Go type.
-func (s *schema) isListed() bool { return s.typ == nil }
+// A goType is what a typed schema has besides.
+type goType struct {
+	typ           reflect.Type
+	fromMethod    []byte // what the method JSONSchema of typ returns, which is listed in place of the schema
+	hasTextMethod bool   // typ has UnmarshalText or MarshalText
+	mayRefuse     bool   // typ has a method that may refuse what the schema allows
+}
+
+// isListed reports whether s is a listed schema.
+func (s *schema) isListed() bool { return s.goType == nil }
 
 // A field is a member of an object.
 type field struct {
@@ -1731,7 +1735,7 @@ type field struct {
 	optional bool
 	schema   *schema
 
-	*structField // nil if schema is listed
+	*structField // nil if the schema is listed
 }
 
 // A structField is what a field of a Go struct has besides.
@@ -1804,27 +1808,19 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 	d.undescribed = cmp.Or(d.undescribed, fmt.Sprintf("%s: %v cannot be described: %s", where, t, instead))
 }
 
-// schema describes t, of which methods decide much. The JSON method is UnmarshalJSON for arguments and MarshalJSON for
-// results, and the text method is UnmarshalText or MarshalText. Two questions have each the first answer that fits.
+// schema describes t. The methods of t come first, because encoding/json calls them. The JSON method is UnmarshalJSON
+// for arguments and MarshalJSON for results, the other JSON method is that of the opposite direction, and the text method is
+// UnmarshalText or MarshalText. The first row that fits counts:
 //
-// What is the JSON of a t? This is what the returned schema describes.
+//	t                             its JSON                       clients are shown
+//	is a time.Time                a string                       a string
+//	has the JSON method           of any type                    what JSONSchema returns, or nothing
+//	is a json.Number              of any type                    nothing
+//	has the other JSON method     by its text method or kind     nothing: a JSONSchema is for the other direction
+//	has neither                   by its text method or kind     what JSONSchema returns, or its JSON
 //
-//	t is a time.Time                             a string
-//	t has the JSON method, or is a json.Number   of any type
-//	t has the text method                        a string
-//	otherwise                                    that of its kind
-//
-// What are clients shown?
-//
-//	t has JSONSchema, and has the JSON method,   what JSONSchema returns
-//	or no JSON method of either direction
-//	t is a time.Time                             its JSON
-//	t has a JSON method of either direction,     nothing: see cannotDescribe
-//	is a json.Number, or JSON has not its kind
-//	otherwise                                    its JSON
-//
-// If a part is shown as nothing, render panics for arguments, and a result has no output schema: the author
-// must write the schema of the whole by hand.
+// The returned schema describes the second column. If a part is shown as nothing, render panics for arguments, and
+// a result has no output schema: the author must write the schema of the whole by hand.
 func (d *deriver) schema(t reflect.Type, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t = t.Elem()
@@ -1832,81 +1828,106 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 	if s := d.known[t]; s != nil {
 		return s
 	}
-	s := &schema{typ: t, allowsOthers: true}
-	d.known[t] = s
-	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
+	s := &schema{allowsOthers: true, goType: &goType{typ: t}}
+	d.known[t] = s // before its parts are described, which may contain it
 	has := reflect.PointerTo(t).Implements
-	reads, writes := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]())
-	jsonMethod, textMethod := reads, has(reflect.TypeFor[encoding.TextUnmarshaler]())
+	hasJSON, hasOther, hasText := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]()), has(reflect.TypeFor[encoding.TextUnmarshaler]())
+	method := "UnmarshalJSON"
 	if d.why != forArguments {
-		jsonMethod, textMethod = writes, has(reflect.TypeFor[encoding.TextMarshaler]())
+		hasJSON, hasOther, hasText = hasOther, hasJSON, has(reflect.TypeFor[encoding.TextMarshaler]())
+		method = "MarshalJSON"
 	}
-	if d.why != forNulls && (jsonMethod || !reads && !writes) {
-		s.fromMethod = schemaFromMethod(t, where, jsonMethod)
-	}
-	if (reads || writes || isNumber) && !isTime && s.fromMethod == nil {
-		d.cannotDescribe(where, t, "it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
-	}
-	// The JSON type of a struct is set before it is visited again inside of itself.
-	switch k := t.Kind(); {
+	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
+	switch {
 	case isTime:
-		s.jsonType, s.format, s.hasTextMethod = "string", "date-time", true
-	case jsonMethod || isNumber: // any JSON type
-	case textMethod:
-		s.jsonType, s.hasTextMethod = "string", true
+		s.setType("string")
+		s.format, s.hasTextMethod = "date-time", true
+		return s
+	case hasJSON:
+		s.fromMethod = d.ownSchema(t, where, true)
+		// Without JSONSchema it is usually a json.RawMessage, which takes everything and would copy a long value.
+		s.mayRefuse = s.fromMethod != nil
+	case !hasOther && !isNumber:
+		s.fromMethod = d.ownSchema(t, where, false)
+	}
+	if (hasJSON || hasOther || isNumber) && s.fromMethod == nil {
+		d.cannotDescribe(where, t, "it has a JSON form of its own: give it "+method+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
+	}
+	switch {
+	case hasJSON || isNumber: // of any type
+	case hasText:
+		s.setType("string")
+		s.hasTextMethod, s.mayRefuse = true, true
+	default:
+		d.describeKind(s, where)
+	}
+	return s
+}
+
+// setType makes typ the only JSON type that s allows.
+func (s *schema) setType(typ string) { s.types, s.jsonType = []string{typ}, typ }
+
+// describeKind describes what encoding/json does with a type that has no methods.
+func (d *deriver) describeKind(s *schema, where string) {
+	t := s.typ
+	switch k := t.Kind(); {
 	case k == reflect.String:
-		s.jsonType = "string"
+		s.setType("string")
 	case k == reflect.Bool:
-		s.jsonType = "boolean"
-	case reflect.Int <= k && k <= reflect.Uintptr:
-		s.jsonType, s.number = "integer", t
-	case k == reflect.Float32 || k == reflect.Float64:
-		s.jsonType, s.number = "number", t
+		s.setType("boolean")
+	case reflect.Int <= k && k <= reflect.Int64:
+		s.setType("integer")
+		most := int64(1<<(t.Bits()-1) - 1)
+		s.bounds = [2]string{strconv.FormatInt(-most-1, 10), strconv.FormatInt(most, 10)}
+	case reflect.Uint <= k && k <= reflect.Uintptr:
+		s.setType("integer")
+		s.bounds = [2]string{"0", strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10)}
+	case k == reflect.Float32:
+		s.setType("number")
+		s.bounds = [2]string{"-3.4028235e38", "3.4028235e38"}
+	case k == reflect.Float64:
+		s.setType("number")
+		s.bounds = [2]string{"-1.7976931348623157e308", "1.7976931348623157e308"}
 	case k == reflect.Struct:
-		s.jsonType = "object"
+		s.setType("object")
 		s.fields = d.fields(t, where)
 	case k == reflect.Slice || k == reflect.Array:
-		s.jsonType = "array"
+		s.setType("array")
 		s.items = d.schema(t.Elem(), where+"[]")
 		if k == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && s.items.jsonType == "integer" {
-			s.jsonType, s.encoding, s.items = "string", "base64", nil
+			s.setType("string")
+			s.encoding, s.items = "base64", nil
 		}
 		if k == reflect.Array { // not listed, but described, so that what encoding/json sets in it is checked
 			d.cannotDescribe(where, t, "write a slice")
 		}
 		if s.listDepth() > maxNesting {
 			d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
-			s.jsonType, s.items = "", nil
+			s.types, s.jsonType, s.items = nil, "", nil
 		}
 	case k == reflect.Map && t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.Interface && t.Elem().NumMethod() == 0:
-		s.jsonType = "object"
+		s.setType("object")
 	case k == reflect.Map:
 		if t.Key().Kind() != reflect.String {
 			d.cannotDescribe(where, t, "write a map with string keys")
 		}
-		s.jsonType, s.others = "object", d.schema(t.Elem(), where+"[]")
-	default: // an interface, or what JSON has not
+		s.setType("object")
+		s.others = d.schema(t.Elem(), where+"[]")
+	default: // an interface, or a kind that does not exist in JSON
 		d.cannotDescribe(where, t, `write a concrete type that JSON has, or map[string]any, or leave it out by the tag json:"-"`)
 	}
-	if s.jsonType != "" {
-		s.types = []string{s.jsonType}
-	}
-	// A type with UnmarshalJSON alone is usually json.RawMessage, which takes everything and would copy a long
-	// value. A time.Time is checked by its format.
-	s.mayRefuse = (jsonMethod && s.fromMethod != nil || s.hasTextMethod) && !isTime
-	return s
 }
 
 // A describer is a type that describes its JSON form.
 type describer interface{ JSONSchema() json.RawMessage }
 
-// schemaFromMethod returns what the method JSONSchema of t returns for a zero value, or nil if there
-// is none. If t has the JSON method, its own or a promoted one, a promoted JSONSchema counts too. Otherwise
-// JSONSchema does not count if an embedded field has it, because package reflect does not tell promoted
-// methods from a type's own. It panics if the schema is invalid.
-func schemaFromMethod(t reflect.Type, where string, jsonMethod bool) json.RawMessage {
+// ownSchema returns what the method JSONSchema of t returns for a zero value, or nil if there is none. It panics if the
+// schema is invalid. If hasJSON is true, t has the JSON method, its own or a promoted one, and a promoted JSONSchema
+// counts with it: of type T struct{ netip.Prefix } both would be those of Prefix. Otherwise JSONSchema does not count if
+// an embedded field has it, because package reflect does not tell a promoted method from one of t.
+func (d *deriver) ownSchema(t reflect.Type, where string, hasJSON bool) json.RawMessage {
 	v, ok := reflect.New(t).Interface().(describer)
-	if !ok || !jsonMethod && embedsDescriber(t) {
+	if !ok || d.why == forNulls || !hasJSON && embedsDescriber(t) {
 		return nil
 	}
 	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
@@ -1928,9 +1949,9 @@ func embedsDescriber(t reflect.Type) bool {
 	return false
 }
 
-// ranges holds the bounds of integers that clients are shown. The range of an int differs between
-// machines, and many readers cannot hold that of an int64.
-var ranges = [...][2]string{
+// shownBounds holds the bounds that clients are shown for integers. The range of an int differs between machines, and many
+// readers cannot hold that of an int64.
+var shownBounds = [...][2]string{
 	reflect.Int8: {"-128", "127"}, reflect.Int16: {"-32768", "32767"}, reflect.Int32: {"-2147483648", "2147483647"},
 	reflect.Uint8: {"0", "255"}, reflect.Uint16: {"0", "65535"}, reflect.Uint32: {"0", "4294967295"},
 	reflect.Uint: {"0"}, reflect.Uint64: {"0"}, reflect.Uintptr: {"0"},
@@ -1964,7 +1985,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		f.schema = d.schema(f.typ, f.where)
 		if f.hasStringOption {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
-			f.schema = anything
+			f.schema = &schema{allowsOthers: true, goType: &goType{typ: f.typ}}
 		}
 		if strings.ContainsFunc(f.name, isUnusable) {
 			d.cannotDescribe(f.where, f.typ, "encoding/json does not use its name "+strconv.Quote(f.name))
@@ -1981,10 +2002,10 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 	return fields
 }
 
-// collect appends the fields of the struct outer.typ, and of the structs that it embeds, which take index, optional and
-// unsettable from outer. Of the struct T in the comment of deriver.fields it appends Base.ID, with the index 0, 0;
-// Base.Name, 0, 1; and ID, 1. Fields of an embedded pointer are optional, because encoding/json leaves them out if it
-// is nil.
+// collect appends the fields of the struct outer.typ, and in place of each struct that it embeds the fields of that. These
+// take over from it where they are, whether they are optional, because encoding/json leaves out the fields of a nil
+// pointer, and whether encoding/json cannot set them. Of the struct T in the comment of deriver.fields, it appends
+// ID with the index 0, 0; Name with 0, 1; and the other ID with 1.
 //
 // The types in around embed this struct. If it is one of them, nothing is appended: its fields are there
 // already, less deep. A struct that is embedded twice at one depth is collected twice, so its fields hide
@@ -2001,11 +2022,11 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 		if isPointer {
 			elem = elem.Elem()
 		}
+		name, rest, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		isEmbedded := sf.Anonymous && elem.Kind() == reflect.Struct
 		if sf.Tag.Get("json") == "-" || !sf.IsExported() && !isEmbedded {
 			continue
 		}
-		name, rest, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		f := &field{name: cmp.Or(name, sf.Name), optional: outer.optional || isPointer, structField: &structField{
 			index:      append(slices.Clip(outer.index), i),
 			typ:        sf.Type,
@@ -2014,7 +2035,7 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 			unsettable: outer.unsettable || isPointer && !sf.IsExported(),
 			rank:       2 * len(outer.index),
 		}}
-		if isEmbedded && name == "" { // its tag has no effect
+		if isEmbedded && name == "" { // the fields of elem are appended; the tag has no effect
 			f.typ = elem
 			all = collect(all, f, around)
 			continue
@@ -2059,10 +2080,8 @@ func (f *field) checkTags() {
 	word, _, keyed := strings.Cut(doc, "=")
 	// The model would see the syntax of another library.
 	isForeign := doc == "-" || first == "required" || keyed && consistsOf(word, "_")
-	if isForeign {
-		panicAt(f.where, "jsonschema:%q is another library's dialect: here the tag is the description alone; "+
-			"other keywords have tags of their own, such as enum:\"a,b\"", doc)
-	}
+	panicUnless(!isForeign, f.where, "jsonschema:%q is another library's dialect: here the tag is the description alone; "+
+		"other keywords have tags of their own, such as enum:\"a,b\"", doc)
 	s := f.schema
 	if s.fromMethod != nil {
 		s = anything // its method says what the tags below would, so each of them is an error
@@ -2102,7 +2121,7 @@ var boundWords = map[string][]string{
 
 // isPlainText reports whether s is a string without a form of its own, which a type with UnmarshalText has.
 func (s *schema) isPlainText() bool {
-	return s.jsonType == "string" && !s.hasTextMethod && s.encoding == ""
+	return s.jsonType == "string" && s.encoding == "" && (s.isListed() || !s.hasTextMethod)
 }
 
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
@@ -2120,23 +2139,26 @@ func (d *deriver) render(s *schema, instead string) json.RawMessage {
 	if d.undescribed != "" {
 		panic(d.undescribed + instead)
 	}
-	return s.appendNode(nil, "", nil)
+	return closeWith(s.appendNode(nil, "", nil))
 }
 
-// appendNode appends s, as it is listed inside nodes of the types in around, with what the tag of a field says about it.
+// appendNode appends s, as it is listed inside nodes of the types in around, with what the tag of a field says about it,
+// and a comma.
 func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Type) []byte {
 	if s.fromMethod != nil {
 		return s.appendFromMethod(b, tag)
 	}
 	b = stringMember(append(b, '{'), "type", s.jsonType)
 	doc := tag.Get("jsonschema")
-	if doc == "" {
-		doc = s.encoding // in words, because some providers refuse contentEncoding
-	} else if !strings.Contains(doc, s.encoding) {
+	switch { // the encoding is described in words, because some providers refuse contentEncoding
+	case s.encoding == "" || strings.Contains(doc, s.encoding):
+	case doc == "":
+		doc = s.encoding
+	default:
 		doc += " (" + s.encoding + ")"
 	}
 	b = optionalMember(b, "description", doc)
-	b = rawMember(b, "default", []byte(tagValue(tag, "default", s.jsonType)))
+	b = rawMember(b, "default", tagValue(tag, "default", s.jsonType))
 	enum, hasEnum := tag.Lookup("enum")
 	if hasEnum && s.jsonType != "array" {
 		choices, _ := marshal(strings.Split(enum, ",")) // strings cannot fail
@@ -2144,10 +2166,10 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	}
 	for i, word := range boundWords[s.jsonType] {
 		bound := tagValue(tag, word, "number")
-		if s.jsonType == "integer" {
-			bound = cmp.Or(bound, ranges[s.typ.Kind()][i])
+		if bound == nil && s.jsonType == "integer" {
+			bound = []byte(shownBounds[s.typ.Kind()][i])
 		}
-		b = rawMember(b, word, []byte(bound))
+		b = rawMember(b, word, bound)
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
 	mustCut := s.mustCut(around) || len(b) > maxSchema
@@ -2166,7 +2188,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		var required []string
 		for _, f := range s.fields {
 			f.checkTags()
-			b = append(f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around), ',')
+			b = f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around)
 			if !f.optional {
 				required = append(required, f.name)
 			}
@@ -2179,11 +2201,12 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 			b = join(b, `"additionalProperties":false`)
 		}
 	}
-	return closeWith(b, "}")
+	return closeWith(b, "},")
 }
 
 // mustCut reports whether an object, which is inside nodes of these types, is one of them, or would exceed maxLevels. A
-// list cannot be cut, so the object around it is if the list is too deep.
+// list cannot be cut, so the object around it is if the list is too deep: at level 1, one with a list of lists of strings
+// has 4 levels, and one with nine lists in each other around a string has 11.
 func (s *schema) mustCut(around []reflect.Type) bool {
 	level := len(around) + 1
 	isTooDeep := func(inner *schema) bool { return level+inner.listDepth() > maxLevels }
@@ -2196,23 +2219,26 @@ func (s *schema) appendFromMethod(b []byte, tag reflect.StructTag) []byte {
 	typ, _ := unquote(member(s.fromMethod, "type"))
 	description, _ := unquote(member(s.fromMethod, "description"))
 	b = optionalMember(append(b, '{'), "description", cmp.Or(tag.Get("jsonschema"), description))
-	dflt := []byte(cmp.Or(tagValue(tag, "default", typ), string(member(s.fromMethod, "default"))))
-	return closeWith(copyMembersExcept(rawMember(b, "default", dflt), s.fromMethod, "description", "default"), "}")
+	dflt := tagValue(tag, "default", typ)
+	if dflt == nil {
+		dflt = member(s.fromMethod, "default")
+	}
+	return closeWith(copyMembersExcept(rawMember(b, "default", dflt), s.fromMethod, "description", "default"), "},")
 }
 
-// tagValue returns the value of a tag as JSON of a type, or "" if there is no tag. The tag of a string is its
-// text. If that of another type is not JSON, it is returned as a string too, so that the parser says what it
-// must be. So is null, because the parser takes "default": null for none.
-func tagValue(tag reflect.StructTag, key, jsonType string) string {
+// tagValue returns the value of a tag as JSON of a type, or nil if there is no tag. The tag of a string is its
+// text. If that of another type is not JSON, it is a string too, so that the parser says what it must be. So is null,
+// because the parser takes "default": null for none.
+func tagValue(tag reflect.StructTag, key, jsonType string) []byte {
 	text, ok := tag.Lookup(key)
 	if !ok {
-		return ""
+		return nil
 	}
 	raw, err := compactJSON([]byte(text))
 	if jsonType == "string" || err != nil || text == "null" {
-		raw = appendString(nil, text)
+		return appendString(nil, text)
 	}
-	return string(raw)
+	return raw
 }
 
 // listDepth returns the levels of s if each object in it is free-form: 1 for an object or a string, 3
@@ -2260,24 +2286,19 @@ var schemaOfSchemas = makeSchemaOfSchemas()
 func makeSchemaOfSchemas() *schema {
 	node := &schema{types: []string{"object", "boolean"}, allowsOthers: true}
 	property := &schema{types: []string{"object"}, allowsOthers: true} // hosts do not take a boolean
-	number := &schema{types: []string{"number"}}
 	count := &schema{types: []string{"integer"}, bounds: [2]string{"0"}}
-	names := &schema{types: []string{"array"}, jsonType: "array", items: &schema{types: []string{"string"}}}
-	for _, row := range []struct {
-		words string
-		form  *schema
-	}{
-		{"minimum maximum", number},
-		{"minLength maxLength minItems maxItems", count},
-		{"required", names},
-		{"enum", &schema{types: []string{"array"}, jsonType: "array", bounds: [2]string{"1"}}},
-		{"properties", &schema{types: []string{"object"}, allowsOthers: true, others: property}},
-		{"items additionalProperties", node},
-	} {
-		for _, word := range strings.Fields(row.words) {
-			node.fields = append(node.fields, &field{name: word, optional: true, schema: row.form})
+	number, text := &schema{types: []string{"number"}}, &schema{types: []string{"string"}}
+	add := func(form *schema, words ...string) {
+		for _, word := range words {
+			node.fields = append(node.fields, &field{name: word, optional: true, schema: form})
 		}
 	}
+	add(number, "minimum", "maximum")
+	add(count, "minLength", "maxLength", "minItems", "maxItems")
+	add(&schema{types: []string{"array"}, jsonType: "array", items: text}, "required")
+	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]string{"1"}}, "enum")
+	add(&schema{types: []string{"object"}, allowsOthers: true, others: property}, "properties")
+	add(node, "items", "additionalProperties")
 	property.fields = node.fields
 	return node
 }
@@ -2324,8 +2345,8 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 	if len(besidesNull) == 1 {
 		s.jsonType = besidesNull[0]
 	}
-	if s.jsonType == typed.jsonType { // what the JSON of a schema does not say
-		s.number, s.encoding = typed.number, typed.encoding
+	if s.jsonType == typed.jsonType { // what the JSON of a schema may not say
+		s.bounds, s.encoding = typed.bounds, typed.encoding
 	}
 	if format, _ := unquote(n.keywords["format"]); s.jsonType == "string" && dateExamples[format] != "" { // others are not checked
 		s.format = format
@@ -2334,7 +2355,7 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 		s.encoding = "base64"
 	}
 	for i, word := range boundWords[s.jsonType] {
-		s.bounds[i] = string(n.keywords[word])
+		s.bounds[i] = cmp.Or(string(n.keywords[word]), s.bounds[i])
 	}
 	if low, high := s.bounds[0], s.bounds[1]; low != "" && high != "" && decimalOf(high).isLess(decimalOf(low)) {
 		panicAt(where, "nothing can be at least %s and at most %s", low, high)
@@ -2418,13 +2439,14 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 			texts = append(texts, shape+": some providers refuse that")
 		}
 	}
-	isAbove := func(bound string) bool {
-		magnitude := decimalOf(strings.TrimPrefix(bound, "-"))
-		return bound != "" && decimalOf("9007199254740992").isLess(magnitude)
+	isAbove := func(bound []byte) bool {
+		return bound != nil && decimalOf("9007199254740992").isLess(decimalOf(strings.TrimPrefix(string(bound), "-")))
 	}
 	isNotText := func(val []byte) bool { return val[0] != '"' }
 	hasCombinator := node["allOf"] != nil || node["anyOf"] != nil || node["oneOf"] != nil
-	refuse(isAbove(s.bounds[0]) || isAbove(s.bounds[1]), "a bound is above 2^53")
+	for _, word := range boundWords[s.jsonType] {
+		refuse(isAbove(node[word]), "a bound is above 2^53")
+	}
 	refuse(n.level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top")
 	for key := range members(raw) {
 		word := string(key)
@@ -2480,11 +2502,12 @@ type rules struct {
 	setBy  *schema   // of the Go type that takes the value
 }
 
-// saysAllOf reports whether s, which was rendered from typed, says all that typed requires. appendNode cuts objects
-// that are too deep, and a method may refuse what a schema allows.
+// saysAllOf reports whether s, which was rendered from typed, says all that typed requires. It does not for an object
+// that mustCut has cut, and for a type with a method, which may refuse what a schema allows.
 func (s *schema) saysAllOf(typed *schema) bool {
 	isCut := (typed.fields != nil || typed.others != nil) && s.fields == nil && s.others == nil
-	if isCut || typed.fromMethod != nil || typed.mayRefuse {
+	hasMethod := !typed.isListed() && (typed.fromMethod != nil || typed.mayRefuse)
+	if isCut || hasMethod {
 		return false
 	}
 	saysLess := func(f *field) bool { return !f.schema.saysAllOf(typed.part([]byte(f.name))) }
@@ -2597,72 +2620,77 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	return c.checkValue(s.converted(given, c.from), given, s, at)
 }
 
-// checkValue is readValue for raw, to which given is converted already. The faults quote given.
-func (c *checker) checkValue(raw, given []byte, s *schema, at *path) []byte {
+// checkValue is readValue for val, to which given is converted already. The faults quote given.
+func (c *checker) checkValue(val, given []byte, s *schema, at *path) []byte {
 	before := len(c.faults)
-	switch typ := jsonTypeOf(raw); {
+	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.takesNull(): // what is not described may be nested more deeply
 	case c.from == fromSchema && at.depth > 2*maxNesting: // it describes no valid value: a property is two levels deeper
-	case !s.allowsType(raw):
+	case !s.allowsType(val):
 		c.addFault(s.wrongType(given), at)
 	case at.depth >= maxNesting && c.from != fromSchema:
 		c.addFault(errTooDeep, at)
-	case s.enum != nil && !s.enumHas(raw):
+	case s.enum != nil && !s.enumHas(val):
 		c.addFault(fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(given)), at)
 	case typ == "string":
-		c.checkText(s, raw, at)
+		c.checkText(s, val, at)
 	case typ == "number":
-		c.addFault(s.checkNumber(raw), at)
+		c.addFault(s.checkBounds("be", val), at)
 		if s.jsonType == "integer" {
-			raw = plainNumber(raw)
+			val = plainNumber(val)
 		}
 	case typ == "object" && s.describesMembers():
-		raw = c.readMembers(raw, s, at)
+		val = c.readMembers(val, s, at)
 	case typ == "array" && s.jsonType == "array":
-		raw = c.readElements(raw, s, at)
+		val = c.readElements(val, s, at)
 	}
-	// The method is called here, and again when the value is set, so that a fault that it finds has a place. It is
-	// not called for a null, which a pointer takes without it. It gets a copy, because it may write to it, and
-	// raw may be a default in a schema.
-	if s.mayRefuse && len(c.faults) == before && !isNull(raw) {
-		c.addFault(asFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(raw))), at)
+	// A method of the Go type is called here, and again when the value is set, so that a fault that it finds has a
+	// place. It is not called for a null, which a pointer takes without it. It gets a copy, because it may write to
+	// it, and val may be a default in a schema.
+	if !s.isListed() && s.mayRefuse && len(c.faults) == before && !isNull(val) {
+		c.addFault(asFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(val))), at)
 	}
-	return raw
+	return val
 }
 
 // readMembers is checkValue for the members of an object. After those that came, it adds the defaults
-// of those that did not. A duplicate is a fault, because the client and the server could use different
-// ones.
+// of those that did not. A name that comes twice is a fault, because the client and the server could use different
+// values.
 func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
-	isPresent := make(map[string]bool) // by name; false for a member that came and is treated as absent
+	came := make(map[string]bool)
+	var absent []string // came, and are treated as absent
 	at := &path{outer: outer, depth: outer.depth + 1}
-	raw = c.rewriteParts(raw, at, func(name, given []byte) (val []byte, keep bool) {
-		f := s.property(string(name))
-		isOther := f == nil
-		if isOther {
-			f = &field{name: string(name), optional: true, schema: cmp.Or(s.others, anything)}
+	raw = c.rewriteParts(raw, at, func(key, given []byte) (val []byte, keep bool) {
+		f := s.property(string(key))
+		isKnown := f != nil
+		if !isKnown {
+			f = &field{name: string(key), optional: true, schema: cmp.Or(s.others, anything)}
 		}
-		val, keep = f.schema.converted(given, c.from), true
-		_, cameBefore := isPresent[f.name]
+		name, inner := f.name, f.schema
+		val = inner.converted(given, c.from)
+		isAbsent := f.optional && isNull(val) && !inner.takesNull() && c.from != fromSchema
+		isIgnored := !isKnown && slices.Contains(s.ignored, name)
 		switch {
-		case isOther && slices.Contains(s.ignored, f.name):
-			keep = false
-		case isOther && s.refusesName(f.name):
+		case isIgnored: // as often as it comes
+		case !isKnown && s.refusesName(name):
 			c.addFault(s.unknownName(), at)
-		case cameBefore:
+		case came[name]:
 			c.addFault(errTwice, at)
-		case f.optional && isNull(val) && !f.schema.takesNull() && c.from != fromSchema:
-			keep = false
-		default:
-			val = c.checkValue(val, given, f.schema, at)
+		case !isAbsent:
+			val = c.checkValue(val, given, inner, at)
 		}
-		isPresent[f.name] = keep
-		return val, keep
+		came[name] = true
+		if isIgnored || isAbsent {
+			absent = append(absent, name)
+			return nil, false
+		}
+		return val, true
 	})
 	var defaults []byte
 	for _, f := range s.fields {
+		isPresent := came[f.name] && !slices.Contains(absent, f.name)
 		switch {
-		case isPresent[f.name]:
+		case isPresent:
 		case !f.optional && s.isListed(): // a Go type requires no member
 			at.name = []byte(f.name)
 			c.addFault(errors.New("is required"), at)
@@ -2758,30 +2786,32 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	if from == fromSchema || s.jsonType == "" || s.allowsType(raw) {
 		return raw
 	}
-	inside, isText := raw, raw[0] == '"'
+	isText, inside := raw[0] == '"', raw
 	if isText {
 		inside = bytes.TrimSpace(unquoteBytes(raw))
 	}
+	value, err := compactJSON(inside) // raw itself if it is not a text
+	isJSON := err == nil
 	needsTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
-	if needsTexts && (string(raw) == `""` || string(inside) == "null") {
-		return []byte("null")
-	}
-	// A JavaScript client may have rounded a number of more than 15 digits.
-	isExact := isPlainInteger(raw) && len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0"
-	if s.isPlainText() && from == fromCall && jsonTypeOf(raw) == "number" && isExact {
-		return join(nil, `"`, string(raw), `"`)
-	}
-	value, err := compactJSON(inside)
-	beginsAsJSON := bytes.HasPrefix(inside, []byte("[")) || bytes.HasPrefix(inside, []byte("{"))
 	switch {
-	case err == nil && s.allowsType(value):
+	case needsTexts && (string(raw) == `""` || string(inside) == "null"):
+		return []byte("null")
+	case s.isPlainText() && from == fromCall && isShortInteger(raw):
+		return join(nil, `"`, string(raw), `"`)
+	case isJSON && s.allowsType(value):
 		return value
-	case err == nil && s.jsonType == "object" && string(value) == "[]":
+	case isJSON && s.jsonType == "object" && string(value) == "[]":
 		return []byte("{}")
-	case needsTexts && isText && !beginsAsJSON:
+	case needsTexts && isText && !bytes.HasPrefix(inside, []byte("[")) && !bytes.HasPrefix(inside, []byte("{")): // or a mistake is in the JSON
 		return join(nil, "[", string(raw), "]")
 	}
 	return raw
+}
+
+// isShortInteger reports whether raw is a whole number in plain digits. A JavaScript client may have rounded one of more
+// than 15 digits.
+func isShortInteger(raw []byte) bool {
+	return jsonTypeOf(raw) == "number" && isPlainInteger(raw) && len(bytes.TrimPrefix(raw, []byte("-"))) <= 15 && string(raw) != "-0"
 }
 
 // allowsType reports whether a value has a JSON type that s allows. encoding/json stores a list of numbers in a
@@ -2839,38 +2869,36 @@ func (s *schema) enumHas(raw []byte) bool {
 	return slices.ContainsFunc(s.enum, func(val []byte) bool { return isSame(val, raw) })
 }
 
-// isSame reports whether two texts are the same JSON value, such as 1.0 and 1, or {"a":1,"b":2} and {"b":2,"a":1}. The
-// first one, val, should be the shorter one: for each part of it, the other is searched.
+// isSame reports whether two texts are the same JSON value, such as 1.0 and 1, or {"a":1,"b":2} and {"b":2,"a":1}. It
+// may search other for each part of val, so val is the one in a schema.
 func isSame(val, other []byte) bool {
-	if jsonTypeOf(val) != jsonTypeOf(other) {
+	typ := jsonTypeOf(val)
+	switch {
+	case typ != jsonTypeOf(other):
 		return false
-	}
-	switch jsonTypeOf(val) {
-	case "string":
+	case typ == "string":
 		return bytes.Equal(unquoteBytes(val), unquoteBytes(other))
-	case "number":
+	case typ == "number":
 		return decimalOf(string(val)) == decimalOf(string(other))
-	case "boolean":
-		return val[0] == other[0]
+	case typ == "array":
+		return slices.EqualFunc(partsOf(val), partsOf(other), isSame)
+	case typ != "object":
+		return val[0] == other[0] // null, true or false
 	}
-	n := 0
 	for name, part := range members(val) {
-		counterpart, i := []byte(nil), 0
-		for otherName, otherPart := range members(other) {
-			if name == nil && i == n || name != nil && bytes.Equal(name, otherName) {
-				counterpart = otherPart
-			}
-			i++
-		}
-		if i <= n || counterpart == nil || !isSame(part, counterpart) {
+		if counterpart := member(other, string(name)); counterpart == nil || !isSame(part, counterpart) {
 			return false
 		}
-		n++
 	}
-	for range members(other) {
-		n--
+	return len(partsOf(val)) == len(partsOf(other))
+}
+
+// partsOf returns the elements of a list, or the values of the members of an object.
+func partsOf(raw []byte) (parts [][]byte) {
+	for _, part := range members(raw) {
+		parts = append(parts, part)
 	}
-	return n == 0
+	return parts
 }
 
 // checkText adds the faults of a string that does not have the length or the form that s requires.
@@ -2902,29 +2930,6 @@ func isWellFormed(format, s string) bool {
 		return true
 	}
 	return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
-}
-
-// checkNumber returns an error if a number is outside of the bounds, or does not fit in the Go type that takes it.
-func (s *schema) checkNumber(raw []byte) error {
-	err := s.checkBounds("be", raw)
-	if err != nil || s.number == nil {
-		return err
-	}
-	what, bits := "an integer", s.number.Bits()
-	switch k := s.number.Kind(); {
-	case s.jsonType == "number":
-		what = "a number"
-		_, err = strconv.ParseFloat(string(raw), bits)
-	case k < reflect.Uint:
-		_, err = strconv.ParseInt(string(plainNumber(raw)), 10, bits)
-	default:
-		what = "an unsigned integer"
-		_, err = strconv.ParseUint(string(plainNumber(raw)), 10, bits)
-	}
-	if err != nil {
-		err = fmt.Errorf("must be %s of %d bits, in plain digits, got %s", what, bits, excerpt(raw))
-	}
-	return err
 }
 
 // checkBounds checks the bounds of a number, or of the length of a string or a list. In the message, verb,
@@ -3012,7 +3017,7 @@ func isPlainInteger(num []byte) bool {
 	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
 }
 
-// setField sets one field of a struct from raw, which rules.read has returned. A member without
+// setField sets one field of a struct from raw, which read has returned. A member without
 // a field is ignored: a schema by hand may allow members that the type does not take.
 func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	f := s.property(name)
@@ -3040,22 +3045,20 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	return nil
 }
 
-// setNumber sets an integer or a float. Its error is that of a check that is missing, because num was checked.
-func setNumber(v reflect.Value, num string) (err error) {
-	var i int64
-	var u uint64
-	var f float64
-	switch bits := v.Type().Bits(); {
-	case v.CanInt():
-		i, err = strconv.ParseInt(num, 10, bits)
-		v.SetInt(i)
-	case v.CanUint():
-		u, err = strconv.ParseUint(num, 10, bits)
-		v.SetUint(u)
-	default:
-		f, err = strconv.ParseFloat(num, bits)
-		v.SetFloat(f)
+// setNumber sets an integer or a float. The bounds of its type were checked, so an error shows that a check is missing.
+func setNumber(v reflect.Value, num string) error {
+	bits := v.Type().Bits()
+	if v.CanInt() {
+		n, err := strconv.ParseInt(num, 10, bits)
+		v.SetInt(n)
+		return err
+	} else if v.CanUint() {
+		n, err := strconv.ParseUint(num, 10, bits)
+		v.SetUint(n)
+		return err
 	}
+	n, err := strconv.ParseFloat(num, bits)
+	v.SetFloat(n)
 	return err
 }
 
@@ -3132,9 +3135,14 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	return cleanJSON(raw), c.err()
 }
 
-// filled returns raw with its nulls replaced, even if raw itself is null: by an empty list, map or string of bytes,
-// or by nothing for an optional member of an object. A null that cannot be replaced is a fault if strict is
-// set, and stays otherwise.
+// filled returns raw, in which each null is replaced, or raw itself is. The first row that fits counts:
+//
+//	what a null stands for                            is sent as
+//	an optional member with a pointer type            nothing
+//	a value for which s allows null                   null
+//	a list, a map, bytes                              [], {}, ""
+//	another optional member                           nothing
+//	anything else                                     a fault if strict, otherwise null
 func (c *checker) filled(raw []byte, s *schema, strict bool, outer *path) []byte {
 	switch {
 	case isNull(raw) && s.inPlaceOfNull() != "":
@@ -3150,7 +3158,6 @@ func (c *checker) filled(raw []byte, s *schema, strict bool, outer *path) []byte
 		f, inner := s.property(string(name)), s.part(name)
 		isOptional := f != nil && f.optional
 		isPointer := isOptional && f.structField != nil && f.typ.Kind() == reflect.Pointer
-		// A nil pointer is absent, also one to a list.
 		if isNull(given) && isOptional && (isPointer || inner.inPlaceOfNull() == "") {
 			return nil, false
 		}
@@ -3161,12 +3168,13 @@ func (c *checker) filled(raw []byte, s *schema, strict bool, outer *path) []byte
 // inPlaceOfNull returns what is sent for a null: "null" if s allows it, an empty value, or "" if s
 // allows neither.
 func (s *schema) inPlaceOfNull() string {
+	isMap := s.jsonType == "object" && !s.isStruct() && s.fields == nil && (s.others != nil || s.allowsOthers)
 	switch {
 	case s.allowsNull():
 		return "null"
 	case s.jsonType == "array":
 		return "[]"
-	case s.jsonType == "object" && s.fields == nil && (s.others != nil || s.allowsOthers) && !s.isStruct():
+	case isMap:
 		return "{}"
 	case s.encoding != "":
 		return `""`
