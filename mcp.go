@@ -2275,7 +2275,8 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema,
 	p := schemaParser{why: why, warnings: warnings}
 	s := p.parseNode(compact, where, 1, typed)
 	for _, n := range p.nodes {
-		n.readValues()
+		n.checkEnum()
+		n.readDefault()
 	}
 	return s
 }
@@ -2307,102 +2308,119 @@ func makeSchemaOfSchemas() *schema {
 type schemaParser struct {
 	why      purpose
 	warnings *[]string     // what is to be reported
-	nodes    []*schemaNode // that were made; the nodes inside of one come before it
+	nodes    []*schemaNode // those that were made; the nodes inside of one come before it
 }
 
 // A schemaNode is a node of a schema that is parsed.
 type schemaNode struct {
 	where    string // names the tool, the schema and the node in it
 	level    int
-	keywords map[string][]byte // the value of each
-	schema   *schema
-	typed    *schema // of the Go type that takes the values, or anything
+	keywords map[string][]byte // the value of each, which has the type that schemaOfSchemas says
+	schema   *schema           // what they say
+	typed    *schema           // of the Go type that takes the values, or anything
 }
 
-// parseNode returns the description of raw, an object in which the value of each keyword has its type.
+// parseNode returns what raw, an object, says as a schema.
 func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *schema) *schema {
-	s := &schema{allowsOthers: true}
+	n := &schemaNode{where, level, make(map[string][]byte), &schema{allowsOthers: true}, typed}
 	if level > maxNesting {
-		return s // no argument that is valid is nested as deeply
+		return n.schema // no argument that is valid is nested as deeply
 	}
-	n := &schemaNode{where, level, make(map[string][]byte), s, typed}
 	for name, val := range members(raw) {
 		n.keywords[string(name)] = val
 	}
+	n.setTypes()
+	n.setLimits(p.why)
+	for _, shape := range n.reported(raw) {
+		*p.warnings = append(*p.warnings, where+": "+shape)
+	}
+	p.parseParts(n)
+	p.nodes = append(p.nodes, n)
+	return n.schema
+}
+
+// setTypes sets which JSON types are allowed.
+func (n *schemaNode) setTypes() {
 	types := n.keywords["type"] // a name or a list of names
 	if types != nil && types[0] != '[' {
 		types = join(nil, "[", string(types), "]")
 	}
+	besidesNull := 0
 	for _, typ := range members(types) {
 		name, _ := unquote(typ)
 		if !slices.Contains(typeNames[:], name) {
-			panicAt(where, "JSON Schema has no type %s", excerpt(typ))
+			panicAt(n.where, "JSON Schema has no type %s", excerpt(typ))
 		}
-		s.types = append(s.types, name)
+		n.schema.types = append(n.schema.types, name)
+		if name != "null" {
+			n.schema.jsonType = name
+			besidesNull++
+		}
 	}
-	panicUnless(types == nil || s.types != nil, where, "type must name a type")
-	besidesNull := slices.DeleteFunc(slices.Clone(s.types), func(name string) bool { return name == "null" })
-	if len(besidesNull) == 1 {
-		s.jsonType = besidesNull[0]
+	if besidesNull > 1 {
+		n.schema.jsonType = ""
 	}
-	if s.jsonType == typed.jsonType { // what the JSON of a schema may not say
-		s.bounds, s.encoding = typed.bounds, typed.encoding
-	}
-	if format, _ := unquote(n.keywords["format"]); s.jsonType == "string" && dateExamples[format] != "" { // others are not checked
-		s.format = format
-	}
-	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
-		s.encoding = "base64"
+	panicUnless(types == nil || n.schema.types != nil, n.where, "type must name a type")
+}
+
+// setLimits sets which values of a type are allowed.
+func (n *schemaNode) setLimits(why purpose) {
+	s := n.schema
+	if s.jsonType == n.typed.jsonType { // what the JSON of a schema may not say
+		s.bounds, s.encoding = n.typed.bounds, n.typed.encoding
 	}
 	for i, word := range boundWords[s.jsonType] {
 		s.bounds[i] = cmp.Or(string(n.keywords[word]), s.bounds[i])
 	}
 	if low, high := s.bounds[0], s.bounds[1]; low != "" && high != "" && decimalOf(high).isLess(decimalOf(low)) {
-		panicAt(where, "nothing can be at least %s and at most %s", low, high)
+		panicAt(n.where, "nothing can be at least %s and at most %s", low, high)
 	}
-	enum := n.keywords["enum"]
+	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
+		s.encoding = "base64"
+	}
+	if format, _ := unquote(n.keywords["format"]); s.jsonType == "string" && dateExamples[format] != "" { // others are not checked
+		s.format = format
+	}
+	s.enum = partsOf(n.keywords["enum"])
 	if constant := n.keywords["const"]; constant != nil {
-		enum = join(nil, "[", string(constant), "]")
+		s.enum = [][]byte{constant}
 	}
-	for _, val := range members(enum) {
-		panicUnless(p.why == forResults || string(val) != `""`, where, "enum must not have an empty string, for which a provider refuses every tool")
-		s.enum = append(s.enum, val)
-	}
-	for _, shape := range n.reported(raw) {
-		*p.warnings = append(*p.warnings, where+": "+shape)
-	}
+	isEmpty := func(val []byte) bool { return string(val) == `""` }
+	panicUnless(why == forResults || !slices.ContainsFunc(s.enum, isEmpty), n.where,
+		"enum must not have an empty string, for which a provider refuses every tool")
+}
 
-	// A keyword that another one beside it changes is not enforced.
+// parseParts parses the nodes inside a node, of elements and members. A keyword that another one beside it changes is not
+// enforced.
+func (p *schemaParser) parseParts(n *schemaNode) {
+	s := n.schema
 	if items := n.keywords["items"]; n.keywords["prefixItems"] == nil && isObject(items) {
-		s.items = p.parseNode(items, where+"[]", level+1, typed.part(nil))
+		s.items = p.parseNode(items, n.where+"[]", n.level+1, n.typed.part(nil))
 	}
 	if others := n.keywords["additionalProperties"]; n.keywords["patternProperties"] == nil {
 		s.allowsOthers = string(others) != "false"
 		if isObject(others) {
-			s.others = p.parseNode(others, where+"[]", level+1, cmp.Or(typed.others, anything))
+			s.others = p.parseNode(others, n.where+"[]", n.level+1, cmp.Or(n.typed.others, anything))
 		}
 	}
 	for name, property := range members(n.keywords["properties"]) {
-		inner := p.parseNode(property, where+"."+oneLine(string(name)), level+1, typed.part(name))
+		inner := p.parseNode(property, n.where+"."+oneLine(string(name)), n.level+1, n.typed.part(name))
 		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner})
 	}
+	var required []string
 	for _, element := range members(n.keywords["required"]) {
 		name, _ := unquote(element)
-		f := s.property(name)
-		panicUnless(f == nil || f.optional, where, "required names %q twice", name) // each is optional before it is named
-		if f == nil {
-			f = &field{name: name, schema: cmp.Or(s.others, anything)}
-			s.fields = append(s.fields, f)
+		panicUnless(!slices.Contains(required, name), n.where, "required names %q twice", name)
+		required = append(required, name)
+		if s.property(name) == nil {
+			s.fields = append(s.fields, &field{name: name, schema: cmp.Or(s.others, anything)})
 		}
-		f.optional = false
+		s.property(name).optional = false
 	}
-	p.nodes = append(p.nodes, n)
-	return s
 }
 
-// readValues reads the enum and the default of a node by its schema, which is complete. The defaults of the nodes inside
-// it have been read.
-func (n *schemaNode) readValues() {
+// checkEnum panics if a node allows no value of its enum.
+func (n *schemaNode) checkEnum() {
 	isValid := func(val []byte) bool {
 		_, err := read(val, fromSchema, n.schema)
 		return err == nil
@@ -2410,12 +2428,16 @@ func (n *schemaNode) readValues() {
 	if n.schema.enum != nil && !slices.ContainsFunc(n.schema.enum, isValid) {
 		panicAt(n.where, "no value of enum is a valid %s: %s", cmp.Or(n.schema.jsonType, "value"), excerpt(bytes.Join(n.schema.enum, []byte(", "))))
 	}
+}
+
+// readDefault sets the default of a node. It must be valid as it is written. The Go type must take it too, as it takes
+// an argument: otherwise each call without this argument would fail.
+func (n *schemaNode) readDefault() {
 	dflt := n.keywords["default"]
 	if dflt == nil || isNull(dflt) { // some libraries write null for an argument without a default
 		return
 	}
 	_, err := read(dflt, fromSchema, n.schema)
-	// The Go type must take it too, as it takes an argument. Otherwise each call without this argument would fail.
 	converted, misfit := read(dflt, fromCall, n.schema, n.typed)
 	panicUnless(err == nil && misfit == nil, n.where, "default: %v", cmp.Or(err, misfit))
 	n.schema.dflt = converted
@@ -2430,8 +2452,8 @@ var notReported = strings.Fields("type enum const properties required additional
 // reported returns what is to be reported about a node: the keywords that are not enforced, and the shapes for which some
 // providers refuse the tool, or every request that has it.
 func (n *schemaNode) reported(raw []byte) (texts []string) {
-	if n.level > maxLevels+1 {
-		return nil // the depth was reported for the node around it
+	if isInsideTooDeep := n.level-1 > maxLevels; isInsideTooDeep { // which was reported, and says enough
+		return nil
 	}
 	s, node := n.schema, n.keywords
 	refuse := func(isThere bool, shape string) {
@@ -2467,7 +2489,7 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 	refuse(n.level > maxLevels, "there are more than 10 levels")
 	for _, element := range members(node["required"]) {
 		name, _ := unquote(element)
-		refuse(member(node["properties"], name) == nil, "required has "+oneLine(name)+", which properties has not")
+		refuse(member(node["properties"], name) == nil, "required names "+oneLine(name)+", which properties lacks")
 	}
 	return texts
 }
