@@ -626,12 +626,10 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) rul
 	listed := parseSchema(&t.InputSchema, source, forArguments, typed, warnings)
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
 	for _, f := range listed.fields {
-		if !consistsOf(f.name, "_.-") || len(f.name) > 64 {
-			panicAt(where, "the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
-		}
-		if typed.isStruct() && typed.property(f.name) == nil {
-			panicAt(where, "no field of %v takes the property %q: names are matched exactly", typed.typ, f.name)
-		}
+		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
+			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
+		panicUnless(!typed.isStruct() || typed.property(f.name) != nil, where,
+			"no field of %v takes the property %q: names are matched exactly", typed.typ, f.name)
 	}
 	listed.ignored = ignoredArguments
 	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well.
@@ -723,13 +721,8 @@ func (s *Server) ResourceUpdated(uri string) { s.notify(topic{uri: uri}) }
 // panicUnless panics unless ok is true.
 func panicUnless(ok bool, where, format string, args ...any) {
 	if !ok {
-		panicAt(where, format, args...)
+		panic(fmt.Sprintf("%s: %s", where, fmt.Sprintf(format, args...)))
 	}
-}
-
-// panicAt panics. It is called where panicUnless would allocate its arguments for each part of each schema.
-func panicAt(where, format string, args ...any) {
-	panic(fmt.Sprintf("%s: %s", where, fmt.Sprintf(format, args...)))
 }
 
 // encodeItem returns a Tool, Resource, template or Prompt as JSON, as it is listed. It panics
@@ -1700,15 +1693,15 @@ func SchemaOf[T any]() json.RawMessage {
 // both. Neither changes once its tool has been added or its form sent. The schema of a Go type that contains
 // itself contains itself too.
 type schema struct {
-	types        []string  // the JSON types that are allowed; nil: all
-	jsonType     string    // the one besides null, to which values of other types are converted; "" if there is none, or more than one
-	fields       []*field  // of an object
-	items        *schema   // of a list: each element; nil: anything
-	others       *schema   // of an object: each member that is not in fields; nil: anything
-	allowsOthers bool      // of an object: members that are not in fields are allowed, as they are by each Go type
-	format       string    // of a string: date or date-time, which are checked
-	encoding     string    // of a string: base64
-	bounds       [2]string // the least and the greatest number, length or number of elements; "" if there is none
+	types        []string // the JSON types that are allowed; nil: all
+	jsonType     string   // the one besides null, to which values of other types are converted; "" if there is none, or more than one
+	fields       []*field // of an object
+	items        *schema  // of a list: each element; nil: anything
+	others       *schema  // of an object: each member that is not in fields; nil: anything
+	allowsOthers bool     // of an object: members that are not in fields are allowed, as they are by each Go type
+	format       string   // of a string: date or date-time, which are checked
+	encoding     string   // of a string: base64
+	bounds       [2]bound // the least and the greatest number, length or number of elements
 
 	// What only a listed schema says.
 	enum    [][]byte // the values that are allowed; nil: all
@@ -1878,16 +1871,14 @@ func (d *deriver) describeKind(s *schema, where string) {
 	case reflect.Int <= k && k <= reflect.Int64:
 		s.setType("integer")
 		most := int64(1<<(t.Bits()-1) - 1)
-		s.bounds = [2]string{strconv.FormatInt(-most-1, 10), strconv.FormatInt(most, 10)}
+		s.bounds = [2]bound{boundOf(strconv.FormatInt(-most-1, 10)), boundOf(strconv.FormatInt(most, 10))}
 	case reflect.Uint <= k && k <= reflect.Uintptr:
 		s.setType("integer")
-		s.bounds = [2]string{"0", strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10)}
-	case k == reflect.Float32:
+		s.bounds = [2]bound{boundOf("0"), boundOf(strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10))}
+	case k == reflect.Float32 || k == reflect.Float64:
 		s.setType("number")
-		s.bounds = [2]string{"-3.4028235e38", "3.4028235e38"}
-	case k == reflect.Float64:
-		s.setType("number")
-		s.bounds = [2]string{"-1.7976931348623157e308", "1.7976931348623157e308"}
+		most := map[reflect.Kind]string{reflect.Float32: "3.4028235e38", reflect.Float64: "1.7976931348623157e308"}[k]
+		s.bounds = [2]bound{boundOf("-" + most), boundOf(most)}
 	case k == reflect.Struct:
 		s.setType("object")
 		s.fields = d.fields(t, where)
@@ -2093,11 +2084,13 @@ func (f *field) checkTags() {
 	takesEnum := s.isPlainText() || s.jsonType == "array" && s.items.fromMethod == nil
 	panicUnless(!hasEnum || takesEnum && !strings.Contains(enum, ", "), f.where,
 		"enum must be on a plain string or a list of them, without a blank after a comma")
+	misplaced := ""
 	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
 		if _, hasBound := f.tag.Lookup(word); hasBound && !slices.Contains(boundWords[s.jsonType], word) {
-			panicAt(f.where, "%s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", word)
+			misplaced = word
 		}
 	}
+	panicUnless(misplaced == "", f.where, "%s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", misplaced)
 }
 
 // misspelledTags holds what to write for a tag, which is in lower case here, if it is not written exactly so: for one in
@@ -2287,7 +2280,7 @@ var schemaOfSchemas = makeSchemaOfSchemas()
 func makeSchemaOfSchemas() *schema {
 	node := &schema{types: []string{"object", "boolean"}, allowsOthers: true}
 	property := &schema{types: []string{"object"}, allowsOthers: true} // hosts do not take a boolean
-	count := &schema{types: []string{"integer"}, bounds: [2]string{"0"}}
+	count := &schema{types: []string{"integer"}, bounds: [2]bound{boundOf("0")}}
 	number, text := &schema{types: []string{"number"}}, &schema{types: []string{"string"}}
 	add := func(form *schema, words ...string) {
 		for _, word := range words {
@@ -2297,7 +2290,7 @@ func makeSchemaOfSchemas() *schema {
 	add(number, "minimum", "maximum")
 	add(count, "minLength", "maxLength", "minItems", "maxItems")
 	add(&schema{types: []string{"array"}, jsonType: "array", items: text}, "required")
-	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]string{"1"}}, "enum")
+	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]bound{boundOf("1")}}, "enum")
 	add(&schema{types: []string{"object"}, allowsOthers: true, others: property}, "properties")
 	add(node, "items", "additionalProperties")
 	property.fields = node.fields
@@ -2348,9 +2341,7 @@ func (n *schemaNode) setTypes() {
 	besidesNull := 0
 	for _, typ := range members(types) {
 		name, _ := unquote(typ)
-		if !slices.Contains(typeNames[:], name) {
-			panicAt(n.where, "JSON Schema has no type %s", excerpt(typ))
-		}
+		panicUnless(slices.Contains(typeNames[:], name), n.where, "JSON Schema has no type %s", typ)
 		n.schema.types = append(n.schema.types, name)
 		if name != "null" {
 			n.schema.jsonType = name
@@ -2370,11 +2361,10 @@ func (n *schemaNode) setLimits(why purpose) {
 		s.bounds, s.encoding = n.typed.bounds, n.typed.encoding
 	}
 	for i, word := range boundWords[s.jsonType] {
-		s.bounds[i] = cmp.Or(string(n.keywords[word]), s.bounds[i])
+		s.bounds[i] = cmp.Or(boundOf(string(n.keywords[word])), s.bounds[i])
 	}
-	if low, high := s.bounds[0], s.bounds[1]; low != "" && high != "" && decimalOf(high).isLess(decimalOf(low)) {
-		panicAt(n.where, "nothing can be at least %s and at most %s", low, high)
-	}
+	low, high := s.bounds[0], s.bounds[1]
+	panicUnless(low.text == "" || high.text == "" || !high.isLess(low.decimal), n.where, "nothing can be at least %s and at most %s", low.text, high.text)
 	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
@@ -2425,9 +2415,8 @@ func (n *schemaNode) checkEnum() {
 		_, err := read(val, fromSchema, n.schema)
 		return err == nil
 	}
-	if n.schema.enum != nil && !slices.ContainsFunc(n.schema.enum, isValid) {
-		panicAt(n.where, "no value of enum is a valid %s: %s", cmp.Or(n.schema.jsonType, "value"), excerpt(bytes.Join(n.schema.enum, []byte(", "))))
-	}
+	panicUnless(n.schema.enum == nil || slices.ContainsFunc(n.schema.enum, isValid), n.where,
+		"no value of enum is a valid %s: %s", cmp.Or(n.schema.jsonType, "value"), excerpt(bytes.Join(n.schema.enum, []byte(", "))))
 }
 
 // readDefault sets the default of a node. It must be valid as it is written. The Go type must take it too, as it takes
@@ -2925,7 +2914,7 @@ func partsOf(raw []byte) (parts [][]byte) {
 
 // checkText adds the faults of a string that does not have the length or the form that s requires.
 func (c *checker) checkText(s *schema, raw []byte, at *path) {
-	if s.bounds == [2]string{} && s.format == "" && s.encoding == "" {
+	if s.bounds == [2]bound{} && s.format == "" && s.encoding == "" {
 		return // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
@@ -2958,14 +2947,11 @@ func isWellFormed(format, s string) bool {
 // which is "be" or "have a length of", comes before the bound, and num after it, as it was passed.
 func (s *schema) checkBounds(verb string, num []byte) error {
 	low, high := s.bounds[0], s.bounds[1]
-	if low == "" && high == "" {
-		return nil
-	}
 	switch d := decimalOf(string(num)); {
-	case low != "" && d.isLess(decimalOf(low)):
-		return errors.New("must " + verb + " at least " + low + ", got " + excerpt(num))
-	case high != "" && decimalOf(high).isLess(d):
-		return errors.New("must " + verb + " at most " + high + ", got " + excerpt(num))
+	case low.text != "" && d.isLess(low.decimal):
+		return errors.New("must " + verb + " at least " + low.text + ", got " + excerpt(num))
+	case high.text != "" && high.isLess(d):
+		return errors.New("must " + verb + " at most " + high.text + ", got " + excerpt(num))
 	}
 	return nil
 }
@@ -2981,12 +2967,9 @@ type decimal struct {
 // decimalOf returns the value of a JSON number.
 func decimalOf(num string) (d decimal) {
 	const limit = 1 << 30 // of exponents: numbers beyond it are not told apart
-	mantissa, exponent := num, 0
-	if e := strings.IndexAny(num, "eE"); e >= 0 {
-		mantissa = num[:e]
-		exponent, _ = strconv.Atoi(num[e+1:]) // the greatest or the least int if it is too large
-		exponent = max(-limit, min(exponent, limit))
-	}
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(num), "e")
+	shift, _ := strconv.Atoi(cmp.Or(exponent, "0")) // the greatest or the least int if it is too large
+	shift = max(-limit, min(shift, limit))
 	mantissa, d.isNegative = strings.CutPrefix(mantissa, "-")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	significant := strings.TrimLeft(whole+fraction, "0")
@@ -2995,8 +2978,21 @@ func decimalOf(num string) (d decimal) {
 		return decimal{point: math.MinInt} // less than each positive number, also for -0
 	}
 	leadingZeros := len(whole) + len(fraction) - len(significant)
-	d.point = len(whole) - leadingZeros + exponent
+	d.point = len(whole) - leadingZeros + shift
 	return d
+}
+
+// A bound is a number as it is written in a schema, and its value. The zero bound is none.
+type bound struct {
+	text string
+	decimal
+}
+
+func boundOf(num string) bound {
+	if num == "" {
+		return bound{}
+	}
+	return bound{num, decimalOf(num)}
 }
 
 // isWhole reports whether d is an integer.
