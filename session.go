@@ -26,8 +26,9 @@ package mcp
 // block. Each line says what the goroutine does, and after the colon what waits for
 // it.
 //
-//	readLines            has the turn to read: the WaitGroup, except during a Read
-//	handleRequest        runs a handler that the reader does not run: the WaitGroup, and then
+//	readLines            has the turn to read: the WaitGroup, except during a Read. Without
+//	                     the turn, it still writes: lineWriter.finish
+//	startRequest's func  runs a handler that the reader does not run: the WaitGroup, and then
 //	                     lineWriter.finish if it still writes
 //	lineWriter.writeAll  writes to w for a goroutine that must not block: lineWriter.finish
 //	lineReader.readAhead one Read, begun while too much output is unsent: the next
@@ -279,9 +280,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	s.addSession(c)
 	printed := make(chan struct{})
 	go c.printReports(printed)
-	c.turn.readLines = c.readLines
-	c.turn.timer = time.AfterFunc(maxInline, c.turn.pass) // which does nothing while the turn is not lent
-	defer c.turn.timer.Stop()
+	c.turn = newTurn(c.readLines)
 	go c.readLines()
 	return c.waitForEnd(printed)
 }
@@ -386,66 +385,64 @@ const (
 // bytes, and at most five times as long in all. Queued responses wait for maxInline, too.
 const maxInline, longText = time.Millisecond, 256 << 10
 
-// A turn is the right to read and parse. One goroutine holds it, or it is lent:
+// A turn is the right to read and parse. One goroutine holds it, or it is lent while that goroutine does work that
+// may take long, which is to run a handler or to write:
 //
-//	held ── lend ──▶ lent ─┬─ take ──▶ held by the goroutine that called take
-//	                       └─ pass ──▶ held by a new goroutine
+//	held ── lend ──▶ lent ─┬─ the work is done ───────────────▶ held by the goroutine that has done it
+//	                       ├─ the work takes too long ────────▶ held by a new goroutine
+//	                       ├─ a handler asks the client (pass) ▶ the same
+//	                       └─ a handler calls runtime.Goexit ─▶ the same
 //
-// The holder lends the turn before it runs a handler or writes, and calls take afterwards. Usually take
-// returns true, and the goroutine reads on. If the work took longer than maxInline (more for a long line),
-// the timer has called pass, and a new goroutine reads. A handler that waits for the client calls pass, too.
+// The timer is the only state: it runs while the turn is lent. Each loan ends once, with the timer: it fires, or
+// Stop returns true, which it does to one caller. It does not matter which goroutine has begun the loan. For example:
 //
-// The new goroutine lends the turn in the same way. Of several goroutines that have lent it, the first that
-// calls take while it is lent holds it and reads on; take returns false to any other, and that goroutine
-// ends. So two never read at once.
+//	A lends the turn for a slow handler.
+//	The timer fires, and starts B.
+//	B reads, and lends the turn for a handler of its own.
+//	A's handler returns. A stops the timer, which ends the loan of B, and reads on.
+//	B's handler returns. The timer does not run, so B has no turn, and ends.
 //
-// No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only
-// reads, a small call takes three times the CPU and the time. The WaitGroup counts one for the turn, whether
-// it is held or lent: lend, take and pass do not change the count.
+// If A has lent the turn again by then, B stops the timer and reads on, and A ends after its second handler. Two
+// goroutines never read at once.
+//
+// No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only reads, a
+// small call takes three times the CPU and the time. The WaitGroup counts one for the turn, held or lent.
 type turn struct {
-	readLines func()      // runs on the goroutine that gets the turn
-	timer     *time.Timer // calls pass
-
-	mu   sync.Mutex // guards lent, and the order in which the timer is started and stopped
-	lent bool
+	readLines func()      // runs on a goroutine that gets the turn
+	timer     *time.Timer // starts such a goroutine
 }
 
-// lend begins a loan for work on a line of size bytes. Only the holder may call it.
-func (t *turn) lend(size int) {
-	t.mu.Lock()
-	t.lent = true
+// newTurn returns a turn that the caller holds.
+func newTurn(readLines func()) turn {
+	timer := time.AfterFunc(time.Hour, readLines) // not for an hour: lend sets the time
+	timer.Stop()
+	return turn{readLines, timer}
+}
+
+// lend runs work while the turn is lent, and reports whether the caller holds the turn again. Only the holder may
+// call it. The line that the work is for has size bytes. If work calls runtime.Goexit, a new goroutine gets the turn,
+// because this one ends.
+func (t *turn) lend(size int, work func()) (isHeld bool) {
 	// A long line takes time to parse, so its handler gets more time.
 	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4)))
-	t.mu.Unlock()
+	defer t.pass() // for Goexit; after Stop it does nothing
+	work()
+	return t.timer.Stop()
 }
 
-// take takes the turn if any goroutine has lent it, and reports whether the caller holds it now. The caller
-// has called lend, and calls take once for that. A goroutine that may be about to end calls pass instead.
-func (t *turn) take() (mine bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	mine, t.lent = t.lent, false
-	t.timer.Stop() // which runs only while the turn is lent
-	return mine
-}
-
-// pass gives the turn to a new goroutine if it is lent. Any goroutine may call it at
-// any time. The timer may call it late, during the next loan, which only ends that loan
-// early.
+// pass ends the loan, if the turn is lent, and gives the turn to a new goroutine. Any goroutine may call it at any time.
 func (t *turn) pass() {
-	t.mu.Lock()
-	if t.lent {
-		t.lent = false
+	if t.timer.Stop() {
 		go t.readLines()
 	}
-	t.mu.Unlock()
 }
 
 // ---- read ----
 
 // readLines reads and accepts messages. It runs on the goroutine that has the turn to
 // read, and returns when the turn has passed to another goroutine, r has ended or the
-// writer was stopped. If the turn has passed on, so has its count in the WaitGroup.
+// writer was stopped. The WaitGroup counts the turn, so readLines calls Done only if the
+// turn ends with it.
 //
 // The responses to requests that this goroutine serves are not written one by one.
 // They are written together before it waits for input, or before the next line if a
@@ -453,15 +450,12 @@ func (t *turn) pass() {
 // waits for a response does not wait long. The write may block, so the turn is lent
 // meanwhile: input is read even if the client does not read.
 func (c *session) readLines() {
+	defer c.out.flush() // what this goroutine has queued, if the turn has passed on, also because of Goexit
 	began := time.Now()
-	hasTurn, ended := true, false
-	for hasTurn && !ended && !c.out.isStopped() {
+	for !c.out.isStopped() {
 		c.waitForRoom()
 		m, err := c.nextMessage()
-		mustWrite := false
-		if m == nil { // before a Read that may block, and before the end, what is queued is written
-			mustWrite = c.out.acquire()
-		}
+		hasTurn := true
 		switch {
 		case m != nil:
 			if time.Since(began) > maxInline { // queued responses have waited long enough
@@ -469,16 +463,14 @@ func (c *session) readLines() {
 				began = time.Now()
 			}
 			if r := c.acceptLine(m); r != nil {
-				c.turn.lend(len(m))
-				hasTurn = c.handleRequest(r, true) // if the handler calls runtime.Goexit, this does not return
+				hasTurn = c.turn.lend(len(m), func() { c.handleRequest(r) })
 			}
-		case mustWrite: // err comes again
-			c.turn.lend(0)
-			c.out.writeAll()
-			hasTurn = c.turn.take()
+		case c.out.needsWriter(): // before a Read that may block, and before the end
+			hasTurn = c.turn.lend(0, c.out.flush)
 		case err != nil:
 			c.endInput(err)
-			ended = true
+			c.wg.Done()
+			return
 		default:
 			more := c.readInput()
 			if !more {
@@ -486,10 +478,11 @@ func (c *session) readLines() {
 			}
 			began = time.Now()
 		}
+		if !hasTurn {
+			return
+		}
 	}
-	if hasTurn {
-		c.wg.Done()
-	}
+	c.wg.Done()
 }
 
 // outputBound is how many bytes of output may be unsent before no further line is accepted, and how
@@ -1268,30 +1261,28 @@ func (c *session) beginRequest(r *request) (inline *request) {
 	if hasEnded || len(c.running) == 1 {
 		return r
 	}
-	go c.handleRequest(r, false)
+	c.startRequest(r)
 	return nil
 }
 
 // ---- handle ----
 
-// handleRequest runs the handler of r and answers r. If the handler panics or calls
-// runtime.Goexit, only this request fails. The argument lent is true if the caller
-// has lent the turn. handleRequest reports whether the caller has the turn again. If
-// it has, readLines writes the response; otherwise handleRequest does.
-//
-// The deferred function runs however the handler ends:
-//
-//	it returns          a lent turn is taken again, unless another goroutine has it
-//	it calls Goexit     a lent turn passes to another goroutine, because the caller's goroutine ends
-//	it panics           the same, so that there is one way
-//
-// The deferred function calls Done once, for the request: if the turn passes, its count in the WaitGroup
-// passes with it. It calls Done before it writes, because a client that does not read must not look like a
+// startRequest starts a goroutine that handles r and writes the response.
+func (c *session) startRequest(r *request) {
+	go func() {
+		defer c.out.flush() // also if the handler calls runtime.Goexit
+		c.handleRequest(r)
+	}()
+}
+
+// handleRequest runs the handler of r and answers r. If the handler panics or calls runtime.Goexit,
+// only this request fails. The caller writes the response when handleRequest has ended, however it ends:
+// by then the request is not counted any more, so a client that does not read does not look like a
 // handler that does not return. lineWriter.finish waits for the write.
-func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
+func (c *session) handleRequest(r *request) {
 	var line []byte
 	returned := false
-	defer func() {
+	defer func() { // also after a panic or Goexit
 		if !returned {
 			what := "called runtime.Goexit"
 			if why := recover(); why != nil {
@@ -1304,23 +1295,13 @@ func (c *session) handleRequest(r *request, lent bool) (hasTurn bool) {
 				text += " in tool " + r.name
 			}
 			line = r.failure(text)
-			if lent {
-				c.turn.pass()
-				lent = false // so that take is not called: this goroutine may end, and could not use the turn
-			}
 		}
 		c.waitAfterProgress(r)
 		c.respond(r, line)
-		// If the turn was passed on meanwhile, this succeeds only if the new holder has lent it; see turn.
-		hasTurn = lent && c.turn.take()
-		c.wg.Done() // for the request; the turn is counted too
-		if !hasTurn && c.out.acquire() {
-			c.out.writeAll()
-		}
+		c.wg.Done()
 	}()
 	line = c.runHandler(r)
 	returned = true
-	return // the deferred function sets hasTurn
 }
 
 // runHandler calls the handler of r and returns the response, or nil if there is
@@ -1439,7 +1420,7 @@ func (c *session) respond(r *request, line []byte) {
 		next := c.waiting.Remove(c.waiting.Front()).(*request)
 		next.place = nil
 		c.running[next] = struct{}{}
-		go c.handleRequest(next, false)
+		c.startRequest(next)
 	}
 	c.mu.Unlock()
 	r.cancel(nil)
@@ -2223,8 +2204,9 @@ func (l *lineReader) add(more readResult) {
 // was written. Lines are written whole, in order, and by one goroutine at a time.
 // After finish no Write begins, but one may still be in progress.
 //
-// Any goroutine that queues a line also makes sure that it is written: it calls start, or
-// acquire and writeAll, unless it is the reader, which does so before it waits for input.
+// This is who writes. A goroutine that reads or handles requests calls flush before it waits for
+// input, and before it ends: so the responses are written, and whatever the reader has queued. In any other
+// place, the goroutine that has queued a line calls start, because it must not block.
 type lineWriter struct {
 	w       io.Writer
 	onError func(error) // is called with an error of w
@@ -2273,19 +2255,35 @@ func (w *lineWriter) enqueue(line []byte) (end int64) {
 	return w.added
 }
 
-// start starts a goroutine that writes what is queued, unless another one is writing.
+// start is flush on a new goroutine.
 func (w *lineWriter) start() {
 	if w.acquire() {
 		go w.writeAll()
 	}
 }
 
+// flush writes what is queued, unless another goroutine is writing.
+func (w *lineWriter) flush() {
+	if w.acquire() {
+		w.writeAll()
+	}
+}
+
+// needsWriter reports whether lines are queued that no goroutine writes.
+func (w *lineWriter) needsWriter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.needsWriterLocked()
+}
+
+func (w *lineWriter) needsWriterLocked() bool { return !w.writing && !w.held && len(w.buf) > 0 }
+
 // acquire reports whether the caller has the turn to write now. If so, it must call
 // writeAll.
 func (w *lineWriter) acquire() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	mine := !w.writing && !w.held && len(w.buf) > 0
+	mine := w.needsWriterLocked()
 	w.writing = w.writing || mine
 	return mine
 }
