@@ -98,12 +98,12 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	}
 }
 
-// removeLocked removes a request that must not be answered. If it waited for other requests, it
-// never runs. The caller must hold c.mu, and have the turn to read: the reader is counted in the
-// WaitGroup, so that Serve does not return before the caller has cancelled the request.
+// removeLocked removes a request that must not be answered. If it waits for other requests, it never
+// runs. The caller cancels the request afterwards. It must hold c.mu, and have the turn to read, which
+// the WaitGroup counts: so Serve does not return in between, although the request is not counted any more.
 func (c *session) removeLocked(r *request) {
 	delete(c.requests, r.key)
-	if r.place != nil {
+	if r.place != nil { // it waits
 		c.waiting.Remove(r.place)
 		r.place = nil
 		c.wg.Done()
@@ -122,7 +122,7 @@ const graceTime = 100 * time.Millisecond
 // read may call it.
 func (c *session) endInput(err error) {
 	if c.open.Err() == nil {
-		c.end(c.recordEnd(err))
+		c.endOpen(c.recordEnd(err))
 	}
 }
 
@@ -163,13 +163,11 @@ func (c *session) endConversation(cause error) {
 // cancelHandlers cancels every handler, and answers the requests that still wait. Since
 // c.ctx has ended, no request is added to these meanwhile, and none of them starts.
 func (c *session) cancelHandlers(cause error) {
-	c.cancel(cause)
+	c.endCtx(cause)
 	c.mu.Lock()
 	var waiting []*request
 	for c.waiting.Len() > 0 {
-		r := c.waiting.Remove(c.waiting.Front()).(*request)
-		r.place = nil
-		waiting = append(waiting, r)
+		waiting = append(waiting, c.takeWaitingLocked())
 	}
 	c.mu.Unlock()
 	for _, r := range waiting {
@@ -182,7 +180,7 @@ func (c *session) cancelHandlers(cause error) {
 // notStarted is the error for a request that was not started before ctx ended.
 func (r *request) notStarted() *Error { return coded(codeInternal, r.session.cause().Error()) }
 
-// cause returns why the session has ended. When ctx ends, open ends a moment later.
+// cause returns why the session has ended. If ctx ends first, open, which is below it, has no cause for a moment.
 func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.Cause(c.ctx)) }
 
 // waitForEnd blocks until Serve may return, and returns its error. It waits for the
@@ -192,16 +190,13 @@ func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.C
 //
 //	open ends ─▶ up to CancelDelay ─▶ cancelHandlers ─▶ up to WaitDelay ─▶ deadline ─▶ graceTime ─▶ lastMoment
 //	                                  out.hold, if the client has closed its end       out.finish, up to lastMoment
-//
-// When idle is closed, the WaitGroup counts nothing. When ended is closed, cancelHandlers has returned
-// too.
 func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
 	cause := context.Cause(c.open)
 	c.mu.Lock()
-	c.discardsInput = c.ctx.Err() != nil // otherwise r has ended; see readInput
+	c.isEnding = true // before Wait begins; see readInput
 	c.mu.Unlock()
-	idle := make(chan struct{})
+	idle := make(chan struct{}) // closed when the WaitGroup counts nothing
 	go func() {
 		c.wg.Wait()
 		close(idle)
@@ -219,40 +214,42 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		case <-time.After(c.srv.CancelDelay):
 		}
 	}
-	if cause == ErrClosed { // also if ctx has ended since
+	if cause == ErrClosed { // and not what has ended ctx since: the client has closed its end
 		c.out.hold()
 	}
 	deadline := time.Now().Add(cmp.Or(max(0, c.srv.WaitDelay), time.Second))
-	ended := make(chan struct{})
-	go func() { // so that the wait does not take longer if there are many handlers
+	cancelled := make(chan struct{}) // closed when cancelHandlers has returned, and the WaitGroup counts nothing
+	go func() {                      // so that the wait does not take longer if there are many handlers
 		c.cancelHandlers(cause)
 		<-idle
-		close(ended)
+		close(cancelled)
 	}()
-	waitFor(ended, time.Until(deadline))
+	waitFor(cancelled, time.Until(deadline))
 	unfinished := c.listUnfinished() // requests that remain are named, and not waited for any more
 	// Not deadline.Add(graceTime), because the deadline may be long ago: a busy machine has not run this
 	// goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	// Even if no request remains, the reader, or goroutines that are about to end, may still be running.
-	allEnded := unfinished == "" && waitFor(ended, time.Until(lastMoment))
-	allWritten := c.out.finish(time.Until(lastMoment))
-	if unfinished == "" && !allEnded {
-		unfinished = "a message was still being read"
+	isIdle := false
+	if len(unfinished) == 0 { // the reader, or goroutines that are about to end, may still be running
+		isIdle = waitFor(cancelled, time.Until(lastMoment))
 	}
-	if unfinished == "" && !allWritten {
-		unfinished = "the client did not read all responses in time"
-	}
+	isWritten := c.out.finish(time.Until(lastMoment))
 	c.srv.removeSession(c) // so that nothing is sent on the channel when it has been closed
 	close(c.hasReports)
 	c.mu.Lock()
-	err := c.failed
+	failed := c.failed
 	c.mu.Unlock()
 	waitFor(printed, time.Until(deadline)) // not longer, because a log that is not read may block for ever
-	if unfinished != "" {
-		return errors.Join(fmt.Errorf("%w: %s", ErrWaitDelay, unfinished), err)
+	switch {
+	case len(unfinished) > 0:
+	case !isIdle:
+		unfinished = append(unfinished, "a message was still being read")
+	case !isWritten:
+		unfinished = append(unfinished, "the client did not read all responses in time")
+	default:
+		return failed
 	}
-	return err
+	return errors.Join(fmt.Errorf("%w: %s", ErrWaitDelay, strings.Join(unfinished, "; ")), failed)
 }
 
 // waitFor blocks until done is closed or d has passed, and reports whether done is closed.
@@ -269,12 +266,11 @@ func waitFor(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// listUnfinished returns the requests that are still in progress, for an ErrWaitDelay, or
-// "" if there are none. It names ten, because there may be very many.
-func (c *session) listUnfinished() string {
+// listUnfinished describes the requests that are still in progress, for an ErrWaitDelay. It names ten, because
+// there may be very many.
+func (c *session) listUnfinished() (unfinished []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var unfinished []string
 	for _, r := range c.requests {
 		unfinished = append(unfinished, r.String())
 	}
@@ -286,7 +282,7 @@ func (c *session) listUnfinished() string {
 	if more := len(unfinished) - 10; more > 0 {
 		unfinished = append(unfinished[:10], fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(unfinished, "; ")
+	return unfinished
 }
 
 // isClosedPipe reports whether err means that either end of the connection was
@@ -459,14 +455,15 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	if len(which) == 0 { // NotifyContext would take it for all signals
 		return parent, func() {}
 	}
+	// Until release is called, signals are caught. The first of them ends ctx, and the others have no effect.
 	ctx, release := signal.NotifyContext(parent, which...)
-	unwatch := context.AfterFunc(ctx, func() {
-		if parent.Err() == nil { // a signal has ended ctx; after the end of parent, signals are still caught
+	dropRelease := context.AfterFunc(ctx, func() {
+		if parent.Err() == nil { // so a signal has ended ctx
 			release()
 		}
 	})
 	return ctx, func() {
-		unwatch() // otherwise a signal that comes now would call release, and the one after it would end main
+		dropRelease() // otherwise a signal that comes now would call release, and the one after it would end main
 		time.AfterFunc(time.Second, release)
 	}
 }

@@ -81,13 +81,13 @@ type session struct {
 	// When open has ended, nothing can be asked. In comments, "the session has ended" means this. When ctx has
 	// ended, handlers are cancelled, and requests that were read before are answered with the reason. Once nothing is in
 	// progress any more, or WaitDelay has passed, the writer is stopped and Serve returns.
-	ctx    context.Context // parent of the contexts of all handlers
-	cancel context.CancelCauseFunc
-	open   context.Context // below ctx
-	end    context.CancelCauseFunc
+	ctx     context.Context // parent of the contexts of all handlers
+	endCtx  context.CancelCauseFunc
+	open    context.Context // below ctx
+	endOpen context.CancelCauseFunc
 
-	// wg counts the requests that were begun, and the turn to read, held or lent, except during a Read. Its count
-	// rises from zero only in readInput, which says why this does not happen while waitForEnd waits for it.
+	// wg counts the requests that were begun, and the turn to read, held or lent, except during a Read. Only
+	// waitForEnd waits for it, and sets isEnding before. After that the count does not rise from zero; see readInput.
 	wg sync.WaitGroup
 
 	turn    turn
@@ -99,16 +99,16 @@ type session struct {
 	serverInfo, identity string // as JSON; identity is the part of it that modern results repeat
 	extensions           []byte // of Server.Extensions, as JSON
 
-	mu            sync.Mutex          // guards the fields below, except the channel; not held during I/O or user code
-	discardsInput bool                // ctx, and not r, has ended the session; what is read from now on is discarded
-	failed        error               // the first failure of r or w
-	requests      map[string]*request // requests that must be answered, by key, except streams
-	waiting       list.List           // requests that wait until other requests end, in order
-	lastCall      int64               // the last id of a request of ours
-	lastResponse  int64               // position in the output after the last response
-	streams       map[string]*stream  // by the key of the request, or legacyKey
-	legacy        legacy
-	hasReports    chan struct{} // has an element if there are reports to print; closed when no more are printed
+	mu           sync.Mutex          // guards the fields below, except the channel; not held during I/O or user code
+	isEnding     bool                // waitForEnd waits for wg, or is about to; what is read from now on is discarded
+	failed       error               // the first failure of r or w
+	requests     map[string]*request // requests that must be answered, by key, except streams
+	waiting      list.List           // requests that wait until other requests end, in order
+	lastCall     int64               // the last id of a request of ours
+	lastResponse int64               // position in the output after the last response
+	streams      map[string]*stream  // by the key of the request, or legacyKey
+	legacy       legacy
+	hasReports   chan struct{} // has an element if there are reports to print; closed when no more are printed
 
 	// Requests whose handlers run, also cancelled ones. Until ctx ends they are at most
 	// Server.MaxConcurrent, unless that is 0.
@@ -254,7 +254,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
 	c.out.w = w
-	c.out.onError = func(err error) { c.cancel(c.recordEnd(err)) } // this ends open, too
+	c.out.onError = func(err error) { c.endCtx(c.recordEnd(err)) } // and so open
 	err := checkIcons(s.Icons)
 	if err != nil {
 		return fmt.Errorf("mcp: Server.Icons: %w", err)
@@ -273,8 +273,8 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 			return fmt.Errorf("mcp: Server.Extensions: the value of %q must be a JSON object, got %s", name, excerpt(string(val)))
 		}
 	}
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	c.open, c.end = context.WithCancelCause(c.ctx)
+	c.ctx, c.endCtx = context.WithCancelCause(ctx)
+	c.open, c.endOpen = context.WithCancelCause(c.ctx)
 	c.hasReports <- struct{}{} // there may be reports already
 	c.wg.Add(1)                // the reader
 	s.addSession(c)
@@ -472,9 +472,9 @@ func (c *session) readLines() {
 			c.wg.Done()
 			return
 		default:
-			more := c.readInput()
-			if !more {
-				return // this goroutine is not counted any more
+			isCounted := c.readInput()
+			if !isCounted {
+				return
 			}
 			began = time.Now()
 		}
@@ -530,32 +530,32 @@ func (c *session) nextMessage() ([]byte, error) {
 	return m, nil
 }
 
-// readInput reads once, when no line is left. The Read may block for as long as the client is silent, so
-// the WaitGroup does not count the reader meanwhile, and waitForEnd does not wait for it. After the Read the
-// reader is counted again, and readInput returns true.
+// readInput reads once, when no line is left, and reports whether the reader may go on. The Read may block for as
+// long as the client is silent, so the WaitGroup does not count the reader meanwhile, and waitForEnd does not wait
+// for it.
 //
-// But once the session has ended, waitForEnd may wait for the WaitGroup, and its count must not rise from
-// zero. It can rise only here, because requests are begun by a reader that is counted. There are two cases:
-//
-//   - r has ended. Then this is not called again: the reader has found that out after a Read, is counted,
-//     and gets from nextLine the lines that are left and then the error.
-//   - ctx has ended. Before waitForEnd waits, it sets discardsInput, under mu. If readInput sees that, it
-//     does not count the reader, and returns false after it has discarded the input until r has ended or the
-//     writer was stopped, so that a client that blocks in a write can read the last responses.
-func (c *session) readInput() (more bool) {
+// A WaitGroup must not rise from zero while a goroutine waits for it. It could rise only here, because all else that
+// is counted begins while the reader is counted. So waitForEnd sets isEnding before it waits, and from then on
+// readInput does not count the reader again. No message is lost that must be accepted: if r has ended the session,
+// readInput is not called any more, and if ctx or w has, what comes later is discarded.
+func (c *session) readInput() (isCounted bool) {
 	c.wg.Done()
 	c.in.readMore()
 	c.mu.Lock()
-	more = !c.discardsInput
-	if more {
+	isCounted = !c.isEnding
+	if isCounted {
 		c.wg.Add(1)
 	}
 	c.mu.Unlock()
-	for !more && c.in.err == nil && !c.out.isStopped() {
+	if isCounted {
+		return true
+	}
+	// A client that blocks in a write must be able to read the last responses.
+	for c.in.err == nil && !c.out.isStopped() {
 		c.in.next(c.in.buf.Len())
 		c.in.readMore()
 	}
-	return more
+	return false
 }
 
 // ---- accept ----
@@ -1417,13 +1417,20 @@ func (c *session) respond(r *request, line []byte) {
 	}
 	delete(c.running, r)
 	if c.ctx.Err() == nil && c.waiting.Len() > 0 {
-		next := c.waiting.Remove(c.waiting.Front()).(*request)
-		next.place = nil
+		next := c.takeWaitingLocked()
 		c.running[next] = struct{}{}
 		c.startRequest(next)
 	}
 	c.mu.Unlock()
 	r.cancel(nil)
+}
+
+// takeWaitingLocked removes the first of the requests that wait, of which there must be one. The caller must
+// hold c.mu.
+func (c *session) takeWaitingLocked() *request {
+	r := c.waiting.Remove(c.waiting.Front()).(*request)
+	r.place = nil
+	return r
 }
 
 // sendResponse queues a response without a handler. Only the reader calls it, which writes
