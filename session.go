@@ -205,9 +205,11 @@ type rounds struct {
 	// Rounds in a row, including this one, that had answers of which none has matched.
 	Idle int `json:"idle"`
 
-	fresh     map[string]bool // the keys of the answers of this round
-	used      map[string]int  // how many answers this run has used, by the checksum of the question
-	questions []inputRequest  // to be sent with the result of this round
+	// These and Answers are nil if the client has sent no answers.
+	fresh map[string]bool // the keys of the answers of this round
+	used  map[string]int  // how many answers this run has used, by the checksum of the question
+
+	questions []inputRequest // to be sent with the result of this round
 }
 
 // A reply is the outcome of a request that the server sent to the client. The channel that
@@ -497,12 +499,13 @@ const outputBound = 16 << 20
 func (c *session) waitForRoom() {
 	for c.ctx.Err() == nil {
 		changed := c.out.waitChannel(c.out.position() - outputBound)
-		if changed == nil {
+		if changed == nil { // at most outputBound bytes are unsent
 			return
 		}
 		c.out.start()
-		if err := c.in.readAhead(); err != nil {
-			c.endInput(err)
+		c.in.readAhead()
+		if c.in.err != nil {
+			c.endInput(c.in.err)
 		}
 		select {
 		case <-changed:
@@ -542,14 +545,12 @@ func (c *session) readInput() (isCounted bool) {
 	c.wg.Done()
 	c.in.readMore()
 	c.mu.Lock()
-	isCounted = !c.isEnding
-	if isCounted {
+	if !c.isEnding {
 		c.wg.Add(1)
-	}
-	c.mu.Unlock()
-	if isCounted {
+		c.mu.Unlock()
 		return true
 	}
+	c.mu.Unlock()
 	// A client that blocks in a write must be able to read the last responses.
 	for c.in.err == nil && !c.out.isStopped() {
 		c.in.next(c.in.buf.Len())
@@ -579,9 +580,9 @@ func idKey(id []byte) string {
 
 const notUTF8 = "Parse error: not UTF-8"
 
-// acceptLine accepts one line, or one message of a batch. It returns the request if the
-// caller must run its handler. The order of the cases matters: an invalid response is not
-// answered, and an id is sent back only if it is valid.
+// acceptLine accepts one line, or one message of a batch. If the caller must handle a request, it returns this
+// request. The order of the cases matters: an invalid response is not answered, and an id is sent back only if it
+// is valid.
 func (c *session) acceptLine(line []byte) (inline *request) {
 	if len(line) > c.in.limit {
 		c.refuseMessage(nil, invalid("the message is longer than "+strconv.Itoa(c.in.limit)+" bytes"))
@@ -593,6 +594,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		into{"params", &e.params}, into{"result", &e.result}, into{"error", &e.err})
 	dropNulls(&e.method, &e.params) // some clients write them in a response
 	isBatch := !c.inBatch && bytes.HasPrefix(line, []byte("["))
+	isResponse, hasID := e.method == nil && (e.result != nil || e.err != nil), isJSON && isValidID(e.id)
 	switch {
 	case len(line) == 0:
 	case !isJSON && !e.isUTF8:
@@ -605,13 +607,13 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		c.refuseMessage(nil, invalid("empty batch"))
 	case isBatch: // nextMessage returns its messages, as if each were a line; so no response waits for another
 		c.batch = line[skipSpace(line, 1):]
-	case e.method == nil && (e.result != nil || e.err != nil):
+	case isResponse:
 		c.acceptResponse(&e)
-	case !e.isUTF8 && (e.method == nil || !isValidID(e.id)):
-		c.refuseMessage(nil, coded(codeParse, notUTF8))
-	case !e.isUTF8: // a request, whose caller would wait for ever without the id
+	case !e.isUTF8 && e.method != nil && hasID: // a request, whose caller would wait for ever without the id
 		c.refuseMessage(e.id, coded(codeParse, notUTF8))
-	case e.id != nil && !isValidID(e.id):
+	case !e.isUTF8:
+		c.refuseMessage(nil, coded(codeParse, notUTF8))
+	case e.id != nil && !hasID:
 		c.refuseMessage(nil, invalid("id must be an integer, or a string without U+2028, U+2029 and escapes of half a character"))
 	case len(e.method) == 0 || e.method[0] != '"':
 		c.refuseMessage(e.id, invalid("a message must be an object whose method is a string"))
@@ -630,7 +632,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 // answered, because two bytes of input would cost a hundred of output.
 func (c *session) refuseMessage(id []byte, err *Error) {
 	c.logf("refused: %s", err.Message)
-	_, inUse := c.holder(idKey(id))
+	_, inUse := c.holder(idKey(id)) // not for a nil id: its key is "", which no id has
 	switch {
 	case inUse:
 		id = nil
@@ -720,13 +722,14 @@ type service struct {
 	isList       bool     // it returns a list; legacy clients may list what is not offered
 	nameMember   string   // the member of params that names an item; required
 
-	// serve returns the response, as a line, or what a handler's goroutine must run to make it.
-	// A stream has neither, because it is answered when it ends.
+	// serve returns the response, as a line, or what must run to make it, like a handler.
+	// If both are nil, r has become a stream, which is answered when it ends.
 	serve func(r *request) (line []byte, run responder)
 }
 
 // A responder runs a handler with ctx, and returns the response to r, as a line, or the error with
-// which r fails. A Result with IsError is both: a line to send, and an error for Server.Intercept.
+// which r fails. One of them is not nil. A Result with IsError is both: a line to send, and an error for
+// Server.Intercept.
 type responder func(ctx context.Context, r *request) (line []byte, err error)
 
 // services holds the methods of the protocol: those that open a conversation, lists,
@@ -773,7 +776,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 	case len(e.jsonrpc) == 0 || e.jsonrpc[0] != '"' || string(unquoteBytes(e.jsonrpc)) != "2.0":
 		c.refuseMessage(e.id, invalid(`jsonrpc must be "2.0"`))
 	case inUse && !endsEarlier:
-		// Without the id, even if the first request has been answered meanwhile: its response has this id.
+		// The id is sent as null, even if the first request has been answered meanwhile: its response has this id.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 	case c.ctx.Err() != nil:
 		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
@@ -786,7 +789,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 			return nil
 		}
 		r.run = run
-		if c.srv.Intercept != nil && !r.service.isList {
+		if c.srv.Intercept != nil && !r.service.isList { // a list is no call, even if Tool.Enabled makes it
 			r.run = c.srv.intercepted(run)
 		}
 		return c.beginRequest(r)
@@ -998,7 +1001,7 @@ func (r *request) discover() (line []byte, run responder) {
 	c := r.session
 	b := join(r.beginResponse(), `"supportedVersions":`, modernVersions, `,`)
 	b = r.appendCaching(c.appendOffer(b, c.srv.offeredKinds()), true)
-	return join(b, `"_meta":{"`+keyServer+`":`, c.serverInfo, `}}}`), nil // endResponse has only the identity
+	return join(b, `"_meta":{"`+keyServer+`":`, c.serverInfo, `}}}`), nil // not with endResponse, which writes only the identity
 }
 
 // listItems returns a list, which has one page. If a tool has Tool.Enabled, a handler makes
@@ -1010,7 +1013,7 @@ func (r *request) listItems() (line []byte, run responder) {
 		return r.errorResponse(coded(codeParams, "Invalid cursor")), nil
 	}
 	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil }) {
-		return nil, func(ctx context.Context, r *request) ([]byte, error) {
+		return nil, func(ctx context.Context, _ *request) ([]byte, error) {
 			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.enabled != nil && !it.enabled(ctx) })
 			return r.listResponse(seen, false), nil // another client may see others, so it must not be cached
 		}
@@ -1027,12 +1030,13 @@ func (r *request) listResponse(items []*item, mayCache bool) []byte {
 	b := join(slices.Grow(r.beginResponse(), size), `"`, kindNames[k], `":[`)
 	for _, it := range items {
 		encoded := it.encoded
-		if encoded != nil && it.output != nil && !it.needsObject && !r.rev.knows(featureAnyOutput) {
+		switch {
+		case encoded == nil: // it was added while the server serves, is invalid, and was reported
+			continue
+		case it.output != nil && !it.needsObject && !r.rev.knows(featureAnyOutput):
 			encoded = closeWith(copyMembersExcept([]byte("{"), encoded, "outputSchema"), "}")
 		}
-		if encoded != nil {
-			b = append(append(b, encoded...), ',')
-		}
+		b = append(append(b, encoded...), ',')
 	}
 	return r.endResponse(r.appendCaching(closeWith(b, `],`), mayCache), nil)
 }
@@ -1081,7 +1085,7 @@ func (r *request) complete() (line []byte, run responder) {
 		k, key = templates, "uri" // of a template, or a URI that matches one
 	}
 	r.name, _ = unquote(member(ref, key))
-	return nil, func(ctx context.Context, r *request) ([]byte, error) {
+	return nil, func(ctx context.Context, _ *request) ([]byte, error) {
 		it, _ := r.session.srv.findItem(k, r.name)
 		argument, given := member(r.params, "argument"), member(r.params, "context")
 		name, _ := unquote(member(argument, "name"))
@@ -1141,10 +1145,10 @@ func (c *session) logLevel(r *request) int {
 // subscribe lets the legacy session receive notifications when a resource changes.
 func (r *request) subscribe() (line []byte, run responder) {
 	r.session.mu.Lock()
-	err := r.session.legacy.stream.watchURI(r.name)
+	isWatched := r.session.legacy.stream.watchURI(r.name)
 	r.session.mu.Unlock()
-	if err != nil {
-		return r.errorResponse(err), nil
+	if !isWatched {
+		return r.errorResponse(errTooMany), nil
 	}
 	return r.emptyResponse()
 }
@@ -1170,24 +1174,25 @@ func (r *request) listen() (line []byte, run responder) {
 	asked := member(r.params, "notifications")
 	uris := member(asked, "resourceSubscriptions")
 	dropNulls(&uris)
-	valid := len(asked) > 0 && asked[0] == '{' && (uris == nil || uris[0] == '[')
+	isValid := len(asked) > 0 && asked[0] == '{' && (uris == nil || uris[0] == '[')
 	accepted := []byte(`{`)
 	for _, k := range []kind{tools, prompts, resources} {
 		name := kindNames[k] + "ListChanged"
 		wanted := member(asked, name)
 		dropNulls(&wanted)
-		valid = valid && (wanted == nil || jsonTypeOf(wanted) == "boolean")
+		isValid = isValid && (wanted == nil || jsonTypeOf(wanted) == "boolean")
 		if string(wanted) == "true" && offered[k] {
 			st.watched[topic{list: k.changeNotification()}] = 0
 			accepted = rawMember(accepted, name, wanted)
 		}
 	}
-	var err *Error
+	hasRoom := len(r.id) <= maxRepeated
 	for _, val := range members(uris) {
 		uri, isText := unquote(val)
-		valid = valid && isText
+		isValid = isValid && isText
 		if offered[resources] {
-			err = cmp.Or(err, st.watchURI(uri))
+			isWatched := st.watchURI(uri)
+			hasRoom = hasRoom && isWatched
 		}
 	}
 	if offered[resources] && uris != nil {
@@ -1196,21 +1201,21 @@ func (r *request) listen() (line []byte, run responder) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var refusal *Error
 	switch {
-	case !valid:
-		err = badParams("notifications must be an object with lists and resourceSubscriptions")
-	case err != nil: // of watchURI
+	case !isValid:
+		refusal = badParams("notifications must be an object with lists and resourceSubscriptions")
 	case c.open.Err() != nil:
-		err = coded(codeInternal, context.Cause(c.open).Error())
-	case len(c.streams) >= maxStreams || len(r.id) > maxRepeated:
-		err = errTooMany
+		refusal = coded(codeInternal, context.Cause(c.open).Error())
+	case !hasRoom || len(c.streams) >= maxStreams:
+		refusal = errTooMany
 	default:
 		c.streams[r.key] = st
 		c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`,
 			string(closeWith(accepted, `}`)), `,"_meta":`, string(meta), `}}`))
 		return nil, nil
 	}
-	return r.errorResponse(err), nil // without Data, so no code of the user runs under the lock
+	return r.errorResponse(refusal), nil // without Data, so no code of the user runs under the lock
 }
 
 var errTooMany = coded(codeInternal, "Subscription limit reached: there are too many, or an id or a URI is too long")
@@ -1218,26 +1223,26 @@ var errTooMany = coded(codeInternal, "Subscription limit reached: there are too 
 // maxWatched bounds what one stream watches, and maxURI the bytes of each URI.
 const maxWatched, maxURI = 10_000, 8 << 10
 
-// watchURI adds a resource to what a stream watches. The caller must hold c.mu if the stream
-// has begun.
-func (st *stream) watchURI(uri string) *Error {
+// watchURI adds a resource to what a stream watches, and reports whether it watches it now. The caller must hold c.mu
+// if the stream has begun.
+func (st *stream) watchURI(uri string) (isWatched bool) {
 	what := topic{uri: uri}
-	if _, again := st.watched[what]; again {
-		return nil
+	_, isWatched = st.watched[what]
+	if !isWatched && len(st.watched) < maxWatched && len(uri) <= maxURI {
+		st.watched[what], isWatched = 0, true
 	}
-	if len(st.watched) >= maxWatched || len(uri) > maxURI {
-		return errTooMany
-	}
-	st.watched[what] = 0
-	return nil
+	return isWatched
 }
 
 // ---- begin ----
 
-// beginRequest queues r if MaxConcurrent handlers run, and starts the handler on a new goroutine
-// if others run. Otherwise it returns r, and the caller must run the handler. From here on r can
-// be cancelled, and is counted in the WaitGroup. If ctx has ended, the handler is replaced by the
-// error of that.
+// beginRequest counts r in the WaitGroup. From here on it can be cancelled. There are three ways to go on:
+//
+//	MaxConcurrent handlers run    r waits, until respond starts it
+//	other handlers run            r is started on a new goroutine
+//	no other handler runs         r is returned, and the caller must handle it
+//
+// If ctx has ended, the handler is replaced by the error of that, and r is returned.
 //
 // All of this happens under one lock. Otherwise the last request that runs could end in between, or ctx
 // could end and cancelHandlers could answer the requests that wait. A request that was queued after that
@@ -1250,15 +1255,16 @@ func (c *session) beginRequest(r *request) (inline *request) {
 	defer c.mu.Unlock()
 	c.requests[r.key] = r
 	hasEnded, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
-	if !hasEnded && limit > 0 && len(c.running) >= limit {
+	switch {
+	case hasEnded:
+		r.run = func(context.Context, *request) ([]byte, error) { return nil, r.notStarted() }
+	case limit > 0 && len(c.running) >= limit:
 		r.place = c.waiting.PushBack(r)
 		return nil
 	}
-	if hasEnded { // the caller then runs r as usual, so that it is answered and no longer counted
-		r.run = func(context.Context, *request) ([]byte, error) { return nil, r.notStarted() }
-	}
+	isAlone := len(c.running) == 0
 	c.running[r] = struct{}{}
-	if hasEnded || len(c.running) == 1 {
+	if isAlone || hasEnded {
 		return r
 	}
 	c.startRequest(r)
@@ -1329,46 +1335,49 @@ func (c *session) runHandler(r *request) []byte {
 //	nil, or the error of next    what the handler made: for a Result with IsError, a line and an error
 //	any other error              that error
 //	nil, without a next          -32603
+//
+// Intercept may call next on any goroutine, several times, and after it has returned. So there is one right to
+// call run. The first next takes it, and sends what run has returned to a channel. If no next has taken it when
+// Intercept returns, it is taken then, so that no later one can. Otherwise the result is received, which waits for
+// run.
 func (s *Server) intercepted(run responder) responder {
+	type result struct { // of run
+		line []byte
+		err  error
+	}
+	missing := result{err: coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
-		runReturned := false
-		var madeLine []byte // what run has returned, if it has
-		var madeErr error
-		var tooLate atomic.Bool      // no next may begin: one has begun, or Intercept has returned
-		ended := make(chan struct{}) // closed when the next that has begun ends
+		var rightIsTaken atomic.Bool
+		results := make(chan result, 1)
 		next := func(ctx context.Context) error {
-			begins := requestOf(ctx) == r && tooLate.CompareAndSwap(false, true)
-			if !begins {
+			mayRun := requestOf(ctx) == r && rightIsTaken.CompareAndSwap(false, true)
+			if !mayRun {
 				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 			}
-			defer close(ended)
+			made := missing // after a panic or Goexit, too
+			defer func() { results <- made }()
 			// Intercept's context may outlive the request, as one of context.WithoutCancel does; the handler's must not.
 			ctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
 			stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
 			defer stop()
-			madeLine, madeErr = run(ctx, r)
-			madeLine = bytes.Clone(madeLine) // Intercept may continue for long, and the buffer may be large
-			if madeErr != nil && madeErr == ctx.Err() {
-				madeErr = context.Cause(ctx) // which says more
+			made.line, made.err = run(ctx, r)
+			made.line = bytes.Clone(made.line) // Intercept may continue for long, and the buffer may be large
+			if made.err != nil && made.err == ctx.Err() {
+				made.err = context.Cause(ctx) // which says more
 			}
-			runReturned = true
-			return madeErr
+			return made.err
 		}
 		defer func() { // also after a panic
-			hasBegun := tooLate.Swap(true) // until now, only a next could set it
-			if hasBegun {
-				<-ended
+			made := missing
+			noneHasBegun := rightIsTaken.CompareAndSwap(false, true)
+			if !noneHasBegun {
+				made = <-results
 			}
-			switch {
-			case err == nil && !runReturned:
-				err = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-			case err == nil:
-				line, err = madeLine, madeErr
 			// If Intercept returns the error of a Result with IsError, the Result is sent. This library made that error, so ==
 			// cannot panic. A handler's error has no line and is not compared: == panics for some types.
-			case madeLine != nil && err == madeErr:
-				line = madeLine
+			if err == nil || made.line != nil && err == made.err {
+				line, err = made.line, made.err
 			}
 		}()
 		return nil, s.Intercept(ctx, next)
@@ -1570,24 +1579,25 @@ func badParams(what string) *Error {
 // toolResponse returns the response to a call of a tool. The parameter out points to
 // the handler's result, whose type s describes if it is not one of those below.
 func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
+	if dynamic, isAny := out.(*any); isAny { // the type of the value can differ from call to call
+		out, s = addressable(*dynamic), nil
+	}
+	// A string is the text of the result, and so are bytes. But a tool with an output schema sends them like any other
+	// value: the string that an Out of any holds as it is, and bytes as base64.
+	if r.item.output == nil {
+		switch out := out.(type) {
+		case *string:
+			return r.textResponse(*out, nil, false), nil
+		case *[]byte:
+			if !utf8.Valid(*out) {
+				return nil, r.unsendable(errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"))
+			}
+			return r.textResponse(string(*out), nil, false), nil
+		}
+	}
 	switch out := out.(type) {
-	case *any: // the type of the value can differ from call to call
-		return r.toolResponse(addressable(*out), nil)
 	case *struct{}:
 		return r.resultResponse(&Result{})
-	case *string:
-		if r.item.output == nil {
-			return r.textResponse(*out, nil, false), nil
-		}
-		// Out is any, which addTool allows, and the string is structured output.
-	case *[]byte:
-		switch {
-		case r.item.output != nil: // as base64, which the output schema describes
-		case utf8.Valid(*out):
-			return r.textResponse(string(*out), nil, false), nil
-		default:
-			return nil, r.unsendable(errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"))
-		}
 	case *Content:
 		return r.resultResponse(&Result{Content: []Content{*out}})
 	case *[]Content:
@@ -1637,7 +1647,7 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 		content = []Content{Text(string(structured))}
 	}
 	b := join(r.beginResponse(), `"content":[`)
-	var text []byte // what Server.Intercept sees of an error
+	var text []byte // of the error that Server.Intercept sees
 	for _, c := range content {
 		if b, err = r.rev.appendContent(b, c); err != nil {
 			return nil, r.unsendable(err)
@@ -1646,11 +1656,11 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 			text = join(text, c.Text, "\n")
 		}
 	}
+	line := r.endResponse(appendStructured(closeWith(b, `],`), structured, res.IsError, r.rev), meta)
 	if res.IsError {
-		err = errors.New(strings.TrimSpace(string(text)))
+		return line, errors.New(strings.TrimSpace(string(text)))
 	}
-	b = appendStructured(closeWith(b, `],`), structured, res.IsError, r.rev)
-	return r.endResponse(b, meta), err
+	return line, nil
 }
 
 var errNoOutput = errors.New("there is no structured output, or it is not an object, as the output schema promises")
@@ -1670,38 +1680,34 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	return r.endResponse(copyMembersExcept(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
-// outcome returns the response to r after its handler has returned line or err. If the handler has asked
-// questions, they are sent if err is ErrInputRequired and is not an *Error. Otherwise they are lost, unless r
-// has ended. The first row that fits applies:
+// outcome returns the response to r after its handler has returned line or err. A handler that has asked questions
+// must return ErrInputRequired, and not joined with an *Error. The first row that fits applies:
 //
-//	a line, and no lost question  the line
-//	questions that are sent       the questions
-//	an *Error                     an error response: an answer would not change it
-//	anything else                 a failure with the text of err
+//	questions, and ErrInputRequired  the questions
+//	questions, and r has not ended   a failure with the text of err, if any, and a hint for the handler's author
+//	a line                           the line
+//	an *Error                        an error response
+//	any other error                  a failure with its text
 //
-// If a question is lost, a hint for the author of the handler is reported, and added to the text of a failure.
+// In the second row, an *Error stays as it is, because an answer would not change it, and the hint is only reported.
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
-	now := r.rounds
+	asked := r.rounds
 	r.session.mu.Unlock()
-	// Questions are sent also if r has ended, because a client that has closed its end may still read.
-	sendsQuestions := len(now.questions) > 0 && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error))
-	isLost := len(now.questions) > 0 && !sendsQuestions && r.ctx.Err() == nil
+	hasAsked := len(asked.questions) > 0
 	switch {
-	case line != nil && !isLost:
-		return line
-	case sendsQuestions:
-		return r.inputRequired(now)
-	}
-	// The cause says more. Only its text is sent, because an *Error that ended ctx is not meant for the host.
-	if err != nil && err == r.ctx.Err() {
-		err = errors.New(context.Cause(r.ctx).Error())
-	}
-	if isLost {
-		hint := "the handler dropped the error of " + askFunctions[now.questions[0].method] +
+	case hasAsked && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error)):
+		return r.inputRequired(asked) // also if r has ended, because a client that has closed its end may still read
+	case hasAsked && r.ctx.Err() == nil:
+		hint := "the handler dropped the error of " + askFunctions[asked.questions[0].method] +
 			", so the question was not sent: return that error, or wrap it with %w"
 		r.session.logf("%v: %s", r, hint)
 		err = errors.Join(err, errors.New(hint))
+	case line != nil:
+		return line
+	case err == r.ctx.Err():
+		// The cause says more. Only its text is sent, because an *Error that ended ctx is not meant for the host.
+		err = errors.New(context.Cause(r.ctx).Error())
 	}
 	var fault *Error
 	// Older revisions have no code for a capability that the client lacks, so that is a failure like any other.
@@ -1875,27 +1881,28 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 // answerTo returns the client's answer to a question of the modern era. If the client has not answered it
 // yet, it is sent with the result of this round, and answerTo returns ErrInputRequired.
 func (r *request) answerTo(method, params string) (json.RawMessage, error) {
-	sum, c := r.checksum(method, params), r.session
+	c, sum := r.session, r.checksum(method, params)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// An answer is never used for two questions: the key has the number of answers that this run of
-	// the handler has taken for equal ones. Only questions for roots may take the same answer.
-	key := sum + "-" + strconv.Itoa(r.rounds.used[sum]) // used and Answers are nil, which is empty, if no answers were sent
-	if answer, ok := r.rounds.Answers[key]; ok {
-		if r.rounds.fresh[key] {
-			r.rounds.Idle = 0
+	now := &r.rounds
+	// The number makes the keys of equal questions differ, so that no answer is used for two of them.
+	key := sum + "-" + strconv.Itoa(now.used[sum])
+	answer, isAnswered := now.Answers[key]
+	switch {
+	case isAnswered:
+		if now.fresh[key] {
+			now.Idle = 0
 		}
-		if method != "roots/list" {
-			r.rounds.used[sum]++
+		if method != "roots/list" { // equal questions for roots have the same answer
+			now.used[sum]++
 		}
 		return bytes.Clone(answer), nil
-	}
-	if c.open.Err() != nil {
+	case c.open.Err() != nil:
 		return nil, context.Cause(c.open)
 	}
 	// Of equal questions without an answer one is sent. The next one is asked when the first has its answer.
-	if !slices.ContainsFunc(r.rounds.questions, func(o inputRequest) bool { return o.key == key }) {
-		r.rounds.questions = append(r.rounds.questions, inputRequest{key, method, params})
+	if !slices.ContainsFunc(now.questions, func(o inputRequest) bool { return o.key == key }) {
+		now.questions = append(now.questions, inputRequest{key, method, params})
 	}
 	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, method)
 }
@@ -1910,7 +1917,8 @@ func (r *request) answerTo(method, params string) (json.RawMessage, error) {
 // If r has already been answered or cancelled, nothing is sent, and the context of r ends in a moment.
 func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	c.turn.pass() // this goroutine may have lent the turn to read, and the response must be read
-	id, call := "", make(chan reply, 1)
+	call := make(chan reply, 1)
+	var id string // of the question, if one is sent; no question has the id ""
 	c.mu.Lock()
 	switch {
 	case c.open.Err() != nil:
@@ -1933,7 +1941,7 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 		a.err = context.Cause(r.ctx)
 	}
 	c.mu.Lock()
-	c.withdrawLocked(id)
+	c.withdrawLocked(id) // if the client has not responded
 	c.mu.Unlock()
 	c.out.start()
 	return bytes.Clone(a.result), a.err
@@ -2052,13 +2060,15 @@ func (c *session) sendChange(what topic) {
 // caller must hold c.mu.
 func (c *session) sendChangeLocked(what topic) {
 	for _, st := range c.streams {
-		sent, watched := st.watched[what]
-		if !watched || sent > c.lastResponse && c.out.isQueued(sent) {
+		sent, isWatched := st.watched[what]
+		isAnnounced := sent > c.lastResponse && c.out.isQueued(sent)
+		if !isWatched || isAnnounced {
 			continue
 		}
 		b := join(nil, `{"jsonrpc":"2.0","method":"notifications/`, cmp.Or(what.list, "resources/updated"), `",`)
-		params := optionalMember(rawMember(nil, "_meta", st.meta), "uri", what.uri)
-		if params != nil {
+		params := rawMember(nil, "_meta", st.meta)       // nothing in the legacy session
+		params = optionalMember(params, "uri", what.uri) // nothing for a list
+		if len(params) > 0 {
 			b = join(b, `"params":{`, string(closeWith(params, `},`)))
 		}
 		st.watched[what] = c.out.enqueue(closeWith(b, `}`))
@@ -2119,8 +2129,8 @@ type lineReader struct {
 	limit int // maximum bytes of a line
 
 	buf      bytes.Buffer    // read and not yet returned
-	seen     int             // the first bytes of buf, which hold no newline
-	skipping bool            // buf continues a line that is longer than limit
+	searched int             // the first bytes of buf, which hold no newline
+	skipping bool            // buf continues a line that was longer than limit, of which the beginning has been returned
 	err      error           // of the last Read
 	ahead    chan readResult // receives the result of the Read ahead; nil if there is none
 }
@@ -2133,31 +2143,33 @@ type readResult struct {
 
 // nextLine returns the next line without its newline, or nil if there is no whole
 // line. If r has ended, what follows the last newline is a line too. When all lines
-// have been returned, err is the error of r. If a line is longer than limit, nextLine
-// returns what has been read of it, which is longer than limit as well.
+// have been returned, err is the error of r. Of a line that is longer than limit, nextLine
+// returns at least so much that it is longer than limit as well, and skips the rest.
 func (l *lineReader) nextLine() (line []byte, err error) {
 	if l.skipping {
 		_, rest, ended := bytes.Cut(l.buf.Bytes(), []byte("\n")) // without a newline, nothing is left
 		l.skipping = !ended
 		l.next(l.buf.Len() - len(rest))
 	}
-	n := bytes.IndexByte(l.buf.Bytes()[l.seen:], '\n')
+	n := bytes.IndexByte(l.buf.Bytes()[l.searched:], '\n')
 	switch {
 	case n >= 0:
-		return bytes.Clone(bytes.TrimSuffix(l.next(l.seen+n+1), []byte("\n"))), nil
-	case l.buf.Len() > l.limit || l.err != nil && l.buf.Len() > 0:
-		l.skipping = l.buf.Len() > l.limit
+		return bytes.Clone(bytes.TrimSuffix(l.next(l.searched+n+1), []byte("\n"))), nil
+	case l.buf.Len() > l.limit:
+		l.skipping = true
+		return bytes.Clone(l.next(l.buf.Len())), nil
+	case l.err != nil && l.buf.Len() > 0:
 		return bytes.Clone(l.next(l.buf.Len())), nil
 	case l.err != nil:
 		return nil, l.err
 	}
-	l.seen = l.buf.Len()
+	l.searched = l.buf.Len()
 	return nil, nil
 }
 
 // next removes n bytes from buf. They are valid until the next Read.
 func (l *lineReader) next(n int) []byte {
-	l.seen = 0
+	l.searched = 0
 	return l.buf.Next(n)
 }
 
@@ -2181,8 +2193,7 @@ func (l *lineReader) readMore() {
 
 // readAhead starts a goroutine that reads once, unless one is reading, r has ended, or
 // outputBound bytes were read ahead. The caller passes what it receives from l.ahead to add.
-// readAhead returns the error of the last Read.
-func (l *lineReader) readAhead() error {
+func (l *lineReader) readAhead() {
 	if l.ahead == nil && l.err == nil && l.buf.Len() < outputBound {
 		ahead := make(chan readResult, 1) // so that the goroutine ends even if no goroutine receives
 		l.ahead = ahead
@@ -2192,7 +2203,6 @@ func (l *lineReader) readAhead() error {
 			ahead <- readResult{data[:n], err}
 		}()
 	}
-	return l.err
 }
 
 // add records the result of a Read.
