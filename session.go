@@ -388,30 +388,29 @@ const (
 const maxInline, longText = time.Millisecond, 256 << 10
 
 // A turn is the right to read and parse. One goroutine holds it, or it is lent while that goroutine does work that
-// may take long, which is to run a handler or to write:
+// may take long, which is to run a handler or to write. A loan ends in one of these ways:
 //
-//	held ── lend ──▶ lent ─┬─ the work is done ───────────────▶ held by the goroutine that has done it
-//	                       ├─ the work takes too long ────────▶ held by a new goroutine
-//	                       ├─ a handler asks the client (pass) ▶ the same
-//	                       └─ a handler calls runtime.Goexit ─▶ the same
+//	the work is done                 the goroutine that has done it holds the turn again
+//	the work takes too long          a new goroutine holds the turn
+//	the work calls pass              the same; a handler that waits for the client does this
+//	the work calls runtime.Goexit    the same
 //
-// The timer is the only state: it runs while the turn is lent. Each loan ends once, with the timer: it fires, or
-// Stop returns true, which it does to one caller. It does not matter which goroutine has begun the loan. For example:
+// The timer is the only state: it runs while the turn is lent. Each loan ends once, because the timer either fires
+// or is stopped, and Stop returns true to one caller. It does not matter whose loan that caller ends. For example:
 //
 //	A lends the turn for a slow handler.
 //	The timer fires, and starts B.
-//	B reads, and lends the turn for a handler of its own.
+//	B reads, and lends the turn for another handler.
 //	A's handler returns. A stops the timer, which ends the loan of B, and reads on.
-//	B's handler returns. The timer does not run, so B has no turn, and ends.
+//	B's handler returns. The timer does not run, so B does not get the turn, and ends.
 //
-// If A has lent the turn again by then, B stops the timer and reads on, and A ends after its second handler. Two
-// goroutines never read at once.
+// If A has lent the turn again by then, B stops the timer and reads on. So two goroutines never read at once.
 //
 // No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only reads, a
 // small call takes three times the CPU and the time. The WaitGroup counts one for the turn, held or lent.
 type turn struct {
-	readLines func()      // runs on a goroutine that gets the turn
-	timer     *time.Timer // starts such a goroutine
+	readLines func()      // runs on a new goroutine that gets the turn
+	timer     *time.Timer // starts this goroutine
 }
 
 // newTurn returns a turn that the caller holds.
@@ -422,13 +421,19 @@ func newTurn(readLines func()) turn {
 }
 
 // lend runs work while the turn is lent, and reports whether the caller holds the turn again. Only the holder may
-// call it. The line that the work is for has size bytes. If work calls runtime.Goexit, a new goroutine gets the turn,
-// because this one ends.
+// call it. The line that the work is for has size bytes. If work calls runtime.Goexit, which ends this goroutine, a
+// new one gets the turn.
 func (t *turn) lend(size int, work func()) (isHeld bool) {
 	// A long line takes time to parse, so its handler gets more time.
 	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4)))
-	defer t.pass() // for Goexit; after Stop it does nothing
+	returned := false
+	defer func() {
+		if !returned {
+			t.pass()
+		}
+	}()
 	work()
+	returned = true
 	return t.timer.Stop()
 }
 
@@ -442,9 +447,9 @@ func (t *turn) pass() {
 // ---- read ----
 
 // readLines reads and accepts messages. It runs on the goroutine that has the turn to
-// read, and returns when the turn has passed to another goroutine, r has ended or the
-// writer was stopped. The WaitGroup counts the turn, so readLines calls Done only if the
-// turn ends with it.
+// read, and returns when the turn has passed to another goroutine, or when r has ended or the
+// writer was stopped. In these two cases nothing is read any more, so the WaitGroup need not
+// count the turn.
 //
 // The responses to requests that this goroutine serves are not written one by one.
 // They are written together before it waits for input, or before the next line if a
@@ -452,7 +457,7 @@ func (t *turn) pass() {
 // waits for a response does not wait long. The write may block, so the turn is lent
 // meanwhile: input is read even if the client does not read.
 func (c *session) readLines() {
-	defer c.out.flush() // what this goroutine has queued, if the turn has passed on, also because of Goexit
+	defer c.out.flush() // if the turn has passed on, also after a handler has called runtime.Goexit
 	began := time.Now()
 	for !c.out.isStopped() {
 		c.waitForRoom()
@@ -475,7 +480,7 @@ func (c *session) readLines() {
 			return
 		default:
 			isCounted := c.readInput()
-			if !isCounted {
+			if !isCounted { // the session has ended
 				return
 			}
 			began = time.Now()
@@ -1262,9 +1267,8 @@ func (c *session) beginRequest(r *request) (inline *request) {
 		r.place = c.waiting.PushBack(r)
 		return nil
 	}
-	isAlone := len(c.running) == 0
 	c.running[r] = struct{}{}
-	if isAlone || hasEnded {
+	if isAlone := len(c.running) == 1; isAlone || hasEnded {
 		return r
 	}
 	c.startRequest(r)
@@ -1579,9 +1583,6 @@ func badParams(what string) *Error {
 // toolResponse returns the response to a call of a tool. The parameter out points to
 // the handler's result, whose type s describes if it is not one of those below.
 func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
-	if dynamic, isAny := out.(*any); isAny { // the type of the value can differ from call to call
-		out, s = addressable(*dynamic), nil
-	}
 	// A string is the text of the result, and so are bytes. But a tool with an output schema sends them like any other
 	// value: the string that an Out of any holds as it is, and bytes as base64.
 	if r.item.output == nil {
@@ -1596,6 +1597,8 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 		}
 	}
 	switch out := out.(type) {
+	case *any: // the type of the value can differ from call to call, so it is not described
+		return r.toolResponse(addressable(*out), nil)
 	case *struct{}:
 		return r.resultResponse(&Result{})
 	case *Content:
@@ -2155,16 +2158,15 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 	switch {
 	case n >= 0:
 		return bytes.Clone(bytes.TrimSuffix(l.next(l.searched+n+1), []byte("\n"))), nil
-	case l.buf.Len() > l.limit:
-		l.skipping = true
-		return bytes.Clone(l.next(l.buf.Len())), nil
-	case l.err != nil && l.buf.Len() > 0:
-		return bytes.Clone(l.next(l.buf.Len())), nil
-	case l.err != nil:
+	case l.err != nil && l.buf.Len() == 0:
 		return nil, l.err
+	case l.err == nil && l.buf.Len() <= l.limit:
+		l.searched = l.buf.Len()
+		return nil, nil
 	}
-	l.searched = l.buf.Len()
-	return nil, nil
+	// This is the last line, or the beginning of a line that is too long.
+	l.skipping = l.buf.Len() > l.limit
+	return bytes.Clone(l.next(l.buf.Len())), nil
 }
 
 // next removes n bytes from buf. They are valid until the next Read.
@@ -2221,16 +2223,17 @@ func (l *lineReader) add(more readResult) {
 // was written. Lines are written whole, in order, and by one goroutine at a time.
 // After finish no Write begins, but one may still be in progress.
 //
-// This is who writes. A goroutine that reads or handles requests calls flush before it waits for
-// input, and before it ends: so the responses are written, and whatever the reader has queued. In any other
-// place, the goroutine that has queued a line calls start, because it must not block.
+// There is one rule for who writes what is queued. A goroutine that reads or handles requests calls flush
+// before it waits for input, and before it ends. So the functions that these goroutines run only queue their
+// responses. A function that queues a line for a handler, or on any other goroutine, calls start afterwards,
+// which does not block.
 type lineWriter struct {
 	w       io.Writer
 	onError func(error) // is called with an error of w
 
 	mu      sync.Mutex // guards the fields below; not held during a Write
 	buf     []byte     // the queue: whole lines; nil if it is empty
-	spare   []byte     // an empty buffer of an earlier line, for the next one; nil if there is none
+	spare   []byte     // an empty buffer for the next line, of a line that was copied or written; nil if there is none
 	added   int64      // bytes that were ever queued
 	written int64      // of these, bytes that were written, or lost to an error
 	writing bool       // a goroutine has the turn to write
@@ -2272,7 +2275,7 @@ func (w *lineWriter) enqueue(line []byte) (end int64) {
 	return w.added
 }
 
-// start is flush on a new goroutine.
+// start is flush on a new goroutine, so it does not block.
 func (w *lineWriter) start() {
 	if w.acquire() {
 		go w.writeAll()
@@ -2322,13 +2325,11 @@ func (w *lineWriter) writeAll() {
 			w.onError(err)
 		}
 		w.mu.Lock()
-		// After an error, w may still use b. Of two buffers, the larger is kept.
-		if err == nil && cap(b) > cap(w.spare) && cap(b) <= keepBuffer {
-			w.spare = b[:0]
-		}
 		w.written += int64(len(b))
-		if err != nil {
+		if err != nil { // then w may still use b
 			w.stopped, w.buf = true, nil
+		} else if cap(b) > cap(w.spare) && cap(b) <= keepBuffer { // of two buffers, the larger is kept
+			w.spare = b[:0]
 		}
 		w.wakeLocked()
 	}
