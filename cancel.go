@@ -214,24 +214,25 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		case <-time.After(c.srv.CancelDelay):
 		}
 	}
-	if cause == ErrClosed { // and not what has ended ctx since: the client has closed its end
+	if cause == ErrClosed { // the client has closed its end; what has ended ctx since does not count
 		c.out.hold()
 	}
 	deadline := time.Now().Add(cmp.Or(max(0, c.srv.WaitDelay), time.Second))
-	cancelled := make(chan struct{}) // closed when cancelHandlers has returned, and the WaitGroup counts nothing
-	go func() {                      // so that the wait does not take longer if there are many handlers
+	ended := make(chan struct{}) // closed when cancelHandlers has returned and the WaitGroup counts nothing
+	// Not on this goroutine, because cancelHandlers takes long if there are many.
+	go func() {
 		c.cancelHandlers(cause)
 		<-idle
-		close(cancelled)
+		close(ended)
 	}()
-	waitFor(cancelled, time.Until(deadline))
+	waitFor(ended, time.Until(deadline))
 	unfinished := c.listUnfinished() // requests that remain are named, and not waited for any more
 	// Not deadline.Add(graceTime), because the deadline may be long ago: a busy machine has not run this
 	// goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	isIdle := false
+	hasEnded := false
 	if len(unfinished) == 0 { // the reader, or goroutines that are about to end, may still be running
-		isIdle = waitFor(cancelled, time.Until(lastMoment))
+		hasEnded = waitFor(ended, time.Until(lastMoment))
 	}
 	isWritten := c.out.finish(time.Until(lastMoment))
 	c.srv.removeSession(c) // so that nothing is sent on the channel when it has been closed
@@ -241,8 +242,8 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	c.mu.Unlock()
 	waitFor(printed, time.Until(deadline)) // not longer, because a log that is not read may block for ever
 	switch {
-	case len(unfinished) > 0:
-	case !isIdle:
+	case len(unfinished) > 0: // requests
+	case !hasEnded:
 		unfinished = append(unfinished, "a message was still being read")
 	case !isWritten:
 		unfinished = append(unfinished, "the client did not read all responses in time")
