@@ -68,8 +68,9 @@ type Handler struct {
 	// NewHandler sets 256.
 	MaxRequests int
 
-	requests atomic.Int64    // that are served now
-	open     context.Context // ends when Close is called
+	requests atomic.Int64             // that are served now
+	tools    atomic.Pointer[toolList] // of the last tools/list
+	open     context.Context          // ends when Close is called
 	close    context.CancelCauseFunc
 }
 
@@ -123,13 +124,9 @@ func (h *Handler) isAllowed(host string) bool {
 
 // refuse sends an error response of the handler's own. id is the raw id of the message, or nil.
 func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int, text string) {
-	if len(id) == 0 || !strings.Contains(`"-0123456789`, string(id[:1])) {
-		id = json.RawMessage("null")
-	}
-	message, _ := json.Marshal(text)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, message)
+	w.Write(errorResponse(id, errorObject(code, text)))
 }
 
 // servePost serves a POST, which holds one message.
@@ -140,7 +137,7 @@ func (h *Handler) servePost(w http.ResponseWriter, r *http.Request) {
 	meta := members(params["_meta"])
 	revision := cmp.Or(r.Header.Get("MCP-Protocol-Version"), "2025-03-26")
 	modern := meta[keyVersion] != nil || method != "initialize" && !slices.Contains(olderRevisions, revision)
-	wrong := wrongHeader(r.Header, meta[keyVersion], method, params)
+	wrong := wrongHeader(r.Header, modern && id != nil, meta[keyVersion], method, params)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		refuse(w, http.StatusRequestEntityTooLarge, nil, -32600, "the body is longer than "+strconv.Itoa(maxBody)+" bytes")
@@ -151,29 +148,49 @@ func (h *Handler) servePost(w http.ResponseWriter, r *http.Request) {
 	case m["method"] == nil:
 		refuse(w, http.StatusBadRequest, nil, -32600, "the body must be one request or notification: "+
 			"batches are not served, and there are no sessions, so no client is asked or may respond")
+	case wrong != "":
+		refuse(w, http.StatusBadRequest, id, codeMismatch, mismatch(wrong))
 	case id == nil: // without a session no notification has an effect
 		w.WriteHeader(http.StatusAccepted)
-	case modern && wrong != "":
-		refuse(w, http.StatusBadRequest, id, codeMismatch, wrong)
 	case !modern && slices.Contains(sessionMethods, method):
 		refuse(w, http.StatusOK, id, -32601, "Method not found: "+method+" needs a session, which this server does not have; revision 2026-07-28 needs none")
 	default:
 		x := &exchange{w: w, id: id, method: method, modern: modern}
-		line := append(bytes.ReplaceAll(body, []byte("\n"), []byte(" ")), '\n') // in JSON, a newline is only space
-		switch {
-		case modern && method == "tools/call":
-			h.serve(r.Context(), x, listTools(meta), line, func(list []byte) string { return wrongArgument(r.Header, list, params) })
-		case !modern && method != "initialize":
-			h.serve(r.Context(), x, initialize(revision), line, func([]byte) string { return "" })
-		default:
-			h.serve(r.Context(), x, nil, line, nil)
+		if method == "tools/call" && (modern || len(paramHeaders(r.Header)) > 0) {
+			x.steps = append(x.steps, step{request: listTools(meta, modern), check: func(list []byte) json.RawMessage {
+				return h.checkCall(list, r.Header, modern, params)
+			}})
 		}
+		if !modern && method != "initialize" {
+			x.steps = append(x.steps, step{request: initialize(revision)})
+		}
+		line := append(bytes.ReplaceAll(body, []byte("\n"), []byte(" ")), '\n') // in JSON, a newline is only space
+		h.serve(r.Context(), x, line)
 	}
 }
 
-// serve runs Serve with a request as its input, and sends its output. If check is not nil, opening
-// is served first: check takes the response to it, and returns "" or why the request is refused.
-func (h *Handler) serve(ctx context.Context, x *exchange, opening, request []byte, check func(response []byte) string) {
+// checkCall returns the error of a call that is refused, or nil. list is the response to tools/list.
+func (h *Handler) checkCall(list []byte, header http.Header, modern bool, params map[string]json.RawMessage) json.RawMessage {
+	tools := h.tools.Load()
+	if tools == nil || !bytes.Equal(tools.line, list) { // decoding a long list takes time
+		tools = parseTools(list)
+		h.tools.Store(tools)
+	}
+	name := text(params["name"])
+	arguments, isListed := tools.arguments[name]
+	switch wrong := wrongArgument(header, modern, arguments, params["arguments"]); {
+	case modern && tools.failure != nil:
+		return tools.failure
+	case modern && !isListed && name != "": // the headers that it needs are not known
+		return errorObject(-32602, fmt.Sprintf("Unknown tool: %.100s (tools/list does not name it)", name))
+	case wrong != "":
+		return errorObject(codeMismatch, mismatch(wrong))
+	}
+	return nil
+}
+
+// serve runs Serve with the requests of x.steps and then the client's as its input, and sends its output.
+func (h *Handler) serve(ctx context.Context, x *exchange, request []byte) {
 	control := http.NewResponseController(x.w)
 	control.SetReadDeadline(time.Time{})
 	control.SetWriteDeadline(time.Time{})
@@ -181,42 +198,57 @@ func (h *Handler) serve(ctx context.Context, x *exchange, opening, request []byt
 	defer cancel(nil)
 	stop := context.AfterFunc(h.open, func() { cancel(context.Cause(h.open)) })
 	defer stop()
-	opened, open := context.WithCancel(context.Background())
-	answered, answer := context.WithCancel(context.Background())
-	x.check, x.open, x.answer = check, open, answer
-	if check == nil {
-		open()
+	served, end := context.WithCancel(context.Background())
+	var input []io.Reader
+	for i := range x.steps {
+		taken, take := context.WithCancelCause(served)
+		x.steps[i].take = take
+		input = append(input, bytes.NewReader(x.steps[i].request), gate{taken})
 	}
+	answered, answer := context.WithCancel(served)
+	x.answer = answer
+	input = append(input, bytes.NewReader(request), gate{answered})
 	go x.keepOpen(answered)
-	err := h.Serve(ctx, io.MultiReader(bytes.NewReader(opening), gate{opened}, bytes.NewReader(request), gate{answered}), x)
+	err := h.Serve(ctx, io.MultiReader(input...), x)
 	if err != nil {
 		log.Print(err)
 	}
 	x.end()
-	open()
-	answer()
+	end()
 }
 
-// A gate is a part of Serve's input that holds nothing, and ends when its context ends.
+// A step is a request that the Handler makes before that of the client, on whose response the
+// client's may depend.
+type step struct {
+	request []byte
+	check   func(response []byte) json.RawMessage // returns the error of the client's request, or nil; may be nil
+	take    context.CancelCauseFunc               // ends the gate that follows request in the input of Serve
+}
+
+// A gate is a part of Serve's input that holds nothing, and ends when its context ends. If that has
+// a cause, the whole input ends.
 type gate struct{ context.Context }
 
 func (g gate) Read([]byte) (int, error) {
 	<-g.Done()
+	if cause := context.Cause(g); cause != context.Canceled {
+		return 0, cause
+	}
 	return 0, io.EOF
 }
 
 // An exchange sends what Serve writes during one POST: the response as JSON, or a stream of events
 // if other messages come before the response.
 type exchange struct {
-	id           json.RawMessage
-	method       string
-	modern       bool   // the client is one of 2026-07-28
-	open, answer func() // end the gates in the input of Serve
+	id     json.RawMessage
+	method string
+	modern bool   // the client is one of 2026-07-28
+	answer func() // ends the last gate in the input of Serve
 
-	mu    sync.Mutex                   // guards the fields below; held while a message is sent
-	check func(response []byte) string // takes the response to the opening; nil after it
-	w     http.ResponseWriter          // nil after the response
-	begun bool                         // a stream of events was begun
+	mu    sync.Mutex          // guards the fields below; held while a message is sent
+	steps []step              // whose responses have not come
+	w     http.ResponseWriter // nil after the response
+	begun bool                // a stream of events was begun
 }
 
 // keepOpen sends a comment after each keepAlive in which no message is being sent, so that the
@@ -268,41 +300,53 @@ func (x *exchange) send(line []byte) error {
 	if x.w == nil {
 		return io.ErrClosedPipe
 	}
-	if x.check != nil { // a list of tools is long, so it is not taken apart below
-		wrong := x.check(line)
-		x.check = nil
-		if wrong == "" {
-			x.open()
-			return nil
-		}
-		refuse(x.w, http.StatusBadRequest, x.id, codeMismatch, wrong)
-		x.w = nil
-		return io.ErrClosedPipe // so Serve ends, and does not read the request
+	if len(x.steps) > 0 { // a list of tools is long, so it is not taken apart below
+		return x.takeStep(line)
 	}
 	m := members(line)
 	if m["method"] != nil {
 		return x.sendEvent("event: message\ndata: " + string(line) + "\n")
 	}
-	err := x.sendResponse(line, m)
-	x.w = nil
+	status := http.StatusOK
+	if x.modern {
+		status = statusOf(members(m["error"])["code"])
+	} else {
+		line = withoutSession(x.method, line, m)
+	}
+	err := x.sendResponse(line, status)
 	x.answer()
 	return err
 }
 
-// sendResponse sends the last message. The caller must hold x.mu.
-func (x *exchange) sendResponse(line []byte, m map[string]json.RawMessage) error {
-	if !x.modern {
-		line = withoutSession(x.method, line, m)
+// takeStep takes the response to the first of x.steps. The caller must hold x.mu.
+func (x *exchange) takeStep(response []byte) error {
+	first := x.steps[0]
+	x.steps = x.steps[1:]
+	var failure json.RawMessage
+	if first.check != nil {
+		failure = first.check(response)
 	}
+	if failure == nil {
+		first.take(nil)
+		return nil
+	}
+	first.take(io.ErrClosedPipe) // so Serve ends, and does not read the request
+	return x.sendResponse(errorResponse(x.id, failure), statusOf(members(failure)["code"]))
+}
+
+// sendResponse sends the last message. status has no effect in a stream of events, which has sent
+// one. The caller must hold x.mu.
+func (x *exchange) sendResponse(line []byte, status int) (err error) {
 	if x.begun {
-		return x.sendEvent("event: message\ndata: " + string(line) + "\n")
+		err = x.sendEvent("event: message\ndata: " + string(line) + "\n")
+	} else {
+		x.w.Header().Set("Content-Type", "application/json")
+		x.w.Header().Set("Content-Length", strconv.Itoa(len(line)))
+		x.w.WriteHeader(status)
+		err = x.write(line)
 	}
-	x.w.Header().Set("Content-Type", "application/json")
-	x.w.Header().Set("Content-Length", strconv.Itoa(len(line)))
-	if x.modern {
-		x.w.WriteHeader(statusOf(members(m["error"])["code"]))
-	}
-	return x.write(line)
+	x.w = nil
+	return err
 }
 
 // sendEvent sends one event of a stream. The caller must hold x.mu.

@@ -171,8 +171,12 @@ func (s *site) modern(method, params string) *answer {
 	if params != "" {
 		params += ","
 	}
+	headers := []string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: " + method}
+	if p.Name+p.URI != "" {
+		headers = append(headers, "Mcp-Name: "+p.Name+p.URI)
+	}
 	return s.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":{%s%s}}`, method, params, meta),
-		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: "+method, "Mcp-Name: "+p.Name+p.URI)
+		headers...)
 }
 
 // is checks the status and the whole body.
@@ -247,11 +251,18 @@ func TestModern(t *testing.T) {
 	})
 }
 
-// The headers of 2026-07-28 must repeat the body.
+// In every revision, each header that is there must repeat the body. In 2026-07-28 some are required.
 func TestHeaders(t *testing.T) {
 	const list = `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`
 	const call = `{"jsonrpc":"2.0","id":"7","method":"tools/call","params":{"name":"echo",` + meta + `}}`
 	const version, tools = "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call"
+	const olderCall = `{"jsonrpc":"2.0","id":"7","method":"tools/call","params":{"name":"echo"}}`
+	const olderRead = `{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"x://a","name":"x://b"}}`
+	const opening = `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
+	const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	const task = `{"jsonrpc":"2.0","id":7,"method":"tasks/get","params":{"taskId":"t","name":"n",` + meta + `}}`
+	const older = "MCP-Protocol-Version: 2025-11-25"
 	mismatched := func(id, header string) string {
 		return `"id":` + id + `,"error":{"code":-32020,"message":"Header mismatch: ` + header + " is missing"
 	}
@@ -293,6 +304,39 @@ func TestHeaders(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, []string{version, "Mcp-Method: tools/list"}, 400, "-32602"},
 		{`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, []string{"MCP-Protocol-Version: 1900-01-01"}, 400, mismatched("7", "Mcp-Method")},
 		{`{"jsonrpc":"2.0","method":"notifications/cancelled"}`, []string{version}, 202, ""},
+		{list, []string{version, "Mcp-Method: tools/list", "Mcp-Name: echo"}, 400, mismatched("7", "Mcp-Name")},
+		{list, []string{version, "Mcp-Method: tools/list", "Mcp-Param-Region: eu"}, 400, mismatched("7", "Mcp-Param-Region")},
+		{task, []string{version, "Mcp-Method: tasks/get"}, 404, "-32601"},
+		{task, []string{version, "Mcp-Method: tasks/get", "Mcp-Name: t"}, 404, "-32601"},
+		{task, []string{version, "Mcp-Method: tasks/get", "Mcp-Name: n"}, 400, mismatched("7", "Mcp-Name")},
+		{strings.ReplaceAll(call, "2026-07-28", "2099-01-01"), []string{"MCP-Protocol-Version: 2099-01-01", tools, "Mcp-Name: echo"}, 400, "-32022"},
+
+		{olderCall, nil, 200, "done"},
+		{olderCall, []string{older, tools, "Mcp-Name: echo"}, 200, "done"},
+		{olderCall, []string{older, "Mcp-Name: slow"}, 400, mismatched(`"7"`, "Mcp-Name")},
+		{olderCall, []string{"Mcp-Name: slow"}, 400, mismatched(`"7"`, "Mcp-Name")},
+		{olderCall, []string{older, "MCP-NAME: slow"}, 400, mismatched(`"7"`, "Mcp-Name")},
+		{olderCall, []string{older, "Mcp-Name: "}, 400, mismatched(`"7"`, "Mcp-Name")},
+		{olderCall, []string{older, "Mcp-Name: echo", "Mcp-Name: echo"}, 400, mismatched(`"7"`, "Mcp-Name")},
+		{olderCall, []string{older, "Mcp-Name: echo, echo"}, 400, mismatched(`"7"`, "Mcp-Name")},
+		{olderCall, []string{older, "Mcp-Name: =?base64?ZWNobw==?="}, 200, "done"},
+		{olderCall, []string{older, "Mcp-Name: =?base64?c2xvdw==?="}, 400, mismatched(`"7"`, "Mcp-Name")},
+		{olderCall, []string{older, "Mcp-Method: tools/list"}, 400, mismatched(`"7"`, "Mcp-Method")},
+		{olderCall, []string{older, "Mcp-Method: "}, 400, mismatched(`"7"`, "Mcp-Method")},
+		{olderCall, []string{older, older}, 400, mismatched(`"7"`, "MCP-Protocol-Version")},
+		{olderCall, []string{older, version}, 400, mismatched(`"7"`, "MCP-Protocol-Version")},
+		{olderCall, []string{older, "mcp-protocol-version: 2026-07-28"}, 400, mismatched(`"7"`, "MCP-Protocol-Version")},
+		{olderCall, []string{older, "Mcp-Param-Region: eu"}, 400, mismatched(`"7"`, "Mcp-Param-Region")},
+		{olderRead, []string{older, "Mcp-Name: x://a"}, 200, "contents"},
+		{olderRead, []string{older, "Mcp-Name: x://b"}, 400, mismatched("7", "Mcp-Name")},
+		{opening, []string{"Mcp-Method: initialize"}, 200, "serverInfo"},
+		{opening, []string{"Mcp-Method: tools/list"}, 400, mismatched("7", "Mcp-Method")},
+		{opening, []string{"Mcp-Name: echo"}, 400, mismatched("7", "Mcp-Name")},
+		{ping, []string{"Mcp-Param-: eu"}, 400, mismatched("7", "Mcp-Param-")},
+		{initialized, []string{older, "Mcp-Method: notifications/initialized"}, 202, ""},
+		{initialized, []string{older, "Mcp-Method: tools/call"}, 400, mismatched("null", "Mcp-Method")},
+		{initialized, []string{older, older}, 400, mismatched("null", "MCP-Protocol-Version")},
+		{"[" + olderCall + "]", []string{older, "Mcp-Name: slow"}, 400, "batches are not served"},
 	} {
 		run(t, func(t *testing.T, s *site) {
 			s.send("POST", test.body, test.headers...).is(test.status, test.part)
@@ -328,6 +372,22 @@ func TestArgumentHeaders(t *testing.T) {
 		{`{"limit":4.2e1}`, "Limit: 42", ""},
 		{`{"limit":"42"}`, "Limit: 42", ""},
 		{`{"limit":42}`, "Limit: 43", "Limit"},
+		{`{"limit":0}`, "Limit: null", "Limit"},
+		{`{"limit":0}`, "Limit: false", "Limit"},
+		{`{"limit":0}`, "Limit: ", "Limit"},
+		{`{"limit":0}`, `Limit: "0"`, "Limit"},
+		{`{"limit":5}`, "Limit: 5e0", ""},
+		{`{"limit":"5"}`, "Limit: 5.0", ""},
+		{`{"limit":5,"limit":6}`, "Limit: 5", "Limit"},
+		{`{"limit":"five"}`, "Limit: five", ""},             // the model reads what is wrong with it
+		{`{"limit":42}`, "Limit: =?base64?NDIK?=", "Limit"}, // with a newline
+		{`{"region":5}`, "Region: 5", ""},
+		{`{"region":5}`, "Region: 5e0", "Region"}, // the handler receives "5"
+		{`{"region":5}`, "Region: 5.0", "Region"},
+		{`{"region":"5"}`, "Region: 5e0", "Region"},
+		{`{"region":"null"}`, "Region: null", ""},
+		{`{"dry":"true"}`, "Dry: true", ""},
+		{`{"dry":true}`, "Dry: True", "Dry"},
 		{`{"limit":42}`, "Limit: 0x2A", "Limit"},
 		{`{"limit":42}`, "Limit: =?base64?NDI=?=", ""},
 		{`{"limit":9007199254740993}`, "Limit: 9007199254740992", "Limit"},
@@ -345,21 +405,99 @@ func TestArgumentHeaders(t *testing.T) {
 		{`"{\"region\":\"eu\"}"`, "", "DB"},
 		{`"{\"region\":\"eu\"}"`, "Region: eu", "DB"},
 		{`{"x-mcp-header":"a"}`, "", ""},
-		{`{"other":"a"}`, "Other: b", ""},
+		{`{"other":"a"}`, "Other: b", "Other"}, // the schema does not name it, so it repeats nothing
 	} {
 		run(t, func(t *testing.T, s *site) {
-			headers := []string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: query"}
+			var headers []string
 			for line := range strings.Lines(test.headers) {
 				headers = append(headers, "Mcp-Param-"+strings.TrimSuffix(line, "\n"))
 			}
-			res := s.send("POST", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query","arguments":`+test.arguments+`,`+meta+`}}`, headers...)
+			const mismatch = `"id":7,"error":{"code":-32020,"message":"Header mismatch: Mcp-Param-`
+			body := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query","arguments":` + test.arguments
+			modern := []string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: query"}
+			res := s.send("POST", body+`,`+meta+`}}`, append(modern, headers...)...)
 			if test.wrong != "" {
-				res.is(400, `"id":7,"error":{"code":-32020,"message":"Header mismatch: Mcp-Param-`+test.wrong)
-				return
+				res.is(400, mismatch+test.wrong)
+			} else {
+				res.is(200, `"id":7,"result"`)
 			}
-			res.is(200, `"id":7,"result"`)
+			// Older revisions require no header.
+			res = s.send("POST", body+`}}`, append(headers, "MCP-Protocol-Version: 2025-11-25")...)
+			if test.wrong != "" && test.headers != "" {
+				res.is(400, mismatch)
+			} else {
+				res.is(200, `"id":7,"result"`)
+			}
 		})
 	}
+}
+
+// A sound is a Writer whose writes must not fail.
+type sound struct {
+	t *testing.T
+	io.Writer
+}
+
+func (s sound) Write(b []byte) (int, error) {
+	n, err := s.Writer.Write(b)
+	if err != nil {
+		s.t.Errorf("%v: %s", err, b)
+	}
+	return n, err
+}
+
+// A tool that is left out of lists is not called, because its schema could name headers. A list is not
+// kept when it has changed.
+func TestUnlisted(t *testing.T) {
+	run(t, func(t *testing.T, s *site) {
+		s.h.Serve = func(ctx context.Context, r io.Reader, w io.Writer) error {
+			err := s.server.Serve(ctx, r, sound{t, w})
+			if err != nil {
+				t.Error(err)
+			}
+			return err
+		}
+		s.modern("tools/call", `"name":"echo"`).is(200, "done")
+		schema := json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)
+		where := func(_ context.Context, in struct {
+			Region string `json:"region"`
+		}) (string, error) {
+			return "ran in " + in.Region, nil
+		}
+		mcp.AddTool(s.server, mcp.Tool{Name: "icon", InputSchema: schema, Icons: []mcp.Icon{{Src: "https://example.com/i.png", Theme: "neon"}}}, where)
+		asked := 0
+		mcp.AddTool(s.server, mcp.Tool{Name: "flip", InputSchema: schema, Enabled: func(context.Context) bool {
+			asked++
+			return asked%2 == 0 // not for the list, but for the call
+		}}, where)
+		for _, name := range []string{"icon", "flip"} {
+			call := `"name":"` + name + `","arguments":{"region":"eu"}`
+			s.modern("tools/call", call).is(400, `"id":7,"error":{"code":-32602,"message":"Unknown tool: `+name)
+			asked = 0
+			s.send("POST", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{`+call+`}}`, "Mcp-Param-Region: us").is(400, "Header mismatch: Mcp-Param-Region")
+			asked = 0
+		}
+		line := []byte(`{"result":{"tools":[{"name":"echo"}]}}`)
+		parsed := parseTools(line)
+		clear(line)
+		if !json.Valid(parsed.line) {
+			t.Error("a list is kept in the memory of its caller")
+		}
+		mcp.AddTool(s.server, mcp.Tool{Name: "echo", InputSchema: schema}, where) // in place of the tool that was listed above
+		s.modern("tools/call", `"name":"echo","arguments":{"region":"eu"}`).is(400, "Header mismatch: Mcp-Param-Region")
+	})
+}
+
+// An Enabled that takes longer than keepAlive makes the refusal an event.
+func TestSlowList(t *testing.T) {
+	run(t, func(t *testing.T, s *site) {
+		mcp.AddTool(s.server, mcp.Tool{Name: "late", Enabled: func(context.Context) bool { time.Sleep(keepAlive + time.Second); return true }},
+			func(context.Context, struct{}) (string, error) { return "done", nil })
+		res := s.send("POST", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query","arguments":{"limit":1},`+meta+`}}`,
+			"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: query")
+		res.event(`"id":7,"error":{"code":-32020`)
+		res.ends()
+	})
 }
 
 // A stream of subscriptions gets changes, and a last result when the Handler closes.
@@ -461,6 +599,8 @@ func TestRefused(t *testing.T) {
 		{"POST", ping, []string{"Content-Type: application/jsonp"}, 415, "application/json"},
 		{"POST", ping, []string{"Content-Type: application/json; charset=utf-8"}, 200, "{}"},
 		{"PUT", ping, nil, 405, "PUT"},
+		{"GET", "", []string{"Mcp-Method: tools/call", "Mcp-Name: echo"}, 405, "GET"},
+		{"DELETE", "", []string{version, version}, 405, "DELETE"},
 		{"OPTIONS", "", nil, 405, "OPTIONS"},
 		{"POST", "", nil, 400, "-32700"},
 		{"POST", "x", nil, 400, "-32700"},
