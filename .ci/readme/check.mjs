@@ -5,9 +5,10 @@
 //   node .ci/readme/check.mjs OUT && (cd OUT && gofmt -d . && go vet ./... && go test ./...)
 //
 // The blocks of the README, and those of each section of the guides, are one package. What they use
-// and do not show is in helpers/. Tests run together with client_test.go of example/notes.
+// and do not show is in helpers/. Tests run together with client_test.go of example/notes. The section
+// on cobra is compiled with .ci/cobra, as a module of its own: OUT/commands-as-tools, which the step cobra tests.
 
-import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -18,8 +19,8 @@ if (!out) throw new Error('usage: check.mjs OUT');
 
 const maxWords = 1400; // of the README
 const places = ['clone', 'module', 'hosts', 'interop']; // as in commands in .ci/run
-const packages = ['context', 'encoding/json', 'errors', 'fmt', 'io', 'io/fs', 'log', 'log/slog', 'net', 'net/http', 'os', 'os/exec',
-  'path/filepath', 'slices', 'strings', 'sync', 'testing', 'time', 'example.com/mcp'];
+const packages = ['bytes', 'cmp', 'context', 'encoding/json', 'errors', 'fmt', 'io', 'io/fs', 'log', 'log/slog', 'maps', 'net', 'net/http', 'os', 'os/exec',
+  'path/filepath', 'slices', 'strings', 'sync', 'testing', 'time', 'example.com/mcp', 'github.com/spf13/cobra', 'github.com/spf13/pflag'];
 
 let failed = 0;
 function fail(message) {
@@ -83,6 +84,7 @@ function checkNames(name, text) {
 
 function writeGo(folder, texts) {
   mkdirSync(join(out, folder), { recursive: true });
+  if (folder === 'commands-as-tools') copyModule(join(root, '.ci/cobra'), join(out, folder));
   const helper = join(here, 'helpers', `${folder}.go`);
   if (existsSync(helper)) copyFileSync(helper, join(out, folder, 'helpers.go'));
   if (folder === 'serve-over-http') for (const file of ['http.go', 'message.go']) writeFileSync(join(out, folder, file), read(`example/http/${file}`).replace('package main', 'package docs'));
@@ -92,6 +94,13 @@ function writeGo(folder, texts) {
   if (tests.length === 0) return;
   writeFile(folder, 'code_test.go', tests);
   writeFileSync(join(out, folder, 'client_test.go'), read('example/notes/client_test.go').replace('package main', 'package docs'));
+}
+
+/** Copies a module that requires other modules. With its own go.mod it is not a part of the module in OUT. */
+function copyModule(from, to) {
+  for (const file of readdirSync(from)) copyFileSync(join(from, file), join(to, file));
+  writeFileSync(join(to, 'go.mod'), readFileSync(join(from, 'go.mod'), 'utf8').replace('=> ../..', `=> ${root}`));
+  writeFileSync(join(to, 'client_test.go'), read('example/notes/client_test.go').replace('package main', 'package docs'));
 }
 
 function writeFile(folder, file, texts) {
