@@ -1,10 +1,10 @@
 // Notes keeps short notes, for people at the command line and for the models of MCP
 // hosts. It shows how an existing program becomes a server: store.go and main.go are the
-// program, and mcp.go and one line in main.go were added.
+// program, and mcp.go and one line in main.go were added. install.go and jsonc.go add it to hosts.
 //
 //	notes add Buy milk and bread
 //	notes search milk
-//	claude mcp add notes -- /path/to/notes mcp
+//	notes mcp install claude
 //
 // To ship it, use manifest.json for an MCPB bundle with the built program, server.json
 // for the registry, or Dockerfile. Copy client_test.go for your own tests.
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-var errUsage = errors.New("usage: notes add TEXT... | list | search TEXT... | delete ID | mcp")
+var errUsage = errors.New("usage: notes add TEXT... | list | search TEXT... | delete ID | mcp [hosts | install | uninstall]")
 
 func main() {
 	log.SetFlags(0)
@@ -58,6 +58,9 @@ func run(s store, out io.Writer, args ...string) error {
 	case "delete":
 		return s.delete(text)
 	case "mcp":
+		if len(args) > 1 {
+			return manageHosts(os.Stdin, out, args[1:]...)
+		}
 		return newServer(s).ServeStdio(context.Background())
 	}
 	return errUsage
