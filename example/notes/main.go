@@ -1,6 +1,7 @@
 // Notes keeps short notes, for people at the command line and for the models of MCP
 // hosts. It shows how an existing program becomes a server: store.go and main.go are the
-// program, and mcp.go and one line in main.go were added. install.go and jsonc.go add it to hosts.
+// program, and mcp.go and one line in main.go were added. With install.go, jsonc.go and three
+// more lines, it adds itself to hosts.
 //
 //	notes add Buy milk and bread
 //	notes search milk
