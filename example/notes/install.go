@@ -201,7 +201,7 @@ func (p *installer) change(h host) (err error) {
 	case goRun.MatchString(p.command[0]):
 		return fmt.Errorf("%s is a temporary build: run go install, and then the program", p.command[0])
 	case p.printOnly, h.key == "" && !canRun:
-		_, err = fmt.Fprintf(p.out, "%s\n\n%s\n", path, p.newFile(h))
+		_, err = fmt.Fprintf(p.out, "%s %s:\n\n%s\n", map[bool]string{false: "add to", true: "remove from"}[p.remove], path, p.newFile(h))
 		return err
 	case h.key == "":
 		err = p.changeByCommand(h)
@@ -297,11 +297,11 @@ func (p *installer) newFile(h host) string {
 
 // edit returns the text of the document with the entry, or without it.
 func (p *installer) edit(h host, d *document) ([]byte, error) {
-	entry, line, err := d.get(h.key, serverName)
+	_, entry, err := d.findEntry(h.key, serverName)
 	if err != nil {
 		return nil, err
 	}
-	isNeeded, err := p.isNeeded(fmt.Sprintf("%s:%d", d.path, line), entry != nil, entry)
+	isNeeded, err := p.isNeeded(d.place(entry.start), entry.end > 0, d.strict[entry.value:entry.end])
 	switch {
 	case err != nil || !isNeeded:
 		return d.text, err
@@ -311,7 +311,8 @@ func (p *installer) edit(h host, d *document) ([]byte, error) {
 	return d.with(h.key, serverName, p.fill(h.entry))
 }
 
-// isNeeded reports whether an entry must be added, replaced or removed.
+// isNeeded reports whether an entry must be added, replaced or removed. It returns an error if
+// another program has the name.
 func (p *installer) isNeeded(place string, isThere bool, entry []byte) (bool, error) {
 	isOther := isThere && !slices.Equal(commandOf(entry), p.command)
 	if isOther && !p.force {

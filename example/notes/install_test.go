@@ -200,7 +200,7 @@ func TestInstallRefused(t *testing.T) {
 		{"{a: 1}", "1: invalid character 'a'"},
 		{"{\n\"a\": 0x10}", "2: invalid character 'x'"},
 		{"{\"a\": NaN}", "1: invalid character 'N'"},
-		{"{\"a\": \"1\n2\"}", "in string literal"},
+		{"{\"a\": \"1\n2\"}", "1: invalid character '\\n' in string"},
 		{"{\"a\": \"1}", "1: "},
 		{"{} /* never closed", "1: invalid character '/'"},
 		{"{} /", "1: invalid character '/'"},
@@ -220,9 +220,9 @@ func TestInstallRefused(t *testing.T) {
 		{"{\"mcpServers\": {\n\n\"notes\": {\"url\": \"http://localhost\"}}}", "3: \"notes\" has another command"},
 		{"{\"mcpServers\": {\"notes\": null}}", "1: \"notes\" has another command"},
 		{"{\"mcpServers\": {\"notes\": [1]}}", "1: \"notes\" has another command"},
-		{"{\n\"a\": \"caf\xe9\"}", "2: not UTF-8"},
-		{"{} // caf\xe9", "1: not UTF-8"},
-		{"\xff\xfe{\x00}\x00", "1: not UTF-8"},
+		{"{\n\"a\": \"caf\xe9\"}", "2: the text is not UTF-8"},
+		{"{} // caf\xe9", "1: the text is not UTF-8"},
+		{"\xff\xfe{\x00}\x00", "1: the text is not UTF-8"},
 		{"{\x00}", "1: invalid character '\\x00'"},
 		{"{\"a\": 1}\x1a", "1: invalid character '\\x1a'"},
 		{"\ufeff\ufeff{}", "1: invalid character"},
@@ -354,8 +354,8 @@ func TestInstallChangedMeanwhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	p := &installer{command: ours}
 	for _, test := range []struct{ before, meanwhile, want string }{
-		{`{"a": 1}`, `{"a": 2}`, `{"mcpServers": {` + "\n" + `  "notes": {"command": "/opt/notes", "args": ["mcp"]}` + "\n" + `},"a": 2}`},
-		{`{"mcpServers": {}}`, `{"mcpServers": {"b": {}}}`, `{"mcpServers": {"notes": {"command": "/opt/notes", "args": ["mcp"]},"b": {}}}`},
+		{`{"a": 1}`, `{"a": 2}`, `{"mcpServers": {` + "\n" + `  "notes": {"command": "/opt/notes", "args": ["mcp"]}` + "\n" + `}, "a": 2}`},
+		{`{"mcpServers": {}}`, `{"mcpServers": {"b": {}}}`, `{"mcpServers": {"notes": {"command": "/opt/notes", "args": ["mcp"]}, "b": {}}}`},
 		{"", `{"mcpServers": {}}`, `{"mcpServers": {"notes": {"command": "/opt/notes", "args": ["mcp"]}}}`},
 	} {
 		os.Remove(path)
@@ -478,7 +478,7 @@ func TestInstallHosts(t *testing.T) {
 			t.Errorf("%s: %v", h.name, err)
 		}
 		if h.key == "" { // printed
-			if !strings.Contains(out.String(), h.path()+"\n\n") || !strings.Contains(out.String(), `"/opt/notes"`) {
+			if !strings.Contains(out.String(), "add to "+h.path()+":\n\n") || !strings.Contains(out.String(), `"/opt/notes"`) {
 				t.Errorf("%s: %s", h.name, out)
 			}
 			if _, err := os.Stat(h.path()); err == nil {
@@ -585,7 +585,7 @@ func TestInstallCommands(t *testing.T) {
 
 	// The command adds nothing, changes another entry, or fails.
 	before := `{"mcpServers": {"b": {"command": "x"}}}`
-	edited := `{"mcpServers": {"notes": {"command": "/opt/notes", "args": ["mcp"]},"b": {"command": "x"}}}`
+	edited := `{"mcpServers": {"notes": {"command": "/opt/notes", "args": ["mcp"]}, "b": {"command": "x"}}}`
 	for _, test := range []struct{ script, want, err string }{
 		{"", edited, "<nil>"},
 		{`echo '{"mcpServers": {"b": {"command": "x", "tools": ["*"]}, "notes": {"command": "/opt/notes", "args": ["mcp"]}}}' >"$HOME/.claude.json"`, edited, "<nil>"},
@@ -680,7 +680,7 @@ func TestInstallCommandLine(t *testing.T) {
 	}
 	quoted, _ := json.Marshal(program)
 	printed := notes("mcp", "install", "--print", "claude")
-	want(t, printed, fmt.Sprintf("%s\n\n{\n  \"mcpServers\": {\n    \"notes\": {\"command\": %s, \"args\": [\"mcp\"]}\n  }\n}\n", filepath.Join(home, ".claude.json"), quoted))
+	want(t, printed, fmt.Sprintf("add to %s:\n\n{\n  \"mcpServers\": {\n    \"notes\": {\"command\": %s, \"args\": [\"mcp\"]}\n  }\n}\n", filepath.Join(home, ".claude.json"), quoted))
 	want(t, readFile(t, filepath.Join(home, ".claude.json")), `{"secret": "s"}`)
 
 	want(t, notes("mcp", "install", "cursor"), path+" has notes\n")

@@ -166,12 +166,12 @@ func parse(path string, info fs.FileInfo, text []byte) (*document, error) {
 		return append([]byte(" "), match[1:]...)
 	})
 	if !utf8.Valid(text) {
-		return nil, d.errorAt(bytes.IndexRune(text, utf8.RuneError), "not UTF-8")
+		return nil, fmt.Errorf("%s: the text is not UTF-8", d.place(bytes.IndexRune(text, utf8.RuneError)))
 	}
 	var syntax *json.SyntaxError
 	err := json.Unmarshal(d.strict, new(json.RawMessage))
 	if errors.As(err, &syntax) && !isEmpty(d.text) {
-		return nil, d.errorAt(int(syntax.Offset)-1, err.Error())
+		return nil, fmt.Errorf("%s: %w", d.place(max(0, int(syntax.Offset)-1)), err)
 	}
 	return d, nil
 }
@@ -181,13 +181,9 @@ func isEmpty(text []byte) bool {
 	return len(bytes.Trim(bytes.TrimPrefix(text, []byte(byteOrderMark)), space)) == 0
 }
 
-// line returns the number of the line of an offset.
-func (d *document) line(offset int) int {
-	return 1 + bytes.Count(d.text[:max(offset, 0)], []byte("\n"))
-}
-
-func (d *document) errorAt(offset int, message string) error {
-	return fmt.Errorf("%s:%d: %s", d.path, d.line(offset), message)
+// place returns the path of the file and the number of the line of an offset.
+func (d *document) place(offset int) string {
+	return fmt.Sprintf("%s:%d", d.path, 1+bytes.Count(d.text[:offset], []byte("\n")))
 }
 
 // A member of an object goes from the offset start of its name to end; its value begins at the
@@ -197,7 +193,7 @@ type member struct{ start, value, end int }
 // find returns the member called name of the object that begins at an offset.
 func (d *document) find(object int, name string) (m member, err error) {
 	if d.strict[object] != '{' {
-		return m, d.errorAt(object, "this must be an object")
+		return m, fmt.Errorf("%s: this must be an object", d.place(object))
 	}
 	decoder := json.NewDecoder(bytes.NewReader(d.strict[object:]))
 	decoder.Token() // the brace
@@ -208,7 +204,7 @@ func (d *document) find(object int, name string) (m member, err error) {
 		decoder.Decode(new(json.RawMessage))
 		switch {
 		case key == name && m.end > 0:
-			return m, d.errorAt(start, fmt.Sprintf("%q is in this object twice", name))
+			return m, fmt.Errorf("%s: %q is in this object twice", d.place(start), name)
 		case key == name:
 			m = member{start, value, object + int(decoder.InputOffset())}
 		}
@@ -230,15 +226,6 @@ func (d *document) findEntry(key, name string) (entries, entry member, err error
 		entry, err = d.find(entries.value, name)
 	}
 	return entries, entry, err
-}
-
-// get returns an entry, or nil if it is missing, and its line.
-func (d *document) get(key, name string) (entry []byte, line int, err error) {
-	_, m, err := d.findEntry(key, name)
-	if err != nil || m.end == 0 {
-		return nil, 0, err
-	}
-	return d.strict[m.value:m.end], d.line(m.start), nil
 }
 
 // others returns the data of the document without an entry.
@@ -296,6 +283,9 @@ func (d *document) insert(object int, member string) string {
 	member = strings.NewReplacer("\n", newline+indent, "\t", cmp.Or(indent, "  ")).Replace(member)
 	if d.strict[skip(d.strict, object+1, space)] != '}' {
 		member += ","
+		if gap == "" {
+			member += " "
+		}
 	}
 	return before + gap + member + after
 }
@@ -347,11 +337,11 @@ func (d *document) remove(m member) []byte {
 func (d *document) check(text []byte, key, name, value string) ([]byte, error) {
 	edited, err := parse(d.path, d.info, text)
 	if err == nil {
-		var entry []byte
-		entry, _, err = edited.get(key, name)
-		if string(entry) == value && reflect.DeepEqual(edited.others(key, name), d.others(key, name)) {
-			return text, err
+		_, entry, _ := edited.findEntry(key, name)
+		isRight := string(text[entry.value:entry.end]) == value
+		if isRight && reflect.DeepEqual(edited.others(key, name), d.others(key, name)) {
+			return text, nil
 		}
 	}
-	return nil, cmp.Or(err, fmt.Errorf("%s cannot be edited by this program; change the entry %q by hand", d.path, name))
+	return nil, fmt.Errorf("%s: %q is at a place that this program cannot edit: change it by hand", d.path, name)
 }
