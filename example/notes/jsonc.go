@@ -63,6 +63,9 @@ func editFile(path string, change func(*document) ([]byte, error)) error {
 		if err != nil || bytes.Equal(text, d.text) {
 			return err
 		}
+		if _, err := parse(d.path, d.info, text); err != nil {
+			return fmt.Errorf("the edited text would be invalid, and was not written: %w", err)
+		}
 		if isDone, err := d.replace(text); isDone || err != nil {
 			return err
 		}
@@ -142,7 +145,7 @@ func (d *document) replace(text []byte) (bool, error) {
 	switch {
 	case err != nil && !(d.info == nil && errors.Is(err, fs.ErrNotExist)):
 		return false, err
-	case !bytes.Equal(now, d.text) || err == nil && d.info == nil:
+	case !bytes.Equal(now, d.text):
 		return false, nil
 	case isEmpty(text):
 		return true, os.Remove(d.path)
@@ -265,7 +268,7 @@ func (d *document) with(key, name, value string) ([]byte, error) {
 	if d.info == nil {
 		text += "\n"
 	}
-	return d.check([]byte(text), key, name, value)
+	return []byte(text), nil
 }
 
 // insert returns the text with one more member at the start of an object. In the member, \n is
@@ -300,9 +303,9 @@ func (d *document) without(key, name string) ([]byte, error) {
 	outside := slices.Concat(d.text[:top], d.text[len(bytes.TrimRight(d.strict, space)):])
 	switch {
 	case !d.isAlone(entries.value, entry):
-		return d.check(d.remove(entry), key, name, "")
+		return d.remove(entry), nil
 	case !d.isAlone(top, entries) || !isEmpty(outside):
-		return d.check(d.remove(entries), key, name, "")
+		return d.remove(entries), nil
 	}
 	return outside, nil
 }
@@ -316,32 +319,23 @@ func (d *document) isAlone(object int, m member) bool {
 	return d.strict[brace] == '}' && strings.Trim(before+after, space) == "" && strings.Contains(before, "\n") && before != after
 }
 
-// remove returns the text without a member, its comma and the space on one side.
+// remove returns the text without a member, its comma and the space on one side. The space after
+// a comment stays, because its end may be that of the comment.
 func (d *document) remove(m member) []byte {
 	text := d.text
+	start := len(bytes.TrimRight(text[:m.start], space))
 	next := skip(d.uncommented, m.end, space)
 	previous := len(bytes.TrimRight(d.uncommented[:m.start], space)) - 1
+	if previous+1 < start {
+		start = m.start
+	}
 	switch {
 	case d.strict[next] == ',':
 		return slices.Concat(text[:m.start], text[m.end:next], bytes.TrimLeft(text[next+1:], space))
 	case d.uncommented[next] == ',':
-		return slices.Concat(bytes.TrimRight(text[:m.start], space), text[m.end:next], text[next+1:])
+		return slices.Concat(text[:start], text[m.end:next], text[next+1:])
 	case d.strict[previous] == ',':
-		return slices.Concat(text[:previous], bytes.TrimRight(text[previous+1:m.start], space), text[m.end:])
+		return slices.Concat(text[:previous], text[previous+1:start], text[m.end:])
 	}
-	return slices.Concat(bytes.TrimRight(text[:m.start], space), text[m.end:])
-}
-
-// check returns an edited text if it is valid, has the value for the entry, or no entry if value
-// is "", and is otherwise equal. It fails, for example, if a comment would swallow a member.
-func (d *document) check(text []byte, key, name, value string) ([]byte, error) {
-	edited, err := parse(d.path, d.info, text)
-	if err == nil {
-		_, entry, _ := edited.findEntry(key, name)
-		isRight := string(text[entry.value:entry.end]) == value
-		if isRight && reflect.DeepEqual(edited.others(key, name), d.others(key, name)) {
-			return text, nil
-		}
-	}
-	return nil, fmt.Errorf("%s: %q is at a place that this program cannot edit: change it by hand", d.path, name)
+	return slices.Concat(text[:start], text[m.end:])
 }
