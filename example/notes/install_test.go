@@ -51,6 +51,9 @@ func TestInstallFiles(t *testing.T) {
 				if !isInsertion(text, got) {
 					t.Errorf("bytes have changed\n%.1000s\n%.1000s", text, got)
 				}
+				if n := strings.Count(text, "\r\n"); n > 0 && n == strings.Count(text, "\n") && strings.Contains(text, "{") && strings.Count(got, "\r\n") < strings.Count(got, "\n") {
+					t.Errorf("the ends of lines differ\n%.1000q", got)
+				}
 				before, _ := parseTolerant(text)
 				after, err := parseTolerant(got)
 				if err != nil {
@@ -671,12 +674,14 @@ code --add-mcp {"name":"notes","command":"/opt/notes","args":["mcp"]}
 
 // The command line of the program.
 func TestInstallCommandLine(t *testing.T) {
+	goPath := goCommand(t)
+	terminal, noTerminal := exec.LookPath("script")
 	home, config := emptyHome(t)
 	program := filepath.Join(t.TempDir(), "notes")
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
-	if out, err := exec.Command(goCommand(t), "build", "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command(goPath, "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	notes := func(args ...string) string {
@@ -725,8 +730,8 @@ func TestInstallCommandLine(t *testing.T) {
 	}
 
 	// In a terminal, install asks.
-	if _, err := exec.LookPath("script"); err == nil && runtime.GOOS == "linux" {
-		cmd := exec.Command("script", "-qec", program+" mcp install", os.DevNull)
+	if noTerminal == nil && runtime.GOOS == "linux" {
+		cmd := exec.Command(terminal, "-qec", program+" mcp install", os.DevNull)
 		cmd.Stdin = strings.NewReader("cursor\n")
 		out, err := cmd.CombinedOutput()
 		if err != nil || !bytes.Contains(out, []byte("which host? ")) || !bytes.Contains(out, []byte(path+" has notes")) {
@@ -737,6 +742,7 @@ func TestInstallCommandLine(t *testing.T) {
 
 // What go run has built is deleted after the run, or later.
 func TestInstallTemporary(t *testing.T) {
+	goPath := goCommand(t)
 	emptyHome(t)
 	for path, isTemporary := range map[string]bool{
 		"/tmp/go-build3245109528/b001/exe/notes":                  true,
@@ -755,7 +761,7 @@ func TestInstallTemporary(t *testing.T) {
 		p.remove, p.force = true, true
 		p.change(findHost("cursor"))
 	}
-	out, err := exec.Command(goCommand(t), "run", ".", "mcp", "install", "cursor").CombinedOutput()
+	out, err := exec.Command(goPath, "run", ".", "mcp", "install", "cursor").CombinedOutput()
 	if err == nil || !bytes.Contains(out, []byte(" is a temporary build")) {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -787,21 +793,22 @@ func findHost(name string) host {
 }
 
 func goCommand(t *testing.T) string {
-	path, err := exec.LookPath(filepath.Join(runtime.GOROOT(), "bin", "go"))
+	path, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip(err)
 	}
 	return path
 }
 
-// emptyHome sets the variables of hosts for an empty home directory, and a PATH without hosts.
+// emptyHome sets the variables of hosts for an empty home directory, and an empty PATH.
 // It returns the directory, and that of os.UserConfigDir.
 func emptyHome(t *testing.T) (home, config string) {
 	cache, _ := os.UserCacheDir()
+	t.Setenv("PATH", t.TempDir())
 	home, _ = filepath.EvalSymlinks(t.TempDir())
 	for name, value := range map[string]string{
 		"HOME": home, "USERPROFILE": home, "APPDATA": filepath.Join(home, "AppData"), "LOCALAPPDATA": filepath.Join(home, "Local"),
-		"XDG_CONFIG_HOME": filepath.Join(home, "xdg"), "GOCACHE": filepath.Join(cache, "go-build"),
+		"XDG_CONFIG_HOME": filepath.Join(home, "xdg"), "GOCACHE": filepath.Join(cache, "go-build"), "CGO_ENABLED": "0",
 		"CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "", "GEMINI_CLI_HOME": "", "COPILOT_HOME": "", "QWEN_HOME": "", "CLINE_DIR": "",
 		"CONTINUE_GLOBAL_DIR": "", "KIMI_CODE_HOME": "", "NANOCODER_CONFIG_DIR": "",
 	} {
