@@ -613,6 +613,11 @@ func TestInstallCommands(t *testing.T) {
 	if _, err := change("claude", installer{}); !strings.HasPrefix(fmt.Sprint(err), claude+":1: ") {
 		t.Error(err)
 	}
+	os.WriteFile(claude, []byte(`{"mcpServers": {"notes": {"command": "/old/notes"}}}`), 0o600)
+	if _, err := change("claude", installer{force: true}); err != nil { // claude mcp add would fail
+		t.Error(err)
+	}
+	want(t, readFile(t, claude), `{"mcpServers": {"notes": {"command": "/opt/notes", "args": ["mcp"]}}}`)
 	want(t, log(), "")
 
 	// The command adds nothing, changes another entry, or fails.
