@@ -1693,15 +1693,15 @@ func SchemaOf[T any]() json.RawMessage {
 // both. Neither changes once its tool has been added or its form sent. The schema of a Go type that contains
 // itself contains itself too.
 type schema struct {
-	types        []string // the JSON types that are allowed; nil: all
-	jsonType     string   // the one besides null, to which values of other types are converted; "" if there is none, or more than one
-	fields       []*field // of an object
-	items        *schema  // of a list: each element; nil: anything
-	others       *schema  // of an object: each member that is not in fields; nil: anything
-	allowsOthers bool     // of an object: members that are not in fields are allowed, as they are by each Go type
-	format       string   // of a string: date or date-time, which are checked
-	encoding     string   // of a string: base64
-	bounds       [2]bound // the least and the greatest number, length or number of elements
+	types        []string   // the JSON types that are allowed; nil: all
+	jsonType     string     // the one besides null, to which values of other types are converted; "" if there is none, or more than one
+	fields       []*field   // of an object
+	items        *schema    // of a list: each element; nil: anything
+	others       *schema    // of an object: each member that is not in fields; nil: anything
+	allowsOthers bool       // of an object: members that are not in fields are allowed, as they are by each Go type
+	format       string     // of a string: date or date-time, which are checked
+	encoding     string     // of a string: base64
+	bounds       [2]decimal // the least and the greatest number, length or number of elements
 
 	// What only a listed schema says.
 	enum    [][]byte // the values that are allowed; nil: all
@@ -1871,14 +1871,14 @@ func (d *deriver) describeKind(s *schema, where string) {
 	case reflect.Int <= k && k <= reflect.Int64:
 		s.setType("integer")
 		most := int64(1<<(t.Bits()-1) - 1)
-		s.bounds = [2]bound{boundOf(strconv.FormatInt(-most-1, 10)), boundOf(strconv.FormatInt(most, 10))}
+		s.bounds = [2]decimal{decimalOf(strconv.FormatInt(-most-1, 10)), decimalOf(strconv.FormatInt(most, 10))}
 	case reflect.Uint <= k && k <= reflect.Uintptr:
 		s.setType("integer")
-		s.bounds = [2]bound{boundOf("0"), boundOf(strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10))}
+		s.bounds = [2]decimal{decimalOf("0"), decimalOf(strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10))}
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.setType("number")
 		most := map[reflect.Kind]string{reflect.Float32: "3.4028235e38", reflect.Float64: "1.7976931348623157e308"}[k]
-		s.bounds = [2]bound{boundOf("-" + most), boundOf(most)}
+		s.bounds = [2]decimal{decimalOf("-" + most), decimalOf(most)}
 	case k == reflect.Struct:
 		s.setType("object")
 		s.fields = d.fields(t, where)
@@ -1938,14 +1938,6 @@ func embedsDescriber(t reflect.Type) bool {
 		}
 	}
 	return false
-}
-
-// shownBounds holds the bounds that clients are shown for integers. The range of an int differs between machines, and many
-// readers cannot hold that of an int64.
-var shownBounds = [...][2]string{
-	reflect.Int8: {"-128", "127"}, reflect.Int16: {"-32768", "32767"}, reflect.Int32: {"-2147483648", "2147483647"},
-	reflect.Uint8: {"0", "255"}, reflect.Uint16: {"0", "65535"}, reflect.Uint32: {"0", "4294967295"},
-	reflect.Uint: {"0"}, reflect.Uint64: {"0"}, reflect.Uintptr: {"0"},
 }
 
 // fields returns the fields of a struct by the rules of encoding/json. Of the fields of one name the
@@ -2159,8 +2151,9 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	}
 	for i, word := range boundWords[s.jsonType] {
 		bound := tagValue(tag, word, "number")
-		if bound == nil && s.jsonType == "integer" {
-			bound = []byte(shownBounds[s.typ.Kind()][i])
+		// The range of an int differs between machines, and many readers cannot hold that of an int64.
+		if bound == nil && s.typ.Kind() != reflect.Int && !s.bounds[i].isLong() {
+			bound = []byte(s.bounds[i].text)
 		}
 		b = rawMember(b, word, bound)
 	}
@@ -2280,7 +2273,7 @@ var schemaOfSchemas = makeSchemaOfSchemas()
 func makeSchemaOfSchemas() *schema {
 	node := &schema{types: []string{"object", "boolean"}, allowsOthers: true}
 	property := &schema{types: []string{"object"}, allowsOthers: true} // hosts do not take a boolean
-	count := &schema{types: []string{"integer"}, bounds: [2]bound{boundOf("0")}}
+	count := &schema{types: []string{"integer"}, bounds: [2]decimal{decimalOf("0")}}
 	number, text := &schema{types: []string{"number"}}, &schema{types: []string{"string"}}
 	add := func(form *schema, words ...string) {
 		for _, word := range words {
@@ -2290,7 +2283,7 @@ func makeSchemaOfSchemas() *schema {
 	add(number, "minimum", "maximum")
 	add(count, "minLength", "maxLength", "minItems", "maxItems")
 	add(&schema{types: []string{"array"}, jsonType: "array", items: text}, "required")
-	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]bound{boundOf("1")}}, "enum")
+	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]decimal{decimalOf("1")}}, "enum")
 	add(&schema{types: []string{"object"}, allowsOthers: true, others: property}, "properties")
 	add(node, "items", "additionalProperties")
 	property.fields = node.fields
@@ -2361,10 +2354,12 @@ func (n *schemaNode) setLimits(why purpose) {
 		s.bounds, s.encoding = n.typed.bounds, n.typed.encoding
 	}
 	for i, word := range boundWords[s.jsonType] {
-		s.bounds[i] = cmp.Or(boundOf(string(n.keywords[word])), s.bounds[i])
+		if num := n.keywords[word]; num != nil {
+			s.bounds[i] = decimalOf(string(num))
+		}
 	}
 	low, high := s.bounds[0], s.bounds[1]
-	panicUnless(low.text == "" || high.text == "" || !high.isLess(low.decimal), n.where, "nothing can be at least %s and at most %s", low.text, high.text)
+	panicUnless(low.text == "" || high.text == "" || !high.isLess(low), n.where, "nothing can be at least %s and at most %s", low.text, high.text)
 	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
@@ -2450,13 +2445,10 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 			texts = append(texts, shape+": some providers refuse that")
 		}
 	}
-	isAbove := func(bound []byte) bool {
-		return bound != nil && decimalOf("9007199254740992").isLess(decimalOf(strings.TrimPrefix(string(bound), "-")))
-	}
 	isNotText := func(val []byte) bool { return val[0] != '"' }
 	hasCombinator := node["allOf"] != nil || node["anyOf"] != nil || node["oneOf"] != nil
 	for _, word := range boundWords[s.jsonType] {
-		refuse(isAbove(node[word]), "a bound is above 2^53")
+		refuse(node[word] != nil && decimalOf(string(node[word])).isLong(), "a bound is above 2^53")
 	}
 	refuse(n.level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top")
 	for key := range members(raw) {
@@ -2890,7 +2882,8 @@ func isSame(val, other []byte) bool {
 	case typ == "string":
 		return bytes.Equal(unquoteBytes(val), unquoteBytes(other))
 	case typ == "number":
-		return decimalOf(string(val)) == decimalOf(string(other))
+		a, b := decimalOf(string(val)), decimalOf(string(other))
+		return !a.isLess(b) && !b.isLess(a)
 	case typ == "array":
 		return slices.EqualFunc(partsOf(val), partsOf(other), isSame)
 	case typ != "object":
@@ -2914,7 +2907,7 @@ func partsOf(raw []byte) (parts [][]byte) {
 
 // checkText adds the faults of a string that does not have the length or the form that s requires.
 func (c *checker) checkText(s *schema, raw []byte, at *path) {
-	if s.bounds == [2]bound{} && s.format == "" && s.encoding == "" {
+	if s.bounds == [2]decimal{} && s.format == "" && s.encoding == "" {
 		return // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
@@ -2948,7 +2941,7 @@ func isWellFormed(format, s string) bool {
 func (s *schema) checkBounds(verb string, num []byte) error {
 	low, high := s.bounds[0], s.bounds[1]
 	switch d := decimalOf(string(num)); {
-	case low.text != "" && d.isLess(low.decimal):
+	case low.text != "" && d.isLess(low):
 		return errors.New("must " + verb + " at least " + low.text + ", got " + excerpt(num))
 	case high.text != "" && high.isLess(d):
 		return errors.New("must " + verb + " at most " + high.text + ", got " + excerpt(num))
@@ -2956,16 +2949,18 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 	return nil
 }
 
-// A decimal is the exact value of a JSON number: 0.digits times ten to the power of point. The digits neither begin
-// nor end with a zero, and 0 has none. So -1.20e3 has the digits 12, and its point is 4.
+// A decimal is a JSON number and its exact value: 0.digits times ten to the power of point. The digits neither begin
+// nor end with a zero, and 0 has none. So -1.20e3 has the digits 12, and its point is 4. The zero decimal is no number.
 type decimal struct {
+	text       string // as it is written
 	isNegative bool
 	digits     string
 	point      int
 }
 
 // decimalOf returns the value of a JSON number.
-func decimalOf(num string) (d decimal) {
+func decimalOf(num string) decimal {
+	d := decimal{text: num}
 	const limit = 1 << 30 // of exponents: numbers beyond it are not told apart
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(num), "e")
 	shift, _ := strconv.Atoi(cmp.Or(exponent, "0")) // the greatest or the least int if it is too large
@@ -2975,24 +2970,11 @@ func decimalOf(num string) (d decimal) {
 	significant := strings.TrimLeft(whole+fraction, "0")
 	d.digits = strings.TrimRight(significant, "0")
 	if d.digits == "" {
-		return decimal{point: math.MinInt} // less than each positive number, also for -0
+		return decimal{text: num, point: math.MinInt} // less than each positive number, also for -0
 	}
 	leadingZeros := len(whole) + len(fraction) - len(significant)
 	d.point = len(whole) - leadingZeros + shift
 	return d
-}
-
-// A bound is a number as it is written in a schema, and its value. The zero bound is none.
-type bound struct {
-	text string
-	decimal
-}
-
-func boundOf(num string) bound {
-	if num == "" {
-		return bound{}
-	}
-	return bound{num, decimalOf(num)}
 }
 
 // isWhole reports whether d is an integer.
@@ -3010,6 +2992,12 @@ func (d decimal) isLess(e decimal) bool {
 		return d.point < e.point
 	}
 	return d.digits < e.digits // in the order of texts, because 0.12 is less than 0.2
+}
+
+// isLong reports whether d has a magnitude above 2^53, so a float64 may not hold it exactly.
+func (d decimal) isLong() bool {
+	d.isNegative = false
+	return decimalOf("9007199254740992").isLess(d)
 }
 
 // plainNumber returns a whole number of at most 20 digits, as each Go integer has, in plain digits: 5 for 5.0, 1200 for
