@@ -139,21 +139,24 @@
 // responded. It also returns when ctx, the request or the session ends; the error is then the
 // cause of that end.
 //
-// In revision 2026-07-28 a question travels in the result of the handler's own request. The call
-// returns an error that is [ErrInputRequired], and the handler returns that error. The client
-// asks its user and repeats the request together with the answer. The handler runs again from its
-// top, so code before a question runs more than once, and the same call now returns the answer at
-// once. The server keeps nothing between rounds, so a client may send an answer again with an equal
-// call. But an answer counts only in the process that asked, unless [Server.Checksum] is set. To ask
-// several questions in one round, ask all of them and return [errors.Join] of the errors. In this revision
-// only the handlers of tools, prompts and resources can ask.
+// In revision 2026-07-28 a question travels in the result of the handler's own request, and the handler
+// runs once more when it has been answered. A handler that asks two questions runs three times:
 //
-// Each time the handler runs, an answer serves one question, whose message is exactly what the user
-// saw. So put no time and no random text into a message. The handler must repeat the questions that
-// have been answered, and later questions may depend on the answers.
-// If the client's answers match no question in three rounds in a row, the call fails. It also
-// fails if the handler does not return the error of a question, because the question is then
-// lost.
+//	request                     the handler
+//	tools/call                  asks A: ErrInputRequired, which it returns; the result has A
+//	tools/call, answer to A     asks A: the answer; asks B: ErrInputRequired; the result has B
+//	tools/call, answer to B     asks A: the answer, which the client sent back; asks B: the answer; returns
+//
+// So code before a question runs more than once. To ask several questions in one round, ask all of them and
+// return [errors.Join] of the errors. In this revision only the handlers of tools, prompts and resources
+// can ask.
+//
+// An answer serves one question, whose message is exactly what the user saw. So put no time and no random
+// text into a message, and ask the same questions again each time; later ones may depend on the answers to
+// earlier ones. The server keeps nothing between rounds, so a client can replay an answer in an equal call. An answer
+// counts only in the process that asked, unless [Server.Checksum] is set. The call fails if the handler does
+// not return the error of a question, which would be lost, and if the client's answers match no question in three
+// rounds in a row.
 //
 // # Cancellation
 //
@@ -188,11 +191,11 @@ package mcp
 // Part 2 is JSON and Go: schemas from types; schemas by hand; arguments by their schema; values
 // to JSON; JSON. It is on both paths of a call:
 //
-//	arguments ─▶ rules.unmarshal: checker.readValue, by the listed schema and perhaps by that of the Go type; then set ─▶ In ─▶ handler
+//	arguments ─▶ rules.unmarshal: read by the listed schema, and perhaps by that of the Go type; then set ─▶ In ─▶ handler
 //	handler ─▶ Out ─▶ marshalOutput: encoding/json, and nulls replaced as the schema shows ─▶ toolResponse, in session.go
 //
-// A function that appends a member or an element to JSON also appends a comma. closeWith removes the
-// last one.
+// A function that appends a member or an element to JSON, or a node of a schema, also appends a comma.
+// closeWith removes the last one.
 
 import (
 	"bytes"
@@ -279,20 +282,30 @@ type Server struct {
 	ErrorLog *log.Logger
 
 	// Intercept is called around each call of a tool, prompt or resource, each completion, and each
-	// method of AddMethod, also if the name is unknown or the arguments are wrong: for logs, metrics,
-	// time limits and refusals. It calls next at most once, with ctx or a context derived from it,
-	// which the handler then has. next returns nil if the call succeeds. Otherwise it returns the error
-	// of the handler, or an error with the text that the model reads, as for wrong arguments and for a
-	// Result with IsError. If Intercept returns the error of next, or nil, what the handler made is
-	// sent. If it returns another error, that is sent as if the handler had returned it. If it returns
-	// nil without next, the call fails with -32603. Intercept does not see results.
+	// method of AddMethod, also if the name is unknown or the arguments are wrong. It is for logs,
+	// metrics, time limits and refusals:
 	//
-	// A second next, one after Intercept has returned, and one with another context return an error
+	//	func(ctx context.Context, next func(context.Context) error) error {
+	//		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	//		defer cancel()
+	//		return next(ctx) // calls the handler
+	//	}
+	//
+	// It may call next once, with ctx or a context derived from it. next returns nil if the call succeeds,
+	// and otherwise the error of the handler, or one with the text that the model reads, as for wrong
+	// arguments and for a Result with IsError. Then
+	//
+	//   - if Intercept returns nil, or the error of next, what the handler made is sent;
+	//   - if it returns another error, that is sent as if the handler had returned it;
+	//   - if it returns nil and has not called next, the call fails with -32603.
+	//
+	// Another call of next, one after Intercept has returned, and one with another context return an error
 	// and call no handler. If a next still runs when Intercept returns, the library waits for it.
-	// Intercept runs like a handler, and may ask the client if the handler may. A panic in it, or in the
-	// handler, which passes through it, costs only the call. But a panic on another goroutine, also in next,
-	// ends the program. In revision 2026-07-28 Intercept runs in each round of questions, and next returns
-	// [ErrInputRequired] if the handler asks. To hide a tool, use [Tool.Enabled]: Intercept only refuses it.
+	//
+	// Intercept runs like a handler, and may ask the client if the handler may. In revision 2026-07-28 it runs
+	// in each round of questions, and next returns [ErrInputRequired] if the handler asks. A panic in it, or in
+	// the handler, which passes through it, costs only the call; a panic on another goroutine ends the
+	// program. To hide a tool, use [Tool.Enabled]: Intercept only refuses it, and does not see results.
 	Intercept func(ctx context.Context, next func(context.Context) error) error
 
 	// Checksum returns a checksum of data; the string may hold any bytes. The library uses it to
