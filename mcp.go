@@ -1706,15 +1706,15 @@ func SchemaOf[T any]() json.RawMessage {
 // both. Neither changes once its tool has been added or its form sent. The schema of a Go type that contains
 // itself contains itself too.
 type schema struct {
-	types        []string   // the JSON types that are allowed; nil: all
-	jsonType     string     // the one besides null, to which values of other types are converted; "" if there is none, or more than one
-	fields       []*field   // of an object
-	items        *schema    // of a list: each element; nil: anything
-	others       *schema    // of an object: each member that is not in fields; nil: anything
-	allowsOthers bool       // of an object: members that are not in fields are allowed, as they are by each Go type
-	format       string     // of a string: date or date-time, which are checked
-	encoding     string     // of a string: base64
-	bounds       [2]decimal // the least and the greatest number, length or number of elements
+	types        []string    // the JSON types that are allowed; nil: all
+	jsonType     string      // the one besides null, to which values of other types are converted; "" if there is none, or more than one
+	fields       []*field    // of an object
+	items        *schema     // of a list: each element; nil: anything
+	others       *schema     // of an object: each member that is not in fields; nil: anything
+	allowsOthers bool        // of an object: members that are not in fields are allowed, as they are by each Go type
+	format       string      // of a string: date or date-time, which are checked
+	encoding     string      // of a string: base64
+	bounds       [2]*decimal // the least and the greatest number, length or number of elements; nil: none
 
 	// What only a listed schema says.
 	enum    [][]byte // the values that are allowed; nil: all
@@ -1884,14 +1884,14 @@ func (d *deriver) describeKind(s *schema, where string) {
 	case reflect.Int <= k && k <= reflect.Int64:
 		s.setType("integer")
 		most := int64(1<<(t.Bits()-1) - 1)
-		s.bounds = [2]decimal{decimalOf(strconv.FormatInt(-most-1, 10)), decimalOf(strconv.FormatInt(most, 10))}
+		s.bounds = [2]*decimal{boundOf(strconv.FormatInt(-most-1, 10)), boundOf(strconv.FormatInt(most, 10))}
 	case reflect.Uint <= k && k <= reflect.Uintptr:
 		s.setType("integer")
-		s.bounds = [2]decimal{decimalOf("0"), decimalOf(strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10))}
+		s.bounds = [2]*decimal{boundOf("0"), boundOf(strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10))}
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.setType("number")
 		most := map[reflect.Kind]string{reflect.Float32: "3.4028235e38", reflect.Float64: "1.7976931348623157e308"}[k]
-		s.bounds = [2]decimal{decimalOf("-" + most), decimalOf(most)}
+		s.bounds = [2]*decimal{boundOf("-" + most), boundOf(most)}
 	case k == reflect.Struct:
 		s.setType("object")
 		s.fields = d.fields(t, where)
@@ -2165,8 +2165,8 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	for i, word := range boundWords[s.jsonType] {
 		bound := tagValue(tag, word, "number")
 		// The range of an int differs between machines, and many readers cannot hold that of an int64.
-		if bound == nil && s.typ.Kind() != reflect.Int && !s.bounds[i].isLong() {
-			bound = []byte(s.bounds[i].text)
+		if of := s.bounds[i]; bound == nil && of != nil && s.typ.Kind() != reflect.Int && !isLong(of.text) {
+			bound = []byte(of.text)
 		}
 		b = rawMember(b, word, bound)
 	}
@@ -2286,7 +2286,7 @@ var schemaOfSchemas = makeSchemaOfSchemas()
 func makeSchemaOfSchemas() *schema {
 	node := &schema{types: []string{"object", "boolean"}, allowsOthers: true}
 	property := &schema{types: []string{"object"}, allowsOthers: true} // hosts do not take a boolean
-	count := &schema{types: []string{"integer"}, bounds: [2]decimal{decimalOf("0")}}
+	count := &schema{types: []string{"integer"}, bounds: [2]*decimal{boundOf("0")}}
 	number, text := &schema{types: []string{"number"}}, &schema{types: []string{"string"}}
 	add := func(form *schema, words ...string) {
 		for _, word := range words {
@@ -2296,7 +2296,7 @@ func makeSchemaOfSchemas() *schema {
 	add(number, "minimum", "maximum")
 	add(count, "minLength", "maxLength", "minItems", "maxItems")
 	add(&schema{types: []string{"array"}, jsonType: "array", items: text}, "required")
-	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]decimal{decimalOf("1")}}, "enum")
+	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]*decimal{boundOf("1")}}, "enum")
 	add(&schema{types: []string{"object"}, allowsOthers: true, others: property}, "properties")
 	add(node, "items", "additionalProperties")
 	property.fields = node.fields
@@ -2368,11 +2368,11 @@ func (n *schemaNode) setLimits(why purpose) {
 	}
 	for i, word := range boundWords[s.jsonType] {
 		if num := n.keywords[word]; num != nil {
-			s.bounds[i] = decimalOf(string(num))
+			s.bounds[i] = boundOf(string(num))
 		}
 	}
 	low, high := s.bounds[0], s.bounds[1]
-	panicUnless(low.text == "" || high.text == "" || !high.isLess(low), n.where, "nothing can be at least %s and at most %s", low.text, high.text)
+	panicUnless(low == nil || high == nil || !high.isLess(low), n.where, "nothing can be at least %v and at most %v", low, high)
 	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
@@ -2461,7 +2461,7 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 	isNotText := func(val []byte) bool { return val[0] != '"' }
 	hasCombinator := node["allOf"] != nil || node["anyOf"] != nil || node["oneOf"] != nil
 	for _, word := range boundWords[s.jsonType] {
-		refuse(node[word] != nil && decimalOf(string(node[word])).isLong(), "a bound is above 2^53")
+		refuse(isLong(string(node[word])), "a bound is above 2^53")
 	}
 	refuse(n.level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top")
 	for key := range members(raw) {
@@ -2835,7 +2835,7 @@ func isShortInteger(raw []byte) bool {
 func (s *schema) allowsType(raw []byte) bool {
 	typ := jsonTypeOf(raw)
 	return s.types == nil || slices.Contains(s.types, typ) ||
-		typ == "number" && slices.Contains(s.types, "integer") && (isPlainInteger(raw) || decimalOf(string(raw)).isWhole()) ||
+		typ == "number" && slices.Contains(s.types, "integer") && isInteger(raw) ||
 		typ == "array" && s.encoding != "" && !s.isListed()
 }
 
@@ -2879,8 +2879,8 @@ func (s *schema) unknownName() error {
 
 // enumHas reports whether the enum of s has a value, which may be written in another way.
 func (s *schema) enumHas(raw []byte) bool {
-	if jsonTypeOf(raw) == "string" {
-		raw = appendString(nil, string(unquoteBytes(raw))) // so that its escapes are decoded once
+	if raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0 { // its escapes are decoded once, and not for each value
+		raw = appendString(nil, string(unquoteBytes(raw)))
 	}
 	return slices.ContainsFunc(s.enum, func(val []byte) bool { return isSame(val, raw) })
 }
@@ -2896,7 +2896,7 @@ func isSame(val, other []byte) bool {
 		return bytes.Equal(unquoteBytes(val), unquoteBytes(other))
 	case typ == "number":
 		a, b := decimalOf(string(val)), decimalOf(string(other))
-		return !a.isLess(b) && !b.isLess(a)
+		return !a.isLess(&b) && !b.isLess(&a)
 	case typ == "array":
 		return slices.EqualFunc(partsOf(val), partsOf(other), isSame)
 	case typ != "object":
@@ -2920,7 +2920,7 @@ func partsOf(raw []byte) (parts [][]byte) {
 
 // checkText adds the faults of a string that does not have the length or the form that s requires.
 func (c *checker) checkText(s *schema, raw []byte, at *path) {
-	if s.bounds == [2]decimal{} && s.format == "" && s.encoding == "" {
+	if s.bounds == [2]*decimal{} && s.format == "" && s.encoding == "" {
 		return // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
@@ -2953,17 +2953,20 @@ func isWellFormed(format, s string) bool {
 // which is "be" or "have a length of", comes before the bound, and num after it, as it was passed.
 func (s *schema) checkBounds(verb string, num []byte) error {
 	low, high := s.bounds[0], s.bounds[1]
+	if low == nil && high == nil {
+		return nil
+	}
 	switch d := decimalOf(string(num)); {
-	case low.text != "" && d.isLess(low):
+	case low != nil && d.isLess(low):
 		return errors.New("must " + verb + " at least " + low.text + ", got " + excerpt(num))
-	case high.text != "" && high.isLess(d):
+	case high != nil && high.isLess(&d):
 		return errors.New("must " + verb + " at most " + high.text + ", got " + excerpt(num))
 	}
 	return nil
 }
 
 // A decimal is a JSON number and its exact value: 0.digits times ten to the power of point. The digits neither begin
-// nor end with a zero, and 0 has none. So -1.20e3 has the digits 12, and its point is 4. The zero decimal is no number.
+// nor end with a zero, and 0 has none. So -1.20e3 has the digits 12, and its point is 4.
 type decimal struct {
 	text       string // as it is written
 	isNegative bool
@@ -2990,11 +2993,22 @@ func decimalOf(num string) decimal {
 	return d
 }
 
-// isWhole reports whether d is an integer.
-func (d decimal) isWhole() bool { return len(d.digits) <= max(0, d.point) }
+// boundOf returns the value of num for schema.bounds.
+func boundOf(num string) *decimal {
+	d := decimalOf(num)
+	return &d
+}
+
+// isInteger reports whether a number is an integer.
+func isInteger(num []byte) bool {
+	d := decimalOf(string(num))
+	return len(d.digits) <= max(0, d.point)
+}
+
+func (d *decimal) String() string { return d.text }
 
 // isLess reports whether d is less than e.
-func (d decimal) isLess(e decimal) bool {
+func (d *decimal) isLess(e *decimal) bool {
 	switch {
 	case d.isNegative != e.isNegative:
 		return d.isNegative
@@ -3007,10 +3021,10 @@ func (d decimal) isLess(e decimal) bool {
 	return d.digits < e.digits // in the order of texts, because 0.12 is less than 0.2
 }
 
-// isLong reports whether d has a magnitude above 2^53, so a float64 may not hold it exactly.
-func (d decimal) isLong() bool {
-	d.isNegative = false
-	return decimalOf("9007199254740992").isLess(d)
+// isLong reports whether the magnitude of a number is above 2^53, so that a float64 may not hold it exactly.
+func isLong(num string) bool {
+	magnitude := decimalOf(strings.TrimPrefix(num, "-"))
+	return boundOf("9007199254740992").isLess(&magnitude)
 }
 
 // plainNumber returns a whole number of at most 20 digits, as each Go integer has, in plain digits: 5 for 5.0, 1200 for
@@ -3020,7 +3034,7 @@ func plainNumber(num []byte) []byte {
 		return num
 	}
 	d := decimalOf(string(num))
-	if !d.isWhole() || d.point > 20 {
+	if !isInteger(num) || d.point > 20 {
 		return num
 	}
 	plain := d.digits + strings.Repeat("0", max(0, d.point-len(d.digits)))
