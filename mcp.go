@@ -2835,7 +2835,7 @@ func isShortInteger(raw []byte) bool {
 func (s *schema) allowsType(raw []byte) bool {
 	typ := jsonTypeOf(raw)
 	return s.types == nil || slices.Contains(s.types, typ) ||
-		typ == "number" && slices.Contains(s.types, "integer") && isInteger(raw) ||
+		typ == "number" && slices.Contains(s.types, "integer") && (isPlainInteger(raw) || isInteger(raw)) ||
 		typ == "array" && s.encoding != "" && !s.isListed()
 }
 
@@ -2892,6 +2892,8 @@ func isSame(val, other []byte) bool {
 	switch {
 	case typ != jsonTypeOf(other):
 		return false
+	case bytes.Equal(val, other):
+		return true
 	case typ == "string":
 		return bytes.Equal(unquoteBytes(val), unquoteBytes(other))
 	case typ == "number":
@@ -2899,8 +2901,8 @@ func isSame(val, other []byte) bool {
 		return !a.isLess(&b) && !b.isLess(&a)
 	case typ == "array":
 		return slices.EqualFunc(partsOf(val), partsOf(other), isSame)
-	case typ != "object":
-		return val[0] == other[0] // null, true or false
+	case typ != "object": // true and false
+		return false
 	}
 	for name, part := range members(val) {
 		if counterpart := member(other, string(name)); counterpart == nil || !isSame(part, counterpart) {
@@ -2976,21 +2978,22 @@ type decimal struct {
 
 // decimalOf returns the value of a JSON number.
 func decimalOf(num string) decimal {
-	d := decimal{text: num}
 	const limit = 1 << 30 // of exponents: numbers beyond it are not told apart
-	mantissa, exponent, _ := strings.Cut(strings.ToLower(num), "e")
-	shift, _ := strconv.Atoi(cmp.Or(exponent, "0")) // the greatest or the least int if it is too large
-	shift = max(-limit, min(shift, limit))
-	mantissa, d.isNegative = strings.CutPrefix(mantissa, "-")
-	whole, fraction, _ := strings.Cut(mantissa, ".")
+	whole, isNegative := strings.CutPrefix(num, "-")
+	fraction, shift := "", 0
+	if !isPlainInteger([]byte(num)) {
+		mantissa, exponent, _ := strings.Cut(strings.ToLower(whole), "e")
+		whole, fraction, _ = strings.Cut(mantissa, ".")
+		shift, _ = strconv.Atoi(exponent) // 0 if there is none; the greatest or the least int if it is too large
+		shift = max(-limit, min(shift, limit))
+	}
 	significant := strings.TrimLeft(whole+fraction, "0")
-	d.digits = strings.TrimRight(significant, "0")
-	if d.digits == "" {
+	digits := strings.TrimRight(significant, "0")
+	if digits == "" {
 		return decimal{text: num, point: math.MinInt} // less than each positive number, also for -0
 	}
 	leadingZeros := len(whole) + len(fraction) - len(significant)
-	d.point = len(whole) - leadingZeros + shift
-	return d
+	return decimal{num, isNegative, digits, len(whole) - leadingZeros + shift}
 }
 
 // boundOf returns the value of num for schema.bounds.
