@@ -1340,10 +1340,10 @@ func (c *session) runHandler(r *request) []byte {
 //	any other error              that error
 //	nil, without a next          -32603
 //
-// Intercept may call next on any goroutine, several times, and after it has returned. So there is one right to
+// Intercept may call next on any goroutine, several times, and after it has returned. So there is one permit to
 // call run. The first next takes it, and sends what run has returned to a channel. If no next has taken it when
-// Intercept returns, it is taken then, so that no later one can. Otherwise the result is received, which waits for
-// run.
+// Intercept returns, it is taken then, so that no later next runs the handler. Otherwise the result is received,
+// which waits for run.
 func (s *Server) intercepted(run responder) responder {
 	type result struct { // of run
 		line []byte
@@ -1351,14 +1351,14 @@ func (s *Server) intercepted(run responder) responder {
 	}
 	missing := result{err: coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
-		var rightIsTaken atomic.Bool
+		var permitTaken atomic.Bool
 		results := make(chan result, 1)
 		next := func(ctx context.Context) error {
-			mayRun := requestOf(ctx) == r && rightIsTaken.CompareAndSwap(false, true)
+			mayRun := requestOf(ctx) == r && permitTaken.CompareAndSwap(false, true)
 			if !mayRun {
 				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 			}
-			made := missing // after a panic or Goexit, too
+			made := missing // it stays that after a panic or Goexit
 			defer func() { results <- made }()
 			// Intercept's context may outlive the request, as one of context.WithoutCancel does; the handler's must not.
 			ctx, cancel := context.WithCancelCause(ctx)
@@ -1374,7 +1374,7 @@ func (s *Server) intercepted(run responder) responder {
 		}
 		defer func() { // also after a panic
 			made := missing
-			noneHasBegun := rightIsTaken.CompareAndSwap(false, true)
+			noneHasBegun := permitTaken.CompareAndSwap(false, true)
 			if !noneHasBegun {
 				made = <-results
 			}
