@@ -1998,10 +1998,9 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 	return fields
 }
 
-// collect appends the fields of the struct outer.typ, and in place of each struct that it embeds the fields of that. These
-// take over from it where they are, whether they are optional, because encoding/json leaves out the fields of a nil
-// pointer, and whether encoding/json cannot set them. Of the struct T in the comment of deriver.fields, it appends
-// ID with the index 0, 0; Name with 0, 1; and the other ID with 1.
+// collect appends the fields of the struct outer.typ. In place of a struct that it embeds, the fields of that are appended:
+// of the struct T in the comment of deriver.fields, ID with the index 0, 0; Name with 0, 1; and the other ID with 1. Fields
+// in an embedded pointer are optional, because encoding/json leaves them out if it is nil.
 //
 // The types in around embed this struct. If it is one of them, nothing is appended: its fields are there
 // already, less deep. A struct that is embedded twice at one depth is collected twice, so its fields hide
@@ -2164,9 +2163,11 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	}
 	for i, word := range boundWords[s.jsonType] {
 		bound := tagValue(tag, word, "number")
-		// The range of an int differs between machines, and many readers cannot hold that of an int64.
-		if of := s.bounds[i]; bound == nil && of != nil && s.typ.Kind() != reflect.Int && !isLong(of.text) {
-			bound = []byte(of.text)
+		// The range of an int or a uint differs between machines, and many readers cannot hold that of an int64.
+		ofType := s.bounds[i]
+		isSized := s.typ.Kind() != reflect.Int && s.typ.Kind() != reflect.Uint && s.typ.Kind() != reflect.Uintptr
+		if bound == nil && ofType != nil && (ofType.text == "0" || isSized && !isLong(ofType.text)) {
+			bound = []byte(ofType.text)
 		}
 		b = rawMember(b, word, bound)
 	}
