@@ -572,7 +572,7 @@ func (e *Error) Is(target error) bool {
 // tools, because they were not declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, in rules, typedOut *schema) ([]byte, error) {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, in *rules, typedOut *schema) ([]byte, error) {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
 			out Out
@@ -593,7 +593,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
 // addTool is the part of AddTool that does not depend on the types In and Out.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, in rules, typedOut *schema) ([]byte, error)) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, in *rules, typedOut *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var warnings []string
@@ -625,7 +625,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 }
 
 // describeIn sets t.InputSchema if it is nil, and returns the rules for arguments of the type in.
-func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) rules {
+func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) *rules {
 	typed, d := derive(in, where+": In", forArguments)
 	source := where + ": InputSchema"
 	byHand := t.InputSchema != nil
@@ -647,9 +647,9 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) rul
 	listed.ignored = ignoredArguments
 	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well.
 	if !byHand && listed.saysAllOf(typed) {
-		return rules{readBy: []*schema{listed}, setBy: typed}
+		return &rules{readBy: []*schema{listed}, setBy: typed}
 	}
-	return rules{readBy: []*schema{listed, typed}, setBy: typed}
+	return &rules{readBy: []*schema{listed, typed}, setBy: typed}
 }
 
 // describeOut sets t.OutputSchema if it is nil and one can be derived from the type out. It returns the schema of
@@ -858,7 +858,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	complete := make(map[string]CompleteFunc)
 	// An unknown argument is refused, so that a PromptFunc need not look for it.
 	listed := &schema{types: []string{"object"}, jsonType: "object", ignored: ignoredArguments}
-	in := rules{readBy: []*schema{listed}, setBy: anything} // a map[string]string takes what listed allows
+	in := &rules{readBy: []*schema{listed}, setBy: anything} // a map[string]string takes what listed allows
 	for _, a := range p.Arguments {
 		panicUnless(a.Name != "" && listed.property(a.Name) == nil, where, "an argument needs a unique name")
 		listed.fields = append(listed.fields, &field{name: a.Name, optional: !a.Required, schema: &schema{types: []string{"string"}, jsonType: "string"}})
@@ -1521,7 +1521,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	if err != nil {
 		return form, err
 	}
-	if err := (rules{readBy: []*schema{listed, typed}, setBy: typed}).unmarshal(content, &form, fromForm); err != nil {
+	if err := (&rules{readBy: []*schema{listed, typed}, setBy: typed}).unmarshal(content, &form, fromForm); err != nil {
 		return *new(T), fmt.Errorf("mcp: the user's answer: %w", err)
 	}
 	return form, nil
@@ -2270,7 +2270,7 @@ func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema,
 	panicUnless(err == nil, where, "it is %v", err)
 	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
-	_, err = read(compact, fromSchema, schemaOfSchemas)
+	_, err = read(compact, fromSchema, []*schema{schemaOfSchemas})
 	panicUnless(err == nil, where, "%v", err)
 	p := schemaParser{why: why, warnings: warnings}
 	s := p.parseNode(compact, where, 1, typed)
@@ -2421,7 +2421,7 @@ func (p *schemaParser) parseParts(n *schemaNode) {
 // checkEnum panics if a node allows no value of its enum.
 func (n *schemaNode) checkEnum() {
 	isValid := func(val []byte) bool {
-		_, err := read(val, fromSchema, n.schema)
+		_, err := read(val, fromSchema, []*schema{n.schema})
 		return err == nil
 	}
 	panicUnless(n.schema.enum == nil || slices.ContainsFunc(n.schema.enum, isValid), n.where,
@@ -2435,8 +2435,8 @@ func (n *schemaNode) readDefault() {
 	if dflt == nil || isNull(dflt) { // some libraries write null for an argument without a default
 		return
 	}
-	_, err := read(dflt, fromSchema, n.schema)
-	converted, misfit := read(dflt, fromCall, n.schema, n.typed)
+	_, err := read(dflt, fromSchema, []*schema{n.schema})
+	converted, misfit := read(dflt, fromCall, []*schema{n.schema, n.typed})
 	panicUnless(err == nil && misfit == nil, n.where, "default: %v", cmp.Or(err, misfit))
 	n.schema.dflt = converted
 }
@@ -2543,11 +2543,11 @@ const (
 
 // unmarshal sets what v points to from raw; nil means an object without members. It returns the
 // faults as one error.
-func (r rules) unmarshal(raw []byte, v any, from origin) error {
+func (r *rules) unmarshal(raw []byte, v any, from origin) error {
 	if raw == nil {
 		raw = []byte("{}")
 	}
-	raw, err := read(raw, from, r.readBy...)
+	raw, err := read(raw, from, r.readBy)
 	if err != nil {
 		return err
 	}
@@ -2555,16 +2555,12 @@ func (r rules) unmarshal(raw []byte, v any, from origin) error {
 	if !r.setBy.isStruct() {
 		return asFault(setAny(to, raw))
 	}
-	var c checker
-	for name, val := range members(raw) {
-		c.addFault(r.setBy.setField(to, string(name), val), &path{outer: &path{}, name: name})
-	}
-	return c.err()
+	return r.setBy.setFields(to, raw)
 }
 
 // read returns the value that is meant by raw, after it was read by one schema after the other, or the faults
 // by the first schema that finds any, as one error.
-func read(raw []byte, from origin, schemas ...*schema) ([]byte, error) {
+func read(raw []byte, from origin, schemas []*schema) ([]byte, error) {
 	c := checker{from: from}
 	for _, s := range schemas {
 		if c.faults == nil {
@@ -2648,7 +2644,7 @@ func (c *checker) checkValue(val, given []byte, s *schema, at *path) []byte {
 	case at.depth >= maxNesting && c.from != fromSchema:
 		c.addFault(errTooDeep, at)
 	case s.enum != nil && !s.enumHas(val):
-		c.addFault(fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(given)), at)
+		c.addFault(s.notInEnum(given), at)
 	case typ == "string":
 		c.checkText(s, val, at)
 	case typ == "number":
@@ -2683,31 +2679,36 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		if !isKnown {
 			f = &field{name: string(key), optional: true, schema: cmp.Or(s.others, anything)}
 		}
-		name, inner := f.name, f.schema
-		val = inner.converted(given, c.from)
-		isAbsent := f.optional && isNull(val) && !inner.takesNull() && c.from != fromSchema
-		isIgnored := !isKnown && slices.Contains(s.ignored, name)
+		val = f.schema.converted(given, c.from)
+		isAbsent := f.optional && isNull(val) && !f.schema.takesNull() && c.from != fromSchema
+		isIgnored := !isKnown && slices.Contains(s.ignored, f.name)
 		switch {
 		case isIgnored: // as often as it comes
-		case !isKnown && s.refusesName(name):
+		case !isKnown && s.refusesName(f.name):
 			c.addFault(s.unknownName(), at)
-		case came[name]:
+		case came[f.name]:
 			c.addFault(errTwice, at)
 		case !isAbsent:
-			val = c.checkValue(val, given, inner, at)
+			val = c.checkValue(val, given, f.schema, at)
 		}
-		came[name] = true
+		came[f.name] = true
 		if isIgnored || isAbsent {
-			absent = append(absent, name)
+			absent = append(absent, f.name)
 			return nil, false
 		}
 		return val, true
 	})
+	isPresent := func(f *field) bool { return came[f.name] && !slices.Contains(absent, f.name) }
+	return c.addDefaults(raw, s, isPresent, at)
+}
+
+// addDefaults returns an object with the defaults of the fields that are not present, and adds a fault for each of these
+// that is required.
+func (c *checker) addDefaults(raw []byte, s *schema, isPresent func(*field) bool, at *path) []byte {
 	var defaults []byte
 	for _, f := range s.fields {
-		isPresent := came[f.name] && !slices.Contains(absent, f.name)
 		switch {
-		case isPresent:
+		case isPresent(f):
 		case !f.optional && s.isListed(): // a Go type requires no member
 			at.name = []byte(f.name)
 			c.addFault(errors.New("is required"), at)
@@ -2878,6 +2879,11 @@ func (s *schema) unknownName() error {
 	return errors.New("is unknown (there is " + cmp.Or(strings.Join(names, ", "), "no argument here") + ")")
 }
 
+// notInEnum returns the error for a value that the enum of s does not have.
+func (s *schema) notInEnum(raw []byte) error {
+	return fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(raw))
+}
+
 // enumHas reports whether the enum of s has a value, which may be written in another way.
 func (s *schema) enumHas(raw []byte) bool {
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0 { // its escapes are decoded once, and not for each value
@@ -2961,11 +2967,15 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 	}
 	switch d := decimalOf(string(num)); {
 	case low != nil && d.isLess(low):
-		return errors.New("must " + verb + " at least " + low.text + ", got " + excerpt(num))
+		return outOfBounds(verb+" at least", low, num)
 	case high != nil && high.isLess(&d):
-		return errors.New("must " + verb + " at most " + high.text + ", got " + excerpt(num))
+		return outOfBounds(verb+" at most", high, num)
 	}
 	return nil
+}
+
+func outOfBounds(must string, bound *decimal, num []byte) error {
+	return fmt.Errorf("must %s %v, got %s", must, bound, excerpt(num))
 }
 
 // A decimal is a JSON number and its exact value: 0.digits times ten to the power of point. The digits neither begin
@@ -2979,22 +2989,27 @@ type decimal struct {
 
 // decimalOf returns the value of a JSON number.
 func decimalOf(num string) decimal {
-	const limit = 1 << 30 // of exponents: numbers beyond it are not told apart
-	whole, isNegative := strings.CutPrefix(num, "-")
-	fraction, shift := "", 0
+	whole, fraction, exponent := num, "", 0
 	if !isPlainInteger([]byte(num)) {
-		mantissa, exponent, _ := strings.Cut(strings.ToLower(whole), "e")
-		whole, fraction, _ = strings.Cut(mantissa, ".")
-		shift, _ = strconv.Atoi(exponent) // 0 if there is none; the greatest or the least int if it is too large
-		shift = max(-limit, min(shift, limit))
+		whole, fraction, exponent = splitNumber(num)
 	}
+	whole, isNegative := strings.CutPrefix(whole, "-")
 	significant := strings.TrimLeft(whole+fraction, "0")
 	digits := strings.TrimRight(significant, "0")
 	if digits == "" {
 		return decimal{text: num, point: math.MinInt} // less than each positive number, also for -0
 	}
 	leadingZeros := len(whole) + len(fraction) - len(significant)
-	return decimal{num, isNegative, digits, len(whole) - leadingZeros + shift}
+	return decimal{num, isNegative, digits, len(whole) - leadingZeros + exponent}
+}
+
+// splitNumber returns the digits before and after the point of a number, and its exponent: -1, 20 and 3 for -1.20e3. An
+// exponent beyond 2^30 is returned as 2^30.
+func splitNumber(num string) (whole, fraction string, exponent int) {
+	mantissa, power, _ := strings.Cut(strings.ToLower(num), "e")
+	whole, fraction, _ = strings.Cut(mantissa, ".")
+	exponent, _ = strconv.Atoi(power) // 0 if there is none; the greatest or the least int if it is too large
+	return whole, fraction, max(-1<<30, min(exponent, 1<<30))
 }
 
 // boundOf returns the value of num for schema.bounds.
@@ -3052,6 +3067,15 @@ func plainNumber(num []byte) []byte {
 // 5.0 and 5e0 are not.
 func isPlainInteger(num []byte) bool {
 	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
+}
+
+// setFields sets the fields of a struct from raw, an object, and returns the faults as one error.
+func (s *schema) setFields(v reflect.Value, raw []byte) error {
+	var c checker
+	for name, val := range members(raw) {
+		c.addFault(s.setField(v, string(name), val), &path{outer: &path{}, name: name})
+	}
+	return c.err()
 }
 
 // setField sets one field of a struct from raw, which read has returned. A member without

@@ -1191,7 +1191,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	text := d.render(s, "")
 	listed := parseSchema(&text, "In", forArguments, anything, new([]string))
 	check := func(args string) error {
-		_, err := read([]byte(args), fromSchema, listed)
+		_, err := read([]byte(args), fromSchema, []*schema{listed})
 		return err
 	}
 	if !strings.HasSuffix(string(text), `"F19":`+free+`},"additionalProperties":false}`) || check(`{"F17":{}}`) == nil || check(`{"F19":{"x":1}}`) != nil {
@@ -1957,7 +1957,7 @@ func TestWrongValueOfAnEnumIsCheap(t *testing.T) {
 	listed := parseSchema(&enum, "x", forArguments, anything, new([]string))
 	for _, part := range []string{`{"a":[1,2]},`, `"a",`, `[[2]],`} {
 		args := []byte(`{"v":[` + strings.Repeat(part, 100_000) + `0]}`)
-		if n := testing.AllocsPerRun(1, func() { read(args, fromCall, listed) }); n > 100 {
+		if n := testing.AllocsPerRun(1, func() { read(args, fromCall, []*schema{listed}) }); n > 100 {
 			t.Errorf("%s: %v allocations", part, n)
 		}
 	}
@@ -2031,7 +2031,7 @@ func TestArgumentErrorsAreShort(t *testing.T) {
 		`{"L":{"a":[` + strings.Repeat(`1,`, 10000) + `1]}}`,
 	} {
 		var v list
-		if n := testing.AllocsPerRun(1, func() { rules{[]*schema{typed}, typed}.unmarshal([]byte(args), &v, fromCall) }); n > 400 {
+		if n := testing.AllocsPerRun(1, func() { (&rules{[]*schema{typed}, typed}).unmarshal([]byte(args), &v, fromCall) }); n > 400 {
 			t.Errorf("%.20s: %v allocations", args, n)
 		}
 	}
@@ -3973,11 +3973,11 @@ func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	listed := parseSchema(&text, "x", forArguments, anything, new([]string))
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
-	err := rules{[]*schema{listed, s}, s}.unmarshal(args, got.Interface(), fromCall)
+	err := (&rules{[]*schema{listed, s}, s}).unmarshal(args, got.Interface(), fromCall)
 	if err != nil && namesGoBound(err.Error()) {
 		return err
 	}
-	fault := rules{[]*schema{listed}, anything}.unmarshal(args, &converted, fromCall)
+	fault := (&rules{[]*schema{listed}, anything}).unmarshal(args, &converted, fromCall)
 	if (fault == nil) != (err == nil) || fmt.Sprint(fault) != fmt.Sprint(err) && !duplicates(args) {
 		t.Errorf("%s\nfor %s\nby hand %v\nderived %v", args, text, fault, err)
 	}
