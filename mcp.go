@@ -1706,15 +1706,15 @@ func SchemaOf[T any]() json.RawMessage {
 // both. Neither changes once its tool has been added or its form sent. The schema of a Go type that contains
 // itself contains itself too.
 type schema struct {
-	types        []string    // the JSON types that are allowed; nil: all
-	jsonType     string      // the one besides null, to which values of other types are converted; "" if there is none, or more than one
-	fields       []*field    // of an object
-	items        *schema     // of a list: each element; nil: anything
-	others       *schema     // of an object: each member that is not in fields; nil: anything
-	allowsOthers bool        // of an object: members that are not in fields are allowed, as they are by each Go type
-	format       string      // of a string: date or date-time, which are checked
-	encoding     string      // of a string: base64
-	bounds       [2]*decimal // the least and the greatest number, length or number of elements; nil: none
+	types        []string  // the JSON types that are allowed; nil: all
+	jsonType     string    // the one besides null, to which values of other types are converted; "" if there is none, or more than one
+	fields       []*field  // of an object
+	items        *schema   // of a list: each element; nil: anything
+	others       *schema   // of an object: each member that is not in fields; nil: anything
+	allowsOthers bool      // of an object: members that are not in fields are allowed, as they are by each Go type
+	format       string    // of a string: date or date-time, which are checked
+	encoding     string    // of a string: base64
+	bounds       [2]*bound // the least and the greatest number, length or number of elements; nil: none
 
 	// What only a listed schema says.
 	enum    [][]byte // the values that are allowed; nil: all
@@ -1884,14 +1884,14 @@ func (d *deriver) describeKind(s *schema, where string) {
 	case reflect.Int <= k && k <= reflect.Int64:
 		s.setType("integer")
 		most := int64(1<<(t.Bits()-1) - 1)
-		s.bounds = [2]*decimal{boundOf(strconv.FormatInt(-most-1, 10)), boundOf(strconv.FormatInt(most, 10))}
+		s.bounds = [2]*bound{boundOf(strconv.FormatInt(-most-1, 10)), boundOf(strconv.FormatInt(most, 10))}
 	case reflect.Uint <= k && k <= reflect.Uintptr:
 		s.setType("integer")
-		s.bounds = [2]*decimal{boundOf("0"), boundOf(strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10))}
+		s.bounds = [2]*bound{boundOf("0"), boundOf(strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10))}
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.setType("number")
 		most := map[reflect.Kind]string{reflect.Float32: "3.4028235e38", reflect.Float64: "1.7976931348623157e308"}[k]
-		s.bounds = [2]*decimal{boundOf("-" + most), boundOf(most)}
+		s.bounds = [2]*bound{boundOf("-" + most), boundOf(most)}
 	case k == reflect.Struct:
 		s.setType("object")
 		s.fields = d.fields(t, where)
@@ -2287,7 +2287,7 @@ var schemaOfSchemas = makeSchemaOfSchemas()
 func makeSchemaOfSchemas() *schema {
 	node := &schema{types: []string{"object", "boolean"}, allowsOthers: true}
 	property := &schema{types: []string{"object"}, allowsOthers: true} // hosts do not take a boolean
-	count := &schema{types: []string{"integer"}, bounds: [2]*decimal{boundOf("0")}}
+	count := &schema{types: []string{"integer"}, bounds: [2]*bound{boundOf("0")}}
 	number, text := &schema{types: []string{"number"}}, &schema{types: []string{"string"}}
 	add := func(form *schema, words ...string) {
 		for _, word := range words {
@@ -2297,7 +2297,7 @@ func makeSchemaOfSchemas() *schema {
 	add(number, "minimum", "maximum")
 	add(count, "minLength", "maxLength", "minItems", "maxItems")
 	add(&schema{types: []string{"array"}, jsonType: "array", items: text}, "required")
-	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]*decimal{boundOf("1")}}, "enum")
+	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]*bound{boundOf("1")}}, "enum")
 	add(&schema{types: []string{"object"}, allowsOthers: true, others: property}, "properties")
 	add(node, "items", "additionalProperties")
 	property.fields = node.fields
@@ -2373,7 +2373,7 @@ func (n *schemaNode) setLimits(why purpose) {
 		}
 	}
 	low, high := s.bounds[0], s.bounds[1]
-	panicUnless(low == nil || high == nil || !high.isLess(low), n.where, "nothing can be at least %v and at most %v", low, high)
+	panicUnless(low == nil || high == nil || !high.value.isLess(&low.value), n.where, "nothing can be at least %v and at most %v", low, high)
 	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
@@ -2561,10 +2561,11 @@ func (r *rules) unmarshal(raw []byte, v any, from origin) error {
 // read returns the value that is meant by raw, after it was read by one schema after the other, or the faults
 // by the first schema that finds any, as one error.
 func read(raw []byte, from origin, schemas []*schema) ([]byte, error) {
+	var whole path
 	c := checker{from: from}
 	for _, s := range schemas {
 		if c.faults == nil {
-			raw = c.readValue(raw, s, &path{})
+			raw = c.readValue(s.converted(raw, from), raw, s, &whole)
 		}
 	}
 	return raw, c.err()
@@ -2628,13 +2629,9 @@ var errTooDeep, errTwice = errors.New("is nested too deeply"), errors.New("came 
 // it. What neither a schema nor a Go type describes may be nested more deeply.
 const maxNesting = 100
 
-// readValue returns the value that is meant by given, which is valid JSON, and adds its faults.
-func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
-	return c.checkValue(s.converted(given, c.from), given, s, at)
-}
-
-// checkValue is readValue for val, to which given is converted already. The faults quote given.
-func (c *checker) checkValue(val, given []byte, s *schema, at *path) []byte {
+// readValue returns the value that is meant by given, which is valid JSON, and adds its faults, which quote given. The
+// caller has converted given to val.
+func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 	before := len(c.faults)
 	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.takesNull(): // what is not described may be nested more deeply
@@ -2666,7 +2663,7 @@ func (c *checker) checkValue(val, given []byte, s *schema, at *path) []byte {
 	return val
 }
 
-// readMembers is checkValue for the members of an object. After those that came, it adds the defaults
+// readMembers is readValue for the members of an object. After those that came, it adds the defaults
 // of those that did not. A name that comes twice is a fault, because the client and the server could use different
 // values.
 func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
@@ -2689,7 +2686,7 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		case came[f.name]:
 			c.addFault(errTwice, at)
 		case !isAbsent:
-			val = c.checkValue(val, given, f.schema, at)
+			val = c.readValue(val, given, f.schema, at)
 		}
 		came[f.name] = true
 		if isIgnored || isAbsent {
@@ -2722,13 +2719,13 @@ func (c *checker) addDefaults(raw []byte, s *schema, isPresent func(*field) bool
 	return closeWith(append(copyMembersExcept([]byte("{"), raw), defaults...), "}")
 }
 
-// readElements is checkValue for the elements of a list.
+// readElements is readValue for the elements of a list.
 func (c *checker) readElements(raw []byte, s *schema, outer *path) []byte {
-	n := 0
+	n, elements := 0, s.part(nil)
 	at := &path{outer: outer, depth: outer.depth + 1}
 	raw = c.rewriteParts(raw, at, func(_, given []byte) (val []byte, keep bool) {
 		n++
-		return c.readValue(given, s.part(nil), at), true
+		return c.readValue(elements.converted(given, c.from), given, elements, at), true
 	})
 	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(n), 10)), outer)
 	return raw
@@ -2740,10 +2737,7 @@ func (c *checker) readElements(raw []byte, s *schema, outer *path) []byte {
 func (c *checker) rewriteParts(raw []byte, at *path, change func(name, given []byte) (val []byte, keep bool)) []byte {
 	var b []byte // the container written anew, from the first change on
 	n := 0
-	for name, given := range members(raw) {
-		if c.isFull() {
-			break
-		}
+	walk(raw, 0, 0, trusted, func(name, given []byte) bool {
 		at.name, at.index = name, n
 		val, keep := change(name, given)
 		if b == nil && (!keep || !bytes.Equal(val, given)) {
@@ -2753,7 +2747,8 @@ func (c *checker) rewriteParts(raw []byte, at *path, change func(name, given []b
 			b = appendMember(b, name, val)
 		}
 		n++
-	}
+		return !c.isFull()
+	})
 	if b == nil {
 		return raw
 	}
@@ -2929,7 +2924,7 @@ func partsOf(raw []byte) (parts [][]byte) {
 
 // checkText adds the faults of a string that does not have the length or the form that s requires.
 func (c *checker) checkText(s *schema, raw []byte, at *path) {
-	if s.bounds == [2]*decimal{} && s.format == "" && s.encoding == "" {
+	if s.bounds == [2]*bound{} && s.format == "" && s.encoding == "" {
 		return // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
@@ -2966,22 +2961,21 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 		return nil
 	}
 	switch d := decimalOf(string(num)); {
-	case low != nil && d.isLess(low):
+	case low != nil && d.isLess(&low.value):
 		return outOfBounds(verb+" at least", low, num)
-	case high != nil && high.isLess(&d):
+	case high != nil && high.value.isLess(&d):
 		return outOfBounds(verb+" at most", high, num)
 	}
 	return nil
 }
 
-func outOfBounds(must string, bound *decimal, num []byte) error {
-	return fmt.Errorf("must %s %v, got %s", must, bound, excerpt(num))
+func outOfBounds(must string, limit *bound, num []byte) error {
+	return fmt.Errorf("must %s %s, got %s", must, limit.text, excerpt(num))
 }
 
-// A decimal is a JSON number and its exact value: 0.digits times ten to the power of point. The digits neither begin
+// A decimal is the exact value of a JSON number: 0.digits times ten to the power of point. The digits neither begin
 // nor end with a zero, and 0 has none. So -1.20e3 has the digits 12, and its point is 4.
 type decimal struct {
-	text       string // as it is written
 	isNegative bool
 	digits     string
 	point      int
@@ -2989,42 +2983,42 @@ type decimal struct {
 
 // decimalOf returns the value of a JSON number.
 func decimalOf(num string) decimal {
-	whole, fraction, exponent := num, "", 0
-	if !isPlainInteger([]byte(num)) {
-		whole, fraction, exponent = splitNumber(num)
+	digits, isNegative := strings.CutPrefix(num, "-")
+	point := len(digits)
+	if !isPlainInteger(digits) {
+		digits, point = splitNumber(digits)
 	}
-	whole, isNegative := strings.CutPrefix(whole, "-")
-	significant := strings.TrimLeft(whole+fraction, "0")
-	digits := strings.TrimRight(significant, "0")
-	if digits == "" {
-		return decimal{text: num, point: math.MinInt} // less than each positive number, also for -0
+	significant := strings.TrimLeft(digits, "0")
+	if significant == "" {
+		return decimal{point: math.MinInt} // less than each positive number, also for -0
 	}
-	leadingZeros := len(whole) + len(fraction) - len(significant)
-	return decimal{num, isNegative, digits, len(whole) - leadingZeros + exponent}
+	return decimal{isNegative, strings.TrimRight(significant, "0"), point - (len(digits) - len(significant))}
 }
 
-// splitNumber returns the digits before and after the point of a number, and its exponent: -1, 20 and 3 for -1.20e3. An
-// exponent beyond 2^30 is returned as 2^30.
-func splitNumber(num string) (whole, fraction string, exponent int) {
+// splitNumber returns the digits of a number without a sign, and how many of them are before the point: 120 and 4 for
+// 1.20e3. An exponent beyond 2^30 counts as 2^30.
+func splitNumber(num string) (digits string, point int) {
 	mantissa, power, _ := strings.Cut(strings.ToLower(num), "e")
-	whole, fraction, _ = strings.Cut(mantissa, ".")
-	exponent, _ = strconv.Atoi(power) // 0 if there is none; the greatest or the least int if it is too large
-	return whole, fraction, max(-1<<30, min(exponent, 1<<30))
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	exponent, _ := strconv.Atoi(power) // 0 if there is none; the greatest or the least int if it is too large
+	return whole + fraction, len(whole) + max(-1<<30, min(exponent, 1<<30))
 }
 
-// boundOf returns the value of num for schema.bounds.
-func boundOf(num string) *decimal {
-	d := decimalOf(num)
-	return &d
+// A bound is a number in a schema, as it is written, and its value.
+type bound struct {
+	text  string
+	value decimal
 }
+
+func boundOf(num string) *bound { return &bound{num, decimalOf(num)} }
+
+func (b *bound) String() string { return b.text }
 
 // isInteger reports whether a number is an integer.
 func isInteger(num []byte) bool {
 	d := decimalOf(string(num))
 	return len(d.digits) <= max(0, d.point)
 }
-
-func (d *decimal) String() string { return d.text }
 
 // isLess reports whether d is less than e.
 func (d *decimal) isLess(e *decimal) bool {
@@ -3043,7 +3037,7 @@ func (d *decimal) isLess(e *decimal) bool {
 // isLong reports whether the magnitude of a number is above 2^53, so that a float64 may not hold it exactly.
 func isLong(num string) bool {
 	magnitude := decimalOf(strings.TrimPrefix(num, "-"))
-	return boundOf("9007199254740992").isLess(&magnitude)
+	return boundOf("9007199254740992").value.isLess(&magnitude)
 }
 
 // plainNumber returns a whole number of at most 20 digits, as each Go integer has, in plain digits: 5 for 5.0, 1200 for
@@ -3052,6 +3046,11 @@ func plainNumber(num []byte) []byte {
 	if isPlainInteger(num) && string(num) != "-0" {
 		return num
 	}
+	return writeOut(num)
+}
+
+// writeOut is plainNumber for a number that is not written in plain digits.
+func writeOut(num []byte) []byte {
 	d := decimalOf(string(num))
 	if !isInteger(num) || d.point > 20 {
 		return num
@@ -3065,8 +3064,13 @@ func plainNumber(num []byte) []byte {
 
 // isPlainInteger reports whether a number is written with neither a fraction nor an exponent: 5 and -5 are,
 // 5.0 and 5e0 are not.
-func isPlainInteger(num []byte) bool {
-	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
+func isPlainInteger[T string | []byte](num T) bool {
+	for i := range len(num) {
+		if num[i] == '.' || num[i] == 'e' || num[i] == 'E' {
+			return false
+		}
+	}
+	return true
 }
 
 // setFields sets the fields of a struct from raw, an object, and returns the faults as one error.
