@@ -282,7 +282,8 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	s.addSession(c)
 	printed := make(chan struct{})
 	go c.printReports(printed)
-	c.turn = newTurn(c.readLines)
+	c.turn.readLines, c.turn.timer = c.readLines, time.AfterFunc(time.Hour, c.readLines)
+	c.turn.timer.Stop() // the turn is held; lend sets the time
 	go c.readLines()
 	return c.waitForEnd(printed)
 }
@@ -411,21 +412,20 @@ const maxInline, longText = time.Millisecond, 256 << 10
 type turn struct {
 	readLines func()      // runs on a new goroutine that gets the turn
 	timer     *time.Timer // starts this goroutine
-}
 
-// newTurn returns a turn that the caller holds.
-func newTurn(readLines func()) turn {
-	timer := time.AfterFunc(time.Hour, readLines) // not for an hour: lend sets the time
-	timer.Stop()
-	return turn{readLines, timer}
+	// mu is held while the timer is started and stopped. The timer needs no lock, but what one goroutine did with the
+	// turn must happen before what the next one does, and a Timer promises that only for the goroutine that it starts.
+	mu sync.Mutex
 }
 
 // lend runs work while the turn is lent, and reports whether the caller holds the turn again. Only the holder may
 // call it. The line that the work is for has size bytes. If work calls runtime.Goexit, which ends this goroutine, a
 // new one gets the turn.
 func (t *turn) lend(size int, work func()) (isHeld bool) {
+	t.mu.Lock()
 	// A long line takes time to parse, so its handler gets more time.
 	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4)))
+	t.mu.Unlock()
 	returned := false
 	defer func() {
 		if !returned {
@@ -434,12 +434,19 @@ func (t *turn) lend(size int, work func()) (isHeld bool) {
 	}()
 	work()
 	returned = true
+	return t.endLoan()
+}
+
+// endLoan ends the loan if the turn is lent, and reports whether it was. The caller then has the turn.
+func (t *turn) endLoan() (isMine bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return t.timer.Stop()
 }
 
-// pass ends the loan, if the turn is lent, and gives the turn to a new goroutine. Any goroutine may call it at any time.
+// pass ends the loan if the turn is lent, and gives the turn to a new goroutine. Any goroutine may call it at any time.
 func (t *turn) pass() {
-	if t.timer.Stop() {
+	if isMine := t.endLoan(); isMine {
 		go t.readLines()
 	}
 }
@@ -1206,21 +1213,18 @@ func (r *request) listen() (line []byte, run responder) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var refusal *Error
-	switch {
+	switch { // the errors have no Data, so no code of the user runs under the lock
 	case !isValid:
-		refusal = badParams("notifications must be an object with lists and resourceSubscriptions")
+		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions")), nil
 	case c.open.Err() != nil:
-		refusal = coded(codeInternal, context.Cause(c.open).Error())
+		return r.errorResponse(coded(codeInternal, context.Cause(c.open).Error())), nil
 	case !hasRoom || len(c.streams) >= maxStreams:
-		refusal = errTooMany
-	default:
-		c.streams[r.key] = st
-		c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`,
-			string(closeWith(accepted, `}`)), `,"_meta":`, string(meta), `}}`))
-		return nil, nil
+		return r.errorResponse(errTooMany), nil
 	}
-	return r.errorResponse(refusal), nil // without Data, so no code of the user runs under the lock
+	c.streams[r.key] = st
+	c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`,
+		string(closeWith(accepted, `}`)), `,"_meta":`, string(meta), `}}`))
+	return nil, nil
 }
 
 var errTooMany = coded(codeInternal, "Subscription limit reached: there are too many, or an id or a URI is too long")
@@ -1920,8 +1924,7 @@ func (r *request) answerTo(method, params string) (json.RawMessage, error) {
 // If r has already been answered or cancelled, nothing is sent, and the context of r ends in a moment.
 func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	c.turn.pass() // this goroutine may have lent the turn to read, and the response must be read
-	call := make(chan reply, 1)
-	var id string // of the question, if one is sent; no question has the id ""
+	id, call := "", make(chan reply, 1)
 	c.mu.Lock()
 	switch {
 	case c.open.Err() != nil:
@@ -1944,7 +1947,7 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 		a.err = context.Cause(r.ctx)
 	}
 	c.mu.Lock()
-	c.withdrawLocked(id) // if the client has not responded
+	c.withdrawLocked(id) // unless the client has responded, or nothing was sent
 	c.mu.Unlock()
 	c.out.start()
 	return bytes.Clone(a.result), a.err
