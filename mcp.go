@@ -644,7 +644,7 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) *ru
 		panicUnless(!typed.isStruct() || typed.property(f.name) != nil, where,
 			"no field of %v takes the property %q: names are matched exactly", typed.typ, f.name)
 	}
-	listed.ignored = ignoredArguments
+	listed.ignored = ignoredArgument
 	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well.
 	if !byHand && listed.saysAllOf(typed) {
 		return &rules{readBy: []*schema{listed}, setBy: typed}
@@ -857,7 +857,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	panicUnless(get != nil, where, "the PromptFunc is nil")
 	complete := make(map[string]CompleteFunc)
 	// An unknown argument is refused, so that a PromptFunc need not look for it.
-	listed := &schema{types: []string{"object"}, jsonType: "object", ignored: ignoredArguments}
+	listed := &schema{types: []string{"object"}, jsonType: "object", ignored: ignoredArgument}
 	in := &rules{readBy: []*schema{listed}, setBy: anything} // a map[string]string takes what listed allows
 	for _, a := range p.Arguments {
 		panicUnless(a.Name != "" && listed.property(a.Name) == nil, where, "an argument needs a unique name")
@@ -1719,7 +1719,7 @@ type schema struct {
 	// What only a listed schema says.
 	enum    [][]byte // the values that are allowed; nil: all
 	dflt    []byte   // the default, as the Go type takes it
-	ignored []string // the names of members that are treated as absent, unless fields has them
+	ignored string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
 
 	*goType // nil if s is listed
 }
@@ -2509,9 +2509,9 @@ var typeNames = [...]string{"number", "object", "array", "string", "boolean", "n
 // itself, because encoding/json takes four times as long for a long text, and a call with two numbers
 // 1.27 times, and leaves the rest to encoding/json.
 
-// ignoredArguments are treated as absent by each tool and prompt that does not have them. Gemini CLI adds
-// wait_for_previous to the arguments of every tool, for its own use.
-var ignoredArguments = []string{"wait_for_previous"}
+// ignoredArgument is treated as absent by each tool and prompt that does not have it. Gemini CLI adds it to the arguments
+// of every tool, for its own use.
+const ignoredArgument = "wait_for_previous"
 
 // rules are the schemas for the arguments of a tool or a prompt, or for a form.
 type rules struct {
@@ -2678,7 +2678,7 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		}
 		val = f.schema.converted(given, c.from)
 		isAbsent := f.optional && isNull(val) && !f.schema.takesNull() && c.from != fromSchema
-		isIgnored := !isKnown && slices.Contains(s.ignored, f.name)
+		isIgnored := !isKnown && s.ignored != "" && f.name == s.ignored
 		switch {
 		case isIgnored: // as often as it comes
 		case !isKnown && s.refusesName(f.name):
@@ -2752,7 +2752,7 @@ func (c *checker) rewriteParts(raw []byte, at *path, change func(name, given []b
 	if b == nil {
 		return raw
 	}
-	return closeWith(b, string(raw[len(raw)-1:]))
+	return append(bytes.TrimSuffix(b, []byte(",")), raw[len(raw)-1])
 }
 
 // beginning returns a copy of an object or a list up to its first n parts, with a comma after each.
@@ -2773,7 +2773,7 @@ func (s *schema) takesNull() bool { return !s.isListed() || s.allowsNull() }
 
 // describesMembers reports whether s says anything about the members of an object.
 func (s *schema) describesMembers() bool {
-	return s.fields != nil || s.others != nil || !s.allowsOthers || s.ignored != nil
+	return s.fields != nil || s.others != nil || !s.allowsOthers || s.ignored != ""
 }
 
 // refusesName reports whether a name that s does not describe is refused. A Go type refuses only one that differs
@@ -2899,7 +2899,7 @@ func isSame(val, other []byte) bool {
 	case typ == "string":
 		return bytes.Equal(unquoteBytes(val), unquoteBytes(other))
 	case typ == "number":
-		a, b := decimalOf(string(val)), decimalOf(string(other))
+		a, b := decimalOf(val), decimalOf(other)
 		return !a.isLess(&b) && !b.isLess(&a)
 	case typ == "array":
 		return slices.EqualFunc(partsOf(val), partsOf(other), isSame)
@@ -2960,7 +2960,7 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 	if low == nil && high == nil {
 		return nil
 	}
-	switch d := decimalOf(string(num)); {
+	switch d := decimalOf(num); {
 	case low != nil && d.isLess(&low.value):
 		return outOfBounds(verb+" at least", low, num)
 	case high != nil && high.value.isLess(&d):
@@ -2977,31 +2977,37 @@ func outOfBounds(must string, limit *bound, num []byte) error {
 // nor end with a zero, and 0 has none. So -1.20e3 has the digits 12, and its point is 4.
 type decimal struct {
 	isNegative bool
-	digits     string
+	digits     []byte
 	point      int
 }
 
 // decimalOf returns the value of a JSON number.
-func decimalOf(num string) decimal {
-	digits, isNegative := strings.CutPrefix(num, "-")
+func decimalOf(num []byte) decimal {
+	digits, isNegative := bytes.CutPrefix(num, []byte("-"))
 	point := len(digits)
 	if !isPlainInteger(digits) {
 		digits, point = splitNumber(digits)
 	}
-	significant := strings.TrimLeft(digits, "0")
-	if significant == "" {
+	for len(digits) > 0 && digits[0] == '0' {
+		digits = digits[1:]
+		point--
+	}
+	for len(digits) > 0 && digits[len(digits)-1] == '0' {
+		digits = digits[:len(digits)-1]
+	}
+	if len(digits) == 0 {
 		return decimal{point: math.MinInt} // less than each positive number, also for -0
 	}
-	return decimal{isNegative, strings.TrimRight(significant, "0"), point - (len(digits) - len(significant))}
+	return decimal{isNegative, digits, point}
 }
 
 // splitNumber returns the digits of a number without a sign, and how many of them are before the point: 120 and 4 for
 // 1.20e3. An exponent beyond 2^30 counts as 2^30.
-func splitNumber(num string) (digits string, point int) {
-	mantissa, power, _ := strings.Cut(strings.ToLower(num), "e")
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	exponent, _ := strconv.Atoi(power) // 0 if there is none; the greatest or the least int if it is too large
-	return whole + fraction, len(whole) + max(-1<<30, min(exponent, 1<<30))
+func splitNumber(num []byte) (digits []byte, point int) {
+	mantissa, power, _ := bytes.Cut(bytes.ToLower(num), []byte("e"))
+	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
+	exponent, _ := strconv.Atoi(string(power)) // 0 if there is none; the greatest or the least int if it is too large
+	return slices.Concat(whole, fraction), len(whole) + max(-1<<30, min(exponent, 1<<30))
 }
 
 // A bound is a number in a schema, as it is written, and its value.
@@ -3010,13 +3016,13 @@ type bound struct {
 	value decimal
 }
 
-func boundOf(num string) *bound { return &bound{num, decimalOf(num)} }
+func boundOf(num string) *bound { return &bound{num, decimalOf([]byte(num))} }
 
 func (b *bound) String() string { return b.text }
 
 // isInteger reports whether a number is an integer.
 func isInteger(num []byte) bool {
-	d := decimalOf(string(num))
+	d := decimalOf(num)
 	return len(d.digits) <= max(0, d.point)
 }
 
@@ -3031,12 +3037,12 @@ func (d *decimal) isLess(e *decimal) bool {
 	if d.point != e.point {
 		return d.point < e.point
 	}
-	return d.digits < e.digits // in the order of texts, because 0.12 is less than 0.2
+	return bytes.Compare(d.digits, e.digits) < 0 // in the order of texts, because 0.12 is less than 0.2
 }
 
 // isLong reports whether the magnitude of a number is above 2^53, so that a float64 may not hold it exactly.
 func isLong(num string) bool {
-	magnitude := decimalOf(strings.TrimPrefix(num, "-"))
+	magnitude := decimalOf([]byte(strings.TrimPrefix(num, "-")))
 	return boundOf("9007199254740992").value.isLess(&magnitude)
 }
 
@@ -3051,11 +3057,11 @@ func plainNumber(num []byte) []byte {
 
 // writeOut is plainNumber for a number that is not written in plain digits.
 func writeOut(num []byte) []byte {
-	d := decimalOf(string(num))
+	d := decimalOf(num)
 	if !isInteger(num) || d.point > 20 {
 		return num
 	}
-	plain := d.digits + strings.Repeat("0", max(0, d.point-len(d.digits)))
+	plain := string(d.digits) + strings.Repeat("0", max(0, d.point-len(d.digits)))
 	if d.isNegative {
 		plain = "-" + plain
 	}
@@ -3064,13 +3070,8 @@ func writeOut(num []byte) []byte {
 
 // isPlainInteger reports whether a number is written with neither a fraction nor an exponent: 5 and -5 are,
 // 5.0 and 5e0 are not.
-func isPlainInteger[T string | []byte](num T) bool {
-	for i := range len(num) {
-		if num[i] == '.' || num[i] == 'e' || num[i] == 'E' {
-			return false
-		}
-	}
-	return true
+func isPlainInteger(num []byte) bool {
+	return bytes.IndexByte(num, '.') < 0 && bytes.IndexByte(num, 'e') < 0 && bytes.IndexByte(num, 'E') < 0
 }
 
 // setFields sets the fields of a struct from raw, an object, and returns the faults as one error.
