@@ -920,27 +920,6 @@ func checkIcons(icons []Icon) error {
 	return nil
 }
 
-// checkContent returns an error if a client or a model's provider would refuse c.
-func checkContent(c Content) (err error) {
-	switch {
-	case c.Type == "text" || c.Type == "":
-	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
-	case c.Type == "resource_link" && c.Link != nil && c.Link.Name == "":
-		err = errors.New("the name is missing")
-	case c.Type == "resource_link" && c.Link != nil:
-		err = cmp.Or(checkURI(c.Link.URI), checkAnnotations(c.Link.Annotations), checkIcons(c.Link.Icons))
-	case c.Type == "resource" && c.Resource != nil:
-		err = checkURI(c.Resource.URI)
-	default:
-		// A model's provider would refuse the rest of the conversation.
-		return fmt.Errorf("content of type %q is unknown, or lacks its data, MIME type, link or resource", c.Type)
-	}
-	if err = cmp.Or(err, checkAnnotations(c.Annotations)); err != nil {
-		err = fmt.Errorf("content of type %q: %w", cmp.Or(c.Type, "text"), err)
-	}
-	return err
-}
-
 // checkTemplate is checkURI for a template as parseTemplate returns it. It also returns an error
 // if no URI can match it.
 func checkTemplate(prefix string, vars []variable) error {
@@ -3259,33 +3238,41 @@ func addressable(v any) any {
 	return p.Interface()
 }
 
-// appendBlock appends a block of content that checkContent has accepted, and a comma.
+// appendBlock appends c as a block, and a comma. It returns an error if a client, or a model's provider, would
+// refuse the block, or if it cannot be encoded.
 func (c Content) appendBlock(b []byte) (_ []byte, err error) {
-	switch c.Type {
-	case "image", "audio":
+	switch {
+	case c.Type == "text" || c.Type == "":
+		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
+	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
 		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
 		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
-	case "resource_link":
-		link := *c.Link // without what the block has too
-		if c.Meta != nil {
-			link.Meta = nil
+	case c.Type == "resource_link" && c.Link != nil && c.Link.Name == "":
+		err = errors.New("the name is missing")
+	case c.Type == "resource_link" && c.Link != nil:
+		raw, err1 := marshal(c.Link)
+		err = cmp.Or(checkURI(c.Link.URI), checkIcons(c.Link.Icons), err1)
+		b = copyMembersExcept(join(b, `{"type":"resource_link",`), raw, "annotations", "_meta")
+		// The block has one of each: its own, or that of the link.
+		if reflect.ValueOf(c.Annotations).IsZero() {
+			c.Annotations = c.Link.Annotations
 		}
-		if !reflect.ValueOf(c.Annotations).IsZero() {
-			link.Annotations = Annotations{}
+		if c.Meta == nil {
+			c.Meta = c.Link.Meta
 		}
-		raw, err := marshal(link)
-		if err != nil {
-			return nil, err
-		}
-		b = join(b, `{"type":"resource_link",`, string(raw[1:len(raw)-1]), ",")
-	case "resource":
+	case c.Type == "resource" && c.Resource != nil:
 		b, err = c.Resource.appendContents(join(b, `{"type":"resource","resource":`))
+		err = cmp.Or(checkURI(c.Resource.URI), err)
 	default:
-		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
+		// A model's provider would refuse the rest of the conversation.
+		return nil, fmt.Errorf("content of type %q is unknown, or lacks its data, MIME type, link or resource", c.Type)
 	}
 	annotations, err2 := jsonOf(c.Annotations)
 	meta, err3 := jsonOf(c.Meta)
-	return closeWith(rawMember(rawMember(b, "annotations", annotations), "_meta", meta), "},"), cmp.Or(err, err2, err3)
+	if err = cmp.Or(checkAnnotations(c.Annotations), err, err2, err3); err != nil {
+		return nil, fmt.Errorf("content of type %q: %w", cmp.Or(c.Type, "text"), err)
+	}
+	return closeWith(rawMember(rawMember(b, "annotations", annotations), "_meta", meta), "},"), nil
 }
 
 // appendContents appends the contents of a resource, and a comma.

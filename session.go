@@ -360,16 +360,16 @@ func (v revision) hasElicitationID() bool { return v == rev2025_11_25 }
 // appendContent appends c as a block, or a text in its place if v does not know the type of c, and
 // a comma. It returns an error if c is invalid in any revision.
 func (v revision) appendContent(b []byte, c Content) ([]byte, error) {
-	if err := checkContent(c); err != nil {
-		return nil, err
-	}
+	block, err := c.appendBlock(b)
 	switch {
+	case err != nil:
+		return nil, err
 	case c.Type == "audio" && !v.knows(featureAudio):
-		c = Text("[audio, " + c.MIMEType + ", " + strconv.Itoa(len(c.Data)) + " bytes]")
+		return Text("[audio, " + c.MIMEType + ", " + strconv.Itoa(len(c.Data)) + " bytes]").appendBlock(b)
 	case c.Type == "resource_link" && !v.knows(featureLinks):
-		c = Text(c.Link.Name + ": " + c.Link.URI)
+		return Text(c.Link.Name + ": " + c.Link.URI).appendBlock(b)
 	}
-	return c.appendBlock(b)
+	return block, nil
 }
 
 // Keys of _meta.
