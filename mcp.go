@@ -1392,9 +1392,8 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	}
 	var text bytes.Buffer
 	record.Time = time.Time{} // so it is not written
-	if err := h.with(slog.NewJSONHandler(&text, nil)).Handle(ctx, record); err != nil {
-		return err
-	}
+	// It returns only the error of a Write, and a Buffer has none.
+	h.with(slog.NewJSONHandler(&text, nil)).Handle(ctx, record)
 	// The level, the first member, is cut off.
 	_, rest, _ := bytes.Cut(bytes.TrimSpace(text.Bytes()), []byte(","))
 	data := join(nil, "{", string(rest))
