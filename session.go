@@ -396,16 +396,17 @@ const maxInline, longText = time.Millisecond, 256 << 10
 //	the work calls pass              the same; a handler that waits for the client does this
 //	the work calls runtime.Goexit    the same
 //
-// The timer is the only state: it runs while the turn is lent. Each loan ends once, because the timer either fires
-// or is stopped, and Stop returns true to one caller. It does not matter whose loan that caller ends. For example:
+// The timer is the only state: it runs if and only if no goroutine holds the turn. A goroutine that stops it holds the
+// turn, also if another one has lent it, and so does the goroutine that it starts if it fires. Stop returns true to one caller, and
+// to none if the timer fires, so two goroutines never read at once. For example:
 //
 //	A lends the turn for a slow handler.
-//	The timer fires, and starts B.
-//	B reads, and lends the turn for another handler.
+//	The timer fires, and starts B, which reads.
+//	B lends the turn to write what is queued, and the client reads slowly.
 //	A's handler returns. A stops the timer, which ends the loan of B, and reads on.
-//	B's handler returns. The timer does not run, so B does not get the turn, and ends.
+//	B has written. The timer does not run, so B does not get the turn, and ends.
 //
-// If A has lent the turn again by then, B stops the timer and reads on. So two goroutines never read at once.
+// If A has lent the turn again by then, B stops the timer and reads on.
 //
 // No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only reads, a
 // small call takes three times the CPU and the time. The WaitGroup counts one for the turn, held or lent.
