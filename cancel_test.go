@@ -659,7 +659,7 @@ func TestCancelEndsOneRequest(t *testing.T) {
 
 		c.send("5+ call wait", `"6"+ call wait`, "7+ call wait")
 		c.want()
-		for _, none := range []string{`"5"`, `"5.0"`, "5e0", "50e-1", "6", "8", "1", "-5", "null", "true", "5.5", "[5]", `{"id":5}`, `"init"`, `"ping"`} {
+		for _, none := range []string{`"5"`, `"5.0"`, `"5e0"`, "50e-2", "6", "8", "1", "-5", "null", "true", "5.5", "[5]", `{"id":5}`, `"init"`, `"ping"`} {
 			c.send("cancel " + none)
 		}
 		for _, malformed := range []string{
@@ -678,7 +678,8 @@ func TestCancelEndsOneRequest(t *testing.T) {
 		s.saw(t, stopped)
 		for _, id := range []struct{ request, others, cancel string }{
 			{"5", "50", "5.0"},
-			{"5.00", "5e0", "5"},
+			{"5.00", "50e0", "5"},
+			{"100000", "1e6", "1e5"},
 			{"0", "1", "-0"},
 			{"-0.0", `"0"`, "0"},
 			{"-7", "7", "-7.0"},

@@ -3521,14 +3521,13 @@ func scanWord(b []byte, i int, t trust) int {
 	return end
 }
 
-// isValidID reports whether raw, which is valid JSON or nil, is a string or an integer without
-// an exponent. An id is sent back as it came, so it must be what cleanJSON leaves as it is.
+// isValidID reports whether raw, which is valid JSON or nil, is a string or a whole number, such as 5, 5.0 or 1e5. An id
+// is sent back as it came, so a string must be what cleanJSON leaves as it is.
 func isValidID(raw []byte) bool {
-	if len(raw) == 0 || jsonTypeOf(raw) != "number" {
-		return len(raw) > 0 && raw[0] == '"' && bytes.Equal(raw, cleanJSON(bytes.Clone(raw)))
+	if len(raw) > 0 && jsonTypeOf(raw) == "number" {
+		return isPlainInteger(plainNumber(raw))
 	}
-	whole, fraction, _ := bytes.Cut(raw, []byte("."))
-	return isPlainInteger(whole) && len(bytes.Trim(fraction, "0")) == 0 // 5.0 is an integer, too
+	return len(raw) > 0 && raw[0] == '"' && bytes.Equal(raw, cleanJSON(bytes.Clone(raw)))
 }
 
 // unquote returns the text of quoted, which is valid JSON or nil, and reports whether it is a

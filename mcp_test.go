@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -4125,7 +4126,7 @@ func FuzzEnvelope(f *testing.F) {
 				t.Errorf("scan(%q): got %d, want %d", string(b)+after, got, len(b))
 			}
 		}
-		isID := b[0] == '"' && !hasHalf(string(b)) || isWhole(string(b)) && !bytes.ContainsAny(b, "eE")
+		isID := b[0] == '"' && !hasHalf(string(b)) || isIDNumber(string(b))
 		if isValidID(b) != isID {
 			t.Errorf("validID(%s) = %v", b, !isID)
 		}
@@ -4205,14 +4206,21 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// isWhole reports whether a JSON number has no fraction but zeros.
-func isWhole(num string) bool {
+// isIDNumber reports whether a JSON number is an integer that is written in plain digits, or has at most 20 of them.
+func isIDNumber(num string) bool {
 	if num == "" || num[0] != '-' && (num[0] < '0' || num[0] > '9') {
 		return false
 	}
-	mantissa, _, _ := strings.Cut(num, "e")
-	_, fraction, _ := strings.Cut(mantissa, ".")
-	return strings.Trim(fraction, "0") == ""
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(num), "e")
+	power, err := strconv.Atoi(cmp.Or(exponent, "0"))
+	switch {
+	case strings.Trim(num, "-0123456789") == "" || strings.Trim(mantissa, "-0.") == "":
+		return true
+	case err != nil || power < -1000 || power > 1000:
+		return false // but for numbers of a thousand digits, which are not tried
+	}
+	value, _ := new(big.Rat).SetString(num)
+	return value.IsInt() && len(strings.TrimPrefix(value.Num().String(), "-")) <= 20
 }
 
 // ---- fields of structs, against encoding/json ----

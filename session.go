@@ -581,14 +581,13 @@ type envelope struct {
 	isUTF8                                   bool // the whole message is
 }
 
-// idKey returns a valid id as the key of the maps. All JSON forms of a value have one key: 5.0 has that
+// idKey returns a valid id as the key of the maps. All JSON forms of a value have one key: 5.0 and 0.5e1 have that
 // of 5, and "\u0061" that of "a".
 func idKey(id []byte) string {
 	if text, isText := unquote(id); isText {
 		return `"` + text // so that "5" is not 5
 	}
-	whole, _, _ := bytes.Cut(id, []byte(".")) // only zeros follow
-	return string(plainNumber(whole))         // -0 is 0
+	return string(plainNumber(id))
 }
 
 const notUTF8 = "Parse error: not UTF-8"

@@ -1349,7 +1349,7 @@ func TestInvalidLine(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"pi` + "\xff" + `ng"}`, "1! -32700 Parse error: not UTF-8", "not UTF-8"},
 		{`{"jsonrpc":"2.0","` + "\xe9" + `":0,"id":"\u0061","method":"ping"}`, `"a"! -32700 Parse error: not UTF-8`, "not UTF-8"},
 		{`{"jsonrpc":"2.0","id":"caf` + "\xe9" + `","method":"ping"}`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
-		{`{"jsonrpc":"2.0","id":1e3,"method":"ping","x":"` + "\xe9" + `"}`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
+		{`{"jsonrpc":"2.0","id":1e3,"method":"ping","x":"` + "\xe9" + `"}`, `{"jsonrpc":"2.0","id":1e3,"error":{"code":-32700,"message":"Parse error: not UTF-8"}}`, "not UTF-8"},
 		{`{"jsonrpc":"2.0","id":1,"x":"` + "\xe9" + `"}`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
 		{`{"jsonrpc":"2.0","method":"notifications/x","params":"` + "\xe9" + `"}`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
 		{`"caf` + "\xe9" + `"`, "null! -32700 Parse error: not UTF-8", "not UTF-8"},
@@ -1418,7 +1418,7 @@ func TestDiagnosticsAreOneLineEach(t *testing.T) {
 // Ids are echoed byte for byte.
 func TestIDsAreEchoed(t *testing.T) {
 	for _, id := range []string{
-		`0`, `-0`, `-1`, `7`, `1.0`, `-2.000`, `9007199254740993`, `18446744073709551616`, strings.Repeat("9", 100),
+		`0`, `-0`, `-1`, `7`, `1.0`, `-2.000`, `1e5`, `1.5E+1`, `0.12e2`, `50e-1`, `0e999999999999`, `1e19`, `9007199254740993`, `18446744073709551616`, strings.Repeat("9", 100),
 		`""`, `"0"`, `"null"`, `"a b"`, `"\u0061"`, `"\"\\\/\n"`, `"\ud83d\ude00"`, `"é"`, `"` + strings.Repeat("x", 5000) + `"`,
 	} {
 		got := feed(t, demo(), strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`))
@@ -1427,7 +1427,7 @@ func TestIDsAreEchoed(t *testing.T) {
 		}
 	}
 	// The last three have half a character, which a client could not read in the response.
-	for _, id := range []string{`null`, `1.5`, `1e3`, `true`, `[1]`, `{"id":1}`, `"\ud83d"`, `"a\uDC00b"`, `"\udc00\ud83d"`} {
+	for _, id := range []string{`null`, `1.5`, `1e-1`, `1e20`, `1e999999999`, `15e-2`, `true`, `[1]`, `{"id":1}`, `"\ud83d"`, `"a\uDC00b"`, `"\udc00\ud83d"`} {
 		got := feed(t, demo(), strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`))
 		if len(got) != 1 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) {
 			t.Errorf("id %s: got %q", id, got)
@@ -1472,6 +1472,8 @@ func TestMembersOfAMessage(t *testing.T) {
 			> "7" call echo {"text":"another id"}
 			< "7" said another id
 			# an id is compared by its value
+			> {"jsonrpc":"2.0","id":0.7e1,"method":"ping"}
+			< null! -32600 Invalid Request: id 0.7e1 is in use
 			> 7.0 call echo {"text":"x"}
 			< null! -32600 Invalid Request: id 7.0 is in use
 			> {"jsonrpc":"2.0","id":7.00}
@@ -3243,7 +3245,7 @@ func expectResponse(line []byte) (id string, n int, doubt bool) {
 	named := byMethod && m["method"][0] == '"' && json.Unmarshal(m["method"], &method) == nil
 	if raw := m["id"]; raw != nil {
 		id = string(raw)
-		if id[0] != '"' && (!isWhole(id) || strings.ContainsAny(id, "eE")) || hasHalf(id) || !utf8.Valid(line) && (!byMethod || !utf8.Valid(raw)) {
+		if id[0] != '"' && !isIDNumber(id) || hasHalf(id) || !utf8.Valid(line) && (!byMethod || !utf8.Valid(raw)) {
 			id = "null"
 		}
 		return id, 1, method == "subscriptions/listen"
