@@ -2346,8 +2346,14 @@ func (n *schemaNode) setLimits(why purpose) {
 		s.bounds, s.encoding = n.typed.bounds, n.typed.encoding
 	}
 	for i, word := range boundWords[s.jsonType] {
-		if num := n.keywords[word]; num != nil {
-			s.bounds[i] = boundOf(string(num))
+		num, ofType := n.keywords[word], s.bounds[i]
+		if num == nil {
+			continue
+		}
+		given := boundOf(string(num))
+		isWider := ofType != nil && (i == 0 && given.value.isLess(&ofType.value) || i == 1 && ofType.value.isLess(&given.value))
+		if !isWider { // otherwise the Go type still cannot hold more
+			s.bounds[i] = given
 		}
 	}
 	low, high := s.bounds[0], s.bounds[1]

@@ -1913,6 +1913,24 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// A bound in a tag or a schema may be wider than the range of the Go type, which then counts.
+func TestBoundsWiderThanTheGoType(t *testing.T) {
+	type in struct {
+		N uint8 `json:"n" minimum:"-5" maximum:"300"`
+		I int64 `json:"i,omitempty" maximum:"1e30"`
+	}
+	trials := []trial{
+		{`{"n":255}`, `{"n":255}`},
+		{`{"n":299}`, "! n must be at most 255, got 299"},
+		{`{"n":-1}`, "! n must be at least 0, got -1"},
+		{`{"n":1,"i":9223372036854775808}`, "! i must be at most 9223372036854775807, got 9223372036854775808"},
+	}
+	s := &Server{}
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, v in) (*in, error) { return &v, nil })
+	try(t, s, trials...)
+	hand[in](`{"type":"object","properties":{"n":{"type":"integer","minimum":-5,"maximum":300},"i":{"type":"integer","maximum":1e30}}}`)(t, trials[1:]...)
+}
+
 // If the lists in a type exceed ten levels, the object around them is cut, which may be the whole. Then only the Go type
 // says what is valid.
 func TestArgumentsThatAreCutAtTheTop(t *testing.T) {
