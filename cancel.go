@@ -240,7 +240,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	c.mu.Lock()
 	failed := c.failed
 	c.mu.Unlock()
-	waitFor(printed, time.Until(deadline)) // not longer, because a log that is not read may block for ever
+	waitFor(printed, time.Until(deadline)) // not longer, because a log that is not read may block forever
 	switch {
 	case len(unfinished) > 0: // requests
 	case !hasEnded:

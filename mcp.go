@@ -1052,7 +1052,7 @@ func jsonOf(v any) ([]byte, error) {
 
 // addItem adds an item, or replaces the item of the same name. It notifies the clients only if the list
 // has changed. Otherwise a program that adds its tools again each time that a client lists them, and a
-// client that lists them each time that it is notified, would go on for ever. Whether a tool with Enabled
+// client that lists them each time that it is notified, would go on forever. Whether a tool with Enabled
 // has changed is not known here. A kind stays declared once an item of it was added, because clients ask
 // for the capabilities only once.
 func (s *Server) addItem(k kind, it *item) {
@@ -2192,7 +2192,7 @@ func (s *schema) mustCut(around []reflect.Type) bool {
 		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
 }
 
-// appendFromMethod is appendNode for a type with a method JSONSchema. Tags go before what it says.
+// appendFromMethod is appendNode for a type with a method JSONSchema. Tags take precedence over what it says.
 func (s *schema) appendFromMethod(b []byte, tag reflect.StructTag) []byte {
 	typ, _ := unquote(member(s.fromMethod, "type"))
 	description, _ := unquote(member(s.fromMethod, "description"))
@@ -2342,7 +2342,7 @@ func (n *schemaNode) setTypes() {
 // setLimits sets which values of a type are allowed.
 func (n *schemaNode) setLimits(why purpose) {
 	s := n.schema
-	if s.jsonType == n.typed.jsonType { // what the JSON of a schema may not say
+	if s.jsonType == n.typed.jsonType { // what the JSON of a schema might not say
 		s.bounds, s.encoding = n.typed.bounds, n.typed.encoding
 	}
 	for i, word := range boundWords[s.jsonType] {

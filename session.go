@@ -192,8 +192,8 @@ type topic struct{ list, uri string }
 // An inputRequest is a question of the modern era, which is sent in a result.
 type inputRequest struct{ key, method, params string }
 
-// A rounds is the questions of a request of the modern era, and the client's answers. A requestState
-// holds the exported fields. For example, a handler asks Q twice, and 5x is the checksum of Q:
+// A rounds holds the questions of a request of the modern era, and the client's answers. A requestState
+// holds the exported fields. For example, a handler asks Q twice, as "Your name?" in a loop, and 5x is the checksum of Q:
 //
 //	round  the handler asks    answers, by key  its result asks
 //	1      Q                   none             5x-0
@@ -621,7 +621,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 		c.batch = line[skipSpace(line, 1):]
 	case isResponse:
 		c.acceptResponse(&e)
-	case !e.isUTF8 && e.method != nil && hasID: // a request, whose caller would wait for ever without the id
+	case !e.isUTF8 && e.method != nil && hasID: // a request, whose caller would wait forever without the id
 		c.refuseMessage(e.id, coded(codeParse, notUTF8))
 	case !e.isUTF8:
 		c.refuseMessage(nil, coded(codeParse, notUTF8))
@@ -740,7 +740,7 @@ type service struct {
 }
 
 // A responder runs a handler with ctx, and returns the response to r, as a line, or the error with
-// which r fails. One of them is not nil. A Result with IsError is both: a line to send, and an error for
+// which r fails. At least one of them is not nil. A Result with IsError is both: a line to send, and an error for
 // Server.Intercept.
 type responder func(ctx context.Context, r *request) (line []byte, err error)
 
