@@ -309,9 +309,11 @@ var stdioTaken atomic.Bool
 
 // ServeStdio is [Server.Serve] on the process's standard input and output, which is how
 // MCP hosts run a server. It also ends after the first signal that is one of
-// [Server.Signals], and then returns nil if all work was finished. A second signal has
-// its default effect. A signal that was ignored when the process started, as under nohup,
-// stays ignored. To exit with status 0, return from main.
+// [Server.Signals], and then returns nil if all work was finished. Signals within a second of that
+// have no effect, also while main finishes, because hosts and terminals send pairs; a later one has its
+// default effect. Claude Code kills the process half a second after its first signal, so handlers
+// and main have that long to clean up. A signal that was ignored when the process started, as under
+// nohup, stays ignored. To exit with status 0, return from main.
 //
 // While ServeStdio runs, os.Stdout writes to stderr and os.Stdin reads the null device, also through
 // copies of these variables. So a stray fmt.Println, a logger that was made with os.Stdout, and a
@@ -321,7 +323,7 @@ var stdioTaken atomic.Bool
 // and os.Stdin while ServeStdio runs, nor use them on another goroutine while it starts or returns.
 //
 // Some effects remain after ServeStdio. SIGPIPE, which a closed stdout raises, is caught. If
-// no signal has ended the session, Server.Signals are ignored for another second, because
+// no signal has ended the session, Server.Signals have no effect for another second, because
 // some hosts close stdin and send SIGTERM at the same time, and main must be able to
 // finish.
 //
@@ -443,9 +445,11 @@ func (t *tracer) Write(b []byte) (int, error) {
 // signal:
 //
 //	before ctx has ended                it ends ctx
-//	after a signal that has ended ctx   its default
-//	after parent has ended              none, until a second after stop
-//	in the second after stop            none, unless a signal has ended ctx
+//	after a signal that has ended ctx   none for a second, also after stop; then its default
+//	after parent has ended              none, until a second after stop; then its default
+//	after stop, if ctx has not ended    the same
+//
+// Hosts, launchers and terminals send pairs of signals within this second, and mean one end.
 func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context, stop func()) {
 	if which == nil {
 		which = []os.Signal{os.Interrupt, syscall.SIGTERM, sighup}
@@ -458,13 +462,11 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	}
 	// Until release is called, signals are caught. The first of them ends ctx, and the others have no effect.
 	ctx, release := signal.NotifyContext(parent, which...)
-	dropRelease := context.AfterFunc(ctx, func() {
-		if parent.Err() == nil { // so a signal has ended ctx
-			release()
+	releaseLater := func() { time.AfterFunc(time.Second, release) }
+	context.AfterFunc(ctx, func() {
+		if parent.Err() == nil { // so a signal has ended ctx, perhaps while main finishes
+			releaseLater()
 		}
 	})
-	return ctx, func() {
-		dropRelease() // otherwise a signal that comes now would call release, and the one after it would end main
-		time.AfterFunc(time.Second, release)
-	}
+	return ctx, releaseLater
 }

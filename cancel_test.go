@@ -1375,6 +1375,36 @@ func TestProcessSignalsAfterEOF(t *testing.T) {
 	}
 }
 
+// Hosts, launchers and terminals send pairs of signals, which are one wish to end: handlers and main clean up.
+func TestProcessPairsOfSignals(t *testing.T) {
+	onUnix(t)
+	for _, atEOF := range []bool{false, true} {
+		for _, pair := range [][2]os.Signal{
+			{os.Interrupt, syscall.SIGTERM}, // Claude Code
+			{os.Interrupt, os.Interrupt},    // a launcher that forwards what the terminal has sent to both
+			{syscall.SIGHUP, syscall.SIGHUP},
+			{syscall.SIGTERM, syscall.SIGHUP},
+		} {
+			t.Run(fmt.Sprint(pair, " at EOF ", atEOF), func(t *testing.T) {
+				if signal.Ignored(syscall.SIGHUP) { // child processes inherit this
+					t.Skip("SIGHUP is ignored")
+				}
+				p := newProc(t)
+				begun, end := p.openCleaner()
+				if atEOF {
+					p.in.Close()
+					begun()
+				}
+				p.cmd.Process.Signal(pair[0])
+				begun()
+				p.cmd.Process.Signal(pair[1])
+				end()
+				p.wait("exit status 0")
+			})
+		}
+	}
+}
+
 // The first of Server.Signals ends the session: handlers see the signal as their cause,
 // and ServeStdio returns nil. Other signals do not end it. A signal that was ignored
 // when the process started, as under nohup, stays ignored. With Go 1.25 the cause does not
