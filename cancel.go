@@ -331,10 +331,13 @@ var stdioTaken atomic.Bool
 // that it has read or written, unless it is blank, with the time and "in" or "out". A line is cut after
 // 64 MiB. The trace ends after a write to the file that fails or takes 100 ms.
 //
-// If another ServeStdio is running, ServeStdio returns an error at once. If it
-// returns before the end of stdin, a read is still in progress, and the next input is
+// If another ServeStdio is running, or if os.Stdout is the same pointer as os.Stderr, ServeStdio returns an
+// error at once. If it returns before the end of stdin, a read is still in progress, and the next input is
 // lost.
 func (s *Server) ServeStdio(ctx context.Context) error {
+	if os.Stdout == os.Stderr { // the protocol would be written to stderr
+		return errors.New("mcp: os.Stdout is os.Stderr: leave os.Stdout as it is, because ServeStdio diverts it")
+	}
 	if !stdioTaken.CompareAndSwap(false, true) {
 		return errors.New("mcp: ServeStdio is already serving stdin and stdout")
 	}

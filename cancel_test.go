@@ -1468,6 +1468,16 @@ func TestProcessSignals(t *testing.T) {
 
 // ---- the process's stdin, stdout and stderr ----
 
+// A program that protects stdout itself, by os.Stdout = os.Stderr, would send the protocol to stderr.
+func TestStdoutThatIsStderrIsRefused(t *testing.T) {
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	os.Stdout = os.Stderr
+	if err := new(Server).ServeStdio(t.Context()); err == nil || !strings.Contains(err.Error(), "os.Stdout is os.Stderr") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // While ServeStdio runs, what handlers and the standard logger print is written to
 // stderr, child processes read nothing from stdin, and a second ServeStdio is refused.
 // A logger that was made with os.Stdout before writes to stderr too. Afterwards all is as before.
