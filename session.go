@@ -1157,7 +1157,7 @@ func (c *session) logLevel(r *request) int {
 // subscribe lets the legacy session receive notifications when a resource changes.
 func (r *request) subscribe() (line []byte, run responder) {
 	r.session.mu.Lock()
-	isWatched := r.session.legacy.stream.watchURI(r.name)
+	isWatched := r.session.legacy.stream.watchURI(r.name, r.session.watchedLocked())
 	r.session.mu.Unlock()
 	if !isWatched {
 		return r.errorResponse(errTooMany), nil
@@ -1173,8 +1173,9 @@ func (r *request) unsubscribe() (line []byte, run responder) {
 	return r.emptyResponse()
 }
 
-// maxStreams bounds the streams of one session, including the legacy session.
-const maxStreams = 64
+// maxStreams bounds the streams of one session, including the legacy session. The client of go-sdk opens one for each
+// resource.
+const maxStreams = 1024
 
 // listen begins a stream, which watches what the client asks for as far as the server
 // offers it. The stream may last long, so it keeps no slices of the line, and only a copy of its response. It is answered when
@@ -1203,7 +1204,7 @@ func (r *request) listen() (line []byte, run responder) {
 		uri, isText := unquote(val)
 		isValid = isValid && isText
 		if offered[resources] {
-			isWatched := st.watchURI(uri)
+			isWatched := st.watchURI(uri, len(st.watched))
 			hasRoom = hasRoom && isWatched
 		}
 	}
@@ -1218,7 +1219,7 @@ func (r *request) listen() (line []byte, run responder) {
 		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions")), nil
 	case c.open.Err() != nil:
 		return r.errorResponse(coded(codeInternal, context.Cause(c.open).Error())), nil
-	case !hasRoom || len(c.streams) >= maxStreams:
+	case !hasRoom || len(c.streams) >= maxStreams || c.watchedLocked()+len(st.watched) > maxWatched:
 		return r.errorResponse(errTooMany), nil
 	}
 	c.streams[r.key] = st
@@ -1229,15 +1230,23 @@ func (r *request) listen() (line []byte, run responder) {
 
 var errTooMany = coded(codeInternal, "Subscription limit reached: there are too many, or an id or a URI is too long")
 
-// maxWatched bounds what one stream watches, and maxURI the bytes of each URI.
+// maxWatched bounds what all streams of a session watch, and maxURI the bytes of each URI.
 const maxWatched, maxURI = 10_000, 8 << 10
 
-// watchURI adds a resource to what a stream watches, and reports whether it watches it now. The caller must hold c.mu
-// if the stream has begun.
-func (st *stream) watchURI(uri string) (isWatched bool) {
+// watchedLocked returns how much the streams of the session watch.
+func (c *session) watchedLocked() (n int) {
+	for _, st := range c.streams {
+		n += len(st.watched)
+	}
+	return n
+}
+
+// watchURI adds a resource to what a stream watches, if less than maxWatched is watched, and reports whether it watches
+// it now. The caller must hold c.mu if the stream has begun.
+func (st *stream) watchURI(uri string, watched int) (isWatched bool) {
 	what := topic{uri: uri}
 	_, isWatched = st.watched[what]
-	if !isWatched && len(st.watched) < maxWatched && len(uri) <= maxURI {
+	if !isWatched && watched < maxWatched && len(uri) <= maxURI {
 		st.watched[what], isWatched = 0, true
 	}
 	return isWatched

@@ -2696,7 +2696,7 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-// A session has 64 open streams at most.
+// A session has 1,024 open streams at most, because the client of go-sdk opens one for each resource.
 func TestOpenStreamsAreBounded(t *testing.T) {
 	s := &Server{}
 	lists[tools].add(s, "a", "")
@@ -2710,11 +2710,11 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 				c.ask(fmt.Sprintf(`%d+ subscriptions/listen {"notifications":{"toolsListChanged":true}}`, i))
 			}
 			c.play(`
-				> 64+ subscriptions/listen {"notifications":{}}
-				< 64! -32603 Subscription limit reached: there are too many, or an id or a URI is too long
+				> 5000+ subscriptions/listen {"notifications":{}}
+				< 5000! -32603 Subscription limit reached: there are too many, or an id or a URI is too long
 				> notifications/cancelled {"requestId":7}
-				> 64+ subscriptions/listen {"notifications":{}}
-				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":64},"notifications":{}}`)
+				> 5000+ subscriptions/listen {"notifications":{}}
+				< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":5000},"notifications":{}}`)
 			lists[tools].add(s, "b", era.name)
 			if got := c.recv(); len(got) != maxStreams-1 {
 				t.Errorf("%s: %d notifications", era.name, len(got))
@@ -2771,7 +2771,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		for i := range maxWatched - len(st.watched) {
 			uri := fmt.Sprintf("demo://%d", i)
 			many = append(many, strconv.Quote(uri))
-			if !st.watchURI(uri) {
+			if !st.watchURI(uri, len(st.watched)) {
 				t.Fatal(i, uri)
 			}
 		}
@@ -2788,6 +2788,16 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 			< 4 {}
 			> 5+ subscriptions/listen {"notifications":{"resourceSubscriptions":[` + strings.Join(many, ",") + `,"demo://one/more","demo://two/more"]}}
 			< 5! -32603 Subscription limit reached: there are too many, or an id or a URI is too long`)
+		// The resources of all streams count together, also those of the legacy session.
+		c.play(`
+			> 5+ subscriptions/listen {"notifications":{"resourceSubscriptions":["demo://7"]}}
+			< 5! -32603 Subscription limit reached: there are too many, or an id or a URI is too long
+			> 6 resources/unsubscribe {"uri":"demo://9"}
+			< 6 {}
+			> 7+ subscriptions/listen {"notifications":{"resourceSubscriptions":["demo://8"]}}
+			< notifications/subscriptions/acknowledged {"_meta":{"io.modelcontextprotocol/subscriptionId":7},"notifications":{"resourceSubscriptions":["demo://8"]}}
+			> 8 resources/subscribe {"uri":"demo://7"}
+			< 8! -32603 Subscription limit reached: there are too many, or an id or a URI is too long`)
 		long := `"` + strings.Repeat("x", maxRepeated) + `"`
 		c.send(long + `+ subscriptions/listen {"notifications":{}}`)
 		c.want(fmt.Sprint(long, "! -32603 Subscription limit reached: there are too many, or an id or a URI is too long"))
