@@ -1235,7 +1235,7 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 		where, "the name is empty, or is reserved for the protocol")
 	panicUnless(h != nil, where, "the handler is nil")
 	run := func(ctx context.Context, r *request) ([]byte, error) {
-		result, err := h(ctx, slices.Clip(r.params))
+		result, err := h(ctx, slices.Clip(r.params)) // which h may append to
 		if err != nil {
 			return nil, err
 		}
