@@ -1913,6 +1913,33 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// Clients in .NET escape each "+". What is set is the text that was checked, wherever the time is.
+func TestTimesWithEscapes(t *testing.T) {
+	type in struct {
+		At  time.Time              `json:"at,omitzero"`
+		P   *time.Time             `json:"p,omitempty"`
+		L   []time.Time            `json:"l,omitempty"`
+		M   map[string]time.Time   `json:"m,omitempty"`
+		In  struct{ At time.Time } `json:"in,omitzero"`
+		Day string                 `json:"day,omitempty" format:"date"`
+	}
+	const sent, set = `"2026-01-31T09:30:00\u002B01:00"`, `"2026-01-31T09:30:00+01:00"`
+	trials := []trial{
+		{`{"at":` + sent + `}`, `{"at":` + set + `}`},
+		{`{"p":` + sent + `,"l":[` + sent + `]}`, `{"p":` + set + `,"l":[` + set + `]}`},
+		{`{"m":{"k":` + sent + `}}`, `{"m":{"k":` + set + `}}`},
+		{`{"in":{"At":"\u0032026-01-31T09:30:00Z"}}`, `{"in":{"At":"2026-01-31T09:30:00Z"}}`},
+		{`{"day":"2026\u002d01-31"}`, `{"day":"2026-01-31"}`},
+		{`{"at":"2026-01-31T09:30:00\u002B"}`, `! at must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2026-01-31T09:30:00+"`},
+	}
+	s := &Server{}
+	AddTool(s, Tool{Name: "x"}, func(_ context.Context, v in) (*in, error) { return &v, nil })
+	try(t, s, trials...)
+	byHand := &Server{}
+	AddTool(byHand, Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, func(_ context.Context, v in) (*in, error) { return &v, nil })
+	try(t, byHand, trials[:4]...)
+}
+
 // A bound in a tag or a schema may be wider than the range of the Go type, which then counts.
 func TestBoundsWiderThanTheGoType(t *testing.T) {
 	type in struct {
