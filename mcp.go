@@ -1967,8 +1967,10 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && !isNull(dflt)
 		for _, key := range tagKeys(f.tag) {
-			if write := misspelledTags[strings.ToLower(key)]; write != "" && write != key {
-				d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
+			for name, write := range misspelledTags {
+				if strings.EqualFold(name, key) && write != key {
+					d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
+				}
 			}
 		}
 		fields = append(fields, f)
@@ -2075,7 +2077,7 @@ func (f *field) checkTags() {
 	panicUnless(misplaced == "", f.where, "%s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", misplaced)
 }
 
-// misspelledTags holds what to write for a tag, which is in lower case here, if it is not written exactly so: for one in
+// misspelledTags holds what to write for a tag, in whatever case it is, if it is not written exactly so: for one in
 // another spelling, of another library, or with the name of a keyword that has no tag.
 var misspelledTags = map[string]string{
 	"json": "json", "enum": "enum", "default": "default", "format": "format", "minimum": "minimum", "maximum": "maximum",
@@ -2991,7 +2993,7 @@ func decimalOf(num []byte) decimal {
 // splitNumber returns the digits of a number without a sign, and how many of them are before the point: 120 and 4 for
 // 1.20e3. An exponent beyond 2^30 counts as 2^30.
 func splitNumber(num []byte) (digits []byte, point int) {
-	mantissa, power, _ := bytes.Cut(bytes.ToLower(num), []byte("e"))
+	mantissa, power, _ := bytes.Cut(bytes.ReplaceAll(num, []byte("E"), []byte("e")), []byte("e"))
 	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
 	exponent, _ := strconv.Atoi(string(power)) // 0 if there is none; the greatest or the least int if it is too large
 	return slices.Concat(whole, fraction), len(whole) + max(-1<<30, min(exponent, 1<<30))
