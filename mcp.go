@@ -1393,7 +1393,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	var text bytes.Buffer
 	record.Time = time.Time{} // so it is not written
 	// It returns only the error of a Write, and a Buffer has none.
-	h.with(slog.NewJSONHandler(&text, nil)).Handle(ctx, record)
+	_ = h.with(slog.NewJSONHandler(&text, nil)).Handle(ctx, record)
 	// The level, the first member, is cut off.
 	_, rest, _ := bytes.Cut(bytes.TrimSpace(text.Bytes()), []byte(","))
 	data := join(nil, "{", string(rest))
