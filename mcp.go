@@ -2958,6 +2958,7 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 	return nil
 }
 
+// outOfBounds returns the error for a number that is beyond limit. must is "be at least", or similar.
 func outOfBounds(must string, limit *bound, num []byte) error {
 	return fmt.Errorf("must %s %s, got %s", must, limit.text, excerpt(num))
 }

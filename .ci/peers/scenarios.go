@@ -76,7 +76,7 @@ func scenarios(dir string) []scenario {
 			return []float64{sizeOf(srv.bin)}
 		}, measures: []measure{
 			{name: "this server", unit: size, title: "Size of the program", bar: "Size of the program"},
-			{name: "example/hello", unit: size, goals: []goal{{nil, 2.68e6}}},
+			{name: "example/hello", unit: size, goals: []goal{{nil, 2.70e6}}},
 			{name: "example/everything", unit: size, goals: []goal{{nil, 2.95e6}}},
 		}},
 	}
