@@ -636,7 +636,9 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) *ru
 	// A type without a JSON type has a method that reads it, or is an interface, so it may take an object.
 	panicUnless(typed.jsonType == "object" || typed.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", in)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
-	listed := parseSchema(&t.InputSchema, source, forArguments, typed, warnings)
+	p := schemaParser{why: forArguments, isDerived: !byHand}
+	listed := p.parse(&t.InputSchema, source, typed)
+	*warnings = append(*warnings, p.warnings...)
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
 	for _, f := range listed.fields {
 		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
@@ -666,7 +668,11 @@ func (t *Tool) describeOut(out reflect.Type, where string) (typed, listed *schem
 	if t.OutputSchema == nil && isObject && !isContent && out.Kind() != reflect.Pointer && d.undescribed == "" {
 		t.OutputSchema, source = d.render(typed, ""), where+": Out"
 	}
-	return typed, parseSchema(&t.OutputSchema, source, forResults, anything, new([]string)) // without reports: providers do not see it
+	if t.OutputSchema == nil {
+		return typed, nil
+	}
+	p := schemaParser{why: forResults} // its warnings are dropped: providers do not see the schema
+	return typed, p.parse(&t.OutputSchema, source, anything)
 }
 
 // ---- resources ----
@@ -1494,7 +1500,8 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	// set, but a name that differs from that of a field only in case is refused.
 	text := d.render(typed, ", or use ElicitSchema")
 	text = closeWith(copyMembersExcept([]byte("{"), text, "additionalProperties"), "}")
-	listed := parseSchema(&text, "mcp: Elicit", forArguments, typed, new([]string))
+	p := schemaParser{why: forArguments, isDerived: true}
+	listed := p.parse(&text, "mcp: Elicit", typed)
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
@@ -1675,7 +1682,7 @@ func hasCapability(caps []byte, capability string) bool {
 func SchemaOf[T any]() json.RawMessage {
 	s, d := derive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults)
 	text := d.render(s, "")
-	parseSchema(&text, "mcp: SchemaOf", forResults, anything, new([]string))
+	(&schemaParser{why: forResults}).parse(&text, "mcp: SchemaOf", anything)
 	return text
 }
 
@@ -1736,6 +1743,12 @@ type structField struct {
 // isStruct reports whether s describes a struct by its fields.
 func (s *schema) isStruct() bool {
 	return !s.isListed() && s.typ.Kind() == reflect.Struct && s.jsonType == "object"
+}
+
+// hasNilElements reports whether s describes a Go map that can hold a null as such.
+func (s *schema) hasNilElements() bool {
+	nilable := []reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface}
+	return !s.isListed() && s.others != nil && slices.Contains(nilable, s.typ.Elem().Kind())
 }
 
 // property returns the member of a name, or nil.
@@ -1851,6 +1864,9 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 // setType makes typ the only JSON type that s allows.
 func (s *schema) setType(typ string) { s.types, s.jsonType = []string{typ}, typ }
 
+// setBounds sets the least and the greatest value.
+func (s *schema) setBounds(low, high string) { s.bounds = [2]*bound{boundOf(low), boundOf(high)} }
+
 // describeKind describes what encoding/json does with a type that has no methods.
 func (d *deriver) describeKind(s *schema, where string) {
 	t := s.typ
@@ -1862,14 +1878,14 @@ func (d *deriver) describeKind(s *schema, where string) {
 	case reflect.Int <= k && k <= reflect.Int64:
 		s.setType("integer")
 		most := int64(1<<(t.Bits()-1) - 1)
-		s.bounds = [2]*bound{boundOf(strconv.FormatInt(-most-1, 10)), boundOf(strconv.FormatInt(most, 10))}
+		s.setBounds(strconv.FormatInt(-most-1, 10), strconv.FormatInt(most, 10))
 	case reflect.Uint <= k && k <= reflect.Uintptr:
 		s.setType("integer")
-		s.bounds = [2]*bound{boundOf("0"), boundOf(strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10))}
+		s.setBounds("0", strconv.FormatUint(math.MaxUint64>>(64-t.Bits()), 10))
 	case k == reflect.Float32 || k == reflect.Float64:
 		s.setType("number")
 		most := map[reflect.Kind]string{reflect.Float32: "3.4028235e38", reflect.Float64: "1.7976931348623157e308"}[k]
-		s.bounds = [2]*bound{boundOf("-" + most), boundOf(most)}
+		s.setBounds("-"+most, most)
 	case k == reflect.Struct:
 		s.setType("object")
 		s.fields = d.fields(t, where)
@@ -1915,7 +1931,9 @@ func (d *deriver) ownSchema(t reflect.Type, where string, hasJSON bool) json.Raw
 	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
 	own := v.JSONSchema()
 	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
-	parseSchema(&own, where, forResults, anything, new([]string)) // for arguments it is parsed again, as a part of the whole
+	if own != nil {
+		(&schemaParser{why: forResults}).parse(&own, where, anything) // for arguments it is parsed again, as a part of the whole
+	}
 	return own
 }
 
@@ -2146,7 +2164,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		// The range of an int or a uint differs between machines, and many readers cannot hold that of an int64.
 		ofType := s.bounds[i]
 		isSized := s.typ.Kind() != reflect.Int && s.typ.Kind() != reflect.Uint && s.typ.Kind() != reflect.Uintptr
-		if bound == nil && ofType != nil && (ofType.text == "0" || isSized && !isLong(ofType.text)) {
+		if bound == nil && ofType != nil && (ofType.text == "0" || isSized && !ofType.isLong()) {
 			bound = []byte(ofType.text)
 		}
 		b = rawMember(b, word, bound)
@@ -2239,20 +2257,32 @@ func (s *schema) listDepth() int {
 // not enforced and what some providers refuse. When the tree is complete, the values in it, enums and defaults, are read
 // by their nodes.
 
-// parseSchema returns the description of a schema for values that a Go type takes, or nil if there is
-// none. It writes the schema in one line, and appends what is to be reported to warnings. It panics if clients or
-// providers would refuse the schema, and with it the whole list of tools.
-func parseSchema(raw *json.RawMessage, where string, why purpose, typed *schema, warnings *[]string) *schema {
-	if *raw == nil {
-		return nil
-	}
+// A schemaParser parses one schema.
+type schemaParser struct {
+	why       purpose
+	isDerived bool          // from the Go type, and not written by hand
+	warnings  []string      // what is to be reported
+	nodes     []*schemaNode // those that were made; the nodes inside of one come before it
+}
+
+// A schemaNode is a node of a schema that is parsed.
+type schemaNode struct {
+	where    string // names the tool, the schema and the node in it
+	level    int
+	keywords map[string][]byte // the value of each, which has the type that schemaOfSchemas says
+	schema   *schema           // what they say
+	typed    *schema           // of the Go type that takes the values, or anything
+}
+
+// parse returns what a schema says about values that a Go type takes, and writes the schema in one line. It panics if
+// clients or providers would refuse the schema, and with it the whole list of tools.
+func (p *schemaParser) parse(raw *json.RawMessage, where string, typed *schema) *schema {
 	compact, err := compactJSON(*raw)
 	panicUnless(err == nil, where, "it is %v", err)
 	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
 	*raw = compact
 	_, err = read(compact, fromSchema, []*schema{schemaOfSchemas})
 	panicUnless(err == nil, where, "%v", err)
-	p := schemaParser{why: why, warnings: warnings}
 	s := p.parseNode(compact, where, 1, typed)
 	for _, n := range p.nodes {
 		n.checkEnum()
@@ -2284,22 +2314,6 @@ func makeSchemaOfSchemas() *schema {
 	return node
 }
 
-// A schemaParser parses one schema.
-type schemaParser struct {
-	why      purpose
-	warnings *[]string     // what is to be reported
-	nodes    []*schemaNode // those that were made; the nodes inside of one come before it
-}
-
-// A schemaNode is a node of a schema that is parsed.
-type schemaNode struct {
-	where    string // names the tool, the schema and the node in it
-	level    int
-	keywords map[string][]byte // the value of each, which has the type that schemaOfSchemas says
-	schema   *schema           // what they say
-	typed    *schema           // of the Go type that takes the values, or anything
-}
-
 // parseNode returns what raw, an object, says as a schema.
 func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *schema) *schema {
 	n := &schemaNode{where, level, make(map[string][]byte), &schema{allowsOthers: true}, typed}
@@ -2312,7 +2326,7 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 	n.setTypes()
 	n.setLimits(p.why)
 	for _, shape := range n.reported(raw) {
-		*p.warnings = append(*p.warnings, where+": "+shape)
+		p.warnings = append(p.warnings, where+": "+shape)
 	}
 	p.parseParts(n)
 	p.nodes = append(p.nodes, n)
@@ -2353,13 +2367,15 @@ func (n *schemaNode) setLimits(why purpose) {
 			continue
 		}
 		given := boundOf(string(num))
-		isWider := ofType != nil && (i == 0 && given.value.isLess(&ofType.value) || i == 1 && ofType.value.isLess(&given.value))
+		isWider := ofType != nil && (i == 0 && given.isLess(ofType.decimal) || i == 1 && ofType.isLess(given.decimal))
 		if !isWider { // otherwise the Go type still cannot hold more
 			s.bounds[i] = given
 		}
 	}
 	low, high := s.bounds[0], s.bounds[1]
-	panicUnless(low == nil || high == nil || !high.value.isLess(&low.value), n.where, "nothing can be at least %v and at most %v", low, high)
+	if low != nil && high != nil {
+		panicUnless(!high.isLess(low.decimal), n.where, "nothing can be at least %s and at most %s", low.text, high.text)
+	}
 	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
@@ -2386,6 +2402,9 @@ func (p *schemaParser) parseParts(n *schemaNode) {
 		s.allowsOthers = string(others) != "false"
 		if isObject(others) {
 			s.others = p.parseNode(others, n.where+"[]", n.level+1, cmp.Or(n.typed.others, anything))
+			if p.isDerived && n.typed.hasNilElements() { // which no keyword says
+				s.others.types = append(s.others.types, "null")
+			}
 		}
 	}
 	for name, property := range members(n.keywords["properties"]) {
@@ -2448,7 +2467,7 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 	isNotText := func(val []byte) bool { return val[0] != '"' }
 	hasCombinator := node["allOf"] != nil || node["anyOf"] != nil || node["oneOf"] != nil
 	for _, word := range boundWords[s.jsonType] {
-		refuse(isLong(string(node[word])), "a bound is above 2^53")
+		refuse(node[word] != nil && decimalOf(string(node[word])).isLong(), "a bound is above 2^53")
 	}
 	refuse(n.level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top")
 	for key := range members(raw) {
@@ -2656,45 +2675,44 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 // of those that did not. A name that comes twice is a fault, because the client and the server could use different
 // values.
 func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
-	came := make(map[string]bool)
-	var absent []string // came, and are treated as absent
+	came := make(map[string]bool) // the names; true if the member is present, false if it is treated as absent
 	at := &path{outer: outer, depth: outer.depth + 1}
 	raw = c.rewriteParts(raw, at, func(key, given []byte) (val []byte, keep bool) {
-		f := s.property(string(key))
-		isKnown := f != nil
-		if !isKnown {
-			f = &field{name: string(key), optional: true, schema: cmp.Or(s.others, anything)}
+		f, inner := s.property(string(key)), cmp.Or(s.others, anything)
+		var name string
+		if f != nil {
+			name, inner = f.name, f.schema
+		} else {
+			name = string(key)
 		}
-		val = f.schema.converted(given, c.from)
-		isAbsent := f.optional && isNull(val) && !f.schema.takesNull() && c.from != fromSchema
-		isIgnored := !isKnown && s.ignored != "" && f.name == s.ignored
+		val = inner.converted(given, c.from)
+		// Absence is a meaning of the members that a schema names. The key of a map is data, also if its value is null.
+		isAbsent := f != nil && f.optional && isNull(val) && !inner.takesNull() && c.from != fromSchema
+		isIgnored := f == nil && s.ignored != "" && name == s.ignored
+		_, isRepeated := came[name]
 		switch {
 		case isIgnored: // as often as it comes
-		case !isKnown && s.refusesName(f.name):
+		case f == nil && s.refusesName(name):
 			c.addFault(s.unknownName(), at)
-		case came[f.name]:
+		case isRepeated:
 			c.addFault(errTwice, at)
 		case !isAbsent:
-			val = c.readValue(val, given, f.schema, at)
+			val = c.readValue(val, given, inner, at)
 		}
-		came[f.name] = true
-		if isIgnored || isAbsent {
-			absent = append(absent, f.name)
-			return nil, false
-		}
-		return val, true
+		keep = !isAbsent && !isIgnored
+		came[name] = keep
+		return val, keep
 	})
-	isPresent := func(f *field) bool { return came[f.name] && !slices.Contains(absent, f.name) }
-	return c.addDefaults(raw, s, isPresent, at)
+	return c.addDefaults(raw, s, came, at)
 }
 
 // addDefaults returns an object with the defaults of the fields that are not present, and adds a fault for each of these
 // that is required.
-func (c *checker) addDefaults(raw []byte, s *schema, isPresent func(*field) bool, at *path) []byte {
+func (c *checker) addDefaults(raw []byte, s *schema, isPresent map[string]bool, at *path) []byte {
 	var defaults []byte
 	for _, f := range s.fields {
 		switch {
-		case isPresent(f):
+		case isPresent[f.name]:
 		case !f.optional && s.isListed(): // a Go type requires no member
 			at.name = []byte(f.name)
 			c.addFault(errors.New("is required"), at)
@@ -2821,7 +2839,7 @@ func isShortInteger(raw []byte) bool {
 func (s *schema) allowsType(raw []byte) bool {
 	typ := jsonTypeOf(raw)
 	return s.types == nil || slices.Contains(s.types, typ) ||
-		typ == "number" && slices.Contains(s.types, "integer") && (isPlainInteger(raw) || isInteger(raw)) ||
+		typ == "number" && slices.Contains(s.types, "integer") && (isPlainInteger(raw) || decimalOf(string(raw)).isInteger()) ||
 		typ == "array" && s.encoding != "" && !s.isListed()
 }
 
@@ -2845,12 +2863,17 @@ func isNull(raw []byte) bool { return string(raw) == "null" }
 // wrongType returns the error for a value of another JSON type. It repeats the beginning of the
 // value, so that a model sees what it sent.
 func (s *schema) wrongType(raw []byte) error {
-	typ := strings.Join(s.types, " or ")
-	article := "a "
-	if strings.IndexByte("aio", typ[0]) >= 0 {
-		article = "an "
+	var allowed []string
+	for _, typ := range s.types {
+		switch {
+		case strings.IndexByte("aio", typ[0]) >= 0:
+			typ = "an " + typ
+		case typ != "null":
+			typ = "a " + typ
+		}
+		allowed = append(allowed, typ)
 	}
-	return errors.New("must be " + article + typ + ", got " + excerpt(raw))
+	return errors.New("must be " + strings.Join(allowed, " or ") + ", got " + excerpt(raw))
 }
 
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
@@ -2888,8 +2911,7 @@ func isSame(val, other []byte) bool {
 	case typ == "string":
 		return bytes.Equal(unquoteBytes(val), unquoteBytes(other))
 	case typ == "number":
-		a, b := decimalOf(val), decimalOf(other)
-		return !a.isLess(&b) && !b.isLess(&a)
+		return decimalOf(string(val)) == decimalOf(string(other))
 	case typ == "array":
 		return slices.EqualFunc(partsOf(val), partsOf(other), isSame)
 	case typ != "object": // true and false
@@ -2949,75 +2971,56 @@ func (s *schema) checkBounds(verb string, num []byte) error {
 	if low == nil && high == nil {
 		return nil
 	}
-	switch d := decimalOf(num); {
-	case low != nil && d.isLess(&low.value):
+	switch d := decimalOf(string(num)); {
+	case low != nil && d.isLess(low.decimal):
 		return outOfBounds(verb+" at least", low, num)
-	case high != nil && high.value.isLess(&d):
+	case high != nil && high.isLess(d):
 		return outOfBounds(verb+" at most", high, num)
 	}
 	return nil
 }
 
-// outOfBounds returns the error for a number that is beyond limit. must is "be at least", or similar.
+// outOfBounds returns the error for a number that is beyond limit. The text must is "be at least", or similar.
 func outOfBounds(must string, limit *bound, num []byte) error {
 	return fmt.Errorf("must %s %s, got %s", must, limit.text, excerpt(num))
 }
+
+// A bound is a number in a schema: its value, and how it is written.
+type bound struct {
+	decimal
+	text string
+}
+
+func boundOf(num string) *bound { return &bound{decimalOf(num), num} }
 
 // A decimal is the exact value of a JSON number: 0.digits times ten to the power of point. The digits neither begin
 // nor end with a zero, and 0 has none. So -1.20e3 has the digits 12, and its point is 4.
 type decimal struct {
 	isNegative bool
-	digits     []byte
+	digits     string
 	point      int
 }
 
-// decimalOf returns the value of a JSON number.
-func decimalOf(num []byte) decimal {
-	digits, isNegative := bytes.CutPrefix(num, []byte("-"))
-	point := len(digits)
-	if !isPlainInteger(digits) {
-		digits, point = splitNumber(digits)
+// decimalOf returns the value of a JSON number. An exponent beyond 2^30 counts as 2^30.
+func decimalOf(num string) decimal {
+	mantissa, isNegative := strings.CutPrefix(num, "-")
+	exponent := 0
+	if e := max(strings.IndexByte(mantissa, 'e'), strings.IndexByte(mantissa, 'E')); e >= 0 {
+		exponent, _ = strconv.Atoi(mantissa[e+1:]) // the greatest or the least int if it is too large
+		mantissa = mantissa[:e]
 	}
-	for len(digits) > 0 && digits[0] == '0' {
-		digits = digits[1:]
-		point--
-	}
-	for len(digits) > 0 && digits[len(digits)-1] == '0' {
-		digits = digits[:len(digits)-1]
-	}
-	if len(digits) == 0 {
+	_, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(strings.Replace(mantissa, ".", "", 1), "0")
+	point := len(digits) - len(fraction) + max(-1<<30, min(exponent, 1<<30))
+	digits = strings.TrimRight(digits, "0")
+	if digits == "" {
 		return decimal{point: math.MinInt} // less than each positive number, also for -0
 	}
 	return decimal{isNegative, digits, point}
 }
 
-// splitNumber returns the digits of a number without a sign, and how many of them are before the point: 120 and 4 for
-// 1.20e3. An exponent beyond 2^30 counts as 2^30.
-func splitNumber(num []byte) (digits []byte, point int) {
-	mantissa, power, _ := bytes.Cut(bytes.ReplaceAll(num, []byte("E"), []byte("e")), []byte("e"))
-	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
-	exponent, _ := strconv.Atoi(string(power)) // 0 if there is none; the greatest or the least int if it is too large
-	return slices.Concat(whole, fraction), len(whole) + max(-1<<30, min(exponent, 1<<30))
-}
-
-// A bound is a number in a schema, as it is written, and its value.
-type bound struct {
-	text  string
-	value decimal
-}
-
-func boundOf(num string) *bound { return &bound{num, decimalOf([]byte(num))} }
-
-func (b *bound) String() string { return b.text }
-
-// isInteger reports whether a number is an integer.
-func isInteger(num []byte) bool {
-	d := decimalOf(num)
-	return len(d.digits) <= max(0, d.point)
-}
-
 // isLess reports whether d is less than e.
-func (d *decimal) isLess(e *decimal) bool {
+func (d decimal) isLess(e decimal) bool {
 	switch {
 	case d.isNegative != e.isNegative:
 		return d.isNegative
@@ -3027,13 +3030,16 @@ func (d *decimal) isLess(e *decimal) bool {
 	if d.point != e.point {
 		return d.point < e.point
 	}
-	return bytes.Compare(d.digits, e.digits) < 0 // in the order of texts, because 0.12 is less than 0.2
+	return d.digits < e.digits // in the order of texts, because 0.12 is less than 0.2
 }
 
-// isLong reports whether the magnitude of a number is above 2^53, so that a float64 may not hold it exactly.
-func isLong(num string) bool {
-	magnitude := decimalOf([]byte(strings.TrimPrefix(num, "-")))
-	return boundOf("9007199254740992").value.isLess(&magnitude)
+// isInteger reports whether d is an integer.
+func (d decimal) isInteger() bool { return len(d.digits) <= max(0, d.point) }
+
+// isLong reports whether the magnitude of d is above 2^53, so that a float64 may not hold it exactly.
+func (d decimal) isLong() bool {
+	d.isNegative = false
+	return decimalOf("9007199254740992").isLess(d)
 }
 
 // plainNumber returns a whole number of at most 20 digits, as each Go integer has, in plain digits: 5 for 5.0, 1200 for
@@ -3042,20 +3048,18 @@ func plainNumber(num []byte) []byte {
 	if isPlainInteger(num) && string(num) != "-0" {
 		return num
 	}
-	return writeOut(num)
-}
-
-// writeOut is plainNumber for a number that is not written in plain digits.
-func writeOut(num []byte) []byte {
-	d := decimalOf(num)
-	if !isInteger(num) || d.point > 20 {
+	d := decimalOf(string(num))
+	if !d.isInteger() || d.point > 20 {
 		return num
 	}
-	plain := string(d.digits) + strings.Repeat("0", max(0, d.point-len(d.digits)))
+	plain := cmp.Or(d.digits, "0")
+	for len(plain) < d.point {
+		plain += "0"
+	}
 	if d.isNegative {
 		plain = "-" + plain
 	}
-	return []byte(cmp.Or(plain, "0"))
+	return []byte(plain)
 }
 
 // isPlainInteger reports whether a number is written with neither a fraction nor an exponent: 5 and -5 are,

@@ -245,7 +245,7 @@ func TestInvalidTypesPanic(t *testing.T) {
 		{`cannot be described: it is a list of nothing but itself`, func() { SchemaOf[listA]() }},
 	})
 	// These have an end, or are left to encoding/json.
-	derived[mapOfItself](t, trial{`{"a":{"b":{"c":{}}}}`, `{"a":{"b":{"c":{}}}}`}, trial{`{"a":1}`, "! a must be an object, got 1"})
+	derived[mapOfItself](t, trial{`{"a":{"b":{"c":{}}}}`, `{"a":{"b":{"c":{}}}}`})
 	derived[struct{ A []listOfMaps }](t, trial{`{"A":[[{"k":[{}]}]]}`, `{"A":[[{"k":[{}]}]]}`})
 	hand[struct{ E listOfItself }](openSchema)(t, trial{`{"E":[[],[[]]]}`, `{"E":[[],[[]]]}`})
 	// additionalProperties says nothing about the elements of a list.
@@ -435,9 +435,9 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"type":["null","string"],"maxLength":1,"minLength":2}}`, "InputSchema.a: nothing can be at least 2 and at most 1"},
 		{`"properties":{"a":{"type":"array","items":{"type":"array","minItems":1e1,"maxItems":9}}}`, "InputSchema.a[]: nothing can be at least 1e1 and at most 9"},
 		{`"properties":{"a":{"type":"string","minLength":2,"default":"x"}}`, `InputSchema.a: default: must have a length of at least 2, got 1`},
-		{`"properties":{"a":{"type":"array","items":[{}]}}`, "InputSchema: properties.a.items must be an object or boolean, got [{}]"},
-		{`"properties":{"a":{"items":"string"}}`, `InputSchema: properties.a.items must be an object or boolean, got "string"`},
-		{`"additionalProperties":"no"`, `InputSchema: additionalProperties must be an object or boolean, got "no"`},
+		{`"properties":{"a":{"type":"array","items":[{}]}}`, "InputSchema: properties.a.items must be an object or a boolean, got [{}]"},
+		{`"properties":{"a":{"items":"string"}}`, `InputSchema: properties.a.items must be an object or a boolean, got "string"`},
+		{`"additionalProperties":"no"`, `InputSchema: additionalProperties must be an object or a boolean, got "no"`},
 		{`"properties":{"a":{"type":"integer","default":"5"}}`, `InputSchema.a: default: must be an integer, got "5"`},
 		{`"properties":{"a":{"type":"object","properties":{"b":{"type":"integer","maximum":3,"default":4}}}}`, "InputSchema.a.b: default: must be at most 3"},
 		{`"properties":{"a":{}},"required":["a","a"]`, `InputSchema: required names "a" twice`},
@@ -1190,7 +1190,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	}
 	s, d := derive(reflect.StructOf(fields), "In", forArguments)
 	text := d.render(s, "")
-	listed := parseSchema(&text, "In", forArguments, anything, new([]string))
+	listed := (&schemaParser{why: forArguments}).parse(&text, "In", anything)
 	check := func(args string) error {
 		_, err := read([]byte(args), fromSchema, []*schema{listed})
 		return err
@@ -1557,7 +1557,7 @@ func TestArguments(t *testing.T) {
 			{`{"a":1,"b":"2"}`, `{"a":1,"b":2}`},
 			{`{"a":1,"a":2}`, "! a came twice"},
 			{`{"a":"x"}`, `! a must be an integer, got "x"`},
-			{`{"a":null,"b":1}`, `{"b":1}`}, // null is not an element
+			{`{"a":null,"b":1}`, "! a must be an integer, got null"}, // a key of a map is data
 		}},
 		{"free-form maps", derived[map[string]any], []trial{
 			{`{"a":null}`, `{"a":null}`},
@@ -1569,7 +1569,6 @@ func TestArguments(t *testing.T) {
 		}], []trial{
 			{`{"l":[1,null]}`, "! l[1] must be an integer, got null"},
 			{`{"l":null,"m":null}`, "{}"},
-			{`{"m":{"a":null,"b":1}}`, `{"m":{"b":1}}`},
 			{`{"l":[1],"m":{"a":2}}`, `{"l":[1],"m":{"a":2}}`},
 		}},
 		{"paths", derived[struct {
@@ -1787,7 +1786,6 @@ func TestArguments(t *testing.T) {
 		{"objects as empty lists", derived[map[string]map[string]int], []trial{
 			{`[]`, `{}`},
 			{`{"a":[],"b":[ ]}`, `{"a":{},"b":{}}`},
-			{`{"a":[0]}`, "! a must be an object, got [0]"},
 		}},
 		{"all arguments as a text, for raw JSON", hand[json.RawMessage](openSchema), []trial{
 			{`[ ]`, `{}`},
@@ -1853,13 +1851,14 @@ func TestArguments(t *testing.T) {
 			{`{"a":300}`, "! a must be at most 127, got 300"},
 		}},
 		{"null, by hand", hand[any](properties(`"n":{"type":"null"},"m":{"type":["null","integer"]}`)), []trial{
-			{`{"n":5}`, "! n must be a null, got 5"},
+			{`{"n":5}`, "! n must be null, got 5"},
 			{`{"m":"null"}`, `{"m":null}`},
-			{`{"m":"x"}`, `! m must be a null or integer, got "x"`},
+			{`{"m":"x"}`, `! m must be null or an integer, got "x"`},
 		}},
 		{"null of an optional argument", hand[json.RawMessage](properties(
 			`"a":{"type":"string"},"b":{},"c":{"enum":["x","y"]},"d":{"type":"object","additionalProperties":{"type":"integer"}}`)), []trial{
-			{`{"a":null,"b":null,"c":null,"d":{"x":null,"y":1},"e":null}`, `{"b":null,"d":{"y":1},"e":null}`},
+			{`{"a":null,"b":null,"c":null,"d":null,"e":null}`, `{"b":null,"e":null}`},
+			{`{"d":{"x":null,"y":1}}`, "! d.x must be an integer, got null"}, // a key of a map is data
 		}},
 		{"enum and const", hand[json.RawMessage](properties(
 			`"v":{"enum":[1,null,"x",{"a":[2]}]},"c":{"const":5},"ce":{"const":"a","enum":["a","b"]},"e":{"enum":[9007199254740993,1e2]}`)), []trial{
@@ -1882,7 +1881,7 @@ func TestArguments(t *testing.T) {
 				`"d":{"type":["number","null"],"enum":[1,null]},"e":{"type":["integer","null"]},"t":{"type":["integer","boolean"]}`)), []trial{
 			{`{"a":null,"b":5,"c":null,"d":null}`, `{"a":null,"b":5,"c":null,"d":null}`},
 			{`{"e":"7","b":"5","c":"x","t":1.0}`, `{"e":7,"b":"5","c":["x"],"t":1.0}`},
-			{`{"t":"true"}`, `! t must be an integer or boolean, got "true"`},
+			{`{"t":"true"}`, `! t must be an integer or a boolean, got "true"`},
 		}},
 		{"objects, by hand", hand[json.RawMessage](properties(
 			`"req":{"type":"object","required":["k"],"additionalProperties":{"type":"integer"}},"by":{"type":"string","contentEncoding":"base64"},` +
@@ -2000,12 +1999,45 @@ func TestValuesAreComparedExactly(t *testing.T) {
 // A value of 1 MB that is not in an enum costs a multiple of its text, and not an object for each of its parts.
 func TestWrongValueOfAnEnumIsCheap(t *testing.T) {
 	enum := json.RawMessage(`{"type":"object","properties":{"v":{"enum":[1,[[2]],"a"]}}}`)
-	listed := parseSchema(&enum, "x", forArguments, anything, new([]string))
+	listed := (&schemaParser{why: forArguments}).parse(&enum, "x", anything)
 	for _, part := range []string{`{"a":[1,2]},`, `"a",`, `[[2]],`} {
 		args := []byte(`{"v":[` + strings.Repeat(part, 100_000) + `0]}`)
 		if n := testing.AllocsPerRun(1, func() { read(args, fromCall, []*schema{listed}) }); n > 100 {
 			t.Errorf("%s: %v allocations", part, n)
 		}
+	}
+}
+
+// A key of a map is data, so a null is delivered if the Go type holds it, and is a fault otherwise. It is never left out,
+// as it was: "null removes one" would do nothing, and say that it succeeded.
+func TestNullOfAKey(t *testing.T) {
+	tool := func(add func(*Server)) func(...trial) {
+		s := &Server{}
+		add(s)
+		return func(trials ...trial) { try(t, s, trials...) }
+	}
+	type pointers struct {
+		Labels map[string]*string `json:"labels"`
+	}
+	tool(toolOf[pointers])(
+		trial{`{"labels":{"env":null,"team":"x"}}`, `{"labels":{"env":null,"team":"x"}}`},
+		trial{`{"labels":{"env":5}}`, `{"labels":{"env":"5"}}`},
+		trial{`{"labels":{"env":true}}`, "! labels.env must be a string or null, got true"})
+	tool(toolOf[map[string]*point])(trial{`{"a":null}`, `{"a":null}`}, trial{`{"a":{"x":1}}`, `{"a":{"x":1}}`})
+	tool(toolOf[map[string][]string])(trial{`{"a":null,"b":"","c":"x"}`, `{"a":null,"b":null,"c":["x"]}`})
+	tool(toolOf[map[string]map[string]*int])(trial{`{"a":null,"b":{"c":null}}`, `{"a":null,"b":{"c":null}}`}, trial{`{"b":{"c":"x"}}`,
+		`! b.c must be an integer or null, got "x"`})
+	tool(toolOf[map[string][]*int])(trial{`{"a":[null]}`, "! a[0] must be an integer, got null"})
+	tool(toolOf[map[string]string])(trial{`{"a":null}`, "! a must be a string, got null"})
+	tool(toolOf[map[string]point])(trial{`{"a":null}`, "! a must be an object, got null"}, trial{`{"a":{"x":null}}`, "! a.x must be an integer, got null"})
+	// By hand the schema decides, whatever In is.
+	for _, add := range []func(*Server, string){byHand[map[string]*string], byHand[json.RawMessage], byHand[map[string]any], byHand[any]} {
+		s := &Server{}
+		add(s, `{"type":"object","additionalProperties":{"type":"string"}}`)
+		try(t, s, trial{`{"a":null}`, "! a must be a string, got null"})
+		s = &Server{}
+		add(s, `{"type":"object","properties":{"b":{"type":"string"}},"additionalProperties":{"type":["string","null"]}}`)
+		try(t, s, trial{`{"a":null,"b":null}`, `{"a":null}`})
 	}
 }
 
@@ -2028,7 +2060,7 @@ func TestFieldsThatAreNotListed(t *testing.T) {
 		trial{`{"l":"null"}`, `{"m":null,` + rest},
 		trial{`{"l":"a","u":"7"}`, `{"m":null,"u":7,"lp":null,"g":"","l":["a"]}`})
 	hand[in](`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`)(t,
-		trial{`{"G":null}`, `{"m":null,` + rest}, // absent before it is unknown
+		trial{`{"G":null}`, "! G must be an array, got null"},
 		trial{`{"G":[]}`, "! G is unknown (there is m, u, lp, g, l)"})
 	hand[in](`{"type":"object","properties":{},"additionalProperties":{"type":"integer"}}`)(t,
 		trial{`{"u":511}`, "! u must be at most 255, got 511"})
@@ -4016,7 +4048,7 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
 	text := json.RawMessage(closeWith(s.appendNode(nil, "", nil)))
-	listed := parseSchema(&text, "x", forArguments, anything, new([]string))
+	listed := (&schemaParser{why: forArguments}).parse(&text, "x", anything)
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
 	err := (&rules{[]*schema{listed, s}, s}).unmarshal(args, got.Interface(), fromCall)
