@@ -13,7 +13,7 @@ package mcp
 //	w is a closed pipe           ErrClosed                       none can be written        nil
 //	w fails otherwise            that error                      none                       that error
 //	ctx ends, or a signal        context.Cause(ctx)              what the handler returns   nil, if w does not fail afterwards
-//	handlers outlive WaitDelay   as above                        none after Serve returned  an ErrWaitDelay that names them
+//	handlers outlive WaitDelay   as above                        none after Serve's return   an ErrWaitDelay that names them
 //
 // Responses are still written after EOF, because a client may close only its half of
 // the connection, as a shell does in `printf ... | server`. But responses of handlers
@@ -99,14 +99,14 @@ func (c *session) cancelRequest(id []byte, reason string) {
 }
 
 // removeLocked removes a request that must not be answered. If it waits for other requests, it never
-// runs. The caller cancels the request afterwards. It must hold c.mu, and have the turn to read, which
-// the WaitGroup counts: so Serve does not return in between, although the request is not counted any more.
+// runs, and the WaitGroup does not count it any more. The caller cancels the request afterwards. It must
+// hold c.mu, and have the turn to read, which the WaitGroup counts: so Serve does not return in between.
 func (c *session) removeLocked(r *request) {
 	delete(c.requests, r.key)
 	if r.place != nil { // it waits
 		c.waiting.Remove(r.place)
 		r.place = nil
-		c.wg.Done()
+		c.wg.Done() // in place of handleRequest
 	}
 }
 
@@ -183,25 +183,21 @@ func (r *request) notStarted() *Error { return coded(codeInternal, r.session.cau
 // cause returns why the session has ended. If ctx ends first, open, which is below it, has no cause for a moment.
 func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.Cause(c.ctx)) }
 
-// waitForEnd blocks until Serve may return, and returns its error. It waits for the
-// end of the input or of ctx, then up to CancelDelay for the handlers, cancels those that remain,
-// and waits up to WaitDelay for them, for the output and for the reports: printed is closed when
-// the last of these has been printed. Responses that come at the last moment have graceTime more.
+// waitForEnd blocks until Serve may return, and returns its error. It waits for the end of the input or of
+// ctx, and up to CancelDelay for the handlers. It then ends the work by the deadline, or up to graceTime later, and
+// waits for the reports: printed is closed when the last of them has been printed.
 //
-//	open ends ─▶ up to CancelDelay ─▶ cancelHandlers ─▶ up to WaitDelay ─▶ deadline ─▶ graceTime ─▶ lastMoment
-//	                                  out.hold, if the client has closed its end       out.finish, up to lastMoment
+//	open ends ─▶ up to CancelDelay ─▶ endWork, up to WaitDelay ─▶ deadline ─▶ graceTime ─▶ lastMoment
 func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
 	cause := context.Cause(c.open)
-	c.mu.Lock()
-	c.isEnding = true // before Wait begins; see readInput
-	c.mu.Unlock()
+	c.endConversation(cause)
 	idle := make(chan struct{}) // closed when the WaitGroup counts nothing
+	// Not before endConversation, which acquires mu; see readInput.
 	go func() {
 		c.wg.Wait()
 		close(idle)
 	}()
-	c.endConversation(cause)
 	// Not a context below c.ctx with CancelDelay as its timeout: if c.ctx ends, it ends its children one by one,
 	// so among very many handlers that one could end late, and the end would take longer than WaitDelay.
 	//
@@ -214,10 +210,26 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		case <-time.After(c.srv.CancelDelay):
 		}
 	}
-	if cause == ErrClosed { // the client has closed its end; what has ended ctx since does not count
-		c.out.hold()
-	}
 	deadline := time.Now().Add(cmp.Or(max(0, c.srv.WaitDelay), time.Second))
+	unfinished := c.endWork(cause, idle, deadline)
+	c.srv.removeSession(c) // so that nothing is sent on the channel when it has been closed
+	close(c.hasReports)
+	waitFor(printed, time.Until(deadline)) // not longer, because a log that is not read may block forever
+	c.mu.Lock()
+	failed := c.failed
+	c.mu.Unlock()
+	if len(unfinished) > 0 {
+		return errors.Join(fmt.Errorf("%w: %s", ErrWaitDelay, strings.Join(unfinished, "; ")), failed)
+	}
+	return failed
+}
+
+// endWork cancels the handlers, waits for them until the deadline, and stops the writer. It returns a text for
+// each thing that was unfinished.
+func (c *session) endWork(cause error, idle <-chan struct{}, deadline time.Time) (unfinished []string) {
+	if cause == ErrClosed { // the client has closed its end; what has ended ctx since does not count
+		c.out.hold() // until finish
+	}
 	ended := make(chan struct{}) // closed when cancelHandlers has returned and the WaitGroup counts nothing
 	// Not on this goroutine, because cancelHandlers takes long if there are many.
 	go func() {
@@ -226,31 +238,21 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 		close(ended)
 	}()
 	waitFor(ended, time.Until(deadline))
-	unfinished := c.listUnfinished() // requests that remain are named, and not waited for any more
+	unfinished = c.listUnfinished()
 	// Not deadline.Add(graceTime), because the deadline may be long ago: a busy machine has not run this
 	// goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	hasEnded := false
 	if len(unfinished) == 0 { // the reader, or goroutines that are about to end, may still be running
-		hasEnded = waitFor(ended, time.Until(lastMoment))
+		hasEnded := waitFor(ended, time.Until(lastMoment))
+		if !hasEnded {
+			unfinished = append(unfinished, "a message was still being read")
+		}
 	}
 	isWritten := c.out.finish(time.Until(lastMoment))
-	c.srv.removeSession(c) // so that nothing is sent on the channel when it has been closed
-	close(c.hasReports)
-	c.mu.Lock()
-	failed := c.failed
-	c.mu.Unlock()
-	waitFor(printed, time.Until(deadline)) // not longer, because a log that is not read may block forever
-	switch {
-	case len(unfinished) > 0: // requests
-	case !hasEnded:
-		unfinished = append(unfinished, "a message was still being read")
-	case !isWritten:
+	if !isWritten && len(unfinished) == 0 {
 		unfinished = append(unfinished, "the client did not read all responses in time")
-	default:
-		return failed
 	}
-	return errors.Join(fmt.Errorf("%w: %s", ErrWaitDelay, strings.Join(unfinished, "; ")), failed)
+	return unfinished
 }
 
 // waitFor blocks until done is closed or d has passed, and reports whether done is closed.

@@ -87,7 +87,7 @@ type session struct {
 	endOpen context.CancelCauseFunc
 
 	// wg counts the requests that were begun, and the turn to read, held or lent, except during a Read. Only
-	// waitForEnd waits for it, and sets isEnding before. After that the count does not rise from zero; see readInput.
+	// waitForEnd waits for it, after open has ended. Then the count does not rise from zero; see readInput.
 	wg sync.WaitGroup
 
 	turn    turn
@@ -100,7 +100,6 @@ type session struct {
 	extensions           []byte // of Server.Extensions, as JSON
 
 	mu           sync.Mutex          // guards the fields below, except the channel; not held during I/O or user code
-	isEnding     bool                // waitForEnd waits for wg, or is about to; what is read from now on is discarded
 	failed       error               // the first failure of r or w
 	requests     map[string]*request // requests that must be answered, by key, except streams
 	waiting      list.List           // requests that wait until other requests end, in order
@@ -454,10 +453,12 @@ func (t *turn) pass() {
 
 // ---- read ----
 
-// readLines reads and accepts messages. It runs on the goroutine that has the turn to
-// read, and returns when the turn has passed to another goroutine, or when r has ended or the
-// writer was stopped. In these two cases nothing is read any more, so the WaitGroup need not
-// count the turn.
+// readLines reads and accepts messages. It runs on the goroutine that has the turn to read. When it
+// returns, the WaitGroup counts the turn only if another goroutine has it:
+//
+//	the turn has passed                       it is still counted
+//	r has ended, or the writer was stopped    readLines calls Done
+//	the session has ended during a Read       readInput has called Done, before the Read
 //
 // The responses to requests that this goroutine serves are not written one by one.
 // They are written together before it waits for input, or before the next line if a
@@ -489,6 +490,7 @@ func (c *session) readLines() {
 		default:
 			isCounted := c.readInput()
 			if !isCounted { // the session has ended
+				c.discardInput()
 				return
 			}
 			began = time.Now()
@@ -548,28 +550,36 @@ func (c *session) nextMessage() ([]byte, error) {
 
 // readInput reads once, when no line is left, and reports whether the reader may go on. The Read may block for as
 // long as the client is silent, so the WaitGroup does not count the reader meanwhile, and waitForEnd does not wait
-// for it.
+// for it. If the session has ended meanwhile, the reader is not counted again, and must only discard.
 //
 // A WaitGroup must not rise from zero while a goroutine waits for it. It could rise only here, because all else that
-// is counted begins while the reader is counted. So waitForEnd sets isEnding before it waits, and from then on
-// readInput does not count the reader again. No message is lost that must be accepted: if r has ended the session,
-// readInput is not called any more, and if ctx or w has, what comes later is discarded.
+// is counted begins while the reader is counted. It does not, because waitForEnd does these steps in this order:
+//
+//	open ends           a reader that looks from now on is not counted again
+//	mu is acquired      in endConversation: a reader that looked before this has been counted
+//	Wait begins
+//
+// No message is lost that must be accepted: if r has ended the session, readInput is not called any more, and if ctx
+// or w has, what comes later is discarded.
 func (c *session) readInput() (isCounted bool) {
 	c.wg.Done()
 	c.in.readMore()
 	c.mu.Lock()
-	if !c.isEnding {
-		c.wg.Add(1)
-		c.mu.Unlock()
-		return true
+	defer c.mu.Unlock()
+	if c.open.Err() != nil {
+		return false
 	}
-	c.mu.Unlock()
-	// A client that blocks in a write must be able to read the last responses.
+	c.wg.Add(1)
+	return true
+}
+
+// discardInput reads on after the end of the session, until r ends or the writer was stopped: a client that blocks in
+// a write must be able to read the last responses.
+func (c *session) discardInput() {
 	for c.in.err == nil && !c.out.isStopped() {
 		c.in.next(c.in.buf.Len())
 		c.in.readMore()
 	}
-	return false
 }
 
 // ---- accept ----
