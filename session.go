@@ -22,20 +22,18 @@ package mcp
 // long), or waits for the client, the turn passes to a new goroutine. So input is
 // read whatever a handler does, and no goroutine waits for the turn.
 //
-// This is a list of all goroutines of a session, except those of timers and contexts, which never
-// block. Each line says what the goroutine does, and after the colon what waits for
-// it.
+// These are all goroutines of a session, except those of timers and contexts, which never block. Serve waits for
+// each of them, unless it is in a call that cannot be interrupted:
 //
-//	readLines            has the turn to read: the WaitGroup, except during a Read. Without
-//	                     the turn, it still writes: lineWriter.finish
-//	startRequest's func  runs a handler that the reader does not run: the WaitGroup, and then
-//	                     lineWriter.finish if it still writes
-//	lineWriter.writeAll  writes to w for a goroutine that must not block: lineWriter.finish
-//	lineReader.readAhead one Read, begun while too much output is unsent: the next
-//	                     goroutine that reads
-//	printReports         writes to ErrorLog: waitForEnd, within WaitDelay
-//	waitForEnd's funcs   wait for the WaitGroup, and cancel the handlers: waitForEnd, within
-//	                     WaitDelay
+//	started as             it does                                           Serve waits for it by
+//	readLines              reads and serves; runs a handler if it is alone   session.wg, but not during a Read
+//	startRequest's func    runs any other handler                            session.wg
+//	these two, afterwards  write what is queued                              lineWriter.finish
+//	lineWriter.writeAll    writes for a goroutine that must not block        lineWriter.finish
+//	lineReader.readAhead   one Read, while too much output is unsent         nothing; the next reader takes its result
+//	printReports           writes to ErrorLog                                printed, within WaitDelay
+//	waitForEnd's func      waits for session.wg                              idle, within WaitDelay
+//	endWork's func         cancels the handlers                              ended, within WaitDelay
 //
 // Serve may return while these still run: a Read that cannot be interrupted, a write to
 // ErrorLog that takes longer than WaitDelay, and, after an ErrWaitDelay, the handlers, the
@@ -72,21 +70,22 @@ import (
 type session struct {
 	srv *Server
 
-	// A session ends in two steps, and each of them ends a context, with the reason as its cause:
+	// A session ends in two steps, and each of them ends a context, with the reason as its cause. open is a child
+	// of ctx, so it ends first or with it:
 	//
-	//	r ends or fails             open ends, and ctx at once or after CancelDelay
-	//	w fails, or Serve's ctx     ctx ends, and open with it
-	//	ends
+	//	event                          open ends   ctx ends
+	//	r ends or fails                at once     at once or after CancelDelay
+	//	w fails, or Serve's ctx ends   with ctx    at once
 	//
 	// When open has ended, nothing can be asked. In comments, "the session has ended" means this. When ctx has
 	// ended, handlers are cancelled, and requests that were read before are answered with the reason. Once nothing is in
 	// progress any more, or WaitDelay has passed, the writer is stopped and Serve returns.
 	ctx     context.Context // parent of the contexts of all handlers
 	endCtx  context.CancelCauseFunc
-	open    context.Context // below ctx
+	open    context.Context // child of ctx
 	endOpen context.CancelCauseFunc
 
-	// wg counts the requests that were begun, and the turn to read, held or lent, except during a Read. Only
+	// wg counts the requests that were begun, and the turn to read, except during a Read. Only
 	// waitForEnd waits for it, after open has ended. Then the count does not rise from zero; see readInput.
 	wg sync.WaitGroup
 
@@ -191,13 +190,14 @@ type topic struct{ list, uri string }
 // An inputRequest is a question of the modern era, which is sent in a result.
 type inputRequest struct{ key, method, params string }
 
-// A rounds holds the questions of a request of the modern era, and the client's answers. A requestState
-// holds the exported fields. For example, a handler asks Q twice, as "Your name?" in a loop, and 5x is the checksum of Q:
+// A rounds holds the questions of a request of the modern era, and the client's answers. Its exported fields travel
+// in the requestState. The handler runs again in each round, and gets the answers of all rounds so far. For example, it
+// asks "Name?" twice, and 5x is the checksum of this question:
 //
-//	round  the handler asks    answers, by key  its result asks
-//	1      Q                   none             5x-0
-//	2      Q (5x-0), Q         5x-0             5x-1
-//	3      Q (5x-0), Q (5x-1)  5x-0, 5x-1       nothing
+//	round  answers, by key      its first question gets  its second question gets  the result asks
+//	1      none                 ErrInputRequired         (is not reached)          "Name?", key 5x-0
+//	2      5x-0: Ann            Ann                      ErrInputRequired          "Name?", key 5x-1
+//	3      5x-0: Ann, 5x-1: Bo  Ann                      Bo                        nothing, it is done
 type rounds struct {
 	// Of this round and of earlier ones. They are omitted, and not null, if there are none.
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
@@ -387,28 +387,28 @@ const (
 // bytes, and at most five times as long in all. Queued responses wait for maxInline, too.
 const maxInline, longText = time.Millisecond, 256 << 10
 
-// A turn is the right to read and parse. One goroutine holds it, or it is lent while that goroutine does work that
-// may take long, which is to run a handler or to write. A loan ends in one of these ways:
+// A turn is the right to read and parse. One goroutine has it, or has lent it while it does work that may take long,
+// which is to run a handler or to write.
 //
-//	the work is done                 the goroutine that has done it holds the turn again
-//	the work takes too long          a new goroutine holds the turn
-//	the work calls pass              the same; a handler that waits for the client does this
+// The timer is the only state: it runs if and only if the turn is lent. The goroutine that stops it has the turn then,
+// or the one that it starts when it fires. Stop returns true to one caller, and to none if the timer fires, so two
+// goroutines never read at once:
+//
+//	the work is done                 its goroutine stops the timer, and reads on
+//	the work takes too long          the timer fires, and starts a new goroutine that reads
+//	the work calls pass              pass stops the timer, and starts one; a handler that asks the client does this
 //	the work calls runtime.Goexit    the same
 //
-// The timer is the only state: it runs if and only if no goroutine holds the turn. A goroutine that stops it holds the
-// turn, also if another one has lent it, and so does the goroutine that it starts if it fires. Stop returns true to one caller, and
-// to none if the timer fires, so two goroutines never read at once. For example:
+// So a goroutine may also end a loan that another one began. It does not matter which of them reads on:
 //
 //	A lends the turn for a slow handler.
 //	The timer fires, and starts B, which reads.
-//	B lends the turn to write what is queued, and the client reads slowly.
-//	A's handler returns. A stops the timer, which ends the loan of B, and reads on.
-//	B has written. The timer does not run, so B does not get the turn, and ends.
-//
-// If A has lent the turn again by then, B stops the timer and reads on.
+//	B lends the turn for a slow Write.
+//	A's handler returns. A stops the timer, and reads on.
+//	B's Write returns. B cannot stop the timer, so it has no turn, and ends.
 //
 // No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only reads, a
-// small call takes three times the CPU and the time. The WaitGroup counts one for the turn, held or lent.
+// small call takes three times the CPU and the time. The WaitGroup counts one for the turn, also while it is lent.
 type turn struct {
 	readLines func()      // runs on a new goroutine that gets the turn
 	timer     *time.Timer // starts this goroutine
@@ -418,10 +418,10 @@ type turn struct {
 	mu sync.Mutex
 }
 
-// lend runs work while the turn is lent, and reports whether the caller holds the turn again. Only the holder may
-// call it. The line that the work is for has size bytes. If work calls runtime.Goexit, which ends this goroutine, a
+// lend runs work while the turn is lent, and reports whether the caller has the turn again. Only the goroutine that
+// has it may call it. The line that the work is for has size bytes. If work calls runtime.Goexit, which ends this goroutine, a
 // new one gets the turn.
-func (t *turn) lend(size int, work func()) (isHeld bool) {
+func (t *turn) lend(size int, work func()) (hasTurn bool) {
 	t.mu.Lock()
 	// A long line takes time to parse, so its handler gets more time.
 	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4)))
@@ -507,14 +507,14 @@ func (c *session) readLines() {
 const outputBound = 16 << 20
 
 // waitForRoom blocks while more than outputBound bytes of output are unsent. That
-// limits the memory that a client can cost by writing without reading. Meanwhile up
+// limits the memory that a client can make us use by writing without reading. Meanwhile up
 // to outputBound bytes of input are read ahead, so that the end of the input is seen
 // as soon as Read returns it. When ctx has ended waitForRoom does not block,
 // because requests must still be answered.
 func (c *session) waitForRoom() {
 	for c.ctx.Err() == nil {
-		changed := c.out.waitChannel(c.out.position() - outputBound)
-		if changed == nil { // at most outputBound bytes are unsent
+		changed := c.out.unwritten(c.out.position() - outputBound) // the last outputBound bytes may be unsent
+		if changed == nil {
 			return
 		}
 		c.out.start()
@@ -603,8 +603,18 @@ func idKey(id []byte) string {
 const notUTF8 = "Parse error: not UTF-8"
 
 // acceptLine accepts one line, or one message of a batch. If the caller must handle a request, it returns this
-// request. The order of the cases matters: an invalid response is not answered, and an id is sent back only if it
-// is valid.
+// request. The first row that fits applies:
+//
+//	longer than limit                     refused, id null
+//	blank                                 ignored
+//	not JSON                              refused as a parse error, id null
+//	a batch, unless it is in a batch      its messages are accepted, or it is refused, id null
+//	a response, also an invalid one       accepted or ignored, but never answered
+//	not UTF-8                             refused as a parse error, with the id if it is a request
+//	an invalid id                         refused, id null
+//	no method that is a string            refused, with the id if there is one
+//	no id                                 accepted as a notification
+//	any other message                     accepted as a request
 func (c *session) acceptLine(line []byte) (inline *request) {
 	if len(line) > c.in.limit {
 		c.refuseMessage(nil, invalid("the message is longer than "+strconv.Itoa(c.in.limit)+" bytes"))
@@ -785,14 +795,15 @@ func (s *service) existsIn(v revision) bool {
 	return v >= s.since && (s.until == 0 || v <= s.until)
 }
 
-// acceptRequest accepts a request and returns what acceptLine returns. After the end of
+// acceptRequest accepts a request and returns what acceptLine returns. It checks r first, because only a valid
+// initialize may use an id again; check changes nothing but r. After the end of
 // ctx it answers only with the reason, because waitForRoom does not limit the output then.
 func (c *session) acceptRequest(e *envelope) (inline *request) {
 	r := &request{session: c, id: e.id, key: idKey(e.id), method: unquoteBytes(e.method), params: e.params}
 	r.service = c.srv.findMethod(string(r.method))
 	err := r.check()
 	earlier, inUse := c.holder(r.key)
-	// A valid initialize ends the requests of the session before, of which one may have its id.
+	// initialize ends the requests of the legacy session before, so its id may be that of one of these.
 	endsEarlier := err == nil && r.service.opensSession && earlier != nil && !earlier.rev.modern()
 	switch {
 	case len(e.jsonrpc) == 0 || e.jsonrpc[0] != '"' || string(unquoteBytes(e.jsonrpc)) != "2.0":
@@ -1191,51 +1202,66 @@ const maxStreams = 1024
 // offers it. The stream may last long, so it keeps no slices of the line, and only a copy of its response. It is answered when
 // the session ends, unless the client has ended it or has closed the connection.
 func (r *request) listen() (line []byte, run responder) {
-	c, offered := r.session, r.session.srv.offeredKinds()
+	c := r.session
 	meta := join(nil, `{"`+keySubscription+`":`, string(r.id), `}`)
 	st := &stream{meta: meta, response: bytes.Clone(r.endResponse(r.beginResponse(), meta)), watched: make(map[topic]int64)}
-	asked := member(r.params, "notifications")
+	accepted, refusal := st.watchAsked(member(r.params, "notifications"), c.srv.offeredKinds())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case refusal != nil:
+	case c.open.Err() != nil:
+		refusal = coded(codeInternal, context.Cause(c.open).Error())
+	case len(r.id) > maxRepeated || len(c.streams) >= maxStreams || c.watchedLocked()+len(st.watched) > maxWatched:
+		refusal = errTooMany
+	default:
+		c.streams[r.key] = st
+		c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`,
+			string(accepted), `,"_meta":`, string(meta), `}}`))
+		return nil, nil
+	}
+	return r.errorResponse(refusal), nil // without Data, so no code of the user runs under the lock
+}
+
+// watchAsked adds to what a new stream watches what the client asks for, the member notifications, as far as it is
+// offered. It returns the object that says so, or an error.
+func (st *stream) watchAsked(asked []byte, offered kindSet) (accepted []byte, refusal *Error) {
+	malformed := badParams("notifications must be an object with lists and resourceSubscriptions")
 	uris := member(asked, "resourceSubscriptions")
 	dropNulls(&uris)
-	isValid := len(asked) > 0 && asked[0] == '{' && (uris == nil || uris[0] == '[')
-	accepted := []byte(`{`)
+	if len(asked) == 0 || asked[0] != '{' || uris != nil && uris[0] != '[' {
+		return nil, malformed
+	}
+	accepted = []byte(`{`)
 	for _, k := range []kind{tools, prompts, resources} {
 		name := kindNames[k] + "ListChanged"
 		wanted := member(asked, name)
 		dropNulls(&wanted)
-		isValid = isValid && (wanted == nil || jsonTypeOf(wanted) == "boolean")
+		if wanted != nil && jsonTypeOf(wanted) != "boolean" {
+			return nil, malformed
+		}
 		if string(wanted) == "true" && offered[k] {
 			st.watched[topic{list: k.changeNotification()}] = 0
 			accepted = rawMember(accepted, name, wanted)
 		}
 	}
-	hasRoom := len(r.id) <= maxRepeated
 	for _, val := range members(uris) {
 		uri, isText := unquote(val)
-		isValid = isValid && isText
+		if !isText {
+			return nil, malformed
+		}
 		if offered[resources] {
 			isWatched := st.watchURI(uri, len(st.watched))
-			hasRoom = hasRoom && isWatched
+			if !isWatched {
+				return nil, errTooMany
+			}
 		}
 	}
 	if offered[resources] && uris != nil {
 		subscribed, _ := compactJSON(uris) // the line is valid JSON
 		accepted = rawMember(accepted, "resourceSubscriptions", subscribed)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch { // the errors have no Data, so no code of the user runs under the lock
-	case !isValid:
-		return r.errorResponse(badParams("notifications must be an object with lists and resourceSubscriptions")), nil
-	case c.open.Err() != nil:
-		return r.errorResponse(coded(codeInternal, context.Cause(c.open).Error())), nil
-	case !hasRoom || len(c.streams) >= maxStreams || c.watchedLocked()+len(st.watched) > maxWatched:
-		return r.errorResponse(errTooMany), nil
-	}
-	c.streams[r.key] = st
-	c.out.enqueue(join(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`,
-		string(closeWith(accepted, `}`)), `,"_meta":`, string(meta), `}}`))
-	return nil, nil
+	return closeWith(accepted, `}`), refusal
 }
 
 var errTooMany = coded(codeInternal, "Subscription limit reached: there are too many, or an id or a URI is too long")
@@ -1359,56 +1385,58 @@ func (c *session) runHandler(r *request) []byte {
 // intercepted returns a responder that calls run from inside of [Server.Intercept]. What Intercept
 // returns decides on the response:
 //
-//	nil, or the error of next    what the handler made: for a Result with IsError, a line and an error
+//	nil, or the error of next    what run has made: for a Result with IsError, a line and an error
 //	any other error              that error
 //	nil, without a next          -32603
 //
-// Intercept may call next on any goroutine, several times, and after it has returned. So there is one permit to
-// call run. The first next takes it, and sends what run has returned to a channel. If no next has taken it when
-// Intercept returns, it is taken then, so that no later next runs the handler. Otherwise the result is received,
-// which waits for run.
+// Intercept may call next on any goroutine, several times, and after it has returned. So there is one permit, and
+// the code that takes it decides:
+//
+//	the first next       it calls run, and Intercept's return waits until run has ended
+//	Intercept's return   no next has begun, and no later one calls run
 func (s *Server) intercepted(run responder) responder {
-	type result struct { // of run
-		line []byte
-		err  error
-	}
-	missing := result{err: coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")}
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		var permitTaken atomic.Bool
-		results := make(chan result, 1)
+		ended := make(chan struct{}) // closed when run has returned, or after a panic or Goexit
+		// What run has made. The goroutine that took the permit sets it before it closes ended.
+		var made []byte
+		var madeErr error = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
 		next := func(ctx context.Context) error {
 			mayRun := requestOf(ctx) == r && permitTaken.CompareAndSwap(false, true)
 			if !mayRun {
 				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
 			}
-			made := missing // it stays that after a panic or Goexit
-			defer func() { results <- made }()
-			// Intercept's context may outlive the request, as one of context.WithoutCancel does; the handler's must not.
-			ctx, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
-			defer stop()
-			made.line, made.err = run(ctx, r)
-			made.line = bytes.Clone(made.line) // Intercept may continue for long, and the buffer may be large
-			if made.err != nil && made.err == ctx.Err() {
-				made.err = context.Cause(ctx) // which says more
-			}
-			return made.err
+			defer close(ended)
+			made, madeErr = r.runWithin(ctx, run)
+			return madeErr
 		}
 		defer func() { // also after a panic
-			made := missing
 			noneHasBegun := permitTaken.CompareAndSwap(false, true)
 			if !noneHasBegun {
-				made = <-results
+				<-ended
 			}
 			// If Intercept returns the error of a Result with IsError, the Result is sent. This library made that error, so ==
 			// cannot panic. A handler's error has no line and is not compared: == panics for some types.
-			if err == nil || made.line != nil && err == made.err {
-				line, err = made.line, made.err
+			if err == nil || made != nil && err == madeErr {
+				line, err = made, madeErr
 			}
 		}()
 		return nil, s.Intercept(ctx, next)
 	}
+}
+
+// runWithin calls run with a context that ends with ctx and with r: the context of Intercept may outlive the request,
+// as one of context.WithoutCancel does, and the handler's must not.
+func (r *request) runWithin(ctx context.Context, run responder) (line []byte, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
+	defer stop()
+	line, err = run(ctx, r)
+	if err != nil && err == ctx.Err() {
+		err = context.Cause(ctx) // which says more
+	}
+	return bytes.Clone(line), err // Intercept may continue for long, and the buffer may be large
 }
 
 // progressGap is the time between the return of a handler that has reported progress and its
@@ -1478,8 +1506,8 @@ func (c *session) sendResponse(line []byte, r *request) {
 }
 
 // sendResponseLocked queues a response; a nil line means that there is none. The
-// parameter r is nil for an error of the message itself. If the response is a list that
-// lacks a change, a notification of the change follows: the client may have been notified
+// parameter r is nil if the response is an error that was found before the method was served, or
+// ends a stream. If the response is a list that lacks a change, a notification of the change follows: the client may have been notified
 // before, and would not ask again. The caller must hold c.mu.
 func (c *session) sendResponseLocked(line []byte, r *request) {
 	if line == nil {
@@ -1511,7 +1539,7 @@ func (c *session) sendNotification(r *request, line []byte, ok func() bool) {
 // waitForWrite blocks until everything before the position end has been written, or r ends.
 func (c *session) waitForWrite(r *request, end int64) {
 	c.out.start()
-	for unsent := c.out.waitChannel(end); unsent != nil; unsent = c.out.waitChannel(end) {
+	for unsent := c.out.unwritten(end); unsent != nil; unsent = c.out.unwritten(end) {
 		select {
 		case <-unsent:
 		case <-r.ctx.Done():
@@ -1620,7 +1648,7 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 		}
 	}
 	switch out := out.(type) {
-	case *any: // the type of the value can differ from call to call, so it is not described
+	case *any: // the type of the value can differ from call to call, so it is not described; *out is not an any again
 		return r.toolResponse(addressable(*out), nil)
 	case *struct{}:
 		return r.resultResponse(&Result{})
@@ -1709,24 +1737,29 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 // outcome returns the response to r after its handler has returned line or err. A handler that has asked questions
 // must return ErrInputRequired, and not joined with an *Error. The first row that fits applies:
 //
-//	questions, and ErrInputRequired  the questions
-//	questions, and r has not ended   a failure with the text of err, if any, and a hint for the handler's author
-//	a line                           the line
-//	an *Error                        an error response
-//	any other error                  a failure with its text
+//	it has asked  it returned                      the response
+//	yes           ErrInputRequired, no *Error      the questions; also if r has ended, for the client may still read
+//	yes           an *Error                        the *Error, which an answer would not change; a hint is reported
+//	yes           anything else                    a failure with the text of err, if any, and the hint
+//	              a line                           the line
+//	              an *Error                        the *Error
+//	              any other error                  a failure with its text
 //
-// In the second row, an *Error stays as it is, because an answer would not change it, and the hint is only reported.
+// The hint is for the handler's author. If r has ended, the second and third row do not apply.
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	asked := r.rounds
 	r.session.mu.Unlock()
-	hasAsked := len(asked.questions) > 0
+	hasAsked, isRequired := len(asked.questions) > 0, errors.Is(err, ErrInputRequired)
 	switch {
-	case hasAsked && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error)):
-		return r.inputRequired(asked) // also if r has ended, because a client that has closed its end may still read
+	case hasAsked && isRequired && !errors.As(err, new(*Error)):
+		return r.inputRequired(asked)
 	case hasAsked && r.ctx.Err() == nil:
 		hint := "the handler dropped the error of " + askFunctions[asked.questions[0].method] +
 			", so the question was not sent: return that error, or wrap it with %w"
+		if isRequired {
+			hint = "the handler returned an *Error beside ErrInputRequired, so the question was not sent: return only one of them"
+		}
 		r.session.logf("%v: %s", r, hint)
 		err = errors.Join(err, errors.New(hint))
 	case line != nil:
@@ -1735,8 +1768,8 @@ func (r *request) outcome(line []byte, err error) []byte {
 		// The cause says more. Only its text is sent, because an *Error that ended ctx is not meant for the host.
 		err = errors.New(context.Cause(r.ctx).Error())
 	}
-	var fault *Error
 	// Older revisions have no code for a capability that the client lacks, so that is a failure like any other.
+	var fault *Error
 	if errors.As(err, &fault) && (fault.Code != codeCapability || r.rev.modern()) {
 		return r.errorResponse(fault)
 	}
@@ -1865,9 +1898,9 @@ var declared = [...]string{
 // with the kinds that are offered, and the instructions.
 func (c *session) appendOffer(b []byte, offered kindSet) []byte {
 	b = join(b, `"capabilities":{`)
-	for k, member := range declared {
+	for k, text := range declared {
 		if offered[k] {
-			b = join(b, member)
+			b = join(b, text)
 		}
 	}
 	b = rawMember(b, "extensions", c.extensions) // in the legacy era too: hosts read it there
@@ -1936,10 +1969,14 @@ func (r *request) answerTo(method, params string) (json.RawMessage, error) {
 // callClient sends the client a request on behalf of r. It blocks until the client
 // responds, or until ctx, r or the session ends.
 //
-// The call is in the map before the request is sent, because the client may respond at once. The
-// goroutine that removes it from the map ends the question: acceptResponse sends the response to the
-// channel, and withdrawLocked notifies the client that no response is needed. When the session ends, the
-// channels of all calls in the map receive the reason.
+// The call is in the map before the request is sent, because the client may respond at once. A question ends in one
+// of these ways. The goroutine that removes the call from the map notifies the client, unless it has responded:
+//
+//	the client responds            acceptResponse removes the call, and sends the response to it
+//	ctx or r ends                  callClient removes it, and notifies the client that no response is needed
+//	initialize opens a session     endLegacy does the same, and then cancels r
+//	the session ends               endConversation sends the reason to each call, and callClient removes it
+//
 // If r has already been answered or cancelled, nothing is sent, and the context of r ends in a moment.
 func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
 	c.turn.pass() // this goroutine may have lent the turn to read, and the response must be read
@@ -1984,7 +2021,7 @@ func (c *session) withdrawLocked(id string) {
 }
 
 // askFunctions are the functions that ask, by the method of the question.
-var askFunctions = map[string]string{"elicitation/create": "Elicit or Confirm", "roots/list": "Ask", "sampling/createMessage": "Ask"}
+var askFunctions = map[string]string{"elicitation/create": "Elicit, ElicitURL or Confirm", "roots/list": "Ask", "sampling/createMessage": "Ask"}
 
 // takeAnswers decodes the client's answers of this round (inputResponses), and those
 // of earlier rounds, which the client sends back in the requestState. It returns an
@@ -2168,8 +2205,8 @@ type readResult struct {
 
 // nextLine returns the next line without its newline, or nil if there is no whole
 // line. If r has ended, what follows the last newline is a line too. When all lines
-// have been returned, err is the error of r. Of a line that is longer than limit, nextLine
-// returns at least so much that it is longer than limit as well, and skips the rest.
+// have been returned, err is the error of r. nextLine returns a prefix of a line that is longer
+// than limit, itself longer than limit, and skips the rest.
 func (l *lineReader) nextLine() (line []byte, err error) {
 	if l.skipping {
 		_, rest, ended := bytes.Cut(l.buf.Bytes(), []byte("\n")) // without a newline, nothing is left
@@ -2229,7 +2266,8 @@ func (l *lineReader) readAhead() {
 	}
 }
 
-// add records the result of a Read.
+// add records the result of a Read. After readMore the data is already in the free memory of buf, and Write copies it
+// onto itself.
 func (l *lineReader) add(more readResult) {
 	l.ahead, l.err = nil, more.err
 	l.buf.Write(more.data)
@@ -2237,9 +2275,9 @@ func (l *lineReader) add(more readResult) {
 
 // ---- the lines to write ----
 
-// A lineWriter is a queue of lines, and the turn to write them. Senders append whole
-// lines and never block. A sender that finds no goroutine writing acquires the turn
-// and writes, many lines at once, until the queue is empty. There is no goroutine
+// A lineWriter is a queue of lines, which one goroutine at a time writes. Senders append whole
+// lines and never block. A sender that finds no goroutine writing becomes the writer:
+// it writes, many lines at once, until the queue is empty. There is no goroutine
 // that only writes, because it would have to be woken for each response. A position
 // counts the bytes that were ever queued, so a sender can later ask whether its line
 // was written. Lines are written whole, in order, and by one goroutine at a time.
@@ -2258,7 +2296,7 @@ type lineWriter struct {
 	spare   []byte     // an empty buffer for the next line, of a line that was copied or written; nil if there is none
 	added   int64      // bytes that were ever queued
 	written int64      // of these, bytes that were written, or lost to an error
-	writing bool       // a goroutine has the turn to write
+	writing bool       // a goroutine is the writer
 	held    bool       // nothing is written for now
 	stopped bool       // nothing is written any more
 
@@ -2320,7 +2358,7 @@ func (w *lineWriter) needsWriter() bool {
 
 func (w *lineWriter) needsWriterLocked() bool { return !w.writing && !w.held && len(w.buf) > 0 }
 
-// acquire reports whether the caller has the turn to write now. If so, it must call
+// acquire reports whether the caller is the writer now. If so, it must call
 // writeAll.
 func (w *lineWriter) acquire() bool {
 	w.mu.Lock()
@@ -2330,7 +2368,7 @@ func (w *lineWriter) acquire() bool {
 	return mine
 }
 
-// writeAll writes until the queue is empty or held, and gives back the turn. After an
+// writeAll writes until the queue is empty or held. Then the caller is the writer no more. After an
 // error nothing is written any more.
 func (w *lineWriter) writeAll() {
 	w.mu.Lock()
@@ -2389,10 +2427,10 @@ func (w *lineWriter) changeLocked() <-chan struct{} {
 	return w.changed
 }
 
-// waitChannel returns nil if everything before the position end has been written, or
+// unwritten returns nil if everything before the position end has been written, or
 // never will be. Otherwise it returns a channel that is closed when the caller should
 // call it again.
-func (w *lineWriter) waitChannel(end int64) <-chan struct{} {
+func (w *lineWriter) unwritten(end int64) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.written >= end || w.stopped {
