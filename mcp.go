@@ -1834,31 +1834,41 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		hasJSON, hasOther, hasText = hasOther, hasJSON, has(reflect.TypeFor[encoding.TextMarshaler]())
 		method = "MarshalJSON"
 	}
-	isTime, isNumber := t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.Number]()
+	isShown := true
 	switch {
-	case isTime:
+	case t == reflect.TypeFor[time.Time]():
 		s.setType("string")
 		s.format, s.hasTextMethod = "date-time", true
-		return s
 	case hasJSON:
 		s.fromMethod = d.ownSchema(t, where, true)
-		// Without JSONSchema it is usually a json.RawMessage, which takes everything and would copy a long value.
-		s.mayRefuse = s.fromMethod != nil
-	case !hasOther && !isNumber:
+		isShown = s.fromMethod != nil
+		// Otherwise it is usually a json.RawMessage, which takes everything and would copy a long value.
+		s.mayRefuse = isShown
+	case t == reflect.TypeFor[json.Number]():
+		isShown = false
+	case hasOther:
+		d.silently().describeForm(s, where, hasText)
+		isShown = false
+	default:
 		s.fromMethod = d.ownSchema(t, where, false)
+		if s.fromMethod == nil {
+			d.describeForm(s, where, hasText)
+		} else {
+			d.silently().describeForm(s, where, hasText)
+		}
 	}
-	if (hasJSON || hasOther || isNumber) && s.fromMethod == nil {
+	if !isShown {
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it "+method+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
-	switch {
-	case hasJSON || isNumber: // of any type
-	case hasText:
-		s.setType("string")
-		s.hasTextMethod, s.mayRefuse = true, true
-	default:
-		d.describeKind(s, where)
-	}
 	return s
+}
+
+// silently returns a deriver for a type whose inside is not shown, so that nothing in it needs to be described. It knows
+// what d knows, and d does not learn from it: a type in it may be shown elsewhere.
+func (d *deriver) silently() *deriver {
+	known := make(map[reflect.Type]*schema)
+	maps.Copy(known, d.known)
+	return &deriver{why: d.why, known: known}
 }
 
 // setType makes typ the only JSON type that s allows.
@@ -1867,10 +1877,13 @@ func (s *schema) setType(typ string) { s.types, s.jsonType = []string{typ}, typ 
 // setBounds sets the least and the greatest value.
 func (s *schema) setBounds(low, high string) { s.bounds = [2]*bound{boundOf(low), boundOf(high)} }
 
-// describeKind describes what encoding/json does with a type that has no methods.
-func (d *deriver) describeKind(s *schema, where string) {
+// describeForm describes what encoding/json does with a type by its text method or, if it has none, its kind.
+func (d *deriver) describeForm(s *schema, where string, hasText bool) {
 	t := s.typ
 	switch k := t.Kind(); {
+	case hasText:
+		s.setType("string")
+		s.hasTextMethod, s.mayRefuse = true, true
 	case k == reflect.String:
 		s.setType("string")
 	case k == reflect.Bool:
@@ -1899,9 +1912,11 @@ func (d *deriver) describeKind(s *schema, where string) {
 		if k == reflect.Array { // not listed, but described, so that what encoding/json sets in it is checked
 			d.cannotDescribe(where, t, "write a slice")
 		}
-		if s.listDepth() > maxNesting {
-			d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
-			s.types, s.jsonType, s.items = nil, "", nil
+		for inner := s.items; inner != nil && inner.jsonType == "array"; inner = inner.items {
+			if inner == s {
+				d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
+				s.types, s.jsonType, s.items = nil, "", nil
+			}
 		}
 	case k == reflect.Map && t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.Interface && t.Elem().NumMethod() == 0:
 		s.setType("object")
@@ -1984,9 +1999,11 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		}
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && !isNull(dflt)
-		for _, key := range tagKeys(f.tag) {
+		for _, pair := range strings.Fields(string(f.tag)) { // json:"a", or a word of a value that has blanks
+			key, _, _ := strings.Cut(pair, `:"`)
+			_, isTag := f.tag.Lookup(key)
 			for name, write := range misspelledTags {
-				if strings.EqualFold(name, key) && write != key {
+				if isTag && strings.EqualFold(name, key) && write != key {
 					d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
 				}
 			}
@@ -2049,20 +2066,6 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 // may use a part of the name.
 func isUnusable(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
-}
-
-// tagKeys returns the keys of a tag: json and enum for json:"a" enum:"b". Each turn cuts off one key and the quoted value
-// after it, and the next key is the last word before the next :" in what is left. So a malformed value, for which
-// QuotedPrefix returns "", hides at most one key.
-func tagKeys(tag reflect.StructTag) (keys []string) {
-	before, after, found := strings.Cut(string(tag), `:"`) // json, and a" enum:"b"
-	for found {
-		keys = append(keys, before[strings.LastIndexByte(before, ' ')+1:])
-		quoted := `"` + after
-		value, _ := strconv.QuotedPrefix(quoted) // "a"
-		before, after, found = strings.Cut(strings.TrimPrefix(quoted, value), `:"`)
-	}
-	return keys
 }
 
 // checkTags panics if one of our tags would have no effect, or would mislead models. What the tags say is
@@ -2134,14 +2137,15 @@ func (d *deriver) render(s *schema, instead string) json.RawMessage {
 	if d.undescribed != "" {
 		panic(d.undescribed + instead)
 	}
-	return closeWith(s.appendNode(nil, "", nil))
+	b, _ := s.appendNode(nil, "", nil)
+	return closeWith(b)
 }
 
 // appendNode appends s, as it is listed inside nodes of the types in around, with what the tag of a field says about it,
-// and a comma.
-func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Type) []byte {
+// and a comma. It reports whether it fits into maxLevels: an object does, because it is cut, and a list may not.
+func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Type) (_ []byte, fits bool) {
 	if s.fromMethod != nil {
-		return s.appendFromMethod(b, tag)
+		return s.appendFromMethod(b, tag), true
 	}
 	b = stringMember(append(b, '{'), "type", s.jsonType)
 	doc := tag.Get("jsonschema")
@@ -2170,46 +2174,53 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = rawMember(b, word, bound)
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
-	mustCut := s.mustCut(around) || len(b) > maxSchema
 	around = append(around, s.typ)
-	switch {
-	case s.jsonType == "array":
+	fits = len(around) <= maxLevels
+	switch s.jsonType {
+	case "array":
 		var ofElements reflect.StructTag
 		if hasEnum { // on a list, it is about the elements
 			ofElements = reflect.StructTag("enum:" + strconv.Quote(enum))
 		}
-		b = s.items.appendNode(join(b, `"items":`), ofElements, around)
-	case s.jsonType == "object" && mustCut:
-		b = join(b, `"properties":{}`)
-	case s.jsonType == "object":
-		b = join(b, `"properties":{`)
-		var required []string
-		for _, f := range s.fields {
-			f.checkTags()
-			b = f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around)
-			if !f.optional {
-				required = append(required, f.name)
-			}
-		}
-		list, _ := jsonOf(required) // nil if there are none, because the oldest drafts of JSON Schema refuse an empty list
-		b = rawMember(closeWith(b, "},"), "required", list)
-		if s.others != nil {
-			b = s.others.appendNode(join(b, `"additionalProperties":`), "", around)
-		} else if s.isStruct() {
-			b = join(b, `"additionalProperties":false`)
+		b, fits = s.items.appendNode(join(b, `"items":`), ofElements, around)
+	case "object":
+		if whole, fit := s.appendMembers(b, around); fit {
+			b = whole
+		} else {
+			b = join(b, `"properties":{}`)
 		}
 	}
-	return closeWith(b, "},")
+	return closeWith(b, "},"), fits
 }
 
-// mustCut reports whether an object, which is inside nodes of these types, is one of them, or would exceed maxLevels. A
-// list cannot be cut, so the object around it is if the list is too deep: at level 1, one with a list of lists of strings
-// has 4 levels, and one with nine lists in each other around a string has 11.
-func (s *schema) mustCut(around []reflect.Type) bool {
-	level := len(around) + 1
-	isTooDeep := func(inner *schema) bool { return level+inner.listDepth() > maxLevels }
-	return slices.Contains(around, s.typ) || level >= maxLevels || s.others != nil && isTooDeep(s.others) ||
-		slices.ContainsFunc(s.fields, func(f *field) bool { return isTooDeep(f.schema) })
+// appendMembers appends what an object says about its members, as it is listed as the last of the nodes around. It reports
+// false if the object must be cut: if it is inside of itself, comes after maxSchema bytes, or exceeds maxLevels with a
+// part that cannot be cut, such as a list.
+func (s *schema) appendMembers(b []byte, around []reflect.Type) (_ []byte, fit bool) {
+	level := len(around)
+	if slices.Contains(around[:level-1], s.typ) || level >= maxLevels || len(b) > maxSchema {
+		return b, false
+	}
+	b = join(b, `"properties":{`)
+	fit = true
+	var required []string
+	for _, f := range s.fields {
+		f.checkTags()
+		fits := false
+		b, fits = f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around)
+		fit = fit && fits
+		if !f.optional {
+			required = append(required, f.name)
+		}
+	}
+	list, _ := jsonOf(required) // nil if there are none, because the oldest drafts of JSON Schema refuse an empty list
+	b = rawMember(closeWith(b, "},"), "required", list)
+	if s.others != nil {
+		return s.others.appendNode(join(b, `"additionalProperties":`), "", around)
+	} else if s.isStruct() {
+		b = join(b, `"additionalProperties":false`)
+	}
+	return b, fit
 }
 
 // appendFromMethod is appendNode for a type with a method JSONSchema. Tags take precedence over what it says.
@@ -2237,16 +2248,6 @@ func tagValue(tag reflect.StructTag, key, jsonType string) []byte {
 		return appendString(nil, text)
 	}
 	return raw
-}
-
-// listDepth returns the levels of s if each object in it is free-form: 1 for an object or a string, 3
-// for a list of lists of strings. It stops after maxNesting, because a list may contain itself.
-func (s *schema) listDepth() int {
-	n := 1
-	for ; s != nil && s.jsonType == "array" && n <= maxNesting; s = s.items {
-		n++
-	}
-	return n
 }
 
 // ---- schemas by hand ----
