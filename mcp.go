@@ -217,6 +217,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -600,11 +601,14 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
 		warnings = append(warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
 	}
-	in := t.describeIn(from, where, &warnings)
-	typedOut, listedOut := t.describeOut(to, where)
+	in, invalidIn := t.describeIn(from, where, &warnings)
+	typedOut, listedOut, invalidOut := t.describeOut(to, where, &warnings)
+	if invalidIn != nil || invalidOut != nil { // so the call below is not made
+		t.Enabled = func(context.Context) bool { return false }
+	}
 	s.addItem(tools, &item{
 		name:    t.Name,
-		encoded: s.encodeItem(where, t, checkIcons(t.Icons)),
+		encoded: s.encodeItem(where, t, cmp.Or(invalidIn, invalidOut, checkIcons(t.Icons))),
 		enabled: t.Enabled,
 		run: func(ctx context.Context, r *request) ([]byte, error) {
 			if t.Enabled != nil && !t.Enabled(ctx) {
@@ -624,22 +628,28 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	}
 }
 
-// describeIn sets t.InputSchema if it is nil, and returns the rules for arguments of the type in.
-func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) *rules {
+// describeIn sets t.InputSchema if it is nil, and returns the rules for arguments of the type in. It returns an error if the
+// schema is invalid.
+func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*rules, error) {
 	typed, d := derive(in, where+": In", forArguments)
-	source := where + ": InputSchema"
+	source := "InputSchema"
 	byHand := t.InputSchema != nil
 	if !byHand {
-		t.InputSchema, source = d.render(typed, ", or set InputSchema"), where+": In"
-		*warnings = append(*warnings, d.warnings...)
+		t.InputSchema, source = d.render(typed, ", or set InputSchema"), "In"
 	}
 	// A type without a JSON type has a method that reads it, or is an interface, so it may take an object.
 	panicUnless(typed.jsonType == "object" || typed.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", in)
 	// A derived schema is parsed too: arguments are checked by what the model sees.
 	p := schemaParser{why: forArguments, isDerived: !byHand}
-	listed := p.parse(&t.InputSchema, source, typed)
-	*warnings = append(*warnings, p.warnings...)
-	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, source, `the schema must have "type": "object"`)
+	listed, err := p.parse(&t.InputSchema, where, source, typed)
+	if byHand { // no tag has an effect, and what a method returns is not shown
+		d.misspelled, d.invalid = nil, nil
+	}
+	*warnings = slices.Concat(*warnings, d.leftOut, d.misspelled, p.warnings)
+	if err = cmp.Or(err, d.invalid); err != nil {
+		return nil, err
+	}
+	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `%s: the schema must have "type": "object"`, source)
 	for _, f := range listed.fields {
 		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
 			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
@@ -649,16 +659,16 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) *ru
 	listed.ignored = ignoredArgument
 	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well.
 	if !byHand && listed.saysAllOf(typed) {
-		return &rules{readBy: []*schema{listed}, setBy: typed}
+		return &rules{readBy: []*schema{listed}, setBy: typed}, nil
 	}
-	return &rules{readBy: []*schema{listed, typed}, setBy: typed}
+	return &rules{readBy: []*schema{listed, typed}, setBy: typed}, nil
 }
 
 // describeOut sets t.OutputSchema if it is nil and one can be derived from the type out. It returns the schema of
-// that type, and the listed one, which is nil if there is none.
-func (t *Tool) describeOut(out reflect.Type, where string) (typed, listed *schema) {
+// that type, and the listed one, which is nil if there is none, or an error if the schema is invalid.
+func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (typed, listed *schema, err error) {
 	typed, d := derive(out, where+": Out", forResults)
-	source := where + ": OutputSchema"
+	source := "OutputSchema"
 	// Of these types, no value has structured output.
 	content := []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]()}
 	isContent := slices.Contains(content, out)
@@ -666,13 +676,15 @@ func (t *Tool) describeOut(out reflect.Type, where string) (typed, listed *schem
 	isObject := typed.jsonType == "object" || string(member(typed.fromMethod, "type")) == `"object"`
 	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
 	if t.OutputSchema == nil && isObject && !isContent && out.Kind() != reflect.Pointer && d.undescribed == "" {
-		t.OutputSchema, source = d.render(typed, ""), where+": Out"
+		t.OutputSchema, source, err = d.render(typed, ""), "Out", d.invalid
 	}
-	if t.OutputSchema == nil {
-		return typed, nil
+	if t.OutputSchema == nil || err != nil {
+		return typed, nil, err
 	}
-	p := schemaParser{why: forResults} // its warnings are dropped: providers do not see the schema
-	return typed, p.parse(&t.OutputSchema, source, anything)
+	p := schemaParser{why: forResults}
+	listed, err = p.parse(&t.OutputSchema, where, source, anything)
+	*warnings = append(*warnings, p.warnings...)
+	return typed, listed, err
 }
 
 // ---- resources ----
@@ -1486,22 +1498,23 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	var form T
 	typed, d := derive(reflect.TypeFor[T](), "mcp: Elicit", forArguments)
 	panicUnless(typed.isStruct(), "mcp: Elicit", "a form is a struct, not a %v", typed.typ)
-	rev := requestOf(ctx).rev
-	for _, f := range typed.fields {
-		s := f.schema
-		isChoice := s.jsonType == "array" && s.items.jsonType == "string" && f.tag.Get("enum") != ""
-		isScalar := s.jsonType != "array" && s.jsonType != "object" && s.encoding == "" && s.fromMethod == nil
-		panicUnless(isChoice || isScalar, "mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
-		if isChoice && rev.knows(featureForms) && !rev.knows(featureChoices) { // without forms, request.ask says so
-			return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
-		}
-	}
 	// The schema of a form has no keyword additionalProperties. What the client adds is ignored when fields are
 	// set, but a name that differs from that of a field only in case is refused.
 	text := d.render(typed, ", or use ElicitSchema")
 	text = closeWith(copyMembersExcept([]byte("{"), text, "additionalProperties"), "}")
 	p := schemaParser{why: forArguments, isDerived: true}
-	listed := p.parse(&text, "mcp: Elicit", typed)
+	listed, err := p.parse(&text, "mcp", "Elicit", typed)
+	panicUnless(err == nil, "mcp", "%v", err)
+	rev := requestOf(ctx).rev
+	for _, f := range listed.fields {
+		s := f.schema
+		isChoice := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string" && s.items.enum != nil
+		isScalar := s.jsonType != "" && s.jsonType != "array" && s.jsonType != "object" && s.encoding == ""
+		panicUnless(isChoice || isScalar, "mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
+		if isChoice && rev.knows(featureForms) && !rev.knows(featureChoices) { // without forms, request.ask says so
+			return form, fmt.Errorf("mcp: Elicit: a choice of several: %w in revision %v", errors.ErrUnsupported, rev)
+		}
+	}
 	content, err := ElicitSchema(ctx, message, text)
 	if err != nil {
 		return form, err
@@ -1682,7 +1695,8 @@ func hasCapability(caps []byte, capability string) bool {
 func SchemaOf[T any]() json.RawMessage {
 	s, d := derive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults)
 	text := d.render(s, "")
-	(&schemaParser{why: forResults}).parse(&text, "mcp: SchemaOf", anything)
+	_, err := (&schemaParser{why: forResults}).parse(&text, "mcp", "SchemaOf", anything)
+	panicUnless(err == nil, "mcp", "%v", err)
 	return text
 }
 
@@ -1705,6 +1719,7 @@ type schema struct {
 	enum    [][]byte // the values that are allowed; nil: all
 	dflt    []byte   // the default, as the Go type takes it
 	ignored string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
+	keyword string   // of schemaOfSchemas: the keyword of which more is checked; "" if there is none
 
 	*goType // nil if s is listed
 }
@@ -1797,7 +1812,9 @@ type deriver struct {
 	known map[reflect.Type]*schema // ends the recursion
 
 	undescribed string   // names the first part that has no schema, and is left to encoding/json; "" if there is none
-	warnings    []string // of arguments: the fields that are left out, and tags that have no effect
+	invalid     error    // says why a schema that is shown cannot be right; nil if none was found
+	leftOut     []string // of arguments: says which fields are left out
+	misspelled  []string // of arguments: says which tags have no effect
 }
 
 // cannotDescribe records that t has no schema.
@@ -1853,14 +1870,25 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		s.fromMethod = d.ownSchema(t, where, false)
 		if s.fromMethod == nil {
 			d.describeForm(s, where, hasText)
-		} else {
-			d.silently().describeForm(s, where, hasText)
+			break
+		}
+		d.silently().describeForm(s, where, hasText)
+		if own := string(member(s.fromMethod, "type")); own != "" && !hasText && !s.mayHaveType(own) {
+			d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
+				"give it %s", t, own, s.jsonType, method))
 		}
 	}
 	if !isShown {
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it "+method+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
 	return s
+}
+
+// mayHaveType reports whether a value of a Go type can be of a type, or of one in a list of types, that is shown for it.
+func (s *schema) mayHaveType(shown string) bool {
+	isNumber := s.jsonType == "integer" || s.jsonType == "number"
+	return s.jsonType == "" || strings.Contains(shown, strconv.Quote(s.jsonType)) ||
+		isNumber && (strings.Contains(shown, `"integer"`) || strings.Contains(shown, `"number"`))
 }
 
 // silently returns a deriver for a type whose inside is not shown, so that nothing in it needs to be described. It knows
@@ -1944,13 +1972,19 @@ func (d *deriver) ownSchema(t reflect.Type, where string, hasJSON bool) json.Raw
 		return nil
 	}
 	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
+	panicUnless(runtime.Callers(maxFrames, make([]uintptr, 1)) == 0, where, "it comes back to itself")
 	own := v.JSONSchema()
-	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
-	if own != nil {
-		(&schemaParser{why: forResults}).parse(&own, where, anything) // for arguments it is parsed again, as a part of the whole
+	if own == nil {
+		return nil
 	}
-	return own
+	own = compactSchema(own, where)
+	panicUnless(!bytes.Contains(own, []byte(`"$ref"`)), where, "$ref would point to another root: write the schema out")
+	return own // it is checked as a part of the whole
 }
+
+// maxFrames bounds how deep the stack is when a method JSONSchema is called. Without it, one that calls SchemaOf of its own
+// type would end the program by a stack overflow, which no recover stops.
+const maxFrames = 1000
 
 // embedsDescriber reports whether t is a struct with an embedded field that has a method JSONSchema.
 func embedsDescriber(t reflect.Type) bool {
@@ -1985,7 +2019,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 		}
 		// encoding/json writes such a field, so it is in the schema of a result.
 		if f.unsettable && d.why == forArguments {
-			d.warnings = append(d.warnings,
+			d.leftOut = append(d.leftOut,
 				f.where+" is left out, because encoding/json cannot set it: embed the unexported struct itself, not a pointer to it")
 			continue
 		}
@@ -2004,7 +2038,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 			_, isTag := f.tag.Lookup(key)
 			for name, write := range misspelledTags {
 				if isTag && strings.EqualFold(name, key) && write != key {
-					d.warnings = append(d.warnings, f.where+": the tag "+key+" has no effect: write "+write)
+					d.misspelled = append(d.misspelled, f.where+": the tag "+key+" has no effect: write "+write)
 				}
 			}
 		}
@@ -2068,16 +2102,17 @@ func isUnusable(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-// checkTags panics if one of our tags would have no effect, or would mislead models. What the tags say is
-// written by appendNode, and checked when the schema is parsed.
-func (f *field) checkTags() {
+// isForeign reports whether a tag jsonschema has the syntax of another library, which the model would see.
+func (f *field) isForeign() bool {
 	doc := f.tag.Get("jsonschema")
 	first, _, _ := strings.Cut(doc, ",")
 	word, _, keyed := strings.Cut(doc, "=")
-	// The model would see the syntax of another library.
-	isForeign := doc == "-" || first == "required" || keyed && consistsOf(word, "_")
-	panicUnless(!isForeign, f.where, "jsonschema:%q is another library's dialect: here the tag is the description alone; "+
-		"other keywords have tags of their own, such as enum:\"a,b\"", doc)
+	return doc == "-" || first == "required" || keyed && consistsOf(word, "_")
+}
+
+// checkTags panics if one of our tags would have no effect, or would mislead models. What the tags say is
+// written by appendNode, and checked when the schema is parsed.
+func (f *field) checkTags() {
 	s := f.schema
 	if s.fromMethod != nil {
 		s = anything // its method says what the tags below would, so each of them is an error
@@ -2160,7 +2195,13 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	b = rawMember(b, "default", tagValue(tag, "default", s.jsonType))
 	enum, hasEnum := tag.Lookup("enum")
 	if hasEnum && s.jsonType != "array" {
-		choices, _ := marshal(strings.Split(enum, ",")) // strings cannot fail
+		var values []string // each once, because some hosts refuse a value that is twice
+		for value := range strings.SplitSeq(enum, ",") {
+			if !slices.Contains(values, value) {
+				values = append(values, value)
+			}
+		}
+		choices, _ := marshal(values) // strings cannot fail
 		b = rawMember(b, "enum", choices)
 	}
 	for i, word := range boundWords[s.jsonType] {
@@ -2203,7 +2244,16 @@ func (s *schema) appendMembers(b []byte, around []reflect.Type) (_ []byte, fit b
 	}
 	b = join(b, `"properties":{`)
 	fit = true
-	var required []string
+	var required, foreign []string
+	for _, f := range s.fields {
+		if f.isForeign() && foreign == nil {
+			foreign = []string{f.where}
+		} else if f.isForeign() {
+			foreign = append(foreign, f.name)
+		}
+	}
+	panicUnless(foreign == nil, strings.Join(foreign, ", "), "jsonschema is a tag of another library's form: here it is the description alone. "+
+		"Cut the rest: a field is required unless it is a pointer or has omitempty, omitzero or a default, and other keywords have tags such as enum:\"a,b\"")
 	for _, f := range s.fields {
 		f.checkTags()
 		fits := false
@@ -2275,44 +2325,157 @@ type schemaNode struct {
 	typed    *schema           // of the Go type that takes the values, or anything
 }
 
-// parse returns what a schema says about values that a Go type takes, and writes the schema in one line. It panics if
-// clients or providers would refuse the schema, and with it the whole list of tools.
-func (p *schemaParser) parse(raw *json.RawMessage, where string, typed *schema) *schema {
-	compact, err := compactJSON(*raw)
-	panicUnless(err == nil, where, "it is %v", err)
-	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
-	*raw = compact
-	_, err = read(compact, fromSchema, []*schema{schemaOfSchemas})
-	panicUnless(err == nil, where, "%v", err)
-	s := p.parseNode(compact, where, 1, typed)
+// parse returns what a schema says about values that a Go type takes, and writes the schema in one line. It returns an
+// error, which begins with the name of the schema, if a keyword has a value that JSON Schema does not allow: some clients and
+// providers refuse every tool then. Anything else that they refuse panics.
+func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *schema) (*schema, error) {
+	where += ": " + name
+	*raw = compactSchema(*raw, where)
+	c := checker{from: fromSchema, root: *raw}
+	c.readValue(*raw, *raw, schemaOfSchemas, &path{})
+	for _, text := range c.warnings {
+		p.warnings = append(p.warnings, where+": "+text)
+	}
+	if err := c.err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	s := p.parseNode(*raw, where, 1, typed)
 	for _, n := range p.nodes {
 		n.checkEnum()
 		n.readDefault()
 	}
-	return s
+	return s, nil
 }
 
-// schemaOfSchemas says which type the value of each keyword has.
-var schemaOfSchemas = makeSchemaOfSchemas()
+// compactSchema returns a schema in one line. It panics unless that is a JSON object.
+func compactSchema(raw json.RawMessage, where string) json.RawMessage {
+	compact, err := compactJSON(raw)
+	panicUnless(err == nil, where, "it is %v", err)
+	panicUnless(compact[0] == '{', where, "a schema must be a JSON object")
+	return compact
+}
 
-func makeSchemaOfSchemas() *schema {
-	node := &schema{types: []string{"object", "boolean"}, allowsOthers: true}
-	property := &schema{types: []string{"object"}, allowsOthers: true} // hosts do not take a boolean
-	count := &schema{types: []string{"integer"}, bounds: [2]*bound{boundOf("0")}}
-	number, text := &schema{types: []string{"number"}}, &schema{types: []string{"string"}}
-	add := func(form *schema, words ...string) {
-		for _, word := range words {
-			node.fields = append(node.fields, &field{name: word, optional: true, schema: form})
+// schemaOfSchemas says which type the value of each keyword has, as JSON Schema 2020-12 does. A value of any other keyword may
+// be anything.
+var (
+	schemaOfSchemas = &schema{types: []string{"object", "boolean"}, allowsOthers: true}
+	aText           = &schema{types: []string{"string"}}
+	aBoolean        = &schema{types: []string{"boolean"}}
+	aListOfNames    = &schema{types: []string{"array"}, jsonType: "array", items: aText, keyword: "required"}
+	zero, one       = &bound{decimal{point: math.MinInt}, "0"}, &bound{decimal{digits: "1", point: 1}, "1"}
+	aboveZero       = &bound{decimal{digits: "1", point: -998}, "1e-999"}
+
+	valuesOfKeywords = [...]struct {
+		value *schema
+		words string
+	}{
+		{&schema{types: []string{"string", "array"}, jsonType: "array", items: aText, keyword: "type"}, "type"},
+		{&schema{types: []string{"string"}, keyword: "$ref"}, "$ref"},
+		{&schema{types: []string{"string"}, keyword: "pattern"}, "pattern"},
+		{aText, "$schema $id $anchor $dynamicAnchor $dynamicRef $comment title description format contentEncoding contentMediaType"},
+		{aBoolean, "deprecated readOnly writeOnly uniqueItems"},
+		{&schema{types: []string{"number"}}, "minimum maximum exclusiveMinimum exclusiveMaximum"},
+		{&schema{types: []string{"number"}, bounds: [2]*bound{aboveZero}}, "multipleOf"},
+		{&schema{types: []string{"integer"}, bounds: [2]*bound{zero}}, "minLength maxLength minItems maxItems"},
+		{&schema{types: []string{"integer"}, bounds: [2]*bound{zero}}, "minContains maxContains minProperties maxProperties"},
+		{aListOfNames, "required"},
+		{&schema{types: []string{"array"}}, "examples"},
+		{&schema{types: []string{"array"}, jsonType: "array", bounds: [2]*bound{one}}, "enum"},
+		{&schema{types: []string{"array"}, jsonType: "array", bounds: [2]*bound{one}, items: schemaOfSchemas}, "allOf anyOf oneOf prefixItems"},
+		{schemaOfSchemas, "items additionalProperties contains propertyNames not if then else"},
+		{schemaOfSchemas, "unevaluatedItems unevaluatedProperties contentSchema"},
+		{&schema{types: []string{"object"}, allowsOthers: true, others: schemaOfSchemas}, "properties $defs definitions patternProperties dependentSchemas"},
+		{&schema{types: []string{"object"}, allowsOthers: true, others: aListOfNames}, "dependentRequired"},
+		{&schema{types: []string{"object"}, allowsOthers: true, others: aBoolean}, "$vocabulary"},
+	}
+)
+
+func init() {
+	for _, row := range valuesOfKeywords {
+		for _, word := range strings.Fields(row.words) {
+			schemaOfSchemas.fields = append(schemaOfSchemas.fields, &field{name: word, optional: true, schema: row.value})
 		}
 	}
-	add(number, "minimum", "maximum")
-	add(count, "minLength", "maxLength", "minItems", "maxItems")
-	add(&schema{types: []string{"array"}, jsonType: "array", items: text}, "required")
-	add(&schema{types: []string{"array"}, jsonType: "array", bounds: [2]*bound{boundOf("1")}}, "enum")
-	add(&schema{types: []string{"object"}, allowsOthers: true, others: property}, "properties")
-	add(node, "items", "additionalProperties")
-	property.fields = node.fields
-	return node
+}
+
+// checkKeyword checks what the type of a keyword's value does not say.
+func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
+	text, _ := unquote(raw)
+	switch hasInnerRoot := bytes.LastIndex(c.root, []byte(`"$id"`)) > len(`{"$id"`); keyword { // an $id may be the root of references
+	case "type", "required":
+		names := []string{text} // if it is not a list
+		if raw[0] == '[' {
+			names = textsOf(raw)
+		}
+		for i, name := range names {
+			if slices.Contains(names[:i], name) {
+				c.addFault(fmt.Errorf("names %q twice", name), at)
+			}
+			if keyword == "type" && !slices.Contains(typeNames[:], name) {
+				c.addFault(fmt.Errorf("must name types of JSON Schema, got %q", name), at)
+			}
+		}
+		if keyword == "type" && names == nil {
+			c.addFault(errors.New("must name a type"), at)
+		}
+	case "$ref":
+		if !strings.HasPrefix(text, "#") {
+			c.warnings = append(c.warnings, at.String()+" leads out of the schema: some clients cannot read it, and lose every tool")
+		} else if strings.HasPrefix(text, "#/") && !hasInnerRoot && !leadsSomewhere(c.root, text) {
+			c.addFault(errors.New("leads nowhere in this schema, got "+excerpt(raw)), at)
+		}
+	case "pattern":
+		if isForeignPattern(text) {
+			c.warnings = append(c.warnings, at.String()+" cannot be read by JavaScript: some clients lose every tool")
+		}
+	}
+}
+
+// textsOf returns the strings in a list.
+func textsOf(list []byte) (texts []string) {
+	for _, quoted := range members(list) {
+		text, _ := unquote(quoted)
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// isForeignPattern reports whether a pattern has what JavaScript does not read as Go and Python do.
+func isForeignPattern(pattern string) bool {
+	for rest := pattern + "  "; len(rest) > 2; rest = rest[1:] {
+		isEscape, second, third := rest[0] == '\\', rest[1], rest[2]
+		isForeignEscape := isEscape && (strings.IndexByte("AzZQEa", second) >= 0 || (second == 'p' || second == 'P') && third != '{')
+		isForeignGroup := rest[0] == '(' && second == '?' && strings.IndexByte(":=!<", third) < 0
+		if isForeignEscape || isForeignGroup || strings.HasPrefix(rest, "[[:") {
+			return true
+		}
+		if isEscape {
+			rest = rest[1:]
+		}
+	}
+	return false
+}
+
+// leadsSomewhere reports whether a pointer such as #/$defs/a leads to a part of a schema.
+func leadsSomewhere(root []byte, pointer string) bool {
+	decoded, ok := unescape(strings.TrimPrefix(pointer, "#/"))
+	at := root
+	for _, step := range strings.Split(decoded, "/") {
+		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
+		index, err := strconv.Atoi(step)
+		switch parts := partsOf(at); {
+		case at[0] == '{':
+			at = member(at, step)
+		case err != nil || index < 0 || index >= len(parts):
+			return false
+		default:
+			at = parts[index]
+		}
+		if at == nil {
+			return false
+		}
+	}
+	return ok
 }
 
 // parseNode returns what raw, an object, says as a schema.
@@ -2326,8 +2489,10 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 	}
 	n.setTypes()
 	n.setLimits(p.why)
-	for _, shape := range n.reported(raw) {
-		p.warnings = append(p.warnings, where+": "+shape)
+	if p.why == forArguments { // providers do not see other schemas
+		for _, shape := range n.reported(raw) {
+			p.warnings = append(p.warnings, where+": "+shape)
+		}
 	}
 	p.parseParts(n)
 	p.nodes = append(p.nodes, n)
@@ -2336,24 +2501,14 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 
 // setTypes sets which JSON types are allowed.
 func (n *schemaNode) setTypes() {
-	types := n.keywords["type"] // a name or a list of names
-	if types != nil && types[0] != '[' {
-		types = join(nil, "[", string(types), "]")
+	n.schema.types = textsOf(n.keywords["type"])
+	if name, isOne := unquote(n.keywords["type"]); isOne {
+		n.schema.types = []string{name}
 	}
-	besidesNull := 0
-	for _, typ := range members(types) {
-		name, _ := unquote(typ)
-		panicUnless(slices.Contains(typeNames[:], name), n.where, "JSON Schema has no type %s", typ)
-		n.schema.types = append(n.schema.types, name)
-		if name != "null" {
-			n.schema.jsonType = name
-			besidesNull++
-		}
+	besidesNull := slices.DeleteFunc(slices.Clone(n.schema.types), func(name string) bool { return name == "null" })
+	if len(besidesNull) == 1 {
+		n.schema.jsonType = besidesNull[0]
 	}
-	if besidesNull > 1 {
-		n.schema.jsonType = ""
-	}
-	panicUnless(types == nil || n.schema.types != nil, n.where, "type must name a type")
 }
 
 // setLimits sets which values of a type are allowed.
@@ -2409,14 +2564,11 @@ func (p *schemaParser) parseParts(n *schemaNode) {
 		}
 	}
 	for name, property := range members(n.keywords["properties"]) {
+		panicUnless(isObject(property), n.where, "properties.%s must be an object, got %s: hosts do not take it", oneLine(string(name)), property)
 		inner := p.parseNode(property, n.where+"."+oneLine(string(name)), n.level+1, n.typed.part(name))
 		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner})
 	}
-	var required []string
-	for _, element := range members(n.keywords["required"]) {
-		name, _ := unquote(element)
-		panicUnless(!slices.Contains(required, name), n.where, "required names %q twice", name)
-		required = append(required, name)
+	for _, name := range textsOf(n.keywords["required"]) {
 		if s.property(name) == nil {
 			s.fields = append(s.fields, &field{name: name, schema: cmp.Or(s.others, anything)})
 		}
@@ -2486,10 +2638,17 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 	refuse(s.jsonType != "object" && s.jsonType != "" && node["properties"] != nil, "properties is beside the type "+s.jsonType)
 	refuse(node["const"] != nil, "const is used")
 	refuse(node["const"] == nil && slices.ContainsFunc(s.enum, isNotText), "enum has values that are not strings")
+	seen := make(map[string]bool)
+	for _, val := range s.enum {
+		refuse(seen[string(val)], "enum has a value twice")
+		seen[string(val)] = true
+	}
+	if len(s.enum) == 1 && node["const"] == nil && bytes.ContainsAny(s.enum[0], "| ") {
+		texts = append(texts, "enum has one value, "+excerpt(s.enum[0])+": values are separated by commas")
+	}
 	refuse(node["contentEncoding"] != nil, "contentEncoding is used")
 	refuse(n.level > maxLevels, "there are more than 10 levels")
-	for _, element := range members(node["required"]) {
-		name, _ := unquote(element)
+	for _, name := range textsOf(node["required"]) {
 		refuse(member(node["properties"], name) == nil, "required names "+oneLine(name)+", which properties lacks")
 	}
 	return texts
@@ -2543,6 +2702,7 @@ type origin int
 
 const (
 	fromSchema origin = iota // a schema, or a value in it: nothing is converted, and no null is treated as absent
+	fromReader               // what was read by a Go type: as fromSchema, but a value of a type that is not allowed is left as it is
 	fromForm                 // what a user has filled in: texts that hold JSON of another type are converted
 	fromCall                 // arguments: whole numbers are converted too where a string is needed
 )
@@ -2565,14 +2725,22 @@ func (r *rules) unmarshal(raw []byte, v any, from origin) error {
 }
 
 // read returns the value that is meant by raw, after it was read by one schema after the other, or the faults
-// by the first schema that finds any, as one error.
+// by the first schema that finds any, as one error. What a later schema converts is checked by the first one too.
 func read(raw []byte, from origin, schemas []*schema) ([]byte, error) {
 	var whole path
 	c := checker{from: from}
-	for _, s := range schemas {
+	first := raw
+	for i, s := range schemas {
 		if c.faults == nil {
-			raw = c.readValue(s.converted(raw, from), raw, s, &whole)
+			raw = c.readValue(s.converted(raw, c.from), raw, s, &whole)
 		}
+		if i == 0 {
+			first = raw
+		}
+	}
+	if c.faults == nil && !bytes.Equal(raw, first) {
+		c.from = fromReader
+		c.readValue(raw, raw, schemas[0], &whole)
 	}
 	return raw, c.err()
 }
@@ -2602,6 +2770,10 @@ func (p *path) String() string {
 type checker struct {
 	from   origin
 	faults []string
+
+	// Of a schema:
+	root     []byte   // the whole
+	warnings []string // of what is valid, but hurts
 }
 
 // maxFaults is how many faults the error of one call names. A call with many faults must not
@@ -2641,20 +2813,21 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 	before := len(c.faults)
 	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.takesNull(): // what is not described may be nested more deeply
-	case c.from == fromSchema && at.depth > 2*maxNesting: // it describes no valid value: a property is two levels deeper
+	case c.from <= fromReader && at.depth > 2*maxNesting: // it describes no valid value: a property is two levels deeper
+	case !s.allowsType(val) && c.from == fromReader: // it was a text that is allowed
 	case !s.allowsType(val):
 		c.addFault(s.wrongType(given), at)
-	case at.depth >= maxNesting && c.from != fromSchema:
+	case at.depth >= maxNesting && c.from > fromReader:
 		c.addFault(errTooDeep, at)
 	case s.enum != nil && !s.enumHas(val):
 		c.addFault(s.notInEnum(given), at)
 	case typ == "string":
-		c.checkText(s, val, at)
+		c.checkText(s, val, given, at)
 		if s.format != "" && bytes.IndexByte(val, '\\') >= 0 { // time.Time does not decode escapes: go.dev/issue/47353
 			val = appendString(nil, string(unquoteBytes(val)))
 		}
 	case typ == "number":
-		c.addFault(s.checkBounds("be", val), at)
+		c.addFault(s.checkBounds("be", val, given), at)
 		if s.jsonType == "integer" {
 			val = plainNumber(val)
 		}
@@ -2662,6 +2835,9 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 		val = c.readMembers(val, s, at)
 	case typ == "array" && s.jsonType == "array":
 		val = c.readElements(val, s, at)
+	}
+	if s.keyword != "" && len(c.faults) == before {
+		c.checkKeyword(s.keyword, val, at)
 	}
 	// A method of the Go type is called here, and again when the value is set, so that a fault that it finds has a
 	// place. It is not called for a null, which a pointer takes without it. It gets a copy, because it may write to
@@ -2688,7 +2864,7 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		}
 		val = inner.converted(given, c.from)
 		// Absence is a meaning of the members that a schema names. The key of a map is data, also if its value is null.
-		isAbsent := f != nil && f.optional && isNull(val) && !inner.takesNull() && c.from != fromSchema
+		isAbsent := f != nil && f.optional && isNull(val) && !inner.takesNull() && c.from > fromReader
 		isIgnored := f == nil && s.ignored != "" && name == s.ignored
 		_, isRepeated := came[name]
 		switch {
@@ -2735,7 +2911,8 @@ func (c *checker) readElements(raw []byte, s *schema, outer *path) []byte {
 		n++
 		return c.readValue(elements.converted(given, c.from), given, elements, at), true
 	})
-	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(n), 10)), outer)
+	length := strconv.AppendInt(nil, int64(n), 10)
+	c.addFault(s.checkBounds("have a length of", length, length), outer)
 	return raw
 }
 
@@ -2804,7 +2981,7 @@ func (s *schema) refusesName(name string) bool {
 //
 // The first row that fits counts.
 func (s *schema) converted(raw []byte, from origin) []byte {
-	if from == fromSchema || s.jsonType == "" || s.allowsType(raw) {
+	if from <= fromReader || s.jsonType == "" || s.allowsType(raw) {
 		return raw
 	}
 	isText, inside := raw[0] == '"', raw
@@ -2934,19 +3111,20 @@ func partsOf(raw []byte) (parts [][]byte) {
 	return parts
 }
 
-// checkText adds the faults of a string that does not have the length or the form that s requires.
-func (c *checker) checkText(s *schema, raw []byte, at *path) {
+// checkText adds the faults of a string that does not have the length or the form that s requires. They quote given.
+func (c *checker) checkText(s *schema, raw, given []byte, at *path) {
 	if s.bounds == [2]*bound{} && s.format == "" && s.encoding == "" {
 		return // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
-	c.addFault(s.checkBounds("have a length of", strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10)), at)
+	length := strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10)
+	c.addFault(s.checkBounds("have a length of", length, length), at)
 	if !isWellFormed(s.format, text) {
-		c.addFault(fmt.Errorf("must be of the format %s, as in %s, got %q", s.format, dateExamples[s.format], excerpt(text)), at)
+		c.addFault(fmt.Errorf("must be of the format %s, as in %s, got %s", s.format, dateExamples[s.format], excerpt(given)), at)
 	}
 	if s.encoding != "" {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-			c.addFault(errors.New("must be base64"), at)
+			c.addFault(errors.New("must be base64, got "+excerpt(given)), at)
 		}
 	}
 }
@@ -2966,24 +3144,24 @@ func isWellFormed(format, s string) bool {
 }
 
 // checkBounds checks the bounds of a number, or of the length of a string or a list. In the message, verb,
-// which is "be" or "have a length of", comes before the bound, and num after it, as it was passed.
-func (s *schema) checkBounds(verb string, num []byte) error {
+// which is "be" or "have a length of", comes before the bound, and given, from which num was made, after it.
+func (s *schema) checkBounds(verb string, num, given []byte) error {
 	low, high := s.bounds[0], s.bounds[1]
 	if low == nil && high == nil {
 		return nil
 	}
 	switch d := decimalOf(string(num)); {
 	case low != nil && d.isLess(low.decimal):
-		return outOfBounds(verb+" at least", low, num)
+		return outOfBounds(verb+" at least", low, given)
 	case high != nil && high.isLess(d):
-		return outOfBounds(verb+" at most", high, num)
+		return outOfBounds(verb+" at most", high, given)
 	}
 	return nil
 }
 
 // outOfBounds returns the error for a number that is beyond limit. The text must is "be at least", or similar.
-func outOfBounds(must string, limit *bound, num []byte) error {
-	return fmt.Errorf("must %s %s, got %s", must, limit.text, excerpt(num))
+func outOfBounds(must string, limit *bound, given []byte) error {
+	return fmt.Errorf("must %s %s, got %s", must, limit.text, excerpt(given))
 }
 
 // A bound is a number in a schema: its value, and how it is written.

@@ -395,7 +395,7 @@ func TestForeignJSONSchemaTagPanics(t *testing.T) {
 		return string(d.render(s, ""))
 	}
 	for _, text := range []string{"required", "required,description=x", "description=the path", "title=a,description=b", "enum=a,enum=b", "type=string", "WORD=x"} {
-		wantPanic(t, "w.F0: jsonschema:", func() { described(text, forArguments) })
+		wantPanic(t, "w.F0: jsonschema is", func() { described(text, forArguments) })
 		wantPanic(t, "is the description alone", func() { described(text, forResults) })
 	}
 	for _, text := range []string{"is it required?", "what is required, and what not", "an equation, such as a=b", "the path", "a, b, or c",
@@ -405,6 +405,18 @@ func TestForeignJSONSchemaTagPanics(t *testing.T) {
 		}
 	}
 	described("", forArguments)
+	// All fields of a type that have it are named, so that they are mended at once.
+	wantPanic(t, "In.A, C: jsonschema is a tag of another library's form", onServer(toolOf[struct {
+		A int `jsonschema:"required"`
+		B int `jsonschema:"the number"`
+		C int `jsonschema:"description=x"`
+	}]))
+	wantPanic(t, "In.P[].A, B: jsonschema is", onServer(toolOf[struct {
+		P []struct {
+			A int `jsonschema:"required,minimum=1"`
+			B int `jsonschema:"-"`
+		}
+	}]))
 }
 
 // A schema written by hand panics if clients or providers would refuse it, or if In is a
@@ -421,13 +433,13 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{},"required":"n"`, `InputSchema: required must be an array, got "n"`},
 		{`"properties":{},"required":[1]`, "InputSchema: required[0] must be a string, got 1"},
 		{`"properties":{"a":{"type":"object","required":"b"}}`, `InputSchema: properties.a.required must be an array, got "b"`},
-		{`"properties":{"a":{"properties":{"b":true}}}`, "InputSchema: properties.a.properties.b must be an object, got true"},
-		{`"properties":{"a":{"type":[]}}`, `InputSchema.a: type must name a type`},
-		{`"properties":{"a":{"type":null}}`, `InputSchema.a: JSON Schema has no type null`},
-		{`"properties":{"a":{"type":[["string"]]}}`, `InputSchema.a: JSON Schema has no type ["string"]`},
-		{`"properties":{"a":{"type":"string,null"}}`, `InputSchema.a: JSON Schema has no type "string,null"`},
-		{`"properties":{"a":{"type":["string",null]}}`, `InputSchema.a: JSON Schema has no type null`},
-		{`"properties":{"a":{"type":{"string":1}}}`, `InputSchema.a: JSON Schema has no type {"string":1}`},
+		{`"properties":{"a":{"properties":{"b":true}}}`, "InputSchema.a: properties.b must be an object, got true"},
+		{`"properties":{"a":{"type":[]}}`, `InputSchema: properties.a.type must name a type`},
+		{`"properties":{"a":{"type":null}}`, `InputSchema: properties.a.type must be a string or an array, got null`},
+		{`"properties":{"a":{"type":[["string"]]}}`, `InputSchema: properties.a.type[0] must be a string, got ["string"]`},
+		{`"properties":{"a":{"type":"string,null"}}`, `InputSchema: properties.a.type must name types of JSON Schema, got "string,null"`},
+		{`"properties":{"a":{"type":["string",null]}}`, `InputSchema: properties.a.type[1] must be a string, got null`},
+		{`"properties":{"a":{"type":{"string":1}}}`, `InputSchema: properties.a.type must be a string or an array, got {"string":1}`},
 		{`"properties":{"a":{},"b":{},"\u0061":{}}`, `InputSchema: properties.a came twice`},
 		{`"properties":{"a":{"type":"array","items":{"properties":{"b":{},"b":{}}}}}`, `InputSchema: properties.a.items.properties.b came twice`},
 		{`"properties":{"a":{"type":"string","type":"integer"}}`, `InputSchema: properties.a.type came twice`},
@@ -441,10 +453,10 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"a":{"type":"integer","default":"5"}}`, `InputSchema.a: default: must be an integer, got "5"`},
 		{`"properties":{"a":{"type":"object","properties":{"b":{"type":"integer","maximum":3,"default":4}}}}`, "InputSchema.a.b: default: must be at most 3"},
 		{`"properties":{"a":{}},"required":["a","a"]`, `InputSchema: required names "a" twice`},
-		{`"properties":{"a":{"type":"int"}}`, `InputSchema.a: JSON Schema has no type "int"`},
-		{`"properties":{"a":{"type":["string","nil"]}}`, `InputSchema.a: JSON Schema has no type "nil"`},
-		{`"properties":{"a":{"type":""}}`, `InputSchema.a: JSON Schema has no type ""`},
-		{`"properties":{"a":{"type":5}}`, `InputSchema.a: JSON Schema has no type 5`},
+		{`"properties":{"a":{"type":"int"}}`, `InputSchema: properties.a.type must name types of JSON Schema, got "int"`},
+		{`"properties":{"a":{"type":["string","nil"]}}`, `InputSchema: properties.a.type must name types of JSON Schema, got "nil"`},
+		{`"properties":{"a":{"type":""}}`, `InputSchema: properties.a.type must name types of JSON Schema, got ""`},
+		{`"properties":{"a":{"type":5}}`, `InputSchema: properties.a.type must be a string or an array, got 5`},
 		{`"properties":{"a":{"type":"integer","minimum":"1"}}`, `InputSchema: properties.a.minimum must be a number, got "1"`},
 		{`"properties":{"a":{"type":"string","minLength":-1}}`, "InputSchema: properties.a.minLength must be at least 0, got -1"},
 		{`"properties":{"a":{"enum":"x"}}`, `InputSchema: properties.a.enum must be an array, got "x"`},
@@ -462,8 +474,8 @@ func TestInvalidSchemasByHandPanic(t *testing.T) {
 		{`"properties":{"payload":true}`, `OutputSchema: properties.payload must be an object, got true`},
 		{`"required":null`, "OutputSchema: required must be an array, got null"},
 		{`"properties":[{}]`, "OutputSchema: properties must be an object"},
-		{`"properties":{"a":{"type":"list"}}`, `OutputSchema.a: JSON Schema has no type "list"`},
-		{`"properties":{"a":{"type":null}}`, `OutputSchema.a: JSON Schema has no type null`},
+		{`"properties":{"a":{"type":"list"}}`, `OutputSchema: properties.a.type must name types of JSON Schema, got "list"`},
+		{`"properties":{"a":{"type":null}}`, `OutputSchema: properties.a.type must be a string or an array, got null`},
 	} {
 		tool := Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"object",` + test.members + `}`)}
 		wantPanic(t, test.want, func() { AddTool(&Server{}, tool, func(context.Context, none) (*Result, error) { return nil, nil }) })
@@ -830,11 +842,11 @@ func TestSchemaIsReported(t *testing.T) {
 	for _, test := range []struct{ schema, want string }{
 		{`{"type":"object"}`, x + ": properties is missing" + refuse},
 		{`{"type":"object","properties":{},"allOf":[{"type":"object"}]}`, x + combined + " (and 1 more)"},
-		{`{"type":"object","properties":{},"anyOf":[],"oneOf":[]}`, x + combined + " (and 2 more)"},
+		{`{"type":"object","properties":{},"anyOf":[{}],"oneOf":[true]}`, x + combined + " (and 2 more)"},
 		{`{"type":"object","properties":{"a":{"type":"array"}}}`, x + ".a: items is missing" + refuse},
 		{`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"array"}}}}}}`, x + ".a[].b: items is missing" + refuse},
 		{`{"type":"object","properties":{},"additionalProperties":{"type":"array"}}`, x + "[]: items is missing" + refuse},
-		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#/$defs/b","not":{}}}}`, x + ".a: anyOf is not enforced (and 2 more)"},
+		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#","not":{}}}}`, x + ".a: anyOf is not enforced (and 2 more)"},
 		{`{"type":"object","properties":{"a":{"type":"number","multipleOf":2}}}`, x + ".a: multipleOf is not enforced"},
 		{`{"type":"object","properties":{"a":{"type":"string","pattern":"x","minimum":1}}}`, x + ".a: pattern is not enforced (and 1 more)"},
 		{`{"type":"object","properties":{"a":{"type":["array","string"],"items":{"type":"integer"}}}}`, x + ".a: items is not enforced (and 1 more)"},
@@ -864,7 +876,7 @@ func TestSchemaIsReported(t *testing.T) {
 		{nested(9, `{"type":"object","properties":{"\n":`, "}}"), x + ".a" + strings.Repeat(`."\n"`, 9) + ": there are more than 10 levels" + refuse},
 		{`{"type":"object","properties":{"` + strings.Repeat("a", 64) + `":{"type":"object","properties":{"` + strings.Repeat("b", 200) + `":{"type":"string","if":{},"then":{}}}}}}`,
 			x + "." + strings.Repeat("a", 64) + "." + strings.Repeat("b", 180-len(x)-66) + " (and 1 more)"},
-		{`{"$schema":"x","$id":"x","$comment":"x","$defs":{"b":{"anyOf":[]}},"title":"x","description":"x","examples":[1],"type":"object","x-order":1,"properties":{` +
+		{`{"$schema":"x","$id":"x","$comment":"x","$defs":{"b":{"anyOf":[{}]}},"title":"x","description":"x","examples":[1],"type":"object","x-order":1,"properties":{` +
 			`"a":{"type":"string","format":"uuid","deprecated":true,"readOnly":true,"writeOnly":true,"default":"a","minLength":1,"contentMediaType":"text/plain"},` +
 			`"b":{"type":"array","items":{"type":"null"},"minItems":1,"maxItems":2},"c":{"$comment":"","type":"string","enum":["x"]},"d":{"type":"object","additionalProperties":true}}}`, ""},
 	} {
@@ -1184,7 +1196,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	}
 	s, d := derive(reflect.StructOf(fields), "In", forArguments)
 	text := d.render(s, "")
-	listed := (&schemaParser{why: forArguments}).parse(&text, "In", anything)
+	listed, _ := (&schemaParser{why: forArguments}).parse(&text, "x", "In", anything)
 	check := func(args string) error {
 		_, err := read([]byte(args), fromSchema, []*schema{listed})
 		return err
@@ -1669,7 +1681,7 @@ func TestArguments(t *testing.T) {
 			P time.Duration `json:"p,omitempty" minimum:"5"`
 		}], []trial{
 			{`{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1","m":{"EN":1}}`, `{"t":"2025-01-02T03:04:05Z","b":"aGk=","a":"::1","m":{"en":1}}`},
-			{`{"t":"today","b":"?","a":"x"}`, `! t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64`},
+			{`{"t":"today","b":"?","a":"x"}`, `! t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; b must be base64, got "?"`},
 			{`{"a":"x"}`, `! a is not valid: ParseAddr("x"): unable to parse IP`}, // after the faults by the schema
 			{`{"m":{"ENGLISH":1}}`, "! m is not valid: bad"},
 			{`{"p":1}`, "! p must be at least 5, got 1"}, // and not 1ns
@@ -1758,13 +1770,13 @@ func TestArguments(t *testing.T) {
 			{`{"id":1000000000000000}`, "! id must be a string, got 1000000000000000"},
 			{`{"id":1.0,"e":3,"s":100}`, `! id must be a string, got 1.0; e must be one of "1", "2", got 3; s must have a length of at most 2, got 3`},
 			{`{"id":1e3,"s":-0,"p":true}`, "! id must be a string, got 1e3; s must be a string, got -0; p must be a string, got true"},
-			{`{"d":20260101}`, `! d must be of the format date, as in 2026-01-31, got "20260101"`},
+			{`{"d":20260101}`, `! d must be of the format date, as in 2026-01-31, got 20260101`},
 		}},
 		{"numbers for types with a text form", ofType[struct {
 			B []byte     `json:"b,omitempty"`
 			T *time.Time `json:"t,omitempty"`
 		}], []trial{
-			{`{"b":5,"t":5}`, `! b must be a string, got 5; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "5"`},
+			{`{"b":5,"t":5}`, `! b must be a string, got 5; t must be of the format date-time, as in 2026-01-31T09:30:00Z, got 5`},
 		}},
 		{"numbers for strings of a schema by hand", hand[map[string]any](properties(
 			`"a":{"type":["string","number"]},"b":{"type":["string","null"],"pattern":"x"},"c":{},"d":{"type":"string","contentEncoding":"base64"}`)), []trial{
@@ -1803,7 +1815,7 @@ func TestArguments(t *testing.T) {
 			{`{"M":{"k":256,"j":1},"L":[1,1e39],"A":{"B":9223372036854775808}}`, "! M.k must be at most 255, got 256; " +
 				"L[1] must be at most 3.4028235e38, got 1e39; A.B must be at most 9223372036854775807, got 9223372036854775808"},
 			{`{"T":"today","N":"x","Y":"?","S":[]}`, `! T must be of the format date-time, as in 2026-01-31T09:30:00Z, got "today"; ` +
-				`N is not valid: ParseAddr("x"): unable to parse IP; Y must be base64; S must be a string, got []`},
+				`N is not valid: ParseAddr("x"): unable to parse IP; Y must be base64, got "?"; S must be a string, got []`},
 			{`{"A":null,"M":null,"S":null}`, `{"A":{"B":0},"M":null,"L":null,"S":"","T":null,"N":null,"Y":null}`},
 		}},
 		{"a fault that the schema and the Go type find", hand[struct{ T time.Time }](properties(`"T":{"type":"string","format":"date-time"}`)), []trial{
@@ -1882,19 +1894,19 @@ func TestArguments(t *testing.T) {
 				`"o":{"type":"object","properties":{"i":{"type":"integer"}},"required":["i"]},` +
 				`"p":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}},"c":{"type":"object","additionalProperties":false}`)), []trial{
 			{`{"req":{"k":1},"by":"aGk=","o":{"i":"7","more":1},"p":{"a":1,"b":"x"},"c":{}}`, `{"req":{"k":1},"by":"aGk=","o":{"i":7,"more":1},"p":{"a":1,"b":"x"},"c":{}}`},
-			{`{"req":{},"by":"?","o":{}}`, "! req.k is required; by must be base64; o.i is required"},
+			{`{"req":{},"by":"?","o":{}}`, "! req.k is required; by must be base64, got \"?\"; o.i is required"},
 			{`{"req":{"k":"x"},"p":{"a":"?","b":true}}`, `! req.k must be an integer, got "x"; p.a must be an integer, got "?"; p.b must be a string, got true`},
 			{`{"c":{"x":1}}`, "! c.x is unknown (there is no argument here)"},
 		}},
 		{"defaults, by hand", hand[json.RawMessage](`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` +
-			`"n":{"type":"integer","default":1},"max":{"default":10,"title":"Max","type":"integer"},"s":{"type":"string","default":null},"any":{"anyOf":[],"default":null},` +
+			`"n":{"type":"integer","default":1},"max":{"default":10,"title":"Max","type":"integer"},"s":{"type":"string","default":null},"any":{"anyOf":[{}],"default":null},` +
 			`"o":{"type":"object","properties":{"a":{"type":"integer","default":5},"b":{"type":"object","properties":{"c":{"default":[1]},"d":{"type":"array","default":null}}}}}},"required":["n"]}`), []trial{
 			{`{"n":2}`, `{"n":2,"max":10}`}, // a default does not make an argument optional
 			{`{}`, "! n is required"},
 			{`{"n":2,"max":1,"o":{"b":{}}}`, `{"n":2,"max":1,"o":{"b":{"c":[1]},"a":5}}`},
 		}},
 		{"what is not enforced", hand[json.RawMessage](properties(
-			`"u":{"anyOf":[{"type":"string"}],"minimum":3,"pattern":"^x"},"a":{"$ref":"#/$defs/a"},"b":{"oneOf":[{"type":"object"}]},"i":{"type":"string","format":"uuid"},` +
+			`"u":{"anyOf":[{"type":"string"}],"minimum":3,"pattern":"^x"},"a":{"$ref":"#"},"b":{"oneOf":[{"type":"object"}]},"i":{"type":"string","format":"uuid"},` +
 				`"t":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"boolean"}},"n":{"items":{"type":"string"}},` +
 				`"x":{"exclusiveMinimum":0,"type":"number","multipleOf":2},"c":{"type":"object","patternProperties":{"^x":{"type":"integer"}},"additionalProperties":false}`)), []trial{
 			{`{"u":2,"a":[1,{"b":null}],"b":{"c":[ 1.0 ]},"i":"?","t":["a",1,true],"n":5,"x":-1,"c":{"y":"z"},"any":"5"}`,
@@ -1923,7 +1935,7 @@ func TestTimesWithEscapes(t *testing.T) {
 		{`{"m":{"k":` + sent + `}}`, `{"m":{"k":` + set + `}}`},
 		{`{"in":{"At":"\u0032026-01-31T09:30:00Z"}}`, `{"in":{"At":"2026-01-31T09:30:00Z"}}`},
 		{`{"day":"2026\u002d01-31"}`, `{"day":"2026-01-31"}`},
-		{`{"at":"2026-01-31T09:30:00\u002B"}`, `! at must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2026-01-31T09:30:00+"`},
+		{`{"at":"2026-01-31T09:30:00\u002B"}`, `! at must be of the format date-time, as in 2026-01-31T09:30:00Z, got "2026-01-31T09:30:00\u002B"`},
 	}
 	s := &Server{}
 	AddTool(s, Tool{Name: "x"}, func(_ context.Context, v in) (*in, error) { return &v, nil })
@@ -1993,7 +2005,7 @@ func TestValuesAreComparedExactly(t *testing.T) {
 // A value of 1 MB that is not in an enum costs a multiple of its text, and not an object for each of its parts.
 func TestWrongValueOfAnEnumIsCheap(t *testing.T) {
 	enum := json.RawMessage(`{"type":"object","properties":{"v":{"enum":[1,[[2]],"a"]}}}`)
-	listed := (&schemaParser{why: forArguments}).parse(&enum, "x", anything)
+	listed, _ := (&schemaParser{why: forArguments}).parse(&enum, "x", "x", anything)
 	for _, part := range []string{`{"a":[1,2]},`, `"a",`, `[[2]],`} {
 		args := []byte(`{"v":[` + strings.Repeat(part, 100_000) + `0]}`)
 		if n := testing.AllocsPerRun(1, func() { read(args, fromCall, []*schema{listed}) }); n > 100 {
@@ -4043,7 +4055,7 @@ func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
 	node, _ := s.appendNode(nil, "", nil)
 	text := json.RawMessage(closeWith(node))
-	listed := (&schemaParser{why: forArguments}).parse(&text, "x", anything)
+	listed, _ := (&schemaParser{why: forArguments}).parse(&text, "x", "x", anything)
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
 	err := (&rules{[]*schema{listed, s}, s}).unmarshal(args, got.Interface(), fromCall)
@@ -4502,12 +4514,12 @@ func TestHalfCharactersAreFound(t *testing.T) {
 	}
 }
 
-// A combinator is reported, and nothing inside it is checked or panics.
-func TestCombinatorsAreNotChecked(t *testing.T) {
+// A combinator is reported, and nothing inside it is enforced.
+func TestCombinatorsAreNotEnforced(t *testing.T) {
 	byHand[json.RawMessage](&Server{}, `{"type":"object","properties":{},"":"a member without a name"}`)
 	for _, inner := range []string{
 		`{"type":"object","properties":{"a":true},"default":{}}`, `{"type":"object","properties":{"a":true},"enum":[{"a":1}]}`,
-		`{"type":5,"default":1}`, `{"required":5,"properties":[],"items":7}`, `7`, `true`, `{"type":"string","enum":[""]}`, `{"minimum":"x"}`,
+		`{"type":"integer","default":"x"}`, `{"required":["b"],"items":false}`, `true`, `{"type":"string","enum":[""]}`, `{"minimum":2,"maximum":1}`,
 	} {
 		for _, word := range []string{"allOf", "anyOf", "oneOf"} {
 			s := &Server{}
@@ -4515,6 +4527,142 @@ func TestCombinatorsAreNotChecked(t *testing.T) {
 			byHand[json.RawMessage](s, `{"type":"object","properties":{"x":{"`+word+`":[`+inner+`,{"type":"null"}]}}}`)
 			try(t, s, trial{`{"x":{"a":1}}`, `{"x":{"a":1}}`})
 		}
+	}
+}
+
+// Each keyword of a schema by hand has the type that JSON Schema 2020-12 gives it, wherever it stands: a client that
+// compiles the schema, or a provider, would refuse all tools. The same holds for output schemas and for what a method returns.
+func TestKeywordsHaveTheirTypes(t *testing.T) {
+	places := map[string]string{
+		"properties.a.":                                     `{"type":"object","properties":{"a":{"type":"integer",%s}}}`,
+		"properties.a.anyOf[1].":                            `{"type":"object","properties":{"a":{"anyOf":[{},{%s}]}}}`,
+		"properties.a.not.allOf[0].":                        `{"type":"object","properties":{"a":{"not":{"allOf":[{%s}]}}}}`,
+		"$defs.d.oneOf[0].items.":                           `{"type":"object","properties":{},"$defs":{"d":{"oneOf":[{"items":{%s}}]}}}`,
+		"definitions.d.if.":                                 `{"type":"object","properties":{},"definitions":{"d":{"if":{%s}}}}`,
+		"prefixItems[0].then.else.":                         `{"type":"object","properties":{},"prefixItems":[{"then":{"else":{%s}}}]}`,
+		"patternProperties.^x.":                             `{"type":"object","properties":{},"patternProperties":{"^x":{%s}}}`,
+		"additionalProperties.dependentSchemas.d.contains.": `{"type":"object","properties":{},"additionalProperties":{"dependentSchemas":{"d":{"contains":{%s}}}}}`,
+	}
+	for keyword, want := range map[string]string{
+		`"exclusiveMinimum":true`:         "exclusiveMinimum must be a number, got true",
+		`"exclusiveMaximum":"5"`:          `exclusiveMaximum must be a number, got "5"`,
+		`"multipleOf":0`:                  "multipleOf must be at least 1e-999, got 0",
+		`"description":5`:                 "description must be a string, got 5",
+		`"title":null`:                    "title must be a string, got null",
+		`"$comment":["x"]`:                `$comment must be a string, got ["x"]`,
+		`"$schema":{}`:                    "$schema must be a string, got {}",
+		`"format":true`:                   "format must be a string, got true",
+		`"pattern":null`:                  "pattern must be a string, got null",
+		`"examples":"x"`:                  `examples must be an array, got "x"`,
+		`"deprecated":"yes"`:              `deprecated must be a boolean, got "yes"`,
+		`"readOnly":1`:                    "readOnly must be a boolean, got 1",
+		`"uniqueItems":null`:              "uniqueItems must be a boolean, got null",
+		`"minLength":"3"`:                 `minLength must be an integer, got "3"`,
+		`"maxProperties":-1`:              "maxProperties must be at least 0, got -1",
+		`"minContains":1.5`:               "minContains must be an integer, got 1.5",
+		`"required":null`:                 "required must be an array, got null",
+		`"required":["b",5]`:              "required[1] must be a string, got 5",
+		`"required":["b","\u0062"]`:       `required names "b" twice`,
+		`"dependentRequired":{"b":"c"}`:   `dependentRequired.b must be an array, got "c"`,
+		`"anyOf":[]`:                      "anyOf must have a length of at least 1, got 0",
+		`"oneOf":{"type":"string"}`:       `oneOf must be an array, got {"type":"string"}`,
+		`"allOf":[5]`:                     "allOf[0] must be an object or a boolean, got 5",
+		`"not":"string"`:                  `not must be an object or a boolean, got "string"`,
+		`"$defs":[]`:                      "$defs must be an object, got []",
+		`"definitions":{"x":null}`:        "definitions.x must be an object or a boolean, got null",
+		`"items":[{}]`:                    "items must be an object or a boolean, got [{}]",
+		`"contentSchema":1`:               "contentSchema must be an object or a boolean, got 1",
+		`"$vocabulary":{"x":"y"}`:         `$vocabulary.x must be a boolean, got "y"`,
+		`"type":"str"`:                    `type must name types of JSON Schema, got "str"`,
+		`"type":["string","string"]`:      `type names "string" twice`,
+		`"type":[]`:                       "type must name a type",
+		`"type":null`:                     "type must be a string or an array, got null",
+		`"$ref":"#/components/schemas/V"`: `$ref leads nowhere in this schema, got "#/components/schemas/V"`,
+		`"$ref":5`:                        "$ref must be a string, got 5",
+	} {
+		for place, schema := range places {
+			if place == "properties.a." && strings.HasPrefix(keyword, `"type"`) {
+				schema = strings.Replace(schema, `"type":"integer",`, "", 1)
+			}
+			text := fmt.Sprintf(schema, keyword)
+			wantPanic(t, "InputSchema: "+place+want, onServer(func(s *Server) { byHand[any](s, text) }))
+			wantPanic(t, "OutputSchema: "+place+want, onServer(out(point{}, nil, text)))
+		}
+	}
+	// These are valid, or not looked at.
+	for _, keyword := range []string{`"nullable":"x"`, `"id":5`, `"dependencies":5`, `"discriminator":1`, `"not":false`, `"enum":[1]`, `"$ref":"#"`,
+		`"$ref":"#/properties"`, `"examples":[]`, `"multipleOf":0.1`, `"default":null`, `"const":1`, `"x-y":5`, `"type":["null"]`} {
+		for _, schema := range places {
+			s := &Server{}
+			byHand[any](s, strings.Replace(fmt.Sprintf(schema, keyword), `"type":"integer","type"`, `"type"`, 1))
+		}
+	}
+}
+
+// A reference leads to a part of its own schema, and a pattern is one that JavaScript reads: clients compile both.
+func TestWhatClientsCompile(t *testing.T) {
+	for ref, leads := range map[string]bool{
+		"#/$defs/a": true, "#/$defs/b~1c": true, "#/$defs/b%7E1c": true, "#/$defs/%C3%A4": true, "#/$defs/e~0f": true, "#/anyOf/0": true, "#/$defs": true,
+		"#/$defs/x": false, "#/$defs/a/b": false, "#/anyOf/1": false, "#/anyOf/-1": false, "#/anyOf/x": false, "#/$defs/%zz": false, "#/": false, "#//": false, "#/type/0": false,
+	} {
+		schema := `{"type":"object","properties":{"v":{"$ref":"` + ref + `"}},"anyOf":[{}],"$defs":{"a":{},"b/c":{},"ä":{},"e~f":{}}`
+		if leads {
+			out(point{}, nil, schema+"}")(&Server{})
+		} else {
+			wantPanic(t, `OutputSchema: properties.v.$ref leads nowhere in this schema, got "`+ref, onServer(out(point{}, nil, schema+"}")))
+		}
+		out(point{}, nil, schema+`,"items":{"$id":"https://x.example/y"}}`)(&Server{}) // below which the pointer may begin
+	}
+	const compiled = `mcp: tool "x": OutputSchema: properties.v.`
+	const noRef, noPattern = compiled + "$ref leads out of the schema: some clients cannot read it, and lose every tool\n",
+		compiled + "pattern cannot be read by JavaScript: some clients lose every tool\n"
+	for keyword, want := range map[string]string{
+		`"$ref":"other.json"`: noRef, `"$ref":"https://x.example/y#/z"`: noRef, `"$ref":""`: noRef, `"$ref":"#"`: "", `"$ref":"#anchor"`: "",
+		`"pattern":"(?i)^v[0-9]+$"`: noPattern, `"pattern":"a\\z"`: noPattern, `"pattern":"[[:alpha:]]"`: noPattern, `"pattern":"\\pL"`: noPattern, `"pattern":"\\QxE"`: noPattern,
+		`"pattern":"(?P<n>x)"`: noPattern, `"pattern":"("`: "", `"pattern":"(?"`: noPattern, `"pattern":"\\PL"`: noPattern,
+		`"pattern":"(?:a)(?=b)(?!c)(?<d>e)(?<=f)"`: "", `"pattern":"\\p{L}\\(?a"`: "", `"pattern":"\\\\A"`: "", `"pattern":"\\d+"`: "", `"pattern":"[a[:]"`: "",
+	} {
+		s := &Server{}
+		out(point{}, nil, `{"type":"object","properties":{"v":{`+keyword+`}}}`)(s)
+		if got := reports(t, s); got != want {
+			t.Errorf("%s: reported %q, want %q", keyword, got, want)
+		}
+		if want != "" {
+			s = &Server{}
+			byHand[any](s, `{"type":"object","properties":{"v":{"type":"string","not":{`+keyword+`}}}}`)
+			if got := reports(t, s); !strings.Contains(got, "not is not enforced") && !strings.Contains(got, "(and 1 more)") {
+				t.Errorf("%s in arguments: reported %q", keyword, got)
+			}
+		}
+	}
+}
+
+// Once the Server has served, a schema that is invalid costs its own tool, and not the program.
+func TestInvalidSchemaAfterTheStart(t *testing.T) {
+	s := &Server{}
+	said := diagnostics(s)
+	toolOf[point](s)
+	AddTool(s, Tool{Name: "y"}, echo[point])
+	inBubble(t, s, legacyPV, func(c *client) {
+		byHand[any](s, `{"type":"object","properties":{"a":{"minLength":null}}}`)
+		last := func(request string) string {
+			lines := c.ask(request)
+			return lines[len(lines)-1]
+		}
+		if got := last("1 tools/list"); strings.Contains(got, `"name":"x"`) || !strings.Contains(got, `"name":"y"`) {
+			t.Error(got)
+		}
+		if got := last(`2 call x {"x":1}`); !strings.Contains(got, "Unknown tool") {
+			t.Error(got)
+		}
+		toolOf[point](s)
+		if got := last(`3 call x {"x":1}`); !strings.Contains(got, `{\"x\":1}`) {
+			t.Error(got)
+		}
+	})
+	const want = `mcp: tool "x": InputSchema: properties.a.minLength must be an integer, got null: it is left out of lists`
+	if !strings.Contains(said.String(), want) {
+		t.Errorf("reported %q", said)
 	}
 }
 
@@ -4784,7 +4932,7 @@ func TestTypesThatCannotDescribeThemselves(t *testing.T) {
 	}
 	wantPanics(t, []mistake{
 		{"In.A: the method JSONSchema of mcp.refers: $ref would point to another root", onServer(toolOf[struct{ A refers }])},
-		{`In.A: the method JSONSchema of mcp.invalidOwn: JSON Schema has no type "text"`, onServer(toolOf[struct{ A invalidOwn }])},
+		{`In: properties.A.type must name types of JSON Schema, got "text"`, onServer(toolOf[struct{ A invalidOwn }])},
 		{"SchemaOf: the method JSONSchema of mcp.refers", func() { SchemaOf[refers]() }},
 		{"In.A: mcp.flexible cannot be described: it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write a plain type, such as string or int",
 			onServer(toolOf[struct{ A flexible }])},
@@ -4800,7 +4948,7 @@ func TestTypesThatCannotDescribeThemselves(t *testing.T) {
 		{"In.A: default: must be one of", onServer(toolOf[struct {
 			A volume `default:"mid"`
 		}])},
-		{"a form has strings", func() { Elicit[struct{ A volume }](t.Context(), "?") }},
+		{"a form has strings", func() { Elicit[struct{ A place }](t.Context(), "?") }},
 	})
 }
 
@@ -4946,3 +5094,175 @@ func TestBytesAsLists(t *testing.T) {
 	byHand[in](text, `{"type":"object","properties":{"s":{"type":"string"}}}`)
 	try(t, text, trial{`{"s":[1,2]}`, "! s must be a string, got [1,2]"})
 }
+
+type (
+	vector     [3]float64         // encoding/json reads and writes it without a method
+	anyParts   struct{ A, B any } // so are these
+	byNumber   map[int]string
+	namedColor string             // an enum
+	seconds    int                // shown as a text, which encoding/json does not write
+	wrongList  struct{ N int }    // shown as a list
+	roundAndOn struct{ Next int } // shows itself by SchemaOf
+	there      struct{ N int }    // there and back show each other
+	back       struct{ N int }
+	textual    struct{ s string } // shown as a text, and is one by its methods
+)
+
+func (vector) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"array","items":{"type":"number"},"minItems":3,"maxItems":3}`)
+}
+func (anyParts) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"object","properties":{"A":{"type":"string"},"B":{"type":"string"}}}`)
+}
+func (byNumber) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"object","additionalProperties":{"type":"string"}}`)
+}
+func (namedColor) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","enum":["red","blue"]}`)
+}
+func (seconds) JSONSchema() json.RawMessage     { return json.RawMessage(`{"type":"string"}`) }
+func (wrongList) JSONSchema() json.RawMessage   { return json.RawMessage(`{"type":["array","string"]}`) }
+func (roundAndOn) JSONSchema() json.RawMessage  { return SchemaOf[roundAndOn]() }
+func (there) JSONSchema() json.RawMessage       { return SchemaOf[[]back]() }
+func (back) JSONSchema() json.RawMessage        { return SchemaOf[struct{ T *there }]() }
+func (textual) JSONSchema() json.RawMessage     { return json.RawMessage(`{"type":"string"}`) }
+func (t *textual) UnmarshalText(b []byte) error { t.s = string(b); return nil }
+func (t textual) MarshalText() ([]byte, error)  { return []byte(t.s), nil }
+
+// Inside of a type whose JSONSchema counts, nothing needs to be described, because nothing of it is shown.
+func TestWhatAMethodShowsIsDescribed(t *testing.T) {
+	type in struct {
+		V vector     `json:"v"`
+		P anyParts   `json:"p,omitzero"`
+		N byNumber   `json:"n,omitempty"`
+		C namedColor `json:"c,omitempty"`
+	}
+	derived[in](t,
+		trial{`{"v":[1,2,3],"p":{"A":"x"},"n":{"1":"one"},"c":"red"}`, `{"v":[1,2,3],"p":{"A":"x","B":null},"n":{"1":"one"},"c":"red"}`},
+		trial{`{"v":[1,2]}`, "! v must have a length of at least 3, got 2"},
+		trial{`{"v":[1,2,3],"c":"green"}`, `! c must be one of "red", "blue", got "green"`})
+	out(in{V: vector{1}}, nil)(&Server{})
+	if got := string(SchemaOf[[]vector]()); got != `{"type":"array","items":{"type":"array","items":{"type":"number"},"minItems":3,"maxItems":3}}` {
+		t.Error(got)
+	}
+	// The same type elsewhere, where it is shown, still is an error.
+	type bare struct{ A [3]float64 }
+	wantPanics(t, []mistake{
+		{"In.B.A: [3]float64 cannot be described", onServer(toolOf[struct {
+			V vectors
+			B bare
+		}])},
+		{"In.A: [3]float64 cannot be described", onServer(toolOf[bare])},
+	})
+	// In a form it counts as what it is shown as.
+	inBothErasAsk(t, func(ctx context.Context) (string, error) {
+		form, err := Elicit[struct {
+			C namedColor `json:"c"`
+		}](ctx, "Which?")
+		return string(form.C), err
+	}, [][]asked{{{"k", "elicitation/create",
+		`{"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{"c":{"type":"string","enum":["red","blue"]}},"required":["c"]}}`,
+		`{"action":"accept","content":{"c":"blue"}}`}}}, "blue")
+}
+
+type vectors struct{ A [3]float64 }
+
+func (vectors) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"object"}`) }
+
+// A method JSONSchema that cannot be right is refused at registration: each call would fail otherwise, or the program
+// would end by a stack overflow.
+func TestMethodsThatCannotBeRight(t *testing.T) {
+	wantPanics(t, []mistake{
+		{`the method JSONSchema of mcp.seconds returns the type "string", but its JSON is of type integer: give it UnmarshalJSON`, onServer(toolOf[struct{ S seconds }])},
+		{`the method JSONSchema of mcp.seconds returns the type "string", but its JSON is of type integer: give it MarshalJSON`, onServer(out(struct{ S seconds }{}, nil))},
+		{`the method JSONSchema of mcp.wrongList returns the type ["array","string"], but its JSON is of type object`, onServer(toolOf[struct{ L []wrongList }])},
+		{"mcp.roundAndOn: it comes back to itself", onServer(toolOf[struct{ R roundAndOn }])},
+		{"mcp.roundAndOn: it comes back to itself", func() { SchemaOf[[]roundAndOn]() }},
+		{": it comes back to itself", onServer(toolOf[struct{ T there }])},
+		{": it comes back to itself", onServer(out(back{}, nil))},
+	})
+	derived[struct{ T textual }](t, trial{`{"T":"a"}`, `{"T":"a"}`}) // its text methods read and write it
+	// With a schema by hand, what the method shows does not matter.
+	hand[struct{ S seconds }](`{"type":"object","properties":{"S":{"type":"integer"}}}`)(t, trial{`{"S":5}`, `{"S":5}`})
+	// Once the Server has served, it costs only the tool.
+	s := &Server{}
+	said := diagnostics(s)
+	toolOf[point](s)
+	inBubble(t, s, legacyPV, func(c *client) {
+		toolOf[struct{ S seconds }](s)
+		lines := c.ask(`1 call x {"x":1}`)
+		if got := lines[len(lines)-1]; !strings.Contains(got, "Unknown tool") {
+			t.Error(got)
+		}
+	})
+	if !strings.Contains(said.String(), `mcp: tool "x": the method JSONSchema of mcp.seconds returns the type "string", but its JSON is of type integer: give it UnmarshalJSON: it is left out of lists`) {
+		t.Errorf("reported %q", said)
+	}
+}
+
+// What the Go type makes of a text is checked by the listed schema too: a text that is valid must not hold what is not.
+func TestWhatWasConvertedIsChecked(t *testing.T) {
+	type file struct {
+		Path string `json:"path"`
+		Mode int    `json:"mode"`
+	}
+	hand[struct {
+		F *file   `json:"file"`
+		L []file  `json:"list"`
+		N float64 `json:"n"`
+		D int     `json:"d"`
+	}](`{"type":"object","properties":{"file":{"type":["object","string"],"properties":{"path":{"type":"string","enum":["a.txt"]}},"required":["path"]},
+		"list":{"type":"array","items":{"type":["object","string"],"properties":{"path":{"const":"b.txt"}}}},
+		"n":{"type":["number","string"]},"d":{"type":"string","maxLength":3}}}`)(t,
+		trial{`{"file":{"path":"/etc/passwd"}}`, `! file.path must be one of "a.txt", got "/etc/passwd"`},
+		trial{`{"file":"{\"path\":\"/etc/passwd\"}"}`, `! file.path must be one of "a.txt", got "/etc/passwd"`},
+		trial{`{"file":"{\"path\":\"a.txt\",\"mode\":\"5\"}"}`, `{"file":{"path":"a.txt","mode":5},"list":null,"n":0,"d":0}`},
+		trial{`{"file":"{\"mode\":5}"}`, "! file.path is required"},
+		trial{`{"list":["{\"path\":\"c.txt\"}"]}`, `! list[0].path must be one of "b.txt", got "c.txt"`},
+		trial{`{"list":"[\"{}\",{\"path\":\"b.txt\"}]"}`, `{"file":null,"list":[{"path":"","mode":0},{"path":"b.txt","mode":0}],"n":0,"d":0}`},
+		trial{`{"n":"4","d":"12"}`, `{"file":null,"list":null,"n":4,"d":12}`}, // a type that is only a text here stays one for the schema
+		trial{`{"d":"1234"}`, "! d must have a length of at most 3, got 4"})
+}
+
+// Values of an enum come once, and one that is not split as its author meant is reported.
+func TestEnumsAreReported(t *testing.T) {
+	if got := string(SchemaOf[struct {
+		A string `enum:"GET,POST,GET"`
+	}]()); !strings.Contains(got, `"enum":["GET","POST"]`) {
+		t.Error(got)
+	}
+	for schema, want := range map[string]string{
+		`{"type":"string","enum":["a","b","a"]}`:                      "enum has a value twice: some providers refuse that",
+		`{"type":"array","items":{"type":"string","enum":["a","a"]}}`: "enum has a value twice: some providers refuse that",
+		`{"type":"string","enum":["a|b"]}`:                            `enum has one value, "a|b": values are separated by commas`,
+		`{"type":"string","enum":["a b"]}`:                            `enum has one value, "a b": values are separated by commas`,
+		`{"type":"string","enum":["a","b c"]}`:                        "",
+		`{"type":"string","enum":["a"]}`:                              "",
+	} {
+		s := &Server{}
+		byHand[any](s, `{"type":"object","properties":{"v":`+schema+`}}`)
+		if got := reports(t, s); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: reported %q", schema, got)
+		}
+	}
+	s := &Server{}
+	toolOf[struct {
+		A string `enum:"low|high"`
+	}](s)
+	if got := reports(t, s); !strings.Contains(got, `In.A: enum has one value, "low|high": values are separated by commas`) {
+		t.Errorf("reported %q", got)
+	}
+}
+
+// A field that encoding/json cannot set is reported beside a schema by hand too.
+func TestUnsettableFieldBesideASchemaByHand(t *testing.T) {
+	s := &Server{}
+	byHand[struct {
+		A struct{ *unsettable }
+	}](s, openSchema)
+	if got := reports(t, s); !strings.Contains(got, "In.A.unsettable.N is left out, because encoding/json cannot set it") {
+		t.Errorf("reported %q", got)
+	}
+}
+
+type unsettable struct{ N int }
