@@ -2312,6 +2312,8 @@ func tagValue(tag reflect.StructTag, key, jsonType string) []byte {
 type schemaParser struct {
 	why       purpose
 	isDerived bool          // from the Go type, and not written by hand
+	root      []byte        // the whole
+	where     string        // names the tool and the schema
 	warnings  []string      // what is to be reported
 	nodes     []*schemaNode // those that were made; the nodes inside of one come before it
 }
@@ -2329,17 +2331,15 @@ type schemaNode struct {
 // error, which begins with the name of the schema, if a keyword has a value that JSON Schema does not allow: some clients and
 // providers refuse every tool then. Anything else that they refuse panics.
 func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *schema) (*schema, error) {
-	where += ": " + name
-	*raw = compactSchema(*raw, where)
-	c := checker{from: fromSchema, root: *raw}
-	c.readValue(*raw, *raw, schemaOfSchemas, &path{})
-	for _, text := range c.warnings {
-		p.warnings = append(p.warnings, where+": "+text)
-	}
+	p.where = where + ": " + name
+	p.root = compactSchema(*raw, p.where)
+	*raw = p.root
+	c := checker{from: fromSchema, parser: p}
+	c.readValue(p.root, p.root, schemaOfSchemas, &path{})
 	if err := c.err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s := p.parseNode(*raw, where, 1, typed)
+	s := p.parseNode(p.root, p.where, 1, typed)
 	for _, n := range p.nodes {
 		n.checkEnum()
 		n.readDefault()
@@ -2401,7 +2401,9 @@ func init() {
 // checkKeyword checks what the type of a keyword's value does not say.
 func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 	text, _ := unquote(raw)
-	switch hasInnerRoot := bytes.LastIndex(c.root, []byte(`"$id"`)) > len(`{"$id"`); keyword { // an $id may be the root of references
+	p := c.parser
+	hasInnerRoot := bytes.LastIndex(p.root, []byte(`"$id"`)) > len(`{"$id"`) // which may be the root of references
+	switch keyword {
 	case "type", "required":
 		names := []string{text} // if it is not a list
 		if raw[0] == '[' {
@@ -2420,13 +2422,13 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 		}
 	case "$ref":
 		if !strings.HasPrefix(text, "#") {
-			c.warnings = append(c.warnings, at.String()+" leads out of the schema: some clients cannot read it, and lose every tool")
-		} else if strings.HasPrefix(text, "#/") && !hasInnerRoot && !leadsSomewhere(c.root, text) {
+			p.warnings = append(p.warnings, p.where+": "+at.String()+" leads out of the schema: some clients cannot read it, and lose every tool")
+		} else if strings.HasPrefix(text, "#/") && !hasInnerRoot && !leadsSomewhere(p.root, text) {
 			c.addFault(errors.New("leads nowhere in this schema, got "+excerpt(raw)), at)
 		}
 	case "pattern":
 		if isForeignPattern(text) {
-			c.warnings = append(c.warnings, at.String()+" cannot be read by JavaScript: some clients lose every tool")
+			p.warnings = append(p.warnings, p.where+": "+at.String()+" cannot be read by JavaScript: some clients lose every tool")
 		}
 	}
 }
@@ -2770,10 +2772,7 @@ func (p *path) String() string {
 type checker struct {
 	from   origin
 	faults []string
-
-	// Of a schema:
-	root     []byte   // the whole
-	warnings []string // of what is valid, but hurts
+	parser *schemaParser // if the value is a schema
 }
 
 // maxFaults is how many faults the error of one call names. A call with many faults must not
@@ -2827,7 +2826,9 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 			val = appendString(nil, string(unquoteBytes(val)))
 		}
 	case typ == "number":
-		c.addFault(s.checkBounds("be", val, given), at)
+		if bound := s.beyond(val); bound != "" {
+			c.addFault(isBeyond("be", bound, given), at)
+		}
 		if s.jsonType == "integer" {
 			val = plainNumber(val)
 		}
@@ -2911,8 +2912,7 @@ func (c *checker) readElements(raw []byte, s *schema, outer *path) []byte {
 		n++
 		return c.readValue(elements.converted(given, c.from), given, elements, at), true
 	})
-	length := strconv.AppendInt(nil, int64(n), 10)
-	c.addFault(s.checkBounds("have a length of", length, length), outer)
+	c.checkLength(s, n, outer)
 	return raw
 }
 
@@ -3117,8 +3117,7 @@ func (c *checker) checkText(s *schema, raw, given []byte, at *path) {
 		return // without decoding the string, which may be long
 	}
 	text, _ := unquote(raw)
-	length := strconv.AppendInt(nil, int64(utf8.RuneCountInString(text)), 10)
-	c.addFault(s.checkBounds("have a length of", length, length), at)
+	c.checkLength(s, utf8.RuneCountInString(text), at)
 	if !isWellFormed(s.format, text) {
 		c.addFault(fmt.Errorf("must be of the format %s, as in %s, got %s", s.format, dateExamples[s.format], excerpt(given)), at)
 	}
@@ -3143,25 +3142,33 @@ func isWellFormed(format, s string) bool {
 	return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
 }
 
-// checkBounds checks the bounds of a number, or of the length of a string or a list. In the message, verb,
-// which is "be" or "have a length of", comes before the bound, and given, from which num was made, after it.
-func (s *schema) checkBounds(verb string, num, given []byte) error {
+// beyond returns "at least" or "at most" and the bound that a number, or the length of a string or a list, is beyond, or ""
+// if there is none.
+func (s *schema) beyond(num []byte) string {
 	low, high := s.bounds[0], s.bounds[1]
 	if low == nil && high == nil {
-		return nil
+		return ""
 	}
 	switch d := decimalOf(string(num)); {
 	case low != nil && d.isLess(low.decimal):
-		return outOfBounds(verb+" at least", low, given)
+		return "at least " + low.text
 	case high != nil && high.isLess(d):
-		return outOfBounds(verb+" at most", high, given)
+		return "at most " + high.text
 	}
-	return nil
+	return ""
 }
 
-// outOfBounds returns the error for a number that is beyond limit. The text must is "be at least", or similar.
-func outOfBounds(must string, limit *bound, given []byte) error {
-	return fmt.Errorf("must %s %s, got %s", must, limit.text, excerpt(given))
+// checkLength adds a fault for a string or a list that is too short or too long.
+func (c *checker) checkLength(s *schema, length int, at *path) {
+	num := strconv.AppendInt(nil, int64(length), 10)
+	if bound := s.beyond(num); bound != "" {
+		c.addFault(isBeyond("have a length of", bound, num), at)
+	}
+}
+
+// isBeyond returns the error for what is beyond a bound. Its text is "must", verb, the bound, and what was given.
+func isBeyond(verb, bound string, given []byte) error {
+	return fmt.Errorf("must %s %s, got %s", verb, bound, excerpt(given))
 }
 
 // A bound is a number in a schema: its value, and how it is written.
@@ -3188,8 +3195,11 @@ func decimalOf(num string) decimal {
 		exponent, _ = strconv.Atoi(mantissa[e+1:]) // the greatest or the least int if it is too large
 		mantissa = mantissa[:e]
 	}
-	_, fraction, _ := strings.Cut(mantissa, ".")
-	digits := strings.TrimLeft(strings.Replace(mantissa, ".", "", 1), "0")
+	digits, fraction, hasFraction := strings.Cut(mantissa, ".")
+	if hasFraction {
+		digits += fraction
+	}
+	digits = strings.TrimLeft(digits, "0")
 	point := len(digits) - len(fraction) + max(-1<<30, min(exponent, 1<<30))
 	digits = strings.TrimRight(digits, "0")
 	if digits == "" {
