@@ -7,7 +7,7 @@ package mcp
 //
 //	event                        cause the handler sees          its response               Serve returns
 //	notifications/cancelled      *CancelledError                 none                       continues
-//	initialize, again            *CancelledError                 none                       continues
+//	initialize, again            *CancelledError                 -32603                     continues
 //	EOF on r, or r is closed     ErrClosed, after CancelDelay    what the handler returns   nil
 //	r fails otherwise            that error, after CancelDelay   what the handler returns   that error
 //	w is a closed pipe           ErrClosed                       none can be written        nil
@@ -98,7 +98,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 	}
 }
 
-// removeLocked removes a request that must not be answered. If it waits for other requests, it never
+// removeLocked removes a request that its handler must not answer. If it waits for other requests, it never
 // runs, and the WaitGroup does not count it any more. The caller cancels the request afterwards. It must
 // hold c.mu, and have the turn to read, which the WaitGroup counts: so Serve does not return in between.
 func (c *session) removeLocked(r *request) {

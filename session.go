@@ -983,7 +983,7 @@ func (r *request) checkInitialize() *Error {
 func (r *request) initialize() (line []byte, run responder) {
 	c := r.session
 	if c.legacy.rev != 0 {
-		c.endLegacy()
+		c.endLegacy(r.key)
 	}
 	next := legacy{
 		rev:     r.rev,
@@ -1006,15 +1006,21 @@ func (r *request) initialize() (line []byte, run responder) {
 	return r.endResponse(c.appendOffer(b, next.offered), nil), nil
 }
 
-// endLegacy ends the legacy session, because initialize opens another one. Its requests are
-// removed and cancelled, its questions are withdrawn, and it is no longer notified of changes.
-func (c *session) endLegacy() {
+// endLegacy ends the legacy session, because an initialize with the key newKey opens another one. Its requests are
+// removed and cancelled, its questions are withdrawn, and it is no longer notified of changes. Its requests are also
+// answered, because another client may wait for them, and before the initialize is: later, the client could take a
+// response for that to a new request with the same id.
+func (c *session) endLegacy(newKey string) {
+	cause := &CancelledError{"initialize opened a new session"}
 	var cancelled []*request
 	c.mu.Lock()
 	for _, r := range c.requests {
 		if !r.rev.modern() {
 			cancelled = append(cancelled, r)
 			c.removeLocked(r)
+			if r.key != newKey { // otherwise this would be taken for the response to initialize
+				c.sendResponseLocked(r.errorResponse(coded(codeInternal, cause.Reason)), nil)
+			}
 		}
 	}
 	for id := range c.pending { // the modern era has none
@@ -1024,7 +1030,7 @@ func (c *session) endLegacy() {
 	c.mu.Unlock()
 	c.logf("initialize opens a new session: %d requests of the one before are cancelled", len(cancelled))
 	for _, r := range cancelled {
-		r.cancel(&CancelledError{"initialize opened a new session"})
+		r.cancel(cause)
 	}
 }
 
@@ -1505,10 +1511,10 @@ func (c *session) sendResponse(line []byte, r *request) {
 	c.mu.Unlock()
 }
 
-// sendResponseLocked queues a response; a nil line means that there is none. The
-// parameter r is nil if the response is an error that was found before the method was served, or
-// ends a stream. If the response is a list that lacks a change, a notification of the change follows: the client may have been notified
-// before, and would not ask again. The caller must hold c.mu.
+// sendResponseLocked queues a response; a nil line means that there is none. The parameter r is nil if the response
+// is an error that was found before the method was served, ends a stream, or is that of endLegacy. If the response is
+// a list that lacks a change, a notification of the change follows: the client may have been notified before, and
+// would not ask again. The caller must hold c.mu.
 func (c *session) sendResponseLocked(line []byte, r *request) {
 	if line == nil {
 		return

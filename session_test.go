@@ -664,17 +664,22 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
-// A second initialize ends all that belongs to the legacy session before it, without a response,
-// and nothing of the modern era.
+// A second initialize ends all that belongs to the legacy session before it, and nothing of the modern era. Each request
+// that it ends is answered before it is, unless both have one id.
 func TestSecondInitialize(t *testing.T) {
 	replaced := &CancelledError{"initialize opened a new session"}
 	again := func(c *client, id, version string, before ...string) {
 		c.t.Helper()
 		response := `"id":` + id + `,"result":{"protocolVersion":"` + version
-		if got := c.ask(id + " initialize " + version + ` {"roots":{}}`); len(got) != len(before)+1 || !strings.Contains(got[len(before)], response) || !slices.EqualFunc(got[:len(before)], before, func(a, b string) bool { return sameJSON(c.t, a, b) }) {
-			c.t.Errorf("got %q, want %q and %s", got, before, response)
+		got := c.ask(id + " initialize " + version + ` {"roots":{}}`)
+		if last := len(got) - 1; last < 0 || !strings.Contains(got[last], response) {
+			c.t.Errorf("got %q, want %s", got, response)
+		} else {
+			c.got = got[:last]
+			c.wantInAnyOrder(before...)
 		}
 	}
+	gone := func(id string) string { return id + "! -32603 initialize opened a new session" }
 	bubble(t, func(t *testing.T, s *stage) { // requests, also with the id of the initialize
 		c := serve(t, &s.Server)
 		s.AddPrompt(Prompt{Name: "p"}, func(ctx context.Context, _ map[string]string) ([]PromptMessage, error) {
@@ -689,7 +694,7 @@ func TestSecondInitialize(t *testing.T) {
 		c.send("0 call wait", "1 call deaf @1", "2+ call wait", listenLine)
 		c.ask(`3 prompts/get {"name":"p"}`)
 		c.ask(`4 x/wait {}`)
-		again(c, "0.0", "2025-11-25")
+		again(c, "0.0", "2025-11-25", gone("1"), gone("3"), gone("4"))
 		s.saw(t, replaced)
 		c.send("1 call wait")
 		for _, id := range []string{"0", "3", "4"} {
@@ -708,14 +713,43 @@ func TestSecondInitialize(t *testing.T) {
 		c := serve(t, &s.Server)
 		c.initialize("2025-06-18", "{}")
 		c.send("0 call deaf", "1 call hi", "2+ call hi", "3 call hi")
-		again(c, "1", "2025-06-18")
+		again(c, "1", "2025-06-18", gone("0"), gone("3"))
 		c.send("3 call wait")
 		c.want()
 		close(s.release) // the handler of the first session keeps its place until it returns
 		c.want("2+ said hi")
 		s.ran(t, "0", "2", "3")
-		again(c, `"x"`, "2025-06-18")
+		again(c, `"x"`, "2025-06-18", gone("3"))
 		s.saw(t, replaced, replaced)
+	})
+	bubble(t, func(t *testing.T, s *stage) { // a list that a handler makes, a batch, an id that is a text, and a cancelled request
+		c := serve(t, &s.Server)
+		listing := make(chan bool)
+		addEmpty(&s.Server, Tool{Name: "slow", Enabled: func(context.Context) bool { return <-listing }})
+		c.initialize("2025-03-26", "{}")
+		c.send("1 tools/list", `[{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","id":"2","method":"tools/list"}]`, "3 call wait")
+		addEmpty(&s.Server, Tool{Name: "late"}) // the list lacks it, but the error is no list
+		synctest.Wait()                         // the call has begun
+		c.send("cancel 3")
+		c.want(changed)
+		s.saw(t, stopped)
+		again(c, "9", "2025-11-25", gone("1"), gone("2"), gone(`"2"`))
+		close(listing)
+		c.want()
+	})
+	bubble(t, func(t *testing.T, s *stage) { // after EOF, while handlers may go on
+		s.CancelDelay = time.Second
+		c := serve(t, &s.Server)
+		c.initialize("2025-06-18", "{}")
+		c.send("1 call deaf")
+		c.want()
+		io.WriteString(c.in, written(`2 initialize 2025-06-18 {}`)) // and EOF before it has been accepted
+		c.in.Close()
+		if got := c.recv(); len(got) != 2 || !sameJSON(t, got[0], gone("1")) {
+			t.Errorf("got %q", got)
+		}
+		close(s.release)
+		s.saw(t, replaced)
 	})
 	for _, detached := range []bool{false, true} { // questions
 		var errs []error
@@ -729,7 +763,7 @@ func TestSecondInitialize(t *testing.T) {
 		})
 		inBubbleWith(t, s, "2025-06-18", `{"roots":{}}`, func(c *client) {
 			c.play("> 1 call ask", "< 1 roots/list {}")
-			again(c, "1", "2025-06-18", withdrawn(1))
+			again(c, `"1"`, "2025-06-18", gone("1"), withdrawn(1))
 			c.play("> 1 call ask", "< 2 roots/list {}")
 			c.send(`1 {"roots":[]}`) // late
 			c.want()
@@ -2938,7 +2972,10 @@ func TestMemoryIsReleased(t *testing.T) {
 				}
 			}
 			if end != "cancel" {
-				c.initialize(legacyPV, "{}")
+				if got := c.ask("1 initialize " + legacyPV + " {}"); len(got) != 200 {
+					t.Errorf("%d responses to initialize and 199 calls", len(got))
+				}
+				c.send("notifications/initialized")
 			}
 			c.want()
 			if kept := heap() - before; kept > 8*size {
