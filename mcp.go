@@ -353,8 +353,9 @@ type Tool struct {
 
 	// Enabled reports whether the tool exists for the client whose request is served under ctx;
 	// nil means that it exists for all. For other clients the tool is left out of lists, and
-	// calls to it fail as unknown. [RequestFrom] and the values of Serve's context are
-	// available from ctx. Enabled is called for each list and each call, concurrently. If a tool
+	// calls to it fail as unknown. A panic in Enabled hides the tool, and the first one is reported.
+	// [RequestFrom] and the values of Serve's context are available from ctx. Enabled is called for
+	// each list and, before Intercept, for each call, concurrently. If a tool
 	// has Enabled, listing tools counts as a call for [Server.MaxConcurrent], and lists of tools
 	// are not cached. When the result of Enabled changes, add the tool again: this always notifies the
 	// clients.
@@ -611,9 +612,6 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		encoded: s.encodeItem(where, t, cmp.Or(invalidIn, invalidOut, checkIcons(t.Icons))),
 		enabled: t.Enabled,
 		run: func(ctx context.Context, r *request) ([]byte, error) {
-			if t.Enabled != nil && !t.Enabled(ctx) {
-				return nil, r.unknownItem()
-			}
 			return call(ctx, r, in, typedOut)
 		},
 		output:      listedOut,
@@ -1042,6 +1040,8 @@ type item struct {
 	encoded []byte                     // as an element of a list; nil if it is left out of lists
 	place   *list.Element              // in itemList.inOrder
 	enabled func(context.Context) bool // Tool.Enabled
+
+	reportPanic sync.Once // of enabled
 
 	match func(uri string) (vars map[string]string, ok bool) // is called for templates
 	run   responder

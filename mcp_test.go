@@ -2727,7 +2727,7 @@ func TestCacheHints(t *testing.T) {
 }
 
 // A tool that is not shown is neither listed nor callable, and the list is not cached. Enabled may
-// call methods of the Server, because no lock is held. If it panics, its own request fails.
+// call methods of the Server, because no lock is held.
 func TestEnabled(t *testing.T) {
 	s := &Server{CacheTTL: time.Minute, CachePublic: true}
 	var seen []Request
@@ -2745,11 +2745,8 @@ func TestEnabled(t *testing.T) {
 		}
 		addEmpty(s, tool)
 	}
-	addEmpty(s, Tool{Name: "wrong", Enabled: func(context.Context) bool { panic("oh") }})
 	const withApps = `{"experimental":{"apps":{}}}`
 	inBubble(t, s, "", func(c *client) {
-		c.play("> 1+ tools/list", "< 1! -32603 Internal error")
-		s.RemoveTools("wrong")
 		got := c.ask("1+ tools/list") // is private and stale, because it differs between clients
 		if !strings.Contains(got[0], `"ttlMs":0,"cacheScope":"private"`) {
 			t.Errorf("got %s", got)
@@ -2775,6 +2772,47 @@ func TestEnabled(t *testing.T) {
 		c.initialize(legacyPV, withApps)
 		c.play("> 6 call t2 {}", "< 6 said")
 	})
+}
+
+// A panic in Enabled hides that tool alone, in lists and in calls, and is reported once for each tool, with its stack.
+func TestEnabledPanics(t *testing.T) {
+	for _, era := range eras {
+		s := &Server{MaxConcurrent: 1}
+		log := diagnostics(s)
+		calls, params := 0, ""
+		if era.plus != "" {
+			params = modernParams
+		}
+		addEmpty(s, Tool{Name: "a"})
+		addEmpty(s, Tool{Name: "user", Enabled: func(ctx context.Context) bool { return ctx.Value("user").(string) == "ann" }})
+		addEmpty(s, Tool{Name: "sometimes", Enabled: func(context.Context) bool {
+			if calls++; calls%2 == 1 {
+				panic(nil)
+			}
+			return true
+		}})
+		inBubble(t, s, era.version, func(c *client) {
+			for range 3 {
+				c.list("tools/list", "tools", params)
+				c.play("> 2"+era.plus+" call user", "< 2! -32602 Unknown tool: user (there is a)")
+			}
+			if names := c.list("tools/list", "tools", params); names != "asometimes" {
+				t.Errorf("listed %q", names)
+			}
+			calls = 0
+			c.play("> 2"+era.plus+" call sometimes", "< 2! -32602 Unknown tool: sometimes (there is a)")
+			c.play("> 2"+era.plus+" call sometimes", "< 2"+era.plus+" said")
+		})
+		text := log.String()
+		for _, want := range []string{`mcp: tool "user": Enabled panicked: interface conversion`, `mcp: tool "sometimes": Enabled panicked: panic called with nil`, "mcp_test.go:"} {
+			if strings.Count(text, want) < 1 {
+				t.Errorf("%s: no %q in %s", era.name, want, text)
+			}
+		}
+		if n := strings.Count(text, "Enabled panicked"); n != 2 {
+			t.Errorf("%s: reported %d times: %s", era.name, n, text)
+		}
+	}
 }
 
 // A list that lacks a change is followed by a notification of the change, in legacy sessions and

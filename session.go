@@ -160,7 +160,7 @@ type request struct {
 	level               int // of log messages, in the modern era: an index of logLevels, or their number
 
 	name    string            // of the tool or prompt, or the URI of the resource
-	item    *item             // nil if the method calls none
+	item    *item             // nil if the method calls none, if there is none, and until the handler runs
 	vars    map[string]string // the variables of a resource template
 	changes int               // of the list in the response
 	run     responder
@@ -776,9 +776,9 @@ var services = map[string]*service{
 	"resources/list":           {kind: resources, isList: true, serve: (*request).listItems},
 	"resources/templates/list": {kind: templates, isList: true, serve: (*request).listItems},
 
-	"tools/call":          {kind: tools, nameMember: "name", serve: (*request).lookUp},
-	"prompts/get":         {kind: prompts, nameMember: "name", serve: (*request).lookUp},
-	"resources/read":      {kind: resources, nameMember: "uri", serve: (*request).lookUp},
+	"tools/call":          {kind: tools, nameMember: "name", serve: (*request).callItem},
+	"prompts/get":         {kind: prompts, nameMember: "name", serve: (*request).callItem},
+	"resources/read":      {kind: resources, nameMember: "uri", serve: (*request).callItem},
 	"completion/complete": {kind: completions, serve: (*request).complete},
 
 	"logging/setLevel":      {until: newestLegacy, kind: logging, serve: (*request).setLevel},
@@ -1053,7 +1053,7 @@ func (r *request) listItems() (line []byte, run responder) {
 	}
 	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil }) {
 		return nil, func(ctx context.Context, _ *request) ([]byte, error) {
-			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.enabled != nil && !it.enabled(ctx) })
+			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return !r.session.srv.isEnabled(ctx, it) })
 			return r.listResponse(seen, false), nil // another client may see others, so it must not be cached
 		}
 	}
@@ -1080,13 +1080,25 @@ func (r *request) listResponse(items []*item, mayCache bool) []byte {
 	return r.endResponse(r.appendCaching(closeWith(b, `],`), mayCache), nil)
 }
 
-// lookUp finds the item that a request names. The item's handler answers the request.
-func (r *request) lookUp() (line []byte, run responder) {
-	r.item, r.vars = r.session.srv.findItem(r.service.kind, r.name)
-	if r.item != nil {
-		return nil, r.item.run
+// isEnabled reports whether the item exists for the client whose request has ctx. A panic in Tool.Enabled hides the
+// tool, and the first one is reported.
+func (s *Server) isEnabled(ctx context.Context, it *item) (isEnabled bool) {
+	defer func() {
+		if why := recover(); why != nil {
+			it.reportPanic.Do(func() { s.report("mcp: tool %q: Enabled panicked: %v\n%s", it.name, why, debug.Stack()) })
+		}
+	}()
+	return it.enabled == nil || it.enabled(ctx)
+}
+
+// callItem calls the handler of the item that a request names. runHandler has looked it up.
+func (*request) callItem() (line []byte, run responder) {
+	return nil, func(ctx context.Context, r *request) ([]byte, error) {
+		if r.item == nil {
+			return nil, r.unknownItem()
+		}
+		return r.item.run(ctx, r)
 	}
-	return nil, func(context.Context, *request) ([]byte, error) { return nil, r.unknownItem() }
 }
 
 // unknownItem is the error for a tool, prompt or resource that does not exist for the client. For a resource
@@ -1369,15 +1381,21 @@ func (c *session) handleRequest(r *request) {
 	returned = true
 }
 
-// runHandler calls the handler of r and returns the response, or nil if there is
-// none. If the client has sent invalid answers to questions, it returns an error
-// response and does not call the handler.
+// runHandler looks up the item that r names, calls the handler of r and returns the response, or nil if there is
+// none. If the client has sent invalid answers to questions, it returns an error response and does not call the
+// handler.
 func (c *session) runHandler(r *request) []byte {
 	c.mu.Lock()
 	isCancelled := c.requests[r.key] != r
 	c.mu.Unlock()
 	if isCancelled {
 		return nil
+	}
+	if r.service.nameMember != "" { // before Intercept: a tool that is hidden from the client does not exist
+		it, vars := c.srv.findItem(r.service.kind, r.name)
+		if it != nil && c.srv.isEnabled(r.ctx, it) {
+			r.item, r.vars = it, vars
+		}
 	}
 	if r.item != nil && r.rev.modern() && (r.state != nil || r.inputResponses != nil) {
 		if err := r.takeAnswers(); err != nil {
@@ -1774,6 +1792,9 @@ func (r *request) outcome(line []byte, err error) []byte {
 		// The cause says more. Only its text is sent, because an *Error that ended ctx is not meant for the host.
 		err = errors.New(context.Cause(r.ctx).Error())
 	}
+	if r.service.kind == resources && errors.Is(err, fs.ErrNotExist) {
+		err = r.unknownItem()
+	}
 	// Older revisions have no code for a capability that the client lacks, so that is a failure like any other.
 	var fault *Error
 	if errors.As(err, &fault) && (fault.Code != codeCapability || r.rev.modern()) {
@@ -1842,9 +1863,6 @@ func (r *request) promptResponse(messages []PromptMessage, err error, descriptio
 // the list, so an empty URI becomes the one that was read, and an empty type that of
 // the Resource.
 func (r *request) readResponse(contents []ResourceContents, err error, mimeType string) ([]byte, error) {
-	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrInputRequired) {
-		err = r.unknownItem()
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -4089,6 +4089,96 @@ func TestInterceptSeesEachCall(t *testing.T) {
 	}
 }
 
+// A tool that Enabled hides is like one that does not exist, whatever Intercept does, and Enabled is called once for a
+// call, before Intercept.
+func TestInterceptDoesNotTellHiddenTools(t *testing.T) {
+	for name, intercept := range map[string]func(ctx context.Context, next func(context.Context) error) error{
+		"the error of next": func(ctx context.Context, next func(context.Context) error) error { return next(ctx) },
+		"its own error":     func(context.Context, func(context.Context) error) error { return errors.New("no") },
+		"a panic":           func(context.Context, func(context.Context) error) error { panic("no") },
+		"a question": func(ctx context.Context, _ func(context.Context) error) error {
+			return Confirm(ctx, "Sure?")
+		},
+		"a context": func(ctx context.Context, next func(context.Context) error) error {
+			return next(context.WithValue(ctx, oddKey{}, "shown"))
+		},
+	} {
+		for _, era := range eras {
+			enabled := 0
+			s := interceptor(intercept)
+			addEmpty(s, Tool{Name: "seen", Enabled: func(ctx context.Context) bool { enabled++; return ctx.Value(oddKey{}) != nil }})
+			addEmpty(s, Tool{Name: "once", Enabled: func(context.Context) bool { enabled++; return enabled == 1 }})
+			inBubble(t, s, era.version, func(c *client) {
+				for _, call := range []string{`tools/call {"name":%q}`, `tools/call {"name":%q,"requestState":"x"}`, `tools/call {"name":%q,"arguments":5}`} {
+					got := []string{}
+					for _, tool := range []string{"none", "hidden", "seen"} {
+						line := strings.Join(c.ask("1"+era.plus+" "+fmt.Sprintf(call, tool)), "")
+						got = append(got, strings.ReplaceAll(line, tool, "T"))
+					}
+					if got[0] != got[1] || got[0] != got[2] {
+						t.Errorf("%s, %s, %s: an unknown tool, and two that are hidden: %q", name, era.name, call, got)
+					}
+				}
+				if enabled != 3 {
+					t.Errorf("%s: Enabled was called %d times for 3 calls", name, enabled)
+				}
+				enabled = 0
+				if got := c.ask("1" + era.plus + " call once"); enabled != 1 || strings.Contains(got[0], "Unknown") {
+					t.Errorf("%s: Enabled was called %d times, and the response is %s", name, enabled, got)
+				}
+			})
+		}
+	}
+}
+
+type oddKey struct{}
+
+// next returns the error of a ReadFunc as it is, and what Intercept returns is treated as if the ReadFunc had returned it.
+func TestInterceptAndFilesThatDoNotExist(t *testing.T) {
+	missing := fmt.Errorf("read: %w", &fs.PathError{Op: "open", Path: "/etc/secret", Err: fs.ErrNotExist})
+	var seen error
+	var returned error
+	s := interceptor(func(ctx context.Context, next func(context.Context) error) error {
+		seen = next(ctx)
+		return cmp.Or(returned, seen)
+	})
+	read := func(_ context.Context, uri string, _ map[string]string) ([]ResourceContents, error) {
+		if strings.HasSuffix(uri, "missing") {
+			return nil, missing
+		}
+		return []ResourceContents{{Text: "T"}}, nil
+	}
+	s.AddResource(Resource{URI: "x:missing", Name: "m"}, read)
+	s.AddResource(Resource{URI: "y:{name}", Name: "y"}, read)
+	s.AddPrompt(Prompt{Name: "p"}, func(context.Context, map[string]string) ([]PromptMessage, error) { return nil, missing })
+	for _, era := range eras {
+		gone := func(uri string) string {
+			return "1! " + map[string]string{"legacy": "-32002", "modern": "-32602"}[era.name] + ` Resource not found {"uri":"` + uri + `"}`
+		}
+		for _, test := range []struct {
+			request  string
+			returned error
+			want     string
+			seen     error
+		}{
+			{`resources/read {"uri":"x:missing"}`, nil, gone("x:missing"), missing},
+			{`resources/read {"uri":"y:missing"}`, nil, gone("y:missing"), missing},
+			{`resources/read {"uri":"y:there"}`, fs.ErrNotExist, gone("y:there"), nil},
+			{`resources/read {"uri":"y:there"}`, errors.Join(errors.New("x"), missing), gone("y:there"), nil},
+			{`resources/read {"uri":"x:missing"}`, fs.ErrExist, "1! -32603 file already exists", missing},
+			{`resources/read {"uri":"x:missing"}`, &Error{Code: 7, Message: "no"}, "1! 7 no", missing},
+			{`prompts/get {"name":"p"}`, nil, "1! -32603 " + missing.Error(), missing},
+			{`call ask`, fs.ErrNotExist, "1" + era.plus + " failed file does not exist", nil},
+		} {
+			returned = test.returned
+			inBubble(t, s, era.version, func(c *client) { c.play("> 1"+era.plus+" "+test.request, "< "+test.want) })
+			if seen != test.seen {
+				t.Errorf("%s: next returned %v, want %v", test.request, seen, test.seen)
+			}
+		}
+	}
+}
+
 // What Intercept does with next decides what is sent.
 func TestInterceptDecides(t *testing.T) {
 	type handler = func(context.Context) error
