@@ -1759,36 +1759,29 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 }
 
 // outcome returns the response to r after its handler has returned line or err. A handler that has asked questions
-// must return ErrInputRequired, and not joined with an *Error. The first row that fits applies:
+// must return ErrInputRequired, and not beside an *Error. The first row that fits applies:
 //
-//	it has asked  it returned                      the response
-//	yes           ErrInputRequired, no *Error      the questions; also if r has ended, for the client may still read
-//	yes           an *Error                        the *Error, which an answer would not change; a hint is reported
-//	yes           anything else                    a failure with the text of err, if any, and the hint
-//	              a line                           the line
-//	              an *Error                        the *Error
-//	              any other error                  a failure with its text
-//
-// The hint is for the handler's author. If r has ended, the second and third row do not apply.
+//	it has asked, and returned ErrInputRequired but no *Error  the questions; also if r has ended, for the client may read on
+//	it has asked, and r has not ended                          what the last two rows say, of err with a hint for its author
+//	it has returned a line                                     the line
+//	it has returned an *Error, or joined it with others        the *Error, as an error response
+//	it has returned any other error                            a failure with the text of the error
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	asked := r.rounds
 	r.session.mu.Unlock()
-	hasAsked, isRequired := len(asked.questions) > 0, errors.Is(err, ErrInputRequired)
+	hasAsked := len(asked.questions) > 0
 	switch {
-	case hasAsked && isRequired && !errors.As(err, new(*Error)):
+	case hasAsked && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error)):
 		return r.inputRequired(asked)
 	case hasAsked && r.ctx.Err() == nil:
-		hint := "the handler dropped the error of " + askFunctions[asked.questions[0].method] +
-			", so the question was not sent: return that error, or wrap it with %w"
-		if isRequired {
-			hint = "the handler returned an *Error beside ErrInputRequired, so the question was not sent: return only one of them"
-		}
+		hint := "the question was not sent: the handler must return the error of " + askFunctions[asked.questions[0].method] +
+			", or wrap it with %w, and return no *Error beside it"
 		r.session.logf("%v: %s", r, hint)
 		err = errors.Join(err, errors.New(hint))
 	case line != nil:
 		return line
-	case err == r.ctx.Err():
+	case err == r.ctx.Err(): // neither is nil, because line is
 		// The cause says more. Only its text is sent, because an *Error that ended ctx is not meant for the host.
 		err = errors.New(context.Cause(r.ctx).Error())
 	}
