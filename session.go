@@ -453,12 +453,8 @@ func (t *turn) pass() {
 
 // ---- read ----
 
-// readLines reads and accepts messages. It runs on the goroutine that has the turn to read. When it
-// returns, the WaitGroup counts the turn only if another goroutine has it:
-//
-//	the turn has passed                       it is still counted
-//	r has ended, or the writer was stopped    readLines calls Done
-//	the session has ended during a Read       readInput has called Done, before the Read
+// readLines reads and accepts messages. It runs on the goroutine that has the turn to read, and returns when another
+// goroutine has the turn, or when nothing more will be accepted.
 //
 // The responses to requests that this goroutine serves are not written one by one.
 // They are written together before it waits for input, or before the next line if a
@@ -468,10 +464,9 @@ func (t *turn) pass() {
 func (c *session) readLines() {
 	defer c.out.flush() // if the turn has passed on, also after a handler has called runtime.Goexit
 	began := time.Now()
-	for !c.out.isStopped() {
+	for hasTurn := true; hasTurn; {
 		c.waitForRoom()
-		m, err := c.nextMessage()
-		hasTurn := true
+		m := c.nextMessage()
 		switch {
 		case m != nil:
 			if time.Since(began) > maxInline { // queued responses have waited long enough
@@ -483,23 +478,11 @@ func (c *session) readLines() {
 			}
 		case c.out.needsWriter(): // before a Read that may block, and before the end
 			hasTurn = c.turn.lend(0, c.out.flush)
-		case err != nil:
-			c.endInput(err)
-			c.wg.Done()
-			return
 		default:
-			isCounted := c.readInput()
-			if !isCounted { // the session has ended
-				c.discardInput()
-				return
-			}
+			hasTurn = c.readInput()
 			began = time.Now()
 		}
-		if !hasTurn {
-			return
-		}
 	}
-	c.wg.Done()
 }
 
 // outputBound is how many bytes of output may be unsent before no further line is accepted, and how
@@ -531,11 +514,14 @@ func (c *session) waitForRoom() {
 	}
 }
 
-// nextMessage returns the next line, or the next message of a line that holds several.
-// Otherwise it returns what lineReader.nextLine returns.
-func (c *session) nextMessage() ([]byte, error) {
+// nextMessage returns the next line, or the next message of a line that holds several. It returns nil if there is none,
+// or if the writer was stopped, because nothing can be answered then.
+func (c *session) nextMessage() []byte {
 	c.inBatch = c.batch != nil
-	if !c.inBatch {
+	switch {
+	case c.out.isStopped():
+		return nil
+	case !c.inBatch:
 		return c.in.nextLine()
 	}
 	end := scan(c.batch, 0)
@@ -545,41 +531,43 @@ func (c *session) nextMessage() ([]byte, error) {
 	} else {
 		c.batch = nil
 	}
-	return m, nil
+	return m
 }
 
-// readInput reads once, when no line is left, and reports whether the reader may go on. The Read may block for as
-// long as the client is silent, so the WaitGroup does not count the reader meanwhile, and waitForEnd does not wait
-// for it. If the session has ended meanwhile, the reader is not counted again, and must only discard.
+// readInput reads once, when no message is left, and reports whether the caller still has the turn to read. A Read may
+// block for as long as the client is silent, so the WaitGroup does not count the turn meanwhile, and waitForEnd does
+// not wait for it. If nothing more will be accepted, the turn ends, and is not counted again:
+//
+//	r has ended                 readInput returns at once
+//	the writer was stopped      the same
+//	the session has ended       what comes is discarded until one of these: a client that blocks in a write must be able
+//	                            to read the last responses
 //
 // A WaitGroup must not rise from zero while a goroutine waits for it. It could rise only here, because all else that
-// is counted begins while the reader is counted. It does not, because waitForEnd does these steps in this order:
+// is counted begins while the turn is counted. It does not, because waitForEnd does these steps in this order:
 //
 //	open ends           a reader that looks from now on is not counted again
 //	mu is acquired      in endConversation: a reader that looked before this has been counted
 //	Wait begins
-//
-// No message is lost that must be accepted: if r has ended the session, readInput is not called any more, and if ctx
-// or w has, what comes later is discarded.
-func (c *session) readInput() (isCounted bool) {
+func (c *session) readInput() (hasTurn bool) {
+	if c.in.err != nil {
+		c.endInput(c.in.err)
+	}
 	c.wg.Done()
-	c.in.readMore()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open.Err() != nil {
-		return false
-	}
-	c.wg.Add(1)
-	return true
-}
-
-// discardInput reads on after the end of the session, until r ends or the writer was stopped: a client that blocks in
-// a write must be able to read the last responses.
-func (c *session) discardInput() {
 	for c.in.err == nil && !c.out.isStopped() {
-		c.in.next(c.in.buf.Len())
 		c.in.readMore()
+		c.mu.Lock()
+		hasTurn = c.open.Err() == nil
+		if hasTurn {
+			c.wg.Add(1)
+		}
+		c.mu.Unlock()
+		if hasTurn {
+			return true
+		}
+		c.in.next(c.in.buf.Len())
 	}
+	return false
 }
 
 // ---- accept ----
@@ -719,10 +707,7 @@ func (c *session) startNotifications() {
 // acceptResponse accepts the client's response to one of our requests.
 func (c *session) acceptResponse(e *envelope) {
 	dropNulls(&e.err)
-	id, isText := unquote(e.id) // some clients write "1" for 1, and the official SDKs accept it
-	if !isText {
-		id = string(plainNumber(e.id)) // some clients write 1.0
-	}
+	id := strings.TrimPrefix(idKey(e.id), `"`) // some clients write "1" for 1, and the official SDKs accept it
 	c.mu.Lock()
 	call := c.pending[id]
 	delete(c.pending, id)
@@ -2197,8 +2182,8 @@ func (c *session) printReports(printed chan<- struct{}) {
 // made anew for each of them.
 const minRead, keepBuffer = 4 << 10, 4 << 20
 
-// A lineReader splits its input into lines. It returns each line once, in order, and
-// then the error of r. The goroutine that has the turn to read calls its methods. Meanwhile
+// A lineReader splits its input into lines. It returns each line once, in order. When r has ended and nextLine
+// returns nil, all lines have been returned. The goroutine that has the turn to read calls its methods. Meanwhile
 // one other goroutine may be reading ahead, into memory of its own.
 //
 // One buffer is read into again and again, and each line is copied out of it. So a request
@@ -2220,11 +2205,10 @@ type readResult struct {
 	err  error
 }
 
-// nextLine returns the next line without its newline, or nil if there is no whole
-// line. If r has ended, what follows the last newline is a line too. When all lines
-// have been returned, err is the error of r. nextLine returns a prefix of a line that is longer
-// than limit, itself longer than limit, and skips the rest.
-func (l *lineReader) nextLine() (line []byte, err error) {
+// nextLine returns the next line without its newline, or nil if there is no whole line. If r has ended, what follows the
+// last newline is a line too. nextLine returns a prefix of a line that is longer than limit, itself longer than limit,
+// and skips the rest.
+func (l *lineReader) nextLine() []byte {
 	if l.skipping {
 		_, rest, ended := bytes.Cut(l.buf.Bytes(), []byte("\n")) // without a newline, nothing is left
 		l.skipping = !ended
@@ -2233,16 +2217,14 @@ func (l *lineReader) nextLine() (line []byte, err error) {
 	n := bytes.IndexByte(l.buf.Bytes()[l.searched:], '\n')
 	switch {
 	case n >= 0:
-		return bytes.Clone(bytes.TrimSuffix(l.next(l.searched+n+1), []byte("\n"))), nil
-	case l.err != nil && l.buf.Len() == 0:
-		return nil, l.err
-	case l.err == nil && l.buf.Len() <= l.limit:
+		return bytes.Clone(bytes.TrimSuffix(l.next(l.searched+n+1), []byte("\n")))
+	case l.buf.Len() == 0 || l.err == nil && l.buf.Len() <= l.limit:
 		l.searched = l.buf.Len()
-		return nil, nil
+		return nil
 	}
 	// This is the last line, or the beginning of a line that is too long.
 	l.skipping = l.buf.Len() > l.limit
-	return bytes.Clone(l.next(l.buf.Len())), nil
+	return bytes.Clone(l.next(l.buf.Len()))
 }
 
 // next removes n bytes from buf. They are valid until the next Read.
