@@ -325,7 +325,7 @@ var stdioTaken atomic.Bool
 // and os.Stdin while ServeStdio runs, nor use them on another goroutine while it starts or returns.
 //
 // Some effects remain after ServeStdio. SIGPIPE, which a closed stdout raises, is caught. If
-// no signal has ended the session, Server.Signals have no effect for another second, because
+// neither a signal nor ctx has ended the session, Server.Signals have no effect for another second, because
 // some hosts close stdin and send SIGTERM at the same time, and main must be able to
 // finish.
 //
@@ -446,13 +446,11 @@ func (t *tracer) Write(b []byte) (int, error) {
 }
 
 // endOnSignal returns a context that ends with parent or with the first signal, and then has a cause that
-// names the signal since Go 1.26. The caller must call stop when the session has ended. The effect of a
-// signal:
+// names the signal since Go 1.26. The caller must call stop when the session has ended. The effect of a signal:
 //
-//	before ctx has ended                it ends ctx
-//	after a signal that has ended ctx   none for a second, also after stop; then its default
-//	after parent has ended              none, until a second after stop; then its default
-//	after stop, if ctx has not ended    the same
+//	before ctx has ended and stop was called        it ends ctx
+//	in the second after the first of these events   none
+//	later                                           its default
 //
 // Hosts, launchers and terminals send pairs of signals within this second, and mean one end.
 func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context, stop func()) {
@@ -468,10 +466,6 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	// Until release is called, signals are caught. The first of them ends ctx, and the others have no effect.
 	ctx, release := signal.NotifyContext(parent, which...)
 	releaseLater := func() { time.AfterFunc(time.Second, release) }
-	context.AfterFunc(ctx, func() {
-		if parent.Err() == nil { // so a signal has ended ctx, perhaps while main finishes
-			releaseLater()
-		}
-	})
+	context.AfterFunc(ctx, releaseLater)
 	return ctx, releaseLater
 }

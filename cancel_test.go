@@ -1464,6 +1464,15 @@ func TestProcessSignals(t *testing.T) {
 		p.send("1 call stop")
 		p.wait("exit status 0")
 	})
+	t.Run("after ctx has ended, while a handler does not return", func(t *testing.T) {
+		p := newProc(t).open()
+		p.send("1 call hang")
+		p.arrived(1)
+		p.send("2 call stop")
+		p.next(2)
+		p.kill(term)
+		p.wait("signal: terminated")
+	})
 }
 
 // ---- the process's stdin, stdout and stderr ----
