@@ -22,21 +22,21 @@ package mcp
 // long), or waits for the client, the turn passes to a new goroutine. So input is
 // read whatever a handler does, and no goroutine waits for the turn.
 //
-// These are all goroutines of a session, except those of timers and contexts, which never block. Serve waits for
-// each of them, unless it is in a call that cannot be interrupted:
+// These are all goroutines of a session, except those of timers and contexts, which never block. wg and out are
+// fields of session, and the other names on the right are variables of Serve, waitForEnd and endWork.
 //
-//	started as             it does                                           Serve waits for it by
-//	readLines              reads and serves; runs a handler if it is alone   session.wg, but not during a Read
-//	startRequest's func    runs any other handler                            session.wg
-//	these two, afterwards  write what is queued                              lineWriter.finish
-//	lineWriter.writeAll    writes for a goroutine that must not block        lineWriter.finish
-//	lineReader.readAhead   one Read, while too much output is unsent         nothing; the next reader takes its result
-//	printReports           writes to ErrorLog                                printed, within WaitDelay
-//	waitForEnd's func      waits for session.wg                              idle, within WaitDelay
-//	endWork's func         cancels the handlers                              ended, within WaitDelay
+//	goroutine              what it does                                  Serve waits for it by
+//	readLines              reads; runs a handler if no other runs        wg, except during a Read
+//	startRequest's func    runs any other handler                        wg
+//	both, before they end  write what is queued                          out.finish
+//	lineWriter.writeAll    writes for a goroutine that must not block    out.finish
+//	waitForEnd's func      waits for wg                                  idle
+//	endWork's func         cancels the handlers                          ended
+//	printReports           writes to ErrorLog                            printed
+//	lineReader.readAhead   one Read, while too much output is unsent     nothing
 //
-// Serve may return while these still run: a Read that cannot be interrupted, a write to
-// ErrorLog that takes longer than WaitDelay, and, after an ErrWaitDelay, the handlers, the
+// Each wait ends when WaitDelay has passed, or a moment later. So Serve may return while these still run: a Read that
+// cannot be interrupted, a write to ErrorLog that takes longer, and, after an ErrWaitDelay, the handlers, the
 // goroutines that cancel them and wait for them, and the Write that did not end in time.
 //
 // No lock is held during a Read, a Write or a handler. A goroutine that needs
@@ -496,8 +496,8 @@ const outputBound = 16 << 20
 // because requests must still be answered.
 func (c *session) waitForRoom() {
 	for c.ctx.Err() == nil {
-		changed := c.out.unwritten(c.out.position() - outputBound) // the last outputBound bytes may be unsent
-		if changed == nil {
+		changed := c.out.unwritten(c.out.position() - outputBound)
+		if changed == nil { // at most the last outputBound bytes are unsent
 			return
 		}
 		c.out.start()
@@ -744,9 +744,11 @@ type service struct {
 	serve func(r *request) (line []byte, run responder)
 }
 
-// A responder runs a handler with ctx, and returns the response to r, as a line, or the error with
-// which r fails. At least one of them is not nil. A Result with IsError is both: a line to send, and an error for
-// Server.Intercept.
+// A responder runs a handler with ctx, and returns what to send for r, and what Server.Intercept sees:
+//
+//	line, nil   the response
+//	nil, err    outcome makes the response of err
+//	line, err   the response is a Result with IsError, and err has its text
 type responder func(ctx context.Context, r *request) (line []byte, err error)
 
 // services holds the methods of the protocol: those that open a conversation, lists,
@@ -2274,25 +2276,29 @@ func (l *lineReader) add(more readResult) {
 
 // ---- the lines to write ----
 
-// A lineWriter is a queue of lines, which one goroutine at a time writes. Senders append whole
-// lines and never block. A sender that finds no goroutine writing becomes the writer:
-// it writes, many lines at once, until the queue is empty. There is no goroutine
-// that only writes, because it would have to be woken for each response. A position
-// counts the bytes that were ever queued, so a sender can later ask whether its line
-// was written. Lines are written whole, in order, and by one goroutine at a time.
-// After finish no Write begins, but one may still be in progress.
+// A lineWriter is a queue of lines, which one goroutine at a time writes: whole, in order, and many at once. Senders
+// append whole lines and never block. A position counts the bytes that were ever queued, so a sender can later ask
+// whether its line was written. After finish no Write begins, but one may still be in progress.
 //
-// There is one rule for who writes what is queued. A goroutine that reads or handles requests calls flush
-// before it waits for input, and before it ends. So the functions that these goroutines run only queue their
-// responses. A function that queues a line for a handler, or on any other goroutine, calls start afterwards,
-// which does not block.
+// There is no goroutine that only writes, because it would have to be woken for each response. There is one rule for
+// who writes what is queued:
+//
+//	goroutines that read or handle requests   call flush before they wait for input, and before they end; what they
+//	                                          run for a response only queues it
+//	any other, and a handler that queues      call start at once, which does not block
+//
+// A response needs no new memory, because a buffer is used again and again:
+//
+//	takeBuffer   spare becomes the line, which its caller builds
+//	enqueue      the line becomes buf if that is empty; otherwise it is copied, and becomes spare
+//	writeAll     buf is written, and becomes spare
 type lineWriter struct {
 	w       io.Writer
 	onError func(error) // is called with an error of w
 
 	mu      sync.Mutex // guards the fields below; not held during a Write
 	buf     []byte     // the queue: whole lines; nil if it is empty
-	spare   []byte     // an empty buffer for the next line, of a line that was copied or written; nil if there is none
+	spare   []byte     // an empty buffer for the next line; nil if there is none
 	added   int64      // bytes that were ever queued
 	written int64      // of these, bytes that were written, or lost to an error
 	writing bool       // a goroutine is the writer
@@ -2302,9 +2308,8 @@ type lineWriter struct {
 	changed chan struct{} // is closed after a Write, and when the writer stops; nil if no goroutine waits
 }
 
-// takeBuffer returns an empty buffer to build a line in. It is that of an earlier line if one is free, so that a
-// response needs no new memory. If the line is not queued soon, the caller must keep a copy instead, because the
-// buffer may be large.
+// takeBuffer returns an empty buffer to build a line in. If the line is not queued soon, the caller must keep a copy
+// instead, because the buffer may be large.
 func (w *lineWriter) takeBuffer() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
