@@ -171,17 +171,17 @@ func (c *session) cancelHandlers(cause error) {
 	}
 	c.mu.Unlock()
 	for _, r := range waiting {
-		c.respond(r, r.errorResponse(r.notStarted()))
+		c.respond(r, r.errorResponse(c.endError()))
 		c.wg.Done()
 	}
 	c.out.start()
 }
 
-// notStarted is the error for a request that was not started before ctx ended.
-func (r *request) notStarted() *Error { return coded(codeInternal, r.session.cause().Error()) }
-
-// cause returns why the session has ended. If ctx ends first, open, which is below it, has no cause for a moment.
-func (c *session) cause() error { return cmp.Or(context.Cause(c.open), context.Cause(c.ctx)) }
+// endError is the error for a request that comes after the end of the session, or that was not started before ctx
+// ended. If ctx ends first, open, which is below it, has no cause for a moment.
+func (c *session) endError() *Error {
+	return coded(codeInternal, cmp.Or(context.Cause(c.open), context.Cause(c.ctx)).Error())
+}
 
 // waitForEnd blocks until Serve may return, and returns its error. It waits for the end of the input or of
 // ctx, and up to CancelDelay for the handlers. It then ends the work by the deadline, or up to graceTime later, and

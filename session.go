@@ -799,7 +799,7 @@ func (c *session) acceptRequest(e *envelope) (inline *request) {
 		// The id is sent as null, even if the first request has been answered meanwhile: its response has this id.
 		c.refuseMessage(nil, invalid("id "+oneLine(string(e.id))+" is in use"))
 	case c.ctx.Err() != nil:
-		c.refuseMessage(e.id, coded(codeInternal, c.cause().Error()))
+		c.refuseMessage(e.id, c.endError())
 	case err != nil:
 		c.sendResponse(r.errorResponse(err), nil)
 	default:
@@ -1216,7 +1216,7 @@ func (r *request) listen() (line []byte, run responder) {
 	switch {
 	case refusal != nil:
 	case c.open.Err() != nil:
-		refusal = coded(codeInternal, context.Cause(c.open).Error())
+		refusal = c.endError()
 	case len(r.id) > maxRepeated || len(c.streams) >= maxStreams || c.watchedLocked()+len(st.watched) > maxWatched:
 		refusal = errTooMany
 	default:
@@ -1301,28 +1301,26 @@ func (st *stream) watchURI(uri string, watched int) (isWatched bool) {
 //	other handlers run            r is started on a new goroutine
 //	no other handler runs         r is returned, and the caller must handle it
 //
-// If ctx has ended, the handler is replaced by the error of that, and r is returned.
-//
-// All of this happens under one lock. Otherwise the last request that runs could end in between, or ctx
-// could end and cancelHandlers could answer the requests that wait. A request that was queued after that
-// would never be started.
+// If ctx has ended, r is refused instead. All of this happens under one lock. Otherwise the last request that runs
+// could end in between, or ctx could end and cancelHandlers could answer the requests that wait. A request that was
+// queued after that would never be started.
 func (c *session) beginRequest(r *request) (inline *request) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	r.ctx, r.cancel = context.WithValue(ctx, requestKey{}, r), cancel
-	c.wg.Add(1) // the reader is counted too, so this does not rise from zero
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		c.sendResponseLocked(r.errorResponse(c.endError()), nil)
+		return nil
+	}
+	c.wg.Add(1) // the reader is counted too, so this does not rise from zero
 	c.requests[r.key] = r
-	hasEnded, limit := c.ctx.Err() != nil, c.srv.MaxConcurrent
-	switch {
-	case hasEnded:
-		r.run = func(context.Context, *request) ([]byte, error) { return nil, r.notStarted() }
-	case limit > 0 && len(c.running) >= limit:
+	if limit := c.srv.MaxConcurrent; limit > 0 && len(c.running) >= limit {
 		r.place = c.waiting.PushBack(r)
 		return nil
 	}
 	c.running[r] = struct{}{}
-	if isAlone := len(c.running) == 1; isAlone || hasEnded {
+	if isAlone := len(c.running) == 1; isAlone {
 		return r
 	}
 	c.startRequest(r)
