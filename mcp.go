@@ -425,7 +425,8 @@ func (c Content) MarshalJSON() ([]byte, error) {
 // Text returns a block of text.
 func Text(s string) Content { return Content{Type: "text", Text: s} }
 
-// Image returns a picture. Data is the file's bytes.
+// Image returns a picture. Data is the file's bytes, not in base64. If they begin as PNG, JPEG, GIF or WebP, the
+// picture is sent as that, whatever mimeType is. If mimeType is one of these and they do not, the call fails.
 func Image(data []byte, mimeType string) Content {
 	return Content{Type: "image", Data: data, MIMEType: mimeType}
 }
@@ -3443,11 +3444,19 @@ func addressable(v any) any {
 }
 
 // appendBlock appends c as a block, and a comma. It returns an error if a client, or a model's provider, would
-// refuse the block, or if it cannot be encoded.
+// refuse the block, or if it cannot be encoded. The first bytes of a picture decide on its type, because a provider refuses
+// the rest of the conversation if the type is another.
 func (c Content) appendBlock(b []byte) (_ []byte, err error) {
+	detected := pictureType(c.Data)
+	if c.Type == "image" && detected != "" {
+		c.MIMEType = detected
+	}
 	switch {
 	case c.Type == "text" || c.Type == "":
 		b = stringMember(join(b, `{"type":"text",`), "text", c.Text)
+	case c.Type == "image" && len(c.Data) > 0 && detected == "" && isPictureType(c.MIMEType):
+		err = fmt.Errorf("the data begins with %q and is not a file of type %s: Image takes the bytes of such a file, not base64",
+			c.Data[:min(len(c.Data), 16)], c.MIMEType)
 	case (c.Type == "image" || c.Type == "audio") && len(c.Data) > 0 && c.MIMEType != "":
 		b = base64.StdEncoding.AppendEncode(join(b, `{"type":"`, c.Type, `","data":"`), c.Data)
 		b = stringMember(join(b, `",`), "mimeType", c.MIMEType)
@@ -3477,6 +3486,29 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 		return nil, fmt.Errorf("content of type %q: %w", cmp.Or(c.Type, "text"), err)
 	}
 	return closeWith(rawMember(rawMember(b, "annotations", annotations), "_meta", meta), "},"), nil
+}
+
+// pictureType returns the MIME type of a file if it begins as PNG, JPEG, GIF or WebP, and otherwise "".
+func pictureType(file []byte) string {
+	begins := func(with string) bool { return bytes.HasPrefix(file, []byte(with)) }
+	switch {
+	case begins("\x89PNG"):
+		return "image/png"
+	case begins("\xff\xd8\xff"):
+		return "image/jpeg"
+	case begins("GIF8"):
+		return "image/gif"
+	case begins("RIFF") && bytes.HasPrefix(file[min(len(file), len("RIFFsize")):], []byte("WEBP")):
+		return "image/webp"
+	}
+	return ""
+}
+
+// isPictureType reports whether a MIME type, which may have parameters, is one that pictureType returns, or image/jpg.
+func isPictureType(mimeType string) bool {
+	name, _, _ := strings.Cut(mimeType, ";")
+	return slices.ContainsFunc([]string{"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"},
+		func(known string) bool { return strings.EqualFold(known, strings.TrimSpace(name)) })
 }
 
 // appendContents appends the contents of a resource, and a comma.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -2303,7 +2304,7 @@ func TestResults(t *testing.T) {
 		{"protocol error without a code", out("", error(&Error{Message: "no"})), "! -32603 no", ""},
 		{"joined errors", out("", errors.Join(errors.New("a"), errors.New("b"))), isError("a\nb"), ""},
 		{"not JSON", out(math.NaN(), nil), isError("The result cannot be sent: json: unsupported value: NaN"), ""},
-		{"image", out(Image([]byte{1}, "image/png"), nil), `"content":[{"type":"image","data":"AQ==","mimeType":"image/png"}]`, ""},
+		{"image", out(Image([]byte("GIF8"), "image/gif"), nil), `"content":[{"type":"image","data":"R0lGOA==","mimeType":"image/gif"}]`, ""},
 		{"image without data", out(Image(nil, "image/png"), nil), isError(`The result cannot be sent: content of type "image" is unknown, or lacks its data, MIME type, link or resource`), ""},
 		{"image without a type", out([]Content{Text("a"), Image([]byte{1}, "")}, nil), isError(`The result cannot be sent: content of type "image" is unknown, or lacks its data, MIME type, link or resource`), ""},
 		{"audio without data", out(&Result{Content: []Content{{Type: "audio", MIMEType: "audio/wav"}}}, nil), isError(`The result cannot be sent: content of type "audio" is unknown, or lacks its data, MIME type, link or resource`), ""},
@@ -2419,6 +2420,63 @@ func TestNil(t *testing.T) {
 		got := strings.ReplaceAll(string(raw), `\ufffd`, "\ufffd") // Go versions differ
 		if got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%T: got %s %v, want %s", test.v, got, err, test.want)
+		}
+	}
+}
+
+// The first bytes of a picture decide on its type. If they are of no known one, the given type must be none of those,
+// because a provider would refuse the rest of the conversation. This holds wherever a Content is.
+func TestPicturesAreWhatTheirBytesSay(t *testing.T) {
+	const (
+		png, jpeg, gif = "\x89PNG\r\n\x1a\n...", "\xff\xd8\xff\xe0...", "GIF87a..."
+		webp, wav      = "RIFF\x24\x00\x00\x00WEBPVP8 ", "RIFF\x24\x00\x00\x00WAVEfmt "
+	)
+	failure := func(begin, typ string) string {
+		return `content of type "image": the data begins with ` + strconv.Quote(begin) + " and is not a file of type " + typ +
+			": Image takes the bytes of such a file, not base64"
+	}
+	for _, test := range []struct{ data, typ, want string }{
+		{png, "image/png", "image/png"},
+		{jpeg, "image/png", "image/jpeg"},
+		{jpeg, "image/jpg", "image/jpeg"},
+		{gif, "image/webp", "image/gif"},
+		{webp, "image/gif", "image/webp"},
+		{png, "application/octet-stream", "image/png"},
+		{png, "", "image/png"},
+		{"<svg>", "image/svg+xml", "image/svg+xml"},
+		{"BM....", "image/bmp", "image/bmp"},
+		{"iVBORw0KGgoAAAANSUhEUg==", "image/png", failure("iVBORw0KGgoAAAAN", "image/png")},
+		{"<!DOCTYPE html>", "image/jpeg", failure("<!DOCTYPE html>", "image/jpeg")},
+		{"<html>", "image/jpg", failure("<html>", "image/jpg")},
+		{"/9j/4AAQ", "IMAGE/JPEG", failure("/9j/4AAQ", "IMAGE/JPEG")},
+		{"R0lGODdh", "image/gif; base64", failure("R0lGODdh", "image/gif; base64")},
+		{wav, "image/webp", failure(wav[:16], "image/webp")},
+		{"RIFF", "image/webp", failure("RIFF", "image/webp")},
+		{"\x89PN", "image/png", failure("\x89PN", "image/png")},
+	} {
+		c := Image([]byte(test.data), test.typ)
+		s := &Server{}
+		out(c, nil)(s)
+		s.AddPrompt(Prompt{Name: "x"}, promptOf(c))
+		block := `{"type":"image","data":` + quote(base64.StdEncoding.EncodeToString(c.Data)) + `,"mimeType":` + quote(test.want) + `}`
+		results := []string{`1+ {"content":[` + block + `]}`, `2 {"content":[` + block + `]}`, `3 {"messages":[{"role":"user","content":` + block + `}]}`}
+		if !strings.HasPrefix(test.want, "image/") {
+			text := "The result cannot be sent: " + test.want
+			results = []string{"1+ failed " + text, "2 failed " + text, "3! -32603 " + text}
+		}
+		inBubble(t, s, legacyPV, func(client *client) {
+			client.send(`1+ call x`, `2 call x`, `3 prompts/get {"name":"x"}`)
+			client.want(results...)
+		})
+		// A Content in structured output, or in params of Ask, is the same block.
+		if raw, err := marshal([]Content{c}); err == nil && !sameJSON(t, string(raw), "["+block+"]") || err != nil && !strings.HasSuffix(err.Error(), test.want) {
+			t.Errorf("got %s, %v", raw, err)
+		}
+	}
+	// Recordings, and blobs of resources, keep their types.
+	for _, c := range []Content{Audio([]byte(png), "audio/wav"), EmbeddedResource(ResourceContents{URI: "x:a", MIMEType: "image/png", Blob: []byte("<")})} {
+		if raw, err := json.Marshal(c); err != nil || !strings.Contains(string(raw), "audio/wav") && !strings.Contains(string(raw), "image/png") {
+			t.Errorf("got %s, %v", raw, err)
 		}
 	}
 }

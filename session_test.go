@@ -852,7 +852,7 @@ func TestRevisions(t *testing.T) {
 			Progress(ctx, 0, 0, "on it")
 			return &Result{StructuredContent: map[string]int{"n": 1}, Meta: map[string]any{"k": 1, keyServer: "not me"}, Content: []Content{
 				{Type: "text", Text: "<t>\u2028", Annotations: notes, Meta: meta},
-				Image([]byte("i"), "image/png"),
+				Image([]byte("GIF8"), "image/gif"),
 				Audio([]byte("a"), "audio/wav"),
 				ResourceLink(Resource{URI: "demo://a", Name: "a", Title: "A", Description: "d", MIMEType: "text/plain", Size: 3, Annotations: notes, Icons: icon, Meta: meta}),
 				{Type: "resource_link", Link: &Resource{URI: "demo://l", Name: "l"}, Annotations: notes, Meta: meta},
@@ -899,7 +899,7 @@ func TestRevisions(t *testing.T) {
 		< notifications/progress {"progressToken":0,"progress":0,"message":"on it"}
 		< 2 {«M:"resultType":"complete",»"content":[
 			{"type":"text","text":"<t>\u2028",$NOTES,"_meta":{"k":1}},
-			{"type":"image","data":"aQ==","mimeType":"image/png"},
+			{"type":"image","data":"R0lGOA==","mimeType":"image/gif"},
 			«A:{"type":"text","text":"[audio, audio/wav, 1 bytes]"}»«BCDM:{"type":"audio","data":"YQ==","mimeType":"audio/wav"}»,
 			«AB:{"type":"text","text":"a: demo://a"},{"type":"text","text":"l: demo://l"}»
 			«CDM:{"type":"resource_link","uri":"demo://a","name":"a","title":"A","description":"d","mimeType":"text/plain","size":3,$NOTES,$ICON,"_meta":{"k":1}},
