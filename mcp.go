@@ -104,6 +104,9 @@
 // If a null remains that the output schema does not allow, such as a nil pointer in a list, the call fails.
 // Nothing else is checked against the output schema.
 //
+// A text that is not UTF-8 is sent with U+FFFD in place of what is not, and reported to [Server.ErrorLog]: send
+// the bytes of a file with [Image], [Audio] or [ResourceContents.Blob].
+//
 // If a function returns an error, the model reads the error's text. If the error is that of the
 // function's context, the text is that of the context's cause. But an [*Error], or an error that
 // wraps one, is for the host: it fails the request.
@@ -3529,7 +3532,7 @@ func (r *ResourceContents) appendContents(b []byte) ([]byte, error) {
 // by this library passes through here, except ids and progress tokens, which isValidID checks.
 func cleanJSON(raw []byte) []byte {
 	if !utf8.Valid(raw) {
-		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
+		raw = bytes.ToValidUTF8(raw, []byte(`\ufffd`)) // hasReplacement looks for the escape
 	}
 	for _, end := range [][2]string{{"\u2028", `\u2028`}, {"\u2029", `\u2029`}} {
 		if bytes.Contains(raw, []byte(end[0])) {
@@ -3828,6 +3831,9 @@ var letterOf = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', 
 func appendString(b []byte, s string) []byte {
 	if !utf8.ValidString(s) || strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") {
 		raw, _ := marshal(s) // a string cannot fail
+		if !utf8.ValidString(s) {
+			raw = bytes.ReplaceAll(raw, []byte("\ufffd"), []byte(`\ufffd`)) // as encoding/json writes it before Go 1.27
+		}
 		return append(b, raw...)
 	}
 	b = append(b, '"')
@@ -3846,6 +3852,13 @@ func appendString(b []byte, s string) []byte {
 			b = fmt.Appendf(b, `\u%04x`, s[end])
 		}
 	}
+}
+
+// hasReplacement reports whether JSON has the escape \ufffd, which is written in place of what is not UTF-8. In a text
+// of these six characters the backslash is escaped, too.
+func hasReplacement(raw []byte) bool {
+	escape := []byte(`\ufffd`)
+	return bytes.Contains(raw, escape) && bytes.Contains(bytes.ReplaceAll(raw, []byte(`\\`), nil), escape)
 }
 
 // compactJSON returns JSON of the user or the client in one line, without blanks.

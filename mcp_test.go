@@ -2296,7 +2296,12 @@ func TestResults(t *testing.T) {
 		{"any: string", out[any]("hi", nil), texts("hi"), ""},
 		{"any: struct", out[any](r, nil), texts(empty) + `,"structuredContent":` + empty, ""},
 		{"error", out("not sent", errors.New("disk full\n<now>")), isError("disk full\n<now>"), ""},
-		{"empty error", out("", errors.New("")), isError(""), ""},
+		{"empty error", out("", errors.New("")), isError("failed, with an error that has no text"), ""},
+		{"empty error after %w", out("", fmt.Errorf("%w", errors.Join(errors.New("")))), isError("failed, with an error that has no text"), ""},
+		{"empty protocol error", out("", error(&Error{Code: 7})), "! 7 failed, with an error that has no text", ""},
+		{"error without content", out(&Result{IsError: true}, nil), isError("failed, with an error that has no text"), ""},
+		{"error with an image", out(&Result{Content: []Content{Image([]byte("GIF8"), "")}, IsError: true}, nil),
+			`"content":[{"type":"image","data":"R0lGOA==","mimeType":"image/gif"}],"isError":true`, ""},
 		{"deadline of its own", out("", context.DeadlineExceeded), isError("context deadline exceeded"), ""},
 		{"cancellation of its own", out("", context.Canceled), isError("context canceled"), ""},
 		{"protocol error", out("", error(&Error{Code: 7, Message: "no", Data: map[string]int{"a": 1}})), `! 7 no {"a":1}`, ""},
@@ -2477,6 +2482,76 @@ func TestPicturesAreWhatTheirBytesSay(t *testing.T) {
 	for _, c := range []Content{Audio([]byte(png), "audio/wav"), EmbeddedResource(ResourceContents{URI: "x:a", MIMEType: "image/png", Blob: []byte("<")})} {
 		if raw, err := json.Marshal(c); err != nil || !strings.Contains(string(raw), "audio/wav") && !strings.Contains(string(raw), "image/png") {
 			t.Errorf("got %s, %v", raw, err)
+		}
+	}
+}
+
+// What is not UTF-8 is sent with U+FFFD, and reported with the name of the tool, the prompt or the resource.
+func TestTextsThatAreNotUTF8AreReported(t *testing.T) {
+	// encoding/json has replaced what it writes, and from Go 1.27 on leaves no trace of it.
+	written, _ := json.Marshal("\xff")
+	isSeen := string(written) == `"\ufffd"`
+	s := &Server{Name: "demo", Version: "1.0.0"}
+	var text string
+	add := func(name string, h func(ctx context.Context) (any, error)) {
+		AddTool(s, Tool{Name: name}, func(ctx context.Context, _ none) (any, error) { return h(ctx) })
+	}
+	add("string", func(context.Context) (any, error) { return text, nil })
+	add("content", func(context.Context) (any, error) { return Text(text), nil })
+	add("error", func(context.Context) (any, error) { return nil, errors.New(text) })
+	add("fault", func(context.Context) (any, error) { return nil, &Error{Code: 5, Message: text} })
+	add("failed", func(context.Context) (any, error) { return &Result{Content: []Content{Text(text)}, IsError: true}, nil })
+	add("link", func(context.Context) (any, error) { return ResourceLink(Resource{URI: "x:a", Name: "a" + text}), nil })
+	add("raw", func(context.Context) (any, error) { return json.RawMessage(`{"a":"` + text + `"}`), nil })
+	add("struct", func(context.Context) (any, error) { return struct{ A string }{text}, nil })
+	add("key", func(context.Context) (any, error) { return map[string]int{text: 1}, nil })
+	add("meta", func(context.Context) (any, error) { return &Result{Meta: map[string]any{"a": text}}, nil })
+	add("asks", func(ctx context.Context) (any, error) { return nil, Confirm(ctx, "Delete "+text+"?") })
+	s.AddPrompt(Prompt{Name: "prompt", Arguments: []PromptArgument{{Name: "a", Complete: func(context.Context, string, map[string]string) ([]string, error) {
+		return []string{text}, nil
+	}}}}, func(context.Context, map[string]string) ([]PromptMessage, error) {
+		return []PromptMessage{{Content: Text(text)}}, nil
+	})
+	s.AddResource(Resource{URI: "x:{+rest}", Name: "a"}, func(context.Context, string, map[string]string) ([]ResourceContents, error) {
+		return []ResourceContents{{Text: text}}, nil
+	})
+	s.AddMethod("x/get", func(context.Context, json.RawMessage) (any, error) {
+		return map[string]json.RawMessage{"a": json.RawMessage(`"` + text + `"`)}, nil
+	})
+
+	type call struct {
+		request, name string
+		byJSON        bool // encoding/json writes the text
+	}
+	calls := []call{{`prompts/get {"name":"prompt"}`, "prompts/get prompt", false}, {`resources/read {"uri":"x:f.png"}`, "resources/read x:f.png", false},
+		{`completion/complete {"ref":{"type":"ref/prompt","name":"prompt"},"argument":{"name":"a","value":""}}`, "completion/complete prompt", false},
+		{"x/get", "x/get", true}}
+	for _, name := range []string{"string", "content", "error", "fault", "failed", "link", "raw", "struct", "key", "meta", "asks"} {
+		byJSON := slices.Contains([]string{"link", "raw", "struct", "key", "meta"}, name)
+		calls = append(calls, call{`tools/call {"name":"` + name + `"}`, "tools/call " + name, byJSON})
+	}
+	for _, text = range []string{"a\xff", "\xfcber", "C:\\\\\xfc", "\xed\xa0\x80", "fine", "\ufffd\u00fc", `\\ufffd`, `\\\\ufffd`} {
+		for _, plus := range []string{"", "+"} {
+			for _, test := range calls {
+				if test.byJSON && !isSeen {
+					continue
+				}
+				said := diagnostics(s)
+				inBubbleWith(t, s, "2025-11-25", `{"elicitation":{}}`, func(c *client) {
+					c.caps = `{"elicitation":{}}`
+					c.ask("1" + plus + " " + test.request)
+					if plus == "" && strings.HasSuffix(test.name, "asks") {
+						c.ask(`1 {"action":"decline"}`)
+					}
+				})
+				got, want := said.String(), ""
+				if !utf8.ValidString(text) {
+					want = "mcp: " + test.name + " (id 1): sent with U+FFFD in place of what is not UTF-8\n"
+				}
+				if got != want {
+					t.Errorf("%q, %s%s: reported %q, want %q", text, test.request, plus, got, want)
+				}
+			}
 		}
 	}
 }

@@ -1363,6 +1363,7 @@ func (c *session) handleRequest(r *request) {
 		c.wg.Done()
 	}()
 	line = c.runHandler(r)
+	c.reportReplacement(r, line)
 	returned = true
 }
 
@@ -1604,7 +1605,7 @@ func (r *request) emptyResponse() (line []byte, run responder) {
 func (r *request) errorResponse(e *Error) []byte {
 	b := join(nil, `{"jsonrpc":"2.0","id":`, cmp.Or(string(r.id), "null"),
 		`,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
-	b = stringMember(b, "message", e.Message)
+	b = stringMember(b, "message", cmp.Or(e.Message, noReason))
 	if e.Data != nil {
 		data, err := marshal(addressable(e.Data))
 		if err != nil {
@@ -1706,8 +1707,11 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 		return nil, r.unsendable(errNoOutput)
 	}
 	content := res.Content
-	if len(content) == 0 && structured != nil {
+	switch {
+	case len(content) == 0 && structured != nil:
 		content = []Content{Text(string(structured))}
+	case len(content) == 0 && res.IsError:
+		content = []Content{Text(noReason)}
 	}
 	b := join(r.beginResponse(), `"content":[`)
 	var text []byte // of the error that Server.Intercept sees
@@ -1781,9 +1785,13 @@ func (r *request) outcome(line []byte, err error) []byte {
 	return r.failure(err.Error())
 }
 
+// noReason is sent in place of an error without a text, which would tell a model nothing.
+const noReason = "failed, with an error that has no text"
+
 // failure returns the response to r if it failed for the reason in text. For a tool it is a
 // result that the model reads.
 func (r *request) failure(text string) []byte {
+	text = cmp.Or(text, noReason)
 	if r.isToolCall() {
 		return r.textResponse(text, nil, true)
 	}
@@ -1932,6 +1940,7 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 	}
 	switch {
 	case !r.rev.modern():
+		r.session.reportReplacement(r, []byte(params))
 		return r.session.callClient(ctx, r, method, params)
 	case r.item == nil: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
@@ -2144,6 +2153,13 @@ func (c *session) sendChangeLocked(what topic) {
 // logf reports to Server.ErrorLog, without blocking.
 func (c *session) logf(format string, args ...any) {
 	c.srv.report("mcp: %s", fmt.Sprintf(format, args...))
+}
+
+// reportReplacement reports it if raw, which a handler has made, holds U+FFFD in place of a text that is not UTF-8.
+func (c *session) reportReplacement(r *request, raw []byte) {
+	if hasReplacement(raw) {
+		c.logf("%v: sent with U+FFFD in place of what is not UTF-8", r)
+	}
 }
 
 // excerpt returns as much of a client's text as may be repeated in a message. If it cuts the
