@@ -303,8 +303,8 @@ type Server struct {
 	//   - if it returns another error, that is sent as if the handler had returned it;
 	//   - if it returns nil and has not called next, the call fails with -32603.
 	//
-	// Another call of next, one after Intercept has returned, and one with another context return an error
-	// and call no handler. If a next still runs when Intercept returns, the library waits for it.
+	// Another call of next, one after Intercept has returned, and one with another context return an error,
+	// call no handler, and are reported to ErrorLog. If a next still runs when Intercept returns, the library waits for it.
 	//
 	// Intercept runs like a handler, and may ask the client if the handler may. In revision 2026-07-28 it runs
 	// in each round of questions, and next returns [ErrInputRequired] if the handler asks. A panic in it, or in
@@ -567,8 +567,9 @@ func (e *Error) Is(target error) bool {
 // invalid, if no value satisfies bounds or an enum, or if In cannot hold a default. The message
 // says what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool
 // reports to ErrorLog, in one line for each tool, a name or a schema that some providers refuse; tags
-// without effect; fields of In that cannot be set; and keywords of a schema by hand that are not
-// enforced. It also reports a tool that replaces another before the first session. Once the Server has
+// without effect; fields of In that cannot be set; keywords of a schema by hand that are not
+// enforced; a description of more than 2,048 characters; a name that differs from that of another tool only in
+// case, - . and _; and a tool that replaces another before the first session. Once the Server has
 // served, a tool with an invalid icon is left out of lists and reported. The caller may change t's
 // slices and maps afterwards.
 //
@@ -606,12 +607,15 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
 		warnings = append(warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
 	}
+	if n := utf8.RuneCountInString(t.Description); n > maxShown {
+		warnings = append(warnings, fmt.Sprintf("%s: its description has %d characters: Claude Code shows the model the first 2,048", where, n))
+	}
 	in, invalidIn := t.describeIn(from, where, &warnings)
 	typedOut, listedOut, invalidOut := t.describeOut(to, where, &warnings)
 	if invalidIn != nil || invalidOut != nil { // so the call below is not made
 		t.Enabled = func(context.Context) bool { return false }
 	}
-	s.addItem(tools, &item{
+	s.addItem(tools, where, warnings, &item{
 		name:    t.Name,
 		encoded: s.encodeItem(where, t, cmp.Or(invalidIn, invalidOut, checkIcons(t.Icons))),
 		enabled: t.Enabled,
@@ -621,13 +625,6 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		output:      listedOut,
 		needsObject: string(member(t.OutputSchema, "type")) == `"object"`,
 	})
-	if n := len(warnings); n > 0 { // in one line of at most 200 bytes, because a server may have many tools
-		line := bytes.ToValidUTF8([]byte(warnings[0][:min(len(warnings[0]), 180)]), nil)
-		if n > 1 {
-			line = fmt.Appendf(line, " (and %d more)", n-1)
-		}
-		s.report("%s", line)
-	}
 }
 
 // describeIn sets t.InputSchema if it is nil, and returns the rules for arguments of the type in. It returns an error if the
@@ -659,6 +656,16 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 			"no field of %v takes the property %q: names are matched exactly", typed.typ, f.name)
 	}
 	listed.ignored = ignoredArgument
+	for _, f := range typed.fields {
+		property := member(member(t.InputSchema, "properties"), f.name)
+		for _, tag := range tagKeys(f.tag) {
+			keyword := cmp.Or(map[string]string{"jsonschema": "description"}[tag], tag)
+			// A schema that SchemaOf made of the type has the keyword, an enum perhaps in items.
+			if slices.Contains(effectiveTags, tag) && !bytes.Contains(property, []byte(`"`+keyword+`":`)) {
+				*warnings = append(*warnings, f.where+": the tag "+tag+" has no effect beside InputSchema, which lacks "+keyword)
+			}
+		}
+	}
 	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well.
 	if !byHand && listed.saysAllOf(typed) {
 		return &rules{readBy: []*schema{listed}, setBy: typed}, nil
@@ -705,7 +712,8 @@ func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (
 // value would be empty, the template does not match.
 //
 // In a URI, other braces must be escaped, and so must blanks and any other character that RFC
-// 3986 does not allow. This returns the URI of a file:
+// 3986 does not allow. Letters that are not ASCII are only reported to ErrorLog, because some clients
+// can read them. This returns the URI of a file:
 //
 //	(&url.URL{Scheme: "file", Path: path}).String()
 //
@@ -715,7 +723,8 @@ func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (
 // AddResource panics, before it changes anything, if a variable or the name is invalid, if Meta
 // cannot be marshalled, or if read is nil. If the rest of the URI, the annotations or an icon is
 // invalid, or if no URI can match the template, it panics only before the Server has served. Later it
-// adds the resource, leaves it out of lists and reports it to ErrorLog.
+// adds the resource, leaves it out of lists and reports it to ErrorLog. A name in Complete that is not a variable is
+// reported too, and before the first session a resource that replaces another.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
@@ -723,12 +732,29 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	panicUnless(r.Name != "", where, "the name is missing")
 	panicUnless(read != nil, where, "the ReadFunc is nil")
 	invalid := cmp.Or(checkTemplate(prefix, vars), checkAnnotations(r.Annotations), checkIcons(r.Icons))
+	var warnings []string
+	var escaped []byte
+	for _, c := range []byte(r.URI) {
+		if c < utf8.RuneSelf {
+			escaped = append(escaped, c)
+		} else {
+			escaped = fmt.Appendf(escaped, "%%%X", c)
+		}
+	}
+	if len(escaped) > len(r.URI) {
+		warnings = append(warnings, "mcp: resource "+string(escaped)+": write its URI so, because some clients escape it and then cannot read it")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Complete)) {
+		if !slices.ContainsFunc(vars, func(v variable) bool { return v.name == name }) {
+			warnings = append(warnings, where+": Complete has "+strconv.Quote(name)+", which is not a variable of the URI")
+		}
+	}
 	k, name, public := resources, r.URI, any(r)
 	if len(vars) > 0 {
 		r.URI, r.Size = "", 0
 		k, public = templates, template{name, r}
 	}
-	s.addItem(k, &item{
+	s.addItem(k, where, warnings, &item{
 		name:    name,
 		encoded: s.encodeItem(where, public, invalid),
 		match:   func(uri string) (map[string]string, bool) { return matchTemplate(prefix, vars, uri) },
@@ -869,8 +895,8 @@ func unescape(s string) (string, bool) {
 
 // AddPrompt adds a prompt, or replaces the prompt of the same name, and notifies connected
 // clients. It panics, before it changes anything, if a name is missing, if two
-// arguments have the same name, if another field is invalid, or if get is nil. An invalid icon is
-// treated as AddResource treats it.
+// arguments have the same name, if another field is invalid, or if get is nil. An invalid icon, and a prompt that
+// replaces another, are treated as AddResource treats them.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
@@ -886,7 +912,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 			complete[a.Name] = a.Complete
 		}
 	}
-	s.addItem(prompts, &item{
+	s.addItem(prompts, where, nil, &item{
 		name:    p.Name,
 		encoded: s.encodeItem(where, p, checkIcons(p.Icons)),
 		run: func(ctx context.Context, r *request) ([]byte, error) {
@@ -967,7 +993,7 @@ func checkURI(uri string) error {
 	// The first character that must be escaped, and what follows it.
 	outside := strings.TrimLeftFunc(uri, func(r rune) bool {
 		// RFC 3986 has letters of ASCII only, and brackets in a host only, but no client refuses
-		// others.
+		// others. AddResource reports such letters.
 		return r >= utf8.RuneSelf && r != utf8.RuneError || strings.ContainsRune(alphanumeric+"-._~:/?#[]@!$&'()*+,;=%", r)
 	})
 	_, escaped := unescape(uri)
@@ -1059,9 +1085,10 @@ type item struct {
 // however many there are.
 type itemList struct {
 	byName  map[string]*item
-	inOrder list.List // an item that replaces another takes its place
-	copied  []*item   // inOrder as a slice; nil after an item was added, replaced or removed
-	changes int       // how often the list that clients see has changed
+	similar map[string]string // the name that was added last, by foldName
+	inOrder list.List         // an item that replaces another takes its place
+	copied  []*item           // inOrder as a slice; nil after an item was added, replaced or removed
+	changes int               // how often the list that clients see has changed
 }
 
 // jsonOf returns v as JSON, or nil if v is zero.
@@ -1072,16 +1099,29 @@ func jsonOf(v any) ([]byte, error) {
 	return marshal(v)
 }
 
-// addItem adds an item, or replaces the item of the same name. It notifies the clients only if the list
-// has changed. Otherwise a program that adds its tools again each time that a client lists them, and a
-// client that lists them each time that it is notified, would go on forever. Whether a tool with Enabled
-// has changed is not known here. A kind stays declared once an item of it was added, because clients ask
+// foldName returns the name of a tool without what differs between names that some hosts do not tell apart: case, and
+// the signs - . and _.
+func foldName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-._", r) {
+			return -1
+		}
+		return r | ('a' - 'A') // the bit by which small letters differ from capital ones, and which digits have
+	}, name)
+}
+
+// addItem adds an item, or replaces the item of the same name. It reports the warnings about it, and its own, in one
+// line. The parameter where names the item in them.
+//
+// It notifies the clients only if the list has changed. Otherwise a program that adds its tools again each time that a
+// client lists them, and a client that lists them each time that it is notified, would go on forever. Whether a tool
+// with Enabled has changed is not known here. A kind stays declared once an item of it was added, because clients ask
 // for the capabilities only once.
-func (s *Server) addItem(k kind, it *item) {
+func (s *Server) addItem(k kind, where string, warnings []string, it *item) {
 	s.mu.Lock()
 	l := &s.lists[k]
 	if l.byName == nil {
-		l.byName = make(map[string]*item)
+		l.byName, l.similar = make(map[string]*item), make(map[string]string)
 	}
 	old, replaces := l.byName[it.name]
 	if replaces {
@@ -1092,16 +1132,26 @@ func (s *Server) addItem(k kind, it *item) {
 		it.place = l.inOrder.PushBack(it)
 	}
 	l.byName[it.name], l.copied = it, nil
+	if other := l.similar[foldName(it.name)]; k == tools && other != it.name && l.byName[other] != nil {
+		warnings = append(warnings, fmt.Sprintf("%s: some hosts do not tell its name from %q", where, other))
+	}
+	l.similar[foldName(it.name)] = it.name
 	changed := !bytes.Equal(it.encoded, old.encoded) || it.enabled != nil || old.enabled != nil
 	if changed {
 		l.changes++
 	}
 	s.offered[declaredAs[k]] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
-	served := s.sessions != nil
+	if replaces && s.sessions == nil { // later it is a change, and no mistake
+		warnings = append(warnings, where+" was added twice: the second replaces the first")
+	}
 	s.mu.Unlock()
-	if replaces && k == tools && !served { // later it is a change, and no mistake
-		s.report("mcp: tool %q was added twice: the second replaces the first", it.name)
+	if n := len(warnings); n > 0 { // in one line of at most 200 bytes, because a server may have many tools
+		line := bytes.ToValidUTF8([]byte(warnings[0][:min(len(warnings[0]), 180)]), nil)
+		if n > 1 {
+			line = fmt.Appendf(line, " (and %d more)", n-1)
+		}
+		s.report("%s", line)
 	}
 	if changed {
 		s.notify(topic{list: k.changeNotification()})
@@ -1116,6 +1166,7 @@ func (s *Server) removeItems(k kind, names []string) {
 	for _, name := range names {
 		if it := l.byName[name]; it != nil {
 			delete(l.byName, name)
+			delete(l.similar, foldName(name))
 			l.inOrder.Remove(it.place)
 			l.copied = nil
 			changed = changed || it.encoded != nil
@@ -1173,6 +1224,9 @@ func (s *Server) offeredKinds() kindSet {
 	return s.offered
 }
 
+// maxShown is how many characters of a description, or of Server.Instructions, Claude Code shows a model.
+const maxShown = 2048
+
 // addSession adds c to the sessions that are notified of changes.
 func (s *Server) addSession(c *session) {
 	s.mu.Lock()
@@ -1182,7 +1236,7 @@ func (s *Server) addSession(c *session) {
 	}
 	s.sessions[c] = struct{}{}
 	s.mu.Unlock()
-	if n := utf8.RuneCountInString(s.Instructions); isFirst && n > 2048 {
+	if n := utf8.RuneCountInString(s.Instructions); isFirst && n > maxShown {
 		s.report("mcp: Server.Instructions has %d characters: Claude Code shows the model the first 2,048", n)
 	}
 }
@@ -1250,7 +1304,7 @@ func (s *Server) takeReports() []string {
 // [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
 // AddMethod may be called at any time. It panics if the name is one of the protocol's own or
-// begins with "notifications/", or if h is nil.
+// begins with "notifications/", or if h is nil. Before the first session it reports a method that replaces another.
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
 	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
@@ -1267,8 +1321,12 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 	if s.methods == nil {
 		s.methods = make(map[string]*service)
 	}
+	isMistake := s.methods[name] != nil && s.sessions == nil
 	s.methods[name] = &service{kind: always, serve: func(*request) ([]byte, responder) { return nil, run }}
 	s.mu.Unlock()
+	if isMistake {
+		s.report("%s was added twice: the second replaces the first", where)
+	}
 }
 
 // findMethod returns the service of a method, or unknownMethod.
@@ -2136,6 +2194,9 @@ func (f *field) checkTags() {
 	}
 	panicUnless(misplaced == "", f.where, "%s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", misplaced)
 }
+
+// effectiveTags are our tags, which AddTool reports beside an InputSchema.
+var effectiveTags = strings.Fields("jsonschema enum default format minimum maximum minLength maxLength minItems maxItems")
 
 // misspelledTags holds what to write for a tag, in whatever case it is, if it is not written exactly so: for one in
 // another spelling, of another library, or with the name of a keyword that has no tag.

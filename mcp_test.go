@@ -721,7 +721,7 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 }
 
 // A second tool of one name replaces the first. Before the first session it is likely a copy
-// whose name was not changed, and is reported. A tool that was removed is unknown.
+// whose name was not changed, and is reported. So are prompts, resources and methods. A tool that was removed is unknown.
 func TestSecondToolOfOneName(t *testing.T) {
 	s := &Server{}
 	add := func(text string) {
@@ -731,11 +731,22 @@ func TestSecondToolOfOneName(t *testing.T) {
 	add("second")
 	s.RemoveTools("a")
 	add("third")
-	s.AddPrompt(Prompt{Name: "a"}, promptOf())
-	s.AddPrompt(Prompt{Name: "a"}, promptOf())
-	if got := reports(t, s); got != "mcp: tool \"a\" was added twice: the second replaces the first\n" {
+	addOthers := func() {
+		s.AddPrompt(Prompt{Name: "a"}, promptOf())
+		s.AddResource(Resource{URI: "x:a", Name: "a"}, texts(""))
+		s.AddResource(Resource{URI: "x:a/{v}", Name: "a"}, texts(""))
+		s.AddMethod("x/a", func(context.Context, json.RawMessage) (any, error) { return nil, nil })
+	}
+	addOthers()
+	addOthers()
+	want := ""
+	for _, item := range []string{`tool "a"`, `prompt "a"`, `resource "x:a"`, `resource "x:a/{v}"`, `method "x/a"`} {
+		want += "mcp: " + item + " was added twice: the second replaces the first\n"
+	}
+	if got := reports(t, s); got != want {
 		t.Errorf("reported %q", got)
 	}
+	addOthers() // a change
 	inBubble(t, s, legacyPV, func(c *client) {
 		c.play(`
 			> 1 tools/list
@@ -920,6 +931,105 @@ func TestSchemaIsReported(t *testing.T) {
 	check(`mcp: tool "x": In.S: the tag pattern has no effect: write it in jsonschema, in words`)
 	toolOf[foreignTags1](s)
 	check(`mcp: tool "x": In.N: the tag min has no effect: write minimum, minLength or minItems (and 3 more)`)
+}
+
+// Before it serves, and while it does, a Server reports what the author of an item cannot see in the first session: what
+// some hosts do not show, tell apart or read, and what has no effect. It does so in one line for each item.
+func TestItemsAreReported(t *testing.T) {
+	tool := func(names ...string) func(*Server) {
+		return func(s *Server) {
+			for _, name := range names {
+				addEmpty(s, Tool{Name: name})
+			}
+		}
+	}
+	described := func(description string) func(*Server) {
+		return func(s *Server) { addEmpty(s, Tool{Name: "x", Description: description}) }
+	}
+	resource := func(uri string, variables ...string) func(*Server) {
+		return func(s *Server) {
+			complete := map[string]CompleteFunc{}
+			for _, name := range variables {
+				complete[name] = words("")
+			}
+			s.AddResource(Resource{URI: uri, Name: "a", Complete: complete}, texts(""))
+		}
+	}
+	similar := func(a, b string) string {
+		return "mcp: tool " + strconv.Quote(a) + ": some hosts do not tell its name from " + strconv.Quote(b)
+	}
+	lacks := func(field, tag, keyword string) string {
+		return `mcp: tool "x": In.` + field + ": the tag " + tag + " has no effect beside InputSchema, which lacks " + keyword
+	}
+	const escape = ": write its URI so, because some clients escape it and then cannot read it"
+	type tagged struct {
+		A string   `json:"a" jsonschema:"what" enum:"x,y" default:"x"`
+		B int      `json:"b" minimum:"1" maximum:"9"`
+		C []string `json:"c" enum:"x,y" maxItems:"2"`
+		D string   `json:"d" format:"date" minLength:"1" maxLength:"9"`
+		E string   `json:"e,omitempty"`
+	}
+	for _, test := range []struct {
+		name string
+		add  func(*Server)
+		want string // "" for no report
+	}{
+		{"a long description", described(strings.Repeat("é", 2049)),
+			`mcp: tool "x": its description has 2049 characters: Claude Code shows the model the first 2,048`},
+		{"a description of the greatest length", described(strings.Repeat("é", 2048)), ""},
+		{"case", tool("readFile", "readfile"), similar("readfile", "readFile")},
+		{"signs", tool("read_file", "other", "read-file"), similar("read-file", "read_file")},
+		{"signs and case", tool("a-b1", "A_B1_"), similar("A_B1_", "a-b1")},
+		{"a dot", tool("a1", "a.1"), `mcp: tool "a.1": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other (and 1 more)`},
+		{"three", tool("ab", "a_b", "a-b"), similar("a_b", "ab") + "\n" + similar("a-b", "a_b")},
+		{"one name twice", tool("a_b", "a_b"), `mcp: tool "a_b" was added twice: the second replaces the first`},
+		{"names that are told apart", tool("a1", "a11", "a_12", "b", "B1"), ""},
+		{"a similar tool was removed", func(s *Server) {
+			tool("a_b")(s)
+			s.RemoveTools("a_b")
+			tool("ab")(s)
+		}, ""},
+		{"prompts are told apart", func(s *Server) {
+			s.AddPrompt(Prompt{Name: "ab"}, promptOf())
+			s.AddPrompt(Prompt{Name: "AB"}, promptOf())
+		}, ""},
+		{"no variable", resource("x:{a}/{+b}", "a", "c", "b", "d"), `mcp: resource "x:{a}/{+b}": Complete has "c", which is not a variable of the URI (and 1 more)`},
+		{"a variable in another case", resource("x:{path}", "Path"), `mcp: resource "x:{path}": Complete has "Path", which is not a variable of the URI`},
+		{"no template", resource("x:a", "a"), `mcp: resource "x:a": Complete has "a", which is not a variable of the URI`},
+		{"letters", resource("note://ü"), "mcp: resource note://%C3%BC" + escape},
+		{"letters of Japanese", resource("file:///tmp/日本.txt"), "mcp: resource file:///tmp/%E6%97%A5%E6%9C%AC.txt" + escape},
+		{"letters in a template", resource("x:é%20/{id}😀"), "mcp: resource x:%C3%A9%20/{id}%F0%9F%98%80" + escape},
+		{"escaped letters", resource("note://%C3%BC"), ""},
+		{"tags", func(s *Server) { byHand[tagged](s, openSchema) }, lacks("A", "jsonschema", "description") + " (and 9 more)"},
+		{"one tag", func(s *Server) {
+			byHand[struct {
+				N int `json:"n" maximum:"9"`
+			}](s, `{"type":"object","properties":{"n":{"type":"integer","description":"what"}}}`)
+		}, lacks("N", "maximum", "maximum")},
+		{"a tag of a field that is not listed", func(s *Server) {
+			byHand[struct {
+				N int `json:"n" default:"9"`
+			}](s, `{"type":"object","properties":{}}`)
+		}, lacks("N", "default", "default")},
+		{"the schema of the type", func(s *Server) { byHand[tagged](s, string(SchemaOf[tagged]())) }, ""},
+		{"no tags", func(s *Server) { byHand[ab](s, openSchema) }, ""},
+	} {
+		want := strings.TrimPrefix(test.want+"\n", "\n")
+		s := &Server{}
+		test.add(s)
+		if got := reports(t, s); got != want {
+			t.Errorf("%s: reported %q, want %q", test.name, got, want)
+		}
+		if strings.Contains(want, "twice") { // while it serves, this is a change
+			want = ""
+		}
+		s = &Server{}
+		said := diagnostics(s)
+		inBubble(t, s, legacyPV, func(*client) { test.add(s) })
+		if got := said.String(); got != want {
+			t.Errorf("%s while it serves: reported %q, want %q", test.name, got, want)
+		}
+	}
 }
 
 type foreignTags1 struct {

@@ -1392,6 +1392,8 @@ func (c *session) runHandler(r *request) []byte {
 	return r.outcome(line, err)
 }
 
+const nextMisused = "next may be called once, before Intercept returns, and with a context derived from its own"
+
 // intercepted returns a responder that calls run from inside of [Server.Intercept]. What Intercept
 // returns decides on the response:
 //
@@ -1414,7 +1416,8 @@ func (s *Server) intercepted(run responder) responder {
 		next := func(ctx context.Context) error {
 			mayRun := requestOf(ctx) == r && permitTaken.CompareAndSwap(false, true)
 			if !mayRun {
-				return errors.New("mcp: next may be called once, before Intercept returns, and with a context derived from its own")
+				r.session.logf("%v: %s", r, nextMisused)
+				return errors.New("mcp: " + nextMisused)
 			}
 			defer close(ended)
 			made, madeErr = r.runWithin(ctx, run)

@@ -4175,6 +4175,7 @@ func TestInterceptAndFilesThatDoNotExist(t *testing.T) {
 }
 
 // What Intercept does with next decides what is sent.
+// What Intercept does with next decides what is sent. A wrong use of next is reported.
 func TestInterceptDecides(t *testing.T) {
 	type handler = func(context.Context) error
 	const failsTool, odd = "1 failed ", "1 failed odd"
@@ -4214,11 +4215,17 @@ func TestInterceptDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			second = nil
-			inBubble(t, interceptor(test.intercept), legacyPV, func(c *client) {
+			s := interceptor(test.intercept)
+			said := diagnostics(s)
+			inBubble(t, s, legacyPV, func(c *client) {
 				c.send("1 call " + test.call)
 				time.Sleep(2 * time.Second)
 				c.want(test.want)
 			})
+			isReported := strings.Contains(said.String(), "mcp: tools/call "+test.call+" (id 1): next may be called once, before Intercept returns")
+			if isReported != (second != nil) {
+				t.Errorf("reported %q", said)
+			}
 			if (second != nil) != (name == "next twice" || name == "another context") {
 				t.Errorf("the second next returned %v", second)
 			}
