@@ -658,10 +658,14 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	listed.ignored = ignoredArgument
 	for _, f := range typed.fields {
 		property := member(member(t.InputSchema, "properties"), f.name)
-		for _, tag := range tagKeys(f.tag) {
-			keyword := cmp.Or(map[string]string{"jsonschema": "description"}[tag], tag)
+		for _, tag := range effectiveTags {
+			_, isThere := f.tag.Lookup(tag)
+			keyword := tag
+			if tag == "jsonschema" {
+				keyword = "description"
+			}
 			// A schema that SchemaOf made of the type has the keyword, an enum perhaps in items.
-			if slices.Contains(effectiveTags, tag) && !bytes.Contains(property, []byte(`"`+keyword+`":`)) {
+			if isThere && !bytes.Contains(property, []byte(`"`+keyword+`":`)) {
 				*warnings = append(*warnings, f.where+": the tag "+tag+" has no effect beside InputSchema, which lacks "+keyword)
 			}
 		}
@@ -1132,10 +1136,11 @@ func (s *Server) addItem(k kind, where string, warnings []string, it *item) {
 		it.place = l.inOrder.PushBack(it)
 	}
 	l.byName[it.name], l.copied = it, nil
-	if other := l.similar[foldName(it.name)]; k == tools && other != it.name && l.byName[other] != nil {
+	folded := foldName(it.name)
+	if other := l.similar[folded]; k == tools && other != it.name && l.byName[other] != nil {
 		warnings = append(warnings, fmt.Sprintf("%s: some hosts do not tell its name from %q", where, other))
 	}
-	l.similar[foldName(it.name)] = it.name
+	l.similar[folded] = it.name
 	changed := !bytes.Equal(it.encoded, old.encoded) || it.enabled != nil || old.enabled != nil
 	if changed {
 		l.changes++
