@@ -3440,21 +3440,24 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 		return nil, err
 	}
 	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	if v == nil || !bytes.Contains(raw, []byte("null")) {
+	pointer := reflect.Indirect(reflect.ValueOf(v))
+	isNilPointer := pointer.Kind() == reflect.Pointer && pointer.IsNil() // which is no value, whatever it could point to
+	if v == nil || isNilPointer || !bytes.Contains(raw, []byte("null")) {
 		return cleanJSON(raw), nil
 	}
 	if s == nil {
 		s, _ = derive(reflect.TypeOf(v), "", forNulls)
 	}
 	var c checker
-	raw = c.filled(raw, s, false, &path{})
+	raw = c.filled(raw, s, s, false, &path{})
 	if output != nil && !isNull(raw) { // a null is no output, and not a fault
-		raw = c.filled(raw, output, true, &path{})
+		raw = c.filled(raw, output, s, true, &path{})
 	}
 	return cleanJSON(raw), c.err()
 }
 
-// filled returns raw, in which each null is replaced, or raw itself is. The first row that fits counts:
+// filled returns raw, in which each null is replaced, or raw itself is, as s shows. The parameter typed is the schema of the
+// Go type, which may be s. The first row that fits counts:
 //
 //	what a null stands for                            is sent as
 //	an optional member with a pointer type            nothing
@@ -3462,10 +3465,10 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 //	a list, a map, bytes                              [], {}, ""
 //	another optional member                           nothing
 //	anything else                                     a fault if strict, otherwise null
-func (c *checker) filled(raw []byte, s *schema, strict bool, outer *path) []byte {
+func (c *checker) filled(raw []byte, s, typed *schema, strict bool, outer *path) []byte {
 	switch {
-	case isNull(raw) && s.inPlaceOfNull() != "":
-		return []byte(s.inPlaceOfNull())
+	case isNull(raw) && s.inPlaceOfNull(typed) != "":
+		return []byte(s.inPlaceOfNull(typed))
 	case isNull(raw) && strict:
 		c.addFault(errors.New("is null, which the output schema does not allow"), outer)
 		return raw
@@ -3474,20 +3477,20 @@ func (c *checker) filled(raw []byte, s *schema, strict bool, outer *path) []byte
 	}
 	at := &path{outer: outer}
 	return c.rewriteParts(raw, at, func(name, given []byte) (val []byte, keep bool) {
-		f, inner := s.property(string(name)), s.part(name)
+		f, inner, innerType := s.property(string(name)), s.part(name), typed.part(name)
 		isOptional := f != nil && f.optional
 		isPointer := isOptional && f.structField != nil && f.typ.Kind() == reflect.Pointer
-		if isNull(given) && isOptional && (isPointer || inner.inPlaceOfNull() == "") {
+		if isNull(given) && isOptional && (isPointer || inner.inPlaceOfNull(innerType) == "") {
 			return nil, false
 		}
-		return c.filled(given, inner, strict, at), true
+		return c.filled(given, inner, innerType, strict, at), true
 	})
 }
 
 // inPlaceOfNull returns what is sent for a null: "null" if s allows it, an empty value, or "" if s
-// allows neither.
-func (s *schema) inPlaceOfNull() string {
-	isMap := s.jsonType == "object" && !s.isStruct() && s.fields == nil && (s.others != nil || s.allowsOthers)
+// allows neither. A list may show a struct in the same way as a map, so typed, the schema of the Go type, says which it is.
+func (s *schema) inPlaceOfNull(typed *schema) string {
+	isMap := s.jsonType == "object" && !typed.isStruct() && s.fields == nil && (s.others != nil || s.allowsOthers)
 	switch {
 	case s.allowsNull():
 		return "null"

@@ -1476,6 +1476,17 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		Lists []*[]int           `json:"lists"`
 		Own   map[int]*time.Time `json:"own"`
 	}
+	type node struct {
+		List []*node          `json:"list"`
+		Map  map[string]*node `json:"map"`
+		Up   *node            `json:"up"`
+	}
+	const (
+		cut        = `{"type":"object","properties":{}}`
+		listedNode = `{"type":"object","properties":{"list":{"type":"array","items":` + cut + `},"map":{"type":"object","properties":{},"additionalProperties":` + cut + `},"up":` +
+			cut + `},"required":["list","map"],"additionalProperties":false}`
+		freeForm = `{"type":"object","properties":{"P":{"type":"array","items":{"type":"object"}}}}`
+	)
 	textOnly := &Result{Content: []Content{Text("a")}}
 	for _, tt := range []struct {
 		name         string
@@ -1493,6 +1504,14 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 		{"list", out([]reply{}, nil), "", "[]"},
 		{"pointer", out(&reply{}, nil), "", `{"n":0,"l":[]}`},
 		{"nil pointer", out((*reply)(nil), nil), "", "0 blocks"},
+		{"nil pointer to a map", out((*map[string]int)(nil), nil), "", "0 blocks"},
+		{"nil pointer to a list", out((*[]int)(nil), nil), "", "0 blocks"},
+		{"nil pointer to bytes", out((*[]byte)(nil), nil), "", "0 blocks"},
+		{"nil pointer to a string", out((*string)(nil), nil), "", "0 blocks"},
+		{"nil pointer in any", out[any]((*map[string]int)(nil), nil), "", "0 blocks"},
+		{"nil pointer in a Result", out(&Result{StructuredContent: (*[]int)(nil)}, nil), "", "0 blocks"},
+		{"pointer to a nil map", out(new(map[string]int), nil), "", "{}"},
+		{"given, nil pointer to a map", out((*map[string]int)(nil), nil, objectSchema), objectSchema, fails},
 		{"nothing", out(none{}, nil), "", "0 blocks"},
 		{"text", out("a", nil), "", "a"},
 		{"given, struct", out(reply{}, nil, objectSchema), objectSchema, `{"n":0,"l":[]}`},
@@ -1514,6 +1533,15 @@ func TestOutputSchemaIsDerived(t *testing.T) {
 			`{"type":"object","properties":{"P":{"type":"array","items":` + emptyObject + `}},"required":["P"],"additionalProperties":false}`, `{"P":[{}]}`},
 		{"nil among described structs", out(struct{ M map[string]*none }{map[string]*none{"a": nil}}, nil),
 			`{"type":"object","properties":{"M":{"type":"object","properties":{},"additionalProperties":` + emptyObject + `}},"required":["M"],"additionalProperties":false}`, fails},
+		// An object whose members are not listed may be a struct, and then {} is none.
+		{"nil in a list of itself", out(node{List: []*node{nil}}, nil), listedNode, fails},
+		{"nil in a map of itself", out(node{Map: map[string]*node{"a": nil}}, nil), listedNode, fails},
+		{"nil in what is not listed", out(node{List: []*node{{List: []*node{{}, nil}}}}, nil), listedNode, `{"list":[{"list":[{"list":[],"map":{}},null],"map":{}}],"map":{}}`},
+		{"nil by hand", out(struct{ P []*reply }{[]*reply{nil}}, nil, freeForm), freeForm, fails},
+		{"nil by hand in a Result", out(&Result{StructuredContent: map[string][]*reply{"P": {nil}}}, nil, freeForm), freeForm, fails},
+		{"no nil in itself", out(node{List: []*node{{}}}, nil), listedNode, `{"list":[{"list":[],"map":{}}],"map":{}}`},
+		{"nil maps by hand", out(struct{ P []map[string]reply }{make([]map[string]reply, 1)}, nil, freeForm), freeForm, `{"P":[{}]}`},
+		{"nil maps in any by hand", out(map[string]any{"P": []any{map[string]int(nil)}}, nil, freeForm), freeForm, `{"P":[{}]}`},
 		{"any, a result by value", out[any](*textOnly, nil), "", "a"},
 		{"the default of a type that is only written", out[any](struct {
 			Color writesText `json:"color" default:"red"`
@@ -2682,6 +2710,8 @@ func TestUnsendableResultIsReported(t *testing.T) {
 	})
 	s.AddMethod("x/list", func(context.Context, json.RawMessage) (any, error) { return []int{1}, nil })
 	s.AddMethod("x/get", func(context.Context, json.RawMessage) (any, error) { return ptrJSON{A: 2}, nil })
+	s.AddMethod("x/nil", func(context.Context, json.RawMessage) (any, error) { return (*map[string]int)(nil), nil })
+	s.AddMethod("x/none", func(context.Context, json.RawMessage) (any, error) { return (*ptrJSON)(nil), nil })
 	check := func(request, response, reported string) {
 		t.Helper()
 		said.Reset()
@@ -2709,6 +2739,8 @@ func TestUnsendableResultIsReported(t *testing.T) {
 	check("x/list", fails, "x/list (id 1): the result cannot be sent: the result of a method must be a JSON object")
 
 	check("x/get", `"result":{"p":2}`, "")
+	check("x/nil", `"result":{}`, "")
+	check("x/none", `"result":{}`, "")
 	fault := &Error{Code: 5, Message: "m", Data: func() {}}
 	text = fault
 	check(`tools/call {"name":"error"}`, `"error":{"code":5,"message":"m"}`, "tools/call error (id 1): the Data of the error cannot be sent: json: unsupported type: func()")

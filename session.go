@@ -1742,7 +1742,7 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, r.unsendable(err)
-	case result == nil:
+	case string(raw) == "null":
 		raw = []byte("{}")
 	case raw[0] != '{':
 		return nil, r.unsendable(errors.New("the result of a method must be a JSON object"))
