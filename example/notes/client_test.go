@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,7 @@ import (
 //	s := (&session{modern: true}).start(t, newServer()) // revision 2026-07-28; otherwise 2025-11-25
 //	text, err := s.call("greet", map[string]any{"name": "Ann"})
 //
-// To respond to questions, set answer:
+// ctx, name and can are what the server knows of the client. To respond to questions, set answer:
 //
 //	s := (&session{answer: func(method string, params json.RawMessage) any {
 //		return map[string]any{"action": "accept", "content": map[string]any{"confirm": true}}
@@ -25,6 +26,9 @@ import (
 // In a bubble of testing/synctest, a test that would hang fails at once.
 type session struct {
 	modern        bool
+	ctx           context.Context                                 // of Serve; nil: context.Background. That of the test ends too early
+	name          string                                          // of the client; "": test
+	can           map[string]any                                  // the client's capabilities; nil: all that a server may ask for
 	answer        func(method string, params json.RawMessage) any // nil: a question fails the test
 	notifications []string                                        // the server's, in their order, as JSON
 
@@ -39,8 +43,9 @@ func (s *session) start(t *testing.T, server *mcp.Server) *session {
 	r, in := io.Pipe()
 	out, w := io.Pipe()
 	served := make(chan error, 1)
+	ctx := cmp.Or(s.ctx, context.Background())
 	go func() {
-		served <- errors.Join(server.Serve(context.Background(), r, w), w.Close(), r.Close())
+		served <- errors.Join(server.Serve(ctx, r, w), w.Close(), r.Close())
 	}()
 	t.Cleanup(func() {
 		closed := in.Close()
@@ -52,7 +57,7 @@ func (s *session) start(t *testing.T, server *mcp.Server) *session {
 	s.t, s.in, s.out = t, in, json.NewDecoder(out)
 	if !s.modern {
 		_, err := s.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": s.capabilities(),
-			"clientInfo": map[string]any{"name": "test", "version": "1"}})
+			"clientInfo": s.clientInfo()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +67,14 @@ func (s *session) start(t *testing.T, server *mcp.Server) *session {
 	return s
 }
 
+func (s *session) clientInfo() any {
+	return map[string]any{"name": cmp.Or(s.name, "test"), "version": "1"}
+}
+
 func (s *session) capabilities() any {
+	if s.can != nil {
+		return s.can
+	}
 	return map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}}, "sampling": map[string]any{}, "roots": map[string]any{}}
 }
 
@@ -83,7 +95,7 @@ func (s *session) begin(method string, params map[string]any) (id int) {
 	meta := map[string]any{"progressToken": 1}
 	if s.modern {
 		meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28"
-		meta["io.modelcontextprotocol/clientInfo"] = map[string]any{"name": "test", "version": "1"}
+		meta["io.modelcontextprotocol/clientInfo"] = s.clientInfo()
 		meta["io.modelcontextprotocol/clientCapabilities"] = s.capabilities()
 		meta["io.modelcontextprotocol/logLevel"] = "debug"
 	}

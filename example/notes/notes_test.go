@@ -135,6 +135,27 @@ func TestUpdated(t *testing.T) {
 	})
 }
 
+// A test decides what the server knows of its client: the values of Serve's context, the name and the capabilities.
+func TestClientIsKnown(t *testing.T) {
+	type key struct{}
+	server := &mcp.Server{Name: "who", Version: "1"}
+	mcp.AddTool(server, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
+		request := mcp.RequestFrom(ctx)
+		return fmt.Sprint(request.ClientName, " ", ctx.Value(key{}), " ", string(request.Capabilities)), nil
+	})
+	eras(t, func(t *testing.T, modern bool) {
+		c := &session{modern: modern, name: "host", can: map[string]any{"roots": map[string]any{}}, ctx: context.WithValue(context.Background(), key{}, "ann")}
+		text, err := c.start(t, server).call("who", nil)
+		if text != `host ann {"roots":{}}` || err != nil {
+			t.Errorf("got %s, %v", text, err)
+		}
+		text, err = (&session{modern: modern}).start(t, server).call("who", nil)
+		if !strings.HasPrefix(text, `test <nil> {"elicitation":`) || err != nil {
+			t.Errorf("got %s, %v", text, err)
+		}
+	})
+}
+
 // A call that the client cancels has no response, and the next call has one.
 func TestCancel(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
