@@ -1754,7 +1754,8 @@ func hasCapability(caps []byte, capability string) bool {
 // hand without $ref, and is called with a zero value when the type is described. UnmarshalJSON then
 // receives what the schema allows, after conversions, and may be called several times for one value. Of
 // the tags, such a type takes jsonschema and default. A type without these methods may have JSONSchema too,
-// unless it embeds a type that has it; its arguments are checked by the Go type as well.
+// unless it embeds a type that has it; its arguments are checked by the Go type as well. In a result, an element of a map
+// has no address, so methods of the pointer do not count there: use a map of pointers.
 //
 // SchemaOf panics if T cannot be described, as is the case with arrays, with lists of nothing but
 // themselves, with types that have a JSON form of their own without JSONSchema, and with interfaces
@@ -1794,6 +1795,7 @@ type schema struct {
 // A goType is what a typed schema has besides.
 type goType struct {
 	typ           reflect.Type
+	hasAddress    bool   // its values have one
 	fromMethod    []byte // what the method JSONSchema of typ returns, which is listed in place of the schema
 	hasTextMethod bool   // typ has UnmarshalText or MarshalText
 	mayRefuse     bool   // typ has a method that may refuse what the schema allows
@@ -1818,6 +1820,7 @@ type structField struct {
 	tag             reflect.StructTag
 	where           string // names it in a panic
 	unsettable      bool   // it is in an embedded pointer that encoding/json cannot set
+	hasAddress      bool   // it has an address, as in a use
 	hasStringOption bool   // the json option string, by which the JSON of some types is inside of a text
 	rank            int    // see deriver.fields
 }
@@ -1869,19 +1872,25 @@ const (
 
 // derive describes t. The texts of the problems in the deriver begin with where.
 func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
-	d := &deriver{why: why, known: make(map[reflect.Type]*schema)}
-	return d.schema(t, where), d
+	d := &deriver{why: why, known: make(map[use]*schema)}
+	return d.schema(t, true, where), d
 }
 
 // A deriver describes one type and all types inside it.
 type deriver struct {
 	why   purpose
-	known map[reflect.Type]*schema // ends the recursion
+	known map[use]*schema // ends the recursion
 
 	undescribed string   // names the first part that has no schema, and is left to encoding/json; "" if there is none
 	invalid     error    // says why a schema that is shown cannot be right; nil if none was found
 	leftOut     []string // of arguments: says which fields are left out
 	misspelled  []string // of arguments: says which tags have no effect
+}
+
+// A use is a type, and whether its values have an address.
+type use struct {
+	typ        reflect.Type
+	hasAddress bool
 }
 
 // cannotDescribe records that t has no schema.
@@ -1897,26 +1906,31 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 //	is a time.Time                a string                       a string
 //	has the JSON method           of any type                    what JSONSchema returns, or nothing
 //	is a json.Number              of any type                    nothing
+//	has one that is not called    by its text method or kind     its JSON: a JSONSchema is for that method
 //	has the other JSON method     by its text method or kind     nothing: a JSONSchema is for the other direction
 //	has neither                   by its text method or kind     what JSONSchema returns, or its JSON
 //
+// A method is not called if it is one of the pointer, and the value has no address, as an element of a map that is written.
+//
 // The returned schema describes the second column. If a part is shown as nothing, render panics for arguments, and
 // a result has no output schema: the author must write the schema of the whole by hand.
-func (d *deriver) schema(t reflect.Type, where string) *schema {
+func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema {
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
-		t = t.Elem()
+		t, hasAddress = t.Elem(), true
 	}
-	if s := d.known[t]; s != nil {
+	if s := d.known[use{t, hasAddress}]; s != nil {
 		return s
 	}
-	s := &schema{allowsOthers: true, goType: &goType{typ: t}}
-	d.known[t] = s // before its parts are described, which may contain it
-	has := reflect.PointerTo(t).Implements
-	hasJSON, hasOther, hasText := has(reflect.TypeFor[json.Unmarshaler]()), has(reflect.TypeFor[json.Marshaler]()), has(reflect.TypeFor[encoding.TextUnmarshaler]())
-	method := "UnmarshalJSON"
+	s := &schema{allowsOthers: true, goType: &goType{typ: t, hasAddress: hasAddress}}
+	d.known[use{t, hasAddress}] = s // before its parts are described, which may contain it
+	pointer := reflect.PointerTo(t)
+	marshaler, textMarshaler := reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()
+	unmarshaler, textUnmarshaler := reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
+	has := func(method reflect.Type) bool { return t.Implements(method) || hasAddress && pointer.Implements(method) }
+	isSkipped := func(method reflect.Type) bool { return pointer.Implements(method) && !has(method) }
+	hasJSON, hasText, method := has(unmarshaler), has(textUnmarshaler), "UnmarshalJSON"
 	if d.why != forArguments {
-		hasJSON, hasOther, hasText = hasOther, hasJSON, has(reflect.TypeFor[encoding.TextMarshaler]())
-		method = "MarshalJSON"
+		hasJSON, hasText, method = has(marshaler), has(textMarshaler), "MarshalJSON"
 	}
 	isShown := true
 	switch {
@@ -1930,7 +1944,9 @@ func (d *deriver) schema(t reflect.Type, where string) *schema {
 		s.mayRefuse = isShown
 	case t == reflect.TypeFor[json.Number]():
 		isShown = false
-	case hasOther:
+	case isSkipped(marshaler) || isSkipped(textMarshaler):
+		d.describeForm(s, where, hasText)
+	case has(marshaler) || pointer.Implements(unmarshaler):
 		d.silently().describeForm(s, where, hasText)
 		isShown = false
 	default:
@@ -1961,7 +1977,7 @@ func (s *schema) mayHaveType(shown string) bool {
 // silently returns a deriver for a type whose inside is not shown, so that nothing in it needs to be described. It knows
 // what d knows, and d does not learn from it: a type in it may be shown elsewhere.
 func (d *deriver) silently() *deriver {
-	known := make(map[reflect.Type]*schema)
+	known := make(map[use]*schema)
 	maps.Copy(known, d.known)
 	return &deriver{why: d.why, known: known}
 }
@@ -1996,10 +2012,10 @@ func (d *deriver) describeForm(s *schema, where string, hasText bool) {
 		s.setBounds("-"+most, most)
 	case k == reflect.Struct:
 		s.setType("object")
-		s.fields = d.fields(t, where)
+		s.fields = d.fields(s, where)
 	case k == reflect.Slice || k == reflect.Array:
 		s.setType("array")
-		s.items = d.schema(t.Elem(), where+"[]")
+		s.items = d.schema(t.Elem(), k == reflect.Slice || s.hasAddress, where+"[]")
 		if k == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && s.items.jsonType == "integer" {
 			s.setType("string")
 			s.encoding, s.items = "base64", nil
@@ -2020,7 +2036,7 @@ func (d *deriver) describeForm(s *schema, where string, hasText bool) {
 			d.cannotDescribe(where, t, "write a map with string keys")
 		}
 		s.setType("object")
-		s.others = d.schema(t.Elem(), where+"[]")
+		s.others = d.schema(t.Elem(), d.why == forArguments, where+"[]")
 	default: // an interface, or a kind that does not exist in JSON
 		d.cannotDescribe(where, t, `write a concrete type that JSON has, or map[string]any, or leave it out by the tag json:"-"`)
 	}
@@ -2078,8 +2094,8 @@ func embedsDescriber(t reflect.Type) bool {
 //		Base
 //		ID string // rank 1
 //	}
-func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
-	all := collect(nil, &field{structField: &structField{typ: t, where: where}}, nil)
+func (d *deriver) fields(s *schema, where string) (fields []*field) {
+	all := collect(nil, &field{structField: &structField{typ: s.typ, hasAddress: s.hasAddress, where: where}}, nil)
 	for _, f := range all {
 		if slices.ContainsFunc(all, func(o *field) bool { return o != f && o.name == f.name && o.rank <= f.rank }) {
 			continue
@@ -2090,7 +2106,7 @@ func (d *deriver) fields(t reflect.Type, where string) (fields []*field) {
 				f.where+" is left out, because encoding/json cannot set it: embed the unexported struct itself, not a pointer to it")
 			continue
 		}
-		f.schema = d.schema(f.typ, f.where)
+		f.schema = d.schema(f.typ, f.hasAddress, f.where)
 		if f.hasStringOption {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
 			f.schema = &schema{allowsOthers: true, goType: &goType{typ: f.typ}}
@@ -2144,6 +2160,7 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 			tag:        sf.Tag,
 			where:      outer.where + "." + sf.Name,
 			unsettable: outer.unsettable || isPointer && !sf.IsExported(),
+			hasAddress: outer.hasAddress || isPointer,
 			rank:       2 * len(outer.index),
 		}}
 		if isEmbedded && name == "" { // the fields of elem are appended; the tag has no effect

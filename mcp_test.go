@@ -5152,6 +5152,69 @@ func TestTypesDescribeThemselves(t *testing.T) {
 	}
 }
 
+type (
+	writtenByPointer struct {
+		N int `json:"n"`
+	}
+	textByPointer int
+)
+
+func (w *writtenByPointer) MarshalJSON() ([]byte, error) { return json.Marshal([]int{w.N}) }
+func (*writtenByPointer) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"array","items":{"type":"integer"}}`)
+}
+func (*textByPointer) MarshalText() ([]byte, error) { return []byte("text"), nil }
+func (textByPointer) JSONSchema() json.RawMessage   { return json.RawMessage(`{"type":"string"}`) }
+
+// An element of a map has no address, so encoding/json writes it without the methods of the pointer, and the schema of a result
+// says so. A value that a pointer or a list holds has one.
+func TestMethodsOfPointersInMaps(t *testing.T) {
+	const list, object, text = `{"type":"array","items":{"type":"integer"}}`, `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`, `{"type":"string"}`
+	type Holder struct {
+		W writtenByPointer
+	}
+	maps := func(elements string) string {
+		return `{"type":"object","properties":{},"additionalProperties":` + elements + `}`
+	}
+	in := func(member string) string {
+		return `{"type":"object","properties":{"W":` + member + `},"required":["W"],"additionalProperties":false}`
+	}
+	pair := place{1, 2}
+	for _, test := range []struct {
+		add          func(*Server)
+		schema, text string
+	}{
+		{out(map[string]writtenByPointer{"a": {1}}, nil), maps(object), `{"a":{"n":1}}`},
+		{out(map[string]*writtenByPointer{"a": {1}}, nil), maps(list), `{"a":[1]}`},
+		{out(map[string][]writtenByPointer{"a": {{1}}}, nil), maps(`{"type":"array","items":` + list + `}`), `{"a":[[1]]}`},
+		{out(map[string]Holder{"a": {writtenByPointer{1}}}, nil), maps(in(object)), `{"a":{"W":{"n":1}}}`},
+		{out(map[string]*Holder{"a": {writtenByPointer{1}}}, nil), maps(in(list)), `{"a":{"W":[1]}}`},
+		{out(Holder{writtenByPointer{1}}, nil), in(list), `{"W":[1]}`},
+		{out(map[string]textByPointer{"a": 1}, nil), maps(`{"type":"integer"}`), `{"a":1}`},
+		{out(map[string]*textByPointer{"a": ptr(textByPointer(1))}, nil), maps(text), `{"a":"text"}`},
+		{out(struct {
+			A writtenByPointer
+			B map[string]writtenByPointer
+		}{B: map[string]writtenByPointer{"b": {1}}}, nil), `{"type":"object","properties":{"A":` + list + `,"B":` + maps(object) + `},"required":["A","B"],"additionalProperties":false}`,
+			`{"A":[0],"B":{"b":{"n":1}}}`},
+		{out(map[string]struct{ Holder }{"a": {}}, nil), maps(in(object)), `{"a":{"W":{"n":0}}}`},
+		{out(map[string]struct{ *Holder }{"a": {&Holder{}}}, nil), maps(strings.Replace(in(list), `"required":["W"],`, "", 1)), `{"a":{"W":[0]}}`},
+		// MarshalJSON is of the value. It does not matter that JSONSchema is of the pointer.
+		{out(map[string]place{"a": pair}, nil), maps(`{"description":"latitude and longitude","type":"array","items":{"type":"number"},"minItems":2,"maxItems":2}`), `{"a":[1,2]}`},
+	} {
+		s := &Server{}
+		test.add(s)
+		tool, results := callX(t, s, "{}")
+		if text := results[0].text(); string(tool.OutputSchema) != test.schema || text != test.text {
+			t.Errorf("got  %s, %s\nwant %s, %s", tool.OutputSchema, text, test.schema, test.text)
+		}
+	}
+	// What is read into a map has an address for that time.
+	s := &Server{}
+	toolOf[map[string]place](s)
+	try(t, s, trial{`{"a":[1,2]}`, `{"a":[1,2]}`})
+}
+
 // An error of UnmarshalJSON has its place. It comes if there is no fault by the schema. A default in the
 // schema makes an argument optional, and must be one that UnmarshalJSON accepts.
 func TestFaultsOfTypesThatDescribeThemselves(t *testing.T) {
