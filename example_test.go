@@ -863,6 +863,7 @@ func TestExportedAPI(t *testing.T) {
 	additions := []string{
 		"field Server.Checksum func(data []byte) string",
 		"field Server.Intercept func(ctx context.Context, next func(context.Context) error) error",
+		"func *Server.Tools() []Tool",
 	}
 	data, err := os.ReadFile("testdata/api-4.0.0.txt")
 	if err != nil {

@@ -599,6 +599,32 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 // not exist are ignored. Calls in progress continue.
 func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
+// Tools returns the tools in the order in which they were added, as they are listed: each has its
+// schemas, also those that were derived. A tool that has replaced another has the place of that one. Tools with
+// Enabled are among them, with that function, whether or not it hides them. A tool that is left out
+// of lists because it is invalid is left out here too.
+//
+// The result is a copy, which the caller may change. Meta is read from its JSON, so a number in it is a
+// float64. Tools may be called at any time, concurrently.
+func (s *Server) Tools() []Tool {
+	items, _ := s.listInOrder(tools)
+	all := make([]Tool, 0, len(items))
+	for _, it := range items {
+		if it.encoded != nil { // otherwise it is left out of lists
+			var listed struct {
+				InputSchema, OutputSchema json.RawMessage
+				Icons                     []Icon
+				Meta                      map[string]any `json:"_meta"`
+			}
+			_ = json.Unmarshal(it.encoded, &listed) // it is the library's own JSON
+			t := *it.tool
+			t.InputSchema, t.OutputSchema, t.Icons, t.Meta = listed.InputSchema, listed.OutputSchema, listed.Icons, listed.Meta
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
 // addTool is the part of AddTool that does not depend on the types In and Out.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, in *rules, typedOut *schema) ([]byte, error)) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
@@ -618,6 +644,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 	s.addItem(tools, where, warnings, &item{
 		name:    t.Name,
 		encoded: s.encodeItem(where, t, cmp.Or(invalidIn, invalidOut, checkIcons(t.Icons))),
+		tool:    t,
 		enabled: t.Enabled,
 		run: func(ctx context.Context, r *request) ([]byte, error) {
 			return call(ctx, r, in, typedOut)
@@ -1080,6 +1107,7 @@ type item struct {
 	match func(uri string) (vars map[string]string, ok bool) // is called for templates
 	run   responder
 
+	tool        *Tool                   // of a tool: as it was added, with its schemas
 	output      *schema                 // of a tool: the output schema, or nil
 	needsObject bool                    // of a tool: it has an output schema, which is that of an object
 	complete    map[string]CompleteFunc // of the arguments of a prompt, and the variables of a template

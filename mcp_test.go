@@ -764,6 +764,110 @@ func TestSecondToolOfOneName(t *testing.T) {
 	}
 }
 
+// Tools returns the tools as they are listed, in their order, and a copy of them.
+func TestTools(t *testing.T) {
+	s := &Server{}
+	if got := s.Tools(); len(got) != 0 {
+		t.Errorf("a Server without tools has %v", got)
+	}
+	enabled := func(context.Context) bool { return false }
+	icons := []Icon{{Src: "https://a", Sizes: []string{"any"}}}
+	meta := map[string]any{"list": []string{"a"}, "n": 5}
+	AddTool(s, Tool{
+		Name: "full", Title: "Full", Description: "All fields.", Icons: icons, Meta: meta,
+		Annotations: ToolAnnotations{Title: "F", ReadOnlyHint: Yes, OpenWorldHint: No},
+	}, func(context.Context, struct {
+		N int `json:"n"`
+	}) (struct {
+		M int `json:"m"`
+	}, error) {
+		panic("is not called")
+	})
+	byHand := json.RawMessage(`{ "type": "object", "description": "by hand" }`)
+	AddTool(s, Tool{Name: "hand", InputSchema: byHand}, echo[json.RawMessage])
+	addEmpty(s, Tool{Name: "gone"})
+	addEmpty(s, Tool{Name: "hidden", Enabled: enabled})
+	addEmpty(s, Tool{Name: "last"})
+	s.RemoveTools("gone")
+	addEmpty(s, Tool{Name: "hidden", Description: "replaced", Enabled: enabled}) // in the place of the first
+	addEmpty(s, Tool{Name: "gone"})                                              // at the end
+	icons[0].Sizes[0], meta["list"].([]string)[0], byHand[0] = "changed", "changed", ' '
+
+	got := s.Tools()
+	names := ""
+	for _, tool := range got {
+		names += tool.Name + " "
+	}
+	if names != "full hand hidden last gone " {
+		t.Fatalf("the tools are %s", names)
+	}
+	if got[2].Description != "replaced" || got[2].Enabled == nil || got[2].Enabled(t.Context()) || got[3].Enabled != nil {
+		t.Errorf("Enabled is not kept: %v", got[2:4])
+	}
+	// All that is listed is the JSON of the tools, and what the caller changes is in no later result.
+	listed := func() string {
+		all := slices.DeleteFunc(s.Tools(), func(tool Tool) bool { return tool.Enabled != nil })
+		raw, err := marshal(map[string]any{"tools": all})
+		if err != nil {
+			t.Error(err)
+		}
+		return string(raw)
+	}
+	list := listed()
+	for _, part := range []string{`"list":["a"],"n":5`, `"sizes":["any"]`, `"properties":{"m":{"type":"integer"}}`, `"readOnlyHint":true`} {
+		if !strings.Contains(list, part) {
+			t.Errorf("no %s in %s", part, list)
+		}
+	}
+	clear(got[0].InputSchema)
+	clear(got[0].OutputSchema)
+	clear(got[0].Icons[0].Sizes)
+	clear(got[0].Meta["list"].([]any))
+	clear(got[0].Meta)
+	clear(got[1:])
+	if again := listed(); again != list {
+		t.Errorf("a result was changed, and then the next is %s, not %s", again, list)
+	}
+	inBubble(t, s, legacyPV, func(c *client) {
+		c.play("> 1 tools/list", "< 1 "+list)
+		// After the first session began, a tool with an invalid icon is left out of lists, and here.
+		addEmpty(s, Tool{Name: "last", Icons: []Icon{{Src: "https://a", Theme: "blue"}}})
+		c.play("< notifications/tools/list_changed")
+		if n := len(s.Tools()); n != 4 {
+			t.Errorf("there are %d tools", n)
+		}
+	})
+}
+
+// Tools may be called while tools are added, removed and listed.
+func TestToolsWhileTheyChange(t *testing.T) {
+	s := &Server{}
+	addEmpty(s, Tool{Name: "first"})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			name := fmt.Sprint("t", i)
+			for range 50 {
+				addEmpty(s, Tool{Name: name, Meta: map[string]any{"a": 1}})
+				found := false
+				for j, tool := range s.Tools() {
+					found = found || tool.Name == name
+					if (tool.Name == "first") != (j == 0) || tool.InputSchema == nil {
+						t.Errorf("tool %d is %v", j, tool)
+					}
+					clear(tool.InputSchema)
+					clear(tool.Meta)
+				}
+				if !found {
+					t.Errorf("%s was added and is missing", name)
+				}
+				s.RemoveTools(name)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // Reports about a Server wait until a session prints them, each once. No more than a thousand wait.
 func TestReportsWaitForASession(t *testing.T) {
 	s := &Server{Name: "demo", Version: "1.0.0", Instructions: strings.Repeat("x", 2049)}
