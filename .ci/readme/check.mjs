@@ -92,6 +92,7 @@ function writeGo(folder, texts) {
   for (const text of texts) (text.includes('*testing.T)') ? tests : code).push(text);
   writeFile(folder, 'code.go', code);
   if (tests.length === 0) return;
+  if (folder === 'test') copyFileSync(join(root, 'example/README.md'), join(out, folder, 'README.md')); // has the table of tools
   writeFile(folder, 'code_test.go', tests);
   writeFileSync(join(out, folder, 'client_test.go'), read('example/notes/client_test.go').replace('package main', 'package docs'));
 }

@@ -5,6 +5,7 @@
 //
 //	notes add Buy milk and bread
 //	notes search milk
+//	notes mcp tools
 //	notes mcp install claude
 //
 // To ship it, use manifest.json for an MCPB bundle with the built program, server.json
@@ -23,7 +24,7 @@ import (
 	"time"
 )
 
-var errUsage = errors.New("usage: notes add TEXT... | list | search TEXT... | delete ID | mcp [hosts | install | uninstall]")
+var errUsage = errors.New("usage: notes add TEXT... | list | search TEXT... | delete ID | mcp [tools | hosts | install | uninstall]")
 
 func main() {
 	log.SetFlags(0)
@@ -59,10 +60,13 @@ func run(s store, out io.Writer, args ...string) error {
 	case "delete":
 		return s.delete(text)
 	case "mcp":
-		if len(args) > 1 {
-			return manageHosts(os.Stdin, out, args[1:]...)
+		switch {
+		case len(args) == 1:
+			return newServer(s).ServeStdio(context.Background())
+		case args[1] == "tools":
+			return printTools(out, newServer(s), args[2:]...)
 		}
-		return newServer(s).ServeStdio(context.Background())
+		return manageHosts(os.Stdin, out, args[1:]...)
 	}
 	return errUsage
 }

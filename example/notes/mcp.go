@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"example.com/mcp"
 )
@@ -53,6 +56,29 @@ func newServer(st store) *mcp.Server {
 		Arguments: []mcp.PromptArgument{{Name: "topic", Description: "a word in them", Required: true, Complete: v.completeWord}},
 	}, v.summarise)
 	return s
+}
+
+// printTools runs the command "mcp tools". It prints the tools as a table, with the bytes that each
+// of them takes in a list, or, with --json, as they are listed.
+func printTools(out io.Writer, s *mcp.Server, args ...string) error {
+	if len(args) == 1 && args[0] == "--json" {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(s.Tools())
+	}
+	if len(args) > 0 {
+		return errUsage
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TOOL\tBYTES\tDESCRIPTION")
+	for _, tool := range s.Tools() {
+		raw, err := json.Marshal(tool)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(table, "%s\t%d\t%s\n", tool.Name, len(raw), tool.Description)
+	}
+	return table.Flush()
 }
 
 const listURI = "notes://all"

@@ -271,6 +271,36 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// mcp tools prints what a client sees in a list.
+func TestPrintTools(t *testing.T) {
+	s := twoNotes(t)
+	raw, err := (&session{}).start(t, newServer(s)).request("tools/list", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ Tools []json.RawMessage }
+	json.Unmarshal(raw, &list)
+	table := "TOOL          BYTES  DESCRIPTION\n"
+	for _, tool := range list.Tools {
+		var about struct{ Name, Description string }
+		json.Unmarshal(tool, &about)
+		table += fmt.Sprintf("%-12s  %-5d  %s\n", about.Name, len(tool), about.Description)
+	}
+	var out, asJSON strings.Builder
+	if err := errors.Join(run(s, &out, "mcp", "tools"), run(s, &asJSON, "mcp", "tools", "--json")); err != nil {
+		t.Fatal(err)
+	}
+	want(t, out.String(), table)
+	var printed []json.RawMessage
+	json.Unmarshal([]byte(asJSON.String()), &printed)
+	got, _ := json.Marshal(printed)
+	listed, _ := json.Marshal(list.Tools)
+	want(t, string(got), string(listed))
+	if err := run(s, &out, "mcp", "tools", "--xml"); err != errUsage {
+		t.Errorf("an unknown option: %v", err)
+	}
+}
+
 // twoNotes returns a store with two notes.
 func twoNotes(t *testing.T) store {
 	s := store{filepath.Join(t.TempDir(), "notes.jsonl")}
