@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// SPDX-FileCopyrightText: 2026 The mcp authors
 
 package mcp_test
 
@@ -864,6 +865,7 @@ func TestExportedAPI(t *testing.T) {
 		"field Server.Checksum func(data []byte) string",
 		"field Server.Intercept func(ctx context.Context, next func(context.Context) error) error",
 		"func *Server.Tools() []Tool",
+		"const Version",
 	}
 	data, err := os.ReadFile("testdata/api-4.0.0.txt")
 	if err != nil {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Version 4.2.0-dev. The SHA-256 of each release of this file is in CHANGES.md of example.com/mcp.
+// SPDX-FileCopyrightText: 2026 The mcp authors
 
 // Package mcp implements a Model Context Protocol server over stdin and stdout. It is three files
 // that are copied into a program, needs Go 1.25 and uses only the standard library.
@@ -230,6 +231,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 )
+
+// Version is the version of this copy of the library. Between two releases it ends in "-dev".
+const Version = "4.2.0-dev"
 
 // A Server is what a program offers to clients. Set its fields before it serves, and do not
 // change them afterwards. Tools, resources, prompts and methods may be added and removed at

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Checks README.md and example/README.md: the length of the README, JSON, links inside the
-// repository, names of the API, places of commands. It writes their Go code into a module:
+// repository, names of the API, checksums, places of commands. It writes their Go code into a module:
 //
 //   node .ci/readme/check.mjs OUT && (cd OUT && gofmt -d . && go vet ./... && go test ./...)
 //
@@ -8,6 +8,7 @@
 // and do not show is in helpers/. Tests run together with client_test.go of example/notes. The section
 // on cobra is compiled with .ci/cobra, as a module of its own: OUT/commands-as-tools, which the step cobra tests.
 
+import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,7 +20,7 @@ if (!out) throw new Error('usage: check.mjs OUT');
 
 const maxWords = 1400; // of the README
 const places = ['clone', 'module', 'hosts', 'interop']; // as in commands in .ci/run
-const packages = ['bytes', 'cmp', 'context', 'encoding/json', 'errors', 'fmt', 'io', 'io/fs', 'log', 'log/slog', 'maps', 'net', 'net/http', 'os', 'os/exec',
+const packages = ['bytes', 'cmp', 'context', 'crypto/sha256', 'encoding/json', 'errors', 'fmt', 'io', 'io/fs', 'log', 'log/slog', 'maps', 'net', 'net/http', 'os', 'os/exec',
   'path/filepath', 'slices', 'strconv', 'strings', 'sync', 'testing', 'time', 'unicode/utf8', 'example.com/mcp', 'github.com/spf13/cobra', 'github.com/spf13/pflag'];
 
 let failed = 0;
@@ -91,10 +92,18 @@ function writeGo(folder, texts) {
   const [code, tests] = [[], []];
   for (const text of texts) (text.includes('*testing.T)') ? tests : code).push(text);
   writeFile(folder, 'code.go', code);
+  if (folder === 'verify-a-copy') writeCopy(join(out, folder, 'internal/mcp'));
   if (tests.length === 0) return;
   if (folder === 'test') copyFileSync(join(root, 'example/README.md'), join(out, folder, 'README.md')); // has the table of tools
   writeFile(folder, 'code_test.go', tests);
   writeFileSync(join(out, folder, 'client_test.go'), read('example/notes/client_test.go').replace('package main', 'package docs'));
+}
+
+/** Writes a copy of the library, and its checksums. */
+function writeCopy(to) {
+  mkdirSync(to, { recursive: true });
+  for (const file of ['mcp.go', 'session.go', 'cancel.go']) copyFileSync(join(root, file), join(to, file));
+  writeFileSync(join(to, 'SHA256SUMS'), execFileSync(join(root, '.ci/sums')));
 }
 
 /** Copies a module that requires other modules. With its own go.mod it is not a part of the module in OUT. */
@@ -121,6 +130,7 @@ for (const name of ['README.md', 'example/README.md']) {
   const text = read(name);
   checkLinks(name, text);
   checkNames(name, text);
+  for (const [sum] of text.matchAll(/\b[0-9a-f]{64}\b/g)) if (!read('CHANGES.md').includes(sum)) fail(`${name}: ${sum} is not in CHANGES.md`);
   for (const { language, code, line, section, last } of blocks(text)) {
     const at = `${name}:${line}`;
     const marker = last.match(/^<!-- \.ci\/run: (\w+) -->$/);

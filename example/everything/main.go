@@ -1,3 +1,6 @@
+// SPDX-License-Identifier: MIT
+// SPDX-FileCopyrightText: 2026 The mcp authors
+
 // Everything is a server that has each feature of the protocol. The conformance suite is
 // run against it.
 package main

@@ -1,3 +1,6 @@
+// SPDX-License-Identifier: MIT
+// SPDX-FileCopyrightText: 2026 The mcp authors
+
 // Hello is a whole MCP server with two tools.
 //
 // Try it without a host:

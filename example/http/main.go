@@ -1,3 +1,6 @@
+// SPDX-License-Identifier: MIT
+// SPDX-FileCopyrightText: 2026 The mcp authors
+
 // Http is a server that clients reach over HTTP:
 //
 //	go run ./example/http

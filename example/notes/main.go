@@ -1,3 +1,6 @@
+// SPDX-License-Identifier: MIT
+// SPDX-FileCopyrightText: 2026 The mcp authors
+
 // Notes keeps short notes, for people at the command line and for the models of MCP
 // hosts. It shows how an existing program becomes a server: store.go and main.go are the
 // program, and mcp.go and one line in main.go were added. With install.go, jsonc.go and three
