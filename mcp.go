@@ -1958,7 +1958,9 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 	pointer := reflect.PointerTo(t)
 	marshaler, textMarshaler := reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()
 	unmarshaler, textUnmarshaler := reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
-	has := func(method reflect.Type) bool { return t.Implements(method) || hasAddress && pointer.Implements(method) }
+	has := func(method reflect.Type) bool {
+		return t.Implements(method) || hasAddress && pointer.Implements(method)
+	}
 	isSkipped := func(method reflect.Type) bool { return pointer.Implements(method) && !has(method) }
 	hasJSON, hasText, method := has(unmarshaler), has(textUnmarshaler), "UnmarshalJSON"
 	if d.why != forArguments {

@@ -1372,17 +1372,17 @@ func (c *session) handleRequest(r *request) {
 // none. If the client has sent invalid answers to questions, it returns an error response and does not call the
 // handler.
 func (c *session) runHandler(r *request) []byte {
-	c.mu.Lock()
-	isCancelled := c.requests[r.key] != r
-	c.mu.Unlock()
-	if isCancelled {
-		return nil
-	}
 	if r.service.nameMember != "" { // before Intercept: a tool that is hidden from the client does not exist
 		it, vars := c.srv.findItem(r.service.kind, r.name)
 		if it != nil && c.srv.isEnabled(r.ctx, it) {
 			r.item, r.vars = it, vars
 		}
+	}
+	c.mu.Lock()
+	isCancelled := c.requests[r.key] != r
+	c.mu.Unlock()
+	if isCancelled {
+		return nil
 	}
 	if r.item != nil && r.rev.modern() && (r.state != nil || r.inputResponses != nil) {
 		if err := r.takeAnswers(); err != nil {
