@@ -966,7 +966,7 @@ func TestSchemaIsReported(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#","not":{}}}}`, x + ".a: anyOf is not enforced (and 2 more)"},
 		{`{"type":"object","properties":{"a":{"type":"number","multipleOf":2}}}`, x + ".a: multipleOf is not enforced"},
 		{`{"type":"object","properties":{"a":{"type":"string","pattern":"x","minimum":1}}}`, x + ".a: pattern is not enforced (and 1 more)"},
-		{`{"type":"object","properties":{"a":{"type":["array","string"],"items":{"type":"integer"}}}}`, x + ".a: items is not enforced (and 1 more)"},
+		{`{"type":"object","properties":{"a":{"type":["array","string"],"items":{"type":"integer"}}}}`, x + ".a: type is a list" + refuse + " (and 1 more)"},
 		{properties(`"type":["string","null"]`), x + ".a: type is a list" + refuse},
 		{properties(`"type":["string"]`), x + ".a: type is a list" + refuse},
 		{properties(`"description":"x"`), x + ".a: type is missing" + refuse},

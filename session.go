@@ -1632,7 +1632,9 @@ const (
 	codeVersion    = -32022
 )
 
-// coded returns an error of the protocol.
+// coded returns an error of the protocol. If it were inlined, the example hello would be 4 KB larger.
+//
+//go:noinline
 func coded(code int, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
