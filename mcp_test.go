@@ -2551,7 +2551,7 @@ func TestResults(t *testing.T) {
 		{"wrapped protocol error", out("", fmt.Errorf("so: %w", &Error{Code: -32602, Message: "no"})), "! -32602 no", ""},
 		{"protocol error without a code", out("", error(&Error{Message: "no"})), "! -32603 no", ""},
 		{"joined errors", out("", errors.Join(errors.New("a"), errors.New("b"))), isError("a\nb"), ""},
-		{"not JSON", out(math.NaN(), nil), isError("The result cannot be sent: json: unsupported value: NaN"), ""},
+		{"not JSON", out(math.NaN(), nil), isError("The result cannot be sent: unsupported value: NaN"), ""},
 		{"image", out(Image([]byte("GIF8"), "image/gif"), nil), `"content":[{"type":"image","data":"R0lGOA==","mimeType":"image/gif"}]`, ""},
 		{"image without data", out(Image(nil, "image/png"), nil), isError(`The result cannot be sent: content of type "image" is unknown, or lacks its data, MIME type, link or resource`), ""},
 		{"image without a type", out([]Content{Text("a"), Image([]byte{1}, "")}, nil), isError(`The result cannot be sent: content of type "image" is unknown, or lacks its data, MIME type, link or resource`), ""},
@@ -2840,7 +2840,7 @@ func TestUnsendableResultIsReported(t *testing.T) {
 		check(`tools/call {"name":"content"}`, failsTool, reason)
 		check(`prompts/get {"name":"x"}`, fails, reason)
 	}
-	check(`resources/read {"uri":"x:a"}`, fails+`json: unsupported type: func()"`, "resources/read x:a (id 1): the result cannot be sent: json: unsupported type: func()")
+	check(`resources/read {"uri":"x:a"}`, fails+`unsupported type: func()"`, "resources/read x:a (id 1): the result cannot be sent: json: unsupported type: func()")
 	check("x/list", fails, "x/list (id 1): the result cannot be sent: the result of a method must be a JSON object")
 
 	check("x/get", `"result":{"p":2}`, "")

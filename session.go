@@ -1810,7 +1810,7 @@ func (r *request) isToolCall() bool { return r.item != nil && r.service.kind == 
 // unsendable reports that the handler's result cannot be sent, and returns the error of the request.
 func (r *request) unsendable(why error) error {
 	r.session.logf("%v: the result cannot be sent: %v", r, why)
-	return errors.New("The result cannot be sent: " + why.Error())
+	return errors.New("The result cannot be sent: " + strings.TrimPrefix(why.Error(), "json: "))
 }
 
 // appendStructured appends the members after the content of a result. Structured output that is nil
