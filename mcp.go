@@ -1813,10 +1813,11 @@ type schema struct {
 	bounds       [2]*bound // the least and the greatest number, length or number of elements; nil: none
 
 	// What only a listed schema says.
-	enum    [][]byte // the values that are allowed; nil: all
-	dflt    []byte   // the default, as the Go type takes it
-	ignored string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
-	keyword string   // of schemaOfSchemas: the keyword of which more is checked; "" if there is none
+	mayBeNil bool     // of an element of a Go map that can be nil: null is allowed too, which no keyword says
+	enum     [][]byte // the values that are allowed; nil: all
+	dflt     []byte   // the default, as the Go type takes it
+	ignored  string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
+	keyword  string   // of schemaOfSchemas: the keyword of which more is checked; "" if there is none
 
 	*goType // nil if s is listed
 }
@@ -2678,9 +2679,7 @@ func (p *schemaParser) parseParts(n *schemaNode) {
 		s.allowsOthers = string(others) != "false"
 		if isObject(others) {
 			s.others = p.parseNode(others, n.where+"[]", n.level+1, cmp.Or(n.typed.others, anything))
-			if p.isDerived && n.typed.hasNilElements() { // which no keyword says
-				s.others.types = append(s.others.types, "null")
-			}
+			s.others.mayBeNil = p.isDerived && n.typed.hasNilElements()
 		}
 	}
 	for name, property := range members(n.keywords["properties"]) {
@@ -3147,7 +3146,7 @@ func (s *schema) allowsType(raw []byte) bool {
 
 // allowsNull reports whether null is a valid value.
 func (s *schema) allowsNull() bool {
-	return (s.types == nil || slices.Contains(s.types, "null")) && (s.enum == nil || slices.ContainsFunc(s.enum, isNull))
+	return s.mayBeNil || (s.types == nil || slices.Contains(s.types, "null")) && (s.enum == nil || slices.ContainsFunc(s.enum, isNull))
 }
 
 // jsonTypeOf returns the JSON type of a value.

@@ -2272,11 +2272,13 @@ func TestNullOfAKey(t *testing.T) {
 	tool(toolOf[pointers])(
 		trial{`{"labels":{"env":null,"team":"x"}}`, `{"labels":{"env":null,"team":"x"}}`},
 		trial{`{"labels":{"env":5}}`, `{"labels":{"env":"5"}}`},
-		trial{`{"labels":{"env":true}}`, "! labels.env must be a string or null, got true"})
+		trial{`{"labels":{"env":true}}`, "! labels.env must be a string, got true"})
 	tool(toolOf[map[string]*point])(trial{`{"a":null}`, `{"a":null}`}, trial{`{"a":{"x":1}}`, `{"a":{"x":1}}`})
 	tool(toolOf[map[string][]string])(trial{`{"a":null,"b":"","c":"x"}`, `{"a":null,"b":null,"c":["x"]}`})
 	tool(toolOf[map[string]map[string]*int])(trial{`{"a":null,"b":{"c":null}}`, `{"a":null,"b":{"c":null}}`}, trial{`{"b":{"c":"x"}}`,
-		`! b.c must be an integer or null, got "x"`})
+		`! b.c must be an integer, got "x"`})
+	tool(toolOf[map[string]*namedColor])(trial{`{"a":null,"b":"red"}`, `{"a":null,"b":"red"}`}, trial{`{"a":"green"}`, `! a must be one of "red", "blue", got "green"`})
+	tool(toolOf[map[string]*anyValue])(trial{`{"a":null,"b":[1]}`, `{"a":null,"b":[1]}`})
 	tool(toolOf[map[string][]*int])(trial{`{"a":[null]}`, "! a[0] must be an integer, got null"})
 	tool(toolOf[map[string]string])(trial{`{"a":null}`, "! a must be a string, got null"})
 	tool(toolOf[map[string]point])(trial{`{"a":null}`, "! a must be an object, got null"}, trial{`{"a":{"x":null}}`, "! a.x must be an integer, got null"})
@@ -2290,6 +2292,11 @@ func TestNullOfAKey(t *testing.T) {
 		try(t, s, trial{`{"a":null,"b":null}`, `{"a":null}`})
 	}
 }
+
+// An anyValue is shown as a schema without a type.
+type anyValue struct{ json.RawMessage }
+
+func (anyValue) JSONSchema() json.RawMessage { return json.RawMessage(`{"description":"anything"}`) }
 
 // A field of In may be described only by additionalProperties of a schema by hand, or not at all. The Go type says then
 // what is valid.
