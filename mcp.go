@@ -3654,7 +3654,7 @@ func (r *ResourceContents) appendContents(b []byte) ([]byte, error) {
 // by this library passes through here, except ids and progress tokens, which isValidID checks.
 func cleanJSON(raw []byte) []byte {
 	if !utf8.Valid(raw) {
-		raw = bytes.ToValidUTF8(raw, []byte(`\ufffd`)) // hasReplacement looks for the escape
+		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
 	}
 	for _, end := range [][2]string{{"\u2028", `\u2028`}, {"\u2029", `\u2029`}} {
 		if bytes.Contains(raw, []byte(end[0])) {
@@ -3955,9 +3955,6 @@ var letterOf = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', 
 func appendString(b []byte, s string) []byte {
 	if !utf8.ValidString(s) || strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") {
 		raw, _ := marshal(s) // a string cannot fail
-		if !utf8.ValidString(s) {
-			raw = bytes.ReplaceAll(raw, []byte("\ufffd"), []byte(`\ufffd`)) // as encoding/json writes it before Go 1.27
-		}
 		return append(b, raw...)
 	}
 	b = append(b, '"')
@@ -3976,13 +3973,6 @@ func appendString(b []byte, s string) []byte {
 			b = fmt.Appendf(b, `\u%04x`, s[end])
 		}
 	}
-}
-
-// hasReplacement reports whether JSON has the escape \ufffd, which is written in place of what is not UTF-8. In a text
-// of these six characters the backslash is escaped, too.
-func hasReplacement(raw []byte) bool {
-	escape := []byte(`\ufffd`)
-	return bytes.Contains(raw, escape) && bytes.Contains(bytes.ReplaceAll(raw, []byte(`\\`), nil), escape)
 }
 
 // compactJSON returns JSON of the user or the client in one line, without blanks.

@@ -2738,9 +2738,6 @@ func TestPicturesAreWhatTheirBytesSay(t *testing.T) {
 
 // What is not UTF-8 is sent with U+FFFD, and reported with the name of the tool, the prompt or the resource.
 func TestTextsThatAreNotUTF8AreReported(t *testing.T) {
-	// encoding/json has replaced what it writes, and from Go 1.27 on leaves no trace of it.
-	written, _ := json.Marshal("\xff")
-	isSeen := string(written) == `"\ufffd"`
 	s := &Server{Name: "demo", Version: "1.0.0"}
 	var text string
 	add := func(name string, h func(ctx context.Context) (any, error)) {
@@ -2751,12 +2748,9 @@ func TestTextsThatAreNotUTF8AreReported(t *testing.T) {
 	add("error", func(context.Context) (any, error) { return nil, errors.New(text) })
 	add("fault", func(context.Context) (any, error) { return nil, &Error{Code: 5, Message: text} })
 	add("failed", func(context.Context) (any, error) { return &Result{Content: []Content{Text(text)}, IsError: true}, nil })
-	add("link", func(context.Context) (any, error) { return ResourceLink(Resource{URI: "x:a", Name: "a" + text}), nil })
-	add("raw", func(context.Context) (any, error) { return json.RawMessage(`{"a":"` + text + `"}`), nil })
-	add("struct", func(context.Context) (any, error) { return struct{ A string }{text}, nil })
-	add("key", func(context.Context) (any, error) { return map[string]int{text: 1}, nil })
-	add("meta", func(context.Context) (any, error) { return &Result{Meta: map[string]any{"a": text}}, nil })
-	add("asks", func(ctx context.Context) (any, error) { return nil, Confirm(ctx, "Delete "+text+"?") })
+	add("embedded", func(context.Context) (any, error) {
+		return EmbeddedResource(ResourceContents{URI: "x:a", Text: text}), nil
+	})
 	s.AddPrompt(Prompt{Name: "prompt", Arguments: []PromptArgument{{Name: "a", Complete: func(context.Context, string, map[string]string) ([]string, error) {
 		return []string{text}, nil
 	}}}}, func(context.Context, map[string]string) ([]PromptMessage, error) {
@@ -2765,35 +2759,17 @@ func TestTextsThatAreNotUTF8AreReported(t *testing.T) {
 	s.AddResource(Resource{URI: "x:{+rest}", Name: "a"}, func(context.Context, string, map[string]string) ([]ResourceContents, error) {
 		return []ResourceContents{{Text: text}}, nil
 	})
-	s.AddMethod("x/get", func(context.Context, json.RawMessage) (any, error) {
-		return map[string]json.RawMessage{"a": json.RawMessage(`"` + text + `"`)}, nil
-	})
-
-	type call struct {
-		request, name string
-		byJSON        bool // encoding/json writes the text
-	}
-	calls := []call{{`prompts/get {"name":"prompt"}`, "prompts/get prompt", false}, {`resources/read {"uri":"x:f.png"}`, "resources/read x:f.png", false},
-		{`completion/complete {"ref":{"type":"ref/prompt","name":"prompt"},"argument":{"name":"a","value":""}}`, "completion/complete prompt", false},
-		{"x/get", "x/get", true}}
-	for _, name := range []string{"string", "content", "error", "fault", "failed", "link", "raw", "struct", "key", "meta", "asks"} {
-		byJSON := slices.Contains([]string{"link", "raw", "struct", "key", "meta"}, name)
-		calls = append(calls, call{`tools/call {"name":"` + name + `"}`, "tools/call " + name, byJSON})
+	type call struct{ request, name string }
+	calls := []call{{`prompts/get {"name":"prompt"}`, "prompts/get prompt"}, {`resources/read {"uri":"x:f.png"}`, "resources/read x:f.png"},
+		{`completion/complete {"ref":{"type":"ref/prompt","name":"prompt"},"argument":{"name":"a","value":""}}`, "completion/complete prompt"}}
+	for _, name := range []string{"string", "content", "embedded", "error", "fault", "failed"} {
+		calls = append(calls, call{`tools/call {"name":"` + name + `"}`, "tools/call " + name})
 	}
 	for _, text = range []string{"a\xff", "\xfcber", "C:\\\\\xfc", "\xed\xa0\x80", "fine", "\ufffd\u00fc", `\\ufffd`, `\\\\ufffd`} {
 		for _, plus := range []string{"", "+"} {
 			for _, test := range calls {
-				if test.byJSON && !isSeen {
-					continue
-				}
 				said := diagnostics(s)
-				inBubbleWith(t, s, "2025-11-25", `{"elicitation":{}}`, func(c *client) {
-					c.caps = `{"elicitation":{}}`
-					c.ask("1" + plus + " " + test.request)
-					if plus == "" && strings.HasSuffix(test.name, "asks") {
-						c.ask(`1 {"action":"decline"}`)
-					}
-				})
+				inBubble(t, s, "2025-11-25", func(c *client) { c.ask("1" + plus + " " + test.request) })
 				got, want := said.String(), ""
 				if !utf8.ValidString(text) {
 					want = "mcp: " + test.name + " (id 1): sent with U+FFFD in place of what is not UTF-8\n"
@@ -3287,7 +3263,7 @@ func TestReadResource(t *testing.T) {
 		{"burns", `! -32603 disk on fire`},
 		{"refuses", `! 7 not you {"n":1}`},
 		{"codeless", `! -32603 no code`},
-		{"odd", `! -32603 The result cannot be sent: json: unsupported type: chan int`},
+		{"odd", `! -32603 The result cannot be sent: unsupported type: chan int`},
 		{"panics", `! -32603 Internal error`},
 	} {
 		for _, era := range eras {

@@ -1364,7 +1364,6 @@ func (c *session) handleRequest(r *request) {
 		c.wg.Done()
 	}()
 	line = c.runHandler(r)
-	c.reportReplacement(r, line)
 	returned = true
 }
 
@@ -1609,6 +1608,7 @@ func (r *request) emptyResponse() (line []byte, run responder) {
 func (r *request) errorResponse(e *Error) []byte {
 	b := join(nil, `{"jsonrpc":"2.0","id":`, cmp.Or(string(r.id), "null"),
 		`,"error":{"code":`, strconv.Itoa(cmp.Or(e.Code, codeInternal)), `,`)
+	r.reportUnlessText(e.Message)
 	b = stringMember(b, "message", cmp.Or(e.Message, noReason))
 	if e.Data != nil {
 		data, err := marshal(addressable(e.Data))
@@ -1692,6 +1692,7 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 // textResponse returns the response to a call of a tool, with a text and, unless it is nil,
 // structured output. Most calls end here, so it builds no Result.
 func (r *request) textResponse(text string, structured []byte, isError bool) []byte {
+	r.reportUnlessText(text)
 	b := appendString(join(r.beginResponse(), `"content":[{"type":"text","text":`), text)
 	return r.endResponse(appendStructured(join(b, `}],`), structured, isError, r.rev), nil)
 }
@@ -1722,8 +1723,8 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 	b := join(r.beginResponse(), `"content":[`)
 	var text []byte // of the error that Server.Intercept sees
 	for _, c := range content {
-		if b, err = r.rev.appendContent(b, c); err != nil {
-			return nil, r.unsendable(err)
+		if b, err = r.appendContent(b, c); err != nil {
+			return nil, err
 		}
 		if res.IsError {
 			text = join(text, c.Text, "\n")
@@ -1807,6 +1808,26 @@ func (r *request) failure(text string) []byte {
 // isToolCall reports whether r calls a tool, which exists.
 func (r *request) isToolCall() bool { return r.item != nil && r.service.kind == tools }
 
+// appendContent appends a block of a result or a prompt, and a comma.
+func (r *request) appendContent(b []byte, c Content) ([]byte, error) {
+	r.reportUnlessText(c.Text)
+	if c.Resource != nil {
+		r.reportUnlessText(c.Resource.Text)
+	}
+	b, err := r.rev.appendContent(b, c)
+	if err != nil {
+		return nil, r.unsendable(err)
+	}
+	return b, nil
+}
+
+// reportUnlessText reports it if a text is not UTF-8.
+func (r *request) reportUnlessText(text string) {
+	if !utf8.ValidString(text) {
+		r.session.logf("%v: sent with U+FFFD in place of what is not UTF-8", r)
+	}
+}
+
 // unsendable reports that the handler's result cannot be sent, and returns the error of the request.
 func (r *request) unsendable(why error) error {
 	r.session.logf("%v: the result cannot be sent: %v", r, why)
@@ -1843,8 +1864,8 @@ func (r *request) promptResponse(messages []PromptMessage, err error, descriptio
 			return nil, r.unsendable(err)
 		}
 		b = join(stringMember(append(b, '{'), "role", string(role)), `"content":`)
-		if b, err = r.rev.appendContent(b, m.Content); err != nil {
-			return nil, r.unsendable(err)
+		if b, err = r.appendContent(b, m.Content); err != nil {
+			return nil, err
 		}
 		b = closeWith(b, `},`)
 	}
@@ -1866,6 +1887,7 @@ func (r *request) readResponse(contents []ResourceContents, err error, mimeType 
 			return nil, r.unsendable(fmt.Errorf("contents %q: %w", excerpt(c.URI), err))
 		}
 		c.MIMEType = cmp.Or(c.MIMEType, mimeType)
+		r.reportUnlessText(c.Text)
 		if b, err = c.appendContents(b); err != nil {
 			return nil, r.unsendable(err)
 		}
@@ -1878,6 +1900,7 @@ func (r *request) readResponse(contents []ResourceContents, err error, mimeType 
 func (r *request) completeResponse(values []string) []byte {
 	b := join(r.beginResponse(), `"completion":{"values":[`)
 	for _, v := range values[:min(len(values), 100)] {
+		r.reportUnlessText(v)
 		b = append(appendString(b, v), ',')
 	}
 	b = closeWith(b, `],"total":`, strconv.Itoa(len(values)), `,"hasMore":`, strconv.FormatBool(len(values) > 100), `},`)
@@ -1946,7 +1969,6 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 	}
 	switch {
 	case !r.rev.modern():
-		r.session.reportReplacement(r, []byte(params))
 		return r.session.callClient(ctx, r, method, params)
 	case r.item == nil: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
@@ -2159,13 +2181,6 @@ func (c *session) sendChangeLocked(what topic) {
 // logf reports to Server.ErrorLog, without blocking.
 func (c *session) logf(format string, args ...any) {
 	c.srv.report("mcp: %s", fmt.Sprintf(format, args...))
-}
-
-// reportReplacement reports it if raw, which a handler has made, holds U+FFFD in place of a text that is not UTF-8.
-func (c *session) reportReplacement(r *request, raw []byte) {
-	if hasReplacement(raw) {
-		c.logf("%v: sent with U+FFFD in place of what is not UTF-8", r)
-	}
 }
 
 // excerpt returns as much of a client's text as may be repeated in a message. If it cuts the
