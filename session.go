@@ -1723,7 +1723,7 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 	b := join(r.beginResponse(), `"content":[`)
 	var text []byte // of the error that Server.Intercept sees
 	for _, c := range content {
-		if b, err = r.appendContent(b, c); err != nil {
+		if b, err = r.addContent(b, c); err != nil {
 			return nil, err
 		}
 		if res.IsError {
@@ -1808,8 +1808,8 @@ func (r *request) failure(text string) []byte {
 // isToolCall reports whether r calls a tool, which exists.
 func (r *request) isToolCall() bool { return r.item != nil && r.service.kind == tools }
 
-// appendContent appends a block of a result or a prompt, and a comma.
-func (r *request) appendContent(b []byte, c Content) ([]byte, error) {
+// addContent appends a block of a result or a prompt, and a comma.
+func (r *request) addContent(b []byte, c Content) ([]byte, error) {
 	r.reportUnlessText(c.Text)
 	if c.Resource != nil {
 		r.reportUnlessText(c.Resource.Text)
