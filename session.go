@@ -1864,7 +1864,7 @@ func (r *request) promptResponse(messages []PromptMessage, err error, descriptio
 			return nil, r.unsendable(err)
 		}
 		b = join(stringMember(append(b, '{'), "role", string(role)), `"content":`)
-		if b, err = r.appendContent(b, m.Content); err != nil {
+		if b, err = r.addContent(b, m.Content); err != nil {
 			return nil, err
 		}
 		b = closeWith(b, `},`)
