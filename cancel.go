@@ -8,6 +8,7 @@ package mcp
 //
 //	event                        cause the handler sees          its response               Serve returns
 //	notifications/cancelled      *CancelledError                 none                       continues
+//	tasks/cancel                 *CancelledError                 none                       continues
 //	initialize, again            *CancelledError                 -32603                     continues
 //	EOF on r, or r is closed     ErrClosed, after CancelDelay    what the handler returns   nil
 //	r fails otherwise            that error, after CancelDelay   what the handler returns   that error
@@ -22,7 +23,7 @@ package mcp
 // clients fail when they read a response after they have closed stdin, and then kill
 // the server process, so the other handlers could not clean up.
 //
-// In the first row, only the questions of that request end. In the second, the requests of the older
+// In the first two rows, only the questions of that request end. In the third, the requests of the older
 // revisions end, and their questions. In all other rows, all questions to the client end at once. When
 // handlers are cancelled, a request that waits for other requests or that was read ahead is not started,
 // and gets the cause as its error.
@@ -56,7 +57,7 @@ func (*closedError) Error() string { return "mcp: the client has closed the conn
 
 func (*closedError) Is(target error) bool { return target == context.Canceled }
 
-// CancelledError is the cause of a handler's context if the client has cancelled the request, or, in
+// CancelledError is the cause of a handler's context if the client has cancelled the request or its task, or, in
 // the older revisions, has sent initialize again, which ends the requests that came before it. The
 // result of the handler is discarded.
 type CancelledError struct {
@@ -279,7 +280,10 @@ func (c *session) listUnfinished() (unfinished []string) {
 		unfinished = append(unfinished, r.String())
 	}
 	for r := range c.running {
-		if c.requests[r.key] != r {
+		switch {
+		case r.task.isRunning():
+			unfinished = append(unfinished, r.String()+", a task")
+		case c.requests[r.key] != r:
 			unfinished = append(unfinished, r.String()+", cancelled")
 		}
 	}

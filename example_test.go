@@ -866,6 +866,7 @@ func TestExportedAPI(t *testing.T) {
 		"field Server.Intercept func(ctx context.Context, next func(context.Context) error) error",
 		"func *Server.Tools() []Tool",
 		"const Version",
+		"field Tool.TaskAfter time.Duration",
 	}
 	data, err := os.ReadFile("testdata/api-4.0.0.txt")
 	if err != nil {

@@ -367,6 +367,20 @@ type Tool struct {
 	// are not cached. When the result of Enabled changes, add the tool again: this always notifies the
 	// clients.
 	Enabled func(ctx context.Context) bool `json:"-"`
+
+	// TaskAfter is how long a call may run before it becomes a task, if the client supports tasks, an
+	// extension of revision 2026-07-28. The client then receives the id of the task in place of the
+	// result, and asks for the state of the task, so that the model need not wait. 0 means that no
+	// call becomes a task. For any other client, a call is always an ordinary one.
+	//
+	// The handler does not change, and keeps running with the same context. In a task, the message of
+	// [Progress] is the status that the client shows, log messages are discarded, and a question such as
+	// [Confirm] blocks until the client has answered it. A task counts for [Server.MaxConcurrent] until
+	// its handler returns: if that is 1, the other calls wait. Its handler is cancelled if the client
+	// cancels the task, with a [*CancelledError], and when the session ends. The result is kept until the
+	// client has read it, or the session ends. While 100 results, or 16 MiB of results, have not been
+	// read, no further call becomes a task.
+	TaskAfter time.Duration `json:"-"`
 }
 
 // ToolAnnotations are hints on what a tool does. Hosts use them, for example, to decide whether
@@ -646,10 +660,11 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		t.Enabled = func(context.Context) bool { return false }
 	}
 	s.addItem(tools, where, warnings, &item{
-		name:    t.Name,
-		encoded: s.encodeItem(where, t, cmp.Or(invalidIn, invalidOut, checkIcons(t.Icons))),
-		tool:    t,
-		enabled: t.Enabled,
+		name:      t.Name,
+		encoded:   s.encodeItem(where, t, cmp.Or(invalidIn, invalidOut, checkIcons(t.Icons))),
+		tool:      t,
+		enabled:   t.Enabled,
+		taskAfter: t.TaskAfter,
 		run: func(ctx context.Context, r *request) ([]byte, error) {
 			return call(ctx, r, in, typedOut)
 		},
@@ -1074,8 +1089,9 @@ const (
 	prompts
 	resources
 	templates   // part of resources, with a list of their own
-	completions // this and logging have no items
+	completions // this and the next two have no items
 	logging
+	tasks  // an extension
 	always // not declared: the kind of methods that every server serves
 )
 
@@ -1089,7 +1105,7 @@ type kindSet [always]bool
 var kindNames = [listCount]string{"tools", "prompts", "resources", "resourceTemplates"}
 
 // declaredAs holds, for each kind but always, the kind under which it and its changes are declared.
-var declaredAs = [always]kind{tools, prompts, resources, resources, completions, logging}
+var declaredAs = [always]kind{tools, prompts, resources, resources, completions, logging, tasks}
 
 // changeNotification returns the name of the notification that the list of k has changed, without
 // "notifications/".
@@ -1104,6 +1120,8 @@ type item struct {
 	enabled func(context.Context) bool // Tool.Enabled
 
 	reportPanic sync.Once // of enabled
+
+	taskAfter time.Duration // Tool.TaskAfter
 
 	match func(uri string) (vars map[string]string, ok bool) // is called for templates
 	run   responder
@@ -1176,6 +1194,7 @@ func (s *Server) addItem(k kind, where string, warnings []string, it *item) {
 	}
 	s.offered[declaredAs[k]] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
+	s.offered[tasks] = s.offered[tasks] || it.taskAfter > 0
 	if replaces && s.sessions == nil { // later it is a change, and no mistake
 		warnings = append(warnings, where+" was added twice: the second replaces the first")
 	}
@@ -1338,7 +1357,8 @@ func (s *Server) takeReports() []string {
 // [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
 // AddMethod may be called at any time. It panics if the name is one of the protocol's own or
-// begins with "notifications/", or if h is nil. Before the first session it reports a method that replaces another.
+// begins with "notifications/", or if h is nil. The methods of the extension for tasks count as the protocol's. Before the
+// first session it reports a method that replaces another.
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
 	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
@@ -1421,7 +1441,11 @@ func requestOf(ctx context.Context) *request {
 // Many hosts give up on a call after a minute, but wait longer if it reports progress every
 // few seconds.
 //
-// Progress does nothing if the client did not ask for progress, if done is not more than the
+// If the call has become a task, as [Tool.TaskAfter] says, the message is the status of the task, of which
+// the client reads the last one, at most 1 KiB of it. An empty message does not change it, and Progress does
+// not block.
+//
+// Otherwise Progress does nothing if the client did not ask for progress, if done is not more than the
 // last time, if the handler has returned, if the request has ended, or if ctx is not a handler's.
 // It blocks until the notification is written or the request ends. It may be called concurrently.
 // The response to a request that has reported progress is sent 2 ms after the handler has
@@ -1430,6 +1454,9 @@ func requestOf(ctx context.Context) *request {
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
 func Progress(ctx context.Context, done, total float64, message string) {
 	r := requestOf(ctx)
+	if r.task != nil && message != "" {
+		r.setTaskMessage(message)
+	}
 	if r.token == nil || math.IsNaN(done) || math.IsInf(done, 0) {
 		return
 	}
@@ -1440,7 +1467,7 @@ func Progress(ctx context.Context, done, total float64, message string) {
 	}
 	b = optionalMember(b, "message", message)
 	r.session.sendNotification(r, closeWith(b, `}}`), func() bool {
-		if r.returned || r.sentProgress && done <= r.progress {
+		if r.progressEnded || r.sentProgress && done <= r.progress {
 			return false
 		}
 		r.sentProgress, r.progress = true, done

@@ -23,7 +23,7 @@ package mcp
 // long), or waits for the client, the turn passes to a new goroutine. So input is
 // read whatever a handler does, and no goroutine waits for the turn.
 //
-// These are all goroutines of a session, except those of timers and contexts, which never block. wg and out are
+// These are all goroutines of a session, except those of timers and contexts that never block. wg and out are
 // fields of session, and the other names on the right are variables of Serve, waitForEnd and endWork.
 //
 //	goroutine              what it does                                  Serve waits for it by
@@ -31,6 +31,7 @@ package mcp
 //	startRequest's func    runs any other handler                        wg
 //	both, before they end  write what is queued                          out.finish
 //	lineWriter.writeAll    writes for a goroutine that must not block    out.finish
+//	runUntilTask's timer   makes a task of a call                        the call, and so wg
 //	waitForEnd's func      waits for wg                                  idle
 //	endWork's func         cancels the handlers                          ended
 //	printReports           writes to ErrorLog                            printed
@@ -57,6 +58,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -107,6 +109,7 @@ type session struct {
 	lastResponse int64               // position in the output after the last response
 	streams      map[string]*stream  // by the key of the request, or legacyKey
 	legacy       legacy
+	tasks        taskList
 	hasReports   chan struct{} // has an element if there are reports to print; closed when no more are printed
 
 	// Requests whose handlers run, also cancelled ones. Until ctx ends they are at most
@@ -139,6 +142,7 @@ type legacy struct {
 //	it waited, and the client cancelled it       no         no        no
 //	it runs                                      yes        no        yes
 //	it runs, and the client cancelled it         no         no        yes
+//	it runs, and has become a task               no         no        yes
 //	it has been answered                         no         no        no
 //
 // A request that is in requests must be answered. A notification or a question that
@@ -167,11 +171,12 @@ type request struct {
 	run     responder
 
 	// The fields below are guarded by session.mu, once r is in session.requests.
-	place        *list.Element // in session.waiting; nil if it does not wait
-	rounds       rounds        // guarded once the handler runs, and set before
-	progress     float64       // the last value that was reported
-	sentProgress bool          // progress was reported
-	returned     bool          // the handler has returned; no more progress is reported
+	place         *list.Element // in session.waiting; nil if it does not wait
+	rounds        rounds        // guarded once the handler runs, and set before
+	progress      float64       // the last value that was reported
+	sentProgress  bool          // progress was reported
+	task          *task         // what the call may become, or nil; set before the handler runs
+	progressEnded bool          // no more progress is reported, because the response follows
 }
 
 // A stream receives notifications of changes: a request subscriptions/listen, or the legacy session.
@@ -190,6 +195,11 @@ type topic struct{ list, uri string }
 
 // An inputRequest is a question of the modern era, which is sent in a result.
 type inputRequest struct{ key, method, params string }
+
+// appendTo appends q as a member of inputRequests.
+func (q inputRequest) appendTo(b []byte) []byte {
+	return join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
+}
 
 // A rounds holds the questions of a request of the modern era, and the client's answers. Its exported fields travel
 // in the requestState. The handler runs again in each round, and gets the answers of all rounds so far. For example, it
@@ -250,6 +260,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		srv:        s,
 		requests:   make(map[string]*request),
 		streams:    make(map[string]*stream),
+		tasks:      taskList{byID: make(map[string]*task)},
 		running:    make(map[*request]struct{}),
 		pending:    make(map[string]chan reply),
 		hasReports: make(chan struct{}, 1),
@@ -773,6 +784,10 @@ var services = map[string]*service{
 	"resources/subscribe":   {until: newestLegacy, kind: resources, nameMember: "uri", serve: (*request).subscribe},
 	"resources/unsubscribe": {until: newestLegacy, kind: resources, nameMember: "uri", serve: (*request).unsubscribe},
 	"subscriptions/listen":  {since: firstModern, kind: always, serve: (*request).listen},
+
+	"tasks/get":    {since: firstModern, kind: tasks, nameMember: "taskId", serve: (*request).serveTask},
+	"tasks/update": {since: firstModern, kind: tasks, nameMember: "taskId", serve: (*request).serveTask},
+	"tasks/cancel": {since: firstModern, kind: tasks, nameMember: "taskId", serve: (*request).serveTask},
 }
 
 // unknownMethod is the service of methods that no revision has.
@@ -885,7 +900,7 @@ func (r *request) selectEra(version, level []byte) *Error {
 	legacy := &r.session.legacy
 	r.rev, r.client, r.caps = legacy.rev, legacy.client, legacy.caps
 	switch {
-	case r.service == unknownMethod:
+	case r.service == unknownMethod || r.service.kind == tasks: // clients of 2025-11-25 try an earlier form of tasks
 		return r.methodNotFound()
 	case r.service.existsIn(r.rev) && (r.rev != 0 || r.service.early):
 		return nil
@@ -991,7 +1006,7 @@ func (r *request) initialize() (line []byte, run responder) {
 	c.legacy = next
 	c.mu.Unlock()
 	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.serverInfo, `,`)
-	return r.endResponse(c.appendOffer(b, next.offered), nil), nil
+	return r.endResponse(r.appendOffer(b, next.offered), nil), nil
 }
 
 // endLegacy ends the legacy session, because an initialize with the key newKey opens another one. Its requests are
@@ -1027,7 +1042,7 @@ func (c *session) endLegacy(newKey string) {
 func (r *request) discover() (line []byte, run responder) {
 	c := r.session
 	b := join(r.beginResponse(), `"supportedVersions":`, modernVersions, `,`)
-	b = r.appendCaching(c.appendOffer(b, c.srv.offeredKinds()), true)
+	b = r.appendCaching(r.appendOffer(b, c.srv.offeredKinds()), true)
 	return join(b, `"_meta":{"`+keyServer+`":`, c.serverInfo, `}}}`), nil // not with endResponse, which writes only the identity
 }
 
@@ -1211,11 +1226,14 @@ func (r *request) listen() (line []byte, run responder) {
 	c := r.session
 	meta := join(nil, `{"`+keySubscription+`":`, string(r.id), `}`)
 	st := &stream{meta: meta, response: bytes.Clone(r.endResponse(r.beginResponse(), meta)), watched: make(map[topic]int64)}
-	accepted, refusal := st.watchAsked(member(r.params, "notifications"), c.srv.offeredKinds())
+	asked, offered := member(r.params, "notifications"), c.srv.offeredKinds()
+	accepted, refusal := st.watchAsked(asked, offered)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case refusal != nil:
+	case offered[tasks] && member(asked, "taskIds") != nil && !r.declaresTasks(): // otherwise they are left out
+		refusal = errNeedsTasks
 	case c.open.Err() != nil:
 		refusal = c.endError()
 	case len(r.id) > maxRepeated || len(c.streams) >= maxStreams || c.watchedLocked()+len(st.watched) > maxWatched:
@@ -1226,7 +1244,7 @@ func (r *request) listen() (line []byte, run responder) {
 			string(accepted), `,"_meta":`, string(meta), `}}`))
 		return nil, nil
 	}
-	return r.errorResponse(refusal), nil // without Data, so no code of the user runs under the lock
+	return r.errorResponse(refusal), nil // its Data is JSON, so no code of the user runs under the lock
 }
 
 // watchAsked adds to what a new stream watches what the client asks for, the member notifications, as far as it is
@@ -1388,7 +1406,11 @@ func (c *session) runHandler(r *request) []byte {
 			return r.errorResponse(err)
 		}
 	}
-	line, err := r.run(r.ctx, r)
+	run := r.run
+	if r.item != nil && r.item.taskAfter > 0 && r.declaresTasks() {
+		run = runUntilTask
+	}
+	line, err := run(r.ctx, r)
 	return r.outcome(line, err)
 }
 
@@ -1452,17 +1474,17 @@ func (r *request) runWithin(ctx context.Context, run responder) (line []byte, er
 	return bytes.Clone(line), err // Intercept may continue for long, and the buffer may be large
 }
 
-// progressGap is the time between the return of a handler that has reported progress and its
-// response. A client of the TypeScript SDK loses progress that it reads together with the response,
+// progressGap is the time between the last progress of a request and its response. A client of the TypeScript SDK
+// loses progress that it reads together with the response,
 // and some hosts then drop the server. After 1 ms it still lost some, after 2 ms none.
 const progressGap = 2 * time.Millisecond
 
 // waitAfterProgress blocks until the last progress of r has been written and progressGap has passed,
-// unless r has reported none, or until r or the session ends. The handler has returned, and
-// reports no more progress. Meanwhile input is read, and r keeps its place among those that run.
+// unless r has reported none, or until r or the session ends. From now on r reports no more
+// progress. Meanwhile input is read, and r keeps its place among those that run.
 func (c *session) waitAfterProgress(r *request) {
 	c.mu.Lock()
-	r.returned = true
+	r.progressEnded = true
 	reported := r.sentProgress
 	c.mu.Unlock()
 	if !reported {
@@ -1486,11 +1508,16 @@ func (c *session) waitAfterProgress(r *request) {
 // Under the same lock it starts the next request that waits. So if MaxConcurrent is
 // 1, handlers start and respond in the order of the requests. After the end of ctx no handler
 // starts: cancelHandlers answers the requests that wait.
+//
+// If r has become a task, the client reads the response with tasks/get.
 func (c *session) respond(r *request, line []byte) {
 	c.mu.Lock()
 	if c.requests[r.key] == r {
 		delete(c.requests, r.key)
 		c.sendResponseLocked(line, r)
+	}
+	if r.task.isRunning() {
+		c.endTaskLocked(r.task, line)
 	}
 	delete(c.running, r)
 	if c.ctx.Err() == nil && c.waiting.Len() > 0 {
@@ -1935,15 +1962,19 @@ var declared = [...]string{
 
 // appendOffer appends what the results of initialize and server/discover have in common: the capabilities,
 // with the kinds that are offered, and the instructions.
-func (c *session) appendOffer(b []byte, offered kindSet) []byte {
+func (r *request) appendOffer(b []byte, offered kindSet) []byte {
 	b = join(b, `"capabilities":{`)
 	for k, text := range declared {
 		if offered[k] {
 			b = join(b, text)
 		}
 	}
-	b = rawMember(b, "extensions", c.extensions) // in the legacy era too: hosts read it there
-	return optionalMember(closeWith(b, `},`), "instructions", c.srv.Instructions)
+	extensions := r.session.extensions // in the legacy era too: hosts read it there
+	if offered[tasks] && r.rev.modern() {
+		extensions = closeWith(join(copyMembersExcept([]byte("{"), extensions, keyTasks), `"`+keyTasks+`":{},`), `}`)
+	}
+	b = rawMember(b, "extensions", extensions)
+	return optionalMember(closeWith(b, `},`), "instructions", r.session.srv.Instructions)
 }
 
 // ---- asking the client ----
@@ -1973,12 +2004,17 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 	case r.item == nil: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
-	return r.answerTo(method, params)
+	answer, waitFor, err := r.answerTo(method, params)
+	if waitFor != nil {
+		return r.waitForAnswer(ctx, waitFor)
+	}
+	return answer, err
 }
 
 // answerTo returns the client's answer to a question of the modern era. If the client has not answered it
-// yet, it is sent with the result of this round, and answerTo returns ErrInputRequired.
-func (r *request) answerTo(method, params string) (json.RawMessage, error) {
+// yet, there are two cases. If r has become a task, the question is one of the task, for whose answer the
+// caller must wait. Otherwise it is sent with the result of this round, and answerTo returns ErrInputRequired.
+func (r *request) answerTo(method, params string) (answer json.RawMessage, waitFor *taskQuestion, err error) {
 	c, sum := r.session, r.checksum(method, params)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -1994,15 +2030,17 @@ func (r *request) answerTo(method, params string) (json.RawMessage, error) {
 		if method != "roots/list" { // equal questions for roots have the same answer
 			now.used[sum]++
 		}
-		return bytes.Clone(answer), nil
+		return bytes.Clone(answer), nil, nil
 	case c.open.Err() != nil:
-		return nil, context.Cause(c.open)
+		return nil, nil, context.Cause(c.open)
+	case r.task.isRunning():
+		return nil, r.task.addQuestionLocked(method, params), nil
 	}
 	// Of equal questions without an answer one is sent. The next one is asked when the first has its answer.
 	if !slices.ContainsFunc(now.questions, func(o inputRequest) bool { return o.key == key }) {
 		now.questions = append(now.questions, inputRequest{key, method, params})
 	}
-	return nil, fmt.Errorf("%w (%s)", ErrInputRequired, method)
+	return nil, nil, fmt.Errorf("%w (%s)", ErrInputRequired, method)
 }
 
 // callClient sends the client a request on behalf of r. It blocks until the client
@@ -2099,7 +2137,7 @@ func (r *request) inputRequired(now rounds) []byte {
 	}
 	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
 	for _, q := range now.questions {
-		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
+		b = q.appendTo(b)
 	}
 	return r.endResponse(stringMember(closeWith(b, `},`), "requestState", r.encodeState(now)), nil)
 }
@@ -2142,6 +2180,248 @@ func (r *request) checksum(texts ...string) string {
 		return base64.RawURLEncoding.EncodeToString([]byte(sum(all))) // it may be the bytes of a hash
 	}
 	return strconv.FormatUint(maphash.Bytes(r.session.srv.seed, all), 36)
+}
+
+// ---- tasks ----
+
+// A call of a tool with Tool.TaskAfter may become a task. It is then answered with the id of the task, and the
+// client asks for the state of the task again and again. The handler does not notice that; its request stays in
+// session.running until the handler returns. The status of a task:
+//
+//	the call runs ─▶ working ◀─▶ input_required     the handler runs ◀─▶ it waits for answers
+//	                    └──────┬──────┘
+//	                           ├─▶ completed        it has returned a result, also one with isError
+//	                           ├─▶ failed           it has returned an *Error
+//	                           └─▶ cancelled        tasks/cancel came; what it returns is discarded
+//
+// A task belongs to its session. When that ends, the handler is cancelled like any other, and nothing is sent.
+
+// keyTasks is the name of the extension.
+const keyTasks = "io.modelcontextprotocol/tasks"
+
+var errNeedsTasks = &Error{Code: codeCapability, Message: "This request needs the extension " + keyTasks + ", which this client does not declare",
+	Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + keyTasks + `":{}}}}`)}
+
+// declaresTasks reports whether the client declares the extension with this request. What earlier requests
+// declared does not count.
+func (r *request) declaresTasks() bool {
+	return r.rev.modern() && bytes.HasPrefix(member(member(r.caps, "extensions"), keyTasks), []byte("{"))
+}
+
+// A task is what a call becomes, or may become. It is guarded by session.mu.
+type task struct {
+	id               string
+	status           string                   // "" if the call has not become a task; see isRunning
+	message          string                   // of the last Progress
+	created, updated time.Time                // updated when what the client sees has changed
+	questions        map[string]*taskQuestion // those that have no answer, by key
+	asked            int                      // the number of all questions
+	outcome          []byte                   // the member result or error of the response to the call, and a comma
+	wasRead          bool                     // the client has read the outcome
+	call             *request                 // nil when the task has ended: it may be kept for long, and needs no arguments
+}
+
+// isRunning reports whether a call has become a task that has not ended: it is working, or it waits for answers.
+func (t *task) isRunning() bool { return t != nil && t.status == "working" }
+
+// A taskQuestion is a question of a task. The channel has room for the answer.
+type taskQuestion struct {
+	inputRequest
+	answer chan json.RawMessage
+}
+
+// A taskList holds the tasks of a session that run, and of those that have ended as many as there is room for. A task
+// is dropped only after its outcome was read or it was cancelled, so no result is lost unread.
+type taskList struct {
+	byID      map[string]*task
+	ended     int     // how many have ended
+	size      int     // the bytes of their outcomes
+	droppable []*task // those that may be dropped, in the order in which they may
+}
+
+// There is room for another task that has ended while there are fewer than maxTasks, with fewer than maxTaskBytes.
+const maxTasks, maxTaskBytes = 100, 16 << 20
+
+// makeRoom drops tasks until there is room for another one, and reports whether there is.
+func (l *taskList) makeRoom() bool {
+	for l.ended >= maxTasks || l.size >= maxTaskBytes {
+		if len(l.droppable) == 0 {
+			return false
+		}
+		t := l.droppable[0]
+		l.droppable = slices.Delete(l.droppable, 0, 1)
+		delete(l.byID, t.id)
+		l.ended--
+		l.size -= len(t.outcome)
+	}
+	return true
+}
+
+// allowDrop lets t be dropped, but after those that may be dropped already: a client may read a result twice.
+func (l *taskList) allowDrop(t *task) {
+	l.makeRoom()
+	l.droppable = append(l.droppable, t)
+}
+
+// runUntilTask runs the handler of r, and makes a task of r if that takes longer than Tool.TaskAfter. It is a responder
+// of its own because with a timer in runHandler the stack of every call would have to grow.
+func runUntilTask(ctx context.Context, r *request) (line []byte, err error) {
+	r.session.mu.Lock()
+	r.task = &task{call: r, questions: make(map[string]*taskQuestion)}
+	r.session.mu.Unlock()
+	made := make(chan struct{})
+	timer := time.AfterFunc(r.item.taskAfter, func() { r.session.makeTask(r); close(made) })
+	defer func() { // also after a panic
+		if isStopped := timer.Stop(); !isStopped {
+			<-made
+		}
+	}()
+	return r.run(ctx, r)
+}
+
+// makeTask answers r with a task, unless there is no room for its outcome. It does nothing if r has been cancelled, if
+// a question waits to be sent in its result, or if the session has ended, because the client could not ask for the
+// state any more. From then on r is not in session.requests: no notification belongs to it, and a cancel of its id has
+// no effect.
+//
+// The id has 128 bits of the runtime's ChaCha8, which the system seeds. A task is looked up in its own session, so a
+// client that guesses an id finds one of its own tasks.
+func (c *session) makeTask(r *request) {
+	c.waitAfterProgress(r) // the task is a response
+	c.mu.Lock()
+	hasRoom := c.tasks.makeRoom()
+	if hasRoom && c.requests[r.key] == r && len(r.rounds.questions) == 0 && c.open.Err() == nil {
+		delete(c.requests, r.key)
+		t, now := r.task, time.Now()
+		t.id, t.status, t.created, t.updated = fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), "working", now, now
+		c.tasks.byID[t.id] = t
+		b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"task",`)
+		c.sendResponseLocked(r.endResponse(t.appendState(b), nil), r)
+	}
+	r.progressEnded = false // if r goes on as it was; the handler waits for makeTask before it returns
+	c.mu.Unlock()
+	c.out.start()
+}
+
+// appendState appends the members that describe t. The caller must hold session.mu.
+func (t *task) appendState(b []byte) []byte {
+	b = join(b, `"taskId":"`, t.id, `","createdAt":"`, t.created.UTC().Format(time.RFC3339), `","lastUpdatedAt":"`,
+		t.updated.UTC().Format(time.RFC3339), `","ttlMs":null,"pollIntervalMs":1000,`)
+	b = optionalMember(b, "statusMessage", t.message)
+	if len(t.questions) == 0 {
+		b = join(b, `"status":"`, t.status, `",`)
+		return append(b, t.outcome...)
+	}
+	b = join(b, `"status":"input_required","inputRequests":{`)
+	for _, q := range t.questions {
+		b = q.appendTo(b)
+	}
+	return closeWith(b, `},`)
+}
+
+// maxTaskMessage bounds the bytes of the message of a task, which is sent each time that the client asks for the state.
+const maxTaskMessage = 1 << 10
+
+// setTaskMessage sets the message of the task that r may become, or has become.
+func (r *request) setTaskMessage(message string) {
+	r.session.mu.Lock()
+	if t := r.task; t.status == "" || t.isRunning() {
+		t.message = string(bytes.ToValidUTF8([]byte(message[:min(len(message), maxTaskMessage)]), nil))
+		t.updated = time.Now()
+	}
+	r.session.mu.Unlock()
+}
+
+// addQuestionLocked adds a question to t. Its key is used once. The caller must hold session.mu.
+func (t *task) addQuestionLocked(method, params string) *taskQuestion {
+	t.asked++
+	q := &taskQuestion{inputRequest{strconv.Itoa(t.asked), method, params}, make(chan json.RawMessage, 1)}
+	t.questions[q.key] = q
+	t.updated = time.Now()
+	return q
+}
+
+// waitForAnswer blocks until the client has answered q with tasks/update, or until ctx, r or the session ends. In
+// these cases q is withdrawn.
+func (r *request) waitForAnswer(ctx context.Context, q *taskQuestion) (answer json.RawMessage, err error) {
+	c := r.session
+	select {
+	case answer = <-q.answer:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-r.ctx.Done(): // ctx need not be derived from it
+		err = context.Cause(r.ctx)
+	case <-c.open.Done(): // before r.ctx if there is a CancelDelay
+		err = context.Cause(c.open)
+	}
+	c.mu.Lock()
+	if t := r.task; t.questions[q.key] == q { // it has no answer, and the task has not ended
+		delete(t.questions, q.key)
+		t.updated = time.Now()
+	}
+	c.mu.Unlock()
+	return answer, err
+}
+
+// endTaskLocked ends a task. The parameter line is the response to the call, or nil if the client has cancelled the
+// task. The caller must hold c.mu.
+func (c *session) endTaskLocked(t *task, line []byte) {
+	var result, fault []byte
+	extract(line, trusted, into{"result", &result}, into{"error", &fault})
+	t.outcome = rawMember(rawMember(nil, "result", result), "error", fault)
+	switch {
+	case line == nil:
+		t.status = "cancelled"
+		c.tasks.allowDrop(t)
+	case fault != nil:
+		t.status = "failed"
+	default:
+		t.status = "completed"
+	}
+	t.call, t.questions, t.updated = nil, nil, time.Now()
+	c.tasks.ended++
+	c.tasks.size += len(t.outcome)
+}
+
+// serveTask serves tasks/get, tasks/update and tasks/cancel. Answers with other keys than those of the questions are
+// ignored. A task that has ended is not cancelled.
+func (r *request) serveTask() (line []byte, run responder) {
+	c, err := r.session, r.takeAnswers() // of tasks/update
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tasks.byID[r.name]
+	switch {
+	case !r.declaresTasks():
+		err = errNeedsTasks
+	case t == nil:
+		err = badParams("there is no such task, or its result was read and is not kept any more")
+	}
+	if err != nil {
+		return r.errorResponse(err), nil
+	}
+	switch string(r.method) {
+	case "tasks/get":
+		if t.outcome != nil && !t.wasRead {
+			t.wasRead = true
+			c.tasks.allowDrop(t)
+		}
+		return r.endResponse(t.appendState(r.beginResponse()), nil), nil
+	case "tasks/update":
+		for key, answer := range r.rounds.Answers {
+			if q := t.questions[key]; q != nil {
+				delete(t.questions, key)
+				t.updated = time.Now()
+				q.answer <- bytes.Clone(answer)
+			}
+		}
+	case "tasks/cancel":
+		if call := t.call; call != nil {
+			c.logf("%v, a task, was cancelled by the client", call)
+			c.endTaskLocked(t, nil)
+			call.cancel(&CancelledError{})
+		}
+	}
+	return r.emptyResponse()
 }
 
 // ---- changes ----

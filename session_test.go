@@ -63,6 +63,7 @@ type client struct {
 
 	state string   // the requestState of the last round; $STATE in a line
 	keys  []string // the test's names of the questions of all rounds, each with the server's key
+	task  string   // the id of the last task; $TASK in a line
 }
 
 // serve starts a session of s with a client that reads everything. If the session is still
@@ -172,6 +173,7 @@ func (c *client) send(lines ...string) {
 		if c.caps != "" {
 			text = strings.ReplaceAll(text, `clientCapabilities":{}`, `clientCapabilities":`+c.caps)
 		}
+		text = strings.ReplaceAll(text, "$TASK", c.task)
 		if c.state != "" {
 			text = strings.NewReplacer(append([]string{"$STATE", c.state}, c.keys...)...).Replace(text)
 		}
@@ -210,7 +212,10 @@ func (c *client) want(lines ...string) {
 		case i >= len(got):
 			c.t.Errorf("missing: %s", lines[i])
 		default:
-			want := lines[i]
+			if made := taskMade.FindStringSubmatch(got[i]); made != nil {
+				c.task = made[1]
+			}
+			want := strings.ReplaceAll(lines[i], "$TASK", c.task)
 			if id, mark, rest := cutID(want); mark == "?" {
 				want = c.questions(id, rest, got[i])
 			}
@@ -220,6 +225,8 @@ func (c *client) want(lines ...string) {
 		}
 	}
 }
+
+var taskMade = regexp.MustCompile(`"resultType":"task","taskId":"([^"]+)"`)
 
 // wantInAnyOrder is want for lines whose order is not promised.
 func (c *client) wantInAnyOrder(lines ...string) {
@@ -270,7 +277,7 @@ func (c *client) questions(id, questions, got string) string {
 }
 
 // play plays a transcript: lines after > are sent, and those after < must come before the
-// next is sent. A line after # is a comment.
+// next is sent. A line after ~ is a time that passes, and a line after # a comment.
 func (c *client) play(transcript ...string) {
 	c.t.Helper()
 	var expected []string
@@ -279,6 +286,12 @@ func (c *client) play(transcript ...string) {
 		switch line = strings.TrimLeft(strings.TrimSuffix(line, "\n"), " \t"); {
 		case strings.HasPrefix(line, "< "):
 			expected = append(expected, line[2:])
+		case strings.HasPrefix(line, "~ "):
+			if sent || expected != nil {
+				c.want(expected...)
+			}
+			expected, sent = nil, false
+			time.Sleep(must(time.ParseDuration(line[2:])))
 		case strings.HasPrefix(line, ">"):
 			if strings.Contains(strings.Join(expected, ""), "notifications/progress") {
 				time.Sleep(progressGap) // a response may follow
