@@ -21,6 +21,7 @@ package main
 //     mux.Handle("/mcp", authenticate(handler)) and Server.ListenAndServeTLS. Handlers of tools
 //     see the values that authenticate puts into the context of the HTTP request.
 //   - CORS: a web page of another origin cannot use the server.
+//   - Tasks (mcp.Tool.TaskAfter). A task would end with its POST, so a call is an ordinary one.
 //   - Sessions, resumed streams (Last-Event-ID), batches of 2025-03-26, and HTTP+SSE of
 //     2024-11-05.
 
@@ -156,7 +157,11 @@ func (h *Handler) servePost(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 	case !modern && slices.Contains(sessionMethods, method):
 		refuse(w, http.StatusOK, id, -32601, "Method not found: "+method+" needs a session, which this server does not have; revision 2026-07-28 needs none")
+	case modern && strings.HasPrefix(method, "tasks/"):
+		refuse(w, http.StatusNotFound, id, -32601, "Method not found: "+method+" needs a session, which this server does not have")
 	default:
+		body = without(body, "params", "_meta", keyCapabilities, "extensions", keyTasks) // a task would end with its POST
+		meta = members(members(members(body)["params"])["_meta"])
 		x := &exchange{w: w, id: id, method: method, modern: modern}
 		if method == "tools/call" && (modern || len(paramHeaders(r.Header)) > 0) {
 			x.steps = append(x.steps, step{request: listTools(meta, modern), check: func(list []byte) json.RawMessage {
@@ -312,6 +317,9 @@ func (x *exchange) send(line []byte) error {
 	status := http.StatusOK
 	if x.modern {
 		status = statusOf(members(m["error"])["code"])
+		if x.method == "server/discover" {
+			line = without(line, "result", "capabilities", "extensions", keyTasks)
+		}
 	} else {
 		line = withoutSession(x.method, line, m)
 	}

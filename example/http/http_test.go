@@ -252,6 +252,46 @@ func TestModern(t *testing.T) {
 	})
 }
 
+// One server has tasks over stdio, and none over HTTP: for a client that declares the extension, too.
+func TestNoTasks(t *testing.T) {
+	run(t, func(t *testing.T, s *site) {
+		s.server.Extensions = map[string]any{"com.example/other": map[string]any{}}
+		mcp.AddTool(s.server, mcp.Tool{Name: "long", TaskAfter: time.Second, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, in json.RawMessage) (string, error) {
+			time.Sleep(time.Minute)
+			return fmt.Sprintf("%s %s", in, mcp.RequestFrom(ctx).Capabilities), nil
+		})
+		const extension = `"io.modelcontextprotocol/tasks":{}`
+		call := func(id, method, params string) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s%s}}`, id, method, params,
+				strings.Replace(meta, `"elicitation":{}`, `"elicitation":{},"extensions":{"com.example/other":{},`+extension+`}`, 1))
+		}
+		send := func(method, params string) *answer {
+			return s.send("POST", call("7", method, params), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: "+method)
+		}
+		for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+			send(method, `"taskId":"x",`).is(404, `"code":-32601`)
+		}
+		if got := send("server/discover", "").is(200, `"extensions":{"com.example/other":{}}`); strings.Contains(got, extension) {
+			t.Errorf("declared: %s", got)
+		}
+		s.send("POST", call("7", "tools/call", `"name":"long","arguments":{"a":1.0,"b":"<&>"},`), "MCP-Protocol-Version: 2026-07-28",
+			"Mcp-Method: tools/call", "Mcp-Name: long").is(200, `{\"a\":1.0,\"b\":\"<&>\"} {\"elicitation\":{},\"extensions\":{\"com.example/other\":{}}}`)
+
+		r, w := io.Pipe()
+		var out strings.Builder
+		served := make(chan error)
+		go func() { served <- s.server.Serve(t.Context(), r, &out) }()
+		fmt.Fprintln(w, call("1", "server/discover", ""))
+		fmt.Fprintln(w, call("2", "tools/call", `"name":"long","arguments":{},`))
+		time.Sleep(2 * time.Minute)
+		w.Close()
+		<-served
+		if got := out.String(); !strings.Contains(got, extension) || !strings.Contains(got, `"resultType":"task"`) {
+			t.Errorf("over stdio: %s", got)
+		}
+	})
+}
+
 // In every revision, each header that is there must repeat the body. In 2026-07-28 some are required.
 func TestHeaders(t *testing.T) {
 	const list = `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`

@@ -20,8 +20,10 @@ import (
 )
 
 const (
-	keyVersion   = "io.modelcontextprotocol/protocolVersion"
-	codeMismatch = -32020
+	keyVersion      = "io.modelcontextprotocol/protocolVersion"
+	keyCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	keyTasks        = "io.modelcontextprotocol/tasks"
+	codeMismatch    = -32020
 )
 
 var (
@@ -38,6 +40,25 @@ var (
 func members(object []byte) (m map[string]json.RawMessage) {
 	json.Unmarshal(object, &m)
 	return m
+}
+
+// without returns an object without the member to which path leads. If there is none, it returns the object as it is.
+func without(object json.RawMessage, path ...string) json.RawMessage {
+	m := members(object)
+	inner, exists := m[path[0]]
+	if !exists {
+		return object
+	}
+	if len(path) == 1 {
+		delete(m, path[0])
+	} else {
+		m[path[0]] = without(inner, path[1:]...)
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // so the arguments stay as they were sent
+	encoder.Encode(m)
+	return b.Bytes()
 }
 
 // text returns the value of a JSON string, or "".
@@ -160,7 +181,7 @@ func listTools(meta map[string]json.RawMessage, modern bool) []byte {
 	delete(client, "io.modelcontextprotocol/logLevel")
 	raw, _ := json.Marshal(client)
 	if !modern {
-		raw = []byte(`{"` + keyVersion + `":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`)
+		raw = []byte(`{"` + keyVersion + `":"2026-07-28","` + keyCapabilities + `":{}}`)
 	}
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"tools/list","params":{"_meta":%s}}`+"\n", raw)
 }
