@@ -21,7 +21,7 @@ if (!out) throw new Error('usage: check.mjs OUT');
 const maxWords = 1400; // of the README
 const places = ['clone', 'module', 'hosts', 'interop']; // as in commands in .ci/run
 const packages = ['bytes', 'cmp', 'context', 'crypto/sha256', 'encoding/json', 'errors', 'fmt', 'io', 'io/fs', 'log', 'log/slog', 'maps', 'net', 'net/http', 'os', 'os/exec',
-  'path/filepath', 'slices', 'strconv', 'strings', 'sync', 'testing', 'time', 'unicode/utf8', 'example.com/mcp', 'github.com/spf13/cobra', 'github.com/spf13/pflag'];
+  'path/filepath', 'slices', 'strconv', 'strings', 'sync', 'testing', 'testing/synctest', 'time', 'unicode/utf8', 'example.com/mcp', 'github.com/spf13/cobra', 'github.com/spf13/pflag'];
 
 let failed = 0;
 function fail(message) {

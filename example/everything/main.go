@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"sync"
 	"time"
 
 	"example.com/mcp"
@@ -32,6 +34,7 @@ func server() *mcp.Server {
 	addRunning(s)
 	addAsking(s)
 	addRounds(s)
+	addTasks(s)
 	addPrompts(s)
 	addResources(s)
 	return s
@@ -305,6 +308,76 @@ func confirm(ctx context.Context) (bool, error) {
 	f, err := mcp.Elicit[form](ctx, "Please confirm")
 	return f.OK, err
 }
+
+// addTasks adds the tools whose calls become tasks, if the client supports tasks.
+func addTasks(s *mcp.Server) {
+	mcp.AddTool(s, mcp.Tool{Name: "greet", Description: "Greets a person at once."},
+		func(_ context.Context, in struct {
+			Name string `json:"name"`
+		}) (string, error) {
+			return "Hello, " + in.Name + "!", nil
+		})
+	mcp.AddTool(s, mcp.Tool{Name: "slow_compute", Description: "Reports progress and takes a while.", TaskAfter: taskAfter},
+		func(ctx context.Context, in struct {
+			Seconds float64 `json:"seconds" default:"60" minimum:"0"`
+			Label   string  `json:"label,omitempty"`
+		}) (string, error) {
+			mcp.Progress(ctx, 0, in.Seconds, "computing")
+			return "computed", pause(ctx, time.Duration(in.Seconds*float64(time.Second)))
+		})
+	mcp.AddTool(s, mcp.Tool{Name: "confirm_delete", Description: "Asks before it deletes a file, or would.", TaskAfter: taskAfter},
+		func(ctx context.Context, in struct {
+			Filename string `json:"filename"`
+		}) (string, error) {
+			if err := pause(ctx, 2*taskAfter); err != nil { // a question that is asked before the call becomes a task ends the call
+				return "", err
+			}
+			return "deleted " + in.Filename, mcp.Confirm(ctx, "Delete "+in.Filename+"?")
+		})
+	long := func(name, description string, h func(context.Context) (string, error)) {
+		mcp.AddTool(s, mcp.Tool{Name: name, Description: description, TaskAfter: taskAfter}, func(ctx context.Context, _ none) (string, error) {
+			return h(ctx)
+		})
+	}
+	long("failing_job", "Fails after a second, and at once if the client does not support tasks.", func(ctx context.Context) (string, error) {
+		var client struct{ Extensions map[string]any }
+		if json.Unmarshal(mcp.RequestFrom(ctx).Capabilities, &client); client.Extensions[tasks] == nil {
+			return "", &mcp.Error{
+				Code: -32021, Message: "failing_job needs a client that supports tasks",
+				Data: map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{tasks: map[string]any{}}}},
+			}
+		}
+		return "", cmp.Or(pause(ctx, time.Second), errors.New("the job has failed"))
+	})
+	long("protocol_error_job", "Fails with an error of the protocol.", func(ctx context.Context) (string, error) {
+		return "", cmp.Or[error](pause(ctx, 2*taskAfter), &mcp.Error{Code: -32603, Message: "the job has failed"})
+	})
+	long("multi_input", "Asks two things at once.", func(ctx context.Context) (string, error) {
+		if err := pause(ctx, 2*taskAfter); err != nil {
+			return "", err
+		}
+		var name string
+		var sure bool
+		var errs [2]error
+		var asking sync.WaitGroup
+		asking.Go(func() { name, errs[0] = askName(ctx) })
+		asking.Go(func() { sure, errs[1] = confirm(ctx) })
+		asking.Wait()
+		return fmt.Sprintf("%s, %v", name, sure), errors.Join(errs[:]...)
+	})
+	long("test_tool_with_task", "Asks in a round, and then becomes a task.", func(ctx context.Context) (string, error) {
+		name, err := askName(ctx)
+		if err != nil {
+			return "", err
+		}
+		return "Hello, " + name + "!", pause(ctx, 2*taskAfter)
+	})
+}
+
+const (
+	tasks     = "io.modelcontextprotocol/tasks"
+	taskAfter = 100 * time.Millisecond // short, because the conformance suite waits for it
+)
 
 // addRounds adds the tools that take several rounds in revision 2026-07-28.
 func addRounds(s *mcp.Server) {
