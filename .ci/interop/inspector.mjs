@@ -2,6 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { run } from './steps.mjs';
@@ -24,6 +27,17 @@ await run({
   async 'tools/call'() {
     const { structuredContent } = await inspect('tools/call', '--tool-name', 'add', '--tool-arg', 'a=2', 'b=3');
     assert.deepEqual(structuredContent, { sum: 5 });
+  },
+  async 'tools/call of a tool that becomes a task in 2026-07-28'() {
+    const folder = mkdtempSync(join(tmpdir(), 'inspector-'));
+    const trace = join(folder, 'trace');
+    try {
+      const { content } = await inspect('tools/call', '--tool-name', 'slow_compute', '--tool-arg', 'seconds=1.5', '-e', `MCP_TRACE=${trace}`);
+      assert.equal(content[0].text, 'computed');
+      assert.equal(readFileSync(trace, 'utf8').includes('"resultType":"task"'), era === 'modern');
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   },
   async 'resources/list'() {
     assert.equal((await inspect('resources/list')).resources[0].uri, 'test://static-text');
