@@ -197,11 +197,15 @@ class Session {
     if (!def && !RESULTS.modern[r.method] && !RESULTS.legacy[r.method]) def = 'Result'; // a method of an extension
     if (!def) return v.reportIf(true, `a result of ${r.method}, which ${revisions} does not have`);
     if (!isObject(m.result)) return v.reportIf(true, 'a result that is not an object');
-    for (const key in m.result) v.reportIf(m.result[key] === null, `result.${key} is null`);
+    const { taskId, status } = m.result; // of the extension for tasks, in which ttlMs null means without limit
+    for (const key in m.result) v.reportIf(m.result[key] === null && !(key === 'ttlMs' && taskId), `result.${key} is null`);
     v.reportIf(def === 'EmptyResult' && Object.keys(m.result).length, 'an EmptyResult that is not {}');
     if (r.modern && m.result.resultType === 'input_required' && MAY_ASK.includes(r.method)) {
       def = 'InputRequiredResult';
       v.reportIf(!m.result.inputRequests && !m.result.requestState, 'an InputRequiredResult that asks nothing');
+    } else if (r.modern && m.result.resultType === 'task' && r.method === 'tools/call') {
+      def = 'Result';
+      v.reportIf(typeof taskId !== 'string' || status !== 'working', 'a task without its members');
     } else v.reportIf(r.modern && m.result.resultType !== 'complete', `resultType of ${r.method}: ${m.result.resultType}`);
     for (const revision of revisions) {
       v.validate(revision, 'JSONRPCMessage', m);
