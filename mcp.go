@@ -597,19 +597,19 @@ func (e *Error) Is(target error) bool {
 // tools, because they were not declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
-	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request, in *rules, typedOut *schema) ([]byte, error) {
+	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request) ([]byte, error) {
 		var call struct { // one allocation for both, because their addresses are taken
 			in  In
 			out Out
 		}
-		err := in.unmarshal(r.arguments, &call.in, fromCall)
+		err := r.item.in.unmarshal(r.arguments, &call.in, fromCall)
 		if err != nil {
 			return nil, errors.New("Invalid arguments: " + err.Error())
 		}
 		if call.out, err = h(ctx, call.in); err != nil {
 			return nil, err
 		}
-		return r.toolResponse(&call.out, typedOut)
+		return r.toolResponse(&call.out, r.item.out)
 	})
 }
 
@@ -644,7 +644,7 @@ func (s *Server) Tools() []Tool {
 }
 
 // addTool is the part of AddTool that does not depend on the types In and Out.
-func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.Context, r *request, in *rules, typedOut *schema) ([]byte, error)) {
+func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
 	panicUnless(consistsOf(t.Name, "_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var warnings []string
@@ -655,19 +655,19 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 		warnings = append(warnings, fmt.Sprintf("%s: its description has %d characters: Claude Code shows the model the first 2,048", where, n))
 	}
 	in, invalidIn := t.describeIn(from, where, &warnings)
-	typedOut, listedOut, invalidOut := t.describeOut(to, where, &warnings)
-	if invalidIn != nil || invalidOut != nil { // so the call below is not made
+	out, listedOut, invalidOut := t.describeOut(to, where, &warnings)
+	if invalidIn != nil || invalidOut != nil { // encodeItem panics before the first session; later the tool does not exist
 		t.Enabled = func(context.Context) bool { return false }
 	}
 	s.addItem(tools, where, warnings, &item{
-		name:      t.Name,
-		encoded:   s.encodeItem(where, t, cmp.Or(invalidIn, invalidOut, checkIcons(t.Icons))),
-		tool:      t,
-		enabled:   t.Enabled,
-		taskAfter: t.TaskAfter,
-		run: func(ctx context.Context, r *request) ([]byte, error) {
-			return call(ctx, r, in, typedOut)
-		},
+		name:        t.Name,
+		encoded:     s.encodeItem(where, t, cmp.Or(invalidIn, invalidOut, checkIcons(t.Icons))),
+		tool:        t,
+		enabled:     t.Enabled,
+		taskAfter:   t.TaskAfter,
+		run:         run,
+		in:          in,
+		out:         out,
 		output:      listedOut,
 		needsObject: string(member(t.OutputSchema, "type")) == `"object"`,
 	})
@@ -677,9 +677,12 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, call func(ctx context.C
 // schema is invalid.
 func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*rules, error) {
 	typed, d := derive(in, where+": In", forArguments)
-	source := "InputSchema"
+	source, ofTags := "InputSchema", d.misspelled
 	byHand := t.InputSchema != nil
-	if !byHand {
+	if byHand {
+		ofTags = t.unusedTags(typed)
+		d.invalid = nil // what a method JSONSchema returns is not shown
+	} else {
 		t.InputSchema, source = d.render(typed, ", or set InputSchema"), "In"
 	}
 	// A type without a JSON type has a method that reads it, or is an interface, so it may take an object.
@@ -687,10 +690,7 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	// A derived schema is parsed too: arguments are checked by what the model sees.
 	p := schemaParser{why: forArguments, isDerived: !byHand}
 	listed, err := p.parse(&t.InputSchema, where, source, typed)
-	if byHand { // no tag has an effect, and what a method returns is not shown
-		d.misspelled, d.invalid = nil, nil
-	}
-	*warnings = slices.Concat(*warnings, d.leftOut, d.misspelled, p.warnings)
+	*warnings = slices.Concat(*warnings, d.leftOut, ofTags, p.warnings)
 	if err = cmp.Or(err, d.invalid); err != nil {
 		return nil, err
 	}
@@ -702,22 +702,27 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 			"no field of %v takes the property %q: names are matched exactly", typed.typ, f.name)
 	}
 	listed.ignored = ignoredArgument
-	for _, f := range typed.fields {
-		property := member(member(t.InputSchema, "properties"), f.name)
-		for _, tag := range effectiveTags {
-			_, isThere := f.tag.Lookup(tag)
-			keyword := strings.Replace(tag, "jsonschema", "description", 1)
-			// A schema that SchemaOf made of the type has the keyword, an enum perhaps in items.
-			if isThere && !bytes.Contains(property, []byte(`"`+keyword+`":`)) {
-				*warnings = append(*warnings, f.where+": the tag "+tag+" has no effect beside InputSchema, which lacks "+keyword)
-			}
-		}
-	}
 	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well.
 	if !byHand && listed.saysAllOf(typed) {
 		return &rules{readBy: []*schema{listed}, setBy: typed}, nil
 	}
 	return &rules{readBy: []*schema{listed, typed}, setBy: typed}, nil
+}
+
+// unusedTags says which tags of In have no effect, because InputSchema, which was written by hand, lacks their keywords. A
+// schema that SchemaOf made of the type has them, an enum perhaps in items.
+func (t *Tool) unusedTags(in *schema) (texts []string) {
+	for _, f := range in.fields {
+		property := member(member(t.InputSchema, "properties"), f.name)
+		for _, tag := range effectiveTags {
+			_, isThere := f.tag.Lookup(tag)
+			keyword := strings.Replace(tag, "jsonschema", "description", 1)
+			if isThere && !bytes.Contains(property, []byte(`"`+keyword+`":`)) {
+				texts = append(texts, f.where+": the tag "+tag+" has no effect beside InputSchema, which lacks "+keyword)
+			}
+		}
+	}
+	return texts
 }
 
 // describeOut sets t.OutputSchema if it is nil and one can be derived from the type out. It returns the schema of
@@ -732,7 +737,8 @@ func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (
 	isObject := typed.jsonType == "object" || string(member(typed.fromMethod, "type")) == `"object"`
 	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
 	if t.OutputSchema == nil && isObject && !isContent && out.Kind() != reflect.Pointer && d.undescribed == "" {
-		t.OutputSchema, source, err = d.render(typed, ""), "Out", d.invalid
+		t.OutputSchema, source = d.render(typed, ""), "Out"
+		err = d.invalid
 	}
 	if t.OutputSchema == nil || err != nil {
 		return typed, nil, err
@@ -1127,6 +1133,8 @@ type item struct {
 	run   responder
 
 	tool        *Tool                   // of a tool: as it was added, with its schemas
+	in          *rules                  // of a tool: for its arguments
+	out         *schema                 // of a tool: of the Go type of its results
 	output      *schema                 // of a tool: the output schema, or nil
 	needsObject bool                    // of a tool: it has an output schema, which is that of an object
 	complete    map[string]CompleteFunc // of the arguments of a prompt, and the variables of a template
@@ -1219,7 +1227,9 @@ func (s *Server) removeItems(k kind, names []string) {
 	for _, name := range names {
 		if it := l.byName[name]; it != nil {
 			delete(l.byName, name)
-			delete(l.similar, foldName(name))
+			if folded := foldName(name); l.similar[folded] == name {
+				delete(l.similar, folded)
+			}
 			l.inOrder.Remove(it.place)
 			l.copied = nil
 			changed = changed || it.encoded != nil
@@ -1824,13 +1834,17 @@ func SchemaOf[T any]() json.RawMessage {
 	return text
 }
 
-// A schema says what a JSON value must be. A listed schema is what clients see, parsed. A typed one is made by derive,
-// and says what encoding/json reads into a Go type, or writes. Both are of one type, because values are read in one way by
-// both. Neither changes once its tool has been added or its form sent. The schema of a Go type that contains
-// itself contains itself too.
+// A schema says what a JSON value must be. Values are read in one way by three kinds of it:
+//
+//	listed        what clients see, parsed: of arguments, of answers to forms, and of results
+//	typed         made by derive: what encoding/json reads into a Go type, or writes; it has a goType
+//	of keywords   a part of schemaOfSchemas, by which schemas are read; it may have a keyword
+//
+// None changes once its tool has been added or its form sent. The schema of a Go type that contains itself contains
+// itself too.
 type schema struct {
 	types        []string  // the JSON types that are allowed; nil: all
-	jsonType     string    // the one besides null, to which values of other types are converted; "" if there is none, or more than one
+	jsonType     string    // the one besides null, to which values of other types are converted; "" if there is none, or several
 	fields       []*field  // of an object
 	items        *schema   // of a list: each element; nil: anything
 	others       *schema   // of an object: each member that is not in fields; nil: anything
@@ -1839,12 +1853,13 @@ type schema struct {
 	encoding     string    // of a string: base64
 	bounds       [2]*bound // the least and the greatest number, length or number of elements; nil: none
 
-	// What only a listed schema says.
+	// Only in a listed schema:
 	mayBeNil bool     // of an element of a Go map that can be nil: null is allowed too, which no keyword says
 	enum     [][]byte // the values that are allowed; nil: all
 	dflt     []byte   // the default, as the Go type takes it
 	ignored  string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
-	keyword  string   // of schemaOfSchemas: the keyword of which more is checked; "" if there is none
+
+	keyword string // the keyword of which more is checked than the type; "" if there is none
 
 	*goType // nil if s is listed
 }
@@ -2508,8 +2523,8 @@ var (
 	aText           = &schema{types: []string{"string"}}
 	aBoolean        = &schema{types: []string{"boolean"}}
 	aListOfNames    = &schema{types: []string{"array"}, jsonType: "array", items: aText, keyword: "required"}
-	zero, one       = &bound{decimal{point: math.MinInt}, "0"}, &bound{decimal{digits: "1", point: 1}, "1"}
-	aboveZero       = &bound{decimal{digits: "1", point: -998}, "1e-999"}
+	zero, one       = boundOf("0"), boundOf("1")
+	aboveZero       = boundOf("1e-999")
 
 	valuesOfKeywords = [...]struct {
 		value *schema
@@ -2837,7 +2852,7 @@ type rules struct {
 }
 
 // saysAllOf reports whether s, which was rendered from typed, says all that typed requires. It does not for an object
-// that mustCut has cut, and for a type with a method, which may refuse what a schema allows.
+// that appendMembers has cut, and for a type with a method, which may refuse what a schema allows.
 func (s *schema) saysAllOf(typed *schema) bool {
 	isCut := (typed.fields != nil || typed.others != nil) && s.fields == nil && s.others == nil
 	hasMethod := !typed.isListed() && (typed.fromMethod != nil || typed.mayRefuse)
@@ -2854,10 +2869,13 @@ type origin int
 
 const (
 	fromSchema origin = iota // a schema, or a value in it: nothing is converted, and no null is treated as absent
-	fromReader               // what was read by a Go type: as fromSchema, but a value of a type that is not allowed is left as it is
+	fromRead                 // what the schema of a Go type has converted: as fromSchema, but a value of a type that is not allowed is left as it is
 	fromForm                 // what a user has filled in: texts that hold JSON of another type are converted
 	fromCall                 // arguments: whole numbers are converted too where a string is needed
 )
+
+// converts reports whether values are converted, and nulls treated as absent.
+func (o origin) converts() bool { return o == fromForm || o == fromCall }
 
 // unmarshal sets what v points to from raw; nil means an object without members. It returns the
 // faults as one error.
@@ -2891,7 +2909,7 @@ func read(raw []byte, from origin, schemas []*schema) ([]byte, error) {
 		}
 	}
 	if c.faults == nil && !bytes.Equal(raw, first) {
-		c.from = fromReader
+		c.from = fromRead
 		c.readValue(raw, raw, schemas[0], &whole)
 	}
 	return raw, c.err()
@@ -2957,16 +2975,27 @@ var errTooDeep, errTwice = errors.New("is nested too deeply"), errors.New("came 
 const maxNesting = 100
 
 // readValue returns the value that is meant by given, which is valid JSON, and adds its faults, which quote given. The
-// caller has converted given to val.
+// caller has converted given to val. The first row that fits says what is done:
+//
+//	s describes nothing, or allows this null    nothing; such a value may be nested without a limit
+//	val is far inside of a schema               nothing: it describes no valid value, because a property is two levels deeper
+//	s does not allow the type of val            a fault, but not if a Go type has made val of a text that s allows
+//	val is nested too deeply                    a fault
+//	the enum of s does not have val             a fault
+//	val is a text, a number                     its form and its bounds are checked; it is written as it can be set
+//	val is an object, a list                    its parts are read
+//
+// If there is no fault, a method of the Go type is called, and again when the value is set, so that a fault that it finds
+// has a place.
 func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 	before := len(c.faults)
 	switch typ := jsonTypeOf(val); {
-	case s == anything, typ == "null" && s.takesNull(): // what is not described may be nested more deeply
-	case c.from <= fromReader && at.depth > 2*maxNesting: // it describes no valid value: a property is two levels deeper
-	case !s.allowsType(val) && c.from == fromReader: // it was a text that is allowed
+	case s == anything, typ == "null" && s.takesNull():
+	case !c.from.converts() && at.depth > 2*maxNesting:
+	case !s.allowsType(val) && c.from == fromRead:
 	case !s.allowsType(val):
 		c.addFault(s.wrongType(given), at)
-	case at.depth >= maxNesting && c.from > fromReader:
+	case at.depth >= maxNesting && c.from.converts():
 		c.addFault(errTooDeep, at)
 	case s.enum != nil && !s.enumHas(val):
 		c.addFault(s.notInEnum(given), at)
@@ -2990,8 +3019,7 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 	if s.keyword != "" && len(c.faults) == before {
 		c.checkKeyword(s.keyword, val, at)
 	}
-	// A method of the Go type is called here, and again when the value is set, so that a fault that it finds has a
-	// place. It is not called for a null, which a pointer takes without it. It gets a copy, because it may write to
+	// The method is not called for a null, which a pointer takes without it. It gets a copy, because it may write to
 	// it, and val may be a default in a schema.
 	if !s.isListed() && s.mayRefuse && len(c.faults) == before && !isNull(val) {
 		c.addFault(asFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(val))), at)
@@ -2999,9 +3027,14 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 	return val
 }
 
-// readMembers is readValue for the members of an object. After those that came, it adds the defaults
-// of those that did not. A name that comes twice is a fault, because the client and the server could use different
-// values.
+// readMembers is readValue for the members of an object. After those that came, it adds the defaults of those that are not
+// present. Of a member, the first row that fits counts:
+//
+//	it has the name ignored             it is not present, as often as it comes
+//	its name is unknown, and refused    a fault
+//	its name came before                a fault, because the client and the server could use different values
+//	it is optional, and a null          it is not present
+//	any other                           it is read
 func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 	came := make(map[string]bool) // the names; true if the member is present, false if it is treated as absent
 	at := &path{outer: outer, depth: outer.depth + 1}
@@ -3009,13 +3042,13 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		f, inner := s.property(string(key)), cmp.Or(s.others, anything)
 		var name string
 		if f != nil {
-			name, inner = f.name, f.schema
+			name, inner = f.name, f.schema // the name without a copy
 		} else {
 			name = string(key)
 		}
 		val = inner.converted(given, c.from)
 		// Absence is a meaning of the members that a schema names. The key of a map is data, also if its value is null.
-		isAbsent := f != nil && f.optional && isNull(val) && !inner.takesNull() && c.from > fromReader
+		isAbsent := f != nil && f.optional && isNull(val) && !inner.takesNull() && c.from.converts()
 		isIgnored := f == nil && s.ignored != "" && name == s.ignored
 		_, isRepeated := came[name]
 		switch {
@@ -3131,7 +3164,7 @@ func (s *schema) refusesName(name string) bool {
 //
 // The first row that fits counts.
 func (s *schema) converted(raw []byte, from origin) []byte {
-	if from <= fromReader || s.jsonType == "" || s.allowsType(raw) {
+	if !from.converts() || s.jsonType == "" || s.allowsType(raw) {
 		return raw
 	}
 	isText, inside := raw[0] == '"', raw
@@ -3520,8 +3553,8 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 		return nil, err
 	}
 	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	pointer := reflect.Indirect(reflect.ValueOf(v))
-	isNilPointer := pointer.Kind() == reflect.Pointer && pointer.IsNil() // which is no value, whatever it could point to
+	out := reflect.Indirect(reflect.ValueOf(v))                  // v may point to it
+	isNilPointer := out.Kind() == reflect.Pointer && out.IsNil() // which is no value, whatever it could point to
 	if v == nil || isNilPointer || !bytes.Contains(raw, []byte("null")) {
 		return cleanJSON(raw), nil
 	}
