@@ -453,7 +453,7 @@ func (t *tracer) Write(b []byte) (int, error) {
 // endOnSignal returns a context that ends with parent or with the first signal, and then has a cause that
 // names the signal since Go 1.26. The caller must call stop when the session has ended. The effect of a signal:
 //
-//	before ctx has ended and stop was called        it ends ctx
+//	before ctx has ended or stop was called         it ends ctx
 //	in the second after the first of these events   none
 //	later                                           its default
 //

@@ -112,8 +112,7 @@ type session struct {
 	tasks        taskList
 	hasReports   chan struct{} // has an element if there are reports to print; closed when no more are printed
 
-	// Requests whose handlers run, also cancelled ones. Until ctx ends they are at most
-	// Server.MaxConcurrent, unless that is 0.
+	// Requests whose handlers run, also cancelled ones: at most Server.MaxConcurrent, unless that is 0.
 	running map[*request]struct{}
 
 	// Requests to the client that have no response yet, by id. endConversation uses a copy of
@@ -505,7 +504,7 @@ const outputBound = 16 << 20
 // limits the memory that a client can make us use by writing without reading. Meanwhile up
 // to outputBound bytes of input are read ahead, so that the end of the input is seen
 // as soon as Read returns it. When ctx has ended waitForRoom does not block,
-// because requests must still be answered.
+// because requests must still be answered. The caller has the turn, which nobody needs meanwhile: nothing is accepted.
 func (c *session) waitForRoom() {
 	for c.ctx.Err() == nil {
 		changed := c.out.unwritten(c.out.position() - outputBound)
@@ -1293,8 +1292,11 @@ var errTooMany = coded(codeInternal, "Subscription limit reached: there are too 
 // maxWatched bounds what all streams of a session watch, and maxURI the bytes of each URI.
 const maxWatched, maxURI = 10_000, 8 << 10
 
-// watchedLocked returns how much the streams of the session watch.
+// watchedLocked returns how much the streams of the session watch. That of the legacy session counts from the start.
 func (c *session) watchedLocked() (n int) {
+	if st := c.legacy.stream; st != nil && c.streams[legacyKey] == nil {
+		n = len(st.watched)
+	}
 	for _, st := range c.streams {
 		n += len(st.watched)
 	}
@@ -2598,9 +2600,9 @@ func (l *lineReader) add(more readResult) {
 // There is no goroutine that only writes, because it would have to be woken for each response. There is one rule for
 // who writes what is queued:
 //
-//	goroutines that read or handle requests   call flush before they wait for input, and before they end; what they
-//	                                          run for a response only queues it
-//	any other, and a handler that queues      call start at once, which does not block
+//	a goroutine that reads or handles requests   only queues responses; it calls flush before it waits for input and
+//	                                             before it ends, and start if lines have waited long or are many
+//	any other, and a handler that queues         calls start at once, which does not block
 //
 // A response needs no new memory, because a buffer is used again and again:
 //

@@ -2808,6 +2808,33 @@ func TestResourceSubscriptions(t *testing.T) {
 	})
 }
 
+// What is subscribed to before notifications/initialized counts, too: at once, and only once afterwards.
+func TestSubscriptionsBeforeInitialized(t *testing.T) {
+	s := &Server{}
+	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
+	inBubble(t, s, "", func(c *client) {
+		c.ask(`"init" initialize 2025-11-25 {}`)
+		st := s.openSessions()[0].legacy.stream
+		for i := range maxWatched - len(st.watched) {
+			st.watchURI(fmt.Sprintf("demo://%d", i), len(st.watched))
+		}
+		c.play(`
+			> 1 resources/subscribe {"uri":"demo://one/more"}
+			< 1! -32603 Subscription limit reached: there are too many, or an id or a URI is too long
+			> 2 resources/unsubscribe {"uri":"demo://7"}
+			< 2 {}
+			> 3 resources/subscribe {"uri":"demo://one/more"}
+			< 3 {}
+			> 4 resources/unsubscribe {"uri":"demo://8"}
+			< 4 {}
+			> notifications/initialized
+			> 5 resources/subscribe {"uri":"demo://two/more"}
+			< 5 {}
+			> 6 resources/subscribe {"uri":"demo://three/more"}
+			< 6! -32603 Subscription limit reached: there are too many, or an id or a URI is too long`)
+	})
+}
+
 // The number and the length of the URIs that a client subscribes to are bounded, and so
 // are the id of a subscription and the token of progress, which notifications repeat.
 func TestSubscriptionsAreBounded(t *testing.T) {
