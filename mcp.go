@@ -1637,7 +1637,8 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	text = closeWith(copyMembersExcept([]byte("{"), text, "additionalProperties"), "}")
 	p := schemaParser{why: forArguments, isDerived: true}
 	listed, err := p.parse(&text, "mcp", "Elicit", typed)
-	panicUnless(err == nil, "mcp", "%v", err)
+	panicUnless(err == nil && d.invalid == nil, "mcp", "%v", cmp.Or(err, d.invalid))
+	panicUnless(len(listed.fields) == len(typed.fields), "mcp: Elicit", "the form is nested too deeply")
 	rev := requestOf(ctx).rev
 	for _, f := range listed.fields {
 		s := f.schema
@@ -1830,7 +1831,7 @@ func SchemaOf[T any]() json.RawMessage {
 	s, d := derive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults)
 	text := d.render(s, "")
 	_, err := (&schemaParser{why: forResults}).parse(&text, "mcp", "SchemaOf", anything)
-	panicUnless(err == nil, "mcp", "%v", err)
+	panicUnless(err == nil && d.invalid == nil, "mcp", "%v", cmp.Or(err, d.invalid))
 	return text
 }
 
@@ -2030,7 +2031,7 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 			break
 		}
 		d.silently().describeForm(s, where, hasText)
-		if own := string(member(s.fromMethod, "type")); own != "" && !hasText && !s.mayHaveType(own) {
+		if own := string(member(s.fromMethod, "type")); own != "" && !hasText && !d.mayBe(s, own) {
 			d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
 				"give it %s", t, own, s.jsonType, method))
 		}
@@ -2041,11 +2042,13 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 	return s
 }
 
-// mayHaveType reports whether a value of a Go type can be of a type, or of one in a list of types, that is shown for it.
-func (s *schema) mayHaveType(shown string) bool {
+// mayBe reports whether a value of the type that s describes can be of a type, or of one in a list of types, that is shown
+// for it. A text may hold an argument of any type.
+func (d *deriver) mayBe(s *schema, shown string) bool {
 	isNumber := s.jsonType == "integer" || s.jsonType == "number"
 	return s.jsonType == "" || strings.Contains(shown, strconv.Quote(s.jsonType)) ||
-		isNumber && (strings.Contains(shown, `"integer"`) || strings.Contains(shown, `"number"`))
+		isNumber && (strings.Contains(shown, `"integer"`) || strings.Contains(shown, `"number"`)) ||
+		d.why == forArguments && (strings.Contains(shown, `"string"`) || s.encoding != "" && strings.Contains(shown, `"array"`))
 }
 
 // silently returns a deriver for a type whose inside is not shown, so that nothing in it needs to be described. It knows
@@ -2141,7 +2144,7 @@ func (d *deriver) ownSchema(t reflect.Type, where string, hasJSON bool) json.Raw
 
 // maxFrames bounds how deep the stack is when a method JSONSchema is called. Without it, one that calls SchemaOf of its own
 // type would end the program by a stack overflow, which no recover stops.
-const maxFrames = 1000
+const maxFrames = 3000
 
 // embedsDescriber reports whether t is a struct with an embedded field that has a method JSONSchema.
 func embedsDescriber(t reflect.Type) bool {
@@ -2410,7 +2413,7 @@ func (s *schema) appendMembers(b []byte, around []reflect.Type) (_ []byte, fit b
 		if f.isForeign() && foreign == nil {
 			foreign = []string{f.where}
 		} else if f.isForeign() {
-			foreign = append(foreign, f.name)
+			foreign = append(foreign, f.where[strings.LastIndex(f.where, ".")+1:])
 		}
 	}
 	panicUnless(foreign == nil, strings.Join(foreign, ", "), "jsonschema is a tag of another library's form: here it is the description alone. "+
@@ -2473,10 +2476,12 @@ func tagValue(tag reflect.StructTag, key, jsonType string) []byte {
 type schemaParser struct {
 	why       purpose
 	isDerived bool          // from the Go type, and not written by hand
-	root      []byte        // the whole
 	where     string        // names the tool and the schema
 	warnings  []string      // what is to be reported
 	nodes     []*schemaNode // those that were made; the nodes inside of one come before it
+
+	root         []byte // the whole
+	hasInnerRoot bool   // an $id is, or may be, below the top, and pointers may begin there
 }
 
 // A schemaNode is a node of a schema that is parsed.
@@ -2495,6 +2500,8 @@ func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *sc
 	p.where = where + ": " + name
 	p.root = compactSchema(*raw, p.where)
 	*raw = p.root
+	ids := bytes.Count(p.root, []byte(`"$id"`))
+	p.hasInnerRoot = ids > 1 || ids == 1 && member(p.root, "$id") == nil
 	c := checker{from: fromSchema, parser: p}
 	c.readValue(p.root, p.root, schemaOfSchemas, &path{})
 	if err := c.err(); err != nil {
@@ -2563,7 +2570,6 @@ func init() {
 func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 	text, _ := unquote(raw)
 	p := c.parser
-	hasInnerRoot := bytes.LastIndex(p.root, []byte(`"$id"`)) > len(`{"$id"`) // which may be the root of references
 	switch keyword {
 	case "type", "required":
 		names := []string{text} // if it is not a list
@@ -2582,10 +2588,13 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 			c.addFault(errors.New("must name a type"), at)
 		}
 	case "$ref":
-		if !strings.HasPrefix(text, "#") {
-			p.warnings = append(p.warnings, p.where+": "+at.String()+" leads out of the schema: some clients cannot read it, and lose every tool")
-		} else if strings.HasPrefix(text, "#/") && !hasInnerRoot && !leadsSomewhere(p.root, text) {
+		isPointer := strings.HasPrefix(text, "#/")
+		switch leads := text == "#" || isPointer && leadsSomewhere(p.root, text); {
+		case leads:
+		case isPointer && !p.hasInnerRoot:
 			c.addFault(errors.New("leads nowhere in this schema, got "+excerpt(raw)), at)
+		default:
+			p.warnings = append(p.warnings, p.where+": "+at.String()+" is not a pointer into this schema: some clients cannot read it, and lose every tool")
 		}
 	case "pattern":
 		if isForeignPattern(text) {
@@ -2603,13 +2612,16 @@ func textsOf(list []byte) (texts []string) {
 	return texts
 }
 
-// isForeignPattern reports whether a pattern has what JavaScript does not read as Go and Python do.
+// isForeignPattern reports whether a pattern has what JavaScript does not read, or not as Go and Python do: another group
+// than (?: (?= (?! and (?<, a class such as [:alpha:], \pL without braces, or an escape that it does not have.
 func isForeignPattern(pattern string) bool {
+	const escapes = `^$\.*+?()[]{}|/-dDwWsSbBnrtvfcxukpP0123456789`
 	for rest := pattern + "  "; len(rest) > 2; rest = rest[1:] {
 		isEscape, second, third := rest[0] == '\\', rest[1], rest[2]
-		isForeignEscape := isEscape && (strings.IndexByte("AzZQEa", second) >= 0 || (second == 'p' || second == 'P') && third != '{')
+		isForeignEscape := isEscape && (strings.IndexByte(escapes, second) < 0 || (second == 'p' || second == 'P') && third != '{')
 		isForeignGroup := rest[0] == '(' && second == '?' && strings.IndexByte(":=!<", third) < 0
-		if isForeignEscape || isForeignGroup || strings.HasPrefix(rest, "[[:") {
+		isNamedClass := rest[0] == '[' && second == ':' && strings.Contains(rest[2:], ":]")
+		if isForeignEscape || isForeignGroup || isNamedClass {
 			return true
 		}
 		if isEscape {
@@ -2625,16 +2637,14 @@ func leadsSomewhere(root []byte, pointer string) bool {
 	at := root
 	for _, step := range strings.Split(decoded, "/") {
 		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-		index, err := strconv.Atoi(step)
-		switch parts := partsOf(at); {
-		case at[0] == '{':
-			at = member(at, step)
-		case err != nil || index < 0 || index >= len(parts):
-			return false
-		default:
+		if at[0] == '[' {
+			index, err := strconv.Atoi(step)
+			parts := partsOf(at)
+			if err != nil || index < 0 || index >= len(parts) {
+				return false
+			}
 			at = parts[index]
-		}
-		if at == nil {
+		} else if at = member(at, step); at == nil {
 			return false
 		}
 	}
@@ -2979,7 +2989,7 @@ const maxNesting = 100
 //
 //	s describes nothing, or allows this null    nothing; such a value may be nested without a limit
 //	val is far inside of a schema               nothing: it describes no valid value, because a property is two levels deeper
-//	s does not allow the type of val            a fault, but not if a Go type has made val of a text that s allows
+//	s does not allow the type of val            a fault, but not if a Go type has made val of a value that s allows
 //	val is nested too deeply                    a fault
 //	the enum of s does not have val             a fault
 //	val is a text, a number                     its form and its bounds are checked; it is written as it can be set
@@ -2992,7 +3002,7 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.takesNull():
 	case !c.from.converts() && at.depth > 2*maxNesting:
-	case !s.allowsType(val) && c.from == fromRead:
+	case c.from == fromRead && !s.describes(val):
 	case !s.allowsType(val):
 		c.addFault(s.wrongType(given), at)
 	case at.depth >= maxNesting && c.from.converts():
@@ -3001,7 +3011,8 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 		c.addFault(s.notInEnum(given), at)
 	case typ == "string":
 		c.checkText(s, val, given, at)
-		if s.format != "" && bytes.IndexByte(val, '\\') >= 0 { // time.Time does not decode escapes: go.dev/issue/47353
+		// time.Time does not decode escapes, and neither do types that pass their text on to it: go.dev/issue/47353.
+		if (s.format != "" || !s.isListed() && s.mayRefuse) && bytes.IndexByte(val, '\\') >= 0 {
 			val = appendString(nil, string(unquoteBytes(val)))
 		}
 	case typ == "number":
@@ -3252,6 +3263,12 @@ func (s *schema) notInEnum(raw []byte) error {
 	return fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(raw))
 }
 
+// describes reports whether s allows the JSON type of a value, and its enum has a value of this type.
+func (s *schema) describes(raw []byte) bool {
+	isOfType := func(val []byte) bool { return jsonTypeOf(val) == jsonTypeOf(raw) }
+	return s.allowsType(raw) && (s.enum == nil || slices.ContainsFunc(s.enum, isOfType))
+}
+
 // enumHas reports whether the enum of s has a value, which may be written in another way.
 func (s *schema) enumHas(raw []byte) bool {
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0 { // its escapes are decoded once, and not for each value
@@ -3274,7 +3291,14 @@ func isSame(val, other []byte) bool {
 	case typ == "number":
 		return decimalOf(string(val)) == decimalOf(string(other))
 	case typ == "array":
-		return slices.EqualFunc(partsOf(val), partsOf(other), isSame)
+		parts, n := partsOf(val), 0
+		for _, part := range members(other) {
+			if n == len(parts) || !isSame(parts[n], part) {
+				return false
+			}
+			n++
+		}
+		return n == len(parts)
 	case typ != "object": // true and false
 		return false
 	}

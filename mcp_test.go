@@ -2250,6 +2250,13 @@ func TestValuesAreComparedExactly(t *testing.T) {
 func TestWrongValueOfAnEnumIsCheap(t *testing.T) {
 	enum := json.RawMessage(`{"type":"object","properties":{"v":{"enum":[1,[[2]],"a"]}}}`)
 	listed, _ := (&schemaParser{why: forArguments}).parse(&enum, "x", "x", anything)
+	// Values of the enum that are lists are compared with the beginning only.
+	enum = json.RawMessage(`{"type":"object","properties":{"v":{"enum":[` + strings.Repeat(`["a",2],`, 100) + `0]}}}`)
+	many, _ := (&schemaParser{why: forArguments}).parse(&enum, "x", "x", anything)
+	args := []byte(`{"v":[` + strings.Repeat(`"a",`, 100_000) + `0]}`)
+	if n := testing.AllocsPerRun(1, func() { read(args, fromCall, []*schema{many}) }); n > 2000 {
+		t.Errorf("%v allocations for an enum of 100 lists", n)
+	}
 	for _, part := range []string{`{"a":[1,2]},`, `"a",`, `[[2]],`} {
 		args := []byte(`{"v":[` + strings.Repeat(part, 100_000) + `0]}`)
 		if n := testing.AllocsPerRun(1, func() { read(args, fromCall, []*schema{listed}) }); n > 100 {
@@ -5012,16 +5019,20 @@ func TestWhatClientsCompile(t *testing.T) {
 		} else {
 			wantPanic(t, `OutputSchema: properties.v.$ref leads nowhere in this schema, got "`+ref, onServer(out(point{}, nil, schema+"}")))
 		}
-		out(point{}, nil, schema+`,"items":{"$id":"https://x.example/y"}}`)(&Server{}) // below which the pointer may begin
+		// The pointer may begin below an $id, but not at the one of the schema itself.
+		out(point{}, nil, schema+`,"items":{"$id":"https://x.example/y"}}`)(&Server{})
+		if !leads {
+			wantPanic(t, "leads nowhere in this schema", onServer(out(point{}, nil, schema+`,"$id":"https://x.example/y"}`)))
+		}
 	}
 	const compiled = `mcp: tool "x": OutputSchema: properties.v.`
-	const noRef, noPattern = compiled + "$ref leads out of the schema: some clients cannot read it, and lose every tool\n",
+	const noRef, noPattern = compiled + "$ref is not a pointer into this schema: some clients cannot read it, and lose every tool\n",
 		compiled + "pattern cannot be read by JavaScript: some clients lose every tool\n"
 	for keyword, want := range map[string]string{
-		`"$ref":"other.json"`: noRef, `"$ref":"https://x.example/y#/z"`: noRef, `"$ref":""`: noRef, `"$ref":"#"`: "", `"$ref":"#anchor"`: "",
+		`"$ref":"other.json"`: noRef, `"$ref":"https://x.example/y#/z"`: noRef, `"$ref":""`: noRef, `"$ref":"#"`: "", `"$ref":"#anchor"`: noRef,
 		`"pattern":"(?i)^v[0-9]+$"`: noPattern, `"pattern":"a\\z"`: noPattern, `"pattern":"[[:alpha:]]"`: noPattern, `"pattern":"\\pL"`: noPattern, `"pattern":"\\QxE"`: noPattern,
 		`"pattern":"(?P<n>x)"`: noPattern, `"pattern":"("`: "", `"pattern":"(?"`: noPattern, `"pattern":"\\PL"`: noPattern,
-		`"pattern":"(?:a)(?=b)(?!c)(?<d>e)(?<=f)"`: "", `"pattern":"\\p{L}\\(?a"`: "", `"pattern":"\\\\A"`: "", `"pattern":"\\d+"`: "", `"pattern":"[a[:]"`: "",
+		`"pattern":"(?:a)(?=b)(?!c)(?<d>e)(?<=f)"`: "", `"pattern":"\\p{L}\\(?a"`: "", `"pattern":"\\\\A"`: "", `"pattern":"\\d+"`: "", `"pattern":"[a[:]"`: "", `"pattern":"[^[:space:]]"`: noPattern, `"pattern":"[_[:alnum:]]"`: noPattern, `"pattern":"\\@"`: noPattern, `"pattern":"\\x{41}"`: "", `"pattern":"[\\-a]"`: "",
 	} {
 		s := &Server{}
 		out(point{}, nil, `{"type":"object","properties":{"v":{`+keyword+`}}}`)(s)
@@ -5560,16 +5571,17 @@ func TestBytesAsLists(t *testing.T) {
 }
 
 type (
-	vector     [3]float64         // encoding/json reads and writes it without a method
-	anyParts   struct{ A, B any } // so are these
-	byNumber   map[int]string
-	namedColor string             // an enum
-	seconds    int                // shown as a text, which encoding/json does not write
-	wrongList  struct{ N int }    // shown as a list
-	roundAndOn struct{ Next int } // shows itself by SchemaOf
-	there      struct{ N int }    // there and back show each other
-	back       struct{ N int }
-	textual    struct{ s string } // shown as a text, and is one by its methods
+	vector      [3]float64         // encoding/json reads and writes it without a method
+	anyParts    struct{ A, B any } // so are these
+	byNumber    map[int]string
+	namedColor  string             // an enum
+	seconds     int                // shown as a text, which encoding/json does not write
+	falseChoice []string           // shown as a boolean
+	wrongList   struct{ N int }    // shown as a list
+	roundAndOn  struct{ Next int } // shows itself by SchemaOf
+	there       struct{ N int }    // there and back show each other
+	back        struct{ N int }
+	textual     struct{ s string } // shown as a text, and is one by its methods
 )
 
 func (vector) JSONSchema() json.RawMessage {
@@ -5584,8 +5596,9 @@ func (byNumber) JSONSchema() json.RawMessage {
 func (namedColor) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","enum":["red","blue"]}`)
 }
+func (falseChoice) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"boolean"}`) }
 func (seconds) JSONSchema() json.RawMessage     { return json.RawMessage(`{"type":"string"}`) }
-func (wrongList) JSONSchema() json.RawMessage   { return json.RawMessage(`{"type":["array","string"]}`) }
+func (wrongList) JSONSchema() json.RawMessage   { return json.RawMessage(`{"type":["array","boolean"]}`) }
 func (roundAndOn) JSONSchema() json.RawMessage  { return SchemaOf[roundAndOn]() }
 func (there) JSONSchema() json.RawMessage       { return SchemaOf[[]back]() }
 func (back) JSONSchema() json.RawMessage        { return SchemaOf[struct{ T *there }]() }
@@ -5637,15 +5650,19 @@ func (vectors) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"o
 // would end by a stack overflow.
 func TestMethodsThatCannotBeRight(t *testing.T) {
 	wantPanics(t, []mistake{
-		{`the method JSONSchema of mcp.seconds returns the type "string", but its JSON is of type integer: give it UnmarshalJSON`, onServer(toolOf[struct{ S seconds }])},
 		{`the method JSONSchema of mcp.seconds returns the type "string", but its JSON is of type integer: give it MarshalJSON`, onServer(out(struct{ S seconds }{}, nil))},
-		{`the method JSONSchema of mcp.wrongList returns the type ["array","string"], but its JSON is of type object`, onServer(toolOf[struct{ L []wrongList }])},
+		{`the method JSONSchema of mcp.wrongList returns the type ["array","boolean"], but its JSON is of type object: give it UnmarshalJSON`, onServer(toolOf[struct{ L []wrongList }])},
+		{`the method JSONSchema of mcp.wrongList returns`, func() { SchemaOf[wrongList]() }},
+		{`the method JSONSchema of mcp.falseChoice returns the type "boolean", but its JSON is of type array`, func() { Elicit[struct{ F falseChoice }](t.Context(), "?") }},
 		{"mcp.roundAndOn: it comes back to itself", onServer(toolOf[struct{ R roundAndOn }])},
 		{"mcp.roundAndOn: it comes back to itself", func() { SchemaOf[[]roundAndOn]() }},
 		{": it comes back to itself", onServer(toolOf[struct{ T there }])},
 		{": it comes back to itself", onServer(out(back{}, nil))},
 	})
-	derived[struct{ T textual }](t, trial{`{"T":"a"}`, `{"T":"a"}`}) // its text methods read and write it
+	texts := &Server{}
+	toolOf[struct{ S seconds }](texts)
+	try(t, texts, trial{`{"S":"5"}`, `{"S":5}`}, trial{`{"S":5}`, `{"S":5}`}) // a text may hold an argument of any type
+	derived[struct{ T textual }](t, trial{`{"T":"a"}`, `{"T":"a"}`})          // its text methods read and write it
 	// With a schema by hand, what the method shows does not matter.
 	hand[struct{ S seconds }](`{"type":"object","properties":{"S":{"type":"integer"}}}`)(t, trial{`{"S":5}`, `{"S":5}`})
 	// Once the Server has served, it costs only the tool.
@@ -5653,13 +5670,13 @@ func TestMethodsThatCannotBeRight(t *testing.T) {
 	said := diagnostics(s)
 	toolOf[point](s)
 	inBubble(t, s, legacyPV, func(c *client) {
-		toolOf[struct{ S seconds }](s)
+		toolOf[struct{ L wrongList }](s)
 		lines := c.ask(`1 call x {"x":1}`)
 		if got := lines[len(lines)-1]; !strings.Contains(got, "Unknown tool") {
 			t.Error(got)
 		}
 	})
-	if !strings.Contains(said.String(), `mcp: tool "x": the method JSONSchema of mcp.seconds returns the type "string", but its JSON is of type integer: give it UnmarshalJSON: it is left out of lists`) {
+	if !strings.Contains(said.String(), `mcp: tool "x": the method JSONSchema of mcp.wrongList returns the type ["array","boolean"], but its JSON is of type object: give it UnmarshalJSON: it is left out of lists`) {
 		t.Errorf("reported %q", said)
 	}
 }
@@ -5686,6 +5703,18 @@ func TestWhatWasConvertedIsChecked(t *testing.T) {
 		trial{`{"list":"[\"{}\",{\"path\":\"b.txt\"}]"}`, `{"file":null,"list":[{"path":"","mode":0},{"path":"b.txt","mode":0}],"n":0,"d":0}`},
 		trial{`{"n":"4","d":"12"}`, `{"file":null,"list":null,"n":4,"d":12}`}, // a type that is only a text here stays one for the schema
 		trial{`{"d":"1234"}`, "! d must have a length of at most 3, got 4"})
+	// A value that was valid as it came stays so, whatever the Go type makes of it.
+	hand[struct {
+		V int      `json:"v"`
+		S string   `json:"s"`
+		L []string `json:"l"`
+		B bool     `json:"b"`
+		N []int    `json:"n"`
+	}](`{"type":"object","properties":{"v":{"enum":["1","2"],"default":"2"},"s":{"enum":[1,2]},"l":{"enum":["a","b"]},"b":{"const":"true"},
+		"n":{"type":"array","items":{"enum":["1"]}}}}`)(t,
+		trial{`{"v":"1","s":2,"l":"a","b":"true","n":["1"]}`, `{"v":1,"s":"2","l":["a"],"b":true,"n":[1]}`},
+		trial{`{}`, `{"v":2,"s":"","l":null,"b":false,"n":null}`},
+		trial{`{"v":1}`, `! v must be one of "1", "2", got 1`})
 }
 
 // Values of an enum come once, and one that is not split as its author meant is reported.

@@ -1827,7 +1827,9 @@ const noReason = "failed, with an error that has no text"
 // failure returns the response to r if it failed for the reason in text. For a tool it is a
 // result that the model reads.
 func (r *request) failure(text string) []byte {
-	text = cmp.Or(text, noReason)
+	if strings.TrimSpace(text) == "" {
+		text = noReason
+	}
 	if r.isToolCall() {
 		return r.textResponse(text, nil, true)
 	}
