@@ -379,7 +379,7 @@ type Tool struct {
 	// its handler returns: if that is 1, the other calls wait. Its handler is cancelled if the client
 	// cancels the task, with a [*CancelledError], and when the session ends. The result is kept until the
 	// client has read it, or the session ends. While 100 results, or 16 MiB of results, have not been
-	// read, no further call becomes a task.
+	// read, no further call becomes a task. How many tasks run at a time has no other bound than MaxConcurrent.
 	TaskAfter time.Duration `json:"-"`
 }
 
@@ -1464,7 +1464,7 @@ func requestOf(ctx context.Context) *request {
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
 func Progress(ctx context.Context, done, total float64, message string) {
 	r := requestOf(ctx)
-	if r.task != nil && message != "" {
+	if message != "" && r != noRequest {
 		r.setTaskMessage(message)
 	}
 	if r.token == nil || math.IsNaN(done) || math.IsInf(done, 0) {

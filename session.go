@@ -1227,11 +1227,13 @@ func (r *request) listen() (line []byte, run responder) {
 	st := &stream{meta: meta, response: bytes.Clone(r.endResponse(r.beginResponse(), meta)), watched: make(map[topic]int64)}
 	asked, offered := member(r.params, "notifications"), c.srv.offeredKinds()
 	accepted, refusal := st.watchAsked(asked, offered)
+	taskIDs := member(asked, "taskIds")
+	dropNulls(&taskIDs)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case refusal != nil:
-	case offered[tasks] && member(asked, "taskIds") != nil && !r.declaresTasks(): // otherwise they are left out
+	case offered[tasks] && taskIDs != nil && !r.declaresTasks(): // otherwise they are left out
 		refusal = errNeedsTasks
 	case c.open.Err() != nil:
 		refusal = c.endError()
@@ -1487,7 +1489,7 @@ const progressGap = 2 * time.Millisecond
 func (c *session) waitAfterProgress(r *request) {
 	c.mu.Lock()
 	r.progressEnded = true
-	reported := r.sentProgress
+	reported := r.sentProgress && !r.task.isRunning() // what a task reports is not sent
 	c.mu.Unlock()
 	if !reported {
 		return
@@ -2037,6 +2039,8 @@ func (r *request) answerTo(method, params string) (answer json.RawMessage, waitF
 		return bytes.Clone(answer), nil, nil
 	case c.open.Err() != nil:
 		return nil, nil, context.Cause(c.open)
+	case r.task != nil && r.ctx.Err() != nil: // tasks/cancel came meanwhile
+		return nil, nil, context.Cause(r.ctx)
 	case r.task.isRunning():
 		return nil, r.task.addQuestionLocked(method, params), nil
 	}
@@ -2221,7 +2225,7 @@ type task struct {
 	questions        map[string]*taskQuestion // those that have no answer, by key
 	asked            int                      // the number of all questions
 	outcome          []byte                   // the member result or error of the response to the call, and a comma
-	wasRead          bool                     // the client has read the outcome
+	isDroppable      bool                     // it is in taskList.droppable
 	call             *request                 // nil when the task has ended: it may be kept for long, and needs no arguments
 }
 
@@ -2234,8 +2238,8 @@ type taskQuestion struct {
 	answer chan json.RawMessage
 }
 
-// A taskList holds the tasks of a session that run, and of those that have ended as many as there is room for. A task
-// is dropped only after its outcome was read or it was cancelled, so no result is lost unread.
+// A taskList holds the tasks of a session that run, whose number has no bound, and those that have ended. One that has
+// ended is dropped only after the client has read or cancelled it, so no result is lost unread.
 type taskList struct {
 	byID      map[string]*task
 	ended     int     // how many have ended
@@ -2243,7 +2247,8 @@ type taskList struct {
 	droppable []*task // those that may be dropped, in the order in which they may
 }
 
-// There is room for another task that has ended while there are fewer than maxTasks, with fewer than maxTaskBytes.
+// Another ended task is kept while there are fewer than maxTasks, with fewer than maxTaskBytes. Tasks that run all end
+// later, so there may be more; until the client has read enough of them, no call becomes a task.
 const maxTasks, maxTaskBytes = 100, 16 << 20
 
 // makeRoom drops tasks until there is room for another one, and reports whether there is.
@@ -2261,8 +2266,13 @@ func (l *taskList) makeRoom() bool {
 	return true
 }
 
-// allowDrop lets t be dropped, but after those that may be dropped already: a client may read a result twice.
+// allowDrop lets t be dropped, if it has ended: the client has read it, or does not want it. Those that may be dropped
+// already are dropped first, so the client may read a result twice. The last one always stays.
 func (l *taskList) allowDrop(t *task) {
+	if t.call != nil || t.isDroppable {
+		return
+	}
+	t.isDroppable = true
 	l.makeRoom()
 	l.droppable = append(l.droppable, t)
 }
@@ -2329,7 +2339,7 @@ const maxTaskMessage = 1 << 10
 // setTaskMessage sets the message of the task that r may become, or has become.
 func (r *request) setTaskMessage(message string) {
 	r.session.mu.Lock()
-	if t := r.task; t.status == "" || t.isRunning() {
+	if t := r.task; t != nil && t.call != nil {
 		t.message = string(bytes.ToValidUTF8([]byte(message[:min(len(message), maxTaskMessage)]), nil))
 		t.updated = time.Now()
 	}
@@ -2376,7 +2386,6 @@ func (c *session) endTaskLocked(t *task, line []byte) {
 	switch {
 	case line == nil:
 		t.status = "cancelled"
-		c.tasks.allowDrop(t)
 	case fault != nil:
 		t.status = "failed"
 	default:
@@ -2390,7 +2399,12 @@ func (c *session) endTaskLocked(t *task, line []byte) {
 // serveTask serves tasks/get, tasks/update and tasks/cancel. Answers with other keys than those of the questions are
 // ignored. A task that has ended is not cancelled.
 func (r *request) serveTask() (line []byte, run responder) {
-	c, err := r.session, r.takeAnswers() // of tasks/update
+	c := r.session
+	var err *Error
+	if string(r.method) == "tasks/update" {
+		r.state = nil // which is a member of other requests
+		err = r.takeAnswers()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tasks.byID[r.name]
@@ -2405,10 +2419,7 @@ func (r *request) serveTask() (line []byte, run responder) {
 	}
 	switch string(r.method) {
 	case "tasks/get":
-		if t.outcome != nil && !t.wasRead {
-			t.wasRead = true
-			c.tasks.allowDrop(t)
-		}
+		c.tasks.allowDrop(t)
 		return r.endResponse(t.appendState(r.beginResponse()), nil), nil
 	case "tasks/update":
 		for key, answer := range r.rounds.Answers {
@@ -2424,6 +2435,7 @@ func (r *request) serveTask() (line []byte, run responder) {
 			c.endTaskLocked(t, nil)
 			call.cancel(&CancelledError{})
 		}
+		c.tasks.allowDrop(t)
 	}
 	return r.emptyResponse()
 }

@@ -464,6 +464,42 @@ func TestTaskResultsAreKept(t *testing.T) {
 	})
 }
 
+// A cancel of a task that has ended says that its result is not wanted, also if it was not read.
+func TestCancelOfATaskThatWasNotRead(t *testing.T) {
+	inBubbleWith(t, tasker(inTask(func(context.Context) (string, error) { return "", nil })), "", taskCaps, func(c *client) {
+		for i := range maxTasks + 50 {
+			if c.task = c.becomeTask("1"); c.task == "" {
+				t.Fatalf("call %d did not become a task", i)
+			}
+			time.Sleep(2 * time.Second)
+			c.play(`> 2+ tasks/cancel {"taskId":"$TASK"}`, "< 2+ {}")
+		}
+		if status := c.statusOf(c.task); status != "completed" {
+			t.Error(status)
+		}
+	})
+}
+
+// Members that belong to other requests are ignored, and a null is treated as absent.
+func TestForeignMembersOfTaskRequests(t *testing.T) {
+	inBubbleWith(t, tasker(inTask(func(context.Context) (string, error) { return "", nil })), "", taskCaps, func(c *client) {
+		c.task = c.becomeTask("1")
+		c.play(`
+			> 2+ tasks/update {"taskId":"$TASK","requestState":"x","inputResponses":{}}
+			< 2+ {}
+			> 3+ tasks/cancel {"taskId":"$TASK","requestState":"x","inputResponses":5}
+			< 3+ {}`)
+		if status := c.statusOf(c.task); status != "cancelled" {
+			t.Error(status)
+		}
+		c.caps = "{}"
+		got := strings.Join(c.ask(`4+ subscriptions/listen {"notifications":{"taskIds":null,"toolsListChanged":true}}`), " ")
+		if strings.Contains(got, "-32021") {
+			t.Error(got)
+		}
+	})
+}
+
 // A client that never reads a result costs a bounded memory, and gets ordinary results in the end.
 func TestTasksThatAreNotReadAreFew(t *testing.T) {
 	s := tasker(inTask(func(context.Context) (string, error) { return strings.Repeat("x", 10<<10), nil }))
