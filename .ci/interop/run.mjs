@@ -47,7 +47,7 @@ const read = (...parts) => readFileSync(path(...parts), 'utf8');
 const npm = (name) => JSON.parse(read('package.json')).dependencies[name];
 
 const members = path('bin', 'members');
-const pip = (n) => read(`requirements-${n}.txt`).match(/^mcp==(.*)$/m)[1];
+const pip = (n, name = 'mcp') => read(`requirements-${n}.txt`).match(`\n${name}==(.*)`)[1];
 const go = (module) => read('go', 'go.mod').match(`${module} v(.*)`)[1];
 const node = (...args) => [process.execPath, ...args];
 const [legacy, modern] = ['2025-11-25', '2026-07-28'];
@@ -65,6 +65,9 @@ const clients = [
   { needs: 'python1', name: 'mcp (Python)', version: pip(1), argv: [path('python1', 'bin', 'python'), 'client.py', 'v1'] },
   ...['legacy', 'auto', 'modern'].map((mode) => (
     { needs: 'python2', name: 'mcp (Python)', version: pip(2), mode, argv: [path('python2', 'bin', 'python'), 'client.py', mode] }
+  )),
+  ...['legacy', 'auto'].map((mode) => (
+    { needs: 'pythontasks', name: 'fastmcp-tasks (Python)', version: pip('tasks', 'fastmcp-tasks'), mode, argv: [path('pythontasks', 'bin', 'python'), 'tasks.py', mode] }
   )),
   ...['modelcontextprotocol/go-sdk', 'mark3labs/mcp-go'].flatMap((name) => [legacy, modern].map((version) => (
     { needs: 'go', name: `github.com/${name}`, version: go(name), argv: [path('bin', name.split('/')[1]), version] }
@@ -131,6 +134,7 @@ const installers = {
   python1: python(1),
   python2: python(2),
   pythonoldest: python('oldest'),
+  pythontasks: python('tasks'),
   rust: async () => {
     need('cargo');
     await must(['cargo', 'build', '--quiet', '--manifest-path', 'rust/Cargo.toml', '--target-dir', 'target']);
