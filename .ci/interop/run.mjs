@@ -19,7 +19,8 @@
 // server, and it writes a line for each step: "ok STEP", "FAILED STEP: WHY" or,
 // if the library does not support the step, "not STEP: WHY". From the records of
 // go/wrap, this program checks that each server exited with status 0 without being
-// killed, that each request got one response, and that the progress of a request increased.
+// killed, that each request got one response, that the progress of a request increased, and
+// that calls became tasks over stdio for clients that support tasks, and never otherwise.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -57,7 +58,7 @@ const clients = [
     { needs: 'npm', name: '@modelcontextprotocol/client', version: npm('@modelcontextprotocol/client'), mode, argv: node('ts.mjs', mode) }
   )),
   ...['legacy', 'modern'].map((mode) => (
-    { needs: 'npm', name: '@modelcontextprotocol/inspector', version: npm('@modelcontextprotocol/inspector'), mode, argv: node('inspector.mjs', mode) }
+    { needs: 'npm', name: '@modelcontextprotocol/inspector', version: npm('@modelcontextprotocol/inspector'), mode, tasks: mode === 'modern', argv: node('inspector.mjs', mode) }
   )),
   ...['supergateway', 'mcp-proxy'].flatMap((name) => ['legacy', 'modern'].map((mode) => (
     { needs: 'npm', name, version: npm(name), mode, argv: node('gateway.mjs', name, mode) }
@@ -67,7 +68,8 @@ const clients = [
     { needs: 'python2', name: 'mcp (Python)', version: pip(2), mode, argv: [path('python2', 'bin', 'python'), 'client.py', mode] }
   )),
   ...['legacy', 'auto'].map((mode) => (
-    { needs: 'pythontasks', name: 'fastmcp-tasks (Python)', version: pip('tasks', 'fastmcp-tasks'), mode, argv: [path('pythontasks', 'bin', 'python'), 'tasks.py', mode] }
+    { needs: 'pythontasks', name: 'fastmcp-tasks (Python)', version: pip('tasks', 'fastmcp-tasks'), mode, tasks: mode === 'auto',
+      argv: [path('pythontasks', 'bin', 'python'), 'tasks.py', mode] }
   )),
   ...['modelcontextprotocol/go-sdk', 'mark3labs/mcp-go'].flatMap((name) => [legacy, modern].map((version) => (
     { needs: 'go', name: `github.com/${name}`, version: go(name), argv: [path('bin', name.split('/')[1]), version] }
@@ -152,12 +154,13 @@ async function ends(dir) {
 }
 
 /**
- * Returns the revisions and the number of cancellations in the servers' traces, the requests
+ * Returns the revisions and the numbers of cancellations and tasks in the servers' traces, the requests
  * without exactly one response, and the progress notifications that did not increase.
  */
 function wire(dir) {
   const [eras, wrong, back] = [new Set(), [], []];
   let cancels = 0;
+  let tasks = 0;
   let ended = 0;
   const written = (f) => statSync(join(dir, f)).mtimeMs;
   for (const file of readdirSync(dir).filter((f) => f.endsWith('.trace')).sort((a, b) => written(a) - written(b))) {
@@ -175,6 +178,7 @@ function wire(dir) {
       const key = JSON.stringify(id);
       const version = way === 'in' ? params?._meta?.['io.modelcontextprotocol/protocolVersion'] : result?.protocolVersion;
       if (version) eras.add(version);
+      if (result?.resultType === 'task') tasks++;
       if (way === 'in' && method === 'notifications/cancelled') {
         open.delete(JSON.stringify(params.requestId));
         cancels++;
@@ -192,7 +196,7 @@ function wire(dir) {
     // connection. If the client no longer reads then, their responses cannot be sent.
     for (const [id, name] of open) if (!['subscriptions/listen', 'slow'].includes(name)) wrong.push(`${file}: ${name}, id ${id}, has no response`);
   }
-  return { eras: [...eras].join(', ') || '-', cancels, wrong, back };
+  return { eras: [...eras].join(', ') || '-', cancels, tasks, wrong, back };
 }
 
 const isOlder = (client) => (client.mode ? client.mode === 'legacy' : !client.argv.includes(modern));
@@ -222,9 +226,11 @@ async function visit(client, number) {
   }
   const bad = servers.filter((s) => s.end !== 'exit status 0');
   check(servers.length > 0 && bad.length === 0, 'server ended', JSON.stringify(bad));
-  const { eras, cancels, wrong, back } = wire(dir);
+  const { eras, cancels, tasks, wrong, back } = wire(dir);
   if (lines.includes('ok cancel') && !(http && isOlder(client))) check(cancels > 0, 'cancel reaches the server', 'no request was cancelled');
   check(wrong.length === 0, 'one response each', wrong.join('; '));
+  const hasTasks = Boolean(client.tasks && !http);
+  check((tasks > 0) === hasTasks, 'tasks only if supported', `${tasks} calls became tasks`);
   check(back.length === 0, 'progress increases', back.join('; '));
 
   for (const line of lines) console.log(`${label}: ${line}`);
