@@ -3157,7 +3157,7 @@ func TestEnabledPanics(t *testing.T) {
 		addEmpty(s, Tool{Name: "user", Enabled: func(ctx context.Context) bool { return ctx.Value("user").(string) == "ann" }})
 		addEmpty(s, Tool{Name: "sometimes", Enabled: func(context.Context) bool {
 			if calls++; calls%2 == 1 {
-				panic(nil)
+				panic("not now")
 			}
 			return true
 		}})
@@ -3174,7 +3174,7 @@ func TestEnabledPanics(t *testing.T) {
 			c.play("> 2"+era.plus+" call sometimes", "< 2"+era.plus+" said")
 		})
 		text := log.String()
-		for _, want := range []string{`mcp: tool "user": Enabled panicked: interface conversion`, `mcp: tool "sometimes": Enabled panicked: panic called with nil`, "mcp_test.go:"} {
+		for _, want := range []string{`mcp: tool "user": Enabled panicked: interface conversion`, `mcp: tool "sometimes": Enabled panicked: not now`, "mcp_test.go:"} {
 			if strings.Count(text, want) < 1 {
 				t.Errorf("%s: no %q in %s", era.name, want, text)
 			}
