@@ -41,7 +41,8 @@
 // Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for a
 // list of strings, a JSON string for the list or object that it holds, [] for an object without
 // members, and a whole number of at most 15 digits for a string. If an argument is optional, a null
-// that the schema does not allow is treated as absent, so the argument takes its default. The
+// that the schema does not allow is treated as absent, so the argument takes its default. In a map, a null
+// is an element: it is delivered if the elements of the Go type can be nil, and is a mistake otherwise. The
 // argument wait_for_previous, which Gemini CLI sends with every tool, is dropped unless the tool has
 // an argument of that name. [SchemaOf] lists the tags for bounds, defaults and descriptions.
 //
@@ -59,8 +60,8 @@
 //	if it is date or date-time;
 //	default is filled in unless it is null
 //
-// No other keyword that restricts a value is enforced. Each is reported to [Server.ErrorLog], for
-// example:
+// No other keyword that restricts a value is enforced. If a tool has any, one line in
+// [Server.ErrorLog] names the first and says how many there are. Such keywords are
 //
 //	$ref, anyOf, oneOf, allOf, not, if, pattern, patternProperties, prefixItems and the items
 //	beside it, uniqueItems, multipleOf, exclusiveMinimum, exclusiveMaximum
@@ -584,12 +585,13 @@ func (e *Error) Is(target error) bool {
 // AddTool panics, before it changes anything, if h is nil, if a field of t, a type or a tag is
 // invalid, if no value satisfies bounds or an enum, or if In cannot hold a default. The message
 // says what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool
-// reports to ErrorLog, in one line for each tool, a name or a schema that some providers refuse; tags
-// without effect; fields of In that cannot be set; keywords of a schema by hand that are not
+// reports to ErrorLog, in one line for each tool with the first of them, a name or a schema that some
+// providers refuse; tags without effect; fields of In that cannot be set; keywords of a schema by hand that are not
 // enforced; a description of more than 2,048 characters; a name that differs from that of another tool only in
 // case, - . and _; and a tool that replaces another before the first session. Once the Server has
-// served, a tool with an invalid icon is left out of lists and reported. The caller may change t's
-// slices and maps afterwards.
+// served, a tool with an invalid icon is left out of lists and reported. So is a tool with a schema that
+// JSON Schema does not allow, or with a method JSONSchema that contradicts its type, and calls to it fail
+// as unknown. The caller may change t's slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
 // new tool has the same list entry as the one it replaces, and neither has Enabled. A session of an
@@ -1169,8 +1171,8 @@ func foldName(name string) string {
 	}, name)
 }
 
-// addItem adds an item, or replaces the item of the same name. It reports the warnings about it, and its own, in one
-// line. The parameter where names the item in them.
+// addItem adds an item, or replaces the item of the same name. In one line it reports the first of the warnings about it,
+// the given ones and its own, and how many more there are. The parameter where names the item.
 //
 // It notifies the clients only if the list has changed. Otherwise a program that adds its tools again each time that a
 // client lists them, and a client that lists them each time that it is notified, would go on forever. Whether a tool
