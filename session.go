@@ -1663,9 +1663,7 @@ const (
 	codeVersion    = -32022
 )
 
-// coded returns an error of the protocol. If it were inlined, the example hello would be 4 KB larger.
-//
-//go:noinline
+// coded returns an error of the protocol.
 func coded(code int, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
