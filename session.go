@@ -1286,7 +1286,7 @@ func (st *stream) watchAsked(asked []byte, offered kindSet) (accepted []byte, re
 		subscribed, _ := compactJSON(uris) // the line is valid JSON
 		accepted = rawMember(accepted, "resourceSubscriptions", subscribed)
 	}
-	return closeWith(accepted, `}`), refusal
+	return closeWith(accepted, `}`), nil
 }
 
 var errTooMany = coded(codeInternal, "Subscription limit reached: there are too many, or an id or a URI is too long")
