@@ -1973,19 +1973,19 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 	d.undescribed = cmp.Or(d.undescribed, fmt.Sprintf("%s: %v cannot be described: %s", where, t, instead))
 }
 
-// schema describes t. The methods of t come first, because encoding/json calls them. The JSON method is UnmarshalJSON
-// for arguments and MarshalJSON for results, the other JSON method is that of the opposite direction, and the text method is
-// UnmarshalText or MarshalText. The first row that fits counts:
+// schema describes t. encoding/json calls a method before it looks at the kind of a type. The JSON method is UnmarshalJSON for
+// arguments and MarshalJSON for results, and the text method is UnmarshalText or MarshalText. The first row that fits counts:
 //
-//	t                             its JSON                       clients are shown
-//	is a time.Time                a string                       a string
-//	has the JSON method           of any type                    what JSONSchema returns, or nothing
-//	is a json.Number              of any type                    nothing
-//	has one that is not called    by its text method or kind     its JSON: a JSONSchema is for that method
-//	has the other JSON method     by its text method or kind     nothing: a JSONSchema is for the other direction
-//	has neither                   by its text method or kind     what JSONSchema returns, or its JSON
+//	t                                its JSON                     clients are shown
+//	is a time.Time                   a string                     a string
+//	has the JSON method              of any type                  what JSONSchema returns, or nothing
+//	is a json.Number                 of any type                  nothing
+//	has a method that is skipped     by its text method or kind   its JSON: a JSONSchema describes what the method does
+//	has the opposite JSON method     by its text method or kind   nothing: it has a form of its own in one direction
+//	is any other type                by its text method or kind   what JSONSchema returns, or its JSON
 //
-// A method is not called if it is one of the pointer, and the value has no address, as an element of a map that is written.
+// For example, a struct with MarshalJSON alone is read by its fields, and cannot be shown as an argument. A method of the
+// pointer is skipped for a value without an address, such as an element of a map that is written.
 //
 // The returned schema describes the second column. If a part is shown as nothing, render panics for arguments, and
 // a result has no output schema: the author must write the schema of the whole by hand.
@@ -1998,45 +1998,39 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 	}
 	s := &schema{allowsOthers: true, goType: &goType{typ: t, hasAddress: hasAddress}}
 	d.known[use{t, hasAddress}] = s // before its parts are described, which may contain it
-	pointer := reflect.PointerTo(t)
+	if t == reflect.TypeFor[time.Time]() {
+		s.setType("string")
+		s.format, s.hasTextMethod = "date-time", true
+		return s
+	}
 	marshaler, textMarshaler := reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()
 	unmarshaler, textUnmarshaler := reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
+	pointer := reflect.PointerTo(t)
 	has := func(method reflect.Type) bool {
 		return t.Implements(method) || hasAddress && pointer.Implements(method)
 	}
-	isSkipped := func(method reflect.Type) bool { return pointer.Implements(method) && !has(method) }
-	hasJSON, hasText, method := has(unmarshaler), has(textUnmarshaler), "UnmarshalJSON"
+	hasJSON, hasText, hasOpposite, method := has(unmarshaler), has(textUnmarshaler), has(marshaler), "UnmarshalJSON"
 	if d.why != forArguments {
-		hasJSON, hasText, method = has(marshaler), has(textMarshaler), "MarshalJSON"
+		hasJSON, hasText, hasOpposite, method = has(marshaler), has(textMarshaler), pointer.Implements(unmarshaler), "MarshalJSON"
 	}
-	isShown := true
+	isSkipped := !has(marshaler) && pointer.Implements(marshaler) || !has(textMarshaler) && pointer.Implements(textMarshaler)
+	isOfAnyType := hasJSON || t == reflect.TypeFor[json.Number]()
+	if hasJSON || !isOfAnyType && !isSkipped && !hasOpposite {
+		s.fromMethod = d.ownSchema(t, where, hasJSON)
+	}
+	isShown := s.fromMethod != nil || !isOfAnyType && (isSkipped || !hasOpposite)
 	switch {
-	case t == reflect.TypeFor[time.Time]():
-		s.setType("string")
-		s.format, s.hasTextMethod = "date-time", true
-	case hasJSON:
-		s.fromMethod = d.ownSchema(t, where, true)
-		isShown = s.fromMethod != nil
-		// Otherwise it is usually a json.RawMessage, which takes everything and would copy a long value.
-		s.mayRefuse = isShown
-	case t == reflect.TypeFor[json.Number]():
-		isShown = false
-	case isSkipped(marshaler) || isSkipped(textMarshaler):
+	case isOfAnyType: // without a schema it is usually a json.RawMessage, which takes everything, and would copy a long value
+		s.mayRefuse = s.fromMethod != nil
+	case isShown && s.fromMethod == nil:
 		d.describeForm(s, where, hasText)
-	case has(marshaler) || pointer.Implements(unmarshaler):
+	default: // what is inside is not shown
 		d.silently().describeForm(s, where, hasText)
-		isShown = false
-	default:
-		s.fromMethod = d.ownSchema(t, where, false)
-		if s.fromMethod == nil {
-			d.describeForm(s, where, hasText)
-			break
-		}
-		d.silently().describeForm(s, where, hasText)
-		if own := string(member(s.fromMethod, "type")); own != "" && !hasText && !d.mayBe(s, own) {
-			d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
-				"give it %s", t, own, s.jsonType, method))
-		}
+	}
+	own := string(member(s.fromMethod, "type"))
+	if own != "" && !hasJSON && !hasText && !d.mayBe(s, own) {
+		d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
+			"give it %s", t, own, s.jsonType, method))
 	}
 	if !isShown {
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it "+method+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
@@ -2273,9 +2267,26 @@ func (f *field) isForeign() bool {
 	return doc == "-" || first == "required" || keyed && consistsOf(word, "_")
 }
 
-// checkTags panics if one of our tags would have no effect, or would mislead models. What the tags say is
-// written by appendNode, and checked when the schema is parsed.
-func (f *field) checkTags() {
+// checkTags panics if a tag of a field is one of another library, or is ours and would have no effect, or would mislead
+// models. What the tags say is written by appendNode, and checked when the schema is parsed.
+func (s *schema) checkTags() {
+	where := "" // of the first field with a foreign tag, and the names of the others
+	for _, f := range s.fields {
+		if f.isForeign() && where == "" {
+			where = f.where
+		} else if f.isForeign() {
+			where += ", " + f.where[strings.LastIndex(f.where, ".")+1:]
+		}
+	}
+	panicUnless(where == "", where, "jsonschema is a tag of another library's form: here it is the description alone. "+
+		"Cut the rest: a field is required unless it is a pointer or has omitempty, omitzero or a default, and other keywords have tags such as enum:\"a,b\"")
+	for _, f := range s.fields {
+		f.checkKeywords()
+	}
+}
+
+// checkKeywords is checkTags for the tags of one field that are keywords.
+func (f *field) checkKeywords() {
 	s := f.schema
 	if s.fromMethod != nil {
 		s = anything // its method says what the tags below would, so each of them is an error
@@ -2410,18 +2421,9 @@ func (s *schema) appendMembers(b []byte, around []reflect.Type) (_ []byte, fit b
 	}
 	b = join(b, `"properties":{`)
 	fit = true
-	var required, foreign []string
+	var required []string
+	s.checkTags()
 	for _, f := range s.fields {
-		if f.isForeign() && foreign == nil {
-			foreign = []string{f.where}
-		} else if f.isForeign() {
-			foreign = append(foreign, f.where[strings.LastIndex(f.where, ".")+1:])
-		}
-	}
-	panicUnless(foreign == nil, strings.Join(foreign, ", "), "jsonschema is a tag of another library's form: here it is the description alone. "+
-		"Cut the rest: a field is required unless it is a pointer or has omitempty, omitzero or a default, and other keywords have tags such as enum:\"a,b\"")
-	for _, f := range s.fields {
-		f.checkTags()
 		fits := false
 		b, fits = f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around)
 		fit = fit && fits

@@ -64,7 +64,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -1418,8 +1417,6 @@ func (c *session) runHandler(r *request) []byte {
 	return r.outcome(line, err)
 }
 
-const nextMisused = "next may be called once, before Intercept returns, and with a context derived from its own"
-
 // intercepted returns a responder that calls run from inside of [Server.Intercept]. What Intercept
 // returns decides on the response:
 //
@@ -1427,33 +1424,40 @@ const nextMisused = "next may be called once, before Intercept returns, and with
 //	any other error              that error
 //	nil, without a next          -32603
 //
-// Intercept may call next on any goroutine, several times, and after it has returned. So there is one permit, and
-// the code that takes it decides:
-//
-//	the first next       it calls run, and Intercept's return waits until run has ended
-//	Intercept's return   no next has begun, and no later one calls run
+// Intercept may call next on any goroutine, several times, and after it has returned. So next needs a token: it is taken
+// while run runs, and for good when Intercept has returned, which waits for a run that has begun.
 func (s *Server) intercepted(run responder) responder {
 	return func(ctx context.Context, r *request) (line []byte, err error) {
-		var permitTaken atomic.Bool
-		ended := make(chan struct{}) // closed when run has returned, or after a panic or Goexit
-		// What run has made. The goroutine that took the permit sets it before it closes ended.
+		token := make(chan struct{}, 1)
+		token <- struct{}{}
+		// What run has made, and whether it was called. Only the goroutine that has the token uses these.
 		var made []byte
 		var madeErr error = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
+		hasRun := false
+		misused := func() error {
+			const why = "next may be called once, before Intercept returns, and with a context derived from its own"
+			r.session.logf("%v: %s", r, why)
+			return errors.New("mcp: " + why)
+		}
 		next := func(ctx context.Context) error {
-			mayRun := requestOf(ctx) == r && permitTaken.CompareAndSwap(false, true)
-			if !mayRun {
-				r.session.logf("%v: %s", r, nextMisused)
-				return errors.New("mcp: " + nextMisused)
+			if requestOf(ctx) != r {
+				return misused()
 			}
-			defer close(ended)
+			select {
+			case <-token:
+				defer func() { token <- struct{}{} }() // also after a panic or Goexit
+			default: // run runs, or Intercept has returned
+				return misused()
+			}
+			if hasRun {
+				return misused()
+			}
+			hasRun = true
 			made, madeErr = r.runWithin(ctx, run)
 			return madeErr
 		}
 		defer func() { // also after a panic
-			noneHasBegun := permitTaken.CompareAndSwap(false, true)
-			if !noneHasBegun {
-				<-ended
-			}
+			<-token
 			// If Intercept returns the error of a Result with IsError, the Result is sent. This library made that error, so ==
 			// cannot panic. A handler's error has no line and is not compared: == panics for some types.
 			if err == nil || made != nil && err == madeErr {
