@@ -204,7 +204,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	// so among very many handlers that one could end late, and the end would take longer than WaitDelay.
 	//
 	// Without a CancelDelay no timer is made: one that is over at once can crash the race detector of Go 1.26 in
-	// a synctest bubble.
+	// a synctest bubble. Those of waitFor are over at once on a late machine alone, and not in a bubble.
 	if c.srv.CancelDelay > 0 {
 		select {
 		case <-idle:
@@ -227,26 +227,26 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 }
 
 // endWork cancels the handlers, waits for them until the deadline, and stops the writer. It returns a text for
-// each thing that was unfinished.
+// each thing that was unfinished. If all handlers have returned, the reader, goroutines that are about to end, and the
+// writer have until lastMoment.
 func (c *session) endWork(cause error, idle <-chan struct{}, deadline time.Time) (unfinished []string) {
 	if cause == ErrClosed { // the client has closed its end; what has ended ctx since does not count
 		c.out.hold() // until finish
 	}
-	ended := make(chan struct{}) // closed when cancelHandlers has returned and the WaitGroup counts nothing
+	allEnded := make(chan struct{}) // closed when cancelHandlers has returned and the WaitGroup counts nothing
 	// Not on this goroutine, because cancelHandlers takes long if there are many.
 	go func() {
 		c.cancelHandlers(cause)
 		<-idle
-		close(ended)
+		close(allEnded)
 	}()
-	waitFor(ended, time.Until(deadline))
+	waitFor(allEnded, time.Until(deadline))
 	unfinished = c.listUnfinished()
 	// Not deadline.Add(graceTime), because the deadline may be long ago: a busy machine has not run this
 	// goroutine.
 	lastMoment := time.Now().Add(max(0, time.Until(deadline)) + graceTime)
-	if len(unfinished) == 0 { // the reader, or goroutines that are about to end, may still be running
-		hasEnded := waitFor(ended, time.Until(lastMoment))
-		if !hasEnded {
+	if len(unfinished) == 0 {
+		if hasEnded := waitFor(allEnded, time.Until(lastMoment)); !hasEnded {
 			unfinished = append(unfinished, "a message was still being read")
 		}
 	}

@@ -39,7 +39,7 @@
 // the model reads one line about those that are missing, unknown, of a wrong type or out of range.
 //
 // Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for a
-// list of strings, a JSON string for the list or object that it holds, [] for an object without
+// list of strings, unless it begins with [ or {, a JSON string for the list or object that it holds, [] for an object without
 // members, and a whole number of at most 15 digits for a string. If an argument is optional, a null
 // that the schema does not allow is treated as absent, so the argument takes its default. In a map, a null
 // is an element: it is delivered if the elements of the Go type can be nil, and is a mistake otherwise. The
@@ -85,12 +85,12 @@
 //
 // The type that a tool's function returns decides how its result is sent:
 //
-//	string, []byte       a text
-//	Content, []Content   blocks, such as texts and images
-//	*Result              all parts of a result
-//	struct{}             nothing
-//	any                  the type of its value decides, in each call
-//	any other type       structured output, together with the same JSON as a text
+//	string, []byte                  a text
+//	Content, *Content, []Content    blocks, such as texts and images
+//	*Result                         all parts of a result
+//	struct{}                        nothing
+//	any                             the type of its value decides, in each call
+//	any other type                  structured output, together with the same JSON as a text
 //
 // Bytes that are not UTF-8 fail the call: return them with [Image], [Audio] or [EmbeddedResource].
 // If the tool has a [Tool.OutputSchema], bytes are structured output, in base64.
@@ -689,7 +689,8 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	}
 	// A type without a JSON type has a method that reads it, or is an interface, so it may take an object.
 	panicUnless(typed.jsonType == "object" || typed.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", in)
-	// A derived schema is parsed too: arguments are checked by what the model sees.
+	// A derived schema is parsed too: arguments are checked by what the model sees. The bounds of the Go type count as well,
+	// and it must take each default.
 	p := schemaParser{why: forArguments, isDerived: !byHand}
 	listed, err := p.parse(&t.InputSchema, where, source, typed)
 	*warnings = slices.Concat(*warnings, d.leftOut, ofTags, p.warnings)
@@ -1998,39 +1999,44 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 	}
 	s := &schema{allowsOthers: true, goType: &goType{typ: t, hasAddress: hasAddress}}
 	d.known[use{t, hasAddress}] = s // before its parts are described, which may contain it
-	if t == reflect.TypeFor[time.Time]() {
-		s.setType("string")
-		s.format, s.hasTextMethod = "date-time", true
-		return s
-	}
 	marshaler, textMarshaler := reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()
 	unmarshaler, textUnmarshaler := reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
 	pointer := reflect.PointerTo(t)
 	has := func(method reflect.Type) bool {
 		return t.Implements(method) || hasAddress && pointer.Implements(method)
 	}
-	hasJSON, hasText, hasOpposite, method := has(unmarshaler), has(textUnmarshaler), has(marshaler), "UnmarshalJSON"
+	hasJSON, hasText, opposite, method := has(unmarshaler), has(textUnmarshaler), marshaler, "UnmarshalJSON"
 	if d.why != forArguments {
-		hasJSON, hasText, hasOpposite, method = has(marshaler), has(textMarshaler), pointer.Implements(unmarshaler), "MarshalJSON"
+		hasJSON, hasText, opposite, method = has(marshaler), has(textMarshaler), unmarshaler, "MarshalJSON"
 	}
-	isSkipped := !has(marshaler) && pointer.Implements(marshaler) || !has(textMarshaler) && pointer.Implements(textMarshaler)
-	isOfAnyType := hasJSON || t == reflect.TypeFor[json.Number]()
-	if hasJSON || !isOfAnyType && !isSkipped && !hasOpposite {
-		s.fromMethod = d.ownSchema(t, where, hasJSON)
-	}
-	isShown := s.fromMethod != nil || !isOfAnyType && (isSkipped || !hasOpposite)
+	isSkipped := pointer.Implements(marshaler) && !has(marshaler) || pointer.Implements(textMarshaler) && !has(textMarshaler)
+	isShown := true
 	switch {
-	case isOfAnyType: // without a schema it is usually a json.RawMessage, which takes everything, and would copy a long value
-		s.mayRefuse = s.fromMethod != nil
-	case isShown && s.fromMethod == nil:
+	case t == reflect.TypeFor[time.Time]():
+		s.setType("string")
+		s.format, s.hasTextMethod = "date-time", true
+	case hasJSON:
+		s.fromMethod = d.ownSchema(t, where, hasJSON)
+		isShown = s.fromMethod != nil
+		s.mayRefuse = isShown // otherwise it is usually a json.RawMessage, which takes everything, and would copy a long value
+	case t == reflect.TypeFor[json.Number]():
+		isShown = false
+	case isSkipped:
 		d.describeForm(s, where, hasText)
-	default: // what is inside is not shown
+	case pointer.Implements(opposite):
+		isShown = false
 		d.silently().describeForm(s, where, hasText)
-	}
-	own := string(member(s.fromMethod, "type"))
-	if own != "" && !hasJSON && !hasText && !d.mayBe(s, own) {
-		d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
-			"give it %s", t, own, s.jsonType, method))
+	default:
+		s.fromMethod = d.ownSchema(t, where, hasJSON)
+		inner := d
+		if s.fromMethod != nil { // what is inside is not shown
+			inner = d.silently()
+		}
+		inner.describeForm(s, where, hasText)
+		if own := string(member(s.fromMethod, "type")); own != "" && !hasText && !d.mayBe(s, own) {
+			d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
+				"give it %s", t, own, s.jsonType, method))
+		}
 	}
 	if !isShown {
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it "+method+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
@@ -2392,8 +2398,10 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = rawMember(b, word, bound)
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
+	level := len(around) + 1
+	isInsideItself := slices.Contains(around, s.typ)
 	around = append(around, s.typ)
-	fits = len(around) <= maxLevels
+	fits = level <= maxLevels // a list does if its elements do
 	switch s.jsonType {
 	case "array":
 		var ofElements reflect.StructTag
@@ -2402,23 +2410,22 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		}
 		b, fits = s.items.appendNode(join(b, `"items":`), ofElements, around)
 	case "object":
-		if whole, fit := s.appendMembers(b, around); fit {
+		whole, membersFit := b, false
+		if !isInsideItself && level < maxLevels && len(b) <= maxSchema {
+			whole, membersFit = s.appendMembers(b, around)
+		}
+		if membersFit {
 			b = whole
-		} else {
+		} else { // it is cut
 			b = join(b, `"properties":{}`)
 		}
 	}
 	return closeWith(b, "},"), fits
 }
 
-// appendMembers appends what an object says about its members, as it is listed as the last of the nodes around. It reports
-// false if the object must be cut: if it is inside of itself, comes after maxSchema bytes, or exceeds maxLevels with a
-// part that cannot be cut, such as a list.
+// appendMembers appends what an object, the last of the types in around, says about its members. It reports whether all of
+// them fit.
 func (s *schema) appendMembers(b []byte, around []reflect.Type) (_ []byte, fit bool) {
-	level := len(around)
-	if slices.Contains(around[:level-1], s.typ) || level >= maxLevels || len(b) > maxSchema {
-		return b, false
-	}
 	b = join(b, `"properties":{`)
 	fit = true
 	var required []string
@@ -2529,6 +2536,8 @@ func compactSchema(raw json.RawMessage, where string) json.RawMessage {
 
 // schemaOfSchemas says which type the value of each keyword has, as JSON Schema 2020-12 does. A value of any other keyword may
 // be anything.
+//
+// A jsonType is set where elements are read or counted.
 var (
 	schemaOfSchemas = &schema{types: []string{"object", "boolean"}, allowsOthers: true}
 	aText           = &schema{types: []string{"string"}}
@@ -2562,7 +2571,7 @@ var (
 	}
 )
 
-func init() {
+func init() { // because schemaOfSchemas is one of the values
 	for _, row := range valuesOfKeywords {
 		for _, word := range strings.Fields(row.words) {
 			schemaOfSchemas.fields = append(schemaOfSchemas.fields, &field{name: word, optional: true, schema: row.value})
@@ -2883,7 +2892,7 @@ type origin int
 
 const (
 	fromSchema origin = iota // a schema, or a value in it: nothing is converted, and no null is treated as absent
-	fromRead                 // what the schema of a Go type has converted: as fromSchema, but a value of a type that is not allowed is left as it is
+	fromRead                 // what the schema of a Go type has converted: as fromSchema, but a value that s does not describe is left as it is
 	fromForm                 // what a user has filled in: texts that hold JSON of another type are converted
 	fromCall                 // arguments: whole numbers are converted too where a string is needed
 )
@@ -2909,7 +2918,8 @@ func (r *rules) unmarshal(raw []byte, v any, from origin) error {
 }
 
 // read returns the value that is meant by raw, after it was read by one schema after the other, or the faults
-// by the first schema that finds any, as one error. What a later schema converts is checked by the first one too.
+// by the first schema that finds any, as one error. What a later schema converts is checked by the first one too: if that
+// allows an object or a text, and the Go type is a struct, the text {"n":1} becomes an object, and its n is checked.
 func read(raw []byte, from origin, schemas []*schema) ([]byte, error) {
 	var whole path
 	c := checker{from: from}
@@ -2988,12 +2998,14 @@ var errTooDeep, errTwice = errors.New("is nested too deeply"), errors.New("came 
 // it. What neither a schema nor a Go type describes may be nested more deeply.
 const maxNesting = 100
 
-// readValue returns the value that is meant by given, which is valid JSON, and adds its faults, which quote given. The
-// caller has converted given to val. The first row that fits says what is done:
+// readValue returns the value that is meant by given, which is valid JSON. The caller has converted given to val; the
+// faults quote given, which the client knows. The first row that fits says what is done:
 //
 //	s describes nothing, or allows this null    nothing; such a value may be nested without a limit
-//	val is far inside of a schema               nothing: it describes no valid value, because a property is two levels deeper
-//	s does not allow the type of val            a fault, but not if a Go type has made val of a value that s allows
+//	val is too deep inside of a schema          nothing: {"properties":{"a":{}}} says on its level 2 what is on level 1 of a
+//	                                            value, so the values that this describes are nested too deeply
+//	the Go type made val, unlike what s says    nothing: s was asked about the value as it came; see describes
+//	s does not allow the type of val            a fault
 //	val is nested too deeply                    a fault
 //	the enum of s does not have val             a fault
 //	val is a text, a number                     its form and its bounds are checked; it is written as it can be set
@@ -3267,7 +3279,8 @@ func (s *schema) notInEnum(raw []byte) error {
 	return fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(raw))
 }
 
-// describes reports whether s allows the JSON type of a value, and its enum has a value of this type.
+// describes reports whether s allows the JSON type of a value, and its enum has a value of this type. An enum of texts beside
+// an int does not describe the 5 that the type has made of "5".
 func (s *schema) describes(raw []byte) bool {
 	isOfType := func(val []byte) bool { return jsonTypeOf(val) == jsonTypeOf(raw) }
 	return s.allowsType(raw) && (s.enum == nil || slices.ContainsFunc(s.enum, isOfType))

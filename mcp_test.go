@@ -2526,6 +2526,7 @@ func TestResults(t *testing.T) {
 	r := reply{Str: "<&>"}
 	var nilReply *reply
 	var nilResult *Result
+	hi := Text("hi")
 	for _, tt := range []struct {
 		name   string
 		add    func(*Server)
@@ -2536,6 +2537,9 @@ func TestResults(t *testing.T) {
 		{"empty string", out("", nil), texts(""), ""},
 		{"content", out(Text("hi"), nil), texts("hi"), ""},
 		{"contents", out([]Content{Text("a"), {Text: "no type is text"}}, nil), texts("a", "no type is text"), ""},
+		{"pointer to content", out(&hi, nil), texts("hi"), ""},
+		{"any: pointer to content", out[any](&hi, nil), texts("hi"), ""},
+		{"nil pointer to content", out((*Content)(nil), nil), texts(), ""},
 		{"nil contents", out([]Content(nil), nil), texts(), ""},
 		{"nothing", out(none{}, nil), texts(), ""},
 		{"result", out(&Result{Content: []Content{Text("a")}, StructuredContent: 1, IsError: true}, nil), isError("a"), "1"},

@@ -418,7 +418,9 @@ const maxInline, longText = time.Millisecond, 256 << 10
 //	B's Write returns. B cannot stop the timer, so it has no turn, and ends.
 //
 // No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only reads, a
-// small call takes three times the CPU and the time. The WaitGroup counts one for the turn, also while it is lent.
+// small call takes three times the CPU and the time. And a handler that returns at once has returned before the next line
+// is read: with a goroutine for each request, EOF without a CancelDelay would cancel it. The WaitGroup counts one for the
+// turn, also while it is lent.
 type turn struct {
 	readLines func()      // runs on a new goroutine that gets the turn
 	timer     *time.Timer // starts this goroutine
@@ -1430,10 +1432,11 @@ func (s *Server) intercepted(run responder) responder {
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		token := make(chan struct{}, 1)
 		token <- struct{}{}
-		// What run has made, and whether it was called. Only the goroutine that has the token uses these.
+		// Whether run was called, and what it has made: until it has returned, what Intercept's nil means without a next. Only
+		// the goroutine that has the token uses these.
+		hasRun := false
 		var made []byte
 		var madeErr error = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-		hasRun := false
 		misused := func() error {
 			const why = "next may be called once, before Intercept returns, and with a context derived from its own"
 			r.session.logf("%v: %s", r, why)
@@ -1703,6 +1706,10 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 		return r.resultResponse(&Result{})
 	case *Content:
 		return r.resultResponse(&Result{Content: []Content{*out}})
+	case **Content:
+		if *out != nil {
+			return r.resultResponse(&Result{Content: []Content{**out}})
+		}
 	case *[]Content:
 		return r.resultResponse(&Result{Content: *out})
 	case *Result:
@@ -1791,7 +1798,7 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 // must return ErrInputRequired, and not beside an *Error. The first row that fits applies:
 //
 //	it has asked, and returned ErrInputRequired but no *Error  the questions; also if r has ended, for the client may read on
-//	it has asked, and r has not ended                          what the last two rows say, of err with a hint for its author
+//	it has asked, and r has not ended                          as the last two rows say: err, with a hint for its author, and no line
 //	it has returned a line                                     the line
 //	it has returned an *Error, or joined it with others        the *Error, as an error response
 //	it has returned any other error                            a failure with the text of the error
@@ -2268,8 +2275,8 @@ func (l *taskList) makeRoom() bool {
 	return true
 }
 
-// allowDrop lets t be dropped, if it has ended: the client has read it, or does not want it. Those that may be dropped
-// already are dropped first, so the client may read a result twice. The last one always stays.
+// allowDrop lets t be dropped, if it has ended: the client has read it, or does not want it. The client may read a result
+// twice, so t is dropped only when there is no room the next time, also if it alone has more than maxTaskBytes.
 func (l *taskList) allowDrop(t *task) {
 	if t.call != nil || t.isDroppable {
 		return
@@ -2313,8 +2320,9 @@ func (c *session) makeTask(r *request) {
 		c.tasks.byID[t.id] = t
 		b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"task",`)
 		c.sendResponseLocked(r.endResponse(t.appendState(b), nil), r)
+	} else {
+		r.progressEnded = false // r goes on as it was; its handler waits for makeTask before it returns
 	}
-	r.progressEnded = false // if r goes on as it was; the handler waits for makeTask before it returns
 	c.mu.Unlock()
 	c.out.start()
 }
@@ -2435,7 +2443,7 @@ func (r *request) serveTask() (line []byte, run responder) {
 		if call := t.call; call != nil {
 			c.logf("%v, a task, was cancelled by the client", call)
 			c.endTaskLocked(t, nil)
-			call.cancel(&CancelledError{})
+			call.cancel(&CancelledError{}) // it wakes others, and waits for none
 		}
 		c.tasks.allowDrop(t)
 	}
