@@ -97,8 +97,8 @@ func newRoot() *cobra.Command {
 	config := &cobra.Command{Use: "config", Short: "Settings"}
 	set := &cobra.Command{Use: "set-value KEY VALUE", Short: "Changes a setting", Args: cobra.ExactArgs(2)}
 	set.Run = func(cmd *cobra.Command, args []string) { cmd.Println("set", args) }
-	ask := &cobra.Command{Use: "ask", Short: "Reads a setting from standard input", RunE: edit.RunE}
-	config.AddCommand(set, ask)
+	editSetting := &cobra.Command{Use: "edit", Short: "Reads a setting from standard input", RunE: edit.RunE}
+	config.AddCommand(set, editSetting)
 
 	remove := &cobra.Command{Use: "remove NAME", Short: "Removes a task", Args: cobra.ExactArgs(1)}
 	remove.RunE = func(cmd *cobra.Command, args []string) error {

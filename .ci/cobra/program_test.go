@@ -3,8 +3,10 @@
 package docs
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -86,7 +88,7 @@ func TestTools(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	const want = "add check config_ask config_set-value import list move quit remove show sync version wait"
+	const want = "add check config_edit config_set-value import list move quit remove show sync version wait"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -104,7 +106,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("%+v", tools)
 	}
 	list := tools["list"].InputSchema
-	if len(list.Properties) != 3 || len(list.Required) != 0 || list.Properties["limit"].Description != `at most (default: "10")` {
+	if len(list.Properties) != 3 || len(list.Required) != 0 || list.Properties["limit"].Description != "at most" {
 		t.Errorf("%+v", list)
 	}
 	if load := tools["import"].InputSchema; strings.Join(load.Required, " ") != "from" {
@@ -152,7 +154,7 @@ func TestCalls(t *testing.T) {
 		{"sync", `{}`, "error: the network is down\nsent 1 of 2\n"},
 		{"version", `{}`, ""}, // as the guide says: what it prints to os.Stdout is lost
 		{"config_set-value", `{"args":["a","-b"]}`, "set [a -b]\n"},
-		{"config_ask", `{}`, "error: EOF\nread \n"},
+		{"config_edit", `{}`, "error: EOF\nread \n"},
 	} {
 		text := call(t, s, test.name, test.arguments)
 		if begin, cut := strings.CutSuffix(test.want, "..."); text != test.want && !(cut && strings.HasPrefix(text, begin)) {
@@ -190,28 +192,53 @@ func TestRoot(t *testing.T) {
 // In a process of its own, a command may also print to os.Stdout, and exit.
 func TestProcess(t *testing.T) {
 	t.Setenv("TODO", "1")
-	s := (&session{}).start(t, newServer(runProcess))
+	s := (&session{}).start(t, newServer(func(ctx context.Context, line []string) (string, error) { return runProcess(ctx, os.Args[0], line) }))
 	for name, want := range map[string]string{
 		"version":    "1.0.0\n",
 		"check":      "warning: it is long\nchecked\n",
 		"quit":       "error: exit status 3\nno such list\n",
-		"config_ask": "error: exit status 1\nread \nError: EOF\n",
+		"config_edit": "error: exit status 1\nread \nError: EOF\n",
 	} {
-		if text := call(t, s, name, "{}"); text != want && !(name == "config_ask" && strings.HasPrefix(text, want)) { // cobra prints its usage too
+		if text := call(t, s, name, "{}"); text != want && !(name == "config_edit" && strings.HasPrefix(text, want)) { // cobra prints its usage too
 			t.Errorf("%s: got %q", name, text)
 		}
 	}
 }
 
-// The program serves its commands over stdio, and a call that is cancelled ends the command.
+// The program serves its commands over stdio. What it was started with counts in each command, a model cannot change it,
+// and a call that is cancelled ends the process of the command.
 func TestProgram(t *testing.T) {
-	program := exec.Command(os.Args[0], "mcp")
+	program := exec.Command(os.Args[0], "--store", "work", "mcp")
 	program.Env = append(os.Environ(), "TODO=1")
-	program.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
-{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","arguments":{}}}
-`)
-	output, err := program.Output()
-	if err != nil || !strings.Contains(string(output), `"id":2`) || !strings.Contains(string(output), "mcp: the client has closed the connection") {
-		t.Errorf("%s, %v", output, err)
+	in, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list","arguments":{"limit":3}}}
+{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list","arguments":{"store":"home"}}}
+{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"wait","arguments":{}}}`)
+	var output string
+	lines := bufio.NewScanner(out)
+	for n := 1; lines.Scan(); n++ {
+		output += lines.Text() + "\n"
+		if n == 3 { // all but the call of wait have responses
+			in.Close()
+		}
+	}
+	if err := program.Wait(); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{`"tasks of work at most 3\n"`, "store is unknown", `"id":4,"result":{"content":[{"type":"text","text":"signal: interrupt\n"}]`} {
+		if !strings.Contains(output, want) {
+			t.Errorf("without %s: %s", want, output)
+		}
 	}
 }
