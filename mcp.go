@@ -265,8 +265,8 @@ type Server struct {
 	MaxConcurrent int
 
 	// MaxMessageBytes is the maximum length of a line from the client, in bytes. A line is one
-	// message or a batch. A longer line gets an error response and is not kept in memory. 0 means
-	// 64 MiB.
+	// message or a batch. A longer line gets an error response, and what comes after these bytes is not kept in
+	// memory. 0 means 64 MiB.
 	MaxMessageBytes int
 
 	// CacheTTL is how long a client of revision 2026-07-28 may cache lists and the result of
@@ -1750,7 +1750,15 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 	}
 	// Not json.Unmarshal, for which "Action" is "action": a decline must not become consent.
 	rawAction, content := member(answer, "action"), member(answer, "content")
+	actions := 0
+	for name := range members(answer) {
+		if string(name) == "action" {
+			actions++
+		}
+	}
 	switch action, _ := unquote(rawAction); {
+	case actions > 1:
+		err = errors.New("action came twice")
 	case action == "decline":
 		return nil, ErrDeclined
 	case action == "cancel":

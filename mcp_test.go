@@ -4207,9 +4207,10 @@ func TestAskingInBothEras(t *testing.T) {
 		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":true}}`, "agreed"},
 		{askConsent, create, consentAsk, `{"action":"decline","content":{"confirm":true}}`, "model: the user declined"},
 		{askConsent, create, consentAsk, `{"action":"cancel"}`, "model: the user dismissed the question"},
-		// Names are exact, and the last member of a name counts: otherwise a decline would be consent.
+		// Names are exact, and one action counts: otherwise a decline would be consent.
 		{askConsent, create, consentAsk, `{"action":"decline","Action":"accept","content":{"confirm":true}}`, "model: the user declined"},
-		{askConsent, create, consentAsk, `{"action":"accept","action":"decline","content":{"confirm":true}}`, "model: the user declined"},
+		{askConsent, create, consentAsk, `{"action":"accept","action":"decline","content":{"confirm":true}}`, "error: mcp: elicitation/create: the client's answer is invalid: action came twice"},
+		{askConsent, create, consentAsk, `{"action":"decline","action":"accept","content":{"confirm":true}}`, "error: mcp: elicitation/create: the client's answer is invalid: action came twice"},
 		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false},"Content":{"confirm":true}}`, "model: the user declined"},
 		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false,"Confirm":true}}`, "error: mcp: the user's answer: Confirm is unknown (there is confirm)"},
 		{askURL, create, urlAsk, `{"action":"cancel","ACTION":"accept"}`, "dismissed"},

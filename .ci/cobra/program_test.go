@@ -194,9 +194,9 @@ func TestProcess(t *testing.T) {
 	t.Setenv("TODO", "1")
 	s := (&session{}).start(t, newServer(func(ctx context.Context, line []string) (string, error) { return runProcess(ctx, os.Args[0], line) }))
 	for name, want := range map[string]string{
-		"version":    "1.0.0\n",
-		"check":      "warning: it is long\nchecked\n",
-		"quit":       "error: exit status 3\nno such list\n",
+		"version":     "1.0.0\n",
+		"check":       "warning: it is long\nchecked\n",
+		"quit":        "error: exit status 3\nno such list\n",
 		"config_edit": "error: exit status 1\nread \nError: EOF\n",
 	} {
 		if text := call(t, s, name, "{}"); text != want && !(name == "config_edit" && strings.HasPrefix(text, want)) { // cobra prints its usage too

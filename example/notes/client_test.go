@@ -200,6 +200,7 @@ func (s *session) callStructured(tool string, arguments map[string]any, output a
 		Content           []struct{ Text string }
 		StructuredContent any
 		IsError           bool
+		ResultType        string
 	}{StructuredContent: output}
 	raw, err := s.request("tools/call", map[string]any{"name": tool, "arguments": arguments})
 	if err != nil {
@@ -213,6 +214,9 @@ func (s *session) callStructured(tool string, arguments map[string]any, output a
 	}
 	if result.IsError {
 		return "", errors.New(text)
+	}
+	if result.ResultType == "task" {
+		return "", errors.New("the call became a task: make it with request, and ask for its state with tasks/get")
 	}
 	return text, nil
 }
