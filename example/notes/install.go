@@ -31,6 +31,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -75,7 +76,7 @@ var hosts = []host{
 	{"qwen", "qwen", "", "mcpServers", plain,
 		"$QWEN_HOME/settings.json $HOME/.qwen/settings.json"},
 	{"cline", "cline", "", "mcpServers", plain,
-		"$CLINE_DIR/data/settings/cline_mcp_settings.json $HOME/.cline/data/settings/cline_mcp_settings.json"},
+		"$CLINE_MCP_SETTINGS_PATH $CLINE_DATA_DIR/settings/cline_mcp_settings.json $CLINE_DIR/data/settings/cline_mcp_settings.json $HOME/.cline/data/settings/cline_mcp_settings.json"},
 	{"continue", "cn", "", "", yaml,
 		"$CONTINUE_GLOBAL_DIR/config.yaml $HOME/.continue/config.yaml"},
 	{"kimi", "kimi", "", "mcpServers", plain,
@@ -202,6 +203,8 @@ func (p *installer) change(h host) (err error) {
 		return fmt.Errorf("the file of %s is unknown: set HOME", h.name)
 	case goRun.MatchString(p.command[0]):
 		return fmt.Errorf("%s is a temporary build: run go install, and then the program", p.command[0])
+	case !utf8.ValidString(p.command[0]):
+		return fmt.Errorf("the path %q is not UTF-8: rename it", p.command[0])
 	case p.printOnly, h.key == "" && !canRun:
 		_, err = fmt.Fprintf(p.out, "%s %s:\n\n%s\n", map[bool]string{false: "add to", true: "remove from"}[p.remove], path, p.newFile(h))
 		return err

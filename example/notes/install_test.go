@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 var (
@@ -156,6 +157,8 @@ func TestInstallOthersEntry(t *testing.T) {
 		"{\"mcpServers\": {\"a\": {}, E // 1\n}}",
 		"{ // 1\n\"mcpServers\": {\n E\n}}",
 		"{\"a\": 1, // 1\n\"mcpServers\": {\n  E\n}}",
+		"{\"mcpServers\": // 1\n{\n  E\n}}",
+		"{\"a\": 1, \"mcpServers\" /* 1 */ : /* 2 */ {\n  E\n}\n}\n",
 	} {
 		text := strings.Replace(text, "E", entry, 1)
 		path := filepath.Join(t.TempDir(), "mcp.json")
@@ -353,8 +356,12 @@ func TestInstallSpecialFiles(t *testing.T) {
 			t.Errorf("the link was replaced: %v, %v", info, err)
 		}
 		os.Remove(target)
-		if err := installInto(link, ours); !errors.Is(err, fs.ErrNotExist) {
+		if err := installInto(link, ours); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), link+": ") {
 			t.Errorf("a link to nothing: %v", err)
+		}
+		os.Symlink(link, target)
+		if err := installInto(link, ours); !strings.HasPrefix(fmt.Sprint(err), link+": ") {
+			t.Errorf("a link to itself: %v", err)
 		}
 	})
 	t.Run("mode", func(t *testing.T) {
@@ -403,6 +410,28 @@ func TestInstallChangedMeanwhile(t *testing.T) {
 			t.Errorf("the directory has %v", entries)
 		}
 	}
+
+	// A program that writes in place empties the file first. It does so twice.
+	os.WriteFile(path, nil, 0o600)
+	calls, written := 0, make(chan error, 2)
+	err := editFile(path, func(d *document) ([]byte, error) {
+		switch calls++; calls {
+		case 1:
+			time.AfterFunc(20*time.Millisecond, func() {
+				written <- errors.Join(os.WriteFile(path, []byte(`{"a": 3}`), 0o600), os.WriteFile(path, nil, 0o600))
+			})
+		case 2:
+			time.AfterFunc(20*time.Millisecond, func() { written <- os.WriteFile(path, []byte(`{"a": 4}`), 0o600) })
+		}
+		return p.edit(cursor, d)
+	})
+	if err != nil || calls != 3 {
+		t.Fatalf("%d calls, %v", calls, err)
+	}
+	if err := errors.Join(<-written, <-written); err != nil {
+		t.Error(err)
+	}
+	want(t, readFile(t, path), `{"mcpServers": {`+"\n"+`  "notes": {"command": "/opt/notes", "args": ["mcp"]}`+"\n"+`}, "a": 4}`)
 
 	// A text that is not valid is not written.
 	os.WriteFile(path, []byte("{}"), 0o600)
@@ -545,6 +574,12 @@ func TestInstallHosts(t *testing.T) {
 	// Variables of the hosts, and files that are preferred if they exist.
 	t.Setenv("CODEX_HOME", filepath.Join(home, "codex"))
 	want(t, findHost("codex").path(), filepath.Join(home, "codex/config.toml"))
+	t.Setenv("CLINE_DIR", filepath.Join(home, "cline"))
+	want(t, findHost("cline").path(), filepath.Join(home, "cline/data/settings/cline_mcp_settings.json"))
+	t.Setenv("CLINE_DATA_DIR", filepath.Join(home, "data"))
+	want(t, findHost("cline").path(), filepath.Join(home, "data/settings/cline_mcp_settings.json"))
+	t.Setenv("CLINE_MCP_SETTINGS_PATH", filepath.Join(home, "mcp.json"))
+	want(t, findHost("cline").path(), filepath.Join(home, "mcp.json"))
 	t.Setenv("CLAUDE_CONFIG_DIR", "relative")
 	want(t, findHost("claude").path(), filepath.Join(home, ".claude.json"))
 	os.MkdirAll(filepath.Join(xdg, "opencode"), 0o700)
@@ -769,6 +804,11 @@ func TestInstallTemporary(t *testing.T) {
 		p.remove, p.force = true, true
 		p.change(findHost("cursor"))
 	}
+	// JSON cannot hold a path that is not UTF-8.
+	p := &installer{command: []string{"/opt/caf\xe9/notes", "mcp"}, out: new(strings.Builder)}
+	if err := p.change(findHost("cursor")); !strings.Contains(fmt.Sprint(err), `the path "/opt/caf\xe9/notes" is not UTF-8: rename it`) {
+		t.Error(err)
+	}
 	out, err := exec.Command(goPath, "run", ".", "mcp", "install", "cursor").CombinedOutput()
 	if err == nil || !bytes.Contains(out, []byte(" is a temporary build")) {
 		t.Errorf("%s, %v", out, err)
@@ -818,7 +858,7 @@ func emptyHome(t *testing.T) (home, config string) {
 		"HOME": home, "USERPROFILE": home, "APPDATA": filepath.Join(home, "AppData"), "LOCALAPPDATA": filepath.Join(home, "Local"),
 		"XDG_CONFIG_HOME": filepath.Join(home, "xdg"), "GOCACHE": filepath.Join(cache, "go-build"), "CGO_ENABLED": "0",
 		"CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "", "GEMINI_CLI_HOME": "", "COPILOT_HOME": "", "QWEN_HOME": "", "CLINE_DIR": "",
-		"CONTINUE_GLOBAL_DIR": "", "KIMI_CODE_HOME": "", "NANOCODER_CONFIG_DIR": "",
+		"CLINE_DATA_DIR": "", "CLINE_MCP_SETTINGS_PATH": "", "CONTINUE_GLOBAL_DIR": "", "KIMI_CODE_HOME": "", "NANOCODER_CONFIG_DIR": "",
 	} {
 		t.Setenv(name, value)
 	}

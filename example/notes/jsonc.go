@@ -30,6 +30,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -82,7 +83,7 @@ func readDocument(path string) (*document, error) {
 		return &document{path: path}, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	info, err := os.Stat(target)
 	if err != nil {
@@ -137,17 +138,20 @@ func (d *document) replace(text []byte) (bool, error) {
 		}
 		err = errors.Join(err, f.Chmod(d.info.Mode().Perm()))
 	}
-	if err == nil {
-		_, err = f.Write(text)
-	}
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	_, writeErr := f.Write(text)
+	if err := errors.Join(err, writeErr, f.Sync(), f.Close()); err != nil {
 		return false, err
 	}
+	if d.info != nil && len(d.text) == 0 {
+		time.Sleep(100 * time.Millisecond) // a program that writes in place empties the file first
+	}
+	// The times are compared too, because such a program may empty the file twice.
 	now, err := os.ReadFile(d.path)
+	info, _ := os.Stat(d.path)
 	switch {
 	case err != nil && !(d.info == nil && errors.Is(err, fs.ErrNotExist)):
 		return false, err
-	case !bytes.Equal(now, d.text):
+	case !bytes.Equal(now, d.text), d.info != nil && (info == nil || !info.ModTime().Equal(d.info.ModTime())):
 		return false, nil
 	case isEmpty(text):
 		return true, os.Remove(d.path)
@@ -304,7 +308,7 @@ func (d *document) without(key, name string) ([]byte, error) {
 	top := skip(d.strict, 0, space)
 	outside := slices.Concat(d.text[:top], d.text[len(bytes.TrimRight(d.strict, space)):])
 	switch {
-	case !d.isAlone(entries.value, entry):
+	case !d.isAlone(entries.value, entry), !bytes.Equal(d.text[entries.start:entries.value], d.uncommented[entries.start:entries.value]):
 		return d.remove(entry), nil
 	case !d.isAlone(top, entries) || !isEmpty(outside):
 		return d.remove(entries), nil
