@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -155,7 +156,7 @@ func manageHosts(in *os.File, out io.Writer, args ...string) error {
 		_, err := io.WriteString(out, found)
 		return err
 	case args[0] != "install" && args[0] != "uninstall" || len(args) > 2:
-		return errUsage
+		return errors.New("usage: mcp hosts | install [--force] [--print] [HOST] | uninstall [--force] [--print] [HOST]")
 	case len(args) == 1 && !isTerminal(in):
 		return fmt.Errorf("name a host:%s", known)
 	case len(args) == 1:
@@ -167,12 +168,31 @@ func manageHosts(in *os.File, out io.Writer, args ...string) error {
 	if i < 0 {
 		return fmt.Errorf("the host %q is unknown; there are%s", args[1], known)
 	}
-	program, err := os.Executable()
+	program, err := programPath()
 	if err != nil {
 		return err
 	}
 	p.command = append([]string{program}, strings.Fields(serverArgs)...)
 	return p.change(hosts[i])
+}
+
+// programPath returns the absolute path of this program: that of the link by which it was started, if there is one, because
+// an update may move what the link leads to.
+func programPath() (string, error) {
+	program, err := os.Executable() // on Linux it is never a link
+	if err != nil {
+		return "", err
+	}
+	started, err := exec.LookPath(os.Args[0])
+	if err != nil {
+		return program, nil
+	}
+	info, infoErr := os.Stat(program)
+	startedInfo, startedErr := os.Stat(started)
+	if infoErr != nil || startedErr != nil || !os.SameFile(info, startedInfo) {
+		return program, nil
+	}
+	return filepath.Abs(started)
 }
 
 // isTerminal reports whether the file is a terminal. The null device is a character device too.
@@ -216,7 +236,7 @@ func (p *installer) change(h host) (err error) {
 		err = editFile(path, func(d *document) ([]byte, error) { return p.edit(h, d) })
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(p.out, "%s %s %s\n", path, map[bool]string{false: "has", true: "does not have"}[p.remove], serverName)
+		_, err = fmt.Fprintf(p.out, "%s is %s %s\n", serverName, map[bool]string{false: "installed in", true: "removed from"}[p.remove], path)
 	}
 	return err
 }

@@ -625,7 +625,7 @@ func TestInstallCommands(t *testing.T) {
 
 	os.WriteFile(claude, []byte(`{"other": 1, "mcpServers": {"b": {"command": "x"}}}`), 0o600)
 	for _, wantLog := range []string{"claude mcp add --scope user notes -- /opt/notes mcp\n", ""} {
-		if out, err := change("claude", installer{}); err != nil || out != claude+" has notes\n" {
+		if out, err := change("claude", installer{}); err != nil || out != "notes is installed in "+claude+"\n" {
 			t.Errorf("%q, %v", out, err)
 		}
 		want(t, log(), wantLog)
@@ -751,7 +751,7 @@ func TestInstallCommandLine(t *testing.T) {
 		t.Error(got)
 	}
 	for _, args := range [][]string{{"mcp", "list"}, {"mcp", "hosts", "claude"}, {"mcp", "install", "cursor", "vscode"}} {
-		if got := notes(args...); !strings.HasPrefix(got, "notes: usage: notes ") {
+		if got := notes(args...); !strings.HasPrefix(got, "notes: usage: ") {
 			t.Errorf("%q: %s", args, got)
 		}
 	}
@@ -760,16 +760,26 @@ func TestInstallCommandLine(t *testing.T) {
 	want(t, printed, fmt.Sprintf("add to %s:\n\n{\n  \"mcpServers\": {\n    \"notes\": {\"command\": %s, \"args\": [\"mcp\"]}\n  }\n}\n", filepath.Join(home, ".claude.json"), quoted))
 	want(t, readFile(t, filepath.Join(home, ".claude.json")), `{"secret": "s"}`)
 
-	want(t, notes("mcp", "install", "cursor"), path+" has notes\n")
-	want(t, notes("mcp", "install", "cursor"), path+" has notes\n")
+	want(t, notes("mcp", "install", "cursor"), "notes is installed in "+path+"\n")
+	want(t, notes("mcp", "install", "cursor"), "notes is installed in "+path+"\n")
 	os.WriteFile(path, []byte(strings.Replace(readFile(t, path), "[\"mcp\"]", "[]", 1)), 0o600)
 	if got := notes("mcp", "install", "cursor"); !strings.HasPrefix(got, "notes: "+path+`:3: "notes" has another command`) {
 		t.Error(got)
 	}
-	want(t, notes("mcp", "install", "cursor", "--force"), path+" has notes\n")
-	want(t, notes("mcp", "uninstall", "cursor"), path+" does not have notes\n")
+	want(t, notes("mcp", "install", "cursor", "--force"), "notes is installed in "+path+"\n")
+	want(t, notes("mcp", "uninstall", "cursor"), "notes is removed from "+path+"\n")
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the file is still there")
+	}
+
+	// A link to the program stays when an update moves the program.
+	link := filepath.Join(home, "link")
+	if err := os.Symlink(program, link); err == nil {
+		quoted, _ := json.Marshal(link)
+		out, err := exec.Command(link, "mcp", "install", "--print", "cursor").CombinedOutput()
+		if err != nil || !bytes.Contains(out, quoted) {
+			t.Errorf("%s: %v", out, err)
+		}
 	}
 
 	// In a terminal, install asks.
@@ -777,7 +787,7 @@ func TestInstallCommandLine(t *testing.T) {
 		cmd := exec.Command(terminal, "-qec", program+" mcp install", os.DevNull)
 		cmd.Stdin = strings.NewReader("cursor\n")
 		out, err := cmd.CombinedOutput()
-		if err != nil || !bytes.Contains(out, []byte("which host? ")) || !bytes.Contains(out, []byte(path+" has notes")) {
+		if err != nil || !bytes.Contains(out, []byte("which host? ")) || !bytes.Contains(out, []byte("notes is installed in "+path)) {
 			t.Errorf("%s: %v", out, err)
 		}
 	}
