@@ -1177,8 +1177,8 @@ func foldName(name string) string {
 //
 // It notifies the clients only if the list has changed. Otherwise a program that adds its tools again each time that a
 // client lists them, and a client that lists them each time that it is notified, would go on forever. Whether a tool
-// with Enabled has changed is not known here. A kind stays declared once an item of it was added, because clients ask
-// for the capabilities only once.
+// with Enabled has changed is not known here, unless it is left out of lists. A kind stays declared once an item of it was
+// added, because clients ask for the capabilities only once.
 func (s *Server) addItem(k kind, where string, warnings []string, it *item) {
 	s.mu.Lock()
 	l := &s.lists[k]
@@ -1199,7 +1199,7 @@ func (s *Server) addItem(k kind, where string, warnings []string, it *item) {
 		warnings = append(warnings, fmt.Sprintf("%s: some hosts do not tell its name from %q", where, other))
 	}
 	l.similar[folded] = it.name
-	changed := !bytes.Equal(it.encoded, old.encoded) || it.enabled != nil || old.enabled != nil
+	changed := !bytes.Equal(it.encoded, old.encoded) || it.encoded != nil && (it.enabled != nil || old.enabled != nil)
 	if changed {
 		l.changes++
 	}

@@ -5056,7 +5056,7 @@ func TestWhatClientsCompile(t *testing.T) {
 
 // Once the Server has served, a schema that is invalid costs its own tool, and not the program.
 func TestInvalidSchemaAfterTheStart(t *testing.T) {
-	s := &Server{}
+	s := &Server{CacheTTL: time.Second}
 	said := diagnostics(s)
 	toolOf[point](s)
 	AddTool(s, Tool{Name: "y"}, echo[point])
@@ -5070,6 +5070,9 @@ func TestInvalidSchemaAfterTheStart(t *testing.T) {
 			t.Error(got)
 		}
 		if got := last(`2 call x {"x":1}`); !strings.Contains(got, "Unknown tool") {
+			t.Error(got)
+		}
+		if got := last("3+ tools/list"); !strings.Contains(got, `"ttlMs":1000`) { // it may be cached
 			t.Error(got)
 		}
 		toolOf[point](s)

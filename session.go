@@ -1054,7 +1054,7 @@ func (r *request) listItems() (line []byte, run responder) {
 	if cursor := member(r.params, "cursor"); len(cursor) > 0 && string(cursor) != "null" && string(cursor) != `""` {
 		return r.errorResponse(coded(codeParams, "Invalid cursor")), nil
 	}
-	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil }) {
+	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil && it.encoded != nil }) {
 		return nil, func(ctx context.Context, _ *request) ([]byte, error) {
 			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return !r.session.srv.isEnabled(ctx, it) })
 			return r.listResponse(seen, false), nil // another client may see others, so it must not be cached

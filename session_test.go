@@ -2665,7 +2665,7 @@ func TestListThatDidNotChange(t *testing.T) {
 }
 
 // A client that lists its tools after each notification, and a program that adds its tools again
-// for each list, come to rest.
+// for each list, come to rest, also if a tool is left out of lists.
 func TestListsComeToRest(t *testing.T) {
 	for _, era := range eras {
 		s := &Server{}
@@ -2676,7 +2676,11 @@ func TestListsComeToRest(t *testing.T) {
 			}
 		}
 		addAll()
-		addEmpty(s, Tool{Name: "first", Enabled: func(context.Context) bool { addAll(); return true }})
+		addEmpty(s, Tool{Name: "first", Enabled: func(context.Context) bool {
+			addAll()
+			byHand[any](s, `{"type":"object","properties":{"a":{"minLength":null}}}`)
+			return true
+		}})
 		inBubble(t, s, era.version, func(c *client) {
 			if era.version == "" {
 				c.ask("1" + era.plus + ` subscriptions/listen {"notifications":{"toolsListChanged":true,"resourcesListChanged":true}}`)
