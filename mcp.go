@@ -590,8 +590,9 @@ func (e *Error) Is(target error) bool {
 // enforced; a description of more than 2,048 characters; a name that differs from that of another tool only in
 // case, - . and _; and a tool that replaces another before the first session. Once the Server has
 // served, a tool with an invalid icon is left out of lists and reported. So is a tool with a schema that
-// JSON Schema does not allow, or with a method JSONSchema that contradicts its type, and calls to it fail
-// as unknown. The caller may change t's slices and maps afterwards.
+// JSON Schema does not allow, with bounds, an enum or a default that cannot be right, or with a method
+// JSONSchema that contradicts its type, and calls to it fail as unknown. The caller may change t's slices
+// and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
 // new tool has the same list entry as the one it replaces, and neither has Enabled. A session of an
@@ -2513,8 +2514,8 @@ type schemaNode struct {
 }
 
 // parse returns what a schema says about values that a Go type takes, and writes the schema in one line. It returns an
-// error, which begins with the name of the schema, if a keyword has a value that JSON Schema does not allow: some clients and
-// providers refuse every tool then. Anything else that they refuse panics.
+// error, which begins with the name of the schema, if a keyword has a value that JSON Schema does not allow, because some
+// clients and providers refuse every tool then, or if a value in the schema cannot be right. Anything else that they refuse panics.
 func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *schema) (*schema, error) {
 	p.where = where + ": " + name
 	p.root = compactSchema(*raw, p.where)
@@ -2528,8 +2529,9 @@ func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *sc
 	}
 	s := p.parseNode(p.root, p.where, 1, typed)
 	for _, n := range p.nodes {
-		n.checkEnum()
-		n.readDefault()
+		if err := n.readValues(); err != nil {
+			return nil, fmt.Errorf("%s%s: %w", name, strings.TrimPrefix(n.where, p.where), err)
+		}
 	}
 	return s, nil
 }
@@ -2722,10 +2724,6 @@ func (n *schemaNode) setLimits(why purpose) {
 			s.bounds[i] = given
 		}
 	}
-	low, high := s.bounds[0], s.bounds[1]
-	if low != nil && high != nil {
-		panicUnless(!high.isLess(low.decimal), n.where, "nothing can be at least %s and at most %s", low.text, high.text)
-	}
 	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
@@ -2768,27 +2766,30 @@ func (p *schemaParser) parseParts(n *schemaNode) {
 	}
 }
 
-// checkEnum panics if a node allows no value of its enum.
-func (n *schemaNode) checkEnum() {
+// readValues reads the values in a node by it, and sets its default, which must be valid as it is written. The Go type must
+// take it too, as it takes an argument: otherwise each call without this argument would fail. It returns an error if
+// the default is invalid, or if no value satisfies the bounds or the enum.
+func (n *schemaNode) readValues() error {
+	s, dflt := n.schema, n.keywords["default"]
 	isValid := func(val []byte) bool {
-		_, err := read(val, fromSchema, []*schema{n.schema})
+		_, err := read(val, fromSchema, []*schema{s})
 		return err == nil
 	}
-	panicUnless(n.schema.enum == nil || slices.ContainsFunc(n.schema.enum, isValid), n.where,
-		"no value of enum is a valid %s: %s", cmp.Or(n.schema.jsonType, "value"), excerpt(bytes.Join(n.schema.enum, []byte(", "))))
-}
-
-// readDefault sets the default of a node. It must be valid as it is written. The Go type must take it too, as it takes
-// an argument: otherwise each call without this argument would fail.
-func (n *schemaNode) readDefault() {
-	dflt := n.keywords["default"]
-	if dflt == nil || isNull(dflt) { // some libraries write null for an argument without a default
-		return
+	switch low, high := s.bounds[0], s.bounds[1]; {
+	case low != nil && high != nil && high.isLess(low.decimal):
+		return fmt.Errorf("nothing can be at least %s and at most %s", low.text, high.text)
+	case s.enum != nil && !slices.ContainsFunc(s.enum, isValid):
+		return fmt.Errorf("no value of enum is a valid %s: %s", cmp.Or(s.jsonType, "value"), excerpt(bytes.Join(s.enum, []byte(", "))))
+	case dflt == nil || isNull(dflt): // some libraries write null for an argument without a default
+		return nil
 	}
-	_, err := read(dflt, fromSchema, []*schema{n.schema})
-	converted, misfit := read(dflt, fromCall, []*schema{n.schema, n.typed})
-	panicUnless(err == nil && misfit == nil, n.where, "default: %v", cmp.Or(err, misfit))
-	n.schema.dflt = converted
+	_, err := read(dflt, fromSchema, []*schema{s})
+	converted, misfit := read(dflt, fromCall, []*schema{s, n.typed})
+	if err = cmp.Or(err, misfit); err != nil {
+		return fmt.Errorf("default: %w", err)
+	}
+	s.dflt = converted
+	return nil
 }
 
 // notReported are the keywords that parseNode reads, besides those of boundWords, and those that

@@ -5086,6 +5086,34 @@ func TestInvalidSchemaAfterTheStart(t *testing.T) {
 	}
 }
 
+// Bounds, enums and defaults that cannot be right are refused like that, too: a program may pass on the schemas of other
+// servers while it runs.
+func TestInvalidValuesAfterTheStart(t *testing.T) {
+	for _, test := range []struct{ property, want string }{
+		{`"o":{"type":"object","properties":{"x":{"type":"string"}},"default":{"x":null}}`, "InputSchema.o: default: x must be a string, got null"},
+		{`"n":{"type":"integer","minimum":300}`, "InputSchema.n: nothing can be at least 300 and at most 255"},
+		{`"n":{"type":"integer","enum":["1"]}`, `InputSchema.n: no value of enum is a valid integer: "1"`},
+	} {
+		s := &Server{}
+		said := diagnostics(s)
+		toolOf[none](s)
+		add := func(s *Server) {
+			byHand[struct {
+				O map[string]any `json:"o"`
+				N uint8          `json:"n"`
+			}](s, `{"type":"object","properties":{`+test.property+`}}`)
+		}
+		wantPanic(t, `mcp: tool "x": `+test.want, func() { add(&Server{}) })
+		inBubble(t, s, legacyPV, func(c *client) {
+			add(s)
+			c.play("< notifications/tools/list_changed", "> 1 call x", "< 1! -32602 Unknown tool: x (there is none)")
+		})
+		if got, want := said.String(), `mcp: tool "x": `+test.want+": it is left out of lists\n"; got != want {
+			t.Errorf("reported %q, want %q", got, want)
+		}
+	}
+}
+
 // Types that a schema does not describe, but whose fields encoding/json sets, have exact names too.
 func TestExactNamesInTypesWithoutASchema(t *testing.T) {
 	type file struct {
