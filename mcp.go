@@ -2515,7 +2515,8 @@ type schemaNode struct {
 
 // parse returns what a schema says about values that a Go type takes, and writes the schema in one line. It returns an
 // error, which begins with the name of the schema, if a keyword has a value that JSON Schema does not allow, because some
-// clients and providers refuse every tool then, or if a value in the schema cannot be right. Anything else that they refuse panics.
+// clients and providers refuse every tool then, or if a value in the schema cannot be right. Anything else that they refuse
+// panics.
 func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *schema) (*schema, error) {
 	p.where = where + ": " + name
 	p.root = compactSchema(*raw, p.where)
@@ -3288,11 +3289,13 @@ func (s *schema) notInEnum(raw []byte) error {
 	return fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(raw))
 }
 
-// describes reports whether s allows the JSON type of a value, and its enum has a value of this type. An enum of texts beside
-// an int does not describe the 5 that the type has made of "5".
+// describes reports whether a value that a Go type has made must be checked: s allows its JSON type, and the enum has values
+// of this type. An enum of texts says nothing about the 5 that an int makes of "5". Nor does one that has what the value may
+// be made of: with 5 and "auto", the "5" that a string makes of 5 is valid.
 func (s *schema) describes(raw []byte) bool {
 	isOfType := func(val []byte) bool { return jsonTypeOf(val) == jsonTypeOf(raw) }
-	return s.allowsType(raw) && (s.enum == nil || slices.ContainsFunc(s.enum, isOfType))
+	isOrigin := func(val []byte) bool { return bytes.Equal(bytes.Trim(val, `"`), bytes.Trim(raw, `"`)) }
+	return s.allowsType(raw) && (s.enum == nil || slices.ContainsFunc(s.enum, isOfType) && !slices.ContainsFunc(s.enum, isOrigin))
 }
 
 // enumHas reports whether the enum of s has a value, which may be written in another way.

@@ -5751,6 +5751,16 @@ func TestWhatWasConvertedIsChecked(t *testing.T) {
 		trial{`{"v":"1","s":2,"l":"a","b":"true","n":["1"]}`, `{"v":1,"s":"2","l":["a"],"b":true,"n":[1]}`},
 		trial{`{}`, `{"v":2,"s":"","l":null,"b":false,"n":null}`},
 		trial{`{"v":1}`, `! v must be one of "1", "2", got 1`})
+	// So it is if the enum has values of both types.
+	hand[struct {
+		S string             `json:"s"`
+		V int                `json:"v"`
+		O struct{ P string } `json:"o"`
+	}](`{"type":"object","properties":{"s":{"enum":["auto",1,true]},"v":{"enum":["7",5]},"o":{"type":["object","string"],"properties":{"P":{"enum":["a",1]}}}}}`)(t,
+		trial{`{"s":1,"v":"7","o":"{\"P\":1}"}`, `{"s":"1","v":7,"o":{"P":"1"}}`},
+		trial{`{"s":"auto","v":5,"o":{"P":1}}`, `{"s":"auto","v":5,"o":{"P":"1"}}`},
+		trial{`{"s":2,"v":7}`, `! s must be one of "auto", 1, true, got 2; v must be one of "7", 5, got 7`},
+		trial{`{"o":"{\"P\":2}"}`, `! o.P must be one of "a", 1, got "2"`})
 }
 
 // Values of an enum come once, and one that is not split as its author meant is reported.
