@@ -204,7 +204,7 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	// so among very many handlers that one could end late, and the end would take longer than WaitDelay.
 	//
 	// Without a CancelDelay no timer is made: one that is over at once can crash the race detector of Go 1.26 in
-	// a synctest bubble. Those of waitFor are over at once on a late machine alone, and not in a bubble.
+	// a synctest bubble.
 	if c.srv.CancelDelay > 0 {
 		select {
 		case <-idle:
@@ -226,9 +226,11 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	return failed
 }
 
-// endWork cancels the handlers, waits for them until the deadline, and stops the writer. It returns a text for
-// each thing that was unfinished. If all handlers have returned, the reader, goroutines that are about to end, and the
-// writer have until lastMoment.
+// endWork ends what is left of a session, in three steps, and returns a text for each thing that was unfinished:
+//
+//	the handlers are cancelled         they have until the deadline; those that have not returned are listed
+//	the WaitGroup counts nothing       if no handler is listed: a reader, and what is about to end, has until lastMoment
+//	what is queued is written          until lastMoment, and then the writer is stopped
 func (c *session) endWork(cause error, idle <-chan struct{}, deadline time.Time) (unfinished []string) {
 	if cause == ErrClosed { // the client has closed its end; what has ended ctx since does not count
 		c.out.hold() // until finish

@@ -102,7 +102,7 @@
 //
 // In structured output nil slices, maps and bytes are sent as empty ones, and nil pointers in
 // structs are left out. In an interface, and in the JSON of a MarshalJSON, the Go type does not show what
-// a null stands for: such a null is replaced or left out only if the output schema describes the value.
+// a null stands for: if the output schema does not describe the value, such a null is sent as it is.
 // If a null remains that the output schema does not allow, such as a nil pointer in a list, the call fails.
 // Nothing else is checked against the output schema.
 //
@@ -676,14 +676,13 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 	})
 }
 
-// describeIn sets t.InputSchema if it is nil, and returns the rules for arguments of the type in. It returns an error if the
+// describeIn sets t.InputSchema if it is nil, and returns the rules for arguments of the type in: typed says what
+// encoding/json reads into it, and listed what clients are shown. It returns an error if the
 // schema is invalid.
 func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*rules, error) {
 	typed, d := derive(in, where+": In", forArguments)
-	source, ofTags := "InputSchema", d.misspelled
-	byHand := t.InputSchema != nil
+	source, byHand := "InputSchema", t.InputSchema != nil
 	if byHand {
-		ofTags = t.unusedTags(typed)
 		d.invalid = nil // what a method JSONSchema returns is not shown
 	} else {
 		t.InputSchema, source = d.render(typed, ", or set InputSchema"), "In"
@@ -694,6 +693,10 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	// and it must take each default.
 	p := schemaParser{why: forArguments, isDerived: !byHand}
 	listed, err := p.parse(&t.InputSchema, where, source, typed)
+	ofTags := d.misspelled
+	if byHand {
+		ofTags = t.unusedTags(typed)
+	}
 	*warnings = slices.Concat(*warnings, d.leftOut, ofTags, p.warnings)
 	if err = cmp.Or(err, d.invalid); err != nil {
 		return nil, err
@@ -735,7 +738,7 @@ func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (
 	typed, d := derive(out, where+": Out", forResults)
 	source := "OutputSchema"
 	// Of these types, no value has structured output.
-	content := []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]()}
+	content := []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[Content](), reflect.TypeFor[*Content](), reflect.TypeFor[[]Content](), reflect.TypeFor[struct{}]()}
 	isContent := slices.Contains(content, out)
 	panicUnless(!isContent || t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", out)
 	isObject := typed.jsonType == "object" || string(member(typed.fromMethod, "type")) == `"object"`
@@ -907,10 +910,11 @@ func matchTemplate(prefix string, vars []variable, uri string) (map[string]strin
 	}
 	values := make(map[string]string, len(vars))
 	for i, v := range vars {
-		end := strings.LastIndex(rest, v.after) // of the longest value
-		if i < len(vars)-1 && !v.reserved {
-			end = strings.Index(rest, v.after) // of the shortest
+		find := strings.Index // the end of the shortest value
+		if i == len(vars)-1 || v.reserved {
+			find = strings.LastIndex // of the longest
 		}
+		end := find(rest, v.after)
 		if end <= 0 || !v.reserved && strings.ContainsAny(rest[:end], "/?#") {
 			return nil, false
 		}
@@ -1068,7 +1072,7 @@ func checkURI(uri string) error {
 }
 
 // isAuthority reports whether s is empty, or a host, perhaps after a user and an @, and before a
-// colon and a port.
+// colon and a port: "me@host:80", "[::1]:80". "me@" and "a:b:80" are none.
 func isAuthority(s string) bool {
 	host, port := s[strings.LastIndex(s, "@")+1:], ""
 	// The address of IPv6 in brackets has colons, too.
@@ -1826,7 +1830,7 @@ func hasCapability(caps []byte, capability string) bool {
 //
 // A nested object has the schema of a map[string]any if its type contains itself, if the whole would
 // exceed ten levels, which some providers refuse, or after 32 KiB. Inside it only the Go types are
-// checked. Tags have no effect there and are not checked, so defaults are not filled in.
+// checked. Tags have no effect there, so defaults are not filled in.
 //
 // A type whose JSON form is its own, because it has UnmarshalJSON for arguments or MarshalJSON for
 // results, describes that form with a method JSONSchema() json.RawMessage. It returns a schema by
@@ -1990,12 +1994,13 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 //	is a time.Time                   a string                     a string
 //	has the JSON method              of any type                  what JSONSchema returns, or nothing
 //	is a json.Number                 of any type                  nothing
-//	has a method that is skipped     by its text method or kind   its JSON: a JSONSchema describes what the method does
+//	has a method that is skipped     by its text method or kind   its JSON
 //	has the opposite JSON method     by its text method or kind   nothing: it has a form of its own in one direction
 //	is any other type                by its text method or kind   what JSONSchema returns, or its JSON
 //
 // For example, a struct with MarshalJSON alone is read by its fields, and cannot be shown as an argument. A method of the
-// pointer is skipped for a value without an address, such as an element of a map that is written.
+// pointer is skipped for a value without an address. If (*T).MarshalJSON exists, an element of a map[string]T is written
+// by its fields nevertheless. So these are shown, and not what JSONSchema says, which describes what the method writes.
 //
 // The returned schema describes the second column. If a part is shown as nothing, render panics for arguments, and
 // a result has no output schema: the author must write the schema of the whole by hand.
@@ -2003,6 +2008,7 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t, hasAddress = t.Elem(), true
 	}
+	panicUnless(t.Kind() != reflect.Pointer, where, "%v cannot be described: it points to itself", t)
 	if s := d.known[use{t, hasAddress}]; s != nil {
 		return s
 	}
@@ -2018,6 +2024,7 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 	if d.why != forArguments {
 		hasJSON, hasText, opposite, method = has(marshaler), has(textMarshaler), unmarshaler, "MarshalJSON"
 	}
+	// Never for arguments, which all have addresses.
 	isSkipped := pointer.Implements(marshaler) && !has(marshaler) || pointer.Implements(textMarshaler) && !has(textMarshaler)
 	isShown := true
 	switch {
@@ -2054,7 +2061,7 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 }
 
 // mayBe reports whether a value of the type that s describes can be of a type, or of one in a list of types, that is shown
-// for it. A text may hold an argument of any type.
+// for it, as JSON. A text may hold an argument of any type: beside a struct, {"type": "string"} takes the JSON of an object.
 func (d *deriver) mayBe(s *schema, shown string) bool {
 	isNumber := s.jsonType == "integer" || s.jsonType == "number"
 	return s.jsonType == "" || strings.Contains(shown, strconv.Quote(s.jsonType)) ||
@@ -2111,7 +2118,7 @@ func (d *deriver) describeForm(s *schema, where string, hasText bool) {
 		if k == reflect.Array { // not listed, but described, so that what encoding/json sets in it is checked
 			d.cannotDescribe(where, t, "write a slice")
 		}
-		for inner := s.items; inner != nil && inner.jsonType == "array"; inner = inner.items {
+		for inner := s.items; inner != nil && inner.jsonType == "array"; inner = inner.items { // type T []T
 			if inner == s {
 				d.cannotDescribe(where, t, "it is a list of nothing but itself; write a list of structs")
 				s.types, s.jsonType, s.items = nil, "", nil
@@ -2410,7 +2417,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 	level := len(around) + 1
 	isInsideItself := slices.Contains(around, s.typ)
 	around = append(around, s.typ)
-	fits = level <= maxLevels // a list does if its elements do
+	fits = level <= maxLevels // a list does if its elements do; an object on the last level is cut, because its members would be below
 	switch s.jsonType {
 	case "array":
 		var ofElements reflect.StructTag
@@ -2929,7 +2936,8 @@ func (r *rules) unmarshal(raw []byte, v any, from origin) error {
 
 // read returns the value that is meant by raw, after it was read by one schema after the other, or the faults
 // by the first schema that finds any, as one error. What a later schema converts is checked by the first one too: if that
-// allows an object or a text, and the Go type is a struct, the text {"n":1} becomes an object, and its n is checked.
+// allows an object or a text, and the Go type is a struct, the text {"n":1} becomes an object, and its n is checked. This
+// converts nothing, so it only finds faults.
 func read(raw []byte, from origin, schemas []*schema) ([]byte, error) {
 	var whole path
 	c := checker{from: from}
@@ -3012,7 +3020,7 @@ const maxNesting = 100
 // faults quote given, which the client knows. The first row that fits says what is done:
 //
 //	s describes nothing, or allows this null    nothing; such a value may be nested without a limit
-//	val is too deep inside of a schema          nothing: {"properties":{"a":{}}} says on its level 2 what is on level 1 of a
+//	val is a part of a schema, and too deep     nothing: {"properties":{"a":{}}} says on its level 2 what is on level 1 of a
 //	                                            value, so the values that this describes are nested too deeply
 //	the Go type made val, unlike what s says    nothing: s was asked about the value as it came; see describes
 //	s does not allow the type of val            a fault
@@ -3436,7 +3444,7 @@ func decimalOf(num string) decimal {
 		digits += fraction
 	}
 	digits = strings.TrimLeft(digits, "0")
-	point := len(digits) - len(fraction) + max(-1<<30, min(exponent, 1<<30))
+	point := len(digits) - len(fraction) + max(-1<<30, min(exponent, 1<<30)) // of 0.05: 1 - 2 + 0
 	digits = strings.TrimRight(digits, "0")
 	if digits == "" {
 		return decimal{point: math.MinInt} // less than each positive number, also for -0
@@ -3607,7 +3615,7 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	}
 	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	out := reflect.Indirect(reflect.ValueOf(v))                  // v may point to it
-	isNilPointer := out.Kind() == reflect.Pointer && out.IsNil() // which is no value, whatever it could point to
+	isNilPointer := out.Kind() == reflect.Pointer && out.IsNil() // which is no value, also if the type that it could point to is a map
 	if v == nil || isNilPointer || !bytes.Contains(raw, []byte("null")) {
 		return cleanJSON(raw), nil
 	}
@@ -3622,8 +3630,8 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	return cleanJSON(raw), c.err()
 }
 
-// filled returns raw, in which each null is replaced, or raw itself is, as s shows. The parameter typed is the schema of the
-// Go type, which may be s. The first row that fits counts:
+// filled returns raw, in which each null is replaced as s shows. If raw is a null, it is replaced itself. The parameter
+// typed is the schema of the Go type, which may be s. The first row that fits counts:
 //
 //	what a null stands for                            is sent as
 //	an optional member with a pointer type            nothing

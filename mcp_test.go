@@ -182,6 +182,11 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{`mcp: tool "x": Meta: `, tool(Tool{Name: "x", Meta: map[string]any{"f": func() {}}})},
 		{`a schema must be a JSON object`, input(`[]`)},
 		{`InputSchema: it is not valid JSON: unexpected end`, input(`{"type":"object"`)},
+		{`InputSchema: it is not valid JSON: unexpected end`, func() { // beside a field, whose tags are looked for in the schema
+			AddTool(&Server{}, Tool{Name: "x", InputSchema: json.RawMessage(`{":1}`)}, echo[struct {
+				A string `minLength:"1"`
+			}])
+		}},
 		{`InputSchema: it is not valid JSON: not UTF-8`, input(`{"type":"object","title":"` + "\xe9" + `"}`)},
 		{`a schema must be a JSON object`, func() {
 			AddTool(&Server{}, Tool{Name: "x", OutputSchema: json.RawMessage(`true`)}, func(context.Context, none) (map[string]any, error) { return nil, nil })
@@ -194,6 +199,7 @@ func TestInvalidToolsPanic(t *testing.T) {
 		{promises + "string has none", onServer(out("", nil, objectSchema))},
 		{promises + "struct {} has none", onServer(out(none{}, nil, objectSchema))},
 		{promises + "[]mcp.Content has none", onServer(out([]Content{}, nil, objectSchema))},
+		{promises + "*mcp.Content has none", onServer(out(&Content{}, nil, objectSchema))},
 		{`mcp: tool "x": In must be a struct or a map`, onServer(toolOf[string])},
 		{`cannot be described: it has a JSON form`, onServer(toolOf[json.RawMessage])},
 		{`mcp: tool "x": the handler is nil`, func() { AddTool[none, string](&Server{}, Tool{Name: "x"}, nil) }},
@@ -245,6 +251,10 @@ func TestInvalidTypesPanic(t *testing.T) {
 		{`In.A.B[]: mcp.listOfPointers cannot be described`, onServer(toolOf[struct{ A struct{ B []listOfPointers } }])},
 		{`cannot be described: it is a list of nothing but itself`, onServer(toolOf[struct{ A listA }])},
 		{`cannot be described: it is a list of nothing but itself`, func() { SchemaOf[listA]() }},
+		{`mcp: tool "x": In.A: mcp.pointsToItself cannot be described: it points to itself`, onServer(toolOf[struct{ A pointsToItself }])},
+		{`mcp: tool "x": In: mcp.pointsToItself cannot be described: it points to itself`, func() {
+			AddTool(&Server{}, Tool{Name: "x", InputSchema: json.RawMessage(objectSchema)}, echo[pointsToItself])
+		}},
 	})
 	// These have an end, or are left to encoding/json.
 	derived[mapOfItself](t, trial{`{"a":{"b":{"c":{}}}}`, `{"a":{"b":{"c":{}}}}`})
@@ -271,6 +281,7 @@ type (
 	listA          []listB
 	listB          []*listA
 	pointsToOther  *pointsBack
+	pointsToItself *pointsToItself
 	pointsBack     *pointsToOther
 	mapOfItself    map[string]mapOfItself
 	listOfMaps     []map[string]listOfMaps

@@ -87,8 +87,8 @@ type session struct {
 	open    context.Context // child of ctx
 	endOpen context.CancelCauseFunc
 
-	// wg counts the requests that were begun, and the turn to read, except during a Read. Only
-	// waitForEnd waits for it, after open has ended. Then the count does not rise from zero; see readInput.
+	// wg counts the requests that were begun, and the turn to read, except during a Read. Only waitForEnd waits for it, after
+	// open has ended. From then on the count does not rise from zero, which would be a misuse; readInput shows why.
 	wg sync.WaitGroup
 
 	turn    turn
@@ -400,16 +400,16 @@ const maxInline, longText = time.Millisecond, 256 << 10
 // A turn is the right to read and parse. One goroutine has it, or has lent it while it does work that may take long,
 // which is to run a handler or to write.
 //
-// The timer is the only state: it runs if and only if the turn is lent. The goroutine that stops it has the turn then,
-// or the one that it starts when it fires. Stop returns true to one caller, and to none if the timer fires, so two
-// goroutines never read at once:
+// There is one timer, and it is the only state: it runs if and only if the turn is lent. A loan has no owner: whoever stops
+// the timer has the turn then, or the goroutine that it starts when it fires. Stop returns true to one caller, and to none
+// if the timer fires, so two goroutines never read at once:
 //
 //	the work is done                 its goroutine stops the timer, and reads on
 //	the work takes too long          the timer fires, and starts a new goroutine that reads
 //	the work calls pass              pass stops the timer, and starts one; a handler that asks the client does this
 //	the work calls runtime.Goexit    the same
 //
-// So a goroutine may also end a loan that another one began. It does not matter which of them reads on:
+// So a goroutine may also end a loan that another one began:
 //
 //	A lends the turn for a slow handler.
 //	The timer fires, and starts B, which reads.
@@ -465,8 +465,8 @@ func (t *turn) pass() {
 
 // ---- read ----
 
-// readLines reads and accepts messages. It runs on the goroutine that has the turn to read, and returns when another
-// goroutine has the turn, or when nothing more will be accepted.
+// readLines reads and accepts messages. It runs on the goroutine that has the turn to read, and returns when it does not
+// have the turn any more: another goroutine has it, or nothing more will be accepted.
 //
 // The responses to requests that this goroutine serves are not written one by one.
 // They are written together before it waits for input, or before the next line if a
@@ -556,11 +556,11 @@ func (c *session) nextMessage() []byte {
 //	                            to read the last responses
 //
 // A WaitGroup must not rise from zero while a goroutine waits for it. It could rise only here, because all else that
-// is counted begins while the turn is counted. It does not, because waitForEnd does these steps in this order:
+// is counted begins while the turn is counted. It does not, because waitForEnd acquires mu between the end of open and
+// Wait, and there are two cases:
 //
-//	open ends           a reader that looks from now on is not counted again
-//	mu is acquired      in endConversation: a reader that looked before this has been counted
-//	Wait begins
+//	the reader acquires mu first      it is counted before Wait begins, whether or not open has ended
+//	waitForEnd acquires mu first      open has ended, so the reader is not counted
 func (c *session) readInput() (hasTurn bool) {
 	if c.in.err != nil {
 		c.endInput(c.in.err)
@@ -1426,14 +1426,16 @@ func (c *session) runHandler(r *request) []byte {
 //	any other error              that error
 //	nil, without a next          -32603
 //
-// Intercept may call next on any goroutine, several times, and after it has returned. So next needs a token: it is taken
-// while run runs, and for good when Intercept has returned, which waits for a run that has begun.
+// Intercept may call next on any goroutine, several times, and after it has returned. So there is one token:
+//
+//	the token is in the channel      next may take it, and call run if it has not been called; Intercept's return may take it
+//	next has taken it                run runs: another next is misused, and Intercept's return waits
+//	Intercept's return has taken it  each next is misused
 func (s *Server) intercepted(run responder) responder {
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		token := make(chan struct{}, 1)
 		token <- struct{}{}
-		// Whether run was called, and what it has made: until it has returned, what Intercept's nil means without a next. Only
-		// the goroutine that has the token uses these.
+		// Only the goroutine that has the token uses these. Until run has returned, madeErr is what a nil of Intercept means.
 		hasRun := false
 		var made []byte
 		var madeErr error = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
@@ -1798,7 +1800,7 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 // must return ErrInputRequired, and not beside an *Error. The first row that fits applies:
 //
 //	it has asked, and returned ErrInputRequired but no *Error  the questions; also if r has ended, for the client may read on
-//	it has asked, and r has not ended                          as the last two rows say: err, with a hint for its author, and no line
+//	it has asked, and r has not ended                          err, with a hint for the author joined, as in the last two rows
 //	it has returned a line                                     the line
 //	it has returned an *Error, or joined it with others        the *Error, as an error response
 //	it has returned any other error                            a failure with the text of the error
@@ -1814,7 +1816,7 @@ func (r *request) outcome(line []byte, err error) []byte {
 		hint := "the question was not sent: the handler must return the error of " + askFunctions[asked.questions[0].method] +
 			", or wrap it with %w, and return no *Error beside it"
 		r.session.logf("%v: %s", r, hint)
-		err = errors.Join(err, errors.New(hint))
+		err = errors.Join(err, errors.New(hint)) // the line is not sent
 	case line != nil:
 		return line
 	case err == r.ctx.Err(): // neither is nil, because line is
@@ -2033,7 +2035,7 @@ func (r *request) answerTo(method, params string) (answer json.RawMessage, waitF
 	c, sum := r.session, r.checksum(method, params)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := &r.rounds
+	now := &r.rounds // its maps are nil in the first round, in which nothing has an answer
 	// The number makes the keys of equal questions differ, so that no answer is used for two of them.
 	key := sum + "-" + strconv.Itoa(now.used[sum])
 	answer, isAnswered := now.Answers[key]
@@ -2238,7 +2240,8 @@ type task struct {
 	call             *request                 // nil when the task has ended: it may be kept for long, and needs no arguments
 }
 
-// isRunning reports whether a call has become a task that has not ended: it is working, or it waits for answers.
+// isRunning reports whether a call has become a task that has not ended: it is working, or it waits for answers, which is
+// shown as input_required and not stored in status.
 func (t *task) isRunning() bool { return t != nil && t.status == "working" }
 
 // A taskQuestion is a question of a task. The channel has room for the answer.
@@ -2256,8 +2259,9 @@ type taskList struct {
 	droppable []*task // those that may be dropped, in the order in which they may
 }
 
-// Another ended task is kept while there are fewer than maxTasks, with fewer than maxTaskBytes. Tasks that run all end
-// later, so there may be more; until the client has read enough of them, no call becomes a task.
+// Another ended task is kept while there are fewer than maxTasks, with fewer than maxTaskBytes. Tasks that run end in any
+// case, so there may be more. Those that the client has read are dropped first; while too many are unread, no call becomes
+// a task.
 const maxTasks, maxTaskBytes = 100, 16 << 20
 
 // makeRoom drops tasks until there is room for another one, and reports whether there is.
@@ -2304,8 +2308,8 @@ func runUntilTask(ctx context.Context, r *request) (line []byte, err error) {
 
 // makeTask answers r with a task, unless there is no room for its outcome. It does nothing if r has been cancelled, if
 // a question waits to be sent in its result, or if the session has ended, because the client could not ask for the
-// state any more. From then on r is not in session.requests: no notification belongs to it, and a cancel of its id has
-// no effect.
+// state any more. Once r is a task, it is not in session.requests: no notification belongs to it, and a cancel of its id has
+// no effect. If the handler returns meanwhile, runUntilTask waits for makeTask, so the response to r is written once.
 //
 // The id has 128 bits of the runtime's ChaCha8, which the system seeds. A task is looked up in its own session, so a
 // client that guesses an id finds one of its own tasks.
@@ -2321,7 +2325,7 @@ func (c *session) makeTask(r *request) {
 		b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"task",`)
 		c.sendResponseLocked(r.endResponse(t.appendState(b), nil), r)
 	} else {
-		r.progressEnded = false // r goes on as it was; its handler waits for makeTask before it returns
+		r.progressEnded = false // r goes on as it was
 	}
 	c.mu.Unlock()
 	c.out.start()
