@@ -1,4 +1,4 @@
-// Runs the Inspector's command line once for each request: node inspector.mjs legacy|modern COMMAND [ARG...]
+// Runs the Inspector's command line once for each request: node inspector.mjs tools|skills legacy|modern COMMAND [ARG...]
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -6,17 +6,34 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { run } from './steps.mjs';
 
-const [era, ...server] = process.argv.slice(2);
+const [kind, era, ...server] = process.argv.slice(2);
 const inspector = fileURLToPath(new URL('node_modules/.bin/mcp-inspector', import.meta.url));
 
 async function inspect(method, ...options) {
   const args = ['--cli', '--format', 'json', '--protocol-era', era, ...server, '--method', method, ...options];
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [inspector, ...args]);
   process.stderr.write(stderr);
-  return JSON.parse(stdout).result;
+  return options.includes('--verify') ? JSON.parse(stdout) : JSON.parse(stdout).result;
 }
 
-await run({
+const skill = 'skill://review/SKILL.md';
+/** Checks the report of --verify: the Inspector has read each file of the skill, and its digest and size are as listed. */
+function checkReport({ uri, ok, outcome, conformance, frontmatter, files }) {
+  assert.deepEqual({ uri, ok, outcome, conformance, frontmatter }, { uri: skill, ok: true, outcome: 'verified', conformance: [], frontmatter: [] });
+  assert.deepEqual(files.map((f) => [f.uri, f.status]), [[skill, 'verified'], ['skill://review/references/errors.md', 'verified']]);
+}
+
+await run(kind === 'skills' ? {
+  async 'skills/list'() {
+    assert.deepEqual((await inspect('skills/list')).skills.map((s) => s.uri), [skill]);
+  },
+  async 'skills/list --verify'() {
+    checkReport(await inspect('skills/list', '--verify', '--require-digests'));
+  },
+  async 'skills/get --verify'() {
+    checkReport(await inspect('skills/get', '--uri', skill, '--verify', '--require-digests'));
+  }
+} : {
   async 'tools/list'() {
     const { tools } = await inspect('tools/list', '--strict'); // --strict also reports schemas that hosts refuse
     assert.ok(tools.some((t) => t.name === 'add'));

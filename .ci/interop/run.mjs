@@ -4,10 +4,11 @@
 // The oldest clients, and one that writes its JSON itself, start members/ instead. They check that
 // members of later revisions are sent to all clients, and that the oldest clients accept them.
 //
-//   node run.mjs [--cache DIR] [--only PATTERN] [--http] EVERYTHING
+//   node run.mjs [--cache DIR] [--only PATTERN] [--http] [--skills SERVER] EVERYTHING
 //
 // EVERYTHING is the built server. The clients are installed into DIR, or into a
 // temporary directory. --only takes a pattern that the client's line must match.
+// --skills names a server with the extension for skills, which the Inspector verifies.
 // With --http, EVERYTHING speaks HTTP, without sessions: it is run with -http ADDRESS,
 // and prints its URL, which each client gets in place of a command. In older revisions
 // the steps that need a session are left out. The gateways, which start their server, and
@@ -33,9 +34,9 @@ import { startHTTP } from '../conformance/http.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const { values: options, positionals } = parseArgs({
-  options: { cache: { type: 'string' }, only: { type: 'string', default: '' }, http: { type: 'boolean' } }, allowPositionals: true
+  options: { cache: { type: 'string' }, only: { type: 'string', default: '' }, http: { type: 'boolean' }, skills: { type: 'string' } }, allowPositionals: true
 });
-if (positionals.length !== 1) throw new Error('usage: run.mjs [--cache DIR] [--only PATTERN] [--http] EVERYTHING');
+if (positionals.length !== 1) throw new Error('usage: run.mjs [--cache DIR] [--only PATTERN] [--http] [--skills SERVER] EVERYTHING');
 const everything = realpathSync(positionals[0]);
 if (options.cache) mkdirSync(options.cache, { recursive: true });
 const work = options.cache ? realpathSync(options.cache) : mkdtempSync(join(tmpdir(), 'interop-'));
@@ -58,7 +59,10 @@ const clients = [
     { needs: 'npm', name: '@modelcontextprotocol/client', version: npm('@modelcontextprotocol/client'), mode, argv: node('ts.mjs', mode) }
   )),
   ...['legacy', 'modern'].map((mode) => (
-    { needs: 'npm', name: '@modelcontextprotocol/inspector', version: npm('@modelcontextprotocol/inspector'), mode, tasks: mode === 'modern', argv: node('inspector.mjs', mode) }
+    { needs: 'npm', name: '@modelcontextprotocol/inspector', version: npm('@modelcontextprotocol/inspector'), mode, tasks: mode === 'modern', argv: node('inspector.mjs', 'tools', mode) }
+  )),
+  ...(options.skills ? ['legacy', 'modern'] : []).map((mode) => (
+    { needs: 'npm', name: '@modelcontextprotocol/inspector', version: npm('@modelcontextprotocol/inspector'), mode, server: realpathSync(options.skills), argv: node('inspector.mjs', 'skills', mode) }
   )),
   ...['supergateway', 'mcp-proxy'].flatMap((name) => ['legacy', 'modern'].map((mode) => (
     { needs: 'npm', name, version: npm(name), mode, argv: node('gateway.mjs', name, mode) }
