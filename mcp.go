@@ -2629,7 +2629,7 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 		}
 	case "pattern":
 		if isForeignPattern(text) {
-			p.warnings = append(p.warnings, p.where+": "+at.String()+" cannot be read by JavaScript: some clients lose every tool")
+			p.warnings = append(p.warnings, p.where+": "+at.String()+" cannot be read by JavaScript: some clients cannot call the tool, or lose every tool")
 		}
 	}
 }
@@ -2644,17 +2644,22 @@ func textsOf(list []byte) (texts []string) {
 }
 
 // isForeignPattern reports whether a pattern has what JavaScript does not read, or not as Go and Python do: another group
-// than (?: (?= (?! and (?<, a class such as [:alpha:], \pL without braces, or an escape that it does not have.
+// than (?: (?= (?! and (?<, a class such as [:alpha:], a range such as [\w-.], \pL without braces, or an escape that it does
+// not have, as \- outside of brackets.
 func isForeignPattern(pattern string) bool {
-	const escapes = `^$\.*+?()[]{}|/-dDwWsSbBnrtvfcxukpP0123456789`
-	for rest := pattern + "  "; len(rest) > 2; rest = rest[1:] {
+	const escapes = `^$\.*+?()[]{}|/dDwWsSbBnrtvfcxukpP0123456789`
+	isInBrackets := false
+	for rest := pattern + "   "; len(rest) > 3; rest = rest[1:] {
 		isEscape, second, third := rest[0] == '\\', rest[1], rest[2]
-		isForeignEscape := isEscape && (strings.IndexByte(escapes, second) < 0 || (second == 'p' || second == 'P') && third != '{')
+		isKnown := strings.IndexByte(escapes, second) >= 0 || isInBrackets && second == '-'
+		isForeignEscape := isEscape && (!isKnown || (second == 'p' || second == 'P') && third != '{')
+		isForeignRange := isEscape && isInBrackets && strings.IndexByte("dDwWsS", second) >= 0 && third == '-' && rest[3] != ']'
 		isForeignGroup := rest[0] == '(' && second == '?' && strings.IndexByte(":=!<", third) < 0
 		isNamedClass := rest[0] == '[' && second == ':' && strings.Contains(rest[2:], ":]")
-		if isForeignEscape || isForeignGroup || isNamedClass {
+		if isForeignEscape || isForeignRange || isForeignGroup || isNamedClass {
 			return true
 		}
+		isInBrackets = rest[0] == '[' || isInBrackets && rest[0] != ']'
 		if isEscape {
 			rest = rest[1:]
 		}

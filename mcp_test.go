@@ -5043,12 +5043,14 @@ func TestWhatClientsCompile(t *testing.T) {
 	}
 	const compiled = `mcp: tool "x": OutputSchema: properties.v.`
 	const noRef, noPattern = compiled + "$ref is not a pointer into this schema: some clients cannot read it, and lose every tool\n",
-		compiled + "pattern cannot be read by JavaScript: some clients lose every tool\n"
+		compiled + "pattern cannot be read by JavaScript: some clients cannot call the tool, or lose every tool\n"
 	for keyword, want := range map[string]string{
 		`"$ref":"other.json"`: noRef, `"$ref":"https://x.example/y#/z"`: noRef, `"$ref":""`: noRef, `"$ref":"#"`: "", `"$ref":"#anchor"`: noRef,
 		`"pattern":"(?i)^v[0-9]+$"`: noPattern, `"pattern":"a\\z"`: noPattern, `"pattern":"[[:alpha:]]"`: noPattern, `"pattern":"\\pL"`: noPattern, `"pattern":"\\QxE"`: noPattern,
 		`"pattern":"(?P<n>x)"`: noPattern, `"pattern":"("`: "", `"pattern":"(?"`: noPattern, `"pattern":"\\PL"`: noPattern,
 		`"pattern":"(?:a)(?=b)(?!c)(?<d>e)(?<=f)"`: "", `"pattern":"\\p{L}\\(?a"`: "", `"pattern":"\\\\A"`: "", `"pattern":"\\d+"`: "", `"pattern":"[a[:]"`: "", `"pattern":"[^[:space:]]"`: noPattern, `"pattern":"[_[:alnum:]]"`: noPattern, `"pattern":"\\@"`: noPattern, `"pattern":"\\x{41}"`: "", `"pattern":"[\\-a]"`: "",
+		`"pattern":"^\\d{3}\\-\\d{4}$"`: noPattern, `"pattern":"[a]\\-"`: noPattern, `"pattern":"[\\]\\-]"`: "", `"pattern":"\\[\\-"`: noPattern,
+		`"pattern":"^[\\w-.]+$"`: noPattern, `"pattern":"[\\s-]"`: "", `"pattern":"[a-z\\d]-"`: "", `"pattern":"\\w-x"`: "",
 	} {
 		s := &Server{}
 		out(point{}, nil, `{"type":"object","properties":{"v":{`+keyword+`}}}`)(s)
