@@ -1804,7 +1804,7 @@ func hasCapability(caps []byte, capability string) bool {
 // required unless it is a pointer, has omitempty, omitzero or a default, or belongs to an
 // embedded pointer. Tags say more about a field:
 //
-//	jsonschema:"text"            its description, and nothing else
+//	jsonschema:"text"            its description, and nothing else: "required, ..." or "word=..." panics
 //	enum:"a,b"                   the strings that it, or each of its elements, may be
 //	default:"x"                  its value if a call leaves it out: a string as it is, other values as JSON
 //	minimum:"0" maximum:"9"      the range of a number, within that of its Go type
@@ -1987,8 +1987,10 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 	d.undescribed = cmp.Or(d.undescribed, fmt.Sprintf("%s: %v cannot be described: %s", where, t, instead))
 }
 
-// schema describes t. encoding/json calls a method before it looks at the kind of a type. The JSON method is UnmarshalJSON for
-// arguments and MarshalJSON for results, and the text method is UnmarshalText or MarshalText. The first row that fits counts:
+// schema describes t. encoding/json calls a method before it looks at the kind of a type. For arguments the JSON method is
+// UnmarshalJSON, the opposite one MarshalJSON, and the text method UnmarshalText; for results it is the other way round. A
+// method of the pointer is skipped for a value without an address: if (*T).MarshalJSON exists, an element of a map[string]T
+// is written by its fields nevertheless. The first row that fits counts:
 //
 //	t                                its JSON                     clients are shown
 //	is a time.Time                   a string                     a string
@@ -1998,9 +2000,8 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 //	has the opposite JSON method     by its text method or kind   nothing: it has a form of its own in one direction
 //	is any other type                by its text method or kind   what JSONSchema returns, or its JSON
 //
-// For example, a struct with MarshalJSON alone is read by its fields, and cannot be shown as an argument. A method of the
-// pointer is skipped for a value without an address. If (*T).MarshalJSON exists, an element of a map[string]T is written
-// by its fields nevertheless. So these are shown, and not what JSONSchema says, which describes what the method writes.
+// For example, a struct with MarshalJSON alone is read by its fields, and cannot be shown as an argument. Where a method is
+// skipped, JSONSchema does not count, because it describes what the method writes.
 //
 // The returned schema describes the second column. If a part is shown as nothing, render panics for arguments, and
 // a result has no output schema: the author must write the schema of the whole by hand.
@@ -2414,10 +2415,11 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = rawMember(b, word, bound)
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
+	// An object is cut if it is inside of itself or comes late, and on the last level, because its members would be below.
 	level := len(around) + 1
 	isInsideItself := slices.Contains(around, s.typ)
 	around = append(around, s.typ)
-	fits = level <= maxLevels // a list does if its elements do; an object on the last level is cut, because its members would be below
+	fits = level <= maxLevels // a list does if its elements do
 	switch s.jsonType {
 	case "array":
 		var ofElements reflect.StructTag
@@ -2432,7 +2434,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		}
 		if membersFit {
 			b = whole
-		} else { // it is cut
+		} else { // what appendMembers has written behind b is dropped
 			b = join(b, `"properties":{}`)
 		}
 	}
@@ -2648,6 +2650,7 @@ func textsOf(list []byte) (texts []string) {
 // not have, as \- outside of brackets.
 func isForeignPattern(pattern string) bool {
 	const escapes = `^$\.*+?()[]{}|/dDwWsSbBnrtvfcxukpP0123456789`
+	// Blanks are added so that each byte has three more behind it. An escape never begins or ends brackets.
 	isInBrackets := false
 	for rest := pattern + "   "; len(rest) > 3; rest = rest[1:] {
 		isEscape, second, third := rest[0] == '\\', rest[1], rest[2]
@@ -2914,7 +2917,7 @@ type origin int
 
 const (
 	fromSchema origin = iota // a schema, or a value in it: nothing is converted, and no null is treated as absent
-	fromRead                 // what the schema of a Go type has converted: as fromSchema, but a value that s does not describe is left as it is
+	fromType                 // what a Go type has made of a value: as fromSchema, but what a schema does not describe is left as it is
 	fromForm                 // what a user has filled in: texts that hold JSON of another type are converted
 	fromCall                 // arguments: whole numbers are converted too where a string is needed
 )
@@ -2946,17 +2949,17 @@ func (r *rules) unmarshal(raw []byte, v any, from origin) error {
 func read(raw []byte, from origin, schemas []*schema) ([]byte, error) {
 	var whole path
 	c := checker{from: from}
-	first := raw
+	byFirst := raw // after it was read by the first schema
 	for i, s := range schemas {
 		if c.faults == nil {
 			raw = c.readValue(s.converted(raw, c.from), raw, s, &whole)
 		}
 		if i == 0 {
-			first = raw
+			byFirst = raw
 		}
 	}
-	if c.faults == nil && !bytes.Equal(raw, first) {
-		c.from = fromRead
+	if c.faults == nil && !bytes.Equal(raw, byFirst) {
+		c.from = fromType
 		c.readValue(raw, raw, schemas[0], &whole)
 	}
 	return raw, c.err()
@@ -3025,9 +3028,10 @@ const maxNesting = 100
 // faults quote given, which the client knows. The first row that fits says what is done:
 //
 //	s describes nothing, or allows this null    nothing; such a value may be nested without a limit
-//	val is a part of a schema, and too deep     nothing: {"properties":{"a":{}}} says on its level 2 what is on level 1 of a
+//	val is in a schema, and too deep            nothing: {"properties":{"a":{}}} says on its level 2 what is on level 1 of a
 //	                                            value, so the values that this describes are nested too deeply
-//	the Go type made val, unlike what s says    nothing: s was asked about the value as it came; see describes
+//	a Go type made val, and s does not
+//	describe it                                 nothing: s was asked about the value as it came
 //	s does not allow the type of val            a fault
 //	val is nested too deeply                    a fault
 //	the enum of s does not have val             a fault
@@ -3040,8 +3044,8 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 	before := len(c.faults)
 	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.takesNull():
-	case !c.from.converts() && at.depth > 2*maxNesting:
-	case c.from == fromRead && !s.describes(val):
+	case c.from == fromSchema && at.depth > 2*maxNesting:
+	case c.from == fromType && !s.describes(val):
 	case !s.allowsType(val):
 		c.addFault(s.wrongType(given), at)
 	case at.depth >= maxNesting && c.from.converts():
@@ -3302,9 +3306,13 @@ func (s *schema) notInEnum(raw []byte) error {
 	return fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(raw))
 }
 
-// describes reports whether a value that a Go type has made must be checked: s allows its JSON type, and the enum has values
-// of this type. An enum of texts says nothing about the 5 that an int makes of "5". Nor does one that has what the value may
-// be made of: with 5 and "auto", the "5" that a string makes of 5 is valid.
+// describes reports whether s must be asked about a value that a Go type has made. It need not be, because it was asked about
+// the value as it came, if it says nothing about the new one, or has the old one in its enum:
+//
+//	s                           came     made by
+//	{"type": "string"}          "{}"     a struct    {}     another type
+//	{"enum": ["a", "5"]}        "5"      an int      5      the enum has no numbers
+//	{"enum": ["a", 5]}          5        a string    "5"    the enum has 5
 func (s *schema) describes(raw []byte) bool {
 	isOfType := func(val []byte) bool { return jsonTypeOf(val) == jsonTypeOf(raw) }
 	isOrigin := func(val []byte) bool { return bytes.Equal(bytes.Trim(val, `"`), bytes.Trim(raw, `"`)) }
@@ -3639,7 +3647,7 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 // typed is the schema of the Go type, which may be s. The first row that fits counts:
 //
 //	what a null stands for                            is sent as
-//	an optional member with a pointer type            nothing
+//	an optional member with a pointer type            nothing; what is listed has no Go types, so this row is for s == typed
 //	a value for which s allows null                   null
 //	a list, a map, bytes                              [], {}, ""
 //	another optional member                           nothing
@@ -3982,7 +3990,7 @@ func skipString(b []byte, i int) int {
 //	0xc3         0xc1   0xa0    0x20   0       a byte of é: &^w clears the bit of all bytes from 0x80 on
 //
 // For a backslash, ^'\\' makes it 0, and 1 is subtracted. A subtraction that goes below 0 borrows from the bytes above
-// it, and may change them. So only the lowest byte that is found counts.
+// it, and may change them. Only bytes that are found go below 0, so the lowest one that is found is right.
 func skipPlain[T string | []byte](s T, i int) int {
 	const each = 0x0101010101010101
 	for ; i < len(s)-7; i += 8 {

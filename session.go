@@ -406,7 +406,7 @@ const maxInline, longText = time.Millisecond, 256 << 10
 //
 //	the work is done                 its goroutine stops the timer, and reads on
 //	the work takes too long          the timer fires, and starts a new goroutine that reads
-//	the work calls pass              pass stops the timer, and starts one; a handler that asks the client does this
+//	the work calls pass              pass stops the timer, and starts such a goroutine; a handler that asks the client does this
 //	the work calls runtime.Goexit    the same
 //
 // So a goroutine may also end a loan that another one began:
@@ -415,7 +415,8 @@ const maxInline, longText = time.Millisecond, 256 << 10
 //	The timer fires, and starts B, which reads.
 //	B lends the turn for a slow Write.
 //	A's handler returns. A stops the timer, and reads on.
-//	B's Write returns. B cannot stop the timer, so it has no turn, and ends.
+//	B's Write returns. B cannot stop the timer, so it has no turn, and ends. If A has lent the turn again, B reads on, and
+//	A ends when its work is done.
 //
 // No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only reads, a
 // small call takes three times the CPU and the time. And a handler that returns at once has returned before the next line
@@ -556,8 +557,8 @@ func (c *session) nextMessage() []byte {
 //	                            to read the last responses
 //
 // A WaitGroup must not rise from zero while a goroutine waits for it. It could rise only here, because all else that
-// is counted begins while the turn is counted. It does not, because waitForEnd acquires mu between the end of open and
-// Wait, and there are two cases:
+// is counted begins while the turn is counted. It does not, because waitForEnd, in endConversation, acquires mu between
+// the end of open and Wait. There are two cases:
 //
 //	the reader acquires mu first      it is counted before Wait begins, whether or not open has ended
 //	waitForEnd acquires mu first      open has ended, so the reader is not counted
@@ -1461,7 +1462,7 @@ func (s *Server) intercepted(run responder) responder {
 			made, madeErr = r.runWithin(ctx, run)
 			return madeErr
 		}
-		defer func() { // also after a panic
+		defer func() { // also after a panic, when what is returned is not used
 			<-token
 			// If Intercept returns the error of a Result with IsError, the Result is sent. This library made that error, so ==
 			// cannot panic. A handler's error has no line and is not compared: == panics for some types.
@@ -1819,7 +1820,7 @@ func (r *request) outcome(line []byte, err error) []byte {
 		err = errors.Join(err, errors.New(hint)) // the line is not sent
 	case line != nil:
 		return line
-	case err == r.ctx.Err(): // neither is nil, because line is
+	case err == r.ctx.Err(): // neither is nil: a responder returns a line or an error
 		// The cause says more. Only its text is sent, because an *Error that ended ctx is not meant for the host.
 		err = errors.New(context.Cause(r.ctx).Error())
 	}
