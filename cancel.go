@@ -57,8 +57,8 @@ func (*closedError) Error() string { return "mcp: the client has closed the conn
 
 func (*closedError) Is(target error) bool { return target == context.Canceled }
 
-// CancelledError is the cause of a handler's context if the client has cancelled the request or its task, or, in
-// the older revisions, has sent initialize again, which ends the requests that came before it. The
+// CancelledError is the cause of a handler's context if the client has cancelled the request or its
+// task, or, in the older revisions, has sent initialize again, which ends all earlier requests. The
 // result of the handler is discarded.
 type CancelledError struct {
 	Reason string // as the client gave it, often empty, or that initialize came again
@@ -318,8 +318,8 @@ var stdioTaken atomic.Bool
 
 // ServeStdio is [Server.Serve] on the process's standard input and output, which is how
 // MCP hosts run a server. It also ends after the first signal that is one of
-// [Server.Signals], and then returns nil if all work was finished. Signals within a second of that
-// have no effect, also while main finishes, because hosts and terminals send pairs; a later one has its
+// [Server.Signals], and then returns nil if all work was finished. Signals within a second after the
+// first have no effect, also while main finishes, because hosts and terminals send pairs. A later one has its
 // default effect. Claude Code kills the process half a second after its first signal, so handlers
 // and main have that long to clean up. A signal that was ignored when the process started, as under
 // nohup, stays ignored. To exit with status 0, return from main.
@@ -331,14 +331,14 @@ var stdioTaken atomic.Bool
 // again. File descriptor 1 is still the protocol stream. A program must not close or assign os.Stdout
 // and os.Stdin while ServeStdio runs, nor use them on another goroutine while it starts or returns.
 //
-// Some effects remain after ServeStdio. SIGPIPE, which a closed stdout raises, is caught. If
-// neither a signal nor ctx has ended the session, Server.Signals have no effect for another second, because
-// some hosts close stdin and send SIGTERM at the same time, and main must be able to
+// Some effects remain after ServeStdio. SIGPIPE, which a closed stdout raises, is caught. If neither a
+// signal nor ctx has ended the session, Server.Signals have no effect for a second after ServeStdio has
+// returned, because some hosts close stdin and send SIGTERM at the same time, and main must be able to
 // finish.
 //
 // If the environment variable MCP_TRACE names a file, ServeStdio appends to it each line
-// that it has read or written, unless it is blank, with the time and "in" or "out". A line is cut after
-// 64 MiB. The trace ends after a write to the file that fails or takes 100 ms.
+// that it has read or written, unless the line is blank, with the time and "in" or "out". A line is cut
+// after 64 MiB. The trace ends after a write to the file that fails or takes 100 ms.
 //
 // If another ServeStdio is running, or if os.Stdout is the same pointer as os.Stderr, ServeStdio returns an
 // error at once. If it returns before the end of stdin, a read is still in progress, and the next input is

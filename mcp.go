@@ -106,7 +106,7 @@
 // If a null remains that the output schema does not allow, such as a nil pointer in a list, the call fails.
 // Nothing else is checked against the output schema.
 //
-// A text that is not UTF-8 is sent with U+FFFD in place of what is not, and reported to [Server.ErrorLog]: send
+// In a text that is not UTF-8, each invalid byte is sent as U+FFFD, and the text is reported to [Server.ErrorLog]. Send
 // the bytes of a file with [Image], [Audio] or [ResourceContents.Blob].
 //
 // If a function returns an error, the model reads the error's text. If the error is that of the
@@ -144,8 +144,9 @@
 // responded. It also returns when ctx, the request or the session ends; the error is then the
 // cause of that end.
 //
-// In revision 2026-07-28 a question travels in the result of the handler's own request, and the handler
-// runs once more when it has been answered. A handler that asks two questions runs three times:
+// In revision 2026-07-28, except in a task ([Tool.TaskAfter]), a question travels in the result of the handler's own
+// request, and the handler runs again when the question has been answered. A handler that asks two questions runs
+// three times:
 //
 //	request                     the handler
 //	tools/call                  asks A: ErrInputRequired, which it returns; the result has A
@@ -168,7 +169,7 @@
 // A handler's context ends when the client cancels the request or goes away, and when the
 // session ends. [context.Cause] returns the reason:
 //
-//   - a [*CancelledError] if the client cancelled the request, or sent initialize again;
+//   - a [*CancelledError] if the client cancelled the request or its task, or sent initialize again;
 //   - [ErrClosed] if the client closed the connection;
 //   - the error of a Read or Write that failed;
 //   - the cause of the context that was passed to [Server.Serve], if that ended;
@@ -287,7 +288,7 @@ type Server struct {
 	// that the client has cancelled, and mistakes in what was added, such as a tag without effect.
 	// nil means the standard logger of package log. Reports are kept until a session prints them,
 	// so neither registration nor a handler waits for a log that is not read, and a program that
-	// never serves prints none. At most 1,000 wait; if there are more, only their number is printed.
+	// never serves prints none. At most 1,000 wait; of further ones only the number is printed.
 	ErrorLog *log.Logger
 
 	// Intercept is called around each call of a tool, prompt or resource, each completion, and each
@@ -304,12 +305,12 @@ type Server struct {
 	// and otherwise the error of the handler, or one with the text that the model reads, as for wrong
 	// arguments and for a Result with IsError. Then
 	//
-	//   - if Intercept returns nil, or the error of next, what the handler made is sent;
+	//   - if Intercept returns nil, or the error of next, the outcome of next is sent;
 	//   - if it returns another error, that is sent as if the handler had returned it;
 	//   - if it returns nil and has not called next, the call fails with -32603.
 	//
-	// Another call of next, one after Intercept has returned, and one with another context return an error,
-	// call no handler, and are reported to ErrorLog. If a next still runs when Intercept returns, the library waits for it.
+	// A second call of next, a call after Intercept has returned, and a call with any other context return an error,
+	// call no handler, and are reported to ErrorLog. If next still runs when Intercept returns, the library waits for it.
 	//
 	// Intercept runs like a handler, and may ask the client if the handler may. In revision 2026-07-28 it runs
 	// in each round of questions, and next returns [ErrInputRequired] if the handler asks. A panic in it, or in
@@ -361,12 +362,11 @@ type Tool struct {
 
 	// Enabled reports whether the tool exists for the client whose request is served under ctx;
 	// nil means that it exists for all. For other clients the tool is left out of lists, and
-	// calls to it fail as unknown. A panic in Enabled hides the tool, and the first one is reported.
+	// calls to it fail as unknown. A panic in Enabled hides the tool, and the first panic is reported.
 	// [RequestFrom] and the values of Serve's context are available from ctx. Enabled is called for
-	// each list and, before Intercept, for each call, concurrently. If a tool
-	// has Enabled, listing tools counts as a call for [Server.MaxConcurrent], and lists of tools
-	// are not cached. When the result of Enabled changes, add the tool again: this always notifies the
-	// clients.
+	// each list and, before Intercept, for each call, concurrently. If a tool has Enabled, listing
+	// tools counts as a call for [Server.MaxConcurrent], and lists of tools are not cached. When the result
+	// of Enabled changes, add the tool again: this always notifies the clients.
 	Enabled func(ctx context.Context) bool `json:"-"`
 
 	// TaskAfter is how long a call may run before it becomes a task, if the client supports tasks, an
@@ -377,10 +377,10 @@ type Tool struct {
 	// The handler does not change, and keeps running with the same context. In a task, the message of
 	// [Progress] is the status that the client shows, log messages are discarded, and a question such as
 	// [Confirm] blocks until the client has answered it. A task counts for [Server.MaxConcurrent] until
-	// its handler returns: if that is 1, the other calls wait. Its handler is cancelled if the client
-	// cancels the task, with a [*CancelledError], and when the session ends. The result is kept until the
-	// client has read it, or the session ends. While 100 results, or 16 MiB of results, have not been
-	// read, no further call becomes a task. How many tasks run at a time has no other bound than MaxConcurrent.
+	// its handler returns: if MaxConcurrent is 1, the other calls wait. It is the only bound on the tasks
+	// that run. The handler is cancelled if the client cancels the task, with a [*CancelledError], and when
+	// the session ends. The result is kept until the client has read it, or the session ends. While 100
+	// results, or 16 MiB of results, have not been read, no further call becomes a task.
 	TaskAfter time.Duration `json:"-"`
 }
 
@@ -584,20 +584,22 @@ func (e *Error) Is(target error) bool {
 //
 // AddTool panics, before it changes anything, if h is nil, if a field of t, a type or a tag is
 // invalid, if no value satisfies bounds or an enum, or if In cannot hold a default. The message
-// says what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. AddTool
-// reports to ErrorLog, in one line for each tool with the first of them, a name or a schema that some
-// providers refuse; tags without effect; fields of In that cannot be set; keywords of a schema by hand that are not
-// enforced; a description of more than 2,048 characters; a name that differs from that of another tool only in
-// case, - . and _; and a tool that replaces another before the first session. Once the Server has
-// served, a tool with an invalid icon is left out of lists and reported. So is a tool with a schema that
-// JSON Schema does not allow, with bounds, an enum or a default that cannot be right, or with a method
-// JSONSchema that contradicts its type, and calls to it fail as unknown. The caller may change t's slices
-// and maps afterwards.
+// says what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -.
+//
+// AddTool reports to ErrorLog a name or a schema that some providers refuse; tags without effect; fields of In that
+// cannot be set; keywords of a schema by hand that are not enforced; a description of more than 2,048 characters; a
+// name that differs from that of another tool only in case, - . and _; and a tool that replaces another before the
+// first session. The report has one line for each tool: the first of these, and the number of the others.
+//
+// Once the Server has served, a tool with an invalid icon is left out of lists and reported, and does not panic. So is
+// a tool with a schema that JSON Schema does not allow, with bounds, an enum or a default that cannot be right, or with
+// a method JSONSchema that contradicts its type; calls to it fail as unknown. The caller may change t's slices and maps
+// afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
 // new tool has the same list entry as the one it replaces, and neither has Enabled. A session of an
-// older revision, or a subscription, that began before the first tool was added has no notifications of
-// tools, because they were not declared to it. The same holds for resources and prompts.
+// older revision, or a subscription, that began before the first tool was added gets no notifications of
+// tools, because tools were not declared to it. The same holds for resources and prompts.
 func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, error)) {
 	panicUnless(h != nil, "mcp: tool "+strconv.Quote(t.Name), "the handler is nil")
 	s.addTool(&t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *request) ([]byte, error) {
@@ -620,13 +622,13 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 // not exist are ignored. Calls in progress continue.
 func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
-// Tools returns the tools in the order in which they were added, as they are listed: each has its
-// schemas, also those that were derived. A tool that has replaced another has the place of that one. Tools with
-// Enabled are among them, with that function, whether or not it hides them. A tool that is left out
-// of lists because it is invalid is left out here too.
+// Tools returns the tools as they are listed, in the order in which they were added: each has its
+// schemas, also those that were derived. A tool that has replaced another has its place. Tools with
+// Enabled are among them, whether or not it hides them. A tool that is left out of lists because it is
+// invalid is left out here too.
 //
 // The result is a copy, which the caller may change. Meta is read from its JSON, so a number in it is a
-// float64. Tools may be called at any time, concurrently.
+// float64. Tools may be called at any time, also concurrently.
 func (s *Server) Tools() []Tool {
 	items, _ := s.listInOrder(tools)
 	all := make([]Tool, 0, len(items))
@@ -768,7 +770,7 @@ func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (
 //
 // {name} matches one segment of a path, or a part of it, and {+name} anything. {name} takes the
 // shortest value that the text after it allows; {+name}, and the last variable, take the
-// longest. A value is not tried again: {+a}/{b}/x does not match 1/2/x, because a takes "1/2". If a
+// longest. No other value is tried: {+a}/{b}/x does not match 1/2/x, because a takes "1/2". If a
 // value would be empty, the template does not match.
 //
 // In a URI, other braces must be escaped, and so must blanks and any other character that RFC
@@ -1374,9 +1376,9 @@ func (s *Server) takeReports() []string {
 // -32603. Handlers may use [Progress] and log. They may ask a client of an older revision, as
 // [Elicit] does; in 2026-07-28 the error is [errors.ErrUnsupported].
 //
-// AddMethod may be called at any time. It panics if the name is one of the protocol's own or
-// begins with "notifications/", or if h is nil. The methods of the extension for tasks count as the protocol's. Before the
-// first session it reports a method that replaces another.
+// AddMethod may be called at any time. It panics if the name is empty, is one of the protocol's own or
+// begins with "notifications/", or if h is nil. The methods of the extension for tasks count as the
+// protocol's. Before the first session it reports a method that replaces another.
 func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.RawMessage) (any, error)) {
 	where := fmt.Sprintf("mcp: method %q", name)
 	panicUnless(name != "" && services[name] == nil && askFunctions[name] == "" && !strings.HasPrefix(name, "notifications/"),
@@ -1456,8 +1458,8 @@ func requestOf(ctx context.Context) *request {
 // Progress reports to the client how far a handler has come: done, in any unit, of total. A
 // total of 0 means that it is not known. The message is for people and may be empty.
 //
-// Many hosts give up on a call after a minute, but wait longer if it reports progress every
-// few seconds.
+// Some hosts give up on a call after a minute, and some of these wait longer if it reports progress
+// every few seconds.
 //
 // If the call has become a task, as [Tool.TaskAfter] says, the message is the status of the task, of which
 // the client reads the last one, at most 1 KiB of it. An empty message does not change it, and Progress does
@@ -1586,7 +1588,7 @@ func levelOf(level slog.Level) int {
 
 // ErrInputRequired is the error of a question that the client has not answered yet. Return it
 // from the handler, alone, wrapped or joined with others; the question is then sent. Only code
-// around a handler need test for it, to distinguish a question from a failure.
+// around a handler needs to test for it, to distinguish a question from a failure.
 var ErrInputRequired = errors.New("mcp: the client has to answer a question first")
 
 // ErrDeclined is an error of [Confirm], [Elicit], [ElicitSchema] and [ElicitURL]: the user declined.
@@ -1829,16 +1831,16 @@ func hasCapability(caps []byte, capability string) bool {
 // a call leaves it out, so its fields have their defaults; with omitempty alone they are zero.
 //
 // A nested object has the schema of a map[string]any if its type contains itself, if the whole would
-// exceed ten levels, which some providers refuse, or after 32 KiB. Inside it only the Go types are
-// checked. Tags have no effect there, so defaults are not filled in.
+// exceed ten levels, which some providers refuse, or after 32 KiB of schema. Inside it only the Go
+// types are checked. Tags have no effect there, so defaults are not filled in.
 //
 // A type whose JSON form is its own, because it has UnmarshalJSON for arguments or MarshalJSON for
 // results, describes that form with a method JSONSchema() json.RawMessage. It returns a schema by
 // hand without $ref, and is called with a zero value when the type is described. UnmarshalJSON then
 // receives what the schema allows, after conversions, and may be called several times for one value. Of
 // the tags, such a type takes jsonschema and default. A type without these methods may have JSONSchema too,
-// unless it embeds a type that has it; its arguments are checked by the Go type as well. In a result, an element of a map
-// has no address, so methods of the pointer do not count there: use a map of pointers.
+// unless it embeds a type that has it; arguments of that type are checked by the Go type as well. In a result, an
+// element of a map has no address, so methods of the pointer do not count there: use a map of pointers.
 //
 // SchemaOf panics if T cannot be described, as is the case with arrays, with lists of nothing but
 // themselves, with types that have a JSON form of their own without JSONSchema, and with interfaces
