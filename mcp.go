@@ -1757,15 +1757,13 @@ func elicit(ctx context.Context, need revision, capability string, params []byte
 	}
 	// Not json.Unmarshal, for which "Action" is "action": a decline must not become consent.
 	rawAction, content := member(answer, "action"), member(answer, "content")
-	actions := 0
+	times := make(map[string]int) // that each name comes
 	for name := range members(answer) {
-		if string(name) == "action" {
-			actions++
-		}
+		times[string(name)]++
 	}
 	switch action, _ := unquote(rawAction); {
-	case actions > 1:
-		err = errors.New("action came twice")
+	case max(times["action"], times["content"]) > 1:
+		err = errors.New("action or content came twice")
 	case action == "decline":
 		return nil, ErrDeclined
 	case action == "cancel":

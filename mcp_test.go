@@ -4220,8 +4220,9 @@ func TestAskingInBothEras(t *testing.T) {
 		{askConsent, create, consentAsk, `{"action":"cancel"}`, "model: the user dismissed the question"},
 		// Names are exact, and one action counts: otherwise a decline would be consent.
 		{askConsent, create, consentAsk, `{"action":"decline","Action":"accept","content":{"confirm":true}}`, "model: the user declined"},
-		{askConsent, create, consentAsk, `{"action":"accept","action":"decline","content":{"confirm":true}}`, "error: mcp: elicitation/create: the client's answer is invalid: action came twice"},
-		{askConsent, create, consentAsk, `{"action":"decline","action":"accept","content":{"confirm":true}}`, "error: mcp: elicitation/create: the client's answer is invalid: action came twice"},
+		{askConsent, create, consentAsk, `{"action":"accept","action":"decline","content":{"confirm":true}}`, "error: mcp: elicitation/create: the client's answer is invalid: action or content came twice"},
+		{askConsent, create, consentAsk, `{"action":"decline","action":"accept","content":{"confirm":true}}`, "error: mcp: elicitation/create: the client's answer is invalid: action or content came twice"},
+		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false},"content":{"confirm":true}}`, "error: mcp: elicitation/create: the client's answer is invalid: action or content came twice"},
 		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false},"Content":{"confirm":true}}`, "model: the user declined"},
 		{askConsent, create, consentAsk, `{"action":"accept","content":{"confirm":false,"Confirm":true}}`, "error: mcp: the user's answer: Confirm is unknown (there is confirm)"},
 		{askURL, create, urlAsk, `{"action":"cancel","ACTION":"accept"}`, "dismissed"},

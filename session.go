@@ -2132,8 +2132,11 @@ func (r *request) takeAnswers() *Error {
 		return badParams("inputResponses must be an object")
 	}
 	for key, answer := range members(r.inputResponses) {
-		if answer[0] != '{' {
-			return badParams("inputResponses." + excerpt(string(key)) + " must be an object")
+		switch where := "inputResponses." + excerpt(string(key)); {
+		case answer[0] != '{':
+			return badParams(where + " must be an object")
+		case r.rounds.fresh[string(key)]:
+			return badParams(where + " came twice")
 		}
 		r.rounds.Answers[string(key)], r.rounds.fresh[string(key)] = answer, true
 	}

@@ -4074,6 +4074,7 @@ func TestTaskAsksManyQuestions(t *testing.T) {
 		c.play(`> 3+ tasks/update {"taskId":"$TASK","inputResponses":{"2":`+sureYes+`,"1":{"action":"decline"},"x":`+sureYes+`}}`, "< 3+ {}")
 		open("3", "4")
 		c.play(`> 3+ tasks/update {"taskId":"$TASK","inputResponses":{"3":5}}`, "< 3! -32602 Invalid params: inputResponses.3 must be an object",
+			`> 3+ tasks/update {"taskId":"$TASK","inputResponses":{"3":{"action":"decline"},"3":`+sureYes+`}}`, "< 3! -32602 Invalid params: inputResponses.3 came twice",
 			`> 3+ tasks/update {"taskId":"$TASK","inputResponses":[]}`, "< 3! -32602 Invalid params: inputResponses must be an object",
 			`> 3+ tasks/update {"taskId":"$TASK"}`, "< 3+ {}")
 		time.Sleep(time.Minute) // the context of the fourth ends
