@@ -147,6 +147,11 @@ func (c *session) recordEnd(err error) error {
 func (c *session) endConversation(cause error) {
 	c.mu.Lock()
 	calls := slices.Collect(maps.Values(c.pending))
+	for _, t := range c.tasks.byID {
+		for _, q := range t.questions {
+			calls = append(calls, q.answer)
+		}
+	}
 	for key, st := range c.streams {
 		if st.response != nil {
 			delete(c.streams, key)

@@ -220,8 +220,8 @@ type rounds struct {
 	questions []inputRequest // to be sent with the result of this round
 }
 
-// A reply is the outcome of a request that the server sent to the client. The channel that
-// receives it has room for one reply, so sending one never blocks.
+// A reply is the outcome of a request that the server sent to the client, or of a question of a task. The channel
+// that receives it has room for one reply, so sending one never blocks.
 type reply struct {
 	result json.RawMessage
 	err    error
@@ -2091,7 +2091,17 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 	}
 	c.mu.Unlock()
 	c.out.start()
-	var a reply
+	a := r.waitForReply(ctx, call)
+	c.mu.Lock()
+	c.withdrawLocked(id) // unless the client has responded, or nothing was sent
+	c.mu.Unlock()
+	c.out.start()
+	return bytes.Clone(a.result), a.err
+}
+
+// waitForReply blocks until call has a reply, or until ctx or r ends. When the session ends, endConversation sends the
+// reply, unless the client has answered before.
+func (r *request) waitForReply(ctx context.Context, call chan reply) (a reply) {
 	select {
 	case a = <-call:
 	case <-ctx.Done():
@@ -2099,11 +2109,7 @@ func (c *session) callClient(ctx context.Context, r *request, method, params str
 	case <-r.ctx.Done(): // ctx need not be derived from it
 		a.err = context.Cause(r.ctx)
 	}
-	c.mu.Lock()
-	c.withdrawLocked(id) // unless the client has responded, or nothing was sent
-	c.mu.Unlock()
-	c.out.start()
-	return bytes.Clone(a.result), a.err
+	return a
 }
 
 // withdrawLocked removes a call from the map, if it is there, and notifies the client that no response is
@@ -2248,10 +2254,10 @@ type task struct {
 // shown as input_required and not stored in status.
 func (t *task) isRunning() bool { return t != nil && t.status == "working" }
 
-// A taskQuestion is a question of a task. The channel has room for the answer.
+// A taskQuestion is a question of a task.
 type taskQuestion struct {
 	inputRequest
-	answer chan json.RawMessage
+	answer chan reply
 }
 
 // A taskList holds the tasks of a session that run, whose number has no bound, and those that have ended. One that has
@@ -2367,7 +2373,7 @@ func (r *request) setTaskMessage(message string) {
 // addQuestionLocked adds a question to t. Its key is used once. The caller must hold session.mu.
 func (t *task) addQuestionLocked(method, params string) *taskQuestion {
 	t.asked++
-	q := &taskQuestion{inputRequest{strconv.Itoa(t.asked), method, params}, make(chan json.RawMessage, 1)}
+	q := &taskQuestion{inputRequest{strconv.Itoa(t.asked), method, params}, make(chan reply, 1)}
 	t.questions[q.key] = q
 	t.updated = time.Now()
 	return q
@@ -2375,24 +2381,15 @@ func (t *task) addQuestionLocked(method, params string) *taskQuestion {
 
 // waitForAnswer blocks until the client has answered q with tasks/update, or until ctx, r or the session ends. In
 // these cases q is withdrawn.
-func (r *request) waitForAnswer(ctx context.Context, q *taskQuestion) (answer json.RawMessage, err error) {
-	c := r.session
-	select {
-	case answer = <-q.answer:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-r.ctx.Done(): // ctx need not be derived from it
-		err = context.Cause(r.ctx)
-	case <-c.open.Done(): // before r.ctx if there is a CancelDelay
-		err = context.Cause(c.open)
-	}
+func (r *request) waitForAnswer(ctx context.Context, q *taskQuestion) (json.RawMessage, error) {
+	c, a := r.session, r.waitForReply(ctx, q.answer)
 	c.mu.Lock()
 	if t := r.task; t.questions[q.key] == q { // it has no answer, and the task has not ended
 		delete(t.questions, q.key)
 		t.updated = time.Now()
 	}
 	c.mu.Unlock()
-	return answer, err
+	return a.result, a.err
 }
 
 // endTaskLocked ends a task. The parameter line is the response to the call, or nil if the client has cancelled the
@@ -2444,7 +2441,7 @@ func (r *request) serveTask() (line []byte, run responder) {
 			if q := t.questions[key]; q != nil {
 				delete(t.questions, key)
 				t.updated = time.Now()
-				q.answer <- bytes.Clone(answer)
+				resolveCall(q.answer, reply{result: bytes.Clone(answer)})
 			}
 		}
 	case "tasks/cancel":

@@ -4141,6 +4141,43 @@ func TestTaskQuestionEndsWithTheTask(t *testing.T) {
 	}
 }
 
+// An answer that came before the end of the input counts: the client has been told that it was received.
+func TestTaskAnswerBeforeTheEnd(t *testing.T) {
+	var got [20]error
+	s := tasker(inTask(func(ctx context.Context) (string, error) {
+		var asking sync.WaitGroup
+		for i := range got {
+			asking.Go(func() { got[i] = Confirm(lateContext{ctx}, "Sure?") })
+		}
+		asking.Wait()
+		return "", nil
+	}))
+	s.CancelDelay = time.Hour
+	inBubbleWith(t, s, "", taskCaps, func(c *client) {
+		c.task = c.becomeTask("1")
+		time.Sleep(2 * time.Second)
+		var answers []string
+		for i := range got {
+			answers = append(answers, fmt.Sprintf("%q:%s", strconv.Itoa(i+1), sureYes))
+		}
+		c.play(`> 2+ tasks/update {"taskId":"$TASK","inputResponses":{`+strings.Join(answers, ",")+"}}", "< 2+ {}")
+		c.in.Close()
+	})
+	for _, err := range got {
+		if err != nil {
+			t.Fatalf("got %v", got)
+		}
+	}
+}
+
+// A lateContext is one of which a goroutine that waits for it learns the end late.
+type lateContext struct{ context.Context }
+
+func (c lateContext) Done() <-chan struct{} {
+	time.Sleep(time.Minute)
+	return c.Context.Done()
+}
+
 // No result is lost unread, and memory is bounded nevertheless (TSK-17).
 func TestTaskResultsAreKept(t *testing.T) {
 	for name, test := range map[string]struct {
