@@ -477,7 +477,7 @@ func endOnSignal(parent context.Context, which []os.Signal) (ctx context.Context
 	}
 	// Until release is called, signals are caught. The first of them ends ctx, and the others have no effect.
 	ctx, release := signal.NotifyContext(parent, which...)
-	releaseLater := func() { time.AfterFunc(time.Second, release) }
+	releaseLater := func() { time.AfterFunc(time.Second, release) } // a second call does no harm
 	context.AfterFunc(ctx, releaseLater)
 	return ctx, releaseLater
 }

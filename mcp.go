@@ -1560,8 +1560,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	data := join(nil, "{", string(rest))
 	// A message alone is sent as a string: clients of the Java SDK accept no other data. So is a
 	// message with attributes that are not JSON, as slog writes the year 10000 before Go 1.27.
-	isAlone := len(data) == len(`{"msg":}`)+len(member(data, slog.MessageKey))
-	if isAlone || !json.Valid(data) {
+	if !json.Valid(data) || len(data) == len(`{"msg":}`)+len(member(data, slog.MessageKey)) {
 		data = appendString(nil, record.Message)
 	}
 	b := join(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`, logLevels[levelOf(record.Level)], `",`)
@@ -2657,8 +2656,8 @@ func isForeignPattern(pattern string) bool {
 		isKnown := strings.IndexByte(escapes, second) >= 0 || isInBrackets && second == '-'
 		isForeignEscape := isEscape && (!isKnown || (second == 'p' || second == 'P') && third != '{')
 		isForeignRange := isEscape && isInBrackets && strings.IndexByte("dDwWsS", second) >= 0 && third == '-' && rest[3] != ']'
-		isForeignGroup := rest[0] == '(' && second == '?' && strings.IndexByte(":=!<", third) < 0
-		isNamedClass := rest[0] == '[' && second == ':' && strings.Contains(rest[2:], ":]")
+		isForeignGroup := !isInBrackets && rest[0] == '(' && second == '?' && strings.IndexByte(":=!<", third) < 0
+		isNamedClass := isInBrackets && rest[0] == '[' && second == ':' && strings.Contains(rest[2:], ":]")
 		if isForeignEscape || isForeignRange || isForeignGroup || isNamedClass {
 			return true
 		}
@@ -3028,8 +3027,8 @@ const maxNesting = 100
 // faults quote given, which the client knows. The first row that fits says what is done:
 //
 //	s describes nothing, or allows this null    nothing; such a value may be nested without a limit
-//	val is in a schema, and too deep            nothing: {"properties":{"a":{}}} says on its level 2 what is on level 1 of a
-//	                                            value, so the values that this describes are nested too deeply
+//	val is in a schema, and too deep            nothing: each level of a value takes two in its schema, as properties and a in
+//	                                            {"properties":{"a":{}}}, so what val describes is nested too deeply
 //	a Go type made val, and s does not
 //	describe it                                 nothing: s was asked about the value as it came
 //	s does not allow the type of val            a fault
@@ -3309,10 +3308,10 @@ func (s *schema) notInEnum(raw []byte) error {
 // describes reports whether s must be asked about a value that a Go type has made. It need not be, because it was asked about
 // the value as it came, if it says nothing about the new one, or has the old one in its enum:
 //
-//	s                           came     made by
-//	{"type": "string"}          "{}"     a struct    {}     another type
-//	{"enum": ["a", "5"]}        "5"      an int      5      the enum has no numbers
-//	{"enum": ["a", 5]}          5        a string    "5"    the enum has 5
+//	s                       what came    the Go type    what it made    why s is not asked
+//	{"type": "string"}      "{}"         a struct       {}              it allows no object
+//	{"enum": ["a", "5"]}    "5"          int            5               its enum has no numbers
+//	{"enum": ["a", 5]}      5            string         "5"             its enum has the 5
 func (s *schema) describes(raw []byte) bool {
 	isOfType := func(val []byte) bool { return jsonTypeOf(val) == jsonTypeOf(raw) }
 	isOrigin := func(val []byte) bool { return bytes.Equal(bytes.Trim(val, `"`), bytes.Trim(raw, `"`)) }
@@ -3647,7 +3646,7 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 // typed is the schema of the Go type, which may be s. The first row that fits counts:
 //
 //	what a null stands for                            is sent as
-//	an optional member with a pointer type            nothing; what is listed has no Go types, so this row is for s == typed
+//	an optional member with a pointer type            nothing; only by the schema of the Go type, which knows pointers
 //	a value for which s allows null                   null
 //	a list, a map, bytes                              [], {}, ""
 //	another optional member                           nothing

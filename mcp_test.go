@@ -5052,6 +5052,7 @@ func TestWhatClientsCompile(t *testing.T) {
 		`"pattern":"(?:a)(?=b)(?!c)(?<d>e)(?<=f)"`: "", `"pattern":"\\p{L}\\(?a"`: "", `"pattern":"\\\\A"`: "", `"pattern":"\\d+"`: "", `"pattern":"[a[:]"`: "", `"pattern":"[^[:space:]]"`: noPattern, `"pattern":"[_[:alnum:]]"`: noPattern, `"pattern":"\\@"`: noPattern, `"pattern":"\\x{41}"`: "", `"pattern":"[\\-a]"`: "",
 		`"pattern":"^\\d{3}\\-\\d{4}$"`: noPattern, `"pattern":"[a]\\-"`: noPattern, `"pattern":"[\\]\\-]"`: "", `"pattern":"\\[\\-"`: noPattern,
 		`"pattern":"^[\\w-.]+$"`: noPattern, `"pattern":"[\\s-]"`: "", `"pattern":"[a-z\\d]-"`: "", `"pattern":"\\w-x"`: "",
+		`"pattern":"^[a-z(?)]+$"`: "", `"pattern":"[:a]x[b:]"`: "",
 	} {
 		s := &Server{}
 		out(point{}, nil, `{"type":"object","properties":{"v":{`+keyword+`}}}`)(s)

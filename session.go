@@ -409,7 +409,7 @@ const maxInline, longText = time.Millisecond, 256 << 10
 //	the work calls pass              pass stops the timer, and starts such a goroutine; a handler that asks the client does this
 //	the work calls runtime.Goexit    the same
 //
-// So a goroutine may also end a loan that another one began:
+// The goroutines are interchangeable: only the true of Stop counts. So one may also end a loan that another one began:
 //
 //	A lends the turn for a slow handler.
 //	The timer fires, and starts B, which reads.
@@ -1801,8 +1801,9 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 // must return ErrInputRequired, and not beside an *Error. The first row that fits applies:
 //
 //	it has asked, and returned ErrInputRequired but no *Error  the questions; also if r has ended, for the client may read on
-//	it has asked, and r has not ended                          err, with a hint for the author joined, as in the last two rows
+//	it has asked, and r has not ended                          err, with a hint for the author joined, as the last rows say
 //	it has returned a line                                     the line
+//	it has returned ctx.Err()                                  a failure with the text of the cause, which says more
 //	it has returned an *Error, or joined it with others        the *Error, as an error response
 //	it has returned any other error                            a failure with the text of the error
 func (r *request) outcome(line []byte, err error) []byte {
@@ -1821,7 +1822,7 @@ func (r *request) outcome(line []byte, err error) []byte {
 	case line != nil:
 		return line
 	case err == r.ctx.Err(): // neither is nil: a responder returns a line or an error
-		// The cause says more. Only its text is sent, because an *Error that ended ctx is not meant for the host.
+		// Only the text, because an *Error that ended ctx is not meant for the host.
 		err = errors.New(context.Cause(r.ctx).Error())
 	}
 	if r.service.kind == resources && errors.Is(err, fs.ErrNotExist) {
@@ -2296,7 +2297,7 @@ func (l *taskList) allowDrop(t *task) {
 		return
 	}
 	t.isDroppable = true
-	l.makeRoom()
+	l.makeRoom() // before t is in the list, so it does not drop t
 	l.droppable = append(l.droppable, t)
 }
 
@@ -2319,7 +2320,8 @@ func runUntilTask(ctx context.Context, r *request) (line []byte, err error) {
 // makeTask answers r with a task, unless there is no room for its outcome. It does nothing if r has been cancelled, if
 // a question waits to be sent in its result, or if the session has ended, because the client could not ask for the
 // state any more. Once r is a task, it is not in session.requests: no notification belongs to it, and a cancel of its id has
-// no effect. If the handler returns meanwhile, runUntilTask waits for makeTask, so the response to r is written once.
+// no effect. What r reports by Progress meanwhile is dropped. If the handler returns meanwhile, runUntilTask waits for
+// makeTask, so the response to r is written once.
 //
 // The id has 128 bits of the runtime's ChaCha8, which the system seeds. A task is looked up in its own session, so a
 // client that guesses an id finds one of its own tasks.
