@@ -39,8 +39,9 @@
 // the model reads one line about those that are missing, unknown, of a wrong type or out of range.
 //
 // Because models mix up types, "5" is accepted for a number, "true" for a boolean, a string for a
-// list of strings, unless it begins with [ or {, a JSON string for the list or object that it holds, [] for an object without
-// members, and a whole number of at most 15 digits for a string. If an argument is optional, a null
+// list of strings, a JSON string for the list or object that it holds, [] for an object without
+// members, and a whole number of at most 15 digits for a string. A string for a list that begins with [ or { must
+// be JSON. If an argument is optional, a null
 // that the schema does not allow is treated as absent, so the argument takes its default. In a map, a null
 // is an element: it is delivered if the elements of the Go type can be nil, and is a mistake otherwise. The
 // argument wait_for_previous, which Gemini CLI sends with every tool, is dropped unless the tool has
@@ -679,8 +680,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 }
 
 // describeIn sets t.InputSchema if it is nil, and returns the rules for arguments of the type in: typed says what
-// encoding/json reads into it, and listed what clients are shown. It returns an error if the
-// schema is invalid.
+// encoding/json reads into it, and listed what clients are shown. It returns an error if the schema is invalid.
 func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*rules, error) {
 	typed, d := derive(in, where+": In", forArguments)
 	source, byHand := "InputSchema", t.InputSchema != nil
@@ -2008,7 +2008,6 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
 		t, hasAddress = t.Elem(), true
 	}
-	panicUnless(t.Kind() != reflect.Pointer, where, "%v cannot be described: it points to itself", t)
 	if s := d.known[use{t, hasAddress}]; s != nil {
 		return s
 	}

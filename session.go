@@ -1440,23 +1440,23 @@ func (s *Server) intercepted(run responder) responder {
 		hasRun := false
 		var made []byte
 		var madeErr error = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-		misused := func() error {
+		refuse := func() error {
 			const why = "next may be called once, before Intercept returns, and with a context derived from its own"
 			r.session.logf("%v: %s", r, why)
 			return errors.New("mcp: " + why)
 		}
 		next := func(ctx context.Context) error {
 			if requestOf(ctx) != r {
-				return misused()
+				return refuse()
 			}
 			select {
 			case <-token:
 				defer func() { token <- struct{}{} }() // also after a panic or Goexit
 			default: // run runs, or Intercept has returned
-				return misused()
+				return refuse()
 			}
 			if hasRun {
-				return misused()
+				return refuse()
 			}
 			hasRun = true
 			made, madeErr = r.runWithin(ctx, run)
