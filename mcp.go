@@ -1873,6 +1873,7 @@ type schema struct {
 	mayBeNil bool     // of an element of a Go map that can be nil: null is allowed too, which no keyword says
 	enum     [][]byte // the values that are allowed; nil: all
 	dflt     []byte   // the default, as the Go type takes it
+	typed    *schema  // of the Go type, which says what values are converted to; nil if there is a jsonType or an enum
 	ignored  string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
 
 	keyword string // the keyword of which more is checked than the type; "" if there is none
@@ -2748,6 +2749,9 @@ func (n *schemaNode) setLimits(why purpose) {
 	if constant := n.keywords["const"]; constant != nil {
 		s.enum = [][]byte{constant}
 	}
+	if s.jsonType == "" && s.enum == nil { // what an enum has is valid as it came
+		s.typed = n.typed
+	}
 	isEmpty := func(val []byte) bool { return string(val) == `""` }
 	panicUnless(why == forResults || !slices.ContainsFunc(s.enum, isEmpty), n.where,
 		"enum must not have an empty string, for which a provider refuses every tool")
@@ -2915,13 +2919,9 @@ type origin int
 
 const (
 	fromSchema origin = iota // a schema, or a value in it: nothing is converted, and no null is treated as absent
-	fromType                 // what a Go type has made of a value: as fromSchema, but what a schema does not describe is left as it is
 	fromForm                 // what a user has filled in: texts that hold JSON of another type are converted
 	fromCall                 // arguments: whole numbers are converted too where a string is needed
 )
-
-// converts reports whether values are converted, and nulls treated as absent.
-func (o origin) converts() bool { return o == fromForm || o == fromCall }
 
 // unmarshal sets what v points to from raw; nil means an object without members. It returns the
 // faults as one error.
@@ -2941,24 +2941,14 @@ func (r *rules) unmarshal(raw []byte, v any, from origin) error {
 }
 
 // read returns the value that is meant by raw, after it was read by one schema after the other, or the faults
-// by the first schema that finds any, as one error. What a later schema converts is checked by the first one too: if that
-// allows an object or a text, and the Go type is a struct, the text {"n":1} becomes an object, and its n is checked. This
-// converts nothing, so it only finds faults.
+// by the first schema that finds any, as one error.
 func read(raw []byte, from origin, schemas []*schema) ([]byte, error) {
 	var whole path
 	c := checker{from: from}
-	byFirst := raw // after it was read by the first schema
-	for i, s := range schemas {
+	for _, s := range schemas {
 		if c.faults == nil {
-			raw = c.readValue(s.converted(raw, c.from), raw, s, &whole)
+			raw = c.readValue(s.converted(raw, from), raw, s, &whole)
 		}
-		if i == 0 {
-			byFirst = raw
-		}
-	}
-	if c.faults == nil && !bytes.Equal(raw, byFirst) {
-		c.from = fromType
-		c.readValue(raw, raw, schemas[0], &whole)
 	}
 	return raw, c.err()
 }
@@ -3028,8 +3018,6 @@ const maxNesting = 100
 //	s describes nothing, or allows this null    nothing; such a value may be nested without a limit
 //	val is in a schema, and too deep            nothing: each level of a value takes two in its schema, as properties and a in
 //	                                            {"properties":{"a":{}}}, so what val describes is nested too deeply
-//	a Go type made val, and s does not
-//	describe it                                 nothing: s was asked about the value as it came
 //	s does not allow the type of val            a fault
 //	val is nested too deeply                    a fault
 //	the enum of s does not have val             a fault
@@ -3043,10 +3031,9 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.takesNull():
 	case c.from == fromSchema && at.depth > 2*maxNesting:
-	case c.from == fromType && !s.describes(val):
 	case !s.allowsType(val):
 		c.addFault(s.wrongType(given), at)
-	case at.depth >= maxNesting && c.from.converts():
+	case at.depth >= maxNesting && c.from != fromSchema:
 		c.addFault(errTooDeep, at)
 	case s.enum != nil && !s.enumHas(val):
 		c.addFault(s.notInEnum(given), at)
@@ -3100,7 +3087,7 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		}
 		val = inner.converted(given, c.from)
 		// Absence is a meaning of the members that a schema names. The key of a map is data, also if its value is null.
-		isAbsent := f != nil && f.optional && isNull(val) && !inner.takesNull() && c.from.converts()
+		isAbsent := f != nil && f.optional && isNull(val) && !inner.takesNull() && c.from != fromSchema
 		isIgnored := f == nil && s.ignored != "" && name == s.ignored
 		_, isRepeated := came[name]
 		switch {
@@ -3214,9 +3201,16 @@ func (s *schema) refusesName(name string) bool {
 //	[], "[]"               an object         {}, as PHP does not distinguish them
 //	"a"                    a list of texts   ["a"]
 //
-// The first row that fits counts.
+// The first row that fits counts. If s allows several types, the Go type says which of them is needed: beside a struct, the
+// text {"n":1} becomes an object, so its n is checked.
 func (s *schema) converted(raw []byte, from origin) []byte {
-	if !from.converts() || s.jsonType == "" || s.allowsType(raw) {
+	isValid := s.allowsType(raw)
+	if isValid && s.typed != nil {
+		if val := s.typed.converted(raw, from); s.allowsType(val) {
+			return val
+		}
+	}
+	if isValid || s.jsonType == "" || from == fromSchema {
 		return raw
 	}
 	isText, inside := raw[0] == '"', raw
@@ -3302,19 +3296,6 @@ func (s *schema) unknownName() error {
 // notInEnum returns the error for a value that the enum of s does not have.
 func (s *schema) notInEnum(raw []byte) error {
 	return fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(raw))
-}
-
-// describes reports whether s must be asked about a value that a Go type has made. It need not be, because it was asked about
-// the value as it came, if it says nothing about the new one, or has the old one in its enum:
-//
-//	s                       what came    the Go type    what it made    why s is not asked
-//	{"type": "string"}      "{}"         a struct       {}              it allows no object
-//	{"enum": ["a", "5"]}    "5"          int            5               its enum has no numbers
-//	{"enum": ["a", 5]}      5            string         "5"             its enum has the 5
-func (s *schema) describes(raw []byte) bool {
-	isOfType := func(val []byte) bool { return jsonTypeOf(val) == jsonTypeOf(raw) }
-	isOrigin := func(val []byte) bool { return bytes.Equal(bytes.Trim(val, `"`), bytes.Trim(raw, `"`)) }
-	return s.allowsType(raw) && (s.enum == nil || slices.ContainsFunc(s.enum, isOfType) && !slices.ContainsFunc(s.enum, isOrigin))
 }
 
 // enumHas reports whether the enum of s has a value, which may be written in another way.
