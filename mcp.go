@@ -2692,9 +2692,6 @@ func leadsSomewhere(root []byte, pointer string) bool {
 // parseNode returns what raw, an object, says as a schema.
 func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *schema) *schema {
 	n := &schemaNode{where, level, make(map[string][]byte), &schema{allowsOthers: true}, typed}
-	if level > maxNesting {
-		return n.schema // no argument that is valid is nested as deeply
-	}
 	for name, val := range members(raw) {
 		n.keywords[string(name)] = val
 	}
@@ -3008,7 +3005,7 @@ func (c *checker) err() error {
 
 var errTooDeep, errTwice = errors.New("is nested too deeply"), errors.New("came twice")
 
-// maxNesting bounds the nesting of arguments, because each level walks over everything below
+// maxNesting bounds the nesting of arguments and schemas, because each level walks over everything below
 // it. What neither a schema nor a Go type describes may be nested more deeply.
 const maxNesting = 100
 
@@ -3016,8 +3013,6 @@ const maxNesting = 100
 // faults quote given, which the client knows. The first row that fits says what is done:
 //
 //	s describes nothing, or allows this null    nothing; such a value may be nested without a limit
-//	val is in a schema, and too deep            nothing: each level of a value takes two in its schema, as properties and a in
-//	                                            {"properties":{"a":{}}}, so what val describes is nested too deeply
 //	s does not allow the type of val            a fault
 //	val is nested too deeply                    a fault
 //	the enum of s does not have val             a fault
@@ -3030,10 +3025,9 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 	before := len(c.faults)
 	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.takesNull():
-	case c.from == fromSchema && at.depth > 2*maxNesting:
 	case !s.allowsType(val):
 		c.addFault(s.wrongType(given), at)
-	case at.depth >= maxNesting && c.from != fromSchema:
+	case at.depth >= maxNesting:
 		c.addFault(errTooDeep, at)
 	case s.enum != nil && !s.enumHas(val):
 		c.addFault(s.notInEnum(given), at)
