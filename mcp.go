@@ -3038,9 +3038,7 @@ func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
 			val = appendString(nil, string(unquoteBytes(val)))
 		}
 	case typ == "number":
-		if bound := s.beyond(val); bound != "" {
-			c.addFault(isBeyond("be", bound, given), at)
-		}
+		c.checkBounds(s, "be", val, given, at)
 		if s.jsonType == "integer" {
 			val = plainNumber(val)
 		}
@@ -3372,33 +3370,25 @@ func isWellFormed(format, s string) bool {
 	return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
 }
 
-// beyond returns "at least" or "at most" and the bound that a number, or the length of a string or a list, is beyond, or ""
-// if there is none.
-func (s *schema) beyond(num []byte) string {
-	low, high := s.bounds[0], s.bounds[1]
-	if low == nil && high == nil {
-		return ""
-	}
-	switch d := decimalOf(string(num)); {
-	case low != nil && d.isLess(low.decimal):
-		return "at least " + low.text
-	case high != nil && high.isLess(d):
-		return "at most " + high.text
-	}
-	return ""
-}
-
 // checkLength adds a fault for a string or a list that is too short or too long.
 func (c *checker) checkLength(s *schema, length int, at *path) {
 	num := strconv.AppendInt(nil, int64(length), 10)
-	if bound := s.beyond(num); bound != "" {
-		c.addFault(isBeyond("have a length of", bound, num), at)
-	}
+	c.checkBounds(s, "have a length of", num, num, at)
 }
 
-// isBeyond returns the error for what is beyond a bound. Its text is "must", verb, the bound, and what was given.
-func isBeyond(verb, bound string, given []byte) error {
-	return fmt.Errorf("must %s %s, got %s", verb, bound, excerpt(given))
+// checkBounds adds a fault for a number, or the length of a string or a list, that is beyond a bound. Its text is "must",
+// verb, the bound, and what was given.
+func (c *checker) checkBounds(s *schema, verb string, num, given []byte, at *path) {
+	low, high := s.bounds[0], s.bounds[1]
+	if low == nil && high == nil {
+		return
+	}
+	switch d := decimalOf(string(num)); {
+	case low != nil && d.isLess(low.decimal):
+		c.addFault(fmt.Errorf("must %s at least %s, got %s", verb, low.text, excerpt(given)), at)
+	case high != nil && high.isLess(d):
+		c.addFault(fmt.Errorf("must %s at most %s, got %s", verb, high.text, excerpt(given)), at)
+	}
 }
 
 // A bound is a number in a schema: its value, and how it is written.
