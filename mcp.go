@@ -3103,12 +3103,12 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 func (c *checker) addDefaults(raw []byte, s *schema, isPresent map[string]bool, at *path) []byte {
 	var defaults []byte
 	for _, f := range s.fields {
+		isRequired := !f.optional && s.isListed() // a Go type requires no member
 		switch {
-		case isPresent[f.name]:
-		case !f.optional && s.isListed(): // a Go type requires no member
+		case isRequired && !isPresent[f.name]:
 			at.name = []byte(f.name)
 			c.addFault(errors.New("is required"), at)
-		case f.schema.dflt != nil:
+		case f.schema.dflt != nil && !isPresent[f.name]:
 			defaults = appendMember(defaults, []byte(f.name), f.schema.dflt)
 		}
 	}
