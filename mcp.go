@@ -2532,7 +2532,7 @@ func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *sc
 	ids := bytes.Count(p.root, []byte(`"$id"`))
 	p.hasInnerRoot = ids > 1 || ids == 1 && member(p.root, "$id") == nil
 	c := checker{from: fromSchema, parser: p}
-	c.readValue(p.root, p.root, schemaOfSchemas, &path{})
+	c.readValue(p.root, schemaOfSchemas, &path{})
 	if err := c.err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -2944,7 +2944,7 @@ func read(raw []byte, from origin, schemas []*schema) ([]byte, error) {
 	c := checker{from: from}
 	for _, s := range schemas {
 		if c.faults == nil {
-			raw = c.readValue(s.converted(raw, from), raw, s, &whole)
+			raw = c.readValue(raw, s, &whole)
 		}
 	}
 	return raw, c.err()
@@ -3009,8 +3009,8 @@ var errTooDeep, errTwice = errors.New("is nested too deeply"), errors.New("came 
 // it. What neither a schema nor a Go type describes may be nested more deeply.
 const maxNesting = 100
 
-// readValue returns the value that is meant by given, which is valid JSON. The caller has converted given to val; the
-// faults quote given, which the client knows. The first row that fits says what is done:
+// readValue returns the value that is meant by given, which is valid JSON: val is what given is converted to, and faults
+// quote given, which the client knows. The first row that fits says what is done:
 //
 //	s describes nothing, or allows this null    nothing; such a value may be nested without a limit
 //	s does not allow the type of val            a fault
@@ -3021,8 +3021,8 @@ const maxNesting = 100
 //
 // If there is no fault, a method of the Go type is called, and again when the value is set, so that a fault that it finds
 // has a place.
-func (c *checker) readValue(val, given []byte, s *schema, at *path) []byte {
-	before := len(c.faults)
+func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
+	val, before := s.converted(given, c.from), len(c.faults)
 	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.takesNull():
 	case !s.allowsType(val):
@@ -3077,10 +3077,10 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		} else {
 			name = string(key)
 		}
-		val = inner.converted(given, c.from)
 		// Absence is a meaning of the members that a schema names. The key of a map is data, also if its value is null.
-		isAbsent := f != nil && f.optional && isNull(val) && !inner.takesNull() && c.from != fromSchema
+		isAbsent := f != nil && f.optional && c.from != fromSchema && !inner.takesNull() && isNull(inner.converted(given, c.from))
 		isIgnored := f == nil && s.ignored != "" && name == s.ignored
+		val, keep = given, !isAbsent && !isIgnored
 		_, isRepeated := came[name]
 		switch {
 		case isIgnored: // as often as it comes
@@ -3088,10 +3088,9 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 			c.addFault(s.unknownName(), at)
 		case isRepeated:
 			c.addFault(errTwice, at)
-		case !isAbsent:
-			val = c.readValue(val, given, inner, at)
+		case keep:
+			val = c.readValue(given, inner, at)
 		}
-		keep = !isAbsent && !isIgnored
 		came[name] = keep
 		return val, keep
 	})
@@ -3124,7 +3123,7 @@ func (c *checker) readElements(raw []byte, s *schema, outer *path) []byte {
 	at := &path{outer: outer, depth: outer.depth + 1}
 	raw = c.rewriteParts(raw, at, func(_, given []byte) (val []byte, keep bool) {
 		n++
-		return c.readValue(elements.converted(given, c.from), given, elements, at), true
+		return c.readValue(given, elements, at), true
 	})
 	c.checkLength(s, n, outer)
 	return raw
