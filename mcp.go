@@ -1878,16 +1878,17 @@ type schema struct {
 
 	keyword string // the keyword of which more is checked than the type; "" if there is none
 
+	hasTextMethod bool // the Go type has UnmarshalText or MarshalText
+	mayRefuse     bool // the Go type has a method that may refuse what the schema allows
+
 	*goType // nil if s is listed
 }
 
 // A goType is what a typed schema has besides.
 type goType struct {
-	typ           reflect.Type
-	hasAddress    bool   // its values have one
-	fromMethod    []byte // what the method JSONSchema of typ returns, which is listed in place of the schema
-	hasTextMethod bool   // typ has UnmarshalText or MarshalText
-	mayRefuse     bool   // typ has a method that may refuse what the schema allows
+	typ        reflect.Type
+	hasAddress bool   // its values have one
+	fromMethod []byte // what the method JSONSchema of typ returns, which is listed in place of the schema
 }
 
 // isListed reports whether s is a listed schema.
@@ -2353,7 +2354,7 @@ var boundWords = map[string][]string{
 
 // isPlainText reports whether s is a string without a form of its own, which a type with UnmarshalText has.
 func (s *schema) isPlainText() bool {
-	return s.jsonType == "string" && s.encoding == "" && (s.isListed() || !s.hasTextMethod)
+	return s.jsonType == "string" && s.encoding == "" && !s.hasTextMethod
 }
 
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
@@ -2902,7 +2903,7 @@ type rules struct {
 // that appendMembers has cut, and for a type with a method, which may refuse what a schema allows.
 func (s *schema) saysAllOf(typed *schema) bool {
 	isCut := (typed.fields != nil || typed.others != nil) && s.fields == nil && s.others == nil
-	hasMethod := !typed.isListed() && (typed.fromMethod != nil || typed.mayRefuse)
+	hasMethod := typed.mayRefuse || !typed.isListed() && typed.fromMethod != nil
 	if isCut || hasMethod {
 		return false
 	}
@@ -3003,8 +3004,6 @@ func (c *checker) err() error {
 	return errors.New(strings.Join(c.faults, "; "))
 }
 
-var errTooDeep, errTwice = errors.New("is nested too deeply"), errors.New("came twice")
-
 // maxNesting bounds the nesting of arguments and schemas, because each level walks over everything below
 // it. What neither a schema nor a Go type describes may be nested more deeply.
 const maxNesting = 100
@@ -3028,13 +3027,13 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	case !s.allowsType(val):
 		c.addFault(s.wrongType(given), at)
 	case at.depth >= maxNesting:
-		c.addFault(errTooDeep, at)
+		c.addFault(errors.New("is nested too deeply"), at)
 	case s.enum != nil && !s.enumHas(val):
 		c.addFault(s.notInEnum(given), at)
 	case typ == "string":
 		c.checkText(s, val, given, at)
 		// time.Time does not decode escapes, and neither do types that pass their text on to it: go.dev/issue/47353.
-		if (s.format != "" || !s.isListed() && s.mayRefuse) && bytes.IndexByte(val, '\\') >= 0 {
+		if (s.format != "" || s.mayRefuse) && bytes.IndexByte(val, '\\') >= 0 {
 			val = appendString(nil, string(unquoteBytes(val)))
 		}
 	case typ == "number":
@@ -3052,7 +3051,7 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	}
 	// The method is not called for a null, which a pointer takes without it. It gets a copy, because it may write to
 	// it, and val may be a default in a schema.
-	if !s.isListed() && s.mayRefuse && len(c.faults) == before && !isNull(val) {
+	if s.mayRefuse && len(c.faults) == before && !isNull(val) {
 		c.addFault(asFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(val))), at)
 	}
 	return val
@@ -3087,7 +3086,7 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		case f == nil && s.refusesName(name):
 			c.addFault(s.unknownName(), at)
 		case isRepeated:
-			c.addFault(errTwice, at)
+			c.addFault(errors.New("came twice"), at)
 		case keep:
 			val = c.readValue(given, inner, at)
 		}
