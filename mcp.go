@@ -3077,7 +3077,7 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 			name = string(key)
 		}
 		// Absence is a meaning of the members that a schema names. The key of a map is data, also if its value is null.
-		isAbsent := f != nil && f.optional && c.from != fromSchema && !inner.takesNull() && isNull(inner.converted(given, c.from))
+		isAbsent := f != nil && f.optional && c.from != fromSchema && !inner.takesNull() && inner.isNullFor(given)
 		isIgnored := f == nil && s.ignored != "" && name == s.ignored
 		val, keep = given, !isAbsent && !isIgnored
 		_, isRepeated := came[name]
@@ -3209,9 +3209,8 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 	}
 	value, err := compactJSON(inside) // raw itself if it is not a text
 	isJSON := err == nil
-	needsTexts := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
 	switch {
-	case needsTexts && (string(raw) == `""` || string(inside) == "null"):
+	case s.isNullFor(raw):
 		return []byte("null")
 	case s.isPlainText() && from == fromCall && isShortInteger(raw):
 		return join(nil, `"`, string(raw), `"`)
@@ -3219,10 +3218,20 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 		return value
 	case isJSON && s.jsonType == "object" && string(value) == "[]":
 		return []byte("{}")
-	case needsTexts && isText && !bytes.HasPrefix(inside, []byte("[")) && !bytes.HasPrefix(inside, []byte("{")): // or a mistake is in the JSON
+	case s.isListOfTexts() && isText && !bytes.HasPrefix(inside, []byte("[")) && !bytes.HasPrefix(inside, []byte("{")): // or a mistake is in the JSON
 		return join(nil, "[", string(raw), "]")
 	}
 	return raw
+}
+
+// isNullFor reports whether raw stands for null: for a list of texts, models write "" and "null" too.
+func (s *schema) isNullFor(raw []byte) bool {
+	return isNull(raw) || s.isListOfTexts() && raw[0] == '"' && (string(raw) == `""` || string(bytes.TrimSpace(unquoteBytes(raw))) == "null")
+}
+
+// isListOfTexts reports whether s describes a list of strings.
+func (s *schema) isListOfTexts() bool {
+	return s.jsonType == "array" && s.items != nil && s.items.jsonType == "string"
 }
 
 // isShortInteger reports whether raw is a whole number in plain digits. A JavaScript client may have rounded one of more
