@@ -2214,11 +2214,9 @@ func (d *deriver) fields(s *schema, where string) (fields []*field) {
 		f.optional = f.optional || dflt != nil && !isNull(dflt)
 		for _, pair := range strings.Fields(string(f.tag)) { // json:"a", or a word of a value that has blanks
 			key, _, _ := strings.Cut(pair, `:"`)
-			_, isTag := f.tag.Lookup(key)
-			for name, write := range misspelledTags {
-				if isTag && strings.EqualFold(name, key) && write != key {
-					d.misspelled = append(d.misspelled, f.where+": the tag "+key+" has no effect: write "+write)
-				}
+			write := misspelledTags[strings.ToLower(key)]
+			if _, isTag := f.tag.Lookup(key); isTag && write != "" && write != key {
+				d.misspelled = append(d.misspelled, f.where+": the tag "+key+" has no effect: write "+write)
 			}
 		}
 		fields = append(fields, f)
@@ -2333,7 +2331,7 @@ func (f *field) checkKeywords() {
 // effectiveTags are our tags, which AddTool reports beside an InputSchema.
 var effectiveTags = strings.Fields("jsonschema enum default format minimum maximum minLength maxLength minItems maxItems")
 
-// misspelledTags holds what to write for a tag, in whatever case it is, if it is not written exactly so: for one in
+// misspelledTags holds what to write for a tag, here in lower case, if it is not written exactly so: for one in
 // another spelling, of another library, or with the name of a keyword that has no tag.
 var misspelledTags = map[string]string{
 	"json": "json", "enum": "enum", "default": "default", "format": "format", "minimum": "minimum", "maximum": "maximum",
