@@ -2603,10 +2603,7 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 	p := c.parser
 	switch keyword {
 	case "type", "required":
-		names := []string{text} // if it is not a list
-		if raw[0] == '[' {
-			names = textsOf(raw)
-		}
+		names := textsOf(raw)
 		for i, name := range names {
 			if slices.Contains(names[:i], name) {
 				c.addFault(fmt.Errorf("names %q twice", name), at)
@@ -2634,9 +2631,12 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 	}
 }
 
-// textsOf returns the strings in a list.
-func textsOf(list []byte) (texts []string) {
-	for _, quoted := range members(list) {
+// textsOf returns the strings in a list, or the one that raw is. It returns nil if raw is empty.
+func textsOf(raw []byte) (texts []string) {
+	if text, isOne := unquote(raw); isOne {
+		return []string{text}
+	}
+	for _, quoted := range members(raw) {
 		text, _ := unquote(quoted)
 		texts = append(texts, text)
 	}
@@ -2694,7 +2694,11 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 	for name, val := range members(raw) {
 		n.keywords[string(name)] = val
 	}
-	n.setTypes()
+	n.schema.types = textsOf(n.keywords["type"])
+	besidesNull := slices.DeleteFunc(slices.Clone(n.schema.types), func(name string) bool { return name == "null" })
+	if len(besidesNull) == 1 {
+		n.schema.jsonType = besidesNull[0]
+	}
 	n.setLimits(p.why)
 	if p.why == forArguments { // providers do not see other schemas
 		for _, shape := range n.reported(raw) {
@@ -2704,18 +2708,6 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 	p.parseParts(n)
 	p.nodes = append(p.nodes, n)
 	return n.schema
-}
-
-// setTypes sets which JSON types are allowed.
-func (n *schemaNode) setTypes() {
-	n.schema.types = textsOf(n.keywords["type"])
-	if name, isOne := unquote(n.keywords["type"]); isOne {
-		n.schema.types = []string{name}
-	}
-	besidesNull := slices.DeleteFunc(slices.Clone(n.schema.types), func(name string) bool { return name == "null" })
-	if len(besidesNull) == 1 {
-		n.schema.jsonType = besidesNull[0]
-	}
 }
 
 // setLimits sets which values of a type are allowed.
