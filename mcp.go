@@ -2507,8 +2507,7 @@ type schemaParser struct {
 	warnings  []string      // what is to be reported
 	nodes     []*schemaNode // those that were made; the nodes inside of one come before it
 
-	root         []byte // the whole
-	hasInnerRoot bool   // an $id is, or may be, below the top, and pointers may begin there
+	root []byte // the whole
 }
 
 // A schemaNode is a node of a schema that is parsed.
@@ -2528,8 +2527,6 @@ func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *sc
 	p.where = where + ": " + name
 	p.root = compactSchema(*raw, p.where)
 	*raw = p.root
-	ids := bytes.Count(p.root, []byte(`"$id"`))
-	p.hasInnerRoot = ids > 1 || ids == 1 && member(p.root, "$id") == nil
 	c := checker{from: fromSchema, parser: p}
 	c.readValue(p.root, schemaOfSchemas, &path{})
 	if err := c.err(); err != nil {
@@ -2619,7 +2616,7 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 		isPointer := strings.HasPrefix(text, "#/")
 		switch leads := text == "#" || isPointer && leadsSomewhere(p.root, text); {
 		case leads:
-		case isPointer && !p.hasInnerRoot:
+		case isPointer && !bytes.Contains(copyMembersExcept(nil, p.root, "$id"), []byte(`"$id"`)): // or it may begin below that
 			c.addFault(errors.New("leads nowhere in this schema, got "+excerpt(raw)), at)
 		default:
 			p.warnings = append(p.warnings, p.where+": "+at.String()+" is not a pointer into this schema: some clients cannot read it, and lose every tool")
