@@ -2494,20 +2494,19 @@ func tagValue(tag reflect.StructTag, key, jsonType string) []byte {
 // ---- schemas by hand ----
 //
 // What clients see is parsed, whether it was written by hand or rendered from a type, so the same
-// functions check the arguments. This has three steps. First the schema itself is read as a value, by the schema of
-// schemas, so that the value of each keyword has its type. Then parseNode makes the tree of nodes, and reports what is
-// not enforced and what some providers refuse. When the tree is complete, the values in it, enums and defaults, are read
-// by their nodes.
+// functions check the arguments. First the schema itself is read as a value, by the schema of schemas, so that the value
+// of each keyword has its type. Then parseNode makes the tree of nodes, and reports what is not enforced and what some
+// providers refuse. When a node is complete, with all that is inside it, the values in it, an enum and a default, are
+// read by it.
 
 // A schemaParser parses one schema.
 type schemaParser struct {
 	why       purpose
-	isDerived bool          // from the Go type, and not written by hand
-	where     string        // names the tool and the schema
-	warnings  []string      // what is to be reported
-	nodes     []*schemaNode // those that were made; the nodes inside of one come before it
-
-	root []byte // the whole
+	isDerived bool     // from the Go type, and not written by hand
+	root      []byte   // the whole
+	where     string   // names the tool and the schema
+	warnings  []string // what is to be reported
+	invalid   error    // says which value in the schema cannot be right; nil if none was found
 }
 
 // A schemaNode is a node of a schema that is parsed.
@@ -2533,10 +2532,8 @@ func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *sc
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	s := p.parseNode(p.root, p.where, 1, typed)
-	for _, n := range p.nodes {
-		if err := n.readValues(); err != nil {
-			return nil, fmt.Errorf("%s%s: %w", name, strings.TrimPrefix(n.where, p.where), err)
-		}
+	if p.invalid != nil {
+		return nil, fmt.Errorf("%s%w", name, p.invalid)
 	}
 	return s, nil
 }
@@ -2703,7 +2700,9 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 		}
 	}
 	p.parseParts(n)
-	p.nodes = append(p.nodes, n)
+	if err := n.readValues(); err != nil && p.invalid == nil {
+		p.invalid = fmt.Errorf("%s: %w", strings.TrimPrefix(where, p.where), err)
+	}
 	return n.schema
 }
 
