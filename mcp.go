@@ -686,6 +686,7 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	source, byHand := "InputSchema", t.InputSchema != nil
 	if byHand {
 		d.invalid = nil // what a method JSONSchema returns is not shown
+		t.InputSchema = compactSchema(t.InputSchema, where+": InputSchema")
 	} else {
 		t.InputSchema, source = d.render(typed, ", or set InputSchema"), "In"
 	}
@@ -694,7 +695,7 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	// A derived schema is parsed too: arguments are checked by what the model sees. The bounds of the Go type count as well,
 	// and it must take each default.
 	p := schemaParser{why: forArguments, isDerived: !byHand}
-	listed, err := p.parse(&t.InputSchema, where, source, typed)
+	listed, err := p.parse(t.InputSchema, where, source, typed)
 	ofTags := d.misspelled
 	if byHand {
 		ofTags = t.unusedTags(typed)
@@ -744,18 +745,19 @@ func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (
 	isContent := slices.Contains(content, out)
 	panicUnless(!isContent || t.OutputSchema == nil, where, "OutputSchema promises structured output, but the type %v has none", out)
 	isObject := typed.jsonType == "object" || string(member(typed.fromMethod, "type")) == `"object"`
+	switch {
+	case t.OutputSchema != nil:
+		t.OutputSchema = compactSchema(t.OutputSchema, where+": OutputSchema")
 	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
-	if t.OutputSchema == nil && isObject && !isContent && out.Kind() != reflect.Pointer && d.undescribed == "" {
-		t.OutputSchema, source = d.render(typed, ""), "Out"
-		err = d.invalid
-	}
-	if t.OutputSchema == nil || err != nil {
-		return typed, nil, err
+	case !isObject || isContent || out.Kind() == reflect.Pointer || d.undescribed != "":
+		return typed, nil, nil
+	default:
+		t.OutputSchema, source, err = d.render(typed, ""), "Out", d.invalid
 	}
 	p := schemaParser{why: forResults}
-	listed, err = p.parse(&t.OutputSchema, where, source, anything)
+	listed, misfit := p.parse(t.OutputSchema, where, source, anything)
 	*warnings = append(*warnings, p.warnings...)
-	return typed, listed, err
+	return typed, listed, cmp.Or(err, misfit)
 }
 
 // ---- resources ----
@@ -1645,7 +1647,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	text := d.render(typed, ", or use ElicitSchema")
 	text = closeWith(copyMembersExcept([]byte("{"), text, "additionalProperties"), "}")
 	p := schemaParser{why: forArguments, isDerived: true}
-	listed, err := p.parse(&text, "mcp", "Elicit", typed)
+	listed, err := p.parse(text, "mcp", "Elicit", typed)
 	panicUnless(err == nil && d.invalid == nil, "mcp", "%v", cmp.Or(err, d.invalid))
 	panicUnless(len(listed.fields) == len(typed.fields), "mcp: Elicit", "the form is nested too deeply")
 	rev := requestOf(ctx).rev
@@ -1845,7 +1847,7 @@ func hasCapability(caps []byte, capability string) bool {
 func SchemaOf[T any]() json.RawMessage {
 	s, d := derive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults)
 	text := d.render(s, "")
-	_, err := (&schemaParser{why: forResults}).parse(&text, "mcp", "SchemaOf", anything)
+	_, err := (&schemaParser{why: forResults}).parse(text, "mcp", "SchemaOf", anything)
 	panicUnless(err == nil && d.invalid == nil, "mcp", "%v", cmp.Or(err, d.invalid))
 	return text
 }
@@ -2518,14 +2520,11 @@ type schemaNode struct {
 	typed    *schema           // of the Go type that takes the values, or anything
 }
 
-// parse returns what a schema says about values that a Go type takes, and writes the schema in one line. It returns an
-// error, which begins with the name of the schema, if a keyword has a value that JSON Schema does not allow, because some
-// clients and providers refuse every tool then, or if a value in the schema cannot be right. Anything else that they refuse
-// panics.
-func (p *schemaParser) parse(raw *json.RawMessage, where, name string, typed *schema) (*schema, error) {
-	p.where = where + ": " + name
-	p.root = compactSchema(*raw, p.where)
-	*raw = p.root
+// parse returns what a schema, which is in one line, says about values that a Go type takes. It returns an error, which
+// begins with the name of the schema, if a keyword has a value that JSON Schema does not allow, because some clients and
+// providers refuse every tool then, or if a value in the schema cannot be right. Anything else that they refuse panics.
+func (p *schemaParser) parse(raw json.RawMessage, where, name string, typed *schema) (*schema, error) {
+	p.root, p.where = raw, where+": "+name
 	c := checker{from: fromSchema, parser: p}
 	c.readValue(p.root, schemaOfSchemas, &path{})
 	if err := c.err(); err != nil {

@@ -1418,7 +1418,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	}
 	s, d := derive(reflect.StructOf(fields), "In", forArguments)
 	text := d.render(s, "")
-	listed, _ := (&schemaParser{why: forArguments}).parse(&text, "x", "In", anything)
+	listed, _ := (&schemaParser{why: forArguments}).parse(text, "x", "In", anything)
 	check := func(args string) error {
 		_, err := read([]byte(args), fromSchema, []*schema{listed})
 		return err
@@ -2255,10 +2255,10 @@ func TestValuesAreComparedExactly(t *testing.T) {
 // A value of 1 MB that is not in an enum costs a multiple of its text, and not an object for each of its parts.
 func TestWrongValueOfAnEnumIsCheap(t *testing.T) {
 	enum := json.RawMessage(`{"type":"object","properties":{"v":{"enum":[1,[[2]],"a"]}}}`)
-	listed, _ := (&schemaParser{why: forArguments}).parse(&enum, "x", "x", anything)
+	listed, _ := (&schemaParser{why: forArguments}).parse(enum, "x", "x", anything)
 	// Values of the enum that are lists are compared with the beginning only.
 	enum = json.RawMessage(`{"type":"object","properties":{"v":{"enum":[` + strings.Repeat(`["a",2],`, 100) + `0]}}}`)
-	many, _ := (&schemaParser{why: forArguments}).parse(&enum, "x", "x", anything)
+	many, _ := (&schemaParser{why: forArguments}).parse(enum, "x", "x", anything)
 	args := []byte(`{"v":[` + strings.Repeat(`"a",`, 100_000) + `0]}`)
 	if n := testing.AllocsPerRun(1, func() { read(args, fromCall, []*schema{many}) }); n > 2000 {
 		t.Errorf("%v allocations for an enum of 100 lists", n)
@@ -4473,7 +4473,7 @@ func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
 	node, _ := s.appendNode(nil, "", nil)
 	text := json.RawMessage(closeWith(node))
-	listed, _ := (&schemaParser{why: forArguments}).parse(&text, "x", "x", anything)
+	listed, _ := (&schemaParser{why: forArguments}).parse(text, "x", "x", anything)
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
 	err := (&rules{[]*schema{listed, s}, s}).unmarshal(args, got.Interface(), fromCall)
