@@ -2366,21 +2366,28 @@ const maxSchema, maxLevels = 32 << 10, 10
 //
 // Every node has one type, and there are no references, because many hosts and providers refuse
 // anything else. A type is therefore written out at each place where it is used. An object is cut,
-// which means that it is free-form, if it would contain itself, exceed maxLevels or begin after
-// maxSchema bytes.
+// which means that it is free-form, if it would contain itself, have a part that does not fit into
+// maxLevels, or begin after maxSchema bytes.
 func (d *deriver) render(s *schema, instead string) json.RawMessage {
 	if d.undescribed != "" {
 		panic(d.undescribed + instead)
 	}
-	b, _ := s.appendNode(nil, "", nil)
-	return closeWith(b)
+	return closeWith(s.appendNode(nil, "", nil))
+}
+
+// fitsInto reports whether s can be listed in so many levels. An object needs one, because it can be cut.
+func (s *schema) fitsInto(levels int) bool {
+	if s.jsonType == "array" && s.fromMethod == nil {
+		return s.items.fitsInto(levels - 1)
+	}
+	return levels > 0
 }
 
 // appendNode appends s, as it is listed inside nodes of the types in around, with what the tag of a field says about it,
-// and a comma. It reports whether it fits into maxLevels: an object does, because it is cut, and a list may not.
-func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Type) (_ []byte, fits bool) {
+// and a comma.
+func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Type) []byte {
 	if s.fromMethod != nil {
-		return s.appendFromMethod(b, tag), true
+		return s.appendFromMethod(b, tag)
 	}
 	b = stringMember(append(b, '{'), "type", s.jsonType)
 	doc := tag.Get("jsonschema")
@@ -2415,43 +2422,33 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		b = rawMember(b, word, bound)
 	}
 	b = optionalMember(b, "format", cmp.Or(s.format, tag.Get("format")))
-	// An object is cut if it is inside of itself or comes late, and on the last level, because its members would be below.
-	level := len(around) + 1
-	isInsideItself := slices.Contains(around, s.typ)
-	around = append(around, s.typ)
-	fits = level <= maxLevels // a list does if its elements do
 	switch s.jsonType {
 	case "array":
 		var ofElements reflect.StructTag
 		if hasEnum { // on a list, it is about the elements
 			ofElements = reflect.StructTag("enum:" + strconv.Quote(enum))
 		}
-		b, fits = s.items.appendNode(join(b, `"items":`), ofElements, around)
+		b = s.items.appendNode(join(b, `"items":`), ofElements, append(around, s.typ))
 	case "object":
-		whole, membersFit := b, false
-		if !isInsideItself && level < maxLevels && len(b) <= maxSchema {
-			whole, membersFit = s.appendMembers(b, around)
-		}
-		if membersFit {
-			b = whole
-		} else { // what appendMembers has written behind b is dropped
+		below := maxLevels - len(around) - 1 // levels, for the parts; an object on the last level is cut, also if it has none
+		isDeep := func(f *field) bool { return !f.schema.fitsInto(below) }
+		hasDeepPart := !cmp.Or(s.others, anything).fitsInto(below) || slices.ContainsFunc(s.fields, isDeep)
+		if isInsideItself := slices.Contains(around, s.typ); isInsideItself || hasDeepPart || len(b) > maxSchema {
 			b = join(b, `"properties":{}`)
+		} else {
+			b = s.appendMembers(b, append(around, s.typ))
 		}
 	}
-	return closeWith(b, "},"), fits
+	return closeWith(b, "},")
 }
 
-// appendMembers appends what an object, the last of the types in around, says about its members. It reports whether all of
-// them fit.
-func (s *schema) appendMembers(b []byte, around []reflect.Type) (_ []byte, fit bool) {
+// appendMembers appends what an object, the last of the types in around, says about its members.
+func (s *schema) appendMembers(b []byte, around []reflect.Type) []byte {
 	b = join(b, `"properties":{`)
-	fit = true
 	var required []string
 	s.checkTags()
 	for _, f := range s.fields {
-		fits := false
-		b, fits = f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around)
-		fit = fit && fits
+		b = f.schema.appendNode(append(appendString(b, f.name), ':'), f.tag, around)
 		if !f.optional {
 			required = append(required, f.name)
 		}
@@ -2463,7 +2460,7 @@ func (s *schema) appendMembers(b []byte, around []reflect.Type) (_ []byte, fit b
 	} else if s.isStruct() {
 		b = join(b, `"additionalProperties":false`)
 	}
-	return b, fit
+	return b
 }
 
 // appendFromMethod is appendNode for a type with a method JSONSchema. Tags take precedence over what it says.

@@ -1392,6 +1392,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 			levels(6, `{"type":"object","properties":{`+number+`,"l":{"type":"array","maxItems":1,"items":{"type":"array","items":{"type":"integer"}}}},"additionalProperties":false}`)},
 		{ofType[nest[nest[nest[four[lists]]]]](t, trial{inside(7, `{"l":[[1],["2"]]}`), inside(7, `{"l":[[1],[2]]}`)}, trial{inside(7, `{"x":1,"n":null}`), inside(7, "{}")}), levels(7, free)},
 		{ofType[four[four[lists]]](t), levels(8, free)},
+		{ofType[nest[four[four[[]describedOnly]]]](t), levels(8, free)},
 		{ofType[nest[nest[nest[four[map[string][]leaf]]]]](t, trial{inside(7, `{"k":[{"n":1}]}`), inside(7, `{"k":[{"n":1}]}`)}, trial{inside(7, `{"k":[{}]}`), inside(7, `{"k":[{"n":0}]}`)},
 			trial{inside(7, `{"k":[5]}`), at(7) + "k[0] must be an object, got 5"}),
 			levels(7, `{"type":"object","properties":{},"additionalProperties":{"type":"array","items":`+free+`}}`)},
@@ -4471,8 +4472,7 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 // unexported names because AddTool takes no type that was made at run time.
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
-	node, _ := s.appendNode(nil, "", nil)
-	text := json.RawMessage(closeWith(node))
+	text := json.RawMessage(closeWith(s.appendNode(nil, "", nil)))
 	listed, _ := (&schemaParser{why: forArguments}).parse(text, "x", "x", anything)
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
