@@ -1997,8 +1997,7 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 //
 //	t                                its JSON                     clients are shown
 //	is a time.Time                   a string                     a string
-//	has the JSON method              of any type                  what JSONSchema returns, or nothing
-//	is a json.Number                 of any type                  nothing
+//	has the JSON method              of any type                  what JSONSchema returns, or nothing, as of a json.Number
 //	has a method that is skipped     by its text method or kind   its JSON
 //	has the opposite JSON method     by its text method or kind   nothing: it has a form of its own in one direction
 //	is any other type                by its text method or kind   what JSONSchema returns, or its JSON
@@ -2019,46 +2018,44 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 	d.known[use{t, hasAddress}] = s // before its parts are described, which may contain it
 	marshaler, textMarshaler := reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()
 	unmarshaler, textUnmarshaler := reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
+	ofJSON, ofText, opposite, wanted := unmarshaler, textUnmarshaler, marshaler, "UnmarshalJSON"
+	if d.why != forArguments {
+		ofJSON, ofText, opposite, wanted = marshaler, textMarshaler, unmarshaler, "MarshalJSON"
+	}
 	pointer := reflect.PointerTo(t)
 	has := func(method reflect.Type) bool {
 		return t.Implements(method) || hasAddress && pointer.Implements(method)
 	}
-	hasJSON, hasText, opposite, method := has(unmarshaler), has(textUnmarshaler), marshaler, "UnmarshalJSON"
-	if d.why != forArguments {
-		hasJSON, hasText, opposite, method = has(marshaler), has(textMarshaler), unmarshaler, "MarshalJSON"
+	isSkipped := func(method reflect.Type) bool { return pointer.Implements(method) && !has(method) }
+	cannotShow := func() {
+		d.cannotDescribe(where, t, "it has a JSON form of its own: give it "+wanted+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
-	// Never for arguments, which all have addresses.
-	isSkipped := pointer.Implements(marshaler) && !has(marshaler) || pointer.Implements(textMarshaler) && !has(textMarshaler)
-	isShown := true
+	hasText := has(ofText)
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		s.setType("string")
 		s.format, s.hasTextMethod = "date-time", true
-	case hasJSON:
-		s.fromMethod = d.ownSchema(t, where, hasJSON)
-		isShown = s.fromMethod != nil
-		s.mayRefuse = isShown // otherwise it is usually a json.RawMessage, which takes everything, and would copy a long value
-	case t == reflect.TypeFor[json.Number]():
-		isShown = false
-	case isSkipped:
+	case has(ofJSON) || t == reflect.TypeFor[json.Number]():
+		if s.fromMethod = d.ownSchema(t, where, true); s.fromMethod == nil {
+			cannotShow()
+		}
+		s.mayRefuse = s.fromMethod != nil // otherwise it is usually a json.RawMessage, which takes everything, and would copy a long value
+	case isSkipped(ofJSON) || isSkipped(ofText):
 		d.describeForm(s, where, hasText)
 	case pointer.Implements(opposite):
-		isShown = false
-		d.silently().describeForm(s, where, hasText)
+		cannotShow() // which counts, and not what is inside
+		d.describeForm(s, where, hasText)
 	default:
-		s.fromMethod = d.ownSchema(t, where, hasJSON)
+		s.fromMethod = d.ownSchema(t, where, false)
 		inner := d
-		if s.fromMethod != nil { // what is inside is not shown
-			inner = d.silently()
+		if s.fromMethod != nil { // what is inside is not shown, so it need not be described; elsewhere it may be shown
+			inner = &deriver{why: d.why, known: maps.Clone(d.known)}
 		}
 		inner.describeForm(s, where, hasText)
 		if own := string(member(s.fromMethod, "type")); own != "" && !hasText && !d.mayBe(s, own) {
 			d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
-				"give it %s", t, own, s.jsonType, method))
+				"give it %s", t, own, s.jsonType, wanted))
 		}
-	}
-	if !isShown {
-		d.cannotDescribe(where, t, "it has a JSON form of its own: give it "+method+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
 	return s
 }
@@ -2070,14 +2067,6 @@ func (d *deriver) mayBe(s *schema, shown string) bool {
 	return s.jsonType == "" || strings.Contains(shown, strconv.Quote(s.jsonType)) ||
 		isNumber && (strings.Contains(shown, `"integer"`) || strings.Contains(shown, `"number"`)) ||
 		d.why == forArguments && (strings.Contains(shown, `"string"`) || s.encoding != "" && strings.Contains(shown, `"array"`))
-}
-
-// silently returns a deriver for a type whose inside is not shown, so that nothing in it needs to be described. It knows
-// what d knows, and d does not learn from it: a type in it may be shown elsewhere.
-func (d *deriver) silently() *deriver {
-	known := make(map[use]*schema)
-	maps.Copy(known, d.known)
-	return &deriver{why: d.why, known: known}
 }
 
 // setType makes typ the only JSON type that s allows.
