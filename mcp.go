@@ -2133,7 +2133,7 @@ func (d *deriver) describeForm(s *schema, where string, hasText bool) {
 type describer interface{ JSONSchema() json.RawMessage }
 
 // ownSchema returns what the method JSONSchema of t returns for a zero value, or nil if there is none. It panics if the
-// schema is invalid. If hasJSON is true, t has the JSON method, its own or a promoted one, and a promoted JSONSchema
+// schema is invalid or the method panics. If hasJSON is true, t has the JSON method, its own or a promoted one, and a promoted JSONSchema
 // counts with it: of type T struct{ netip.Prefix } both would be those of Prefix. Otherwise JSONSchema does not count if
 // an embedded field has it, because package reflect does not tell a promoted method from one of t.
 func (d *deriver) ownSchema(t reflect.Type, where string, hasJSON bool) json.RawMessage {
@@ -2141,7 +2141,15 @@ func (d *deriver) ownSchema(t reflect.Type, where string, hasJSON bool) json.Raw
 	if !ok || d.why == forNulls || !hasJSON && embedsDescriber(t) {
 		return nil
 	}
-	where = fmt.Sprintf("%s: the method JSONSchema of %v", where, t)
+	const theMethod = "the method JSONSchema of"
+	where = fmt.Sprintf("%s: %s %v", where, theMethod, t)
+	defer func() {
+		if r := recover(); r != nil && strings.Contains(fmt.Sprint(r), theMethod) {
+			panic(r) // it names t already, or another type, of which this method calls SchemaOf
+		} else if r != nil {
+			panic(fmt.Sprintf("%s panicked: %v", where, r))
+		}
+	}()
 	panicUnless(runtime.Callers(maxFrames, make([]uintptr, 1)) == 0, where, "it comes back to itself")
 	own := v.JSONSchema()
 	if own == nil {

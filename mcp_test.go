@@ -5626,6 +5626,7 @@ type (
 	there       struct{ N int }    // there and back show each other
 	back        struct{ N int }
 	textual     struct{ s string } // shown as a text, and is one by its methods
+	asksOther   struct{ N int }    // shows a type by SchemaOf whose method panics
 )
 
 func (vector) JSONSchema() json.RawMessage {
@@ -5647,6 +5648,7 @@ func (roundAndOn) JSONSchema() json.RawMessage  { return SchemaOf[roundAndOn]() 
 func (there) JSONSchema() json.RawMessage       { return SchemaOf[[]back]() }
 func (back) JSONSchema() json.RawMessage        { return SchemaOf[struct{ T *there }]() }
 func (textual) JSONSchema() json.RawMessage     { return json.RawMessage(`{"type":"string"}`) }
+func (asksOther) JSONSchema() json.RawMessage   { return SchemaOf[panics]() }
 func (t *textual) UnmarshalText(b []byte) error { t.s = string(b); return nil }
 func (t textual) MarshalText() ([]byte, error)  { return []byte(t.s), nil }
 
@@ -5698,6 +5700,8 @@ func TestMethodsThatCannotBeRight(t *testing.T) {
 		{`the method JSONSchema of mcp.wrongList returns the type ["array","boolean"], but its JSON is of type object: give it UnmarshalJSON`, onServer(toolOf[struct{ L []wrongList }])},
 		{`the method JSONSchema of mcp.wrongList returns`, func() { SchemaOf[wrongList]() }},
 		{`the method JSONSchema of mcp.falseChoice returns the type "boolean", but its JSON is of type array`, func() { Elicit[struct{ F falseChoice }](t.Context(), "?") }},
+		{`mcp: tool "x": In.P[]: the method JSONSchema of mcp.panics panicked: called`, onServer(toolOf[struct{ P []panics }])},
+		{"mcp: SchemaOf: the method JSONSchema of mcp.panics panicked: called", onServer(out(asksOther{}, nil))},
 		{"mcp.roundAndOn: it comes back to itself", onServer(toolOf[struct{ R roundAndOn }])},
 		{"mcp.roundAndOn: it comes back to itself", func() { SchemaOf[[]roundAndOn]() }},
 		{": it comes back to itself", onServer(toolOf[struct{ T there }])},
