@@ -2549,7 +2549,6 @@ var (
 	aBoolean        = &schema{types: []string{"boolean"}}
 	aListOfNames    = &schema{types: []string{"array"}, jsonType: "array", items: aText, keyword: "required"}
 	zero, one       = boundOf("0"), boundOf("1")
-	aboveZero       = boundOf("1e-999")
 
 	valuesOfKeywords = [...]struct {
 		value *schema
@@ -2561,7 +2560,7 @@ var (
 		{aText, "$schema $id $anchor $dynamicAnchor $dynamicRef $comment title description format contentEncoding contentMediaType"},
 		{aBoolean, "deprecated readOnly writeOnly uniqueItems"},
 		{&schema{types: []string{"number"}}, "minimum maximum exclusiveMinimum exclusiveMaximum"},
-		{&schema{types: []string{"number"}, bounds: [2]*bound{aboveZero}}, "multipleOf"},
+		{&schema{types: []string{"number"}, keyword: "multipleOf"}, "multipleOf"},
 		{&schema{types: []string{"integer"}, bounds: [2]*bound{zero}}, "minLength maxLength minItems maxItems"},
 		{&schema{types: []string{"integer"}, bounds: [2]*bound{zero}}, "minContains maxContains minProperties maxProperties"},
 		{aListOfNames, "required"},
@@ -2610,6 +2609,10 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 			c.addFault(errors.New("leads nowhere in this schema, got "+excerpt(raw)), at)
 		default:
 			p.warnings = append(p.warnings, p.where+": "+at.String()+" is not a pointer into this schema: some clients cannot read it, and lose every tool")
+		}
+	case "multipleOf":
+		if !zero.isLess(decimalOf(string(raw))) {
+			c.addFault(errors.New("must be above 0, got "+excerpt(raw)), at)
 		}
 	case "pattern":
 		if isForeignPattern(text) {

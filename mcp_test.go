@@ -4964,7 +4964,7 @@ func TestKeywordsHaveTheirTypes(t *testing.T) {
 	for keyword, want := range map[string]string{
 		`"exclusiveMinimum":true`:         "exclusiveMinimum must be a number, got true",
 		`"exclusiveMaximum":"5"`:          `exclusiveMaximum must be a number, got "5"`,
-		`"multipleOf":0`:                  "multipleOf must be at least 1e-999, got 0",
+		`"multipleOf":0`:                  "multipleOf must be above 0, got 0",
 		`"description":5`:                 "description must be a string, got 5",
 		`"title":null`:                    "title must be a string, got null",
 		`"$comment":["x"]`:                `$comment must be a string, got ["x"]`,
