@@ -2030,29 +2030,29 @@ func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema 
 	cannotShow := func() {
 		d.cannotDescribe(where, t, "it has a JSON form of its own: give it "+wanted+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
-	hasText := has(ofText)
+	s.hasTextMethod = has(ofText)
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		s.setType("string")
-		s.format, s.hasTextMethod = "date-time", true
+		s.format = "date-time"
 	case has(ofJSON) || t == reflect.TypeFor[json.Number]():
 		if s.fromMethod = d.ownSchema(t, where, true); s.fromMethod == nil {
 			cannotShow()
 		}
 		s.mayRefuse = s.fromMethod != nil // otherwise it is usually a json.RawMessage, which takes everything, and would copy a long value
 	case isSkipped(ofJSON) || isSkipped(ofText):
-		d.describeForm(s, where, hasText)
+		d.describeForm(s, where)
 	case pointer.Implements(opposite):
 		cannotShow() // which counts, and not what is inside
-		d.describeForm(s, where, hasText)
+		d.describeForm(s, where)
 	default:
 		s.fromMethod = d.ownSchema(t, where, false)
 		inner := d
 		if s.fromMethod != nil { // what is inside is not shown, so it need not be described; elsewhere it may be shown
 			inner = &deriver{why: d.why, known: maps.Clone(d.known)}
 		}
-		inner.describeForm(s, where, hasText)
-		if own := string(member(s.fromMethod, "type")); own != "" && !hasText && !d.mayBe(s, own) {
+		inner.describeForm(s, where)
+		if own := string(member(s.fromMethod, "type")); own != "" && !s.hasTextMethod && !d.mayBe(s, own) {
 			d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
 				"give it %s", t, own, s.jsonType, wanted))
 		}
@@ -2076,12 +2076,12 @@ func (s *schema) setType(typ string) { s.types, s.jsonType = []string{typ}, typ 
 func (s *schema) setBounds(low, high string) { s.bounds = [2]*bound{boundOf(low), boundOf(high)} }
 
 // describeForm describes what encoding/json does with a type by its text method or, if it has none, its kind.
-func (d *deriver) describeForm(s *schema, where string, hasText bool) {
+func (d *deriver) describeForm(s *schema, where string) {
 	t := s.typ
 	switch k := t.Kind(); {
-	case hasText:
+	case s.hasTextMethod:
 		s.setType("string")
-		s.hasTextMethod, s.mayRefuse = true, true
+		s.mayRefuse = true
 	case k == reflect.String:
 		s.setType("string")
 	case k == reflect.Bool:
