@@ -2318,13 +2318,11 @@ func (f *field) checkKeywords() {
 	takesEnum := s.isPlainText() || s.jsonType == "array" && s.items.fromMethod == nil
 	panicUnless(!hasEnum || takesEnum && !strings.Contains(enum, ", "), f.where,
 		"enum must be on a plain string or a list of them, without a blank after a comma")
-	misplaced := ""
 	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
 		if _, hasBound := f.tag.Lookup(word); hasBound && !slices.Contains(boundWords[s.jsonType], word) {
-			misplaced = word
+			panic(f.where + ": " + word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
 		}
 	}
-	panicUnless(misplaced == "", f.where, "%s has no effect here: minimum is for numbers, minLength for strings, minItems for lists", misplaced)
 }
 
 // effectiveTags are our tags, which AddTool reports beside an InputSchema.
