@@ -988,7 +988,7 @@ func childServer() (code int) {
 	if os.Getenv("MCP_TEST_CLEANUP") != "" {
 		os.NewFile(4, "begun").Close()
 		io.Copy(io.Discard, os.NewFile(3, "end")) // until the parent closes it
-		for strings.Contains(leftovers(), "(*lineWriter).writeAll") {
+		for strings.Contains(leftovers(), "(*lineWriter).flush") {
 			runtime.Gosched() // a write that was left behind has still to fail
 		}
 	}

@@ -30,7 +30,7 @@ package mcp
 //	readLines              reads; runs a handler if no other runs        wg, except during a Read
 //	startRequest's func    runs any other handler                        wg
 //	both, before they end  write what is queued                          out.finish
-//	lineWriter.writeAll    writes for a goroutine that must not block    out.finish
+//	lineWriter.flush       writes for a goroutine that must not block    out.finish
 //	runUntilTask's timer   makes a task of a call                        the call, and so wg
 //	waitForEnd's func      waits for wg                                  idle
 //	endWork's func         cancels the handlers                          ended
@@ -2639,7 +2639,7 @@ func (l *lineReader) add(more readResult) {
 //
 //	takeBuffer   spare becomes the line, which its caller builds
 //	enqueue      the line becomes buf if that is empty; otherwise it is copied, and becomes spare
-//	writeAll     buf is written, and becomes spare
+//	flush        buf is written, and becomes spare
 type lineWriter struct {
 	w       io.Writer
 	onError func(error) // is called with an error of w
@@ -2649,7 +2649,7 @@ type lineWriter struct {
 	spare   []byte     // an empty buffer for the next line; nil if there is none
 	added   int64      // bytes that were ever queued
 	written int64      // of these, bytes that were written, or lost to an error
-	writing bool       // a goroutine is the writer
+	writing bool       // a Write is in progress
 	held    bool       // nothing is written for now
 	stopped bool       // nothing is written any more
 
@@ -2689,15 +2689,8 @@ func (w *lineWriter) enqueue(line []byte) (end int64) {
 
 // start is flush on a new goroutine, so it does not block.
 func (w *lineWriter) start() {
-	if w.acquire() {
-		go w.writeAll()
-	}
-}
-
-// flush writes what is queued, unless another goroutine is writing.
-func (w *lineWriter) flush() {
-	if w.acquire() {
-		w.writeAll()
+	if w.needsWriter() {
+		go w.flush()
 	}
 }
 
@@ -2710,23 +2703,13 @@ func (w *lineWriter) needsWriter() bool {
 
 func (w *lineWriter) needsWriterLocked() bool { return !w.writing && !w.held && len(w.buf) > 0 }
 
-// acquire reports whether the caller is the writer now. If so, it must call
-// writeAll.
-func (w *lineWriter) acquire() bool {
+// flush writes until the queue is empty or held, unless another goroutine is writing. After an error nothing is
+// written any more.
+func (w *lineWriter) flush() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	mine := w.needsWriterLocked()
-	w.writing = w.writing || mine
-	return mine
-}
-
-// writeAll writes until the queue is empty or held. Then the caller is the writer no more. After an
-// error nothing is written any more.
-func (w *lineWriter) writeAll() {
-	w.mu.Lock()
-	for len(w.buf) > 0 && !w.held {
+	for w.needsWriterLocked() {
 		b := w.buf
-		w.buf = nil
+		w.buf, w.writing = nil, true
 		w.mu.Unlock()
 		n, err := w.w.Write(b)
 		if err == nil && n < len(b) {
@@ -2737,6 +2720,7 @@ func (w *lineWriter) writeAll() {
 			w.onError(err)
 		}
 		w.mu.Lock()
+		w.writing = false
 		w.written += int64(len(b))
 		if err != nil { // then w may still use b
 			w.stopped, w.buf = true, nil
@@ -2745,7 +2729,6 @@ func (w *lineWriter) writeAll() {
 		}
 		w.wakeLocked()
 	}
-	w.writing = false // before the goroutines that it has woken look, which need the lock
 	w.mu.Unlock()
 }
 
