@@ -31,7 +31,7 @@ package mcp
 //	startRequest's func    runs any other handler                        wg
 //	both, before they end  write what is queued                          out.finish
 //	lineWriter.flush       writes for a goroutine that must not block    out.finish
-//	runUntilTask's timer   makes a task of a call                        the call, and so wg
+//	runUntilTask's timer   makes a task of a call                        nothing; it ends when the call is answered
 //	waitForEnd's func      waits for wg                                  idle
 //	endWork's func         cancels the handlers                          ended
 //	printReports           writes to ErrorLog                            printed
@@ -2247,7 +2247,6 @@ type task struct {
 	questions        map[string]*taskQuestion // those that have no answer, by key
 	asked            int                      // the number of all questions
 	outcome          []byte                   // the member result or error of the response to the call, and a comma
-	isDroppable      bool                     // it is in taskList.droppable
 	call             *request                 // nil when the task has ended: it may be kept for long, and needs no arguments
 }
 
@@ -2264,41 +2263,36 @@ type taskQuestion struct {
 // A taskList holds the tasks of a session that run, whose number has no bound, and those that have ended. One that has
 // ended is dropped only after the client has read or cancelled it, so no result is lost unread.
 type taskList struct {
-	byID      map[string]*task
-	ended     int     // how many have ended
-	size      int     // the bytes of their outcomes
-	droppable []*task // those that may be dropped, in the order in which they may
+	byID       map[string]*task
+	unread     int     // how many have ended and are not in read
+	unreadSize int     // the bytes of their outcomes
+	read       []*task // those that the client has read or cancelled, in this order
+	readSize   int     // the bytes of their outcomes
 }
 
-// Another ended task is kept while there are fewer than maxTasks, with fewer than maxTaskBytes. Tasks that run end in any
-// case, so there may be more. Those that the client has read are dropped first; while too many are unread, no call becomes
-// a task.
+// While maxTasks results, or maxTaskBytes of them, are unread, no call becomes a task. Tasks that run end in any case, so there may
+// be more. Of the results that were read, fewer are kept.
 const maxTasks, maxTaskBytes = 100, 16 << 20
 
-// makeRoom drops tasks until there is room for another one, and reports whether there is.
-func (l *taskList) makeRoom() bool {
-	for l.ended >= maxTasks || l.size >= maxTaskBytes {
-		if len(l.droppable) == 0 {
-			return false
-		}
-		t := l.droppable[0]
-		l.droppable = slices.Delete(l.droppable, 0, 1)
-		delete(l.byID, t.id)
-		l.ended--
-		l.size -= len(t.outcome)
-	}
-	return true
-}
+// hasRoom reports whether the outcome of another task may be kept.
+func (l *taskList) hasRoom() bool { return l.unread < maxTasks && l.unreadSize < maxTaskBytes }
 
 // allowDrop lets t be dropped, if it has ended: the client has read it, or does not want it. The client may read a result
-// twice, so t is dropped only when there is no room the next time, also if it alone has more than maxTaskBytes.
+// twice, so t stays at least until another one may be dropped, also if it alone has more than maxTaskBytes.
 func (l *taskList) allowDrop(t *task) {
-	if t.call != nil || t.isDroppable {
+	if t.isRunning() || slices.Contains(l.read, t) {
 		return
 	}
-	t.isDroppable = true
-	l.makeRoom() // before t is in the list, so it does not drop t
-	l.droppable = append(l.droppable, t)
+	l.unread--
+	l.unreadSize -= len(t.outcome)
+	l.read = append(l.read, t)
+	l.readSize += len(t.outcome)
+	for len(l.read) > 1 && (len(l.read) >= maxTasks || l.readSize >= maxTaskBytes) {
+		oldest := l.read[0]
+		l.read = slices.Delete(l.read, 0, 1)
+		l.readSize -= len(oldest.outcome)
+		delete(l.byID, oldest.id)
+	}
 }
 
 // runUntilTask runs the handler of r, and makes a task of r if that takes longer than Tool.TaskAfter. It is a responder
@@ -2307,37 +2301,34 @@ func runUntilTask(ctx context.Context, r *request) (line []byte, err error) {
 	r.session.mu.Lock()
 	r.task = &task{call: r, questions: make(map[string]*taskQuestion)}
 	r.session.mu.Unlock()
-	made := make(chan struct{})
-	timer := time.AfterFunc(r.item.taskAfter, func() { r.session.makeTask(r); close(made) })
-	defer func() { // also after a panic
-		if isStopped := timer.Stop(); !isStopped {
-			<-made
-		}
-	}()
+	timer := time.AfterFunc(r.item.taskAfter, func() { r.session.makeTask(r) })
+	defer timer.Stop() // also after a panic
 	return r.run(ctx, r)
 }
 
-// makeTask answers r with a task, unless there is no room for its outcome. It does nothing if r has been cancelled, if
-// a question waits to be sent in its result, or if the session has ended, because the client could not ask for the
-// state any more. Once r is a task, it is not in session.requests: no notification belongs to it, and a cancel of its id has
-// no effect. What r reports by Progress meanwhile is dropped. If the handler returns meanwhile, runUntilTask waits for
-// makeTask, so the response to r is written once.
+// makeTask answers r with a task. It does nothing if there is no room for another outcome, or if the session has ended,
+// because the client could not ask for the state any more. Otherwise r reports no more progress, and becomes a task unless
+// it is answered or cancelled meanwhile, a question waits to be sent in its result, or the session ends. Once r is a task,
+// it is not in session.requests: no notification belongs to it, and a cancel of its id has no effect.
 //
 // The id has 128 bits of the runtime's ChaCha8, which the system seeds. A task is looked up in its own session, so a
 // client that guesses an id finds one of its own tasks.
 func (c *session) makeTask(r *request) {
+	c.mu.Lock()
+	hasRoom := c.tasks.hasRoom()
+	c.mu.Unlock()
+	if !hasRoom || c.open.Err() != nil {
+		return
+	}
 	c.waitAfterProgress(r) // the task is a response
 	c.mu.Lock()
-	hasRoom := c.tasks.makeRoom()
-	if hasRoom && c.requests[r.key] == r && len(r.rounds.questions) == 0 && c.open.Err() == nil {
+	if c.requests[r.key] == r && len(r.rounds.questions) == 0 && c.open.Err() == nil {
 		delete(c.requests, r.key)
 		t, now := r.task, time.Now()
 		t.id, t.status, t.created, t.updated = fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), "working", now, now
 		c.tasks.byID[t.id] = t
 		b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"task",`)
 		c.sendResponseLocked(r.endResponse(t.appendState(b), nil), r)
-	} else {
-		r.progressEnded = false // r goes on as it was
 	}
 	c.mu.Unlock()
 	c.out.start()
@@ -2409,8 +2400,8 @@ func (c *session) endTaskLocked(t *task, line []byte) {
 		t.status = "completed"
 	}
 	t.call, t.questions, t.updated = nil, nil, time.Now()
-	c.tasks.ended++
-	c.tasks.size += len(t.outcome)
+	c.tasks.unread++
+	c.tasks.unreadSize += len(t.outcome)
 }
 
 // serveTask serves tasks/get, tasks/update and tasks/cancel. Answers with other keys than those of the questions are
