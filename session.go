@@ -1797,21 +1797,20 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	return r.endResponse(copyMembersExcept(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
-// outcome returns the response to r after its handler has returned line or err. A handler that has asked questions
-// must return ErrInputRequired, and not beside an *Error. The first row that fits applies:
+// outcome returns the response to r after its handler has returned line or err. The first row that fits decides:
 //
 //	it has asked, and returned ErrInputRequired but no *Error  the questions; also if r has ended, for the client may read on
-//	it has asked, and r has not ended                          err, with a hint for the author joined, as the last rows say
+//	it has asked, and r has not ended                          err, with a hint for the author joined, as the last three rows say
 //	it has returned a line                                     the line
 //	it has returned ctx.Err()                                  a failure with the text of the cause, which says more
+//	it has read a resource, and returned fs.ErrNotExist        an error response that says so
 //	it has returned an *Error, or joined it with others        the *Error, as an error response
 //	it has returned any other error                            a failure with the text of the error
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	asked := r.rounds
 	r.session.mu.Unlock()
-	hasAsked := len(asked.questions) > 0
-	switch {
+	switch hasAsked := len(asked.questions) > 0; {
 	case hasAsked && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error)):
 		return r.inputRequired(asked)
 	case hasAsked && r.ctx.Err() == nil:
@@ -1823,14 +1822,14 @@ func (r *request) outcome(line []byte, err error) []byte {
 		return line
 	case err == r.ctx.Err(): // neither is nil: a responder returns a line or an error
 		// Only the text, because an *Error that ended ctx is not meant for the host.
-		err = errors.New(context.Cause(r.ctx).Error())
+		return r.failure(context.Cause(r.ctx).Error())
 	}
-	if r.service.kind == resources && errors.Is(err, fs.ErrNotExist) {
-		err = r.unknownItem()
-	}
-	// Older revisions have no code for a capability that the client lacks, so that is a failure like any other.
 	var fault *Error
-	if errors.As(err, &fault) && (fault.Code != codeCapability || r.rev.modern()) {
+	switch {
+	case r.service.kind == resources && errors.Is(err, fs.ErrNotExist):
+		return r.errorResponse(r.unknownItem())
+	// Older revisions have no code for a capability that the client lacks, so that is a failure like any other.
+	case errors.As(err, &fault) && (fault.Code != codeCapability || r.rev.modern()):
 		return r.errorResponse(fault)
 	}
 	return r.failure(err.Error())
@@ -2052,7 +2051,7 @@ func (r *request) answerTo(method, params string) (answer json.RawMessage, waitF
 		return bytes.Clone(answer), nil, nil
 	case c.open.Err() != nil:
 		return nil, nil, context.Cause(c.open)
-	case r.task != nil && r.ctx.Err() != nil: // tasks/cancel came meanwhile
+	case r.ctx.Err() != nil: // r was cancelled meanwhile
 		return nil, nil, context.Cause(r.ctx)
 	case r.task.isRunning():
 		return nil, r.task.addQuestionLocked(method, params), nil
