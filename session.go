@@ -173,7 +173,8 @@ type request struct {
 	rounds        rounds        // guarded once the handler runs, and set before
 	progress      float64       // the last value that was reported
 	sentProgress  bool          // progress was reported
-	task          *task         // what the call may become, or nil; set before the handler runs
+	progressText  string        // the last message, for the task that the call may become
+	task          *task         // what the call has become, or nil
 	progressEnded bool          // no more progress is reported, because the response follows
 }
 
@@ -2237,10 +2238,10 @@ func (r *request) declaresTasks() bool {
 	return r.rev.modern() && bytes.HasPrefix(member(member(r.caps, "extensions"), keyTasks), []byte("{"))
 }
 
-// A task is what a call becomes, or may become. It is guarded by session.mu.
+// A task is what a call has become. It is guarded by session.mu.
 type task struct {
 	id               string
-	status           string                   // "" if the call has not become a task; see isRunning
+	status           string                   // see isRunning
 	message          string                   // of the last Progress
 	created, updated time.Time                // updated when what the client sees has changed
 	questions        map[string]*taskQuestion // those that have no answer, by key
@@ -2297,9 +2298,6 @@ func (l *taskList) allowDrop(t *task) {
 // runUntilTask runs the handler of r, and makes a task of r if that takes longer than Tool.TaskAfter. It is a responder
 // of its own because with a timer in runHandler the stack of every call would have to grow.
 func runUntilTask(ctx context.Context, r *request) (line []byte, err error) {
-	r.session.mu.Lock()
-	r.task = &task{call: r, questions: make(map[string]*taskQuestion)}
-	r.session.mu.Unlock()
 	timer := time.AfterFunc(r.item.taskAfter, func() { r.session.makeTask(r) })
 	defer timer.Stop() // also after a panic
 	return r.run(ctx, r)
@@ -2323,9 +2321,10 @@ func (c *session) makeTask(r *request) {
 	c.mu.Lock()
 	if c.requests[r.key] == r && len(r.rounds.questions) == 0 && c.open.Err() == nil {
 		delete(c.requests, r.key)
-		t, now := r.task, time.Now()
-		t.id, t.status, t.created, t.updated = fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), "working", now, now
-		c.tasks.byID[t.id] = t
+		id, now := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), time.Now()
+		t := &task{id: id, status: "working", message: r.progressText, created: now, updated: now,
+			questions: make(map[string]*taskQuestion), call: r}
+		r.task, c.tasks.byID[id] = t, t
 		b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"task",`)
 		c.sendResponseLocked(r.endResponse(t.appendState(b), nil), r)
 	}
@@ -2354,10 +2353,11 @@ const maxTaskMessage = 1 << 10
 
 // setTaskMessage sets the message of the task that r may become, or has become.
 func (r *request) setTaskMessage(message string) {
+	message = string(bytes.ToValidUTF8([]byte(message[:min(len(message), maxTaskMessage)]), nil))
 	r.session.mu.Lock()
-	if t := r.task; t != nil && t.call != nil {
-		t.message = string(bytes.ToValidUTF8([]byte(message[:min(len(message), maxTaskMessage)]), nil))
-		t.updated = time.Now()
+	r.progressText = message
+	if t := r.task; t.isRunning() {
+		t.message, t.updated = message, time.Now()
 	}
 	r.session.mu.Unlock()
 }
