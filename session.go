@@ -31,9 +31,9 @@ package mcp
 //	startRequest's func    runs any other handler                        wg
 //	both, before they end  write what is queued                          out.finish
 //	lineWriter.flush       writes for a goroutine that must not block    out.finish
-//	runUntilTask's timer   makes a task of a call                        nothing; it ends when the call is answered
+//	runUntilTask's timer   makes a task of a call                        the call, and so wg
 //	waitForEnd's func      waits for wg                                  idle
-//	endWork's func         cancels the handlers                          ended
+//	endWork's func         cancels the handlers                          allEnded
 //	printReports           writes to ErrorLog                            printed
 //	lineReader.readAhead   one Read, while too much output is unsent     nothing
 //
@@ -2298,15 +2298,21 @@ func (l *taskList) allowDrop(t *task) {
 // runUntilTask runs the handler of r, and makes a task of r if that takes longer than Tool.TaskAfter. It is a responder
 // of its own because with a timer in runHandler the stack of every call would have to grow.
 func runUntilTask(ctx context.Context, r *request) (line []byte, err error) {
-	timer := time.AfterFunc(r.item.taskAfter, func() { r.session.makeTask(r) })
-	defer timer.Stop() // also after a panic
+	made := make(chan struct{})
+	timer := time.AfterFunc(r.item.taskAfter, func() { r.session.makeTask(r); close(made) })
+	defer func() { // also after a panic
+		if isStopped := timer.Stop(); !isStopped {
+			<-made
+		}
+	}()
 	return r.run(ctx, r)
 }
 
 // makeTask answers r with a task. It does nothing if there is no room for another outcome, or if the session has ended,
 // because the client could not ask for the state any more. Otherwise r reports no more progress, and becomes a task unless
-// it is answered or cancelled meanwhile, a question waits to be sent in its result, or the session ends. Once r is a task,
-// it is not in session.requests: no notification belongs to it, and a cancel of its id has no effect.
+// it is cancelled meanwhile, a question waits to be sent in its result, or the session ends. Once r is a task, it is not in
+// session.requests: no notification belongs to it, and a cancel of its id has no effect. If the handler returns meanwhile,
+// runUntilTask waits for makeTask.
 //
 // The id has 128 bits of the runtime's ChaCha8, which the system seeds. A task is looked up in its own session, so a
 // client that guesses an id finds one of its own tasks.
