@@ -3556,10 +3556,9 @@ func asFault(err error) error {
 
 // ---- values to JSON ----
 //
-// encoding/json writes values. This section then replaces each null that a schema does not
-// allow: first as the Go type shows, and, if the tool has an output schema, by that. The values
-// in an interface, and those with a MarshalJSON, stay as encoding/json writes them unless the output
-// schema describes them.
+// encoding/json writes values. This section then replaces each null as the Go type shows. The values in an
+// interface, and those with a MarshalJSON, stay as encoding/json writes them unless the output schema
+// describes them.
 
 // marshal is json.Marshal without escapes for HTML, for values of users. As far as the type shows, nil
 // slices and maps are written as empty ones, and nil pointers in structs are left out. The result
@@ -3577,63 +3576,67 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 		return nil, err
 	}
 	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	out := reflect.Indirect(reflect.ValueOf(v))                  // v may point to it
-	isNilPointer := out.Kind() == reflect.Pointer && out.IsNil() // which is no value, also if the type that it could point to is a map
-	if v == nil || isNilPointer || !bytes.Contains(raw, []byte("null")) {
+	out := reflect.Indirect(reflect.ValueOf(v)) // v may point to it
+	// A nil pointer is no value, also if the type that it could point to is a map.
+	if v == nil || out.Kind() == reflect.Pointer && out.IsNil() || !bytes.Contains(raw, []byte("null")) {
 		return cleanJSON(raw), nil
 	}
 	if s == nil {
 		s, _ = derive(reflect.TypeOf(v), "", forNulls)
 	}
-	var c checker
-	raw = c.filled(raw, s, s, false, &path{})
-	if output != nil && !isNull(raw) { // a null is no output, and not a fault
-		raw = c.filled(raw, output, s, true, &path{})
+	if isNull(raw) { // which is no output, and not a fault
+		return []byte(cmp.Or(s.inPlaceOfNull(), "null")), nil
 	}
+	var c checker
+	raw = c.filled(raw, s, cmp.Or(output, anything), &path{})
 	return cleanJSON(raw), c.err()
 }
 
-// filled returns raw, in which each null is replaced as s shows. If raw is a null, it is replaced itself. The parameter
-// typed is the schema of the Go type, which may be s. The first row that fits counts:
+// filled returns raw, in which each null inside is replaced. The parameter typed shows what they stand for: it is the
+// schema of the Go type, but the output schema in place of an interface or a type with a method. The first row that fits
+// counts:
 //
-//	what a null stands for                            is sent as
-//	an optional member with a pointer type            nothing; only by the schema of the Go type, which knows pointers
-//	a value for which s allows null                   null
-//	a list, a map, bytes                              [], {}, ""
-//	another optional member                           nothing
-//	anything else                                     a fault if strict, otherwise null
-func (c *checker) filled(raw []byte, s, typed *schema, strict bool, outer *path) []byte {
-	switch {
-	case isNull(raw) && s.inPlaceOfNull(typed) != "":
-		return []byte(s.inPlaceOfNull(typed))
-	case isNull(raw) && strict:
-		c.addFault(errors.New("is null, which the output schema does not allow"), outer)
-		return raw
-	case s.fields == nil && s.others == nil && s.items == nil:
-		return raw
-	}
+//	what a null stands for                          is sent as
+//	a member with a pointer type                    nothing
+//	what inPlaceOfNull shows                        its text
+//	what may be null by the output schema           null
+//	a member that is optional in the output schema  nothing
+//	anything else                                   null, and is a fault
+func (c *checker) filled(raw []byte, typed, output *schema, outer *path) []byte {
 	at := &path{outer: outer}
 	return c.rewriteParts(raw, at, func(name, given []byte) (val []byte, keep bool) {
-		f, inner, innerType := s.property(string(name)), s.part(name), typed.part(name)
-		isOptional := f != nil && f.optional
-		isPointer := isOptional && f.structField != nil && f.typ.Kind() == reflect.Pointer
-		if isNull(given) && isOptional && (isPointer || inner.inPlaceOfNull(innerType) == "") {
-			return nil, false
+		f, listed := typed.property(string(name)), output.property(string(name))
+		shown, inner := typed.part(name), output.part(name)
+		if shown.types == nil {
+			shown = inner
 		}
-		return c.filled(given, inner, innerType, strict, at), true
+		switch text := shown.inPlaceOfNull(); {
+		case isNull(given) && f != nil && f.structField != nil && f.typ.Kind() == reflect.Pointer:
+			return nil, false
+		case shown == anything: // and so is all that is inside
+		case !isNull(given):
+			given = c.filled(given, shown, inner, at)
+		case text != "":
+			given = []byte(text)
+		case inner.allowsNull():
+		case listed != nil && listed.optional:
+			return nil, false
+		default:
+			c.addFault(errors.New("is null, which the output schema does not allow"), at)
+		}
+		return given, true
 	})
 }
 
-// inPlaceOfNull returns what is sent for a null: "null" if s allows it, an empty value, or "" if s
-// allows neither. A list may show a struct in the same way as a map, so typed, the schema of the Go type, says which it is.
-func (s *schema) inPlaceOfNull(typed *schema) string {
-	isMap := s.jsonType == "object" && !typed.isStruct() && s.fields == nil && (s.others != nil || s.allowsOthers)
+// inPlaceOfNull returns what is sent for a null that s describes: null if s allows it, or an empty list, map or text of
+// base64, or "" if a null is none of these, such as a nil pointer to a struct.
+func (s *schema) inPlaceOfNull() string {
 	switch {
 	case s.allowsNull():
 		return "null"
 	case s.jsonType == "array":
 		return "[]"
-	case isMap:
+	case s.jsonType == "object" && !s.isStruct() && s.fields == nil && (s.others != nil || s.allowsOthers):
 		return "{}"
 	case s.encoding != "":
 		return `""`
