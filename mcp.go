@@ -1649,10 +1649,9 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	p := schemaParser{why: forArguments, isDerived: true}
 	listed, err := p.parse(text, "mcp", "Elicit", typed)
 	panicUnless(err == nil && d.invalid == nil, "mcp", "%v", cmp.Or(err, d.invalid))
-	panicUnless(len(listed.fields) == len(typed.fields), "mcp: Elicit", "the form is nested too deeply")
 	rev := requestOf(ctx).rev
-	for _, f := range listed.fields {
-		s := f.schema
+	for _, f := range typed.fields {
+		s := listed.part([]byte(f.name)) // anything if a list is nested so deeply that the form was cut
 		isChoice := s.jsonType == "array" && s.items != nil && s.items.jsonType == "string" && s.items.enum != nil
 		isScalar := s.jsonType != "" && s.jsonType != "array" && s.jsonType != "object" && s.encoding == ""
 		panicUnless(isChoice || isScalar, "mcp: Elicit: "+f.name, "a form has strings, numbers, booleans and choices")
