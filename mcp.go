@@ -3717,9 +3717,8 @@ func pictureType(file []byte) string {
 
 // isPictureType reports whether a MIME type, which may have parameters, is one that pictureType returns, or image/jpg.
 func isPictureType(mimeType string) bool {
-	name, _, _ := strings.Cut(mimeType, ";")
-	return slices.ContainsFunc([]string{"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"},
-		func(known string) bool { return strings.EqualFold(known, strings.TrimSpace(name)) })
+	name, _, _ := strings.Cut(strings.ToLower(mimeType), ";")
+	return slices.Contains([]string{"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"}, strings.TrimSpace(name))
 }
 
 // appendContents appends the contents of a resource, and a comma.
