@@ -3571,8 +3571,8 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
+	if err := enc.Encode(v); err != nil { // a model may read the text, so it must not name the package
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	out := reflect.Indirect(reflect.ValueOf(v)) // v may point to it

@@ -602,7 +602,7 @@ func TestServeRefusesInvalidServer(t *testing.T) {
 	}{
 		{Server{Name: "x"}, "Server.Version must be set"},
 		{Server{Version: "1"}, "Server.Name and"},
-		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": func() {}}}, "Server.Extensions: json: un"},
+		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": func() {}}}, "Server.Extensions: unsupported"},
 		{Server{Name: "x", Version: "1", Extensions: map[string]any{"a": none{}, "x": nil}}, `Server.Extensions: the value of "x" must be a JSON object, got null`},
 		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": true}}, `the value of "x" must be a JSON object, got true`},
 		{Server{Name: "x", Version: "1", Extensions: map[string]any{"x": []none{}}}, `the value of "x" must be a JSON object, got []`},
@@ -2833,13 +2833,13 @@ func TestUnsendableResultIsReported(t *testing.T) {
 		`content of type "video"`: {Type: "video"},
 		`content of type "resource_link" is unknown, or lacks its data, MIME type, link or resource`: {Type: "resource_link"},
 		`content of type "resource" is unknown, or lacks its data, MIME type, link or resource`:      {Type: "resource"},
-		"unsupported value: NaN": {Text: "a", Meta: map[string]any{"a": math.NaN()}},
+		`content of type "text": unsupported value: NaN`:                                             {Text: "a", Meta: map[string]any{"a": math.NaN()}},
 	} {
 		c = content
 		check(`tools/call {"name":"content"}`, failsTool, reason)
 		check(`prompts/get {"name":"x"}`, fails, reason)
 	}
-	check(`resources/read {"uri":"x:a"}`, fails+`unsupported type: func()"`, "resources/read x:a (id 1): the result cannot be sent: json: unsupported type: func()")
+	check(`resources/read {"uri":"x:a"}`, fails+`unsupported type: func()"`, "resources/read x:a (id 1): the result cannot be sent: unsupported type: func()")
 	check("x/list", fails, "x/list (id 1): the result cannot be sent: the result of a method must be a JSON object")
 
 	check("x/get", `"result":{"p":2}`, "")
@@ -2847,7 +2847,7 @@ func TestUnsendableResultIsReported(t *testing.T) {
 	check("x/none", `"result":{}`, "")
 	fault := &Error{Code: 5, Message: "m", Data: func() {}}
 	text = fault
-	check(`tools/call {"name":"error"}`, `"error":{"code":5,"message":"m"}`, "tools/call error (id 1): the Data of the error cannot be sent: json: unsupported type: func()")
+	check(`tools/call {"name":"error"}`, `"error":{"code":5,"message":"m"}`, "tools/call error (id 1): the Data of the error cannot be sent: unsupported type: func()")
 	fault.Data = ptrJSON{A: 1} // with a method of the pointer
 	check(`tools/call {"name":"error"}`, `"error":{"code":5,"message":"m","data":{"p":1}}`, "")
 }
@@ -2946,7 +2946,7 @@ func TestValueThatContainsItself(t *testing.T) {
 			}
 			c.play("> "+pingLine, "< "+pongLine)
 		})
-		if !strings.Contains(said.String(), "the result cannot be sent: json: unsupported value: encountered a cycle") {
+		if !strings.Contains(said.String(), "the result cannot be sent: unsupported value: encountered a cycle") {
 			t.Errorf("%s: reported %s", name, said)
 		}
 	}

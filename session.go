@@ -1877,7 +1877,7 @@ func (r *request) reportUnlessText(text string) {
 // unsendable reports that the handler's result cannot be sent, and returns the error of the request.
 func (r *request) unsendable(why error) error {
 	r.session.logf("%v: the result cannot be sent: %v", r, why)
-	return errors.New("The result cannot be sent: " + strings.TrimPrefix(why.Error(), "json: "))
+	return errors.New("The result cannot be sent: " + why.Error())
 }
 
 // appendStructured appends the members after the content of a result. Structured output that is nil
