@@ -64,6 +64,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -1428,43 +1429,36 @@ func (c *session) runHandler(r *request) []byte {
 //	any other error              that error
 //	nil, without a next          -32603
 //
-// Intercept may call next on any goroutine, several times, and after it has returned. So there is one token:
+// Intercept may call next on any goroutine, several times, and after it has returned. There is one right to call run, which
+// the first of these takes:
 //
-//	the token is in the channel      next may take it, and call run if it has not been called; Intercept's return may take it
-//	next has taken it                run runs: another next is misused, and Intercept's return waits
-//	Intercept's return has taken it  each next is misused
+//	a next                calls run, and Intercept's return waits until it has ended
+//	Intercept's return    run is not called
+//
+// Any other next is misused.
 func (s *Server) intercepted(run responder) responder {
 	return func(ctx context.Context, r *request) (line []byte, err error) {
-		token := make(chan struct{}, 1)
-		token <- struct{}{}
-		// Only the goroutine that has the token uses these. Until run has returned, madeErr is what a nil of Intercept means.
-		hasRun := false
+		var isTaken atomic.Bool      // the right to call run
+		ended := make(chan struct{}) // closed when the next that has taken it has ended
+		// This next sets these. Until run has returned, madeErr is what a nil of Intercept means.
 		var made []byte
 		var madeErr error = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
-		refuse := func() error {
-			const why = "next may be called once, before Intercept returns, and with a context derived from its own"
-			r.session.logf("%v: %s", r, why)
-			return errors.New("mcp: " + why)
-		}
 		next := func(ctx context.Context) error {
-			if requestOf(ctx) != r {
-				return refuse()
+			isMisused := requestOf(ctx) != r || isTaken.Swap(true) // in this order: a foreign context takes nothing
+			if isMisused {
+				const why = "next may be called once, before Intercept returns, and with a context derived from its own"
+				r.session.logf("%v: %s", r, why)
+				return errors.New("mcp: " + why)
 			}
-			select {
-			case <-token:
-				defer func() { token <- struct{}{} }() // also after a panic or Goexit
-			default: // run runs, or Intercept has returned
-				return refuse()
-			}
-			if hasRun {
-				return refuse()
-			}
-			hasRun = true
+			defer close(ended) // also after a panic or Goexit
 			made, madeErr = r.runWithin(ctx, run)
 			return madeErr
 		}
 		defer func() { // also after a panic, when what is returned is not used
-			<-token
+			wasTaken := isTaken.Swap(true)
+			if wasTaken {
+				<-ended
+			}
 			// If Intercept returns the error of a Result with IsError, the Result is sent. This library made that error, so ==
 			// cannot panic. A handler's error has no line and is not compared: == panics for some types.
 			if err == nil || made != nil && err == madeErr {
