@@ -293,8 +293,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	s.addSession(c)
 	printed := make(chan struct{})
 	go c.printReports(printed)
-	c.turn.readLines, c.turn.timer = c.readLines, time.AfterFunc(time.Hour, c.readLines)
-	c.turn.timer.Stop() // the turn is held; lend sets the time
+	c.turn.readLines, c.turn.timer = c.readLines, time.AfterFunc(maxInline, c.turn.pass) // lend sets the time
 	go c.readLines()
 	return c.waitForEnd(printed)
 }
@@ -400,24 +399,21 @@ const (
 const maxInline, longText = time.Millisecond, 256 << 10
 
 // A turn is the right to read and parse. One goroutine has it, or has lent it while it does work that may take long,
-// which is to run a handler or to write.
+// which is to run a handler or to write. The flag isLent says so, and a loan has no owner: the goroutine that sets the flag to
+// false has the turn then, or starts a goroutine that gets it. Only one can do that, so two goroutines never read at once:
 //
-// There is one timer, and it is the only state: it runs if and only if the turn is lent. A loan has no owner: whoever stops
-// the timer has the turn then, or the goroutine that it starts when it fires. Stop returns true to one caller, and to none
-// if the timer fires, so two goroutines never read at once:
+//	the work is done               its goroutine reads on, if the turn is still lent
+//	the work takes too long        the timer calls pass, which starts a new goroutine that reads
+//	the work asks the client       it calls pass itself
+//	the work calls Goexit          lend calls pass
 //
-//	the work is done                 its goroutine stops the timer, and reads on
-//	the work takes too long          the timer fires, and starts a new goroutine that reads
-//	the work calls pass              pass stops the timer, and starts such a goroutine; a handler that asks the client does this
-//	the work calls runtime.Goexit    the same
-//
-// The goroutines are interchangeable: only the true of Stop counts. So one may also end a loan that another one began:
+// The goroutines are interchangeable. So one may also end a loan that another one began:
 //
 //	A lends the turn for a slow handler.
-//	The timer fires, and starts B, which reads.
+//	The timer calls pass, which starts B, which reads.
 //	B lends the turn for a slow Write.
-//	A's handler returns. A stops the timer, and reads on.
-//	B's Write returns. B cannot stop the timer, so it has no turn, and ends. If A has lent the turn again, B reads on, and
+//	A's handler returns. The turn is lent, so A reads on.
+//	B's Write returns. The turn is not lent, so B ends. If A has lent the turn again, B reads on, and
 //	A ends when its work is done.
 //
 // No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only reads, a
@@ -426,42 +422,27 @@ const maxInline, longText = time.Millisecond, 256 << 10
 // turn, also while it is lent.
 type turn struct {
 	readLines func()      // runs on a new goroutine that gets the turn
-	timer     *time.Timer // starts this goroutine
-
-	// mu is held while the timer is started and stopped. The timer needs no lock, but what one goroutine did with the
-	// turn must happen before what the next one does, and a Timer promises that only for the goroutine that it starts.
-	mu sync.Mutex
+	timer     *time.Timer // calls pass
+	isLent    atomic.Bool
 }
 
 // lend runs work while the turn is lent, and reports whether the caller has the turn again. Only the goroutine that
 // has it may call it. The line that the work is for has size bytes. If work calls runtime.Goexit, which ends this goroutine, a
 // new one gets the turn.
 func (t *turn) lend(size int, work func()) (hasTurn bool) {
-	t.mu.Lock()
+	t.isLent.Store(true)
 	// A long line takes time to parse, so its handler gets more time.
 	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4)))
-	t.mu.Unlock()
-	returned := false
-	defer func() {
-		if !returned {
-			t.pass()
-		}
-	}()
+	defer t.pass() // if work calls runtime.Goexit; otherwise it does no harm
 	work()
-	returned = true
-	return t.endLoan()
-}
-
-// endLoan ends the loan if the turn is lent, and reports whether it was. The caller then has the turn.
-func (t *turn) endLoan() (isMine bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.timer.Stop()
+	t.timer.Stop() // if another goroutine has begun a loan meanwhile, the next line ends that one
+	return t.isLent.CompareAndSwap(true, false)
 }
 
 // pass ends the loan if the turn is lent, and gives the turn to a new goroutine. Any goroutine may call it at any time.
 func (t *turn) pass() {
-	if isMine := t.endLoan(); isMine {
+	hasTurn := t.isLent.CompareAndSwap(true, false)
+	if hasTurn {
 		go t.readLines()
 	}
 }
