@@ -102,7 +102,7 @@ func (c *session) cancelRequest(id []byte, reason string) {
 
 // removeLocked removes a request that its handler must not answer. If it waits for other requests, it never
 // runs, and the WaitGroup does not count it any more. The caller cancels the request afterwards. It must
-// hold c.mu, and have the turn to read, which the WaitGroup counts: so Serve does not return in between.
+// hold c.mu, and have the turn to read, which waitForEnd waits for: so Serve does not return in between.
 func (c *session) removeLocked(r *request) {
 	delete(c.requests, r.key)
 	if r.place != nil { // it waits
@@ -199,9 +199,9 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 	<-c.open.Done()
 	cause := context.Cause(c.open)
 	c.endConversation(cause)
-	idle := make(chan struct{}) // closed when the WaitGroup counts nothing
-	// Not before endConversation, which acquires mu; see readInput.
+	idle := make(chan struct{}) // closed when no message is accepted any more and the WaitGroup counts nothing
 	go func() {
+		<-c.turn.free // for good: now no request begins
 		c.wg.Wait()
 		close(idle)
 	}()
@@ -234,13 +234,13 @@ func (c *session) waitForEnd(printed <-chan struct{}) error {
 // endWork ends what is left of a session, in three steps, and returns a text for each thing that was unfinished:
 //
 //	the handlers are cancelled         they have until the deadline; those that have not returned are listed
-//	the WaitGroup counts nothing       if no handler is listed: a reader, and what is about to end, has until lastMoment
+//	idle is closed                     if no handler is listed: a reader, and what is about to end, has until lastMoment
 //	what is queued is written          until lastMoment, and then the writer is stopped
 func (c *session) endWork(cause error, idle <-chan struct{}, deadline time.Time) (unfinished []string) {
 	if cause == ErrClosed { // the client has closed its end; what has ended ctx since does not count
 		c.out.hold() // until finish
 	}
-	allEnded := make(chan struct{}) // closed when cancelHandlers has returned and the WaitGroup counts nothing
+	allEnded := make(chan struct{}) // closed when cancelHandlers has returned and idle is closed
 	// Not on this goroutine, because cancelHandlers takes long if there are many.
 	go func() {
 		c.cancelHandlers(cause)

@@ -23,16 +23,16 @@ package mcp
 // long), or waits for the client, the turn passes to a new goroutine. So input is
 // read whatever a handler does, and no goroutine waits for the turn.
 //
-// These are all goroutines of a session, except those of timers and contexts that never block. wg and out are
+// These are all goroutines of a session, except those of timers and contexts that never block. wg, turn and out are
 // fields of session, and the other names on the right are variables of Serve, waitForEnd and endWork.
 //
 //	goroutine              what it does                                  Serve waits for it by
-//	readLines              reads; runs a handler if no other runs        wg, except during a Read
+//	readLines              reads; runs a handler if no other runs        turn.free, except during a Read; wg
 //	startRequest's func    runs any other handler                        wg
 //	both, before they end  write what is queued                          out.finish
 //	lineWriter.flush       writes for a goroutine that must not block    out.finish
 //	runUntilTask's timer   makes a task of a call                        the call, and so wg
-//	waitForEnd's func      waits for wg                                  idle
+//	waitForEnd's func      waits for turn.free and wg                    idle
 //	endWork's func         cancels the handlers                          allEnded
 //	printReports           writes to ErrorLog                            printed
 //	lineReader.readAhead   one Read, while too much output is unsent     nothing
@@ -88,8 +88,8 @@ type session struct {
 	open    context.Context // child of ctx
 	endOpen context.CancelCauseFunc
 
-	// wg counts the requests that were begun, and the turn to read, except during a Read. Only waitForEnd waits for it, after
-	// open has ended. From then on the count does not rise from zero, which would be a misuse; readInput shows why.
+	// wg counts the requests that were begun. Only waitForEnd waits for it, when it has taken the turn to read, without
+	// which no request begins.
 	wg sync.WaitGroup
 
 	turn    turn
@@ -264,6 +264,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 		running:    make(map[*request]struct{}),
 		pending:    make(map[string]chan reply),
 		hasReports: make(chan struct{}, 1),
+		turn:       turn{free: make(chan struct{}, 1)},
 	}
 	c.in.r, c.in.limit = r, cmp.Or(max(0, s.MaxMessageBytes), 64<<20)
 	c.out.w = w
@@ -289,7 +290,6 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	c.ctx, c.endCtx = context.WithCancelCause(ctx)
 	c.open, c.endOpen = context.WithCancelCause(c.ctx)
 	c.hasReports <- struct{}{} // there may be reports already
-	c.wg.Add(1)                // the reader
 	s.addSession(c)
 	printed := make(chan struct{})
 	go c.printReports(printed)
@@ -418,12 +418,15 @@ const maxInline, longText = time.Millisecond, 256 << 10
 //
 // No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only reads, a
 // small call takes three times the CPU and the time. And a handler that returns at once has returned before the next line
-// is read: with a goroutine for each request, EOF without a CancelDelay would cancel it. The WaitGroup counts one for the
-// turn, also while it is lent.
+// is read: with a goroutine for each request, EOF without a CancelDelay would cancel it.
+//
+// A Read may block for as long as the client is silent, so its goroutine puts the turn into free meanwhile. When the
+// session has ended, waitForEnd takes it from there, and keeps it. So no message is being accepted then, and none is later.
 type turn struct {
 	readLines func()      // runs on a new goroutine that gets the turn
 	timer     *time.Timer // calls pass
 	isLent    atomic.Bool
+	free      chan struct{} // has room for one element, which is in it during a Read
 }
 
 // lend runs work while the turn is lent, and reports whether the caller has the turn again. Only the goroutine that
@@ -530,38 +533,26 @@ func (c *session) nextMessage() []byte {
 	return m
 }
 
-// readInput reads once, when no message is left, and reports whether the caller still has the turn to read. A Read may
-// block for as long as the client is silent, so the WaitGroup does not count the turn meanwhile, and waitForEnd does
-// not wait for it. If nothing more will be accepted, the turn ends, and is not counted again:
+// readInput reads once, when no message is left, and reports whether the caller still has the turn to read, which is free
+// during the Read. If nothing more will be accepted, the turn stays free, or waitForEnd has taken it:
 //
 //	r has ended                 readInput returns at once
 //	the writer was stopped      the same
-//	the session has ended       what comes is discarded until one of these: a client that blocks in a write must be able
+//	waitForEnd has the turn     what comes is discarded until one of these: a client that blocks in a write must be able
 //	                            to read the last responses
-//
-// A WaitGroup must not rise from zero while a goroutine waits for it. It could rise only here, because all else that
-// is counted begins while the turn is counted. It does not, because waitForEnd, in endConversation, acquires mu between
-// the end of open and Wait. There are two cases:
-//
-//	the reader acquires mu first      it is counted before Wait begins, whether or not open has ended
-//	waitForEnd acquires mu first      open has ended, so the reader is not counted
 func (c *session) readInput() (hasTurn bool) {
 	if c.in.err != nil {
 		c.endInput(c.in.err)
 	}
-	c.wg.Done()
+	c.turn.free <- struct{}{}
 	for c.in.err == nil && !c.out.isStopped() {
 		c.in.readMore()
-		c.mu.Lock()
-		hasTurn = c.open.Err() == nil
-		if hasTurn {
-			c.wg.Add(1)
-		}
-		c.mu.Unlock()
-		if hasTurn {
+		select {
+		case <-c.turn.free:
 			return true
+		default: // waitForEnd has it
+			c.in.next(c.in.buf.Len())
 		}
-		c.in.next(c.in.buf.Len())
 	}
 	return false
 }
@@ -1321,7 +1312,7 @@ func (c *session) beginRequest(r *request) (inline *request) {
 		c.sendResponseLocked(r.errorResponse(c.endError()), nil)
 		return nil
 	}
-	c.wg.Add(1) // the reader is counted too, so this does not rise from zero
+	c.wg.Add(1) // the caller has the turn, so waitForEnd does not wait yet
 	c.requests[r.key] = r
 	if limit := c.srv.MaxConcurrent; limit > 0 && len(c.running) >= limit {
 		r.place = c.waiting.PushBack(r)
