@@ -1173,11 +1173,15 @@ func (c *session) logLevel(r *request) int {
 
 // subscribe lets the legacy session receive notifications when a resource changes.
 func (r *request) subscribe() (line []byte, run responder) {
-	r.session.mu.Lock()
-	isWatched := r.session.legacy.stream.watchURI(r.name, r.session.watchedLocked())
-	r.session.mu.Unlock()
-	if !isWatched {
-		return r.errorResponse(errTooMany), nil
+	c, what := r.session, topic{uri: r.name}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	watched := c.legacy.stream.watched
+	if _, isWatched := watched[what]; !isWatched {
+		if len(r.name) > maxURI || c.watchedLocked() >= maxWatched {
+			return r.errorResponse(errTooMany), nil
+		}
+		watched[what] = 0
 	}
 	return r.emptyResponse()
 }
@@ -1248,14 +1252,14 @@ func (st *stream) watchAsked(asked []byte, offered kindSet) (accepted []byte, re
 	}
 	for _, val := range members(uris) {
 		uri, isText := unquote(val)
-		if !isText {
+		switch {
+		case !isText:
 			return nil, malformed
-		}
-		if offered[resources] {
-			isWatched := st.watchURI(uri, len(st.watched))
-			if !isWatched {
-				return nil, errTooMany
-			}
+		case !offered[resources]:
+		case len(uri) > maxURI || len(st.watched) > maxWatched: // listen counts what the other streams watch, too
+			return nil, errTooMany
+		default:
+			st.watched[topic{uri: uri}] = 0
 		}
 	}
 	if offered[resources] && uris != nil {
@@ -1279,17 +1283,6 @@ func (c *session) watchedLocked() (n int) {
 		n += len(st.watched)
 	}
 	return n
-}
-
-// watchURI adds a resource to what a stream watches, if less than maxWatched is watched, and reports whether it watches
-// it now. The caller must hold c.mu if the stream has begun.
-func (st *stream) watchURI(uri string, watched int) (isWatched bool) {
-	what := topic{uri: uri}
-	_, isWatched = st.watched[what]
-	if !isWatched && watched < maxWatched && len(uri) <= maxURI {
-		st.watched[what], isWatched = 0, true
-	}
-	return isWatched
 }
 
 // ---- begin ----
