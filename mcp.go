@@ -683,12 +683,13 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 // encoding/json reads into it, and listed what clients are shown. It returns an error if the schema is invalid.
 func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*rules, error) {
 	typed, d := derive(in, where+": In", forArguments)
-	source, byHand := "InputSchema", t.InputSchema != nil
-	if byHand {
-		d.invalid = nil // what a method JSONSchema returns is not shown
+	byHand := t.InputSchema != nil
+	source, ofTags, contradiction := "In", d.misspelled, d.invalid
+	if byHand { // what a method JSONSchema returns is not shown
 		t.InputSchema = compactSchema(t.InputSchema, where+": InputSchema")
+		source, ofTags, contradiction = "InputSchema", t.unusedTags(typed), nil
 	} else {
-		t.InputSchema, source = d.render(typed, ", or set InputSchema"), "In"
+		t.InputSchema = d.render(typed, ", or set InputSchema")
 	}
 	// A type without a JSON type has a method that reads it, or is an interface, so it may take an object.
 	panicUnless(typed.jsonType == "object" || typed.jsonType == "", where, "In must be a struct or a map, because no object can be stored in %v", in)
@@ -696,20 +697,17 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	// and it must take each default.
 	p := schemaParser{why: forArguments, isDerived: !byHand}
 	listed, err := p.parse(t.InputSchema, where, source, typed)
-	ofTags := d.misspelled
-	if byHand {
-		ofTags = t.unusedTags(typed)
-	}
 	*warnings = slices.Concat(*warnings, d.leftOut, ofTags, p.warnings)
-	if err = cmp.Or(err, d.invalid); err != nil {
+	if err = cmp.Or(err, contradiction); err != nil {
 		return nil, err
 	}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `%s: the schema must have "type": "object"`, source)
 	for _, f := range listed.fields {
-		panicUnless(consistsOf(f.name, "_.-") && len(f.name) <= 64, where,
-			"the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", f.name)
-		panicUnless(!typed.isStruct() || typed.property(f.name) != nil, where,
-			"no field of %v takes the property %q: names are matched exactly", typed.typ, f.name)
+		if !consistsOf(f.name, "_.-") || len(f.name) > 64 {
+			panic(fmt.Sprintf("%s: the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", where, f.name))
+		} else if typed.isStruct() && typed.property(f.name) == nil {
+			panic(fmt.Sprintf("%s: no field of %v takes the property %q: names are matched exactly", where, typed.typ, f.name))
+		}
 	}
 	listed.ignored = ignoredArgument
 	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well.
