@@ -2684,8 +2684,10 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 	if len(besidesNull) == 1 {
 		n.schema.jsonType = besidesNull[0]
 	}
-	n.setLimits(p.why)
+	n.setLimits()
 	if p.why == forArguments { // providers do not see other schemas
+		isEmpty := func(val []byte) bool { return string(val) == `""` }
+		panicUnless(!slices.ContainsFunc(n.schema.enum, isEmpty), where, "enum must not have an empty string, for which a provider refuses every tool")
 		for _, shape := range n.reported(raw) {
 			p.warnings = append(p.warnings, where+": "+shape)
 		}
@@ -2698,7 +2700,7 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 }
 
 // setLimits sets which values of a type are allowed.
-func (n *schemaNode) setLimits(why purpose) {
+func (n *schemaNode) setLimits() {
 	s := n.schema
 	if s.jsonType == n.typed.jsonType { // what the JSON of a schema might not say
 		s.bounds, s.encoding = n.typed.bounds, n.typed.encoding
@@ -2727,9 +2729,6 @@ func (n *schemaNode) setLimits(why purpose) {
 	if s.jsonType == "" && s.enum == nil { // what an enum has is valid as it came
 		s.typed = n.typed
 	}
-	isEmpty := func(val []byte) bool { return string(val) == `""` }
-	panicUnless(why == forResults || !slices.ContainsFunc(s.enum, isEmpty), n.where,
-		"enum must not have an empty string, for which a provider refuses every tool")
 }
 
 // parseParts parses the nodes inside a node, of elements and members. A keyword that another one beside it changes is not
