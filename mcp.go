@@ -652,7 +652,7 @@ func (s *Server) Tools() []Tool {
 // addTool is the part of AddTool that does not depend on the types In and Out.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
-	panicUnless(consistsOf(t.Name, "_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
+	panicUnless(consistsOf(t.Name, alphanumeric+"_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var warnings []string
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
 		warnings = append(warnings, where+": its name should have at most 64 of A-Z a-z 0-9 _ -, and begin with a letter or _: some providers refuse any other")
@@ -703,7 +703,7 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `%s: the schema must have "type": "object"`, source)
 	for _, f := range listed.fields {
-		if !consistsOf(f.name, "_.-") || len(f.name) > 64 {
+		if !consistsOf(f.name, alphanumeric+"_.-") || len(f.name) > 64 {
 			panic(fmt.Sprintf("%s: the argument name %q must have 1 to 64 of A-Z a-z 0-9 _ . -, or some providers refuse the whole request", where, f.name))
 		} else if typed.isStruct() && typed.property(f.name) == nil {
 			panic(fmt.Sprintf("%s: no field of %v takes the property %q: names are matched exactly", where, typed.typ, f.name))
@@ -878,7 +878,7 @@ func parseTemplate(uri string) (prefix string, vars []variable, err error) {
 	for _, part := range parts[1:] { // a variable, and what follows it
 		inside, after, closed := strings.Cut(part, "}")
 		name, reserved := strings.CutPrefix(inside, "+")
-		if !closed || !consistsOf(name, "_") {
+		if !closed || !consistsOf(name, alphanumeric+"_") {
 			return "", nil, errors.New("a variable is written {name} or {+name}")
 		}
 		vars = append(vars, variable{name, reserved, after})
@@ -889,9 +889,9 @@ func parseTemplate(uri string) (prefix string, vars []variable, err error) {
 // alphanumeric holds the letters and digits of ASCII.
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// consistsOf reports whether s is not empty, and has only ASCII letters, digits and the bytes of others.
-func consistsOf(s, others string) bool {
-	return s != "" && strings.Trim(s, alphanumeric+others) == ""
+// consistsOf reports whether s is not empty, and has only characters of allowed.
+func consistsOf(s, allowed string) bool {
+	return s != "" && strings.Trim(s, allowed) == ""
 }
 
 // hasDotSegment reports whether a segment of a URI, or of a part of one, is "." or "..". Segments end
@@ -1061,7 +1061,7 @@ func checkURI(uri string) error {
 	})
 	_, escaped := unescape(uri)
 	switch {
-	case !found || !consistsOf(scheme, "+-.") || scheme[0] <= '9': // it begins with a letter, and only those are above '9'
+	case !found || !consistsOf(scheme, alphanumeric+"+-.") || scheme[0] <= '9': // it begins with a letter, and only those are above '9'
 		return errors.New(`a URI must begin with a scheme, such as "file:"`)
 	case outside != "":
 		return fmt.Errorf("a URI must not have %.1q: escape it, as package net/url does", outside)
@@ -2208,7 +2208,7 @@ func (d *deriver) fields(s *schema, where string) (fields []*field) {
 		}
 		dflt := member(f.schema.fromMethod, "default")
 		f.optional = f.optional || dflt != nil && !isNull(dflt)
-		for _, pair := range strings.Fields(string(f.tag)) { // json:"a", or a word of a value that has blanks
+		for pair := range strings.FieldsSeq(string(f.tag)) { // json:"a", or a word of a value that has blanks
 			key, _, _ := strings.Cut(pair, `:"`)
 			write := misspelledTags[strings.ToLower(key)]
 			if _, isTag := f.tag.Lookup(key); isTag && write != "" && write != key {
@@ -2281,7 +2281,7 @@ func (f *field) isForeign() bool {
 	doc := f.tag.Get("jsonschema")
 	first, _, _ := strings.Cut(doc, ",")
 	word, _, keyed := strings.Cut(doc, "=")
-	return doc == "-" || first == "required" || keyed && consistsOf(word, "_")
+	return doc == "-" || first == "required" || keyed && consistsOf(word, alphanumeric+"_")
 }
 
 // checkTags panics if a tag of a field is one of another library, or is ours and would have no effect, or would mislead
