@@ -2746,8 +2746,11 @@ func (p *schemaParser) parseParts(n *schemaNode) {
 		}
 	}
 	for name, property := range members(n.keywords["properties"]) {
-		panicUnless(isObject(property), n.where, "properties.%s must be an object, got %s: hosts do not take it", oneLine(string(name)), property)
-		inner := p.parseNode(property, n.where+"."+oneLine(string(name)), n.level+1, n.typed.part(name))
+		shown := oneLine(string(name))
+		if !isObject(property) {
+			panic(fmt.Sprintf("%s: properties.%s must be an object, got %s: hosts do not take it", n.where, shown, property))
+		}
+		inner := p.parseNode(property, n.where+"."+shown, n.level+1, n.typed.part(name))
 		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner})
 	}
 	for _, name := range textsOf(n.keywords["required"]) {
@@ -2793,9 +2796,6 @@ var notReported = strings.Fields("type enum const properties required additional
 // reported returns what is to be reported about a node: the keywords that are not enforced, and the shapes for which some
 // providers refuse the tool, or every request that has it.
 func (n *schemaNode) reported(raw []byte) (texts []string) {
-	if isInsideTooDeep := n.level-1 > maxLevels; isInsideTooDeep { // which was reported, and says enough
-		return nil
-	}
 	s, node := n.schema, n.keywords
 	words, isTyped := boundWords[s.jsonType], node["type"] != nil
 	isTwice, seen := false, make(map[string]bool) // values of the enum
@@ -2821,7 +2821,7 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 		{node["const"] == nil && slices.ContainsFunc(s.enum, isNotText), "enum has values that are not strings"},
 		{isTwice, "enum has a value twice"},
 		{node["contentEncoding"] != nil, "contentEncoding is used"},
-		{n.level > maxLevels, "there are more than 10 levels"},
+		{n.level == maxLevels+1, "there are more than 10 levels"},
 	} {
 		if shape.isThere {
 			texts = append(texts, shape.text+": some providers refuse that")
