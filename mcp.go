@@ -1883,10 +1883,15 @@ type schema struct {
 	*goType // nil if s is listed
 }
 
+// A use is a type, and whether its values have an address.
+type use struct {
+	typ        reflect.Type
+	hasAddress bool
+}
+
 // A goType is what a typed schema has besides.
 type goType struct {
-	typ        reflect.Type
-	hasAddress bool   // its values have one
+	use
 	fromMethod []byte // what the method JSONSchema of typ returns, which is listed in place of the schema
 }
 
@@ -1904,12 +1909,11 @@ type field struct {
 
 // A structField is what a field of a Go struct has besides.
 type structField struct {
+	use
 	index           []int // as for reflect.Value.FieldByIndex
-	typ             reflect.Type
 	tag             reflect.StructTag
 	where           string // names it in a panic
 	unsettable      bool   // it is in an embedded pointer that encoding/json cannot set
-	hasAddress      bool   // it has an address, as in a use
 	hasStringOption bool   // the json option string, by which the JSON of some types is inside of a text
 	rank            int    // see deriver.fields
 }
@@ -1962,7 +1966,7 @@ const (
 // derive describes t. The texts of the problems in the deriver begin with where.
 func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
 	d := &deriver{why: why, known: make(map[use]*schema)}
-	return d.schema(t, true, where), d
+	return d.schema(use{t, true}, where), d
 }
 
 // A deriver describes one type and all types inside it.
@@ -1976,18 +1980,12 @@ type deriver struct {
 	misspelled  []string // of arguments: says which tags have no effect
 }
 
-// A use is a type, and whether its values have an address.
-type use struct {
-	typ        reflect.Type
-	hasAddress bool
-}
-
 // cannotDescribe records that t has no schema.
 func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 	d.undescribed = cmp.Or(d.undescribed, fmt.Sprintf("%s: %v cannot be described: %s", where, t, instead))
 }
 
-// schema describes t. encoding/json calls a method before it looks at the kind of a type. For arguments the JSON method is
+// schema describes the type t of u. encoding/json calls a method before it looks at the kind of a type. For arguments the JSON method is
 // UnmarshalJSON, the opposite one MarshalJSON, and the text method UnmarshalText; for results it is the other way round. A
 // method of the pointer is skipped for a value without an address: if (*T).MarshalJSON exists, an element of a map[string]T
 // is written by its fields nevertheless. The first row that fits counts:
@@ -2004,24 +2002,24 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 //
 // The returned schema describes the second column. If a part is shown as nothing, render panics for arguments, and
 // a result has no output schema: the author must write the schema of the whole by hand.
-func (d *deriver) schema(t reflect.Type, hasAddress bool, where string) *schema {
-	for n := 0; t.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
-		t, hasAddress = t.Elem(), true
+func (d *deriver) schema(u use, where string) *schema {
+	for n := 0; u.typ.Kind() == reflect.Pointer && n < maxNesting; n++ { // it may point to itself
+		u = use{u.typ.Elem(), true}
 	}
-	if s := d.known[use{t, hasAddress}]; s != nil {
+	if s := d.known[u]; s != nil {
 		return s
 	}
-	s := &schema{allowsOthers: true, goType: &goType{typ: t, hasAddress: hasAddress}}
-	d.known[use{t, hasAddress}] = s // before its parts are described, which may contain it
+	s := &schema{allowsOthers: true, goType: &goType{use: u}}
+	d.known[u] = s // before its parts are described, which may contain it
 	marshaler, textMarshaler := reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()
 	unmarshaler, textUnmarshaler := reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
 	ofJSON, ofText, opposite, wanted := unmarshaler, textUnmarshaler, marshaler, "UnmarshalJSON"
 	if d.why != forArguments {
 		ofJSON, ofText, opposite, wanted = marshaler, textMarshaler, unmarshaler, "MarshalJSON"
 	}
-	pointer := reflect.PointerTo(t)
+	t, pointer := u.typ, reflect.PointerTo(u.typ)
 	has := func(method reflect.Type) bool {
-		return t.Implements(method) || hasAddress && pointer.Implements(method)
+		return t.Implements(method) || u.hasAddress && pointer.Implements(method)
 	}
 	isSkipped := func(method reflect.Type) bool { return pointer.Implements(method) && !has(method) }
 	cannotShow := func() {
@@ -2099,7 +2097,7 @@ func (d *deriver) describeForm(s *schema, where string) {
 		s.fields = d.fields(s, where)
 	case k == reflect.Slice || k == reflect.Array:
 		s.setType("array")
-		s.items = d.schema(t.Elem(), k == reflect.Slice || s.hasAddress, where+"[]")
+		s.items = d.schema(use{t.Elem(), k == reflect.Slice || s.hasAddress}, where+"[]")
 		if k == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && s.items.jsonType == "integer" {
 			s.setType("string")
 			s.encoding, s.items = "base64", nil
@@ -2120,7 +2118,7 @@ func (d *deriver) describeForm(s *schema, where string) {
 			d.cannotDescribe(where, t, "write a map with string keys")
 		}
 		s.setType("object")
-		s.others = d.schema(t.Elem(), d.why == forArguments, where+"[]")
+		s.others = d.schema(use{t.Elem(), d.why == forArguments}, where+"[]")
 	default: // an interface, or a kind that does not exist in JSON
 		d.cannotDescribe(where, t, `write a concrete type that JSON has, or map[string]any, or leave it out by the tag json:"-"`)
 	}
@@ -2187,7 +2185,7 @@ func embedsDescriber(t reflect.Type) bool {
 //		ID string // rank 1
 //	}
 func (d *deriver) fields(s *schema, where string) (fields []*field) {
-	all := collect(nil, &field{structField: &structField{typ: s.typ, hasAddress: s.hasAddress, where: where}}, nil)
+	all := collect(nil, &field{structField: &structField{use: s.use, where: where}}, nil)
 	for _, f := range all {
 		if slices.ContainsFunc(all, func(o *field) bool { return o != f && o.name == f.name && o.rank <= f.rank }) {
 			continue
@@ -2198,10 +2196,10 @@ func (d *deriver) fields(s *schema, where string) (fields []*field) {
 				f.where+" is left out, because encoding/json cannot set it: embed the unexported struct itself, not a pointer to it")
 			continue
 		}
-		f.schema = d.schema(f.typ, f.hasAddress, f.where)
+		f.schema = d.schema(f.use, f.where)
 		if f.hasStringOption {
 			d.cannotDescribe(f.where, f.typ, "leave out the json option string")
-			f.schema = &schema{allowsOthers: true, goType: &goType{typ: f.typ}}
+			f.schema = &schema{allowsOthers: true, goType: &goType{use: f.use}}
 		}
 		if strings.ContainsFunc(f.name, isUnusable) {
 			d.cannotDescribe(f.where, f.typ, "encoding/json does not use its name "+strconv.Quote(f.name))
@@ -2245,12 +2243,11 @@ func collect(all []*field, outer *field, around []reflect.Type) []*field {
 			continue
 		}
 		f := &field{name: cmp.Or(name, sf.Name), optional: outer.optional || isPointer, structField: &structField{
+			use:        use{sf.Type, outer.hasAddress || isPointer},
 			index:      append(slices.Clip(outer.index), i),
-			typ:        sf.Type,
 			tag:        sf.Tag,
 			where:      outer.where + "." + sf.Name,
 			unsettable: outer.unsettable || isPointer && !sf.IsExported(),
-			hasAddress: outer.hasAddress || isPointer,
 			rank:       2 * len(outer.index),
 		}}
 		if isEmbedded && name == "" { // the fields of elem are appended; the tag has no effect
