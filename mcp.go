@@ -2497,15 +2497,6 @@ type schemaParser struct {
 	invalid   error    // says which value in the schema cannot be right; nil if none was found
 }
 
-// A schemaNode is a node of a schema that is parsed.
-type schemaNode struct {
-	where    string // names the tool, the schema and the node in it
-	level    int
-	keywords map[string][]byte // the value of each, which has the type that schemaOfSchemas says
-	schema   *schema           // what they say
-	typed    *schema           // of the Go type that takes the values, or anything
-}
-
 // parse returns what a schema, which is in one line, says about values that a Go type takes. It returns an error, which
 // begins with the name of the schema, if a keyword has a value that JSON Schema does not allow, because some clients and
 // providers refuse every tool then, or if a value in the schema cannot be right. Anything else that they refuse panics.
@@ -2670,40 +2661,23 @@ func leadsSomewhere(root []byte, pointer string) bool {
 	return ok
 }
 
-// parseNode returns what raw, an object, says as a schema.
+// parseNode returns what raw, an object, says as a schema: where names the tool, the schema and the node in it, level counts
+// the nodes around it and itself, and typed describes the Go type that takes the values, or is anything.
 func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *schema) *schema {
-	n := &schemaNode{where, level, make(map[string][]byte), &schema{allowsOthers: true}, typed}
-	for name, val := range members(raw) {
-		n.keywords[string(name)] = val
+	s, node := &schema{allowsOthers: true}, make(map[string][]byte)
+	for name, val := range members(raw) { // val has the type that schemaOfSchemas says
+		node[string(name)] = val
 	}
-	n.schema.types = textsOf(n.keywords["type"])
-	besidesNull := slices.DeleteFunc(slices.Clone(n.schema.types), func(name string) bool { return name == "null" })
+	s.types = textsOf(node["type"])
+	besidesNull := slices.DeleteFunc(slices.Clone(s.types), func(name string) bool { return name == "null" })
 	if len(besidesNull) == 1 {
-		n.schema.jsonType = besidesNull[0]
+		s.jsonType = besidesNull[0]
 	}
-	n.setLimits()
-	if p.why == forArguments { // providers do not see other schemas
-		isEmpty := func(val []byte) bool { return string(val) == `""` }
-		panicUnless(!slices.ContainsFunc(n.schema.enum, isEmpty), where, "enum must not have an empty string, for which a provider refuses every tool")
-		for _, shape := range n.reported(raw) {
-			p.warnings = append(p.warnings, where+": "+shape)
-		}
-	}
-	p.parseParts(n)
-	if err := n.readValues(); err != nil && p.invalid == nil {
-		p.invalid = fmt.Errorf("%s: %w", strings.TrimPrefix(where, p.where), err)
-	}
-	return n.schema
-}
-
-// setLimits sets which values of a type are allowed.
-func (n *schemaNode) setLimits() {
-	s := n.schema
-	if s.jsonType == n.typed.jsonType { // what the JSON of a schema might not say
-		s.bounds, s.encoding = n.typed.bounds, n.typed.encoding
+	if s.jsonType == typed.jsonType { // what the JSON of a schema might not say
+		s.bounds, s.encoding = typed.bounds, typed.encoding
 	}
 	for i, word := range boundWords[s.jsonType] {
-		num, ofType := n.keywords[word], s.bounds[i]
+		num, ofType := node[word], s.bounds[i]
 		if num == nil {
 			continue
 		}
@@ -2713,56 +2687,61 @@ func (n *schemaNode) setLimits() {
 			s.bounds[i] = given
 		}
 	}
-	if s.jsonType == "string" && string(n.keywords["contentEncoding"]) == `"base64"` {
+	if s.jsonType == "string" && string(node["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
-	if format, _ := unquote(n.keywords["format"]); s.jsonType == "string" && dateExamples[format] != "" { // others are not checked
+	if format, _ := unquote(node["format"]); s.jsonType == "string" && dateExamples[format] != "" { // others are not checked
 		s.format = format
 	}
-	s.enum = partsOf(n.keywords["enum"])
-	if constant := n.keywords["const"]; constant != nil {
+	s.enum = partsOf(node["enum"])
+	if constant := node["const"]; constant != nil {
 		s.enum = [][]byte{constant}
 	}
 	if s.jsonType == "" && s.enum == nil { // what an enum has is valid as it came
-		s.typed = n.typed
+		s.typed = typed
 	}
-}
-
-// parseParts parses the nodes inside a node, of elements and members. A keyword that another one beside it changes is not
-// enforced.
-func (p *schemaParser) parseParts(n *schemaNode) {
-	s := n.schema
-	if items := n.keywords["items"]; n.keywords["prefixItems"] == nil && isObject(items) {
-		s.items = p.parseNode(items, n.where+"[]", n.level+1, n.typed.part(nil))
+	if p.why == forArguments { // providers do not see other schemas
+		isEmpty := func(val []byte) bool { return string(val) == `""` }
+		panicUnless(!slices.ContainsFunc(s.enum, isEmpty), where, "enum must not have an empty string, for which a provider refuses every tool")
+		for _, shape := range s.reported(raw, node, level) {
+			p.warnings = append(p.warnings, where+": "+shape)
+		}
 	}
-	if others := n.keywords["additionalProperties"]; n.keywords["patternProperties"] == nil {
+	// Of the nodes inside, one is not enforced if another keyword beside it changes what it says.
+	if items := node["items"]; node["prefixItems"] == nil && isObject(items) {
+		s.items = p.parseNode(items, where+"[]", level+1, typed.part(nil))
+	}
+	if others := node["additionalProperties"]; node["patternProperties"] == nil {
 		s.allowsOthers = string(others) != "false"
 		if isObject(others) {
-			s.others = p.parseNode(others, n.where+"[]", n.level+1, cmp.Or(n.typed.others, anything))
-			s.others.mayBeNil = p.isDerived && n.typed.hasNilElements()
+			s.others = p.parseNode(others, where+"[]", level+1, cmp.Or(typed.others, anything))
+			s.others.mayBeNil = p.isDerived && typed.hasNilElements()
 		}
 	}
-	for name, property := range members(n.keywords["properties"]) {
+	for name, property := range members(node["properties"]) {
 		shown := oneLine(string(name))
 		if !isObject(property) {
-			panic(fmt.Sprintf("%s: properties.%s must be an object, got %s: hosts do not take it", n.where, shown, property))
+			panic(fmt.Sprintf("%s: properties.%s must be an object, got %s: hosts do not take it", where, shown, property))
 		}
-		inner := p.parseNode(property, n.where+"."+shown, n.level+1, n.typed.part(name))
+		inner := p.parseNode(property, where+"."+shown, level+1, typed.part(name))
 		s.fields = append(s.fields, &field{name: string(name), optional: true, schema: inner})
 	}
-	for _, name := range textsOf(n.keywords["required"]) {
+	for _, name := range textsOf(node["required"]) {
 		if s.property(name) == nil {
 			s.fields = append(s.fields, &field{name: name, schema: cmp.Or(s.others, anything)})
 		}
 		s.property(name).optional = false
 	}
+	if err := s.readValues(node["default"], typed); err != nil && p.invalid == nil {
+		p.invalid = fmt.Errorf("%s: %w", strings.TrimPrefix(where, p.where), err)
+	}
+	return s
 }
 
-// readValues reads the values in a node by it, and sets its default, which must be valid as it is written. The Go type must
-// take it too, as it takes an argument: otherwise each call without this argument would fail. It returns an error if
-// the default is invalid, or if no value satisfies the bounds or the enum.
-func (n *schemaNode) readValues() error {
-	s, dflt := n.schema, n.keywords["default"]
+// readValues reads the values in s, a complete node, by it: its enum, and dflt, which is nil or becomes its default, and must
+// be valid as it is written. The Go type must take it too, as it takes an argument: otherwise each call without this argument
+// would fail. It returns an error if the default is invalid, or if no value satisfies the bounds or the enum.
+func (s *schema) readValues(dflt []byte, typed *schema) error {
 	isValid := func(val []byte) bool {
 		_, err := read(val, fromSchema, []*schema{s})
 		return err == nil
@@ -2776,7 +2755,7 @@ func (n *schemaNode) readValues() error {
 		return nil
 	}
 	_, err := read(dflt, fromSchema, []*schema{s})
-	converted, misfit := read(dflt, fromCall, []*schema{s, n.typed})
+	converted, misfit := read(dflt, fromCall, []*schema{s, typed})
 	if err = cmp.Or(err, misfit); err != nil {
 		return fmt.Errorf("default: %w", err)
 	}
@@ -2790,10 +2769,9 @@ var notReported = strings.Fields("type enum const properties required additional
 	"$schema $id $anchor $comment $defs definitions title description default example examples " +
 	"deprecated readOnly writeOnly format contentEncoding contentMediaType contentSchema")
 
-// reported returns what is to be reported about a node: the keywords that are not enforced, and the shapes for which some
-// providers refuse the tool, or every request that has it.
-func (n *schemaNode) reported(raw []byte) (texts []string) {
-	s, node := n.schema, n.keywords
+// reported returns what is to be reported about a node with the keywords in raw, and in a map: those that are not enforced,
+// and the shapes for which some providers refuse the tool, or every request that has it.
+func (s *schema) reported(raw []byte, node map[string][]byte, level int) (texts []string) {
 	words, isTyped := boundWords[s.jsonType], node["type"] != nil
 	isTwice, seen := false, make(map[string]bool) // values of the enum
 	for _, val := range s.enum {
@@ -2808,8 +2786,8 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 		text    string
 	}{
 		{slices.ContainsFunc(words, isLong), "a bound is above 2^53"},
-		{n.level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top"},
-		{n.level == 1 && node["properties"] == nil, "properties is missing"},
+		{level == 1 && hasCombinator, "allOf, anyOf or oneOf is at the top"},
+		{level == 1 && node["properties"] == nil, "properties is missing"},
 		{!isTyped && node["$ref"] == nil && !hasCombinator, "type is missing"}, // those may name the type
 		{isTyped && node["type"][0] == '[', "type is a list"},
 		{s.jsonType == "array" && !isObject(node["items"]), "items is missing"},
@@ -2818,7 +2796,7 @@ func (n *schemaNode) reported(raw []byte) (texts []string) {
 		{node["const"] == nil && slices.ContainsFunc(s.enum, isNotText), "enum has values that are not strings"},
 		{isTwice, "enum has a value twice"},
 		{node["contentEncoding"] != nil, "contentEncoding is used"},
-		{n.level == maxLevels+1, "there are more than 10 levels"},
+		{level == maxLevels+1, "there are more than 10 levels"},
 	} {
 		if shape.isThere {
 			texts = append(texts, shape.text+": some providers refuse that")
