@@ -722,7 +722,7 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 func (t *Tool) unusedTags(in *schema) (texts []string) {
 	for _, f := range in.fields {
 		property := member(member(t.InputSchema, "properties"), f.name)
-		for _, tag := range effectiveTags {
+		for _, tag := range append([]string{"jsonschema", "enum", "default", "format"}, boundTags...) {
 			_, isThere := f.tag.Lookup(tag)
 			keyword := strings.Replace(tag, "jsonschema", "description", 1)
 			if isThere && !bytes.Contains(property, []byte(`"`+keyword+`":`)) {
@@ -2295,32 +2295,24 @@ func (s *schema) checkTags() {
 	panicUnless(where == "", where, "jsonschema is a tag of another library's form: here it is the description alone. "+
 		"Cut the rest: a field is required unless it is a pointer or has omitempty, omitzero or a default, and other keywords have tags such as enum:\"a,b\"")
 	for _, f := range s.fields {
-		f.checkKeywords()
-	}
-}
-
-// checkKeywords is checkTags for the tags of one field that are keywords.
-func (f *field) checkKeywords() {
-	s := f.schema
-	if s.fromMethod != nil {
-		s = anything // its method says what the tags below would, so each of them is an error
-	}
-	format, hasFormat := f.tag.Lookup("format")
-	panicUnless(!hasFormat || s.isPlainText() && slices.Contains([]string{"email", "uri", "date", "date-time"}, format), f.where,
-		`format must be "email", "uri", "date" or "date-time", on a plain string`)
-	enum, hasEnum := f.tag.Lookup("enum")
-	takesEnum := s.isPlainText() || s.jsonType == "array" && s.items.fromMethod == nil
-	panicUnless(!hasEnum || takesEnum && !strings.Contains(enum, ", "), f.where,
-		"enum must be on a plain string or a list of them, without a blank after a comma")
-	for _, word := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
-		if _, hasBound := f.tag.Lookup(word); hasBound && !slices.Contains(boundWords[s.jsonType], word) {
-			panic(f.where + ": " + word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
+		of := f.schema
+		if of.fromMethod != nil {
+			of = anything // its method says what the tags below would, so each of them is an error
+		}
+		format, hasFormat := f.tag.Lookup("format")
+		panicUnless(!hasFormat || of.isPlainText() && slices.Contains([]string{"email", "uri", "date", "date-time"}, format), f.where,
+			`format must be "email", "uri", "date" or "date-time", on a plain string`)
+		enum, hasEnum := f.tag.Lookup("enum")
+		takesEnum := of.isPlainText() || of.jsonType == "array" && of.items.fromMethod == nil
+		panicUnless(!hasEnum || takesEnum && !strings.Contains(enum, ", "), f.where,
+			"enum must be on a plain string or a list of them, without a blank after a comma")
+		for _, word := range boundTags {
+			if _, hasBound := f.tag.Lookup(word); hasBound && !slices.Contains(boundWords[of.jsonType], word) {
+				panic(f.where + ": " + word + " has no effect here: minimum is for numbers, minLength for strings, minItems for lists")
+			}
 		}
 	}
 }
-
-// effectiveTags are our tags, which AddTool reports beside an InputSchema.
-var effectiveTags = strings.Fields("jsonschema enum default format minimum maximum minLength maxLength minItems maxItems")
 
 // misspelledTags holds what to write for a tag, here in lower case, if it is not written exactly so: for one in
 // another spelling, of another library, or with the name of a keyword that has no tag.
@@ -2335,11 +2327,11 @@ var misspelledTags = map[string]string{
 
 const inWords, orOmitempty = "it in jsonschema, in words", "omitempty in the json tag if it is optional"
 
-// boundWords holds the keywords of the bounds of each JSON type that has bounds.
-var boundWords = map[string][]string{
-	"integer": {"minimum", "maximum"}, "number": {"minimum", "maximum"},
-	"string": {"minLength", "maxLength"}, "array": {"minItems", "maxItems"},
-}
+// boundTags are the keywords of all bounds, and boundWords those of each JSON type that has bounds.
+var (
+	boundTags  = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
+	boundWords = map[string][]string{"integer": boundTags[:2], "number": boundTags[:2], "string": boundTags[2:4], "array": boundTags[4:]}
+)
 
 // isPlainText reports whether s is a string without a form of its own, which a type with UnmarshalText has.
 func (s *schema) isPlainText() bool {
