@@ -2132,8 +2132,7 @@ type describer interface{ JSONSchema() json.RawMessage }
 // counts with it: of type T struct{ netip.Prefix } both would be those of Prefix. Otherwise JSONSchema does not count if
 // an embedded field has it, because package reflect does not tell a promoted method from one of t.
 func (d *deriver) ownSchema(t reflect.Type, where string, hasJSON bool) json.RawMessage {
-	v, ok := reflect.New(t).Interface().(describer)
-	if !ok || d.why == forNulls || !hasJSON && embedsDescriber(t) {
+	if d.why == forNulls || !reflect.PointerTo(t).Implements(reflect.TypeFor[describer]()) || !hasJSON && embedsDescriber(t) {
 		return nil
 	}
 	const theMethod = "the method JSONSchema of"
@@ -2146,7 +2145,7 @@ func (d *deriver) ownSchema(t reflect.Type, where string, hasJSON bool) json.Raw
 		}
 	}()
 	panicUnless(runtime.Callers(maxFrames, make([]uintptr, 1)) == 0, where, "it comes back to itself")
-	own := v.JSONSchema()
+	own := reflect.New(t).Interface().(describer).JSONSchema()
 	if own == nil {
 		return nil
 	}
