@@ -2517,40 +2517,35 @@ func compactSchema(raw json.RawMessage, where string) json.RawMessage {
 // be anything.
 //
 // A jsonType is set where elements are read or counted.
-var (
-	schemaOfSchemas = &schema{types: []string{"object", "boolean"}, allowsOthers: true}
-	aText           = &schema{types: []string{"string"}}
-	aBoolean        = &schema{types: []string{"boolean"}}
-	aListOfNames    = &schema{types: []string{"array"}, jsonType: "array", items: aText, keyword: "required"}
-	zero, one       = boundOf("0"), boundOf("1")
+var schemaOfSchemas = &schema{types: []string{"object", "boolean"}, allowsOthers: true}
 
-	valuesOfKeywords = [...]struct {
+func init() { // because schemaOfSchemas has itself inside
+	text, boolean := &schema{types: []string{"string"}}, &schema{types: []string{"boolean"}}
+	names := &schema{types: []string{"array"}, jsonType: "array", items: text, keyword: "required"}
+	notNegative, notEmpty := [2]*bound{boundOf("0")}, [2]*bound{boundOf("1")}
+	for _, row := range []struct {
 		value *schema
 		words string
 	}{
-		{&schema{types: []string{"string", "array"}, jsonType: "array", items: aText, keyword: "type"}, "type"},
+		{&schema{types: []string{"string", "array"}, jsonType: "array", items: text, keyword: "type"}, "type"},
 		{&schema{types: []string{"string"}, keyword: "$ref"}, "$ref"},
 		{&schema{types: []string{"string"}, keyword: "pattern"}, "pattern"},
-		{aText, "$schema $id $anchor $dynamicAnchor $dynamicRef $comment title description format contentEncoding contentMediaType"},
-		{aBoolean, "deprecated readOnly writeOnly uniqueItems"},
+		{text, "$schema $id $anchor $dynamicAnchor $dynamicRef $comment title description format contentEncoding contentMediaType"},
+		{boolean, "deprecated readOnly writeOnly uniqueItems"},
 		{&schema{types: []string{"number"}}, "minimum maximum exclusiveMinimum exclusiveMaximum"},
 		{&schema{types: []string{"number"}, keyword: "multipleOf"}, "multipleOf"},
-		{&schema{types: []string{"integer"}, bounds: [2]*bound{zero}}, "minLength maxLength minItems maxItems"},
-		{&schema{types: []string{"integer"}, bounds: [2]*bound{zero}}, "minContains maxContains minProperties maxProperties"},
-		{aListOfNames, "required"},
+		{&schema{types: []string{"integer"}, bounds: notNegative}, "minLength maxLength minItems maxItems"},
+		{&schema{types: []string{"integer"}, bounds: notNegative}, "minContains maxContains minProperties maxProperties"},
+		{names, "required"},
 		{&schema{types: []string{"array"}}, "examples"},
-		{&schema{types: []string{"array"}, jsonType: "array", bounds: [2]*bound{one}}, "enum"},
-		{&schema{types: []string{"array"}, jsonType: "array", bounds: [2]*bound{one}, items: schemaOfSchemas}, "allOf anyOf oneOf prefixItems"},
+		{&schema{types: []string{"array"}, jsonType: "array", bounds: notEmpty}, "enum"},
+		{&schema{types: []string{"array"}, jsonType: "array", bounds: notEmpty, items: schemaOfSchemas}, "allOf anyOf oneOf prefixItems"},
 		{schemaOfSchemas, "items additionalProperties contains propertyNames not if then else"},
 		{schemaOfSchemas, "unevaluatedItems unevaluatedProperties contentSchema"},
 		{&schema{types: []string{"object"}, allowsOthers: true, others: schemaOfSchemas}, "properties $defs definitions patternProperties dependentSchemas"},
-		{&schema{types: []string{"object"}, allowsOthers: true, others: aListOfNames}, "dependentRequired"},
-		{&schema{types: []string{"object"}, allowsOthers: true, others: aBoolean}, "$vocabulary"},
-	}
-)
-
-func init() { // because schemaOfSchemas is one of the values
-	for _, row := range valuesOfKeywords {
+		{&schema{types: []string{"object"}, allowsOthers: true, others: names}, "dependentRequired"},
+		{&schema{types: []string{"object"}, allowsOthers: true, others: boolean}, "$vocabulary"},
+	} {
 		for _, word := range strings.Fields(row.words) {
 			schemaOfSchemas.fields = append(schemaOfSchemas.fields, &field{name: word, optional: true, schema: row.value})
 		}
@@ -2585,7 +2580,7 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 			p.warnings = append(p.warnings, p.where+": "+at.String()+" is not a pointer into this schema: some clients cannot read it, and lose every tool")
 		}
 	case "multipleOf":
-		if !zero.isLess(decimalOf(string(raw))) {
+		if !decimalOf("0").isLess(decimalOf(string(raw))) {
 			c.addFault(errors.New("must be above 0, got "+excerpt(raw)), at)
 		}
 	case "pattern":
