@@ -710,11 +710,13 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 		}
 	}
 	listed.ignored = ignoredArgument
-	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well.
-	if !byHand && listed.saysAllOf(typed) {
-		return &rules{readBy: []*schema{listed}, setBy: typed}, nil
+	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well. They are not
+	// if an object was cut, or a type has a method, which may refuse what a schema allows.
+	isShownLess := func(s *schema) bool { return s.isCut || s.mayRefuse || s.fromMethod != nil }
+	if byHand || slices.ContainsFunc(slices.Collect(maps.Values(d.known)), isShownLess) {
+		return &rules{readBy: []*schema{listed, typed}, setBy: typed}, nil
 	}
-	return &rules{readBy: []*schema{listed, typed}, setBy: typed}, nil
+	return &rules{readBy: []*schema{listed}, setBy: typed}, nil
 }
 
 // unusedTags says which tags of In have no effect, because InputSchema, which was written by hand, lacks their keywords. A
@@ -1893,6 +1895,7 @@ type use struct {
 type goType struct {
 	use
 	fromMethod []byte // what the method JSONSchema of typ returns, which is listed in place of the schema
+	isCut      bool   // it was listed as a plain object, at least once
 }
 
 // isListed reports whether s is a listed schema.
@@ -2414,6 +2417,7 @@ func (s *schema) appendNode(b []byte, tag reflect.StructTag, around []reflect.Ty
 		isDeep := func(f *field) bool { return !f.schema.fitsInto(below) }
 		hasDeepPart := !cmp.Or(s.others, anything).fitsInto(below) || slices.ContainsFunc(s.fields, isDeep)
 		if isInsideItself := slices.Contains(around, s.typ); isInsideItself || hasDeepPart || len(b) > maxSchema {
+			s.isCut = true
 			b = join(b, `"properties":{}`)
 		} else {
 			b = s.appendMembers(b, append(around, s.typ))
@@ -2834,19 +2838,6 @@ const ignoredArgument = "wait_for_previous"
 type rules struct {
 	readBy []*schema // one after the other
 	setBy  *schema   // of the Go type that takes the value
-}
-
-// saysAllOf reports whether s, which was rendered from typed, says all that typed requires. It does not for an object
-// that appendMembers has cut, and for a type with a method, which may refuse what a schema allows.
-func (s *schema) saysAllOf(typed *schema) bool {
-	isCut := (typed.fields != nil || typed.others != nil) && s.fields == nil && s.others == nil
-	hasMethod := typed.mayRefuse || !typed.isListed() && typed.fromMethod != nil
-	if isCut || hasMethod {
-		return false
-	}
-	saysLess := func(f *field) bool { return !f.schema.saysAllOf(typed.part([]byte(f.name))) }
-	return !slices.ContainsFunc(s.fields, saysLess) && (s.items == nil || s.items.saysAllOf(typed.part(nil))) &&
-		(s.others == nil || s.others.saysAllOf(cmp.Or(typed.others, anything)))
 }
 
 // An origin says where a value comes from, which decides what is converted.
