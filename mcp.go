@@ -2985,16 +2985,16 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	return val
 }
 
-// readMembers is readValue for the members of an object. After those that came, it adds the defaults of those that are not
-// present. Of a member, the first row that fits counts:
+// readMembers is readValue for the members of an object. After those that came, it adds the defaults of those that did
+// not. Of a member, the first row that fits counts:
 //
-//	it has the name ignored             it is not present, as often as it comes
+//	it has the name ignored             it is left out, as often as it comes
 //	its name is unknown, and refused    a fault
 //	its name came before                a fault, because the client and the server could use different values
-//	it is optional, and a null          it is not present
+//	it is optional, and a null          it has its default, or is left out
 //	any other                           it is read
 func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
-	came := make(map[string]bool) // the names; true if the member is present, false if it is treated as absent
+	came := make(map[string]bool) // the names
 	at := &path{outer: outer, depth: outer.depth + 1}
 	raw = c.rewriteParts(raw, at, func(key, given []byte) (val []byte, keep bool) {
 		f, inner := s.property(string(key)), cmp.Or(s.others, anything)
@@ -3007,34 +3007,30 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		// Absence is a meaning of the members that a schema names. The key of a map is data, also if its value is null.
 		isAbsent := f != nil && f.optional && c.from != fromSchema && !inner.takesNull() && inner.isNullFor(given)
 		isIgnored := f == nil && s.ignored != "" && name == s.ignored
-		val, keep = given, !isAbsent && !isIgnored
-		_, isRepeated := came[name]
+		val, keep = given, true
 		switch {
-		case isIgnored: // as often as it comes
+		case isIgnored:
+			return nil, false
 		case f == nil && s.refusesName(name):
 			c.addFault(s.unknownName(), at)
-		case isRepeated:
+		case came[name]:
 			c.addFault(errors.New("came twice"), at)
-		case keep:
+		case isAbsent:
+			val, keep = inner.dflt, inner.dflt != nil
+		default:
 			val = c.readValue(given, inner, at)
 		}
-		came[name] = keep
+		came[name] = true
 		return val, keep
 	})
-	return c.addDefaults(raw, s, came, at)
-}
-
-// addDefaults returns an object with the defaults of the fields that are not present, and adds a fault for each of these
-// that is required.
-func (c *checker) addDefaults(raw []byte, s *schema, isPresent map[string]bool, at *path) []byte {
 	var defaults []byte
 	for _, f := range s.fields {
 		isRequired := !f.optional && s.isListed() // a Go type requires no member
 		switch {
-		case isRequired && !isPresent[f.name]:
+		case isRequired && !came[f.name]:
 			at.name = []byte(f.name)
 			c.addFault(errors.New("is required"), at)
-		case f.schema.dflt != nil && !isPresent[f.name]:
+		case f.schema.dflt != nil && !came[f.name]:
 			defaults = appendMember(defaults, []byte(f.name), f.schema.dflt)
 		}
 	}
