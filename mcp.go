@@ -2951,7 +2951,7 @@ const maxNesting = 100
 func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	val, before := s.converted(given, c.from), len(c.faults)
 	switch typ := jsonTypeOf(val); {
-	case s == anything, typ == "null" && s.takesNull():
+	case s == anything, typ == "null" && s.allowsNull():
 	case !s.allowsType(val):
 		c.addFault(s.wrongType(given), at)
 	case at.depth >= maxNesting:
@@ -3005,7 +3005,7 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 			name = string(key)
 		}
 		// Absence is a meaning of the members that a schema names. The key of a map is data, also if its value is null.
-		isAbsent := f != nil && f.optional && c.from != fromSchema && !inner.takesNull() && inner.isNullFor(given)
+		isAbsent := f != nil && f.optional && c.from != fromSchema && !inner.allowsNull() && inner.isNullFor(given)
 		isIgnored := f == nil && s.ignored != "" && name == s.ignored
 		val, keep = given, true
 		switch {
@@ -3089,9 +3089,6 @@ func beginning(raw []byte, n int) []byte {
 	return b
 }
 
-// takesNull reports whether null is valid. encoding/json stores it in every Go type.
-func (s *schema) takesNull() bool { return !s.isListed() || s.allowsNull() }
-
 // describesMembers reports whether s says anything about the members of an object.
 func (s *schema) describesMembers() bool {
 	return s.fields != nil || s.others != nil || !s.allowsOthers || s.ignored != ""
@@ -3173,9 +3170,10 @@ func (s *schema) allowsType(raw []byte) bool {
 		typ == "array" && s.encoding != "" && !s.isListed()
 }
 
-// allowsNull reports whether null is a valid value.
+// allowsNull reports whether null is a valid value. encoding/json stores it in every Go type.
 func (s *schema) allowsNull() bool {
-	return s.mayBeNil || (s.types == nil || slices.Contains(s.types, "null")) && (s.enum == nil || slices.ContainsFunc(s.enum, isNull))
+	return !s.isListed() || s.mayBeNil ||
+		(s.types == nil || slices.Contains(s.types, "null")) && (s.enum == nil || slices.ContainsFunc(s.enum, isNull))
 }
 
 // jsonTypeOf returns the JSON type of a value.
@@ -3572,11 +3570,11 @@ func (c *checker) filled(raw []byte, typed, output *schema, outer *path) []byte 
 	})
 }
 
-// inPlaceOfNull returns what is sent for a null that s describes: null if s allows it, or an empty list, map or text of
-// base64, or "" if a null is none of these, such as a nil pointer to a struct.
+// inPlaceOfNull returns what is sent for a null that s describes: null if s is listed and allows it, or an empty list, map or
+// text of base64, or "" if a null is none of these, such as a nil pointer to a struct.
 func (s *schema) inPlaceOfNull() string {
 	switch {
-	case s.allowsNull():
+	case s.isListed() && s.allowsNull():
 		return "null"
 	case s.jsonType == "array":
 		return "[]"
