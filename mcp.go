@@ -3042,34 +3042,34 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 
 // readElements is readValue for the elements of a list.
 func (c *checker) readElements(raw []byte, s *schema, outer *path) []byte {
-	n, elements := 0, s.part(nil)
 	at := &path{outer: outer, depth: outer.depth + 1}
 	raw = c.rewriteParts(raw, at, func(_, given []byte) (val []byte, keep bool) {
-		n++
-		return c.readValue(given, elements, at), true
+		return c.readValue(given, s.part(nil), at), true
 	})
-	c.checkLength(s, n, outer)
+	c.checkLength(s, at.index, outer)
 	return raw
 }
 
 // rewriteParts returns an object or a list with what change returns in place of each part, and without
 // the parts that change does not keep. If nothing changes, it returns raw itself. While change runs, at is the path
-// of the part. If there are maxFaults, the result is of no use, and rewriteParts stops.
+// of the part; afterwards its index is the number of parts. If there are maxFaults, the result is of no use, and rewriteParts
+// stops.
 func (c *checker) rewriteParts(raw []byte, at *path, change func(name, given []byte) (val []byte, keep bool)) []byte {
 	var b []byte // the container written anew, from the first change on
-	n := 0
-	walk(raw, 0, 0, trusted, func(name, given []byte) bool {
-		at.name, at.index = name, n
+	for name, given := range members(raw) {
+		at.name = name
 		val, keep := change(name, given)
 		if b == nil && (!keep || !bytes.Equal(val, given)) {
-			b = beginning(raw, n)
+			b = beginning(raw, at.index)
 		}
 		if b != nil && keep {
 			b = appendMember(b, name, val)
 		}
-		n++
-		return !c.isFull()
-	})
+		at.index++
+		if c.isFull() {
+			break
+		}
+	}
 	if b == nil {
 		return raw
 	}
