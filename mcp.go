@@ -3410,21 +3410,18 @@ func isPlainInteger(num []byte) bool {
 func (s *schema) setFields(v reflect.Value, raw []byte) error {
 	var c checker
 	for name, val := range members(raw) {
-		c.addFault(s.setField(v, string(name), val), &path{outer: &path{}, name: name})
+		if f := s.property(string(name)); f != nil { // a schema by hand may allow members that the type does not take
+			c.addFault(asFault(f.set(v, val)), &path{outer: &path{}, name: name})
+		}
 	}
 	return c.err()
 }
 
-// setField sets one field of a struct from raw, which read has returned. A member without
-// a field is ignored: a schema by hand may allow members that the type does not take.
-func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
-	f := s.property(name)
-	switch {
-	case f == nil:
-		return nil
-	case f.hasStringOption: // which encoding/json knows
-		object := closeWith(appendMember([]byte("{"), []byte(name), raw), "}")
-		return asFault(json.Unmarshal(object, v.Addr().Interface()))
+// set sets the field f of a struct v from raw, which read has returned.
+func (f *field) set(v reflect.Value, raw []byte) error {
+	if f.hasStringOption { // which encoding/json knows
+		object := closeWith(appendMember([]byte("{"), []byte(f.name), raw), "}")
+		return json.Unmarshal(object, v.Addr().Interface())
 	}
 	for _, i := range f.index {
 		v = target(v).Field(i)
@@ -3436,9 +3433,9 @@ func (s *schema) setField(v reflect.Value, name string, raw []byte) error {
 	case typ == "boolean" && f.schema.jsonType == "boolean":
 		target(v).SetBool(raw[0] == 't')
 	case typ == "number" && (f.schema.jsonType == "number" || f.schema.jsonType == "integer"):
-		return asFault(setNumber(target(v), string(raw)))
+		return setNumber(target(v), string(raw))
 	default:
-		return asFault(setAny(v, raw))
+		return setAny(v, raw)
 	}
 	return nil
 }
