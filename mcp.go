@@ -2997,30 +2997,27 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 	came := make(map[string]bool) // the names
 	at := &path{outer: outer, depth: outer.depth + 1}
 	raw = c.rewriteParts(raw, at, func(key, given []byte) (val []byte, keep bool) {
-		f, inner := s.property(string(key)), cmp.Or(s.others, anything)
-		var name string
-		if f != nil {
-			name, inner = f.name, f.schema // the name without a copy
-		} else {
-			name = string(key)
+		f := s.property(string(key))
+		isNamed := f != nil
+		if !isNamed { // the key of a map is data, and never absent, also if its value is null
+			f = &field{name: string(key), schema: cmp.Or(s.others, anything)}
 		}
-		// Absence is a meaning of the members that a schema names. The key of a map is data, also if its value is null.
-		isAbsent := f != nil && f.optional && c.from != fromSchema && !inner.allowsNull() && inner.isNullFor(given)
-		isIgnored := f == nil && s.ignored != "" && name == s.ignored
+		isAbsent := f.optional && c.from != fromSchema && !f.schema.allowsNull() && f.schema.isNullFor(given)
+		isIgnored := !isNamed && s.ignored != "" && f.name == s.ignored
 		val, keep = given, true
 		switch {
 		case isIgnored:
 			return nil, false
-		case f == nil && s.refusesName(name):
+		case !isNamed && s.refusesName(f.name):
 			c.addFault(s.unknownName(), at)
-		case came[name]:
+		case came[f.name]:
 			c.addFault(errors.New("came twice"), at)
 		case isAbsent:
-			val, keep = inner.dflt, inner.dflt != nil
+			val, keep = f.schema.dflt, f.schema.dflt != nil
 		default:
-			val = c.readValue(given, inner, at)
+			val = c.readValue(given, f.schema, at)
 		}
-		came[name] = true
+		came[f.name] = true
 		return val, keep
 	})
 	var defaults []byte
