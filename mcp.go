@@ -2585,7 +2585,7 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 		}
 	case "multipleOf":
 		if !decimalOf("0").isLess(decimalOf(string(raw))) {
-			c.addFault(errors.New("must be above 0, got "+excerpt(raw)), at)
+			c.addMismatch("be above 0", raw, at)
 		}
 	case "pattern":
 		if isForeignPattern(text) {
@@ -2921,6 +2921,12 @@ func (c *checker) addFault(err error, at *path) {
 	}
 }
 
+// addMismatch adds a fault that says what a value must be or have, and repeats the beginning of what came, so that a model
+// sees what it sent.
+func (c *checker) addMismatch(must string, got []byte, at *path) {
+	c.addFault(errors.New("must "+must+", got "+excerpt(got)), at)
+}
+
 // err returns the faults as one error, or nil if there are none.
 func (c *checker) err() error {
 	switch {
@@ -2953,11 +2959,11 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.allowsNull():
 	case !s.allowsType(val):
-		c.addFault(s.wrongType(given), at)
+		c.addMismatch("be "+s.allowedTypes(), given, at)
 	case at.depth >= maxNesting:
 		c.addFault(errors.New("is nested too deeply"), at)
 	case s.enum != nil && !s.enumHas(val):
-		c.addFault(s.notInEnum(given), at)
+		c.addMismatch("be one of "+string(bytes.Join(s.enum, []byte(", "))), given, at)
 	case typ == "string":
 		c.checkText(s, val, given, at)
 		// time.Time does not decode escapes, and neither do types that pass their text on to it: go.dev/issue/47353.
@@ -3185,9 +3191,8 @@ func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 // isNull reports whether raw is the JSON value null.
 func isNull(raw []byte) bool { return string(raw) == "null" }
 
-// wrongType returns the error for a value of another JSON type. It repeats the beginning of the
-// value, so that a model sees what it sent.
-func (s *schema) wrongType(raw []byte) error {
+// allowedTypes returns the types that s allows, in words.
+func (s *schema) allowedTypes() string {
 	var allowed []string
 	for _, typ := range s.types {
 		switch {
@@ -3198,7 +3203,7 @@ func (s *schema) wrongType(raw []byte) error {
 		}
 		allowed = append(allowed, typ)
 	}
-	return errors.New("must be " + strings.Join(allowed, " or ") + ", got " + excerpt(raw))
+	return strings.Join(allowed, " or ")
 }
 
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
@@ -3209,11 +3214,6 @@ func (s *schema) unknownName() error {
 		names = append(names, f.name)
 	}
 	return errors.New("is unknown (there is " + cmp.Or(strings.Join(names, ", "), "no argument here") + ")")
-}
-
-// notInEnum returns the error for a value that the enum of s does not have.
-func (s *schema) notInEnum(raw []byte) error {
-	return fmt.Errorf("must be one of %s, got %s", bytes.Join(s.enum, []byte(", ")), excerpt(raw))
 }
 
 // enumHas reports whether the enum of s has a value, which may be written in another way.
@@ -3273,11 +3273,11 @@ func (c *checker) checkText(s *schema, raw, given []byte, at *path) {
 	text, _ := unquote(raw)
 	c.checkLength(s, utf8.RuneCountInString(text), at)
 	if !isWellFormed(s.format, text) {
-		c.addFault(fmt.Errorf("must be of the format %s, as in %s, got %s", s.format, dateExamples[s.format], excerpt(given)), at)
+		c.addMismatch("be of the format "+s.format+", as in "+dateExamples[s.format], given, at)
 	}
 	if s.encoding != "" {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-			c.addFault(errors.New("must be base64, got "+excerpt(given)), at)
+			c.addMismatch("be base64", given, at)
 		}
 	}
 }
@@ -3302,8 +3302,7 @@ func (c *checker) checkLength(s *schema, length int, at *path) {
 	c.checkBounds(s, "have a length of", num, num, at)
 }
 
-// checkBounds adds a fault for a number, or the length of a string or a list, that is beyond a bound. Its text is "must",
-// verb, the bound, and what was given.
+// checkBounds adds a fault for a number, or the length of a string or a list, that is beyond a bound.
 func (c *checker) checkBounds(s *schema, verb string, num, given []byte, at *path) {
 	low, high := s.bounds[0], s.bounds[1]
 	if low == nil && high == nil {
@@ -3311,9 +3310,9 @@ func (c *checker) checkBounds(s *schema, verb string, num, given []byte, at *pat
 	}
 	switch d := decimalOf(string(num)); {
 	case low != nil && d.isLess(low.decimal):
-		c.addFault(fmt.Errorf("must %s at least %s, got %s", verb, low.text, excerpt(given)), at)
+		c.addMismatch(verb+" at least "+low.text, given, at)
 	case high != nil && high.isLess(d):
-		c.addFault(fmt.Errorf("must %s at most %s, got %s", verb, high.text, excerpt(given)), at)
+		c.addMismatch(verb+" at most "+high.text, given, at)
 	}
 }
 
