@@ -2499,7 +2499,6 @@ type lineReader struct {
 
 	buf      bytes.Buffer    // read and not yet returned
 	searched int             // the first bytes of buf, which hold no newline
-	skipping bool            // buf continues a line that was longer than limit, of which the beginning has been returned
 	err      error           // of the last Read
 	ahead    chan readResult // receives the result of the Read ahead; nil if there is none
 }
@@ -2511,25 +2510,19 @@ type readResult struct {
 }
 
 // nextLine returns the next line without its newline, or nil if there is no whole line. If r has ended, what follows the
-// last newline is a line too. nextLine returns a prefix of a line that is longer than limit, itself longer than limit,
-// and skips the rest.
+// last newline is a line too. A line that is longer than limit is returned without some of its bytes, but is still longer.
 func (l *lineReader) nextLine() []byte {
-	if l.skipping {
-		_, rest, ended := bytes.Cut(l.buf.Bytes(), []byte("\n")) // without a newline, nothing is left
-		l.skipping = !ended
-		l.next(l.buf.Len() - len(rest))
-	}
 	n := bytes.IndexByte(l.buf.Bytes()[l.searched:], '\n')
 	switch {
 	case n >= 0:
 		return bytes.Clone(bytes.TrimSuffix(l.next(l.searched+n+1), []byte("\n")))
-	case l.buf.Len() == 0 || l.err == nil && l.buf.Len() <= l.limit:
-		l.searched = l.buf.Len()
-		return nil
+	case l.err != nil && l.buf.Len() > 0: // the last line
+		return bytes.Clone(l.next(l.buf.Len()))
+	case l.buf.Len() > l.limit: // it will be refused, so its memory must not grow
+		l.buf.Truncate(l.limit + 1)
 	}
-	// This is the last line, or the beginning of a line that is too long.
-	l.skipping = l.buf.Len() > l.limit
-	return bytes.Clone(l.next(l.buf.Len()))
+	l.searched = l.buf.Len()
+	return nil
 }
 
 // next removes n bytes from buf. They are valid until the next Read.
