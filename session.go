@@ -105,7 +105,7 @@ type session struct {
 	failed       error               // the first failure of r or w
 	requests     map[string]*request // requests that must be answered, by key, except streams
 	waiting      list.List           // requests that wait until other requests end, in order
-	lastCall     int64               // the last id of a request of ours
+	lastKey      int64               // of a question: the id of a request of ours, or the key of a question of a task
 	lastResponse int64               // position in the output after the last response
 	streams      map[string]*stream  // by the key of the request, or legacyKey
 	legacy       legacy
@@ -193,11 +193,15 @@ const legacyKey = "legacy"
 // such as "tools/list_changed", or a resource. One of the two fields is set.
 type topic struct{ list, uri string }
 
-// An inputRequest is a question of the modern era, which is sent in a result.
-type inputRequest struct{ key, method, params string }
+// A question is what a handler asks the client: in a request of the older revisions, whose id is key, or in a member of
+// inputRequests.
+type question struct {
+	key, method, params string
+	answer              chan reply // nil if the client sends the call again with its answer
+}
 
 // appendTo appends q as a member of inputRequests.
-func (q inputRequest) appendTo(b []byte) []byte {
+func (q *question) appendTo(b []byte) []byte {
 	return join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
 }
 
@@ -219,11 +223,10 @@ type rounds struct {
 	fresh map[string]bool // the keys of the answers of this round
 	used  map[string]int  // how many answers this run has used, by the checksum of the question
 
-	questions []inputRequest // to be sent with the result of this round
+	questions []*question // to be sent with the result of this round
 }
 
-// A reply is the outcome of a request that the server sent to the client, or of a question of a task. The channel
-// that receives it has room for one reply, so sending one never blocks.
+// A reply is the outcome of a question. A channel that receives it has room for one reply, so sending one never blocks.
 type reply struct {
 	result json.RawMessage
 	err    error
@@ -1976,23 +1979,33 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 	if cause := cmp.Or(context.Cause(r.ctx), context.Cause(ctx)); cause != nil {
 		return nil, cause
 	}
+	var a reply
+	var q *question // if its reply is still to come
 	switch {
 	case !r.rev.modern():
-		return r.session.callClient(ctx, r, method, params)
+		q = r.session.callClient(r, method, params)
 	case r.item == nil: // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
+	default:
+		a, q = r.answerTo(method, params)
 	}
-	answer, waitFor, err := r.answerTo(method, params)
-	if waitFor != nil {
-		return r.waitForAnswer(ctx, waitFor)
+	if q != nil {
+		a = r.waitForReply(ctx, q)
 	}
-	return answer, err
+	return bytes.Clone(a.result), a.err
+}
+
+// newQuestionLocked returns a question for whose reply the handler waits. Its key is used once in a session. The caller
+// must hold c.mu.
+func (c *session) newQuestionLocked(method, params string) *question {
+	c.lastKey++
+	return &question{strconv.FormatInt(c.lastKey, 10), method, params, make(chan reply, 1)}
 }
 
 // answerTo returns the client's answer to a question of the modern era. If the client has not answered it
 // yet, there are two cases. If r has become a task, the question is one of the task, for whose answer the
 // caller must wait. Otherwise it is sent with the result of this round, and answerTo returns ErrInputRequired.
-func (r *request) answerTo(method, params string) (answer json.RawMessage, waitFor *taskQuestion, err error) {
+func (r *request) answerTo(method, params string) (a reply, waitFor *question) {
 	c, sum := r.session, r.checksum(method, params)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -2008,67 +2021,70 @@ func (r *request) answerTo(method, params string) (answer json.RawMessage, waitF
 		if method != "roots/list" { // equal questions for roots have the same answer
 			now.used[sum]++
 		}
-		return bytes.Clone(answer), nil, nil
+		return reply{result: answer}, nil
 	case c.open.Err() != nil:
-		return nil, nil, context.Cause(c.open)
+		return reply{err: context.Cause(c.open)}, nil
 	case r.ctx.Err() != nil: // r was cancelled meanwhile
-		return nil, nil, context.Cause(r.ctx)
+		return reply{err: context.Cause(r.ctx)}, nil
 	case r.task.isRunning():
-		return nil, r.task.addQuestionLocked(method, params), nil
+		q := c.newQuestionLocked(method, params)
+		r.task.questions[q.key], r.task.updated = q, time.Now()
+		return reply{}, q
 	}
 	// Of equal questions without an answer one is sent. The next one is asked when the first has its answer.
-	if !slices.ContainsFunc(now.questions, func(o inputRequest) bool { return o.key == key }) {
-		now.questions = append(now.questions, inputRequest{key, method, params})
+	if !slices.ContainsFunc(now.questions, func(o *question) bool { return o.key == key }) {
+		now.questions = append(now.questions, &question{key, method, params, nil})
 	}
-	return nil, nil, fmt.Errorf("%w (%s)", ErrInputRequired, method)
+	return reply{err: fmt.Errorf("%w (%s)", ErrInputRequired, method)}, nil
 }
 
-// callClient sends the client a request on behalf of r. It blocks until the client
-// responds, or until ctx, r or the session ends.
+// callClient sends the client a request on behalf of r, for whose response the caller must wait.
 //
 // The call is in the map before the request is sent, because the client may respond at once. A question ends in one
 // of these ways. The goroutine that removes the call from the map notifies the client, unless it has responded:
 //
 //	the client responds            acceptResponse removes the call, and sends the response to it
-//	ctx or r ends                  callClient removes it, and notifies the client that no response is needed
+//	ctx or r ends                  waitForReply removes it, and notifies the client that no response is needed
 //	initialize opens a session     endLegacy does the same, and then cancels r
-//	the session ends               endConversation sends the reason to each call, and callClient removes it
+//	the session ends               endConversation sends the reason to each call, and waitForReply removes it
 //
 // If r has already been answered or cancelled, nothing is sent, and the context of r ends in a moment.
-func (c *session) callClient(ctx context.Context, r *request, method, params string) (json.RawMessage, error) {
+func (c *session) callClient(r *request, method, params string) *question {
 	c.turn.pass() // this goroutine may have lent the turn to read, and the response must be read
-	id, call := "", make(chan reply, 1)
 	c.mu.Lock()
+	q := c.newQuestionLocked(method, params)
 	switch {
 	case c.open.Err() != nil:
-		resolveCall(call, reply{err: context.Cause(c.open)})
+		resolveCall(q.answer, reply{err: context.Cause(c.open)})
 	case c.requests[r.key] == r:
-		c.lastCall++
-		id = strconv.FormatInt(c.lastCall, 10)
-		line := stringMember(join(nil, `{"jsonrpc":"2.0","id":`, id, `,`), "method", method)
-		c.pending[id] = call
+		c.pending[q.key] = q.answer
+		line := stringMember(join(nil, `{"jsonrpc":"2.0","id":`, q.key, `,`), "method", method)
 		c.out.enqueue(join(line, `"params":`, params, `}`))
 	}
 	c.mu.Unlock()
 	c.out.start()
-	a := r.waitForReply(ctx, call)
-	c.mu.Lock()
-	c.withdrawLocked(id) // unless the client has responded, or nothing was sent
-	c.mu.Unlock()
-	c.out.start()
-	return bytes.Clone(a.result), a.err
+	return q
 }
 
-// waitForReply blocks until call has a reply, or until ctx or r ends. When the session ends, endConversation sends the
-// reply, unless the client has answered before.
-func (r *request) waitForReply(ctx context.Context, call chan reply) (a reply) {
+// waitForReply blocks until q has a reply, or until ctx or r ends, when it withdraws q. When the session ends,
+// endConversation sends the reply, unless the client has answered before.
+func (r *request) waitForReply(ctx context.Context, q *question) (a reply) {
 	select {
-	case a = <-call:
+	case a = <-q.answer:
 	case <-ctx.Done():
 		a.err = context.Cause(ctx)
 	case <-r.ctx.Done(): // ctx need not be derived from it
 		a.err = context.Cause(r.ctx)
 	}
+	c := r.session
+	c.mu.Lock()
+	c.withdrawLocked(q.key) // unless the client has responded, or nothing was sent
+	if t := r.task; t.isRunning() {
+		delete(t.questions, q.key)
+		t.updated = time.Now()
+	}
+	c.mu.Unlock()
+	c.out.start()
 	return a
 }
 
@@ -2200,24 +2216,17 @@ func (r *request) declaresTasks() bool {
 // A task is what a call has become. It is guarded by session.mu.
 type task struct {
 	id               string
-	status           string                   // see isRunning
-	message          string                   // of the last Progress
-	created, updated time.Time                // updated when what the client sees has changed
-	questions        map[string]*taskQuestion // those that have no answer, by key
-	asked            int                      // the number of all questions
-	outcome          []byte                   // the member result or error of the response to the call, and a comma
-	call             *request                 // nil when the task has ended: it may be kept for long, and needs no arguments
+	status           string               // see isRunning
+	message          string               // of the last Progress
+	created, updated time.Time            // updated when what the client sees has changed
+	questions        map[string]*question // those that have no answer, by key
+	outcome          []byte               // the member result or error of the response to the call, and a comma
+	call             *request             // nil when the task has ended: it may be kept for long, and needs no arguments
 }
 
 // isRunning reports whether a call has become a task that has not ended: it is working, or it waits for answers, which is
 // shown as input_required and not stored in status.
 func (t *task) isRunning() bool { return t != nil && t.status == "working" }
-
-// A taskQuestion is a question of a task.
-type taskQuestion struct {
-	inputRequest
-	answer chan reply
-}
 
 // A taskList holds the tasks of a session that run, whose number has no bound, and those that have ended. One that has
 // ended is dropped only after the client has read or cancelled it, so no result is lost unread.
@@ -2288,7 +2297,7 @@ func (c *session) makeTask(r *request) {
 		delete(c.requests, r.key)
 		id, now := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), time.Now()
 		t := &task{id: id, status: "working", message: r.progressText, created: now, updated: now,
-			questions: make(map[string]*taskQuestion), call: r}
+			questions: make(map[string]*question), call: r}
 		r.task, c.tasks.byID[id] = t, t
 		b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"task",`)
 		c.sendResponseLocked(r.endResponse(t.appendState(b), nil), r)
@@ -2325,28 +2334,6 @@ func (r *request) setTaskMessage(message string) {
 		t.message, t.updated = message, time.Now()
 	}
 	r.session.mu.Unlock()
-}
-
-// addQuestionLocked adds a question to t. Its key is used once. The caller must hold session.mu.
-func (t *task) addQuestionLocked(method, params string) *taskQuestion {
-	t.asked++
-	q := &taskQuestion{inputRequest{strconv.Itoa(t.asked), method, params}, make(chan reply, 1)}
-	t.questions[q.key] = q
-	t.updated = time.Now()
-	return q
-}
-
-// waitForAnswer blocks until the client has answered q with tasks/update, or until ctx, r or the session ends. In
-// these cases q is withdrawn.
-func (r *request) waitForAnswer(ctx context.Context, q *taskQuestion) (json.RawMessage, error) {
-	c, a := r.session, r.waitForReply(ctx, q.answer)
-	c.mu.Lock()
-	if t := r.task; t.questions[q.key] == q { // it has no answer, and the task has not ended
-		delete(t.questions, q.key)
-		t.updated = time.Now()
-	}
-	c.mu.Unlock()
-	return a.result, a.err
 }
 
 // endTaskLocked ends a task. The parameter line is the response to the call, or nil if the client has cancelled the
@@ -2398,7 +2385,7 @@ func (r *request) serveTask() (line []byte, run responder) {
 			if q := t.questions[key]; q != nil {
 				delete(t.questions, key)
 				t.updated = time.Now()
-				resolveCall(q.answer, reply{result: bytes.Clone(answer)})
+				resolveCall(q.answer, reply{result: answer})
 			}
 		}
 	case "tasks/cancel":
