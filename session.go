@@ -232,8 +232,7 @@ type reply struct {
 	err    error
 }
 
-// resolveCall sends the reply to a call. It does nothing if call already has a reply,
-// or is nil.
+// resolveCall sends the reply to a call. It does nothing if call already has a reply.
 func resolveCall(call chan reply, a reply) {
 	select {
 	case call <- a:
@@ -2359,28 +2358,24 @@ func (c *session) endTaskLocked(t *task, line []byte) {
 // ignored. A task that has ended is not cancelled.
 func (r *request) serveTask() (line []byte, run responder) {
 	c := r.session
-	var err *Error
-	if string(r.method) == "tasks/update" {
-		r.state = nil // which is a member of other requests
-		err = r.takeAnswers()
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tasks.byID[r.name]
 	switch {
 	case !r.declaresTasks():
-		err = errNeedsTasks
+		return r.errorResponse(errNeedsTasks), nil
 	case t == nil:
-		err = badParams("there is no such task, or its result was read and is not kept any more")
-	}
-	if err != nil {
-		return r.errorResponse(err), nil
+		return r.errorResponse(badParams("there is no such task, or its result was read and is not kept any more")), nil
 	}
 	switch string(r.method) {
 	case "tasks/get":
 		c.tasks.allowDrop(t)
 		return r.endResponse(t.appendState(r.beginResponse()), nil), nil
 	case "tasks/update":
+		r.state = nil // which is a member of other requests
+		if err := r.takeAnswers(); err != nil {
+			return r.errorResponse(err), nil
+		}
 		for key, answer := range r.rounds.Answers {
 			if q := t.questions[key]; q != nil {
 				delete(t.questions, key)
