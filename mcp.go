@@ -3538,6 +3538,9 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 //	a member that is optional in the output schema  nothing
 //	anything else                                   null, and is a fault
 func (c *checker) filled(raw []byte, typed, output *schema, outer *path) []byte {
+	if typed == anything { // and so is all that is inside
+		return raw
+	}
 	at := &path{outer: outer}
 	return c.rewriteParts(raw, at, func(name, given []byte) (val []byte, keep bool) {
 		f, listed := typed.property(string(name)), output.property(string(name))
@@ -3545,14 +3548,15 @@ func (c *checker) filled(raw []byte, typed, output *schema, outer *path) []byte 
 		if shown.types == nil {
 			shown = inner
 		}
+		if !isNull(given) {
+			return c.filled(given, shown, inner, at), true
+		}
+		isPointer := f != nil && f.structField != nil && f.typ.Kind() == reflect.Pointer
 		switch text := shown.inPlaceOfNull(); {
-		case isNull(given) && f != nil && f.structField != nil && f.typ.Kind() == reflect.Pointer:
+		case isPointer:
 			return nil, false
-		case shown == anything: // and so is all that is inside
-		case !isNull(given):
-			given = c.filled(given, shown, inner, at)
 		case text != "":
-			given = []byte(text)
+			return []byte(text), true
 		case inner.allowsNull():
 		case listed != nil && listed.optional:
 			return nil, false

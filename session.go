@@ -1651,22 +1651,23 @@ func badParams(what string) *Error {
 // toolResponse returns the response to a call of a tool. The parameter out points to
 // the handler's result, whose type s describes if it is not one of those below.
 func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
-	// A string is the text of the result, and so are bytes. But a tool with an output schema sends them like any other
-	// value: the string that an Out of any holds as it is, and bytes as base64.
-	if r.item.output == nil {
-		switch out := out.(type) {
-		case *string:
+	if value, isAny := out.(*any); isAny { // its type can differ from call to call, so it is not described
+		out, s = addressable(*value), nil
+	}
+	// A tool with an output schema sends a string and bytes like any other value: the string that an Out of any holds as
+	// it is, and bytes as base64.
+	hasOutput := r.item.output != nil
+	switch out := out.(type) {
+	case *string:
+		if !hasOutput {
 			return r.textResponse(*out, nil, false), nil
-		case *[]byte:
-			if !utf8.Valid(*out) {
-				return nil, r.unsendable(errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"))
-			}
+		}
+	case *[]byte:
+		if !hasOutput && !utf8.Valid(*out) {
+			return nil, r.unsendable(errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"))
+		} else if !hasOutput {
 			return r.textResponse(string(*out), nil, false), nil
 		}
-	}
-	switch out := out.(type) {
-	case *any: // the type of the value can differ from call to call, so it is not described; *out is not an any again
-		return r.toolResponse(addressable(*out), nil)
 	case *struct{}:
 		return r.resultResponse(&Result{})
 	case *Content:
@@ -1759,35 +1760,41 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	return r.endResponse(copyMembersExcept(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
-// outcome returns the response to r after its handler has returned line or err. The first row that fits decides:
+// outcome returns the response to r after its handler has returned line or err. If the handler has asked, there are two cases
+// besides:
 //
-//	it has asked, and returned ErrInputRequired but no *Error  the questions; also if r has ended, for the client may read on
-//	it has asked, and r has not ended                          err, with a hint for the author joined, as the last three rows say
-//	it has returned a line                                     the line
-//	it has returned ctx.Err()                                  a failure with the text of the cause, which says more
-//	it has read a resource, and returned fs.ErrNotExist        an error response that says so
-//	it has returned an *Error, or joined it with others        the *Error, as an error response
-//	it has returned any other error                            a failure with the text of the error
+//	it has returned ErrInputRequired, and no *Error with it  the questions; also if r has ended, for the client may read on
+//	it has not, and r has not ended                          the questions are lost: err has a hint for the author, and there is no line
+//
+// Otherwise, or with this hint, the first row that fits counts:
+//
+//	it has returned a line                               the line
+//	it has returned ctx.Err()                            a failure with the text of the cause, which says more
+//	it has read a resource, and returned fs.ErrNotExist  an error response that says so
+//	it has returned an *Error, or joined it with others  the *Error, as an error response
+//	it has returned any other error                      a failure with the text of the error
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	asked := r.rounds
 	r.session.mu.Unlock()
-	switch hasAsked := len(asked.questions) > 0; {
-	case hasAsked && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error)):
+	hasAsked := len(asked.questions) > 0
+	if hasAsked && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error)) {
 		return r.inputRequired(asked)
-	case hasAsked && r.ctx.Err() == nil:
+	}
+	if hasAsked && r.ctx.Err() == nil {
 		hint := "the question was not sent: the handler must return the error of " + askFunctions[asked.questions[0].method] +
 			", or wrap it with %w, and return no *Error beside it"
 		r.session.logf("%v: %s", r, hint)
-		err = errors.Join(err, errors.New(hint)) // the line is not sent
-	case line != nil:
+		line, err = nil, errors.Join(err, errors.New(hint))
+	}
+	if line != nil {
 		return line
-	case err == r.ctx.Err(): // neither is nil: a responder returns a line or an error
-		// Only the text, because an *Error that ended ctx is not meant for the host.
-		return r.failure(context.Cause(r.ctx).Error())
 	}
 	var fault *Error
 	switch {
+	case err == r.ctx.Err(): // neither is nil: a responder returns a line or an error
+		// Only the text, because an *Error that ended ctx is not meant for the host.
+		return r.failure(context.Cause(r.ctx).Error())
 	case r.service.kind == resources && errors.Is(err, fs.ErrNotExist):
 		return r.errorResponse(r.unknownItem())
 	// Older revisions have no code for a capability that the client lacks, so that is a failure like any other.
