@@ -92,11 +92,10 @@ type session struct {
 	// which no request begins.
 	wg sync.WaitGroup
 
-	turn    turn
-	in      lineReader // this and the next two fields: used by the goroutine that has the turn
-	batch   []byte     // what remains of a line of several messages
-	inBatch bool       // the current message is part of such a line
-	out     lineWriter
+	turn  turn
+	in    lineReader // this and the next field: used by the goroutine that has the turn
+	batch []byte     // of a line of several messages, all that follows the current one; nil if there is no such line
+	out   lineWriter
 
 	serverInfo, identity string // as JSON; identity is the part of it that modern results repeat
 	extensions           []byte // of Server.Extensions, as JSON
@@ -518,20 +517,19 @@ func (c *session) waitForRoom() {
 // nextMessage returns the next line, or the next message of a line that holds several. It returns nil if there is none,
 // or if the writer was stopped, because nothing can be answered then.
 func (c *session) nextMessage() []byte {
-	c.inBatch = c.batch != nil
+	if bytes.HasPrefix(c.batch, []byte("]")) {
+		c.batch = nil
+	}
 	switch {
 	case c.out.isStopped():
 		return nil
-	case !c.inBatch:
+	case c.batch == nil:
 		return c.in.nextLine()
 	}
-	end := scan(c.batch, 0)
-	m := c.batch[:end]
-	if next := skipSpace(c.batch, end); c.batch[next] == ',' {
-		c.batch = c.batch[skipSpace(c.batch, next+1):]
-	} else {
-		c.batch = nil
-	}
+	start := skipSpace(c.batch, 1) // after the bracket or a comma
+	end := scan(c.batch, start)
+	m := c.batch[start:end]
+	c.batch = c.batch[skipSpace(c.batch, end):]
 	return m
 }
 
@@ -602,7 +600,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 	isJSON := extract(line, untrusted, into{"jsonrpc", &e.jsonrpc}, into{"id", &e.id}, into{"method", &e.method},
 		into{"params", &e.params}, into{"result", &e.result}, into{"error", &e.err})
 	dropNulls(&e.method, &e.params) // some clients write them in a response
-	isBatch := !c.inBatch && bytes.HasPrefix(line, []byte("["))
+	isBatch := c.batch == nil && bytes.HasPrefix(line, []byte("["))
 	isResponse, hasID := e.method == nil && (e.result != nil || e.err != nil), isJSON && isValidID(e.id)
 	switch {
 	case len(line) == 0:
@@ -615,7 +613,7 @@ func (c *session) acceptLine(line []byte) (inline *request) {
 	case isBatch && line[skipSpace(line, 1)] == ']':
 		c.refuseMessage(nil, invalid("empty batch"))
 	case isBatch: // nextMessage returns its messages, as if each were a line; so no response waits for another
-		c.batch = line[skipSpace(line, 1):]
+		c.batch = line
 	case isResponse:
 		c.acceptResponse(&e)
 	case !e.isUTF8 && e.method != nil && hasID: // a request, whose caller would wait forever without the id
@@ -910,7 +908,7 @@ func (r *request) checkModern(rawVersion, rawLevel []byte) *Error {
 			Data: json.RawMessage(join(appendString([]byte(`{"requested":`), version), `,"supported":`, modernVersions, `}`))}
 	case r.level < 0:
 		return coded(codeParams, "Invalid log level: "+excerpt(cmp.Or(level, string(rawLevel))))
-	case r.session.inBatch:
+	case r.session.batch != nil:
 		return invalid("batching is not supported")
 	case !r.service.existsIn(r.rev):
 		return r.methodNotFound()
@@ -943,7 +941,7 @@ func (r *request) checkInitialize() *Error {
 	r.caps, r.client = member(r.params, "capabilities"), member(r.params, "clientInfo")
 	_, _, named := parseClientInfo(r.client)
 	switch {
-	case r.session.inBatch:
+	case r.session.batch != nil:
 		return invalid("initialize must not be part of a batch")
 	case !isText:
 		return badParams("protocolVersion is required")
