@@ -126,7 +126,6 @@ type legacy struct {
 	rev          revision // 0 before initialize
 	client, caps []byte
 	changes      [listCount]int // of the lists, before initialize
-	stream       *stream        // in session.streams after notifications/initialized
 	offered      kindSet        // what was declared
 	level        int            // lowest level of log messages that are sent, as an index of logLevels
 }
@@ -183,6 +182,7 @@ type stream struct {
 	meta     []byte          // the _meta of its notifications; nil in the legacy session
 	response []byte          // sent when the session ends; nil in the legacy session
 	watched  map[topic]int64 // with the position in the output after the last notification
+	muted    bool            // nothing is sent: the legacy session before notifications/initialized
 }
 
 // legacyKey is the key of the legacy session in session.streams. No id has this key.
@@ -680,8 +680,8 @@ func (c *session) acceptNotification(e *envelope) {
 // those of the lists that have changed since initialize. A second call does nothing.
 func (c *session) startNotifications() {
 	c.mu.Lock()
-	if st := c.legacy.stream; st != nil && c.streams[legacyKey] == nil {
-		c.streams[legacyKey] = st
+	if st := c.streams[legacyKey]; st != nil && st.muted {
+		st.muted = false
 		for k := range listCount {
 			if _, changes := c.srv.listInOrder(k); changes != c.legacy.changes[k] {
 				c.sendChangeLocked(topic{list: k.changeNotification()})
@@ -967,18 +967,19 @@ func (r *request) initialize() (line []byte, run responder) {
 		rev:     r.rev,
 		client:  bytes.Clone(r.client),
 		caps:    bytes.Clone(r.caps),
-		stream:  &stream{watched: make(map[topic]int64)},
 		offered: c.srv.offeredKinds(),
 		level:   len(logLevels),
 	}
+	watched := make(map[topic]int64)
 	for k := range listCount {
 		_, next.changes[k] = c.srv.listInOrder(k)
 		if next.offered[k] { // templates are declared as resources
-			next.stream.watched[topic{list: k.changeNotification()}] = 0
+			watched[topic{list: k.changeNotification()}] = 0
 		}
 	}
 	c.mu.Lock()
 	c.legacy = next
+	c.streams[legacyKey] = &stream{watched: watched, muted: true}
 	c.mu.Unlock()
 	b := join(r.beginResponse(), `"protocolVersion":"`, r.rev.String(), `","serverInfo":`, c.serverInfo, `,`)
 	return r.endResponse(r.appendOffer(b, next.offered), nil), nil
@@ -1176,7 +1177,7 @@ func (r *request) subscribe() (line []byte, run responder) {
 	c, what := r.session, topic{uri: r.name}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	watched := c.legacy.stream.watched
+	watched := c.streams[legacyKey].watched
 	if _, isWatched := watched[what]; !isWatched {
 		if len(r.name) > maxURI || c.watchedLocked() >= maxWatched {
 			return r.errorResponse(errTooMany), nil
@@ -1189,7 +1190,7 @@ func (r *request) subscribe() (line []byte, run responder) {
 // unsubscribe undoes subscribe.
 func (r *request) unsubscribe() (line []byte, run responder) {
 	r.session.mu.Lock()
-	delete(r.session.legacy.stream.watched, topic{uri: r.name})
+	delete(r.session.streams[legacyKey].watched, topic{uri: r.name})
 	r.session.mu.Unlock()
 	return r.emptyResponse()
 }
@@ -1274,11 +1275,8 @@ var errTooMany = coded(codeInternal, "Subscription limit reached: there are too 
 // maxWatched bounds what all streams of a session watch, and maxURI the bytes of each URI.
 const maxWatched, maxURI = 10_000, 8 << 10
 
-// watchedLocked returns how much the streams of the session watch. That of the legacy session counts from the start.
+// watchedLocked returns how much the streams of the session watch.
 func (c *session) watchedLocked() (n int) {
-	if st := c.legacy.stream; st != nil && c.streams[legacyKey] == nil {
-		n = len(st.watched)
-	}
 	for _, st := range c.streams {
 		n += len(st.watched)
 	}
@@ -2418,7 +2416,7 @@ func (c *session) sendChangeLocked(what topic) {
 	for _, st := range c.streams {
 		sent, isWatched := st.watched[what]
 		isAnnounced := sent > c.lastResponse && c.out.isQueued(sent)
-		if !isWatched || isAnnounced {
+		if !isWatched || isAnnounced || st.muted {
 			continue
 		}
 		b := join(nil, `{"jsonrpc":"2.0","method":"notifications/`, cmp.Or(what.list, "resources/updated"), `",`)

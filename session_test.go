@@ -2819,7 +2819,7 @@ func TestSubscriptionsBeforeInitialized(t *testing.T) {
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
 	inBubble(t, s, "", func(c *client) {
 		c.ask(`"init" initialize 2025-11-25 {}`)
-		st := s.openSessions()[0].legacy.stream
+		st := s.openSessions()[0].streams[legacyKey]
 		for i := range maxWatched - len(st.watched) {
 			st.watched[topic{uri: fmt.Sprintf("demo://%d", i)}] = 0
 		}
@@ -2847,7 +2847,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	s.AddResource(Resource{URI: "demo://a", Name: "a"}, texts("A"))
 	inBubble(t, s, "2025-11-25", func(c *client) {
 		var many []string
-		st := s.openSessions()[0].legacy.stream
+		st := s.openSessions()[0].streams[legacyKey]
 		for i := range maxWatched - len(st.watched) {
 			uri := fmt.Sprintf("demo://%d", i)
 			many = append(many, strconv.Quote(uri))
