@@ -278,21 +278,20 @@ func waitFor(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// listUnfinished describes the requests that are still in progress, for an ErrWaitDelay. It names ten, because
+// listUnfinished describes the requests whose handlers still run, for an ErrWaitDelay. It names ten, because
 // there may be very many.
 func (c *session) listUnfinished() (unfinished []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, r := range c.requests {
-		unfinished = append(unfinished, r.String())
-	}
 	for r := range c.running {
+		text := r.String()
 		switch {
 		case r.task.isRunning():
-			unfinished = append(unfinished, r.String()+", a task")
+			text += ", a task"
 		case c.requests[r.key] != r:
-			unfinished = append(unfinished, r.String()+", cancelled")
+			text += ", cancelled"
 		}
+		unfinished = append(unfinished, text)
 	}
 	if more := len(unfinished) - 10; more > 0 {
 		unfinished = append(unfinished[:10], fmt.Sprintf("and %d more", more))
