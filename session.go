@@ -986,7 +986,7 @@ func (r *request) initialize() (line []byte, run responder) {
 }
 
 // endLegacy ends the legacy session, because an initialize with the key newKey opens another one. Its requests are
-// removed and cancelled, its questions are withdrawn, and it is no longer notified of changes. Its requests are also
+// removed and cancelled, and its questions are withdrawn. Its requests are also
 // answered, because another client may wait for them, and before the initialize is: later, the client could take a
 // response for that to a new request with the same id.
 func (c *session) endLegacy(newKey string) {
@@ -1005,7 +1005,6 @@ func (c *session) endLegacy(newKey string) {
 	for id := range c.pending { // the modern era has none
 		c.withdrawLocked(id)
 	}
-	delete(c.streams, legacyKey)
 	c.mu.Unlock()
 	c.logf("initialize opens a new session: %d requests of the one before are cancelled", len(cancelled))
 	for _, r := range cancelled {
