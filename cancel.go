@@ -354,22 +354,14 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 	if !stdioTaken.CompareAndSwap(false, true) {
 		return errors.New("mcp: ServeStdio is already serving stdin and stdout")
 	}
-	null, err := os.Open(os.DevNull)
-	if err != nil { // as in an empty root directory
-		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number, so each Read fails
-		_ = null.Close()
-	}
-	// The structs behind the pointers os.Stdin and os.Stdout are overwritten, so that every copy of the pointers is
-	// diverted. A File struct only points to its file, so the copies of the structs are the same files.
-	stdin, stdout := *os.Stdin, *os.Stdout
-	*os.Stdin, *os.Stdout = *null, *os.Stderr
+	stdin, stdout, restore := divertStdio()
 	// Child processes inherit ignored signals, so SIGPIPE is caught and not ignored.
 	signal.Notify(make(chan os.Signal, 1), sigpipe)
 	ctx, stop := endOnSignal(ctx, s.Signals)
 	defer stop()
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
-	in, out := &stdioFile{&stdin, serving, io.Discard}, &stdioFile{&stdout, serving, io.Discard}
+	in, out := &stdioFile{stdin, serving, io.Discard}, &stdioFile{stdout, serving, io.Discard}
 	if name := os.Getenv("MCP_TRACE"); name != "" {
 		// With O_RDWR, opening a FIFO does not wait until another process reads from it.
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -380,13 +372,29 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 			in.trace, out.trace = &tracer{file: file, prefix: "in  "}, &tracer{file: file, prefix: "out "}
 		}
 	}
-	err = s.Serve(ctx, in, out)
-	if !errors.Is(err, ErrWaitDelay) {
-		*os.Stdin, *os.Stdout = stdin, stdout
-		_ = null.Close()
+	err := s.Serve(ctx, in, out)
+	if !errors.Is(err, ErrWaitDelay) { // otherwise handlers still run
+		restore()
 		stdioTaken.Store(false)
 	}
 	return err
+}
+
+// divertStdio makes os.Stdin the null device and os.Stdout stderr. It returns the files that they were, and a function that
+// undoes this. The structs behind the two pointers are overwritten, so that every copy of the pointers is diverted. A File
+// struct only points to its file, so the copies of the structs are the same files.
+func divertStdio() (stdin, stdout *os.File, restore func()) {
+	null, err := os.Open(os.DevNull)
+	if err != nil { // as in an empty root directory
+		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number, so each Read fails
+		_ = null.Close()
+	}
+	in, out := *os.Stdin, *os.Stdout
+	*os.Stdin, *os.Stdout = *null, *os.Stderr
+	return &in, &out, func() {
+		*os.Stdin, *os.Stdout = in, out
+		_ = null.Close()
+	}
 }
 
 // A stdioFile is stdin or stdout.
