@@ -1877,12 +1877,13 @@ type schema struct {
 	typed    *schema  // of the Go type, which says what values are converted to; nil if there is a jsonType or an enum
 	ignored  string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
 
+	// Only in a part of schemaOfSchemas:
 	keyword string // the keyword of which more is checked than the type; "" if there is none
 
+	// Only in a typed schema:
 	hasTextMethod bool // the Go type has UnmarshalText or MarshalText
 	mayRefuse     bool // the Go type has a method that may refuse what the schema allows
-
-	*goType // nil if s is listed
+	*goType            // nil if s is listed
 }
 
 // A use is a type, and whether its values have an address.
@@ -1988,10 +1989,10 @@ func (d *deriver) cannotDescribe(where string, t reflect.Type, instead string) {
 	d.undescribed = cmp.Or(d.undescribed, fmt.Sprintf("%s: %v cannot be described: %s", where, t, instead))
 }
 
-// schema describes the type t of u. encoding/json calls a method before it looks at the kind of a type. For arguments the JSON method is
-// UnmarshalJSON, the opposite one MarshalJSON, and the text method UnmarshalText; for results it is the other way round. A
-// method of the pointer is skipped for a value without an address: if (*T).MarshalJSON exists, an element of a map[string]T
-// is written by its fields nevertheless. The first row that fits counts:
+// schema describes the type t of u. encoding/json calls a method before it looks at the kind of a type. For arguments the
+// JSON method is UnmarshalJSON, the opposite one MarshalJSON, and the text method UnmarshalText; for results it is the
+// other way round. A method of the pointer is skipped for a value without an address: if (*T).MarshalJSON exists, an
+// element of a map[string]T is written by its fields nevertheless. The first row that fits counts:
 //
 //	t                                its JSON                     clients are shown
 //	is a time.Time                   a string                     a string
