@@ -2611,22 +2611,30 @@ func textsOf(raw []byte) (texts []string) {
 // than (?: (?= (?! and (?<, a class such as [:alpha:], a range such as [\w-.], \pL without braces, or an escape that it does
 // not have, as \- outside of brackets.
 func isForeignPattern(pattern string) bool {
-	const escapes = `^$\.*+?()[]{}|/dDwWsSbBnrtvfcxukpP0123456789`
-	// Blanks are added so that each byte has three more behind it. An escape never begins or ends brackets.
+	const letters, classes = `^$\.*+?()[]{}|/dDwWsSbBnrtvfcxukpP0123456789`, "dDwWsS" // after a backslash
 	isInBrackets := false
-	for rest := pattern + "   "; len(rest) > 3; rest = rest[1:] {
-		isEscape, second, third := rest[0] == '\\', rest[1], rest[2]
-		isKnown := strings.IndexByte(escapes, second) >= 0 || isInBrackets && second == '-'
-		isForeignEscape := isEscape && (!isKnown || (second == 'p' || second == 'P') && third != '{')
-		isForeignRange := isEscape && isInBrackets && strings.IndexByte("dDwWsS", second) >= 0 && third == '-' && rest[3] != ']'
-		isForeignGroup := !isInBrackets && rest[0] == '(' && second == '?' && strings.IndexByte(":=!<", third) < 0
-		isNamedClass := isInBrackets && rest[0] == '[' && second == ':' && strings.Contains(rest[2:], ":]")
-		if isForeignEscape || isForeignRange || isForeignGroup || isNamedClass {
-			return true
+	for rest := pattern; rest != ""; rest = rest[1:] {
+		if after, isEscape := strings.CutPrefix(rest, `\`); isEscape { // it never begins or ends brackets
+			letter := after[:min(1, len(after))]
+			next := after[len(letter):]
+			isKnown := letter != "" && strings.Contains(letters, letter) || isInBrackets && letter == "-"
+			isProperty := letter == "p" || letter == "P"
+			isRange := isInBrackets && strings.HasPrefix(next, "-") && !strings.HasPrefix(next, "-]")
+			if !isKnown || isProperty && !strings.HasPrefix(next, "{") || isRange && strings.Contains(classes, letter) {
+				return true
+			}
+			rest = after // which begins with the letter
+			continue
 		}
-		isInBrackets = rest[0] == '[' || isInBrackets && rest[0] != ']'
-		if isEscape {
-			rest = rest[1:]
+		switch {
+		case isInBrackets && strings.HasPrefix(rest, "[:") && strings.Contains(rest[2:], ":]"):
+			return true
+		case !isInBrackets && strings.HasPrefix(rest, "(?") && (len(rest) == 2 || strings.IndexByte(":=!<", rest[2]) < 0):
+			return true
+		case rest[0] == '[':
+			isInBrackets = true
+		case rest[0] == ']':
+			isInBrackets = false
 		}
 	}
 	return false
@@ -3119,13 +3127,13 @@ func (s *schema) refusesName(name string) bool {
 // The first row that fits counts. If s allows several types, the Go type says which of them is needed: beside a struct, the
 // text {"n":1} becomes an object, so its n is checked.
 func (s *schema) converted(raw []byte, from origin) []byte {
-	isValid := s.allowsType(raw)
-	if isValid && s.typed != nil {
-		if val := s.typed.converted(raw, from); s.allowsType(val) {
+	if s.typed != nil {
+		if val := s.typed.converted(raw, from); s.allowsType(raw) && s.allowsType(val) {
 			return val
 		}
+		return raw
 	}
-	if isValid || s.jsonType == "" || from == fromSchema {
+	if s.allowsType(raw) || s.jsonType == "" || from == fromSchema {
 		return raw
 	}
 	isText, inside := raw[0] == '"', raw
