@@ -2586,7 +2586,7 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 		}
 	case "multipleOf":
 		if !decimalOf("0").isLess(decimalOf(string(raw))) {
-			c.addMismatch("be above 0", raw, at)
+			c.addMismatch("be", "above 0", raw, at)
 		}
 	case "pattern":
 		if isForeignPattern(text) {
@@ -2931,9 +2931,9 @@ func (c *checker) addFault(err error, at *path) {
 }
 
 // addMismatch adds a fault that says what a value must be or have, and repeats the beginning of what came, so that a model
-// sees what it sent.
-func (c *checker) addMismatch(must string, got []byte, at *path) {
-	c.addFault(errors.New("must "+must+", got "+excerpt(got)), at)
+// sees what it sent. Its text is "must", verb, what, and what came.
+func (c *checker) addMismatch(verb, what string, got []byte, at *path) {
+	c.addFault(errors.New("must "+verb+" "+what+", got "+excerpt(got)), at)
 }
 
 // err returns the faults as one error, or nil if there are none.
@@ -2968,11 +2968,11 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	switch typ := jsonTypeOf(val); {
 	case s == anything, typ == "null" && s.allowsNull():
 	case !s.allowsType(val):
-		c.addMismatch("be "+s.allowedTypes(), given, at)
+		c.addMismatch("be", s.allowedTypes(), given, at)
 	case at.depth >= maxNesting:
 		c.addFault(errors.New("is nested too deeply"), at)
 	case s.enum != nil && !s.enumHas(val):
-		c.addMismatch("be one of "+string(bytes.Join(s.enum, []byte(", "))), given, at)
+		c.addMismatch("be one of", s.choices(), given, at)
 	case typ == "string":
 		c.checkText(s, val, given, at)
 		// time.Time does not decode escapes, and neither do types that pass their text on to it: go.dev/issue/47353.
@@ -2980,7 +2980,9 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 			val = appendString(nil, string(unquoteBytes(val)))
 		}
 	case typ == "number":
-		c.checkBounds(s, "be", val, given, at)
+		if bound := s.beyond(val); bound != "" {
+			c.addMismatch("be", bound, given, at)
+		}
 		if s.jsonType == "integer" {
 			val = plainNumber(val)
 		}
@@ -3035,6 +3037,12 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		came[f.name] = true
 		return val, keep
 	})
+	return c.addDefaults(raw, s, came, at)
+}
+
+// addDefaults returns an object with the defaults of the fields that did not come, and adds a fault for each of these that
+// is required.
+func (c *checker) addDefaults(raw []byte, s *schema, came map[string]bool, at *path) []byte {
 	var defaults []byte
 	for _, f := range s.fields {
 		isRequired := !f.optional && s.isListed() // a Go type requires no member
@@ -3215,6 +3223,9 @@ func (s *schema) allowedTypes() string {
 	return strings.Join(allowed, " or ")
 }
 
+// choices returns the values of the enum of s, as the schema writes them.
+func (s *schema) choices() string { return string(bytes.Join(s.enum, []byte(", "))) }
+
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
 // that a model finds the right one.
 func (s *schema) unknownName() error {
@@ -3282,11 +3293,11 @@ func (c *checker) checkText(s *schema, raw, given []byte, at *path) {
 	text, _ := unquote(raw)
 	c.checkLength(s, utf8.RuneCountInString(text), at)
 	if !isWellFormed(s.format, text) {
-		c.addMismatch("be of the format "+s.format+", as in "+dateExamples[s.format], given, at)
+		c.addMismatch("be of the format", s.format+", as in "+dateExamples[s.format], given, at)
 	}
 	if s.encoding != "" {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-			c.addMismatch("be base64", given, at)
+			c.addMismatch("be", "base64", given, at)
 		}
 	}
 }
@@ -3305,23 +3316,27 @@ func isWellFormed(format, s string) bool {
 	return len(s) > 19 && s[13] == ':' && s[19] != ',' && new(time.Time).UnmarshalText([]byte(s)) == nil
 }
 
-// checkLength adds a fault for a string or a list that is too short or too long.
-func (c *checker) checkLength(s *schema, length int, at *path) {
-	num := strconv.AppendInt(nil, int64(length), 10)
-	c.checkBounds(s, "have a length of", num, num, at)
-}
-
-// checkBounds adds a fault for a number, or the length of a string or a list, that is beyond a bound.
-func (c *checker) checkBounds(s *schema, verb string, num, given []byte, at *path) {
+// beyond returns "at least" or "at most" and the bound that a number, or the length of a string or a list, is beyond, or ""
+// if there is none.
+func (s *schema) beyond(num []byte) string {
 	low, high := s.bounds[0], s.bounds[1]
 	if low == nil && high == nil {
-		return
+		return ""
 	}
 	switch d := decimalOf(string(num)); {
 	case low != nil && d.isLess(low.decimal):
-		c.addMismatch(verb+" at least "+low.text, given, at)
+		return "at least " + low.text
 	case high != nil && high.isLess(d):
-		c.addMismatch(verb+" at most "+high.text, given, at)
+		return "at most " + high.text
+	}
+	return ""
+}
+
+// checkLength adds a fault for a string or a list that is too short or too long.
+func (c *checker) checkLength(s *schema, length int, at *path) {
+	num := strconv.AppendInt(nil, int64(length), 10)
+	if bound := s.beyond(num); bound != "" {
+		c.addMismatch("have a length of", bound, num, at)
 	}
 }
 
