@@ -387,7 +387,6 @@ func divertStdio() (stdin, stdout *os.File, restore func()) {
 	null, err := os.Open(os.DevNull)
 	if err != nil { // as in an empty root directory
 		null = os.NewFile(^uintptr(0)>>1, os.DevNull) // no file has this number, so each Read fails
-		_ = null.Close()
 	}
 	in, out := *os.Stdin, *os.Stdout
 	*os.Stdin, *os.Stdout = *null, *os.Stderr

@@ -2006,7 +2006,7 @@ func (c *session) newQuestionLocked(method, params string) *question {
 // answerTo returns the client's answer to a question of the modern era. If the client has not answered it
 // yet, there are two cases. If r has become a task, the question is one of the task, for whose answer the
 // caller must wait. Otherwise it is sent with the result of this round, and answerTo returns ErrInputRequired.
-func (r *request) answerTo(method, params string) (a reply, waitFor *question) {
+func (r *request) answerTo(method, params string) (a reply, unanswered *question) {
 	c, sum := r.session, r.checksum(method, params)
 	c.mu.Lock()
 	defer c.mu.Unlock()
