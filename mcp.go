@@ -1892,6 +1892,17 @@ type use struct {
 	hasAddress bool
 }
 
+// has reports whether encoding/json calls a method, which an interface type has, for the values.
+func (u use) has(method reflect.Type) bool {
+	return u.typ.Implements(method) || u.hasAddress && reflect.PointerTo(u.typ).Implements(method)
+}
+
+// skips reports whether the type has a method that encoding/json does not call for the values, because it is one of the
+// pointer.
+func (u use) skips(method reflect.Type) bool {
+	return reflect.PointerTo(u.typ).Implements(method) && !u.has(method)
+}
+
 // A goType is what a typed schema has besides.
 type goType struct {
 	use
@@ -1958,24 +1969,30 @@ func (s *schema) part(name []byte) *schema {
 // anything is the schema that allows every value, for what is not described.
 var anything = &schema{allowsOthers: true}
 
-// A purpose is what a schema is derived for.
-type purpose int
+// A purpose is what a schema is derived for, with the methods of a type that encoding/json calls then.
+type purpose struct {
+	wanted         string       // the name of the JSON method
+	ofJSON, ofText reflect.Type // have the JSON method and the text method
+	opposite       reflect.Type // has the JSON method of the other direction
+}
 
-const (
-	forArguments purpose = iota
-	forResults
-	forNulls // as forResults, while a request is served: without a call of JSONSchema, which may be slow
+var (
+	forArguments = &purpose{"UnmarshalJSON", reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](), reflect.TypeFor[json.Marshaler]()}
+	forResults   = &purpose{"MarshalJSON", reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[json.Unmarshaler]()}
 )
 
+// forNulls is forResults, while a request is served: without a call of JSONSchema, which may be slow.
+var forNulls = &purpose{"MarshalJSON", forResults.ofJSON, forResults.ofText, forResults.opposite}
+
 // derive describes t. The texts of the problems in the deriver begin with where.
-func derive(t reflect.Type, where string, why purpose) (*schema, *deriver) {
+func derive(t reflect.Type, where string, why *purpose) (*schema, *deriver) {
 	d := &deriver{why: why, known: make(map[use]*schema)}
 	return d.schema(use{t, true}, where), d
 }
 
 // A deriver describes one type and all types inside it.
 type deriver struct {
-	why   purpose
+	why   *purpose
 	known map[use]*schema // ends the recursion
 
 	undescribed string   // names the first part that has no schema, and is left to encoding/json; "" if there is none
@@ -2015,33 +2032,22 @@ func (d *deriver) schema(u use, where string) *schema {
 	}
 	s := &schema{allowsOthers: true, goType: &goType{use: u}}
 	d.known[u] = s // before its parts are described, which may contain it
-	marshaler, textMarshaler := reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()
-	unmarshaler, textUnmarshaler := reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
-	ofJSON, ofText, opposite, wanted := unmarshaler, textUnmarshaler, marshaler, "UnmarshalJSON"
-	if d.why != forArguments {
-		ofJSON, ofText, opposite, wanted = marshaler, textMarshaler, unmarshaler, "MarshalJSON"
-	}
-	t, pointer := u.typ, reflect.PointerTo(u.typ)
-	has := func(method reflect.Type) bool {
-		return t.Implements(method) || u.hasAddress && pointer.Implements(method)
-	}
-	isSkipped := func(method reflect.Type) bool { return pointer.Implements(method) && !has(method) }
 	cannotShow := func() {
-		d.cannotDescribe(where, t, "it has a JSON form of its own: give it "+wanted+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
+		d.cannotDescribe(where, u.typ, "it has a JSON form of its own: give it "+d.why.wanted+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
-	s.hasTextMethod = has(ofText)
-	switch {
+	s.hasTextMethod = u.has(d.why.ofText)
+	switch t := u.typ; {
 	case t == reflect.TypeFor[time.Time]():
 		s.setType("string")
 		s.format = "date-time"
-	case has(ofJSON) || t == reflect.TypeFor[json.Number]():
+	case u.has(d.why.ofJSON) || t == reflect.TypeFor[json.Number]():
 		if s.fromMethod = d.ownSchema(t, where, true); s.fromMethod == nil {
 			cannotShow()
 		}
 		s.mayRefuse = s.fromMethod != nil // otherwise it is usually a json.RawMessage, which takes everything, and would copy a long value
-	case isSkipped(ofJSON) || isSkipped(ofText):
+	case u.skips(d.why.ofJSON) || u.skips(d.why.ofText):
 		d.describeForm(s, where)
-	case pointer.Implements(opposite):
+	case reflect.PointerTo(t).Implements(d.why.opposite):
 		cannotShow() // which counts, and not what is inside
 		d.describeForm(s, where)
 	default:
@@ -2053,7 +2059,7 @@ func (d *deriver) schema(u use, where string) *schema {
 		inner.describeForm(s, where)
 		if own := string(member(s.fromMethod, "type")); own != "" && !s.hasTextMethod && !d.mayBe(s, own) {
 			d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
-				"give it %s", t, own, s.jsonType, wanted))
+				"give it %s", t, own, s.jsonType, d.why.wanted))
 		}
 	}
 	return s
@@ -2485,7 +2491,7 @@ func tagValue(tag reflect.StructTag, key, jsonType string) []byte {
 
 // A schemaParser parses one schema.
 type schemaParser struct {
-	why       purpose
+	why       *purpose
 	isDerived bool     // from the Go type, and not written by hand
 	root      []byte   // the whole
 	where     string   // names the tool and the schema

@@ -398,7 +398,7 @@ type invalidTag struct {
 // A jsonschema tag in another library's dialect panics. Models would read it as a
 // description.
 func TestForeignJSONSchemaTagPanics(t *testing.T) {
-	described := func(text string, why purpose) string {
+	described := func(text string, why *purpose) string {
 		s, d := derive(structOf(`jsonschema:`+strconv.Quote(text), ""), "w", why)
 		return string(d.render(s, ""))
 	}
