@@ -1851,11 +1851,10 @@ func SchemaOf[T any]() json.RawMessage {
 	return text
 }
 
-// A schema says what a JSON value must be. Values are read in one way by three kinds of it:
+// A schema says what a JSON value must be. Values are read in one way by two kinds of it:
 //
-//	listed        what clients see, parsed: of arguments, of answers to forms, and of results
-//	typed         made by derive: what encoding/json reads into a Go type, or writes; it has a goType
-//	of keywords   a part of schemaOfSchemas, by which schemas are read; it may have a keyword
+//	listed   what clients see, parsed: of arguments, of answers to forms, and of results. So is schemaOfSchemas
+//	typed    made by derive: what encoding/json reads into a Go type, or writes; it has a goType
 //
 // None changes once its tool has been added or its form sent. The schema of a Go type that contains itself contains
 // itself too.
@@ -1876,9 +1875,6 @@ type schema struct {
 	dflt     []byte   // the default, as the Go type takes it
 	typed    *schema  // of the Go type, which says what values are converted to; nil if there is a jsonType or an enum
 	ignored  string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
-
-	// Only in a part of schemaOfSchemas:
-	keyword string // the keyword of which more is checked than the type; "" if there is none
 
 	// Only in a typed schema:
 	hasTextMethod bool // the Go type has UnmarshalText or MarshalText
@@ -2532,19 +2528,16 @@ var schemaOfSchemas = &schema{types: []string{"object", "boolean"}, allowsOthers
 
 func init() { // because schemaOfSchemas has itself inside
 	text, boolean := &schema{types: []string{"string"}}, &schema{types: []string{"boolean"}}
-	names := &schema{types: []string{"array"}, jsonType: "array", items: text, keyword: "required"}
+	names := &schema{types: []string{"array"}, jsonType: "array", items: text}
 	notNegative, notEmpty := [2]*bound{boundOf("0")}, [2]*bound{boundOf("1")}
 	for _, row := range []struct {
 		value *schema
 		words string
 	}{
-		{&schema{types: []string{"string", "array"}, jsonType: "array", items: text, keyword: "type"}, "type"},
-		{&schema{types: []string{"string"}, keyword: "$ref"}, "$ref"},
-		{&schema{types: []string{"string"}, keyword: "pattern"}, "pattern"},
-		{text, "$schema $id $anchor $dynamicAnchor $dynamicRef $comment title description format contentEncoding contentMediaType"},
+		{&schema{types: []string{"string", "array"}, jsonType: "array", items: text}, "type"},
+		{text, "$ref $schema $id $anchor $dynamicAnchor $dynamicRef $comment title description format pattern contentEncoding contentMediaType"},
 		{boolean, "deprecated readOnly writeOnly uniqueItems"},
-		{&schema{types: []string{"number"}}, "minimum maximum exclusiveMinimum exclusiveMaximum"},
-		{&schema{types: []string{"number"}, keyword: "multipleOf"}, "multipleOf"},
+		{&schema{types: []string{"number"}}, "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"},
 		{&schema{types: []string{"integer"}, bounds: notNegative}, "minLength maxLength minItems maxItems"},
 		{&schema{types: []string{"integer"}, bounds: notNegative}, "minContains maxContains minProperties maxProperties"},
 		{names, "required"},
@@ -2565,7 +2558,6 @@ func init() { // because schemaOfSchemas has itself inside
 
 // checkKeyword checks what the type of a keyword's value does not say.
 func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
-	text, _ := unquote(raw)
 	p := c.parser
 	switch keyword {
 	case "type", "required":
@@ -2581,7 +2573,12 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 		if keyword == "type" && names == nil {
 			c.addFault(errors.New("must name a type"), at)
 		}
+	case "dependentRequired":
+		for name, names := range members(raw) {
+			c.checkKeyword("required", names, &path{outer: at, name: name})
+		}
 	case "$ref":
+		text, _ := unquote(raw)
 		isPointer := strings.HasPrefix(text, "#/")
 		switch leads := text == "#" || isPointer && leadsSomewhere(p.root, text); {
 		case leads:
@@ -2595,7 +2592,7 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 			c.addMismatch("be", "above 0", raw, at)
 		}
 	case "pattern":
-		if isForeignPattern(text) {
+		if text, _ := unquote(raw); isForeignPattern(text) {
 			p.warnings = append(p.warnings, p.where+": "+at.String()+" cannot be read by JavaScript: some clients cannot call the tool, or lose every tool")
 		}
 	}
@@ -2997,9 +2994,6 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	case typ == "array" && s.jsonType == "array":
 		val = c.readElements(val, s, at)
 	}
-	if s.keyword != "" && len(c.faults) == before {
-		c.checkKeyword(s.keyword, val, at)
-	}
 	// The method is not called for a null, which a pointer takes without it. It gets a copy, because it may write to
 	// it, and val may be a default in a schema.
 	if s.mayRefuse && len(c.faults) == before && !isNull(val) {
@@ -3038,7 +3032,11 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 		case isAbsent:
 			val, keep = f.schema.dflt, f.schema.dflt != nil
 		default:
+			before := len(c.faults)
 			val = c.readValue(given, f.schema, at)
+			if s == schemaOfSchemas && len(c.faults) == before {
+				c.checkKeyword(f.name, val, at)
+			}
 		}
 		came[f.name] = true
 		return val, keep
