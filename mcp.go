@@ -3898,26 +3898,15 @@ func skipString(b []byte, i int) int {
 
 // skipPlain returns the index of the first quote, backslash or control character in s[i:], or len(s). Its last loop
 // would do. The first one examines eight bytes at a time, because texts may be long: the lowest byte of w is s[i], and
-// the highest s[i+7]. In below, the highest bit of a byte is set if it is one of these characters. For a quote and control
-// characters, this is computed so, byte by byte:
-//
-//	byte of w    ^2     -0x21   &^w    &0x80
-//	'"'   0x22   0x20   0xff    0xdd   0x80    found: flipping the bit of 2 makes it 0x20, below 0x21
-//	'\n'  0x0a   0x08   0xe7    0xe5   0x80    found, as all control characters, which stay below 0x20
-//	' '   0x20   0x22   0x01    0x01   0
-//	'a'   0x61   0x63   0x42    0x02   0
-//	0xc3         0xc1   0xa0    0x20   0       a byte of é: &^w clears the bit of all bytes from 0x80 on
-//
-// For a backslash, ^'\\' makes it 0, and 1 is subtracted. A subtraction that goes below 0 borrows from the bytes above
-// it, and may change them. Only bytes that are found go below 0, so the lowest one that is found is right.
+// the highest s[i+7]. Quotes and control characters are found together: the bit of 2 is flipped, which makes 0x20 of
+// a quote, 0x22 of a blank, and leaves control characters below 0x20. So these are the bytes below 0x21.
 func skipPlain[T string | []byte](s T, i int) int {
-	const each = 0x0101010101010101
 	for ; i < len(s)-7; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		quoteOrControl, backslash := (w^(each*2))-each*0x21, (w^(each*'\\'))-each
-		if below := (quoteOrControl | backslash) &^ w & (each * 0x80); below != 0 {
-			return i + bits.TrailingZeros64(below)/8
+		below := bytesBelow(w^(eachByte*2), 0x21) | bytesBelow(w^(eachByte*'\\'), 1)
+		if found := below & (eachByte * 0x80); found != 0 {
+			return i + bits.TrailingZeros64(found)/8
 		}
 	}
 	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
@@ -3925,6 +3914,20 @@ func skipPlain[T string | []byte](s T, i int) int {
 	}
 	return i
 }
+
+// eachByte times a byte is a word that has it eight times.
+const eachByte = 0x0101010101010101
+
+// bytesBelow finds the lowest byte of w that is less than n, which is at most 0x80: in the result it is the lowest one
+// that has the bit 0x80. With n = 0x21, byte by byte:
+//
+//	byte of w   -n     &^w
+//	0x20        0xff   0xdf   found: the subtraction went below 0
+//	0x22        0x01   0x01
+//	0xc3        0xa2   0x20   &^w clears the bit of all bytes from 0x80 on
+//
+// A subtraction that goes below 0 borrows from the bytes above it, which may then be found too.
+func bytesBelow(w uint64, n byte) uint64 { return (w - eachByte*uint64(n)) &^ w }
 
 // scanWord is scan for a number, true, false or null. It takes all letters, digits, +, - and . that follow, and
 // json.Valid says whether they are one of these.
