@@ -2574,8 +2574,10 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 			c.addFault(errors.New("must name a type"), at)
 		}
 	case "dependentRequired":
+		inner := &path{outer: at}
 		for name, names := range members(raw) {
-			c.checkKeyword("required", names, &path{outer: at, name: name})
+			inner.name = name
+			c.checkKeyword("required", names, inner)
 		}
 	case "$ref":
 		text, _ := unquote(raw)
@@ -3015,30 +3017,32 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 	at := &path{outer: outer, depth: outer.depth + 1}
 	raw = c.rewriteParts(raw, at, func(key, given []byte) (val []byte, keep bool) {
 		f := s.property(string(key))
-		isNamed := f != nil
-		if !isNamed { // the key of a map is data, and never absent, also if its value is null
-			f = &field{name: string(key), schema: cmp.Or(s.others, anything)}
+		var name string
+		var part *schema
+		if f != nil {
+			name, part = f.name, f.schema
+		} else { // the key of a map is data, and never absent, also if its value is null
+			name, part = string(key), cmp.Or(s.others, anything)
 		}
-		isAbsent := f.optional && c.from != fromSchema && !f.schema.allowsNull() && f.schema.isNullFor(given)
-		isIgnored := !isNamed && s.ignored != "" && f.name == s.ignored
+		isAbsent := f != nil && f.optional && c.from != fromSchema && !part.allowsNull() && part.isNullFor(given)
 		val, keep = given, true
 		switch {
-		case isIgnored:
+		case f == nil && s.ignored != "" && name == s.ignored:
 			return nil, false
-		case !isNamed && s.refusesName(f.name):
+		case f == nil && s.refusesName(name):
 			c.addFault(s.unknownName(), at)
-		case came[f.name]:
+		case came[name]:
 			c.addFault(errors.New("came twice"), at)
 		case isAbsent:
-			val, keep = f.schema.dflt, f.schema.dflt != nil
+			val, keep = part.dflt, part.dflt != nil
 		default:
 			before := len(c.faults)
-			val = c.readValue(given, f.schema, at)
+			val = c.readValue(given, part, at)
 			if s == schemaOfSchemas && len(c.faults) == before {
-				c.checkKeyword(f.name, val, at)
+				c.checkKeyword(name, val, at)
 			}
 		}
-		came[f.name] = true
+		came[name] = true
 		return val, keep
 	})
 	return c.addDefaults(raw, s, came, at)

@@ -1391,36 +1391,39 @@ func (c *session) runHandler(r *request) []byte {
 //	any other error              that error
 //	nil, without a next          -32603
 //
-// Intercept may call next on any goroutine, several times, and after it has returned. There is one right to call run, which
-// the first of these takes:
+// Intercept may call next on any goroutine, several times, and after it has returned. The right to call run lies in a
+// channel, from which the first of these takes it:
 //
-//	a next                calls run, and Intercept's return waits until it has ended
+//	a next                calls run, and then closes the channel
 //	Intercept's return    run is not called
 //
-// Any other next is misused.
+// Any other next is misused: it finds the channel empty or closed. Intercept's return waits for one of the two.
 func (s *Server) intercepted(run responder) responder {
 	return func(ctx context.Context, r *request) (line []byte, err error) {
-		var isTaken atomic.Bool      // the right to call run
-		ended := make(chan struct{}) // closed when the next that has taken it has ended
-		// This next sets these. Until run has returned, madeErr is what a nil of Intercept means.
+		right := make(chan struct{}, 1)
+		right <- struct{}{}
+		// The next that calls run sets these. Until run has returned, madeErr is what a nil of Intercept means.
 		var made []byte
 		var madeErr error = coded(codeInternal, "Server.Intercept returned nil, but no handler has returned")
 		next := func(ctx context.Context) error {
-			isMisused := requestOf(ctx) != r || isTaken.Swap(true) // in this order: a foreign context takes nothing
-			if isMisused {
+			mayRun := false
+			if requestOf(ctx) == r { // a foreign context takes nothing
+				select {
+				case _, mayRun = <-right: // false if it is closed
+				default:
+				}
+			}
+			if !mayRun {
 				const why = "next may be called once, before Intercept returns, and with a context derived from its own"
 				r.session.logf("%v: %s", r, why)
 				return errors.New("mcp: " + why)
 			}
-			defer close(ended) // also after a panic or Goexit
+			defer close(right) // also after a panic or Goexit
 			made, madeErr = r.runWithin(ctx, run)
 			return madeErr
 		}
 		defer func() { // also after a panic, when what is returned is not used
-			wasTaken := isTaken.Swap(true)
-			if wasTaken {
-				<-ended
-			}
+			<-right
 			// If Intercept returns the error of a Result with IsError, the Result is sent. This library made that error, so ==
 			// cannot panic. A handler's error has no line and is not compared: == panics for some types.
 			if err == nil || made != nil && err == madeErr {
