@@ -400,22 +400,12 @@ const (
 const maxInline, longText = time.Millisecond, 256 << 10
 
 // A turn is the right to read and parse. One goroutine has it, or has lent it while it does work that may take long,
-// which is to run a handler or to write. The flag isLent says so, and a loan has no owner: the goroutine that sets the flag to
-// false has the turn then, or starts a goroutine that gets it. Only one can do that, so two goroutines never read at once:
+// which is to run a handler or to write. The first of these ends the loan, and says who has the turn then:
 //
-//	the work is done               its goroutine reads on, if the turn is still lent
-//	the work takes too long        the timer calls pass, which starts a new goroutine that reads
-//	the work asks the client       it calls pass itself
-//	the work calls Goexit          lend calls pass
-//
-// The goroutines are interchangeable. So one may also end a loan that another one began:
-//
-//	A lends the turn for a slow handler.
-//	The timer calls pass, which starts B, which reads.
-//	B lends the turn for a slow Write.
-//	A's handler returns. The turn is lent, so A reads on.
-//	B's Write returns. The turn is not lent, so B ends. If A has lent the turn again, B reads on, and
-//	A ends when its work is done.
+//	the work is done               its goroutine, which reads on
+//	the work takes too long        a new goroutine: the timer calls pass
+//	the work asks the client       a new goroutine: it calls pass itself
+//	the work calls Goexit          a new goroutine
 //
 // No goroutine ever waits for the turn, nor for another one to run a handler: with a goroutine that only reads, a
 // small call takes three times the CPU and the time. And a handler that returns at once has returned before the next line
@@ -424,9 +414,9 @@ const maxInline, longText = time.Millisecond, 256 << 10
 // A Read may block for as long as the client is silent, so its goroutine puts the turn into free meanwhile. When the
 // session has ended, waitForEnd takes it from there, and keeps it. So no message is being accepted then, and none is later.
 type turn struct {
-	readLines func()      // runs on a new goroutine that gets the turn
-	timer     *time.Timer // calls pass
-	isLent    atomic.Bool
+	readLines func()        // runs on a new goroutine that gets the turn
+	timer     *time.Timer   // calls pass
+	loan      atomic.Int64  // rises when a loan begins and when it ends, so it is odd while the turn is lent
 	free      chan struct{} // has room for one element, which is in it during a Read
 }
 
@@ -434,18 +424,25 @@ type turn struct {
 // has it may call it. The line that the work is for has size bytes. If work calls runtime.Goexit, which ends this goroutine, a
 // new one gets the turn.
 func (t *turn) lend(size int, work func()) (hasTurn bool) {
-	t.isLent.Store(true)
+	loan := t.loan.Add(1)
 	// A long line takes time to parse, so its handler gets more time.
 	t.timer.Reset(maxInline * time.Duration(1+min(size/longText, 4)))
-	defer t.pass() // if work calls runtime.Goexit; otherwise it does no harm
+	defer t.passLoan(loan) // if work calls runtime.Goexit; otherwise the loan has ended
 	work()
-	t.timer.Stop() // if another goroutine has begun a loan meanwhile, the next line ends that one
-	return t.isLent.CompareAndSwap(true, false)
+	hasTurn = t.loan.CompareAndSwap(loan, loan+1)
+	if hasTurn { // otherwise the timer may be that of a later loan
+		t.timer.Stop()
+	}
+	return hasTurn
 }
 
-// pass ends the loan if the turn is lent, and gives the turn to a new goroutine. Any goroutine may call it at any time.
-func (t *turn) pass() {
-	hasTurn := t.isLent.CompareAndSwap(true, false)
+// pass ends the loan of the moment, if there is one, and gives the turn to a new goroutine. Any goroutine may call it at any
+// time.
+func (t *turn) pass() { t.passLoan(t.loan.Load()) }
+
+// passLoan is pass for one loan. If this has ended, or if it is none, nothing happens.
+func (t *turn) passLoan(loan int64) {
+	hasTurn := loan%2 == 1 && t.loan.CompareAndSwap(loan, loan+1)
 	if hasTurn {
 		go t.readLines()
 	}
