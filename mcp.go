@@ -2048,17 +2048,24 @@ func (d *deriver) schema(u use, where string) *schema {
 		d.describeForm(s, where)
 	default:
 		s.fromMethod = d.ownSchema(t, where, false)
-		inner := d
-		if s.fromMethod != nil { // what is inside is not shown, so it need not be described; elsewhere it may be shown
-			inner = &deriver{why: d.why, known: maps.Clone(d.known)}
-		}
-		inner.describeForm(s, where)
-		if own := string(member(s.fromMethod, "type")); own != "" && !s.hasTextMethod && !d.mayBe(s, own) {
-			d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
-				"give it %s", t, own, s.jsonType, d.why.wanted))
+		if s.fromMethod == nil {
+			d.describeForm(s, where)
+		} else {
+			d.describeHidden(s, where)
 		}
 	}
 	return s
+}
+
+// describeHidden is describeForm for a type of which clients are shown what its method JSONSchema returns. What is inside is not
+// shown, so it need not be described here; elsewhere it may be shown.
+func (d *deriver) describeHidden(s *schema, where string) {
+	hidden := &deriver{why: d.why, known: maps.Clone(d.known)}
+	hidden.describeForm(s, where)
+	if shown := string(member(s.fromMethod, "type")); shown != "" && !s.hasTextMethod && !d.mayBe(s, shown) {
+		d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
+			"give it %s", s.typ, shown, s.jsonType, d.why.wanted))
+	}
 }
 
 // mayBe reports whether a value of the type that s describes can be of a type, or of one in a list of types, that is shown
