@@ -583,19 +583,18 @@ func (e *Error) Is(target error) bool {
 // arguments, results and errors. In is a struct, or a map with string keys, unless t.InputSchema
 // is set.
 //
-// AddTool panics, before it changes anything, if h is nil, if a field of t, a type or a tag is
+// AddTool panics, before it changes anything, if h is nil, if a field of t, a schema, a type or a tag is
 // invalid, if no value satisfies bounds or an enum, or if In cannot hold a default. The message
-// says what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -.
+// says what to write instead. The name of an argument must have 1 to 64 of A-Z a-z 0-9 _ . -. Once the
+// Server has served, an invalid tool does not panic, unless h is nil: it is reported to ErrorLog, and there is no
+// tool of this name then. So a program that passes on the tools of others does not end by one of them.
 //
 // AddTool reports to ErrorLog a name or a schema that some providers refuse; tags without effect; fields of In that
 // cannot be set; keywords of a schema by hand that are not enforced; a description of more than 2,048 characters; a
 // name that differs from that of another tool only in case, - . and _; and a tool that replaces another before the
 // first session. The report has one line for each tool: the first of these, and the number of the others.
 //
-// Once the Server has served, a tool with an invalid icon is left out of lists and reported, and does not panic. So is
-// a tool with a schema that JSON Schema does not allow, with bounds, an enum or a default that cannot be right, or with
-// a method JSONSchema that contradicts its type; calls to it fail as unknown. The caller may change t's slices and maps
-// afterwards.
+// The caller may change t's slices and maps afterwards.
 //
 // AddTool may be called at any time, also by a handler, and notifies connected clients, unless the
 // new tool has the same list entry as the one it replaces, and neither has Enabled. A session of an
@@ -625,8 +624,7 @@ func (s *Server) RemoveTools(names ...string) { s.removeItems(tools, names) }
 
 // Tools returns the tools as they are listed, in the order in which they were added: each has its
 // schemas, also those that were derived. A tool that has replaced another has its place. Tools with
-// Enabled are among them, whether or not it hides them. A tool that is left out of lists because it is
-// invalid is left out here too.
+// Enabled are among them, whether or not it hides them.
 //
 // The result is a copy, which the caller may change. Meta is read from its JSON, so a number in it is a
 // float64. Tools may be called at any time, also concurrently.
@@ -634,17 +632,15 @@ func (s *Server) Tools() []Tool {
 	items, _ := s.listInOrder(tools)
 	all := make([]Tool, 0, len(items))
 	for _, it := range items {
-		if it.encoded != nil { // otherwise it is left out of lists
-			var listed struct {
-				InputSchema, OutputSchema json.RawMessage
-				Icons                     []Icon
-				Meta                      map[string]any `json:"_meta"`
-			}
-			_ = json.Unmarshal(it.encoded, &listed) // it is the library's own JSON
-			t := *it.tool
-			t.InputSchema, t.OutputSchema, t.Icons, t.Meta = listed.InputSchema, listed.OutputSchema, listed.Icons, listed.Meta
-			all = append(all, t)
+		var listed struct {
+			InputSchema, OutputSchema json.RawMessage
+			Icons                     []Icon
+			Meta                      map[string]any `json:"_meta"`
 		}
+		_ = json.Unmarshal(it.encoded, &listed) // it is the library's own JSON
+		t := *it.tool
+		t.InputSchema, t.OutputSchema, t.Icons, t.Meta = listed.InputSchema, listed.OutputSchema, listed.Icons, listed.Meta
+		all = append(all, t)
 	}
 	return all
 }
@@ -652,6 +648,7 @@ func (s *Server) Tools() []Tool {
 // addTool is the part of AddTool that does not depend on the types In and Out.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
+	defer s.leaveOut(s.RemoveTools, t.Name)
 	panicUnless(consistsOf(t.Name, alphanumeric+"_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var warnings []string
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
@@ -660,14 +657,11 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 	if n := utf8.RuneCountInString(t.Description); n > maxShown {
 		warnings = append(warnings, fmt.Sprintf("%s: its description has %d characters: Claude Code shows the model the first 2,048", where, n))
 	}
-	in, invalidIn := t.describeIn(from, where, &warnings)
-	out, listedOut, invalidOut := t.describeOut(to, where, &warnings)
-	if invalidIn != nil || invalidOut != nil { // encodeItem panics before the first session; later the tool does not exist
-		t.Enabled = func(context.Context) bool { return false }
-	}
+	in := t.describeIn(from, where, &warnings)
+	out, listedOut := t.describeOut(to, where, &warnings)
 	s.addItem(tools, where, warnings, &item{
 		name:        t.Name,
-		encoded:     s.encodeItem(where, t, cmp.Or(invalidIn, invalidOut, checkIcons(t.Icons))),
+		encoded:     encodeItem(where, t, checkIcons(t.Icons)),
 		tool:        t,
 		enabled:     t.Enabled,
 		taskAfter:   t.TaskAfter,
@@ -680,14 +674,14 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 }
 
 // describeIn sets t.InputSchema if it is nil, and returns the rules for arguments of the type in: typed says what
-// encoding/json reads into it, and listed what clients are shown. It returns an error if the schema is invalid.
-func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*rules, error) {
+// encoding/json reads into it, and listed what clients are shown.
+func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) *rules {
 	typed, d := derive(in, where+": In", forArguments)
 	byHand := t.InputSchema != nil
-	source, ofTags, contradiction := "In", d.misspelled, d.invalid
-	if byHand { // what a method JSONSchema returns is not shown
+	source, ofTags := "In", d.misspelled
+	if byHand {
 		t.InputSchema = compactSchema(t.InputSchema, where+": InputSchema")
-		source, ofTags, contradiction = "InputSchema", t.unusedTags(typed), nil
+		source, ofTags = "InputSchema", t.unusedTags(typed)
 	} else {
 		t.InputSchema = d.render(typed, ", or set InputSchema")
 	}
@@ -696,11 +690,8 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	// A derived schema is parsed too: arguments are checked by what the model sees. The bounds of the Go type count as well,
 	// and it must take each default.
 	p := schemaParser{why: forArguments, isDerived: !byHand}
-	listed, err := p.parse(t.InputSchema, where, source, typed)
+	listed := p.parse(t.InputSchema, where+": "+source, typed)
 	*warnings = slices.Concat(*warnings, d.leftOut, ofTags, p.warnings)
-	if err = cmp.Or(err, contradiction); err != nil {
-		return nil, err
-	}
 	panicUnless(string(member(t.InputSchema, "type")) == `"object"`, where, `%s: the schema must have "type": "object"`, source)
 	for _, f := range listed.fields {
 		if !consistsOf(f.name, alphanumeric+"_.-") || len(f.name) > 64 {
@@ -714,9 +705,9 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) (*r
 	// if an object was cut, or a type has a method, which may refuse what a schema allows.
 	isShownLess := func(s *schema) bool { return s.isCut || s.mayRefuse || s.fromMethod != nil }
 	if byHand || slices.ContainsFunc(slices.Collect(maps.Values(d.known)), isShownLess) {
-		return &rules{readBy: []*schema{listed, typed}, setBy: typed}, nil
+		return &rules{readBy: []*schema{listed, typed}, setBy: typed}
 	}
-	return &rules{readBy: []*schema{listed}, setBy: typed}, nil
+	return &rules{readBy: []*schema{listed}, setBy: typed}
 }
 
 // unusedTags says which tags of In have no effect, because InputSchema, which was written by hand, lacks their keywords. A
@@ -736,8 +727,8 @@ func (t *Tool) unusedTags(in *schema) (texts []string) {
 }
 
 // describeOut sets t.OutputSchema if it is nil and one can be derived from the type out. It returns the schema of
-// that type, and the listed one, which is nil if there is none, or an error if the schema is invalid.
-func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (typed, listed *schema, err error) {
+// that type, and the listed one, which is nil if there is none.
+func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (typed, listed *schema) {
 	typed, d := derive(out, where+": Out", forResults)
 	source := "OutputSchema"
 	// Of these types, no value has structured output.
@@ -750,14 +741,14 @@ func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (
 		t.OutputSchema = compactSchema(t.OutputSchema, where+": OutputSchema")
 	// A pointer has none, because nil is sent as an empty result. A Result has none, because it cannot be described.
 	case !isObject || isContent || out.Kind() == reflect.Pointer || d.undescribed != "":
-		return typed, nil, nil
+		return typed, nil
 	default:
-		t.OutputSchema, source, err = d.render(typed, ""), "Out", d.invalid
+		t.OutputSchema, source = d.render(typed, ""), "Out"
 	}
 	p := schemaParser{why: forResults}
-	listed, misfit := p.parse(t.OutputSchema, where, source, anything)
+	listed = p.parse(t.OutputSchema, where+": "+source, anything)
 	*warnings = append(*warnings, p.warnings...)
-	return typed, listed, cmp.Or(err, misfit)
+	return typed, listed
 }
 
 // ---- resources ----
@@ -785,12 +776,13 @@ func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (
 // without slashes.
 //
 // AddResource panics, before it changes anything, if a variable or the name is invalid, if Meta
-// cannot be marshalled, or if read is nil. If the rest of the URI, the annotations or an icon is
-// invalid, or if no URI can match the template, it panics only before the Server has served. Later it
-// adds the resource, leaves it out of lists and reports it to ErrorLog. A name in Complete that is not a variable is
+// cannot be marshalled, if read is nil, if the URI, the annotations or an icon is invalid, or if no URI can match the
+// template. Once the Server has served, an invalid resource does not panic: it is reported to ErrorLog, and there is
+// no resource of this URI then. A name in Complete that is not a variable is
 // reported too, and before the first session a resource that replaces another.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
+	defer s.leaveOut(s.RemoveResources, r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
 	panicUnless(err == nil, where, "%v", err)
 	panicUnless(r.Name != "", where, "the name is missing")
@@ -820,7 +812,7 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 	}
 	s.addItem(k, where, warnings, &item{
 		name:    name,
-		encoded: s.encodeItem(where, public, invalid),
+		encoded: encodeItem(where, public, invalid),
 		match:   func(uri string) (map[string]string, bool) { return matchTemplate(prefix, vars, uri) },
 		run: func(ctx context.Context, q *request) ([]byte, error) {
 			contents, err := read(ctx, q.name, q.vars)
@@ -848,22 +840,28 @@ func panicUnless(ok bool, where, format string, args ...any) {
 	}
 }
 
-// encodeItem returns a Tool, Resource, template or Prompt as JSON, as it is listed. It panics
-// if the Meta cannot be encoded. If it is invalid, so that clients would drop the list, encodeItem
-// panics too before the first session. Later a panic would end a program that runs, and in which
-// only this item is wrong: then the item is reported, and encodeItem returns nil.
-func (s *Server) encodeItem(where string, public any, invalid error) []byte {
-	if invalid == nil {
-		raw, err := marshal(public)
-		panicUnless(err == nil, where, "Meta: %v", err)
-		return raw
-	}
+// leaveOut is deferred by what adds an item, and panics if that is invalid. Once the Server has served, a panic would end a
+// program that runs, and in which only this item is wrong: then leaveOut reports it, and removes what had its name.
+func (s *Server) leaveOut(remove func(names ...string), name string) {
 	s.mu.Lock()
-	served := s.sessions != nil
+	hasServed := s.sessions != nil
 	s.mu.Unlock()
-	panicUnless(served, where, "%v", invalid)
-	s.report("%s: %v: it is left out of lists", where, invalid)
-	return nil
+	if !hasServed {
+		return
+	}
+	if why := recover(); why != nil {
+		remove(name)
+		s.report("%v: it is left out", why)
+	}
+}
+
+// encodeItem returns a Tool, Resource, template or Prompt as JSON, as it is listed. It panics if it is invalid, so that
+// clients would drop the list, or if its Meta cannot be encoded.
+func encodeItem(where string, public any, invalid error) []byte {
+	panicUnless(invalid == nil, where, "%v", invalid)
+	raw, err := marshal(public)
+	panicUnless(err == nil, where, "Meta: %v", err)
+	return raw
 }
 
 // A variable is a variable of a URI template and the text that follows it.
@@ -960,10 +958,11 @@ func unescape(s string) (string, bool) {
 
 // AddPrompt adds a prompt, or replaces the prompt of the same name, and notifies connected
 // clients. It panics, before it changes anything, if a name is missing, if two
-// arguments have the same name, if another field is invalid, or if get is nil. An invalid icon, and a prompt that
-// replaces another, are treated as AddResource treats them.
+// arguments have the same name, if another field is invalid, or if get is nil. Once the Server has served, an invalid
+// prompt is treated as AddResource treats a resource, and before, so is a prompt that replaces another.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
+	defer s.leaveOut(s.RemovePrompts, p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
 	panicUnless(get != nil, where, "the PromptFunc is nil")
 	complete := make(map[string]CompleteFunc)
@@ -979,7 +978,7 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	}
 	s.addItem(prompts, where, nil, &item{
 		name:    p.Name,
-		encoded: s.encodeItem(where, p, checkIcons(p.Icons)),
+		encoded: encodeItem(where, p, checkIcons(p.Icons)),
 		run: func(ctx context.Context, r *request) ([]byte, error) {
 			var args map[string]string
 			if err := in.unmarshal(r.arguments, &args, fromCall); err != nil {
@@ -1133,7 +1132,7 @@ func (k kind) changeNotification() string { return kindNames[declaredAs[k]] + "/
 // which for a resource is the URI.
 type item struct {
 	name    string
-	encoded []byte                     // as an element of a list; nil if it is left out of lists
+	encoded []byte                     // as an element of a list
 	place   *list.Element              // in itemList.inOrder
 	enabled func(context.Context) bool // Tool.Enabled
 
@@ -1186,7 +1185,7 @@ func foldName(name string) string {
 //
 // It notifies the clients only if the list has changed. Otherwise a program that adds its tools again each time that a
 // client lists them, and a client that lists them each time that it is notified, would go on forever. Whether a tool
-// with Enabled has changed is not known here, unless it is left out of lists. A kind stays declared once an item of it was
+// with Enabled has changed is not known here. A kind stays declared once an item of it was
 // added, because clients ask for the capabilities only once.
 func (s *Server) addItem(k kind, where string, warnings []string, it *item) {
 	s.mu.Lock()
@@ -1208,7 +1207,7 @@ func (s *Server) addItem(k kind, where string, warnings []string, it *item) {
 		warnings = append(warnings, fmt.Sprintf("%s: some hosts do not tell its name from %q", where, other))
 	}
 	l.similar[folded] = it.name
-	changed := !bytes.Equal(it.encoded, old.encoded) || it.encoded != nil && (it.enabled != nil || old.enabled != nil)
+	changed := !bytes.Equal(it.encoded, old.encoded) || it.enabled != nil || old.enabled != nil
 	if changed {
 		l.changes++
 	}
@@ -1244,7 +1243,7 @@ func (s *Server) removeItems(k kind, names []string) {
 			}
 			l.inOrder.Remove(it.place)
 			l.copied = nil
-			changed = changed || it.encoded != nil
+			changed = true
 		}
 	}
 	if changed {
@@ -1647,8 +1646,7 @@ func Elicit[T any](ctx context.Context, message string) (T, error) {
 	text := d.render(typed, ", or use ElicitSchema")
 	text = closeWith(copyMembersExcept([]byte("{"), text, "additionalProperties"), "}")
 	p := schemaParser{why: forArguments, isDerived: true}
-	listed, err := p.parse(text, "mcp", "Elicit", typed)
-	panicUnless(err == nil && d.invalid == nil, "mcp", "%v", cmp.Or(err, d.invalid))
+	listed := p.parse(text, "mcp: Elicit", typed)
 	rev := requestOf(ctx).rev
 	for _, f := range typed.fields {
 		s := listed.part([]byte(f.name)) // anything if a list is nested so deeply that the form was cut
@@ -1846,8 +1844,7 @@ func hasCapability(caps []byte, capability string) bool {
 func SchemaOf[T any]() json.RawMessage {
 	s, d := derive(reflect.TypeFor[T](), "mcp: SchemaOf", forResults)
 	text := d.render(s, "")
-	_, err := (&schemaParser{why: forResults}).parse(text, "mcp", "SchemaOf", anything)
-	panicUnless(err == nil && d.invalid == nil, "mcp", "%v", cmp.Or(err, d.invalid))
+	(&schemaParser{why: forResults}).parse(text, "mcp: SchemaOf", anything)
 	return text
 }
 
@@ -1991,10 +1988,10 @@ type deriver struct {
 	why   *purpose
 	known map[use]*schema // ends the recursion
 
-	undescribed string   // names the first part that has no schema, and is left to encoding/json; "" if there is none
-	invalid     error    // says why a schema that is shown cannot be right; nil if none was found
-	leftOut     []string // of arguments: says which fields are left out
-	misspelled  []string // of arguments: says which tags have no effect
+	undescribed   string   // names the first part that has no schema, and is left to encoding/json; "" if there is none
+	contradiction string   // names a method JSONSchema that cannot be right; "" if there is none
+	leftOut       []string // of arguments: says which fields are left out
+	misspelled    []string // of arguments: says which tags have no effect
 }
 
 // cannotDescribe records that t has no schema.
@@ -2063,8 +2060,8 @@ func (d *deriver) describeHidden(s *schema, where string) {
 	hidden := &deriver{why: d.why, known: maps.Clone(d.known)}
 	hidden.describeForm(s, where)
 	if shown := string(member(s.fromMethod, "type")); shown != "" && !s.hasTextMethod && !d.mayBe(s, shown) {
-		d.invalid = cmp.Or(d.invalid, fmt.Errorf("the method JSONSchema of %v returns the type %s, but its JSON is of type %s: "+
-			"give it %s", s.typ, shown, s.jsonType, d.why.wanted))
+		d.contradiction = fmt.Sprintf("%s: the method JSONSchema of %v returns the type %s, but its JSON is of type %s: give it %s",
+			where, s.typ, shown, s.jsonType, d.why.wanted)
 	}
 }
 
@@ -2354,8 +2351,8 @@ func (s *schema) isPlainText() bool {
 // nodes: some providers refuse more.
 const maxSchema, maxLevels = 32 << 10, 10
 
-// render returns s, which d has made, as JSON Schema. It panics if a part has no schema. The message ends with
-// what the caller of the library can do instead.
+// render returns s, which d has made, as JSON Schema. It panics if a part has no schema, or one that cannot be right. The
+// message ends with what the caller of the library can do instead.
 //
 // Every node has one type, and there are no references, because many hosts and providers refuse
 // anything else. A type is therefore written out at each place where it is used. An object is cut,
@@ -2364,6 +2361,8 @@ const maxSchema, maxLevels = 32 << 10, 10
 func (d *deriver) render(s *schema, instead string) json.RawMessage {
 	if d.undescribed != "" {
 		panic(d.undescribed + instead)
+	} else if d.contradiction != "" {
+		panic(d.contradiction)
 	}
 	return closeWith(s.appendNode(nil, "", nil))
 }
@@ -2499,24 +2498,18 @@ type schemaParser struct {
 	root      []byte   // the whole
 	where     string   // names the tool and the schema
 	warnings  []string // what is to be reported
-	invalid   error    // says which value in the schema cannot be right; nil if none was found
 }
 
-// parse returns what a schema, which is in one line, says about values that a Go type takes. It returns an error, which
-// begins with the name of the schema, if a keyword has a value that JSON Schema does not allow, because some clients and
-// providers refuse every tool then, or if a value in the schema cannot be right. Anything else that they refuse panics.
-func (p *schemaParser) parse(raw json.RawMessage, where, name string, typed *schema) (*schema, error) {
-	p.root, p.where = raw, where+": "+name
+// parse returns what a schema, which is in one line, says about values that a Go type takes. It panics if a keyword has a
+// value that JSON Schema does not allow, because some clients and providers refuse every tool then, or if a value in
+// the schema cannot be right.
+func (p *schemaParser) parse(raw json.RawMessage, where string, typed *schema) *schema {
+	p.root, p.where = raw, where
 	c := checker{from: fromSchema, parser: p}
 	c.readValue(p.root, schemaOfSchemas, &path{})
-	if err := c.err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	s := p.parseNode(p.root, p.where, 1, typed)
-	if p.invalid != nil {
-		return nil, fmt.Errorf("%s%w", name, p.invalid)
-	}
-	return s, nil
+	err := c.err()
+	panicUnless(err == nil, where, "%v", err)
+	return p.parseNode(p.root, where, 1, typed)
 }
 
 // compactSchema returns a schema in one line. It panics unless that is a JSON object.
@@ -2743,9 +2736,8 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 		}
 		s.property(name).optional = false
 	}
-	if err := s.readValues(node["default"], typed); err != nil && p.invalid == nil {
-		p.invalid = fmt.Errorf("%s: %w", strings.TrimPrefix(where, p.where), err)
-	}
+	err := s.readValues(node["default"], typed)
+	panicUnless(err == nil, where, "%v", err)
 	return s
 }
 

@@ -685,7 +685,7 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 		s.AddPrompt(Prompt{Name: "blue", Icons: blue}, promptOf())
 	}
 	wantPanic(t, "note://my note", invalid)
-	const left = ": it is left out of lists\n"
+	const left = ": it is left out\n"
 	const theme = `: icons: theme must be light or dark, got "blue"` + left
 	const reported = `mcp: resource "note://my note": a URI must not have " ": escape it, as package net/url does` + left +
 		`mcp: resource "x:n": a role, or an audience, must be user or assistant, got "model"` + left +
@@ -712,15 +712,12 @@ func TestInvalidItemsWhileServingAreLeftOut(t *testing.T) {
 					t.Errorf("%s: got %q", list.method, names)
 				}
 			}
-			for _, uri := range []string{"note://my note", "y:1}"} {
-				if it, _ := s.findItem(resources, uri); it == nil {
-					t.Errorf("%s cannot be read", uri)
+			for _, uri := range []string{"note://my note", "x:n", "y:1}"} {
+				if it, _ := s.findItem(resources, uri); it != nil {
+					t.Errorf("%s can be read", uri)
 				}
 			}
-			if got := c.ask(`1` + era.plus + ` resources/read {"uri":"x:n"}`); len(got) != 1 || !strings.Contains(got[0], `"text":"read"`) {
-				t.Errorf("got %q", got)
-			}
-			if got := c.ask(`1` + era.plus + ` tools/call {"name":"blue"}`); len(got) != 1 || !strings.Contains(got[0], `"content":[`) {
+			if got := c.ask(`1` + era.plus + ` tools/call {"name":"blue"}`); len(got) != 1 || !strings.Contains(got[0], `Unknown tool: blue`) {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -837,7 +834,7 @@ func TestTools(t *testing.T) {
 	}
 	inBubble(t, s, legacyPV, func(c *client) {
 		c.play("> 1 tools/list", "< 1 "+list)
-		// After the first session began, a tool with an invalid icon is left out of lists, and here.
+		// After the first session began, a tool with an invalid icon is left out.
 		addEmpty(s, Tool{Name: "last", Icons: []Icon{{Src: "https://a", Theme: "blue"}}})
 		c.play("< notifications/tools/list_changed")
 		if n := len(s.Tools()); n != 4 {
@@ -1419,7 +1416,7 @@ func TestSchemaHasTenLevels(t *testing.T) {
 	}
 	s, d := derive(reflect.StructOf(fields), "In", forArguments)
 	text := d.render(s, "")
-	listed, _ := (&schemaParser{why: forArguments}).parse(text, "x", "In", anything)
+	listed := (&schemaParser{why: forArguments}).parse(text, "x", anything)
 	check := func(args string) error {
 		_, err := read([]byte(args), fromSchema, []*schema{listed})
 		return err
@@ -2256,10 +2253,10 @@ func TestValuesAreComparedExactly(t *testing.T) {
 // A value of 1 MB that is not in an enum costs a multiple of its text, and not an object for each of its parts.
 func TestWrongValueOfAnEnumIsCheap(t *testing.T) {
 	enum := json.RawMessage(`{"type":"object","properties":{"v":{"enum":[1,[[2]],"a"]}}}`)
-	listed, _ := (&schemaParser{why: forArguments}).parse(enum, "x", "x", anything)
+	listed := (&schemaParser{why: forArguments}).parse(enum, "x", anything)
 	// Values of the enum that are lists are compared with the beginning only.
 	enum = json.RawMessage(`{"type":"object","properties":{"v":{"enum":[` + strings.Repeat(`["a",2],`, 100) + `0]}}}`)
-	many, _ := (&schemaParser{why: forArguments}).parse(enum, "x", "x", anything)
+	many := (&schemaParser{why: forArguments}).parse(enum, "x", anything)
 	args := []byte(`{"v":[` + strings.Repeat(`"a",`, 100_000) + `0]}`)
 	if n := testing.AllocsPerRun(1, func() { read(args, fromCall, []*schema{many}) }); n > 2000 {
 		t.Errorf("%v allocations for an enum of 100 lists", n)
@@ -4473,7 +4470,7 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 func checkByHand(t *testing.T, typ reflect.Type, s *schema, args []byte) error {
 	t.Helper()
 	text := json.RawMessage(closeWith(s.appendNode(nil, "", nil)))
-	listed, _ := (&schemaParser{why: forArguments}).parse(text, "x", "x", anything)
+	listed := (&schemaParser{why: forArguments}).parse(text, "x", anything)
 	var converted json.RawMessage
 	got, want, direct := reflect.New(typ), reflect.New(typ), reflect.New(typ)
 	err := (&rules{[]*schema{listed, s}, s}).unmarshal(args, got.Interface(), fromCall)
@@ -5089,7 +5086,7 @@ func TestInvalidSchemaAfterTheStart(t *testing.T) {
 			t.Error(got)
 		}
 	})
-	const want = `mcp: tool "x": InputSchema: properties.a.minLength must be an integer, got null: it is left out of lists`
+	const want = `mcp: tool "x": InputSchema: properties.a.minLength must be an integer, got null: it is left out`
 	if !strings.Contains(said.String(), want) {
 		t.Errorf("reported %q", said)
 	}
@@ -5117,9 +5114,47 @@ func TestInvalidValuesAfterTheStart(t *testing.T) {
 			add(s)
 			c.play("< notifications/tools/list_changed", "> 1 call x", "< 1! -32602 Unknown tool: x (there is none)")
 		})
-		if got, want := said.String(), `mcp: tool "x": `+test.want+": it is left out of lists\n"; got != want {
+		if got, want := said.String(), `mcp: tool "x": `+test.want+": it is left out\n"; got != want {
 			t.Errorf("reported %q, want %q", got, want)
 		}
+	}
+}
+
+// Whatever AddTool, AddResource and AddPrompt refuse, a Server that has served goes on without it. Only a tool without a
+// handler is a mistake that no data can cause.
+func TestNoRefusalAfterTheStart(t *testing.T) {
+	for _, test := range []struct {
+		want string
+		add  func(*Server)
+	}{
+		{`mcp: tool "a b": the name must have`, func(s *Server) { addEmpty(s, Tool{Name: "a b"}) }},
+		{`mcp: tool "x": In.C: chan int cannot be described`, toolOf[struct{ C chan int }]},
+		{`mcp: tool "x": Meta: unsupported`, func(s *Server) { addEmpty(s, Tool{Name: "x", Meta: map[string]any{"a": make(chan int)}}) }},
+		{`mcp: tool "x": InputSchema: it is `, func(s *Server) { byHand[none](s, `{"type"`) }},
+		{`mcp: tool "x": In.V: the method JSONSchema of mcp.panics panicked: `, toolOf[struct{ V panics }]},
+		{`mcp: resource "x:": the name is missing`, func(s *Server) { s.AddResource(Resource{URI: "x:"}, texts("a")) }},
+		{`mcp: resource "x:": the ReadFunc is nil`, func(s *Server) { s.AddResource(Resource{URI: "x:", Name: "a"}, nil) }},
+		{`mcp: prompt "": a prompt needs a name`, func(s *Server) { s.AddPrompt(Prompt{}, promptOf()) }},
+	} {
+		wantPanic(t, test.want, func() { test.add(&Server{}) })
+		s := &Server{}
+		said := diagnostics(s)
+		for _, list := range lists {
+			list.add(s, "kept", "")
+		}
+		inBubble(t, s, legacyPV, func(c *client) {
+			test.add(s)
+			c.play("> 1 ping", "< 1 {}")
+			for _, list := range lists {
+				if names := c.list(list.method, list.key, ""); names != "kept" {
+					t.Errorf("%s %s: got %q", test.want, list.method, names)
+				}
+			}
+		})
+		if got := said.String(); !strings.HasPrefix(got, test.want) || !strings.HasSuffix(got, ": it is left out\n") || strings.Count(got, "\n") != 1 {
+			t.Errorf("reported %q, want %q", got, test.want)
+		}
+		wantPanic(t, "the handler is nil", func() { AddTool[none, none](s, Tool{Name: "x"}, nil) })
 	}
 }
 
@@ -5166,7 +5201,7 @@ func TestBoundsOfAnotherKind(t *testing.T) {
 		trial{`{"n":"420"}`, "! n must have a length of at most 2, got 3"})
 }
 
-// A tool that is left out of lists is left out for every revision.
+// A tool that is left out is left out for every revision.
 func TestLeftOutOfEveryList(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		c := serve(t, &s.Server)
@@ -5452,7 +5487,7 @@ func TestTypesThatCannotDescribeThemselves(t *testing.T) {
 	}
 	wantPanics(t, []mistake{
 		{"In.A: the method JSONSchema of mcp.refers: $ref would point to another root", onServer(toolOf[struct{ A refers }])},
-		{`In: properties.A.type must name types of JSON Schema, got "text"`, onServer(toolOf[struct{ A invalidOwn }])},
+		{`In.A: the method JSONSchema of mcp.invalidOwn returns the type "text", but its JSON is of type object: `, onServer(toolOf[struct{ A invalidOwn }])},
 		{"SchemaOf: the method JSONSchema of mcp.refers", func() { SchemaOf[refers]() }},
 		{"In.A: mcp.flexible cannot be described: it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write a plain type, such as string or int",
 			onServer(toolOf[struct{ A flexible }])},
@@ -5725,7 +5760,7 @@ func TestMethodsThatCannotBeRight(t *testing.T) {
 			t.Error(got)
 		}
 	})
-	if !strings.Contains(said.String(), `mcp: tool "x": the method JSONSchema of mcp.wrongList returns the type ["array","boolean"], but its JSON is of type object: give it UnmarshalJSON: it is left out of lists`) {
+	if !strings.Contains(said.String(), `mcp: tool "x": In.L: the method JSONSchema of mcp.wrongList returns the type ["array","boolean"], but its JSON is of type object: give it UnmarshalJSON: it is left out`) {
 		t.Errorf("reported %q", said)
 	}
 }

@@ -1026,7 +1026,7 @@ func (r *request) listItems() (line []byte, run responder) {
 	if cursor := member(r.params, "cursor"); len(cursor) > 0 && string(cursor) != "null" && string(cursor) != `""` {
 		return r.errorResponse(coded(codeParams, "Invalid cursor")), nil
 	}
-	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil && it.encoded != nil }) {
+	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil }) {
 		return nil, func(ctx context.Context, _ *request) ([]byte, error) {
 			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return !r.session.srv.isEnabled(ctx, it) })
 			return r.listResponse(seen, false), nil // another client may see others, so it must not be cached
@@ -1044,10 +1044,7 @@ func (r *request) listResponse(items []*item, mayCache bool) []byte {
 	b := join(slices.Grow(r.beginResponse(), size), `"`, kindNames[k], `":[`)
 	for _, it := range items {
 		encoded := it.encoded
-		switch {
-		case encoded == nil: // it was added while the server serves, is invalid, and was reported
-			continue
-		case it.output != nil && !it.needsObject && !r.rev.knows(featureAnyOutput):
+		if it.output != nil && !it.needsObject && !r.rev.knows(featureAnyOutput) {
 			encoded = closeWith(copyMembersExcept([]byte("{"), encoded, "outputSchema"), "}")
 		}
 		b = append(append(b, encoded...), ',')

@@ -2665,7 +2665,7 @@ func TestListThatDidNotChange(t *testing.T) {
 }
 
 // A client that lists its tools after each notification, and a program that adds its tools again
-// for each list, come to rest, also if a tool is left out of lists.
+// for each list, come to rest, also if a tool is left out.
 func TestListsComeToRest(t *testing.T) {
 	for _, era := range eras {
 		s := &Server{}
