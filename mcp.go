@@ -2114,6 +2114,7 @@ func (d *deriver) describeForm(s *schema, where string) {
 		}
 		if k == reflect.Array { // not listed, but described, so that what encoding/json sets in it is checked
 			d.cannotDescribe(where, t, "write a slice")
+			s.bounds[1] = boundOf(strconv.Itoa(t.Len())) // encoding/json would drop the rest
 		}
 		for inner := s.items; inner != nil && inner.jsonType == "array"; inner = inner.items { // type T []T
 			if inner == s {
@@ -2691,10 +2692,10 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 			s.bounds[i] = given
 		}
 	}
-	if s.jsonType == "string" && string(node["contentEncoding"]) == `"base64"` {
+	if string(node["contentEncoding"]) == `"base64"` {
 		s.encoding = "base64"
 	}
-	if format, _ := unquote(node["format"]); s.jsonType == "string" && dateExamples[format] != "" { // others are not checked
+	if format, _ := unquote(node["format"]); dateExamples[format] != "" { // others are not checked
 		s.format = format
 	}
 	s.enum = partsOf(node["enum"])
@@ -3143,7 +3144,11 @@ func (s *schema) refusesName(name string) bool {
 // text {"n":1} becomes an object, so its n is checked.
 func (s *schema) converted(raw []byte, from origin) []byte {
 	if s.typed != nil {
-		if val := s.typed.converted(raw, from); s.allowsType(raw) && s.allowsType(val) {
+		val := s.typed.converted(raw, from)
+		if raw[0] == '"' && isNull(val) && !s.allowsNull() { // here it is a text like any other
+			val = join(nil, "[", string(raw), "]")
+		}
+		if s.allowsType(raw) && s.allowsType(val) {
 			return val
 		}
 		return raw
@@ -3516,6 +3521,8 @@ func asFault(err error) error {
 	text := err.Error()
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		text = cmp.Or(wrong.Field, "the value") + " must not be a JSON " + wrong.Value
+	} else if strings.HasPrefix(text, "json: ") { // what follows is about Go
+		return errors.New("is not valid")
 	}
 	return errors.New("is not valid: " + oneLine(text))
 }
@@ -3563,7 +3570,7 @@ func marshalOutput(v any, s, output *schema) ([]byte, error) {
 // counts:
 //
 //	what a null stands for                          is sent as
-//	a member with a pointer type                    nothing
+//	a member with a pointer type, if not required   nothing
 //	what inPlaceOfNull shows                        its text
 //	what may be null by the output schema           null
 //	a member that is optional in the output schema  nothing
@@ -3583,8 +3590,9 @@ func (c *checker) filled(raw []byte, typed, output *schema, outer *path) []byte 
 			return c.filled(given, shown, inner, at), true
 		}
 		isPointer := f != nil && f.structField != nil && f.typ.Kind() == reflect.Pointer
+		isRequired := listed != nil && !listed.optional
 		switch text := shown.inPlaceOfNull(); {
-		case isPointer:
+		case isPointer && !isRequired:
 			return nil, false
 		case text != "":
 			return []byte(text), true

@@ -2090,8 +2090,8 @@ func TestArguments(t *testing.T) {
 			T time.Time `json:"t,string,omitzero"` // which the option leaves as it is
 		}](properties(`"o":{"type":"object","properties":{"q":{"type":"string"}}}`)), []trial{
 			{`{"q":"7","s":"\"x\"","o":{"q":"8"}}`, `{"q":"7","s":"\"x\"","o":{"q":"8"}}`},
-			{`{"q":"x"}`, "! q is not valid: "},
-			{`{"q":""}`, "! q is not valid: "},
+			{`{"q":"x"}`, "! q is not valid"},
+			{`{"q":""}`, "! q is not valid"},
 			{`{"t":"2026-01-31T09:30:00Z"}`, `{"q":"0","s":"\"\"","o":{"q":"0"},"t":"2026-01-31T09:30:00Z"}`},
 		}},
 		{"an error of UnmarshalJSON", hand[struct{ A struct{ ownForm } }](objectSchema), []trial{
@@ -5155,6 +5155,59 @@ func TestNoRefusalAfterTheStart(t *testing.T) {
 			t.Errorf("reported %q, want %q", got, test.want)
 		}
 		wantPanic(t, "the handler is nil", func() { AddTool[none, none](s, Tool{Name: "x"}, nil) })
+	}
+}
+
+// If a schema allows a text and a list, a text is never taken for a null that it does not allow.
+func TestTextsBesideLists(t *testing.T) {
+	type in struct {
+		L []string   `json:"l"`
+		M [][]string `json:"m"`
+	}
+	const list = `{"type":["string","array"],"items":{"type":"string"}}`
+	hand[in](`{"type":"object","properties":{"l":`+list+`,"m":{"type":"array","items":`+list+`}}}`)(t,
+		trial{`{"l":"a","m":["b",["c"]]}`, `{"l":["a"],"m":[["b"],["c"]]}`},
+		trial{`{"l":"","m":["","null"]}`, `{"l":[""],"m":[[""],["null"]]}`},
+		trial{`{"m":[null]}`, `! m[0] must be a string or an array, got null`})
+	hand[in](`{"type":"object","properties":{"l":{"type":["string","array","null"],"items":{"type":"string"}}}}`)(t,
+		trial{`{"l":""}`, `{"l":null,"m":null}`}, trial{`{"l":"a"}`, `{"l":["a"],"m":null}`})
+}
+
+// A format of a date and base64 are checked in each text, whatever other types the schema allows.
+func TestFormatsBesideSeveralTypes(t *testing.T) {
+	hand[any](`{"type":"object","properties":{"d":{"type":["string","integer"],"format":"date"},`+
+		`"b":{"type":["string","null"],"contentEncoding":"base64"},"t":{"format":"date-time"}}}`)(t,
+		trial{`{"d":5,"b":null,"t":[]}`, `{"b":null,"d":5,"t":[]}`},
+		trial{`{"d":"2026-01-31","b":"aGk=","t":"2026-01-31T09:30:00Z"}`, `{"b":"aGk=","d":"2026-01-31","t":"2026-01-31T09:30:00Z"}`},
+		trial{`{"d":"x","b":"?","t":"y"}`, `! d must be of the format date, as in 2026-01-31, got "x"; b must be base64, got "?"; ` +
+			`t must be of the format date-time, as in 2026-01-31T09:30:00Z, got "y"`})
+}
+
+// An array, which a schema by hand may describe as a list, does not lose elements.
+func TestArraysHaveALength(t *testing.T) {
+	hand[struct {
+		A [2]int `json:"a"`
+	}](`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`)(t,
+		trial{`{"a":[1,2]}`, `{"a":[1,2]}`}, trial{`{"a":[1]}`, `{"a":[1,0]}`},
+		trial{`{"a":[1,2,3]}`, `! a must have a length of at most 2, got 3`})
+}
+
+// A nil pointer is left out of a result, unless the output schema requires the member.
+func TestNilPointersThatAreRequired(t *testing.T) {
+	type reply struct {
+		V *string `json:"v"`
+	}
+	for _, test := range []struct{ property, required, want string }{
+		{`{"type":["string","null"]}`, `[]`, `{}`},
+		{`{"type":["string","null"]}`, `["v"]`, `{"v":null}`},
+		{`{"type":"string"}`, `[]`, `{}`},
+		{`{"type":"string"}`, `["v"]`, "! The result cannot be sent: v is null, which the output schema does not allow"},
+	} {
+		s := &Server{}
+		out(reply{}, nil, `{"type":"object","properties":{"v":`+test.property+`},"required":`+test.required+`}`)(s)
+		if _, results := callX(t, s, `{}`); results[0].text() != test.want {
+			t.Errorf("%s, required %s: got %s, want %s", test.property, test.required, results[0].text(), test.want)
+		}
 	}
 }
 
